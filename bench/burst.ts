@@ -1,0 +1,55 @@
+import { randomBytes } from 'node:crypto';
+import { emailOf } from '../test/helpers/receiver.ts';
+import type { Bounds, Figures } from './figures.ts';
+import { benchMail, benchMessageId } from './mails.ts';
+import { cpuMsOf, byPart, processTree } from './process-tree.ts';
+import { type Bench, type BenchMailbox, watchedMailboxes } from './setup.ts';
+
+const MAILS = 2_000;
+
+/** 2,000 mails of 10 KB appended at once over 10 accounts, until the last webhook. */
+export const burst = {
+  title: `${MAILS} mails of 10 KB appended at once over 10 accounts`,
+  bounds: {
+    'mails/s': { least: 150 },
+    'CPU ms per mail': { most: 12 },
+    lost: { most: 0 },
+    'told twice': { most: 0 },
+  } satisfies Bounds,
+  prepare: (bench: Bench) => watchedMailboxes(bench, 10),
+  round: async (bench: Bench, boxes: BenchMailbox[]): Promise<Figures> => {
+    const series = `burst${randomBytes(4).toString('hex')}`;
+    const mails = boxes.map(({ user }, owner) =>
+      Array.from({ length: MAILS / boxes.length }, (_, index) =>
+        benchMail(series, index * boxes.length + owner, { to: user.user }),
+      ),
+    );
+    const parts = byPart(processTree(bench.pid));
+    const cpuBefore = cpuMsOf(bench.pid);
+    const began = Date.now();
+    await Promise.all(boxes.map(({ imap }, owner) => imap.append('INBOX', mails[owner] ?? [])));
+    const appended = Date.now();
+    await bench.allTold(series, MAILS, 120_000).catch((error: unknown) => console.log(String(error)));
+    const cpu = cpuMsOf(bench.pid) - cpuBefore;
+    const after = byPart(processTree(bench.pid));
+    const times = Array.from({ length: MAILS }, (_, n) => bench.toldAt(benchMessageId(series, n))).filter(
+      (at) => at !== undefined,
+    );
+    const calls = bench.receiver.calls.filter(
+      ({ event }) => event.type === 'email.new' && emailOf({ event }).message_id?.includes(series),
+    );
+    const last = Math.max(...times);
+    return {
+      'mails/s': (times.length / (last - began)) * 1000,
+      'appended after, ms': appended - began,
+      'first webhook, ms': Math.min(...times) - began,
+      'last webhook, ms': last - began,
+      'CPU ms per mail': cpu / MAILS,
+      ...Object.fromEntries(
+        [...after].map(([name, { cpuMs }]) => [`  of it ${name}`, (cpuMs - (parts.get(name)?.cpuMs ?? 0)) / MAILS]),
+      ),
+      lost: MAILS - times.length,
+      'told twice': calls.length - times.length,
+    };
+  },
+};

@@ -1,0 +1,88 @@
+import { randomBytes } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { OLD_CAPABILITIES, startDovecot } from '../test/helpers/dovecot.ts';
+import { mailServers } from '../test/helpers/mail-servers.ts';
+import { addUser } from '../test/helpers/mail-user.ts';
+import { type Bounds, type Figures, percentile } from './figures.ts';
+import { benchMail, benchMessageId } from './mails.ts';
+import { type Bench, type BenchMailbox, watchedMailboxes } from './setup.ts';
+
+interface Stream {
+  boxes: BenchMailbox[];
+  folder: string;
+  mails: number;
+  perSecond: number;
+  timeoutMs?: number;
+}
+
+/** Appends one mail after the other, turn by turn to each mailbox; measures from the APPEND to the webhook's arrival. */
+async function measure(
+  bench: Bench,
+  { boxes, folder, mails, perSecond, timeoutMs = 60_000 }: Stream,
+): Promise<Figures> {
+  const series = `lat${randomBytes(4).toString('hex')}`;
+  const sent: number[] = [];
+  const began = Date.now();
+  for (let number = 0; number < mails; number++) {
+    await sleep(Math.max(0, began + (number * 1000) / perSecond - Date.now()));
+    const box = boxes[number % boxes.length] as BenchMailbox;
+    const mail = benchMail(series, number, { to: box.user.user });
+    sent.push(Date.now());
+    await box.imap.append(folder, [mail]);
+  }
+  await bench.allTold(series, mails, timeoutMs);
+  const waits = sent.map((at, number) => (bench.toldAt(benchMessageId(series, number)) ?? Number.NaN) - at);
+  return {
+    'p50, ms': percentile(waits, 0.5),
+    'p95, ms': percentile(waits, 0.95),
+    'p99, ms': percentile(waits, 0.99),
+    'max, ms': Math.max(...waits),
+  };
+}
+
+/** 200 mails at 5/s into the idle INBOX of 10 accounts. */
+export const idle = {
+  title: 'APPEND to webhook, 200 mails at 5/s on the INBOX of 10 accounts',
+  bounds: { 'p50, ms': { most: 800 }, 'p99, ms': { most: 2_000 } } satisfies Bounds,
+  prepare: (bench: Bench) => watchedMailboxes(bench, 10),
+  round: (bench: Bench, boxes: BenchMailbox[]) => measure(bench, { boxes, folder: 'INBOX', mails: 200, perSecond: 5 }),
+};
+
+/** The same into another folder, on a server that has NOTIFY. */
+export const otherFolder = {
+  title: 'APPEND to webhook, 100 mails at 5/s into Archive of 10 accounts, server with NOTIFY',
+  bounds: { 'p99, ms': { most: 2_000 }, 'max, ms': { most: 2_000 } } satisfies Bounds,
+  prepare: (bench: Bench) => watchedMailboxes(bench, 10),
+  round: (bench: Bench, boxes: BenchMailbox[]) =>
+    measure(bench, { boxes, folder: 'Archive', mails: 100, perSecond: 5 }),
+};
+
+/** Another folder on a server that has no extension at all. */
+export const otherFolderOldServer = {
+  title: 'APPEND to webhook, 40 mails at 1/s into Filed of 10 accounts, server without any extension',
+  bounds: { 'max, ms': { most: 30_000 } } satisfies Bounds,
+  prepare: async (bench: Bench) => {
+    const { certificate } = mailServers();
+    const options = { certificate, capabilities: OLD_CAPABILITIES, bareFolders: true };
+    const { stop, ...dovecot } = await startDovecot(`${bench.dir}/old`, options);
+    bench.alsoStop.push(stop);
+    return watchedMailboxes(bench, 10, {
+      dovecot,
+      fill: async (imap, { user, password }) => {
+        // Postfix asks the other Dovecot
+        await addUser({ user, password });
+        await imap.create('Filed');
+      },
+    });
+  },
+  round: (bench: Bench, boxes: BenchMailbox[]) =>
+    measure(bench, { boxes, folder: 'Filed', mails: 40, perSecond: 1, timeoutMs: 90_000 }),
+};
+
+/** One mailbox that never rests. */
+export const stream = {
+  title: 'APPEND to webhook, one mailbox, 2 mails a second for 30 s',
+  bounds: { 'max, ms': { most: 2_000 } } satisfies Bounds,
+  prepare: (bench: Bench) => watchedMailboxes(bench, 1),
+  round: (bench: Bench, boxes: BenchMailbox[]) => measure(bench, { boxes, folder: 'INBOX', mails: 60, perSecond: 2 }),
+};

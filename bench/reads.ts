@@ -1,0 +1,114 @@
+import { randomBytes } from 'node:crypto';
+import { performance } from 'node:perf_hooks';
+import type { Account } from '../src/contract/account.ts';
+import { waitFor } from '../test/helpers/wait.ts';
+import { type Bounds, type Figures, percentile } from './figures.ts';
+import { benchMail, ownWord } from './mails.ts';
+import type { Bench } from './setup.ts';
+
+interface Filled {
+  account: Account;
+  series: string;
+  count: number;
+}
+
+/** A mailbox whose `count` mails have been imported. */
+async function filled(bench: Bench, count: number): Promise<Filled> {
+  const series = `read${randomBytes(4).toString('hex')}`;
+  const recent = (index: number) => new Date(Date.now() - 3_600_000 - index * 1_000);
+  const { account } = await bench.mailbox({
+    fill: async (imap, { user }) => {
+      const mails = function* () {
+        for (let index = 0; index < count; index++) yield benchMail(series, index, { to: user, date: recent(index) });
+      };
+      await imap.fill('INBOX', mails());
+    },
+    connect: { config: { initial_sync_enable: true } },
+  });
+  await waitFor(
+    async () => (await bench.api.get<Account>(`/accounts/${account.id}`)).initial_sync?.status === 'completed',
+    { timeoutMs: 900_000, everyMs: 1_000, what: `the import of ${count} mails` },
+  );
+  return { account, series, count };
+}
+
+/** One caller, one request after the other; the first ones warm up and do not count. */
+async function time(
+  bench: Bench,
+  requests: number,
+  path: (index: number) => string,
+  expected: (body: Body) => boolean,
+) {
+  const times: number[] = [];
+  for (let index = -20; index < requests; index++) {
+    const began = performance.now();
+    const response = await bench.api.request('GET', path(index));
+    const text = await response.text();
+    if (index >= 0) times.push(performance.now() - began);
+    const body = JSON.parse(text) as Body;
+    if (!response.ok || !expected(body))
+      throw new Error(`${path(index)}: ${response.status}, ${body.data?.length} rows`);
+  }
+  return times;
+}
+
+interface Body {
+  data?: unknown[];
+}
+
+/** Pages of 50 of an account with 5,000 emails. */
+export const list = {
+  title: 'list of 50 emails of 5,000, one caller',
+  bounds: { 'p50, ms': { most: 5 }, 'p99, ms': { most: 25 } } satisfies Bounds,
+  prepare: (bench: Bench) => filled(bench, 5_000),
+  round: async (bench: Bench, { account }: Filled): Promise<Figures> => {
+    const full = (body: Body) => body.data?.length === 50;
+    const first = await time(bench, 300, () => `/${account.id}/emails?limit=50`, full);
+    const meta = await time(bench, 300, () => `/${account.id}/emails?limit=50&meta_only=true`, full);
+    const folders = await bench.api.folder(account.id, 'INBOX');
+    const folder = await time(bench, 300, () => `/${account.id}/folders/${folders.id}/emails?limit=50`, full);
+    return {
+      'p50, ms': percentile(first, 0.5),
+      'p99, ms': percentile(first, 0.99),
+      'meta_only p50, ms': percentile(meta, 0.5),
+      'meta_only p99, ms': percentile(meta, 0.99),
+      'folder p50, ms': percentile(folder, 0.5),
+      'folder p99, ms': percentile(folder, 0.99),
+    };
+  },
+};
+
+/** Words of the body among 20,000 emails: one that a single mail has, one that some have. */
+export const search = {
+  title: 'search by a word of the body in 20,000 emails, one caller',
+  bounds: { 'one hit p50, ms': { most: 20 } } satisfies Bounds,
+  prepare: (bench: Bench) => filled(bench, 20_000),
+  round: async (bench: Bench, { account, series, count }: Filled): Promise<Figures> => {
+    const one = await time(
+      bench,
+      200,
+      (index) => `/${account.id}/emails?q=${ownWord(series, (Math.abs(index) * 7919) % count)}&limit=50`,
+      (body) => body.data?.length === 1,
+    );
+    const common = await time(
+      bench,
+      50,
+      (index) => `/${account.id}/emails?q=${Math.abs(index) % 10}qq&limit=50&meta_only=true`,
+      (body) => body.data?.length === 50,
+    );
+    const none = await time(
+      bench,
+      100,
+      (index) => `/${account.id}/emails?q=xylophon${index}`,
+      (body) => body.data?.length === 0,
+    );
+    return {
+      'one hit p50, ms': percentile(one, 0.5),
+      'one hit p99, ms': percentile(one, 0.99),
+      'a tenth of all p50, ms': percentile(common, 0.5),
+      'a tenth of all p99, ms': percentile(common, 0.99),
+      'no hit p50, ms': percentile(none, 0.5),
+      'no hit p99, ms': percentile(none, 0.99),
+    };
+  },
+};

@@ -1,0 +1,167 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { createWriteStream, existsSync } from 'node:fs';
+import { chmod, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Account } from '../src/contract/account.ts';
+import type { EventType } from '../src/contract/events.ts';
+import { projectRoot } from '../src/embedded/project-root.ts';
+import { Api, type ConnectOptions } from '../test/helpers/api.ts';
+import type { DovecotInfo } from '../test/helpers/dovecot.ts';
+import { freePort } from '../test/helpers/free-port.ts';
+import { addUser, type MailUser } from '../test/helpers/mail-user.ts';
+import { startMailServers } from '../test/helpers/mail-servers.ts';
+import { emailOf, type Receiver, startReceiver } from '../test/helpers/receiver.ts';
+import { waitFor } from '../test/helpers/wait.ts';
+import { benchMail, benchMessageId } from './mails.ts';
+import { type RawImap, rawImap } from './raw-imap.ts';
+
+/** The built product as `npm start` runs it, with mail servers and a receiver beside it. */
+export interface Bench {
+  api: Api;
+  receiver: Receiver;
+  /** the process whose tree is the whole product, Postgres and Temporal included */
+  pid: number;
+  /** Makes a mailbox, fills it where asked, connects it. */
+  mailbox(options?: MailboxOptions): Promise<BenchMailbox>;
+  /** When a mail was first told as email.new, ms since 1970; undefined while it has not been. */
+  toldAt(messageId: string): number | undefined;
+  /** Waits until every mail of a series was told. */
+  allTold(series: string, count: number, timeoutMs: number): Promise<void>;
+  dir: string;
+  /** something else to end when the figure has been taken */
+  alsoStop: (() => Promise<void>)[];
+  stop(): Promise<void>;
+}
+
+export interface BenchMailbox {
+  user: MailUser;
+  account: Account;
+  imap: RawImap;
+}
+
+export interface MailboxOptions {
+  fill?: (imap: RawImap, user: MailUser) => Promise<void>;
+  dovecot?: DovecotInfo;
+  connect?: ConnectOptions;
+}
+
+const HEARD: EventType[] = ['email.new', 'email.new.bounce', 'email.update', 'email.delete'];
+
+/** Starts everything in a temporary folder. Throws when the product is not built. */
+export async function startBench(settings: Record<string, string> = {}): Promise<Bench> {
+  const entry = join(projectRoot(), 'dist', 'start.js');
+  if (!existsSync(entry)) throw new Error('the product is not built: npm run build');
+  const dir = await mkdtemp(join(tmpdir(), 'bench-'));
+  await chmod(dir, 0o755);
+  const mail = await startMailServers(join(dir, 'mail'), console.log);
+  Object.assign(process.env, mail.env);
+  const port = await freePort();
+  const key = `bench-${randomBytes(24).toString('hex')}`;
+  const product = spawn(process.execPath, ['--enable-source-maps', entry], {
+    cwd: projectRoot(),
+    env: {
+      ...process.env,
+      DATA_DIR: join(dir, 'data'),
+      PORT: String(port),
+      TEMPORAL_UI_PORT: String(await freePort()),
+      BOOTSTRAP_API_KEY: key,
+      LOG_LEVEL: 'warn',
+      ...settings,
+    },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const log = createWriteStream(join(dir, 'product.log'));
+  product.stdout?.pipe(log);
+  product.stderr?.pipe(log);
+  const receiver = await startReceiver();
+  const api = new Api(`http://127.0.0.1:${port}`, key);
+  const alsoStop: Bench['alsoStop'] = [];
+  const stop = async () => {
+    await endProduct(product);
+    await Promise.all(alsoStop.map((end) => end()));
+    await mail.stop();
+    await receiver.close();
+    await rm(dir, { recursive: true, force: true, maxRetries: 5 });
+  };
+  try {
+    await waitFor(
+      () => {
+        if (product.exitCode !== null) throw new Error(`the product ended at its start, see ${dir}/product.log`);
+        return fetch(`${api.base}/ready`).then(
+          (response) => response.ok,
+          () => false,
+        );
+      },
+      { timeoutMs: 120_000, what: 'the product to be ready' },
+    );
+    await api.post('/webhooks/endpoints', { url: receiver.url, trigger_events: HEARD });
+  } catch (error) {
+    await endProduct(product);
+    await mail.stop();
+    await receiver.close();
+    throw error;
+  }
+  return { api, receiver, pid: product.pid ?? 0, mailbox: mailboxes(api), dir, alsoStop, stop, ...told(receiver) };
+}
+
+async function endProduct(product: ChildProcess): Promise<void> {
+  if (product.exitCode !== null || product.signalCode !== null) return;
+  const gone = once(product, 'exit');
+  product.kill('SIGTERM');
+  await gone;
+}
+
+function mailboxes(api: Api) {
+  return async ({ fill, dovecot, connect = {} }: MailboxOptions = {}): Promise<BenchMailbox> => {
+    const user = await addUser({ dovecot });
+    const imap = await rawImap(user);
+    await fill?.(imap, user);
+    const account = await api.connect(user, connect);
+    return { user, account, imap };
+  };
+}
+
+function told(receiver: Receiver): Pick<Bench, 'toldAt' | 'allTold'> {
+  const first = new Map<string, number>();
+  let seen = 0;
+  const toldAt = (messageId: string) => {
+    for (; seen < receiver.calls.length; seen++) {
+      const call = receiver.calls[seen];
+      if (call?.event.type !== 'email.new') continue;
+      const id = emailOf(call).message_id ?? '';
+      if (!first.has(id)) first.set(id, call.at);
+    }
+    return first.get(messageId);
+  };
+  return {
+    toldAt,
+    allTold: async (series, count, timeoutMs) => {
+      const missing = () =>
+        Array.from({ length: count }, (_, n) => n).filter((n) => !toldAt(benchMessageId(series, n)));
+      await waitFor(() => missing().length === 0, {
+        timeoutMs,
+        what: () => `${count} mails of ${series}; missing: ${missing().length}`,
+      });
+    },
+  };
+}
+
+/** Connects `count` mailboxes and shows by a mail each that they are being watched. */
+export async function watchedMailboxes(
+  bench: Bench,
+  count: number,
+  options: MailboxOptions = {},
+): Promise<BenchMailbox[]> {
+  const boxes: BenchMailbox[] = [];
+  const series = `warm${randomBytes(4).toString('hex')}`;
+  for (let index = 0; index < count; index++) {
+    const box = await bench.mailbox(options);
+    boxes.push(box);
+    await box.imap.append('INBOX', [benchMail(series, index, { to: box.user.user, bytes: 1000 })]);
+  }
+  await bench.allTold(series, count, 120_000);
+  return boxes;
+}

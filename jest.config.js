@@ -1,0 +1,21 @@
+/** Run by `npm test` (scripts/test.mjs), which brings Postgres, Temporal and the mail servers up first. */
+export default {
+  testMatch: ['<rootDir>/test/**/*.test.ts'],
+  // a built or stored copy of the tree must not be taken for the sources
+  modulePathIgnorePatterns: ['<rootDir>/dist/', '<rootDir>/\\.data/'],
+  extensionsToTreatAsEsm: ['.ts'],
+  transform: {
+    '^.+\\.ts$': [
+      '@swc/jest',
+      {
+        swcrc: false,
+        sourceMaps: 'inline',
+        module: { type: 'es6' },
+        jsc: { target: 'es2022', parser: { syntax: 'typescript' } },
+      },
+    ],
+  },
+  watchman: false,
+  maxWorkers: 2,
+  testTimeout: 30_000,
+};

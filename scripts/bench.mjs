@@ -1,0 +1,10 @@
+// `npm run bench -- NAME…`: builds what is older than the sources, then measures; see bench/run.ts.
+import { ensureInstalled } from './install.mjs';
+import { ensureBuilt } from './build.mjs';
+
+await ensureInstalled();
+await ensureBuilt();
+const { register } = await import('tsx/esm/api');
+register();
+const { runBench } = await import('../bench/run.ts');
+process.exitCode = await runBench(process.argv.slice(2));

@@ -1,0 +1,6 @@
+// Part of `npm run build`: the workflows in dist/ as the one file that workers load.
+import { writeFileSync } from 'node:fs';
+import { bundleWorkflows } from '../dist/src/temporal/bundle.js';
+
+const { code } = await bundleWorkflows();
+writeFileSync(new URL('../dist/workflow-bundle.js', import.meta.url), code);

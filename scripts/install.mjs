@@ -1,0 +1,104 @@
+import { spawn } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+export const root = dirname(dirname(fileURLToPath(import.meta.url)));
+
+/** Runs `npm ci` when the packages are not there or not those of package-lock.json. Needs nothing but Node. */
+export async function ensureInstalled() {
+  if (!isNodeRecent(process.versions.node)) {
+    fail(`Node 20.19 or later is needed; this is ${process.versions.node}.`);
+  }
+  if (isInstalled()) return;
+  await during('Installing packages', () => npm(['ci', '--no-audit', '--no-fund']));
+}
+
+/** Runs `work`; when it takes longer than 2 s, says so every 10 s and how long it took. */
+export async function during(what, work) {
+  const begin = Date.now();
+  const seconds = () => `${Math.round((Date.now() - begin) / 1000)} s`;
+  let shown = false;
+  const show = () => {
+    shown = true;
+    console.log(`${what} … ${seconds()}`);
+  };
+  let timer = setTimeout(() => {
+    show();
+    timer = setInterval(show, 10_000);
+  }, 2000);
+  try {
+    const result = await work();
+    clearTimeout(timer);
+    if (shown) console.log(`${what}: done after ${seconds()}`);
+    return result;
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** Runs a program of Node's; its output is shown only when it fails, which ends this process. */
+export function node(args, options = {}) {
+  return run(process.execPath, args, options);
+}
+
+export function fail(line) {
+  console.error(line);
+  process.exit(1);
+}
+
+function npm(args) {
+  // under `npm start` this names the npm that runs us; it may be no program on PATH
+  const self = process.env.npm_execpath;
+  return self && /\.c?js$/.test(self) ? run(process.execPath, [self, ...args]) : run('npm', args);
+}
+
+function run(command, args, options = {}) {
+  return new Promise((resolve) => {
+    const child = spawn(command, args, { cwd: root, stdio: ['ignore', 'pipe', 'pipe'], ...options });
+    let output = '';
+    for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => (output += chunk));
+    const interrupt = () => child.kill('SIGTERM');
+    process.on('SIGINT', interrupt).on('SIGTERM', interrupt);
+    child.once('error', (error) => fail(`${command} cannot be run: ${error.message}`));
+    child.once('close', (code) => {
+      process.off('SIGINT', interrupt).off('SIGTERM', interrupt);
+      if (code === 0) return resolve(output);
+      process.stderr.write(shorten(output));
+      fail(`${[command.split('/').at(-1), ...args.map((arg) => arg.replace(`${root}/`, ''))].join(' ')} failed.`);
+    });
+  });
+}
+
+/** The first lines that tell of errors; npm adds a page of help to each of its own. */
+function shorten(output) {
+  const lines = output.split('\n').filter((line) => line.trim() !== '' && line.trim() !== 'npm error');
+  const errors = lines.filter((line) => /error/i.test(line));
+  return `${(errors.length > 0 ? errors : lines).slice(0, 12).join('\n')}\n`;
+}
+
+function isNodeRecent(version) {
+  const [major, minor] = version.split('.').map(Number);
+  return major > 20 || (major === 20 && minor >= 19);
+}
+
+/** npm writes down what it installed when it has finished. Packages of other platforms are left out of that. */
+function isInstalled() {
+  const written = join(root, 'node_modules', '.package-lock.json');
+  if (!existsSync(written)) return false;
+  try {
+    const wanted = packagesOf(join(root, 'package-lock.json'));
+    const installed = packagesOf(written);
+    return Object.entries(wanted).every(([path, entry]) => {
+      if (path === '') return true;
+      const there = installed[path];
+      return there === undefined ? entry.optional === true || entry.peer === true : there.version === entry.version;
+    });
+  } catch {
+    return false;
+  }
+}
+
+function packagesOf(file) {
+  return JSON.parse(readFileSync(file, 'utf8')).packages;
+}

@@ -1,0 +1,7 @@
+// `npm start`: installs and builds what is missing or older than the sources, then runs dist/start.js in this process.
+import { ensureInstalled } from './install.mjs';
+import { ensureBuilt } from './build.mjs';
+
+await ensureInstalled();
+await ensureBuilt();
+await import('../dist/start.js');

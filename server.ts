@@ -1,0 +1,101 @@
+/*
+ * The API process: reads Postgres, and has Temporal do whatever changes something. Any number of them may run.
+ */
+import { hkdfSync } from 'node:crypto';
+import { buildApp } from './src/api/app.ts';
+import { createCommands } from './src/api/commands.ts';
+import { type Config, ConfigError, loadConfig } from './src/config.ts';
+import { ensureFirstKey } from './src/db/api-keys.ts';
+import { migrate, openDatabase } from './src/db/client.ts';
+import { insist } from './src/insist.ts';
+import { createLogger, type Logger } from './src/logger.ts';
+import { createOutbound } from './src/outbound.ts';
+import { createSecrets } from './src/secrets.ts';
+import { openStorage } from './src/storage.ts';
+import { codecKeys, lazyClient } from './src/temporal/connect.ts';
+import { retryDelivery } from './src/temporal/retry-delivery.ts';
+
+const DATABASE_CONNECTIONS = 20;
+const PING_MS = 1_500;
+/** Calls that are not answered by then after a signal to end are given up. */
+const END_MS = 8_000;
+
+async function main(config: Config, logger: Logger): Promise<void> {
+  const database = openDatabase(config.databaseUrl, { max: DATABASE_CONNECTIONS, logger });
+  const { db, pool } = database;
+  await insist('the database', logger, () => migrate(database));
+  const firstKey = await ensureFirstKey(db, config.bootstrapApiKey);
+  // the only place where a key is ever shown besides the answer that creates one
+  if (firstKey !== undefined) process.stdout.write(`API key, shown this once: ${firstKey}\n`);
+
+  const { client, close: closeClient } = lazyClient(config);
+  const secrets = createSecrets(codecKeys(config));
+  const app = await buildApp({
+    db,
+    pool,
+    secrets,
+    logger,
+    storage: openStorage(config.storageUrl, config.s3Endpoint ? { s3Endpoint: config.s3Endpoint } : {}),
+    outbound: createOutbound({ allow: config.outboundAllow }),
+    commands: createCommands({ client, db, secrets, retryDelivery: (id) => retryDelivery(client, db, id) }),
+    pingTemporal: async () => {
+      await client.withDeadline(Date.now() + PING_MS, () => client.workflowService.getSystemInfo({}));
+    },
+    settings: {
+      publicUrl: config.publicUrl,
+      bodyBytes: config.limits.bodyBytes,
+      signingKeys: signingKeys(config),
+    },
+  });
+
+  let ending = false;
+  const end = (signal: string) => {
+    if (ending) return;
+    ending = true;
+    logger.info({ signal }, 'the API ends');
+    setTimeout(() => process.exit(1), END_MS).unref();
+    const closed = app.close().then(() => Promise.all([closeClient(), database.close()]));
+    closed.then(
+      () => process.exit(0),
+      () => process.exit(1),
+    );
+  };
+  process.on('SIGTERM', end).on('SIGINT', end);
+
+  const listenTextResolver = (address: string) => `the API listens at ${address}`;
+  await app.listen({ host: config.host, port: config.port, listenTextResolver }).catch((error: unknown) => {
+    throw listenProblem(error, config) ?? error;
+  });
+  process.send?.('ready');
+}
+
+/** Apart from the keys that encrypt, though made from them. */
+function signingKeys({ encryptionKey, encryptionKeyPrevious }: Config): [Buffer, ...Buffer[]] {
+  const derive = (key: Buffer) => Buffer.from(hkdfSync('sha256', key, '', 'api signing', 32));
+  return [derive(encryptionKey), ...(encryptionKeyPrevious ? [derive(encryptionKeyPrevious)] : [])];
+}
+
+/** Why the address cannot be listened on, where the operator can put that right. */
+function listenProblem(error: unknown, { host, port }: Config): ConfigError | undefined {
+  const code = error instanceof Error && 'code' in error ? error.code : undefined;
+  if (code === 'EADDRINUSE') return new ConfigError('PORT', `${port} on ${host} is taken by another process`);
+  if (code === 'EACCES') return new ConfigError('PORT', `${port} may not be used by this user`);
+  if (code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND') {
+    return new ConfigError('HOST', `${host} is not an address of this machine`);
+  }
+  return undefined;
+}
+
+try {
+  const config = loadConfig(process.env);
+  const logger = createLogger(config.logLevel, 'api');
+  main(config, logger).catch((err: unknown) => {
+    if (err instanceof ConfigError) process.stderr.write(`${err.message}\n`);
+    else logger.fatal({ err }, 'the API failed');
+    process.exit(1);
+  });
+} catch (error) {
+  if (!(error instanceof ConfigError)) throw error;
+  process.stderr.write(`${error.message}\n`);
+  process.exit(1);
+}

@@ -1,0 +1,141 @@
+import type { WorkflowClient } from '@temporalio/client';
+import type { AccountStatus, InitialSyncStatus } from '../contract/account.ts';
+import { accountIdsAfter, changeInitialSync, changeStatus, getAccountState } from '../db/accounts.ts';
+import type { Db } from '../db/client.ts';
+import { dropIntentsBefore } from '../db/connect-intents.ts';
+import { type NewEvent, recordEvents } from '../db/outbox.ts';
+import { accountWorkflowId, QUEUES, removeWorkflowId, SIGNALS, WORKFLOWS } from '../workflows/names.ts';
+
+export interface AccountDeps {
+  db: Db;
+  client: WorkflowClient;
+  /** how long a watching activity may be silent before another worker takes its mailbox over, ms */
+  heartbeatTimeoutMs: number;
+}
+
+/** How an account stands, as its workflow needs to know it. */
+export interface AccountState {
+  status: AccountStatus;
+  initialSync: InitialSyncStatus | null;
+}
+
+export type AccountActivities = ReturnType<typeof createAccountActivities>;
+
+/** Accounts that are looked at in one step of `ensureAccounts`. */
+const BATCH = 50;
+const INTENTS_KEPT_MS = 60 * 60 * 1000;
+
+/** Activities of the `account` and `initialSync` workflows. */
+export function createAccountActivities({ db, client, heartbeatTimeoutMs }: AccountDeps) {
+  const startOptions = (accountId: string) => ({
+    taskQueue: QUEUES.commands,
+    workflowId: accountWorkflowId(accountId),
+    args: [{ accountId, heartbeatTimeoutMs }],
+  });
+  const removalOptions = (accountId: string) => ({
+    taskQueue: QUEUES.commands,
+    workflowId: removeWorkflowId(accountId),
+    args: [{ accountId }],
+  });
+
+  /** Has the account's workflow connect anew; starts it where there is none, so that a lost one heals. */
+  async function startAccount({ accountId }: { accountId: string }): Promise<void> {
+    await client.signalWithStart(WORKFLOWS.account, {
+      ...startOptions(accountId),
+      signal: SIGNALS.reconnected,
+      signalArgs: [],
+    });
+  }
+
+  /** How the account stands; null when it is gone or being removed. */
+  async function loadAccount({ accountId }: { accountId: string }): Promise<AccountState | null> {
+    const state = await getAccountState(db, accountId);
+    return state ? { status: state.status, initialSync: state.initialSync } : null;
+  }
+
+  /**
+   * Commits a change of status with its event. Answers the status as it is then: not the wanted one when the account
+   * was reconnected after the watching that `watchEpoch` belongs to; null when it is gone.
+   */
+  async function setAccountStatus(input: {
+    accountId: string;
+    status: AccountStatus;
+    detail: string;
+    watchEpoch?: number;
+  }): Promise<AccountStatus | null> {
+    const { accountId, ...change } = input;
+    return db.transaction(async (tx) => {
+      const changed = await changeStatus(tx, accountId, change);
+      if (changed) {
+        const event = statusEvent(accountId, change.status, changed.previous, change.detail, new Date());
+        await recordEvents(tx, accountId, [event]);
+        return change.status;
+      }
+      return (await getAccountState(tx, accountId))?.status ?? null;
+    });
+  }
+
+  /** How many emails the initial sync has taken in; null when the account is gone. */
+  async function countImported({ accountId }: { accountId: string }): Promise<number | null> {
+    return (await getAccountState(db, accountId))?.imported ?? null;
+  }
+
+  /**
+   * Commits a step of the initial sync with its event. True: the sync is in the state `to` now, by this call or by one
+   * before. False: it was not asked for, or has ended otherwise.
+   */
+  async function setInitialSync(input: {
+    accountId: string;
+    to: 'running' | 'completed' | 'failed';
+  }): Promise<boolean> {
+    const { accountId, to } = input;
+    return db.transaction(async (tx) => {
+      const at = new Date();
+      const from: InitialSyncStatus[] = to === 'running' ? ['pending'] : ['running'];
+      const account = await changeInitialSync(tx, accountId, { from, to, at });
+      if (!account) return (await getAccountState(tx, accountId))?.initialSync === to;
+      const data = { initial_sync: account.initial_sync };
+      await recordEvents(tx, accountId, [
+        { type: `account.initial_sync.${to}`, objectId: accountId, data, createdAt: at },
+      ]);
+      return true;
+    });
+  }
+
+  /**
+   * Sees to it that every account has its workflow, and every removal that was begun goes on: for the start of a
+   * worker, after whatever was lost. Starting one that runs changes nothing.
+   */
+  async function ensureAccounts(): Promise<void> {
+    await dropIntentsBefore(db, new Date(Date.now() - INTENTS_KEPT_MS));
+    let after = '';
+    for (;;) {
+      const batch = await accountIdsAfter(db, after, BATCH);
+      await Promise.all(
+        batch.map(({ id, removed }) =>
+          client.start(removed ? WORKFLOWS.removeAccount : WORKFLOWS.account, {
+            ...(removed ? removalOptions(id) : startOptions(id)),
+            workflowIdConflictPolicy: 'USE_EXISTING',
+          }),
+        ),
+      );
+      const last = batch.at(-1);
+      if (!last || batch.length < BATCH) return;
+      after = last.id;
+    }
+  }
+
+  return { startAccount, loadAccount, setAccountStatus, countImported, setInitialSync, ensureAccounts };
+}
+
+/** The event of a change of status (SPEC "Account status"). */
+export function statusEvent(
+  accountId: string,
+  status: AccountStatus,
+  previous: AccountStatus,
+  detail: string,
+  createdAt: Date,
+): NewEvent {
+  const data = { status, previous_status: previous, status_detail: detail };
+  return { type: `account.status.${status}`, objectId: accountId, data, createdAt };
+}

@@ -1,0 +1,293 @@
+import { ApplicationFailure } from '@temporalio/common';
+import type { AuthIntent } from '../contract/account.ts';
+import { ApiError } from '../contract/errors.ts';
+import { isId } from '../contract/ids.ts';
+import {
+  findConnections,
+  insertAccount,
+  mailboxKeyOf,
+  type NewConnection,
+  type StoredConnection,
+  updateConnection,
+} from '../db/accounts.ts';
+import type { Db, Tx } from '../db/client.ts';
+import { dropIntent, intentPlace, readIntent, settleIntent } from '../db/connect-intents.ts';
+import { type NewEvent, recordEvents } from '../db/outbox.ts';
+import { insertBaselineFolders } from '../db/sync-folders.ts';
+import type { Autoconfig } from '../mail/autoconfig.ts';
+import { createDiscoverSources, type DiscoverSources, discoverServers } from '../mail/discover.ts';
+import { MailError } from '../mail/errors.ts';
+import { type FolderSnapshot, listFoldersWithStatus } from '../mail/folders.ts';
+import { hintOfHost } from '../mail/providers.ts';
+import { type ImapSession, openSession } from '../mail/session.ts';
+import { verifySmtpLogin } from '../mail/submit.ts';
+import { newId } from '../new-id.ts';
+import { isLoopback, type Outbound } from '../outbound.ts';
+import { SealError, type Secrets } from '../secrets.ts';
+import { openCredentials, sealCredentials } from '../sync/credentials.ts';
+import { statusEvent } from './account.ts';
+import { type NewestMail, readNewest } from '../sync/scan.ts';
+import {
+  checkTexts,
+  discoveredSide,
+  givenSide,
+  invalid,
+  loginAddressOf,
+  notFound,
+  type SideName,
+  type SideSettings,
+  type StoredSettings,
+  storedSide,
+} from './connect-settings.ts';
+
+export interface ConnectDeps {
+  db: Db;
+  secrets: Secrets;
+  outbound: Outbound;
+  allowInsecureMail: 'never' | 'loopback' | 'always';
+  /** instead of the DNS and the web; for tests */
+  sources?: DiscoverSources;
+  /** milliseconds for one login; for tests */
+  loginTimeoutMs?: number;
+}
+
+export type ConnectActivities = ReturnType<typeof createConnectActivities>;
+
+const LOGIN_TIMEOUT_MS = 20_000;
+/** On servers without LIST-STATUS the counters of further folders are read later, by the watching activity. */
+const BASELINE_MS = 10_000;
+/** What is not noted of older mail by then is scanned by the watching activity. */
+const NEWEST_MS = 4_000;
+/** `initial_sync_days` when left out. */
+const DEFAULT_SYNC_DAYS = 30;
+
+/** Activities of the `connectMailbox` workflow. */
+export function createConnectActivities(deps: ConnectDeps) {
+  const { db, secrets } = deps;
+  const sources = deps.sources ?? createDiscoverSources(deps.outbound);
+
+  /**
+   * Tries what lies in the intent and, if both logins work, saves the account with its folders and its event in one
+   * transaction. Doing it again after that changes nothing and gives the same answer.
+   */
+  async function verifyMailbox({ intentId }: { intentId: string }): Promise<{ accountId: string }> {
+    const saved = await readIntent(db, intentId);
+    if (!saved) throw givenUp();
+    if (saved.accountId !== null) return { accountId: saved.accountId };
+    const intent = JSON.parse(secrets.open(intentPlace(intentId), saved.sealed)) as AuthIntent;
+    checkTexts(intent);
+    for (;;) {
+      const accountId = await tryConnect(intentId, intent);
+      if (accountId) return { accountId };
+    }
+  }
+
+  /** Forgets the intent of a connect that failed. */
+  async function forgetIntent({ intentId }: { intentId: string }): Promise<void> {
+    await dropIntent(db, intentId);
+  }
+
+  /** Undefined: another connect or a removal of the same mailbox came in between, look again. */
+  async function tryConnect(intentId: string, intent: AuthIntent): Promise<string | undefined> {
+    const { imap, smtp, stored } = await resolveSettings(intent);
+    await checkInsecure('imap', imap);
+    await checkInsecure('smtp', smtp);
+    const at = new Date();
+    const session = await logInToBoth(imap, smtp);
+    try {
+      const baseline = stored ? NO_BASELINE : await readBaseline(session);
+      const accountId = stored?.id ?? newId('account');
+      const connection = connectionOf(accountId, imap, smtp);
+      return await db.transaction(async (tx) => {
+        const saved = stored
+          ? await reconnectAccount(tx, accountId, intent, connection)
+          : await addAccount(tx, accountId, intent, connection, { ...baseline, at });
+        if (saved && !(await settleIntent(tx, intentId, accountId))) throw givenUp();
+        return saved ? accountId : undefined;
+      });
+    } finally {
+      await session.end();
+    }
+  }
+
+  /**
+   * What to connect with, and the account that has this mailbox already.
+   * Throws ApiError 400, 404 and 409 (CONTRACT "Connect").
+   */
+  async function resolveSettings(intent: AuthIntent) {
+    const { credentials } = intent;
+    const address = loginAddressOf(credentials) ?? '';
+    let found: Promise<Autoconfig> | undefined;
+    const discovered = async (side: SideName) => {
+      found ??= discoverServers(address, sources);
+      const server = (await found)[side];
+      return server && discoveredSide(side, credentials, server);
+    };
+    const named = await findNamed(intent, address);
+    const sideOf = async (side: SideName, stored: StoredConnection | undefined) => {
+      const settings = stored && readStored(stored);
+      return (
+        givenSide(side, credentials, settings) ??
+        (settings ? storedSide(side, credentials, settings) : await discovered(side))
+      );
+    };
+
+    const imap = await sideOf('imap', named);
+    if (!imap) throw notFound((await sideOf('smtp', undefined)) ? ['imap'] : ['imap', 'smtp']);
+    const mailboxKey = mailboxKeyOf(imap);
+    const [holder] = await findConnections(db, { mailboxKey });
+    if (intent.account_id !== undefined && holder?.id !== named?.id) {
+      if (holder) throw new ApiError('already_exists', 'another account holds this mailbox');
+      throw invalid('account_id belongs to another mailbox: its IMAP host and user stay the same');
+    }
+    const smtp = await sideOf('smtp', holder);
+    if (!smtp) throw notFound(['smtp']);
+    return { imap, smtp, stored: holder };
+  }
+
+  /** The account that the caller names: by its id, or by a login address whose server is left out. */
+  async function findNamed(intent: AuthIntent, address: string): Promise<StoredConnection | undefined> {
+    const id = intent.account_id;
+    if (id !== undefined) {
+      const [named] = isId('account', id) ? await findConnections(db, { id }) : [];
+      if (!named) throw new ApiError('not_found', 'no account with that id');
+      return named;
+    }
+    if (intent.credentials.imap || !address.includes('@')) return undefined;
+    const [named, ...others] = await findConnections(db, { userId: address.toLowerCase() });
+    return others.length === 0 ? named : undefined;
+  }
+
+  function readStored(stored: StoredConnection): StoredSettings {
+    const { id, userId, imap, smtp, credentials } = stored;
+    try {
+      return { userId, imap, smtp, passwords: openCredentials(secrets, id, credentials) };
+    } catch (error) {
+      // Sealed with a key that is gone: a reconnect that brings its passwords along is the remedy.
+      if (error instanceof SealError) return { userId, imap, smtp, passwords: undefined };
+      throw error;
+    }
+  }
+
+  /** Throws ApiError 400 where a connection without TLS is not allowed. */
+  async function checkInsecure(side: SideName, { encryption, host }: SideSettings): Promise<void> {
+    if (encryption !== 'NONE' || deps.allowInsecureMail === 'always') return;
+    if (deps.allowInsecureMail === 'loopback') {
+      const addresses = await deps.outbound.resolve(host).catch(() => []);
+      if (addresses.length > 0 && addresses.every(({ address }) => isLoopback(address))) return;
+    }
+    throw invalid(`credentials.${side}.encryption must not be none: ALLOW_INSECURE_MAIL does not allow it here`);
+  }
+
+  /** Both logins at once. The IMAP session, if both worked; else a MailError that tells of each side that failed. */
+  async function logInToBoth(imap: SideSettings, smtp: SideSettings): Promise<ImapSession> {
+    const timeoutMs = deps.loginTimeoutMs ?? LOGIN_TIMEOUT_MS;
+    const { outbound } = deps;
+    const [imapTry, smtpTry] = await Promise.allSettled([
+      openSession(imap, { outbound, connectTimeoutMs: timeoutMs }),
+      verifySmtpLogin(smtp, { outbound, timeoutMs }),
+    ]);
+    if (imapTry.status === 'fulfilled' && smtpTry.status === 'fulfilled') return imapTry.value;
+    if (imapTry.status === 'fulfilled') await imapTry.value.end();
+    throw worstOf([
+      { host: imap.host, result: imapTry },
+      { host: smtp.host, result: smtpTry },
+    ]);
+  }
+
+  function connectionOf(accountId: string, imap: SideSettings, smtp: SideSettings): NewConnection {
+    const { password: imapPassword, ...imapSide } = imap;
+    const { password: smtpPassword, ...smtpSide } = smtp;
+    const credentials = sealCredentials(secrets, accountId, { imapPassword, smtpPassword });
+    return { mailboxKey: mailboxKeyOf(imap), imap: imapSide, smtp: smtpSide, credentials };
+  }
+
+  return { verifyMailbox, forgetIntent };
+}
+
+/** Saves a new account with its folders; false: its mailbox was connected in between. */
+async function addAccount(
+  tx: Tx,
+  accountId: string,
+  intent: AuthIntent,
+  connection: NewConnection,
+  baseline: Baseline & { at: Date },
+): Promise<boolean> {
+  const login = loginAddressOf(intent.credentials) ?? connection.imap.user;
+  const { at } = baseline;
+  const account = await insertAccount(tx, {
+    ...connection,
+    id: accountId,
+    userId: login.toLowerCase(),
+    name: intent.name ?? login,
+    initialSyncDays: initialSyncDaysOf(intent),
+    at,
+  });
+  if (!account) return false;
+  await insertBaselineFolders(tx, accountId, baseline.folders, at, baseline.newest);
+  const data = { account, ...stateOf(intent) };
+  await recordEvents(tx, accountId, [{ type: 'account.add', objectId: accountId, data, createdAt: new Date() }]);
+  return true;
+}
+
+/** Gives an account its new settings; false: it was removed in between. */
+async function reconnectAccount(
+  tx: Tx,
+  accountId: string,
+  intent: AuthIntent,
+  connection: NewConnection,
+): Promise<boolean> {
+  const initialSyncDays = initialSyncDaysOf(intent);
+  const change = await updateConnection(tx, accountId, { ...connection, name: intent.name, initialSyncDays });
+  if (!change) return false;
+  const { account, previous } = change;
+  const createdAt = new Date();
+  const reconnected = { account, ...stateOf(intent) };
+  const events: NewEvent[] = [{ type: 'account.reconnect', objectId: accountId, data: reconnected, createdAt }];
+  if (previous !== 'running') events.push(statusEvent(accountId, 'running', previous, '', createdAt));
+  await recordEvents(tx, accountId, events);
+  return true;
+}
+
+function stateOf({ state }: AuthIntent): { state?: string } {
+  return state === undefined ? {} : { state };
+}
+
+/** null: not asked for. */
+function initialSyncDaysOf({ config }: AuthIntent): number | null {
+  return config?.initial_sync_enable ? (config.initial_sync_days ?? DEFAULT_SYNC_DAYS) : null;
+}
+
+/** What the mailbox holds when it is connected. */
+interface Baseline {
+  folders: FolderSnapshot[];
+  newest: Map<string, NewestMail>;
+}
+
+const NO_BASELINE: Baseline = { folders: [], newest: new Map() };
+
+async function readBaseline(session: ImapSession): Promise<Baseline> {
+  const until = Date.now() + BASELINE_MS;
+  const folders = await listFoldersWithStatus(session, () => Date.now() < until);
+  return { folders, newest: await readNewest(session, folders, Date.now() + NEWEST_MS) };
+}
+
+/** One error for both sides: a refused login before an unreachable server, IMAP before SMTP, and both are told. */
+function worstOf(tries: { host: string; result: PromiseSettledResult<unknown> }[]): unknown {
+  const failed = tries.flatMap(({ host, result }) =>
+    result.status === 'rejected' ? [{ host, error: result.reason as unknown }] : [],
+  );
+  const known = failed.flatMap(({ host, error }) => (error instanceof MailError ? [{ host, error }] : []));
+  if (known.length < failed.length) return failed.find(({ error }) => !(error instanceof MailError))?.error;
+  const worst = known.find(({ error }) => error.code === 'invalid_credentials') ?? known[0];
+  if (!worst) return new Error('no side failed');
+  const { code, side } = worst.error;
+  const details = known.map(({ error }) => error.detail);
+  const hint = code === 'invalid_credentials' ? hintOfHost(worst.host) : undefined;
+  return new MailError(code, side, [...details, ...(hint ? [hint] : [])].join('; '), { cause: worst.error });
+}
+
+/** The caller was told already that nothing is saved, so nothing may be. */
+function givenUp(): ApplicationFailure {
+  return ApplicationFailure.nonRetryable('the caller was answered', 'provider_error');
+}

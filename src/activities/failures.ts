@@ -1,0 +1,101 @@
+import { ApplicationFailure } from '@temporalio/common';
+import { ApiError, type ErrorCode } from '../contract/errors.ts';
+import { LeaseLost } from '../db/outbox.ts';
+import { MailError } from '../mail/errors.ts';
+
+/**
+ * What failed, as workflows and callers know it. Beside the codes of the contract:
+ * `lease_lost`: another activity holds the account by now; `unavailable`: our own database or storage did not answer.
+ */
+export type FailureCode = ErrorCode | 'lease_lost' | 'unavailable';
+
+/** `details[0]` of every failure of an activity. */
+export interface FailureDetail {
+  code: FailureCode;
+  /** may be shown to callers; holds no password, address or mail text */
+  detail: string;
+  side?: 'imap' | 'smtp';
+  /** the mailbox had been connected before it failed */
+  connected?: boolean;
+  /** fencing number under which the failed activity held the account */
+  watchEpoch?: number;
+  /** an import had got further before it failed */
+  progress?: boolean;
+}
+
+/** What only the activity knows about its own failure. */
+export type FailureContext = Pick<FailureDetail, 'connected' | 'watchEpoch' | 'progress'>;
+
+/**
+ * The one place that says what an error means to Temporal: its type is our code, its message the code and the class of
+ * the error (never a text that may quote mail, addresses or SQL), and whether Temporal may try again by itself.
+ * Errors of Temporal's own and failures made here before are passed through.
+ */
+export function toFailure(error: unknown, context: FailureContext = {}): Error {
+  if (error instanceof Error && PASSED_THROUGH.has(error.name)) return error;
+  const { code, detail, retryable, side } = judge(error);
+  const told: FailureDetail = { code, detail, ...(side ? { side } : {}), ...context };
+  const name = error instanceof Error ? error.name : typeof error;
+  return ApplicationFailure.create({
+    message: [code, side, name].filter(Boolean).join(' '),
+    type: code,
+    nonRetryable: !retryable,
+    details: [told],
+  });
+}
+
+/** Wraps activities so that whatever they throw goes through `toFailure`. */
+export function withFailures<T extends object>(activities: T): T {
+  const wrapped = Object.entries(activities).map(([name, run]: [string, (...args: unknown[]) => Promise<unknown>]) => [
+    name,
+    async (...args: unknown[]) => {
+      try {
+        return await run(...args);
+      } catch (error) {
+        throw toFailure(error);
+      }
+    },
+  ]);
+  return Object.fromEntries(wrapped) as T;
+}
+
+const PASSED_THROUGH = new Set(['ApplicationFailure', 'CancelledFailure', 'CompleteAsyncError', 'AbortError']);
+
+interface Judgement {
+  code: FailureCode;
+  detail: string;
+  retryable: boolean;
+  side?: 'imap' | 'smtp';
+}
+
+function judge(error: unknown): Judgement {
+  if (error instanceof MailError) {
+    return { code: error.code, detail: error.detail, retryable: error.temporary, side: error.side };
+  }
+  if (error instanceof ApiError) return { code: error.code, detail: error.detail, retryable: false };
+  if (error instanceof LeaseLost) {
+    return { code: 'lease_lost', detail: 'another worker has taken the mailbox over', retryable: false };
+  }
+  if (isUnavailable(error)) {
+    return { code: 'unavailable', detail: 'the service could not reach its own store', retryable: true };
+  }
+  return { code: 'unexpected_error', detail: 'something unexpected happened', retryable: true };
+}
+
+/**
+ * SQLSTATE classes and codes that pass by themselves (connection lost, serialization, deadlock, out of resources,
+ * shutting down), and the same from the socket.
+ */
+const PASSING =
+  /^(08...|40001|40P01|53...|57P0.|57014|ECONNREFUSED|ECONNRESET|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|ENOSPC|EMFILE)$/;
+
+/** Drizzle wraps the driver's error; the code stands on the inner one. */
+function isUnavailable(error: unknown): boolean {
+  for (let at = error, depth = 0; at instanceof Error && depth < 5; at = at.cause, depth++) {
+    const code = (at as { code?: unknown }).code;
+    if (typeof code === 'string' && PASSING.test(code)) return true;
+    // pg and pg-pool give these without a code
+    if (/^(Connection terminated|timeout exceeded when trying to connect)/.test(at.message)) return true;
+  }
+  return false;
+}

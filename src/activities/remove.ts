@@ -1,0 +1,99 @@
+import { Context } from '@temporalio/activity';
+import type { WorkflowClient } from '@temporalio/client';
+import { markRemoved } from '../db/accounts.ts';
+import type { Db } from '../db/client.ts';
+import { recordEvents } from '../db/outbox.ts';
+import { deleteAccountRow, deleteMailRows, isBeingRemoved } from '../db/removal.ts';
+import type { Storage } from '../storage.ts';
+import { accountWorkflowId, initialSyncWorkflowId } from '../workflows/names.ts';
+
+export interface RemoveDeps {
+  db: Db;
+  storage: Storage;
+  client: WorkflowClient;
+  /** how long the runs of an account get to let go of the mailbox before they are ended by force, ms; for tests */
+  letGoMs?: number;
+}
+
+export type RemoveActivities = ReturnType<typeof createRemoveActivities>;
+
+/** More than a heartbeat interval, which is when a watching activity hears that it is cancelled. */
+const LET_GO_MS = 90_000;
+const HEARTBEAT_MS = 5_000;
+
+/** Activities of the `removeAccount` workflow; each may be done again. */
+export function createRemoveActivities({ db, storage, client, letGoMs = LET_GO_MS }: RemoveDeps) {
+  /** From here on the account is not found. False: there is nothing to remove. */
+  async function beginRemoval({ accountId }: { accountId: string }): Promise<boolean> {
+    return db.transaction(async (tx) => {
+      const at = new Date();
+      const account = await markRemoved(tx, accountId, at);
+      if (!account) return isBeingRemoved(tx, accountId);
+      const { id, user_id, name, provider } = account;
+      const data = { account: { id, user_id, name, provider } };
+      await recordEvents(tx, accountId, [{ type: 'account.remove', objectId: accountId, data, createdAt: at }]);
+      return true;
+    });
+  }
+
+  /** Tells the account's runs to end. They cannot write any more in any case. */
+  async function stopRuns({ accountId }: { accountId: string }): Promise<void> {
+    for (const workflowId of runsOf(accountId)) {
+      await orNone(client.getHandle(workflowId).cancel());
+    }
+  }
+
+  /** Waits until the account's runs have ended; ends by force what does not end. */
+  async function awaitRuns({ accountId }: { accountId: string }): Promise<void> {
+    const until = Date.now() + letGoMs;
+    const context = Context.current();
+    for (const workflowId of runsOf(accountId)) {
+      const handle = client.getHandle(workflowId);
+      while (await isRunning(handle)) {
+        if (Date.now() >= until) {
+          await orNone(handle.terminate('the account is removed'));
+          break;
+        }
+        context.heartbeat();
+        await context.sleep(500);
+      }
+    }
+  }
+
+  /** Deletes the account's mail: rows, then files. */
+  async function wipeAccount({ accountId }: { accountId: string }): Promise<void> {
+    const context = Context.current();
+    const beat = setInterval(() => context.heartbeat(), HEARTBEAT_MS);
+    try {
+      await deleteMailRows(db, accountId);
+      await storage.deletePrefix(`${accountId}/`);
+    } finally {
+      clearInterval(beat);
+    }
+  }
+
+  /** Deletes the account's own row, with which the removal would be begun anew. */
+  async function finishRemoval({ accountId }: { accountId: string }): Promise<void> {
+    await deleteAccountRow(db, accountId);
+  }
+
+  return { beginRemoval, stopRuns, awaitRuns, wipeAccount, finishRemoval };
+}
+
+function runsOf(accountId: string): string[] {
+  return [initialSyncWorkflowId(accountId), accountWorkflowId(accountId)];
+}
+
+async function isRunning(handle: { describe(): Promise<{ status: { name: string } }> }): Promise<boolean> {
+  return (await orNone(handle.describe()))?.status.name === 'RUNNING';
+}
+
+/** Undefined when there is no such run, or it has ended. */
+async function orNone<T>(call: Promise<T>): Promise<T | undefined> {
+  try {
+    return await call;
+  } catch (error) {
+    if (error instanceof Error && error.name === 'WorkflowNotFoundError') return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,67 @@
+import { randomUUID } from 'node:crypto';
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
+import fastify, { type FastifyInstance, LogController, type RawServerDefault } from 'fastify';
+import { authenticate } from './auth.ts';
+import { readBodies } from './bodies.ts';
+import { createCursors } from './cursor.ts';
+import type { ApiDeps } from './deps.ts';
+import { answerClientError, answerFrameworkError, handleErrors } from './error-handler.ts';
+import { serveHealth } from './health.ts';
+import { honourIdempotencyKeys } from './idempotency.ts';
+import { serveMetrics } from './metrics.ts';
+import { describeApi } from './openapi.ts';
+import { ROUTES } from './routes/index.ts';
+import { createSigner } from './signer.ts';
+import { compileValidator } from './validation.ts';
+
+/** A request id that callers may choose themselves. */
+const SANE_ID = /^[\w.:/+=@-]{1,128}$/;
+
+const REQUEST_TIMEOUT_MS = 120_000;
+
+/** The HTTP API, not yet listening. */
+export async function buildApp(deps: ApiDeps): Promise<FastifyInstance> {
+  const { pool, logger, settings } = deps;
+  const app = fastify<RawServerDefault>({
+    loggerInstance: logger,
+    // Fastify's own lines show whole URLs, and so what is searched for
+    logController: new LogController({ disableRequestLogging: true }),
+    bodyLimit: settings.bodyBytes,
+    // for a whole request to arrive
+    requestTimeout: REQUEST_TIMEOUT_MS,
+    genReqId: ({ headers: { 'x-request-id': given } }) =>
+      typeof given === 'string' && SANE_ID.test(given) ? given : randomUUID(),
+    routerOptions: { ignoreTrailingSlash: true },
+    frameworkErrors: answerFrameworkError,
+    clientErrorHandler: answerClientError,
+    forceCloseConnections: 'idle',
+  }).withTypeProvider<TypeBoxTypeProvider>();
+
+  app.setValidatorCompiler(compileValidator);
+  // what is answered is checked by types and tests, not again on every call
+  app.setSerializerCompiler(() => JSON.stringify);
+  app.addHook('onRequest', async (request, reply) => {
+    reply.header('X-Request-Id', request.id);
+  });
+  app.addHook('onResponse', async (request, reply) => {
+    const { method, routeOptions } = request;
+    request.log.debug({ method, route: routeOptions.url, status: reply.statusCode, ms: reply.elapsedTime }, 'answered');
+  });
+  handleErrors(app, settings);
+  readBodies(app);
+  await describeApi(app, settings.publicUrl);
+  serveHealth(app, deps);
+  serveMetrics(app, pool);
+
+  const signer = createSigner(settings.signingKeys);
+  const cursors = createCursors(signer);
+  await app.register(
+    async (v1) => {
+      authenticate(v1, pool);
+      honourIdempotencyKeys(v1, { ...deps, signer });
+      for (const route of ROUTES) route(v1.withTypeProvider<TypeBoxTypeProvider>(), { ...deps, cursors });
+    },
+    { prefix: '/api/v1' },
+  );
+  return app;
+}

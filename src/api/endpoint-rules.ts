@@ -1,0 +1,61 @@
+import { validateHeaderName, validateHeaderValue } from 'node:http';
+import type { Header } from '../contract/email.ts';
+import { ApiError } from '../contract/errors.ts';
+import { isId } from '../contract/ids.ts';
+import { isReservedHeader } from '../contract/webhook.ts';
+import { knownAccountIds } from '../db/accounts.ts';
+import type { Queryable } from '../db/client.ts';
+import { type Outbound, OutboundRefused, OutboundUnresolved } from '../outbound.ts';
+
+/** Name and value together. */
+const MAX_HEADER_BYTES = 4096;
+
+/** What schemas cannot say of an endpoint that is created or changed. @throws ApiError `invalid_parameters` */
+export async function checkEndpoint(
+  endpoint: { url?: string; headers?: Header[]; account_ids?: string[] },
+  deps: { db: Queryable; outbound: Outbound },
+): Promise<void> {
+  endpoint.headers?.forEach(checkHeader);
+  if (endpoint.account_ids) await checkAccounts(endpoint.account_ids, deps.db);
+  if (endpoint.url !== undefined) await checkUrl(endpoint.url, deps.outbound);
+}
+
+function invalid(detail: string): ApiError {
+  return new ApiError('invalid_parameters', detail);
+}
+
+function checkHeader({ name, value }: Header, index: number): void {
+  const field = `headers.${index}`;
+  if (isReservedHeader(name)) throw invalid(`${field}.name is a header that calls set themselves`);
+  try {
+    validateHeaderName(name);
+    validateHeaderValue(name, value);
+  } catch {
+    throw invalid(`${field} is not a valid HTTP header`);
+  }
+  if (Buffer.byteLength(name) + Buffer.byteLength(value) > MAX_HEADER_BYTES) {
+    throw invalid(`${field} is longer than ${MAX_HEADER_BYTES} bytes`);
+  }
+}
+
+async function checkAccounts(ids: string[], db: Queryable): Promise<void> {
+  const known = await knownAccountIds(
+    db,
+    ids.filter((id) => isId('account', id)),
+  );
+  const unknown = ids.findIndex((id) => !known.has(id));
+  if (unknown >= 0) throw invalid(`account_ids.${unknown} is not the id of an account`);
+}
+
+async function checkUrl(text: string, outbound: Outbound): Promise<void> {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url?.protocol !== 'http:' && url?.protocol !== 'https:') throw invalid('url must begin with http:// or https://');
+  try {
+    await outbound.resolve(url.hostname);
+  } catch (error) {
+    if (error instanceof OutboundRefused) throw invalid(`url: ${error.message}`);
+    if (!(error instanceof OutboundUnresolved)) throw error;
+    // a name that has no address yet may get one; each call asks again
+    if (error.reason === 'invalid') throw invalid(`url: ${error.message}`);
+  }
+}

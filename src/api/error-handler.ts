@@ -1,0 +1,54 @@
+import type { Socket } from 'node:net';
+import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { ApiError, type ErrorCode, errorBody } from '../contract/errors.ts';
+import { StorageMissing } from '../storage.ts';
+
+/** Makes every error an answer in the shape of SPEC "Errors". */
+export function handleErrors(app: FastifyInstance, limits: { bodyBytes: number }): void {
+  app.setErrorHandler((error: FastifyError | Error, request, reply) => {
+    const known = toApiError(error, limits);
+    if (known.code === 'unexpected_error') {
+      request.log.error({ err: error, route: request.routeOptions.url }, 'a call failed');
+    }
+    return answerError(reply, known.code, known.detail);
+  });
+  app.setNotFoundHandler((_request, reply) => answerError(reply, 'not_found', 'there is no such path or method'));
+}
+
+/** For errors that occur before there is a route: an URL that cannot be read. */
+export function answerFrameworkError(_error: FastifyError, _request: FastifyRequest, reply: FastifyReply): void {
+  void answerError(reply, 'not_found', 'the path cannot be read');
+}
+
+/** For what cannot be read as HTTP at all: answered by hand, as Node has no reply for it. */
+export function answerClientError(error: NodeJS.ErrnoException, socket: Socket): void {
+  if (error.code === 'ECONNRESET' || !socket.writable) {
+    socket.destroy();
+    return;
+  }
+  const detail = error.code === 'HPE_HEADER_OVERFLOW' ? 'the headers are too long' : 'the request cannot be read';
+  const body = JSON.stringify(errorBody('invalid_parameters', detail));
+  const head = ['HTTP/1.1 400 Bad Request', 'Content-Type: application/json; charset=utf-8', 'Connection: close'];
+  socket.end(`${[...head, `Content-Length: ${Buffer.byteLength(body)}`].join('\r\n')}\r\n\r\n${body}`);
+}
+
+function answerError(reply: FastifyReply, code: ErrorCode, detail: string): FastifyReply {
+  const body = errorBody(code, detail);
+  return reply.code(body.status).type('application/json; charset=utf-8').send(JSON.stringify(body));
+}
+
+function toApiError(error: FastifyError | Error, limits: { bodyBytes: number }): ApiError {
+  if (error instanceof ApiError) return error;
+  if (error instanceof StorageMissing) return new ApiError('not_found', 'it is no longer stored');
+  if ('code' in error && error.code === 'FST_ERR_CTP_BODY_TOO_LARGE') {
+    return new ApiError('invalid_parameters', `the body is larger than ${limits.bodyBytes} bytes`);
+  }
+  if ('code' in error && error.code === 'FST_ERR_CTP_INVALID_JSON_BODY') {
+    return new ApiError('invalid_parameters', 'the body is not valid JSON');
+  }
+  const status = 'statusCode' in error ? error.statusCode : undefined;
+  if (status !== undefined && status >= 400 && status < 500) {
+    return new ApiError('invalid_parameters', 'the request cannot be read');
+  }
+  return new ApiError('unexpected_error', 'something unexpected happened; X-Request-Id names this call in the log');
+}

@@ -1,0 +1,40 @@
+import type { FastifyInstance } from 'fastify';
+import type pg from 'pg';
+
+export interface HealthDeps {
+  pool: pg.Pool;
+  /** resolves when Temporal answers, else rejects */
+  pingTemporal(): Promise<void>;
+}
+
+/** A part that has not answered by then is not reachable, ms. */
+const DEADLINE_MS = 2_000;
+
+/** `GET /health`: this process is alive; `GET /ready`: Postgres and Temporal answer, else 503 naming which does not. */
+export function serveHealth(app: FastifyInstance, { pool, pingTemporal }: HealthDeps): void {
+  app.get('/health', { schema: { hide: true } }, () => ({ status: 'ok' }));
+  app.get('/ready', { schema: { hide: true } }, async (_request, reply) => {
+    const [postgres, temporal] = await Promise.all([answers(pool.query('select 1')), answers(pingTemporal())]);
+    const ready = postgres && temporal;
+    return reply.code(ready ? 200 : 503).send({
+      status: ready ? 'ready' : 'not_ready',
+      postgres: postgres ? 'ok' : 'unreachable',
+      temporal: temporal ? 'ok' : 'unreachable',
+    });
+  });
+}
+
+async function answers(ping: Promise<unknown>): Promise<boolean> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<false>((resolve) => {
+    timer = setTimeout(() => resolve(false), DEADLINE_MS);
+  });
+  try {
+    return await Promise.race([ping.then(() => true), late]);
+  } catch {
+    return false;
+  } finally {
+    clearTimeout(timer);
+    ping.catch(() => undefined);
+  }
+}

@@ -1,0 +1,105 @@
+import Type from 'typebox';
+import { Account, ACCOUNT_STATUSES, AccountDeleted, AccountList, AuthIntent } from '../../contract/account.ts';
+import { Limit, Offset, OneOf } from '../../contract/common.ts';
+import { getAccount, listAccounts, replaceMetadata } from '../../db/accounts.ts';
+import { answers, found, Id, type Routes } from './route.ts';
+
+const Params = Type.Object({ id: Id('account') });
+
+const ListQuery = Type.Object({
+  status: Type.Optional(OneOf(ACCOUNT_STATUSES)),
+  search: Type.Optional(Type.String({ maxLength: 256, description: 'any part of name or id' })),
+  offset: Offset,
+  limit: Limit(),
+});
+
+const UpdateAccount = Type.Object({
+  metadata: Type.Record(Type.String(), Type.String(), {
+    maxProperties: 50,
+    description: 'takes the place of the whole map',
+  }),
+});
+
+/** Connecting mailboxes, and the accounts that come of it (CONTRACT "Connect", "Accounts"). */
+export const accountRoutes: Routes = (app, { db, commands }) => {
+  app.post(
+    '/auth/intent',
+    {
+      config: { idempotent: true },
+      schema: {
+        tags: ['Accounts'],
+        summary: 'Connect a mailbox',
+        description:
+          'IMAP and SMTP logins are tried before the answer; on any error nothing is saved. A side that is left out is ' +
+          'found from the address. With `account_id`, or for a mailbox that is connected already, that account is updated.',
+        body: AuthIntent,
+        response: answers(
+          'The account, running',
+          Account,
+          ...(['invalid_credentials', 'not_found', 'already_exists', 'provider_rejected', 'provider_error'] as const),
+        ),
+      },
+    },
+    async ({ body }) => found(await getAccount(db, await commands.connectMailbox(body)), 'account'),
+  );
+
+  app.get(
+    '/accounts',
+    {
+      schema: {
+        tags: ['Accounts'],
+        summary: 'List accounts',
+        querystring: ListQuery,
+        response: answers('Accounts, oldest first', AccountList),
+      },
+    },
+    async ({ query }) => {
+      const { data, hasMore } = await listAccounts(db, query);
+      return { object: 'Accounts', data, has_more: hasMore };
+    },
+  );
+
+  app.get(
+    '/accounts/:id',
+    {
+      schema: {
+        tags: ['Accounts'],
+        summary: 'Get an account',
+        params: Params,
+        response: answers('The account', Account, 'not_found'),
+      },
+    },
+    async ({ params }) => found(await getAccount(db, params.id), 'account'),
+  );
+
+  app.patch(
+    '/accounts/:id',
+    {
+      schema: {
+        tags: ['Accounts'],
+        summary: 'Update an account',
+        params: Params,
+        body: UpdateAccount,
+        response: answers('The account', Account, 'not_found'),
+      },
+    },
+    async ({ params, body }) => found(await replaceMetadata(db, params.id, body.metadata), 'account'),
+  );
+
+  app.delete(
+    '/accounts/:id',
+    {
+      schema: {
+        tags: ['Accounts'],
+        summary: 'Remove an account',
+        description: 'The sync stops; stored mail, attachments and credentials are deleted.',
+        params: Params,
+        response: answers('It is removed', AccountDeleted, 'not_found', 'provider_error'),
+      },
+    },
+    async ({ params }) => {
+      await commands.removeAccount(params.id);
+      return { object: 'AccountDeleted', id: params.id, success: true };
+    },
+  );
+};

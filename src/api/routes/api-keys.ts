@@ -1,0 +1,64 @@
+import Type from 'typebox';
+import { ApiKeyCreated, ApiKeyDeleted, ApiKeyList, CreateApiKey } from '../../contract/api-key.ts';
+import { Limit, Offset } from '../../contract/common.ts';
+import { ApiError } from '../../contract/errors.ts';
+import { createApiKey, deleteApiKey, listApiKeys } from '../../db/api-keys.ts';
+import { readDate } from '../dates.ts';
+import { answers, found, Id, type Routes } from './route.ts';
+
+export const apiKeyRoutes: Routes = (app, { db }) => {
+  app.get(
+    '/api-keys',
+    {
+      schema: {
+        tags: ['API keys'],
+        summary: 'List API keys',
+        querystring: Type.Object({ offset: Offset, limit: Limit() }),
+        response: answers('API keys, oldest first, without their values', ApiKeyList),
+      },
+    },
+    async ({ query }) => {
+      const { data, hasMore } = await listApiKeys(db, query);
+      return { object: 'ApiKeys', data, has_more: hasMore };
+    },
+  );
+
+  app.post(
+    '/api-keys',
+    {
+      config: { idempotent: true },
+      schema: {
+        tags: ['API keys'],
+        summary: 'Create an API key',
+        description: 'The value is in this answer only.',
+        body: CreateApiKey,
+        response: answers('The key with its value', ApiKeyCreated, 'already_exists'),
+      },
+    },
+    async ({ body }) => {
+      const expiresAt = body.expires_at ? readDate(body.expires_at) : null;
+      if (expiresAt && expiresAt.getTime() <= Date.now()) {
+        throw new ApiError('invalid_parameters', 'expires_at must lie in the future');
+      }
+      const { apiKey, key } = await createApiKey(db, { name: body.name, expiresAt });
+      return { ...apiKey, api_key: key };
+    },
+  );
+
+  app.delete(
+    '/api-keys/:id',
+    {
+      schema: {
+        tags: ['API keys'],
+        summary: 'Revoke an API key',
+        description: 'It stops working at once, everywhere.',
+        params: Type.Object({ id: Id('apiKey') }),
+        response: answers('It is revoked', ApiKeyDeleted, 'not_found'),
+      },
+    },
+    async ({ params }) => {
+      found((await deleteApiKey(db, params.id)) || undefined, 'API key');
+      return { object: 'ApiKeyDeleted', id: params.id };
+    },
+  );
+};

@@ -1,0 +1,27 @@
+import Type from 'typebox';
+import { getAttachment } from '../../db/attachments.ts';
+import { found, Id, type Routes } from './route.ts';
+import { downloadAnswers, sendStored } from './stored.ts';
+
+const Params = Type.Object({ account_id: Id('account'), email_id: Id('email'), attachment_id: Id('attachment') });
+
+export const attachmentRoutes: Routes = (app, { pool, storage }) => {
+  app.get(
+    '/:account_id/emails/:email_id/attachments/:attachment_id',
+    {
+      schema: {
+        tags: ['Emails'],
+        summary: 'Download an attachment',
+        description: 'The decoded bytes, with the Content-Type of the attachment. Range requests work.',
+        params: Params,
+        response: downloadAnswers('*/*', 'The bytes'),
+      },
+    },
+    async (request, reply) => {
+      const { account_id, email_id, attachment_id } = request.params;
+      const stored = found(await getAttachment(pool, account_id, email_id, attachment_id), 'attachment');
+      const { storageKey: key, mime, name } = stored;
+      return sendStored(request, reply, storage, { key, id: attachment_id, mime, name });
+    },
+  );
+};

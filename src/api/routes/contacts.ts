@@ -1,0 +1,60 @@
+import Type from 'typebox';
+import { Cursor, Limit } from '../../contract/common.ts';
+import { ContactList, EmailSenderList } from '../../contract/contact.ts';
+import { getAccount } from '../../db/accounts.ts';
+import { listContacts } from '../../db/contacts.ts';
+import { AccountParams, answers, found, type Routes } from './route.ts';
+
+const ContactQuery = Type.Object({
+  search: Type.Optional(Type.String({ maxLength: 256, description: 'any part of address or name' })),
+  limit: Limit(),
+  cursor: Type.Optional(Cursor),
+});
+
+export const contactRoutes: Routes = (app, { db, cursors }) => {
+  app.get(
+    '/:account_id/contacts',
+    {
+      schema: {
+        tags: ['Contacts'],
+        summary: 'List contacts',
+        description: 'People seen in mail, less the owner of the mailbox and senders of bounces.',
+        params: AccountParams,
+        querystring: ContactQuery,
+        response: answers('Contacts, the one with the latest mail first', ContactList, 'not_found'),
+      },
+    },
+    async ({ params, query }) => {
+      const list = { name: 'Contacts', accountId: params.account_id, query };
+      const position = cursors.read(list, query.cursor);
+      const { search, limit } = query;
+      const { data, next } = await listContacts(db, params.account_id, { search, limit, position });
+      return { object: 'Contacts', data, has_more: next !== null, cursor: cursors.write(list, next) };
+    },
+  );
+
+  app.get(
+    '/:account_id/email-senders',
+    {
+      schema: {
+        tags: ['Contacts'],
+        summary: 'List email senders',
+        description: 'Addresses usable as `from`.',
+        params: AccountParams,
+        response: answers('The address of the mailbox', EmailSenderList, 'not_found'),
+      },
+    },
+    async ({ params }) => {
+      const { user_id: email, name } = found(await getAccount(db, params.account_id), 'account');
+      const sender = {
+        object: 'EmailSender',
+        email,
+        display_name: name === email ? null : name,
+        is_primary: true,
+        is_default: true,
+        verification_status: 'verified',
+      };
+      return { object: 'EmailSenders', data: [sender], has_more: false };
+    },
+  );
+};

@@ -1,0 +1,95 @@
+import Type from 'typebox';
+import { DateTime, Limit, Offset, OneOf } from '../../contract/common.ts';
+import { EVENT_TYPES } from '../../contract/events.ts';
+import {
+  DELIVERY_STATUSES,
+  WebhookConversation,
+  WebhookConversationDetail,
+  WebhookConversationList,
+} from '../../contract/webhook.ts';
+import {
+  type ConversationFilter,
+  getConversation,
+  getConversationDetail,
+  listConversations,
+} from '../../db/conversations.ts';
+import { readOptionalDate } from '../dates.ts';
+import { answers, found, Id, type Routes, sendJson } from './route.ts';
+
+const Params = Type.Object({ id: Id('delivery') });
+
+const ConversationQuery = Type.Object({
+  endpoint_id: Type.Optional(Type.String()),
+  event_id: Type.Optional(Type.String()),
+  event_type: Type.Optional(OneOf(EVENT_TYPES)),
+  account_id: Type.Optional(Type.String()),
+  status: Type.Optional(OneOf(DELIVERY_STATUSES)),
+  since: Type.Optional(DateTime('created then or later')),
+  until: Type.Optional(DateTime('created before')),
+  offset: Offset,
+  limit: Limit(),
+});
+
+/** The delivery log (CONTRACT "Webhooks"): one record per event and endpoint, kept 30 days. */
+export const conversationRoutes: Routes = (app, { db, commands }) => {
+  app.get(
+    '/webhooks/conversations',
+    {
+      schema: {
+        tags: ['Webhooks'],
+        summary: 'List deliveries',
+        querystring: ConversationQuery,
+        response: answers('Deliveries, newest first', WebhookConversationList),
+      },
+    },
+    async ({ query }) => {
+      const { data, hasMore } = await listConversations(db, toFilter(query), query);
+      return { object: 'WebhookConversations', data, has_more: hasMore };
+    },
+  );
+
+  app.get(
+    '/webhooks/conversations/:id',
+    {
+      schema: {
+        tags: ['Webhooks'],
+        summary: 'Get a delivery',
+        description: 'With the body of its calls, every try, and the workflow to open in the Temporal UI.',
+        params: Params,
+        response: answers('The delivery', WebhookConversationDetail, 'not_found'),
+      },
+    },
+    async ({ params }, reply) => sendJson(reply, found(await getConversationDetail(db, params.id), 'delivery')),
+  );
+
+  app.post(
+    '/webhooks/conversations/:id/retry',
+    {
+      schema: {
+        tags: ['Webhooks'],
+        summary: 'Retry a delivery',
+        description: 'A new try at once, with the same ids and the same bytes, whatever the status of the delivery.',
+        params: Params,
+        response: answers('The delivery as it stands now', WebhookConversation, 'not_found'),
+      },
+    },
+    async ({ params }) => {
+      found(await getConversation(db, params.id), 'delivery');
+      await commands.retryDelivery(params.id);
+      return found(await getConversation(db, params.id), 'delivery');
+    },
+  );
+};
+
+function toFilter(query: Type.Static<typeof ConversationQuery>): ConversationFilter {
+  const given = {
+    endpointId: query.endpoint_id,
+    eventId: query.event_id,
+    eventType: query.event_type,
+    accountId: query.account_id,
+    status: query.status,
+    since: readOptionalDate(query.since),
+    until: readOptionalDate(query.until),
+  };
+  return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
+}

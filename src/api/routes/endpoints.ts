@@ -1,0 +1,112 @@
+import { randomBytes } from 'node:crypto';
+import Type from 'typebox';
+import { Limit, Offset } from '../../contract/common.ts';
+import {
+  CreateWebhookEndpoint,
+  UpdateWebhookEndpoint,
+  WebhookEndpoint,
+  WebhookEndpointDeleted,
+  WebhookEndpointList,
+} from '../../contract/webhook.ts';
+import { createEndpoint, deleteEndpoint, getEndpoint, listEndpoints, updateEndpoint } from '../../db/endpoints.ts';
+import { checkEndpoint } from '../endpoint-rules.ts';
+import { answers, found, Id, type Routes } from './route.ts';
+
+const Params = Type.Object({ id: Id('endpoint') });
+const SECRET_BYTES = 32;
+
+/** Webhook endpoints (CONTRACT "Webhooks"). */
+export const endpointRoutes: Routes = (app, deps) => {
+  const { db, secrets } = deps;
+
+  app.get(
+    '/webhooks/endpoints',
+    {
+      schema: {
+        tags: ['Webhooks'],
+        summary: 'List webhook endpoints',
+        querystring: Type.Object({ offset: Offset, limit: Limit() }),
+        response: answers('Endpoints, oldest first', WebhookEndpointList),
+      },
+    },
+    async ({ query }) => {
+      const { data, hasMore } = await listEndpoints(db, secrets, query);
+      return { object: 'WebhookEndpoints', data, has_more: hasMore };
+    },
+  );
+
+  app.post(
+    '/webhooks/endpoints',
+    {
+      config: { idempotent: true },
+      schema: {
+        tags: ['Webhooks'],
+        summary: 'Create a webhook endpoint',
+        description: 'An endpoint is called for events of the given types, of the given accounts or of all.',
+        body: CreateWebhookEndpoint,
+        response: answers('The endpoint, with the secret that signs its calls', WebhookEndpoint, 'already_exists'),
+      },
+    },
+    async ({ body }) => {
+      await checkEndpoint(body, deps);
+      return createEndpoint(db, secrets, {
+        url: body.url,
+        description: body.description ?? null,
+        enabled: body.enabled ?? true,
+        triggerEvents: [...new Set(body.trigger_events)],
+        accountIds: [...new Set(body.account_ids)],
+        headers: body.headers ?? [],
+        secret: `whsec_${randomBytes(SECRET_BYTES).toString('base64')}`,
+      });
+    },
+  );
+
+  app.get(
+    '/webhooks/endpoints/:id',
+    {
+      schema: {
+        tags: ['Webhooks'],
+        summary: 'Get a webhook endpoint',
+        params: Params,
+        response: answers('The endpoint', WebhookEndpoint, 'not_found'),
+      },
+    },
+    async ({ params }) => found(await getEndpoint(db, secrets, params.id), 'endpoint'),
+  );
+
+  app.patch(
+    '/webhooks/endpoints/:id',
+    {
+      schema: {
+        tags: ['Webhooks'],
+        summary: 'Update a webhook endpoint',
+        description: 'Fields that are left out are kept. Enabling an endpoint clears its `disabled_reason`.',
+        params: Params,
+        body: UpdateWebhookEndpoint,
+        response: answers('The endpoint', WebhookEndpoint, 'not_found'),
+      },
+    },
+    async ({ params, body }) => {
+      found(await getEndpoint(db, secrets, params.id), 'endpoint');
+      await checkEndpoint(body, deps);
+      return found(await updateEndpoint(db, secrets, params.id, body), 'endpoint');
+    },
+  );
+
+  app.delete(
+    '/webhooks/endpoints/:id',
+    {
+      schema: {
+        tags: ['Webhooks'],
+        summary: 'Delete a webhook endpoint',
+        description: 'What the delivery log holds of it stays.',
+        params: Params,
+        response: answers('It is deleted', WebhookEndpointDeleted, 'not_found'),
+      },
+    },
+    async ({ params }) => {
+      found((await deleteEndpoint(db, params.id)) || undefined, 'endpoint');
+      return { object: 'WebhookEndpointDeleted', id: params.id, success: true };
+    },
+  );
+};

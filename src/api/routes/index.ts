@@ -1,0 +1,25 @@
+import { accountRoutes } from './accounts.ts';
+import { apiKeyRoutes } from './api-keys.ts';
+import { attachmentRoutes } from './attachments.ts';
+import { contactRoutes } from './contacts.ts';
+import { conversationRoutes } from './conversations.ts';
+import { draftRoutes } from './drafts.ts';
+import { emailRoutes } from './emails.ts';
+import { endpointRoutes } from './endpoints.ts';
+import { folderRoutes } from './folders.ts';
+import type { Routes } from './route.ts';
+import { threadRoutes } from './threads.ts';
+
+/** Every route under /api/v1. */
+export const ROUTES: readonly Routes[] = [
+  accountRoutes,
+  emailRoutes,
+  attachmentRoutes,
+  threadRoutes,
+  folderRoutes,
+  draftRoutes,
+  contactRoutes,
+  endpointRoutes,
+  conversationRoutes,
+  apiKeyRoutes,
+];

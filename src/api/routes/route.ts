@@ -1,0 +1,67 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
+import type { FastifyBaseLogger, FastifyInstance, FastifyReply, RawServerDefault } from 'fastify';
+import Type from 'typebox';
+import { ApiError, ERRORS, ErrorBody, type ErrorCode } from '../../contract/errors.ts';
+import { type IdKind, idPattern } from '../../contract/ids.ts';
+import type { JsonOf } from '../../db/json-text.ts';
+import type { Cursors } from '../cursor.ts';
+import type { ApiDeps } from '../deps.ts';
+
+export type Api = FastifyInstance<
+  RawServerDefault,
+  IncomingMessage,
+  ServerResponse,
+  FastifyBaseLogger,
+  TypeBoxTypeProvider
+>;
+export interface RouteDeps extends ApiDeps {
+  cursors: Cursors;
+}
+/** Adds the routes of one resource; paths are relative to /api/v1. */
+export type Routes = (app: Api, deps: RouteDeps) => void;
+
+/** An id in a path; anything else is not found. */
+export const Id = (kind: IdKind) => Type.String({ pattern: idPattern(kind).source });
+
+export const AccountParams = Type.Object({ account_id: Id('account') });
+
+/** The resource, or the answer that it is not there. */
+export function found<T>(resource: T | undefined, what: string): T {
+  if (resource === undefined) throw new ApiError('not_found', `there is no ${what} with that id`);
+  return resource;
+}
+
+/** Answers JSON that is already written; as bytes, since Node measures and writes large strings slowly. */
+export function sendJson<T>(reply: FastifyReply, text: JsonOf<T>): FastifyReply {
+  return reply.type('application/json; charset=utf-8').send(Buffer.from(text));
+}
+
+/** What a route answers, for the document: one schema when all is well, and the errors besides those of every route. */
+export function answers(description: string, schema: Type.TSchema, ...errors: ErrorCode[]): Record<number, object> {
+  return answersAs('application/json', description, schema, ...errors);
+}
+
+/** The same for an answer that is not JSON. */
+export function answersAs(
+  mediaType: string,
+  description: string,
+  schema: Type.TSchema,
+  ...errors: ErrorCode[]
+): Record<number, object> {
+  const codes: ErrorCode[] = ['invalid_parameters', 'unauthorized', ...errors, 'unexpected_error'];
+  const byStatus = new Map<number, string[]>();
+  for (const code of new Set(codes)) {
+    const { status, title } = ERRORS[code];
+    byStatus.set(status, [...(byStatus.get(status) ?? []), `\`errors/${code}\` ${title}`]);
+  }
+  return {
+    200: { description, content: { [mediaType]: { schema } } },
+    ...Object.fromEntries(
+      [...byStatus].map(([status, lines]) => [
+        status,
+        { description: lines.join('; '), content: { 'application/json': { schema: ErrorBody } } },
+      ]),
+    ),
+  };
+}

@@ -1,0 +1,102 @@
+import { Readable } from 'node:stream';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import Type from 'typebox';
+import { ApiError, ErrorBody, errorBody } from '../../contract/errors.ts';
+import type { Storage } from '../../storage.ts';
+import { answersAs } from './route.ts';
+
+/** A stored object as it is offered for download; what is under an id never changes. */
+export interface StoredFile {
+  key: string;
+  id: string;
+  mime: string;
+  name: string;
+}
+
+/** What a download answers, for the document. */
+export function downloadAnswers(mediaType: string, description: string): Record<number, object> {
+  const bytes = { [mediaType]: { schema: Type.String({ format: 'binary' }) } };
+  return {
+    ...answersAs(mediaType, description, Type.String({ format: 'binary' }), 'not_found'),
+    206: { description: 'The range that was asked for', content: bytes },
+    416: {
+      description: '`errors/invalid_parameters` The range lies behind the end',
+      content: { 'application/json': { schema: ErrorBody } },
+    },
+  };
+}
+
+/**
+ * Streams a stored object, or the one range of it that is asked for (RFC 9110 section 14; more than one range, or one
+ * that cannot be read, gives the whole). Browsers are told to save it, and never to run it or to guess its type.
+ */
+export async function sendStored(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  storage: Storage,
+  file: StoredFile,
+): Promise<FastifyReply> {
+  const size = await storage.size(file.key);
+  if (size === undefined) throw new ApiError('not_found', 'it is no longer stored');
+  const etag = `"${file.id}"`;
+  reply
+    .header('Accept-Ranges', 'bytes')
+    .header('ETag', etag)
+    .header('Cache-Control', 'private, max-age=0')
+    .header('X-Content-Type-Options', 'nosniff')
+    .header('Content-Security-Policy', 'sandbox')
+    .header('Content-Disposition', disposition(file.name));
+  const ifRange = request.headers['if-range'];
+  const range = ifRange === undefined || ifRange === etag ? readRange(request.headers.range, size) : undefined;
+  if (range === 'unsatisfiable') {
+    const body = {
+      ...errorBody('invalid_parameters', `the range lies behind the ${size} bytes there are`),
+      status: 416,
+    };
+    return reply
+      .code(416)
+      .header('Content-Range', `bytes */${size}`)
+      .type('application/json; charset=utf-8')
+      .send(body);
+  }
+  const { start, end } = range ?? { start: 0, end: size - 1 };
+  if (range) reply.code(206).header('Content-Range', `bytes ${start}-${end}/${size}`);
+  reply.type(mediaType(file.mime)).header('Content-Length', end - start + 1);
+  // a stream too, or the length would be taken from what is sent
+  if (size === 0 || request.method === 'HEAD') return reply.send(Readable.from([]));
+  return reply.send(await storage.get(file.key, range));
+}
+
+interface Range {
+  start: number;
+  end: number;
+}
+
+function readRange(header: string | undefined, size: number): Range | 'unsatisfiable' | undefined {
+  const [, first, last] = /^bytes=(\d{0,15})-(\d{0,15})$/i.exec(header?.replaceAll(' ', '') ?? '') ?? [];
+  if (first === undefined || last === undefined || (first === '' && last === '')) return undefined;
+  if (first === '') {
+    const length = Math.min(Number(last), size);
+    return length === 0 ? 'unsatisfiable' : { start: size - length, end: size - 1 };
+  }
+  const start = Number(first);
+  const end = last === '' ? size - 1 : Math.min(Number(last), size - 1);
+  if (last !== '' && Number(last) < start) return undefined;
+  return start >= size ? 'unsatisfiable' : { start, end };
+}
+
+const MEDIA_TYPE = /^[a-z0-9!#$&^_.+-]{1,127}\/[a-z0-9!#$&^_.+-]{1,127}$/i;
+
+function mediaType(mime: string): string {
+  return MEDIA_TYPE.test(mime) ? mime : 'application/octet-stream';
+}
+
+/** RFC 6266: a plain name for old clients, and the true one. */
+function disposition(name: string): string {
+  const plain = name.replace(/[^\x20-\x7e]|["\\%]/g, '_') || 'attachment';
+  const encoded = encodeURIComponent(name).replace(
+    /['()*]/g,
+    (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`,
+  );
+  return `attachment; filename="${plain}"; filename*=UTF-8''${encoded || plain}`;
+}

@@ -1,0 +1,61 @@
+import type { FastifyReply } from 'fastify';
+import Type from 'typebox';
+import { Cursor, Limit, MAX_LIMIT } from '../../contract/common.ts';
+import { Thread } from '../../contract/email.ts';
+import { jsonArray, jsonWith } from '../../db/json-text.ts';
+import { getThread } from '../../db/threads.ts';
+import { MetaOnly } from './email-query.ts';
+import { EmailParams } from './emails.ts';
+import { answers, found, Id, type RouteDeps, type Routes, sendJson } from './route.ts';
+
+const ThreadQuery = Type.Object({ meta_only: MetaOnly, limit: Limit(MAX_LIMIT), cursor: Type.Optional(Cursor) });
+
+/** Both ways to a conversation give the same Thread (CONTRACT "Emails"). */
+export const threadRoutes: Routes = (app, deps) => {
+  const schema = {
+    tags: ['Emails'],
+    description:
+      'Oldest first, Sent copies included, drafts left out. `cursor` is in the answer only when there is more.',
+    querystring: ThreadQuery,
+    response: answers('The conversation', Thread, 'not_found'),
+  };
+
+  app.get(
+    '/:account_id/threads/:thread_id',
+    {
+      schema: {
+        ...schema,
+        summary: 'Get a thread',
+        params: Type.Object({ account_id: Id('account'), thread_id: Id('thread') }),
+      },
+    },
+    ({ params, query }, reply) => sendThread(deps, reply, params.account_id, { threadId: params.thread_id }, query),
+  );
+
+  app.get(
+    '/:account_id/emails/:email_id/thread',
+    { schema: { ...schema, summary: "Get an email's thread", params: EmailParams } },
+    ({ params, query }, reply) => sendThread(deps, reply, params.account_id, { emailId: params.email_id }, query),
+  );
+};
+
+async function sendThread(
+  { pool, cursors }: RouteDeps,
+  reply: FastifyReply,
+  accountId: string,
+  of: { threadId: string } | { emailId: string },
+  query: Type.Static<typeof ThreadQuery>,
+): Promise<FastifyReply> {
+  const list = { name: `Thread ${'threadId' in of ? of.threadId : of.emailId}`, accountId, query };
+  const position = cursors.read(list, query.cursor);
+  const page = { metaOnly: query.meta_only, limit: query.limit, position };
+  const thread = found(await getThread(pool, accountId, of, page), 'conversation');
+  const cursor = cursors.write(list, thread.next);
+  return sendJson(
+    reply,
+    jsonWith<Thread, 'data'>(
+      { object: 'Thread', id: thread.id, has_more: cursor !== null, ...(cursor === null ? {} : { cursor }) },
+      { data: jsonArray(thread.data) },
+    ),
+  );
+}

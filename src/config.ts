@@ -1,0 +1,244 @@
+import { resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { DAY, HOUR, MINUTE, SECOND } from './duration.ts';
+import {
+  apiKey,
+  cidrs,
+  ConfigError,
+  duration,
+  durations,
+  type Env,
+  integer,
+  key,
+  oneOf,
+  pem,
+  quote,
+  required,
+  text,
+  url,
+} from './setting.ts';
+
+export { ConfigError, type Env } from './setting.ts';
+
+/** TLS of the connection to Temporal; an empty object means the system's certificate authorities. */
+export interface TemporalTls {
+  serverName?: string;
+  ca?: Buffer;
+  /** client certificate and key, PEM; both or neither */
+  cert?: Buffer;
+  key?: Buffer;
+}
+
+/** What every process knows about its surroundings. All durations are milliseconds, all sizes bytes. */
+export interface Config {
+  host: string;
+  port: number;
+  /** how the outside reaches the API, without a trailing slash */
+  publicUrl: string;
+  databaseUrl: string;
+  temporal: { address: string; namespace: string; apiKey?: string; tls?: TemporalTls };
+  /** absolute path */
+  dataDir: string;
+  /** `file:///…` or `s3://bucket/prefix` */
+  storageUrl: string;
+  /** S3 server other than Amazon's, addressed in path style */
+  s3Endpoint?: string;
+  /** 32 bytes */
+  encryptionKey: Buffer;
+  encryptionKeyPrevious?: Buffer;
+  bootstrapApiKey?: string;
+  /** CIDRs that connections to addresses named by callers may reach though they are private */
+  outboundAllow: string[];
+  /** mail connections without TLS; `loopback`: to this machine only */
+  allowInsecureMail: 'never' | 'loopback' | 'always';
+  /** delays before the second, third, … try; their count is the number of retries */
+  webhook: { retryScheduleMs: number[]; timeoutMs: number };
+  sync: {
+    /** how long a watching activity may be silent before another worker takes its mailbox over */
+    heartbeatTimeoutMs: number;
+    /** how often folders that cannot be listened to are looked at */
+    pollMs: number;
+    /** how often an idle mailbox's password is tried on a fresh connection; 0 = never */
+    loginCheckMs: number;
+    /** mailboxes that one worker process watches at most */
+    maxWatchers: number;
+  };
+  limits: { bodyBytes: number };
+  logLevel: LogLevel;
+}
+
+export const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
+export type LogLevel = (typeof LOG_LEVELS)[number];
+
+const DEFAULT_RETRY_SCHEDULE = '5s,30s,5m,30m,2h,5h,10h,14h,20h,24h';
+
+/**
+ * Reads the settings (CONTRACT "Settings"). An empty value counts as absent.
+ * Throws ConfigError for the first one that is missing or wrong.
+ */
+export function loadConfig(env: Env): Config {
+  const dataDir = resolve(text(env, 'DATA_DIR') ?? '.data');
+  const host = text(env, 'HOST') ?? '127.0.0.1';
+  const port = integer(env, 'PORT', 3000, 0, 65_535);
+  const bootstrapApiKey = apiKey(env, 'BOOTSTRAP_API_KEY');
+  const s3Endpoint = endpoint(env, 'S3_ENDPOINT');
+  return {
+    host,
+    port,
+    publicUrl: publicUrl(env, host, port),
+    databaseUrl: databaseUrl(env),
+    temporal: temporal(env),
+    dataDir,
+    storageUrl: storageUrl(env, dataDir),
+    ...(s3Endpoint === undefined ? {} : { s3Endpoint }),
+    ...loadEncryptionKeys(env),
+    ...(bootstrapApiKey === undefined ? {} : { bootstrapApiKey }),
+    outboundAllow: cidrs(env, 'OUTBOUND_ALLOW'),
+    allowInsecureMail: oneOf(env, 'ALLOW_INSECURE_MAIL', INSECURE_MAIL, 'never'),
+    webhook: {
+      retryScheduleMs: durations(env, 'WEBHOOK_RETRY_SCHEDULE', DEFAULT_RETRY_SCHEDULE, 1, 30 * DAY),
+      timeoutMs: duration(env, 'WEBHOOK_TIMEOUT', 30 * SECOND, SECOND / 10, 5 * MINUTE),
+    },
+    sync: {
+      heartbeatTimeoutMs: duration(env, 'SYNC_HEARTBEAT_TIMEOUT', 30 * SECOND, 2 * SECOND, 10 * MINUTE),
+      pollMs: duration(env, 'SYNC_POLL_INTERVAL', 25 * SECOND, SECOND / 10, HOUR),
+      loginCheckMs: duration(env, 'SYNC_LOGIN_CHECK', 45 * SECOND, 0, DAY),
+      maxWatchers: integer(env, 'SYNC_MAX_MAILBOXES', 2000, 1, 100_000),
+    },
+    limits: { bodyBytes: integer(env, 'MAX_BODY_BYTES', 40 * 1024 * 1024, 1024, 1024 * 1024 * 1024) },
+    logLevel: oneOf(env, 'LOG_LEVEL', Object.fromEntries(LOG_LEVELS.map((level) => [level, level])), 'info'),
+  };
+}
+
+/** The part of `loadConfig` that reads the keys. */
+export function loadEncryptionKeys(env: Env): Pick<Config, 'encryptionKey' | 'encryptionKeyPrevious'> {
+  const encryptionKey = key(env, 'ENCRYPTION_KEY');
+  const previous = text(env, 'ENCRYPTION_KEY_PREVIOUS');
+  return previous === undefined
+    ? { encryptionKey }
+    : { encryptionKey, encryptionKeyPrevious: key(env, 'ENCRYPTION_KEY_PREVIOUS') };
+}
+
+/** What only `npm start` needs: which parts to bring up itself, and where. */
+export interface StartConfig {
+  /** absolute path */
+  dataDir: string;
+  host: string;
+  port: number;
+  /** where the UI of the embedded Temporal is tried first */
+  temporalUiPort: number;
+  embedPostgres: boolean;
+  embedTemporal: boolean;
+  apiKeyIsOurs: boolean;
+  encryptionKeyIsOurs: boolean;
+}
+
+/** Stands for what the start itself will set. */
+const FILLED_IN = {
+  DATABASE_URL: 'postgresql://127.0.0.1/placeholder',
+  TEMPORAL_ADDRESS: '127.0.0.1:7233',
+  ENCRYPTION_KEY: Buffer.alloc(32).toString('base64'),
+};
+
+/**
+ * Reads and checks every setting before anything is started: those that the start itself will fill in count as valid.
+ * Throws ConfigError like `loadConfig`.
+ */
+export function loadStartConfig(env: Env): StartConfig {
+  const absent = (name: string) => text(env, name) === undefined;
+  const filled = Object.entries(FILLED_IN).filter(([name]) => absent(name));
+  const { dataDir, host, port } = loadConfig({ ...env, ...Object.fromEntries(filled) });
+  if (port === 0) throw new ConfigError('PORT', 'must be a port from 1 to 65535 when started with npm start');
+  return {
+    dataDir,
+    host,
+    port,
+    temporalUiPort: integer(env, 'TEMPORAL_UI_PORT', 8233, 1, 65_535),
+    embedPostgres: absent('DATABASE_URL'),
+    embedTemporal: absent('TEMPORAL_ADDRESS'),
+    apiKeyIsOurs: absent('BOOTSTRAP_API_KEY'),
+    encryptionKeyIsOurs: absent('ENCRYPTION_KEY'),
+  };
+}
+
+const INSECURE_MAIL = {
+  false: 'never',
+  never: 'never',
+  loopback: 'loopback',
+  true: 'always',
+  always: 'always',
+} as const;
+
+function databaseUrl(env: Env): string {
+  const value = required(env, 'DATABASE_URL', 'a Postgres URL (npm start brings a database of its own up)');
+  url('DATABASE_URL', value, ['postgres:', 'postgresql:']);
+  return value;
+}
+
+function publicUrl(env: Env, host: string, port: number): string {
+  const value = text(env, 'PUBLIC_URL');
+  if (value !== undefined) {
+    const parsed = url('PUBLIC_URL', value, ['http:', 'https:']);
+    if (parsed.search !== '' || parsed.hash !== '') throw new ConfigError('PUBLIC_URL', 'must have no query');
+    return value.replace(/\/+$/, '');
+  }
+  const reachable = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host;
+  return `http://${reachable.includes(':') ? `[${reachable}]` : reachable}:${port}`;
+}
+
+function storageUrl(env: Env, dataDir: string): string {
+  const value = text(env, 'STORAGE_URL');
+  if (value === undefined) return pathToFileURL(resolve(dataDir, 'storage')).href;
+  // `file:./mail` means a path from where the process was started, as in DATA_DIR
+  if (/^file:(?!\/)/.test(value)) return pathToFileURL(resolve(value.slice('file:'.length))).href;
+  const parsed = url('STORAGE_URL', value, ['file:', 's3:']);
+  if (parsed.protocol === 's3:' && parsed.hostname === '') {
+    throw new ConfigError('STORAGE_URL', 'must name a bucket: s3://bucket/prefix');
+  }
+  if (parsed.protocol === 'file:' && parsed.hostname !== '') {
+    throw new ConfigError('STORAGE_URL', 'must be an absolute path: file:///path');
+  }
+  return value;
+}
+
+function endpoint(env: Env, name: string): string | undefined {
+  const value = text(env, name);
+  return value === undefined ? undefined : url(name, value, ['http:', 'https:']).href.replace(/\/+$/, '');
+}
+
+function temporal(env: Env): Config['temporal'] {
+  const address = required(env, 'TEMPORAL_ADDRESS', 'host:port of Temporal (npm start brings a server of its own up)');
+  if (!/^[^\s/]+:\d{1,5}$/.test(address)) {
+    throw new ConfigError('TEMPORAL_ADDRESS', `must be host:port, not ${quote(address)}`);
+  }
+  const namespace = text(env, 'TEMPORAL_NAMESPACE') ?? 'default';
+  const apiKeyValue = text(env, 'TEMPORAL_API_KEY');
+  const tls = temporalTls(env, apiKeyValue !== undefined);
+  return {
+    address,
+    namespace,
+    ...(apiKeyValue === undefined ? {} : { apiKey: apiKeyValue }),
+    ...(tls === undefined ? {} : { tls }),
+  };
+}
+
+/** The variables are those of Temporal's own tools; an API key or any TLS file turns TLS on. */
+function temporalTls(env: Env, hasApiKey: boolean): TemporalTls | undefined {
+  const serverName = text(env, 'TEMPORAL_TLS_SERVER_NAME');
+  const ca = pem(env, 'TEMPORAL_TLS_SERVER_CA_CERT_PATH');
+  const cert = pem(env, 'TEMPORAL_TLS_CLIENT_CERT_PATH');
+  const clientKey = pem(env, 'TEMPORAL_TLS_CLIENT_KEY_PATH');
+  if ((cert === undefined) !== (clientKey === undefined)) {
+    const missing = cert === undefined ? 'TEMPORAL_TLS_CLIENT_CERT_PATH' : 'TEMPORAL_TLS_CLIENT_KEY_PATH';
+    throw new ConfigError(missing, 'is not set: a client certificate and its key go together');
+  }
+  const wanted = hasApiKey || [serverName, ca, cert].some((given) => given !== undefined);
+  const on = oneOf(env, 'TEMPORAL_TLS', { true: 'on', false: 'off' } as const, wanted ? 'on' : 'off');
+  if (on === 'off') return undefined;
+  return {
+    ...(serverName === undefined ? {} : { serverName }),
+    ...(ca === undefined ? {} : { ca }),
+    ...(cert === undefined ? {} : { cert }),
+    ...(clientKey === undefined ? {} : { key: clientKey }),
+  };
+}

@@ -1,0 +1,95 @@
+import Type from 'typebox';
+import { DateTime, ListOf, Nullable, OneOf } from './common.ts';
+
+export const ACCOUNT_STATUSES = ['running', 'errored', 'disconnected'] as const;
+export type AccountStatus = (typeof ACCOUNT_STATUSES)[number];
+
+export const INITIAL_SYNC_STATUSES = ['pending', 'running', 'completed', 'failed'] as const;
+export type InitialSyncStatus = (typeof INITIAL_SYNC_STATUSES)[number];
+
+export const ENCRYPTIONS = ['SSL', 'STARTTLS', 'NONE'] as const;
+/** SSL: TLS from the first byte; STARTTLS: required upgrade; NONE: no TLS at all. */
+export type Encryption = (typeof ENCRYPTIONS)[number];
+
+export const InitialSync = Type.Object(
+  {
+    status: OneOf(INITIAL_SYNC_STATUSES),
+    started_at: Nullable(DateTime()),
+    completed_at: Nullable(DateTime()),
+    days: Type.Integer({ minimum: 1, maximum: 30 }),
+    imported: Type.Integer({ description: 'emails taken in so far' }),
+  },
+  { $id: 'InitialSync' },
+);
+export type InitialSync = Type.Static<typeof InitialSync>;
+
+const MailParams = Type.Object({
+  imap_host: Type.String(),
+  imap_port: Type.Integer(),
+  imap_user: Type.String(),
+  imap_encryption: OneOf(ENCRYPTIONS),
+  smtp_host: Type.String(),
+  smtp_port: Type.Integer(),
+  smtp_user: Type.String(),
+  smtp_encryption: OneOf(ENCRYPTIONS),
+});
+
+export const Account = Type.Object(
+  {
+    object: Type.Literal('Account'),
+    id: Type.String(),
+    user_id: Type.String({ description: 'lower-cased login address' }),
+    name: Type.String(),
+    provider: Type.Literal('imap'),
+    status: OneOf(ACCOUNT_STATUSES),
+    status_detail: Type.String({ description: 'what the provider answered; empty when there is nothing to say' }),
+    is_locked: Type.Boolean(),
+    metadata: Type.Record(Type.String(), Type.String()),
+    connection_params: Type.Object({ mail: MailParams }),
+    created_at: DateTime(),
+    last_synced_at: Nullable(DateTime()),
+    initial_sync: Nullable(InitialSync),
+  },
+  { $id: 'Account' },
+);
+export type Account = Type.Static<typeof Account>;
+
+export const AccountList = ListOf('Accounts', Account);
+export const AccountDeleted = Type.Object(
+  { object: Type.Literal('AccountDeleted'), id: Type.String(), success: Type.Literal(true) },
+  { $id: 'AccountDeleted' },
+);
+
+const Side = Type.Object({
+  user: Type.Optional(Type.String({ minLength: 1, maxLength: 320 })),
+  password: Type.Optional(Type.String({ minLength: 1, maxLength: 4096 })),
+  host: Type.String({ minLength: 1, maxLength: 253 }),
+  port: Type.Integer({ minimum: 1, maximum: 65535 }),
+  encryption: Type.Optional(
+    Type.String({ description: '`ssl`/`tls`, `starttls`, `default` (by port) or `none`; case does not matter' }),
+  ),
+});
+
+/** Body of POST /auth/intent. */
+export const AuthIntent = Type.Object(
+  {
+    provider: Type.Literal('imap'),
+    credentials: Type.Object({
+      user: Type.Optional(Type.String({ minLength: 1, maxLength: 320, description: 'login address' })),
+      password: Type.Optional(Type.String({ minLength: 1, maxLength: 4096 })),
+      imap: Type.Optional(Side),
+      smtp: Type.Optional(Side),
+    }),
+    config: Type.Optional(
+      Type.Object({
+        initial_sync_enable: Type.Optional(Type.Boolean({ default: false })),
+        initial_sync_days: Type.Optional(Type.Integer({ minimum: 1, maximum: 30, default: 30 })),
+      }),
+    ),
+    state: Type.Optional(Type.String({ maxLength: 1000 })),
+    account_id: Type.Optional(Type.String()),
+    name: Type.Optional(Type.String({ minLength: 1, maxLength: 255 })),
+  },
+  { $id: 'AuthIntent' },
+);
+export type AuthIntent = Type.Static<typeof AuthIntent>;

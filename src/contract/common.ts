@@ -1,0 +1,40 @@
+import Type from 'typebox';
+
+/** ISO 8601 in UTC with milliseconds, as every date of the API. */
+export const DateTime = (description?: string) =>
+  Type.String({ format: 'date-time', ...(description ? { description } : {}) });
+
+/** A nullable schema, told as a union so that OpenAPI 3.1 tools read it. */
+export const Nullable = <T extends Type.TSchema>(schema: T) => Type.Union([schema, Type.Null()]);
+
+/** A string that is one of the given values. */
+export const OneOf = <Values extends string[]>(values: readonly [...Values]) => Type.Enum(values, { type: 'string' });
+
+/** `{object, data, has_more}`: the envelope of every list (SPEC "List envelope"). */
+export const ListOf = <T extends Type.TSchema>(name: string, item: T) =>
+  Type.Object({ object: Type.Literal(name), data: Type.Array(item), has_more: Type.Boolean() }, { $id: `${name}List` });
+
+/** A list that pages by cursor: adds `cursor`, null when there is no more. */
+export const CursorListOf = <T extends Type.TSchema>(name: string, item: T) =>
+  Type.Object(
+    {
+      object: Type.Literal(name),
+      data: Type.Array(item),
+      has_more: Type.Boolean(),
+      cursor: Nullable(Type.String({ description: 'pass it back as `cursor` to get the next page' })),
+    },
+    { $id: `${name}List` },
+  );
+
+export const DEFAULT_LIMIT = 20;
+export const MAX_LIMIT = 250;
+
+/** `limit` of a paged list: integer 1 to 250. */
+export const Limit = (fallback = DEFAULT_LIMIT) =>
+  Type.Integer({ minimum: 1, maximum: MAX_LIMIT, default: fallback, description: 'page size' });
+
+/** `offset` of a list that pages by offset. */
+export const Offset = Type.Integer({ minimum: 0, default: 0, description: 'rows to pass over' });
+
+/** An opaque cursor from a list's answer. */
+export const Cursor = Type.String({ maxLength: 1024, description: '`cursor` of the answer before' });

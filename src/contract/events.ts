@@ -1,0 +1,86 @@
+import Type from 'typebox';
+import { Account, InitialSync } from './account.ts';
+import { DateTime, OneOf } from './common.ts';
+import { Email } from './email.ts';
+import { Folder } from './folder.ts';
+
+/** Every event type an endpoint can ask for (SPEC "Events"). */
+export const EVENT_TYPES = [
+  'email.new',
+  'email.new.bounce',
+  'email.update',
+  'email.delete',
+  'email.draft.new',
+  'email.draft.delete',
+  'email.folder.create',
+  'email.folder.update',
+  'email.folder.delete',
+  'tracking.open',
+  'tracking.click',
+  'account.add',
+  'account.reconnect',
+  'account.remove',
+  'account.status.running',
+  'account.status.errored',
+  'account.status.disconnected',
+  'account.initial_sync.running',
+  'account.initial_sync.completed',
+  'account.initial_sync.failed',
+] as const;
+export type EventType = (typeof EVENT_TYPES)[number];
+
+export const EmailEventData = Type.Object({ email: Email });
+export const FolderEventData = Type.Object({ folder: Folder });
+export const AccountEventData = Type.Object({ account: Account, state: Type.Optional(Type.String()) });
+export const AccountRemoveData = Type.Object({
+  account: Type.Object({
+    id: Type.String(),
+    user_id: Type.String(),
+    name: Type.String(),
+    provider: Type.Literal('imap'),
+  }),
+});
+export const AccountStatusData = Type.Object({
+  status: Type.String(),
+  previous_status: Type.String(),
+  status_detail: Type.String(),
+});
+export const InitialSyncData = Type.Object({ initial_sync: InitialSync });
+
+/** The schema of `data` for each type that is produced today. */
+export const EVENT_DATA = {
+  'email.new': EmailEventData,
+  'email.new.bounce': EmailEventData,
+  'email.update': EmailEventData,
+  'email.delete': EmailEventData,
+  'email.draft.new': EmailEventData,
+  'email.draft.delete': EmailEventData,
+  'email.folder.create': FolderEventData,
+  'email.folder.update': FolderEventData,
+  'email.folder.delete': FolderEventData,
+  'account.add': AccountEventData,
+  'account.reconnect': AccountEventData,
+  'account.remove': AccountRemoveData,
+  'account.status.running': AccountStatusData,
+  'account.status.errored': AccountStatusData,
+  'account.status.disconnected': AccountStatusData,
+  'account.initial_sync.running': InitialSyncData,
+  'account.initial_sync.completed': InitialSyncData,
+  'account.initial_sync.failed': InitialSyncData,
+} as const;
+
+/** The body of every call to a webhook endpoint (SPEC "Envelope"); `sequence` counts per account without gaps. */
+export const EventEnvelope = Type.Object(
+  {
+    object: Type.Literal('Event'),
+    id: Type.String({ description: '`evt_…`; the same on every endpoint and every retry' }),
+    type: OneOf(EVENT_TYPES),
+    created_at: DateTime(),
+    account_id: Type.String(),
+    endpoint_id: Type.String(),
+    sequence: Type.Integer(),
+    data: Type.Unsafe<Record<string, unknown>>({ type: 'object', description: 'depends on `type`' }),
+  },
+  { $id: 'Event' },
+);
+export type EventEnvelope = Type.Static<typeof EventEnvelope>;

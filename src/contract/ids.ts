@@ -1,0 +1,32 @@
+/** Prefix of every public id (SPEC "Id prefixes"; `thr` and `rpl` are ours). */
+export const ID_PREFIXES = {
+  account: 'acc',
+  email: 'email',
+  attachment: 'att',
+  folder: 'fld',
+  draft: 'drf',
+  endpoint: 'we',
+  event: 'evt',
+  delivery: 'whc',
+  apiKey: 'pk',
+  tracking: 'trk',
+  thread: 'thr',
+  replay: 'rpl',
+  intent: 'int',
+} as const;
+
+export type IdKind = keyof typeof ID_PREFIXES;
+
+/** Whether `value` is a well-formed id of that kind. A malformed id is treated as not found by callers. */
+export function isId(kind: IdKind, value: string): boolean {
+  return idPattern(kind).test(value);
+}
+
+/** The regular expression that an id of that kind matches. */
+export function idPattern(kind: IdKind): RegExp {
+  return PATTERNS[kind];
+}
+
+const PATTERNS = Object.fromEntries(
+  Object.entries(ID_PREFIXES).map(([kind, prefix]) => [kind, new RegExp(`^${prefix}_[0-9a-hjkmnp-tv-z]{26}$`)]),
+) as Record<IdKind, RegExp>;

@@ -1,0 +1,114 @@
+import Type from 'typebox';
+import { DateTime, ListOf, Nullable, OneOf } from './common.ts';
+import { Header } from './email.ts';
+import { EVENT_TYPES } from './events.ts';
+
+export const WebhookEndpoint = Type.Object(
+  {
+    object: Type.Literal('WebhookEndpoint'),
+    id: Type.String(),
+    url: Type.String(),
+    description: Nullable(Type.String()),
+    enabled: Type.Boolean(),
+    disabled_reason: Nullable(Type.String()),
+    trigger_events: Type.Array(Type.String()),
+    account_ids: Type.Array(Type.String(), { description: 'empty: all accounts' }),
+    headers: Type.Array(Header),
+    secret: Type.String({ description: '`whsec_` and base64 of 32 random bytes' }),
+    created_at: DateTime(),
+    updated_at: DateTime(),
+  },
+  { $id: 'WebhookEndpoint' },
+);
+export type WebhookEndpoint = Type.Static<typeof WebhookEndpoint>;
+
+const endpointFields = {
+  url: Type.String({ minLength: 1, maxLength: 2048 }),
+  description: Nullable(Type.String({ maxLength: 255 })),
+  enabled: Type.Boolean(),
+  trigger_events: Type.Array(OneOf(EVENT_TYPES), { minItems: 1 }),
+  account_ids: Type.Array(Type.String()),
+  headers: Type.Array(Header, { maxItems: 20 }),
+};
+
+export const CreateWebhookEndpoint = Type.Object(
+  {
+    url: endpointFields.url,
+    trigger_events: endpointFields.trigger_events,
+    description: Type.Optional(endpointFields.description),
+    enabled: Type.Optional(endpointFields.enabled),
+    account_ids: Type.Optional(endpointFields.account_ids),
+    headers: Type.Optional(endpointFields.headers),
+  },
+  { $id: 'CreateWebhookEndpoint' },
+);
+export type CreateWebhookEndpoint = Type.Static<typeof CreateWebhookEndpoint>;
+
+export const UpdateWebhookEndpoint = Type.Partial(Type.Object(endpointFields), { $id: 'UpdateWebhookEndpoint' });
+export type UpdateWebhookEndpoint = Type.Static<typeof UpdateWebhookEndpoint>;
+
+export const WebhookEndpointList = ListOf('WebhookEndpoints', WebhookEndpoint);
+export const WebhookEndpointDeleted = Type.Object(
+  { object: Type.Literal('WebhookEndpointDeleted'), id: Type.String(), success: Type.Literal(true) },
+  { $id: 'WebhookEndpointDeleted' },
+);
+
+export const DELIVERY_STATUSES = ['pending', 'delivered', 'failed', 'skipped'] as const;
+export type DeliveryStatus = (typeof DELIVERY_STATUSES)[number];
+
+const conversationFields = {
+  object: Type.Literal('WebhookConversation'),
+  id: Type.String({ description: '`whc_…`' }),
+  endpoint_id: Type.String(),
+  event_id: Type.String(),
+  event_type: Type.String(),
+  account_id: Type.String(),
+  endpoint_url: Type.String(),
+  status: OneOf(DELIVERY_STATUSES),
+  first_attempt: Type.Boolean({ description: 'true while no more than one try was made' }),
+  attempts_count: Type.Integer(),
+  http_status: Nullable(Type.Integer()),
+  response_body: Nullable(Type.String({ description: 'at most 16 KiB' })),
+  error: Nullable(Type.String()),
+  created_at: DateTime(),
+  last_attempt_at: Nullable(DateTime()),
+  next_attempt_at: Nullable(DateTime()),
+};
+
+export const DeliveryAttempt = Type.Object(
+  {
+    number: Type.Integer(),
+    at: DateTime(),
+    http_status: Nullable(Type.Integer()),
+    response_body: Nullable(Type.String()),
+    error: Nullable(Type.String()),
+    duration_ms: Type.Integer(),
+  },
+  { $id: 'DeliveryAttempt' },
+);
+export type DeliveryAttempt = Type.Static<typeof DeliveryAttempt>;
+
+/** One record of the delivery log: one event to one endpoint. */
+export const WebhookConversation = Type.Object(conversationFields, { $id: 'WebhookConversation' });
+export type WebhookConversation = Type.Static<typeof WebhookConversation>;
+
+export const WebhookConversationDetail = Type.Object(
+  {
+    ...conversationFields,
+    payload: Type.Unsafe<Record<string, unknown>>({ type: 'object', description: 'the body of the call' }),
+    workflow_id: Nullable(Type.String({ description: 'the run to open in the Temporal UI' })),
+    attempts: Type.Array(DeliveryAttempt),
+  },
+  { $id: 'WebhookConversationDetail' },
+);
+export type WebhookConversationDetail = Type.Static<typeof WebhookConversationDetail>;
+
+export const WebhookConversationList = ListOf('WebhookConversations', WebhookConversation);
+
+const RESERVED =
+  /^(host|connection|keep-alive|proxy-.*|te|trailer|upgrade|expect|transfer-encoding|content-.*|x-email-engine-.*|webhook-.*)$/i;
+
+/** Whether a header of a call belongs to the connection or to us, so that an endpoint may not bring its own. */
+export function isReservedHeader(name: string): boolean {
+  return RESERVED.test(name);
+}

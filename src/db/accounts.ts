@@ -1,0 +1,281 @@
+import { and, eq, ilike, inArray, isNull, or, type SQL, sql } from 'drizzle-orm';
+import type { Account, AccountStatus, Encryption, InitialSyncStatus } from '../contract/account.ts';
+import { toAccount } from './account-object.ts';
+import type { Queryable, Tx } from './client.ts';
+import { announceLease } from './lease.ts';
+import { accounts } from './schema.ts';
+
+/** An account that is being removed is not there any more for anybody. */
+const present = isNull(accounts.removedAt);
+
+/** One account; undefined when there is none with that id. */
+export async function getAccount(db: Queryable, id: string): Promise<Account | undefined> {
+  const [row] = await db
+    .select()
+    .from(accounts)
+    .where(and(eq(accounts.id, id), present));
+  return row && toAccount(row);
+}
+
+/** A page of accounts, oldest first. `search` is any part of the name or the id. */
+export async function listAccounts(
+  db: Queryable,
+  query: { status?: AccountStatus; search?: string; offset: number; limit: number },
+): Promise<{ data: Account[]; hasMore: boolean }> {
+  const conditions: (SQL | undefined)[] = [present];
+  if (query.status !== undefined) conditions.push(eq(accounts.status, query.status));
+  if (query.search !== undefined) {
+    const pattern = `%${query.search.replace(/[\\%_]/g, '\\$&')}%`;
+    conditions.push(or(ilike(accounts.name, pattern), ilike(accounts.id, pattern)));
+  }
+  const rows = await db
+    .select()
+    .from(accounts)
+    .where(and(...conditions))
+    .orderBy(accounts.createdAt, accounts.id)
+    .offset(query.offset)
+    .limit(query.limit + 1);
+  return { data: rows.slice(0, query.limit).map(toAccount), hasMore: rows.length > query.limit };
+}
+
+/** Replaces the whole metadata of an account; undefined when there is none with that id. */
+export async function replaceMetadata(
+  db: Queryable,
+  id: string,
+  metadata: Record<string, string>,
+): Promise<Account | undefined> {
+  const [row] = await db
+    .update(accounts)
+    .set({ metadata })
+    .where(and(eq(accounts.id, id), present))
+    .returning();
+  return row && toAccount(row);
+}
+
+/** Which of these ids are accounts. */
+export async function knownAccountIds(db: Queryable, ids: string[]): Promise<Set<string>> {
+  if (ids.length === 0) return new Set();
+  const rows = await db
+    .select({ id: accounts.id })
+    .from(accounts)
+    .where(and(inArray(accounts.id, ids), present));
+  return new Set(rows.map(({ id }) => id));
+}
+
+/** Ids in order, from after `after`: all accounts, removed ones included as long as anything of them is left. */
+export async function accountIdsAfter(
+  db: Queryable,
+  after: string,
+  limit: number,
+): Promise<{ id: string; removed: boolean }[]> {
+  const rows = await db
+    .select({ id: accounts.id, removedAt: accounts.removedAt })
+    .from(accounts)
+    .where(sql`${accounts.id} > ${after}`)
+    .orderBy(accounts.id)
+    .limit(limit);
+  return rows.map(({ id, removedAt }) => ({ id, removed: removedAt !== null }));
+}
+
+/** How a side of an account is reached and entered; the password lies in the sealed credentials. */
+export interface StoredSide {
+  host: string;
+  port: number;
+  user: string;
+  encryption: Encryption;
+}
+
+/** What a connect needs to know of an account that is there. */
+export interface StoredConnection {
+  id: string;
+  userId: string;
+  mailboxKey: string;
+  imap: StoredSide;
+  smtp: StoredSide;
+  /** see src/sync/credentials.ts */
+  credentials: Buffer;
+}
+
+/** What a connect found out and writes. */
+export interface NewConnection {
+  mailboxKey: string;
+  imap: StoredSide;
+  smtp: StoredSide;
+  credentials: Buffer;
+}
+
+/** Makes two connects the same mailbox, or not (CONTRACT "Connect"): IMAP host and user. */
+export function mailboxKeyOf(imap: { host: string; user: string }): string {
+  return `${imap.host}|${imap.user}`.toLowerCase();
+}
+
+/** The account with that id, with that mailbox, or all with that login address. */
+export async function findConnections(
+  db: Queryable,
+  by: { id: string } | { mailboxKey: string } | { userId: string },
+): Promise<StoredConnection[]> {
+  const same =
+    'id' in by
+      ? eq(accounts.id, by.id)
+      : 'mailboxKey' in by
+        ? eq(accounts.mailboxKey, by.mailboxKey)
+        : eq(accounts.userId, by.userId);
+  const rows = await db.select().from(accounts).where(and(same, present));
+  return rows.map((row) => ({
+    id: row.id,
+    userId: row.userId,
+    mailboxKey: row.mailboxKey,
+    imap: { host: row.imapHost, port: row.imapPort, user: row.imapUser, encryption: row.imapEncryption as Encryption },
+    smtp: { host: row.smtpHost, port: row.smtpPort, user: row.smtpUser, encryption: row.smtpEncryption as Encryption },
+    credentials: row.credentials,
+  }));
+}
+
+/** Saves a new account; undefined when its mailbox is connected already. */
+export async function insertAccount(
+  tx: Tx,
+  account: NewConnection & { id: string; userId: string; name: string; initialSyncDays: number | null; at: Date },
+): Promise<Account | undefined> {
+  const [row] = await tx
+    .insert(accounts)
+    .values({
+      ...columnsOf(account),
+      id: account.id,
+      userId: account.userId,
+      name: account.name,
+      createdAt: account.at,
+      connectedAt: account.at,
+      initialSyncStatus: account.initialSyncDays === null ? null : 'pending',
+      initialSyncDays: account.initialSyncDays,
+    })
+    .onConflictDoNothing()
+    .returning();
+  return row && toAccount(row);
+}
+
+/**
+ * Gives an account new settings and makes it run again; whoever watched it with the old ones can write no more.
+ * `initialSyncDays` asks for the initial sync if there was none yet, or it failed. Undefined: no such account.
+ */
+export async function updateConnection(
+  tx: Tx,
+  id: string,
+  change: NewConnection & { name: string | undefined; initialSyncDays: number | null },
+): Promise<{ account: Account; previous: AccountStatus; previousDetail: string } | undefined> {
+  const [before] = await tx
+    .select()
+    .from(accounts)
+    .where(and(eq(accounts.id, id), present))
+    .for('no key update');
+  if (!before) return undefined;
+  const wanted = change.initialSyncDays !== null;
+  const restart = wanted && (before.initialSyncStatus === null || before.initialSyncStatus === 'failed');
+  const [row] = await tx
+    .update(accounts)
+    .set({
+      ...columnsOf(change),
+      ...(change.name === undefined ? {} : { name: change.name }),
+      ...(restart ? { ...INITIAL_SYNC_PENDING, initialSyncDays: change.initialSyncDays } : {}),
+      status: 'running',
+      statusDetail: '',
+      watchEpoch: sql`${accounts.watchEpoch} + 1`,
+    })
+    .where(eq(accounts.id, id))
+    .returning();
+  await announceLease(tx, id);
+  return (
+    row && { account: toAccount(row), previous: before.status as AccountStatus, previousDetail: before.statusDetail }
+  );
+}
+
+const INITIAL_SYNC_PENDING = {
+  initialSyncStatus: 'pending',
+  initialSyncStartedAt: null,
+  initialSyncCompletedAt: null,
+} as const;
+
+function columnsOf({ mailboxKey, imap, smtp, credentials }: NewConnection) {
+  return {
+    mailboxKey,
+    imapHost: imap.host,
+    imapPort: imap.port,
+    imapUser: imap.user,
+    imapEncryption: imap.encryption,
+    smtpHost: smtp.host,
+    smtpPort: smtp.port,
+    smtpUser: smtp.user,
+    smtpEncryption: smtp.encryption,
+    credentials,
+  };
+}
+
+/** How an account stands; undefined when there is none, or it is being removed. */
+export async function getAccountState(
+  db: Queryable,
+  id: string,
+): Promise<{ status: AccountStatus; initialSync: InitialSyncStatus | null; imported: number } | undefined> {
+  const [row] = await db
+    .select({
+      status: accounts.status,
+      initialSync: accounts.initialSyncStatus,
+      imported: accounts.initialSyncImported,
+    })
+    .from(accounts)
+    .where(and(eq(accounts.id, id), present));
+  return (
+    row && {
+      status: row.status as AccountStatus,
+      initialSync: row.initialSync as InitialSyncStatus | null,
+      imported: row.imported,
+    }
+  );
+}
+
+/**
+ * Changes the status. Undefined when nothing changed: the account is gone, has that status already, or was taken over
+ * after the watching that `watchEpoch` belongs to.
+ */
+export async function changeStatus(
+  tx: Tx,
+  id: string,
+  change: { status: AccountStatus; detail: string; watchEpoch?: number },
+): Promise<{ previous: AccountStatus } | undefined> {
+  const [before] = await tx
+    .select({ status: accounts.status, watchEpoch: accounts.watchEpoch })
+    .from(accounts)
+    .where(and(eq(accounts.id, id), present))
+    .for('no key update');
+  if (!before || before.status === change.status) return undefined;
+  if (change.watchEpoch !== undefined && before.watchEpoch !== change.watchEpoch) return undefined;
+  await tx.update(accounts).set({ status: change.status, statusDetail: change.detail }).where(eq(accounts.id, id));
+  return { previous: before.status as AccountStatus };
+}
+
+/** Moves the initial sync on from one of the `from` states; the account as it is then, undefined when it was in none. */
+export async function changeInitialSync(
+  tx: Tx,
+  id: string,
+  change: { from: InitialSyncStatus[]; to: InitialSyncStatus; at: Date },
+): Promise<Account | undefined> {
+  const [row] = await tx
+    .update(accounts)
+    .set({
+      initialSyncStatus: change.to,
+      ...(change.to === 'running' ? { initialSyncStartedAt: change.at } : {}),
+      ...(change.to === 'completed' ? { initialSyncCompletedAt: change.at } : {}),
+    })
+    .where(and(eq(accounts.id, id), present, inArray(accounts.initialSyncStatus, change.from)))
+    .returning();
+  return row && toAccount(row);
+}
+
+/** Begins the removal: the account is not found from here on, its credentials are gone, its watcher can write no more. */
+export async function markRemoved(tx: Tx, id: string, at: Date): Promise<Account | undefined> {
+  const [row] = await tx
+    .update(accounts)
+    .set({ removedAt: at, credentials: Buffer.alloc(0), watchEpoch: sql`${accounts.watchEpoch} + 1` })
+    .where(and(eq(accounts.id, id), present))
+    .returning();
+  if (row) await announceLease(tx, id);
+  return row && toAccount(row);
+}

@@ -1,0 +1,65 @@
+import { fileURLToPath } from 'node:url';
+import { drizzle, type NodePgDatabase } from 'drizzle-orm/node-postgres';
+import { migrate as applyMigrations } from 'drizzle-orm/node-postgres/migrator';
+import pg from 'pg';
+import type { Logger } from '../logger.ts';
+import * as schema from './schema.ts';
+import { SMALL_PENDING_LIST } from './search-index.ts';
+
+export type Db = NodePgDatabase<typeof schema>;
+export type Tx = Parameters<Parameters<Db['transaction']>[0]>[0];
+/** What a query function takes: the database itself or a transaction. */
+export type Queryable = Db | Tx;
+
+export interface Database {
+  db: Db;
+  pool: pg.Pool;
+  close(): Promise<void>;
+}
+
+/** Beside this file in the sources; `npm run build` copies the folder beside the built one. */
+const MIGRATIONS = fileURLToPath(new URL('./migrations', import.meta.url));
+
+/** Any number that no other user of the database takes: the lock under which migrations run. */
+const MIGRATION_LOCK = 7_364_218_091;
+
+/**
+ * A pool of connections; connects on first use, and again by itself after the database was away.
+ * `max` connections (default 10); a statement may take 60 s.
+ */
+export function openDatabase(url: string, options: { max?: number; logger?: Logger } = {}): Database {
+  const pool = new pg.Pool({
+    connectionString: url,
+    max: options.max ?? 10,
+    connectionTimeoutMillis: 10_000,
+    idleTimeoutMillis: 60_000,
+    statement_timeout: 60_000,
+    keepAlive: true,
+    options: SMALL_PENDING_LIST,
+  });
+  // One that breaks between two queries of a transaction: the next query tells. Without a listener it would end the process.
+  pool.on('connect', (client) => {
+    client.on('error', () => {});
+  });
+  // An idle one that breaks is replaced on the next query.
+  pool.on('error', (err) => options.logger?.warn({ err }, 'lost an idle database connection'));
+  let closed: Promise<void> | undefined;
+  return {
+    db: drizzle({ client: pool, schema }),
+    pool,
+    close: () => (closed ??= pool.end()),
+  };
+}
+
+/** Brings the schema up to date. Safe to call from several processes at once: one migrates, the others wait for it. */
+export async function migrate(database: Database): Promise<void> {
+  const client = await database.pool.connect();
+  try {
+    await client.query('SET statement_timeout = 0');
+    await client.query('SELECT pg_advisory_lock($1)', [MIGRATION_LOCK]);
+    await applyMigrations(drizzle({ client }), { migrationsFolder: MIGRATIONS });
+  } finally {
+    // closing the connection gives the lock back and forgets the setting
+    client.release(true);
+  }
+}

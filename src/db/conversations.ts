@@ -1,0 +1,117 @@
+import { and, asc, desc, eq, gte, lt, type SQL } from 'drizzle-orm';
+import { envelopeText } from '../contract/envelope.ts';
+import type { EventType } from '../contract/events.ts';
+import type {
+  DeliveryAttempt,
+  DeliveryStatus,
+  WebhookConversation,
+  WebhookConversationDetail,
+} from '../contract/webhook.ts';
+import type { Queryable } from './client.ts';
+import { type JsonOf, jsonWith } from './json-text.ts';
+import { deliveries, deliveryAttempts, events } from './schema.ts';
+
+/** What the delivery log may be narrowed by; combined with AND. */
+export interface ConversationFilter {
+  endpointId?: string;
+  eventId?: string;
+  eventType?: EventType;
+  accountId?: string;
+  status?: DeliveryStatus;
+  /** created at or after */
+  since?: Date;
+  /** created before */
+  until?: Date;
+}
+
+/** A page of the delivery log, newest first. */
+export async function listConversations(
+  db: Queryable,
+  filter: ConversationFilter,
+  page: { offset: number; limit: number },
+): Promise<{ data: WebhookConversation[]; hasMore: boolean }> {
+  const rows = await db
+    .select()
+    .from(deliveries)
+    .where(and(...conditions(filter)))
+    .orderBy(desc(deliveries.createdAt), desc(deliveries.id))
+    .offset(page.offset)
+    .limit(page.limit + 1);
+  return { data: rows.slice(0, page.limit).map(toConversation), hasMore: rows.length > page.limit };
+}
+
+/** One delivery; undefined when there is none with that id. */
+export async function getConversation(db: Queryable, id: string): Promise<WebhookConversation | undefined> {
+  const [row] = await db.select().from(deliveries).where(eq(deliveries.id, id));
+  return row && toConversation(row);
+}
+
+/** One delivery with its tries, its run and the body of its calls; undefined when there is none with that id. */
+export async function getConversationDetail(
+  db: Queryable,
+  id: string,
+): Promise<JsonOf<WebhookConversationDetail> | undefined> {
+  const [row] = await db
+    .select({ delivery: deliveries, event: events })
+    .from(deliveries)
+    .innerJoin(events, eq(events.id, deliveries.eventId))
+    .where(eq(deliveries.id, id));
+  if (!row) return undefined;
+  const attempts = await db
+    .select()
+    .from(deliveryAttempts)
+    .where(eq(deliveryAttempts.deliveryId, id))
+    .orderBy(asc(deliveryAttempts.number));
+  const { delivery, event } = row;
+  const payload = envelopeText({ ...event, type: event.type as EventType }, delivery.endpointId);
+  return jsonWith<WebhookConversationDetail, 'payload'>(
+    { ...toConversation(delivery), workflow_id: delivery.workflowId, attempts: attempts.map(toAttempt) },
+    { payload: payload as JsonOf<Record<string, unknown>> },
+  );
+}
+
+function conditions(filter: ConversationFilter): (SQL | undefined)[] {
+  const same = (column: Parameters<typeof eq>[0], value: string | undefined) =>
+    value === undefined ? undefined : eq(column, value);
+  return [
+    same(deliveries.endpointId, filter.endpointId),
+    same(deliveries.eventId, filter.eventId),
+    same(deliveries.eventType, filter.eventType),
+    same(deliveries.accountId, filter.accountId),
+    same(deliveries.status, filter.status),
+    filter.since && gte(deliveries.createdAt, filter.since),
+    filter.until && lt(deliveries.createdAt, filter.until),
+  ];
+}
+
+function toConversation(row: typeof deliveries.$inferSelect): WebhookConversation {
+  return {
+    object: 'WebhookConversation',
+    id: row.id,
+    endpoint_id: row.endpointId,
+    event_id: row.eventId,
+    event_type: row.eventType,
+    account_id: row.accountId,
+    endpoint_url: row.endpointUrl,
+    status: row.status as DeliveryStatus,
+    first_attempt: row.attemptsCount <= 1,
+    attempts_count: row.attemptsCount,
+    http_status: row.httpStatus,
+    response_body: row.responseBody,
+    error: row.error,
+    created_at: row.createdAt.toISOString(),
+    last_attempt_at: row.lastAttemptAt?.toISOString() ?? null,
+    next_attempt_at: row.nextAttemptAt?.toISOString() ?? null,
+  };
+}
+
+function toAttempt(row: typeof deliveryAttempts.$inferSelect): DeliveryAttempt {
+  return {
+    number: row.number,
+    at: row.at.toISOString(),
+    http_status: row.httpStatus,
+    response_body: row.responseBody,
+    error: row.error,
+    duration_ms: row.durationMs,
+  };
+}

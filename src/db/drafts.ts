@@ -1,0 +1,37 @@
+import { sql } from 'drizzle-orm';
+import type pg from 'pg';
+import type { Email } from '../contract/email.ts';
+import type { EmailPosition } from './email-page.ts';
+import { emailColumns, selectEmails } from './email-select.ts';
+import type { EmailListing } from './emails.ts';
+import type { JsonOf } from './json-text.ts';
+
+/** A page of the drafts that have synced, newest first. */
+export async function listDrafts(
+  pool: pg.Pool,
+  accountId: string,
+  page: { limit: number; position: EmailPosition | null },
+): Promise<EmailListing> {
+  const { limit, position } = page;
+  const beyond = position ? sql`and (e.date, e.id) < (${position.date}::timestamptz, ${position.id})` : sql``;
+  const statement = sql`
+    select ${emailColumns(false)} from emails e left join email_contents c on c.email_id = e.id
+    where e.account_id = ${accountId} and e.is_draft ${beyond}
+    order by e.date desc, e.id desc limit ${limit + 1}`;
+  const found = await selectEmails(pool, statement, { prepared: false });
+  const shown = found.slice(0, limit);
+  const last = shown.at(-1)?.row;
+  return {
+    data: shown.map(({ email }) => email),
+    next: last && found.length > limit ? { date: last.date, id: last.id } : null,
+  };
+}
+
+/** One draft, by its `drf_…` or its `email_…` id; undefined when the account has no such draft (any more). */
+export async function getDraft(pool: pg.Pool, accountId: string, id: string): Promise<JsonOf<Email> | undefined> {
+  const statement = sql`
+    select ${emailColumns(false)} from emails e left join email_contents c on c.email_id = e.id
+    where (e.draft_id = ${id} or e.id = ${id}) and e.account_id = ${accountId} and e.is_draft`;
+  const [found] = await selectEmails(pool, statement, { prepared: true });
+  return found?.email;
+}

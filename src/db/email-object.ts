@@ -1,0 +1,120 @@
+import type { Email } from '../contract/email.ts';
+import type { FolderRole } from '../contract/folder.ts';
+import { type JsonOf, jsonWith } from './json-text.ts';
+import type { emailContents, emails } from './schema.ts';
+
+/** The columns of `emails` that an Email shows. */
+export type EmailRow = Pick<
+  typeof emails.$inferSelect,
+  | 'id'
+  | 'accountId'
+  | 'threadId'
+  | 'messageId'
+  | 'date'
+  | 'subject'
+  | 'fromAttendee'
+  | 'toAttendees'
+  | 'ccAttendees'
+  | 'bccAttendees'
+  | 'replyToAttendees'
+  | 'hasAttachments'
+  | 'isUnread'
+  | 'draftId'
+  | 'origin'
+  | 'isEcho'
+  | 'sentBy'
+  | 'trackingId'
+  | 'bounce'
+>;
+
+/** The columns of `email_contents` that an Email shows. */
+export type EmailContentsRow = Pick<
+  typeof emailContents.$inferSelect,
+  'body' | 'bodyPlain' | 'headers' | 'attachments'
+>;
+
+/** What the folder rule needs to know of a placement. */
+export interface PlacementOfEmail {
+  folderId: string;
+  role: string;
+  /** \Deleted is set */
+  deleted: boolean;
+}
+
+const ALL: FolderRole = 'ALL';
+
+/**
+ * The contract's Email from rows. Reads and events both come from here and so agree field for field.
+ *
+ * @param contents null where bodies, headers and attachments are not wanted or not there: they are shown empty
+ * @param folders ids as `shownFolders` gives them
+ * @param object `Draft` in events about drafts, else `Email` (SPEC "Email")
+ */
+export function toEmail(
+  row: EmailRow,
+  contents: EmailContentsRow | null,
+  folders: string[],
+  object: Email['object'] = 'Email',
+): Email {
+  return {
+    ...withoutContents(row, folders, object),
+    body: contents?.body ?? '',
+    body_plain: contents?.bodyPlain ?? '',
+    attachments: contents?.attachments ?? [],
+    headers: contents?.headers ?? [],
+  };
+}
+
+/** The columns of `email_contents` as the JSON text that they hold. */
+export type EmailContentsJson = { [Column in keyof EmailContentsRow]: JsonOf<EmailContentsRow[Column]> };
+
+/** `JSON.stringify(toEmail(…))` without parsing and writing the large part again: it is stored as JSON text. */
+export function toEmailJson(row: EmailRow, contents: EmailContentsJson, folders: string[]): JsonOf<Email> {
+  const { body, bodyPlain: body_plain, attachments, headers } = contents;
+  return jsonWith<Email, Contents>(withoutContents(row, folders, 'Email'), { body, body_plain, attachments, headers });
+}
+
+type Contents = 'body' | 'body_plain' | 'attachments' | 'headers';
+
+/** The small part; the large one is added behind it, so that it can be added as text. */
+function withoutContents(row: EmailRow, folders: string[], object: Email['object']): Omit<Email, Contents> {
+  return {
+    object,
+    id: row.id,
+    account_id: row.accountId,
+    thread_id: row.threadId,
+    message_id: row.messageId,
+    date: row.date.toISOString(),
+    subject: row.subject,
+    from_attendee: row.fromAttendee,
+    to_attendees: row.toAttendees,
+    cc_attendees: row.ccAttendees,
+    bcc_attendees: row.bccAttendees,
+    reply_to_attendees: row.replyToAttendees,
+    has_attachments: row.hasAttachments,
+    folders,
+    is_unread: row.isUnread,
+    is_complete: true,
+    origin: row.origin === 'api' ? 'api' : 'external',
+    is_echo: row.isEcho,
+    ...(row.sentBy ? { sent_by: row.sentBy } : {}),
+    tracking_id: row.trackingId,
+    ...(row.draftId ? { draft_id: row.draftId } : {}),
+    ...(row.bounce ? { bounce: row.bounce } : {}),
+  };
+}
+
+/**
+ * The folder ids that an email shows, sorted: those of its placements, less the ones on their way out (\Deleted) while
+ * others remain, less the folder of all mail (Gmail's All Mail holds every mail) while others remain.
+ */
+export function shownFolders(placements: readonly PlacementOfEmail[]): string[] {
+  const kept = unlessNone(placements, (placement) => !placement.deleted);
+  const shown = unlessNone(kept, (placement) => placement.role !== ALL);
+  return [...new Set(shown.map((placement) => placement.folderId))].sort();
+}
+
+function unlessNone<T>(items: readonly T[], keep: (item: T) => boolean): readonly T[] {
+  const kept = items.filter(keep);
+  return kept.length > 0 ? kept : items;
+}

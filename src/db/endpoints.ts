@@ -1,0 +1,130 @@
+import { asc, eq, sql } from 'drizzle-orm';
+import type { Header } from '../contract/email.ts';
+import type { UpdateWebhookEndpoint, WebhookEndpoint } from '../contract/webhook.ts';
+import { newId } from '../new-id.ts';
+import type { Queryable } from './client.ts';
+import { webhookEndpoints } from './schema.ts';
+
+interface SealedAt {
+  table: string;
+  column: string;
+  id: string;
+}
+
+/** What keeps secrets and headers unreadable in the database. */
+export interface Sealer {
+  seal(where: SealedAt, plaintext: string): Buffer;
+  open(where: SealedAt, sealed: Buffer): string;
+}
+
+/** What a new endpoint is made of. */
+export interface NewEndpoint {
+  url: string;
+  description: string | null;
+  enabled: boolean;
+  triggerEvents: string[];
+  accountIds: string[];
+  headers: Header[];
+  secret: string;
+}
+
+/** A page of endpoints, oldest first. */
+export async function listEndpoints(
+  db: Queryable,
+  sealer: Sealer,
+  page: { offset: number; limit: number },
+): Promise<{ data: WebhookEndpoint[]; hasMore: boolean }> {
+  const rows = await db
+    .select()
+    .from(webhookEndpoints)
+    .orderBy(asc(webhookEndpoints.createdAt), asc(webhookEndpoints.id))
+    .offset(page.offset)
+    .limit(page.limit + 1);
+  return {
+    data: rows.slice(0, page.limit).map((row) => toEndpoint(row, sealer)),
+    hasMore: rows.length > page.limit,
+  };
+}
+
+/** One endpoint; undefined when there is none with that id. */
+export async function getEndpoint(db: Queryable, sealer: Sealer, id: string): Promise<WebhookEndpoint | undefined> {
+  const [row] = await db.select().from(webhookEndpoints).where(eq(webhookEndpoints.id, id));
+  return row && toEndpoint(row, sealer);
+}
+
+/** Saves a new endpoint. */
+export async function createEndpoint(db: Queryable, sealer: Sealer, endpoint: NewEndpoint): Promise<WebhookEndpoint> {
+  const id = newId('endpoint');
+  const now = new Date();
+  const { headers, secret, ...plain } = endpoint;
+  const [row] = await db
+    .insert(webhookEndpoints)
+    .values({
+      ...plain,
+      id,
+      headers: sealer.seal(place(id, 'headers'), JSON.stringify(headers)),
+      secret: sealer.seal(place(id, 'secret'), secret),
+      createdAt: now,
+      updatedAt: now,
+    })
+    .returning();
+  return toEndpoint(row as EndpointRow, sealer);
+}
+
+/**
+ * Changes the given fields of an endpoint; undefined when there is none with that id. Enabling it forgets why it was
+ * disabled.
+ */
+export async function updateEndpoint(
+  db: Queryable,
+  sealer: Sealer,
+  id: string,
+  change: UpdateWebhookEndpoint,
+): Promise<WebhookEndpoint | undefined> {
+  const [row] = await db
+    .update(webhookEndpoints)
+    .set({
+      updatedAt: new Date(),
+      ...(change.url === undefined ? {} : { url: change.url }),
+      ...(change.description === undefined ? {} : { description: change.description }),
+      ...(change.enabled === undefined ? {} : { enabled: change.enabled }),
+      ...(change.enabled ? { disabledReason: null } : {}),
+      ...(change.trigger_events === undefined ? {} : { triggerEvents: change.trigger_events }),
+      ...(change.account_ids === undefined ? {} : { accountIds: change.account_ids }),
+      ...(change.headers === undefined
+        ? {}
+        : { headers: sealer.seal(place(id, 'headers'), JSON.stringify(change.headers)) }),
+    })
+    .where(eq(webhookEndpoints.id, id))
+    .returning();
+  return row && toEndpoint(row, sealer);
+}
+
+/** Removes an endpoint; whether there was one. What the log holds of it stays. */
+export async function deleteEndpoint(db: Queryable, id: string): Promise<boolean> {
+  const { rowCount } = await db.execute(sql`delete from webhook_endpoints where id = ${id}`);
+  return rowCount === 1;
+}
+
+type EndpointRow = typeof webhookEndpoints.$inferSelect;
+
+function toEndpoint(row: EndpointRow, sealer: Sealer): WebhookEndpoint {
+  return {
+    object: 'WebhookEndpoint',
+    id: row.id,
+    url: row.url,
+    description: row.description,
+    enabled: row.enabled,
+    disabled_reason: row.disabledReason,
+    trigger_events: row.triggerEvents,
+    account_ids: row.accountIds,
+    headers: JSON.parse(sealer.open(place(row.id, 'headers'), row.headers)) as Header[],
+    secret: sealer.open(place(row.id, 'secret'), row.secret),
+    created_at: row.createdAt.toISOString(),
+    updated_at: row.updatedAt.toISOString(),
+  };
+}
+
+function place(id: string, column: 'headers' | 'secret'): SealedAt {
+  return { table: 'webhook_endpoints', column, id };
+}

@@ -1,0 +1,348 @@
+CREATE EXTENSION IF NOT EXISTS pg_trgm;--> statement-breakpoint
+CREATE EXTENSION IF NOT EXISTS btree_gin;--> statement-breakpoint
+CREATE TABLE "accounts" (
+	"id" text PRIMARY KEY NOT NULL,
+	"user_id" text NOT NULL,
+	"name" text NOT NULL,
+	"mailbox_key" text NOT NULL,
+	"status" text DEFAULT 'running' NOT NULL,
+	"status_detail" text DEFAULT '' NOT NULL,
+	"metadata" jsonb DEFAULT '{}'::jsonb NOT NULL,
+	"imap_host" text NOT NULL,
+	"imap_port" integer NOT NULL,
+	"imap_user" text NOT NULL,
+	"imap_encryption" text NOT NULL,
+	"smtp_host" text NOT NULL,
+	"smtp_port" integer NOT NULL,
+	"smtp_user" text NOT NULL,
+	"smtp_encryption" text NOT NULL,
+	"credentials" "bytea" NOT NULL,
+	"created_at" timestamp (3) with time zone NOT NULL,
+	"connected_at" timestamp (3) with time zone NOT NULL,
+	"last_synced_at" timestamp (3) with time zone,
+	"initial_sync_status" text,
+	"initial_sync_started_at" timestamp (3) with time zone,
+	"initial_sync_completed_at" timestamp (3) with time zone,
+	"initial_sync_days" smallint,
+	"initial_sync_imported" integer DEFAULT 0 NOT NULL,
+	"watch_epoch" bigint DEFAULT 0 NOT NULL,
+	"event_sequence" bigint DEFAULT 0 NOT NULL,
+	"removed_at" timestamp (3) with time zone,
+	CONSTRAINT "accounts_status" CHECK (status in ('running', 'errored', 'disconnected'))
+);
+--> statement-breakpoint
+CREATE TABLE "api_keys" (
+	"id" text PRIMARY KEY NOT NULL,
+	"name" text NOT NULL,
+	"prefix" text NOT NULL,
+	"digest" "bytea" NOT NULL,
+	"issued_at" timestamp (3) with time zone NOT NULL,
+	"expires_at" timestamp (3) with time zone,
+	"last_used_at" timestamp (3) with time zone,
+	CONSTRAINT "api_keys_prefix_unique" UNIQUE("prefix")
+);
+--> statement-breakpoint
+CREATE TABLE "attachments" (
+	"id" text PRIMARY KEY NOT NULL,
+	"email_id" text NOT NULL,
+	"account_id" text NOT NULL,
+	"name" text NOT NULL,
+	"mime" text NOT NULL,
+	"size" bigint NOT NULL,
+	"storage_key" text NOT NULL
+);
+--> statement-breakpoint
+CREATE TABLE "connect_intents" (
+	"id" text PRIMARY KEY NOT NULL,
+	"intent" "bytea" NOT NULL,
+	"account_id" text,
+	"created_at" timestamp (3) with time zone NOT NULL
+);
+--> statement-breakpoint
+CREATE TABLE "contacts" (
+	"account_id" text NOT NULL,
+	"address" text NOT NULL,
+	"display_name" text,
+	"last_contacted_at" timestamp (3) with time zone NOT NULL,
+	CONSTRAINT "contacts_account_id_address_pk" PRIMARY KEY("account_id","address")
+);
+--> statement-breakpoint
+CREATE TABLE "deliveries" (
+	"id" text PRIMARY KEY NOT NULL,
+	"event_id" text NOT NULL,
+	"endpoint_id" text NOT NULL,
+	"endpoint_url" text NOT NULL,
+	"account_id" text NOT NULL,
+	"event_type" text NOT NULL,
+	"object_id" text NOT NULL,
+	"status" text DEFAULT 'pending' NOT NULL,
+	"attempts_count" integer DEFAULT 0 NOT NULL,
+	"http_status" integer,
+	"response_body" text,
+	"error" text,
+	"created_at" timestamp (3) with time zone NOT NULL,
+	"last_attempt_at" timestamp (3) with time zone,
+	"next_attempt_at" timestamp (3) with time zone,
+	"workflow_id" text,
+	"claimed_at" timestamp (3) with time zone,
+	"started_at" timestamp (3) with time zone,
+	CONSTRAINT "deliveries_status" CHECK (status in ('pending', 'delivered', 'failed', 'skipped'))
+);
+--> statement-breakpoint
+CREATE TABLE "delivery_attempts" (
+	"delivery_id" text NOT NULL,
+	"number" integer NOT NULL,
+	"at" timestamp (3) with time zone NOT NULL,
+	"http_status" integer,
+	"response_body" text,
+	"error" text,
+	"duration_ms" integer NOT NULL,
+	CONSTRAINT "delivery_attempts_delivery_id_number_pk" PRIMARY KEY("delivery_id","number")
+);
+--> statement-breakpoint
+CREATE TABLE "drafts" (
+	"id" text PRIMARY KEY NOT NULL,
+	"account_id" text NOT NULL,
+	"email_id" text,
+	"message_id" text,
+	"state" text DEFAULT 'active' NOT NULL,
+	"superseded_by" text,
+	"created_at" timestamp (3) with time zone NOT NULL,
+	CONSTRAINT "drafts_state" CHECK (state in ('active', 'superseded', 'sent', 'deleted'))
+);
+--> statement-breakpoint
+CREATE TABLE "email_contents" (
+	"email_id" text PRIMARY KEY NOT NULL,
+	"account_id" text NOT NULL,
+	"body" json NOT NULL,
+	"body_plain" json NOT NULL,
+	"headers" json NOT NULL,
+	"attachments" json NOT NULL
+);
+--> statement-breakpoint
+CREATE TABLE "email_search" (
+	"email_id" text PRIMARY KEY NOT NULL,
+	"account_id" text NOT NULL,
+	"date" timestamp (3) with time zone NOT NULL,
+	"text" text NOT NULL,
+	"subject" text NOT NULL,
+	"from_address" text NOT NULL,
+	"to_addresses" text[] NOT NULL
+);
+--> statement-breakpoint
+CREATE TABLE "emails" (
+	"id" text PRIMARY KEY NOT NULL,
+	"account_id" text NOT NULL,
+	"thread_id" text NOT NULL,
+	"date" timestamp (3) with time zone NOT NULL,
+	"message_id" text,
+	"subject" text NOT NULL,
+	"from_attendee" jsonb NOT NULL,
+	"to_attendees" jsonb NOT NULL,
+	"cc_attendees" jsonb NOT NULL,
+	"bcc_attendees" jsonb NOT NULL,
+	"reply_to_attendees" jsonb NOT NULL,
+	"has_attachments" boolean NOT NULL,
+	"is_unread" boolean NOT NULL,
+	"is_draft" boolean DEFAULT false NOT NULL,
+	"draft_id" text,
+	"origin" text DEFAULT 'external' NOT NULL,
+	"is_echo" boolean DEFAULT false NOT NULL,
+	"sent_by" jsonb,
+	"tracking_id" text,
+	"bounce" jsonb,
+	"size" bigint NOT NULL,
+	"internal_date" timestamp (3) with time zone NOT NULL,
+	"subject_key" text,
+	"storage_key" text NOT NULL,
+	"missing_since" timestamp (3) with time zone,
+	"created_at" timestamp (3) with time zone NOT NULL
+);
+--> statement-breakpoint
+CREATE TABLE "events" (
+	"id" text PRIMARY KEY NOT NULL,
+	"account_id" text NOT NULL,
+	"type" text NOT NULL,
+	"sequence" bigint NOT NULL,
+	"object_id" text NOT NULL,
+	"data" text NOT NULL,
+	"test" boolean DEFAULT false NOT NULL,
+	"created_at" timestamp (3) with time zone NOT NULL
+);
+--> statement-breakpoint
+CREATE TABLE "folders" (
+	"id" text PRIMARY KEY NOT NULL,
+	"account_id" text NOT NULL,
+	"path" text NOT NULL,
+	"delimiter" text,
+	"name" text NOT NULL,
+	"parent_id" text,
+	"role" text DEFAULT 'UNKNOWN' NOT NULL,
+	"selectable" boolean DEFAULT true NOT NULL,
+	"mailbox_id" text,
+	"uid_validity" bigint,
+	"baseline_uid_next" bigint,
+	"uid_next" bigint,
+	"highest_modseq" text,
+	"scanned_from" bigint,
+	"total_count" integer DEFAULT 0 NOT NULL,
+	"unread_count" integer DEFAULT 0 NOT NULL,
+	"created_at" timestamp (3) with time zone NOT NULL
+);
+--> statement-breakpoint
+CREATE TABLE "idempotency_keys" (
+	"api_key_id" text NOT NULL,
+	"key" text NOT NULL,
+	"fingerprint" "bytea" NOT NULL,
+	"status" smallint,
+	"response" "bytea",
+	"created_at" timestamp (3) with time zone NOT NULL,
+	CONSTRAINT "idempotency_keys_api_key_id_key_pk" PRIMARY KEY("api_key_id","key")
+);
+--> statement-breakpoint
+CREATE TABLE "placements" (
+	"folder_id" text NOT NULL,
+	"uid" bigint NOT NULL,
+	"account_id" text NOT NULL,
+	"email_id" text,
+	"date" timestamp (3) with time zone,
+	"seen" boolean NOT NULL,
+	"deleted" boolean DEFAULT false NOT NULL,
+	"vanished_at" timestamp (3) with time zone,
+	"identity" text NOT NULL,
+	"weak_identity" text NOT NULL,
+	"server_id" text,
+	CONSTRAINT "placements_folder_id_uid_pk" PRIMARY KEY("folder_id","uid")
+);
+--> statement-breakpoint
+CREATE TABLE "replays" (
+	"id" text PRIMARY KEY NOT NULL,
+	"endpoint_id" text NOT NULL,
+	"filter" jsonb NOT NULL,
+	"status" text DEFAULT 'running' NOT NULL,
+	"total" integer DEFAULT 0 NOT NULL,
+	"delivered" integer DEFAULT 0 NOT NULL,
+	"failed" integer DEFAULT 0 NOT NULL,
+	"created_at" timestamp (3) with time zone NOT NULL,
+	"completed_at" timestamp (3) with time zone
+);
+--> statement-breakpoint
+CREATE TABLE "sends" (
+	"id" text PRIMARY KEY NOT NULL,
+	"account_id" text NOT NULL,
+	"message_id" text NOT NULL,
+	"draft_id" text,
+	"api_key_id" text NOT NULL,
+	"api_key_name" text NOT NULL,
+	"metadata" text,
+	"tracking_id" text,
+	"state" text DEFAULT 'queued' NOT NULL,
+	"storage_key" text NOT NULL,
+	"result" jsonb,
+	"created_at" timestamp (3) with time zone NOT NULL,
+	"updated_at" timestamp (3) with time zone NOT NULL,
+	CONSTRAINT "sends_state" CHECK (state in ('queued', 'submitting', 'sent', 'unknown', 'failed'))
+);
+--> statement-breakpoint
+CREATE TABLE "thread_keys" (
+	"account_id" text NOT NULL,
+	"key" text NOT NULL,
+	"thread_id" text NOT NULL,
+	CONSTRAINT "thread_keys_account_id_key_pk" PRIMARY KEY("account_id","key")
+);
+--> statement-breakpoint
+CREATE TABLE "threads" (
+	"id" text PRIMARY KEY NOT NULL,
+	"account_id" text NOT NULL,
+	"merged_into" text
+);
+--> statement-breakpoint
+CREATE TABLE "tracking_records" (
+	"id" text PRIMARY KEY NOT NULL,
+	"account_id" text NOT NULL,
+	"email_id" text NOT NULL,
+	"message_id" text NOT NULL,
+	"label" text,
+	"opens" boolean NOT NULL,
+	"links" jsonb NOT NULL,
+	"created_at" timestamp (3) with time zone NOT NULL
+);
+--> statement-breakpoint
+CREATE TABLE "webhook_endpoints" (
+	"id" text PRIMARY KEY NOT NULL,
+	"url" text NOT NULL,
+	"description" text,
+	"enabled" boolean DEFAULT true NOT NULL,
+	"disabled_reason" text,
+	"trigger_events" text[] NOT NULL,
+	"account_ids" text[] NOT NULL,
+	"headers" "bytea" NOT NULL,
+	"secret" "bytea" NOT NULL,
+	"previous_secret" "bytea",
+	"previous_secret_until" timestamp (3) with time zone,
+	"created_at" timestamp (3) with time zone NOT NULL,
+	"updated_at" timestamp (3) with time zone NOT NULL
+);
+--> statement-breakpoint
+CREATE UNIQUE INDEX "accounts_mailbox" ON "accounts" USING btree ("mailbox_key") WHERE removed_at is null;--> statement-breakpoint
+CREATE INDEX "accounts_created" ON "accounts" USING btree ("created_at","id");--> statement-breakpoint
+CREATE INDEX "attachments_email" ON "attachments" USING btree ("email_id");--> statement-breakpoint
+CREATE INDEX "attachments_account" ON "attachments" USING btree ("account_id");--> statement-breakpoint
+CREATE INDEX "contacts_recent" ON "contacts" USING btree ("account_id","last_contacted_at","address");--> statement-breakpoint
+CREATE UNIQUE INDEX "deliveries_event" ON "deliveries" USING btree ("event_id","endpoint_id");--> statement-breakpoint
+CREATE INDEX "deliveries_unclaimed" ON "deliveries" USING btree ("endpoint_id","id") WHERE status = 'pending' and workflow_id is null;--> statement-breakpoint
+CREATE INDEX "deliveries_unstarted" ON "deliveries" USING btree ("claimed_at") WHERE status = 'pending' and started_at is null;--> statement-breakpoint
+CREATE INDEX "deliveries_endpoint" ON "deliveries" USING btree ("endpoint_id","created_at","id");--> statement-breakpoint
+CREATE INDEX "deliveries_created" ON "deliveries" USING btree ("created_at","id");--> statement-breakpoint
+CREATE INDEX "deliveries_open" ON "deliveries" USING btree ("status","created_at","id") WHERE status <> 'delivered';--> statement-breakpoint
+CREATE INDEX "deliveries_account" ON "deliveries" USING btree ("account_id","created_at","id");--> statement-breakpoint
+CREATE INDEX "drafts_email" ON "drafts" USING btree ("email_id");--> statement-breakpoint
+CREATE INDEX "drafts_account" ON "drafts" USING btree ("account_id");--> statement-breakpoint
+CREATE INDEX "email_contents_account" ON "email_contents" USING btree ("account_id");--> statement-breakpoint
+CREATE INDEX "email_search_list" ON "email_search" USING btree ("account_id","date","email_id");--> statement-breakpoint
+CREATE INDEX "email_search_text" ON "email_search" USING gin ("account_id","text" gin_trgm_ops);--> statement-breakpoint
+CREATE INDEX "email_search_subject" ON "email_search" USING gin ("account_id","subject" gin_trgm_ops);--> statement-breakpoint
+CREATE INDEX "email_search_from" ON "email_search" USING btree ("account_id","from_address","date","email_id");--> statement-breakpoint
+CREATE INDEX "email_search_to" ON "email_search" USING gin ("account_id","to_addresses");--> statement-breakpoint
+CREATE INDEX "emails_list" ON "emails" USING btree ("account_id","date","id") WHERE not is_draft;--> statement-breakpoint
+CREATE INDEX "emails_drafts" ON "emails" USING btree ("account_id","date","id") WHERE is_draft;--> statement-breakpoint
+CREATE INDEX "emails_unread" ON "emails" USING btree ("account_id","date","id") WHERE is_unread and not is_draft;--> statement-breakpoint
+CREATE INDEX "emails_with_attachments" ON "emails" USING btree ("account_id","date","id") WHERE has_attachments and not is_draft;--> statement-breakpoint
+CREATE INDEX "emails_thread" ON "emails" USING btree ("thread_id","date","id");--> statement-breakpoint
+CREATE INDEX "emails_message_id" ON "emails" USING btree ("account_id","message_id");--> statement-breakpoint
+CREATE INDEX "emails_subject_key" ON "emails" USING btree ("account_id","subject_key","date") WHERE subject_key is not null;--> statement-breakpoint
+CREATE INDEX "emails_missing" ON "emails" USING btree ("account_id") WHERE missing_since is not null;--> statement-breakpoint
+CREATE UNIQUE INDEX "emails_draft_id" ON "emails" USING btree ("draft_id") WHERE draft_id is not null;--> statement-breakpoint
+CREATE UNIQUE INDEX "events_sequence" ON "events" USING btree ("account_id","sequence");--> statement-breakpoint
+CREATE INDEX "events_created" ON "events" USING btree ("created_at","id");--> statement-breakpoint
+CREATE INDEX "events_object" ON "events" USING btree ("object_id");--> statement-breakpoint
+CREATE UNIQUE INDEX "folders_path" ON "folders" USING btree ("account_id","path");--> statement-breakpoint
+CREATE INDEX "idempotency_keys_created" ON "idempotency_keys" USING btree ("created_at");--> statement-breakpoint
+CREATE INDEX "placements_list" ON "placements" USING btree ("folder_id","date","email_id") WHERE email_id is not null;--> statement-breakpoint
+CREATE INDEX "placements_email" ON "placements" USING btree ("email_id");--> statement-breakpoint
+CREATE INDEX "placements_identity" ON "placements" USING btree ("account_id","weak_identity");--> statement-breakpoint
+CREATE INDEX "placements_vanished" ON "placements" USING btree ("account_id") WHERE vanished_at is not null;--> statement-breakpoint
+CREATE INDEX "placements_server_id" ON "placements" USING btree ("account_id","server_id") WHERE server_id is not null;--> statement-breakpoint
+CREATE INDEX "sends_message_id" ON "sends" USING btree ("account_id","message_id");--> statement-breakpoint
+CREATE INDEX "thread_keys_thread" ON "thread_keys" USING btree ("thread_id");--> statement-breakpoint
+CREATE INDEX "threads_account" ON "threads" USING btree ("account_id");--> statement-breakpoint
+CREATE INDEX "threads_merged" ON "threads" USING btree ("merged_into");--> statement-breakpoint
+CREATE INDEX "tracking_records_account" ON "tracking_records" USING btree ("account_id");
+--> statement-breakpoint
+-- Large values: lz4 where the server has it, else uncompressed; pglz would take most of the time of lists and searches.
+DO $$
+BEGIN
+	ALTER TABLE "email_contents"
+		ALTER COLUMN "body" SET COMPRESSION lz4,
+		ALTER COLUMN "body_plain" SET COMPRESSION lz4,
+		ALTER COLUMN "headers" SET COMPRESSION lz4;
+	ALTER TABLE "email_search" ALTER COLUMN "text" SET COMPRESSION lz4;
+	ALTER TABLE "events" ALTER COLUMN "data" SET COMPRESSION lz4;
+EXCEPTION WHEN feature_not_supported THEN
+	ALTER TABLE "email_contents"
+		ALTER COLUMN "body" SET STORAGE EXTERNAL,
+		ALTER COLUMN "body_plain" SET STORAGE EXTERNAL,
+		ALTER COLUMN "headers" SET STORAGE EXTERNAL;
+	ALTER TABLE "email_search" ALTER COLUMN "text" SET STORAGE EXTERNAL;
+	ALTER TABLE "events" ALTER COLUMN "data" SET STORAGE EXTERNAL;
+END $$;

@@ -1,0 +1,102 @@
+import { sql } from 'drizzle-orm';
+import type { EventType } from '../contract/events.ts';
+import { newId } from '../new-id.ts';
+import type { Tx } from './client.ts';
+import { insertRows } from './insert-rows.ts';
+import { deliveries, events as eventsTable } from './schema.ts';
+
+/** Channel of LISTEN/NOTIFY that wakes the relay. */
+export const DELIVERIES_CHANNEL = 'deliveries';
+
+/** What happened to one object. */
+export interface NewEvent {
+  type: EventType;
+  /** what it is about (email, folder or account id): events of one object are delivered in order */
+  objectId: string;
+  /** `data` of the envelope; made into text once, here */
+  data: object;
+  /** time of the change */
+  createdAt: Date;
+}
+
+/** The fencing number under which the writer holds the account; see accounts.watch_epoch. */
+export interface Fence {
+  watchEpoch: number;
+}
+
+/** Somebody else holds the account by now: the transaction must be rolled back and the holder must stop. */
+export class LeaseLost extends Error {
+  override readonly name = 'LeaseLost';
+
+  constructor(accountId: string) {
+    super(`another holder watches ${accountId}`);
+  }
+}
+
+/**
+ * Writes events and their deliveries in the transaction that made them happen.
+ * The account's row is locked from here to the commit, which is what makes `sequence` gapless and equal to commit order.
+ *
+ * @throws LeaseLost when a fence is given and the account is held under another number (or is gone); an Error when the
+ * account does not exist.
+ */
+export async function recordEvents(tx: Tx, accountId: string, events: NewEvent[], fence?: Fence): Promise<void> {
+  const { lastSequence, endpoints } = await takeSequence(tx, accountId, events, fence);
+  if (events.length === 0) return;
+  const now = new Date();
+  const eventRows: (typeof eventsTable.$inferInsert)[] = [];
+  const deliveryRows: (typeof deliveries.$inferInsert)[] = [];
+  let wake = false;
+  events.forEach((event, index) => {
+    const eventId = newId('event');
+    const sequence = lastSequence - events.length + 1 + index;
+    const { type, objectId, createdAt } = event;
+    eventRows.push({ id: eventId, accountId, type, sequence, objectId, data: JSON.stringify(event.data), createdAt });
+    for (const endpoint of endpoints) {
+      if (!endpoint.types.includes(event.type)) continue;
+      wake ||= endpoint.enabled;
+      deliveryRows.push({
+        id: newId('delivery'),
+        eventId,
+        endpointId: endpoint.id,
+        endpointUrl: endpoint.url,
+        accountId,
+        eventType: type,
+        objectId,
+        status: endpoint.enabled ? 'pending' : 'skipped',
+        createdAt: now,
+      });
+    }
+  });
+  await insertRows(tx, eventsTable, eventRows);
+  await insertRows(tx, deliveries, deliveryRows);
+  if (wake) await tx.execute(sql`select pg_notify(${DELIVERIES_CHANNEL}, '')`);
+}
+
+/** An endpoint that wants at least one of the events. */
+interface Target {
+  id: string;
+  url: string;
+  enabled: boolean;
+  types: string[];
+}
+
+/** Moves the account's sequence on and reads, in the same statement, the endpoints that want these events. */
+async function takeSequence(tx: Tx, accountId: string, events: NewEvent[], fence: Fence | undefined) {
+  const held = fence ? sql`and watch_epoch = ${fence.watchEpoch}` : sql``;
+  const types = sql.param([...new Set(events.map((event) => event.type))]);
+  const { rows } = await tx.execute<{ last: string; endpoints: Target[] | null }>(sql`
+    with account as (
+      update accounts set event_sequence = event_sequence + ${events.length} where id = ${accountId} ${held}
+      returning event_sequence
+    )
+    select event_sequence as last, (
+      select json_agg(json_build_object('id', id, 'url', url, 'enabled', enabled, 'types', trigger_events) order by id)
+      from webhook_endpoints
+      where trigger_events && ${types}::text[] and (account_ids = '{}' or account_ids @> array[${accountId}::text])
+    ) as endpoints
+    from account`);
+  const row = rows[0];
+  if (!row) throw fence ? new LeaseLost(accountId) : new Error(`no account ${accountId}`);
+  return { lastSequence: Number(row.last), endpoints: row.endpoints ?? [] };
+}

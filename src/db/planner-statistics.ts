@@ -1,0 +1,25 @@
+import { sql } from 'drizzle-orm';
+import type { Db } from './client.ts';
+
+/** What the reads of src/db/email-page.ts are planned by. */
+const TABLES = ['emails', 'email_search', 'email_contents', 'placements'];
+/** A table is looked at again when so many of its rows have changed, and at least a fifth of them. */
+const CHANGED_ROWS = 500;
+
+/**
+ * Has Postgres look at tables that have changed a lot, as when a mailbox is imported. It does so by itself, but up to a
+ * minute later (autovacuum_naptime), and meanwhile sorts whole mailboxes to show fifty emails. One process at a time.
+ */
+export async function refreshPlannerStatistics(db: Db): Promise<void> {
+  await db.transaction(async (tx) => {
+    const { rows } = await tx.execute<{ name: string }>(sql`
+      select relname as name from pg_stat_user_tables
+      where schemaname = current_schema and relname = any(${sql.param(TABLES)}::text[])
+        and n_mod_since_analyze > greatest(${CHANGED_ROWS}, n_live_tup / 5)
+        and pg_try_advisory_xact_lock(${STATISTICS_LOCK})`);
+    for (const { name } of rows) await tx.execute(sql`analyze ${sql.identifier(name)}`);
+  });
+}
+
+/** Any number that no other user of the database takes. */
+const STATISTICS_LOCK = 7_364_218_094;

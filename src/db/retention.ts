@@ -1,0 +1,56 @@
+import { type SQL, sql } from 'drizzle-orm';
+import type { Db } from './client.ts';
+
+/** Small enough for one statement to take well under a second. */
+const ROWS_PER_STATEMENT = 1_000;
+
+/** Deletes delivery records from before `before` that have ended, with their attempts; how many. */
+export async function deleteDeliveriesBefore(db: Db, before: Date): Promise<number> {
+  return count(
+    db,
+    sql`
+    with expired as (
+      delete from deliveries where id = any(array(
+        select id from deliveries where created_at < ${before.toISOString()}::timestamptz and status <> 'pending'
+        order by created_at, id limit ${ROWS_PER_STATEMENT}
+      )) returning id
+    ), attempt as (delete from delivery_attempts where delivery_id in (select id from expired))
+    select count(*) from expired`,
+  );
+}
+
+/** Deletes events from before `before` that are not still being delivered; how many. */
+export async function deleteEventsBefore(db: Db, before: Date): Promise<number> {
+  return count(
+    db,
+    sql`
+    with expired as (
+      delete from events where id = any(array(
+        select e.id from events e where e.created_at < ${before.toISOString()}::timestamptz
+          and not exists (select from deliveries d where d.event_id = e.id)
+        order by e.created_at, e.id limit ${ROWS_PER_STATEMENT}
+      )) returning id
+    )
+    select count(*) from expired`,
+  );
+}
+
+/** Deletes stored answers of idempotent calls from before `before`; how many. */
+export async function deleteIdempotencyKeysBefore(db: Db, before: Date): Promise<number> {
+  return count(
+    db,
+    sql`
+    with expired as (
+      delete from idempotency_keys where (api_key_id, key) in (
+        select api_key_id, key from idempotency_keys where created_at < ${before.toISOString()}::timestamptz
+        order by created_at limit ${ROWS_PER_STATEMENT}
+      ) returning key
+    )
+    select count(*) from expired`,
+  );
+}
+
+async function count(db: Db, statement: SQL): Promise<number> {
+  const { rows } = await db.execute<{ count: string }>(statement);
+  return Number(rows[0]?.count ?? 0);
+}

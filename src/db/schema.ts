@@ -1,0 +1,498 @@
+import { sql } from 'drizzle-orm';
+import {
+  bigint,
+  boolean,
+  check,
+  customType,
+  index,
+  integer,
+  jsonb,
+  pgTable,
+  primaryKey,
+  smallint,
+  text,
+  timestamp,
+  uniqueIndex,
+} from 'drizzle-orm/pg-core';
+import type { Attachment, Attendee, Bounce, Header, SentBy } from '../contract/email.ts';
+
+/*
+ * Who owns what:
+ *   accounts 1─n folders 1─n placements n─1 emails 1─1 email_contents, email_search; emails 1─n attachments
+ *   accounts 1─n events 1─n deliveries n─1 webhook_endpoints; deliveries 1─n delivery_attempts
+ *
+ * `emails` holds what changes (folders' side: placements); `email_contents` and `email_search` are written once.
+ * A placement is one UID in one folder. Its email_id is null for mail that lay there before the account connected
+ * (baseline) and was not imported: it is known, so that a later move of it is not taken for new mail.
+ *
+ * Rows of an account are deleted in steps by the deleteAccount run, hence no cascades from accounts.
+ */
+
+const bytea = customType<{ data: Buffer }>({ dataType: () => 'bytea' });
+/**
+ * `json` keeps its text as it was written: reads of emails put it into answers without parsing it. (drizzle's own type
+ * would parse a JSON string twice.)
+ */
+const json = <T>(name: string) =>
+  customType<{ data: T; driverData: string }>({ dataType: () => 'json', toDriver: (value) => JSON.stringify(value) })(
+    name,
+  );
+const at = (name: string) => timestamp(name, { withTimezone: true, precision: 3, mode: 'date' });
+
+export const accounts = pgTable(
+  'accounts',
+  {
+    id: text().primaryKey(),
+    userId: text('user_id').notNull(),
+    name: text().notNull(),
+    /** lower-cased `imap host|imap user`: what makes two connects the same mailbox */
+    mailboxKey: text('mailbox_key').notNull(),
+    status: text().notNull().default('running'),
+    statusDetail: text('status_detail').notNull().default(''),
+    metadata: jsonb().$type<Record<string, string>>().notNull().default({}),
+    imapHost: text('imap_host').notNull(),
+    imapPort: integer('imap_port').notNull(),
+    imapUser: text('imap_user').notNull(),
+    imapEncryption: text('imap_encryption').notNull(),
+    smtpHost: text('smtp_host').notNull(),
+    smtpPort: integer('smtp_port').notNull(),
+    smtpUser: text('smtp_user').notNull(),
+    smtpEncryption: text('smtp_encryption').notNull(),
+    /** sealed JSON {imap_password, smtp_password}; see src/secrets.ts */
+    credentials: bytea().notNull(),
+    createdAt: at('created_at').notNull(),
+    /** when the baseline was read: mail from before is not new */
+    connectedAt: at('connected_at').notNull(),
+    lastSyncedAt: at('last_synced_at'),
+    initialSyncStatus: text('initial_sync_status'),
+    initialSyncStartedAt: at('initial_sync_started_at'),
+    initialSyncCompletedAt: at('initial_sync_completed_at'),
+    initialSyncDays: smallint('initial_sync_days'),
+    initialSyncImported: integer('initial_sync_imported').notNull().default(0),
+    /** fencing number of the watching activity: a holder with an older one may not write */
+    watchEpoch: bigint('watch_epoch', { mode: 'number' }).notNull().default(0),
+    /** last `sequence` given to an event of this account */
+    eventSequence: bigint('event_sequence', { mode: 'number' }).notNull().default(0),
+    /** set when removal began; the account is not found from then on */
+    removedAt: at('removed_at'),
+  },
+  (t) => [
+    uniqueIndex('accounts_mailbox').on(t.mailboxKey).where(sql`removed_at is null`),
+    index('accounts_created').on(t.createdAt, t.id),
+    check('accounts_status', sql`status in ('running', 'errored', 'disconnected')`),
+  ],
+);
+
+/** A connect that is being tried: what the caller sent, sealed; gone when it has been answered. */
+export const connectIntents = pgTable('connect_intents', {
+  id: text().primaryKey(),
+  /** sealed JSON of the AuthIntent; empty once the account is saved */
+  intent: bytea().notNull(),
+  /** the account that came of it, from the transaction that saved it on */
+  accountId: text('account_id'),
+  createdAt: at('created_at').notNull(),
+});
+
+export const folders = pgTable(
+  'folders',
+  {
+    id: text().primaryKey(),
+    accountId: text('account_id').notNull(),
+    /** full path as the server names it, decoded to Unicode */
+    path: text().notNull(),
+    delimiter: text(),
+    name: text().notNull(),
+    parentId: text('parent_id'),
+    role: text().notNull().default('UNKNOWN'),
+    /** false: \Noselect or \NonExistent, a parent without mail */
+    selectable: boolean().notNull().default(true),
+    /** MAILBOXID of OBJECTID (RFC 8474), where the server has it */
+    mailboxId: text('mailbox_id'),
+    uidValidity: bigint('uid_validity', { mode: 'number' }),
+    /** first UID that was not there at connect: lower ones are baseline */
+    baselineUidNext: bigint('baseline_uid_next', { mode: 'number' }),
+    /** the sync cursor: UIDs below it have been taken in or are baseline */
+    uidNext: bigint('uid_next', { mode: 'number' }),
+    /** HIGHESTMODSEQ up to which flags and vanished mail are known; text, since it has 63 bits */
+    highestModseq: text('highest_modseq'),
+    /** baseline placements are known from this UID up (scanning goes downwards); 1: all of them */
+    scannedFrom: bigint('scanned_from', { mode: 'number' }),
+    totalCount: integer('total_count').notNull().default(0),
+    unreadCount: integer('unread_count').notNull().default(0),
+    createdAt: at('created_at').notNull(),
+  },
+  (t) => [uniqueIndex('folders_path').on(t.accountId, t.path)],
+);
+
+export const threads = pgTable(
+  'threads',
+  {
+    id: text().primaryKey(),
+    accountId: text('account_id').notNull(),
+    /** set when a late parent joined this thread to an older one: the id keeps resolving */
+    mergedInto: text('merged_into'),
+  },
+  (t) => [index('threads_account').on(t.accountId), index('threads_merged').on(t.mergedInto)],
+);
+
+/** Which thread a Message-ID (`mid:…`) or a server's thread id (`gm:…`, `oid:…`) belongs to. */
+export const threadKeys = pgTable(
+  'thread_keys',
+  {
+    accountId: text('account_id').notNull(),
+    key: text().notNull(),
+    threadId: text('thread_id').notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.accountId, t.key] }), index('thread_keys_thread').on(t.threadId)],
+);
+
+export const emails = pgTable(
+  'emails',
+  {
+    id: text().primaryKey(),
+    accountId: text('account_id').notNull(),
+    threadId: text('thread_id').notNull(),
+    date: at('date').notNull(),
+    messageId: text('message_id'),
+    subject: text().notNull(),
+    fromAttendee: jsonb('from_attendee').$type<Attendee>().notNull(),
+    toAttendees: jsonb('to_attendees').$type<Attendee[]>().notNull(),
+    ccAttendees: jsonb('cc_attendees').$type<Attendee[]>().notNull(),
+    bccAttendees: jsonb('bcc_attendees').$type<Attendee[]>().notNull(),
+    replyToAttendees: jsonb('reply_to_attendees').$type<Attendee[]>().notNull(),
+    hasAttachments: boolean('has_attachments').notNull(),
+    isUnread: boolean('is_unread').notNull(),
+    /** lies in the folder whose role is DRAFTS */
+    isDraft: boolean('is_draft').notNull().default(false),
+    draftId: text('draft_id'),
+    origin: text().notNull().default('external'),
+    isEcho: boolean('is_echo').notNull().default(false),
+    sentBy: jsonb('sent_by').$type<SentBy>(),
+    trackingId: text('tracking_id'),
+    bounce: jsonb().$type<Bounce>(),
+    /** bytes of the raw message */
+    size: bigint({ mode: 'number' }).notNull(),
+    internalDate: at('internal_date').notNull(),
+    /** see src/mail/threads.ts: under which mails without reference headers find this one by subject */
+    subjectKey: text('subject_key'),
+    storageKey: text('storage_key').notNull(),
+    /** no folder holds it just now: moved or deleted, decided when every folder has been looked at */
+    missingSince: at('missing_since'),
+    createdAt: at('created_at').notNull(),
+  },
+  (t) => [
+    index('emails_list').on(t.accountId, t.date, t.id).where(sql`not is_draft`),
+    index('emails_drafts').on(t.accountId, t.date, t.id).where(sql`is_draft`),
+    index('emails_unread').on(t.accountId, t.date, t.id).where(sql`is_unread and not is_draft`),
+    index('emails_with_attachments').on(t.accountId, t.date, t.id).where(sql`has_attachments and not is_draft`),
+    index('emails_thread').on(t.threadId, t.date, t.id),
+    index('emails_message_id').on(t.accountId, t.messageId),
+    index('emails_subject_key').on(t.accountId, t.subjectKey, t.date).where(sql`subject_key is not null`),
+    index('emails_missing').on(t.accountId).where(sql`missing_since is not null`),
+    uniqueIndex('emails_draft_id').on(t.draftId).where(sql`draft_id is not null`),
+  ],
+);
+
+/**
+ * The large, immutable part of an email, as pieces of the answers' JSON. Stored with lz4 or, where the server lacks it,
+ * without compression (see migrations): Postgres' own pglz took two thirds of the time of a list.
+ */
+export const emailContents = pgTable(
+  'email_contents',
+  {
+    emailId: text('email_id').primaryKey(),
+    accountId: text('account_id').notNull(),
+    body: json<string>('body').notNull(),
+    bodyPlain: json<string>('body_plain').notNull(),
+    headers: json<Header[]>('headers').notNull(),
+    attachments: json<Attachment[]>('attachments').notNull(),
+  },
+  (t) => [index('email_contents_account').on(t.accountId)],
+);
+
+/**
+ * What searches look at; written once, so that a flag change never touches its indexes. The account is part of the GIN
+ * indexes, so that other accounts' mail costs a search nothing.
+ */
+export const emailSearch = pgTable(
+  'email_search',
+  {
+    emailId: text('email_id').primaryKey(),
+    accountId: text('account_id').notNull(),
+    date: at('date').notNull(),
+    /** normalised subject, addresses, names and plain body; see src/contract/search-text.ts */
+    text: text().notNull(),
+    /** normalised subject */
+    subject: text().notNull(),
+    fromAddress: text('from_address').notNull(),
+    /** lower-cased addresses of to, cc and bcc */
+    toAddresses: text('to_addresses').array().notNull(),
+  },
+  (t) => [
+    index('email_search_list').on(t.accountId, t.date, t.emailId),
+    // no gin_pending_list_limit here: see src/db/search-index.ts
+    index('email_search_text').using('gin', t.accountId, t.text.op('gin_trgm_ops')),
+    index('email_search_subject').using('gin', t.accountId, t.subject.op('gin_trgm_ops')),
+    index('email_search_from').on(t.accountId, t.fromAddress, t.date, t.emailId),
+    index('email_search_to').using('gin', t.accountId, t.toAddresses),
+  ],
+);
+
+/** One UID in one folder. */
+export const placements = pgTable(
+  'placements',
+  {
+    folderId: text('folder_id').notNull(),
+    uid: bigint({ mode: 'number' }).notNull(),
+    accountId: text('account_id').notNull(),
+    /** null: baseline mail that was not taken in */
+    emailId: text('email_id'),
+    /** date of the email, for the folder's list; null for baseline */
+    date: at('date'),
+    seen: boolean().notNull(),
+    /** \Deleted is set: on its way out */
+    deleted: boolean().notNull().default(false),
+    /** not there any more; kept until every other folder has been looked at, so that a move is not taken for new mail */
+    vanishedAt: at('vanished_at'),
+    /** see src/mail/identity.ts: the same message in another folder has the same value */
+    identity: text().notNull(),
+    /** the same without INTERNALDATE, for servers that do not keep it when they move */
+    weakIdentity: text('weak_identity').notNull(),
+    /** EMAILID or X-GM-MSGID, where the server has one */
+    serverId: text('server_id'),
+  },
+  (t) => [
+    primaryKey({ columns: [t.folderId, t.uid] }),
+    index('placements_list').on(t.folderId, t.date, t.emailId).where(sql`email_id is not null`),
+    index('placements_email').on(t.emailId),
+    index('placements_identity').on(t.accountId, t.weakIdentity),
+    index('placements_vanished').on(t.accountId).where(sql`vanished_at is not null`),
+    index('placements_server_id').on(t.accountId, t.serverId).where(sql`server_id is not null`),
+  ],
+);
+
+export const attachments = pgTable(
+  'attachments',
+  {
+    id: text().primaryKey(),
+    emailId: text('email_id').notNull(),
+    accountId: text('account_id').notNull(),
+    name: text().notNull(),
+    mime: text().notNull(),
+    size: bigint({ mode: 'number' }).notNull(),
+    storageKey: text('storage_key').notNull(),
+  },
+  (t) => [index('attachments_email').on(t.emailId), index('attachments_account').on(t.accountId)],
+);
+
+/** `drf_…` ids: which email each one stands for, and which no longer work. */
+export const drafts = pgTable(
+  'drafts',
+  {
+    id: text().primaryKey(),
+    accountId: text('account_id').notNull(),
+    emailId: text('email_id'),
+    messageId: text('message_id'),
+    state: text().notNull().default('active'),
+    /** the id that took its place when the draft was saved again */
+    supersededBy: text('superseded_by'),
+    createdAt: at('created_at').notNull(),
+  },
+  (t) => [
+    index('drafts_email').on(t.emailId),
+    index('drafts_account').on(t.accountId),
+    check('drafts_state', sql`state in ('active', 'superseded', 'sent', 'deleted')`),
+  ],
+);
+
+/** A message sent through this API; its id is the `email_…` id that the Sent copy will bear. */
+export const sends = pgTable(
+  'sends',
+  {
+    id: text().primaryKey(),
+    accountId: text('account_id').notNull(),
+    messageId: text('message_id').notNull(),
+    draftId: text('draft_id'),
+    apiKeyId: text('api_key_id').notNull(),
+    apiKeyName: text('api_key_name').notNull(),
+    metadata: text(),
+    trackingId: text('tracking_id'),
+    /** queued → submitting (committed before DATA) → sent | unknown | failed */
+    state: text().notNull().default('queued'),
+    storageKey: text('storage_key').notNull(),
+    result: jsonb(),
+    createdAt: at('created_at').notNull(),
+    updatedAt: at('updated_at').notNull(),
+  },
+  (t) => [
+    index('sends_message_id').on(t.accountId, t.messageId),
+    check('sends_state', sql`state in ('queued', 'submitting', 'sent', 'unknown', 'failed')`),
+  ],
+);
+
+export const trackingRecords = pgTable(
+  'tracking_records',
+  {
+    id: text().primaryKey(),
+    accountId: text('account_id').notNull(),
+    emailId: text('email_id').notNull(),
+    messageId: text('message_id').notNull(),
+    label: text(),
+    opens: boolean().notNull(),
+    links: jsonb().$type<string[]>().notNull(),
+    createdAt: at('created_at').notNull(),
+  },
+  (t) => [index('tracking_records_account').on(t.accountId)],
+);
+
+/** Somebody seen in mail; kept up to date as mail comes and goes. */
+export const contacts = pgTable(
+  'contacts',
+  {
+    accountId: text('account_id').notNull(),
+    address: text().notNull(),
+    displayName: text('display_name'),
+    lastContactedAt: at('last_contacted_at').notNull(),
+  },
+  (t) => [
+    primaryKey({ columns: [t.accountId, t.address] }),
+    index('contacts_recent').on(t.accountId, t.lastContactedAt, t.address),
+  ],
+);
+
+export const apiKeys = pgTable('api_keys', {
+  id: text().primaryKey(),
+  name: text().notNull(),
+  /** the look-up part, in clear */
+  prefix: text().notNull().unique(),
+  /** SHA-256 of the whole key */
+  digest: bytea().notNull(),
+  issuedAt: at('issued_at').notNull(),
+  expiresAt: at('expires_at'),
+  lastUsedAt: at('last_used_at'),
+});
+
+/** First answers of calls that carried an Idempotency-Key, for 24 h. */
+export const idempotencyKeys = pgTable(
+  'idempotency_keys',
+  {
+    apiKeyId: text('api_key_id').notNull(),
+    key: text().notNull(),
+    /** keyed digest of method, path and body */
+    fingerprint: bytea().notNull(),
+    /** null while the first call is under way */
+    status: smallint(),
+    /** sealed: the answer may hold a key or a secret */
+    response: bytea(),
+    createdAt: at('created_at').notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.apiKeyId, t.key] }), index('idempotency_keys_created').on(t.createdAt)],
+);
+
+export const webhookEndpoints = pgTable('webhook_endpoints', {
+  id: text().primaryKey(),
+  url: text().notNull(),
+  description: text(),
+  enabled: boolean().notNull().default(true),
+  disabledReason: text('disabled_reason'),
+  triggerEvents: text('trigger_events').array().notNull(),
+  accountIds: text('account_ids').array().notNull(),
+  /** sealed JSON of Header[] */
+  headers: bytea().notNull(),
+  /** sealed secret */
+  secret: bytea().notNull(),
+  /** sealed; still signs until the time beside it */
+  previousSecret: bytea('previous_secret'),
+  previousSecretUntil: at('previous_secret_until'),
+  createdAt: at('created_at').notNull(),
+  updatedAt: at('updated_at').notNull(),
+});
+
+/** The outbox: what happened, written in the transaction that made it happen. */
+export const events = pgTable(
+  'events',
+  {
+    id: text().primaryKey(),
+    accountId: text('account_id').notNull(),
+    type: text().notNull(),
+    /** per account, without gaps */
+    sequence: bigint({ mode: 'number' }).notNull(),
+    /** what it is about: email, folder or account id */
+    objectId: text('object_id').notNull(),
+    /** `data` of the envelope as JSON text, made once */
+    data: text().notNull(),
+    test: boolean().notNull().default(false),
+    createdAt: at('created_at').notNull(),
+  },
+  (t) => [
+    uniqueIndex('events_sequence').on(t.accountId, t.sequence),
+    index('events_created').on(t.createdAt, t.id),
+    index('events_object').on(t.objectId),
+  ],
+);
+
+/** One event to one endpoint: the delivery log and the work list of the relay. */
+export const deliveries = pgTable(
+  'deliveries',
+  {
+    id: text().primaryKey(),
+    eventId: text('event_id').notNull(),
+    endpointId: text('endpoint_id').notNull(),
+    endpointUrl: text('endpoint_url').notNull(),
+    accountId: text('account_id').notNull(),
+    eventType: text('event_type').notNull(),
+    objectId: text('object_id').notNull(),
+    status: text().notNull().default('pending'),
+    attemptsCount: integer('attempts_count').notNull().default(0),
+    httpStatus: integer('http_status'),
+    responseBody: text('response_body'),
+    error: text(),
+    createdAt: at('created_at').notNull(),
+    lastAttemptAt: at('last_attempt_at'),
+    nextAttemptAt: at('next_attempt_at'),
+    /** the run that has it; null: the relay has not given it to one */
+    workflowId: text('workflow_id'),
+    claimedAt: at('claimed_at'),
+    /** the run is known to Temporal */
+    startedAt: at('started_at'),
+  },
+  (t) => [
+    uniqueIndex('deliveries_event').on(t.eventId, t.endpointId),
+    // by endpoint first, so that the relay takes some of each, whatever one of them has waiting
+    index('deliveries_unclaimed').on(t.endpointId, t.id).where(sql`status = 'pending' and workflow_id is null`),
+    index('deliveries_unstarted').on(t.claimedAt).where(sql`status = 'pending' and started_at is null`),
+    index('deliveries_endpoint').on(t.endpointId, t.createdAt, t.id),
+    index('deliveries_created').on(t.createdAt, t.id),
+    // what operators look for: what waits, what failed
+    index('deliveries_open').on(t.status, t.createdAt, t.id).where(sql`status <> 'delivered'`),
+    index('deliveries_account').on(t.accountId, t.createdAt, t.id),
+    check('deliveries_status', sql`status in ('pending', 'delivered', 'failed', 'skipped')`),
+  ],
+);
+
+export const deliveryAttempts = pgTable(
+  'delivery_attempts',
+  {
+    deliveryId: text('delivery_id').notNull(),
+    number: integer().notNull(),
+    at: at('at').notNull(),
+    httpStatus: integer('http_status'),
+    responseBody: text('response_body'),
+    error: text(),
+    durationMs: integer('duration_ms').notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.deliveryId, t.number] })],
+);
+
+/** Bulk replays of the delivery log. */
+export const replays = pgTable('replays', {
+  id: text().primaryKey(),
+  endpointId: text('endpoint_id').notNull(),
+  filter: jsonb().notNull(),
+  status: text().notNull().default('running'),
+  total: integer().notNull().default(0),
+  delivered: integer().notNull().default(0),
+  failed: integer().notNull().default(0),
+  createdAt: at('created_at').notNull(),
+  completedAt: at('completed_at'),
+});

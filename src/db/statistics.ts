@@ -1,0 +1,23 @@
+import type pg from 'pg';
+
+/** What operators watch of the whole service. */
+export interface Statistics {
+  accountsByStatus: { status: string; count: number }[];
+  pendingDeliveries: number;
+  /** seconds since the oldest event was recorded that no delivery run has taken; 0 when there is none */
+  outboxAgeSeconds: number;
+}
+
+/** Cheap enough for every scrape: indexes of what is open, and one row per account. */
+export async function readStatistics(pool: pg.Pool): Promise<Statistics> {
+  const { rows } = await pool.query<Statistics>({
+    name: 'statistics',
+    text: `select
+        (select coalesce(json_agg(json_build_object('status', status, 'count', count)), '[]') from
+          (select status, count(*)::int from accounts where removed_at is null group by status) a) as "accountsByStatus",
+        (select count(*)::int from deliveries where status = 'pending') as "pendingDeliveries",
+        (select coalesce(extract(epoch from now() - min(created_at)), 0)::float8 from deliveries
+          where status = 'pending' and workflow_id is null) as "outboxAgeSeconds"`,
+  });
+  return rows[0] as Statistics;
+}

@@ -1,0 +1,183 @@
+import { randomBytes } from 'node:crypto';
+import { join } from 'node:path';
+import { ConfigError, type Env, loadConfig, loadEncryptionKeys, type StartConfig } from '../config.ts';
+import { migrate, openDatabase } from '../db/client.ts';
+import { describeError, type ErrorDescription } from '../logger.ts';
+import { createPayloadCodec } from '../temporal/codec.ts';
+import { startCodecServer } from '../temporal/codec-server.ts';
+import { type DataDir, newEncryptionKey } from './data-dir.ts';
+import { StartFailure } from './failure.ts';
+import { serverPart, workerPart } from './our-parts.ts';
+import { firstFreePort, tryListen } from './ports.ts';
+import { embedPostgres } from './postgres.ts';
+import { projectRoot } from './project-root.ts';
+import type { Report } from './report.ts';
+import type { Supervisor } from './supervise.ts';
+import { embedTemporal } from './temporal.ts';
+import { findTemporal } from './temporal-binary.ts';
+
+export interface BringUp {
+  /** the caller's own environment */
+  env: Env;
+  settings: StartConfig;
+  dataDir: DataDir;
+  supervisor: Supervisor;
+  report: Report;
+}
+
+/** What the person at the terminal is told when everything answers. */
+export interface BroughtUp {
+  apiUrl: string;
+  /** absent when Temporal is not ours */
+  temporalUiUrl?: string;
+  /** absent when the caller's own BOOTSTRAP_API_KEY is used */
+  apiKey?: { value: string; file: string };
+}
+
+/** Mail servers and webhook receivers on this machine are what a first try is made with. */
+const LOOPBACK = '127.0.0.0/8,::1/128';
+
+/**
+ * Brings up what no setting names, migrates, and starts worker and API; answers when all are ready.
+ * Throws StartFailure or ConfigError with one line; what was started by then is the supervisor's to stop.
+ */
+export async function bringUp({ env, settings, dataDir, supervisor, report }: BringUp): Promise<BroughtUp> {
+  await checkListen(settings);
+  const root = projectRoot();
+  const ours: Record<string, string> = { DATA_DIR: settings.dataDir, ...keys(settings, dataDir) };
+  const [databaseUrl, temporal] = await Promise.all([
+    settings.embedPostgres ? startPostgres(settings, supervisor, report) : undefined,
+    settings.embedTemporal ? startTemporal({ env: { ...env, ...ours }, settings, supervisor, report }) : undefined,
+  ]);
+  if (databaseUrl !== undefined) {
+    ours['DATABASE_URL'] = databaseUrl;
+    if (isAbsent(env, 'OUTBOUND_ALLOW')) ours['OUTBOUND_ALLOW'] = LOOPBACK;
+    if (isAbsent(env, 'ALLOW_INSECURE_MAIL')) ours['ALLOW_INSECURE_MAIL'] = 'loopback';
+  }
+  if (temporal !== undefined) ours['TEMPORAL_ADDRESS'] = temporal.address;
+  const childEnv = childEnvironment(env, ours);
+  const config = loadConfig(childEnv);
+  await report.during('Migrating the database', () => migrateDatabase(config.databaseUrl));
+  const apiUrl = loadConfig({ ...childEnv, PUBLIC_URL: undefined }).publicUrl;
+  await report.during('Starting worker and API', () =>
+    Promise.all([
+      supervisor.start(workerPart(root, childEnv)),
+      supervisor.start(serverPart(root, childEnv, `${apiUrl}/ready`)),
+    ]),
+  );
+  const apiKey = ours['BOOTSTRAP_API_KEY'];
+  return {
+    apiUrl,
+    ...(temporal === undefined ? {} : { temporalUiUrl: temporal.uiUrl }),
+    ...(apiKey === undefined ? {} : { apiKey: { value: apiKey, file: join(dataDir.path, API_KEY_FILE) } }),
+  };
+}
+
+const API_KEY_FILE = 'bootstrap-api-key';
+const ENCRYPTION_KEY_FILE = 'encryption-key';
+
+async function checkListen({ host, port }: StartConfig): Promise<void> {
+  const code = await tryListen(port, host);
+  if (code === undefined) return;
+  if (code === 'EADDRINUSE') {
+    throw new StartFailure(
+      `PORT ${port} on ${host} is taken by another program: end that one, or set PORT to another.`,
+    );
+  }
+  if (code === 'EACCES')
+    throw new StartFailure(`PORT ${port} on ${host} may not be used by this user: set PORT to another.`);
+  throw new StartFailure(`HOST ${host} is no address of this machine (${code}): set HOST to one, such as 127.0.0.1.`);
+}
+
+/** The keys that no setting gives, made once and kept. */
+function keys(settings: StartConfig, dataDir: DataDir): Record<string, string> {
+  const made: Record<string, string> = {};
+  if (settings.encryptionKeyIsOurs) {
+    // a new key would make every stored credential unreadable
+    const mayMake = settings.embedPostgres && dataDir.existingSecret('postgres-password') === undefined;
+    const existing = dataDir.existingSecret(ENCRYPTION_KEY_FILE);
+    if (existing === undefined && !settings.embedPostgres) {
+      throw new ConfigError(
+        'ENCRYPTION_KEY',
+        'is not set, which a database of your own needs: make it with `openssl rand -base64 32`',
+      );
+    }
+    if (existing === undefined && !mayMake) {
+      throw new StartFailure(
+        `${join(dataDir.path, ENCRYPTION_KEY_FILE)} is gone, which the stored credentials are encrypted with: restore it, or remove ${dataDir.path} to begin anew.`,
+      );
+    }
+    made['ENCRYPTION_KEY'] = dataDir.secret(ENCRYPTION_KEY_FILE, newEncryptionKey);
+  }
+  if (settings.apiKeyIsOurs) {
+    made['BOOTSTRAP_API_KEY'] = dataDir.secret(API_KEY_FILE, () => `key_${randomBytes(32).toString('base64url')}`);
+  }
+  return made;
+}
+
+async function startPostgres(settings: StartConfig, supervisor: Supervisor, report: Report): Promise<string> {
+  const { url, part } = await report.during('Preparing Postgres', async () =>
+    embedPostgres({ dir: settings.dataDir, port: await firstFreePort(5433), tell: report.line }),
+  );
+  await report.during('Starting Postgres', () => supervisor.start(part));
+  return url;
+}
+
+async function startTemporal({
+  env,
+  settings,
+  supervisor,
+  report,
+}: Omit<BringUp, 'dataDir'>): Promise<{ address: string; uiUrl: string }> {
+  const binary = await findTemporal({ env, dataDir: settings.dataDir, report });
+  const uiPort = await firstFreePort(settings.temporalUiPort);
+  const { encryptionKey: current, encryptionKeyPrevious: previous } = loadEncryptionKeys(env);
+  // lets the UI show what is encrypted in the histories
+  const codec = await startCodecServer({
+    codec: createPayloadCodec(previous === undefined ? { current } : { current, previous }),
+    port: 0,
+    origins: [`http://127.0.0.1:${uiPort}`, `http://localhost:${uiPort}`],
+  });
+  const port = await firstFreePort(7233, [uiPort]);
+  const { address, part } = embedTemporal({
+    binary,
+    dbFile: join(settings.dataDir, 'temporal.db'),
+    port,
+    httpPort: await firstFreePort(port + 1, [uiPort]),
+    uiPort,
+    uiCodecEndpoint: codec.url,
+  });
+  await report.during('Starting Temporal', () => supervisor.start(part));
+  return { address, uiUrl: `http://127.0.0.1:${uiPort}` };
+}
+
+async function migrateDatabase(url: string): Promise<void> {
+  const database = openDatabase(url, { max: 1 });
+  try {
+    await migrate(database);
+  } catch (error) {
+    const { message, code } = innermost(describeError(error));
+    throw new StartFailure(
+      `The database could not be migrated: ${message || 'no reason given'}${code ? ` (${code})` : ''}.`,
+    );
+  } finally {
+    await database.close();
+  }
+}
+
+/** What Postgres or the network said, under the messages of those who asked. */
+function innermost(error: ErrorDescription): ErrorDescription {
+  return error.cause === undefined ? error : innermost(error.cause);
+}
+
+/** The caller's environment without npm's own variables, and on top of it what was brought up. */
+function childEnvironment(env: Env, ours: Record<string, string>): Record<string, string> {
+  const given = Object.entries(env).filter(
+    (entry): entry is [string, string] => entry[1] !== undefined && !/^npm_/i.test(entry[0]),
+  );
+  return { ...Object.fromEntries(given), ...ours };
+}
+
+function isAbsent(env: Env, name: string): boolean {
+  return (env[name] ?? '').trim() === '';
+}

@@ -1,0 +1,129 @@
+import { randomBytes } from 'node:crypto';
+import { existsSync, linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { StartFailure } from './failure.ts';
+import { endProcess, isRunning, markOf, type ProcessMark } from './running.ts';
+
+/** The folder that holds everything that `npm start` keeps, held by one start at a time. */
+export interface DataDir {
+  path: string;
+  /** The content of a file that only this user can read; made by `make` when it is not there yet. */
+  secret(name: string, make: () => string): string;
+  /** The content of such a file when it is there. */
+  existingSecret(name: string): string | undefined;
+  /** True for the first call with that name ever. */
+  isFirst(name: string): boolean;
+  /** Writes down which processes run, so that the next start finds those that a crash left. */
+  remember(marks: readonly ProcessMark[]): void;
+  /** Gives the folder back. */
+  release(): void;
+}
+
+/**
+ * Makes the folder when it is missing, takes it for this process, and ends what an earlier start left running on it.
+ * Throws StartFailure with one line when it cannot be used or another start holds it.
+ */
+export async function openDataDir(path: string, tell: (line: string) => void): Promise<DataDir> {
+  try {
+    // root's Postgres runs as another user, who has to come through; the files in it are closed one by one
+    mkdirSync(path, { recursive: true, mode: process.getuid?.() === 0 ? 0o711 : 0o700 });
+    takeLock(path);
+  } catch (error) {
+    if (error instanceof StartFailure) throw error;
+    const code = (error as NodeJS.ErrnoException).code ?? 'unknown error';
+    throw new StartFailure(
+      `DATA_DIR ${path} cannot be used (${code}): give this user the folder, or set DATA_DIR to another.`,
+    );
+  }
+  await endLeftovers(path, tell);
+  return {
+    path,
+    secret(name, make) {
+      const file = join(path, name);
+      const existing = read(file);
+      if (existing !== undefined) return existing;
+      const value = make();
+      writeWhole(file, value);
+      return value;
+    },
+    existingSecret: (name) => read(join(path, name)),
+    isFirst(name) {
+      const file = join(path, name);
+      if (existsSync(file)) return false;
+      writeWhole(file, '');
+      return true;
+    },
+    remember: (marks) => writeWhole(join(path, PROCESSES), JSON.stringify(marks)),
+    release: () => {
+      rmSync(join(path, PROCESSES), { force: true });
+      rmSync(join(path, LOCK), { force: true });
+    },
+  };
+}
+
+/** 32 random bytes, as ENCRYPTION_KEY takes them. */
+export function newEncryptionKey(): string {
+  return randomBytes(32).toString('base64');
+}
+
+const LOCK = 'lock';
+const PROCESSES = 'processes.json';
+
+/** The lock is a file that says who holds it; making it as a link fails when there is one. */
+function takeLock(path: string): void {
+  const mine = join(path, `${LOCK}.${process.pid}`);
+  const lock = join(path, LOCK);
+  const mark = JSON.stringify(markOf(process.pid));
+  writeFileSync(mine, mark, { mode: 0o600 });
+  try {
+    for (let tries = 0; tries < 3; tries++) {
+      try {
+        linkSync(mine, lock);
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+        const holder = parse<ProcessMark>(read(lock));
+        if (holder !== undefined && isRunning(holder)) {
+          throw new StartFailure(
+            `DATA_DIR ${path} is in use by the start with pid ${holder.pid}: end that one, or set DATA_DIR to another.`,
+          );
+        }
+        rmSync(lock, { force: true });
+      }
+      if (read(lock) === mark) return;
+    }
+    throw new StartFailure(`DATA_DIR ${path} is being taken by another start.`);
+  } finally {
+    rmSync(mine, { force: true });
+  }
+}
+
+/** Whatever an earlier start on this folder could not end itself is ended now: same pid and same begin only. */
+async function endLeftovers(path: string, tell: (line: string) => void): Promise<void> {
+  const left = (parse<ProcessMark[]>(read(join(path, PROCESSES))) ?? []).filter(isRunning);
+  if (left.length === 0) return;
+  tell(`Ending ${left.length} processes that an earlier start left (${left.map(({ pid }) => pid).join(', ')}).`);
+  await Promise.all(left.map((mark) => endProcess(mark, 'SIGINT', 6000)));
+}
+
+function read(file: string): string | undefined {
+  if (!existsSync(file)) return undefined;
+  try {
+    return readFileSync(file, 'utf8').trim();
+  } catch (error) {
+    throw new StartFailure(`${file} cannot be read (${(error as NodeJS.ErrnoException).code ?? 'unknown error'}).`);
+  }
+}
+
+/** A reader sees the old file or the new one, never half of it. */
+function writeWhole(file: string, content: string): void {
+  writeFileSync(`${file}.new`, `${content}\n`, { mode: 0o600 });
+  renameSync(`${file}.new`, file);
+}
+
+function parse<T>(text: string | undefined): T | undefined {
+  try {
+    return text === undefined ? undefined : (JSON.parse(text) as T);
+  } catch {
+    return undefined;
+  }
+}

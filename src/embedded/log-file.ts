@@ -1,0 +1,41 @@
+import { closeSync, fstatSync, mkdirSync, openSync, renameSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
+
+export interface LogFile {
+  path: string;
+  write(chunk: Buffer): void;
+  close(): void;
+}
+
+const MAX_BYTES = 20 * 1024 * 1024;
+
+/** Appends to `<dir>/<name>.log`; past 20 MB that becomes `<name>.log.1` and a new one begins. */
+export function openLog(dir: string, name: string, maxBytes = MAX_BYTES): LogFile {
+  mkdirSync(dir, { recursive: true, mode: 0o700 });
+  const path = join(dir, `${name}.log`);
+  const open = () => openSync(path, 'a', 0o600);
+  let file: number | undefined = open();
+  let size = fstatSync(file).size;
+  return {
+    path,
+    write(chunk) {
+      if (file === undefined) return;
+      if (size > maxBytes) {
+        closeSync(file);
+        renameSync(path, `${path}.1`);
+        file = open();
+        size = 0;
+      }
+      try {
+        writeSync(file, chunk);
+        size += chunk.length;
+      } catch {
+        // a full disk must not end the one who keeps the others running
+      }
+    },
+    close() {
+      if (file !== undefined) closeSync(file);
+      file = undefined;
+    },
+  };
+}

@@ -1,0 +1,40 @@
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import type { Part } from './supervise.ts';
+
+type Env = Readonly<Record<string, string>>;
+
+/** The API process; ready when it says so itself. */
+export function serverPart(root: string, env: Env, readyUrl: string): Part {
+  return { ...nodePart(root, 'server', env), isReady: () => answersOk(readyUrl) };
+}
+
+/** A worker process; it sends `ready` over its channel when it polls all its queues. */
+export function workerPart(root: string, env: Env): Part {
+  return { ...nodePart(root, 'worker', env), isReady: async (message) => message === 'ready' };
+}
+
+function nodePart(root: string, name: string, env: Env): Omit<Part, 'isReady'> {
+  const built = (path: string) => join(root, 'dist', path);
+  const endWithParent = pathToFileURL(built('src/embedded/end-with-parent.js')).href;
+  return {
+    name,
+    command: process.execPath,
+    args: ['--enable-source-maps', '--import', endWithParent, built(`${name}.js`)],
+    env,
+    ipc: true,
+    stopSignal: 'SIGTERM',
+    stopMs: 5500,
+    readyMs: 60_000,
+  };
+}
+
+async function answersOk(url: string): Promise<boolean> {
+  try {
+    const response = await fetch(url, { signal: AbortSignal.timeout(2000) });
+    await response.arrayBuffer();
+    return response.ok;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,26 @@
+import { createServer } from 'node:net';
+
+/** Whether nothing listens on that address and port, and this user may. */
+export function isFree(port: number, host = '127.0.0.1'): Promise<boolean> {
+  return tryListen(port, host).then((code) => code === undefined);
+}
+
+/** Listens for an instant; answers the error code (EADDRINUSE, EACCES, EADDRNOTAVAIL, …) or undefined. */
+export function tryListen(port: number, host: string): Promise<string | undefined> {
+  return new Promise((resolve) => {
+    const server = createServer();
+    server.once('error', (error: NodeJS.ErrnoException) => resolve(error.code ?? 'EUNKNOWN'));
+    server.listen({ port, host, exclusive: true }, () => server.close(() => resolve(undefined)));
+  });
+}
+
+/**
+ * The first free loopback port from `first` on. Well-known ports below the ephemeral range are asked for, so that no
+ * outgoing connection takes the port while a server that died is started again.
+ */
+export async function firstFreePort(first: number, taken: readonly number[] = []): Promise<number> {
+  for (let port = first; port <= 65_535; port++) {
+    if (!taken.includes(port) && (await isFree(port))) return port;
+  }
+  throw new Error(`no free port from ${first} on`);
+}

@@ -1,0 +1,226 @@
+import { spawn, spawnSync } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { chown, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import pg from 'pg';
+import { StartFailure } from './failure.ts';
+import { findPostgres, type PostgresBinaries, type RunAs, SYSTEM_HOME } from './postgres-binaries.ts';
+import { commandOf, endProcess, markOf } from './running.ts';
+import type { Part } from './supervise.ts';
+
+const USER = 'mailbox';
+const DATABASE = 'mailbox';
+
+export interface PostgresOptions {
+  /** where the cluster goes: `<dir>/postgres`, and its password: `<dir>/postgres-password` */
+  dir: string;
+  /** loopback port */
+  port: number;
+  /** further server settings; tests turn durability off */
+  settings?: Readonly<Record<string, string>>;
+  /** told one line when the cluster has to live elsewhere than in `dir` */
+  tell(line: string): void;
+}
+
+export interface EmbeddedPostgres {
+  url: string;
+  part: Part;
+}
+
+/**
+ * Settings for a small box. Errors are logged without the statement and without the row that caused them, since both
+ * may hold mail.
+ */
+const SETTINGS: Readonly<Record<string, string>> = {
+  listen_addresses: '127.0.0.1',
+  unix_socket_directories: '',
+  max_connections: '100',
+  shared_buffers: '128MB',
+  work_mem: '8MB',
+  maintenance_work_mem: '64MB',
+  effective_cache_size: '1GB',
+  random_page_cost: '1.1',
+  synchronous_commit: 'on',
+  wal_compression: 'on',
+  min_wal_size: '256MB',
+  max_wal_size: '1GB',
+  checkpoint_timeout: '15min',
+  jit: 'off',
+  max_logical_replication_workers: '0',
+  io_method: 'sync',
+  max_parallel_workers_per_gather: '1',
+  log_checkpoints: 'off',
+  log_error_verbosity: 'terse',
+  log_min_error_statement: 'panic',
+  log_line_prefix: '%m [%p] ',
+};
+
+/**
+ * Makes the cluster when there is none yet and describes the server for the supervisor.
+ * Throws StartFailure with one line when this machine cannot run it.
+ */
+export async function embedPostgres(options: PostgresOptions): Promise<EmbeddedPostgres> {
+  const binaries = await findPostgres();
+  const home = await chooseHome(options, binaries.runAs);
+  const dataDir = join(home, 'postgres');
+  const passwordFile = join(options.dir, 'postgres-password');
+  const password = existsSync(dataDir)
+    ? await readPassword(passwordFile, dataDir)
+    : await createCluster(binaries, home, dataDir, passwordFile);
+  const url = (database: string) => `postgresql://${USER}:${password}@127.0.0.1:${options.port}/${database}`;
+  const settings = { ...SETTINGS, ...options.settings, port: String(options.port) };
+  let databaseExists = false;
+  return {
+    url: url(DATABASE),
+    part: {
+      name: 'postgres',
+      command: binaries.postgres,
+      args: ['-D', dataDir, ...Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])],
+      env: postgresEnv(),
+      ...(binaries.runAs ?? {}),
+      cwd: home,
+      // fast shutdown: does not wait for clients to leave
+      stopSignal: 'SIGINT',
+      stopMs: 3500,
+      readyMs: 120_000,
+      beforeStart: () => clearStaleServer(dataDir),
+      isReady: async () => {
+        if (!databaseExists) databaseExists = await ensureDatabase(url('postgres'));
+        return databaseExists && (await answers(url(DATABASE)));
+      },
+    },
+  };
+}
+
+/** `dir` itself, or, when the user that Postgres runs as cannot get there, a folder of the system named after it. */
+async function chooseHome({ dir, tell }: PostgresOptions, runAs: RunAs | undefined): Promise<string> {
+  if (runAs === undefined) return dir;
+  if (canEnter(dir, runAs)) return dir;
+  const idFile = join(dir, 'instance-id');
+  if (!existsSync(idFile)) await writeFile(idFile, randomBytes(8).toString('hex'), { mode: 0o600 });
+  const home = join(SYSTEM_HOME, (await readFile(idFile, 'utf8')).trim());
+  if (!existsSync(home)) tell(`${dir} is closed to the user that Postgres runs as: the database is kept in ${home}`);
+  await mkdir(home, { recursive: true, mode: 0o711 });
+  await writeFile(join(home, 'belongs-to'), `${dir}\n`);
+  return home;
+}
+
+function canEnter(dir: string, runAs: RunAs): boolean {
+  return spawnSync('test', ['-x', dir], { ...runAs, cwd: '/', stdio: 'ignore' }).status === 0;
+}
+
+/** A new cluster, made beside its place and moved there when it is whole. Answers its password. */
+async function createCluster(
+  { initdb, runAs }: PostgresBinaries,
+  home: string,
+  dataDir: string,
+  passwordFile: string,
+): Promise<string> {
+  const unfinished = `${dataDir}.new`;
+  const passwordOnce = join(home, 'postgres-password.new');
+  const password = randomBytes(24).toString('base64url');
+  await rm(unfinished, { recursive: true, force: true });
+  await mkdir(unfinished, { mode: 0o700 });
+  await writeFile(passwordOnce, password, { mode: 0o600 });
+  if (runAs !== undefined) {
+    await chown(unfinished, runAs.uid, runAs.gid);
+    await chown(passwordOnce, runAs.uid, runAs.gid);
+  }
+  try {
+    await run(initdb, [...initdbFlags(), `--pwfile=${passwordOnce}`, '-D', unfinished], { ...runAs, cwd: home });
+  } finally {
+    await rm(passwordOnce, { force: true });
+  }
+  await writeFile(passwordFile, password, { mode: 0o600 });
+  await rename(unfinished, dataDir);
+  return password;
+}
+
+/**
+ * UTF-8, compared by code point and with Unicode's own letters. pg_trgm goes by the C library's idea of a letter
+ * (LC_CTYPE): under `C` every word outside ASCII would be found by nothing.
+ */
+function initdbFlags(): string[] {
+  return [
+    ...[`--username=${USER}`, '--encoding=UTF8', '--auth=scram-sha-256', '--no-instructions'],
+    ...['--locale-provider=builtin', '--builtin-locale=C.UTF-8', '--locale=C', `--lc-ctype=${utf8Locale()}`],
+  ];
+}
+
+/** C.UTF-8 is part of glibc since 2.35; elsewhere any UTF-8 locale knows the letters. */
+function utf8Locale(): string {
+  const listed = spawnSync('locale', ['-a'], { encoding: 'utf8' }).stdout ?? '';
+  const names = listed.split('\n').filter((name) => /\.utf-?8$/i.test(name));
+  return (
+    names.find((name) => /^C\./.test(name)) ?? names.find((name) => /^en_US\./.test(name)) ?? names[0] ?? 'C.UTF-8'
+  );
+}
+
+function run(command: string, args: string[], options: { uid?: number; gid?: number; cwd: string }): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(command, args, { ...options, env: postgresEnv(), stdio: ['ignore', 'ignore', 'pipe'] });
+    let errors = '';
+    child.stderr.on('data', (chunk: Buffer) => (errors += chunk.toString()));
+    child.once('error', (error) => reject(new StartFailure(`Postgres cannot be run: ${error.message}`)));
+    child.once('close', (code) => {
+      const reason = /(?:error|FATAL): .*/.exec(errors)?.[0] ?? errors.trim().split('\n').at(-1) ?? '';
+      if (code === 0) resolve();
+      else reject(new StartFailure(`A database could not be made in ${options.cwd}: ${reason}`));
+    });
+  });
+}
+
+/** Nothing of our own environment: it holds keys. */
+function postgresEnv(): Record<string, string> {
+  return { PATH: '/usr/local/bin:/usr/bin:/bin', LC_ALL: 'C', TZ: 'UTC' };
+}
+
+async function readPassword(file: string, dataDir: string): Promise<string> {
+  try {
+    return (await readFile(file, 'utf8')).trim();
+  } catch {
+    throw new StartFailure(
+      `${file} cannot be read, which holds the password of the database in ${dataDir}: restore it.`,
+    );
+  }
+}
+
+/**
+ * After a crash `postmaster.pid` stays behind. A server that still runs on this folder is ended; a file that names
+ * nobody, or some other program that was given the pid since, is removed.
+ */
+async function clearStaleServer(dataDir: string): Promise<void> {
+  const file = join(dataDir, 'postmaster.pid');
+  const pid = Number((await readFile(file, 'utf8').catch(() => '')).split('\n', 1)[0]);
+  if (!Number.isInteger(pid) || pid <= 0) return;
+  const mark = markOf(pid);
+  if (mark !== undefined && commandOf(pid).includes(dataDir)) await endProcess(mark, 'SIGINT', 8000);
+  else await rm(file, { force: true });
+}
+
+async function ensureDatabase(url: string): Promise<boolean> {
+  return withClient(url, async (client) => {
+    const { rowCount } = await client.query('SELECT FROM pg_database WHERE datname = $1', [DATABASE]);
+    if (rowCount === 0) await client.query(`CREATE DATABASE ${DATABASE}`);
+  });
+}
+
+function answers(url: string): Promise<boolean> {
+  return withClient(url, (client) => client.query('SELECT 1'));
+}
+
+/** Whether `work` went through on a connection of its own. */
+async function withClient(url: string, work: (client: pg.Client) => Promise<unknown>): Promise<boolean> {
+  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 5000 });
+  client.on('error', () => {});
+  try {
+    await client.connect();
+    await work(client);
+    return true;
+  } catch {
+    return false;
+  } finally {
+    await client.end().catch(() => {});
+  }
+}

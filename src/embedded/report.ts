@@ -1,0 +1,46 @@
+/** Where the start tells the person at the terminal what it does; nothing else writes there. */
+export interface Report {
+  line(text: string): void;
+  /**
+   * Runs `work`; when it takes longer than 2 s, says so while it runs and how long it took. `work` may name what it
+   * is busy with.
+   */
+  during<T>(what: string, work: (busyWith: (detail: string) => void) => Promise<T>): Promise<T>;
+}
+
+const QUIET_MS = 2000;
+const PLAIN_EVERY_MS = 10_000;
+
+/** Writes to `out`: a line that is rewritten every second on a terminal, a new line every 10 s elsewhere. */
+export function createReport(out: NodeJS.WriteStream): Report {
+  return {
+    line: (text) => void out.write(`${text}\n`),
+    during: async (what, work) => {
+      const begin = Date.now();
+      let detail = '';
+      let shown = false;
+      const seconds = () => `${Math.round((Date.now() - begin) / 1000)} s`;
+      const show = () => {
+        shown = true;
+        const text = `${what} … ${seconds()}${detail === '' ? '' : ` (${detail})`}`;
+        out.write(out.isTTY ? `\r\u001b[2K${text.slice(0, (out.columns || 80) - 1)}` : `${text}\n`);
+      };
+      let timer = setTimeout(() => {
+        show();
+        timer = setInterval(show, out.isTTY ? 1000 : PLAIN_EVERY_MS);
+      }, QUIET_MS);
+      const end = (word: string) => {
+        clearTimeout(timer);
+        if (shown) out.write(`${out.isTTY ? '\r\u001b[2K' : ''}${what}: ${word} after ${seconds()}\n`);
+      };
+      try {
+        const result = await work((text) => (detail = text));
+        end('done');
+        return result;
+      } catch (error) {
+        end('failed');
+        throw error;
+      }
+    },
+  };
+}

@@ -1,0 +1,209 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { StartFailure } from './failure.ts';
+import { createLeash } from './leash.ts';
+import { type LogFile, openLog } from './log-file.ts';
+import { markOf, type ProcessMark } from './running.ts';
+
+/** One process of the whole, as the supervisor runs it. */
+export interface Part {
+  name: string;
+  command: string;
+  args: string[];
+  env: Readonly<Record<string, string>>;
+  cwd?: string;
+  uid?: number;
+  gid?: number;
+  /** with a channel of Node's, whose end tells the child that we are gone */
+  ipc?: boolean;
+  stopSignal: NodeJS.Signals;
+  /** how long it may take to stop before SIGKILL */
+  stopMs: number;
+  /** how long it may take to become ready */
+  readyMs: number;
+  /** done before each start, the first and every later one */
+  beforeStart?(): Promise<void>;
+  /** asked every 50–250 ms after a start */
+  isReady(message: unknown): Promise<boolean>;
+}
+
+export interface Supervisor {
+  /** Starts a part and waits until it is ready; from then on it is started again whenever it ends. */
+  start(part: Part): Promise<void>;
+  /** Ends all parts: first those with a channel, then the servers that these use. */
+  stop(): Promise<void>;
+  /** The processes that run now. */
+  marks(): ProcessMark[];
+}
+
+export interface SupervisorOptions {
+  /** every part writes `<name>.log` there */
+  logDir: string;
+  /** told when a part ended by itself and when it is back */
+  tell(line: string): void;
+  /** told whenever the set of processes changed */
+  changed?(marks: ProcessMark[]): void;
+}
+
+const FIRST_DELAY_MS = 200;
+const MAX_DELAY_MS = 4000;
+/** A part that ran this long was healthy: the next restart is quick again. */
+const HEALTHY_MS = 30_000;
+
+/*
+ * A part: starting → ready → (ended → waiting → starting → …) until stop.
+ * A part that ends or stays unready before it was ever ready fails the start; one that was ready once is kept alive.
+ */
+interface Running {
+  part: Part;
+  log: LogFile;
+  child: ChildProcess | undefined;
+  /** the last message of the child over its channel */
+  message: unknown;
+  lastLines: string[];
+}
+
+/** Keeps processes running. They live in sessions of their own, so that Ctrl-C reaches only us, and end when we end. */
+export function createSupervisor({ logDir, tell, changed }: SupervisorOptions): Supervisor {
+  const parts: Running[] = [];
+  const leash = createLeash();
+  let stopping = false;
+
+  const marks = () =>
+    parts
+      .map(({ child }) => (child?.pid === undefined ? undefined : markOf(child.pid)))
+      .filter((mark) => mark !== undefined);
+  const update = () => {
+    const now = marks();
+    leash.hold(now.map(({ pid }) => pid));
+    changed?.(now);
+  };
+
+  async function launch(running: Running): Promise<ChildProcess> {
+    const { part, log } = running;
+    await part.beforeStart?.();
+    const { command, args, env, cwd, uid, gid } = part;
+    // what a part makes is its owner's alone
+    const umask = process.umask(0o077);
+    const child = spawn(command, args, {
+      env,
+      detached: true,
+      stdio: part.ipc === true ? ['ignore', 'pipe', 'pipe', 'ipc'] : ['ignore', 'pipe', 'pipe'],
+      ...(cwd === undefined ? {} : { cwd }),
+      ...(uid === undefined ? {} : { uid }),
+      ...(gid === undefined ? {} : { gid }),
+    });
+    process.umask(umask);
+    running.message = undefined;
+    running.lastLines = [];
+    for (const stream of [child.stdout, child.stderr]) {
+      stream?.on('data', (chunk: Buffer) => {
+        log.write(chunk);
+        running.lastLines = [...running.lastLines, ...chunk.toString().split('\n').filter(Boolean)].slice(-5);
+      });
+    }
+    child.on('message', (message) => (running.message = message));
+    child.on('error', (error) => (running.lastLines = [error.message]));
+    running.child = child;
+    update();
+    return child;
+  }
+
+  async function untilReady(running: Running, child: ChildProcess): Promise<void> {
+    const { part } = running;
+    const deadline = Date.now() + part.readyMs;
+    for (let wait = 50; !stopping; wait = Math.min(250, wait + 25)) {
+      if (hasEnded(child)) {
+        // its last words may still be on the way
+        await sleep(50);
+        throw new StartFailure(`${part.name} ended: ${reasonOf(running)} (log: ${running.log.path})`);
+      }
+      if (await part.isReady(running.message)) return;
+      if (Date.now() > deadline) {
+        throw new StartFailure(`${part.name} was not ready after ${part.readyMs / 1000} s (log: ${running.log.path})`);
+      }
+      await sleep(wait);
+    }
+  }
+
+  /** Waits for the end of each child, and starts the next one. */
+  async function keepAlive(running: Running, first: ChildProcess): Promise<void> {
+    const { part } = running;
+    let child = first;
+    let delay = FIRST_DELAY_MS;
+    for (;;) {
+      const began = Date.now();
+      if (!hasEnded(child)) await once(child, 'exit');
+      if (stopping) return;
+      update();
+      if (Date.now() - began > HEALTHY_MS) delay = FIRST_DELAY_MS;
+      const how = child.signalCode ?? `exit code ${child.exitCode ?? 'unknown'}`;
+      tell(`${part.name} ended (${how}); starting it again (log: ${running.log.path})`);
+      await sleep(delay);
+      delay = Math.min(MAX_DELAY_MS, delay * 2);
+      if (stopping) return;
+      try {
+        child = await launch(running);
+        await untilReady(running, child);
+        if (!stopping) tell(`${part.name} runs again`);
+      } catch (error) {
+        tell(error instanceof Error ? error.message : String(error));
+        // one that hangs without being ready is no better than none
+        if (running.child !== undefined && !hasEnded(running.child)) await end(running.child, part);
+      }
+    }
+  }
+
+  return {
+    marks,
+    async start(part) {
+      const running: Running = {
+        part,
+        log: openLog(logDir, part.name),
+        child: undefined,
+        message: undefined,
+        lastLines: [],
+      };
+      parts.push(running);
+      const child = await launch(running);
+      await untilReady(running, child);
+      // it reports each failure itself and ends only when stopping
+      void keepAlive(running, child);
+    },
+    async stop() {
+      stopping = true;
+      for (const group of groupsToStop(parts)) {
+        await Promise.all(group.flatMap(({ child, part }) => (child === undefined ? [] : [end(child, part)])));
+      }
+      leash.release();
+      for (const { log } of parts) log.close();
+    },
+  };
+}
+
+/** Parts with a channel are ours: they use the others, and stop before them. */
+function groupsToStop(parts: Running[]): Running[][] {
+  return [true, false].map((ipc) => parts.filter(({ part }) => (part.ipc ?? false) === ipc));
+}
+
+function hasEnded(child: ChildProcess): boolean {
+  return child.pid === undefined || child.exitCode !== null || child.signalCode !== null;
+}
+
+async function end(child: ChildProcess, part: Part): Promise<void> {
+  if (hasEnded(child)) return;
+  const gone = once(child, 'exit');
+  child.kill(part.stopSignal);
+  const timer = setTimeout(() => child.kill('SIGKILL'), part.stopMs);
+  await gone;
+  clearTimeout(timer);
+}
+
+/** The line that most likely says why a process ended: the last one, or what its log lines call a message. */
+function reasonOf({ lastLines, child }: Running): string {
+  const line = lastLines.findLast((text) => /fatal|error|cannot|fail/i.test(text)) ?? lastLines.at(-1);
+  if (line === undefined) return child?.signalCode ?? `exit code ${child?.exitCode ?? 'unknown'}`;
+  const message = /"msg":"((?:[^"\\]|\\.)*)"/.exec(line)?.[1];
+  return (message ?? line).slice(0, 300);
+}

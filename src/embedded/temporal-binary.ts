@@ -1,0 +1,232 @@
+import { execFile, spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { chmod, mkdir, mkdtemp, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { homedir } from 'node:os';
+import { basename, delimiter, join } from 'node:path';
+import { promisify } from 'node:util';
+import { StartFailure } from './failure.ts';
+import type { Report } from './report.ts';
+
+/** The version that this was built and measured with. */
+export const TEMPORAL_CLI_VERSION = '1.5.1';
+const GO_PACKAGE = `github.com/temporalio/cli/cmd/temporal@v${TEMPORAL_CLI_VERSION}`;
+/** Update-with-start is on by default from here on. */
+const OLDEST_SERVER = [1, 28];
+
+const DOWNLOADS = 'https://temporal.download';
+const CHECKSUMS = `https://github.com/temporalio/cli/releases/download/v${TEMPORAL_CLI_VERSION}/checksums.txt`;
+const DOWNLOAD_DEADLINE_MS = 10 * 60_000;
+const HEADERS_DEADLINE_MS = 15_000;
+
+const run = promisify(execFile);
+
+export interface FindOptions {
+  env: Readonly<Record<string, string | undefined>>;
+  /** `<dataDir>/bin/temporal` is looked at too */
+  dataDir: string;
+  report: Report;
+  /** where the official download is asked for; another address in tests */
+  downloads?: { index: string; checksums: string };
+}
+
+/**
+ * The `temporal` program: one that is there (PATH, DATA_DIR/bin, Go's bin folder, our cache), else the official
+ * download, else a build by `go install`, both kept in the cache. Tells one line for each way that failed.
+ * Throws StartFailure with the next step when there is none.
+ */
+export async function findTemporal(options: FindOptions): Promise<string> {
+  const { env, report } = options;
+  const cache = cacheFolder(env);
+  for (const path of candidates(options, cache)) {
+    const problem = await problemOf(path);
+    if (problem === undefined) return path;
+    if (problem !== 'absent') report.line(`${path} is not used: ${problem}`);
+  }
+  await mkdir(cache, { recursive: true }).catch(() => {
+    throw new StartFailure(
+      `${cache} cannot be written, where Temporal would be kept: set XDG_CACHE_HOME to another folder.`,
+    );
+  });
+  try {
+    return await report.during('Downloading the Temporal server', (busyWith) => download(options, cache, busyWith));
+  } catch (error) {
+    report.line(`The Temporal server could not be downloaded (${short(error)}); building it with Go instead.`);
+  }
+  try {
+    return await report.during('Building the Temporal server, once, about 3 minutes', (busyWith) =>
+      build(env, cache, busyWith),
+    );
+  } catch (error) {
+    throw new StartFailure(
+      `The Temporal server could not be built with Go (${short(error)}): install the Temporal CLI ` +
+        '(https://docs.temporal.io/cli), or Go 1.23 or later, or set TEMPORAL_ADDRESS to a server of your own.',
+    );
+  }
+}
+
+function candidates({ env, dataDir }: FindOptions, cache: string): string[] {
+  const onPath = (env['PATH'] ?? '').split(delimiter).filter((dir) => dir !== '');
+  const goBins = [env['GOBIN'], ...(env['GOPATH'] ?? '').split(delimiter).map((dir) => dir && join(dir, 'bin'))];
+  const dirs = [...onPath, join(dataDir, 'bin'), cache, ...goBins, join(home(env), 'go', 'bin')];
+  const known = dirs.filter((dir): dir is string => dir !== undefined && dir !== '');
+  return [...new Set(known)].map((dir) => join(dir, 'temporal'));
+}
+
+function home(env: FindOptions['env']): string {
+  return env['HOME'] || homedir();
+}
+
+function cacheFolder(env: FindOptions['env']): string {
+  return join(
+    env['XDG_CACHE_HOME'] || join(home(env), '.cache'),
+    'email-mailbox-api',
+    `temporal-${TEMPORAL_CLI_VERSION}`,
+  );
+}
+
+/** Undefined when that program can serve, 'absent' when there is no such file, else why not. */
+async function problemOf(path: string): Promise<string | undefined> {
+  const found = await stat(path).catch(() => undefined);
+  if (found === undefined || !found.isFile()) return 'absent';
+  try {
+    // `temporal version 1.5.1 (Server 1.29.1, UI 2.42.1)`
+    const { stdout } = await run(path, ['--version'], { timeout: 20_000 });
+    const server = /Server (\d+)\.(\d+)/.exec(stdout);
+    if (server === null) return 'it does not tell a server version';
+    const [major = 0, minor = 0] = server.slice(1).map(Number);
+    const [oldMajor = 0, oldMinor = 0] = OLDEST_SERVER;
+    const recent = major > oldMajor || (major === oldMajor && minor >= oldMinor);
+    return recent ? undefined : `its server ${major}.${minor} is older than ${OLDEST_SERVER.join('.')}`;
+  } catch (error) {
+    return short(error);
+  }
+}
+
+/** As Temporal's own SDK does it: an index answers where the archive lies; the release lists its SHA-256. */
+async function download(options: FindOptions, cache: string, busyWith: (detail: string) => void): Promise<string> {
+  const { index, checksums } = options.downloads ?? { index: DOWNLOADS, checksums: CHECKSUMS };
+  const arch = process.arch === 'x64' ? 'amd64' : process.arch;
+  const query = `arch=${arch}&platform=${process.platform}&format=tar.gz`;
+  const answer = await get(`${index}/cli/v${TEMPORAL_CLI_VERSION}?${query}`);
+  const { archiveUrl, fileToExtract } = (await answer.json()) as { archiveUrl: string; fileToExtract: string };
+  const archive = await bytesOf(await get(archiveUrl), busyWith);
+  await checkSum(archive, `temporal_cli_${TEMPORAL_CLI_VERSION}_${process.platform}_${arch}.tar.gz`, checksums);
+  const work = await mkdtemp(join(cache, 'download-'));
+  try {
+    await writeFile(join(work, 'archive.tar.gz'), archive);
+    await run('tar', ['-xzf', join(work, 'archive.tar.gz'), '-C', work, basename(fileToExtract)]);
+    return await keep(join(work, basename(fileToExtract)), cache);
+  } finally {
+    await rm(work, { recursive: true, force: true });
+  }
+}
+
+async function get(url: string): Promise<Response> {
+  const abort = new AbortController();
+  const headers = setTimeout(() => abort.abort(new Error('no answer within 15 s')), HEADERS_DEADLINE_MS);
+  try {
+    const response = await fetch(url, {
+      signal: AbortSignal.any([abort.signal, AbortSignal.timeout(DOWNLOAD_DEADLINE_MS)]),
+    });
+    if (!response.ok) throw new Error(`${new URL(url).host} answered ${response.status}`);
+    return response;
+  } finally {
+    clearTimeout(headers);
+  }
+}
+
+async function bytesOf(response: Response, busyWith: (detail: string) => void): Promise<Buffer> {
+  const total = Number(response.headers.get('content-length') ?? 0);
+  const chunks: Uint8Array[] = [];
+  let received = 0;
+  for await (const chunk of response.body ?? []) {
+    chunks.push(chunk as Uint8Array);
+    received += (chunk as Uint8Array).length;
+    busyWith(
+      total > 0
+        ? `${Math.round((received / total) * 100)} % of ${Math.round(total / 1e6)} MB`
+        : `${Math.round(received / 1e6)} MB`,
+    );
+  }
+  return Buffer.concat(chunks);
+}
+
+/** A published sum must match. A list that cannot be had stops nothing: the archive came over TLS from its makers. */
+async function checkSum(archive: Buffer, name: string, checksums: string): Promise<void> {
+  const list = await get(checksums).then(
+    (response) => response.text(),
+    () => '',
+  );
+  const published = list
+    .split('\n')
+    .find((line) => line.trim().endsWith(name))
+    ?.trim()
+    .split(/\s+/)[0];
+  if (published === undefined) return;
+  if (createHash('sha256').update(archive).digest('hex') !== published)
+    throw new Error('its SHA-256 is not the published one');
+}
+
+async function build(env: FindOptions['env'], cache: string, busyWith: (detail: string) => void): Promise<string> {
+  const go = await firstThatRuns([
+    ...(env['PATH'] ?? '').split(delimiter).map((dir) => join(dir, 'go')),
+    '/usr/local/go/bin/go',
+  ]);
+  if (go === undefined) throw new Error('there is no Go');
+  const work = await mkdtemp(join(cache, 'build-'));
+  try {
+    await goInstall(go, { ...env, GOBIN: work, CGO_ENABLED: '0', GOFLAGS: '-trimpath' }, busyWith);
+    return await keep(join(work, 'temporal'), cache);
+  } finally {
+    await rm(work, { recursive: true, force: true });
+  }
+}
+
+async function firstThatRuns(paths: string[]): Promise<string | undefined> {
+  for (const path of paths) {
+    const works = await run(path, ['version'], { timeout: 20_000 }).then(
+      () => true,
+      () => false,
+    );
+    if (works) return path;
+  }
+  return undefined;
+}
+
+function goInstall(go: string, env: NodeJS.ProcessEnv, busyWith: (detail: string) => void): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(go, ['install', '-v', GO_PACKAGE], { env, cwd: '/', stdio: ['ignore', 'ignore', 'pipe'] });
+    let last = '';
+    let packages = 0;
+    child.stderr.on('data', (chunk: Buffer) => {
+      for (const line of chunk.toString().split('\n').filter(Boolean)) {
+        last = line;
+        if (!line.startsWith('go: ')) packages++;
+        busyWith(line.startsWith('go: ') ? line.slice(4) : `${packages} packages built`);
+      }
+    });
+    child.once('error', reject);
+    child.once('close', (code) =>
+      code === 0 ? resolve() : reject(new Error(last || `exit code ${code ?? 'unknown'}`)),
+    );
+  });
+}
+
+async function keep(file: string, cache: string): Promise<string> {
+  await chmod(file, 0o755);
+  const problem = await problemOf(file);
+  if (problem !== undefined) throw new Error(`the program does not run: ${problem}`);
+  const path = join(cache, 'temporal');
+  await rename(file, path);
+  // what an interrupted attempt left behind
+  for (const name of await readdir(cache)) {
+    if (/^(download|build)-/.test(name)) await rm(join(cache, name), { recursive: true, force: true });
+  }
+  return path;
+}
+
+function short(error: unknown): string {
+  const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
+  const text = cause instanceof Error ? cause.message : String(cause);
+  return (text.split('\n')[0] ?? '').slice(0, 200);
+}

@@ -1,0 +1,87 @@
+import { type DestinationStream, type Logger, pino } from 'pino';
+
+export type { Logger } from 'pino';
+
+/** Keys that never reach a log line, whatever object they hang on. */
+const SECRET_KEYS = [
+  'password',
+  'credentials',
+  'secret',
+  'apiKey',
+  'api_key',
+  'authorization',
+  'headers',
+  'body',
+  'body_plain',
+  'subject',
+  'identifier',
+  'display_name',
+];
+
+/**
+ * The one logger: JSON lines on standard output with time, level, name. Logs hold ids, counts, codes and durations;
+ * never bodies, subjects, addresses or secrets (QUALITY "Security"), hence the bounded form of errors.
+ */
+export function createLogger(level: string, name: string, destination?: DestinationStream): Logger {
+  const options = {
+    level,
+    name,
+    base: { pid: process.pid },
+    timestamp: pino.stdTimeFunctions.isoTime,
+    formatters: { level: (label: string) => ({ level: label }) },
+    serializers: { err: describeError, error: describeError },
+    redact: { paths: SECRET_KEYS.flatMap((key) => [key, `*.${key}`, `*.*.${key}`]), censor: '[hidden]' },
+  };
+  return destination === undefined ? pino(options) : pino(options, destination);
+}
+
+/** An error as a log line may hold it. */
+export interface ErrorDescription {
+  type: string;
+  code?: string;
+  message: string;
+  /** the frames, without the message that a stack begins with */
+  stack?: string;
+  cause?: ErrorDescription;
+}
+
+const MAX_CAUSES = 4;
+
+/**
+ * What may be logged of an error. Messages of databases and mail servers quote values (a row, an address, a subject):
+ * whatever is quoted, bracketed or looks like an address is cut out, and only the first line is kept.
+ */
+export function describeError(error: unknown, depth = 0): ErrorDescription {
+  if (!(error instanceof Error) && !isErrorLike(error)) return { type: typeof error, message: '' };
+  const code: unknown = 'code' in error ? error.code : undefined;
+  const frames = error.stack?.split('\n').filter((line) => /^\s+at /.test(line));
+  return {
+    type: error.name,
+    ...(typeof code === 'string' || typeof code === 'number' ? { code: String(code) } : {}),
+    message: maskMessage(error.message),
+    ...(frames === undefined || frames.length === 0 ? {} : { stack: frames.join('\n') }),
+    ...(error.cause === undefined || depth >= MAX_CAUSES ? {} : { cause: describeError(error.cause, depth + 1) }),
+  };
+}
+
+/** Errors that crossed a realm (worker threads, test runners) are no `instanceof Error`. */
+function isErrorLike(value: unknown): value is Error {
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    'message' in value &&
+    typeof value.message === 'string' &&
+    'name' in value &&
+    typeof value.name === 'string'
+  );
+}
+
+function maskMessage(message: string): string {
+  const [firstLine = ''] = message.split(/\r|\n/, 1);
+  // "Failed query: insert … params: …": both halves may hold values
+  if (/^Failed query\b/.test(firstLine)) return 'Failed query';
+  return firstLine
+    .replace(/"[^"]*"?|`[^`]*`?|<[^>]*>?|(?<![A-Za-z0-9])'[^']*'?/g, '…')
+    .replace(/[^\s@]+@[^\s@]+/g, '…')
+    .slice(0, 300);
+}

@@ -1,0 +1,55 @@
+import { decodeBytes } from './charsets.ts';
+import type { Part } from './part.ts';
+import type { ReadParts } from './read-parts.ts';
+import { decodeFlowed } from './flowed.ts';
+import { textToHtml } from './html.ts';
+import { storable } from './storable.ts';
+import { htmlToPlain, stripTags } from './text.ts';
+
+interface Text {
+  isHtml: boolean;
+  inAlternative: boolean;
+  text: string;
+}
+
+/**
+ * The two bodies of a mail. HTML: the HTML part as sent; when there are several, or texts beside it (the footer of a
+ * mailing list), one after the other; an HTML rendering of the text when there is none. Plain: the same with the
+ * parts changed over. Line ends are `\n`.
+ */
+export function composeBody(
+  { parts, outside, charset }: ReadParts,
+  plainOnly: boolean,
+): { body: string; bodyPlain: string } {
+  const texts = parts.filter((part) => part.role !== 'file').map(readText);
+  if (parts.length === 0 && outside.length > 0) {
+    texts.push({ isHtml: false, inAlternative: false, text: unified(decodeBytes(outside, charset)) });
+  }
+  const toPlain = plainOnly ? stripTags : htmlToPlain;
+  const filled = texts.filter(({ text }) => text.trim() !== '');
+  const hasHtml = filled.some(({ isHtml }) => isHtml);
+  const hasPlain = filled.some(({ isHtml }) => !isHtml);
+  const html = filled.filter(({ isHtml, inAlternative }) => isHtml || !hasHtml || !inAlternative);
+  const plain = filled.filter(({ isHtml, inAlternative }) => !isHtml || !hasPlain || !inAlternative);
+  return {
+    body: html.map(({ isHtml, text }) => (isHtml ? text : textToHtml(text))).join('<br/>\n'),
+    bodyPlain: plain.map(({ isHtml, text }) => (isHtml ? toPlain(text) : text)).join('\n'),
+  };
+}
+
+function readText(part: Part): Text {
+  const isHtml = part.role === 'html';
+  const bytes = Buffer.isBuffer(part.content) ? part.content : Buffer.alloc(0);
+  const text = unified(decodeBytes(bytes, part.charset, isHtml && part.charset === null ? charsetOfHtml(bytes) : null));
+  const flowed = part.flowed && !isHtml ? decodeFlowed(text, part.deleteSpace) : text;
+  return { isHtml, inAlternative: part.inAlternative, text: flowed };
+}
+
+/** The charset that HTML names itself, for parts that do not. */
+function charsetOfHtml(bytes: Buffer): string | null {
+  return /<meta[^>]{0,200}charset\s*=\s*["']?\s*([\w:.-]{1,40})/i.exec(bytes.toString('latin1', 0, 4096))?.[1] ?? null;
+}
+
+function unified(text: string): string {
+  return storable(text.replace(/\r\n?/g, '\n'));
+}

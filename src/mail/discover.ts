@@ -1,0 +1,98 @@
+import { Resolver } from 'node:dns/promises';
+import { domainToASCII } from 'node:url';
+import type { Encryption } from '../contract/account.ts';
+import type { Outbound } from '../outbound.ts';
+import { type Autoconfig, fetchDocument, parseAutoconfig } from './autoconfig.ts';
+import { providerOfDomain, providerOfExchanger, type ServerAddress } from './providers.ts';
+
+/** The questions that discovery asks; each one answers in bounded time and never throws. */
+export interface DiscoverSources {
+  srv(name: string): Promise<{ name: string; port: number; priority: number; weight: number }[]>;
+  mx(domain: string): Promise<string[]>;
+  document(url: string): Promise<string | undefined>;
+}
+
+const QUESTION_TIMEOUT_MS = 3_000;
+
+/** The real sources: the system's DNS servers, and HTTPS to addresses that the guard allows; 3 s for each question. */
+export function createDiscoverSources(outbound: Outbound): DiscoverSources {
+  return {
+    srv: (name) => ask((resolver) => resolver.resolveSrv(name)),
+    mx: async (domain) => {
+      const records = await ask((resolver) => resolver.resolveMx(domain));
+      return records.sort((a, b) => a.priority - b.priority).map(({ exchange }) => exchange);
+    },
+    document: (url) => fetchDocument(url, { outbound, timeoutMs: QUESTION_TIMEOUT_MS }),
+  };
+}
+
+async function ask<T>(question: (resolver: Resolver) => Promise<T[]>): Promise<T[]> {
+  const resolver = new Resolver({ timeout: QUESTION_TIMEOUT_MS / 2, tries: 1 });
+  const timer = setTimeout(() => resolver.cancel(), QUESTION_TIMEOUT_MS);
+  try {
+    return await question(resolver);
+  } catch {
+    return [];
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/**
+ * Finds the servers of an address (CONTRACT "Connect"): the table of known providers, then DNS SRV (RFC 6186,
+ * RFC 8314), then the provider's autoconfig document, then the provider whose mail exchanger the domain uses. A later
+ * source fills in only what the earlier ones left open. Takes 9 s at most.
+ */
+export async function discoverServers(address: string, sources: DiscoverSources): Promise<Autoconfig> {
+  const domain = domainToASCII(address.slice(address.lastIndexOf('@') + 1)).replace(/\.$/, '');
+  if (!address.includes('@') || !domain.includes('.')) return {};
+  const known = providerOfDomain(domain);
+  if (known) return { imap: known.imap, smtp: known.smtp };
+  let found: Autoconfig = {};
+  for (const source of [fromSrv, fromDocuments, fromExchanger]) {
+    found = { ...(await source(domain, address, sources)), ...found };
+    if (found.imap && found.smtp) break;
+  }
+  return found;
+}
+
+async function fromSrv(domain: string, _address: string, { srv }: DiscoverSources): Promise<Autoconfig> {
+  const service = async (name: string, encryption: Encryption): Promise<ServerAddress | undefined> => {
+    const records = await srv(`${name}._tcp.${domain}`);
+    const [best] = records
+      // A target of "." says that the service is not offered (RFC 6186, 3.4).
+      .filter((record) => record.name.replace(/\.$/, '') !== '')
+      .sort((a, b) => a.priority - b.priority || b.weight - a.weight);
+    return best && { host: best.name.replace(/\.$/, '').toLowerCase(), port: best.port, encryption };
+  };
+  const [imaps, imap, submissions, submission] = await Promise.all([
+    service('_imaps', 'SSL'),
+    service('_imap', 'STARTTLS'),
+    service('_submissions', 'SSL'),
+    service('_submission', 'STARTTLS'),
+  ]);
+  return sidesOf(imaps ?? imap, submissions ?? submission);
+}
+
+async function fromDocuments(domain: string, address: string, { document }: DiscoverSources): Promise<Autoconfig> {
+  const query = `?emailaddress=${encodeURIComponent(address)}`;
+  const documents = await Promise.all([
+    document(`https://autoconfig.${domain}/mail/config-v1.1.xml${query}`),
+    document(`https://${domain}/.well-known/autoconfig/mail/config-v1.1.xml${query}`),
+    // Others are asked for the domain only: the address is nobody else's business.
+    document(`https://autoconfig.thunderbird.net/v1.1/${domain}`),
+  ]);
+  return documents.reduce<Autoconfig>(
+    (found, xml) => ({ ...(xml ? parseAutoconfig(xml, address) : {}), ...found }),
+    {},
+  );
+}
+
+async function fromExchanger(domain: string, _address: string, { mx }: DiscoverSources): Promise<Autoconfig> {
+  const provider = (await mx(domain)).map(providerOfExchanger).find((one) => one !== undefined);
+  return sidesOf(provider?.imap, provider?.smtp);
+}
+
+function sidesOf(imap: ServerAddress | undefined, smtp: ServerAddress | undefined): Autoconfig {
+  return { ...(imap ? { imap } : {}), ...(smtp ? { smtp } : {}) };
+}

@@ -1,0 +1,125 @@
+import type { ListResponse, StatusObject } from 'imapflow';
+import type { FolderRole } from '../contract/folder.ts';
+import type { ImapSession } from './session.ts';
+
+/** What a server says of one folder at one moment. */
+export interface FolderSnapshot {
+  /** full path, decoded to Unicode */
+  path: string;
+  delimiter: string | null;
+  name: string;
+  parentPath: string | null;
+  role: FolderRole;
+  selectable: boolean;
+  /** absent for folders that cannot be selected, or whose STATUS was refused or not asked for */
+  status: FolderStatus | null;
+}
+
+export interface FolderStatus {
+  uidValidity: number;
+  uidNext: number;
+  /** decimal, 63 bits; null without CONDSTORE */
+  highestModseq: string | null;
+  messages: number;
+  unseen: number;
+}
+
+const STATUS_QUERY = { messages: true, uidNext: true, uidValidity: true, unseen: true, highestModseq: true };
+const LIST_TIMEOUT_MS = 120_000;
+
+/** Every folder of the personal namespace, without the counters. */
+export async function listFolders(session: ImapSession): Promise<FolderSnapshot[]> {
+  const entries = await session.step('LIST', () => session.client.list(), LIST_TIMEOUT_MS);
+  return snapshotsOf(session, entries);
+}
+
+/**
+ * Every folder with its counters: one LIST-STATUS where the server has it, else a STATUS for each of the folders
+ * that `wanted` names (all by default).
+ */
+export async function listFoldersWithStatus(
+  session: ImapSession,
+  wanted: (folder: FolderSnapshot) => boolean = () => true,
+): Promise<FolderSnapshot[]> {
+  if (session.has('LIST-STATUS') || session.has('IMAP4rev2')) {
+    const entries = await session.step(
+      'LIST',
+      () => session.client.list({ statusQuery: STATUS_QUERY }),
+      LIST_TIMEOUT_MS,
+    );
+    return snapshotsOf(session, entries);
+  }
+  const snapshots = await listFolders(session);
+  for (const snapshot of snapshots) {
+    if (snapshot.selectable && wanted(snapshot)) snapshot.status = await statusOf(session, snapshot.path);
+  }
+  return snapshots;
+}
+
+/** STATUS of one folder; null when the server refuses it. */
+export async function statusOf(session: ImapSession, path: string): Promise<FolderStatus | null> {
+  const status = await session.step('STATUS', async () => {
+    try {
+      return await session.client.status(path, STATUS_QUERY);
+    } catch (error) {
+      if ((error as { code?: string }).code === 'NotFound') return false as const;
+      throw error;
+    }
+  });
+  return status ? folderStatus(status) : null;
+}
+
+/** The counters of an answer to STATUS, or null when it lacks what a cursor needs. */
+export function folderStatus(status: StatusObject | { error?: unknown } | undefined): FolderStatus | null {
+  if (!status || !('uidValidity' in status) || status.uidValidity === undefined || status.uidNext === undefined)
+    return null;
+  return {
+    uidValidity: Number(status.uidValidity),
+    uidNext: status.uidNext,
+    highestModseq: status.highestModseq ? status.highestModseq.toString() : null,
+    messages: status.messages ?? 0,
+    unseen: status.unseen ?? 0,
+  };
+}
+
+function snapshotsOf(session: ImapSession, entries: ListResponse[]): FolderSnapshot[] {
+  // Below a prefix such as `INBOX.` (RFC 2342) lie the folders of the top level, not children of INBOX.
+  const prefix = session.client.namespace?.prefix ?? '';
+  const listed = entries.filter((entry) => entry.path);
+  const snapshots = listed.map((entry) => ({
+    path: entry.path,
+    delimiter: entry.delimiter || null,
+    name: entry.name,
+    parentPath: entry.parentPath && entry.parentPath + entry.delimiter !== prefix ? entry.parentPath : null,
+    role: roleOf(entry),
+    selectable: !entry.flags.has('\\Noselect') && !entry.flags.has('\\NonExistent'),
+    status: folderStatus(entry.status),
+  }));
+  const taken = new Set<FolderRole>();
+  for (const snapshot of snapshots) {
+    // The first match keeps the role (CONTRACT "Folders"); imapflow sorts special-use before guessed names.
+    if (snapshot.role !== 'UNKNOWN' && taken.has(snapshot.role)) snapshot.role = 'UNKNOWN';
+    taken.add(snapshot.role);
+  }
+  return snapshots;
+}
+
+const SPECIAL_USE: Record<string, FolderRole> = {
+  '\\Inbox': 'INBOX',
+  '\\Sent': 'SENT',
+  '\\Drafts': 'DRAFTS',
+  '\\Trash': 'TRASH',
+  '\\Junk': 'SPAM',
+  '\\Archive': 'ARCHIVE',
+  '\\All': 'ALL',
+  '\\Important': 'IMPORTANT',
+  '\\Flagged': 'STARRED',
+};
+
+/** Special-use flag (RFC 6154, RFC 8457), else the well-known name that imapflow recognised in its language tables. */
+function roleOf(entry: ListResponse): FolderRole {
+  if (entry.specialUse && SPECIAL_USE[entry.specialUse]) return SPECIAL_USE[entry.specialUse] as FolderRole;
+  if (entry.path.toUpperCase() === 'INBOX') return 'INBOX';
+  if (entry.flags.has('\\Important')) return 'IMPORTANT';
+  return 'UNKNOWN';
+}

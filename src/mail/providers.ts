@@ -1,0 +1,145 @@
+import type { Encryption } from '../contract/account.ts';
+
+/** Where one side of a mailbox is found. `user` is the login name, where it is not the address. */
+export interface ServerAddress {
+  host: string;
+  port: number;
+  encryption: Encryption;
+  user?: string;
+}
+
+/** A provider whose servers are known. */
+export interface Provider {
+  imap: ServerAddress;
+  smtp: ServerAddress;
+  /** what to tell a user whose login was refused */
+  hint?: string;
+}
+
+const APP_PASSWORD = 'this provider takes an app password, not the password of the account';
+const NO_PASSWORDS = 'this provider has turned off password logins for most mailboxes';
+
+const ssl = (host: string, port: number): ServerAddress => ({ host, port, encryption: 'SSL' });
+const starttls = (host: string, port = 587): ServerAddress => ({ host, port, encryption: 'STARTTLS' });
+/** IMAP on 993; SMTP on 465, the ports that RFC 8314 recommends. */
+const both = (imap: string, smtp: string, hint?: string): Provider => ({
+  imap: ssl(imap, 993),
+  smtp: ssl(smtp, 465),
+  ...(hint ? { hint } : {}),
+});
+/** As `both`, for providers whose SMTP answers on 587 only. */
+const submission = (imap: string, smtp: string, hint?: string): Provider => ({
+  ...both(imap, smtp, hint),
+  smtp: starttls(smtp),
+});
+
+const GMAIL = both('imap.gmail.com', 'smtp.gmail.com', APP_PASSWORD);
+const ICLOUD = submission('imap.mail.me.com', 'smtp.mail.me.com', APP_PASSWORD);
+const YAHOO = both('imap.mail.yahoo.com', 'smtp.mail.yahoo.com', APP_PASSWORD);
+const AOL = both('imap.aol.com', 'smtp.aol.com', APP_PASSWORD);
+const FASTMAIL = both('imap.fastmail.com', 'smtp.fastmail.com', APP_PASSWORD);
+const OUTLOOK = submission('outlook.office365.com', 'smtp-mail.outlook.com', NO_PASSWORDS);
+const MICROSOFT_365 = submission('outlook.office365.com', 'smtp.office365.com', NO_PASSWORDS);
+const YANDEX = both('imap.yandex.com', 'smtp.yandex.com', APP_PASSWORD);
+const MAIL_RU = both('imap.mail.ru', 'smtp.mail.ru', APP_PASSWORD);
+
+/** Domains of addresses, each list separated by blanks. Sources: the providers' own help pages and Thunderbird's ISPDB. */
+const BY_DOMAIN: [domains: string, provider: Provider][] = [
+  ['gmail.com googlemail.com', GMAIL],
+  ['icloud.com me.com mac.com', ICLOUD],
+  [
+    'yahoo.com ymail.com rocketmail.com myyahoo.com yahoo.ca yahoo.co.id yahoo.co.in yahoo.co.uk yahoo.com.ar ' +
+      'yahoo.com.au yahoo.com.br yahoo.com.hk yahoo.com.mx yahoo.com.ph yahoo.com.sg yahoo.com.tr yahoo.com.tw ' +
+      'yahoo.com.vn yahoo.de yahoo.dk yahoo.es yahoo.fr yahoo.gr yahoo.ie yahoo.in yahoo.it yahoo.nl yahoo.no ' +
+      'yahoo.pl yahoo.ro yahoo.se',
+    YAHOO,
+  ],
+  ['yahoo.co.jp', both('imap.mail.yahoo.co.jp', 'smtp.mail.yahoo.co.jp')],
+  ['aol.com aol.de aol.fr aol.co.uk aol.it aim.com', AOL],
+  ['verizon.net', both('imap.aol.com', 'smtp.verizon.net', APP_PASSWORD)],
+  ['fastmail.com fastmail.fm fastmail.net fastmail.org fastmail.de fastmail.co.uk fastmail.jp sent.com', FASTMAIL],
+  ['gmx.de gmx.net gmx.at gmx.ch gmx.li gmx.eu', both('imap.gmx.net', 'mail.gmx.net')],
+  ['gmx.com gmx.us gmx.co.uk gmx.fr gmx.es gmx.it', both('imap.gmx.com', 'mail.gmx.com')],
+  ['web.de', submission('imap.web.de', 'smtp.web.de')],
+  ['mail.com email.com usa.com post.com consultant.com', both('imap.mail.com', 'smtp.mail.com')],
+  ['zoho.com zohomail.com', both('imap.zoho.com', 'smtp.zoho.com', APP_PASSWORD)],
+  ['zoho.eu zohomail.eu', both('imap.zoho.eu', 'smtp.zoho.eu', APP_PASSWORD)],
+  ['zoho.in zohomail.in', both('imap.zoho.in', 'smtp.zoho.in', APP_PASSWORD)],
+  ['mail.ru inbox.ru list.ru bk.ru internet.ru', MAIL_RU],
+  ['yandex.ru yandex.com yandex.by yandex.kz yandex.ua ya.ru narod.ru', YANDEX],
+  ['rambler.ru', both('imap.rambler.ru', 'smtp.rambler.ru')],
+  ['t-online.de magenta.de', both('secureimap.t-online.de', 'securesmtp.t-online.de', APP_PASSWORD)],
+  ['freenet.de', submission('mx.freenet.de', 'mx.freenet.de')],
+  ['posteo.de posteo.net posteo.org posteo.eu', both('posteo.de', 'posteo.de')],
+  ['mailbox.org', both('imap.mailbox.org', 'smtp.mailbox.org')],
+  ['runbox.com', both('mail.runbox.com', 'mail.runbox.com')],
+  ['bluewin.ch', both('imaps.bluewin.ch', 'smtpauths.bluewin.ch')],
+  ['orange.fr wanadoo.fr', both('imap.orange.fr', 'smtp.orange.fr')],
+  ['laposte.net', both('imap.laposte.net', 'smtp.laposte.net')],
+  ['free.fr', both('imap.free.fr', 'smtp.free.fr')],
+  ['sfr.fr neuf.fr', both('imap.sfr.fr', 'smtp.sfr.fr')],
+  ['libero.it', both('imapmail.libero.it', 'smtp.libero.it')],
+  ['virgilio.it', both('in.virgilio.it', 'out.virgilio.it')],
+  ['seznam.cz email.cz', both('imap.seznam.cz', 'smtp.seznam.cz')],
+  ['wp.pl', both('imap.wp.pl', 'smtp.wp.pl')],
+  ['o2.pl', both('poczta.o2.pl', 'poczta.o2.pl')],
+  ['interia.pl', both('poczta.interia.pl', 'poczta.interia.pl')],
+  ['comcast.net xfinity.com', submission('imap.comcast.net', 'smtp.comcast.net')],
+  ['att.net sbcglobal.net bellsouth.net', both('imap.mail.att.net', 'smtp.mail.att.net', APP_PASSWORD)],
+  ['qq.com foxmail.com', both('imap.qq.com', 'smtp.qq.com', APP_PASSWORD)],
+  ['163.com', both('imap.163.com', 'smtp.163.com', APP_PASSWORD)],
+  ['126.com', both('imap.126.com', 'smtp.126.com', APP_PASSWORD)],
+  ['naver.com', both('imap.naver.com', 'smtp.naver.com')],
+  [
+    'outlook.com hotmail.com live.com msn.com outlook.de outlook.fr outlook.es outlook.it hotmail.co.uk hotmail.de ' +
+      'hotmail.fr hotmail.it hotmail.es live.co.uk live.de live.fr live.nl live.it',
+    OUTLOOK,
+  ],
+];
+
+/** Ends of the names of mail exchangers: whose customer a domain of one's own is. */
+const BY_EXCHANGER: [suffix: string, provider: Provider][] = [
+  ['google.com', GMAIL],
+  ['googlemail.com', GMAIL],
+  ['mail.icloud.com', ICLOUD],
+  ['yahoodns.net', YAHOO],
+  ['messagingengine.com', FASTMAIL],
+  ['mail.protection.outlook.com', MICROSOFT_365],
+  ['zoho.com', both('imappro.zoho.com', 'smtppro.zoho.com', APP_PASSWORD)],
+  ['zoho.eu', both('imappro.zoho.eu', 'smtppro.zoho.eu', APP_PASSWORD)],
+  ['zoho.in', both('imappro.zoho.in', 'smtppro.zoho.in', APP_PASSWORD)],
+  ['mx.yandex.net', YANDEX],
+  ['emx.mail.ru', MAIL_RU],
+  ['kundenserver.de', both('imap.ionos.de', 'smtp.ionos.de')],
+  ['perfora.net', both('imap.ionos.com', 'smtp.ionos.com')],
+  ['rzone.de', both('imap.strato.de', 'smtp.strato.de')],
+  ['mail.ovh.net', both('ssl0.ovh.net', 'ssl0.ovh.net')],
+  ['mail.gandi.net', both('mail.gandi.net', 'mail.gandi.net')],
+  ['hostinger.com', both('imap.hostinger.com', 'smtp.hostinger.com')],
+  ['privateemail.com', both('mail.privateemail.com', 'mail.privateemail.com')],
+  ['emailsrvr.com', both('secure.emailsrvr.com', 'secure.emailsrvr.com')],
+  ['secureserver.net', both('imap.secureserver.net', 'smtpout.secureserver.net')],
+  ['migadu.com', both('imap.migadu.com', 'smtp.migadu.com')],
+  ['purelymail.com', both('imap.purelymail.com', 'smtp.purelymail.com')],
+  ['mailbox.org', both('imap.mailbox.org', 'smtp.mailbox.org')],
+];
+
+const DOMAINS = new Map(BY_DOMAIN.flatMap(([domains, provider]) => domains.split(' ').map((name) => [name, provider])));
+
+/** The provider of addresses at that domain (lower case). */
+export function providerOfDomain(domain: string): Provider | undefined {
+  return DOMAINS.get(domain);
+}
+
+/** The provider that takes mail in at that mail exchanger (a host name). */
+export function providerOfExchanger(exchanger: string): Provider | undefined {
+  const name = exchanger.toLowerCase().replace(/\.$/, '');
+  return BY_EXCHANGER.find(([suffix]) => name === suffix || name.endsWith(`.${suffix}`))?.[1];
+}
+
+/** What to tell a user whose login that server refused. */
+export function hintOfHost(host: string): string | undefined {
+  const name = host.toLowerCase();
+  const providers = [...BY_DOMAIN, ...BY_EXCHANGER].map(([, provider]) => provider);
+  return providers.find(({ imap, smtp }) => imap.host === name || smtp.host === name)?.hint;
+}

@@ -1,0 +1,141 @@
+import { createHash } from 'node:crypto';
+
+/*
+ * Threads are the connected groups of mails (CONTRACT "Thread"): two mails belong together when the server says
+ * so, else when one names the other's Message-ID or both name a third, else by subject alone. Each of these is a
+ * symmetric relation between two mails, and a newcomer joins every group that it touches: so the order of arrival
+ * never matters.
+ */
+
+/** What threading looks at. */
+export interface ThreadFacts {
+  /** `gm:<X-GM-THRID>` or `oid:<THREADID>` where the server gives one; then nothing else counts */
+  serverThreadId?: string | null;
+  messageId: string | null;
+  inReplyTo: readonly string[];
+  references: readonly string[];
+  baseSubject: string;
+  isReplySubject: boolean;
+  date: Date;
+  /** see participantsOf */
+  participants: readonly string[];
+}
+
+/** Keys of a mail: what leads to its thread, and where to look. */
+export interface ThreadKeys {
+  /** for thread_keys: each leads to the mail's thread */
+  keys: string[];
+  /** for emails.subject_key: under which later mails find this one by subject; null when it is not to be found so */
+  subjectKey: string | null;
+  /** values of subject_key to look up within SUBJECT_WINDOW_MS of the mail's date; empty: no look-up is needed */
+  subjectLookups: string[];
+}
+
+/** Another mail found by its subject_key. */
+export interface SubjectCandidate {
+  threadId: string;
+  date: Date;
+  participants: readonly string[];
+}
+
+export interface ThreadDecision {
+  /** the thread that the mail belongs to; null: none yet, make one */
+  threadId: string | null;
+  /** threads that turned out to be the same one: they are merged into threadId */
+  merge: string[];
+  /** keys that do not lead to the thread yet */
+  keysToPoint: string[];
+}
+
+/** How far apart mails may lie that are joined by subject alone: 7 days. */
+export const SUBJECT_WINDOW_MS = 7 * 24 * 3600 * 1000;
+
+/** References read of one mail, newest and oldest first to be kept: bounds what a hostile header costs. */
+const MAX_REFERENCES = 200;
+/** Longer ids are hashed, since index entries are bounded. */
+const MAX_KEY = 200;
+
+/** The keys of one mail. */
+export function threadKeysOf(facts: ThreadFacts): ThreadKeys {
+  if (facts.serverThreadId) {
+    return { keys: [bounded(facts.serverThreadId)], subjectKey: null, subjectLookups: [] };
+  }
+  const named = [...facts.inReplyTo, ...facts.references];
+  const kept =
+    named.length <= MAX_REFERENCES
+      ? named
+      : [...named.slice(0, MAX_REFERENCES / 2), ...named.slice(-MAX_REFERENCES / 2)];
+  const ids = [facts.messageId, ...kept].map(bareId).filter((id) => id !== '');
+  const keys = [...new Set(ids.map((id) => bounded(`mid:${id}`)))];
+  return { keys, ...subjectKeysOf(facts, named.length > 0) };
+}
+
+/** Of the mails found by subjectLookups: the threads of those that lie near enough and share a participant. */
+export function subjectNeighbours(facts: ThreadFacts, candidates: readonly SubjectCandidate[]): string[] {
+  const own = new Set(facts.participants);
+  const near = candidates.filter(
+    (other) =>
+      Math.abs(other.date.getTime() - facts.date.getTime()) <= SUBJECT_WINDOW_MS &&
+      other.participants.some((participant) => own.has(participant)),
+  );
+  return [...new Set(near.map((other) => other.threadId))];
+}
+
+/**
+ * Which thread a mail joins, and which threads it turns out to join to one. `existing` holds what thread_keys say of
+ * the mail's keys (merged threads resolved); `neighbours` comes from subjectNeighbours. The older id, which is the
+ * smaller string, stays.
+ */
+export function decideThread(
+  keys: readonly string[],
+  existing: ReadonlyMap<string, string>,
+  neighbours: readonly string[] = [],
+): ThreadDecision {
+  const found = keys.map((key) => existing.get(key)).filter((id) => id !== undefined);
+  const [threadId = null, ...merge] = [...new Set([...found, ...neighbours])].sort();
+  return { threadId, merge, keysToPoint: keys.filter((key) => threadId === null || existing.get(key) !== threadId) };
+}
+
+/**
+ * Who took part in a mail, for the subject rule: lower-cased addresses of From, To and Cc. The mailbox's own
+ * addresses are left out, since every mail of the mailbox shares them, unless nobody else took part.
+ */
+export function participantsOf(
+  mail: {
+    from: { identifier: string };
+    to: readonly { identifier: string }[];
+    cc: readonly { identifier: string }[];
+  },
+  ownAddresses: readonly string[],
+): string[] {
+  const all = [mail.from, ...mail.to, ...mail.cc].map((attendee) => attendee.identifier.toLowerCase());
+  const everybody = [...new Set(all)].filter((address) => address !== '');
+  const own = new Set(ownAddresses.map((address) => address.toLowerCase()));
+  const others = everybody.filter((address) => !own.has(address));
+  return others.length > 0 ? others : everybody;
+}
+
+/**
+ * A mail without reference headers whose subject says that it is a reply is joined to any mail of the same base
+ * subject; every other mail is joined by subject only to such an orphan. Hence two kinds of keys, `r:` for orphans.
+ */
+function subjectKeysOf(facts: ThreadFacts, hasReferences: boolean): Pick<ThreadKeys, 'subjectKey' | 'subjectLookups'> {
+  const base = facts.baseSubject.toLowerCase().replace(/\s+/g, ' ').trim();
+  if (base === '') return { subjectKey: null, subjectLookups: [] };
+  const hash = digest(base);
+  return facts.isReplySubject && !hasReferences
+    ? { subjectKey: `r:${hash}`, subjectLookups: [`r:${hash}`, `p:${hash}`] }
+    : { subjectKey: `p:${hash}`, subjectLookups: [`r:${hash}`] };
+}
+
+function bareId(id: string | null): string {
+  return (id ?? '').trim().replace(/^<|>$/g, '').trim();
+}
+
+function bounded(key: string): string {
+  return key.length <= MAX_KEY ? key : `${key.slice(0, key.indexOf(':') + 1)}#${digest(key)}`;
+}
+
+function digest(text: string): string {
+  return createHash('sha256').update(text).digest('base64url').slice(0, 22);
+}

@@ -1,0 +1,28 @@
+/** There is no object of that key. */
+export class StorageMissing extends Error {
+  override readonly name = 'StorageMissing';
+  readonly key: string;
+  constructor(key: string) {
+    super(`no stored object ${key}`);
+    this.key = key;
+  }
+}
+
+const SEGMENT = /^[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}$/;
+
+/**
+ * The segments of a key. They hold letters, digits, `_`, `-` and `.`, and none begins with a dot: so no key leads
+ * out of the storage.
+ * @throws Error for any other key
+ */
+export function segmentsOf(key: string): string[] {
+  const segments = key.split('/');
+  if (!segments.every((segment) => SEGMENT.test(segment))) throw new Error('not a storage key');
+  return segments;
+}
+
+/** The segments of a prefix, which must end in `/`. @throws Error for any other prefix */
+export function segmentsOfPrefix(prefix: string): string[] {
+  if (!prefix.endsWith('/')) throw new Error('a storage prefix must end in /');
+  return segmentsOf(prefix.slice(0, -1));
+}

@@ -1,0 +1,125 @@
+import { Readable } from 'node:stream';
+import {
+  DeleteObjectsCommand,
+  GetObjectCommand,
+  HeadObjectCommand,
+  ListObjectsV2Command,
+  PutObjectCommand,
+  S3Client,
+} from '@aws-sdk/client-s3';
+import { Upload } from '@aws-sdk/lib-storage';
+import type { Storage } from '../storage.ts';
+import { StorageMissing, segmentsOf, segmentsOfPrefix } from './keys.ts';
+
+export interface S3Settings {
+  bucket: string;
+  /** put before every key; without slashes around it */
+  prefix: string;
+  /** another server than Amazon's, addressed in path style */
+  endpoint?: string | undefined;
+}
+
+/** S3 takes no more keys in one delete. */
+const DELETE_AT_ONCE = 1000;
+
+/** Objects in an S3 bucket. Credentials and region come from the usual AWS variables, files or roles. */
+export function openS3Storage({ bucket, prefix, endpoint }: S3Settings): Storage {
+  const client = new S3Client({
+    ...(endpoint ? { endpoint, forcePathStyle: true, region: regionOrDefault } : {}),
+    // Other servers than Amazon's often do not know the newer checksums.
+    requestChecksumCalculation: 'WHEN_REQUIRED',
+    responseChecksumValidation: 'WHEN_REQUIRED',
+  });
+  const root = prefix.replace(/^\/+|\/+$/g, '');
+  const full = (segments: string[]): string => (root === '' ? segments : [root, ...segments]).join('/');
+  const keyOf = (key: string): string => full(segmentsOf(key));
+
+  async function remove(keys: string[]): Promise<void> {
+    for (let start = 0; start < keys.length; start += DELETE_AT_ONCE) {
+      const objects = keys.slice(start, start + DELETE_AT_ONCE).map((Key) => ({ Key }));
+      const answer = await client.send(
+        new DeleteObjectsCommand({ Bucket: bucket, Delete: { Objects: objects, Quiet: true } }),
+      );
+      const failed = answer.Errors?.find((error) => error.Code !== 'NoSuchKey');
+      if (failed) throw new Error(`S3 refused to delete: ${failed.Code ?? 'unknown error'}`);
+    }
+  }
+
+  return {
+    async put(key, body) {
+      const target = { Bucket: bucket, Key: keyOf(key) };
+      if (Buffer.isBuffer(body)) {
+        await client.send(new PutObjectCommand({ ...target, Body: body, ContentLength: body.length }));
+        return body.length;
+      }
+      let bytes = 0;
+      const counted = Readable.from(
+        countBytes(body, (count) => (bytes += count)),
+        { objectMode: false },
+      );
+      await new Upload({ client, params: { ...target, Body: counted } }).done();
+      return bytes;
+    },
+
+    async get(key, range) {
+      const Range = range ? `bytes=${range.start}-${range.end}` : undefined;
+      try {
+        const { Body } = await client.send(
+          new GetObjectCommand({ Bucket: bucket, Key: keyOf(key), ...(Range ? { Range } : {}) }),
+        );
+        if (Body instanceof Readable) return Body;
+        throw new Error('S3 answered without a body');
+      } catch (error) {
+        throw isMissing(error) ? new StorageMissing(key) : error;
+      }
+    },
+
+    async size(key) {
+      try {
+        const { ContentLength } = await client.send(new HeadObjectCommand({ Bucket: bucket, Key: keyOf(key) }));
+        return ContentLength;
+      } catch (error) {
+        if (isMissing(error)) return undefined;
+        throw error;
+      }
+    },
+
+    async delete(keys) {
+      await remove(keys.map(keyOf));
+    },
+
+    async deletePrefix(prefix) {
+      const Prefix = `${full(segmentsOfPrefix(prefix))}/`;
+      let ContinuationToken: string | undefined;
+      do {
+        const page = await client.send(
+          new ListObjectsV2Command({ Bucket: bucket, Prefix, ...(ContinuationToken ? { ContinuationToken } : {}) }),
+        );
+        await remove((page.Contents ?? []).flatMap(({ Key }) => (Key === undefined ? [] : [Key])));
+        ContinuationToken = page.IsTruncated ? page.NextContinuationToken : undefined;
+      } while (ContinuationToken);
+    },
+  };
+}
+
+/** The region that the AWS settings name; other servers than Amazon's need none, though the signature has one. */
+async function regionOrDefault(): Promise<string> {
+  try {
+    return await new S3Client({}).config.region();
+  } catch {
+    return 'us-east-1';
+  }
+}
+
+async function* countBytes(body: Readable, count: (bytes: number) => void): AsyncGenerator<Buffer> {
+  for await (const chunk of body) {
+    const bytes = Buffer.from(chunk as Uint8Array);
+    count(bytes.length);
+    yield bytes;
+  }
+}
+
+function isMissing(error: unknown): boolean {
+  const { name } = error as Error;
+  return name === 'NoSuchKey' || name === 'NotFound';
+}

@@ -1,0 +1,275 @@
+import type { Bounce } from '../contract/email.ts';
+import type { Queryable, Tx } from '../db/client.ts';
+import { toEmail } from '../db/email-object.ts';
+import { inLease } from '../db/lease.ts';
+import { type NewEvent, recordEvents } from '../db/outbox.ts';
+import { countImported, touchSynced } from '../db/sync-accounts.ts';
+import { emailRowOf, markMoved, findByMessageIds, insertEmails, type NewEmailRows } from '../db/sync-emails.ts';
+import { bumpUnread, type FolderState, updateFolder } from '../db/sync-folders.ts';
+import { datePlacements, findCandidates, forgetVanished, insertPlacements, placedUids } from '../db/sync-placements.ts';
+import type { MessageMeta } from '../mail/fetch.ts';
+import { type AssignedThread, assignThreads } from './assign-threads.ts';
+import { buildEmail, type ReadMail } from './build-email.ts';
+import { changeEmails } from './change-emails.ts';
+import type { SyncContext } from './context.ts';
+import { keysOf, readMails } from './read-mail.ts';
+import { type Recognised, recognise } from './recognise.ts';
+
+/** How the mail comes: as it arrives, or imported from before the connect (told by no `email.new`). */
+export type Manner = 'arriving' | 'imported';
+
+/** Bounds of one transaction. */
+const BATCH_MAILS = 50;
+const BATCH_BYTES = 4 * 1024 * 1024;
+
+/** How far a mail server's clock may be from ours. */
+const CLOCK_SKEW_MS = 120_000;
+
+/**
+ * Takes messages of the selected folder into the store, in batches: each batch with its events and the folder's
+ * cursor in one transaction. Messages that are placed already are passed over, so that running it again changes nothing.
+ * @returns how many emails were new to the store
+ */
+export async function takeIn(
+  ctx: SyncContext,
+  folder: FolderState,
+  metas: MessageMeta[],
+  manner: Manner,
+  onBatch: (taken: number) => Promise<void> = async () => {},
+): Promise<number> {
+  let taken = 0;
+  // The next batch is fetched and read while this one is saved: the one waits for the mail server, the other for Postgres.
+  let reading: Promise<ReadBatch> | undefined;
+  try {
+    for (const { metas: batch, next } of withNext([...batches(metas)])) {
+      const read = await (reading ?? readBatch(ctx, folder, batch, manner));
+      reading = next && readBatch(ctx, folder, next, manner);
+      reading?.catch(() => {});
+      const count = await saveBatch(ctx, folder, read, manner);
+      taken += count;
+      await onBatch(count);
+    }
+  } catch (error) {
+    // Nobody else may use the session while it is still being read from.
+    const left = await reading?.catch(() => undefined);
+    if (left) await ctx.storage.delete(keysOf(left.mails));
+    throw error;
+  }
+  return taken;
+}
+
+function withNext(all: MessageMeta[][]): { metas: MessageMeta[]; next: MessageMeta[] | undefined }[] {
+  return all.map((metas, index) => ({ metas, next: all[index + 1] }));
+}
+
+function* batches(metas: MessageMeta[]): Generator<MessageMeta[]> {
+  let batch: MessageMeta[] = [];
+  let bytes = 0;
+  for (const meta of metas) {
+    if (batch.length > 0 && (batch.length >= BATCH_MAILS || bytes + meta.size > BATCH_BYTES)) {
+      yield batch;
+      batch = [];
+      bytes = 0;
+    }
+    batch.push(meta);
+    bytes += meta.size;
+  }
+  if (batch.length > 0) yield batch;
+}
+
+/** Messages with what was read of them. */
+interface ReadBatch {
+  batch: MessageMeta[];
+  /** UIDs whose messages were asked for, since they seemed to be new */
+  asked: Set<number>;
+  mails: ReadMail[];
+}
+
+async function readBatch(
+  ctx: SyncContext,
+  folder: FolderState,
+  batch: MessageMeta[],
+  manner: Manner,
+): Promise<ReadBatch> {
+  const expected = await recogniseAll(ctx.db, ctx, folder, batch, manner);
+  const fresh = batch.filter((meta) => expected.get(meta.uid)?.kind === 'new');
+  return { batch, asked: new Set(fresh.map((meta) => meta.uid)), mails: await readMails(ctx, fresh) };
+}
+
+async function saveBatch(ctx: SyncContext, folder: FolderState, read: ReadBatch, manner: Manner): Promise<number> {
+  for (let current = read; ; ) {
+    const { unused, count, overlooked } = await inLease(ctx.db, ctx.lease, (tx) =>
+      save(tx, ctx, folder, current, manner),
+    );
+    if (unused.length > 0) await ctx.storage.delete(unused);
+    if (overlooked.length === 0) return count;
+    // What they were taken for was deleted in between: they are new after all.
+    const asked = new Set([...current.asked, ...overlooked.map((meta) => meta.uid)]);
+    current = { batch: current.batch, asked, mails: await readMails(ctx, current.batch) };
+  }
+}
+
+/** Commits one batch; decides anew what is new, since the import and the watch may meet the same mail at one time. */
+async function save(
+  tx: Tx,
+  ctx: SyncContext,
+  folder: FolderState,
+  { batch, asked, mails }: ReadBatch,
+  manner: Manner,
+): Promise<{ unused: string[]; count: number; overlooked: MessageMeta[] }> {
+  const now = new Date();
+  const accountId = ctx.account.id;
+  const recognised = await recogniseAll(tx, ctx, folder, batch, manner);
+  const overlooked = batch.filter((meta) => recognised.get(meta.uid)?.kind === 'new' && !asked.has(meta.uid));
+  if (overlooked.length > 0) return { unused: keysOf(mails), count: 0, overlooked };
+  const fresh = mails.filter((mail) => recognised.get(mail.meta.uid)?.kind === 'new');
+  const rows = await buildRows(tx, ctx, folder, fresh, now);
+  const emailIds = new Map(rows.map(({ email }, index) => [(fresh[index] as ReadMail).meta.uid, email.id]));
+  const moved: string[] = [];
+  const movedFlags: { emailId: string; seen: boolean }[] = [];
+  const seen = new Map(batch.map((meta) => [meta.uid, meta.seen]));
+  for (const [uid, it] of recognised) {
+    if (it.kind !== 'email') continue;
+    emailIds.set(uid, it.emailId);
+    moved.push(it.emailId);
+    if (it.from.vanishedAt) movedFlags.push({ emailId: it.emailId, seen: seen.get(uid) ?? false });
+  }
+  await insertEmails(tx, accountId, rows, now);
+  const placed = batch.filter((meta) => emailIds.has(meta.uid) || recognised.get(meta.uid)?.kind === 'baseline');
+  const place = async () => {
+    await insertPlacements(
+      tx,
+      placed.map((meta) => placementOf(accountId, folder.id, meta, emailIds.get(meta.uid) ?? null)),
+    );
+    await datePlacements(tx, folder.id, [...emailIds.keys()]);
+    await markMoved(tx, movedFlags);
+    // All Mail holds every mail: that a mail lies there too says nothing about where it went.
+    if (folder.role !== 'ALL') await forgetVanished(tx, moved);
+  };
+  await changeEmails(tx, ctx.lease, moved, now, place, { quiet: manner === 'imported' });
+  if (manner === 'arriving') {
+    await recordEvents(
+      tx,
+      accountId,
+      rows.map((row) => arrivalEvent(row, folder, now)),
+    );
+    await bumpUnread(tx, folder.id, placed.filter((meta) => !meta.seen).length);
+    await advance(tx, accountId, folder, batch, now);
+  } else {
+    await countImported(tx, accountId, rows.length);
+  }
+  return { unused: keysOf(mails.filter((mail) => !fresh.includes(mail))), count: rows.length, overlooked };
+}
+
+/** What each message of the batch is; those that are placed already are missing from the answer. */
+async function recogniseAll(
+  db: Queryable,
+  ctx: SyncContext,
+  folder: FolderState,
+  batch: MessageMeta[],
+  manner: Manner,
+): Promise<Map<number, Recognised>> {
+  const placed = await placedUids(
+    db,
+    folder.id,
+    batch.map((meta) => meta.uid),
+    manner === 'imported',
+  );
+  const arrivals = batch.filter((meta) => !placed.has(meta.uid));
+  const candidates = await findCandidates(db, ctx.account.id, arrivals);
+  if (manner === 'imported') {
+    return recognise(
+      folder.id,
+      arrivals,
+      candidates.filter((candidate) => candidate.emailId !== null),
+    );
+  }
+  const found = recognise(folder.id, arrivals, candidates);
+  if (!ctx.baselineKnown()) {
+    // Until every folder has been scanned, an older mail is taken for one that lay there before and was moved.
+    const before = ctx.account.connectedAt.getTime() - CLOCK_SKEW_MS;
+    for (const meta of arrivals) {
+      const isNew = found.get(meta.uid)?.kind === 'new';
+      if (isNew && meta.internalDate.getTime() < before) found.set(meta.uid, { kind: 'baseline', from: null });
+    }
+  }
+  return found;
+}
+
+async function buildRows(
+  tx: Tx,
+  ctx: SyncContext,
+  folder: FolderState,
+  mails: ReadMail[],
+  now: Date,
+): Promise<NewEmailRows[]> {
+  const { account } = ctx;
+  const threads = await assignThreads(
+    tx,
+    account.id,
+    account.ownAddresses,
+    mails.map(({ parsed, meta }) => ({
+      serverThreadId: meta.serverThreadId,
+      messageId: parsed.messageId,
+      inReplyTo: parsed.inReplyTo,
+      references: parsed.references,
+      baseSubject: parsed.baseSubject,
+      isReplySubject: parsed.isReplySubject,
+      date: parsed.date ?? meta.internalDate,
+      from: parsed.from,
+      to: parsed.to,
+      cc: parsed.cc,
+    })),
+  );
+  const bounced = await findByMessageIds(
+    tx,
+    account.id,
+    mails.flatMap(({ parsed }) => parsed.bounce?.messageId ?? []),
+  );
+  return mails.map((mail, index) =>
+    buildEmail(account, mail, threads[index] as AssignedThread, {
+      isDraft: folder.role === 'DRAFTS',
+      bounce: bounceOf(mail, bounced),
+      now,
+    }),
+  );
+}
+
+/** What the report says, and which of our emails it is about. */
+function bounceOf(
+  { parsed }: ReadMail,
+  bounced: Map<string, { emailId: string; trackingId: string | null }>,
+): Bounce | null {
+  if (!parsed.bounce) return null;
+  const { recipient, action, status, diagnostic, messageId } = parsed.bounce;
+  const email = messageId ? bounced.get(messageId) : undefined;
+  return {
+    recipient,
+    action,
+    status,
+    diagnostic,
+    message_id: messageId,
+    email_id: email?.emailId ?? null,
+    tracking_id: email?.trackingId ?? null,
+  };
+}
+
+function placementOf(accountId: string, folderId: string, meta: MessageMeta, emailId: string | null) {
+  const { uid, seen, deleted, identity, weakIdentity, serverId } = meta;
+  return { folderId, uid, accountId, emailId, seen, deleted, identity, weakIdentity, serverId };
+}
+
+function arrivalEvent({ email, contents }: NewEmailRows, folder: FolderState, now: Date): NewEvent {
+  const row = emailRowOf(email);
+  const type = row.isDraft ? 'email.draft.new' : row.bounce ? 'email.new.bounce' : 'email.new';
+  const object = row.isDraft ? 'Draft' : 'Email';
+  return { type, objectId: row.id, data: { email: toEmail(row, contents, [folder.id], object) }, createdAt: now };
+}
+
+/** Moves the cursor past the batch. */
+async function advance(tx: Tx, accountId: string, folder: FolderState, batch: MessageMeta[], now: Date): Promise<void> {
+  const next = batch.reduce((max, meta) => Math.max(max, meta.uid + 1), folder.uidNext ?? 1);
+  await updateFolder(tx, folder.id, { uidNext: next });
+  await touchSynced(tx, accountId, now);
+  folder.uidNext = next;
+}

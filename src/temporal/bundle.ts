@@ -1,0 +1,23 @@
+import { existsSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { bundleWorkflowCode, type WorkflowBundleOption } from '@temporalio/worker';
+import { FAILURE_CONVERTER_PATH } from './data-converter.ts';
+
+/** Where the build puts the bundle: beside `src` in `dist`. In the sources there is none. */
+const BUILT = fileURLToPath(new URL('../../workflow-bundle.js', import.meta.url));
+
+/** The bundle of the workflows: the built one, or, when run from source, one made now (about 2 s). */
+export async function workflowBundle(): Promise<WorkflowBundleOption> {
+  return existsSync(BUILT) ? { codePath: BUILT } : bundleWorkflows();
+}
+
+/** Bundles the workflows that lie beside this file, as the build does. */
+export async function bundleWorkflows(): Promise<{ code: string }> {
+  const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js';
+  const quiet = { log() {}, trace() {}, debug() {}, info() {}, warn() {}, error() {} };
+  return bundleWorkflowCode({
+    workflowsPath: fileURLToPath(new URL(`../workflows/index.${extension}`, import.meta.url)),
+    failureConverterPath: FAILURE_CONVERTER_PATH,
+    logger: quiet,
+  });
+}

@@ -1,0 +1,33 @@
+import type { Client } from '@temporalio/client';
+import type { Logger } from '../logger.ts';
+import { SEARCH_ATTRIBUTES } from '../workflows/names.ts';
+
+/** IndexedValueType of the server's API. */
+const KEYWORD = 2;
+
+/**
+ * Registers the search attributes that the namespace lacks; starts that name an unknown one are refused by the server.
+ * Where this is not allowed (Temporal Cloud, a locked-down server) it says in the log which ones an operator has to add.
+ */
+export async function ensureSearchAttributes(client: Client, logger: Logger): Promise<void> {
+  const { namespace } = client.options;
+  const { operatorService } = client.connection as { operatorService?: OperatorService };
+  if (!operatorService) return;
+  let missing: string[] = Object.values(SEARCH_ATTRIBUTES);
+  try {
+    const { customAttributes } = await operatorService.listSearchAttributes({ namespace });
+    missing = missing.filter((name) => !(name in customAttributes));
+    if (missing.length === 0) return;
+    const searchAttributes = Object.fromEntries(missing.map((name) => [name, KEYWORD]));
+    await operatorService.addSearchAttributes({ namespace, searchAttributes });
+    logger.info({ namespace, names: missing }, 'registered search attributes');
+  } catch (err) {
+    logger.warn({ err, namespace, names: missing }, 'could not register search attributes: add them as Keyword');
+  }
+}
+
+/** What of the operator service is used; not every kind of connection of the client has it. */
+interface OperatorService {
+  listSearchAttributes(request: { namespace: string }): Promise<{ customAttributes: Record<string, unknown> }>;
+  addSearchAttributes(request: { namespace: string; searchAttributes: Record<string, number> }): Promise<unknown>;
+}

@@ -1,0 +1,81 @@
+import { type NativeConnection, Worker, type WorkerOptions } from '@temporalio/worker';
+import type { DataConverter } from '@temporalio/common';
+import { QUEUES } from '../workflows/names.ts';
+
+export interface WorkersOptions {
+  connection: NativeConnection;
+  namespace: string;
+  dataConverter: DataConverter;
+  workflowBundle: NonNullable<WorkerOptions['workflowBundle']>;
+  /** activities by name */
+  activities: object;
+  /** mailboxes that this process watches at most */
+  maxWatchers: number;
+}
+
+export interface Workers {
+  /** Runs until `shutdown`; rejects when one of the workers broke. */
+  run(): Promise<void>;
+  shutdown(): void;
+}
+
+/** A few are enough at rest; under load the server asks for more. */
+const POLLERS = { type: 'autoscaling', minimum: 2, initial: 4, maximum: 30 } as const;
+
+/**
+ * One Worker for each task queue, so that what a caller waits for never queues behind watching or deliveries. Without
+ * `shutdownForceTime` an activity that does not end would keep `run` from ending.
+ */
+export async function createWorkers(options: WorkersOptions): Promise<Workers> {
+  const { connection, namespace, dataConverter, workflowBundle, activities, maxWatchers } = options;
+  const common = {
+    connection,
+    namespace,
+    dataConverter,
+    activities,
+    shutdownGraceTime: '2s',
+    shutdownForceTime: '15s',
+    workflowTaskPollerBehavior: POLLERS,
+    activityTaskPollerBehavior: POLLERS,
+  } as const satisfies Partial<WorkerOptions>;
+  const workers = await Promise.all([
+    // no workflows: one thread less
+    Worker.create({ ...common, taskQueue: QUEUES.mailboxes, maxConcurrentActivityTaskExecutions: maxWatchers }),
+    Worker.create({
+      ...common,
+      taskQueue: QUEUES.commands,
+      workflowBundle,
+      maxConcurrentActivityTaskExecutions: 100,
+      maxConcurrentWorkflowTaskExecutions: 40,
+      maxCachedWorkflows: 500,
+    }),
+    // a first try is a local activity, which holds the slot of its workflow task
+    Worker.create({
+      ...common,
+      taskQueue: QUEUES.webhooks,
+      workflowBundle,
+      maxConcurrentActivityTaskExecutions: 200,
+      maxConcurrentLocalActivityExecutions: 200,
+      maxConcurrentWorkflowTaskExecutions: 200,
+      maxCachedWorkflows: 300,
+    }),
+  ]);
+  const shutdown = () => {
+    for (const worker of workers) {
+      if (worker.getState() === 'RUNNING') worker.shutdown();
+    }
+  };
+  return {
+    shutdown,
+    async run() {
+      const runs = workers.map((worker) => worker.run());
+      try {
+        await Promise.all(runs);
+      } finally {
+        // one that breaks takes the others along
+        shutdown();
+        await Promise.allSettled(runs);
+      }
+    },
+  };
+}

@@ -1,0 +1,31 @@
+/** `Retry-After` is honoured up to a day (CONTRACT "Webhooks"). */
+export const MAX_RETRY_AFTER_MS = 24 * 60 * 60 * 1000;
+
+const SPREAD = 0.2;
+
+/**
+ * How long to wait after a failed try, in ms; undefined when it was the last one. The delay of the schedule varies by
+ * ±20 %, so that deliveries which failed together do not come back together; a longer `Retry-After` is obeyed.
+ * `tries` made so far count from 1; `random` is in [0, 1).
+ */
+export function nextDelay(
+  scheduleMs: readonly number[],
+  tries: number,
+  retryAfterMs: number | null,
+  random: number,
+): number | undefined {
+  const planned = scheduleMs[tries - 1];
+  if (planned === undefined) return undefined;
+  const varied = Math.round(planned * (1 - SPREAD + 2 * SPREAD * random));
+  return Math.max(varied, Math.min(retryAfterMs ?? 0, MAX_RETRY_AFTER_MS));
+}
+
+/** `Retry-After` in ms from `now`: seconds or an HTTP date (RFC 9110 section 10.2.3). Null: none, or not readable. */
+export function parseRetryAfter(value: string | undefined, now: Date): number | null {
+  const text = value?.trim() ?? '';
+  if (/^\d{1,9}$/.test(text)) return Number(text) * 1000;
+  // Date.parse also takes bare numbers and the like for a date
+  if (!/^[A-Z][a-z]+,? /.test(text)) return null;
+  const at = Date.parse(text);
+  return Number.isNaN(at) ? null : Math.max(0, at - now.getTime());
+}

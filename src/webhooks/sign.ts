@@ -1,0 +1,35 @@
+import { createHmac } from 'node:crypto';
+
+/** What a call is signed with. */
+export interface Signing {
+  /** `evt_…` */
+  eventId: string;
+  /** the exact bytes that are sent */
+  body: Buffer;
+  /** of this try */
+  at: Date;
+  secret: string;
+  /** a secret that was rotated away and still signs beside the new one */
+  previousSecret?: string | undefined;
+}
+
+/**
+ * The signature headers of a call: `X-Email-Engine-Signature`, keyed by the UTF-8 bytes of the whole secret string
+ * (SPEC "Authentication" 6), and those of Standard Webhooks, keyed by the bytes that the secret stands for.
+ */
+export function signatureHeaders({ eventId, body, at, secret, previousSecret }: Signing): Record<string, string> {
+  const timestamp = String(Math.floor(at.getTime() / 1000));
+  const secrets = previousSecret === undefined ? [secret] : [secret, previousSecret];
+  return {
+    'X-Email-Engine-Signature': `sha256=${createHmac('sha256', secret).update(body).digest('hex')}`,
+    'webhook-id': eventId,
+    'webhook-timestamp': timestamp,
+    'webhook-signature': secrets.map((key) => standardSignature(key, `${eventId}.${timestamp}.`, body)).join(' '),
+  };
+}
+
+/** https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md, symmetric scheme */
+function standardSignature(secret: string, head: string, body: Buffer): string {
+  const key = Buffer.from(secret.replace(/^whsec_/, ''), 'base64');
+  return `v1,${createHmac('sha256', key).update(head).update(body).digest('base64')}`;
+}

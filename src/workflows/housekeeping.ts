@@ -1,0 +1,38 @@
+import { continueAsNew, proxyActivities, setCurrentDetails, sleep, workflowInfo } from '@temporalio/workflow';
+import type { AccountActivities } from '../activities/account.ts';
+import type { HousekeepingActivities } from '../activities/housekeeping.ts';
+import { QUEUES } from './names.ts';
+
+/*
+ * One run for the whole installation, started by every worker and so running once: every hour it deletes what is kept
+ * for a time only, and heals what was lost.
+ */
+
+const { deleteExpired, repairDeliveries } = proxyActivities<HousekeepingActivities>({
+  taskQueue: QUEUES.commands,
+  startToCloseTimeout: '5m',
+  heartbeatTimeout: '60s',
+  retry: { initialInterval: '10s', maximumInterval: '10m' },
+});
+const { ensureAccounts } = proxyActivities<AccountActivities>({
+  taskQueue: QUEUES.commands,
+  startToCloseTimeout: '10m',
+  retry: { initialInterval: '10s', maximumInterval: '10m', maximumAttempts: 5 },
+});
+
+/** Deletes expired rows in bounded steps, finds deliveries and accounts without a run; for ever. */
+export async function housekeeping(): Promise<void> {
+  while (!workflowInfo().continueAsNewSuggested) {
+    setCurrentDetails('at work');
+    while (!(await deleteExpired()).done);
+    await repairDeliveries();
+    try {
+      await ensureAccounts();
+    } catch {
+      // again in an hour; every worker does it at its start, too
+    }
+    setCurrentDetails('waiting for the next hour');
+    await sleep('1h', { summary: 'next round' });
+  }
+  await continueAsNew<typeof housekeeping>();
+}

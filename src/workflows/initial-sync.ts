@@ -1,0 +1,95 @@
+import {
+  ActivityCancellationType,
+  continueAsNew,
+  proxyActivities,
+  setCurrentDetails,
+  sleep,
+  workflowInfo,
+} from '@temporalio/workflow';
+import type { AccountActivities } from '../activities/account.ts';
+import type { MailboxActivities } from './account.ts';
+import { type Failed, readFailure } from './failure.ts';
+import { QUEUES } from './names.ts';
+import { findable } from './search-attributes.ts';
+
+/*
+ * state      what happens                         next
+ * running    importMailbox, again and again       completed  it says that there is no more
+ *                                                 failed     5 failures in a row without progress
+ * completed, failed: the end
+ *
+ * Each of the three is committed with its event by setInitialSync. What was imported stays imported: a run that was
+ * lost is started again by the account's workflow and goes on where it was.
+ */
+
+export interface InitialSyncInput {
+  accountId: string;
+  heartbeatTimeoutMs?: number;
+  pace?: number;
+  /** from the run before: failures in a row */
+  failures?: number;
+}
+
+const MAX_FAILURES = 5;
+/** Waits after the first, second, … failure in a row. */
+const BACKOFF_MS = [2_000, 5_000, 15_000, 45_000];
+const INTERRUPTED_MS = 500;
+const HEARTBEAT_TIMEOUT_MS = 30_000;
+
+const { setInitialSync, countImported } = proxyActivities<AccountActivities>({
+  taskQueue: QUEUES.commands,
+  startToCloseTimeout: '15s',
+  retry: { initialInterval: '500ms', maximumInterval: '30s' },
+});
+
+/** Imports the mail of the last days of one account. Fails when it was given up. */
+export async function initialSync(input: InitialSyncInput): Promise<void> {
+  const { accountId, heartbeatTimeoutMs = HEARTBEAT_TIMEOUT_MS, pace = 1 } = input;
+  const { importMailbox } = proxyActivities<MailboxActivities>({
+    taskQueue: QUEUES.mailboxes,
+    heartbeatTimeout: heartbeatTimeoutMs,
+    startToCloseTimeout: '30m',
+    cancellationType: ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+    // One attempt: five failures in a row are counted here.
+    retry: { maximumAttempts: 1 },
+    summary: `import ${accountId}`,
+  });
+  findable(accountId);
+  setCurrentDetails('running');
+  if (!(await setInitialSync({ accountId, to: 'running' }))) return;
+  let failures = input.failures ?? 0;
+  let imported = await countImported({ accountId });
+
+  for (;;) {
+    if (workflowInfo().continueAsNewSuggested) await continueAsNew<typeof initialSync>({ ...input, failures });
+    let error: unknown;
+    try {
+      const { done } = await importMailbox({ accountId });
+      if (done) break;
+      failures = 0;
+      continue;
+    } catch (thrown) {
+      error = thrown;
+    }
+    const end = readFailure(error);
+    if (end.kind === 'cancelled') throw error;
+    const before = imported;
+    imported = await countImported({ accountId });
+    if (imported === null) return;
+    if (before !== null && imported > before) failures = 0;
+    if (isTry(end)) failures += 1;
+    if (failures >= MAX_FAILURES) {
+      await setInitialSync({ accountId, to: 'failed' });
+      setCurrentDetails('failed');
+      throw error;
+    }
+    await sleep(pace * (isTry(end) ? (BACKOFF_MS[failures - 1] ?? 0) : INTERRUPTED_MS));
+  }
+  await setInitialSync({ accountId, to: 'completed' });
+  setCurrentDetails('completed');
+}
+
+/** Whether it counts as a failed try: our own troubles do not. */
+function isTry(end: Failed): boolean {
+  return end.kind === 'timeout' || (end.kind === 'failed' && end.code !== 'unavailable' && end.code !== 'not_found');
+}

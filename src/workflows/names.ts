@@ -1,0 +1,48 @@
+/** The task queues, each with a Worker of its own: watching, everything that a caller waits for, deliveries. */
+export const QUEUES = { mailboxes: 'mailboxes', commands: 'commands', webhooks: 'webhooks' } as const;
+
+/** Names of the workflow types, as the client starts them. */
+export const WORKFLOWS = {
+  account: 'account',
+  connectMailbox: 'connectMailbox',
+  initialSync: 'initialSync',
+  removeAccount: 'removeAccount',
+  deliverWebhooks: 'deliverWebhooks',
+  housekeeping: 'housekeeping',
+} as const;
+
+/** Workflow ids derive from the resource, so that starting one twice is told by Temporal itself. */
+export const accountWorkflowId = (accountId: string) => `account/${accountId}`;
+export const initialSyncWorkflowId = (accountId: string) => `initial-sync/${accountId}`;
+export const connectWorkflowId = (intentId: string) => `connect/${intentId}`;
+export const removeWorkflowId = (accountId: string) => `remove/${accountId}`;
+/** One delivery in a run of its own. */
+export const deliveryWorkflowId = (deliveryId: string) => `deliver/${deliveryId}`;
+/** Several deliveries of one endpoint, named after the first of them. */
+export const deliveryBatchWorkflowId = (endpointId: string, firstDeliveryId: string) =>
+  `deliver/${endpointId}/${firstDeliveryId}`;
+/** The n-th run made by hand for a delivery whose run has ended. */
+export const deliveryRetryWorkflowId = (deliveryId: string, n: number) => `deliver/${deliveryId}/r${n}`;
+export const HOUSEKEEPING_WORKFLOW_ID = 'housekeeping';
+
+export const SIGNALS = {
+  /** deliverWebhooks: do not wait for the next try */
+  retryNow: 'retryNow',
+  /** account: new settings are stored, connect with them */
+  reconnected: 'reconnected',
+  /** account, from its watching activity: the mailbox is connected and being watched */
+  mailboxConnected: 'mailboxConnected',
+} as const;
+
+export const UPDATES = {
+  /** removeAccount: answers when everything of the account has been deleted */
+  wiped: 'wiped',
+} as const;
+
+/** Search attributes, all of type Keyword (Temporal allows ten per namespace). */
+export const SEARCH_ATTRIBUTES = {
+  mailAccount: 'MailAccount',
+  mailStatus: 'MailStatus',
+  webhookEndpoint: 'WebhookEndpoint',
+  eventType: 'EventType',
+} as const;

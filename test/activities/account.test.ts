@@ -1,0 +1,154 @@
+import type { WorkflowClient } from '@temporalio/client';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { eq } from 'drizzle-orm';
+import { createAccountActivities } from '../../src/activities/account.ts';
+import { getAccount, markRemoved } from '../../src/db/accounts.ts';
+import { readIntent, saveIntent } from '../../src/db/connect-intents.ts';
+import { accounts } from '../../src/db/schema.ts';
+import { newId } from '../../src/new-id.ts';
+import { testDatabase, type TestDatabase } from '../helpers/postgres.ts';
+import { storeAccount } from '../helpers/stored-account.ts';
+import { storedEvents } from '../helpers/stored-events.ts';
+
+let test: TestDatabase;
+beforeAll(async () => {
+  test = await testDatabase();
+});
+afterAll(() => test.drop());
+
+/** Notes what it is asked to start. */
+const started: { type: string; options: Record<string, unknown> }[] = [];
+const note = async (type: string, options: Record<string, unknown>) => {
+  started.push({ type, options });
+};
+const client = { start: note, signalWithStart: note } as unknown as WorkflowClient;
+const activities = () => createAccountActivities({ db: test.database.db, client, heartbeatTimeoutMs: 20_000 });
+const eventsOf = (accountId: string) => storedEvents(test.database, accountId);
+
+let accountId: string;
+beforeEach(async () => {
+  accountId = await storeAccount(test.database, { initialSyncDays: 7 });
+  started.length = 0;
+});
+
+async function remove(id: string): Promise<void> {
+  await test.database.db.transaction((tx) => markRemoved(tx, id, new Date()));
+}
+
+describe('a change of status', () => {
+  it('is committed with its event, once', async () => {
+    const change = { accountId, status: 'errored', detail: 'timed out' } as const;
+    expect(await activities().setAccountStatus(change)).toBe('errored');
+    expect(await activities().setAccountStatus(change)).toBe('errored');
+    expect(await getAccount(test.database.db, accountId)).toMatchObject({
+      status: 'errored',
+      status_detail: 'timed out',
+    });
+    expect(await eventsOf(accountId)).toEqual([
+      {
+        type: 'account.status.errored',
+        objectId: accountId,
+        data: { status: 'errored', previous_status: 'running', status_detail: 'timed out' },
+      },
+    ]);
+  });
+
+  it('is not made for a watch that was replaced meanwhile', async () => {
+    const { db } = test.database;
+    await db.update(accounts).set({ watchEpoch: 5 }).where(eq(accounts.id, accountId));
+    const late = { accountId, status: 'disconnected', detail: 'refused', watchEpoch: 4 } as const;
+    expect(await activities().setAccountStatus(late)).toBe('running');
+    expect(await eventsOf(accountId)).toEqual([]);
+    expect(await activities().setAccountStatus({ ...late, watchEpoch: 5 })).toBe('disconnected');
+  });
+
+  it('is not made for an account that is gone', async () => {
+    await remove(accountId);
+    const change = { accountId, status: 'errored', detail: '' } as const;
+    expect(await activities().setAccountStatus(change)).toBeNull();
+    expect(await activities().loadAccount({ accountId })).toBeNull();
+    expect(await activities().countImported({ accountId })).toBeNull();
+    expect(await eventsOf(accountId)).toEqual([]);
+  });
+});
+
+describe('the initial sync', () => {
+  const typesOf = async () => (await eventsOf(accountId)).map(({ type }) => type);
+
+  it('is told when it starts and when it is complete, once each', async () => {
+    const { setInitialSync } = activities();
+    for (const to of ['running', 'running', 'completed', 'completed'] as const) {
+      expect(await setInitialSync({ accountId, to })).toBe(true);
+    }
+    const told = await eventsOf(accountId);
+    expect(told.map(({ type }) => type)).toEqual(['account.initial_sync.running', 'account.initial_sync.completed']);
+    const account = await getAccount(test.database.db, accountId);
+    expect(told[1]?.data).toEqual({ initial_sync: account?.initial_sync });
+    expect(account?.initial_sync).toEqual({
+      status: 'completed',
+      started_at: expect.any(String),
+      completed_at: expect.any(String),
+      days: 7,
+      imported: 0,
+    });
+    expect(told[0]?.data).toMatchObject({ initial_sync: { status: 'running', completed_at: null } });
+  });
+
+  it('is told when it failed', async () => {
+    const { setInitialSync } = activities();
+    await setInitialSync({ accountId, to: 'running' });
+    expect(await setInitialSync({ accountId, to: 'failed' })).toBe(true);
+    expect(await typesOf()).toEqual(['account.initial_sync.running', 'account.initial_sync.failed']);
+    expect((await getAccount(test.database.db, accountId))?.initial_sync).toMatchObject({ completed_at: null });
+  });
+
+  it('does not start again after its end, nor where nobody asked for it', async () => {
+    const { setInitialSync } = activities();
+    await setInitialSync({ accountId, to: 'running' });
+    await setInitialSync({ accountId, to: 'completed' });
+    expect(await setInitialSync({ accountId, to: 'running' })).toBe(false);
+    expect(await setInitialSync({ accountId, to: 'failed' })).toBe(false);
+    expect(await typesOf()).toHaveLength(2);
+    const off = await storeAccount(test.database);
+    expect(await setInitialSync({ accountId: off, to: 'running' })).toBe(false);
+    expect(await eventsOf(off)).toEqual([]);
+  });
+});
+
+describe('starting workflows', () => {
+  it('signals the account, and starts it where it is lost', async () => {
+    await activities().startAccount({ accountId });
+    expect(started).toEqual([
+      {
+        type: 'account',
+        options: expect.objectContaining({
+          workflowId: `account/${accountId}`,
+          taskQueue: 'commands',
+          signal: 'reconnected',
+          args: [{ accountId, heartbeatTimeoutMs: 20_000 }],
+        }),
+      },
+    ]);
+  });
+
+  it('sees to it that each account has its own, and each removal goes on', async () => {
+    const many = await Promise.all(Array.from({ length: 60 }, () => storeAccount(test.database)));
+    await remove(accountId);
+    await activities().ensureAccounts();
+    const ids = started.map(({ type, options }) => `${type} ${String(options['workflowId'])}`);
+    expect(ids).toEqual(expect.arrayContaining(many.map((id) => `account account/${id}`)));
+    expect(ids).toContain(`removeAccount remove/${accountId}`);
+    expect(new Set(ids).size).toBe(ids.length);
+    expect(started.every(({ options }) => options['workflowIdConflictPolicy'] === 'USE_EXISTING')).toBe(true);
+  });
+
+  it('forgets what callers sent who went away', async () => {
+    const { db } = test.database;
+    const [old, young] = [newId('intent'), newId('intent')];
+    await saveIntent(db, old, Buffer.from('x'), new Date(Date.now() - 2 * 60 * 60 * 1000));
+    await saveIntent(db, young, Buffer.from('x'), new Date());
+    await activities().ensureAccounts();
+    expect(await readIntent(db, old)).toBeUndefined();
+    expect(await readIntent(db, young)).toBeDefined();
+  });
+});

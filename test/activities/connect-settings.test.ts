@@ -1,0 +1,132 @@
+import { describe, expect, it } from '@jest/globals';
+import {
+  checkTexts,
+  discoveredSide,
+  encryptionOf,
+  givenSide,
+  notFound,
+  type StoredSettings,
+  storedSide,
+} from '../../src/activities/connect-settings.ts';
+
+const block = { host: 'mail.example.com', port: 993 };
+const stored: StoredSettings = {
+  userId: 'ann@example.com',
+  imap: { host: 'imap.example.com', port: 993, user: 'ann', encryption: 'SSL' },
+  smtp: { host: 'smtp.example.com', port: 587, user: 'ann', encryption: 'STARTTLS' },
+  passwords: { imapPassword: 'old', smtpPassword: 'old' },
+};
+const ownSmtp = { ...stored, passwords: { imapPassword: 'old', smtpPassword: 'relay' } };
+
+describe('encryption', () => {
+  it.each([
+    ['ssl', 143, 'SSL'],
+    ['SSL', 143, 'SSL'],
+    ['Tls', 143, 'SSL'],
+    ['STARTTLS', 993, 'STARTTLS'],
+    ['none', 993, 'NONE'],
+    ['default', 993, 'SSL'],
+    ['DEFAULT', 465, 'SSL'],
+    ['default', 143, 'STARTTLS'],
+    ['default', 587, 'STARTTLS'],
+    ['default', 25, 'STARTTLS'],
+    ['default', 10993, 'SSL'],
+    [undefined, 143, 'STARTTLS'],
+  ])('%s on port %i is %s', (given, port, encryption) => {
+    expect(encryptionOf('imap', given, port)).toBe(encryption);
+  });
+
+  it.each(['', 'yes', 'toString', 'ssl '])('%j is refused by the name of the field', (given) => {
+    expect(() => encryptionOf('smtp', given, 465)).toThrow(/credentials\.smtp\.encryption/);
+  });
+});
+
+describe('a side that is given', () => {
+  it('has user and password of the top unless it brings its own', () => {
+    const top = { user: 'ann@example.com', password: 'secret' };
+    expect(givenSide('imap', { ...top, imap: block })).toEqual({
+      host: 'mail.example.com',
+      port: 993,
+      encryption: 'SSL',
+      user: 'ann@example.com',
+      password: 'secret',
+    });
+    const own = { ...top, imap: { ...block, user: 'u', password: 'p' } };
+    expect(givenSide('imap', own)).toMatchObject({ user: 'u', password: 'p' });
+  });
+
+  it('keeps stored values on a reconnect', () => {
+    expect(givenSide('imap', { imap: block }, stored)).toMatchObject({ user: 'ann', password: 'old' });
+  });
+
+  it.each([
+    [{ imap: block, password: 'x' }, /credentials\.user/],
+    [{ imap: block, user: 'x' }, /credentials\.password/],
+  ])('names what is missing (%#)', (credentials, message) => {
+    expect(() => givenSide('imap', credentials)).toThrow(message);
+  });
+
+  it('is undefined when it was left out', () => {
+    expect(givenSide('smtp', { user: 'a', password: 'b', imap: block })).toBeUndefined();
+  });
+});
+
+describe('a side that is stored', () => {
+  it('takes a new password at the top', () => {
+    expect(storedSide('imap', { password: 'new' }, stored)).toEqual({ ...stored.imap, password: 'new' });
+    expect(storedSide('smtp', { password: 'new' }, stored)).toEqual({ ...stored.smtp, password: 'new' });
+  });
+
+  it('keeps an SMTP password of its own', () => {
+    expect(storedSide('smtp', { password: 'new' }, ownSmtp).password).toBe('relay');
+    expect(storedSide('imap', { password: 'new' }, ownSmtp).password).toBe('new');
+  });
+
+  it('keeps the stored password when none is given', () => {
+    expect(storedSide('imap', {}, stored).password).toBe('old');
+  });
+
+  it.each(['ann', 'ANN', 'ann@example.com', 'Ann@Example.com'])('knows %s as its own login', (user) => {
+    expect(storedSide('imap', { user }, stored).user).toBe('ann');
+  });
+
+  it('is another mailbox under another login', () => {
+    expect(storedSide('imap', { user: 'bob@example.com' }, stored).user).toBe('bob@example.com');
+  });
+
+  it('needs a password when the stored ones cannot be opened', () => {
+    expect(() => storedSide('imap', {}, { ...stored, passwords: undefined })).toThrow(/credentials\.password/);
+  });
+});
+
+it('logs in to a discovered server as the provider says', () => {
+  const found = { host: 'h', port: 993, encryption: 'SSL' } as const;
+  const credentials = { user: 'ann@example.com', password: 'p' };
+  expect(discoveredSide('imap', credentials, found).user).toBe('ann@example.com');
+  expect(discoveredSide('imap', credentials, { ...found, user: 'ann' }).user).toBe('ann');
+  expect(() => discoveredSide('imap', { user: 'ann@example.com' }, found)).toThrow(/credentials\.password/);
+});
+
+it('names the blocks that were not found', () => {
+  expect(notFound(['imap', 'smtp'])).toMatchObject({ code: 'invalid_parameters' });
+  expect(notFound(['smtp']).detail).toContain('credentials.smtp');
+  expect(notFound(['smtp']).detail).not.toContain('credentials.imap');
+});
+
+describe('line breaks and NUL', () => {
+  const fields = {
+    name: { name: 'a\nb', credentials: {} },
+    'credentials.user': { credentials: { user: 'a\r' } },
+    'credentials.password': { credentials: { password: 'a\0b' } },
+    'credentials.imap.user': { credentials: { imap: { ...block, user: '\n' } } },
+    'credentials.smtp.password': { credentials: { smtp: { ...block, password: '\r\n' } } },
+    'credentials.smtp.host': { credentials: { smtp: { ...block, host: 'a\nb' } } },
+  };
+  it.each(Object.entries(fields))('are refused in %s', (field, intent) => {
+    expect(() => checkTexts({ provider: 'imap', ...intent })).toThrow(field);
+  });
+
+  it('are all that is refused', () => {
+    expect(() => checkTexts({ provider: 'imap', credentials: { user: 'ä ü', password: ' p 🔑 ' } })).not.toThrow();
+  });
+});

@@ -1,0 +1,143 @@
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import type { WorkflowClient } from '@temporalio/client';
+import { MockActivityEnvironment } from '@temporalio/testing';
+import { afterAll, beforeAll, beforeEach, expect, it } from '@jest/globals';
+import { eq, sql } from 'drizzle-orm';
+import { createRemoveActivities } from '../../src/activities/remove.ts';
+import { getAccount, knownAccountIds, listAccounts } from '../../src/db/accounts.ts';
+import { inLease, takeLease } from '../../src/db/lease.ts';
+import { accounts, emailContents, events, folders, placements } from '../../src/db/schema.ts';
+import { newId } from '../../src/new-id.ts';
+import { openStorage, type Storage } from '../../src/storage.ts';
+import { testDatabase, type TestDatabase } from '../helpers/postgres.ts';
+import { storeAccount } from '../helpers/stored-account.ts';
+import { storedEvents } from '../helpers/stored-events.ts';
+
+let test: TestDatabase;
+let dir: string;
+let storage: Storage;
+beforeAll(async () => {
+  test = await testDatabase();
+  dir = await mkdtemp(join(tmpdir(), 'remove-'));
+  storage = openStorage(pathToFileURL(dir).href);
+});
+afterAll(async () => {
+  await test.drop();
+  await rm(dir, { recursive: true });
+});
+
+/** Runs of Temporal as the activities see them. */
+let running: Set<string>;
+let calls: string[];
+const notFound = () => Object.assign(new Error('x'), { name: 'WorkflowNotFoundError' });
+const client = {
+  getHandle: (id: string) => ({
+    cancel: async () => {
+      calls.push(`cancel ${id}`);
+      if (!running.has(id)) throw notFound();
+    },
+    terminate: async () => {
+      calls.push(`terminate ${id}`);
+      running.delete(id);
+    },
+    describe: async () => {
+      if (!running.has(id)) throw notFound();
+      return { status: { name: 'RUNNING' } };
+    },
+  }),
+} as unknown as WorkflowClient;
+
+let accountId: string;
+beforeEach(async () => {
+  accountId = await storeAccount(test.database, { name: 'Ann', userId: 'ann@example.test' });
+  running = new Set();
+  calls = [];
+});
+
+const activities = () => createRemoveActivities({ db: test.database.db, storage, client, letGoMs: 300 });
+const run = <T>(activity: (input: { accountId: string }) => Promise<T>): Promise<T> =>
+  new MockActivityEnvironment().run(activity, { accountId });
+
+it('makes the account unknown and forgets its credentials, with one event', async () => {
+  const { db } = test.database;
+  expect(await run(activities().beginRemoval)).toBe(true);
+  expect(await run(activities().beginRemoval)).toBe(true);
+  expect(await getAccount(db, accountId)).toBeUndefined();
+  expect(await knownAccountIds(db, [accountId])).toEqual(new Set());
+  const listed = await listAccounts(db, { search: accountId, offset: 0, limit: 20 });
+  expect(listed).toEqual({ data: [], hasMore: false });
+  const [row] = await db.select().from(accounts).where(eq(accounts.id, accountId));
+  expect(row?.credentials).toHaveLength(0);
+  expect(await storedEvents(test.database, accountId)).toEqual([
+    {
+      type: 'account.remove',
+      objectId: accountId,
+      data: { account: { id: accountId, user_id: 'ann@example.test', name: 'Ann', provider: 'imap' } },
+    },
+  ]);
+});
+
+it('finds nothing to remove in an account that does not exist', async () => {
+  accountId = newId('account');
+  expect(await run(activities().beginRemoval)).toBe(false);
+});
+
+it('takes the account away from whoever watches it', async () => {
+  const { db } = test.database;
+  const lease = await takeLease(db, accountId);
+  if (!lease) throw new Error('no lease');
+  await run(activities().beginRemoval);
+  await expect(inLease(db, lease, async () => {})).rejects.toThrow(/another holder/);
+  await expect(inLease(db, { accountId, watchEpoch: null }, async () => {})).rejects.toThrow(/another holder/);
+  expect(await takeLease(db, accountId)).toBeUndefined();
+});
+
+it('deletes rows and files of this account only, and keeps the log', async () => {
+  const { db } = test.database;
+  const other = await storeAccount(test.database);
+  for (const id of [accountId, other]) {
+    await storage.put(`${id}/raw/x.eml`, Buffer.from('mail'));
+    await db.execute(sql`insert into placements (folder_id, uid, account_id, seen, identity, weak_identity)
+      select ${newId('folder')}, n, ${id}, false, 'i', 'w' from generate_series(1, 4500) n`);
+    await db
+      .insert(folders)
+      .values({ id: newId('folder'), accountId: id, path: 'INBOX', name: 'INBOX', createdAt: new Date() });
+    await db
+      .insert(emailContents)
+      .values({ emailId: newId('email'), accountId: id, body: '', bodyPlain: '', headers: [], attachments: [] });
+  }
+  await run(activities().beginRemoval);
+  await run(activities().wipeAccount);
+  await run(activities().wipeAccount);
+  await run(activities().finishRemoval);
+  for (const table of [accounts, folders, placements, emailContents]) {
+    const of = (id: string) => db.$count(table, eq('accountId' in table ? table.accountId : table.id, id));
+    expect(await of(accountId)).toBe(0);
+    expect(await of(other)).toBeGreaterThan(0);
+  }
+  expect(await readdir(dir)).not.toContain(accountId);
+  expect(await storage.size(`${other}/raw/x.eml`)).toBe(4);
+  expect(await db.$count(events, eq(events.accountId, accountId))).toBe(1);
+});
+
+it('keeps the row of an account that is not being removed', async () => {
+  await run(activities().finishRemoval);
+  expect(await getAccount(test.database.db, accountId)).toBeDefined();
+});
+
+it('cancels the runs of the account, whether they are there or not', async () => {
+  running.add(`account/${accountId}`);
+  await run(activities().stopRuns);
+  expect(calls).toEqual([`cancel initial-sync/${accountId}`, `cancel account/${accountId}`]);
+});
+
+it('waits for the runs, and ends by force what does not end', async () => {
+  await run(activities().awaitRuns);
+  expect(calls).toEqual([]);
+  running.add(`account/${accountId}`);
+  await run(activities().awaitRuns);
+  expect(calls).toEqual([`terminate account/${accountId}`]);
+});

@@ -1,0 +1,237 @@
+import { randomBytes } from 'node:crypto';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { toFailure, withFailures } from '../../src/activities/failures.ts';
+import { createRemoveActivities } from '../../src/activities/remove.ts';
+import { createCommands, toApiError } from '../../src/api/commands.ts';
+import type { Commands } from '../../src/api/deps.ts';
+import type { AuthIntent } from '../../src/contract/account.ts';
+import { ApiError } from '../../src/contract/errors.ts';
+import { getAccount } from '../../src/db/accounts.ts';
+import { dropIntent, intentPlace, readIntent, settleIntent } from '../../src/db/connect-intents.ts';
+import { accounts, connectIntents } from '../../src/db/schema.ts';
+import { MailError } from '../../src/mail/errors.ts';
+import { newId } from '../../src/new-id.ts';
+import { createSecrets } from '../../src/secrets.ts';
+import type { Storage } from '../../src/storage.ts';
+import { connectWorkflowId, removeWorkflowId } from '../../src/workflows/names.ts';
+import { testDatabase, type TestDatabase } from '../helpers/postgres.ts';
+import { storeAccount } from '../helpers/stored-account.ts';
+import { startTestWorkers, testClient, type TestWorkers } from '../helpers/temporal-workers.ts';
+import { waitFor } from '../helpers/wait.ts';
+
+const secrets = createSecrets({ current: randomBytes(32) });
+const intent: AuthIntent = { provider: 'imap', credentials: { user: 'ann@example.test', password: 'canary-password' } };
+let test: TestDatabase;
+let workers: TestWorkers;
+let commands: Commands;
+
+/** What the mail servers and the storage do, as each test wants it. */
+let verify: (intentId: string) => Promise<string>;
+let wipe: () => Promise<void> = async () => {};
+const startedAccounts: string[] = [];
+
+const settle = (intentId: string, accountId: string) =>
+  test.database.db.transaction((tx) => settleIntent(tx, intentId, accountId));
+
+beforeAll(async () => {
+  test = await testDatabase();
+  const { db } = test.database;
+  const storage = { deletePrefix: () => wipe() } as unknown as Storage;
+  const late = { client: undefined as TestWorkers['client'] | undefined };
+  workers = await startTestWorkers({
+    ...withFailures({
+      verifyMailbox: async ({ intentId }: { intentId: string }) => ({ accountId: await verify(intentId) }),
+      startAccount: async ({ accountId }: { accountId: string }) => {
+        startedAccounts.push(accountId);
+      },
+      forgetIntent: async ({ intentId }: { intentId: string }) => {
+        await dropIntent(db, intentId);
+      },
+    }),
+    ...lazily(() => {
+      if (!late.client) throw new Error('not ready');
+      return createRemoveActivities({ db, storage, client: late.client.workflow, letGoMs: 100 });
+    }),
+  });
+  late.client = workers.client;
+  commands = within({ connectDeadlineMs: 10_000, removeDeadlineMs: 10_000 });
+}, 60_000);
+afterAll(async () => {
+  await workers.stop();
+  await test.drop();
+});
+afterEach(async () => {
+  wipe = async () => {};
+  expect(await test.database.db.$count(connectIntents)).toBe(0);
+});
+
+/** The activities need the client, which is there only once the workers are. */
+function lazily(make: () => ReturnType<typeof createRemoveActivities>) {
+  const names = ['beginRemoval', 'stopRuns', 'awaitRuns', 'wipeAccount', 'finishRemoval'] as const;
+  return Object.fromEntries(
+    names.map((name) => [name, (input: { accountId: string }): Promise<unknown> => make()[name](input)]),
+  );
+}
+
+const within = (ms: Partial<{ connectDeadlineMs: number; removeDeadlineMs: number }>, client = workers.api) =>
+  createCommands({ client, db: test.database.db, secrets, retryDelivery: async () => {}, ...ms });
+
+describe('connecting', () => {
+  it('answers the account, and has its workflow started', async () => {
+    const accountId = newId('account');
+    verify = async (intentId) => {
+      const saved = await readIntent(test.database.db, intentId);
+      if (!saved || saved.accountId !== null) throw new Error('no intent');
+      expect(JSON.parse(secrets.open(intentPlace(intentId), saved.sealed))).toEqual(intent);
+      expect(saved.sealed.includes('canary')).toBe(false);
+      await settle(intentId, accountId);
+      return accountId;
+    };
+    expect(await commands.connectMailbox(intent)).toBe(accountId);
+    expect(startedAccounts).toContain(accountId);
+  });
+
+  it.each([
+    [new MailError('invalid_credentials', 'imap', 'refused'), 'invalid_credentials', 'refused'],
+    [new MailError('provider_error', 'smtp', 'timed out'), 'provider_error', 'timed out'],
+    [
+      new ApiError('invalid_parameters', 'credentials.imap is missing'),
+      'invalid_parameters',
+      'credentials.imap is missing',
+    ],
+    [new ApiError('not_found', 'no account'), 'not_found', 'no account'],
+    [new ApiError('already_exists', 'held'), 'already_exists', 'held'],
+    [new TypeError('a bug'), 'unexpected_error', expect.not.stringContaining('bug')],
+  ])('tells %s', async (error, code, detail) => {
+    let tries = 0;
+    verify = async () => {
+      tries += 1;
+      throw error;
+    };
+    await expect(commands.connectMailbox(intent)).rejects.toMatchObject({ name: 'ApiError', code, detail });
+    expect(tries).toBe(1);
+  });
+
+  it('tries again when our own store was away for a moment', async () => {
+    const accountId = newId('account');
+    let tries = 0;
+    verify = async (intentId) => {
+      tries += 1;
+      if (tries < 3) throw Object.assign(new Error('x'), { code: '57P01' });
+      await settle(intentId, accountId);
+      return accountId;
+    };
+    expect(await commands.connectMailbox(intent)).toBe(accountId);
+  });
+
+  it('gives up at the deadline, and nothing can be saved any more', async () => {
+    let tried = '';
+    let release = () => {};
+    verify = async (intentId) => {
+      tried = intentId;
+      await new Promise<void>((resolve) => {
+        release = resolve;
+      });
+      return newId('account');
+    };
+    const started = performance.now();
+    const answer = within({ connectDeadlineMs: 700 }).connectMailbox(intent);
+    await expect(answer).rejects.toMatchObject({
+      code: 'provider_error',
+      detail: expect.stringMatching(/nothing was saved/),
+    });
+    expect(performance.now() - started).toBeLessThan(3_000);
+    expect(await settle(tried, newId('account'))).toBe(false);
+    release();
+    const handle = workers.client.workflow.getHandle(connectWorkflowId(tried));
+    await waitFor(async () => (await handle.describe()).status.name !== 'RUNNING');
+  });
+
+  it('answers the account when it was saved just before the deadline', async () => {
+    const accountId = newId('account');
+    verify = async (intentId) => {
+      await settle(intentId, accountId);
+      await new Promise((resolve) => setTimeout(resolve, 1_500));
+      return accountId;
+    };
+    expect(await within({ connectDeadlineMs: 700 }).connectMailbox(intent)).toBe(accountId);
+  });
+
+  it('tells that nothing was saved when no worker is there', async () => {
+    const idle = await testClient();
+    const answer = within({ connectDeadlineMs: 300 }, idle.api).connectMailbox(intent);
+    await expect(answer).rejects.toMatchObject({ code: 'provider_error' });
+    await idle.close();
+  });
+});
+
+describe('removing', () => {
+  it('answers when everything is deleted, and finds nothing the second time', async () => {
+    const accountId = await storeAccount(test.database);
+    let wiped = false;
+    wipe = async () => {
+      wiped = true;
+    };
+    await commands.removeAccount(accountId);
+    expect(wiped).toBe(true);
+    expect(await getAccount(test.database.db, accountId)).toBeUndefined();
+    await expect(commands.removeAccount(accountId)).rejects.toMatchObject({ code: 'not_found' });
+    await workers.client.workflow.getHandle(removeWorkflowId(accountId)).result();
+    expect(await test.database.db.$count(accounts)).toBe(0);
+  });
+
+  it('works for two callers at once', async () => {
+    const accountId = await storeAccount(test.database);
+    const ends = await Promise.allSettled([1, 2, 3].map(() => commands.removeAccount(accountId)));
+    for (const end of ends) {
+      if (end.status === 'rejected') expect(end.reason).toMatchObject({ code: 'not_found' });
+    }
+    expect(ends[0]?.status).toBe('fulfilled');
+    expect(await getAccount(test.database.db, accountId)).toBeUndefined();
+  });
+
+  it.each([newId('account'), newId('email'), 'acc_', ''])('finds no account %j', async (id) => {
+    await expect(commands.removeAccount(id)).rejects.toMatchObject({ code: 'not_found' });
+  });
+
+  it('does not hang on a slow storage: the account is gone, the rest follows', async () => {
+    const accountId = await storeAccount(test.database);
+    let release = () => {};
+    const slow = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    wipe = () => slow;
+    const started = performance.now();
+    await within({ removeDeadlineMs: 700 }).removeAccount(accountId);
+    expect(performance.now() - started).toBeLessThan(3_000);
+    expect(await getAccount(test.database.db, accountId)).toBeUndefined();
+    release();
+    await workers.client.workflow.getHandle(removeWorkflowId(accountId)).result();
+  });
+
+  it('says that it goes on when no worker is there', async () => {
+    const idle = await testClient();
+    const accountId = await storeAccount(test.database);
+    const answer = within({ removeDeadlineMs: 300 }, idle.api).removeAccount(accountId);
+    await expect(answer).rejects.toMatchObject({ code: 'provider_error', detail: expect.stringMatching(/goes on/) });
+    expect(await getAccount(test.database.db, accountId)).toBeDefined();
+    await idle.close();
+  });
+});
+
+describe('toApiError', () => {
+  const nested = (inner: Error) =>
+    new Error('workflow failed', { cause: new Error('activity failed', { cause: inner }) });
+
+  it.each([
+    [nested(toFailure(new ApiError('already_exists', 'taken'))), 'already_exists', 'taken'],
+    [nested(Object.assign(new Error('x'), { name: 'TimeoutFailure' })), 'provider_error', 'late'],
+    [Object.assign(new Error('x'), { code: 4 }), 'provider_error', 'late'],
+    [Object.assign(new Error('x'), { name: 'WorkflowUpdateRPCTimeoutOrCancelledError' }), 'provider_error', 'late'],
+    [nested(toFailure(new Error('canary'))), 'unexpected_error', 'something unexpected happened'],
+    [new Error('canary'), 'unexpected_error', 'something unexpected happened'],
+    ['thrown', 'unexpected_error', 'something unexpected happened'],
+  ])('reads %#', (error, code, detail) => {
+    expect(toApiError(error, 'late')).toMatchObject({ code, detail });
+  });
+});

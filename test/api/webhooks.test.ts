@@ -1,0 +1,221 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { EVENT_TYPES } from '../../src/contract/events.ts';
+import type { WebhookConversation, WebhookEndpoint } from '../../src/contract/webhook.ts';
+import { recordEvents } from '../../src/db/outbox.ts';
+import { newId } from '../../src/new-id.ts';
+import { type ApiUnderTest, apiUnderTest } from '../helpers/api-under-test.ts';
+import { storeAccount } from '../helpers/stored-account.ts';
+
+let api: ApiUnderTest;
+const retried: string[] = [];
+beforeAll(async () => {
+  api = await apiUnderTest({
+    commands: {
+      retryDelivery: async (id) => {
+        retried.push(id);
+        await api.database.pool.query(`update deliveries set status = 'pending' where id = $1`, [id]);
+      },
+    },
+  });
+});
+afterAll(() => api.close());
+
+const ENDPOINT = { url: 'https://93.184.215.14/hook', trigger_events: ['email.new'] };
+const create = async (more: object = {}) =>
+  (await api.call('POST', '/webhooks/endpoints', { body: { ...ENDPOINT, ...more } })).json<WebhookEndpoint>();
+
+describe('webhook endpoints', () => {
+  it('are made with a secret that every read gives again and the database does not show', async () => {
+    const account = await storeAccount(api.database);
+    const headers = [{ name: 'Authorization', value: 'Bearer canary-value' }];
+    const made = await create({ description: 'Mine', account_ids: [account, account], headers });
+    expect(made).toEqual({
+      object: 'WebhookEndpoint',
+      id: expect.stringMatching(/^we_/),
+      url: ENDPOINT.url,
+      description: 'Mine',
+      enabled: true,
+      disabled_reason: null,
+      trigger_events: ['email.new'],
+      account_ids: [account],
+      headers,
+      secret: expect.stringMatching(/^whsec_[A-Za-z0-9+/]{43}=$/),
+      created_at: expect.any(String),
+      updated_at: made.created_at,
+    });
+    expect(await api.get(`/webhooks/endpoints/${made.id}`)).toEqual(made);
+    const { data } = await api.get<{ data: WebhookEndpoint[] }>('/webhooks/endpoints?limit=250');
+    expect(data.find(({ id }) => id === made.id)).toEqual(made);
+    const { rows } = await api.database.pool.query('select * from webhook_endpoints where id = $1', [made.id]);
+    const bytes = Buffer.concat(Object.values(rows[0] as object).filter((value) => Buffer.isBuffer(value)));
+    for (const canary of ['canary-value', made.secret]) expect(bytes.includes(canary)).toBe(false);
+  });
+
+  it('change field by field', async () => {
+    const made = await create();
+    const patch = async (body: object) =>
+      (await api.call('PATCH', `/webhooks/endpoints/${made.id}`, { body })).json<WebhookEndpoint>();
+    expect(await patch({ trigger_events: EVENT_TYPES })).toMatchObject({ url: made.url, secret: made.secret });
+    expect(await patch({ description: 'x', headers: [{ name: 'X-A', value: '1' }] })).toMatchObject({
+      trigger_events: EVENT_TYPES,
+      headers: [{ name: 'X-A', value: '1' }],
+    });
+    await api.database.pool.query(
+      `update webhook_endpoints set enabled = false, disabled_reason = 'gone' where id = $1`,
+      [made.id],
+    );
+    expect(await patch({ description: null })).toMatchObject({
+      enabled: false,
+      disabled_reason: 'gone',
+      description: null,
+    });
+    expect(await patch({ enabled: true })).toMatchObject({ enabled: true, disabled_reason: null });
+    expect((await api.call('PATCH', `/webhooks/endpoints/${newId('endpoint')}`, { body: {} })).statusCode).toBe(404);
+  });
+
+  it('are deleted', async () => {
+    const { id } = await create();
+    const answer = await api.call('DELETE', `/webhooks/endpoints/${id}`);
+    expect(answer.json()).toEqual({ object: 'WebhookEndpointDeleted', id, success: true });
+    expect((await api.call('GET', `/webhooks/endpoints/${id}`)).statusCode).toBe(404);
+    expect((await api.call('DELETE', `/webhooks/endpoints/${id}`)).statusCode).toBe(404);
+  });
+
+  it.each<[object, string]>([
+    [{ url: 'ftp://example.com' }, 'url'],
+    [{ url: 'nonsense' }, 'url'],
+    [{ url: '' }, 'url'],
+    [{ url: `https://example.com/${'x'.repeat(2048)}` }, 'url'],
+    [{ url: 'http://127.0.0.1:3000/' }, 'url'],
+    [{ url: 'http://2130706433/' }, 'url'],
+    [{ url: 'http://[::ffff:10.0.0.1]/' }, 'url'],
+    [{ url: 'http://169.254.169.254/latest/meta-data' }, 'url'],
+    [{ trigger_events: [] }, 'trigger_events'],
+    [{ trigger_events: ['email.unknown'] }, 'trigger_events'],
+    [{ description: 'x'.repeat(256) }, 'description'],
+    [{ enabled: 'yes' }, 'enabled'],
+    [{ account_ids: ['nonsense'] }, 'account_ids.0'],
+    [{ account_ids: [newId('account')] }, 'account_ids.0'],
+    [{ headers: [{ name: 'Host', value: 'x' }] }, 'headers.0'],
+    [{ headers: [{ name: 'content-type', value: 'x' }] }, 'headers.0'],
+    [{ headers: [{ name: 'X-Email-Engine-Event', value: 'x' }] }, 'headers.0'],
+    [{ headers: [{ name: 'webhook-id', value: 'x' }] }, 'headers.0'],
+    [{ headers: [{ name: 'Transfer-Encoding', value: 'x' }] }, 'headers.0'],
+    [{ headers: [{ name: 'a b', value: 'x' }] }, 'headers.0'],
+    [{ headers: [{ name: 'X-A', value: 'a\r\nb: c' }] }, 'headers.0'],
+    [{ headers: [{ name: 'X-A', value: 'x'.repeat(4096) }] }, 'headers.0'],
+    [{ headers: Array.from({ length: 21 }, (_, n) => ({ name: `X-${n}`, value: 'x' })) }, 'headers'],
+  ])('refuse %j', async (wrong, field) => {
+    for (const [method, path] of [
+      ['POST', ''],
+      ['PATCH', `/${(await create()).id}`],
+    ] as const) {
+      const body = method === 'POST' ? { ...ENDPOINT, ...wrong } : wrong;
+      const answer = await api.call(method, `/webhooks/endpoints${path}`, { body });
+      expect([answer.statusCode, answer.json().detail]).toEqual([400, expect.stringContaining(field)]);
+    }
+  });
+});
+
+describe('the delivery log', () => {
+  let account: string;
+  let endpoint: WebhookEndpoint;
+  const at = new Date('2026-03-04T05:06:07.890Z');
+  const emailId = newId('email');
+  beforeAll(async () => {
+    await api.database.pool.query('delete from webhook_endpoints');
+    account = await storeAccount(api.database);
+    endpoint = await create({ account_ids: [account], trigger_events: ['email.new', 'account.status.errored'] });
+    await api.database.db.transaction((tx) =>
+      recordEvents(tx, account, [
+        { type: 'email.new', objectId: emailId, data: { email: { id: emailId, subject: 'é' } }, createdAt: at },
+        { type: 'account.status.errored', objectId: account, data: { status: 'errored' }, createdAt: at },
+      ]),
+    );
+  });
+
+  const list = async (query = '') =>
+    (await api.get<{ data: WebhookConversation[] }>(`/webhooks/conversations?account_id=${account}&${query}`)).data;
+
+  it('has one record for each event and endpoint', async () => {
+    const records = await list();
+    expect(records.map((record) => record.event_type).sort()).toEqual(['account.status.errored', 'email.new']);
+    expect(records[0]).toMatchObject({
+      object: 'WebhookConversation',
+      endpoint_id: endpoint.id,
+      endpoint_url: endpoint.url,
+      status: 'pending',
+      first_attempt: true,
+      attempts_count: 0,
+      http_status: null,
+      last_attempt_at: null,
+    });
+    const [first] = await list('event_type=email.new');
+    expect((await list(`event_id=${first?.event_id}`)).map(({ id }) => id)).toEqual([first?.id]);
+    expect(await list('status=failed')).toEqual([]);
+    expect(await list(`endpoint_id=${newId('endpoint')}`)).toEqual([]);
+    expect(await list(`endpoint_id=${endpoint.id}&status=pending`)).toHaveLength(2);
+    expect(await list(`since=${first?.created_at}`)).toHaveLength(2);
+    expect(await list(`until=${first?.created_at}`)).toHaveLength(0);
+    expect(await api.get(`/webhooks/conversations?account_id=${account}&limit=1&offset=1`)).toMatchObject({
+      object: 'WebhookConversations',
+      has_more: false,
+    });
+    for (const wrong of ['status=done', 'event_type=email', 'since=now', 'limit=0']) {
+      expect((await api.call('GET', `/webhooks/conversations?${wrong}`)).statusCode).toBe(400);
+    }
+  });
+
+  it('shows a delivery with its body, its run and its tries', async () => {
+    const [record] = await list('event_type=email.new');
+    await api.database.pool.query(
+      `insert into delivery_attempts (delivery_id, number, at, http_status, response_body, error, duration_ms)
+       values ($1, 1, $2, 500, 'no', null, 12), ($1, 2, $2, null, null, 'the connection was refused', 3)`,
+      [record?.id, at],
+    );
+    await api.database.pool.query(
+      `update deliveries set workflow_id = 'deliver/x', attempts_count = 2, error = 'the connection was refused',
+         last_attempt_at = $2 where id = $1`,
+      [record?.id, at],
+    );
+    expect(await api.get(`/webhooks/conversations/${record?.id}`)).toEqual({
+      ...record,
+      first_attempt: false,
+      attempts_count: 2,
+      error: 'the connection was refused',
+      last_attempt_at: at.toISOString(),
+      workflow_id: 'deliver/x',
+      attempts: [
+        { number: 1, at: at.toISOString(), http_status: 500, response_body: 'no', error: null, duration_ms: 12 },
+        {
+          number: 2,
+          at: at.toISOString(),
+          http_status: null,
+          response_body: null,
+          error: 'the connection was refused',
+          duration_ms: 3,
+        },
+      ],
+      payload: {
+        object: 'Event',
+        id: record?.event_id,
+        type: 'email.new',
+        created_at: at.toISOString(),
+        account_id: account,
+        endpoint_id: endpoint.id,
+        sequence: 1,
+        data: { email: { id: emailId, subject: 'é' } },
+      },
+    });
+    expect((await api.call('GET', `/webhooks/conversations/${newId('delivery')}`)).statusCode).toBe(404);
+  });
+
+  it('has a delivery tried again, whatever its status', async () => {
+    const [record] = await list('event_type=account.status.errored');
+    await api.database.pool.query(`update deliveries set status = 'delivered' where id = $1`, [record?.id]);
+    const answer = await api.call('POST', `/webhooks/conversations/${record?.id}/retry`);
+    expect(answer.json()).toMatchObject({ object: 'WebhookConversation', id: record?.id, status: 'pending' });
+    expect(retried).toEqual([record?.id]);
+    expect((await api.call('POST', `/webhooks/conversations/${newId('delivery')}/retry`)).statusCode).toBe(404);
+  });
+});

@@ -1,0 +1,134 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from '@jest/globals';
+import { circles, type Import, importsOf, sourceFiles } from './helpers/imports.ts';
+
+/*
+ * The import table of AGENTS.md. A room is a folder of src with the file of the same name, or one file right in src.
+ * Changing a line here is a decision about the house: change it there too.
+ */
+const LEAVES = ['logger', 'new-id', 'duration', 'repeat', 'insist'];
+const TABLE: Record<string, Room> = {
+  contract: { ours: [], packages: ['typebox'] },
+  'new-id': { ours: ['contract'], packages: ['ulid'] },
+  duration: { ours: [], packages: [] },
+  logger: { ours: [], packages: ['pino'] },
+  insist: { ours: ['logger'], packages: [] },
+  repeat: { ours: ['logger'], packages: [] },
+  setting: { ours: ['duration'], packages: ['ipaddr.js'] },
+  config: { ours: ['setting', 'duration'], packages: [] },
+  secrets: { ours: [], packages: [] },
+  outbound: { ours: [], packages: ['ipaddr.js'] },
+  storage: { ours: LEAVES, packages: ['@aws-sdk/client-s3', '@aws-sdk/lib-storage'] },
+  mail: {
+    ours: ['contract', 'outbound', ...LEAVES],
+    packages: ['@zone-eu/mailsplit', 'html-to-text', 'imapflow', 'libmime', 'mailparser', 'nodemailer', 'piscina'],
+  },
+  webhooks: { ours: ['contract', 'outbound', ...LEAVES], packages: [] },
+  db: { ours: ['contract', ...LEAVES], packages: ['drizzle-orm', 'pg'] },
+  sync: {
+    ours: ['contract', 'mail', 'db', 'storage', 'secrets', 'outbound', ...LEAVES],
+    packages: ['drizzle-orm'],
+  },
+  activities: {
+    ours: [
+      ...['contract', 'mail', 'db', 'storage', 'secrets', 'outbound', 'sync', 'webhooks', 'workflows/names'],
+      ...LEAVES,
+    ],
+    packages: ['@temporalio/activity', '@temporalio/client', '@temporalio/common', 'drizzle-orm'],
+  },
+  workflows: { ours: [], types: ['activities', 'contract'], packages: ['@temporalio/workflow', '@temporalio/common'] },
+  temporal: {
+    ours: ['contract', 'db', 'workflows/names', ...LEAVES],
+    types: ['config', 'workflows'],
+    packages: ['@temporalio/client', '@temporalio/common', '@temporalio/worker'],
+  },
+  api: {
+    ours: ['contract', 'db', 'secrets', 'storage', 'outbound', 'workflows/names', ...LEAVES],
+    types: ['workflows'],
+    packages: [
+      ...['fastify', '@fastify/swagger', '@fastify/type-provider-typebox', 'typebox'],
+      ...['@temporalio/client', 'pg', 'prom-client', 'drizzle-orm'],
+    ],
+  },
+  embedded: { ours: ['config', 'db', 'temporal', 'workflows/names', ...LEAVES], packages: ['pg'] },
+};
+
+/** The entry files construct everything; nothing imports them. */
+const ENTRIES = ['start.ts', 'server.ts', 'worker.ts', 'drizzle.config.ts'];
+
+interface Room {
+  /** rooms that it may import; one file of a room as `room/file` */
+  ours: string[];
+  /** rooms of which it may import types besides */
+  types?: string[];
+  /** packages; Node's own modules are open to all but `contract` and `workflows` */
+  packages: string[];
+}
+
+const ROOT = join(import.meta.dirname, '..');
+const imports = importsOf(ROOT);
+const inSrc = imports.filter(({ from }) => from.startsWith('src/'));
+
+const roomOf = (path: string) => /^src\/([^/.]+(?:-[^/.]+)*)/.exec(path)?.[1] ?? path;
+const told = ({ from, to }: Import) => `${from} imports ${to}`;
+
+function isAllowed({ from, to, isOurs, isTypeOnly }: Import): boolean {
+  const room = TABLE[roomOf(from)];
+  if (room === undefined) return false;
+  if (!isOurs) return isPackageAllowed(roomOf(from), room, to);
+  const target = roomOf(to);
+  const file = to.replace(/^src\//, '').replace(/\.ts$/, '');
+  if (target === roomOf(from)) return true;
+  return room.ours.includes(target) || room.ours.includes(file) || (isTypeOnly && (room.types ?? []).includes(target));
+}
+
+function isPackageAllowed(name: string, room: Room, to: string): boolean {
+  if (to.startsWith('node:')) return name !== 'contract' && name !== 'workflows';
+  return room.packages.some((allowed) => to === allowed || to.startsWith(`${allowed}/`));
+}
+
+describe('the house', () => {
+  it('has a line in the table for every room', () => {
+    const rooms = new Set(
+      sourceFiles(ROOT)
+        .filter((path) => path.startsWith('src/'))
+        .map(roomOf),
+    );
+    expect([...rooms].filter((room) => TABLE[room] === undefined)).toEqual([]);
+  });
+
+  it('imports only what the table allows', () => {
+    expect(inSrc.filter((found) => !isAllowed(found)).map(told)).toEqual([]);
+  });
+
+  it('imports no entry file', () => {
+    expect(imports.filter(({ to, isOurs }) => isOurs && ENTRIES.includes(to)).map(told)).toEqual([]);
+    const unknown = sourceFiles(ROOT).filter((path) => !path.startsWith('src/') && !ENTRIES.includes(path));
+    expect(unknown).toEqual([]);
+  });
+
+  it('has no import circles', () => {
+    expect(circles(imports).map((circle) => circle.join(' → '))).toEqual([]);
+  });
+
+  it('keeps the embedded servers to the start', () => {
+    const users = inSrc.filter(({ from, to }) => roomOf(to) === 'embedded' && roomOf(from) !== 'embedded');
+    expect(users.map(told)).toEqual([]);
+    expect(
+      imports
+        .filter(
+          ({ from, to }) => from !== 'start.ts' && /^(server|worker)\.ts$/.test(from) && roomOf(to) === 'embedded',
+        )
+        .map(told),
+    ).toEqual([]);
+  });
+
+  it('is told its environment by the entry files: nothing in src looks it up', () => {
+    const readers = sourceFiles(ROOT).filter(
+      (path) =>
+        path.startsWith('src/') && /process\s*\.\s*env\b|process\[.env.\]/.test(readFileSync(join(ROOT, path), 'utf8')),
+    );
+    expect(readers).toEqual([]);
+  });
+});

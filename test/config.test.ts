@@ -1,0 +1,116 @@
+import { describe, expect, it } from '@jest/globals';
+import { ConfigError, type Env, loadConfig, loadStartConfig } from '../src/config.ts';
+
+const KEY = Buffer.alloc(32, 7).toString('base64');
+const NEEDED: Env = {
+  DATABASE_URL: 'postgres://localhost/mail',
+  TEMPORAL_ADDRESS: 'temporal:7233',
+  ENCRYPTION_KEY: KEY,
+};
+
+describe('settings', () => {
+  it('have the documented defaults', () => {
+    expect(loadConfig({ ...NEEDED, DATA_DIR: '/data' })).toEqual({
+      host: '127.0.0.1',
+      port: 3000,
+      publicUrl: 'http://127.0.0.1:3000',
+      databaseUrl: 'postgres://localhost/mail',
+      temporal: { address: 'temporal:7233', namespace: 'default' },
+      dataDir: '/data',
+      storageUrl: 'file:///data/storage',
+      encryptionKey: Buffer.alloc(32, 7),
+      outboundAllow: [],
+      allowInsecureMail: 'never',
+      webhook: {
+        retryScheduleMs: [5e3, 30e3, 300e3, 1800e3, 7200e3, 18_000e3, 36_000e3, 50_400e3, 72_000e3, 86_400e3],
+        timeoutMs: 30_000,
+      },
+      sync: { heartbeatTimeoutMs: 30_000, pollMs: 25_000, loginCheckMs: 45_000, maxWatchers: 2000 },
+      limits: { bodyBytes: 40 * 1024 * 1024 },
+      logLevel: 'info',
+    });
+  });
+
+  it.each<[Env, object]>([
+    [
+      { PORT: '80', HOST: '::' },
+      { port: 80, host: '::', publicUrl: 'http://[::1]:80' },
+    ],
+    [
+      { PORT: '  ', HOST: '' },
+      { port: 3000, host: '127.0.0.1' },
+    ],
+    [{ PUBLIC_URL: 'https://mail.example.com/x/' }, { publicUrl: 'https://mail.example.com/x' }],
+    [{ STORAGE_URL: 's3://bucket/prefix' }, { storageUrl: 's3://bucket/prefix' }],
+    [{ ENCRYPTION_KEY_PREVIOUS: KEY }, { encryptionKeyPrevious: Buffer.alloc(32, 7) }],
+    [{ OUTBOUND_ALLOW: '10.0.0.0/8, fd00::/8,' }, { outboundAllow: ['10.0.0.0/8', 'fd00::/8'] }],
+    [{ ALLOW_INSECURE_MAIL: 'TRUE' }, { allowInsecureMail: 'always' }],
+    [{ ALLOW_INSECURE_MAIL: 'loopback' }, { allowInsecureMail: 'loopback' }],
+    [
+      { WEBHOOK_RETRY_SCHEDULE: '500ms, 1.5s,2h', WEBHOOK_TIMEOUT: '1m' },
+      { webhook: { retryScheduleMs: [500, 1500, 7_200_000], timeoutMs: 60_000 } },
+    ],
+    [
+      { TEMPORAL_API_KEY: 'secret' },
+      { temporal: { address: 'temporal:7233', namespace: 'default', apiKey: 'secret', tls: {} } },
+    ],
+    [
+      { TEMPORAL_TLS: 'true', TEMPORAL_NAMESPACE: 'mail', TEMPORAL_TLS_SERVER_NAME: 't.example' },
+      { temporal: { address: 'temporal:7233', namespace: 'mail', tls: { serverName: 't.example' } } },
+    ],
+  ])('read %j', (env, expected) => {
+    expect(loadConfig({ ...NEEDED, ...env })).toMatchObject(expected);
+  });
+
+  it.each<[string, string | undefined]>([
+    ['PORT', '65536'],
+    ['PORT', '3000x'],
+    ['PUBLIC_URL', 'mail.example.com'],
+    ['PUBLIC_URL', 'https://mail.example.com/?a=b'],
+    ['DATABASE_URL', undefined],
+    ['DATABASE_URL', 'mysql://root:hunter2@db/mail'],
+    ['TEMPORAL_ADDRESS', undefined],
+    ['TEMPORAL_ADDRESS', 'http://temporal:7233'],
+    ['TEMPORAL_TLS', 'perhaps'],
+    ['TEMPORAL_TLS_SERVER_CA_CERT_PATH', '/nowhere/ca.pem'],
+    ['STORAGE_URL', 'https://bucket.example.com'],
+    ['STORAGE_URL', 's3:///prefix'],
+    ['ENCRYPTION_KEY', undefined],
+    ['ENCRYPTION_KEY', 'hunter2'],
+    ['ENCRYPTION_KEY', Buffer.alloc(31).toString('base64')],
+    ['ENCRYPTION_KEY_PREVIOUS', 'hunter2'],
+    ['BOOTSTRAP_API_KEY', 'hunter2'],
+    ['OUTBOUND_ALLOW', '10.0.0.0'],
+    ['ALLOW_INSECURE_MAIL', 'yes'],
+    ['ALLOW_INSECURE_MAIL', 'constructor'],
+    ['WEBHOOK_RETRY_SCHEDULE', '5s,,30s'],
+    ['WEBHOOK_RETRY_SCHEDULE', '5 seconds'],
+    ['WEBHOOK_TIMEOUT', '0'],
+    ['SYNC_POLL_INTERVAL', '-1s'],
+    ['SYNC_MAX_MAILBOXES', '0'],
+    ['MAX_BODY_BYTES', '1k'],
+    ['LOG_LEVEL', 'loud'],
+  ])('refuse %s=%s in one line that names it and repeats no secret', (name, value) => {
+    const load = () => loadConfig({ ...NEEDED, [name]: value });
+    expect(load).toThrow(ConfigError);
+    expect(load).toThrow(new RegExp(`^${name} [^\\n]+$`));
+    expect(load).not.toThrow(/hunter2/);
+  });
+
+  it('are all checked before the start brings anything up, and none is needed for it', () => {
+    expect(loadStartConfig({ DATA_DIR: '/data' })).toEqual({
+      dataDir: '/data',
+      host: '127.0.0.1',
+      port: 3000,
+      temporalUiPort: 8233,
+      embedPostgres: true,
+      embedTemporal: true,
+      apiKeyIsOurs: true,
+      encryptionKeyIsOurs: true,
+    });
+    expect(loadStartConfig(NEEDED)).toMatchObject({ embedPostgres: false, embedTemporal: false });
+    expect(() => loadStartConfig({ LOG_LEVEL: 'loud' })).toThrow(/^LOG_LEVEL /);
+    expect(() => loadStartConfig({ TEMPORAL_UI_PORT: 'x' })).toThrow(/^TEMPORAL_UI_PORT /);
+    expect(() => loadStartConfig({ PORT: '0' })).toThrow(/^PORT /);
+  });
+});

@@ -1,0 +1,188 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { asc, eq, sql } from 'drizzle-orm';
+import pg from 'pg';
+import { claimDeliveries, type ClaimedRun } from '../../src/db/deliveries.ts';
+import { takeLease } from '../../src/db/lease.ts';
+import { DELIVERIES_CHANNEL, type NewEvent, recordEvents } from '../../src/db/outbox.ts';
+import { deliveries, events, webhookEndpoints } from '../../src/db/schema.ts';
+import { newId } from '../../src/new-id.ts';
+import { planRuns } from '../../src/webhooks/plan-runs.ts';
+import { type TestDatabase, testDatabase } from '../helpers/postgres.ts';
+import { storeAccount } from '../helpers/stored-account.ts';
+import { waitFor } from '../helpers/wait.ts';
+
+let test: TestDatabase;
+beforeAll(async () => {
+  test = await testDatabase();
+});
+afterAll(() => test.drop());
+
+const event = (type: NewEvent['type'] = 'email.new', objectId = newId('email')): NewEvent => ({
+  type,
+  objectId,
+  data: { text: 'Grüße \u0000 \ud83d 📬 "\\' },
+  createdAt: new Date('2026-03-04T05:06:07.089Z'),
+});
+
+const record = (accountId: string, list: NewEvent[], fence?: { watchEpoch: number }) =>
+  test.database.db.transaction((tx) => recordEvents(tx, accountId, list, fence));
+
+async function endpoint(options: Partial<typeof webhookEndpoints.$inferInsert> = {}): Promise<string> {
+  const id = newId('endpoint');
+  const at = new Date();
+  await test.database.db.insert(webhookEndpoints).values({
+    id,
+    url: `https://hook.test/${id}`,
+    triggerEvents: ['email.new'],
+    accountIds: [],
+    headers: Buffer.from('sealed'),
+    secret: Buffer.from('sealed'),
+    createdAt: at,
+    updatedAt: at,
+    ...options,
+  });
+  return id;
+}
+
+const eventsOf = (accountId: string) =>
+  test.database.db.select().from(events).where(eq(events.accountId, accountId)).orderBy(asc(events.sequence));
+const deliveriesOf = (endpointId: string) =>
+  test.database.db.select().from(deliveries).where(eq(deliveries.endpointId, endpointId)).orderBy(asc(deliveries.id));
+
+describe('recording events', () => {
+  it('gives every event of an account the next number, whoever records at the same time', async () => {
+    const [one, other] = await Promise.all([storeAccount(test.database), storeAccount(test.database)]);
+    await Promise.all(Array.from({ length: 12 }, (_, n) => record(n % 4 === 0 ? other : one, [event(), event()])));
+    expect((await eventsOf(one)).map(({ sequence }) => sequence)).toEqual(Array.from({ length: 18 }, (_, n) => n + 1));
+    expect((await eventsOf(other)).map(({ sequence }) => sequence)).toEqual([1, 2, 3, 4, 5, 6]);
+  });
+
+  it('leaves no gap when a transaction is rolled back', async () => {
+    const accountId = await storeAccount(test.database);
+    const failing = test.database.db.transaction(async (tx) => {
+      await recordEvents(tx, accountId, [event(), event()]);
+      throw new Error('rolled back');
+    });
+    await expect(failing).rejects.toThrow('rolled back');
+    await record(accountId, [event()]);
+    expect((await eventsOf(accountId)).map(({ sequence }) => sequence)).toEqual([1]);
+  });
+
+  it('stores the text of the data as it is sent', async () => {
+    const accountId = await storeAccount(test.database);
+    const told = event('email.update');
+    await record(accountId, [told]);
+    expect(await eventsOf(accountId)).toMatchObject([
+      {
+        type: 'email.update',
+        objectId: told.objectId,
+        data: JSON.stringify(told.data),
+        createdAt: told.createdAt,
+        test: false,
+      },
+    ]);
+  });
+
+  it('is refused to one who no longer holds the account', async () => {
+    const accountId = await storeAccount(test.database);
+    const lease = await takeLease(test.database.db, accountId);
+    const watchEpoch = lease?.watchEpoch ?? 0;
+    await record(accountId, [event()], { watchEpoch });
+    await takeLease(test.database.db, accountId);
+    await expect(record(accountId, [event()], { watchEpoch })).rejects.toMatchObject({ name: 'LeaseLost' });
+    await expect(record(accountId, [], { watchEpoch })).rejects.toMatchObject({ name: 'LeaseLost' });
+    await expect(record(newId('account'), [event()])).rejects.toThrow('no account');
+    expect(await eventsOf(accountId)).toHaveLength(1);
+  });
+
+  it('makes a delivery for each endpoint that wants the type and the account; a disabled one skips it', async () => {
+    const accountId = await storeAccount(test.database);
+    const all = await endpoint({ triggerEvents: ['email.new', 'email.update'] });
+    const one = await endpoint({ triggerEvents: ['email.new'], accountIds: [accountId, newId('account')] });
+    const disabled = await endpoint({ enabled: false });
+    const foreign = await endpoint({ accountIds: [newId('account')] });
+    const otherType = await endpoint({ triggerEvents: ['email.delete'] });
+    const objects = [newId('email'), newId('email')];
+    await record(accountId, [event('email.new', objects[0]), event('email.update', objects[1])]);
+    const made = async (id: string) =>
+      (await deliveriesOf(id)).map(({ eventType, status }) => `${eventType} ${status}`);
+    expect(await made(all)).toEqual(['email.new pending', 'email.update pending']);
+    expect(await made(one)).toEqual(['email.new pending']);
+    expect(await made(disabled)).toEqual(['email.new skipped']);
+    expect([await made(foreign), await made(otherType)]).toEqual([[], []]);
+    const [first] = await eventsOf(accountId);
+    expect((await deliveriesOf(one))[0]).toMatchObject({
+      eventId: first?.id,
+      objectId: objects[0],
+      accountId,
+      endpointUrl: `https://hook.test/${one}`,
+      attemptsCount: 0,
+      workflowId: null,
+      nextAttemptAt: null,
+    });
+  });
+
+  it('tells the relay at the commit', async () => {
+    const listener = new pg.Client({ connectionString: test.url });
+    await listener.connect();
+    let heard = 0;
+    listener.on('notification', () => heard++);
+    await listener.query(`listen ${DELIVERIES_CHANNEL}`);
+    await endpoint();
+    const accountId = await storeAccount(test.database);
+    await test.database.db.transaction(async (tx) => {
+      await recordEvents(tx, accountId, [event()]);
+      await tx.execute(sql`select 1`);
+      expect(heard).toBe(0);
+    });
+    await waitFor(() => heard === 1);
+    await listener.end();
+  });
+});
+
+describe('claiming deliveries', () => {
+  const plan = (waiting: Parameters<Parameters<typeof claimDeliveries>[1]['plan']>[0]): ClaimedRun[] =>
+    planRuns(waiting, { alone: (id) => `alone/${id}`, batch: (id, first) => `batch/${id}/${first}` });
+  const claim = (endpointsHeld: string[] = [], perEndpoint = 100) =>
+    claimDeliveries(test.database.db, { perEndpoint, endpointsHeld, plan });
+  const idsOf = (runs: ClaimedRun[]) => runs.flatMap((run) => run.deliveries.map(({ id }) => id));
+
+  it('gives each one to one run only, however many claim', async () => {
+    const accountId = await storeAccount(test.database);
+    const endpoints = [await endpoint(), await endpoint()];
+    await claim();
+    await record(
+      accountId,
+      Array.from({ length: 120 }, () => event()),
+    );
+    const claimed = (await Promise.all([claim(), claim(), claim(), claim()])).flat();
+    // a claim passes over what another one has locked, and does not come back to it
+    const ids = idsOf([...claimed, ...(await claim()), ...(await claim())]);
+    const rows = (await Promise.all(endpoints.map(deliveriesOf))).flat();
+    expect(new Set(ids).size).toBe(ids.length);
+    const mine = new Set(ids);
+    expect(
+      rows.every(({ id, workflowId, claimedAt }) => mine.has(id) && workflowId !== null && claimedAt !== null),
+    ).toBe(true);
+  });
+
+  it('takes the oldest of each endpoint first, whatever another one has waiting, and nothing of those held', async () => {
+    const accountId = await storeAccount(test.database);
+    const [held, long, short] = [
+      await endpoint(),
+      await endpoint(),
+      await endpoint({ triggerEvents: ['email.update'] }),
+    ];
+    await record(
+      accountId,
+      Array.from({ length: 30 }, () => event()),
+    );
+    await record(accountId, [event('email.update')]);
+    const runs = await claim([held], 20);
+    const of = (id: string) => runs.filter((run) => run.deliveries[0]?.endpointId === id);
+    expect(idsOf(of(long))).toEqual((await deliveriesOf(long)).slice(0, 20).map(({ id }) => id));
+    expect(of(short)).toHaveLength(1);
+    expect(of(held)).toEqual([]);
+    expect((await deliveriesOf(held)).every(({ workflowId }) => workflowId === null)).toBe(true);
+  });
+});

@@ -1,0 +1,81 @@
+import { spawn } from 'node:child_process';
+import { mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { openDataDir } from '../../src/embedded/data-dir.ts';
+import { isRunning, markOf } from '../../src/embedded/running.ts';
+import { openLog } from '../../src/embedded/log-file.ts';
+import { waitFor } from '../helpers/wait.ts';
+
+describe('the data folder', () => {
+  let dir: string;
+  const told: string[] = [];
+  const open = () => openDataDir(join(dir, 'data'), (line) => told.push(line));
+  beforeEach(async () => {
+    dir = await mkdtemp(join(tmpdir(), 'data-dir-'));
+  });
+  afterEach(() => rm(dir, { recursive: true }));
+
+  it('belongs to one start at a time', async () => {
+    const first = await open();
+    await expect(open()).rejects.toThrow(
+      new RegExp(`^DATA_DIR .* is in use by the start with pid ${process.pid}: [^\\n]+$`),
+    );
+    first.release();
+    (await open()).release();
+  });
+
+  it('is taken over from a start that died, also when its pid was given to another process', async () => {
+    const first = await open();
+    first.release();
+    await writeFile(join(dir, 'data', 'lock'), JSON.stringify({ pid: process.pid, began: 'long ago' }));
+    (await open()).release();
+    await writeFile(join(dir, 'data', 'lock'), 'half a li');
+    (await open()).release();
+  });
+
+  it('makes secrets once, readable by the owner only', async () => {
+    const data = await open();
+    expect(data.existingSecret('key')).toBeUndefined();
+    expect(data.secret('key', () => 'first')).toBe('first');
+    expect(data.secret('key', () => 'second')).toBe('first');
+    expect(data.existingSecret('key')).toBe('first');
+    expect((await stat(join(dir, 'data', 'key'))).mode & 0o777).toBe(0o600);
+    expect([data.isFirst('shown'), data.isFirst('shown')]).toEqual([true, false]);
+    data.release();
+  });
+
+  it('ends what an earlier start left running, and nothing else', async () => {
+    const left = spawn('sleep', ['60']);
+    const other = spawn('sleep', ['60']);
+    const [mark, otherMark] = [markOf(left.pid!)!, markOf(other.pid!)!];
+    const first = await open();
+    first.remember([mark, { pid: otherMark.pid, began: 'at another time' }]);
+    await rm(join(dir, 'data', 'lock'));
+    (await open()).release();
+    expect([isRunning(mark), isRunning(otherMark)]).toEqual([false, true]);
+    other.kill();
+    await waitFor(() => !isRunning(otherMark));
+    expect(await readdir(join(dir, 'data'))).toEqual([]);
+  });
+
+  it('says in one line when it cannot be used', async () => {
+    await writeFile(join(dir, 'data'), 'a file');
+    await expect(open()).rejects.toThrow(/^DATA_DIR \S+ cannot be used \(\w+\): [^\n]+$/);
+  });
+});
+
+describe('a log file', () => {
+  it('keeps one older part when it has grown', async () => {
+    const dir = await mkdtemp(join(tmpdir(), 'log-'));
+    const log = openLog(dir, 'x', 100);
+    for (let i = 0; i < 10; i++) log.write(Buffer.alloc(60, 'a'));
+    log.close();
+    log.write(Buffer.from('after the end'));
+    const sizes = await Promise.all(['x.log', 'x.log.1'].map(async (name) => (await stat(join(dir, name))).size));
+    expect(await readdir(dir)).toHaveLength(2);
+    expect(Math.max(...sizes)).toBeLessThanOrEqual(160);
+    await rm(dir, { recursive: true });
+  });
+});

@@ -1,0 +1,80 @@
+import { mkdtemp, readFile, rm, stat } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { isRunning, type ProcessMark } from '../../src/embedded/running.ts';
+import { createSupervisor, type Part, type Supervisor } from '../../src/embedded/supervise.ts';
+import { waitFor } from '../helpers/wait.ts';
+
+/** A part that runs a line of JavaScript; ready when it has printed its pid to its log. */
+function part(dir: string, name: string, script: string): Part {
+  return {
+    name,
+    command: process.execPath,
+    args: ['-e', script],
+    env: {},
+    stopSignal: 'SIGTERM',
+    stopMs: 300,
+    readyMs: 5000,
+    isReady: async () => (await readFile(join(dir, `${name}.log`), 'utf8').catch(() => '')).includes('up'),
+  };
+}
+
+const STAYS = 'console.log("up"); setInterval(() => {}, 1000)';
+
+describe('the supervisor', () => {
+  let dir: string;
+  let supervisor: Supervisor;
+  let told: string[];
+  let marks: ProcessMark[];
+  beforeEach(async () => {
+    dir = await mkdtemp(join(tmpdir(), 'supervise-'));
+    told = [];
+    supervisor = createSupervisor({ logDir: dir, tell: (line) => told.push(line), changed: (now) => (marks = now) });
+  });
+  afterEach(async () => {
+    await supervisor.stop();
+    await rm(dir, { recursive: true });
+  });
+
+  it('waits until a part is ready, and ends it', async () => {
+    await supervisor.start(part(dir, 'one', STAYS));
+    const [mark] = supervisor.marks();
+    expect(isRunning(mark!)).toBe(true);
+    expect(marks).toEqual([mark]);
+    await supervisor.stop();
+    expect(isRunning(mark!)).toBe(false);
+  });
+
+  it('starts a part again that was killed', async () => {
+    await supervisor.start(part(dir, 'one', STAYS));
+    const [first] = supervisor.marks();
+    process.kill(first!.pid, 'SIGKILL');
+    await waitFor(() => told.includes('one runs again'));
+    const [second] = supervisor.marks();
+    expect(second!.pid).not.toBe(first!.pid);
+    expect(told[0]).toMatch(/^one ended \(SIGKILL\); starting it again/);
+  });
+
+  it('says in one line why a part did not come up', async () => {
+    const failing = part(dir, 'bad', 'console.error("FATAL: the cat is away"); process.exit(3)');
+    await expect(supervisor.start(failing)).rejects.toThrow(/^bad ended: FATAL: the cat is away \(log: .*bad\.log\)$/);
+    await expect(supervisor.start({ ...failing, command: '/nowhere/to/be/found' })).rejects.toThrow(/ENOENT/);
+    const hanging = { ...part(dir, 'slow', 'setInterval(() => {}, 1000)'), readyMs: 200 };
+    await expect(supervisor.start(hanging)).rejects.toThrow(/^slow was not ready after 0.2 s/);
+  });
+
+  it('kills a part that does not end when asked to', async () => {
+    await supervisor.start(part(dir, 'deaf', `process.on('SIGTERM', () => {}); ${STAYS}`));
+    const [mark] = supervisor.marks();
+    await supervisor.stop();
+    expect(isRunning(mark!)).toBe(false);
+  });
+
+  it('keeps what parts write to files of the owner alone', async () => {
+    const writes = `require('fs').writeFileSync(${JSON.stringify(join(dir, 'made'))}, ''); ${STAYS}`;
+    await supervisor.start(part(dir, 'one', writes));
+    expect((await stat(join(dir, 'made'))).mode & 0o777).toBe(0o600);
+    expect((await stat(join(dir, 'one.log'))).mode & 0o777).toBe(0o600);
+  });
+});

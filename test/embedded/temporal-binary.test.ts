@@ -1,0 +1,107 @@
+import { execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import type { Report } from '../../src/embedded/report.ts';
+import { findTemporal, TEMPORAL_CLI_VERSION } from '../../src/embedded/temporal-binary.ts';
+
+const arch = process.arch === 'x64' ? 'amd64' : process.arch;
+
+function fakeProgram(dir: string, server: string): string {
+  mkdirSync(dir, { recursive: true });
+  writeFileSync(join(dir, 'temporal'), `#!/bin/sh\necho "temporal version 9 (Server ${server}, UI 1)"\n`);
+  chmodSync(join(dir, 'temporal'), 0o755);
+  return join(dir, 'temporal');
+}
+
+describe('the temporal program', () => {
+  let dir: string;
+  let lines: string[];
+  let server: Server;
+  let answers: Record<string, Buffer | string>;
+  const report: Report = { line: (text) => void lines.push(text), during: (_what, work) => work(() => {}) };
+  /** no PATH that could hold Go or Temporal; the tools of the system are found by their own default */
+  const find = (more: Record<string, string> = {}) =>
+    findTemporal({
+      env: { HOME: dir, PATH: join(dir, 'path'), ...more },
+      dataDir: join(dir, 'data'),
+      report,
+      downloads: { index: url(), checksums: `${url()}/checksums.txt` },
+    });
+  const url = () => `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+
+  beforeAll(async () => {
+    server = createServer((request, response) => {
+      const answer = answers[new URL(request.url ?? '', 'http://x').pathname];
+      response.statusCode = answer === undefined ? 404 : 200;
+      response.end(answer);
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  });
+  afterAll(() => new Promise((resolve) => server.close(resolve)));
+  beforeEach(() => {
+    dir = mkdtempSync(join(tmpdir(), 'temporal-'));
+    lines = [];
+    answers = {};
+  });
+  afterEach(() => rmSync(dir, { recursive: true }));
+
+  /** What the makers publish: an index that names the archive, the archive, the list of sums. */
+  function publish(options: { sum?: string } = {}): void {
+    const path = fakeProgram(join(dir, 'made'), '1.29.1');
+    execFileSync('tar', ['-czf', join(dir, 'a.tar.gz'), '-C', join(dir, 'made'), 'temporal']);
+    const archive = readFileSync(join(dir, 'a.tar.gz'));
+    const sum = options.sum ?? createHash('sha256').update(archive).digest('hex');
+    answers = {
+      [`/cli/v${TEMPORAL_CLI_VERSION}`]: JSON.stringify({ archiveUrl: `${url()}/a.tar.gz`, fileToExtract: 'temporal' }),
+      '/a.tar.gz': archive,
+      '/checksums.txt': `0000  other.tar.gz\n${sum}  temporal_cli_${TEMPORAL_CLI_VERSION}_${process.platform}_${arch}.tar.gz\n`,
+    };
+    rmSync(path);
+  }
+
+  it('is taken from PATH, else from the data folder, else from where Go installs', async () => {
+    const inGo = fakeProgram(join(dir, 'go', 'bin'), '1.29.1');
+    expect(await find()).toBe(inGo);
+    const inData = fakeProgram(join(dir, 'data', 'bin'), '1.29.1');
+    expect(await find()).toBe(inData);
+    const onPath = fakeProgram(join(dir, 'path'), '1.30.0');
+    expect(await find()).toBe(onPath);
+    expect(lines).toEqual([]);
+  });
+
+  it('is not used when its server is too old, which is said', async () => {
+    const old = fakeProgram(join(dir, 'path'), '1.22.0');
+    const recent = fakeProgram(join(dir, 'data', 'bin'), '1.28.0');
+    expect(await find()).toBe(recent);
+    expect(lines).toEqual([`${old} is not used: its server 1.22 is older than 1.28`]);
+  });
+
+  it('is downloaded once and kept', async () => {
+    publish();
+    const path = await find();
+    expect(path).toBe(join(dir, '.cache', 'email-mailbox-api', `temporal-${TEMPORAL_CLI_VERSION}`, 'temporal'));
+    answers = {};
+    expect(await find()).toBe(path);
+    expect(lines).toEqual([]);
+  });
+
+  it('is refused when its sum is not the published one; each way that failed is one line with the next step', async () => {
+    publish({ sum: 'f'.repeat(64) });
+    const GO = { PATH: join(dir, 'path') };
+    mkdirSync(join(dir, 'path'), { recursive: true });
+    // a Go that cannot build, found before any real one
+    writeFileSync(join(dir, 'path', 'go'), '#!/bin/sh\n[ "$1" = version ] && exit 0\necho "no network" >&2; exit 1\n');
+    chmodSync(join(dir, 'path', 'go'), 0o755);
+    await expect(find(GO)).rejects.toThrow(
+      /^The Temporal server could not be built with Go \(no network\): install the Temporal CLI [^\n]+$/,
+    );
+    expect(lines).toEqual([
+      'The Temporal server could not be downloaded (its SHA-256 is not the published one); building it with Go instead.',
+    ]);
+  });
+});

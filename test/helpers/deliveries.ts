@@ -1,0 +1,139 @@
+import { randomBytes } from 'node:crypto';
+import { asc, eq } from 'drizzle-orm';
+import { createDeliverActivities, type DeliverDeps } from '../../src/activities/deliver.ts';
+import { withFailures } from '../../src/activities/failures.ts';
+import type { EventType } from '../../src/contract/events.ts';
+import { claimDeliveries, type ClaimedRun, markStarted } from '../../src/db/deliveries.ts';
+import { createEndpoint, type NewEndpoint } from '../../src/db/endpoints.ts';
+import { recordEvents } from '../../src/db/outbox.ts';
+import { deliveries, deliveryAttempts } from '../../src/db/schema.ts';
+import { createLogger } from '../../src/logger.ts';
+import { newId } from '../../src/new-id.ts';
+import { createOutbound } from '../../src/outbound.ts';
+import { createSecrets } from '../../src/secrets.ts';
+import { startDeliveryRun } from '../../src/temporal/start-delivery.ts';
+import { planRuns } from '../../src/webhooks/plan-runs.ts';
+import { createPoster } from '../../src/webhooks/post.ts';
+import { deliveryBatchWorkflowId, deliveryWorkflowId, QUEUES } from '../../src/workflows/names.ts';
+import { testDatabase } from './postgres.ts';
+import { type Receiver, startReceiver } from './receiver.ts';
+import { storeAccount } from './stored-account.ts';
+import { testClient } from './temporal-workers.ts';
+
+/** Loopback endpoints may be reached. */
+const outbound = createOutbound({ allow: ['127.0.0.0/8'] });
+export const secrets = createSecrets({ current: randomBytes(32) });
+
+/** Everything that deliveries need: a store, a Temporal namespace, a receiver; what a worker does is up to the test. */
+export type Deliveries = Awaited<ReturnType<typeof startDeliveries>>;
+
+export async function startDeliveries() {
+  const database = await testDatabase();
+  const temporal = await testClient();
+  const receiver: Receiver = await startReceiver();
+  const poster = createPoster(outbound);
+  const { db } = database.database;
+  const accountId = await storeAccount(database.database);
+  const stops: (() => Promise<void>)[] = [];
+
+  return {
+    db,
+    url: database.url,
+    client: temporal.client,
+    receiver,
+    poster,
+    accountId,
+
+    /** A worker of the queue `webhooks`, with these dependencies in place of the real ones. */
+    async work(
+      deps: Partial<DeliverDeps> = {},
+      wrap: (real: ReturnType<typeof createDeliverActivities>) => ReturnType<typeof createDeliverActivities> = (real) =>
+        real,
+    ): Promise<void> {
+      const activities = createDeliverActivities({
+        db,
+        secrets,
+        poster,
+        logger: createLogger('silent', 'test'),
+        webhook: { retryScheduleMs: [150, 300], timeoutMs: 5_000 },
+        ...deps,
+      });
+      stops.push(await temporal.work(withFailures(wrap(activities)), [QUEUES.webhooks]));
+    },
+
+    async stopWork(): Promise<void> {
+      await Promise.all(stops.splice(0).map((stop) => stop()));
+    },
+
+    /** An endpoint for all events of all accounts; calls of it are checked by the receiver. */
+    async endpoint(options: Partial<NewEndpoint> = {}): Promise<string> {
+      const secret = `whsec_${randomBytes(32).toString('base64')}`;
+      const { id } = await createEndpoint(db, secrets, {
+        url: receiver.url,
+        description: null,
+        enabled: true,
+        triggerEvents: ['email.new', 'email.update', 'email.delete'],
+        accountIds: [],
+        headers: [],
+        secret,
+        ...options,
+      });
+      receiver.secrets.set(id, secret);
+      return id;
+    },
+
+    /** Events of the account, one for each object id given. */
+    async happen(
+      objectIds: string[] = [newId('email')],
+      type: EventType = 'email.new',
+      account = accountId,
+    ): Promise<void> {
+      const createdAt = new Date();
+      await db.transaction((tx) =>
+        recordEvents(
+          tx,
+          account,
+          objectIds.map((objectId) => ({ type, objectId, data: { email: { id: objectId } }, createdAt })),
+        ),
+      );
+    },
+
+    /** What the relay does in one look. */
+    async relayOnce(): Promise<ClaimedRun[]> {
+      const runs = await claimDeliveries(db, {
+        perEndpoint: 100,
+        endpointsHeld: [],
+        plan: (waiting) => planRuns(waiting, { alone: deliveryWorkflowId, batch: deliveryBatchWorkflowId }),
+      });
+      for (const run of runs) {
+        await startDeliveryRun(temporal.client, run, false);
+        await markStarted(
+          db,
+          run.deliveries.map(({ id }) => id),
+        );
+      }
+      return runs;
+    },
+
+    /** The log, oldest first. */
+    log: () => db.select().from(deliveries).orderBy(asc(deliveries.id)),
+
+    attempts: (deliveryId: string) =>
+      db
+        .select()
+        .from(deliveryAttempts)
+        .where(eq(deliveryAttempts.deliveryId, deliveryId))
+        .orderBy(asc(deliveryAttempts.number)),
+
+    /** Waits for the end of a run: its result, or a rejection. */
+    end: (workflowId: string) => temporal.client.workflow.getHandle(workflowId).result(),
+
+    async stop(): Promise<void> {
+      await Promise.all(stops.splice(0).map((stop) => stop()));
+      poster.close();
+      await receiver.close();
+      await temporal.close();
+      await database.drop();
+    },
+  };
+}

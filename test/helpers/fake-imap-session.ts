@@ -1,0 +1,236 @@
+import type { Socket } from 'node:net';
+import type { FakeFolder, FakeImap, FakeMessage } from './fake-imap.ts';
+import {
+  type Arg,
+  type Command,
+  CommandReader,
+  headerFields,
+  inSet,
+  internalDate,
+  parseCommand,
+  quoted,
+} from './fake-imap-wire.ts';
+
+const NONE: Command = { tag: '*', name: '', args: [] };
+
+/** One connection. */
+export class FakeSession {
+  readonly server: FakeImap;
+  readonly socket: Socket;
+  selected: FakeFolder | undefined;
+  idling: Command | undefined;
+  readonly flagNews = new Set<number>();
+  private enabled = new Set<string>();
+  /** UIDs by sequence number, as the client knows them */
+  private view: number[] = [];
+
+  constructor(server: FakeImap, socket: Socket) {
+    this.server = server;
+    this.socket = socket;
+    const reader = new CommandReader(() => this.write('+ go on\r\n'));
+    socket.on('data', (chunk) => reader.read(chunk).forEach((line) => this.hear(line)));
+    const { greeting = '* OK ready' } = server.script;
+    if (greeting !== null) this.write(`${greeting}\r\n`);
+  }
+
+  write(data: string | Buffer): void {
+    if (!this.socket.destroyed) this.socket.write(data);
+  }
+
+  /** Sends a piece of an answer, unless the script says otherwise. */
+  private send(command: Command, text: string): void {
+    this.write(this.server.script.answer?.(text, command, this) ?? text);
+  }
+
+  done(command: Command, text = 'OK done'): void {
+    this.send(command, `${command.tag} ${text}\r\n`);
+  }
+
+  private hear(line: string): void {
+    const command: Command =
+      line.toUpperCase() === 'DONE' ? { tag: this.idling?.tag ?? '*', name: 'DONE', args: [] } : parseCommand(line);
+    this.server.log.push(command);
+    if (!this.server.script.command?.(command, this)) this.answer(command);
+  }
+
+  /** What a server should answer. */
+  answer(command: Command): void {
+    const { name, args } = command;
+    const tell = (text: string) => this.send(command, `* ${text}\r\n`);
+    switch (name) {
+      case 'CAPABILITY':
+        tell(`CAPABILITY ${this.server.capabilities}`);
+        return this.done(command);
+      case 'LOGIN':
+        return this.done(command, `OK [CAPABILITY ${this.server.capabilities}] in`);
+      case 'ID':
+        tell('ID ("name" "fake")');
+        return this.done(command);
+      case 'ENABLE':
+        this.enabled = new Set(
+          args
+            .flat(9)
+            .map((arg) => String(arg).toUpperCase())
+            .filter((arg) => this.has(arg)),
+        );
+        tell(`ENABLED ${[...this.enabled].join(' ')}`);
+        return this.done(command);
+      case 'NAMESPACE':
+        tell('NAMESPACE (("" "/")) NIL NIL');
+        return this.done(command);
+      case 'LIST':
+      case 'LSUB':
+        return this.list(command);
+      case 'STATUS':
+        return this.status(command);
+      case 'SELECT':
+      case 'EXAMINE':
+        return this.select(command);
+      case 'FETCH':
+      case 'UID FETCH':
+        return this.fetch(command);
+      case 'UID SEARCH':
+        return this.search(command);
+      case 'IDLE':
+        this.idling = command;
+        this.send(command, '+ idling\r\n');
+        return this.tellNews();
+      case 'DONE':
+        this.idling = undefined;
+        return this.done(command);
+      case 'NOOP':
+        this.tellNews();
+        return this.done(command);
+      case 'LOGOUT':
+        tell('BYE see you');
+        this.done(command);
+        return void this.socket.end();
+      default:
+        return this.done(command, 'BAD unknown command');
+    }
+  }
+
+  /** Untagged news of the selected folder since the client was told last. */
+  tellNews(): void {
+    const folder = this.selected;
+    if (!folder) return;
+    const tell = (text: string) => this.send(this.idling ?? NONE, `* ${text}\r\n`);
+    const there = new Set(folder.messages.map((message) => message.uid));
+    for (const uid of this.view.filter((each) => !there.has(each))) {
+      tell(this.enabled.has('QRESYNC') ? `VANISHED ${uid}` : `${this.view.indexOf(uid) + 1} EXPUNGE`);
+      this.view.splice(this.view.indexOf(uid), 1);
+    }
+    if (folder.messages.length > this.view.length) tell(`${folder.messages.length} EXISTS`);
+    this.view = folder.messages.map((message) => message.uid);
+    for (const uid of this.flagNews) {
+      const message = folder.messages.find((each) => each.uid === uid);
+      if (message) tell(`${this.view.indexOf(uid) + 1} FETCH (UID ${uid} FLAGS (${[...message.flags].join(' ')}))`);
+    }
+    this.flagNews.clear();
+  }
+
+  private has(capability: string): boolean {
+    return this.server.capabilities.split(' ').includes(capability);
+  }
+
+  private list(command: Command): void {
+    const [, pattern] = command.args;
+    const wanted = Array.isArray(command.args.at(-1)) ? (command.args.at(-1) as Arg[]) : [];
+    const status = wanted[wanted.indexOf('STATUS') + 1];
+    if (pattern === '') this.send(command, `* ${command.name} (\\Noselect) "/" ""\r\n`);
+    for (const folder of this.server.folders.values()) {
+      if (pattern !== '*' && pattern !== folder.path) continue;
+      this.send(command, `* ${command.name} (${folder.attributes.join(' ')}) "/" ${quoted(folder.path)}\r\n`);
+      if (Array.isArray(status)) this.send(command, this.statusLine(folder, status.map(String)));
+    }
+    this.done(command);
+  }
+
+  private statusLine(folder: FakeFolder, items: string[]): string {
+    const values: Record<string, number> = {
+      MESSAGES: folder.messages.length,
+      UIDNEXT: folder.uidNext,
+      UIDVALIDITY: folder.uidValidity,
+      UNSEEN: folder.messages.filter((message) => !message.flags.has('\\Seen')).length,
+      HIGHESTMODSEQ: folder.modseq,
+    };
+    return `* STATUS ${quoted(folder.path)} (${items.map((item) => `${item} ${values[item] ?? 0}`).join(' ')})\r\n`;
+  }
+
+  private status(command: Command): void {
+    const folder = this.server.folders.get(String(command.args[0]));
+    if (!folder) return this.done(command, 'NO no such folder');
+    this.send(command, this.statusLine(folder, (command.args[1] as Arg[]).map(String)));
+    this.done(command);
+  }
+
+  private select(command: Command): void {
+    const folder = this.server.folders.get(String(command.args[0]));
+    if (!folder) return this.done(command, 'NO no such folder');
+    this.selected = folder;
+    this.view = folder.messages.map((message) => message.uid);
+    this.flagNews.clear();
+    const { messages, uidValidity, uidNext, modseq } = folder;
+    const lines = ['FLAGS (\\Seen \\Deleted)', `${messages.length} EXISTS`, `OK [UIDVALIDITY ${uidValidity}] same`];
+    lines.push(`OK [UIDNEXT ${uidNext}] next`);
+    if (this.has('CONDSTORE')) lines.push(`OK [HIGHESTMODSEQ ${modseq}] highest`);
+    for (const line of lines) this.send(command, `* ${line}\r\n`);
+    this.done(command, 'OK [READ-ONLY] selected');
+  }
+
+  private fetch(command: Command): void {
+    const folder = this.selected;
+    if (!folder) return this.done(command, 'BAD nothing is selected');
+    const [set, query, modifiers = []] = command.args;
+    const byUid = command.name === 'UID FETCH';
+    const options = [modifiers].flat().map(String);
+    const since = Number(options[options.indexOf('CHANGEDSINCE') + 1] ?? 0);
+    if (options.includes('VANISHED')) {
+      const gone = folder.vanished.filter(({ modseq }) => modseq > since).map(({ uid }) => uid);
+      if (gone.length > 0) this.send(command, `* VANISHED (EARLIER) ${gone.join(',')}\r\n`);
+    }
+    const largest = byUid ? (this.view.at(-1) ?? 0) : this.view.length;
+    this.view.forEach((uid, index) => {
+      const message = folder.messages.find((each) => each.uid === uid);
+      if (!message || (options.includes('CHANGEDSINCE') && message.modseq <= since)) return;
+      if (!inSet(String(set), byUid ? uid : index + 1, largest)) return;
+      const items = [query].flat().map((item) => itemOf(message, String(item)));
+      this.send(command, `* ${index + 1} FETCH (${items.join(' ')})\r\n`);
+    });
+    this.done(command);
+  }
+
+  private search(command: Command): void {
+    const words = command.args.map(String);
+    const set = words[words.indexOf('UID') + 1] ?? '1:*';
+    const found = (this.selected?.messages ?? []).filter(({ uid }) => !words.includes('UID') || inSet(set, uid, uid));
+    this.send(command, `* SEARCH${found.map(({ uid }) => ` ${uid}`).join('')}\r\n`);
+    this.done(command);
+  }
+}
+
+/** One item of a FETCH answer. Bytes stand in it as latin1 text would: messages here are ASCII. */
+function itemOf(message: FakeMessage, item: string): string {
+  const name = item.replace('.PEEK', '');
+  const literal = (content: Buffer) => `{${content.length}}\r\n${content.toString('latin1')}`;
+  const fields = /^BODY\[HEADER\.FIELDS \((.*)\)\]$/i.exec(name);
+  if (fields) return `${name} ${literal(headerFields(message.source, (fields[1] ?? '').split(' ')))}`;
+  const body = /^BODY\[\](?:<(\d+)\.(\d+)>)?$/i.exec(name);
+  if (body) {
+    const from = Number(body[1] ?? 0);
+    const content = body[1] ? message.source.subarray(from, from + Number(body[2])) : message.source;
+    return `BODY[]${body[1] ? `<${from}>` : ''} ${literal(content)}`;
+  }
+  const values: Record<string, string> = {
+    UID: String(message.uid),
+    FLAGS: `(${[...message.flags].join(' ')})`,
+    INTERNALDATE: internalDate(message.date),
+    'RFC822.SIZE': String(message.source.length),
+    MODSEQ: `(${message.modseq})`,
+    EMAILID: `(${message.emailId})`,
+    THREADID: message.threadId ? `(${message.threadId})` : 'NIL',
+    'X-GM-MSGID': message.emailId ?? '0',
+    'X-GM-THRID': message.threadId ?? '0',
+  };
+  return `${name} ${values[name.toUpperCase()] ?? 'NIL'}`;
+}

@@ -1,0 +1,134 @@
+import type { Account } from '../../src/contract/account.ts';
+import type { EventType } from '../../src/contract/events.ts';
+import type { Api, ConnectOptions } from './api.ts';
+import { addUser, type MailLogin, type MailUser, type NewUser } from './mail-user.ts';
+import { type Mailbox, openMailbox } from './mailbox.ts';
+import { newMessageId } from './mail-text.ts';
+import { type Product, startProduct } from './product.ts';
+import { type Call, emailOf, folderOf, type Receiver, startReceiver } from './receiver.ts';
+import { waitFor, type WaitOptions } from './wait.ts';
+
+/** A running product whose every event comes to a receiver. */
+export interface Live {
+  product: Product;
+  api: Api;
+  receiver: Receiver;
+  /** mail programs that are open beside it */
+  boxes: Set<Mailbox>;
+  close(): Promise<void>;
+}
+
+/** Starts a product of its own, and an endpoint for every event of every account. */
+export async function startLive(settings: Record<string, string> = {}): Promise<Live> {
+  const product = await startProduct(settings);
+  const receiver = await startReceiver();
+  await product.api.listen(receiver);
+  const boxes = new Set<Mailbox>();
+  return {
+    product,
+    api: product.api,
+    receiver,
+    boxes,
+    close: async () => {
+      for (const { client } of boxes) client.close();
+      await product.stop();
+      await receiver.close();
+    },
+  };
+}
+
+/** A mailbox that is connected to the product, with the user's own mail program beside it. */
+export interface Connected {
+  box: Mailbox;
+  account: Account;
+  /** events of this account told so far, in the order in which they happened */
+  events(...types: EventType[]): Call[];
+  /** Waits for an event of this account. */
+  event(type: EventType, fits?: (call: Call) => boolean, options?: WaitOptions): Promise<Call>;
+  /** Appends a mail and waits until it is told. */
+  receive(folder: string, subject: string): Promise<{ uid: number; call: Call }>;
+  /**
+   * Puts a mark into a folder, waits until it and everything numbered before it has been told, and answers what
+   * was told since the last settling, marks and account events left out: also shows what was not told.
+   */
+  settle(folder?: string, options?: WaitOptions): Promise<Call[]>;
+}
+
+/** A mailbox on a Dovecot of the tests, connected. */
+export interface ConnectedUser extends Connected {
+  user: MailUser;
+}
+
+/** Connects a mailbox that exists already, on whatever server. */
+export async function connectLogin(live: Live, login: MailLogin, setup: Setup = {}): Promise<Connected> {
+  const { before, ...options } = setup;
+  const box = await openMailbox(login);
+  live.boxes.add(box);
+  await before?.(box);
+  const account = await live.api.connect(login, options);
+  return connected(live, login.user, box, account);
+}
+
+interface Setup extends ConnectOptions {
+  /** what the mailbox holds before it is connected */
+  before?: (box: Mailbox) => Promise<void>;
+}
+
+/** Makes a mailbox and connects it. */
+export async function connectUser(live: Live, setup: NewUser & Setup = {}): Promise<ConnectedUser> {
+  const { user: name, password, dovecot, ...options } = setup;
+  const user = await addUser({ user: name, password, dovecot });
+  return Object.assign(await connectLogin(live, user, options), { user });
+}
+
+function connected({ receiver }: Live, address: string, box: Mailbox, account: Account): Connected {
+  const marks = new Set<string>();
+  let settledTo = 0;
+  const sequenceOf = (call: Call) => call.event.sequence;
+  const isMark = (call: Call) => call.event.type.startsWith('email.') && marks.has(emailOf(call)?.message_id ?? '');
+  const self: Connected = {
+    box,
+    account,
+    events: (...types) =>
+      receiver
+        .told({ account: account.id, ...(types.length > 0 ? { types } : {}) })
+        .sort((a, b) => sequenceOf(a) - sequenceOf(b)),
+    event: (type, fits = () => true, options = {}) =>
+      receiver.waitFor((call) => call.event.account_id === account.id && call.event.type === type && fits(call), {
+        what: () => `${type}; came: ${typesOf(self.events()).join(', ') || 'nothing'}`,
+        ...options,
+      }),
+    receive: async (folder, subject) => {
+      const messageId = newMessageId();
+      const uid = await self.box.append(folder, { subject, messageId, to: address });
+      const call = await self.event('email.new', (one) => emailOf(one).message_id === messageId);
+      return { uid, call };
+    },
+    settle: async (folder = 'INBOX', options = {}) => {
+      const messageId = newMessageId();
+      marks.add(messageId);
+      await self.box.append(folder, { subject: 'a mark', messageId, to: address });
+      const mark = await self.event('email.new', (one) => emailOf(one).message_id === messageId, options);
+      const last = sequenceOf(mark);
+      await waitFor(() => new Set(self.events().map(sequenceOf)).size >= last, {
+        ...options,
+        what: `events 1 to ${last}; came: ${self.events().map(sequenceOf).join(', ')}`,
+      });
+      const since = self.events().filter((call) => sequenceOf(call) > settledTo && sequenceOf(call) <= last);
+      settledTo = last;
+      return since.filter((call) => !isMark(call) && !call.event.type.startsWith('account.'));
+    },
+  };
+  return self;
+}
+
+export function typesOf(calls: Call[]): EventType[] {
+  return calls.map(({ event }) => event.type);
+}
+
+/** What was told in short, sorted: `email.new the subject`, `email.folder.create the name`. */
+export function brief(calls: Call[]): string[] {
+  return calls
+    .map((call) => `${call.event.type} ${(emailOf(call) ?? { subject: folderOf(call)?.name }).subject}`)
+    .sort();
+}

@@ -1,0 +1,111 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { createWriteStream } from 'node:fs';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { projectRoot } from '../../src/embedded/project-root.ts';
+import { Api } from './api.ts';
+import { freePort } from './free-port.ts';
+import { testDatabase, type TestDatabase } from './postgres.ts';
+import { type TestTemporal, testTemporal } from './temporal.ts';
+import { waitFor } from './wait.ts';
+
+/** The product as an operator runs it: an API process and a worker process on a database of their own. */
+export interface Product {
+  api: Api;
+  database: TestDatabase;
+  temporal: TestTemporal;
+  /** what both processes have printed so far */
+  logs(): Promise<string>;
+  /** Ends the worker, as kill -9 does unless another signal is asked for; returns when it is gone. */
+  killWorker(signal?: NodeJS.Signals): Promise<void>;
+  startWorker(): void;
+  stop(): Promise<void>;
+}
+
+/**
+ * Starts server and worker from source with settings for tests: loopback without TLS allowed, webhooks retried soon.
+ * Returns when the API says that it is ready; the worker may take a moment longer.
+ */
+export async function startProduct(settings: Record<string, string> = {}): Promise<Product> {
+  const database = await testDatabase({ max: 2 });
+  const temporal = testTemporal();
+  const dir = await mkdtemp(join(tmpdir(), 'product-'));
+  const port = await freePort();
+  const key = `test-${randomBytes(24).toString('hex')}`;
+  const env = {
+    ...process.env,
+    NODE_ENV: 'production',
+    DATABASE_URL: database.url,
+    TEMPORAL_ADDRESS: temporal.address,
+    TEMPORAL_NAMESPACE: temporal.namespace,
+    DATA_DIR: dir,
+    PORT: String(port),
+    ENCRYPTION_KEY: randomBytes(32).toString('base64'),
+    BOOTSTRAP_API_KEY: key,
+    OUTBOUND_ALLOW: '127.0.0.0/8',
+    ALLOW_INSECURE_MAIL: 'loopback',
+    WEBHOOK_RETRY_SCHEDULE: '300ms,1s,2s,5s,10s',
+    ...settings,
+  };
+  const logFile = join(dir, 'log');
+  const log = createWriteStream(logFile, { flags: 'a' });
+  const start = (file: string): ChildProcess => {
+    const child = spawn(process.execPath, ['--import', 'tsx', join(projectRoot(), file)], {
+      env,
+      cwd: projectRoot(),
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    child.stdout?.pipe(log, { end: false });
+    child.stderr?.pipe(log, { end: false });
+    return child;
+  };
+
+  const server = start('server.ts');
+  let worker = start('worker.ts');
+  const api = new Api(`http://127.0.0.1:${port}`, key);
+  const product: Product = {
+    api,
+    database,
+    temporal,
+    logs: () => readFile(logFile, 'utf8'),
+    killWorker: (signal = 'SIGKILL') => end(worker, signal),
+    startWorker: () => {
+      worker = start('worker.ts');
+    },
+    stop: async () => {
+      await Promise.all([end(worker, 'SIGTERM'), end(server, 'SIGTERM')]);
+      log.end();
+      await database.drop();
+      await rm(dir, { recursive: true, force: true });
+    },
+  };
+  try {
+    await waitFor(
+      () => {
+        if (server.exitCode !== null || worker.exitCode !== null) throw new Error('a process ended at its start');
+        return fetch(`${api.base}/ready`).then(
+          (response) => response.ok,
+          () => false,
+        );
+      },
+      { timeoutMs: 60_000, everyMs: 100, what: 'the API to be ready' },
+    );
+  } catch (error) {
+    const printed = await product.logs();
+    await product.stop();
+    throw new Error(`${String(error)}\n${printed.slice(-4000)}`, { cause: error });
+  }
+  return product;
+}
+
+async function end(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const gone = once(child, 'exit');
+  child.kill(signal);
+  const timer = setTimeout(() => child.kill('SIGKILL'), 20_000);
+  await gone;
+  clearTimeout(timer);
+}

@@ -1,0 +1,171 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { asc, eq } from 'drizzle-orm';
+import type { Email } from '../../src/contract/email.ts';
+import { type Lease, takeLease } from '../../src/db/lease.ts';
+import { accounts, events } from '../../src/db/schema.ts';
+import { insertBaselineFolders, loadFolders } from '../../src/db/sync-folders.ts';
+import { createLogger } from '../../src/logger.ts';
+import { listFoldersWithStatus } from '../../src/mail/folders.ts';
+import { createMailParser } from '../../src/mail/parse.ts';
+import { type ImapSession, openSession } from '../../src/mail/session.ts';
+import { newId } from '../../src/new-id.ts';
+import { createOutbound } from '../../src/outbound.ts';
+import { openStorage, type Storage } from '../../src/storage.ts';
+import type { SyncContext } from '../../src/sync/context.ts';
+import { scanBaseline } from '../../src/sync/scan.ts';
+import { watch } from '../../src/sync/watch.ts';
+import { type TestDatabase, testDatabase } from './postgres.ts';
+import { waitFor } from './wait.ts';
+
+/** What the watches of one test file share. */
+export interface SyncGround {
+  database: TestDatabase;
+  storage: Storage;
+  parser: ReturnType<typeof createMailParser>;
+  close(): Promise<void>;
+}
+
+/** A database, a storage and a parser for engine tests. */
+export async function openSyncGround(): Promise<SyncGround> {
+  const database = await testDatabase();
+  const dir = await mkdtemp(join(tmpdir(), 'sync-test-'));
+  const parser = createMailParser({ threads: 1 });
+  return {
+    database,
+    parser,
+    storage: openStorage(`file://${dir}`),
+    close: async () => {
+      await parser.close();
+      await database.drop();
+      await rm(dir, { recursive: true, force: true });
+    },
+  };
+}
+
+export interface WatchSettings {
+  pollMs?: number;
+  /** milliseconds without a byte after which a server that owes an answer is given up */
+  silenceMs?: number;
+  /** no step may take longer, in milliseconds */
+  maxStepMs?: number;
+}
+
+/** One account on a server on loopback, watched by the engine itself. */
+export class WatchedAccount {
+  readonly id = newId('account');
+  /** what ended the watch, if it did not end in good order */
+  failure: unknown;
+  ended = false;
+  private stopping = new AbortController();
+  private running: Promise<void> | undefined;
+  private readonly ground: SyncGround;
+  private readonly port: number;
+  private readonly settings: WatchSettings;
+
+  constructor(ground: SyncGround, port: number, settings: WatchSettings = {}) {
+    this.ground = ground;
+    this.port = port;
+    this.settings = settings;
+  }
+
+  session(): Promise<ImapSession> {
+    const { silenceMs = 15_000, maxStepMs = 30_000 } = this.settings;
+    return openSession(
+      { host: '127.0.0.1', port: this.port, user: `${this.id}@example.test`, password: 'secret', encryption: 'NONE' },
+      { outbound: createOutbound({ allow: ['127.0.0.0/8'] }), connectTimeoutMs: 3_000, silenceMs, maxStepMs },
+    );
+  }
+
+  /** Saves the account with what lies in the mailbox now as its baseline, and watches it. */
+  async connect(): Promise<void> {
+    const session = await this.session();
+    const folders = await listFoldersWithStatus(session);
+    await session.end();
+    const imap = { imapHost: '127.0.0.1', imapPort: 1, imapUser: 'u', imapEncryption: 'NONE' };
+    const smtp = { smtpHost: '127.0.0.1', smtpPort: 1, smtpUser: 'u', smtpEncryption: 'NONE' };
+    const now = new Date();
+    const names = { id: this.id, userId: this.id, name: this.id, mailboxKey: this.id };
+    const rest = { credentials: Buffer.alloc(0), createdAt: now, connectedAt: now };
+    await this.ground.database.database.db.transaction(async (tx) => {
+      await tx.insert(accounts).values({ ...names, ...imap, ...smtp, ...rest });
+      await insertBaselineFolders(tx, this.id, folders, now);
+    });
+    const scan = await this.context();
+    await scanBaseline(scan, this.stopping.signal);
+    await scan.session.end();
+    await this.start();
+  }
+
+  private async context(): Promise<SyncContext> {
+    const { database, storage, parser } = this.ground;
+    const { db } = database.database;
+    const lease = (await takeLease(db, this.id)) as Lease;
+    const account = { id: this.id, ownAddresses: ['reader@example.test'], connectedAt: new Date() };
+    const logger = createLogger('silent', 'test');
+    return {
+      db,
+      storage,
+      parser,
+      logger,
+      session: await this.session(),
+      freshSession: true,
+      reopen: () => this.session(),
+      lease,
+      account,
+      baselineKnown: () => true,
+    };
+  }
+
+  /** Watches (again); resolves once the mailbox is in step, rejects with what ended the watch before that. */
+  async start(): Promise<void> {
+    const ctx = await this.context();
+    this.stopping = new AbortController();
+    this.failure = undefined;
+    this.ended = false;
+    await new Promise<void>((resolve, reject) => {
+      const { pollMs = 1_000 } = this.settings;
+      this.running = watch(ctx, { pollMs, signal: this.stopping.signal, onInStep: async () => resolve() })
+        .catch((error: Error) => {
+          this.failure = error;
+          reject(error);
+        })
+        .finally(async () => {
+          await ctx.session.end();
+          this.ended = true;
+        });
+    });
+  }
+
+  /** What ended the watch, once it has. */
+  async failed(timeoutMs = 20_000): Promise<unknown> {
+    await waitFor(() => this.ended, { timeoutMs, what: 'the watch to fail' });
+    return this.failure;
+  }
+
+  async stop(): Promise<void> {
+    this.stopping.abort();
+    await this.running;
+  }
+
+  async events(): Promise<{ type: string; email: Email }[]> {
+    const { db } = this.ground.database.database;
+    const rows = await db.select().from(events).where(eq(events.accountId, this.id)).orderBy(asc(events.sequence));
+    return rows.map((row) => ({ type: row.type, ...(JSON.parse(row.data) as { email: Email }) }));
+  }
+
+  /** The events so far as `type: folder, folder`, with the folders' paths. */
+  async told(): Promise<string[]> {
+    const folders = new Map(
+      (await loadFolders(this.ground.database.database.db, this.id)).map(({ id, path }) => [id, path]),
+    );
+    return (await this.events()).map(
+      ({ type, email }) =>
+        `${type}: ${email.folders
+          .map((id) => folders.get(id))
+          .sort()
+          .join(', ')}`,
+    );
+  }
+}

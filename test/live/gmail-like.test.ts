@@ -1,0 +1,243 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { FakeImap, type FakeImapOptions } from '../helpers/fake-imap.ts';
+import { mailText, type MailFields } from '../helpers/mail-text.ts';
+import { waitFor } from '../helpers/wait.ts';
+import { openSyncGround, type SyncGround, WatchedAccount } from '../helpers/watched-account.ts';
+
+let ground: SyncGround;
+const open: { server: FakeImap; account: WatchedAccount }[] = [];
+
+beforeAll(async () => {
+  ground = await openSyncGround();
+});
+afterAll(() => ground.close());
+afterEach(async () => {
+  for (const { server, account } of open.splice(0)) {
+    await account.stop();
+    await server.close();
+    expect(account.failure).toBeUndefined();
+  }
+});
+
+const COMMON = 'IMAP4rev1 NAMESPACE IDLE ENABLE ID SPECIAL-USE LIST-EXTENDED LIST-STATUS UIDPLUS MOVE CONDSTORE';
+const GMAIL: FakeImapOptions = {
+  capabilities: `${COMMON} X-GM-EXT-1`,
+  folders: {
+    Work: [],
+    '[Gmail]': ['\\Noselect', '\\HasChildren'],
+    '[Gmail]/All Mail': ['\\All'],
+    '[Gmail]/Drafts': ['\\Drafts'],
+    '[Gmail]/Important': ['\\Important'],
+    '[Gmail]/Sent Mail': ['\\Sent'],
+    '[Gmail]/Spam': ['\\Junk'],
+    '[Gmail]/Starred': ['\\Flagged'],
+    '[Gmail]/Trash': ['\\Trash'],
+  },
+};
+const OBJECT_IDS: FakeImapOptions = {
+  capabilities: `${COMMON} OBJECTID`,
+  folders: { Work: [], Archive: ['\\Archive'], Drafts: ['\\Drafts'], Sent: ['\\Sent'], Trash: ['\\Trash'] },
+};
+const ALL = '[Gmail]/All Mail';
+const TRASH = '[Gmail]/Trash';
+const DRAFTS = '[Gmail]/Drafts';
+
+/** A mail at the provider, in as many folders as it has labels. */
+class LabelledMail {
+  private readonly uids = new Map<string, number>();
+  private readonly server: FakeImap;
+  private readonly source: Buffer;
+  private readonly ids: { emailId: string; threadId: string; date: Date };
+  private static count = 0;
+
+  constructor(server: FakeImap, fields: MailFields = {}, threadId = `17${++LabelledMail.count}`) {
+    this.server = server;
+    this.source = mailText({ subject: `mail ${LabelledMail.count}`, ...fields });
+    this.ids = { emailId: `18${++LabelledMail.count}`, threadId, date: new Date() };
+  }
+
+  /** Adds and takes away folders at one moment. */
+  label(add: string[], remove: string[] = []): void {
+    for (const path of add) this.uids.set(path, this.server.add(path, this.source, this.ids));
+    for (const path of remove) this.server.remove(path, this.uids.get(path) as number);
+    this.server.tell();
+  }
+
+  read(...paths: string[]): void {
+    for (const path of paths) this.server.setFlag(path, this.uids.get(path) as number, '\\Seen');
+    this.server.tell();
+  }
+}
+
+async function watched(options: FakeImapOptions, pollMs = 200) {
+  const server = await new FakeImap(options).listen();
+  const account = new WatchedAccount(ground, server.port, { pollMs });
+  open.push({ server, account });
+  await account.connect();
+  return { server, account };
+}
+
+/** Waits for the events, and then until every folder has been looked at twice more, in case of one too many. */
+async function expectTold({ server, account }: { server: FakeImap; account: WatchedAccount }, ...events: string[]) {
+  await waitFor(async () => (await account.told()).length >= events.length, {
+    what: () =>
+      `${events.length} events, commands: ${server.log
+        .slice(-12)
+        .map(({ name }) => name)
+        .join(', ')}`,
+  }).catch(async (error: unknown) => {
+    throw new Error(`${String(error)}; told: ${(await account.told()).join('; ')}`);
+  });
+  const looks = server.count('LIST');
+  await waitFor(() => server.count('LIST') >= looks + 2, { what: 'more looks at the folders' });
+  expect(await account.told()).toEqual(events);
+}
+
+describe('a mailbox with labels (X-GM-EXT-1)', () => {
+  it('tells each step of a mail once, under one id, and fetches it once', async () => {
+    const here = await watched(GMAIL);
+    const mail = new LabelledMail(here.server);
+    const told = ['email.new: INBOX'];
+    mail.label(['INBOX', ALL]);
+    await expectTold(here, ...told);
+    mail.label(['Work']);
+    await expectTold(here, ...told, 'email.update: INBOX, Work');
+    told.push('email.update: INBOX, Work');
+    mail.read('INBOX', 'Work', ALL);
+    await expectTold(here, ...told, 'email.update: INBOX, Work');
+    told.push('email.update: INBOX, Work');
+    mail.label([], ['Work']);
+    await expectTold(here, ...told, 'email.update: INBOX');
+    told.push('email.update: INBOX');
+    mail.label([], ['INBOX']);
+    await expectTold(here, ...told, `email.update: ${ALL}`);
+    told.push(`email.update: ${ALL}`);
+    mail.label([TRASH], [ALL]);
+    await expectTold(here, ...told, `email.update: ${TRASH}`);
+    told.push(`email.update: ${TRASH}`);
+    mail.label([], [TRASH]);
+    await expectTold(here, ...told, `email.delete: ${TRASH}`);
+    expect(new Set((await here.account.events()).map(({ email }) => email.id)).size).toBe(1);
+    const bodies = here.server.log.filter(({ args }) =>
+      args.flat(9).some((arg) => String(arg).startsWith('BODY.PEEK[]')),
+    );
+    expect(bodies).toHaveLength(1);
+  });
+
+  it('tells a mail that goes from INBOX and its labels to Trash once', async () => {
+    const here = await watched(GMAIL);
+    const mail = new LabelledMail(here.server);
+    mail.label(['INBOX', 'Work', ALL]);
+    await waitFor(async () => (await here.account.told()).at(-1)?.endsWith('INBOX, Work'), { what: 'both labels' });
+    const before = await here.account.told();
+    mail.label([TRASH], ['INBOX', 'Work', ALL]);
+    await expectTold(here, ...before, `email.update: ${TRASH}`);
+  });
+
+  it('tells a mail that is archived or thrown away right after it came', async () => {
+    const here = await watched(GMAIL, 60_000);
+    const archived = new LabelledMail(here.server);
+    archived.label(['INBOX', ALL]);
+    await waitFor(async () => (await here.account.told()).length === 1, { what: 'the new mail' });
+    archived.label([], ['INBOX']);
+    await waitFor(async () => (await here.account.told()).length === 2, { what: 'the archived mail' });
+    const trashed = new LabelledMail(here.server);
+    trashed.label(['INBOX', ALL]);
+    await waitFor(async () => (await here.account.told()).length === 3, { what: 'the second mail' });
+    trashed.label([TRASH], ['INBOX', ALL]);
+    await waitFor(async () => (await here.account.told()).length === 4, { what: 'the trashed mail' });
+    const [first, second, third, fourth] = await here.account.told();
+    expect([first, second]).toEqual(['email.new: INBOX', `email.update: ${ALL}`]);
+    expect([third, fourth]).toEqual(['email.new: INBOX', `email.update: ${TRASH}`]);
+  });
+
+  it('tells a mail that comes while All Mail is being looked at by its own folder', async () => {
+    const here = await watched(GMAIL);
+    const mail = new LabelledMail(here.server);
+    // It comes after the counters of INBOX were given and before All Mail is opened.
+    const other = new LabelledMail(here.server);
+    let come = false;
+    here.server.script.command = ({ name, args }) => {
+      if (come || name !== 'EXAMINE' || args[0] !== ALL) return;
+      come = true;
+      mail.label(['INBOX', ALL]);
+    };
+    other.label([ALL]);
+    await expectTold(here, 'email.new: INBOX', `email.new: ${ALL}`);
+  });
+
+  it('tells a draft by draft events alone', async () => {
+    const here = await watched(GMAIL);
+    const draft = new LabelledMail(here.server);
+    draft.label([DRAFTS, ALL]);
+    await expectTold(here, `email.draft.new: ${DRAFTS}`);
+    draft.label([], [DRAFTS, ALL]);
+    await expectTold(here, `email.draft.new: ${DRAFTS}`, `email.draft.delete: ${DRAFTS}`);
+  });
+
+  it('takes a sent draft for sent', async () => {
+    const here = await watched(GMAIL);
+    const draft = new LabelledMail(here.server);
+    draft.label([DRAFTS, ALL]);
+    await expectTold(here, `email.draft.new: ${DRAFTS}`);
+    draft.label(['[Gmail]/Sent Mail'], [DRAFTS]);
+    const sent = 'email.new: [Gmail]/Sent Mail';
+    await expectTold(here, `email.draft.new: ${DRAFTS}`, 'email.draft.delete: [Gmail]/Sent Mail', sent);
+  });
+
+  it('tells nothing of mail that lay there before, whatever becomes of it', async () => {
+    const server = await new FakeImap(GMAIL).listen();
+    const account = new WatchedAccount(ground, server.port, { pollMs: 300 });
+    open.push({ server, account });
+    const old = new LabelledMail(server);
+    old.label(['INBOX', ALL]);
+    await account.connect();
+    old.label(['Work']);
+    old.read('INBOX', 'Work', ALL);
+    old.label([], ['INBOX']);
+    const other = new LabelledMail(server);
+    other.label(['INBOX', ALL]);
+    old.label([TRASH], ['Work', ALL]);
+    await expectTold({ server, account }, 'email.new: INBOX');
+  });
+});
+
+describe.each([
+  ['X-GM-EXT-1', GMAIL],
+  ['OBJECTID', OBJECT_IDS],
+])("the server's ids (%s)", (_, options) => {
+  it('decide the thread', async () => {
+    const here = await watched(options);
+    const first = new LabelledMail(here.server, { subject: 'one' }, '1999');
+    const second = new LabelledMail(here.server, { subject: 'something else' }, '1999');
+    const third = new LabelledMail(here.server, { subject: 'one' }, '2000');
+    for (const mail of [first, second, third]) mail.label(['INBOX']);
+    await expectTold(here, 'email.new: INBOX', 'email.new: INBOX', 'email.new: INBOX');
+    const [a, b, c] = (await here.account.events()).map(({ email }) => email.thread_id);
+    expect(a).toBe(b);
+    expect(a).not.toBe(c);
+  });
+
+  it('tell two equal mails apart, and one mail in two folders as one', async () => {
+    const here = await watched(options);
+    const fields = { subject: 'twin', messageId: '<twin@example.test>', date: new Date(0) };
+    new LabelledMail(here.server, fields).label(['INBOX']);
+    await expectTold(here, 'email.new: INBOX');
+    new LabelledMail(here.server, fields).label(['Work']);
+    await expectTold(here, 'email.new: INBOX', 'email.new: Work');
+    const both = new LabelledMail(here.server, fields);
+    both.label(['INBOX']);
+    await expectTold(here, 'email.new: INBOX', 'email.new: Work', 'email.new: INBOX');
+    both.label(['Work'], ['INBOX']);
+    await expectTold(here, 'email.new: INBOX', 'email.new: Work', 'email.new: INBOX', 'email.update: Work');
+    both.label([], ['Work']);
+    const events = [
+      'email.new: INBOX',
+      'email.new: Work',
+      'email.new: INBOX',
+      'email.update: Work',
+      'email.delete: Work',
+    ];
+    await expectTold(here, ...events);
+  });
+});

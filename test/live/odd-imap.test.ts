@@ -1,0 +1,185 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { FakeImap, PLAIN, type Script } from '../helpers/fake-imap.ts';
+import type { FakeSession } from '../helpers/fake-imap-session.ts';
+import { mailText } from '../helpers/mail-text.ts';
+import { waitFor } from '../helpers/wait.ts';
+import { openSyncGround, type SyncGround, WatchedAccount } from '../helpers/watched-account.ts';
+
+/** Servers that break the protocol in ways that can be lived with: mail comes, once, and none is lost. */
+
+const QRESYNC = `${PLAIN} CONDSTORE QRESYNC`;
+
+let ground: SyncGround;
+let server: FakeImap;
+let account: WatchedAccount;
+
+beforeAll(async () => {
+  ground = await openSyncGround();
+});
+afterAll(() => ground.close());
+beforeEach(async () => {
+  server = await new FakeImap({ capabilities: QRESYNC, folders: { Work: [] } }).listen();
+  server.add('INBOX', mailText({ subject: 'old' }));
+  server.add('Work', mailText({ subject: 'old' }));
+  account = new WatchedAccount(ground, server.port, { pollMs: 100 });
+});
+afterEach(async () => {
+  await account.stop();
+  await server.close();
+  expect(account.failure).toBeUndefined();
+});
+
+async function waitForTold(...events: string[]) {
+  await waitFor(async () => (await account.told()).length >= events.length, {
+    what: () =>
+      `${events.join('; ')}; commands: ${server.log
+        .slice(-12)
+        .map(({ name }) => name)
+        .join(', ')}`,
+  });
+  expect(await account.told()).toEqual(events);
+}
+
+/** Waits for the events, and for two looks more at all folders, in case of one too many. */
+async function expectTold(...events: string[]) {
+  await waitForTold(...events);
+  const looks = server.count('LIST');
+  await waitFor(() => server.count('LIST') >= looks + 2, { what: 'more looks at the folders' });
+  expect(await account.told()).toEqual(events);
+}
+
+/** The life of two mails while the server answers as the script says. */
+async function expectMailLife(script: Script, read = true) {
+  await account.connect();
+  server.script = script;
+  const uid = server.add('INBOX', mailText({ subject: 'one' }));
+  server.tell();
+  await waitForTold('email.new: INBOX');
+  server.add('Work', mailText({ subject: 'two' }));
+  await (read ? waitForTold : expectTold)('email.new: INBOX', 'email.new: Work');
+  if (!read) return;
+  server.setFlag('INBOX', uid, '\\Seen');
+  server.tell();
+  await waitForTold('email.new: INBOX', 'email.new: Work', 'email.update: INBOX');
+  server.remove('INBOX', uid);
+  server.tell();
+  await expectTold('email.new: INBOX', 'email.new: Work', 'email.update: INBOX', 'email.delete: INBOX');
+}
+
+const flagsOfTwo = ({ selected }: FakeSession) =>
+  (selected?.messages ?? [])
+    .filter(({ uid }) => uid === 2)
+    .map(({ flags }) => `* 2 FETCH (UID 2 FLAGS (${[...flags].join(' ')}))\r\n`)
+    .join('');
+const isFetch = (name: string) => name === 'UID FETCH';
+
+describe('mail comes once and is followed though the server', () => {
+  const cases: [string, Script][] = [
+    ['keeps to the protocol', {}],
+    [
+      'tells each message twice',
+      { answer: (text, { name }) => (isFetch(name) && text.startsWith('*') ? text + text : text) },
+    ],
+    [
+      'tells of messages without a UID',
+      { answer: (t, { name }) => (isFetch(name) ? `* 1 FETCH (FLAGS (\\Seen))\r\n${t}` : t) },
+    ],
+    [
+      'tells of UIDs that nobody asked for',
+      { answer: (t, { name }) => (isFetch(name) ? `* 9 FETCH (UID 1 FLAGS ())\r\n${t}` : t) },
+    ],
+    ['tells flags in between', { answer: (t, { name }, s) => (isFetch(name) && t[0] === '*' ? flagsOfTwo(s) + t : t) }],
+    ['leaves out UIDNEXT at SELECT', { answer: (text) => text.replace(/^\* OK \[UIDNEXT .*\r\n/, '') }],
+    ['never counts up UIDNEXT', { answer: (text) => text.replace(/UIDNEXT \d+/, 'UIDNEXT 2') }],
+    [
+      'counts HIGHESTMODSEQ backwards',
+      { answer: (t) => t.replace(/\[HIGHESTMODSEQ (\d+)\]/, (_, n) => `[HIGHESTMODSEQ ${99 - n}]`) },
+    ],
+    ['keeps no MODSEQ of a folder', { answer: (text) => text.replace(/\[HIGHESTMODSEQ \d+\]/, '[NOMODSEQ]') }],
+    [
+      'has dates that are none',
+      { answer: (text) => text.replace(/INTERNALDATE "[^"]*"/, 'INTERNALDATE "32-Foo-0000 99:99:99"') },
+    ],
+    [
+      'has dates in the year 275760',
+      { answer: (t) => t.replace(/INTERNALDATE "[^"]*"/, 'INTERNALDATE "01-Jan-275760 00:00:00 +0000"') },
+    ],
+    ['refuses IDLE', { command: ({ name, tag }, s) => name === 'IDLE' && (s.write(`${tag} NO not now\r\n`), true) }],
+    [
+      'refuses SEARCH',
+      { command: ({ name, tag }, s) => name === 'UID SEARCH' && (s.write(`${tag} NO not now\r\n`), true) },
+    ],
+    [
+      'finds nothing at SEARCH',
+      { answer: (text, { name }) => (name === 'UID SEARCH' ? text.replace(/^\* SEARCH.*\r\n/, '') : text) },
+    ],
+    [
+      'vanishes UIDs that never were',
+      { answer: (t, { name }) => (isFetch(name) ? `* VANISHED (EARLIER) 7:9,4000000000\r\n${t}` : t) },
+    ],
+    [
+      'announces something else',
+      { answer: (t, { name }) => (name === 'NOOP' || name === 'IDLE' ? `* CAPABILITY IMAP4rev1\r\n${t}` : t) },
+    ],
+  ];
+  it.each(cases)('%s', async (_, script) => {
+    await expectMailLife(script);
+  });
+
+  it('has no IDLE', async () => {
+    server.capabilities = QRESYNC.replace(' IDLE', '');
+    await expectMailLife({});
+  });
+
+  it('has UIDs for ever vanish that are there', async () => {
+    const vanished = '* VANISHED (EARLIER) 1:4294967295\r\n';
+    await account.connect();
+    server.script = { answer: (text, { name }) => (isFetch(name) ? vanished.repeat(5) + text : text) };
+    const began = Date.now();
+    server.add('INBOX', mailText());
+    server.tell();
+    await waitFor(async () => (await account.told()).length === 1, { what: 'the new mail' });
+    expect(Date.now() - began).toBeLessThan(5_000);
+  });
+
+  it('refuses to open one folder', async () => {
+    await account.connect();
+    server.script.command = ({ name, args, tag }, session) => {
+      if (name !== 'EXAMINE' || args[0] !== 'Work') return false;
+      session.write(`${tag} NO out of order\r\n`);
+      return true;
+    };
+    server.add('Work', mailText());
+    server.add('INBOX', mailText());
+    await expectTold('email.new: INBOX');
+    server.script = {};
+    await expectTold('email.new: INBOX', 'email.new: Work');
+  });
+
+  it('counts EXISTS down without an EXPUNGE', async () => {
+    await account.connect();
+    const uid = server.add('INBOX', mailText());
+    server.tell();
+    await expectTold('email.new: INBOX');
+    server.remove('INBOX', uid);
+    server.script.answer = (text) => text.replace(/^\* (VANISHED 2|2 EXPUNGE)\r\n/, '* 1 EXISTS\r\n');
+    server.tell();
+    await expectTold('email.new: INBOX', 'email.delete: INBOX');
+  });
+
+  it('loses a message between its metadata and its body', async () => {
+    await account.connect();
+    const lost = server.add('INBOX', mailText({ subject: 'lost' }));
+    server.add('INBOX', mailText({ subject: 'kept' }));
+    server.script.command = (command) => {
+      if (JSON.stringify(command.args).includes('BODY.PEEK[]')) server.remove('INBOX', lost);
+    };
+    server.tell();
+    await expectTold('email.new: INBOX');
+    expect((await account.events())[0]?.email.subject).toBe('kept');
+  });
+
+  it.each([1, 1_000_000_000])('announces messages of %s bytes', async (size) => {
+    await expectMailLife({ answer: (text) => text.replace(/RFC822\.SIZE \d+/, `RFC822.SIZE ${size}`) }, false);
+  });
+});

@@ -1,0 +1,179 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type DovecotOptions, OLD_CAPABILITIES, startDovecot } from '../helpers/dovecot.ts';
+import { brief, type Connected, connectLogin, type Live, startLive, typesOf } from '../helpers/live.ts';
+import { addUser, doveadm, type MailUser } from '../helpers/mail-user.ts';
+import { openMailbox } from '../helpers/mailbox.ts';
+import { mailServers } from '../helpers/mail-servers.ts';
+import { greenMail, type OtherServer, pymap } from '../helpers/other-servers.ts';
+import { emailOf, folderOf } from '../helpers/receiver.ts';
+
+/** The same mailbox life on servers that lack this or that extension: each by its own fallback, none noticed outside. */
+
+interface Server {
+  name: string;
+  /** between folders */
+  separator: string;
+  prefix: string;
+  start: () => Promise<OtherServer>;
+}
+
+function dovecot(name: string, options: Omit<DovecotOptions, 'certificate'>): Server {
+  const { prefix = '', separator = '/' } = options;
+  return {
+    name,
+    prefix,
+    separator,
+    start: async () => {
+      const dir = await mkdtemp(join(tmpdir(), 'dovecot-'));
+      const { stop, ...info } = await startDovecot(dir, { certificate: mailServers().certificate, ...options });
+      const end = async () => {
+        await stop();
+        await rm(dir, { recursive: true, force: true });
+      };
+      return { login: await addUserOfBoth(info), stop: end };
+    },
+  };
+}
+
+/** The second Dovecot has a user database of its own; Postfix asks the first. */
+async function addUserOfBoth(info: MailUser['dovecot']): Promise<MailUser> {
+  const user = await addUser({ dovecot: info });
+  await addUser({ user: user.user, password: user.password });
+  return user;
+}
+
+const [startGreenMail, startPymap] = await Promise.all([greenMail(), pymap()]);
+const SERVERS: Server[] = [
+  dovecot('a server without any extension', { capabilities: OLD_CAPABILITIES, bareFolders: true }),
+  dovecot('a server with folders below INBOX.', { prefix: 'INBOX.', separator: '.' }),
+  ...(startGreenMail ? [{ name: 'GreenMail', prefix: '', separator: '.', start: startGreenMail }] : []),
+  ...(startPymap ? [{ name: 'pymap', prefix: '', separator: '/', start: startPymap }] : []),
+];
+
+let live: Live;
+
+beforeAll(async () => {
+  live = await startLive({ SYNC_POLL_INTERVAL: '1s' });
+}, 120_000);
+
+afterAll(() => live?.close());
+
+describe.each(SERVERS)('$name', ({ prefix, separator, start }) => {
+  let server: OtherServer;
+  let pia: Connected;
+  const path = (...names: string[]) => prefix + names.join(separator);
+
+  beforeAll(async () => {
+    server = await start();
+    pia = await connectLogin(live, server.login, {
+      before: async (box) => {
+        await box.append('INBOX', { subject: 'old' });
+        await box.createFolder(path('Filed'));
+      },
+    });
+  }, 60_000);
+
+  afterAll(async () => {
+    await pia?.box.close();
+    if (pia) await live.api.delete(`/accounts/${pia.account.id}`);
+    await server?.stop();
+  });
+
+  test('folders are listed by their names, without prefix', async () => {
+    const all = await live.api.folders(pia.account.id);
+    expect(all[0]).toMatchObject({ name: 'INBOX', role: 'INBOX', parent_id: null });
+    expect(all.find(({ name }) => name === 'Filed')).toMatchObject({ role: 'UNKNOWN', parent_id: null });
+  });
+
+  test('new mail is told in INBOX and in another folder', async () => {
+    const first = await pia.receive('INBOX', 'in the inbox');
+    expect(await live.api.email(pia.account.id, emailOf(first.call).id)).toEqual(emailOf(first.call));
+    const second = await pia.receive(path('Filed'), 'filed');
+    expect(emailOf(second.call).folders).toEqual([(await live.api.folder(pia.account.id, 'Filed')).id]);
+    expect(typesOf(await pia.settle())).toEqual(['email.new', 'email.new']);
+  });
+
+  test('reading is told', async () => {
+    const { uid, call } = await pia.receive('INBOX', 'to be read');
+    await pia.settle();
+    await pia.box.addFlags('INBOX', uid, ['\\Seen']);
+    await pia.event('email.update', (one) => emailOf(one).id === emailOf(call).id && !emailOf(one).is_unread);
+    expect(typesOf(await pia.settle())).toEqual(['email.update']);
+  });
+
+  test('a move keeps the id, a delete for good is told', async () => {
+    const { uid, call } = await pia.receive('INBOX', 'to be moved');
+    await pia.settle();
+    await pia.box.move('INBOX', uid, path('Filed'));
+    const filed = await live.api.folder(pia.account.id, 'Filed');
+    await pia.event(
+      'email.update',
+      (one) => emailOf(one).id === emailOf(call).id && emailOf(one).folders[0] === filed.id,
+    );
+    expect(typesOf([...(await pia.settle(path('Filed'))), ...(await pia.settle())])).toEqual(['email.update']);
+
+    const lock = await pia.box.client.getMailboxLock(path('Filed'));
+    const [uidThere] = (await pia.box.client.search({ subject: 'to be moved' }, { uid: true })) || [];
+    lock.release();
+    await pia.box.expunge(path('Filed'), uidThere ?? 0);
+    await pia.event('email.delete', (one) => emailOf(one).id === emailOf(call).id);
+    expect(typesOf([...(await pia.settle(path('Filed'))), ...(await pia.settle())])).toEqual(['email.delete']);
+  });
+
+  test('folders are made, renamed under the same id with their mail, and removed', async () => {
+    await pia.box.createFolder(path('New'));
+    const created = await pia.event('email.folder.create', (call) => folderOf(call).name === 'New');
+    const { call } = await pia.receive(path('New'), 'inside');
+    await pia.settle();
+    await pia.box.renameFolder(path('New'), path('Newer'));
+    const renamed = await pia.event('email.folder.update', (one) => folderOf(one).name === 'Newer');
+    expect(folderOf(renamed).id).toBe(folderOf(created).id);
+    const since = [...(await pia.settle(path('Newer'))), ...(await pia.settle())];
+    expect(typesOf(since)).toEqual(['email.folder.update']);
+    expect((await live.api.email(pia.account.id, emailOf(call).id)).folders).toEqual([folderOf(created).id]);
+    await pia.box.deleteFolder(path('Newer'));
+    await pia.event('email.folder.delete', (one) => folderOf(one).id === folderOf(created).id);
+    await pia.event('email.delete', (one) => emailOf(one).id === emailOf(call).id);
+  });
+});
+
+test('folders without special-use flags get their roles from well-known names', async () => {
+  const [old] = SERVERS;
+  const server = await (old as Server).start();
+  const quentin = await connectLogin(live, server.login, {
+    before: async (box) => {
+      for (const name of ['Gesendet', 'Papierkorb', 'Entwürfe', 'Corbeille']) await box.createFolder(name);
+    },
+  });
+  const roles = (await live.api.folders(quentin.account.id)).map(({ name, role }) => [role, name]);
+  expect(Object.fromEntries(roles)).toMatchObject({ SENT: 'Gesendet', DRAFTS: 'Entwürfe' });
+  expect(roles.filter(([role]) => role === 'TRASH')).toHaveLength(1);
+  await quentin.box.close();
+  await live.api.delete(`/accounts/${quentin.account.id}`);
+  await server.stop();
+}, 60_000);
+
+test('a change of UIDVALIDITY makes no events and keeps every id', async () => {
+  const user = await addUser();
+  const rita = await connectLogin(live, user, {
+    before: async (box) => void (await box.append('INBOX', { subject: 'old' })),
+  });
+  const first = await rita.receive('INBOX', 'one');
+  const second = await rita.receive('INBOX', 'two');
+  await rita.settle();
+  await rita.box.close();
+  await doveadm(user, 'mailbox', 'update', '-u', user.user, '--uid-validity', '4242', 'INBOX');
+  rita.box = await openMailbox(user);
+  expect(brief(await rita.settle('INBOX', { timeoutMs: 60_000 }))).toEqual([]);
+  for (const { call } of [first, second]) {
+    expect(await live.api.email(rita.account.id, emailOf(call).id)).toEqual(emailOf(call));
+  }
+  const uids = await rita.box.uids('INBOX');
+  await rita.box.addFlags('INBOX', uids[1] ?? 0, ['\\Seen']);
+  const update = await rita.event('email.update', undefined, { timeoutMs: 30_000 });
+  expect(emailOf(update).id).toBe(emailOf(first.call).id);
+  await rita.box.close();
+}, 120_000);

@@ -1,0 +1,173 @@
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { Client, Connection } from '@temporalio/client';
+import { randomBytes } from 'node:crypto';
+import { ApiFailure } from '../helpers/api.ts';
+import { freePort } from '../helpers/free-port.ts';
+import { connectUser, type Live, startLive } from '../helpers/live.ts';
+import { addUser, kick, setPassword } from '../helpers/mail-user.ts';
+import { submit } from '../helpers/mailbox.ts';
+import { startReceiver } from '../helpers/receiver.ts';
+
+/**
+ * What a person wrote, and what opens a mailbox, is found in no workflow history, log line or error:
+ * words that exist nowhere else are sent through every path, and looked for afterwards.
+ */
+
+const CANARIES = {
+  password: word(),
+  wrongPassword: word(),
+  newPassword: word(),
+  subject: word(),
+  body: word(),
+  fileName: word(),
+  localPart: word(),
+  sender: word(),
+  folder: word(),
+  hookHeader: word(),
+};
+const SECRETS = [CANARIES.password, CANARIES.wrongPassword, CANARIES.newPassword, CANARIES.hookHeader];
+
+let live: Live;
+const errors: string[] = [];
+
+beforeAll(async () => {
+  live = await startLive({ LOG_LEVEL: 'trace' });
+  await useEveryPath();
+}, 180_000);
+
+afterAll(() => live?.close());
+
+function word(): string {
+  return `canary${randomBytes(9).toString('hex')}`;
+}
+
+async function collect(call: Promise<unknown>): Promise<void> {
+  const error: unknown = await call.catch((reason: unknown) => reason);
+  if (!(error instanceof ApiFailure)) throw new Error('this call should have been refused');
+  errors.push(JSON.stringify(error.body));
+}
+
+async function useEveryPath(): Promise<void> {
+  const failing = await startReceiver();
+  failing.answer = () => 500;
+  await live.api.post('/webhooks/endpoints', {
+    url: `${failing.url}?q=1`,
+    trigger_events: ['email.new', 'account.add', 'email.new.bounce'],
+    headers: [{ name: 'X-Own', value: CANARIES.hookHeader }],
+  });
+  const user = await addUser({ user: `${CANARIES.localPart}@example.test`, password: CANARIES.password });
+  await collect(live.api.connect({ ...user, password: CANARIES.wrongPassword }));
+  await collect(live.api.connect(user, { imapPort: await freePort() }));
+  await collect(live.api.connect(user, { account_id: 'acc_01hzzzzzzzzzzzzzzzzzzzzzzz' }));
+
+  const owner = await connectUser(live, {
+    user: user.user,
+    password: user.password,
+    before: async (box) => {
+      await box.append('INBOX', { subject: CANARIES.subject, text: CANARIES.body });
+    },
+    config: { initial_sync_enable: true },
+  });
+  await owner.event('account.initial_sync.completed', undefined, { timeoutMs: 30_000 });
+  await owner.box.createFolder(CANARIES.folder);
+  await owner.box.append('INBOX', {
+    from: `${CANARIES.sender} <${CANARIES.sender}@elsewhere.test>`,
+    to: user.user,
+    subject: CANARIES.subject,
+    text: CANARIES.body,
+    attachments: [{ name: `${CANARIES.fileName}.txt`, type: 'text/plain', content: Buffer.from(CANARIES.body) }],
+  });
+  // mail that is hard to read must not be quoted in a complaint
+  await owner.box.append(
+    'INBOX',
+    Buffer.from(`Subject: =?utf-8?B?${CANARIES.subject}\r\nContent-Type: multipart/mixed\r\n\r\n${CANARIES.body}`),
+  );
+  await submit(owner.user, 'nobody.knows@example.test', { subject: CANARIES.subject, text: CANARIES.body });
+  await owner.event('email.new.bounce');
+  const { uid } = await owner.receive('INBOX', CANARIES.subject);
+  await owner.box.move('INBOX', uid, CANARIES.folder);
+  await owner.event('email.update');
+  await owner.settle(CANARIES.folder);
+
+  await setPassword(owner.user, CANARIES.newPassword);
+  await kick(owner.user);
+  await owner.event('account.status.disconnected', undefined, { timeoutMs: 60_000 });
+  await collect(
+    live.api.connect({ ...owner.user, password: CANARIES.wrongPassword }, { account_id: owner.account.id }),
+  );
+  await live.api.connect(owner.user, { account_id: owner.account.id });
+  await owner.event('account.reconnect');
+  await live.api.delete(`/accounts/${owner.account.id}`);
+  await owner.event('account.remove');
+  await failing.close();
+}
+
+function found(text: string, words: string[]): string[] {
+  const forms = (value: string) => [
+    value,
+    Buffer.from(value).toString('base64').slice(0, -4),
+    Buffer.from(value).toString('hex'),
+  ];
+  return words.filter((value) => forms(value).some((form) => text.toLowerCase().includes(form.toLowerCase())));
+}
+
+test('no canary in any workflow history, memo or search attribute', async () => {
+  const { address, namespace } = live.product.temporal;
+  const connection = await Connection.connect({ address });
+  const client = new Client({ connection, namespace });
+  const types = new Set<string>();
+  for await (const run of client.workflow.list()) {
+    types.add(run.type);
+    const handle = client.workflow.getHandle(run.workflowId, run.runId);
+    const { raw } = await handle.describe();
+    const text = readable([raw, await handle.fetchHistory(), run.workflowId]);
+    expect([run.type, found(text, Object.values(CANARIES))]).toEqual([run.type, []]);
+  }
+  expect([...types]).toEqual(expect.arrayContaining(['account', 'connectMailbox', 'initialSync', 'deliverWebhooks']));
+  await connection.close();
+}, 120_000);
+
+test('no canary in what the processes printed, even at the most talkative log level', async () => {
+  const logs = await live.product.logs();
+  expect(logs.length).toBeGreaterThan(1_000);
+  expect(found(logs, Object.values(CANARIES))).toEqual([]);
+});
+
+test('no canary in the errors of the API', () => {
+  expect(errors).toHaveLength(4);
+  expect(found(errors.join('\n'), Object.values(CANARIES))).toEqual([]);
+});
+
+test('no password anywhere in the database, the webhook calls or the answers', async () => {
+  const { pool } = live.product.database.database;
+  const { rows: tables } = await pool.query<{ name: string }>(
+    `SELECT quote_ident(table_schema) || '.' || quote_ident(table_name) AS name FROM information_schema.tables
+     WHERE table_schema NOT IN ('pg_catalog', 'information_schema')`,
+  );
+  expect(tables.length).toBeGreaterThan(5);
+  for (const { name } of tables) {
+    const { rows } = await pool.query<{ row: string }>(`SELECT t::text AS row FROM ${name} t`);
+    expect([name, found(rows.map(({ row }) => row).join('\n'), SECRETS.slice(0, 3))]).toEqual([name, []]);
+  }
+  const calls = live.receiver.calls.map(({ body }) => body.toString()).join('\n');
+  expect(found(calls, SECRETS)).toEqual([]);
+});
+
+/** Every string and every byte of a value, payloads included. */
+function readable(value: unknown): string {
+  const parts: string[] = [];
+  const seen = new Set<object>();
+  const walk = (one: unknown): void => {
+    if (typeof one === 'string') parts.push(one);
+    else if (one instanceof Uint8Array) parts.push(Buffer.from(one).toString('latin1'));
+    else if (typeof one === 'object' && one !== null && !seen.has(one)) {
+      seen.add(one);
+      for (const [key, inner] of Object.entries(one)) {
+        parts.push(key);
+        walk(inner);
+      }
+    }
+  };
+  walk(value);
+  return parts.join('\n');
+}

@@ -1,0 +1,222 @@
+import { execFileSync } from 'node:child_process';
+import { once } from 'node:events';
+import { chmod, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { type AddressInfo, createServer, type Server } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { commandOf, isRunning } from '../../src/embedded/running.ts';
+import { freePort } from '../helpers/free-port.ts';
+import { testDatabase } from '../helpers/postgres.ts';
+import { type Started, start, untilGone } from '../helpers/start.ts';
+import { testTemporal } from '../helpers/temporal.ts';
+import { waitFor } from '../helpers/wait.ts';
+
+/** What `npm start` promises: see README "Start". */
+describe('npm start', () => {
+  let home: string;
+  let dataDir: string;
+  let settings: Record<string, string>;
+  let url: string;
+  let runs: Started[];
+  /** holds a port that the product may not have */
+  let taken: Server;
+
+  beforeAll(async () => {
+    home = await mkdtemp(join(tmpdir(), 'start-'));
+    // as root, Postgres runs as a user who has to come through
+    await chmod(home, 0o711);
+    dataDir = join(home, 'data');
+    const port = await freePort();
+    settings = { PORT: String(port), TEMPORAL_UI_PORT: String(await freePort()) };
+    url = `http://127.0.0.1:${port}`;
+    runs = [];
+    taken = createServer().listen(0, '127.0.0.1');
+    await once(taken, 'listening');
+  });
+  afterEach(async () => {
+    // a test that failed may have left one
+    for (const run of runs) run.child.kill('SIGTERM');
+    await Promise.all(runs.map((run) => run.ended()));
+    runs = [];
+  });
+  afterAll(async () => {
+    taken.close();
+    await rm(home, { recursive: true, force: true });
+  });
+
+  const begin = (
+    more: Record<string, string> = {},
+    dir = dataDir,
+    script: Parameters<typeof start>[2] = 'dist/start.js',
+  ) => {
+    const run = start(dir, { ...settings, ...more }, script);
+    runs.push(run);
+    return run;
+  };
+  const key = async () => (await readFile(join(dataDir, 'bootstrap-api-key'), 'utf8')).trim();
+  const keyNames = async () => {
+    const response = await fetch(`${url}/api/v1/api-keys`, { headers: { 'X-API-KEY': await key() } });
+    return ((await response.json()) as { data: { name: string }[] }).data.map(({ name }) => name);
+  };
+  const isReady = () =>
+    fetch(`${url}/ready`).then(
+      (response) => response.ok,
+      () => false,
+    );
+
+  it('brings everything up in an empty folder and says how to go on', async () => {
+    const run = begin({}, dataDir, 'scripts/start.mjs');
+    await run.ready(240_000);
+    const output = run.output();
+    expect(output).toContain(`${url}/api/v1`);
+    expect(output).toContain(`http://127.0.0.1:${settings['TEMPORAL_UI_PORT']}`);
+    expect(output).toContain(await key());
+    expect(output).toMatch(new RegExp(`curl -X POST ${url}/api/v1/auth/intent -H "X-API-KEY: ${await key()}"`));
+    const docs = /Docs\s+(\S+)/.exec(output)?.[1] ?? '';
+    expect((await fetch(docs)).status).toBe(200);
+    expect((await fetch(`http://127.0.0.1:${settings['TEMPORAL_UI_PORT']}`)).status).toBe(200);
+    expect(await codecStatus(`http://127.0.0.1:${settings['TEMPORAL_UI_PORT']}`)).toBe(200);
+    expect(await isReady()).toBe(true);
+    expect(await keyNames()).toHaveLength(1);
+    for (const name of ['bootstrap-api-key', 'encryption-key', 'postgres-password', 'temporal.db']) {
+      expect((await stat(join(dataDir, name))).mode & 0o777).toBe(0o600);
+    }
+    await fetch(`${url}/api/v1/api-keys`, {
+      method: 'POST',
+      headers: { 'X-API-KEY': await key(), 'Content-Type': 'application/json' },
+      body: JSON.stringify({ name: 'kept' }),
+    });
+    const marks = run.marks();
+    run.child.kill('SIGTERM');
+    expect(await run.ended()).toBe(0);
+    expect(marks.filter(isRunning)).toEqual([]);
+  }, 300_000);
+
+  it('is ready within 10 s later on, with all that it kept, and shows the key no more', async () => {
+    const run = begin();
+    expect(await run.ready()).toBeLessThan(10_000);
+    expect(run.output()).not.toContain(await key());
+    expect(await keyNames()).toContain('kept');
+  }, 60_000);
+
+  it('starts each process that dies again within 5 s', async () => {
+    const run = begin();
+    await run.ready();
+    const names = {
+      worker: 'dist/worker.js',
+      server: 'dist/server.js',
+      temporal: 'start-dev',
+      postgres: 'postgres -D',
+    };
+    for (const [name, part] of Object.entries(names)) {
+      const victim = run.marks().find(({ pid }) => commandOf(pid).includes(part));
+      const killedAt = Date.now();
+      process.kill(victim!.pid, 'SIGKILL');
+      await waitFor(() => run.output().includes(`${name} runs again`), { timeoutMs: 20_000, what: run.output });
+      const restarted = run.marks().find(({ pid }) => commandOf(pid).includes(part));
+      expect(Date.now() - killedAt).toBeLessThan(5000);
+      expect(restarted!.pid).not.toBe(victim!.pid);
+    }
+    await waitFor(isReady, { timeoutMs: 20_000, what: 'the API to have found both servers again' });
+  }, 120_000);
+
+  it('leaves nothing behind when it is killed, and the next start goes on', async () => {
+    const run = begin();
+    await run.ready();
+    const marks = run.marks();
+    run.child.kill('SIGKILL');
+    await untilGone(marks, 10_000);
+    const next = begin();
+    await next.ready();
+    expect(await keyNames()).toContain('kept');
+  }, 60_000);
+
+  it('ends what a start that was killed with its watcher left running', async () => {
+    const run = begin();
+    await run.ready();
+    const marks = run.marks();
+    const watcher = execFileSync('pgrep', ['-P', String(run.child.pid), '-f', 'read -r line'], { encoding: 'utf8' });
+    const worker = marks.find(({ pid }) => commandOf(pid).includes('dist/worker.js'))!;
+    // a stopped process takes no notice of the end of its parent
+    process.kill(worker.pid, 'SIGSTOP');
+    process.kill(Number(watcher), 'SIGKILL');
+    run.child.kill('SIGKILL');
+    await run.ended();
+    const next = begin();
+    await next.ready();
+    expect(next.output()).toMatch(/^Ending \d+ processes that an earlier start left/m);
+    expect(marks.filter(isRunning)).toEqual([]);
+    expect(await keyNames()).toContain('kept');
+  }, 60_000);
+
+  it('says in one line what stands in its way, and ends', async () => {
+    const inTheWay = join(home, 'a-file');
+    await writeFile(inTheWay, '');
+    const cases: [Record<string, string>, string, RegExp][] = [
+      [
+        { PORT: String((taken.address() as AddressInfo).port) },
+        join(home, 'other'),
+        /^PORT \d+ on 127.0.0.1 is taken by another program/,
+      ],
+      [{ HOST: '203.0.113.1' }, join(home, 'other'), /^HOST 203.0.113.1 is no address of this machine/],
+      [{}, inTheWay, /^DATA_DIR \S+ cannot be used/],
+      [{ LOG_LEVEL: 'loud' }, join(home, 'other'), /^LOG_LEVEL must be one of/],
+      [{ DATABASE_URL: 'postgresql://127.0.0.1:1/x' }, join(home, 'other'), /^ENCRYPTION_KEY is not set/],
+    ];
+    for (const [more, dir, line] of cases) {
+      const run = begin(more, dir);
+      expect(await run.ended()).toBe(1);
+      const lines = run
+        .output()
+        .trim()
+        .split('\n')
+        .filter((text) => !text.startsWith('Building'));
+      expect(lines).toHaveLength(1);
+      expect(lines[0]).toMatch(line);
+    }
+  }, 60_000);
+
+  it('refuses a folder that another start holds', async () => {
+    const run = begin();
+    await run.ready();
+    const second = begin({ PORT: String(await freePort()) });
+    expect(await second.ended()).toBe(1);
+    expect(second.output().trim()).toMatch(/^DATA_DIR \S+ is in use by the start with pid \d+: [^\n]+$/);
+    expect(await isReady()).toBe(true);
+  }, 60_000);
+
+  it('embeds nothing where a database and a Temporal are given', async () => {
+    const database = await testDatabase();
+    const { address, namespace } = testTemporal();
+    const run = begin(
+      {
+        DATABASE_URL: database.url,
+        TEMPORAL_ADDRESS: address,
+        TEMPORAL_NAMESPACE: namespace,
+        ENCRYPTION_KEY: Buffer.alloc(32, 1).toString('base64'),
+      },
+      join(home, 'not-embedded'),
+    );
+    await run.ready();
+    expect(run.marks().map(({ pid }) => /\w+\.js/.exec(commandOf(pid).replace(/.* --import \S+/, ''))?.[0])).toEqual(
+      expect.arrayContaining(['server.js', 'worker.js']),
+    );
+    expect(run.marks()).toHaveLength(2);
+    expect(run.output()).not.toContain('Temporal UI');
+    run.child.kill('SIGINT');
+    expect(await run.ended()).toBe(0);
+    await database.drop();
+  }, 60_000);
+});
+
+/** What the server answers that the UI at `ui` was told to have payloads decoded by. */
+async function codecStatus(ui: string): Promise<number> {
+  const { Codec } = (await (await fetch(`${ui}/api/v1/settings`)).json()) as { Codec: { Endpoint: string } };
+  const response = await fetch(`${Codec.Endpoint}/decode`, {
+    method: 'POST',
+    headers: { Origin: ui },
+    body: '{"payloads":[]}',
+  });
+  return response.status;
+}

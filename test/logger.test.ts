@@ -1,0 +1,66 @@
+import { Writable } from 'node:stream';
+import { describe, expect, it } from '@jest/globals';
+import { createLogger } from '../src/logger.ts';
+
+function logged(write: (logger: ReturnType<typeof createLogger>) => void): string {
+  const lines: string[] = [];
+  const sink = new Writable({
+    write(chunk: Buffer, _encoding, done) {
+      lines.push(chunk.toString());
+      done();
+    },
+  });
+  write(createLogger('info', 'test', sink));
+  return lines.join('');
+}
+
+describe('the logger', () => {
+  it('writes JSON lines with time, level and name', () => {
+    const line = JSON.parse(logged((logger) => logger.info({ accountId: 'acc_1' }, 'connected')));
+    expect(line).toMatchObject({ level: 'info', name: 'test', accountId: 'acc_1', msg: 'connected' });
+    expect(new Date(line.time).getTime()).toBeGreaterThan(0);
+  });
+
+  it('is quiet below its level', () => {
+    expect(logged((logger) => logger.debug('not told'))).toBe('');
+  });
+
+  it.each([
+    new Error('Failed query: insert into emails values ($1)\nparams: canary'),
+    new Error('invalid input syntax for type json: "canary"'),
+    new Error('550 5.1.1 <canary@example.com>: Recipient address rejected'),
+    new Error('no mailbox canary@example.com'),
+    new Error("unknown word 'canary'"),
+    new Error('first line\nSubject: canary'),
+    new Error('outer', { cause: new Error('Failed query: canary') }),
+    Object.assign(new Error('command failed'), { responseText: 'canary', params: ['canary'] }),
+    { message: '"canary"', name: 'Strange' },
+    'canary',
+  ])('keeps what an error quotes to itself (%#)', (err) => {
+    const text = logged((logger) => logger.error({ err }, 'failed'));
+    expect(text).toContain('failed');
+    expect(text).not.toContain('canary');
+  });
+
+  it('tells type, code, frames and cause of an error', () => {
+    const cause = Object.assign(new Error('connect ECONNREFUSED 127.0.0.1:5432'), { code: 'ECONNREFUSED' });
+    const { err } = JSON.parse(
+      logged((logger) => logger.error({ err: new TypeError('no such thing', { cause }) }, 'x')),
+    );
+    expect(err).toMatchObject({
+      type: 'TypeError',
+      message: 'no such thing',
+      cause: { type: 'Error', code: 'ECONNREFUSED', message: 'connect ECONNREFUSED 127.0.0.1:5432' },
+    });
+    expect(err.stack).toMatch(/logger\.test/);
+    expect(err.stack).not.toMatch(/no such thing/);
+  });
+
+  it('hides values under telling names, wherever they hang', () => {
+    const password = 'canary';
+    const text = logged((logger) =>
+      logger.info({ password, imap: { password }, a: { b: { subject: 'canary' } } }, 'x'),
+    );
+    expect(text).not.toContain('canary');
+  });
+});

@@ -1,0 +1,185 @@
+import { randomBytes } from 'node:crypto';
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Readable } from 'node:stream';
+import { buffer } from 'node:stream/consumers';
+import { pathToFileURL } from 'node:url';
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { openStorage, type Storage, StorageMissing } from '../../src/storage.ts';
+import { type FakeS3, startFakeS3 } from './fake-s3.ts';
+
+let folder: string;
+let s3: FakeS3;
+const aws = { AWS_ACCESS_KEY_ID: 'test', AWS_SECRET_ACCESS_KEY: 'test', AWS_EC2_METADATA_DISABLED: 'true' };
+const before = Object.fromEntries(Object.keys(aws).map((name) => [name, process.env[name]]));
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'mail-storage-'));
+  s3 = await startFakeS3();
+  Object.assign(process.env, aws);
+});
+
+afterAll(async () => {
+  for (const [name, value] of Object.entries(before)) {
+    if (value === undefined) delete process.env[name];
+    else process.env[name] = value;
+  }
+  await s3.close();
+  await rm(folder, { recursive: true, force: true });
+});
+
+const read = async (storage: Storage, key: string, range?: { start: number; end: number }): Promise<string> =>
+  (await buffer(await storage.get(key, range))).toString('latin1');
+
+describe.each<[string, () => Storage]>([
+  ['files', () => openStorage(pathToFileURL(join(folder, 'files')).href)],
+  ['S3 (a stand-in)', () => openStorage('s3://mails/some/prefix/', { s3Endpoint: s3.endpoint })],
+  ['S3 (a stand-in) without a prefix', () => openStorage('s3://mails', { s3Endpoint: s3.endpoint })],
+])('a storage of %s', (_, open) => {
+  let storage: Storage;
+  beforeAll(() => {
+    storage = open();
+  });
+
+  test('gives back what was put, as bytes or as a stream', async () => {
+    expect(await storage.put('acc_1/raw/email_a1.eml', Buffer.from('hello'))).toBe(5);
+    expect(await storage.put('acc_1/att/att_b2', Readable.from([Buffer.from('wor'), Buffer.from('ld!')]))).toBe(6);
+    expect(await read(storage, 'acc_1/raw/email_a1.eml')).toBe('hello');
+    expect(await read(storage, 'acc_1/att/att_b2')).toBe('world!');
+    expect(await storage.size('acc_1/att/att_b2')).toBe(6);
+  });
+
+  test('keeps empty objects and replaces existing ones', async () => {
+    expect(await storage.put('acc_1/att/empty', Buffer.alloc(0))).toBe(0);
+    expect([await storage.size('acc_1/att/empty'), await read(storage, 'acc_1/att/empty')]).toEqual([0, '']);
+    expect(await storage.put('acc_1/att/empty', Readable.from([]))).toBe(0);
+    expect(await storage.size('acc_1/att/empty')).toBe(0);
+    await storage.put('acc_1/att/empty', Buffer.from('filled'));
+    expect(await read(storage, 'acc_1/att/empty')).toBe('filled');
+  });
+
+  test('gives ranges, both ends included', async () => {
+    await storage.put('acc_1/att/range', Buffer.from('0123456789'));
+    expect(await read(storage, 'acc_1/att/range', { start: 0, end: 0 })).toBe('0');
+    expect(await read(storage, 'acc_1/att/range', { start: 3, end: 5 })).toBe('345');
+    expect(await read(storage, 'acc_1/att/range', { start: 8, end: 99 })).toBe('89');
+  });
+
+  test('takes large streams whole', async () => {
+    const bytes = randomBytes(7 * 1024 * 1024);
+    const pieces = Array.from({ length: 112 }, (_, i) => bytes.subarray(i * 65536, (i + 1) * 65536));
+    expect(await storage.put('acc_1/att/large', Readable.from(pieces))).toBe(bytes.length);
+    expect((await buffer(await storage.get('acc_1/att/large'))).equals(bytes)).toBe(true);
+  });
+
+  test('keeps nothing of a stream that fails, and what was there before', async () => {
+    await storage.put('acc_1/att/kept', Buffer.from('before'));
+    for (const key of ['acc_1/att/kept', 'acc_1/att/never']) {
+      const failing = Readable.from(
+        (async function* () {
+          yield Buffer.alloc(1000);
+          throw new Error('connection lost');
+        })(),
+      );
+      await expect(storage.put(key, failing)).rejects.toThrow('connection lost');
+    }
+    expect(await read(storage, 'acc_1/att/kept')).toBe('before');
+    expect(await storage.size('acc_1/att/never')).toBeUndefined();
+  });
+
+  test('says which object is missing', async () => {
+    expect(await storage.size('acc_1/att/nothing')).toBeUndefined();
+    const error = await storage.get('acc_1/att/nothing').catch((thrown: unknown) => thrown);
+    expect(error).toBeInstanceOf(StorageMissing);
+    expect((error as StorageMissing).key).toBe('acc_1/att/nothing');
+  });
+
+  test('deletes what is there and passes over what is not', async () => {
+    await storage.put('acc_1/att/gone', Buffer.from('x'));
+    await storage.delete(['acc_1/att/gone', 'acc_1/att/nothing', 'acc_9/att/nothing']);
+    expect(await storage.size('acc_1/att/gone')).toBeUndefined();
+    await storage.delete([]);
+  });
+
+  test('deletes all of a prefix and nothing else, and goes on working', async () => {
+    await Promise.all(Array.from({ length: 250 }, (_, i) => storage.put(`acc_2/raw/email_${i}.eml`, Buffer.from('x'))));
+    await storage.put('acc_20/raw/email_1.eml', Buffer.from('other'));
+    await storage.deletePrefix('acc_2/');
+    for (const i of [0, 100, 249]) expect(await storage.size(`acc_2/raw/email_${i}.eml`)).toBeUndefined();
+    expect(await read(storage, 'acc_20/raw/email_1.eml')).toBe('other');
+    await storage.put('acc_2/raw/email_0.eml', Buffer.from('again'));
+    expect(await read(storage, 'acc_2/raw/email_0.eml')).toBe('again');
+    await storage.deletePrefix('acc_none/');
+  });
+
+  test.each([
+    '../x',
+    'a/../b',
+    '/a',
+    'a//b',
+    'a/',
+    '',
+    '.',
+    'a/.b',
+    'a\\b',
+    'a b',
+    'a\0b',
+    'ä',
+    `a/${'x'.repeat(300)}`,
+  ])('refuses the key %j', async (key) => {
+    await expect(storage.put(key, Buffer.from('x'))).rejects.toThrow('not a storage key');
+    await expect(storage.get(key)).rejects.toThrow('not a storage key');
+    await expect(storage.size(key)).rejects.toThrow('not a storage key');
+    await expect(storage.delete([key])).rejects.toThrow('not a storage key');
+  });
+
+  test.each(['acc_1', '', '/', '../', 'acc_1/../'])('refuses the prefix %j', async (prefix) => {
+    await expect(storage.deletePrefix(prefix)).rejects.toThrow();
+  });
+});
+
+describe('a storage of files', () => {
+  test('holds no temporary files after a failure, and private ones else', async () => {
+    const root = join(folder, 'private');
+    const storage = openStorage(`file:${root}`);
+    await storage.put('acc_1/raw/email_zz.eml', Buffer.from('x'));
+    const failing = Readable.from(
+      (async function* () {
+        yield Buffer.from('half');
+        throw new Error('connection lost');
+      })(),
+    );
+    await expect(storage.put('acc_1/raw/email_zz.eml', failing)).rejects.toThrow('connection lost');
+    const path = join(root, 'acc_1/raw/zz/email_zz.eml');
+    expect(await readdir(join(root, 'acc_1/raw/zz'))).toEqual(['email_zz.eml']);
+    expect((await stat(path)).mode & 0o777).toBe(0o600);
+    expect(await readFile(path, 'utf8')).toBe('x');
+  });
+
+  test('goes on after its folders were removed by hand', async () => {
+    const root = join(folder, 'removed');
+    const storage = openStorage(pathToFileURL(root).href);
+    await storage.put('acc_1/raw/email_aa.eml', Buffer.from('x'));
+    await rm(root, { recursive: true });
+    await storage.put('acc_1/raw/email_aa.eml', Readable.from([Buffer.from('y')]));
+    expect(await storage.size('acc_1/raw/email_aa.eml')).toBe(1);
+  });
+
+  test('tells trouble from absence', async () => {
+    const root = join(folder, 'trouble');
+    await mkdir(root);
+    await writeFile(join(root, 'acc_1'), 'a file in the way');
+    await expect(openStorage(`file:${root}`).put('acc_1/raw/email_aa.eml', Buffer.from('x'))).rejects.toThrow();
+    expect(await openStorage(`file:${root}`).size('acc_1/raw/email_aa.eml')).toBeUndefined();
+  });
+});
+
+test('S3 uploads that fail are aborted, and objects lie below the prefix', () => {
+  expect(s3.uploads.size).toBe(0);
+  expect(s3.objects.has('some/prefix/acc_1/raw/email_a1.eml')).toBe(true);
+});
+
+test.each(['', 'http://x', 'file:', 's3://', 's3://A', 'relative/path'])('%j is no storage URL', (url) => {
+  expect(() => openStorage(url)).toThrow(/storage URL/);
+});

@@ -1,0 +1,18 @@
+import { describe, expect, it } from '@jest/globals';
+import { bundleWorkflows } from '../../src/temporal/bundle.ts';
+
+/**
+ * Without its source map: about 550 KB are the SDK's own. A jump means that a workflow imports more than types and
+ * constants, which every cached run would hold in memory.
+ */
+const MAX_BYTES = 650_000;
+
+describe('the bundle of the workflows', () => {
+  it('stays small and has nothing of the rest of the product', async () => {
+    const { code } = await bundleWorkflows();
+    const sources = [...code.matchAll(/"\.\/src\/([\w/-]+)\.ts"/g)].map(([, path = '']) => path);
+    expect(new Set(sources.filter((path) => !path.startsWith('workflows/')))).toEqual(new Set());
+    expect(code.indexOf('//# sourceMappingURL=')).toBeGreaterThan(0);
+    expect(code.indexOf('//# sourceMappingURL=')).toBeLessThan(MAX_BYTES);
+  }, 60_000);
+});

@@ -1,0 +1,114 @@
+import { randomBytes } from 'node:crypto';
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { defaultPayloadConverter, type Payload } from '@temporalio/common';
+import { loadDataConverter } from '@temporalio/common/lib/internal-non-workflow/index.js';
+import { createPayloadCodec, MAX_PAYLOAD_BYTES } from '../../src/temporal/codec.ts';
+import { type CodecServer, startCodecServer } from '../../src/temporal/codec-server.ts';
+import { createDataConverter } from '../../src/temporal/data-converter.ts';
+
+const current = randomBytes(32);
+const codec = createPayloadCodec({ current });
+const payload = (value: unknown): Payload => defaultPayloadConverter.toPayload(value);
+const valueOf = (found: Payload | undefined) => defaultPayloadConverter.fromPayload(found as Payload);
+
+describe('the codec', () => {
+  it.each([
+    ['text', 'a canary'],
+    ['object', { a: [1, null, 'ü'] }],
+    ['nothing', undefined],
+    ['bytes', new Uint8Array([0, 255])],
+  ])('hides %s, and gives it back', async (_what, value) => {
+    const [hidden] = await codec.encode([payload(value)]);
+    expect(Buffer.from(hidden?.data ?? []).toString('latin1')).not.toMatch(/canary|json/);
+    expect(Object.keys(hidden?.metadata ?? {})).toEqual(['encoding', 'encryption-key-id']);
+    const [shown] = await codec.decode([hidden as Payload]);
+    expect(valueOf(shown)).toEqual(value);
+  });
+
+  it('never gives the same bytes twice', async () => {
+    const [one, two] = await codec.encode([payload('x'), payload('x')]);
+    expect(Buffer.from(one?.data ?? []).equals(Buffer.from(two?.data ?? []))).toBe(false);
+  });
+
+  it('reads what was written under the key before', async () => {
+    const hidden = await codec.encode([payload('x')]);
+    const rotated = createPayloadCodec({ current: randomBytes(32), previous: current });
+    expect((await rotated.decode(hidden)).map(valueOf)).toEqual(['x']);
+    const stranger = createPayloadCodec({ current: randomBytes(32) });
+    await expect(stranger.decode(hidden)).rejects.toThrow('ENCRYPTION_KEY_PREVIOUS');
+  });
+
+  it('refuses what was changed, and lets pass what was never encrypted', async () => {
+    const [hidden] = await codec.encode([payload('x')]);
+    const data = Buffer.from(hidden?.data ?? []);
+    data[data.length - 1] = (data[data.length - 1] ?? 0) ^ 1;
+    await expect(codec.decode([{ ...hidden, data }])).rejects.toThrow();
+    expect((await codec.decode([payload('plain')])).map(valueOf)).toEqual(['plain']);
+  });
+
+  it('refuses a payload over the limit, once and for all', async () => {
+    const bytes = (length: number): Payload => ({ metadata: {}, data: Buffer.alloc(length) });
+    await expect(codec.encode([bytes(MAX_PAYLOAD_BYTES)])).resolves.toHaveLength(1);
+    await expect(codec.encode([bytes(MAX_PAYLOAD_BYTES + 1)])).rejects.toMatchObject({
+      type: 'PayloadTooLarge',
+      nonRetryable: true,
+    });
+  });
+});
+
+describe('the data converter', () => {
+  it('keeps messages and stacks of failures for the codec', () => {
+    const { failureConverter, payloadConverter } = loadDataConverter(createDataConverter({ current }));
+    const failure = failureConverter.errorToFailure(new Error('a canary'), payloadConverter);
+    expect(failure.message).toBe('Encoded failure');
+    expect(failure.stackTrace).toBe('');
+    expect(failureConverter.failureToError(failure, payloadConverter).message).toBe('a canary');
+  });
+});
+
+describe('the codec server', () => {
+  const UI = 'http://127.0.0.1:8233';
+  let server: CodecServer;
+  afterEach(() => server.close());
+
+  const ask = async (path: string, init: RequestInit) => {
+    server = await startCodecServer({ codec, port: 0, origins: [UI] });
+    return fetch(`${server.url}${path}`, init);
+  };
+  const wire = async (value: unknown) => {
+    const [hidden] = await codec.encode([payload(value)]);
+    const metadata = Object.entries(hidden?.metadata ?? {}).map(([name, bytes]) => [
+      name,
+      Buffer.from(bytes).toString('base64'),
+    ]);
+    const data = Buffer.from(hidden?.data ?? []).toString('base64');
+    return JSON.stringify({ payloads: [{ metadata: Object.fromEntries(metadata) as object, data }] });
+  };
+
+  it('decrypts for the UI', async () => {
+    const response = await ask('/decode', { method: 'POST', headers: { origin: UI }, body: await wire('shown') });
+    expect(response.headers.get('access-control-allow-origin')).toBe(UI);
+    const { payloads } = (await response.json()) as { payloads: { metadata: { encoding: string }; data: string }[] };
+    expect(atob(payloads[0]?.data ?? '')).toBe('"shown"');
+    expect(atob(payloads[0]?.metadata.encoding ?? '')).toBe('json/plain');
+  });
+
+  it("answers the browser's question beforehand", async () => {
+    const response = await ask('/decode', { method: 'OPTIONS', headers: { origin: UI } });
+    expect(response.status).toBe(204);
+    expect(response.headers.get('access-control-allow-headers')).toContain('x-namespace');
+  });
+
+  it.each<[string, Record<string, string>]>([
+    ['another page', { origin: 'http://evil.test' }],
+    ['no page', {}],
+  ])('refuses %s', async (_who, headers) => {
+    expect((await ask('/decode', { method: 'POST', headers, body: await wire('x') })).status).toBe(403);
+  });
+
+  it('survives what it cannot read', async () => {
+    const init = { method: 'POST', headers: { origin: UI }, body: '{' };
+    expect((await ask('/decode', init)).status).toBe(400);
+    expect((await fetch(`${server.url}/other`, { headers: { origin: UI } })).status).toBe(404);
+  });
+});

@@ -1,0 +1,286 @@
+import { Context } from '@temporalio/activity';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { toFailure } from '../../src/activities/failures.ts';
+import { ApiError } from '../../src/contract/errors.ts';
+import type { AccountStatus, InitialSyncStatus } from '../../src/contract/account.ts';
+import { LeaseLost } from '../../src/db/outbox.ts';
+import { MailError } from '../../src/mail/errors.ts';
+import { newId } from '../../src/new-id.ts';
+import { accountWorkflowId, QUEUES, SIGNALS, WORKFLOWS } from '../../src/workflows/names.ts';
+import { startTestWorkers, type TestWorkers } from '../helpers/temporal-workers.ts';
+import { waitFor } from '../helpers/wait.ts';
+
+const refused = () => toFailure(new MailError('invalid_credentials', 'imap', 'refused'), { watchEpoch: 7 });
+const unreachable = () => toFailure(new MailError('provider_error', 'imap', 'timed out'));
+const dropped = () => toFailure(new MailError('provider_error', 'imap', 'closed'), { connected: true });
+
+/** What one run of the watching activity does. */
+type Watch = (mailbox: Mailbox) => Promise<void>;
+
+const fail =
+  (failure: () => Error): Watch =>
+  async () => {
+    throw failure();
+  };
+const end: Watch = async () => {};
+/** Connects and stays so until it is cancelled, as the real one does. */
+const stay: Watch = async (mailbox) => {
+  await mailbox.signal(SIGNALS.mailboxConnected);
+  await Context.current().cancelled.catch(async (error: unknown) => {
+    await mailbox.onLetGo?.();
+    throw error;
+  });
+};
+/** Stands still: no heartbeat, no end. */
+const silent: Watch = async (mailbox) => {
+  mailbox.silent = true;
+  await new Promise((resolve) => setTimeout(resolve, 4_000));
+};
+const connectThen =
+  (failure: () => Error): Watch =>
+  async (mailbox) => {
+    await mailbox.signal(SIGNALS.mailboxConnected);
+    throw failure();
+  };
+
+/** An account whose mailbox does as told; the store is this object. */
+class Mailbox {
+  readonly id = newId('account');
+  status: AccountStatus = 'running';
+  initialSync: InitialSyncStatus | null = null;
+  removed = false;
+  /** every change of status that was committed */
+  readonly told: string[] = [];
+  watches = 0;
+  silent = false;
+  watching = 0;
+  most = 0;
+  onLetGo: (() => Promise<void>) | undefined;
+  script: Watch[] = [];
+  /** what happens when the script is through */
+  afterwards: Watch = stay;
+
+  signal(name: string): Promise<void> {
+    return workers.client.workflow.getHandle(accountWorkflowId(this.id)).signal(name);
+  }
+}
+
+const mailboxes = new Map<string, Mailbox>();
+const of = (input: { accountId: string }): Mailbox => {
+  const mailbox = mailboxes.get(input.accountId);
+  if (!mailbox) throw new Error('no such mailbox');
+  return mailbox;
+};
+
+const activities = {
+  async loadAccount(input: { accountId: string }) {
+    const { removed, status, initialSync } = of(input);
+    return removed ? null : { status, initialSync };
+  },
+  async setAccountStatus(input: { accountId: string; status: AccountStatus; detail: string; watchEpoch?: number }) {
+    const mailbox = of(input);
+    if (mailbox.status !== input.status) {
+      mailbox.told.push(`${mailbox.status} → ${input.status}: ${input.detail || '-'} ${input.watchEpoch ?? ''}`.trim());
+      mailbox.status = input.status;
+    }
+    return mailbox.status;
+  },
+  async watchMailbox(input: { accountId: string }) {
+    const mailbox = of(input);
+    const context = Context.current();
+    mailbox.silent = false;
+    const beat = setInterval(() => mailbox.silent || context.heartbeat(), 50);
+    mailbox.watches += 1;
+    mailbox.watching += 1;
+    mailbox.most = Math.max(mailbox.most, mailbox.watching);
+    try {
+      await (mailbox.script.shift() ?? mailbox.afterwards)(mailbox);
+    } finally {
+      mailbox.watching -= 1;
+      clearInterval(beat);
+    }
+  },
+  async setInitialSync() {
+    return false;
+  },
+  async countImported() {
+    return 0;
+  },
+};
+
+let workers: TestWorkers;
+beforeAll(async () => {
+  workers = await startTestWorkers(activities);
+}, 60_000);
+afterAll(() => workers.stop());
+
+async function start(script: Watch[], options: Partial<Mailbox> = {}): Promise<Mailbox> {
+  const mailbox = Object.assign(new Mailbox(), options, { script });
+  mailboxes.set(mailbox.id, mailbox);
+  await workers.client.workflow.start(WORKFLOWS.account, {
+    taskQueue: QUEUES.commands,
+    workflowId: accountWorkflowId(mailbox.id),
+    args: [{ accountId: mailbox.id, heartbeatTimeoutMs: 2_000, pace: 0.01 }],
+  });
+  return mailbox;
+}
+
+const stateOf = async (mailbox: Mailbox): Promise<unknown> => {
+  const { searchAttributes } = await workers.client.workflow.getHandle(accountWorkflowId(mailbox.id)).describe();
+  return searchAttributes['MailStatus']?.[0];
+};
+const untilState = (mailbox: Mailbox, state: string) =>
+  waitFor(async () => (await stateOf(mailbox)) === state, { what: `state ${state}` });
+
+async function stop(mailbox: Mailbox): Promise<void> {
+  const handle = workers.client.workflow.getHandle(accountWorkflowId(mailbox.id));
+  await handle.cancel();
+  await handle.result().catch(() => {});
+}
+
+describe('the account workflow', () => {
+  it('goes from connecting to running without an event', async () => {
+    const mailbox = await start([]);
+    await untilState(mailbox, 'running');
+    expect(mailbox.told).toEqual([]);
+    await stop(mailbox);
+  });
+
+  it('can be found by its account', async () => {
+    const mailbox = await start([]);
+    await untilState(mailbox, 'running');
+    const { searchAttributes } = await workers.client.workflow.getHandle(accountWorkflowId(mailbox.id)).describe();
+    expect(searchAttributes['MailAccount']).toEqual([mailbox.id]);
+    await stop(mailbox);
+  });
+
+  it('runs the watch again at once when it ends by itself', async () => {
+    const mailbox = await start([end, end, end]);
+    await untilState(mailbox, 'running');
+    expect(mailbox.watches).toBe(4);
+    expect(mailbox.told).toEqual([]);
+    await stop(mailbox);
+  });
+
+  it('is disconnected by a second refused login, and says under which lease it was refused', async () => {
+    const mailbox = await start([fail(refused), fail(refused)]);
+    await untilState(mailbox, 'disconnected');
+    expect(mailbox.told).toEqual(['running → disconnected: refused 7']);
+    expect(mailbox.watches).toBe(2);
+    await stop(mailbox);
+  });
+
+  it('is not disconnected by one refused login', async () => {
+    const mailbox = await start([fail(refused), connectThen(refused), stay]);
+    await waitFor(() => mailbox.watches === 3);
+    await untilState(mailbox, 'running');
+    expect(mailbox.told).toEqual([]);
+    await stop(mailbox);
+  });
+
+  it('waits for a reconnect when disconnected, then connects', async () => {
+    const mailbox = await start([fail(refused), fail(refused)]);
+    await untilState(mailbox, 'disconnected');
+    mailbox.status = 'running';
+    await mailbox.signal(SIGNALS.reconnected);
+    await untilState(mailbox, 'running');
+    expect(mailbox.watches).toBe(3);
+    expect(mailbox.told).toHaveLength(1);
+    await stop(mailbox);
+  });
+
+  it('is errored by three failures in a row, goes on trying, and runs again with the next success', async () => {
+    const mailbox = await start([fail(unreachable), fail(unreachable), fail(unreachable), fail(unreachable), stay]);
+    await untilState(mailbox, 'running');
+    expect(mailbox.told).toEqual(['running → errored: timed out', 'errored → running: -']);
+    await stop(mailbox);
+  });
+
+  it('is not errored by two failures', async () => {
+    const mailbox = await start([fail(unreachable), fail(unreachable), connectThen(dropped), fail(unreachable), stay]);
+    await waitFor(() => mailbox.watches === 5);
+    await untilState(mailbox, 'running');
+    expect(mailbox.told).toEqual([]);
+    await stop(mailbox);
+  });
+
+  it('goes from errored to disconnected when the login is refused', async () => {
+    const mailbox = await start([...Array(3).fill(fail(unreachable)), fail(refused), fail(refused)]);
+    await untilState(mailbox, 'disconnected');
+    expect(mailbox.told).toEqual(['running → errored: timed out', 'errored → disconnected: refused 7']);
+    await stop(mailbox);
+  });
+
+  it('counts a refusal and failures in between apart', async () => {
+    const mailbox = await start([fail(refused), fail(unreachable), fail(refused)]);
+    await untilState(mailbox, 'disconnected');
+    expect(mailbox.told).toEqual(['running → disconnected: refused 7']);
+    await stop(mailbox);
+  });
+
+  it('takes a lost lease and our own store being away for no failure of the mailbox', async () => {
+    const away = () => toFailure(Object.assign(new Error('x'), { code: '57P01' }));
+    const mailbox = await start([
+      ...Array(4).fill(fail(() => toFailure(new LeaseLost('acc')))),
+      ...Array(4).fill(fail(away)),
+      stay,
+    ]);
+    await waitFor(() => mailbox.watches === 9);
+    await untilState(mailbox, 'running');
+    expect(mailbox.told).toEqual([]);
+    await stop(mailbox);
+  });
+
+  it('takes a watch that stood still for no failure of the mailbox', async () => {
+    const mailbox = await start([silent, stay]);
+    await waitFor(() => mailbox.watches === 2);
+    await untilState(mailbox, 'running');
+    expect(mailbox.told).toEqual([]);
+    await stop(mailbox);
+  });
+
+  it('restarts the watch with new settings on a reconnect, one watch at a time', async () => {
+    const mailbox = await start([]);
+    await untilState(mailbox, 'running');
+    await mailbox.signal(SIGNALS.reconnected);
+    await waitFor(() => mailbox.watches === 2);
+    await untilState(mailbox, 'running');
+    expect(mailbox.most).toBe(1);
+    expect(mailbox.told).toEqual([]);
+    await stop(mailbox);
+  });
+
+  it('stays errored or disconnected, as the store says, when it is started anew', async () => {
+    const errored = await start([fail(unreachable), stay], { status: 'errored' });
+    await untilState(errored, 'running');
+    expect(errored.told).toEqual(['errored → running: -']);
+    const disconnected = await start([], { status: 'disconnected' });
+    await untilState(disconnected, 'disconnected');
+    expect(disconnected.watches).toBe(0);
+    await Promise.all([stop(errored), stop(disconnected)]);
+  });
+
+  it('lets go of the mailbox before it ends, when it is cancelled', async () => {
+    let letGo = false;
+    const mailbox = await start([]);
+    mailbox.onLetGo = async () => {
+      await new Promise((resolve) => setTimeout(resolve, 300));
+      letGo = true;
+    };
+    await untilState(mailbox, 'running');
+    await stop(mailbox);
+    expect(letGo).toBe(true);
+    expect(mailbox.watching).toBe(0);
+  });
+
+  it('ends when the account is gone', async () => {
+    const gone: Watch = async (mailbox) => {
+      mailbox.removed = true;
+      throw toFailure(new ApiError('not_found', 'gone'));
+    };
+    const mailbox = await start([gone]);
+    await workers.client.workflow.getHandle(accountWorkflowId(mailbox.id)).result();
+    expect(mailbox.watches).toBe(1);
+    expect(mailbox.told).toEqual([]);
+  });
+});

@@ -1,0 +1,217 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import type { DeliverDeps } from '../../src/activities/deliver.ts';
+import type { Db } from '../../src/db/client.ts';
+import { claimDeliveries, unstartedRuns } from '../../src/db/deliveries.ts';
+import { newId } from '../../src/new-id.ts';
+import { startDeliveryRun } from '../../src/temporal/start-delivery.ts';
+import { planRuns } from '../../src/webhooks/plan-runs.ts';
+import { deliveryBatchWorkflowId, deliveryWorkflowId } from '../../src/workflows/names.ts';
+import { type Deliveries, startDeliveries } from '../helpers/deliveries.ts';
+import { waitFor } from '../helpers/wait.ts';
+
+/*
+ * A delivery: (1) the claim is committed, (2) the run is started, (3) that is noted, (4) the call is answered, (5) the
+ * result is committed, (6) the activity's answer reaches Temporal, (7) a run of its own is started for one that failed in
+ * a batch. Ended just after each of them, and done again: nothing is lost, and nothing but a call between (4) and (5) is
+ * made twice.
+ */
+
+let the: Deliveries;
+
+beforeEach(async () => {
+  the = await startDeliveries();
+  await the.endpoint();
+});
+afterEach(async () => {
+  expect(the.receiver.faults).toEqual([]);
+  await the.stop();
+});
+
+const emails = (count: number) => Array.from({ length: count }, () => newId('email'));
+
+const claim = () =>
+  claimDeliveries(the.db, {
+    perEndpoint: 100,
+    endpointsHeld: [],
+    plan: (waiting) => planRuns(waiting, { alone: deliveryWorkflowId, batch: deliveryBatchWorkflowId }),
+  });
+
+/** How often each delivery was told, and how each one stands. */
+async function outcome() {
+  const log = await the.log();
+  const told = log.map(
+    ({ id }) => the.receiver.calls.filter((call) => call.headers['x-email-engine-delivery'] === id).length,
+  );
+  const attempts = await Promise.all(log.map(({ id }) => the.attempts(id)));
+  return {
+    told,
+    stands: log.map(({ status, attemptsCount }, index) => `${status} ${attemptsCount}/${attempts[index]?.length}`),
+  };
+}
+
+const all = <T>(count: number, value: T): T[] => Array.from({ length: count }, () => value);
+
+/** Throws the first time that it is called. */
+function once(error = new Error('killed')) {
+  let thrown = false;
+  return () => {
+    if (thrown) return;
+    thrown = true;
+    throw error;
+  };
+}
+
+describe('a delivery whose worker is lost', () => {
+  it.each([1, 5])('after the claim: %i are started by the next look', async (count) => {
+    await the.work();
+    await the.happen(emails(count));
+    const claimed = await claim();
+    expect(await unstartedRuns(the.db, 60_000)).toEqual([]);
+    const found = await unstartedRuns(the.db, 0);
+    expect(found).toEqual(claimed);
+    for (const run of found) await startDeliveryRun(the.client, run, false);
+    await the.end(found[0]?.workflowId ?? '');
+    expect(await outcome()).toEqual({ told: all(count, 1), stands: all(count, 'delivered 1/1') });
+  });
+
+  it('after the start, before it was noted: starting it again does nothing', async () => {
+    await the.work();
+    await the.happen(emails(3));
+    const [run] = await claim();
+    if (!run) throw new Error('nothing was claimed');
+    await startDeliveryRun(the.client, run, false);
+    for (const found of await unstartedRuns(the.db, 0)) await startDeliveryRun(the.client, found, false);
+    await the.end(run.workflowId);
+    await startDeliveryRun(the.client, run, false);
+    expect(await outcome()).toEqual({ told: all(3, 1), stands: all(3, 'delivered 1/1') });
+    expect(await unstartedRuns(the.db, 0)).toEqual([]);
+  });
+
+  it.each([1, 6])('after the answer, before its result: of %i only that one is told twice', async (count) => {
+    const kill = once();
+    const poster: DeliverDeps['poster'] = {
+      post: async (request) => {
+        const result = await the.poster.post(request);
+        kill();
+        return result;
+      },
+    };
+    await the.work({ poster });
+    await the.happen(emails(count));
+    const [run] = await the.relayOnce();
+    await the.end(run?.workflowId ?? '');
+    const { told, stands } = await outcome();
+    expect(told.sort()).toEqual([...all(count - 1, 1), 2]);
+    expect(stands).toEqual(all(count, 'delivered 1/1'));
+  });
+
+  it.each([1, 6])('after the result: none of %i is told twice', async (count) => {
+    const kill = once();
+    await the.work({}, (real) => ({
+      tryDeliveries: async (input) => {
+        const result = await real.tryDeliveries(input);
+        kill();
+        return result;
+      },
+    }));
+    await the.happen(emails(count));
+    const [run] = await the.relayOnce();
+    await the.end(run?.workflowId ?? '');
+    expect(await outcome()).toEqual({ told: all(count, 1), stands: all(count, 'delivered 1/1') });
+  });
+
+  it('after a failed result in a batch: it goes on in its own run, and nothing is tried out of turn', async () => {
+    const kill = once();
+    await the.work({}, (real) => ({
+      tryDeliveries: async (input) => {
+        const result = await real.tryDeliveries(input);
+        kill();
+        return result;
+      },
+    }));
+    const objects = emails(4);
+    the.receiver.answer = ({ event }) =>
+      (event.data.email as { id: string }).id === objects[1] && the.receiver.calls.length < 5 ? 500 : 200;
+    await the.happen(objects);
+    const [run] = await the.relayOnce();
+    await the.end(run?.workflowId ?? '');
+    const failed = (await the.log())[1]?.id ?? '';
+    await the.end(deliveryWorkflowId(failed));
+    expect((await outcome()).stands).toEqual([
+      'delivered 1/1',
+      expect.stringMatching(/^delivered [23]\/[23]$/),
+      'delivered 1/1',
+      'delivered 1/1',
+    ]);
+    expect((await outcome()).told.filter((times) => times === 1)).toHaveLength(3);
+  });
+
+  it('after the result of a retry: the retry is not made twice', async () => {
+    let calls = 0;
+    await the.work({}, (real) => ({
+      tryDeliveries: async (input) => {
+        const result = await real.tryDeliveries(input);
+        calls += 1;
+        if (calls === 2) throw new Error('killed');
+        return result;
+      },
+    }));
+    the.receiver.answer = () => (the.receiver.calls.length < 2 ? 500 : 200);
+    await the.happen();
+    const [run] = await the.relayOnce();
+    await the.end(run?.workflowId ?? '');
+    expect(await outcome()).toEqual({ told: [3], stands: ['delivered 3/3'] });
+  });
+});
+
+describe('a store that is away', () => {
+  it('when results are due: they are kept until it is back, and nothing is told twice', async () => {
+    let away = 0;
+    // every statement that stores results fails three times
+    const db = new Proxy(the.db, {
+      get(target, name: keyof Db) {
+        if (name !== 'execute') return Reflect.get(target, name) as unknown;
+        return (statement: Parameters<Db['execute']>[0]) => {
+          const writes = JSON.stringify(statement, (key, value: unknown) => (key === 'table' ? undefined : value));
+          if (writes.includes('insert into delivery_attempts') && away++ < 3) throw new Error('the store is away');
+          return target.execute(statement);
+        };
+      },
+    });
+    await the.work({ db });
+    await the.happen(emails(5));
+    const [run] = await the.relayOnce();
+    await the.end(run?.workflowId ?? '');
+    expect(away).toBeGreaterThan(3);
+    expect(await outcome()).toEqual({ told: all(5, 1), stands: all(5, 'delivered 1/1') });
+  });
+});
+
+describe('a worker that is told to end', () => {
+  it('gives up a call that is not answered soon, without counting it as a try', async () => {
+    await the.work();
+    const { poster } = the;
+    let hung = 0;
+    await the.stopWork();
+    const ending = new AbortController();
+    await the.work({
+      ending: ending.signal,
+      poster: {
+        post: (request) =>
+          new Promise((_, reject) => {
+            hung += 1;
+            request.signal?.addEventListener('abort', () => reject(request.signal?.reason as Error));
+          }),
+      },
+    });
+    await the.happen();
+    const [run] = await the.relayOnce();
+    await waitFor(() => hung === 1);
+    ending.abort();
+    await the.stopWork();
+    expect(await outcome()).toEqual({ told: [0], stands: ['pending 0/0'] });
+    await the.work({ poster });
+    await the.end(run?.workflowId ?? '');
+    expect(await outcome()).toEqual({ told: [1], stands: ['delivered 1/1'] });
+  });
+});

@@ -1,0 +1,99 @@
+import { MockActivityEnvironment } from '@temporalio/testing';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { sql } from 'drizzle-orm';
+import { createHousekeepingActivities } from '../../src/activities/housekeeping.ts';
+import { apiKeys, deliveries, deliveryAttempts, events, idempotencyKeys } from '../../src/db/schema.ts';
+import { createLogger } from '../../src/logger.ts';
+import { deliveryWorkflowId, HOUSEKEEPING_WORKFLOW_ID, QUEUES, WORKFLOWS } from '../../src/workflows/names.ts';
+import { type Deliveries, startDeliveries } from '../helpers/deliveries.ts';
+import { startTestWorkers } from '../helpers/temporal-workers.ts';
+import { waitFor } from '../helpers/wait.ts';
+
+let the: Deliveries;
+let activities: ReturnType<typeof createHousekeepingActivities>;
+
+beforeAll(async () => {
+  the = await startDeliveries();
+  const client = the.client.workflow;
+  activities = createHousekeepingActivities({ db: the.db, client, logger: createLogger('silent', 'test') });
+});
+afterAll(() => the.stop());
+
+const run = <T>(activity: () => Promise<T>): Promise<T> => new MockActivityEnvironment().run(activity);
+
+describe('housekeeping', () => {
+  it('deletes what has been kept for its time, and nothing that is still to be delivered', async () => {
+    const { db } = the;
+    await the.endpoint();
+    await the.happen(Array.from({ length: 2_300 }, (_, n) => `email_${n}`));
+    await db.execute(sql`update deliveries set status = 'delivered'`);
+    await db.execute(
+      sql`insert into delivery_attempts (delivery_id, number, at, duration_ms) select id, 1, now(), 1 from deliveries`,
+    );
+    // the first 2,000 are old, of which the very first is still being tried
+    await db.execute(sql`update events set created_at = now() - interval '31 days' where sequence <= 2000`);
+    await db.execute(sql`
+      update deliveries d set created_at = e.created_at from events e where e.id = d.event_id and e.sequence <= 2000`);
+    await db.execute(sql`
+      update deliveries d set status = 'pending' from events e where e.id = d.event_id and e.sequence = 1`);
+    await db
+      .insert(apiKeys)
+      .values({ id: 'pk_1', name: 'k', prefix: 'p', digest: Buffer.alloc(32), issuedAt: new Date() });
+    await db.insert(idempotencyKeys).values(
+      [23, 25].map((hours) => ({
+        apiKeyId: 'pk_1',
+        key: `${hours} hours old`,
+        fingerprint: Buffer.alloc(32),
+        createdAt: new Date(Date.now() - hours * 3_600_000),
+      })),
+    );
+    expect(await run(activities.deleteExpired)).toEqual({ done: true });
+    expect(await db.$count(events)).toBe(301);
+    expect(await db.$count(deliveries)).toBe(301);
+    expect(await db.$count(deliveryAttempts)).toBe(301);
+    expect((await db.select().from(idempotencyKeys)).map(({ key }) => key)).toEqual(['23 hours old']);
+    await db.execute(sql`truncate deliveries, events, delivery_attempts`);
+  });
+
+  it('finds deliveries that have lost their run', async () => {
+    const { db, client } = the;
+    await the.happen(['a', 'b', 'c']);
+    const log = await the.log();
+    const [unknown, ended, running] = log.map(({ id }) => id) as [string, string, string];
+    await db.execute(sql`
+      update deliveries set workflow_id = 'deliver/' || id, claimed_at = now() - interval '1 hour',
+        started_at = now() - interval '1 hour'`);
+    for (const id of [ended, running]) {
+      await client.workflow.start(WORKFLOWS.deliverWebhooks, {
+        workflowId: deliveryWorkflowId(id),
+        taskQueue: QUEUES.webhooks,
+        args: [{ deliveryIds: [id] }],
+      });
+    }
+    await client.workflow.getHandle(deliveryWorkflowId(ended)).terminate();
+    await run(activities.repairDeliveries);
+    const rows = new Map((await the.log()).map((row) => [row.id, row]));
+    expect(rows.get(unknown)).toMatchObject({ status: 'pending', workflowId: null });
+    expect(rows.get(ended)).toMatchObject({
+      status: 'failed',
+      error: 'its run was ended before the delivery was made',
+    });
+    expect(rows.get(running)).toMatchObject({ status: 'pending', workflowId: deliveryWorkflowId(running) });
+  });
+
+  it('does a round at its start, and waits for the next hour', async () => {
+    const done: string[] = [];
+    let more = 2;
+    const { client, stop } = await startTestWorkers({
+      deleteExpired: async () => ({ done: done.push('deleteExpired') > 0 && more-- === 0 }),
+      repairDeliveries: async () => void done.push('repairDeliveries'),
+      ensureAccounts: async () => void done.push('ensureAccounts'),
+    });
+    const options = { workflowId: HOUSEKEEPING_WORKFLOW_ID, taskQueue: QUEUES.commands, args: [] };
+    const handle = await client.workflow.start(WORKFLOWS.housekeeping, options);
+    await waitFor(async () => JSON.stringify(await handle.fetchHistory()).includes('timerStartedEventAttributes'));
+    expect(done).toEqual(['deleteExpired', 'deleteExpired', 'deleteExpired', 'repairDeliveries', 'ensureAccounts']);
+    await handle.terminate();
+    await stop();
+  });
+});
