@@ -25,6 +25,8 @@ export interface SessionOptions {
   silenceMs?: number;
   /** milliseconds that no step may exceed, whatever it asks for */
   maxStepMs?: number;
+  /** answers that the login, and a step that names no limit of its own, may get */
+  maxAnswers?: number;
 }
 
 /** A logged-in IMAP connection and the settings that opened it. */
@@ -65,7 +67,7 @@ export async function openSession(settings: ImapSettings, options: SessionOption
   for (const { address } of addresses) {
     const client = newClient(settings, address, options);
     const guard = guardClient(client);
-    guard.allow(MAX_ANSWERS);
+    guard.allow(options.maxAnswers ?? MAX_ANSWERS);
     try {
       await within(deadline - Date.now(), client.connect(), () => client.close());
       guard.allow(Infinity);
@@ -111,7 +113,7 @@ function newClient(settings: ImapSettings, address: string, options: SessionOpti
 }
 
 function wrap(client: ImapFlow, guard: Guard, settings: ImapSettings, options: SessionOptions): ImapSession {
-  const { maxStepMs = Infinity, silenceMs = SILENCE_MS } = options;
+  const { maxStepMs = Infinity, silenceMs = SILENCE_MS, maxAnswers: usualAnswers = MAX_ANSWERS } = options;
   return {
     client,
     has: (capability) => client.capabilities.has(capability),
@@ -121,7 +123,7 @@ function wrap(client: ImapFlow, guard: Guard, settings: ImapSettings, options: S
     get qresync() {
       return client.enabled.has('QRESYNC');
     },
-    async step(what, work, deadlineMs = STEP_TIMEOUT_MS, maxAnswers = MAX_ANSWERS) {
+    async step(what, work, deadlineMs = STEP_TIMEOUT_MS, maxAnswers = usualAnswers) {
       guard.allow(maxAnswers);
       try {
         assertUsable(client);

@@ -50,6 +50,8 @@ export interface WatchSettings {
   silenceMs?: number;
   /** no step may take longer, in milliseconds */
   maxStepMs?: number;
+  /** how many answers a step may get */
+  maxAnswers?: number;
 }
 
 /** One account on a server on loopback, watched by the engine itself. */
@@ -71,10 +73,10 @@ export class WatchedAccount {
   }
 
   session(): Promise<ImapSession> {
-    const { silenceMs = 15_000, maxStepMs = 30_000 } = this.settings;
+    const { silenceMs = 15_000, maxStepMs = 30_000, maxAnswers = 300_000 } = this.settings;
     return openSession(
       { host: '127.0.0.1', port: this.port, user: `${this.id}@example.test`, password: 'secret', encryption: 'NONE' },
-      { outbound: createOutbound({ allow: ['127.0.0.0/8'] }), connectTimeoutMs: 3_000, silenceMs, maxStepMs },
+      { outbound: createOutbound({ allow: ['127.0.0.0/8'] }), connectTimeoutMs: 3_000, silenceMs, maxStepMs, maxAnswers },
     );
   }
 
