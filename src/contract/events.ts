@@ -3,6 +3,7 @@ import { Account, InitialSync } from './account.ts';
 import { DateTime, OneOf } from './common.ts';
 import { Email } from './email.ts';
 import { Folder } from './folder.ts';
+import { TrackingClickData, TrackingOpenData } from './tracking.ts';
 
 /** Every event type an endpoint can ask for (SPEC "Events"). */
 export const EVENT_TYPES = [
@@ -58,6 +59,8 @@ export const EVENT_DATA = {
   'email.folder.create': FolderEventData,
   'email.folder.update': FolderEventData,
   'email.folder.delete': FolderEventData,
+  'tracking.open': TrackingOpenData,
+  'tracking.click': TrackingClickData,
   'account.add': AccountEventData,
   'account.reconnect': AccountEventData,
   'account.remove': AccountRemoveData,

@@ -31,4 +31,31 @@ export const Folder = Type.Object(
 );
 export type Folder = Type.Static<typeof Folder>;
 
+const FolderName = Type.String({
+  minLength: 1,
+  maxLength: 255,
+  pattern: '^[^\\u0000-\\u001f\\u007f-\\u009f]*$',
+  description: "without the separator of the provider's folders and without control characters",
+});
+
+/** Body of POST `/{account_id}/folders`. */
+export const CreateFolder = Type.Object(
+  {
+    name: FolderName,
+    parent_id: Type.Optional(Nullable(Type.String({ description: '`fld_…`; null or left out: top level' }))),
+  },
+  { $id: 'CreateFolder' },
+);
+export type CreateFolder = Type.Static<typeof CreateFolder>;
+
+/** Body of PATCH `/{account_id}/folders/{folder_id}`; what is left out stays. */
+export const UpdateFolder = Type.Object(
+  {
+    name: Type.Optional(FolderName),
+    parent_id: Type.Optional(Nullable(Type.String({ description: '`fld_…`; null: top level' }))),
+  },
+  { $id: 'UpdateFolder' },
+);
+export type UpdateFolder = Type.Static<typeof UpdateFolder>;
+
 export const FolderList = ListOf('Folders', Folder);

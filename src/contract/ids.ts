@@ -13,6 +13,7 @@ export const ID_PREFIXES = {
   thread: 'thr',
   replay: 'rpl',
   intent: 'int',
+  change: 'chg',
 } as const;
 
 export type IdKind = keyof typeof ID_PREFIXES;

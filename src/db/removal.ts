@@ -8,6 +8,7 @@ import {
   emailContents,
   emailSearch,
   emails,
+  folderClaims,
   folders,
   placements,
   sends,
@@ -30,6 +31,7 @@ const MAIL_TABLES = [
   threads,
   emails,
   folders,
+  folderClaims,
 ];
 
 /** Small enough for one statement to take well under a second. */

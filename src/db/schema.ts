@@ -14,7 +14,8 @@ import {
   timestamp,
   uniqueIndex,
 } from 'drizzle-orm/pg-core';
-import type { Attachment, Attendee, Bounce, Header, SentBy } from '../contract/email.ts';
+import type { Attachment, Attendee, Bounce, Email, Header, SentBy } from '../contract/email.ts';
+import type { TrackingOptions } from '../contract/sending.ts';
 
 /*
  * Who owns what:
@@ -119,9 +120,26 @@ export const folders = pgTable(
     scannedFrom: bigint('scanned_from', { mode: 'number' }),
     totalCount: integer('total_count').notNull().default(0),
     unreadCount: integer('unread_count').notNull().default(0),
+    /** counts changes made through this API: what was read of the server before one of them is out of date */
+    writes: bigint({ mode: 'number' }).notNull().default(0),
     createdAt: at('created_at').notNull(),
   },
   (t) => [uniqueIndex('folders_path').on(t.accountId, t.path)],
+);
+
+/**
+ * Which folder lies, or is about to lie, at a path: noted before this API creates or renames one at the provider, so that
+ * whoever sees it there first knows its id. Gone when the folder's own row says so.
+ */
+export const folderClaims = pgTable(
+  'folder_claims',
+  {
+    accountId: text('account_id').notNull(),
+    path: text().notNull(),
+    folderId: text('folder_id').notNull(),
+    createdAt: at('created_at').notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.accountId, t.path] })],
 );
 
 export const threads = pgTable(
@@ -190,6 +208,10 @@ export const emails = pgTable(
     index('emails_subject_key').on(t.accountId, t.subjectKey, t.date).where(sql`subject_key is not null`),
     index('emails_missing').on(t.accountId).where(sql`missing_since is not null`),
     uniqueIndex('emails_draft_id').on(t.draftId).where(sql`draft_id is not null`),
+    // bounces of which it is not known which email they are about
+    index('emails_untied_bounces')
+      .on(t.accountId, sql`(bounce ->> 'message_id')`)
+      .where(sql`bounce is not null and bounce ->> 'email_id' is null`),
   ],
 );
 
@@ -254,6 +276,8 @@ export const placements = pgTable(
     deleted: boolean().notNull().default(false),
     /** not there any more; kept until every other folder has been looked at, so that a move is not taken for new mail */
     vanishedAt: at('vanished_at'),
+    /** when we began to move it by copying: on its way out, as \Deleted says for others; see src/sync/move-email.ts */
+    leavingSince: at('leaving_since'),
     /** see src/mail/identity.ts: the same message in another folder has the same value */
     identity: text().notNull(),
     /** the same without INTERNALDATE, for servers that do not keep it when they move */
@@ -291,17 +315,28 @@ export const drafts = pgTable(
   {
     id: text().primaryKey(),
     accountId: text('account_id').notNull(),
+    /** null while it is being saved */
     emailId: text('email_id'),
     messageId: text('message_id'),
+    /** saving → active → superseded | sent | deleted; saving → failed */
     state: text().notNull().default('active'),
     /** the id that took its place when the draft was saved again */
     supersededBy: text('superseded_by'),
+    /** the `drf_…` id or the send that is about to take its place: only one may */
+    heldBy: text('held_by'),
+    /** storage key of the SendInput that it is saved from; null for drafts of other mail programs and once saved */
+    inputKey: text('input_key'),
+    /** what the mail that is sent from it will bear; never in the message itself */
+    metadata: text(),
+    trackingId: text('tracking_id'),
+    tracking: jsonb().$type<TrackingOptions>(),
     createdAt: at('created_at').notNull(),
   },
   (t) => [
     index('drafts_email').on(t.emailId),
     index('drafts_account').on(t.accountId),
-    check('drafts_state', sql`state in ('active', 'superseded', 'sent', 'deleted')`),
+    index('drafts_message_id').on(t.accountId, t.messageId),
+    check('drafts_state', sql`state in ('saving', 'active', 'superseded', 'sent', 'deleted', 'failed')`),
   ],
 );
 
@@ -311,16 +346,24 @@ export const sends = pgTable(
   {
     id: text().primaryKey(),
     accountId: text('account_id').notNull(),
-    messageId: text('message_id').notNull(),
+    /** null until it is composed */
+    messageId: text('message_id'),
     draftId: text('draft_id'),
     apiKeyId: text('api_key_id').notNull(),
     apiKeyName: text('api_key_name').notNull(),
     metadata: text(),
     trackingId: text('tracking_id'),
+    tracking: jsonb().$type<TrackingOptions>(),
     /** queued → submitting (committed before DATA) → sent | unknown | failed */
     state: text().notNull().default('queued'),
-    storageKey: text('storage_key').notNull(),
-    result: jsonb(),
+    /** storage key of the SendInput; null for a draft, and once it is composed */
+    inputKey: text('input_key'),
+    /** storage key of the message as the Sent folder keeps it, from when it is composed */
+    storageKey: text('storage_key'),
+    /** the contract's Email of it, shown until the Sent copy has synced */
+    email: json<Email>('email'),
+    /** what the caller is answered */
+    result: jsonb().$type<SendResult>(),
     createdAt: at('created_at').notNull(),
     updatedAt: at('updated_at').notNull(),
   },
@@ -330,15 +373,26 @@ export const sends = pgTable(
   ],
 );
 
+/** What became of a send. */
+export interface SendResult {
+  /** recipients that the SMTP server refused though it took the mail */
+  rejected: string[];
+  /** the Bcc of the mail, which a provider that files the copy itself is not told */
+  bcc?: Attendee[];
+}
+
+/** A mail whose opens and clicks are told (CONTRACT "Tracking"). */
 export const trackingRecords = pgTable(
   'tracking_records',
   {
     id: text().primaryKey(),
     accountId: text('account_id').notNull(),
+    /** the `email_…` id of the sent mail */
     emailId: text('email_id').notNull(),
     messageId: text('message_id').notNull(),
     label: text(),
     opens: boolean().notNull(),
+    /** targets of the rewritten links, by their number in the URL */
     links: jsonb().$type<string[]>().notNull(),
     createdAt: at('created_at').notNull(),
   },
@@ -380,6 +434,8 @@ export const idempotencyKeys = pgTable(
     key: text().notNull(),
     /** keyed digest of method, path and body */
     fingerprint: bytea().notNull(),
+    /** the id of what the call makes: whoever makes the call again makes the same thing */
+    reservedId: text('reserved_id'),
     /** null while the first call is under way */
     status: smallint(),
     /** sealed: the answer may hold a key or a secret */

@@ -3,14 +3,26 @@ import type { Encryption } from '../contract/account.ts';
 import type { Queryable } from './client.ts';
 import { accounts } from './schema.ts';
 
+export interface ServerSettings {
+  host: string;
+  port: number;
+  user: string;
+  encryption: Encryption;
+}
+
 /** What taking in an account's mail needs to know of it. */
 export interface SyncSettings {
-  imap: { host: string; port: number; user: string; encryption: Encryption };
+  imap: ServerSettings;
+  smtp: ServerSettings;
   /** see src/sync/credentials.ts */
   credentials: Buffer;
   /** lower-cased addresses of the mailbox's owner */
   ownAddresses: string[];
+  /** the mailbox's address as From shows it */
+  owner: { email: string; display_name?: string };
   connectedAt: Date;
+  /** whoever holds the account now holds it under this number; see src/db/lease.ts */
+  watchEpoch: number;
   initialSync: { days: number; startedAt: Date | null; imported: number } | null;
 }
 
@@ -24,9 +36,12 @@ export async function loadSyncSettings(db: Queryable, accountId: string): Promis
   const own = [row.userId, row.imapUser, row.smtpUser].map((address) => address.toLowerCase());
   return {
     imap: { host: row.imapHost, port: row.imapPort, user: row.imapUser, encryption: row.imapEncryption as Encryption },
+    smtp: { host: row.smtpHost, port: row.smtpPort, user: row.smtpUser, encryption: row.smtpEncryption as Encryption },
     credentials: row.credentials,
+    owner: { email: row.userId, ...(row.name === row.userId ? {} : { display_name: row.name }) },
     ownAddresses: [...new Set(own.filter((address) => address.includes('@')))],
     connectedAt: row.connectedAt,
+    watchEpoch: row.watchEpoch,
     initialSync: row.initialSyncStatus
       ? { days: row.initialSyncDays ?? 30, startedAt: row.initialSyncStartedAt, imported: row.initialSyncImported }
       : null,

@@ -1,0 +1,123 @@
+import Type from 'typebox';
+import { Nullable } from './common.ts';
+import { Header } from './email.ts';
+
+/** Somebody to send to (SPEC "Recipient"). */
+export const Recipient = Type.Object(
+  { email: Type.String({ format: 'email' }), display_name: Type.Optional(Type.String()) },
+  { $id: 'Recipient' },
+);
+export type Recipient = Type.Static<typeof Recipient>;
+
+/** Opens and clicks to be told (CONTRACT "Tracking"). */
+export const TrackingOptions = Type.Object(
+  {
+    opens: Type.Optional(Type.Boolean()),
+    links: Type.Optional(Type.Boolean()),
+    label: Type.Optional(Type.String({ maxLength: 255 })),
+    custom_domain: Type.Optional(Type.String({ description: 'takes the place of the host of `PUBLIC_URL`' })),
+  },
+  { $id: 'TrackingOptions' },
+);
+export type TrackingOptions = Type.Static<typeof TrackingOptions>;
+
+/** A file to send. */
+export const SendAttachment = Type.Object(
+  {
+    content: Type.String({ description: 'base64' }),
+    filename: Type.Optional(Type.String()),
+    content_type: Type.Optional(Type.String()),
+    cid: Type.Optional(Type.String({ description: 'makes it an inline part that the HTML refers to as `cid:…`' })),
+  },
+  { $id: 'SendAttachment' },
+);
+export type SendAttachment = Type.Static<typeof SendAttachment>;
+
+/**
+ * What is sent, or saved as a draft (SPEC "SendInput"). What the schema cannot say (limits that are settings, line
+ * breaks in what becomes a header, base64, allowed headers) is checked by src/api/send-input.ts.
+ */
+export const SendInput = Type.Object(
+  {
+    to: Type.Optional(Type.Array(Recipient)),
+    cc: Type.Optional(Type.Array(Recipient)),
+    bcc: Type.Optional(Type.Array(Recipient)),
+    reply_to: Type.Optional(Type.Array(Recipient)),
+    from: Type.Optional(
+      Type.Object({
+        display_name: Type.Optional(Type.String()),
+        email: Type.Optional(Type.String({ format: 'email', description: 'a send-as alias' })),
+      }),
+    ),
+    subject: Type.Optional(Type.String()),
+    html: Type.Optional(Type.String()),
+    plain_text: Type.Optional(Type.String({ description: 'made from `html` when left out' })),
+    reply_to_message_id: Type.Optional(
+      Type.String({ description: 'the email being answered: its Message-ID or its `email_…` id' }),
+    ),
+    custom_headers: Type.Optional(
+      Type.Array(Header, {
+        description:
+          'names starting with `X-`, `List-Unsubscribe`, `List-Unsubscribe-Post`, `Auto-Submitted`, `Reply-To`',
+      }),
+    ),
+    metadata: Type.Optional(
+      Type.String({ maxLength: 1000, description: 'your note, never placed in the email; see `sent_by`' }),
+    ),
+    tracking_options: Type.Optional(TrackingOptions),
+    attachments: Type.Optional(Type.Array(SendAttachment)),
+  },
+  { $id: 'SendInput' },
+);
+export type SendInput = Type.Static<typeof SendInput>;
+
+/** Answer to a send (CONTRACT "Emails"). */
+export const EmailSent = Type.Object(
+  {
+    object: Type.Literal('EmailSent'),
+    id: Type.String({ description: '`email_…`, which the Sent copy bears' }),
+    account_id: Type.String(),
+    message_id: Type.String(),
+    tracking_id: Nullable(Type.String()),
+    rejected: Type.Optional(
+      Type.Array(Type.String(), { description: 'recipients that the mail server refused; the others got it' }),
+    ),
+  },
+  { $id: 'EmailSent' },
+);
+export type EmailSent = Type.Static<typeof EmailSent>;
+
+/** Answer to saving a draft (SPEC "DraftResult"). */
+export const DraftResult = Type.Object(
+  {
+    object: Type.Union([Type.Literal('DraftCreated'), Type.Literal('DraftUpdated')]),
+    id: Type.String({ description: '`drf_…`' }),
+    account_id: Type.String(),
+    draft_id: Type.String({ description: 'the same as `id`' }),
+    previous_draft_id: Type.Optional(
+      Type.String({ description: 'after an update: the old id, which no longer works' }),
+    ),
+    message_id: Type.String(),
+    tracking_id: Nullable(Type.String()),
+  },
+  { $id: 'DraftResult' },
+);
+export type DraftResult = Type.Static<typeof DraftResult>;
+
+/** Answer to sending a draft (SPEC "DraftSent"); `rejected` as in EmailSent. */
+export const DraftSent = Type.Object(
+  {
+    object: Type.Literal('DraftSent'),
+    draft_id: Type.String(),
+    rejected: Type.Optional(Type.Array(Type.String())),
+  },
+  { $id: 'DraftSent' },
+);
+export type DraftSent = Type.Static<typeof DraftSent>;
+
+/** Answer to trashing an email (SPEC "EmailDeleted"). */
+export const EmailDeleted = Type.Object(
+  { object: Type.Literal('EmailDeleted'), id: Type.String({ description: '`email_…`' }) },
+  { $id: 'EmailDeleted' },
+);
+export type EmailDeleted = Type.Static<typeof EmailDeleted>;
