@@ -31,6 +31,22 @@ export class MailError extends Error {
   }
 }
 
+/** A folder that the command needs does not exist, or no longer. */
+export class FolderMissing extends MailError {
+  constructor(cause?: unknown) {
+    super('provider_error', 'imap', 'the folder does not exist', { temporary: false, refused: true, cause });
+    this.name = 'FolderMissing';
+  }
+}
+
+/** The name for a folder is taken. */
+export class FolderExists extends MailError {
+  constructor(cause?: unknown) {
+    super('provider_rejected', 'imap', 'there is a folder of this name already', { refused: true, cause });
+    this.name = 'FolderExists';
+  }
+}
+
 /** What a server said, cut to one short line, with the given secrets taken out wherever they stand in it. */
 export function safeAnswer(text: string | undefined, secrets: string[]): string {
   let answer = (text ?? '').replace(/[\p{Cc}\s]+/gu, ' ').trim();

@@ -14,6 +14,8 @@ export interface MessageMeta {
   size: number;
   identity: string;
   weakIdentity: string;
+  /** as in the header, with its angle brackets */
+  messageId: string | null;
   /** EMAILID (RFC 8474) or X-GM-MSGID */
   serverId: string | null;
   /** THREADID as `oid:…` or X-GM-THRID as `gm:…` */
@@ -255,6 +257,7 @@ function readMeta(session: ImapSession, row: FetchMessageObject): MessageMeta | 
     size: facts.size,
     identity: identityOf(facts),
     weakIdentity: weakIdentityOf(facts),
+    messageId,
     serverId: row.emailId || null,
     serverThreadId: row.threadId ? `${kind}:${row.threadId}` : null,
   };

@@ -23,6 +23,8 @@ export interface SessionOptions {
   connectTimeoutMs?: number;
   /** milliseconds without a byte after which a server that owes an answer is given up */
   silenceMs?: number;
+  /** milliseconds for which the session is kept without a step, beside those of silence */
+  idleMs?: number;
   /** milliseconds that no step may exceed, whatever it asks for */
   maxStepMs?: number;
   /** answers that the login, and a step that names no limit of its own, may get */
@@ -39,9 +41,18 @@ export interface ImapSession {
   readonly qresync: boolean;
   /**
    * Runs one step with a deadline in milliseconds and a limit on the answers that it may get; any failure becomes a
-   * MailError, and one that is late or gets too much ends the connection.
+   * MailError, and one that is late or gets too much ends the connection. `silenceMs` is for a step in which the server
+   * is silent by right for longer than usual.
    */
-  step<T>(what: string, work: () => Promise<T>, deadlineMs?: number, maxAnswers?: number): Promise<T>;
+  step<T>(
+    what: string,
+    work: () => Promise<T>,
+    deadlineMs?: number,
+    maxAnswers?: number,
+    silenceMs?: number,
+  ): Promise<T>;
+  /** Runs such works one at a time among all sessions of the account that one pool gives out. */
+  alone?: <T>(work: () => Promise<T>) => Promise<T>;
   /** LOGOUT, then close; never throws. */
   end(): Promise<void>;
 }
@@ -98,7 +109,8 @@ function newClient(settings: ImapSettings, address: string, options: SessionOpti
     disableCompression: true,
     connectionTimeout: 15_000,
     greetingTimeout: 15_000,
-    socketTimeout: options.silenceMs ?? SILENCE_MS,
+    // Counts while nothing is asked for, too; in a step, `silenceMs` is looked after there.
+    socketTimeout: (options.silenceMs ?? SILENCE_MS) + (options.idleMs ?? 0),
     // Nothing but a literal of a mail is large. A line is parsed in one go, at a third of a second and 100 MB for each MiB
     // of small tokens; the longest that is asked for has 50,000 UIDs (see searchUids).
     maxLineLength: MiB,
@@ -123,11 +135,11 @@ function wrap(client: ImapFlow, guard: Guard, settings: ImapSettings, options: S
     get qresync() {
       return client.enabled.has('QRESYNC');
     },
-    async step(what, work, deadlineMs = STEP_TIMEOUT_MS, maxAnswers = usualAnswers) {
+    async step(what, work, deadlineMs = STEP_TIMEOUT_MS, maxAnswers = usualAnswers, quietMs = silenceMs) {
       guard.allow(maxAnswers);
       try {
         assertUsable(client);
-        const silence = { ms: silenceMs, bytes: () => client.stats().received };
+        const silence = { ms: Math.max(quietMs, silenceMs), bytes: () => client.stats().received };
         const answer = await within(Math.min(deadlineMs, maxStepMs), work(), () => client.close(), silence);
         assertUsable(client);
         return answer;
@@ -151,7 +163,9 @@ function wrap(client: ImapFlow, guard: Guard, settings: ImapSettings, options: S
 
 /** On a closed connection imapflow answers many commands with nothing, which must not pass for an empty folder. */
 function assertUsable(client: ImapFlow): void {
-  if (!client.usable) throw Object.assign(new Error('the connection is closed'), { code: 'NoConnection' });
+  // After a BYE it counts as usable until the server hangs up.
+  if (!client.usable || client.state === client.states.LOGOUT)
+    throw Object.assign(new Error('the connection is closed'), { code: 'NoConnection' });
 }
 
 /** Awaits `work` for at most `ms`; then runs `giveUp` and fails. */
@@ -207,6 +221,8 @@ class Deadline extends Error {
 
 /** Response codes of RFC 5530 that say "not now" though they answer a login. */
 const BUSY_CODES = new Set(['UNAVAILABLE', 'INUSE', 'LIMIT', 'SERVERBUG', 'CONTACTADMIN', 'ALERT']);
+/** The same of servers that give no code. */
+const SAYS_BUSY = /too many|maximum number of|connection limit/i;
 
 /** Maps whatever imapflow, TLS or the socket threw to the one error that callers know. */
 export function mailErrorOf(cause: unknown, settings: ImapSettings, what: string): MailError {
@@ -216,7 +232,8 @@ export function mailErrorOf(cause: unknown, settings: ImapSettings, what: string
     serverResponseCode?: string;
   };
   const answer = safeAnswer(error.responseText, [settings.password, settings.user]);
-  if (error.authenticationFailed && error.responseStatus === 'NO' && !BUSY_CODES.has(error.serverResponseCode ?? '')) {
+  const busy = BUSY_CODES.has(error.serverResponseCode ?? '') || SAYS_BUSY.test(answer);
+  if (error.authenticationFailed && error.responseStatus === 'NO' && !busy) {
     const detail = answer ? `the IMAP server refused the login: ${answer}` : 'the IMAP server refused the login';
     return new MailError('invalid_credentials', 'imap', detail, { cause });
   }

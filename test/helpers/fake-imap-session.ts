@@ -7,9 +7,12 @@ import {
   headerFields,
   inSet,
   internalDate,
+  type Line,
   parseCommand,
   quoted,
 } from './fake-imap-wire.ts';
+import { matchesPattern, searchMessages } from './fake-imap-search.ts';
+import { answerWrite, refuseLiteral } from './fake-imap-writes.ts';
 
 const NONE: Command = { tag: '*', name: '', args: [] };
 
@@ -18,16 +21,22 @@ export class FakeSession {
   readonly server: FakeImap;
   readonly socket: Socket;
   selected: FakeFolder | undefined;
+  /** opened by EXAMINE */
+  readOnly = false;
   idling: Command | undefined;
   readonly flagNews = new Set<number>();
   private enabled = new Set<string>();
   /** UIDs by sequence number, as the client knows them */
-  private view: number[] = [];
+  view: number[] = [];
 
   constructor(server: FakeImap, socket: Socket) {
     this.server = server;
     this.socket = socket;
-    const reader = new CommandReader(() => this.write('+ go on\r\n'));
+    const reader = new CommandReader((size, line) => {
+      if (refuseLiteral(this, size, line)) return false;
+      this.write('+ go on\r\n');
+      return true;
+    });
     socket.on('data', (chunk) => reader.read(chunk).forEach((line) => this.hear(line)));
     const { greeting = '* OK ready' } = server.script;
     if (greeting !== null) this.write(`${greeting}\r\n`);
@@ -38,7 +47,7 @@ export class FakeSession {
   }
 
   /** Sends a piece of an answer, unless the script says otherwise. */
-  private send(command: Command, text: string): void {
+  send(command: Command, text: string): void {
     this.write(this.server.script.answer?.(text, command, this) ?? text);
   }
 
@@ -46,9 +55,11 @@ export class FakeSession {
     this.send(command, `${command.tag} ${text}\r\n`);
   }
 
-  private hear(line: string): void {
+  private hear(line: Line): void {
     const command: Command =
-      line.toUpperCase() === 'DONE' ? { tag: this.idling?.tag ?? '*', name: 'DONE', args: [] } : parseCommand(line);
+      line.text.toUpperCase() === 'DONE'
+        ? { tag: this.idling?.tag ?? '*', name: 'DONE', args: [] }
+        : parseCommand(line);
     this.server.log.push(command);
     if (!this.server.script.command?.(command, this)) this.answer(command);
   }
@@ -106,7 +117,7 @@ export class FakeSession {
         this.done(command);
         return void this.socket.end();
       default:
-        return this.done(command, 'BAD unknown command');
+        if (!answerWrite(this, command)) this.done(command, 'BAD unknown command');
     }
   }
 
@@ -129,18 +140,25 @@ export class FakeSession {
     this.flagNews.clear();
   }
 
-  private has(capability: string): boolean {
+  has(capability: string): boolean {
     return this.server.capabilities.split(' ').includes(capability);
   }
 
   private list(command: Command): void {
-    const [, pattern] = command.args;
+    const names = command.args.filter((arg) => typeof arg === 'string');
+    const pattern = names[1] ?? '';
+    const onlySubscribed = command.name === 'LSUB' || String(command.args[0]) === 'SUBSCRIBED';
     const wanted = Array.isArray(command.args.at(-1)) ? (command.args.at(-1) as Arg[]) : [];
     const status = wanted[wanted.indexOf('STATUS') + 1];
     if (pattern === '') this.send(command, `* ${command.name} (\\Noselect) "/" ""\r\n`);
     for (const folder of this.server.folders.values()) {
-      if (pattern !== '*' && pattern !== folder.path) continue;
-      this.send(command, `* ${command.name} (${folder.attributes.join(' ')}) "/" ${quoted(folder.path)}\r\n`);
+      const subscribed = this.server.subscribed.has(folder.path);
+      if (!matchesPattern(pattern, folder.path) || (onlySubscribed && !subscribed)) continue;
+      const attributes = [
+        ...folder.attributes,
+        ...(subscribed && wanted.includes('SUBSCRIBED') ? ['\\Subscribed'] : []),
+      ];
+      this.send(command, `* ${command.name} (${attributes.join(' ')}) "/" ${quoted(folder.path)}\r\n`);
       if (Array.isArray(status)) this.send(command, this.statusLine(folder, status.map(String)));
     }
     this.done(command);
@@ -166,16 +184,23 @@ export class FakeSession {
 
   private select(command: Command): void {
     const folder = this.server.folders.get(String(command.args[0]));
-    if (!folder) return this.done(command, 'NO no such folder');
+    this.selected = undefined;
+    if (!folder || folder.attributes.includes('\\Noselect')) return this.done(command, 'NO no such folder');
     this.selected = folder;
+    this.readOnly = command.name === 'EXAMINE';
     this.view = folder.messages.map((message) => message.uid);
     this.flagNews.clear();
     const { messages, uidValidity, uidNext, modseq } = folder;
-    const lines = ['FLAGS (\\Seen \\Deleted)', `${messages.length} EXISTS`, `OK [UIDVALIDITY ${uidValidity}] same`];
+    const lines = [
+      'FLAGS (\\Seen \\Deleted)',
+      'OK [PERMANENTFLAGS (\\Seen \\Deleted \\*)] kept',
+      `${messages.length} EXISTS`,
+      `OK [UIDVALIDITY ${uidValidity}] same`,
+    ];
     lines.push(`OK [UIDNEXT ${uidNext}] next`);
     if (this.has('CONDSTORE')) lines.push(`OK [HIGHESTMODSEQ ${modseq}] highest`);
     for (const line of lines) this.send(command, `* ${line}\r\n`);
-    this.done(command, 'OK [READ-ONLY] selected');
+    this.done(command, `OK [READ-${this.readOnly ? 'ONLY' : 'WRITE'}] selected`);
   }
 
   private fetch(command: Command): void {
@@ -201,9 +226,7 @@ export class FakeSession {
   }
 
   private search(command: Command): void {
-    const words = command.args.map(String);
-    const set = words[words.indexOf('UID') + 1] ?? '1:*';
-    const found = (this.selected?.messages ?? []).filter(({ uid }) => !words.includes('UID') || inSet(set, uid, uid));
+    const found = searchMessages(this.selected?.messages ?? [], command.args.map(String));
     this.send(command, `* SEARCH${found.map(({ uid }) => ` ${uid}`).join('')}\r\n`);
     this.done(command);
   }

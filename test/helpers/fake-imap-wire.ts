@@ -9,51 +9,75 @@ export interface Command {
   args: Arg[];
 }
 
-/** Takes whole commands off the front of what has come in; literals count as quoted strings. */
-export class CommandReader {
-  private waiting = Buffer.alloc(0);
-  private readonly askForMore: () => void;
+/** A command as it came in: the literals stand as `{0}`, `{1}` … in the text. */
+export interface Line {
+  text: string;
+  literals: Buffer[];
+}
 
-  constructor(askForMore: () => void) {
-    this.askForMore = askForMore;
+/** Takes whole commands off the front of what has come in. */
+export class CommandReader {
+  private chunks: Buffer[] = [];
+  private size = 0;
+  /** bytes without which no command is complete */
+  private wanted = 0;
+  private line: Line = { text: '', literals: [] };
+  private literal: number | undefined;
+  private readonly mayCome: (size: number, line: string) => boolean;
+
+  /**
+   * @param mayCome is asked before the client sends a literal that it announced, and tells the client to go on; false:
+   * it has been refused
+   */
+  constructor(mayCome: (size: number, line: string) => boolean) {
+    this.mayCome = mayCome;
   }
 
-  read(chunk: Buffer): string[] {
-    this.waiting = Buffer.concat([this.waiting, chunk]);
-    const lines: string[] = [];
-    for (let line = this.next(); line !== undefined; line = this.next()) lines.push(line);
+  read(chunk: Buffer): Line[] {
+    this.chunks.push(chunk);
+    this.size += chunk.length;
+    if (this.size < this.wanted) return [];
+    let waiting = Buffer.concat(this.chunks);
+    const lines: Line[] = [];
+    for (;;) {
+      const used = this.take(waiting, lines);
+      if (used === 0) break;
+      waiting = waiting.subarray(used);
+    }
+    this.chunks = [waiting];
+    this.size = waiting.length;
+    this.wanted = this.literal ?? 0;
     return lines;
   }
 
-  private asked = 0;
-
-  private next(): string | undefined {
-    let line = '';
-    for (let at = 0; ; ) {
-      const end = this.waiting.indexOf('\r\n', at);
-      if (end < 0) return undefined;
-      const text = this.waiting.toString('utf8', at, end);
-      const literal = /\{(\d+)(\+?)\}$/.exec(text);
-      if (!literal) {
-        this.waiting = this.waiting.subarray(end + 2);
-        this.asked = 0;
-        return line + text;
-      }
-      if (!literal[2] && this.asked <= at) {
-        this.asked = end + 2;
-        this.askForMore();
-      }
-      const from = end + 2;
-      at = from + Number(literal[1]);
-      if (this.waiting.length < at) return undefined;
-      line += `${text.slice(0, literal.index)}${quoted(this.waiting.toString('utf8', from, at))}`;
+  /** Takes one literal, or one line or piece of a line up to a literal; how many bytes that were. */
+  private take(waiting: Buffer, lines: Line[]): number {
+    if (this.literal !== undefined) {
+      const { literal } = this;
+      if (waiting.length < literal) return 0;
+      this.line.text += `{${this.line.literals.length}}`;
+      this.line.literals.push(Buffer.from(waiting.subarray(0, literal)));
+      this.literal = undefined;
+      // a literal of no bytes has been taken, too
+      return literal === 0 ? this.take(waiting, lines) : literal;
     }
+    const end = waiting.indexOf('\r\n');
+    if (end < 0) return 0;
+    const text = waiting.toString('utf8', 0, end);
+    const announced = /\{(\d+)(\+?)\}$/.exec(text);
+    this.line.text += announced ? text.slice(0, announced.index) : text;
+    if (!announced) {
+      lines.push(this.line);
+      this.line = { text: '', literals: [] };
+    } else if (announced[2] || this.mayCome(Number(announced[1]), this.line.text)) this.literal = Number(announced[1]);
+    else this.line = { text: '', literals: [] };
+    return end + 2;
   }
 }
 
 /** Splits a line into tag, name and arguments. */
-export function parseCommand(line: string): Command {
-  const [tag = '', ...rest] = parseArgs(line);
+export function parseCommand({ text, literals }: Line): Command {
+  const [tag = '', ...rest] = parseArgs(text, literals);
   const words = rest.map(String);
   const isUid = words[0]?.toUpperCase() === 'UID';
   const name = words.slice(0, isUid ? 2 : 1).join(' ');
@@ -61,18 +85,20 @@ export function parseCommand(line: string): Command {
 }
 
 /** An atom may hold a section in brackets, with spaces and lists in it, as `BODY.PEEK[HEADER.FIELDS (SUBJECT)]<0.9>`. */
-const TOKEN = /\s*(?:(\()|(\))|"((?:[^"\\]|\\.)*)"|((?:\[[^\]]*\]|[^\s()"[])+))/gy;
+const TOKEN = /\s*(?:(\()|(\))|"((?:[^"\\]|\\.)*)"|\{(\d+)\}|((?:\[[^\]]*\]|[^\s()"[{])+))/gy;
 
-function parseArgs(text: string): Arg[] {
+/** The bytes of a literal stand as latin1. */
+function parseArgs(text: string, literals: Buffer[]): Arg[] {
   const root: Arg[] = [];
   const stack: Arg[][] = [root];
-  for (const [, open, close, string, atom] of text.matchAll(TOKEN)) {
+  for (const [, open, close, string, literal, atom] of text.matchAll(TOKEN)) {
     const list = stack.at(-1) as Arg[];
     if (open) {
       const inner: Arg[] = [];
       list.push(inner);
       stack.push(inner);
     } else if (close) stack.pop();
+    else if (literal) list.push(literals[Number(literal)]?.toString('latin1') ?? '');
     else list.push(atom ?? (string ?? '').replace(/\\(.)/g, '$1'));
   }
   return root;

@@ -28,6 +28,16 @@ export interface FakeFolder {
 export interface FakeImapOptions {
   capabilities?: string;
   folders?: Record<string, string[]>;
+  /** bytes of the largest message that APPEND takes */
+  appendLimit?: number;
+}
+
+/** What an APPEND brings, or a delivery. */
+export interface NewMessage {
+  flags?: string[];
+  date?: Date;
+  emailId?: string;
+  threadId?: string;
 }
 
 /** What a test may make the server do instead of what it should. */
@@ -46,15 +56,21 @@ export const PLAIN = 'IMAP4rev1 NAMESPACE IDLE ENABLE ID SPECIAL-USE LIST-EXTEND
 export class FakeImap {
   readonly folders = new Map<string, FakeFolder>();
   readonly sessions = new Set<FakeSession>();
+  /** paths that mail programs show */
+  readonly subscribed = new Set<string>();
   /** every command so far */
   readonly log: Command[] = [];
   capabilities: string;
+  readonly appendLimit: number;
   script: Script = {};
   private readonly server: Server;
+  private created = 0;
 
-  constructor({ capabilities = PLAIN, folders = {} }: FakeImapOptions = {}) {
+  constructor({ capabilities = PLAIN, folders = {}, appendLimit = Infinity }: FakeImapOptions = {}) {
     this.capabilities = capabilities;
+    this.appendLimit = appendLimit;
     for (const [path, attributes] of Object.entries({ INBOX: [], ...folders })) this.createFolder(path, attributes);
+    for (const path of this.folders.keys()) this.subscribed.add(path);
     this.server = createServer((socket) => {
       const session = new FakeSession(this, socket);
       this.sessions.add(session);
@@ -80,7 +96,7 @@ export class FakeImap {
     const folder = {
       path,
       attributes,
-      uidValidity: 1000 + this.folders.size,
+      uidValidity: 1000 + this.created++,
       uidNext: 1,
       modseq: 1,
       messages: [],
@@ -90,6 +106,25 @@ export class FakeImap {
     return folder;
   }
 
+  /** Renames a folder, and those in it. */
+  renameFolder(from: string, to: string): void {
+    for (const folder of [...this.folders.values()]) {
+      if (folder.path !== from && !folder.path.startsWith(`${from}/`)) continue;
+      this.folders.delete(folder.path);
+      folder.path = to + folder.path.slice(from.length);
+      this.folders.set(folder.path, folder);
+    }
+  }
+
+  deleteFolder(path: string): void {
+    this.folders.delete(path);
+  }
+
+  /** Why a folder may not be renamed or deleted; undefined: it may. */
+  protects(_path: string): string | undefined {
+    return undefined;
+  }
+
   folder(path: string): FakeFolder {
     const folder = this.folders.get(path);
     if (!folder) throw new Error(`the fake server has no folder ${path}`);
@@ -97,15 +132,19 @@ export class FakeImap {
   }
 
   /** Puts a message into a folder, without telling anyone until `tell`. */
-  add(
-    path: string,
-    source: Buffer,
-    more: { flags?: string[]; date?: Date; emailId?: string; threadId?: string } = {},
-  ): number {
-    const folder = this.folder(path);
+  add(path: string, source: Buffer, more: NewMessage = {}): number {
     const { flags = [], date = new Date(), ...ids } = more;
+    return this.put(this.folder(path), { source, date, flags: new Set(flags), ...ids });
+  }
+
+  /** APPEND, and mail that comes in. */
+  append(path: string, source: Buffer, more: NewMessage = {}): number {
+    return this.add(path, source, more);
+  }
+
+  protected put(folder: FakeFolder, message: Omit<FakeMessage, 'uid' | 'modseq'>): number {
     const uid = folder.uidNext++;
-    folder.messages.push({ uid, source, date, flags: new Set(flags), modseq: ++folder.modseq, ...ids });
+    folder.messages.push({ ...message, uid, modseq: ++folder.modseq });
     return uid;
   }
 
@@ -115,12 +154,35 @@ export class FakeImap {
     folder.vanished.push({ uid, modseq: ++folder.modseq });
   }
 
+  /** COPY of one message; its UID in the target. */
+  copy(_from: FakeFolder, message: FakeMessage, to: FakeFolder): number {
+    return this.put(to, { ...message, flags: new Set(message.flags) });
+  }
+
+  /** MOVE of one message; its UID in the target. */
+  move(from: FakeFolder, message: FakeMessage, to: FakeFolder): number {
+    const uid = this.copy(from, message, to);
+    this.remove(from.path, message.uid);
+    return uid;
+  }
+
+  /** EXPUNGE of one message. */
+  expunge(folder: FakeFolder, message: FakeMessage): void {
+    this.remove(folder.path, message.uid);
+  }
+
   setFlag(path: string, uid: number, flag: string): void {
     const folder = this.folder(path);
     const message = folder.messages.find((each) => each.uid === uid);
-    message?.flags.add(flag);
-    if (message) message.modseq = ++folder.modseq;
-    for (const session of this.sessions) if (session.selected === folder) session.flagNews.add(uid);
+    if (message) this.changeFlags(folder, message, [flag], []);
+  }
+
+  /** Adds and removes flags of one message; the sessions that have its folder open hear of it. */
+  changeFlags(folder: FakeFolder, message: FakeMessage, add: string[], remove: string[]): void {
+    for (const flag of remove) message.flags.delete(flag);
+    for (const flag of add) message.flags.add(flag);
+    message.modseq = ++folder.modseq;
+    for (const session of this.sessions) if (session.selected === folder) session.flagNews.add(message.uid);
   }
 
   /** Tells the sessions that idle what has changed in the folder they have selected. */

@@ -1,0 +1,96 @@
+import type { FetchMessageObject } from 'imapflow';
+import { atom, command, setArgument, textOf, type Token, type Untagged } from './command.ts';
+import { uidSets } from './fetch.ts';
+import type { ImapSession } from './session.ts';
+
+const STORE_TIMEOUT_MS = 120_000;
+
+/**
+ * Adds and removes flags of messages in the selected folder (RFC 3501 6.4.6). Keywords that the folder cannot keep are
+ * left out.
+ * @returns the flags as they are now, by UID, of those of the messages that exist
+ * @throws MailError
+ */
+export async function storeFlags(
+  session: ImapSession,
+  uids: number[],
+  change: { add?: string[]; remove?: string[] },
+): Promise<Map<number, Set<string>>> {
+  const add = keepable(session, change.add ?? []);
+  const remove = change.remove ?? [];
+  const flags = new Map<number, Set<string>>();
+  const wanted = new Set(uids);
+  const hear = (untagged: Untagged) => {
+    const row = flagsOf(untagged);
+    if (row && wanted.has(row.uid)) flags.set(row.uid, row.flags);
+  };
+  for (const set of uidSets(uids)) {
+    // What the last STORE tells stands; what the first one told would only be in the way.
+    if (add.length > 0) await store(session, set, remove.length > 0 ? '+FLAGS.SILENT' : '+FLAGS', add, hear);
+    if (remove.length > 0) await store(session, set, '-FLAGS', remove, hear);
+  }
+  // Those of which nothing was told have gone, or the server says nothing where nothing changed.
+  const untold = uids.filter((uid) => !flags.has(uid));
+  for (const [uid, now] of await fetchFlagSets(session, untold)) flags.set(uid, now);
+  return flags;
+}
+
+/** One STORE of which no answer is wanted. */
+export async function storeSilently(
+  session: ImapSession,
+  uids: number[],
+  operation: '+' | '-',
+  flags: string[],
+): Promise<void> {
+  for (const set of uidSets(uids)) await store(session, set, `${operation}FLAGS.SILENT`, flags, () => {});
+}
+
+/** All flags of messages in the selected folder, by UID; those that do not exist are missing. */
+export async function fetchFlagSets(session: ImapSession, uids: number[]): Promise<Map<number, Set<string>>> {
+  const wanted = new Set(uids);
+  const flags = new Map<number, Set<string>>();
+  const collect = async (set: string) => {
+    for await (const row of session.client.fetch(set, { uid: true, flags: true }, { uid: true })) read(row);
+  };
+  const read = (row: FetchMessageObject) => {
+    if (row.flags && wanted.has(row.uid)) flags.set(row.uid, lasting(row.flags));
+  };
+  for (const set of uidSets(uids)) await session.step('FETCH', () => collect(set), STORE_TIMEOUT_MS);
+  return flags;
+}
+
+async function store(
+  session: ImapSession,
+  set: string,
+  item: string,
+  flags: string[],
+  hear: (untagged: Untagged) => void,
+): Promise<void> {
+  const args = [setArgument(set), atom(item), flags.map(atom)];
+  await command(session, 'UID STORE', args, { untagged: { FETCH: hear }, deadlineMs: STORE_TIMEOUT_MS });
+}
+
+/** PERMANENTFLAGS (RFC 3501 7.1) names what a folder keeps; `\*` stands for any keyword. */
+function keepable(session: ImapSession, flags: string[]): string[] {
+  const { mailbox } = session.client;
+  const permanent = mailbox ? mailbox.permanentFlags : undefined;
+  if (!permanent || permanent.has('\\*')) return flags;
+  return flags.filter((flag) => flag.startsWith('\\') || permanent.has(flag));
+}
+
+/** `* 12 FETCH (UID 7 FLAGS (\Seen))`; undefined when the UID or the flags are not in it. */
+function flagsOf({ attributes }: Untagged): { uid: number; flags: Set<string> } | undefined {
+  const items = attributes?.[1];
+  if (!Array.isArray(items)) return undefined;
+  const valueOf = (name: string): Token =>
+    items[items.findIndex((item, index) => index % 2 === 0 && textOf(item)?.toUpperCase() === name) + 1];
+  const uid = Number(textOf(valueOf('UID')));
+  const flags = valueOf('FLAGS');
+  if (!Number.isSafeInteger(uid) || uid <= 0 || !Array.isArray(flags)) return undefined;
+  return { uid, flags: lasting(flags.map(textOf).filter((flag) => flag !== undefined)) };
+}
+
+/** `\Recent` is of the session, not of the message. */
+function lasting(flags: Iterable<string>): Set<string> {
+  return new Set([...flags].filter((flag) => flag.toLowerCase() !== '\\recent'));
+}
