@@ -1,0 +1,127 @@
+import { afterAll, describe, expect, it } from '@jest/globals';
+import { createSubmitter, type Submitted, SubmitError } from '../../src/mail/submit-message.ts';
+import type { SmtpSettings } from '../../src/mail/submit.ts';
+import { createOutbound } from '../../src/outbound.ts';
+import { mailServers } from '../helpers/mail-servers.ts';
+import { addUser, type MailUser } from '../helpers/mail-user.ts';
+import { openMailbox } from '../helpers/mailbox.ts';
+import { startTcpProxy } from '../helpers/tcp-proxy.ts';
+import { waitFor } from '../helpers/wait.ts';
+
+const outbound = createOutbound({ allow: ['127.0.0.0/8'], lookup: async () => [{ address: '127.0.0.1' }] });
+const submitter = createSubmitter({ outbound });
+afterAll(() => submitter.close());
+
+const settings = (user: MailUser, more: Partial<SmtpSettings> = {}): SmtpSettings => ({
+  host: 'localhost',
+  port: user.submissionPort,
+  user: user.user,
+  password: user.password,
+  encryption: 'STARTTLS',
+  ...more,
+});
+
+const submit = (smtp: SmtpSettings, to: string[], source: string): Promise<Submitted> =>
+  submitter.submit(`acc ${smtp.user} ${smtp.port} ${smtp.encryption}`, smtp, {
+    envelope: { from: smtp.user, to },
+    source: Buffer.from(source),
+    beforeData: async () => {},
+  });
+
+const failure = (...given: Parameters<typeof submit>): Promise<SubmitError> =>
+  submit(...given).then(
+    () => Promise.reject(new Error('it was sent')),
+    (error: SubmitError) => error,
+  );
+
+/** The bodies that have come to the user's INBOX. */
+async function bodiesOf(user: MailUser, count: number): Promise<string[]> {
+  const mailbox = await openMailbox(user);
+  try {
+    const uids = await waitFor(async () => {
+      await mailbox.client.noop();
+      const all = await mailbox.uids('INBOX');
+      return all.length >= count && all;
+    });
+    const lock = await mailbox.client.getMailboxLock('INBOX');
+    try {
+      const found = await mailbox.client.fetchAll(uids, { source: true }, { uid: true });
+      return found.map(({ source }) => {
+        const text = source?.toString('latin1') ?? '';
+        return text.slice(text.indexOf('\r\n\r\n') + 4);
+      });
+    } finally {
+      lock.release();
+    }
+  } finally {
+    await mailbox.close();
+  }
+}
+
+describe('a message', () => {
+  it.each(['STARTTLS', 'SSL', 'NONE'] as const)('arrives as it was handed over with %s', async (encryption) => {
+    const [user, reader] = [await addUser(), await addUser()];
+    const port = encryption === 'SSL' ? mailServers().postfix.smtpsPort : user.submissionPort;
+    const smtp = settings(user, { encryption, port });
+    const small = '.\r\n..two\r\n\r\nend.\r\n';
+    const large = `${'x'.repeat(76)}\r\n`.repeat(30_000);
+    for (const body of [small, large, small]) {
+      expect(await submit(smtp, [reader.user], `Subject: one\r\nFrom: <${user.user}>\r\n\r\n${body}`)).toEqual({
+        rejected: [],
+      });
+    }
+    expect((await bodiesOf(reader, 3)).sort()).toEqual([small, large, small].sort());
+  });
+
+  it('goes to those who were not refused', async () => {
+    const [user, reader] = [await addUser(), await addUser()];
+    const refused = ['refused.one@example.test', 'tempfail.two@example.test'];
+    const { rejected } = await submit(settings(user), [...refused, reader.user], 'Subject: a\r\n\r\nbody\r\n');
+    expect(rejected).toEqual(refused);
+    expect(await bodiesOf(reader, 1)).toEqual(['body\r\n']);
+  });
+});
+
+describe('a refusal', () => {
+  const source = 'Subject: a\r\n\r\nbody\r\n';
+
+  it('of every recipient is told for what it is', async () => {
+    const smtp = settings(await addUser());
+    const forGood = await failure(smtp, ['refused.one@example.test', 'tempfail@example.test'], source);
+    expect(forGood).toMatchObject({ outcome: 'not_sent', code: 'provider_rejected' });
+    expect(forGood.detail).toMatch(/refused every recipient: 550 5\.7\.1/);
+    const forNow = await failure(smtp, ['tempfail@example.test'], source);
+    expect(forNow).toMatchObject({ outcome: 'not_sent', code: 'provider_error', temporary: true });
+  });
+
+  it('of a login is told', async () => {
+    const smtp = settings(await addUser(), { password: 'canary-wrong' });
+    const error = await failure(smtp, ['you@example.test'], source);
+    expect(error).toMatchObject({ outcome: 'not_sent', code: 'invalid_credentials' });
+    expect(error.detail).not.toMatch(/canary/);
+  });
+
+  it('of a message over the limit is told, and the next goes', async () => {
+    const { messageSizeLimit } = mailServers().postfix;
+    const [user, reader] = [await addUser(), await addUser()];
+    const error = await failure(settings(user), [reader.user], `${source}${'x'.repeat(messageSizeLimit)}`);
+    expect(error).toMatchObject({ outcome: 'not_sent', code: 'provider_rejected' });
+    expect(error.detail).toContain(`larger than the ${messageSizeLimit} bytes the server takes`);
+    await submit(settings(user), [reader.user], source);
+    expect(await bodiesOf(reader, 1)).toEqual(['body\r\n']);
+  });
+});
+
+it('a connection that died while it was kept is replaced unseen', async () => {
+  const [user, reader] = [await addUser(), await addUser()];
+  const proxy = await startTcpProxy(user.submissionPort);
+  const smtp = settings(user, { port: proxy.port });
+  await submit(smtp, [reader.user], 'Subject: a\r\n\r\none\r\n');
+  proxy.freeze();
+  await submit(smtp, [reader.user], 'Subject: a\r\n\r\ntwo\r\n');
+  proxy.cut();
+  proxy.restore();
+  await submit(smtp, [reader.user], 'Subject: a\r\n\r\nthree\r\n');
+  expect((await bodiesOf(reader, 3)).sort()).toEqual(['one\r\n', 'three\r\n', 'two\r\n']);
+  await proxy.close();
+});
