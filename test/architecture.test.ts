@@ -22,7 +22,10 @@ const TABLE: Record<string, Room> = {
   storage: { ours: LEAVES, packages: ['@aws-sdk/client-s3', '@aws-sdk/lib-storage'] },
   mail: {
     ours: ['contract', 'outbound', ...LEAVES],
-    packages: ['@zone-eu/mailsplit', 'html-to-text', 'imapflow', 'libmime', 'mailparser', 'nodemailer', 'piscina'],
+    packages: [
+      ...['@zone-eu/mailsplit', 'html-to-text', 'htmlparser2', 'imapflow', 'libmime', 'mailparser', 'nodemailer'],
+      'piscina',
+    ],
   },
   webhooks: { ours: ['contract', 'outbound', ...LEAVES], packages: [] },
   db: { ours: ['contract', ...LEAVES], packages: ['drizzle-orm', 'pg'] },

@@ -6,7 +6,8 @@ import { textToHtml } from './html.ts';
 import { storable } from './storable.ts';
 import { htmlToPlain, stripTags } from './text.ts';
 
-interface Text {
+/** One text of a mail, with something in it. */
+export interface BodyText {
   isHtml: boolean;
   inAlternative: boolean;
   text: string;
@@ -17,27 +18,35 @@ interface Text {
  * mailing list), one after the other; an HTML rendering of the text when there is none. Plain: the same with the
  * parts changed over. Line ends are `\n`.
  */
-export function composeBody(
-  { parts, outside, charset }: ReadParts,
-  plainOnly: boolean,
-): { body: string; bodyPlain: string } {
+export function composeBody(read: ReadParts, plainOnly: boolean): { body: string; bodyPlain: string } {
+  const texts = readTexts(read);
+  return { body: htmlBody(texts), bodyPlain: plainBody(texts, plainOnly ? stripTags : htmlToPlain) };
+}
+
+/** The texts that a mail's body is made of, in order. */
+export function readTexts({ parts, outside, charset }: ReadParts): BodyText[] {
   const texts = parts.filter((part) => part.role !== 'file').map(readText);
   if (parts.length === 0 && outside.length > 0) {
     texts.push({ isHtml: false, inAlternative: false, text: unified(decodeBytes(outside, charset)) });
   }
-  const toPlain = plainOnly ? stripTags : htmlToPlain;
-  const filled = texts.filter(({ text }) => text.trim() !== '');
-  const hasHtml = filled.some(({ isHtml }) => isHtml);
-  const hasPlain = filled.some(({ isHtml }) => !isHtml);
-  const html = filled.filter(({ isHtml, inAlternative }) => isHtml || !hasHtml || !inAlternative);
-  const plain = filled.filter(({ isHtml, inAlternative }) => !isHtml || !hasPlain || !inAlternative);
-  return {
-    body: html.map(({ isHtml, text }) => (isHtml ? text : textToHtml(text))).join('<br/>\n'),
-    bodyPlain: plain.map(({ isHtml, text }) => (isHtml ? toPlain(text) : text)).join('\n'),
-  };
+  return texts.filter(({ text }) => /\S/.test(text));
 }
 
-function readText(part: Part): Text {
+/** Texts as one HTML body, of which those that are another form of the HTML are no part. */
+export function htmlBody(texts: readonly BodyText[]): string {
+  const hasHtml = texts.some(({ isHtml }) => isHtml);
+  const html = texts.filter(({ isHtml, inAlternative }) => isHtml || !hasHtml || !inAlternative);
+  return html.map(({ isHtml, text }) => (isHtml ? text : textToHtml(text))).join('<br/>\n');
+}
+
+/** Texts as one plain body, of which those that are another form of the text are no part. */
+export function plainBody(texts: readonly BodyText[], toPlain: (html: string) => string): string {
+  const hasPlain = texts.some(({ isHtml }) => !isHtml);
+  const plain = texts.filter(({ isHtml, inAlternative }) => !isHtml || !hasPlain || !inAlternative);
+  return plain.map(({ isHtml, text }) => (isHtml ? toPlain(text) : text)).join('\n');
+}
+
+function readText(part: Part): BodyText {
   const isHtml = part.role === 'html';
   const bytes = Buffer.isBuffer(part.content) ? part.content : Buffer.alloc(0);
   const text = unified(decodeBytes(bytes, part.charset, isHtml && part.charset === null ? charsetOfHtml(bytes) : null));

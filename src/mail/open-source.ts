@@ -1,5 +1,6 @@
 import { createReadStream } from 'node:fs';
 import { Readable } from 'node:stream';
+import { setImmediate } from 'node:timers/promises';
 
 const CHUNK = 256 * 1024;
 
@@ -12,9 +13,16 @@ export function openSource(source: Uint8Array | { path: string }, maxBytes = Num
     });
   }
   const bytes = Buffer.from(source.buffer, source.byteOffset, Math.min(source.byteLength, maxBytes));
-  const pieces: Buffer[] = [];
-  for (let start = 0; start < bytes.length; start += CHUNK) pieces.push(bytes.subarray(start, start + CHUNK));
-  return Readable.from(pieces, { objectMode: false });
+  if (bytes.length <= CHUNK) return Readable.from(bytes.length > 0 ? [bytes] : [], { objectMode: false });
+  return Readable.from(inPieces(bytes), { objectMode: false });
+}
+
+/** Where large messages are read in the main thread, others have their turn between the pieces. */
+async function* inPieces(bytes: Buffer): AsyncGenerator<Buffer> {
+  for (let start = 0; start < bytes.length; start += CHUNK) {
+    yield bytes.subarray(start, start + CHUNK);
+    await setImmediate();
+  }
 }
 
 /** The source's file cannot be read: that is the caller's trouble, not the message's. */

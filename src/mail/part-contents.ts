@@ -17,7 +17,11 @@ export interface ContentWriter {
  * `spillDir`, which is made when needed. `onCut` is called when text was left out.
  * @throws when a file cannot be written
  */
-export function createPartContents(spillDir: string, onCut: () => void): (part: Part) => ContentWriter {
+export function createPartContents(
+  spillDir: string,
+  onCut: () => void,
+  maxText = MAX_TEXT,
+): (part: Part) => ContentWriter {
   let textBytes = 0;
   let memoryBytes = 0;
   let files = 0;
@@ -40,7 +44,7 @@ export function createPartContents(spillDir: string, onCut: () => void): (part: 
     return {
       write(bytes) {
         if (part.role !== 'file') {
-          const kept = bytes.subarray(0, MAX_TEXT - textBytes);
+          const kept = bytes.subarray(0, maxText - textBytes);
           if (kept.length < bytes.length) onCut();
           textBytes += kept.length;
           chunks.push(kept);

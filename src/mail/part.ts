@@ -5,6 +5,8 @@ export interface Part {
   /** what the part is for: body text, or a file */
   role: 'plain' | 'html' | 'file';
   mime: string;
+  /** Content-Type as written, with its parameters; '' when there is none */
+  declared: string;
   charset: string | null;
   /** RFC 3676 */
   flowed: boolean;
@@ -31,6 +33,7 @@ export function describePart(node: MimeNode, before: readonly Part[]): Part {
   return {
     role: isFile ? 'file' : mime === 'text/html' ? 'html' : 'plain',
     mime,
+    declared: node.headers ? node.headers.getFirst('content-type') : '',
     charset: node.charset || null,
     flowed: node.flowed,
     deleteSpace: node.delSp,

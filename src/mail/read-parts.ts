@@ -14,6 +14,8 @@ export interface ReadParts extends Outline {
 export interface PartLimits extends SourceLimits {
   /** files over 256 KB in all go into this folder, which is made when needed */
   spillDir: string;
+  /** bytes of text kept at most (default 10 MB) */
+  maxText?: number;
 }
 
 /**
@@ -59,9 +61,10 @@ async function read(source: Uint8Array | { path: string }, limits: PartLimits): 
     isPartial: false,
     addresses: new Map(),
   };
-  const openContent = createPartContents(limits.spillDir, () => {
+  const onCut = (): void => {
     result.isPartial = true;
-  });
+  };
+  const openContent = createPartContents(limits.spillDir, onCut, limits.maxText);
   const parser = new MailParser(OPTIONS);
   const contents: ContentWriter[] = [];
   const ends: Promise<void>[] = [];

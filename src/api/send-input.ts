@@ -1,0 +1,164 @@
+import type { Header } from '../contract/email.ts';
+import { ApiError } from '../contract/errors.ts';
+import type { Recipient, SendAttachment, SendInput, TrackingOptions } from '../contract/sending.ts';
+import { base64Length } from './base64.ts';
+
+/** How much one email may hold (settings of the same names; CONTRACT "Limits"). */
+export interface SendLimits {
+  /** decoded bytes of all attachments */
+  attachmentBytes: number;
+  /** files */
+  attachments: number;
+  /** over to, cc and bcc */
+  recipients: number;
+  /** characters */
+  subject: number;
+}
+
+export const DEFAULT_SEND_LIMITS: SendLimits = {
+  attachmentBytes: 25 * 1024 * 1024,
+  attachments: 100,
+  recipients: 500,
+  subject: 998,
+};
+
+const MAX_NAME = 998;
+const MAX_ADDRESS = 320;
+const MAX_FILE_NAME = 255;
+const MAX_CID = 255;
+const MAX_MESSAGE_ID = 998;
+const MAX_HEADERS = 100;
+const MAX_HEADER_NAME = 76;
+const MAX_HEADER_VALUE = 16 * 1024;
+/** RFC 5322 2.1.1, less the name of the longest header. */
+const MAX_HEADER_WORD = 800;
+
+/**
+ * What the schema cannot say of an email to be sent or of a draft: limits, what may stand in a header (no CR, LF or
+ * NUL: RFC 5322 2.2), base64, allowed headers, and for `send` that there is somebody to send to and something to send.
+ * Takes no memory and, for 40 MiB, some tens of milliseconds.
+ * @throws ApiError `invalid_parameters` whose detail begins with the name of the field, and never holds its value
+ */
+export function checkSendInput(input: SendInput, limits: SendLimits, mode: 'send' | 'draft'): void {
+  checkRecipients(input, limits);
+  if (input.from) {
+    checkText('from.display_name', input.from.display_name, MAX_NAME);
+    checkText('from.email', input.from.email, MAX_ADDRESS);
+  }
+  checkText('subject', input.subject, limits.subject);
+  checkText('reply_to_message_id', input.reply_to_message_id, MAX_MESSAGE_ID);
+  checkHeaders(input.custom_headers ?? []);
+  checkAttachments(input.attachments ?? [], limits);
+  if (input.tracking_options) checkTrackingOptions(input.tracking_options);
+  if (mode === 'draft') return;
+  if (count(input) === 0) throw invalid('to, cc or bcc must name a recipient');
+  if (!(input.html || input.plain_text || input.subject || input.attachments?.length)) {
+    throw invalid('html, plain_text, subject or attachments must hold something to send');
+  }
+  checkTrackable(input.tracking_options, Boolean(input.html));
+}
+
+/**
+ * That there is HTML where opens or links are to be told: for drafts, to be asked of what the draft is to become.
+ * @throws ApiError `invalid_parameters`
+ */
+export function checkTrackable(options: TrackingOptions | undefined, hasHtml: boolean): void {
+  if (!hasHtml && (options?.opens || options?.links)) throw invalid('tracking_options needs html');
+}
+
+function invalid(detail: string): ApiError {
+  return new ApiError('invalid_parameters', detail);
+}
+
+/** A text that becomes part of a header. */
+function checkText(field: string, text: string | undefined, maxLength: number): void {
+  if (text === undefined) return;
+  if (text.length > maxLength) throw invalid(`${field} is longer than ${maxLength} characters`);
+  if (/[\r\n\0]/.test(text)) throw invalid(`${field} holds a line break or NUL`);
+}
+
+function count({ to = [], cc = [], bcc = [] }: SendInput): number {
+  return to.length + cc.length + bcc.length;
+}
+
+function checkRecipients(input: SendInput, limits: SendLimits): void {
+  if (count(input) > limits.recipients) throw invalid(`to, cc and bcc name more than ${limits.recipients} recipients`);
+  const { reply_to: replyTo = [] } = input;
+  if (replyTo.length > limits.recipients) throw invalid(`reply_to names more than ${limits.recipients} addresses`);
+  for (const field of ['to', 'cc', 'bcc', 'reply_to'] as const) {
+    input[field]?.forEach((recipient: Recipient, index) => {
+      checkText(`${field}.${index}.email`, recipient.email, MAX_ADDRESS);
+      checkText(`${field}.${index}.display_name`, recipient.display_name, MAX_NAME);
+    });
+  }
+}
+
+const ONCE = /^(list-unsubscribe|list-unsubscribe-post|auto-submitted|reply-to)$/;
+const AUTO_SUBMITTED = /^(no|auto-replied|auto-generated|auto-notified)$/i;
+
+function checkHeaders(headers: readonly Header[]): void {
+  if (headers.length > MAX_HEADERS) throw invalid(`custom_headers has more than ${MAX_HEADERS} items`);
+  const seen = new Set<string>();
+  headers.forEach(({ name, value }, index) => {
+    const field = `custom_headers.${index}`;
+    checkText(`${field}.name`, name, MAX_HEADER_NAME);
+    const key = name.toLowerCase();
+    if (!ONCE.test(key) && !/^x-[!-9;-~]+$/.test(key)) throw invalid(`${field}.name is not allowed`);
+    checkText(`${field}.value`, value, MAX_HEADER_VALUE);
+    if (!ONCE.test(key)) return;
+    if (seen.has(key)) throw invalid(`${field}.name is given twice`);
+    seen.add(key);
+    checkStructured(`${field}.value`, key, value);
+  });
+}
+
+/** Values that programs read: text beyond ASCII, or words that fit no line, cannot stand in them. */
+function checkStructured(field: string, key: string, value: string): void {
+  if (key === 'auto-submitted' && !AUTO_SUBMITTED.test(value.trim())) {
+    throw invalid(`${field} must be no, auto-replied, auto-generated or auto-notified`);
+  }
+  if (key === 'reply-to') {
+    if (!/[^\s@<>]@[^\s@<>]/.test(value)) throw invalid(`${field} must hold an email address`);
+    return;
+  }
+  if (/[^\t\x20-\x7e]/.test(value)) throw invalid(`${field} must be in ASCII`);
+  if (value.split(' ').some((word) => word.length > MAX_HEADER_WORD)) {
+    throw invalid(`${field} holds a word of more than ${MAX_HEADER_WORD} characters`);
+  }
+}
+
+/** `type/subtype` and parameters (RFC 2045 5.1); a part is never a multipart. */
+const TOKEN = "[A-Za-z0-9!#$%&'*+.^_`|~-]+";
+const CONTENT_TYPE = new RegExp(`^(?!multipart/)${TOKEN}/${TOKEN}( *; *${TOKEN}=(${TOKEN}|"[^"\\\\]*"))*$`, 'i');
+
+function checkAttachments(attachments: readonly SendAttachment[], limits: SendLimits): void {
+  if (attachments.length > limits.attachments) throw invalid(`attachments has more than ${limits.attachments} items`);
+  let bytes = 0;
+  attachments.forEach(({ content, filename, content_type: type, cid }, index) => {
+    const field = `attachments.${index}`;
+    checkText(`${field}.filename`, filename, MAX_FILE_NAME);
+    checkText(`${field}.content_type`, type, MAX_FILE_NAME);
+    checkText(`${field}.cid`, cid, MAX_CID);
+    if (type && !CONTENT_TYPE.test(type)) throw invalid(`${field}.content_type is not a media type`);
+    if (cid && !/^<?[!-;=?-~]+>?$/.test(cid)) throw invalid(`${field}.cid is not a Content-ID`);
+    const length = base64Length(content);
+    if (length === null) throw invalid(`${field}.content is not base64`);
+    bytes += length;
+    if (bytes > limits.attachmentBytes) throw invalid(`attachments are larger than ${limits.attachmentBytes} bytes`);
+  });
+}
+
+const LABEL = '[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?';
+const HOST = new RegExp(`^(?=.{1,253}(:|$))(${LABEL}\\.)*${LABEL}(:[0-9]{1,5})?$`, 'i');
+
+/** A host's name: an address, in whatever spelling (the last label of a name is no number, RFC 3696 2), is none. */
+function checkTrackingOptions({ custom_domain: domain, label }: TrackingOptions): void {
+  checkText('tracking_options.label', label, 255);
+  if (domain === undefined) return;
+  checkText('tracking_options.custom_domain', domain, 259);
+  const [, last = '', port] = /([^.:]*)(?::(\d+))?$/.exec(domain) ?? [];
+  const isNumber = /^([0-9]+|0x[0-9a-f]*)$/i.test(last);
+  if (!HOST.test(domain) || isNumber || Number(port ?? 443) > 65535 || Number(port ?? 443) < 1) {
+    throw invalid('tracking_options.custom_domain is not a host name');
+  }
+}
