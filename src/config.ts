@@ -35,6 +35,8 @@ export interface Config {
   port: number;
   /** how the outside reaches the API, without a trailing slash */
   publicUrl: string;
+  /** whose X-Forwarded-For is believed: nobody's, everybody's, that of the last so many proxies, or of these networks */
+  trustProxy: boolean | number | string[];
   databaseUrl: string;
   temporal: { address: string; namespace: string; apiKey?: string; tls?: TemporalTls };
   /** absolute path */
@@ -63,13 +65,18 @@ export interface Config {
     /** mailboxes that one worker process watches at most */
     maxWatchers: number;
   };
-  limits: { bodyBytes: number };
+  limits: {
+    bodyBytes: number;
+    /** of one mail: decoded bytes of its attachments, their number, its recipients, characters of its subject */
+    send: { attachmentBytes: number; attachments: number; recipients: number; subject: number };
+  };
   logLevel: LogLevel;
 }
 
 export const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
+const MiB = 1024 * 1024;
 const DEFAULT_RETRY_SCHEDULE = '5s,30s,5m,30m,2h,5h,10h,14h,20h,24h';
 
 /**
@@ -86,6 +93,7 @@ export function loadConfig(env: Env): Config {
     host,
     port,
     publicUrl: publicUrl(env, host, port),
+    trustProxy: trustProxy(env, 'TRUST_PROXY'),
     databaseUrl: databaseUrl(env),
     temporal: temporal(env),
     dataDir,
@@ -105,7 +113,15 @@ export function loadConfig(env: Env): Config {
       loginCheckMs: duration(env, 'SYNC_LOGIN_CHECK', 45 * SECOND, 0, DAY),
       maxWatchers: integer(env, 'SYNC_MAX_MAILBOXES', 2000, 1, 100_000),
     },
-    limits: { bodyBytes: integer(env, 'MAX_BODY_BYTES', 40 * 1024 * 1024, 1024, 1024 * 1024 * 1024) },
+    limits: {
+      bodyBytes: integer(env, 'MAX_BODY_BYTES', 40 * MiB, 1024, 1024 * MiB),
+      send: {
+        attachmentBytes: integer(env, 'MAX_ATTACHMENT_BYTES', 25 * MiB, 0, 1024 * MiB),
+        attachments: integer(env, 'MAX_ATTACHMENTS', 100, 0, 10_000),
+        recipients: integer(env, 'MAX_RECIPIENTS', 500, 1, 100_000),
+        subject: integer(env, 'MAX_SUBJECT_LENGTH', 998, 1, 100_000),
+      },
+    },
     logLevel: oneOf(env, 'LOG_LEVEL', Object.fromEntries(LOG_LEVELS.map((level) => [level, level])), 'info'),
   };
 }
@@ -184,6 +200,18 @@ function publicUrl(env: Env, host: string, port: number): string {
   }
   const reachable = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host;
   return `http://${reachable.includes(':') ? `[${reachable}]` : reachable}:${port}`;
+}
+
+/** A single number is a count of proxies; a list is of networks. */
+function trustProxy(env: Env, name: string): Config['trustProxy'] {
+  const value = text(env, name)?.toLowerCase() ?? 'false';
+  if (value === 'false' || value === 'true') return value === 'true';
+  if (/^\d+$/.test(value)) return integer(env, name, 0, 1, 100);
+  if (/^[\d.:a-f/, ]+$/.test(value) && value.includes('/')) return cidrs(env, name);
+  throw new ConfigError(
+    name,
+    `must be true, false, a number of proxies or a list such as 10.0.0.0/8,fd00::/8, not ${quote(value)}`,
+  );
 }
 
 function storageUrl(env: Env, dataDir: string): string {

@@ -14,6 +14,7 @@ describe('settings', () => {
       host: '127.0.0.1',
       port: 3000,
       publicUrl: 'http://127.0.0.1:3000',
+      trustProxy: false,
       databaseUrl: 'postgres://localhost/mail',
       temporal: { address: 'temporal:7233', namespace: 'default' },
       dataDir: '/data',
@@ -26,7 +27,10 @@ describe('settings', () => {
         timeoutMs: 30_000,
       },
       sync: { heartbeatTimeoutMs: 30_000, pollMs: 25_000, loginCheckMs: 45_000, maxWatchers: 2000 },
-      limits: { bodyBytes: 40 * 1024 * 1024 },
+      limits: {
+        bodyBytes: 40 * 1024 * 1024,
+        send: { attachmentBytes: 25 * 1024 * 1024, attachments: 100, recipients: 500, subject: 998 },
+      },
       logLevel: 'info',
     });
   });
@@ -41,6 +45,9 @@ describe('settings', () => {
       { port: 3000, host: '127.0.0.1' },
     ],
     [{ PUBLIC_URL: 'https://mail.example.com/x/' }, { publicUrl: 'https://mail.example.com/x' }],
+    [{ TRUST_PROXY: 'True' }, { trustProxy: true }],
+    [{ TRUST_PROXY: '2' }, { trustProxy: 2 }],
+    [{ TRUST_PROXY: '10.0.0.0/8, fd00::/8' }, { trustProxy: ['10.0.0.0/8', 'fd00::/8'] }],
     [{ STORAGE_URL: 's3://bucket/prefix' }, { storageUrl: 's3://bucket/prefix' }],
     [{ ENCRYPTION_KEY_PREVIOUS: KEY }, { encryptionKeyPrevious: Buffer.alloc(32, 7) }],
     [{ OUTBOUND_ALLOW: '10.0.0.0/8, fd00::/8,' }, { outboundAllow: ['10.0.0.0/8', 'fd00::/8'] }],
@@ -67,6 +74,10 @@ describe('settings', () => {
     ['PORT', '3000x'],
     ['PUBLIC_URL', 'mail.example.com'],
     ['PUBLIC_URL', 'https://mail.example.com/?a=b'],
+    ['TRUST_PROXY', 'yes'],
+    ['TRUST_PROXY', '0'],
+    ['TRUST_PROXY', '10.0.0.1'],
+    ['TRUST_PROXY', '10.0.0.0/33'],
     ['DATABASE_URL', undefined],
     ['DATABASE_URL', 'mysql://root:hunter2@db/mail'],
     ['TEMPORAL_ADDRESS', undefined],
@@ -89,6 +100,10 @@ describe('settings', () => {
     ['SYNC_POLL_INTERVAL', '-1s'],
     ['SYNC_MAX_MAILBOXES', '0'],
     ['MAX_BODY_BYTES', '1k'],
+    ['MAX_ATTACHMENT_BYTES', '-1'],
+    ['MAX_ATTACHMENTS', 'many'],
+    ['MAX_RECIPIENTS', '0'],
+    ['MAX_SUBJECT_LENGTH', '0'],
     ['LOG_LEVEL', 'loud'],
   ])('refuse %s=%s in one line that names it and repeats no secret', (name, value) => {
     const load = () => loadConfig({ ...NEEDED, [name]: value });

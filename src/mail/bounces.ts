@@ -9,8 +9,8 @@ export interface BounceReport {
   /** enhanced status code, RFC 3463 */
   status: string | null;
   diagnostic: string | null;
-  /** Message-ID of the mail that bounced, with its angle brackets */
-  messageId: string | null;
+  /** what may be the Message-ID of the mail that bounced, the likeliest first, with angle brackets */
+  messageIds: string[];
 }
 
 /** What the bounce rule looks at: all decoded, header values '' when missing. */
@@ -95,7 +95,7 @@ export function readBounce(facts: BounceFacts): BounceReport | null {
     action: report.action ?? (failed !== null || report.status?.startsWith('5') ? 'failed' : null),
     status: report.status,
     diagnostic: report.diagnostic,
-    messageId: originalMessageId(facts),
+    messageIds: originalMessageIds(facts),
   };
 }
 
@@ -113,16 +113,24 @@ function isBounce(facts: BounceFacts): boolean {
   );
 }
 
-/** The attached original says it best; then a copy of its header in the text; then what the report answers. */
-function originalMessageId(facts: BounceFacts): string | null {
+/** A mail's Message-ID, or the one that it had before a relay gave it another. */
+const MESSAGE_ID =
+  /^[ \t>]{0,50}(?:X-(?:[a-z]+-){0,3}Original-)?Message-ID[ \t]{0,9}:[ \t]{0,50}\r?\n?[ \t]{0,50}(<[^<>\n]{1,998}>)/gim;
+const MAX_IDS = 10;
+
+/**
+ * The attached original says it best; then the report itself; then a copy of the original's header in the text; then
+ * what the notice answers.
+ */
+function originalMessageIds(facts: BounceFacts): string[] {
   const attached = facts.parts.filter((part) => ORIGINAL.test(part.mime)).map((part) => headerOf(part.text));
+  const status = facts.parts.filter((part) => DELIVERY_STATUS.test(part.mime)).map((part) => part.text);
   const quoted = facts.bodyPlain.slice(0, 256 * 1024);
-  for (const text of [...attached, quoted]) {
-    const value = /^[ \t>]*Message-ID[ \t]*:[ \t]*\r?\n?[ \t]*(<[^<>\n]+>)/im.exec(text)?.[1];
-    const id = value === undefined ? null : readMessageId(value);
-    if (id !== null) return id;
-  }
-  return readMessageIds(facts.inReplyTo.join(' '))[0] ?? facts.references.at(-1) ?? null;
+  const ids = [...attached, ...status, quoted].flatMap((text) =>
+    [...text.matchAll(MESSAGE_ID)].slice(0, MAX_IDS).flatMap(([, value]) => readMessageId(value ?? '') ?? []),
+  );
+  const answered = [...readMessageIds(facts.inReplyTo.join(' ')).slice(0, 1), ...facts.references.slice(-1)];
+  return [...new Set([...ids, ...answered])].slice(0, MAX_IDS);
 }
 
 function headerOf(message: string): string {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { type BounceFacts, readBounce } from '../../src/mail/bounces.ts';
-import { readFixture } from './read-fixture.ts';
+import { message, read, readFixture } from './read-fixture.ts';
 
 const facts = (known: Partial<BounceFacts>): BounceFacts => ({
   from: 'ann@example.org',
@@ -15,6 +15,20 @@ const facts = (known: Partial<BounceFacts>): BounceFacts => ({
   parts: [],
   ...known,
 });
+
+/** A report about several recipients that returns a mail as `returned` says. */
+function report(status: string, returned: string, recipients: string[][]): Buffer {
+  const original = ['From: bo@example.net', 'Subject: Hello', 'Message-ID: <orig-2@example.net>'].join('\r\n');
+  const groups = [['Reporting-MTA: dns; mx.example.net'], ...recipients].map((group) => group.join('\r\n'));
+  const part = (type: string, content: string) => `--d\r\nContent-Type: ${type}\r\n\r\n${content}\r\n`;
+  const head = ['From: Mail <noreply@mx.example.net>', 'To: bo@example.net', 'Subject: Your mail'];
+  const body = [
+    part('text/plain', 'Sorry.'),
+    part(status, groups.join('\r\n\r\n')),
+    part(returned, `${original}\r\n\r\n`),
+  ];
+  return message([...head, 'Content-Type: multipart/report; boundary="d"'], `${body.join('')}--d--\r\n`);
+}
 
 describe('what a bounce reports', () => {
   test.each([
@@ -44,7 +58,7 @@ describe('what a bounce reports', () => {
     ['qmail', 'gone@example.org', 'failed', '5.1.1', expect.stringContaining('550 5.1.1 unknown user')],
   ])('%s', async (name, recipient, action, status, diagnostic) => {
     const { bounce } = await readFixture(`bounce-${name}`);
-    expect(bounce).toEqual({ recipient, action, status, diagnostic, messageId: '<orig-1@example.net>' });
+    expect(bounce).toEqual({ recipient, action, status, diagnostic, messageIds: ['<orig-1@example.net>'] });
   });
 
   test('of several recipients the one that failed', () => {
@@ -64,14 +78,118 @@ describe('what a bounce reports', () => {
       action: 'failed',
       status: '5.1.1',
       diagnostic: null,
-      messageId: null,
+      messageIds: [],
     });
   });
 
   test('the answered message stands in for a missing original', () => {
     const bounce = readBounce(facts({ from: 'postmaster@x.y', inReplyTo: ['<o@x>'], references: ['<r@x>', '<o@x>'] }));
-    expect(bounce?.messageId).toBe('<o@x>');
-    expect(readBounce(facts({ from: 'postmaster@x.y', references: ['<r@x>', '<o@x>'] }))?.messageId).toBe('<o@x>');
+    expect(bounce?.messageIds).toEqual(['<o@x>']);
+    expect(readBounce(facts({ from: 'postmaster@x.y', references: ['<r@x>', '<o@x>'] }))?.messageIds).toEqual([
+      '<o@x>',
+    ]);
+  });
+
+  test('all that may be its Message-ID, the likeliest first', () => {
+    const headers = [
+      'Received: by relay.example; Tue, 5 Mar 2024 09:00:00 +0100',
+      'Message-ID: <given-by-the-relay@relay.example>',
+      'X-Google-Original-Message-ID: <ours@example.net>',
+      'References: <thread@example.net>',
+      '',
+      'Message-ID: <in-its-text@example.net>',
+    ].join('\r\n');
+    const bounce = readBounce(
+      facts({
+        inReplyTo: ['<answered@example.net>', '<further@example.net>'],
+        bodyPlain: 'Below is the header:\n\n  > Message-Id:\n <quoted@example.net>\n',
+        parts: [
+          { mime: 'message/delivery-status', text: 'X-Original-Message-ID: <told@example.net>\r\n\r\nAction: failed' },
+          { mime: 'text/rfc822-headers', text: headers },
+        ],
+      }),
+    );
+    expect(bounce?.messageIds).toEqual([
+      '<given-by-the-relay@relay.example>',
+      '<ours@example.net>',
+      '<told@example.net>',
+      '<quoted@example.net>',
+      '<answered@example.net>',
+    ]);
+  });
+
+  test('is found in time, whatever the text', () => {
+    const texts = ['Message-ID:' + ' '.repeat(200_000), 'X-' + 'a-'.repeat(100_000), '<'.repeat(200_000)];
+    const started = performance.now();
+    for (const text of texts.flatMap((one) => [one, `Message-ID: ${one}`, `> ${one}\n`.repeat(2)])) {
+      readBounce(facts({ from: 'postmaster@x.y', bodyPlain: text, parts: [{ mime: 'message/rfc822', text }] }));
+    }
+    expect(performance.now() - started).toBeLessThan(2_000);
+  });
+
+  test.each([
+    [
+      'Postfix: the headers alone, one of several recipients',
+      report('message/delivery-status', 'text/rfc822-headers', [
+        ['Final-Recipient: rfc822; fine@example.org', 'Action: relayed', 'Status: 2.0.0'],
+        [
+          'Final-Recipient: rfc822; forwarded@example.com',
+          'Original-Recipient: rfc822;gone@example.org',
+          'Action: failed',
+          'Status: 5.0.0',
+          'Diagnostic-Code: x-unix; user',
+          '    unknown',
+        ],
+        ['Final-Recipient: rfc822; full@example.org', 'Action: failed', 'Status: 5.2.2'],
+      ]),
+      { recipient: 'gone@example.org', action: 'failed', status: '5.0.0', diagnostic: 'user unknown' },
+    ],
+    [
+      'Exim: a status part without a status',
+      report('message/delivery-status', 'message/rfc822', [
+        [
+          'Action: failed',
+          'Final-Recipient: rfc822;gone@example.org',
+          'Status: 5.0.0',
+          'Remote-MTA: dns; mx.example.org',
+          'Diagnostic-Code: smtp; 550 No such person here',
+        ],
+      ]),
+      { recipient: 'gone@example.org', action: 'failed', status: '5.0.0', diagnostic: '550 No such person here' },
+    ],
+    [
+      'Exchange: an internationalised report',
+      report('message/global-delivery-status', 'message/global-headers', [
+        [
+          'Original-Recipient: utf-8;gone@example.org',
+          'Final-Recipient: utf-8;gone@example.org',
+          'Action: failed',
+          'Status: 5.1.10',
+          'Diagnostic-Code: smtp;550 5.1.10 RESOLVER.ADR.RecipientNotFound',
+        ],
+      ]),
+      {
+        recipient: 'gone@example.org',
+        action: 'failed',
+        status: '5.1.10',
+        diagnostic: '550 5.1.10 RESOLVER.ADR.RecipientNotFound',
+      },
+    ],
+    [
+      'Sendmail: what was tried for hours is delayed',
+      report('message/delivery-status', 'text/rfc822-headers', [
+        [
+          'Final-Recipient: RFC822; slow@example.org',
+          'Action: delayed',
+          'Status: 4.2.0',
+          'Diagnostic-Code: SMTP; 450 4.2.0 Greylisted',
+          'Will-Retry-Until: Sun, 10 Mar 2024 09:00:00 +0100',
+        ],
+      ]),
+      { recipient: 'slow@example.org', action: 'delayed', status: '4.2.0', diagnostic: '450 4.2.0 Greylisted' },
+    ],
+  ])('%s', async (_, source, expected) => {
+    expect((await read(source)).bounce).toEqual({ ...expected, messageIds: ['<orig-2@example.net>'] });
   });
 
   test('an empty or broken report is a bounce of which nothing is known', () => {
@@ -81,7 +199,7 @@ describe('what a bounce reports', () => {
         action: null,
         status: null,
         diagnostic: null,
-        messageId: null,
+        messageIds: [],
       });
     }
   });

@@ -12,6 +12,7 @@ const folder = (path: string, over: Partial<FolderState> = {}): FolderState => (
   role: 'UNKNOWN',
   selectable: true,
   mailboxId: null,
+  writes: 0,
   uidValidity: 5,
   baselineUidNext: 1,
   uidNext: 10,

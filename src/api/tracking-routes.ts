@@ -1,0 +1,106 @@
+import { isIP } from 'node:net';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { ApiError, errorBody } from '../contract/errors.ts';
+import { isId } from '../contract/ids.ts';
+import type { Db } from '../db/client.ts';
+import { findTracking, type Hit, recordHit, type TrackingRecord } from '../db/tracking.ts';
+import type { Logger } from '../logger.ts';
+
+/*
+ * Where the pixels and links of tracked mail lead, without a key: they are loaded by whoever reads the mail. The reader
+ * comes first: a picture is always answered, a link always leads on once its target is known, also where the hit cannot
+ * be told. Every GET is a hit; HEAD, by which scanners and previews look at links, is none.
+ */
+
+export interface TrackingDeps {
+  db: Db;
+  logger: Logger;
+}
+
+/** 1×1, transparent. */
+const PIXEL = Buffer.from('R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7', 'base64');
+
+/** Nobody waits longer for the database than this, ms. */
+const DEADLINE_MS = 3_000;
+
+const MAX_USER_AGENT = 512;
+
+/** `GET /t/o/{trk}.gif` and `GET /t/c/{trk}/{n}` (CONTRACT "Tracking"). */
+export function serveTracking(app: FastifyInstance, { db, logger }: TrackingDeps): void {
+  const tell = (record: TrackingRecord, request: FastifyRequest, url?: string) =>
+    request.method === 'HEAD' ? Promise.resolve() : recordHit(db, record, hitOf(request, url));
+  const failed = (err: unknown) => logger.error({ err }, 'a hit could not be told');
+
+  app.get<{ Params: { file: string } }>('/t/o/:file', { schema: { hide: true } }, async (request, reply) => {
+    const open = async () => {
+      const record = await find(db, /^(.*)\.gif$/.exec(request.params.file)?.[1]);
+      if (record?.opens) await tell(record, request);
+    };
+    await inTime(open()).catch(failed);
+    return uncached(reply).type('image/gif').send(PIXEL);
+  });
+
+  app.get<{ Params: { id: string; n: string } }>('/t/c/:id/:n', { schema: { hide: true } }, async (request, reply) => {
+    const { id, n } = request.params;
+    let record: TrackingRecord | undefined;
+    try {
+      record = await inTime(find(db, id));
+    } catch (err) {
+      failed(err);
+      const body = errorBody('unexpected_error', 'the link cannot be looked up just now; try again in a moment');
+      return uncached(reply)
+        .code(503)
+        .header('Retry-After', '5')
+        .send({ ...body, status: 503 });
+    }
+    const url = /^(0|[1-9]\d{0,4})$/.test(n) ? record?.links[Number(n)] : undefined;
+    const target = url === undefined ? undefined : headerSafe(url);
+    if (!record || target === undefined) throw new ApiError('not_found', 'there is no such link');
+    await inTime(tell(record, request, url)).catch(failed);
+    return uncached(reply).redirect(target, 302);
+  });
+}
+
+async function find(db: Db, id: string | undefined): Promise<TrackingRecord | undefined> {
+  return id !== undefined && isId('tracking', id) ? findTracking(db, id) : undefined;
+}
+
+/** What the work gives, unless that takes too long; the work goes on then. */
+async function inTime<T>(work: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_resolve, reject) => {
+    timer = setTimeout(() => reject(new Error('the database did not answer in time')), DEADLINE_MS);
+  });
+  work.catch(() => undefined);
+  try {
+    return await Promise.race([work, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function hitOf(request: FastifyRequest, url: string | undefined): Hit {
+  return {
+    date: new Date(),
+    ip: addressOf(request),
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: that is what is taken out
+    userAgent: (request.headers['user-agent'] ?? '').replace(/[\0-\x1f\x7f-\x9f]/g, '').slice(0, MAX_USER_AGENT),
+    ...(url === undefined ? {} : { url }),
+  };
+}
+
+/** What stands for the reader's address in X-Forwarded-For may be anything; an IPv4 address is shown as one. */
+function addressOf({ ip, socket }: FastifyRequest): string {
+  const address = isIP(ip) ? ip : (socket.remoteAddress ?? '');
+  return address.replace(/^::ffff:(?=\d+\.)/i, '');
+}
+
+/** A web address as it can stand in a header: with `%` and punycode where it goes beyond ASCII. */
+function headerSafe(url: string): string | undefined {
+  if (!/^https?:\/\//i.test(url) || !URL.canParse(url)) return undefined;
+  return /^[\x21-\x7e]+$/.test(url) ? url : new URL(url).href;
+}
+
+function uncached(reply: FastifyReply): FastifyReply {
+  return reply.header('Cache-Control', 'no-store, no-cache, must-revalidate, private, max-age=0');
+}

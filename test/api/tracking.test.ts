@@ -1,0 +1,271 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { eq } from 'drizzle-orm';
+import Value from 'typebox/value';
+import { EVENT_DATA } from '../../src/contract/events.ts';
+import { markRemoved } from '../../src/db/accounts.ts';
+import { accounts, trackingRecords } from '../../src/db/schema.ts';
+import { findTracking, recordHit, saveTrackingRecord, type TrackingRecord } from '../../src/db/tracking.ts';
+import { newId } from '../../src/new-id.ts';
+import { type ApiUnderTest, apiUnderTest } from '../helpers/api-under-test.ts';
+import { storeAccount } from '../helpers/stored-account.ts';
+import { storedEvents } from '../helpers/stored-events.ts';
+
+const LINKS = ['https://shop.example/a?b=c&d=%20#e', 'http://other.example/', 'https://bücher.example/straße'];
+const AGENT = 'Mozilla/5.0 (Test)';
+
+let api: ApiUnderTest;
+let account: string;
+beforeAll(async () => {
+  api = await apiUnderTest();
+});
+afterAll(() => api.close());
+beforeEach(async () => {
+  account = await storeAccount(api.database);
+});
+
+async function track(given: Partial<TrackingRecord> = {}): Promise<TrackingRecord> {
+  const record = {
+    id: newId('tracking'),
+    accountId: account,
+    emailId: newId('email'),
+    messageId: '<m@example.test>',
+    label: 'spring',
+    opens: true,
+    links: LINKS,
+    createdAt: new Date(),
+    ...given,
+  };
+  await api.database.db.transaction((tx) => saveTrackingRecord(tx, record));
+  return record;
+}
+
+const fetchAt = (url: string, method: 'GET' | 'HEAD' = 'GET', headers: Record<string, string> = {}) =>
+  api.app.inject({ method, url, headers: { 'user-agent': AGENT, ...headers } });
+const events = () => storedEvents(api.database, account);
+
+const NO_STORE = expect.stringContaining('no-store');
+
+describe('the pixel', () => {
+  it('is a transparent picture that nobody keeps, and each load is told', async () => {
+    const { id, emailId } = await track();
+    const before = Date.now();
+    for (const url of [`/t/o/${id}.gif`, `/t/o/${id}.gif/`]) {
+      const answer = await fetchAt(url);
+      expect(answer.statusCode).toBe(200);
+      expect(answer.headers).toMatchObject({ 'content-type': 'image/gif', 'cache-control': NO_STORE });
+      expect(answer.rawPayload.subarray(0, 10)).toEqual(Buffer.from('GIF89a\x01\0\x01\0', 'latin1'));
+    }
+    const told = await events();
+    expect(told).toHaveLength(2);
+    expect(told[0]).toEqual({
+      type: 'tracking.open',
+      objectId: emailId,
+      data: {
+        tracking_id: id,
+        label: 'spring',
+        message_id: '<m@example.test>',
+        email_id: emailId,
+        date: expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/),
+        ip: '127.0.0.1',
+        user_agent: AGENT,
+      },
+    });
+    expect(Date.parse((told[0]?.data as { date: string }).date)).toBeGreaterThanOrEqual(before);
+    expect(Value.Check(EVENT_DATA['tracking.open'], told[0]?.data)).toBe(true);
+  });
+
+  it('is a picture also where there is nothing to tell', async () => {
+    const { id } = await track({ opens: false });
+    for (const file of [`${id}.gif`, id, `${newId('tracking')}.gif`, `${newId('email')}.gif`, 'x.gif', '%00.gif']) {
+      const answer = await fetchAt(`/t/o/${file}`);
+      expect([file, answer.statusCode, answer.headers['content-type']]).toEqual([file, 200, 'image/gif']);
+    }
+    expect(await events()).toEqual([]);
+  });
+
+  it('that is only looked at was not opened', async () => {
+    const { id } = await track();
+    const answer = await fetchAt(`/t/o/${id}.gif`, 'HEAD');
+    expect([answer.statusCode, answer.headers['content-type'], answer.body]).toEqual([200, 'image/gif', '']);
+    expect(await events()).toEqual([]);
+  });
+
+  it('tells a label that was not given as null, and a program that did not name itself as nobody', async () => {
+    const { id } = await track({ label: null });
+    await api.app.inject({ method: 'GET', url: `/t/o/${id}.gif`, headers: { 'user-agent': '' } });
+    expect((await events())[0]?.data).toMatchObject({ label: null, user_agent: '' });
+  });
+
+  it('tells no more of a long name than is useful, and no control characters', async () => {
+    const { id } = await track();
+    await fetchAt(`/t/o/${id}.gif`, 'GET', { 'user-agent': `a\tb\x7f\x9f${'x'.repeat(2000)}` });
+    const { user_agent } = (await events())[0]?.data as { user_agent: string };
+    expect(user_agent).toBe(`abx${'x'.repeat(509)}`);
+  });
+});
+
+describe('a tracked link', () => {
+  it.each([
+    [0, LINKS[0]],
+    [1, LINKS[1]],
+    [2, 'https://xn--bcher-kva.example/stra%C3%9Fe'],
+  ])('leads to where number %i of the mail led, and is told', async (n, target) => {
+    const { id, emailId } = await track();
+    const answer = await fetchAt(`/t/c/${id}/${n}`);
+    expect([answer.statusCode, answer.headers.location]).toEqual([302, target]);
+    expect(answer.headers['cache-control']).toEqual(NO_STORE);
+    const [told, ...more] = await events();
+    expect(told).toMatchObject({
+      type: 'tracking.click',
+      objectId: emailId,
+      data: { tracking_id: id, label: 'spring', email_id: emailId, ip: '127.0.0.1', user_agent: AGENT, url: LINKS[n] },
+    });
+    expect(more).toEqual([]);
+    expect(Value.Check(EVENT_DATA['tracking.click'], told?.data)).toBe(true);
+  });
+
+  it('leads on for who only looks at it, without being told', async () => {
+    const { id } = await track();
+    const answer = await fetchAt(`/t/c/${id}/1`, 'HEAD');
+    expect([answer.statusCode, answer.headers.location]).toEqual([302, LINKS[1]]);
+    expect(await events()).toEqual([]);
+  });
+
+  it('leads nowhere but to what was stored', async () => {
+    const { id } = await track();
+    const untracked = await track({ links: [] });
+    const odd = await track({ links: ['javascript:alert(1)', 'https://x y', 'https://[', 'ftp://x.example/'] });
+    const paths = [
+      ...['3', '-1', '00', '01', '1e0', '0x1', '999999', 'x', '__proto__', 'length', '%2e'].map((n) => `${id}/${n}`),
+      ...[0, 2, 3].map((n) => `${odd.id}/${n}`),
+      ...[`${untracked.id}/0`, `${newId('tracking')}/0`, `${newId('email')}/0`, `x/0`, id],
+    ];
+    for (const path of paths) {
+      const answer = await fetchAt(`/t/c/${path}`);
+      expect([path, answer.statusCode, answer.headers.location]).toEqual([path, 404, undefined]);
+      expect(answer.json()).toMatchObject({ status: 404, type: 'errors/not_found', title: 'Not found' });
+    }
+    expect(await events()).toEqual([]);
+    const answer = await fetchAt(`/t/c/${id}/1?url=https://evil.example`);
+    expect(answer.headers.location).toBe(LINKS[1]);
+  });
+});
+
+describe('a record', () => {
+  it('that is saved again is as it was saved last, and stays with its account', async () => {
+    const record = await track();
+    await track({ ...record, links: ['https://new.example/'], label: 'summer' });
+    expect(await findTracking(api.database.db, record.id)).toEqual({
+      ...record,
+      links: ['https://new.example/'],
+      label: 'summer',
+    });
+    const stranger = await storeAccount(api.database);
+    await track({ ...record, accountId: stranger, links: ['https://evil.example/'] });
+    expect(await findTracking(api.database.db, record.id)).toMatchObject({ accountId: account, label: 'summer' });
+  });
+
+  it('is erased with its account: the picture is still there, and nothing is told', async () => {
+    const record = await track();
+    const { db } = api.database;
+    await db.transaction((tx) => markRemoved(tx, account, new Date()));
+    const [pixel, link] = [await fetchAt(`/t/o/${record.id}.gif`), await fetchAt(`/t/c/${record.id}/0`)];
+    expect([pixel.statusCode, link.statusCode]).toEqual([200, 404]);
+    // one that was found just before
+    await recordHit(db, record, { date: new Date(), ip: '', userAgent: '' });
+    await db.delete(trackingRecords).where(eq(trackingRecords.accountId, account));
+    await db.update(accounts).set({ removedAt: null }).where(eq(accounts.id, account));
+    await recordHit(db, record, { date: new Date(), ip: '', userAgent: '' });
+    expect((await fetchAt(`/t/o/${record.id}.gif`)).statusCode).toBe(200);
+    expect(await events()).toEqual([]);
+  });
+
+  it('and its hits are told once and in order, however many come at once', async () => {
+    const { id } = await track();
+    await Promise.all(Array.from({ length: 40 }, (_, n) => fetchAt(n % 2 ? `/t/o/${id}.gif` : `/t/c/${id}/0`)));
+    const types = (await events()).map(({ type }) => type).sort();
+    expect(types).toEqual([...Array(20).fill('tracking.click'), ...Array(20).fill('tracking.open')]);
+  });
+});
+
+describe("the reader's address", () => {
+  const ipOf = async (trustProxy: boolean | number | string[], forwarded: string, remoteAddress = '10.0.0.9') => {
+    const other = await apiUnderTest({ trustProxy });
+    try {
+      account = await storeAccount(other.database);
+      const record = { id: newId('tracking'), accountId: account, emailId: newId('email'), messageId: '<m@x>' };
+      const more = { label: null, opens: true, links: [], createdAt: new Date() };
+      await other.database.db.transaction((tx) => saveTrackingRecord(tx, { ...record, ...more }));
+      const url = `/t/o/${record.id}.gif`;
+      await other.app.inject({ method: 'GET', url, headers: { 'x-forwarded-for': forwarded }, remoteAddress });
+      return (await storedEvents(other.database, account))[0]?.data['ip'];
+    } finally {
+      await other.close();
+    }
+  };
+
+  it.each<[boolean | number | string[], string, string]>([
+    [false, '203.0.113.7', '10.0.0.9'],
+    [true, '203.0.113.7, 10.0.0.2', '203.0.113.7'],
+    [1, '198.51.100.1, 203.0.113.7', '203.0.113.7'],
+    [['10.0.0.0/8'], '198.51.100.1, 203.0.113.7, 10.1.1.1', '203.0.113.7'],
+    [['172.16.0.0/12'], '203.0.113.7', '10.0.0.9'],
+    [1, '2001:db8::7', '2001:db8::7'],
+    [1, 'unknown', '10.0.0.9'],
+    [1, '"><script>', '10.0.0.9'],
+  ])('with TRUST_PROXY %j and %s is %s', async (trustProxy, forwarded, expected) => {
+    expect(await ipOf(trustProxy, forwarded)).toBe(expected);
+  });
+
+  it('is IPv4 where it is', async () => {
+    expect(await ipOf(false, '', '::ffff:192.0.2.5')).toBe('192.0.2.5');
+  });
+});
+
+describe('with the database away', () => {
+  it('the picture is there, and the link asks to come again', async () => {
+    const other = await apiUnderTest();
+    await other.app.ready();
+    await other.database.close();
+    const pixel = await other.app.inject({ method: 'GET', url: `/t/o/${newId('tracking')}.gif` });
+    expect([pixel.statusCode, pixel.headers['content-type']]).toEqual([200, 'image/gif']);
+    const link = await other.app.inject({ method: 'GET', url: `/t/c/${newId('tracking')}/0` });
+    expect(link.statusCode).toBe(503);
+    expect(link.json()).toMatchObject({ status: 503, type: 'errors/unexpected_error' });
+    expect(link.headers).toMatchObject({ 'retry-after': '5', 'cache-control': NO_STORE });
+    await other.close();
+  });
+
+  it('a hit that cannot be told keeps nobody from where the link leads', async () => {
+    const { id } = await track();
+    const { pool } = api.database;
+    const holder = await pool.connect();
+    try {
+      await holder.query('begin');
+      await holder.query('select 1 from accounts where id = $1 for update', [account]);
+      const started = Date.now();
+      const answer = await fetchAt(`/t/c/${id}/0`);
+      expect([answer.statusCode, answer.headers.location]).toEqual([302, LINKS[0]]);
+      expect(Date.now() - started).toBeLessThan(10_000);
+    } finally {
+      await holder.query('rollback');
+      holder.release();
+    }
+  });
+
+  it('nothing is told of a hit whose transaction is rolled back', async () => {
+    const record = await track();
+    const { db } = api.database;
+    const failing = {
+      transaction: (work: (tx: unknown) => Promise<void>) =>
+        db.transaction(async (tx) => {
+          await work(tx);
+          throw new Error('the end of it');
+        }),
+    } as unknown as typeof db;
+    await expect(recordHit(failing, record, { date: new Date(), ip: '', userAgent: '' })).rejects.toThrow(
+      'the end of it',
+    );
+    expect(await events()).toEqual([]);
+  });
+});

@@ -1,0 +1,60 @@
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import type { Email } from '../../src/contract/email.ts';
+import { type ConnectedUser, connectUser, type Live, startLive } from '../helpers/live.ts';
+import { mailText, newMessageId } from '../helpers/mail-text.ts';
+import { submit } from '../helpers/mailbox.ts';
+import { emailOf } from '../helpers/receiver.ts';
+import { waitFor } from '../helpers/wait.ts';
+
+/** Bounces as a real Postfix makes them, of mail that the owner sends by his own mail program. */
+
+let live: Live;
+let user: ConnectedUser;
+beforeAll(async () => {
+  live = await startLive();
+  user = await connectUser(live);
+}, 180_000);
+afterAll(() => live?.close(), 60_000);
+
+const GONE = 'nobody-here@example.test';
+
+test('the report says what became of whom, and which mail it is about', async () => {
+  const messageId = newMessageId();
+  const fields = { from: user.user.user, to: GONE, subject: 'To nobody', messageId };
+  await user.box.append('Sent', mailText(fields), { flags: ['\\Seen'] });
+  const sent = await user.event('email.new', (call) => emailOf(call).message_id === messageId);
+  await submit(user.user, GONE, fields);
+  const bounce = emailOf(await user.event('email.new.bounce'));
+  expect(bounce).toMatchObject({
+    object: 'Email',
+    origin: 'external',
+    is_echo: false,
+    bounce: {
+      recipient: GONE,
+      action: 'failed',
+      status: '5.1.1',
+      diagnostic: expect.stringContaining(GONE),
+      message_id: messageId,
+      email_id: emailOf(sent).id,
+      tracking_id: null,
+    },
+  });
+  expect(bounce.from_attendee.identifier).toMatch(/^mailer-daemon@/i);
+  expect(await live.api.email(user.account.id, bounce.id)).toEqual(bounce);
+  expect(user.events('email.new')).toHaveLength(1);
+}, 60_000);
+
+test('a bounce that comes before the copy in Sent is tied to it when it is there', async () => {
+  const messageId = newMessageId();
+  const fields = { from: user.user.user, to: GONE, subject: 'To nobody again', messageId };
+  await submit(user.user, GONE, fields);
+  const early = emailOf(await user.event('email.new.bounce', (call) => emailOf(call).bounce?.message_id === messageId));
+  expect(early.bounce).toMatchObject({ recipient: GONE, email_id: null });
+  await user.box.append('Sent', mailText(fields), { flags: ['\\Seen'] });
+  const sent = await user.event('email.new', (call) => emailOf(call).message_id === messageId);
+  const email = await waitFor(async () => {
+    const found: Email = await live.api.email(user.account.id, early.id);
+    return found.bounce?.email_id ? found : undefined;
+  });
+  expect(email?.bounce).toEqual({ ...early.bounce, email_id: emailOf(sent).id });
+}, 60_000);
