@@ -1,6 +1,9 @@
-import { sql } from 'drizzle-orm';
+import { asc, eq, sql } from 'drizzle-orm';
 import type pg from 'pg';
+import type { Tx } from './client.ts';
 import { toQuery } from './email-select.ts';
+import { insertRows } from './insert-rows.ts';
+import { attachments } from './schema.ts';
 
 /** What a download needs to know of an attachment. */
 export interface StoredAttachment {
@@ -23,4 +26,24 @@ export async function getAttachment(
     where a.id = ${attachmentId} and a.email_id = ${emailId} and a.account_id = ${accountId}`;
   const { rows } = await pool.query<StoredAttachment>(toQuery(statement, { prepared: true }));
   return rows[0];
+}
+
+/** Takes the rows of an email's attachments away, in their order, for it to be saved anew with them. */
+export async function takeAttachments(
+  tx: Tx,
+  emailId: string,
+): Promise<{ id: string; size: number; storageKey: string }[]> {
+  const { id, size, storageKey } = attachments;
+  const rows = await tx
+    .select({ id, size, storageKey })
+    .from(attachments)
+    .where(eq(attachments.emailId, emailId))
+    .orderBy(asc(id));
+  await tx.delete(attachments).where(eq(attachments.emailId, emailId));
+  return rows;
+}
+
+/** Saves the rows of attachments whose email has none of its own yet. */
+export async function insertAttachments(tx: Tx, rows: (typeof attachments.$inferInsert)[]): Promise<void> {
+  await insertRows(tx, attachments, rows);
 }

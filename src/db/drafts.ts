@@ -6,6 +6,9 @@ import { emailColumns, selectEmails } from './email-select.ts';
 import type { EmailListing } from './emails.ts';
 import type { JsonOf } from './json-text.ts';
 
+/** One that was sent, or whose place another took, is on its way out of the mailbox. */
+const stands = sql`exists (select from drafts d where d.id = e.draft_id and d.state = 'active')`;
+
 /** A page of the drafts that have synced, newest first. */
 export async function listDrafts(
   pool: pg.Pool,
@@ -16,7 +19,7 @@ export async function listDrafts(
   const beyond = position ? sql`and (e.date, e.id) < (${position.date}::timestamptz, ${position.id})` : sql``;
   const statement = sql`
     select ${emailColumns(false)} from emails e left join email_contents c on c.email_id = e.id
-    where e.account_id = ${accountId} and e.is_draft ${beyond}
+    where e.account_id = ${accountId} and e.is_draft and ${stands} ${beyond}
     order by e.date desc, e.id desc limit ${limit + 1}`;
   const found = await selectEmails(pool, statement, { prepared: false });
   const shown = found.slice(0, limit);
@@ -31,7 +34,7 @@ export async function listDrafts(
 export async function getDraft(pool: pg.Pool, accountId: string, id: string): Promise<JsonOf<Email> | undefined> {
   const statement = sql`
     select ${emailColumns(false)} from emails e left join email_contents c on c.email_id = e.id
-    where (e.draft_id = ${id} or e.id = ${id}) and e.account_id = ${accountId} and e.is_draft`;
+    where (e.draft_id = ${id} or e.id = ${id}) and e.account_id = ${accountId} and e.is_draft and ${stands}`;
   const [found] = await selectEmails(pool, statement, { prepared: true });
   return found?.email;
 }

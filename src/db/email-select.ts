@@ -10,6 +10,7 @@ import {
   toEmailJson,
 } from './email-object.ts';
 import type { JsonOf } from './json-text.ts';
+import { onItsWayOut } from './leaving.ts';
 
 /*
  * How emails are read: one statement gives the columns of `emails`, where each email lies, and its contents as JSON text
@@ -27,7 +28,7 @@ const COLUMNS = sql.raw(`
   e.bcc_attendees as "bccAttendees", e.reply_to_attendees as "replyToAttendees",
   e.has_attachments as "hasAttachments", e.is_unread as "isUnread", e.draft_id as "draftId", e.origin,
   e.is_echo as "isEcho", e.sent_by as "sentBy", e.tracking_id as "trackingId", e.bounce,
-  (select jsonb_agg(jsonb_build_object('folderId', f.id, 'role', f.role, 'deleted', o.deleted))
+  (select jsonb_agg(jsonb_build_object('folderId', f.id, 'role', f.role, 'deleted', ${onItsWayOut('o')}))
     from placements o join folders f on f.id = o.folder_id where o.email_id = e.id) as places`);
 
 const CONTENTS = sql.raw(`c.body, c.body_plain as "bodyPlain", c.headers, c.attachments`);

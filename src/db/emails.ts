@@ -5,6 +5,7 @@ import type { Email } from '../contract/email.ts';
 import { type EmailFilter, type EmailPosition, emailPage, hasFixedPlan } from './email-page.ts';
 import { emailColumns, selectEmails, toQuery } from './email-select.ts';
 import type { JsonOf } from './json-text.ts';
+import { getSentEmail } from './sends.ts';
 
 export interface EmailListing {
   data: JsonOf<Email>[];
@@ -49,12 +50,24 @@ export async function getEmail(
     select ${emailColumns(options.metaOnly)} from emails e left join email_contents c on c.email_id = e.id
     where e.id = ${emailId} and e.account_id = ${accountId}`;
   const [found] = await selectEmails(pool, statement, { prepared: true });
-  return found?.email;
+  // sent a moment ago, its copy has not synced
+  if (found) return found.email;
+  const sent = (await getSentEmail(pool, accountId, emailId))?.email;
+  return sent && options.metaOnly ? withoutContents(sent) : sent;
+}
+
+function withoutContents(email: JsonOf<Email>): JsonOf<Email> {
+  return JSON.stringify({
+    ...(JSON.parse(email) as Email),
+    body: '',
+    body_plain: '',
+    attachments: [],
+  }) as JsonOf<Email>;
 }
 
 /** Storage key of the raw message of an email; undefined when the account has no such email. */
 export async function getEmailSource(pool: pg.Pool, accountId: string, emailId: string): Promise<string | undefined> {
   const statement = sql`select storage_key as key from emails where id = ${emailId} and account_id = ${accountId}`;
   const { rows } = await pool.query<{ key: string }>(toQuery(statement, { prepared: true }));
-  return rows[0]?.key;
+  return rows[0]?.key ?? (await getSentEmail(pool, accountId, emailId))?.storageKey ?? undefined;
 }

@@ -11,6 +11,8 @@ export interface IdempotencyKey {
 /** How the call that has a key stands. */
 export interface KeptCall {
   fingerprint: Buffer;
+  /** the id of what the call makes, where its route reserves one */
+  reservedId: string | null;
   /** null while it is under way */
   answer: { status: number; sealedBody: Buffer } | null;
 }
@@ -20,21 +22,26 @@ const KEPT = sql`interval '24 hours'`;
 /** A call that has not ended by then died with its process. */
 const LONGEST_CALL = sql`interval '3 minutes'`;
 
-/** Takes a key for a call that is about to be made. Undefined: it is taken, go on; else the call that has it. */
+/**
+ * Takes a key for a call that is about to be made, with the id that is reserved for what it makes. Undefined: it is
+ * taken, go on; else the call that has it.
+ */
 export async function takeKey(
   db: Queryable,
   { apiKeyId, key }: IdempotencyKey,
   fingerprint: Buffer,
+  reservedId: string | null = null,
 ): Promise<KeptCall | undefined> {
   for (;;) {
     const taken = await db
       .insert(idempotencyKeys)
-      .values({ apiKeyId, key, fingerprint, createdAt: sql`now()` })
+      .values({ apiKeyId, key, fingerprint, reservedId, createdAt: sql`now()` })
       .onConflictDoUpdate({
         target: [idempotencyKeys.apiKeyId, idempotencyKeys.key],
-        set: { fingerprint, status: null, response: null, createdAt: sql`now()` },
-        setWhere: sql`${idempotencyKeys.createdAt} < now() - ${KEPT}
-          or (${idempotencyKeys.status} is null and ${idempotencyKeys.createdAt} < now() - ${LONGEST_CALL})`,
+        set: { fingerprint, reservedId, status: null, response: null, createdAt: sql`now()` },
+        // What reserved an id is made again under that id, however the first call ended.
+        setWhere: sql`${idempotencyKeys.createdAt} < now() - ${KEPT} or (${idempotencyKeys.status} is null
+          and ${idempotencyKeys.reservedId} is null and ${idempotencyKeys.createdAt} < now() - ${LONGEST_CALL})`,
       })
       .returning({ key: idempotencyKeys.key });
     if (taken.length > 0) return undefined;
@@ -48,8 +55,8 @@ export async function takeKey(
 export async function readKey(db: Queryable, { apiKeyId, key }: IdempotencyKey): Promise<KeptCall | undefined> {
   const [row] = await db.select().from(idempotencyKeys).where(same({ apiKeyId, key }));
   if (!row) return undefined;
-  const { fingerprint, status, response } = row;
-  return { fingerprint, answer: status !== null && response ? { status, sealedBody: response } : null };
+  const { fingerprint, reservedId, status, response } = row;
+  return { fingerprint, reservedId, answer: status !== null && response ? { status, sealedBody: response } : null };
 }
 
 /** Keeps the answer of the call that has a key. */

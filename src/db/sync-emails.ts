@@ -1,10 +1,13 @@
 import { and, eq, inArray, lt, sql } from 'drizzle-orm';
 import type { FolderRole } from '../contract/folder.ts';
+import { tieEarlierBounces } from './bounced.ts';
 import type { Queryable, Tx } from './client.ts';
+import { addContacts, contactsIn, type Person, refreshContacts } from './contact-upkeep.ts';
 import { type EmailContentsRow, type EmailRow, shownFolders } from './email-object.ts';
 import { insertRows } from './insert-rows.ts';
+import { onItsWayOut } from './leaving.ts';
 import { gatherSearchEntries } from './search-index.ts';
-import { attachments, contacts, drafts, emailContents, emailSearch, emails, folders, placements } from './schema.ts';
+import { attachments, drafts, emailContents, emailSearch, emails, folders, placements } from './schema.ts';
 
 export type NewEmailRow = typeof emails.$inferInsert;
 export type NewPlacementRow = typeof placements.$inferInsert;
@@ -15,7 +18,8 @@ export interface NewEmailRows {
   contents: typeof emailContents.$inferInsert;
   search: typeof emailSearch.$inferInsert;
   attachments: (typeof attachments.$inferInsert)[];
-  contacts: { address: string; displayName: string | null }[];
+  /** see src/sync/contacts-of.ts */
+  contacts: Person[];
 }
 
 /** An email's row with where it lies. */
@@ -41,7 +45,7 @@ export async function loadStoredEmails(tx: Queryable, ids: string[]): Promise<Ma
       emailId: placements.emailId,
       folderId: placements.folderId,
       role: folders.role,
-      deleted: placements.deleted,
+      deleted: sql<boolean>`${sql.raw(onItsWayOut('placements'))}`,
       vanishedAt: placements.vanishedAt,
     })
     .from(placements)
@@ -106,9 +110,20 @@ export async function insertEmails(tx: Tx, accountId: string, mails: NewEmailRow
   if (newDrafts.length > 0) {
     await tx
       .insert(drafts)
-      .values(newDrafts.map(({ email }) => draftRow(accountId, email.draftId as string, email, now)));
+      .values(newDrafts.map(({ email }) => draftRow(accountId, email.draftId as string, email, now)))
+      // one that is being saved through the API has a row already
+      .onConflictDoUpdate({ target: drafts.id, set: { emailId: sql`excluded.email_id`, state: 'active' } });
   }
-  await upsertContacts(tx, accountId, mails);
+  await addContacts(
+    tx,
+    accountId,
+    mails.map((mail) => ({ date: mail.email.date, contacts: mail.contacts })),
+  );
+  await tieEarlierBounces(
+    tx,
+    accountId,
+    mails.flatMap(({ email }) => (email.isDraft ? [] : (email.messageId ?? []))),
+  );
 }
 
 /** The row of a `drf_…` id that stands for an email in Drafts. */
@@ -119,34 +134,6 @@ export function draftRow(
   now: Date,
 ) {
   return { id, accountId, emailId: email.id, messageId: email.messageId ?? null, state: 'active', createdAt: now };
-}
-
-async function upsertContacts(tx: Tx, accountId: string, mails: NewEmailRows[]): Promise<void> {
-  const latest = new Map<string, { displayName: string | null; date: Date }>();
-  for (const mail of mails) {
-    for (const { address, displayName } of mail.contacts) {
-      const known = latest.get(address);
-      const newer = !known || mail.email.date >= known.date;
-      latest.set(address, {
-        displayName: (newer ? displayName : known.displayName) ?? known?.displayName ?? displayName,
-        date: newer ? mail.email.date : known.date,
-      });
-    }
-  }
-  if (latest.size === 0) return;
-  const rows = [...latest]
-    .sort(([a], [b]) => (a < b ? -1 : 1))
-    .map(([address, { displayName, date }]) => ({ accountId, address, displayName, lastContactedAt: date }));
-  await insertRows(
-    tx,
-    contacts,
-    rows,
-    sql`on conflict (account_id, address) do update set
-      display_name = case when excluded.last_contacted_at >= contacts.last_contacted_at
-        then coalesce(excluded.display_name, contacts.display_name)
-        else coalesce(contacts.display_name, excluded.display_name) end,
-      last_contacted_at = greatest(excluded.last_contacted_at, contacts.last_contacted_at)`,
-  );
 }
 
 /** The row as reads will give it back. */
@@ -162,20 +149,6 @@ export function emailRowOf(email: NewEmailRow): EmailRow & { isDraft: boolean } 
     trackingId: email.trackingId ?? null,
     bounce: email.bounce ?? null,
   };
-}
-
-/** Our emails with these Message-IDs. */
-export async function findByMessageIds(
-  tx: Queryable,
-  accountId: string,
-  messageIds: string[],
-): Promise<Map<string, { emailId: string; trackingId: string | null }>> {
-  if (messageIds.length === 0) return new Map();
-  const rows = await tx
-    .select({ id: emails.id, messageId: emails.messageId, trackingId: emails.trackingId })
-    .from(emails)
-    .where(and(eq(emails.accountId, accountId), inArray(emails.messageId, messageIds)));
-  return new Map(rows.map((row) => [row.messageId as string, { emailId: row.id, trackingId: row.trackingId }]));
 }
 
 /** Emails that moved look as they do where they lie now: what was read on the way is read. */
@@ -204,6 +177,7 @@ export async function findMissing(tx: Tx, accountId: string, before: Date): Prom
 /** Removes emails with all that belongs to them; the storage keys that are now without an owner. */
 export async function deleteEmails(tx: Tx, ids: string[]): Promise<string[]> {
   if (ids.length === 0) return [];
+  const people = await contactsIn(tx, ids);
   const files = await tx
     .delete(attachments)
     .where(inArray(attachments.emailId, ids))
@@ -216,5 +190,6 @@ export async function deleteEmails(tx: Tx, ids: string[]): Promise<string[]> {
     .set({ state: 'deleted' })
     .where(and(inArray(drafts.emailId, ids), eq(drafts.state, 'active')));
   const rows = await tx.delete(emails).where(inArray(emails.id, ids)).returning({ key: emails.storageKey });
+  for (const [accountId, addresses] of people) await refreshContacts(tx, accountId, addresses);
   return [...files, ...rows].map((row) => row.key);
 }

@@ -64,7 +64,7 @@ export async function insertBaselineFolders(
 
 /**
  * Saves folders that appeared; their mail is new unless `mode` is baseline. Parents are found among them and the
- * `existing` ones.
+ * `existing` ones; `claims` are ids that wait for a path.
  */
 export async function insertFolders(
   tx: Tx,
@@ -73,10 +73,15 @@ export async function insertFolders(
   existing: Pick<FolderState, 'id' | 'path'>[],
   now: Date,
   mode: 'baseline' | 'new',
+  claims: ReadonlyMap<string, string> = new Map(),
 ): Promise<FolderState[]> {
   if (facts.length === 0) return [];
   const idByPath = new Map(existing.map((folder) => [folder.path, folder.id]));
-  for (const fact of facts) idByPath.set(fact.path, newId('folder'));
+  const taken = new Set(existing.map((folder) => folder.id));
+  for (const fact of facts) {
+    const claimed = claims.get(fact.path);
+    idByPath.set(fact.path, claimed !== undefined && !taken.has(claimed) ? claimed : newId('folder'));
+  }
   const rows = facts.map((fact) => {
     const baseline = mode === 'baseline' ? fact.status : null;
     return {
@@ -100,7 +105,7 @@ export async function insertFolders(
     };
   });
   await insertRows(tx, folders, rows);
-  return rows.map((row) => ({ ...row, mailboxId: null }));
+  return rows.map((row) => ({ ...row, mailboxId: null, writes: 0 }));
 }
 
 /** The id of the folder that holds this one; null at the top. */
@@ -149,4 +154,36 @@ export async function bumpUnread(tx: Tx, folderId: string, by: number): Promise<
     .update(folders)
     .set({ unreadCount: sql`greatest(0, ${folders.unreadCount} + ${by})` })
     .where(eq(folders.id, folderId));
+}
+
+/** Counts the mail of a folder up or down; the next STATUS corrects it. */
+export async function bumpTotal(tx: Tx, folderId: string, by: number): Promise<void> {
+  if (by === 0) return;
+  await tx
+    .update(folders)
+    .set({ totalCount: sql`greatest(0, ${folders.totalCount} + ${by})` })
+    .where(eq(folders.id, folderId));
+}
+
+/** How many changes this API has made in a folder so far. */
+export async function countWrites(db: Queryable, folderId: string): Promise<number> {
+  const [row] = await db.select({ writes: folders.writes }).from(folders).where(eq(folders.id, folderId));
+  return row?.writes ?? 0;
+}
+
+/** Counts a change that this API made, and unread mail up or down: what was read of these folders before is out of date. */
+export async function noteWrite(tx: Tx, folderIds: string[], { unread = 0 } = {}): Promise<void> {
+  if (folderIds.length === 0) return;
+  await tx
+    .update(folders)
+    .set({
+      writes: sql`${folders.writes} + 1`,
+      ...(unread === 0 ? {} : { unreadCount: sql`greatest(0, ${folders.unreadCount} + ${unread})` }),
+    })
+    .where(inArray(folders.id, folderIds));
+}
+
+/** The folders in one that is deleted lie at the top from then on. */
+export async function takeOutOfParent(tx: Tx, parentId: string): Promise<void> {
+  await tx.update(folders).set({ parentId: null }).where(eq(folders.parentId, parentId));
 }

@@ -1,6 +1,7 @@
 import { and, eq, gte, inArray, isNotNull, isNull, lt, or, sql } from 'drizzle-orm';
 import type { Queryable, Tx } from './client.ts';
 import { insertRows } from './insert-rows.ts';
+import { isLeaving } from './leaving.ts';
 import { emails, placements } from './schema.ts';
 
 /** A placement that may be the same message as one that was just seen. */
@@ -16,7 +17,9 @@ const CANDIDATE = {
   identity: placements.identity,
   weakIdentity: placements.weakIdentity,
   serverId: placements.serverId,
-  vanishedAt: placements.vanishedAt,
+  // what is being moved away by copying is recognised in its copy as what has left
+  vanishedAt: sql<Date | null>`coalesce(${placements.vanishedAt}, case when ${sql.raw(isLeaving('placements'))}
+    then ${placements.leavingSince} end)`.mapWith(placements.vanishedAt),
 };
 
 /** What a message is recognised by. */
@@ -227,8 +230,14 @@ export async function emailsIn(tx: Queryable, folderId: string): Promise<string[
   return rows.map((row) => row.emailId as string);
 }
 
-/** Marks all that is placed in a folder as vanished. */
-export async function markFolderVanished(tx: Tx, folderId: string, now: Date): Promise<void> {
+/**
+ * Takes all mail out of a folder that is about to be forgotten: what lies elsewhere too lies there alone from then on, the
+ * rest counts as vanished until it is known where it went.
+ */
+export async function forgetFolder(tx: Tx, folderId: string, now: Date): Promise<void> {
+  await tx.execute(sql`
+    delete from placements p where p.folder_id = ${folderId} and p.email_id is not null and exists (
+      select 1 from placements o where o.email_id = p.email_id and o.folder_id <> p.folder_id and o.vanished_at is null)`);
   await tx
     .update(placements)
     .set({ vanishedAt: now })

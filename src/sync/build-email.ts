@@ -1,9 +1,11 @@
 import type { Attachment, Bounce } from '../contract/email.ts';
+import type { SentMail } from '../db/sends.ts';
 import type { NewEmailRows } from '../db/sync-emails.ts';
 import type { MessageMeta } from '../mail/fetch.ts';
 import { hasAttachments, type ParsedMail } from '../mail/parse.ts';
 import { newId } from '../new-id.ts';
 import type { AssignedThread } from './assign-threads.ts';
+import { contactsOf, normalAddress } from './contacts-of.ts';
 import type { SyncAccount } from './context.ts';
 
 /** A message that was read and stored, before it has rows. */
@@ -21,21 +23,28 @@ export const rawKey = (accountId: string, emailId: string): string => `${account
 /** Storage key of an attachment. */
 export const attachmentKey = (accountId: string, attachmentId: string): string => `${accountId}/att/${attachmentId}`;
 
-/** Lower-cased address, without white space. */
-const normal = (address: string): string => address.trim().toLowerCase();
-
-const BOUNCE_SENDER = /^(mailer-daemon|postmaster)(@|$)/;
-
 /** The rows of one email. */
 export function buildEmail(
   account: SyncAccount,
   mail: ReadMail,
   thread: AssignedThread,
-  place: { isDraft: boolean; bounce: Bounce | null; now: Date },
+  place: {
+    isDraft: boolean;
+    bounce: Bounce | null;
+    /** it is the Sent copy of this send */
+    sent?: SentMail | undefined;
+    /** it is the draft that this id was reserved for */
+    draft?: { id: string; trackingId: string | null } | undefined;
+    /** it was sent by this API, and is a copy or was received */
+    isOurs?: boolean;
+    now: Date;
+  },
 ): NewEmailRows {
-  const { parsed, meta, emailId } = mail;
+  const { parsed, meta } = mail;
+  const { sent } = place;
+  const emailId = sent?.id ?? mail.emailId;
   const date = parsed.date ?? meta.internalDate;
-  const from = normal(parsed.from.identifier);
+  const from = normalAddress(parsed.from.identifier);
   const recipients = [...parsed.to, ...parsed.cc, ...parsed.bcc];
   return {
     email: {
@@ -54,11 +63,11 @@ export function buildEmail(
       hasAttachments: hasAttachments(parsed.attachments),
       isUnread: !meta.seen,
       isDraft: place.isDraft,
-      draftId: place.isDraft ? newId('draft') : null,
-      origin: 'external',
-      isEcho: account.ownAddresses.includes(from),
-      sentBy: null,
-      trackingId: null,
+      draftId: place.isDraft ? (place.draft?.id ?? newId('draft')) : null,
+      origin: sent ? 'api' : 'external',
+      isEcho: account.ownAddresses.includes(from) || (place.isOurs ?? false),
+      sentBy: sent?.sentBy ?? null,
+      trackingId: sent?.trackingId ?? place.draft?.trackingId ?? null,
       bounce: place.bounce,
       size: meta.size,
       internalDate: meta.internalDate,
@@ -80,7 +89,7 @@ export function buildEmail(
       text: parsed.searchText,
       subject: parsed.searchSubject,
       fromAddress: from,
-      toAddresses: [...new Set(recipients.map((attendee) => normal(attendee.identifier)))].filter(Boolean),
+      toAddresses: [...new Set(recipients.map((attendee) => normalAddress(attendee.identifier)))].filter(Boolean),
     },
     attachments: mail.attachments.map(({ id, name, mime, size, storageKey }) => ({
       id,
@@ -91,19 +100,6 @@ export function buildEmail(
       size,
       storageKey,
     })),
-    contacts: place.isDraft || parsed.bounce ? [] : contactsOf(account, parsed),
+    contacts: place.isDraft || parsed.bounce ? [] : contactsOf(account.ownAddresses, parsed),
   };
-}
-
-/** Who wrote or received the mail, less the owner and bounce senders (CONTRACT "Contacts"). */
-function contactsOf(account: SyncAccount, parsed: ParsedMail) {
-  const people = [parsed.from, ...parsed.to, ...parsed.cc, ...parsed.bcc];
-  const byAddress = new Map<string, string | null>();
-  for (const person of people) {
-    const address = normal(person.identifier);
-    if (!address.includes('@') || address.length > 320) continue;
-    if (account.ownAddresses.includes(address) || BOUNCE_SENDER.test(address)) continue;
-    byAddress.set(address, byAddress.get(address) ?? (person.display_name.trim() || null));
-  }
-  return [...byAddress].map(([address, displayName]) => ({ address, displayName }));
 }

@@ -1,11 +1,14 @@
 import type { Tx } from '../db/client.ts';
+import { addContacts, contactsIn, refreshContacts } from '../db/contact-upkeep.ts';
 import { toEmail } from '../db/email-object.ts';
 import type { Lease } from '../db/lease.ts';
 import { type NewEvent, recordEvents } from '../db/outbox.ts';
 import { drafts } from '../db/schema.ts';
+import { loadSyncSettings } from '../db/sync-accounts.ts';
 import { draftRow, loadContents, loadStoredEmails, type StoredEmail, updateEmail } from '../db/sync-emails.ts';
 import { eq } from 'drizzle-orm';
 import { newId } from '../new-id.ts';
+import { contactsOf } from './contacts-of.ts';
 import { type EmailState, transition } from './transition.ts';
 
 /**
@@ -72,8 +75,22 @@ async function keepState(tx: Tx, email: StoredEmail, isDraft: boolean, sent: boo
         .where(eq(drafts.id, row.draftId));
     }
   }
+  const wasDraft = row.isDraft;
   await updateEmail(tx, row.id, values);
   Object.assign(row, values);
+  if (isDraft !== wasDraft) await keepContacts(tx, row);
+}
+
+/** Drafts make nobody a contact: the people of one count once it has left Drafts, and no longer when it is back. */
+async function keepContacts(tx: Tx, row: StoredEmail['row']): Promise<void> {
+  const { id, accountId, date } = row;
+  if (row.isDraft) {
+    for (const [account, addresses] of await contactsIn(tx, [id])) await refreshContacts(tx, account, addresses);
+  } else if (!row.bounce) {
+    const people = { from: row.fromAttendee, to: row.toAttendees, cc: row.ccAttendees, bcc: row.bccAttendees };
+    const own = (await loadSyncSettings(tx, accountId))?.ownAddresses ?? [];
+    await addContacts(tx, accountId, [{ date, contacts: contactsOf(own, people) }]);
+  }
 }
 
 async function eventsOf(

@@ -68,6 +68,30 @@ function likeness({ folder, facts, sameValidity }: RenameCandidate): number {
   return (sameValidity ? 4 : 0) + (sameCount ? 2 : 0) + (facts.name === folder.name ? 1 : 0);
 }
 
+/**
+ * Which stored paths live on under a path that is claimed for their folder (see src/db/folder-claims.ts), with the folders
+ * in them.
+ */
+export function claimedRenames(
+  stored: FolderState[],
+  listed: Pick<FolderFacts, 'path'>[],
+  claims: ReadonlyMap<string, string>,
+): Map<string, string> {
+  const listedPaths = new Set(listed.map((facts) => facts.path));
+  const renamed = new Map<string, string>();
+  for (const [to, folderId] of claims) {
+    const folder = stored.find((each) => each.id === folderId);
+    if (!folder || listedPaths.has(folder.path)) continue;
+    const below = `${folder.path}${folder.delimiter ?? ''}`;
+    for (const { path } of stored) {
+      if (path !== folder.path && !(folder.delimiter && path.startsWith(below))) continue;
+      const now = to + path.slice(folder.path.length);
+      if (listedPaths.has(now) && !listedPaths.has(path)) renamed.set(path, now);
+    }
+  }
+  return renamed;
+}
+
 /** Paths of parents without mail of their own that moved along with their children. */
 export function renamedParents(
   stored: FolderState[],

@@ -90,7 +90,6 @@ async function readLarge(ctx: ReadContext, meta: MessageMeta): Promise<ReadMail 
   }
 }
 
-/** Copies the attachments to the storage (SPEC "What the service does" 3). */
 async function stored(
   ctx: ReadContext,
   meta: MessageMeta,
@@ -98,16 +97,24 @@ async function stored(
   storageKey: string,
   parsed: ParsedMail,
 ): Promise<ReadMail> {
+  return { emailId, meta, parsed, storageKey, attachments: await storeAttachments(ctx, parsed) };
+}
+
+/** Copies the attachments of a mail to the storage (SPEC "What the service does" 3). */
+export async function storeAttachments(
+  { storage, account }: Pick<ReadContext, 'storage' | 'account'>,
+  parsed: ParsedMail,
+): Promise<ReadMail['attachments']> {
   try {
     const attachments: ReadMail['attachments'] = [];
     for (const { content, ...attachment } of parsed.attachments) {
       const id = newId('attachment');
-      const key = attachmentKey(ctx.account.id, id);
-      await ctx.storage.put(key, Buffer.isBuffer(content) ? content : createReadStream(content.path));
+      const key = attachmentKey(account.id, id);
+      await storage.put(key, Buffer.isBuffer(content) ? content : createReadStream(content.path));
       const { name, extension, size, mime, cid, inline } = attachment;
       attachments.push({ id, name, extension, size, mime, cid, inline, storageKey: key });
     }
-    return { emailId, meta, parsed, storageKey, attachments };
+    return attachments;
   } finally {
     if (parsed.tempDir) await rm(parsed.tempDir, { recursive: true, force: true });
   }

@@ -1,17 +1,15 @@
 import { deleteEmails, findMissing, loadStoredEmails } from '../db/sync-emails.ts';
 import { inLease } from '../db/lease.ts';
 import { recordEvents } from '../db/outbox.ts';
-import { bumpUnread, type FolderState, knownCount, updateFolder } from '../db/sync-folders.ts';
+import { countWrites, type FolderState, knownCount, updateFolder } from '../db/sync-folders.ts';
 import {
   type Candidate,
-  changedFlags,
   emailsAt,
   findCandidates,
   forgetVanished,
   forgetVanishedBefore,
   knownUids,
   markVanished,
-  saveFlags,
 } from '../db/sync-placements.ts';
 import { MailError } from '../mail/errors.ts';
 import {
@@ -30,6 +28,7 @@ import {
 import type { UidRange } from '../mail/imap-limits.ts';
 import { changeEmails, deletionEvents } from './change-emails.ts';
 import type { SyncContext } from './context.ts';
+import { applyFlags } from './flags.ts';
 import { foldersToCheck, recognise } from './recognise.ts';
 import { remap } from './remap.ts';
 import { takeIn } from './take-in.ts';
@@ -63,10 +62,11 @@ const NEWEST = 200;
  * @returns false when the folder could not be opened
  */
 export async function syncFolder(ctx: SyncContext, folder: FolderState, round: Round): Promise<boolean> {
+  const writes = await countWrites(ctx.db, folder.id);
   const selected = await open(ctx, folder);
   if (!selected) return false;
   await takeInNew(ctx, folder, selected, round);
-  await applyChanges(ctx, folder, selected, round);
+  await applyChanges(ctx, folder, selected, round, writes);
   return true;
 }
 
@@ -151,6 +151,7 @@ async function applyChanges(
   folder: FolderState,
   selected: SelectedFolder,
   round: Round,
+  writes: number,
 ): Promise<void> {
   const stored = folder.highestModseq === null ? null : BigInt(folder.highestModseq);
   const now = selected.highestModseq;
@@ -158,7 +159,7 @@ async function applyChanges(
   if (now !== null && stored !== null && now >= stored) {
     if (now > stored) {
       const changes = await fetchChanges(ctx.session, stored);
-      await applyFlags(ctx, folder, changes.flags);
+      await applyFlags(ctx, folder, changes.flags, writes);
       if (changes.vanished) await applyVanished(ctx, folder, await onlyKnown(ctx, folder, changes.vanished), round);
       if (changes.modseq > now) modseq = changes.modseq;
     }
@@ -166,12 +167,16 @@ async function applyChanges(
   } else {
     // No MODSEQ to start from, or it went backwards: compare everything once.
     const everything = now !== null || round.thorough;
-    if (selected.exists > 0) await applyFlags(ctx, folder, await readFlags(ctx, selected, everything));
+    if (selected.exists > 0) await applyFlags(ctx, folder, await readFlags(ctx, selected, everything), writes);
     await findVanished(ctx, folder, selected, round);
   }
   const values = { highestModseq: modseq === null ? null : modseq.toString(), totalCount: selected.exists };
   if (values.highestModseq !== folder.highestModseq || values.totalCount !== folder.totalCount) {
-    await inLease(ctx.db, ctx.lease, (tx) => updateFolder(tx, folder.id, values));
+    await inLease(ctx.db, ctx.lease, async (tx) => {
+      // What this API has changed since then is counted already.
+      const { totalCount: _, ...cursor } = values;
+      await updateFolder(tx, folder.id, (await countWrites(tx, folder.id)) === writes ? values : cursor);
+    });
     Object.assign(folder, values);
   }
 }
@@ -233,26 +238,6 @@ async function applyVanished(ctx: SyncContext, folder: FolderState, uids: number
       await changeEmails(tx, ctx.lease, [...emails.values()], now, () => markVanished(tx, folder.id, batch, now));
     });
     round.missing = true;
-  }
-}
-
-/** Stores the flags that differ, and tells of the emails that became read or unread. */
-export async function applyFlags(ctx: SyncContext, folder: FolderState, flags: MessageFlags[]): Promise<void> {
-  const below = flags.filter((flag) => flag.uid < (folder.uidNext ?? 1));
-  for (let start = 0; start < below.length; start += 1000) {
-    const batch = below.slice(start, start + 1000);
-    if ((await changedFlags(ctx.db, folder.id, batch)).length === 0) continue;
-    await inLease(ctx.db, ctx.lease, async (tx) => {
-      const changed = await changedFlags(tx, folder.id, batch);
-      const emails = changed.flatMap((flag) => flag.emailId ?? []);
-      await changeEmails(tx, ctx.lease, emails, new Date(), () => saveFlags(tx, folder.id, changed));
-      const seen = changed.filter((flag) => flag.seen !== flag.wasSeen);
-      await bumpUnread(
-        tx,
-        folder.id,
-        seen.reduce((by, flag) => by + (flag.seen ? -1 : 1), 0),
-      );
-    });
   }
 }
 

@@ -1,24 +1,13 @@
-import type { EventType } from '../contract/events.ts';
-import type { Folder } from '../contract/folder.ts';
-import type { Tx } from '../db/client.ts';
+import { loadClaims } from '../db/folder-claims.ts';
 import { inLease } from '../db/lease.ts';
-import { recordEvents } from '../db/outbox.ts';
-import {
-  deleteFolders,
-  type FolderFacts,
-  type FolderState,
-  insertFolders,
-  loadFolders,
-  parentIdOf,
-  readFolders,
-  updateFolder,
-} from '../db/sync-folders.ts';
-import { emailsIn, markFolderVanished, placementsOf } from '../db/sync-placements.ts';
+import { countWrites, type FolderFacts, type FolderState, loadFolders, updateFolder } from '../db/sync-folders.ts';
+import { placementsOf } from '../db/sync-placements.ts';
 import { fetchMeta, fetchMetaOf, trySelect } from '../mail/fetch.ts';
 import { listFoldersWithStatus } from '../mail/folders.ts';
-import { changeEmails } from './change-emails.ts';
+import { applyPlan, changedSince } from './apply-folders.ts';
 import type { SyncContext } from './context.ts';
 import {
+  claimedRenames,
   type FolderPlan,
   planFolders,
   type RenameCandidate,
@@ -52,18 +41,29 @@ export class DoubtfulList extends Error {
  * @throws DoubtfulList when a folder is missing on a connection that was not opened for this look
  */
 export async function syncFolders(ctx: SyncContext): Promise<FolderLook> {
-  const listed = await listFoldersWithStatus(ctx.session);
+  for (;;) {
+    const look = await lookAtList(ctx);
+    if (look) return look;
+  }
+}
+
+/** Undefined: this API changed the folders while they were listed, so the list may be from before. */
+async function lookAtList(ctx: SyncContext): Promise<FolderLook | undefined> {
   const stored = await loadFolders(ctx.db, ctx.account.id);
+  const listed = await listFoldersWithStatus(ctx.session);
   const renamed = await findRenames(ctx, stored, listed);
   const plan = planFolders(stored, listed, renamed);
-  if (plan.deleted.length > 0 && !ctx.freshSession) throw new DoubtfulList('a folder is missing from the list');
+  let missing = false;
+  if (plan.created.length + plan.changed.length + plan.deleted.length > 0) {
+    if (changedSince(stored, await loadFolders(ctx.db, ctx.account.id))) return undefined;
+    if (plan.deleted.length > 0 && !ctx.freshSession) throw new DoubtfulList('a folder is missing from the list');
+    const applied = await applyPlan(ctx, plan, stored);
+    if (!applied) return undefined;
+    missing = applied.missing;
+  }
   ctx.freshSession = false;
   const dirty = new Set(plan.kept.filter(({ folder, facts }) => isDirty(folder, facts)).map(({ folder }) => folder.id));
   for (const { folder } of plan.changed) dirty.add(folder.id);
-  let missing = false;
-  if (plan.created.length + plan.changed.length + plan.deleted.length > 0) {
-    missing = await inLease(ctx.db, ctx.lease, (tx) => apply(tx, ctx, plan, stored));
-  }
   await saveCounters(ctx, plan, dirty);
   const folders = new Map((await loadFolders(ctx.db, ctx.account.id)).map((folder) => [folder.id, folder]));
   const before = new Set(stored.map((folder) => folder.id));
@@ -87,8 +87,8 @@ async function findRenames(
   stored: FolderState[],
   listed: FolderFacts[],
 ): Promise<Map<string, string>> {
-  const renamed = new Map<string, string>();
-  const taken = new Set<string>();
+  const renamed = claimedRenames(stored, listed, await loadClaims(ctx.db, ctx.account.id));
+  const taken = new Set(renamed.values());
   const candidates = renameCandidates(stored, listed);
   for (const candidate of candidates) {
     const { folder, facts } = candidate;
@@ -129,86 +129,6 @@ async function isSameFolder(
   return samples.every((sample) => identities.has(sample.identity));
 }
 
-/** Saves a plan with its events; true when mail lay in a folder that is gone. */
-async function apply(tx: Tx, ctx: SyncContext, plan: FolderPlan, stored: FolderState[]): Promise<boolean> {
-  const now = new Date();
-  const accountId = ctx.account.id;
-  const tell = (type: EventType, folder: Folder) => ({ type, objectId: folder.id, data: { folder }, createdAt: now });
-  const gone = new Set(plan.deleted.map((folder) => folder.id));
-  const goneFolders = await readFolders(tx, [...gone]);
-
-  const paths = stored.filter((folder) => !gone.has(folder.id)).map(({ id, path }) => ({ id, path }));
-  for (const { folder, facts } of plan.changed) {
-    const entry = paths.find((path) => path.id === folder.id);
-    if (entry) entry.path = facts.path;
-  }
-  // Two folders may have swapped their names: free all paths before any is given.
-  for (const { folder } of plan.changed) await updateFolder(tx, folder.id, { path: `\u0001${folder.id}` });
-  await deleteFoldersWithMail(tx, ctx, plan.deleted, now);
-  // A parent that was deleted while it has children stays as a name (RFC 3501 6.3.4): its mail is gone.
-  const emptied = plan.changed.filter(({ folder, facts }) => folder.selectable && !facts.selectable);
-  await forgetMailOf(
-    tx,
-    ctx,
-    emptied.map(({ folder }) => folder),
-    now,
-  );
-  for (const { folder, facts } of plan.changed) {
-    // A name that became a folder: all in it has come since.
-    if (!folder.selectable && facts.selectable) await updateFolder(tx, folder.id, FROM_THE_START);
-  }
-  const created = await insertFolders(tx, accountId, plan.created, paths, now, 'new');
-  const idByPath = new Map([...paths, ...created].map(({ id, path }) => [path, id]));
-  for (const { folder, facts } of plan.changed) {
-    const { path, delimiter, name, role, selectable } = facts;
-    await updateFolder(tx, folder.id, {
-      path,
-      delimiter,
-      name,
-      role,
-      selectable,
-      parentId: parentIdOf(facts, idByPath),
-    });
-  }
-  const visible = plan.changed.filter(
-    ({ folder, facts }) =>
-      facts.name !== folder.name || facts.role !== folder.role || parentIdOf(facts, idByPath) !== folder.parentId,
-  );
-  await recordEvents(tx, accountId, [
-    ...goneFolders.map((folder) => tell('email.folder.delete', folder)),
-    ...(
-      await readFolders(
-        tx,
-        visible.map(({ folder }) => folder.id),
-      )
-    ).map((folder) => tell('email.folder.update', folder)),
-    ...(
-      await readFolders(
-        tx,
-        created.map(({ id }) => id),
-      )
-    ).map((folder) => tell('email.folder.create', folder)),
-  ]);
-  return [...plan.deleted, ...emptied.map(({ folder }) => folder)].some((folder) => folder.totalCount > 0);
-}
-
-const FROM_THE_START = { uidValidity: 0, uidNext: 1, baselineUidNext: 1, scannedFrom: 1 };
-
-async function forgetMailOf(tx: Tx, ctx: SyncContext, gone: FolderState[], now: Date): Promise<void> {
-  for (const folder of gone) {
-    const emailIds = await emailsIn(tx, folder.id);
-    await changeEmails(tx, ctx.lease, emailIds, now, () => markFolderVanished(tx, folder.id, now));
-  }
-}
-
-async function deleteFoldersWithMail(tx: Tx, ctx: SyncContext, deleted: FolderState[], now: Date): Promise<void> {
-  await forgetMailOf(tx, ctx, deleted, now);
-  await deleteFolders(
-    tx,
-    deleted.map((folder) => folder.id),
-  );
-}
-
 /** The counters of folders that are not about to be synced, which counts by itself. */
 async function saveCounters(ctx: SyncContext, plan: FolderPlan, dirty: Set<string>): Promise<void> {
   const differing = plan.kept.filter(
@@ -220,6 +140,8 @@ async function saveCounters(ctx: SyncContext, plan: FolderPlan, dirty: Set<strin
   if (differing.length === 0) return;
   await inLease(ctx.db, ctx.lease, async (tx) => {
     for (const { folder, facts } of differing) {
+      // What this API changed since then is counted already.
+      if ((await countWrites(tx, folder.id)) !== folder.writes) continue;
       await updateFolder(tx, folder.id, {
         totalCount: facts.status?.messages ?? 0,
         unreadCount: facts.status?.unseen ?? 0,

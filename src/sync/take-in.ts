@@ -1,22 +1,27 @@
-import type { Bounce } from '../contract/email.ts';
 import type { Queryable, Tx } from '../db/client.ts';
 import { toEmail } from '../db/email-object.ts';
 import { inLease } from '../db/lease.ts';
 import { type NewEvent, recordEvents } from '../db/outbox.ts';
 import { countImported, touchSynced } from '../db/sync-accounts.ts';
-import { emailRowOf, markMoved, findByMessageIds, insertEmails, type NewEmailRows } from '../db/sync-emails.ts';
-import { bumpUnread, type FolderState, updateFolder } from '../db/sync-folders.ts';
+import { emailRowOf, markMoved, insertEmails, type NewEmailRows } from '../db/sync-emails.ts';
+import { bumpTotal, bumpUnread, type FolderState, updateFolder } from '../db/sync-folders.ts';
 import { datePlacements, findCandidates, forgetVanished, insertPlacements, placedUids } from '../db/sync-placements.ts';
 import type { MessageMeta } from '../mail/fetch.ts';
 import { type AssignedThread, assignThreads } from './assign-threads.ts';
+import { findOurs, type Ours } from './awaited.ts';
 import { buildEmail, type ReadMail } from './build-email.ts';
 import { changeEmails } from './change-emails.ts';
 import type { SyncContext } from './context.ts';
 import { keysOf, readMails } from './read-mail.ts';
 import { type Recognised, recognise } from './recognise.ts';
+import { matchCopies } from './sent-copy.ts';
+import { tieBounces } from './tie-bounces.ts';
 
-/** How the mail comes: as it arrives, or imported from before the connect (told by no `email.new`). */
-export type Manner = 'arriving' | 'imported';
+/**
+ * How the mail comes: as it arrives; written by this API, of which the folder's cursor knows nothing yet; or imported
+ * from before the connect (told by no `email.new`).
+ */
+export type Manner = 'arriving' | 'written' | 'imported';
 
 /** Bounds of one transaction. */
 const BATCH_MAILS = 50;
@@ -91,7 +96,11 @@ async function readBatch(
   batch: MessageMeta[],
   manner: Manner,
 ): Promise<ReadBatch> {
-  const expected = await recogniseAll(ctx.db, ctx, folder, batch, manner);
+  // what we have just written is new, or the save finds that it was seen already
+  if (manner === 'written') {
+    return { batch, asked: new Set(batch.map((meta) => meta.uid)), mails: await readMails(ctx, batch) };
+  }
+  const { found: expected } = await recogniseAll(ctx.db, ctx, folder, batch, manner);
   const fresh = batch.filter((meta) => expected.get(meta.uid)?.kind === 'new');
   return { batch, asked: new Set(fresh.map((meta) => meta.uid)), mails: await readMails(ctx, fresh) };
 }
@@ -119,11 +128,13 @@ async function save(
 ): Promise<{ unused: string[]; count: number; overlooked: MessageMeta[] }> {
   const now = new Date();
   const accountId = ctx.account.id;
-  const recognised = await recogniseAll(tx, ctx, folder, batch, manner);
+  const { found: recognised, ours } = await recogniseAll(tx, ctx, folder, batch, manner);
   const overlooked = batch.filter((meta) => recognised.get(meta.uid)?.kind === 'new' && !asked.has(meta.uid));
   if (overlooked.length > 0) return { unused: keysOf(mails), count: 0, overlooked };
   const fresh = mails.filter((mail) => recognised.get(mail.meta.uid)?.kind === 'new');
-  const rows = await buildRows(tx, ctx, folder, fresh, now);
+  const unused = keysOf(mails.filter((mail) => !fresh.includes(mail)));
+  unused.push(...(await matchCopies(tx, fresh, ours)));
+  const rows = await buildRows(tx, ctx, folder, fresh, ours, now);
   const emailIds = new Map(rows.map(({ email }, index) => [(fresh[index] as ReadMail).meta.uid, email.id]));
   const moved: string[] = [];
   const movedFlags: { emailId: string; seen: boolean }[] = [];
@@ -147,28 +158,29 @@ async function save(
     if (folder.role !== 'ALL') await forgetVanished(tx, moved);
   };
   await changeEmails(tx, ctx.lease, moved, now, place, { quiet: manner === 'imported' });
-  if (manner === 'arriving') {
+  if (manner === 'imported') {
+    await countImported(tx, accountId, rows.length);
+  } else {
     await recordEvents(
       tx,
       accountId,
       rows.map((row) => arrivalEvent(row, folder, now)),
     );
     await bumpUnread(tx, folder.id, placed.filter((meta) => !meta.seen).length);
-    await advance(tx, accountId, folder, batch, now);
-  } else {
-    await countImported(tx, accountId, rows.length);
+    if (manner === 'arriving') await advance(tx, accountId, folder, batch, now);
+    else await bumpTotal(tx, folder.id, placed.length);
   }
-  return { unused: keysOf(mails.filter((mail) => !fresh.includes(mail))), count: rows.length, overlooked };
+  return { unused, count: rows.length, overlooked };
 }
 
-/** What each message of the batch is; those that are placed already are missing from the answer. */
+/** What each message of the batch is, and which are ours; those that are placed already are missing from the answer. */
 async function recogniseAll(
   db: Queryable,
   ctx: SyncContext,
   folder: FolderState,
   batch: MessageMeta[],
   manner: Manner,
-): Promise<Map<number, Recognised>> {
+): Promise<{ found: Map<number, Recognised>; ours: Ours }> {
   const placed = await placedUids(
     db,
     folder.id,
@@ -178,11 +190,8 @@ async function recogniseAll(
   const arrivals = batch.filter((meta) => !placed.has(meta.uid));
   const candidates = await findCandidates(db, ctx.account.id, arrivals);
   if (manner === 'imported') {
-    return recognise(
-      folder.id,
-      arrivals,
-      candidates.filter((candidate) => candidate.emailId !== null),
-    );
+    const stored = candidates.filter((candidate) => candidate.emailId !== null);
+    return { found: recognise(folder.id, arrivals, stored), ours: NOTHING_OURS };
   }
   const found = recognise(folder.id, arrivals, candidates);
   if (!ctx.baselineKnown()) {
@@ -193,14 +202,17 @@ async function recogniseAll(
       if (isNew && meta.internalDate.getTime() < before) found.set(meta.uid, { kind: 'baseline', from: null });
     }
   }
-  return found;
+  return { found, ours: await findOurs(db, ctx, folder, arrivals, found) };
 }
+
+const NOTHING_OURS: Ours = { copies: new Map(), drafts: new Map(), sent: new Set() };
 
 async function buildRows(
   tx: Tx,
   ctx: SyncContext,
   folder: FolderState,
   mails: ReadMail[],
+  ours: Ours,
   now: Date,
 ): Promise<NewEmailRows[]> {
   const { account } = ctx;
@@ -221,37 +233,21 @@ async function buildRows(
       cc: parsed.cc,
     })),
   );
-  const bounced = await findByMessageIds(
+  const bounces = await tieBounces(
     tx,
     account.id,
-    mails.flatMap(({ parsed }) => parsed.bounce?.messageId ?? []),
+    mails.map(({ parsed }) => parsed),
   );
   return mails.map((mail, index) =>
     buildEmail(account, mail, threads[index] as AssignedThread, {
       isDraft: folder.role === 'DRAFTS',
-      bounce: bounceOf(mail, bounced),
+      bounce: bounces[index] ?? null,
+      sent: ours.copies.get(mail.meta.uid),
+      draft: ours.drafts.get(mail.meta.uid),
+      isOurs: ours.sent.has(mail.meta.uid),
       now,
     }),
   );
-}
-
-/** What the report says, and which of our emails it is about. */
-function bounceOf(
-  { parsed }: ReadMail,
-  bounced: Map<string, { emailId: string; trackingId: string | null }>,
-): Bounce | null {
-  if (!parsed.bounce) return null;
-  const { recipient, action, status, diagnostic, messageId } = parsed.bounce;
-  const email = messageId ? bounced.get(messageId) : undefined;
-  return {
-    recipient,
-    action,
-    status,
-    diagnostic,
-    message_id: messageId,
-    email_id: email?.emailId ?? null,
-    tracking_id: email?.trackingId ?? null,
-  };
 }
 
 function placementOf(accountId: string, folderId: string, meta: MessageMeta, emailId: string | null) {

@@ -1,9 +1,10 @@
-import type { FolderState } from '../db/sync-folders.ts';
+import { type FolderState, loadFolders } from '../db/sync-folders.ts';
 import { inLease } from '../db/lease.ts';
 import { touchSynced } from '../db/sync-accounts.ts';
 import { MailError } from '../mail/errors.ts';
 import { listen } from '../mail/listen.ts';
 import type { SyncContext } from './context.ts';
+import { isScanned } from './scan.ts';
 import { finishMissing, type Round, syncFolder } from './sync-folder.ts';
 import { DoubtfulList, type FolderLook, syncFolders } from './sync-folders.ts';
 
@@ -71,6 +72,27 @@ async function watchOpen(ctx: SyncContext, { pollMs, signal, onInStep }: WatchOp
     else if (news.folders.size > 0) look = await lookAtHeard(ctx, look, news.folders);
     if (poll) polledAt = Date.now();
     if (thorough) thoroughAt = Date.now();
+  }
+}
+
+/**
+ * Looks at the whole mailbox once, beside whoever watches it: the store knows then where all mail lies, and what was
+ * deleted. The folders `heard` (paths) are looked at whatever their counters say.
+ */
+export async function lookOnce(ctx: SyncContext, heard: Set<string>): Promise<void> {
+  const scanned = isScanned(await loadFolders(ctx.db, ctx.account.id));
+  const own = { ...ctx, baselineKnown: () => scanned };
+  try {
+    await lookAtAll(own, { heard, pending: true });
+  } catch (error) {
+    if (!(error instanceof DoubtfulList)) throw error;
+    own.session = await ctx.reopen();
+    own.freshSession = true;
+    try {
+      await lookAtAll(own, { heard, pending: true });
+    } finally {
+      await own.session.end();
+    }
   }
 }
 

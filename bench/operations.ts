@@ -1,0 +1,70 @@
+import type { Email } from '../src/contract/email.ts';
+import type { Folder } from '../src/contract/folder.ts';
+import { type Bounds, type Figures, percentile } from './figures.ts';
+import { benchMail } from './mails.ts';
+import { type Bench, type BenchMailbox, watchedMailboxes } from './setup.ts';
+
+const MAILS = 60;
+const BOUND: Bounds[string] = { most: 60 };
+const BOUND_99: Bounds[string] = { most: 250 };
+
+let series = 0;
+
+/** Changes of single emails by one caller who waits for each; the sessions of the pool are warm. */
+export const operations = {
+  title: `read, unread, modify and trash, one caller, ${MAILS} emails each`,
+  bounds: Object.fromEntries(
+    ['read', 'unread', 'modify', 'trash'].flatMap((name) => [
+      [`${name} p50, ms`, BOUND],
+      [`${name} p99, ms`, BOUND_99],
+    ]),
+  ) satisfies Bounds,
+  prepare: async (bench: Bench) => (await watchedMailboxes(bench, 1))[0] as BenchMailbox,
+  round: async (bench: Bench, box: BenchMailbox): Promise<Figures> => {
+    const { api } = bench;
+    const { id: account } = box.account;
+    const ids = await received(bench, box);
+    const archive = (await api.get<{ data: Folder[] }>(`/${account}/folders`)).data.find(
+      ({ role }) => role === 'ARCHIVE',
+    );
+    const email = (id: string) => `/${account}/emails/${id}`;
+    await api.post(`${email(ids[0] as string)}/read`);
+    await api.post(`${email(ids[0] as string)}/unread`);
+    const timed = {
+      read: await time(ids, (id) => api.post(`${email(id)}/read`)),
+      unread: await time(ids, (id) => api.post(`${email(id)}/unread`)),
+      modify: await time(ids, (id) => api.post(`${email(id)}/modify`, { folders_ids: [archive?.id] })),
+      trash: await time(ids, (id) => api.delete(email(id))),
+    };
+    return Object.fromEntries(
+      Object.entries(timed).flatMap(([name, times]) => [
+        [`${name} p50, ms`, percentile(times, 0.5)],
+        [`${name} p99, ms`, percentile(times, 0.99)],
+      ]),
+    );
+  },
+};
+
+/** Has mail delivered and taken in; the ids of it. */
+async function received(bench: Bench, { user, imap, account }: BenchMailbox): Promise<string[]> {
+  const name = `ops${process.pid}x${++series}`;
+  const mails = Array.from({ length: MAILS }, (_, number) => benchMail(name, number, { to: user.user }));
+  await imap.append('INBOX', mails);
+  await bench.allTold(name, MAILS, 60_000);
+  const inbox = await bench.api.folder(account.id, 'INBOX');
+  const list = await bench.api.get<{ data: Email[] }>(
+    `/${account.id}/folders/${inbox.id}/emails?limit=250&meta_only=true`,
+  );
+  return list.data.map(({ id }) => id).slice(0, MAILS);
+}
+
+/** What each call takes, ms, one after the other. */
+async function time(ids: string[], call: (id: string) => Promise<unknown>): Promise<number[]> {
+  const times: number[] = [];
+  for (const id of ids) {
+    const began = performance.now();
+    await call(id);
+    times.push(performance.now() - began);
+  }
+  return times;
+}

@@ -1,0 +1,66 @@
+import { proxyActivities, proxyLocalActivities, setCurrentDetails } from '@temporalio/workflow';
+import type { ChangeEmailActivities } from '../activities/change-email.ts';
+import type { ChangeFolderActivities } from '../activities/change-folder.ts';
+import { QUEUES } from './names.ts';
+
+/*
+ * state     what happens                                          next
+ * changing  the provider is asked, and the change is stored here  done; or the run fails with what the caller is told
+ * done                                                            the end
+ */
+
+/** One change of a mailbox, as the API asks for it. */
+export type MailboxChange = { accountId: string } & (
+  | { kind: 'read' | 'unread' | 'trash'; emailId: string }
+  | { kind: 'move'; emailId: string; folderId: string }
+  | { kind: 'createFolder'; folderId: string; name: string; parentId: string | null }
+  | { kind: 'changeFolder'; folderId: string; name?: string; parentId?: string | null }
+  | { kind: 'deleteFolder'; folderId: string }
+);
+
+/**
+ * The caller waits, so these run within the workflow task, which spares three trips through Temporal. A worker that was
+ * killed is replaced when the task times out, after 10 s. What went wrong for good is not tried again.
+ */
+const WAITED_FOR = {
+  startToCloseTimeout: '30s',
+  retry: { initialInterval: '300ms', maximumInterval: '3s', maximumAttempts: 3 },
+} as const;
+
+const { markEmail, moveEmail, trashEmail } = proxyLocalActivities<ChangeEmailActivities>(WAITED_FOR);
+const { createFolder, changeFolder } = proxyLocalActivities<ChangeFolderActivities>(WAITED_FOR);
+/** All of its mail goes to Trash first, however much that is. */
+const { deleteFolder } = proxyActivities<ChangeFolderActivities>({
+  ...WAITED_FOR,
+  taskQueue: QUEUES.commands,
+  startToCloseTimeout: '1h',
+  heartbeatTimeout: '6s',
+});
+
+/** Makes one change: at the provider first, then in the store with its event. */
+export async function changeMailbox(change: MailboxChange): Promise<void> {
+  setCurrentDetails(`changing: ${change.kind}`);
+  await make(change);
+  setCurrentDetails(`done: ${change.kind}`);
+}
+
+function make(change: MailboxChange): Promise<void> {
+  const summary = { summary: change.kind };
+  switch (change.kind) {
+    case 'read':
+    case 'unread': {
+      const { accountId, emailId, kind } = change;
+      return markEmail.executeWithOptions(summary, [{ accountId, emailId, seen: kind === 'read' }]);
+    }
+    case 'move':
+      return moveEmail.executeWithOptions(summary, [change]);
+    case 'trash':
+      return trashEmail.executeWithOptions(summary, [change]);
+    case 'createFolder':
+      return createFolder.executeWithOptions(summary, [change]);
+    case 'changeFolder':
+      return changeFolder.executeWithOptions(summary, [change]);
+    case 'deleteFolder':
+      return deleteFolder.executeWithOptions(summary, [change]);
+  }
+}

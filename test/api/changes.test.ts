@@ -1,0 +1,175 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { eq } from 'drizzle-orm';
+import type { ChangeCommands } from '../../src/api/deps.ts';
+import { ApiError } from '../../src/contract/errors.ts';
+import { accounts } from '../../src/db/schema.ts';
+import { newId } from '../../src/new-id.ts';
+import { type ApiUnderTest, apiUnderTest } from '../helpers/api-under-test.ts';
+import { storeEmail, storeFolder } from '../helpers/rows.ts';
+import { storeAccount } from '../helpers/stored-account.ts';
+
+/** The routes that change emails and folders: what they let pass, and what they answer. */
+
+let api: ApiUnderTest;
+let account: string;
+let folder: string;
+let email: string;
+const made: unknown[][] = [];
+let fail: ApiError | undefined;
+
+function recorded(name: keyof ChangeCommands) {
+  return (...args: unknown[]): Promise<void> => {
+    made.push([name, ...args]);
+    return fail ? Promise.reject(fail) : Promise.resolve();
+  };
+}
+
+beforeAll(async () => {
+  api = await apiUnderTest({
+    commands: {
+      markEmail: recorded('markEmail'),
+      moveEmail: recorded('moveEmail'),
+      trashEmail: recorded('trashEmail'),
+      changeFolder: recorded('changeFolder'),
+      deleteFolder: recorded('deleteFolder'),
+      createFolder: async (accountId, folderId, wanted) => {
+        await recorded('createFolder')(accountId, folderId, wanted);
+        await storeFolder(api.database, accountId, { id: folderId, name: wanted.name });
+      },
+    },
+  });
+});
+afterAll(() => api.close());
+
+beforeEach(async () => {
+  made.length = 0;
+  fail = undefined;
+  account = await storeAccount(api.database);
+  folder = await storeFolder(api.database, account, { role: 'INBOX' });
+  email = (await storeEmail(api.database, account, { folders: [folder] })).id;
+});
+
+const routes = (): [string, string, unknown?][] => [
+  ['POST', `/emails/${email}/read`],
+  ['POST', `/emails/${email}/unread`],
+  ['POST', `/emails/${email}/modify`, { folders_ids: [folder] }],
+  ['DELETE', `/emails/${email}`],
+  ['POST', '/folders', { name: 'New' }],
+  ['PATCH', `/folders/${folder}`, { name: 'Newer' }],
+  ['DELETE', `/folders/${folder}`],
+];
+const call = (method: string, path: string, body?: unknown, of = account) =>
+  api.call(method as 'POST', `/${of}${path}`, body === undefined ? {} : { body });
+
+describe('a change', () => {
+  it('is made, and answered with what is stored then', async () => {
+    const [shown, shownFolder] = [
+      await api.get(`/${account}/emails/${email}`),
+      await api.get(`/${account}/folders/${folder}`),
+    ];
+    const answers = [];
+    for (const [method, path, body] of routes()) answers.push(await call(method, path, body));
+    expect(answers.map((answer) => answer.statusCode)).toEqual([200, 200, 200, 200, 201, 200, 204]);
+    const bodies = answers.map((answer) => (answer.body === '' ? null : answer.json<{ id: string }>()));
+    const [, , , , created] = bodies;
+    expect(bodies).toEqual([
+      ...[shown, shown, shown],
+      { object: 'EmailDeleted', id: email },
+      expect.objectContaining({ object: 'Folder', name: 'New' }),
+      shownFolder,
+      null,
+    ]);
+    expect(made).toEqual([
+      ['markEmail', account, email, true],
+      ['markEmail', account, email, false],
+      ['moveEmail', account, email, folder],
+      ['trashEmail', account, email],
+      ['createFolder', account, created?.id, { name: 'New', parentId: null }],
+      ['changeFolder', account, folder, { name: 'Newer' }],
+      ['deleteFolder', account, folder],
+    ]);
+  });
+
+  it('of an account that the provider refuses is refused at once', async () => {
+    await api.database.db.update(accounts).set({ status: 'disconnected' }).where(eq(accounts.id, account));
+    for (const [method, path, body] of routes()) {
+      const answer = await call(method, path, body);
+      expect([answer.statusCode, answer.json()]).toEqual([
+        401,
+        expect.objectContaining({ type: 'errors/invalid_credentials' }),
+      ]);
+    }
+    await api.database.db.update(accounts).set({ status: 'errored' }).where(eq(accounts.id, account));
+    expect((await call('POST', `/emails/${email}/read`)).statusCode).toBe(200);
+    expect(made).toHaveLength(1);
+  });
+
+  it('of what is not there, or is of another account, is 404', async () => {
+    const other = await storeAccount(api.database);
+    for (const [method, path, body] of routes()) {
+      if (path !== '/folders') expect((await call(method, path, body, other)).statusCode).toBe(404);
+      expect((await call(method, path, body, newId('account'))).statusCode).toBe(404);
+      expect((await call(method, path, body, 'acc_x')).statusCode).toBe(404);
+    }
+    for (const id of [newId('email'), folder, 'email_']) {
+      expect((await call('POST', `/emails/${id}/read`)).statusCode).toBe(404);
+      expect((await call('DELETE', `/emails/${id}`)).statusCode).toBe(404);
+    }
+    for (const id of [newId('folder'), email]) expect((await call('DELETE', `/folders/${id}`)).statusCode).toBe(404);
+    expect(made).toEqual([]);
+  });
+
+  it.each(['invalid_credentials', 'not_found', 'provider_rejected', 'provider_error'] as const)(
+    'that fails is told as %s',
+    async (code) => {
+      fail = new ApiError(code, 'the cause');
+      for (const [method, path, body] of routes()) {
+        const answer = await call(method, path, body);
+        expect(answer.json()).toMatchObject({ type: `errors/${code}`, detail: 'the cause' });
+      }
+    },
+  );
+});
+
+describe('bad input', () => {
+  it.each([
+    ['nothing', {}],
+    ['no folder', { folders_ids: [] }],
+    ['two folders', { folders_ids: [newId('folder'), newId('folder')] }],
+    ['no list', { folders_ids: newId('folder') }],
+    ['no text', { folders_ids: [5] }],
+  ])('to modify: %s', async (_what, body) => {
+    const answer = await call('POST', `/emails/${email}/modify`, body);
+    expect([answer.statusCode, answer.json<{ detail: string }>().detail]).toEqual([
+      400,
+      expect.stringContaining('folders_ids'),
+    ]);
+    expect(made).toEqual([]);
+  });
+
+  it.each([
+    ['no name', {}],
+    ['an empty name', { name: '' }],
+    ['a name of 256 characters', { name: 'x'.repeat(256) }],
+    ['a line break', { name: 'a\nb' }],
+    ['a NUL', { name: 'a\u0000b' }],
+    ['a C1 control', { name: 'a\u0085b' }],
+    ['a DEL', { name: 'a\u007fb' }],
+    ['no text', { name: 5 }],
+  ])('to a folder name: %s', async (_what, body) => {
+    const answer = await call('POST', '/folders', body);
+    expect([answer.statusCode, answer.json<{ detail: string }>().detail]).toEqual([
+      400,
+      expect.stringContaining('name'),
+    ]);
+    if (!('name' in body)) return;
+    expect((await call('PATCH', `/folders/${folder}`, body)).statusCode).toBe(400);
+    expect(made).toEqual([]);
+  });
+
+  it('to a parent', async () => {
+    expect((await call('POST', '/folders', { name: 'x', parent_id: 7 })).statusCode).toBe(400);
+    expect((await call('PATCH', `/folders/${folder}`, { parent_id: [] })).statusCode).toBe(400);
+    expect(made).toEqual([]);
+  });
+});

@@ -1,0 +1,100 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { withFailures } from '../../src/activities/failures.ts';
+import { createChangeCommands } from '../../src/api/change-commands.ts';
+import type { ChangeCommands } from '../../src/api/deps.ts';
+import { ApiError } from '../../src/contract/errors.ts';
+import { MailError } from '../../src/mail/errors.ts';
+import { newId } from '../../src/new-id.ts';
+import { changeWorkflowId } from '../../src/workflows/names.ts';
+import { startTestWorkers, type TestWorkers } from '../helpers/temporal-workers.ts';
+
+/** A change of a mailbox as a run: what its activity is asked, what the caller is told. */
+
+const accountId = newId('account');
+const emailId = newId('email');
+const folderId = newId('folder');
+
+let workers: TestWorkers;
+let commands: ChangeCommands;
+let asked: [string, object][] = [];
+let act: (tries: number) => Promise<void>;
+
+beforeAll(async () => {
+  const names = ['markEmail', 'moveEmail', 'trashEmail', 'createFolder', 'changeFolder', 'deleteFolder'];
+  const activities = names.map((name) => [
+    name,
+    (input: object) => {
+      asked.push([name, input]);
+      return act(asked.length);
+    },
+  ]);
+  workers = await startTestWorkers(withFailures(Object.fromEntries(activities) as Record<string, () => Promise<void>>));
+  commands = createChangeCommands({ client: workers.api });
+}, 60_000);
+afterAll(() => workers.stop());
+
+beforeEach(() => {
+  asked = [];
+  act = () => Promise.resolve();
+});
+
+describe('a change', () => {
+  it('is one activity each', async () => {
+    await commands.markEmail(accountId, emailId, true);
+    await commands.markEmail(accountId, emailId, false);
+    await commands.moveEmail(accountId, emailId, folderId);
+    await commands.trashEmail(accountId, emailId);
+    await commands.createFolder(accountId, folderId, { name: 'New', parentId: null });
+    await commands.changeFolder(accountId, folderId, { name: 'Newer' });
+    await commands.changeFolder(accountId, folderId, { parent_id: null });
+    await commands.deleteFolder(accountId, folderId);
+    expect(asked).toEqual([
+      ['markEmail', { accountId, emailId, seen: true }],
+      ['markEmail', { accountId, emailId, seen: false }],
+      ['moveEmail', { accountId, emailId, folderId, kind: 'move' }],
+      ['trashEmail', { accountId, emailId, kind: 'trash' }],
+      ['createFolder', { accountId, folderId, name: 'New', parentId: null, kind: 'createFolder' }],
+      ['changeFolder', { accountId, folderId, name: 'Newer', kind: 'changeFolder' }],
+      ['changeFolder', { accountId, folderId, parentId: null, kind: 'changeFolder' }],
+      ['deleteFolder', { accountId, folderId, kind: 'deleteFolder' }],
+    ]);
+  });
+
+  it('of the same id is made once: a folder that was created is not created again', async () => {
+    const id = newId('folder');
+    const create = () => commands.createFolder(accountId, id, { name: 'Once', parentId: null });
+    await Promise.all([create(), create()]);
+    await create();
+    expect(asked).toHaveLength(1);
+    const run = await workers.client.workflow.getHandle(changeWorkflowId(id, 'create')).describe();
+    expect(run.searchAttributes).toMatchObject({ MailAccount: [accountId] });
+  });
+
+  it.each([
+    ['not_found', 1, new ApiError('not_found', 'gone')],
+    ['already_exists', 1, new ApiError('already_exists', 'taken')],
+    ['provider_rejected', 1, new MailError('provider_rejected', 'imap', 'refused')],
+    ['invalid_credentials', 1, new MailError('invalid_credentials', 'imap', 'no')],
+    ['provider_error', 3, new MailError('provider_error', 'imap', 'away')],
+  ])('that fails with %s is told after %d tries', async (code, tries, error) => {
+    act = () => Promise.reject(error);
+    await expect(commands.markEmail(accountId, emailId, true)).rejects.toMatchObject({ name: 'ApiError', code });
+    expect(asked).toHaveLength(tries);
+  });
+
+  it('that fails once is made by the second try', async () => {
+    act = (tries) =>
+      tries === 1 ? Promise.reject(new MailError('provider_error', 'imap', 'away')) : Promise.resolve();
+    await commands.trashEmail(accountId, emailId);
+    expect(asked).toHaveLength(2);
+  });
+
+  it('that takes long is told to go on', async () => {
+    let release = () => {};
+    act = () => new Promise((resolve) => (release = resolve));
+    const impatient = createChangeCommands({ client: workers.api, changeDeadlineMs: 500 });
+    const answer = impatient.trashEmail(accountId, emailId);
+    await expect(answer).rejects.toMatchObject({ code: 'provider_error', detail: expect.stringMatching(/goes on/) });
+    release();
+  });
+});
