@@ -30,21 +30,24 @@ async function main(config: Config, logger: Logger): Promise<void> {
 
   const { client, close: closeClient } = lazyClient(config);
   const secrets = createSecrets(codecKeys(config));
+  const storage = openStorage(config.storageUrl, config.s3Endpoint ? { s3Endpoint: config.s3Endpoint } : {});
   const app = await buildApp({
     db,
     pool,
     secrets,
     logger,
-    storage: openStorage(config.storageUrl, config.s3Endpoint ? { s3Endpoint: config.s3Endpoint } : {}),
+    storage,
     outbound: createOutbound({ allow: config.outboundAllow }),
-    commands: createCommands({ client, db, secrets, retryDelivery: (id) => retryDelivery(client, db, id) }),
+    commands: createCommands({ client, db, secrets, storage, retryDelivery: (id) => retryDelivery(client, db, id) }),
     pingTemporal: async () => {
       await client.withDeadline(Date.now() + PING_MS, () => client.workflowService.getSystemInfo({}));
     },
     settings: {
       publicUrl: config.publicUrl,
       bodyBytes: config.limits.bodyBytes,
+      send: config.limits.send,
       signingKeys: signingKeys(config),
+      trustProxy: config.trustProxy,
     },
   });
 

@@ -17,6 +17,8 @@ import { DELIVERIES_CHANNEL } from './src/db/outbox.ts';
 import { insist } from './src/insist.ts';
 import { createLogger, type Logger } from './src/logger.ts';
 import { createMailParser } from './src/mail/parse.ts';
+import { createSessionPool } from './src/mail/session-pool.ts';
+import { createSubmitter } from './src/mail/submit-message.ts';
 import { createOutbound } from './src/outbound.ts';
 import { repeat } from './src/repeat.ts';
 import { createSecrets } from './src/secrets.ts';
@@ -65,6 +67,8 @@ async function main(config: Config, logger: Logger): Promise<void> {
   mkdirSync(tempDir, { recursive: true });
   const parser = createMailParser({ threads: Math.max(1, availableParallelism() - 1), tempDir });
   const poster = createPoster(outbound);
+  const sessions = createSessionPool({ outbound });
+  const submitter = createSubmitter({ outbound });
   const leases = createLeaseNews();
   const leaseNews = listenTo(config.databaseUrl, LEASES_CHANNEL, leases.hear, logger);
   /** made last, when there are workers to take what it hands out */
@@ -76,6 +80,9 @@ async function main(config: Config, logger: Logger): Promise<void> {
     secrets,
     outbound,
     leases,
+    sessions,
+    submitter,
+    publicUrl: config.publicUrl,
     parser,
     poster,
     storage: openStorage(config.storageUrl, config.s3Endpoint ? { s3Endpoint: config.s3Endpoint } : {}),
@@ -150,7 +157,14 @@ async function main(config: Config, logger: Logger): Promise<void> {
   planning.stop();
   await relay.stop();
   poster.close();
-  await Promise.all([leaseNews.close(), parser.close(), temporal.close(), database.close()]);
+  await Promise.all([
+    leaseNews.close(),
+    sessions.close(),
+    submitter.close(),
+    parser.close(),
+    temporal.close(),
+    database.close(),
+  ]);
 }
 
 try {

@@ -3,7 +3,9 @@ import { type Bounds, type Figures, printTable } from './figures.ts';
 import { initialSync } from './initial-sync.ts';
 import { idle, otherFolder, otherFolderOldServer, stream } from './latency.ts';
 import { memory } from './memory.ts';
+import { operations } from './operations.ts';
 import { list, search } from './reads.ts';
+import { sends } from './sends.ts';
 import { type Bench, startBench } from './setup.ts';
 
 /** One figure: what it needs is prepared once, then measured in each round. */
@@ -26,10 +28,12 @@ const FIGURES: Record<string, (bench: Bench, rounds: number) => Promise<void>> =
   'folders-old': measured(otherFolderOldServer),
   stream: measured(stream),
   burst: measured(burst),
+  operations: measured(operations),
   list: measured(list),
   search: measured(search),
   'initial-sync': measured(initialSync),
   memory: measured(memory),
+  sends: measured(sends),
 };
 
 /** A figure that hangs is a figure that failed. */

@@ -21,10 +21,12 @@ export interface FailureDetail {
   watchEpoch?: number;
   /** an import had got further before it failed */
   progress?: boolean;
+  /** the provider may have done it: a second try looks, and is due whatever failed */
+  mayBeDone?: boolean;
 }
 
 /** What only the activity knows about its own failure. */
-export type FailureContext = Pick<FailureDetail, 'connected' | 'watchEpoch' | 'progress'>;
+export type FailureContext = Pick<FailureDetail, 'connected' | 'watchEpoch' | 'progress' | 'mayBeDone'>;
 
 /**
  * The one place that says what an error means to Temporal: its type is our code, its message the code and the class of
@@ -38,8 +40,8 @@ export function toFailure(error: unknown, context: FailureContext = {}): Error {
   const name = error instanceof Error ? error.name : typeof error;
   return ApplicationFailure.create({
     message: [code, side, name].filter(Boolean).join(' '),
-    type: code,
-    nonRetryable: !retryable,
+    type: context.mayBeDone ? 'may_be_done' : code,
+    nonRetryable: !retryable && !context.mayBeDone,
     details: [told],
   });
 }

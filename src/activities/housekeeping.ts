@@ -3,10 +3,13 @@ import type { WorkflowClient } from '@temporalio/client';
 import type { Db } from '../db/client.ts';
 import { failDelivery, overdueDeliveries, releaseDelivery } from '../db/deliveries.ts';
 import { deleteDeliveriesBefore, deleteEventsBefore, deleteIdempotencyKeysBefore } from '../db/retention.ts';
+import { giveUpStale } from '../db/stale-writes.ts';
 import type { Logger } from '../logger.ts';
+import type { Storage } from '../storage.ts';
 
 export interface HousekeepingDeps {
   db: Db;
+  storage: Storage;
   client: WorkflowClient;
   logger: Logger;
 }
@@ -27,8 +30,11 @@ const OVERDUE_MS = 15 * 60_000;
 const OVERDUE_LIMIT = 500;
 
 /** Activities of the `housekeeping` workflow. */
-export function createHousekeepingActivities({ db, client, logger }: HousekeepingDeps) {
-  /** Deletes what is kept for a time only, a bounded number of rows at a time; `done: false` when there is more. */
+export function createHousekeepingActivities({ db, storage, client, logger }: HousekeepingDeps) {
+  /**
+   * Deletes what is kept for a time only, a bounded number of rows at a time; `done: false` when there is more. Gives up
+   * sends and drafts that lost their run.
+   */
   async function deleteExpired(): Promise<{ done: boolean }> {
     const until = Date.now() + STEP_MS;
     for (const [days, deleteBefore] of KEPT) {
@@ -38,6 +44,9 @@ export function createHousekeepingActivities({ db, client, logger }: Housekeepin
         deleted = await deleteBefore(db, new Date(Date.now() - days * DAY_MS));
       }
     }
+    const stale = await giveUpStale(db, new Date());
+    await storage.delete(stale.keys);
+    await stale.forget();
     return { done: true };
   }
 

@@ -12,6 +12,7 @@ import { serveMetrics } from './metrics.ts';
 import { describeApi } from './openapi.ts';
 import { ROUTES } from './routes/index.ts';
 import { createSigner } from './signer.ts';
+import { serveTracking } from './tracking-routes.ts';
 import { compileValidator } from './validation.ts';
 
 /** A request id that callers may choose themselves. */
@@ -29,6 +30,7 @@ export async function buildApp(deps: ApiDeps): Promise<FastifyInstance> {
     bodyLimit: settings.bodyBytes,
     // for a whole request to arrive
     requestTimeout: REQUEST_TIMEOUT_MS,
+    trustProxy: trusted(settings.trustProxy),
     genReqId: ({ headers: { 'x-request-id': given } }) =>
       typeof given === 'string' && SANE_ID.test(given) ? given : randomUUID(),
     routerOptions: { ignoreTrailingSlash: true },
@@ -52,6 +54,7 @@ export async function buildApp(deps: ApiDeps): Promise<FastifyInstance> {
   await describeApi(app, settings.publicUrl);
   serveHealth(app, deps);
   serveMetrics(app, pool);
+  serveTracking(app, deps);
 
   const signer = createSigner(settings.signingKeys);
   const cursors = createCursors(signer);
@@ -64,4 +67,9 @@ export async function buildApp(deps: ApiDeps): Promise<FastifyInstance> {
     { prefix: '/api/v1' },
   );
   return app;
+}
+
+/** Fastify takes no count of proxies: it cannot know that nobody comes around them. Whoever sets one says so. */
+function trusted(trustProxy: ApiDeps['settings']['trustProxy']) {
+  return typeof trustProxy === 'number' ? (_address: string, hop: number) => hop < trustProxy : trustProxy;
 }

@@ -1,23 +1,30 @@
 import { type Client, WithStartWorkflowOperation, type WorkflowClient } from '@temporalio/client';
 import type { AuthIntent } from '../contract/account.ts';
-import { ApiError, ERRORS, type ErrorCode } from '../contract/errors.ts';
+import { ApiError } from '../contract/errors.ts';
 import { isId } from '../contract/ids.ts';
 import { getAccount } from '../db/accounts.ts';
 import type { Db } from '../db/client.ts';
 import { dropIntent, intentPlace, saveIntent } from '../db/connect-intents.ts';
 import { newId } from '../new-id.ts';
 import type { Secrets } from '../secrets.ts';
+import type { Storage } from '../storage.ts';
 import { connectWorkflowId, QUEUES, removeWorkflowId, UPDATES, WORKFLOWS } from '../workflows/names.ts';
+import { createChangeCommands } from './change-commands.ts';
 import type { Commands } from './deps.ts';
+import { createDraftCommands } from './draft-commands.ts';
+import { toApiError } from './run-failure.ts';
+import { createSendCommands } from './send-commands.ts';
 
 export interface CommandDeps {
   client: Client;
   db: Db;
   secrets: Secrets;
+  storage: Storage;
   retryDelivery: Commands['retryDelivery'];
   /** how long callers wait, ms; for tests */
   connectDeadlineMs?: number;
   removeDeadlineMs?: number;
+  changeDeadlineMs?: number;
 }
 
 const CONNECT_DEADLINE_MS = 45_000;
@@ -29,6 +36,9 @@ export function createCommands(deps: CommandDeps): Commands {
     connectMailbox: (intent) => connectMailbox(deps, intent),
     removeAccount: (accountId) => removeAccount(deps, accountId),
     retryDelivery: deps.retryDelivery,
+    ...createChangeCommands(deps),
+    ...createSendCommands(deps),
+    ...createDraftCommands(deps),
   };
 }
 
@@ -92,28 +102,4 @@ async function stop(client: WorkflowClient, workflowId: string): Promise<void> {
   } catch {
     // It has ended, or was never started; without its intent it can do no harm either way.
   }
-}
-
-/**
- * What a failed run means to the caller: the code and the detail that the activity gave (see
- * src/activities/failures.ts). `late` is told when the deadline passed, or a worker did not answer.
- */
-export function toApiError(error: unknown, late: string): ApiError {
-  for (let at = error, depth = 0; at instanceof Error && depth < 8; at = at.cause, depth++) {
-    if (LATE.has(at.name) || isDeadline(at)) return new ApiError('provider_error', late, { cause: error });
-    if (at.name !== 'ApplicationFailure') continue;
-    const { type, details } = at as Error & { type?: string; details?: { detail?: string }[] };
-    if (type && Object.hasOwn(ERRORS, type) && details?.[0]?.detail) {
-      return new ApiError(type as ErrorCode, details[0].detail, { cause: error });
-    }
-  }
-  return new ApiError('unexpected_error', 'something unexpected happened', { cause: error });
-}
-
-const LATE = new Set(['TimeoutFailure', 'WorkflowUpdateRPCTimeoutOrCancelledError']);
-
-/** gRPC DEADLINE_EXCEEDED, or CANCELLED, as which some connections tell their own deadline. */
-function isDeadline(error: Error): boolean {
-  const { code } = error as { code?: unknown };
-  return code === 4 || code === 1;
 }

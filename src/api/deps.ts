@@ -1,13 +1,47 @@
 import type pg from 'pg';
 import type { AuthIntent } from '../contract/account.ts';
+import type { UpdateFolder } from '../contract/folder.ts';
+import type { DraftResult, DraftSent, EmailSent, SendInput } from '../contract/sending.ts';
+import type { Caller } from '../db/api-keys.ts';
 import type { Db } from '../db/client.ts';
 import type { Logger } from '../logger.ts';
 import type { Outbound } from '../outbound.ts';
 import type { Secrets } from '../secrets.ts';
 import type { Storage } from '../storage.ts';
+import type { SendLimits } from './send-input.ts';
+
+/** Changes of a mailbox; each answers when the provider has confirmed it and the store has it. */
+export interface ChangeCommands {
+  markEmail(accountId: string, emailId: string, seen: boolean): Promise<void>;
+  /** Puts an email into that folder and no other. */
+  moveEmail(accountId: string, emailId: string, folderId: string): Promise<void>;
+  /** Moves an email to the folder whose role is TRASH, which is made where there is none. */
+  trashEmail(accountId: string, emailId: string): Promise<void>;
+  /** Makes a folder under the id given: doing it again under the same id makes nothing more. */
+  createFolder(accountId: string, folderId: string, folder: { name: string; parentId: string | null }): Promise<void>;
+  /** Renames or moves a folder. */
+  changeFolder(accountId: string, folderId: string, change: UpdateFolder): Promise<void>;
+  deleteFolder(accountId: string, folderId: string): Promise<void>;
+}
+
+/** Sending; `id` is the one that was reserved for what the call makes. */
+export interface SendCommands {
+  /** Answers when the SMTP server has taken the mail. */
+  sendEmail(accountId: string, caller: Caller, id: string, input: SendInput): Promise<EmailSent>;
+  sendDraft(accountId: string, caller: Caller, id: string, draft: string): Promise<DraftSent>;
+}
+
+/** Drafts; `id` is the one that was reserved for what the call makes. */
+export interface DraftCommands {
+  /** Answers when the draft lies in Drafts. */
+  createDraft(accountId: string, id: string, input: SendInput): Promise<DraftResult>;
+  /** The same in the place of a draft, which is given by its `drf_…` or `email_…` id. */
+  updateDraft(accountId: string, id: string, previous: string, input: SendInput): Promise<DraftResult>;
+  deleteDraft(accountId: string, draft: string): Promise<void>;
+}
 
 /** What the API has Temporal do. Each throws ApiError with what the caller may see. */
-export interface Commands {
+export interface Commands extends ChangeCommands, SendCommands, DraftCommands {
   /** Logs in and connects, or reconnects, a mailbox; the account's id. */
   connectMailbox(intent: AuthIntent): Promise<string>;
   /** Stops the sync and removes everything of the account; answers when the account is no longer found. */
@@ -36,6 +70,10 @@ export interface ApiSettings {
   publicUrl: string;
   /** largest request body, bytes */
   bodyBytes: number;
+  /** what one mail may hold */
+  send: SendLimits;
   /** keys that cursors and idempotency fingerprints are made with: the first signs, all are accepted */
   signingKeys: [Buffer, ...Buffer[]];
+  /** whose X-Forwarded-For says where a call came from: nobody's, everybody's, that of so many proxies or of networks */
+  trustProxy: boolean | number | string[];
 }

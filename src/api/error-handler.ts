@@ -1,11 +1,13 @@
 import type { Socket } from 'node:net';
+import type { Readable } from 'node:stream';
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { ApiError, type ErrorCode, errorBody } from '../contract/errors.ts';
 import { StorageMissing } from '../storage.ts';
 
 /** Makes every error an answer in the shape of SPEC "Errors". */
 export function handleErrors(app: FastifyInstance, limits: { bodyBytes: number }): void {
-  app.setErrorHandler((error: FastifyError | Error, request, reply) => {
+  app.setErrorHandler(async (error: FastifyError | Error, request, reply) => {
+    if (isTooLarge(error)) await readAway(request.raw, EXCESS * limits.bodyBytes);
     const known = toApiError(error, limits);
     if (known.code === 'unexpected_error') {
       request.log.error({ err: error, route: request.routeOptions.url }, 'a call failed');
@@ -13,6 +15,31 @@ export function handleErrors(app: FastifyInstance, limits: { bodyBytes: number }
     return answerError(reply, known.code, known.detail);
   });
   app.setNotFoundHandler((_request, reply) => answerError(reply, 'not_found', 'there is no such path or method'));
+}
+
+const isTooLarge = (error: FastifyError | Error) => 'code' in error && error.code === 'FST_ERR_CTP_BODY_TOO_LARGE';
+
+/** So many times the limit is read away, for so long, ms. */
+const EXCESS = 4;
+const READ_AWAY_MS = 10_000;
+
+/** A client that is still sending hears no answer: the rest of its body is read, and kept nowhere. */
+function readAway(body: Readable, maxBytes: number): Promise<void> {
+  return new Promise((resolve) => {
+    let left = maxBytes;
+    const done = () => {
+      clearTimeout(timer);
+      body.off('data', count).off('end', done).off('close', done).off('error', done);
+      resolve();
+    };
+    const count = (chunk: Buffer) => {
+      left -= chunk.length;
+      if (left < 0) done();
+    };
+    const timer = setTimeout(done, READ_AWAY_MS);
+    if (body.readableEnded || body.destroyed) return done();
+    body.on('data', count).once('end', done).once('close', done).once('error', done).resume();
+  });
 }
 
 /** For errors that occur before there is a route: an URL that cannot be read. */
@@ -40,7 +67,7 @@ function answerError(reply: FastifyReply, code: ErrorCode, detail: string): Fast
 function toApiError(error: FastifyError | Error, limits: { bodyBytes: number }): ApiError {
   if (error instanceof ApiError) return error;
   if (error instanceof StorageMissing) return new ApiError('not_found', 'it is no longer stored');
-  if ('code' in error && error.code === 'FST_ERR_CTP_BODY_TOO_LARGE') {
+  if (isTooLarge(error)) {
     return new ApiError('invalid_parameters', `the body is larger than ${limits.bodyBytes} bytes`);
   }
   if ('code' in error && error.code === 'FST_ERR_CTP_INVALID_JSON_BODY') {

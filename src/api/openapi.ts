@@ -16,7 +16,17 @@ import {
 } from '../contract/email.ts';
 import { ErrorBody } from '../contract/errors.ts';
 import { EventEnvelope } from '../contract/events.ts';
-import { Folder, FolderList } from '../contract/folder.ts';
+import { CreateFolder, Folder, FolderList, UpdateFolder } from '../contract/folder.ts';
+import {
+  DraftResult,
+  DraftSent,
+  EmailDeleted,
+  EmailSent,
+  Recipient,
+  SendAttachment,
+  SendInput,
+  TrackingOptions,
+} from '../contract/sending.ts';
 import {
   CreateWebhookEndpoint,
   DeliveryAttempt,
@@ -34,7 +44,8 @@ import { type OpenApiDocument, referencePage } from './reference-page.ts';
 export const NAMED = [
   ...[Account, AccountDeleted, AccountList, AuthIntent, InitialSync],
   ...[Attachment, Attendee, Bounce, Email, EmailList, DraftList, Header, SentBy, Thread],
-  ...[Folder, FolderList, Contact, ContactList, EmailSender, EmailSenderList],
+  ...[Recipient, TrackingOptions, SendAttachment, SendInput, EmailSent, DraftResult, DraftSent, EmailDeleted],
+  ...[Folder, FolderList, CreateFolder, UpdateFolder, Contact, ContactList, EmailSender, EmailSenderList],
   ...[ApiKey, ApiKeyCreated, ApiKeyDeleted, ApiKeyList, CreateApiKey],
   ...[WebhookEndpoint, WebhookEndpointDeleted, WebhookEndpointList, CreateWebhookEndpoint, UpdateWebhookEndpoint],
   ...[WebhookConversation, WebhookConversationDetail, WebhookConversationList, DeliveryAttempt],

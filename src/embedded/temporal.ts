@@ -27,6 +27,7 @@ const DYNAMIC_CONFIG = [
   'system.forceSearchAttributesCacheRefreshOnRead=false',
   'matching.numTaskqueueReadPartitions=1',
   'matching.numTaskqueueWritePartitions=1',
+  'system.enableActivityEagerExecution=true',
 ];
 const PRAGMAS = ['journal_mode=wal', 'synchronous=1'];
 

@@ -46,7 +46,9 @@ export async function createWorkers(options: WorkersOptions): Promise<Workers> {
       taskQueue: QUEUES.commands,
       workflowBundle,
       maxConcurrentActivityTaskExecutions: 100,
-      maxConcurrentWorkflowTaskExecutions: 40,
+      // changes of a mailbox are local activities, which hold the slots of their workflow tasks
+      maxConcurrentLocalActivityExecutions: 200,
+      maxConcurrentWorkflowTaskExecutions: 200,
       maxCachedWorkflows: 500,
     }),
     // a first try is a local activity, which holds the slot of its workflow task

@@ -4,18 +4,33 @@ export const QUEUES = { mailboxes: 'mailboxes', commands: 'commands', webhooks: 
 /** Names of the workflow types, as the client starts them. */
 export const WORKFLOWS = {
   account: 'account',
+  changeMailbox: 'changeMailbox',
   connectMailbox: 'connectMailbox',
   initialSync: 'initialSync',
   removeAccount: 'removeAccount',
   deliverWebhooks: 'deliverWebhooks',
   housekeeping: 'housekeeping',
+  sendEmail: 'sendEmail',
+  finishSend: 'finishSend',
+  saveDraft: 'saveDraft',
+  deleteDraft: 'deleteDraft',
+  removeDraft: 'removeDraft',
 } as const;
 
 /** Workflow ids derive from the resource, so that starting one twice is told by Temporal itself. */
 export const accountWorkflowId = (accountId: string) => `account/${accountId}`;
 export const initialSyncWorkflowId = (accountId: string) => `initial-sync/${accountId}`;
 export const connectWorkflowId = (intentId: string) => `connect/${intentId}`;
+/** One change of an email or a folder. */
+export const changeWorkflowId = (objectId: string, requestId: string) => `change/${objectId}/${requestId}`;
 export const removeWorkflowId = (accountId: string) => `remove/${accountId}`;
+/** Sends a mail, or a draft: named after the email that the Sent copy will be. */
+export const sendWorkflowId = (emailId: string) => `send/${emailId}`;
+/** What was left to be done after the mail had been taken. */
+export const finishSendWorkflowId = (emailId: string) => `send/${emailId}/finish`;
+export const draftWorkflowId = (draftId: string) => `draft/${draftId}`;
+export const removeDraftWorkflowId = (draftId: string) => `draft/${draftId}/remove`;
+export const deleteDraftWorkflowId = (draftId: string) => `draft/${draftId}/delete`;
 /** One delivery in a run of its own. */
 export const deliveryWorkflowId = (deliveryId: string) => `deliver/${deliveryId}`;
 /** Several deliveries of one endpoint, named after the first of them. */

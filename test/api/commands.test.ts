@@ -2,8 +2,9 @@ import { randomBytes } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { toFailure, withFailures } from '../../src/activities/failures.ts';
 import { createRemoveActivities } from '../../src/activities/remove.ts';
-import { createCommands, toApiError } from '../../src/api/commands.ts';
+import { createCommands } from '../../src/api/commands.ts';
 import type { Commands } from '../../src/api/deps.ts';
+import { toApiError } from '../../src/api/run-failure.ts';
 import type { AuthIntent } from '../../src/contract/account.ts';
 import { ApiError } from '../../src/contract/errors.ts';
 import { getAccount } from '../../src/db/accounts.ts';
@@ -11,6 +12,7 @@ import { dropIntent, intentPlace, readIntent, settleIntent } from '../../src/db/
 import { accounts, connectIntents } from '../../src/db/schema.ts';
 import { MailError } from '../../src/mail/errors.ts';
 import { newId } from '../../src/new-id.ts';
+import { openStorage } from '../../src/storage.ts';
 import { createSecrets } from '../../src/secrets.ts';
 import type { Storage } from '../../src/storage.ts';
 import { connectWorkflowId, removeWorkflowId } from '../../src/workflows/names.ts';
@@ -73,8 +75,10 @@ function lazily(make: () => ReturnType<typeof createRemoveActivities>) {
   );
 }
 
+const storage = openStorage('file:./.data/unused');
+
 const within = (ms: Partial<{ connectDeadlineMs: number; removeDeadlineMs: number }>, client = workers.api) =>
-  createCommands({ client, db: test.database.db, secrets, retryDelivery: async () => {}, ...ms });
+  createCommands({ client, db: test.database.db, secrets, storage, retryDelivery: async () => {}, ...ms });
 
 describe('connecting', () => {
   it('answers the account, and has its workflow started', async () => {

@@ -1,6 +1,7 @@
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { sql } from 'drizzle-orm';
+import { openStorage } from '../../src/storage.ts';
 import { createHousekeepingActivities } from '../../src/activities/housekeeping.ts';
 import { apiKeys, deliveries, deliveryAttempts, events, idempotencyKeys } from '../../src/db/schema.ts';
 import { createLogger } from '../../src/logger.ts';
@@ -15,7 +16,12 @@ let activities: ReturnType<typeof createHousekeepingActivities>;
 beforeAll(async () => {
   the = await startDeliveries();
   const client = the.client.workflow;
-  activities = createHousekeepingActivities({ db: the.db, client, logger: createLogger('silent', 'test') });
+  activities = createHousekeepingActivities({
+    db: the.db,
+    storage: openStorage('file:./.data/unused'),
+    client,
+    logger: createLogger('silent', 'test'),
+  });
 });
 afterAll(() => the.stop());
 

@@ -1,17 +1,25 @@
 import Type from 'typebox';
 import { Cursor, Limit } from '../../contract/common.ts';
 import { DraftList, Email } from '../../contract/email.ts';
+import { DraftResult, DraftSent, SendInput } from '../../contract/sending.ts';
 import { idPattern } from '../../contract/ids.ts';
 import { getDraft, listDrafts } from '../../db/drafts.ts';
 import { jsonArray, jsonWith } from '../../db/json-text.ts';
-import { AccountParams, answers, found, Id, type Routes, sendJson } from './route.ts';
+import { checkSendInput, checkTrackable } from '../send-input.ts';
+import { requireReplyTarget } from './reply-target.ts';
+import { AccountParams, answers, answersWith, found, Id, type Routes, sendJson } from './route.ts';
+import { requireWritable } from './writable.ts';
 
 const DraftId = Type.String({
   pattern: `${idPattern('draft').source}|${idPattern('email').source}`,
   description: '`drf_…`, or the `email_…` id of a draft that has synced',
 });
 
-export const draftRoutes: Routes = (app, { pool, cursors }) => {
+const DraftParams = Type.Object({ account_id: Id('account'), draft_id: DraftId });
+
+const ERRORS = ['invalid_credentials', 'not_found', 'provider_rejected', 'provider_error'] as const;
+
+export const draftRoutes: Routes = (app, { db, pool, cursors, commands, settings }) => {
   app.get(
     '/:account_id/drafts',
     {
@@ -43,11 +51,94 @@ export const draftRoutes: Routes = (app, { pool, cursors }) => {
       schema: {
         tags: ['Drafts'],
         summary: 'Get a draft',
-        params: Type.Object({ account_id: Id('account'), draft_id: DraftId }),
+        params: DraftParams,
         response: answers('The draft, with its `draft_id`', Email, 'not_found'),
       },
     },
     async ({ params }, reply) =>
       sendJson(reply, found(await getDraft(pool, params.account_id, params.draft_id), 'draft')),
+  );
+
+  app.post(
+    '/:account_id/drafts',
+    {
+      config: { idempotent: true, reserves: 'draft' },
+      schema: {
+        tags: ['Drafts'],
+        summary: 'Create a draft',
+        description: "Saved in the mailbox's folder whose role is DRAFTS, where mail programs see it too.",
+        params: AccountParams,
+        body: SendInput,
+        response: answersWith(201, 'Saved', DraftResult, 'already_exists', ...ERRORS),
+      },
+    },
+    async ({ params, body, reservedId }, reply) => {
+      checkSendInput(body, settings.send, 'draft');
+      checkTrackable(body.tracking_options, Boolean(body.html));
+      await requireWritable(db, params.account_id);
+      await requireReplyTarget(db, params.account_id, body);
+      const draft = await commands.createDraft(params.account_id, reservedId, body);
+      return reply.code(201).send(draft);
+    },
+  );
+
+  app.patch(
+    '/:account_id/drafts/:draft_id',
+    {
+      config: { reserves: 'draft' },
+      schema: {
+        tags: ['Drafts'],
+        summary: 'Update a draft',
+        description:
+          'Fields that are sent replace those of the draft, `attachments` as a whole; the others are kept. The draft is ' +
+          'saved under a new id, and the old one no longer works.',
+        params: DraftParams,
+        body: SendInput,
+        response: answers('Saved', DraftResult, ...ERRORS),
+      },
+    },
+    async ({ params, body, reservedId }) => {
+      checkSendInput(body, settings.send, 'draft');
+      await requireWritable(db, params.account_id);
+      await requireReplyTarget(db, params.account_id, body);
+      return commands.updateDraft(params.account_id, reservedId, params.draft_id, body);
+    },
+  );
+
+  app.delete(
+    '/:account_id/drafts/:draft_id',
+    {
+      schema: {
+        tags: ['Drafts'],
+        summary: 'Delete a draft',
+        description: 'For good: it does not go to Trash.',
+        params: DraftParams,
+        response: answersWith(204, 'Deleted', null, ...ERRORS),
+      },
+    },
+    async ({ params }, reply) => {
+      await requireWritable(db, params.account_id);
+      await commands.deleteDraft(params.account_id, params.draft_id);
+      return reply.code(204).send();
+    },
+  );
+
+  app.post(
+    '/:account_id/drafts/:draft_id/send',
+    {
+      config: { idempotent: true, reserves: 'email' },
+      schema: {
+        tags: ['Drafts'],
+        summary: 'Send a draft',
+        description:
+          'Answers when the mail server has taken it; the draft leaves Drafts. One that is refused stays as it is.',
+        params: DraftParams,
+        response: answers('Sent', DraftSent, 'already_exists', ...ERRORS),
+      },
+    },
+    async ({ params, caller, reservedId }) => {
+      await requireWritable(db, params.account_id);
+      return commands.sendDraft(params.account_id, caller, reservedId, params.draft_id);
+    },
   );
 };

@@ -4,19 +4,25 @@ import { attachmentRoutes } from './attachments.ts';
 import { contactRoutes } from './contacts.ts';
 import { conversationRoutes } from './conversations.ts';
 import { draftRoutes } from './drafts.ts';
+import { emailChangeRoutes } from './email-changes.ts';
 import { emailRoutes } from './emails.ts';
 import { endpointRoutes } from './endpoints.ts';
+import { folderChangeRoutes } from './folder-changes.ts';
 import { folderRoutes } from './folders.ts';
 import type { Routes } from './route.ts';
+import { sendRoutes } from './send.ts';
 import { threadRoutes } from './threads.ts';
 
 /** Every route under /api/v1. */
 export const ROUTES: readonly Routes[] = [
   accountRoutes,
   emailRoutes,
+  emailChangeRoutes,
+  sendRoutes,
   attachmentRoutes,
   threadRoutes,
   folderRoutes,
+  folderChangeRoutes,
   draftRoutes,
   contactRoutes,
   endpointRoutes,

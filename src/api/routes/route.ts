@@ -42,6 +42,17 @@ export function answers(description: string, schema: Type.TSchema, ...errors: Er
   return answersAs('application/json', description, schema, ...errors);
 }
 
+/** The same under another status than 200; without a schema there is no body. */
+export function answersWith(
+  status: 201 | 204,
+  description: string,
+  schema: Type.TSchema | null,
+  ...errors: ErrorCode[]
+): Record<number, object> {
+  const { 200: _, ...rest } = answers(description, Type.Unknown(), ...errors);
+  return { [status]: { description, ...(schema ? { content: { 'application/json': { schema } } } : {}) }, ...rest };
+}
+
 /** The same for an answer that is not JSON. */
 export function answersAs(
   mediaType: string,

@@ -1,0 +1,33 @@
+import { ApiError } from '../contract/errors.ts';
+import { loadDraft, placesOf } from '../db/draft-saves.ts';
+import { FolderMissing } from '../mail/errors.ts';
+import { fetchMetaOf } from '../mail/fetch.ts';
+import { openFolder } from '../mail/open-folder.ts';
+import type { SyncContext } from '../sync/context.ts';
+import { inMailbox, type WriteDeps } from './write-context.ts';
+
+/** Another mail program may have deleted the draft, or saved it anew under another UID. */
+export async function assertMailThere(ctx: SyncContext, emailId: string): Promise<void> {
+  for (const place of await placesOf(ctx.db, emailId)) {
+    try {
+      const selected = await openFolder(ctx.session, place.path);
+      if (selected.uidValidity !== place.uidValidity) continue;
+      if ((await fetchMetaOf(ctx.session, [place.uid])).length > 0) return;
+    } catch (error) {
+      if (!(error instanceof FolderMissing)) throw error;
+    }
+  }
+  throw draftGone();
+}
+
+/** The same for a `drf_…` id. */
+export async function assertDraftThere(deps: WriteDeps, accountId: string, draftId: string): Promise<void> {
+  const draft = await loadDraft(deps.db, accountId, draftId);
+  const emailId = draft?.emailId;
+  if (!emailId) throw draftGone();
+  await inMailbox(deps, accountId, (ctx) => assertMailThere(ctx, emailId));
+}
+
+export function draftGone(): ApiError {
+  return new ApiError('not_found', 'there is no draft with that id any more');
+}

@@ -1,0 +1,80 @@
+import { type DraftState, loadDraft, moveDraft, type Place, placesOf } from '../db/draft-saves.ts';
+import { inLease } from '../db/lease.ts';
+import { recordEvents } from '../db/outbox.ts';
+import { deleteEmails, loadStoredEmails } from '../db/sync-emails.ts';
+import { bumpTotal } from '../db/sync-folders.ts';
+import { FolderMissing, MailError } from '../mail/errors.ts';
+import { expungeMessages } from '../mail/expunge.ts';
+import { findByMessageId } from '../mail/find-message.ts';
+import { moveMessages } from '../mail/move.ts';
+import { openFolder } from '../mail/open-folder.ts';
+import { deletionEvents } from '../sync/change-emails.ts';
+import type { SyncContext } from '../sync/context.ts';
+import { ensureRoleFolder } from '../sync/role-folder.ts';
+
+/**
+ * Removes a draft's mail from the mailbox for good, and from the store with its event, unless somebody did so already.
+ * Steps: 1 select its folder; 2 expunge; 3 commit. Doing it again does what is left.
+ */
+export async function removeDraftMail(ctx: SyncContext, draftId: string): Promise<void> {
+  const draft = await loadDraft(ctx.db, ctx.account.id, draftId);
+  if (!draft?.emailId) return;
+  const places = await placesOf(ctx.db, draft.emailId);
+  for (const place of places) await removeAt(ctx, place, draft.messageId);
+  await forgetDraft(ctx, draft.emailId, places);
+}
+
+async function removeAt(ctx: SyncContext, place: Place, messageId: string | null): Promise<void> {
+  const { session } = ctx;
+  try {
+    const selected = await openFolder(session, place.path);
+    const uid = await uidNow(ctx, selected.uidValidity, place, messageId);
+    if (uid === undefined) return;
+    if (!session.has('X-GM-EXT-1')) return await expungeMessages(session, [uid]);
+    // In Gmail what is expunged from Drafts stays in All Mail; only from Trash it goes for good.
+    if (place.role === 'ALL') return;
+    const trash = await ensureRoleFolder(ctx, 'TRASH');
+    const moved = (await moveMessages(session, [uid], trash.path)).uids.get(uid);
+    if (moved === undefined) return;
+    await openFolder(session, trash.path);
+    await expungeMessages(session, [moved]);
+  } catch (error) {
+    if (!(error instanceof FolderMissing)) throw error;
+  }
+}
+
+/** A UID is never used under another UIDVALIDITY than the one it was given under (QUALITY "Sync" 2). */
+async function uidNow(
+  { session }: SyncContext,
+  uidValidity: number,
+  place: Place,
+  messageId: string | null,
+): Promise<number | undefined> {
+  if (uidValidity === place.uidValidity) return place.uid;
+  if (messageId) return (await findByMessageId(session, messageId)).at(-1);
+  throw new MailError('provider_error', 'imap', 'the IMAP server numbered the folder anew: try again');
+}
+
+async function forgetDraft(ctx: SyncContext, emailId: string, places: Place[]): Promise<void> {
+  const keys = await inLease(ctx.db, ctx.lease, async (tx) => {
+    const stored = [...(await loadStoredEmails(tx, [emailId])).values()];
+    const now = new Date();
+    await recordEvents(tx, ctx.account.id, await deletionEvents(tx, stored, now));
+    for (const { folderId } of stored.length > 0 ? places : []) await bumpTotal(tx, folderId, -1);
+    return deleteEmails(
+      tx,
+      stored.map(({ row }) => row.id),
+    );
+  });
+  await ctx.storage.delete(keys);
+}
+
+/** Notes what became of a draft whose mail was removed. */
+export function endDraft(
+  ctx: SyncContext,
+  draftId: string,
+  state: DraftState,
+  values: { supersededBy?: string } = {},
+): Promise<void> {
+  return moveDraft(ctx.db, draftId, ['active', 'deleted'], state, values);
+}

@@ -1,0 +1,172 @@
+import { ApiError } from '../contract/errors.ts';
+import {
+  type DraftRow,
+  findDraft,
+  dropInput,
+  fixDraftMessageId,
+  loadDraft,
+  moveDraft,
+  releaseHeld,
+  storedSource,
+} from '../db/draft-saves.ts';
+import { loadSyncSettings, type SyncSettings } from '../db/sync-accounts.ts';
+import { appendMessage } from '../mail/append.ts';
+import { compose } from '../mail/compose.ts';
+import { MailError } from '../mail/errors.ts';
+import { findByMessageId } from '../mail/find-message.ts';
+import { letterFrom } from '../mail/letter.ts';
+import { newMessageId } from '../mail/new-message-id.ts';
+import { openFolder } from '../mail/open-folder.ts';
+import type { SyncContext } from '../sync/context.ts';
+import { ensureRoleFolder } from '../sync/role-folder.ts';
+import { takeWritten } from '../sync/take-written.ts';
+import { toFailure } from './failures.ts';
+import { beating } from './heartbeat.ts';
+import { type ComposeDeps, composeUpdate, loadInput, loadSource, repliedTo, senderOf } from './compose-mail.ts';
+import { assertMailThere, draftGone } from './draft-there.ts';
+import { endDraft, removeDraftMail } from './remove-draft.ts';
+import { inMailbox, type WriteDeps } from './write-context.ts';
+
+export type DraftDeps = WriteDeps & Pick<ComposeDeps, 'publicUrl'>;
+
+export type DraftActivities = ReturnType<typeof createDraftActivities>;
+
+interface Saving {
+  accountId: string;
+  draftId: string;
+  previousId: string | null;
+}
+
+/** Activities of the `saveDraft` and `deleteDraft` workflows. */
+export function createDraftActivities(deps: DraftDeps) {
+  const { db } = deps;
+
+  /**
+   * Puts a draft into Drafts. Steps: 1 look for it, since an earlier try may have got as far; 2 APPEND; 3 take it in.
+   * @throws ApiError not_found when the draft whose place it takes is not there any more
+   */
+  async function appendDraft({ accountId, draftId, previousId }: Saving): Promise<void> {
+    await beating(async () => {
+      const draft = await loadDraft(db, accountId, draftId);
+      const settings = await loadSyncSettings(db, accountId);
+      if (!draft || !settings) throw new ApiError('not_found', 'there is no account with that id');
+      if (draft.state === 'failed') throw new ApiError('provider_error', 'the draft was given up');
+      if (draft.state === 'saving') {
+        const from = settings.owner.email;
+        const messageId = await fixDraftMessageId(db, draftId, draft.messageId ?? newMessageId(from));
+        const previous = previousId ? await previousOf(deps, accountId, previousId) : undefined;
+        const message = await composeSaved(deps, settings, draft, messageId, previous);
+        await inMailbox(deps, accountId, (ctx) => append(ctx, messageId, message, previous));
+      }
+      if (previousId) await moveDraft(db, previousId, ['active'], 'superseded', { supersededBy: draftId });
+      if (draft.inputKey) {
+        await dropInput(db, draftId);
+        await deps.storage.delete([draft.inputKey]);
+      }
+    });
+  }
+
+  /** The draft was not saved: it is over, and the one whose place it was to take is free again. */
+  async function giveUpDraft({ accountId, draftId }: { accountId: string; draftId: string }): Promise<void> {
+    const draft = await loadDraft(db, accountId, draftId);
+    await moveDraft(db, draftId, ['saving'], 'failed');
+    await releaseHeld(db, draftId);
+    if (draft?.state === 'saving' && draft.inputKey) await deps.storage.delete([draft.inputKey]);
+  }
+
+  /** Removes the draft whose place another has taken. */
+  async function removeSuperseded({ accountId, previousId }: Saving): Promise<void> {
+    if (!previousId) return;
+    await beating(() =>
+      inMailbox(deps, accountId, async (ctx) => {
+        await removeDraftMail(ctx, previousId);
+      }),
+    );
+  }
+
+  /** Removes a draft for good. */
+  async function deleteDraftMail({ accountId, draftId }: { accountId: string; draftId: string }): Promise<void> {
+    await beating(() =>
+      inMailbox(deps, accountId, async (ctx) => {
+        await removeDraftMail(ctx, draftId);
+        await endDraft(ctx, draftId, 'deleted');
+      }),
+    );
+  }
+
+  return { appendDraft, giveUpDraft, removeSuperseded, deleteDraftMail };
+}
+
+/** The draft that another takes the place of. */
+interface Previous {
+  emailId: string;
+  storageKey: string;
+}
+
+async function previousOf({ db }: DraftDeps, accountId: string, previousId: string): Promise<Previous> {
+  const draft = await findDraft(db, accountId, previousId);
+  const stored = draft?.emailId ? await storedSource(db, accountId, draft.emailId) : undefined;
+  if (!draft?.emailId || !stored) throw draftGone();
+  return { emailId: draft.emailId, storageKey: stored.key };
+}
+
+/** The message to be put into Drafts. */
+async function composeSaved(
+  deps: DraftDeps,
+  settings: SyncSettings,
+  draft: DraftRow,
+  messageId: string,
+  previous: Previous | undefined,
+): Promise<Buffer> {
+  const input = draft.inputKey ? await loadInput(deps.storage, draft.inputKey) : {};
+  const given = { messageId, date: new Date() };
+  if (previous) {
+    const source = await loadSource(deps.storage, previous.storageKey);
+    const { letter, message } = await composeUpdate(deps, draft.accountId, settings, source, input, given);
+    assertTrackable(draft, letter.html);
+    return message;
+  }
+  const reply = await repliedTo(deps.db, draft.accountId, input);
+  const letter = letterFrom(input, { ...given, from: senderOf(settings, input), reply });
+  assertTrackable(draft, letter.html);
+  return compose(letter, { keepBcc: true });
+}
+
+function assertTrackable({ trackingId }: DraftRow, html: string | null): void {
+  if (trackingId && html === null) {
+    throw new ApiError('invalid_parameters', 'tracking_options needs html, which the draft does not have');
+  }
+}
+
+/** Puts the message into Drafts and takes it in. */
+async function append(
+  ctx: SyncContext,
+  messageId: string,
+  message: Buffer,
+  previous: Previous | undefined,
+): Promise<void> {
+  const folder = await ensureRoleFolder(ctx, 'DRAFTS');
+  let selected = await openFolder(ctx.session, folder.path);
+  let uids = await findByMessageId(ctx.session, messageId);
+  if (uids.length === 0) {
+    if (previous) await assertMailThere(ctx, previous.emailId);
+    await orLookAgain(async () => {
+      const appended = await appendMessage(ctx.session, folder.path, message, { flags: ['\\Draft', '\\Seen'] });
+      selected = await openFolder(ctx.session, folder.path);
+      uids = appended ? [appended.uid] : await findByMessageId(ctx.session, messageId);
+    });
+  }
+  await orLookAgain(() => takeWritten(ctx, folder, selected, uids.slice(-1)));
+}
+
+/**
+ * From APPEND on the message may lie in Drafts: but for a refusal, the activity is tried again and looks for it.
+ */
+async function orLookAgain(work: () => Promise<void>): Promise<void> {
+  try {
+    await work();
+  } catch (error) {
+    if (error instanceof MailError && (error.refused || error.code !== 'provider_error')) throw error;
+    throw toFailure(error, { mayBeDone: true });
+  }
+}

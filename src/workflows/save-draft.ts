@@ -1,0 +1,100 @@
+import {
+  CancellationScope,
+  isCancellation,
+  ParentClosePolicy,
+  proxyActivities,
+  setCurrentDetails,
+  startChild,
+} from '@temporalio/workflow';
+import type { DraftActivities } from '../activities/save-draft.ts';
+import { QUEUES, removeDraftWorkflowId } from './names.ts';
+
+/*
+ * saveDraft    appending  the draft is put into Drafts and taken in                    removing, or the end
+ *              removing   the draft that it takes the place of is removed              the end
+ *
+ * A draft is appended before the old one is removed: nothing is lost wherever this stops. Failures while appending fail
+ * the run, and with it the call; the old draft is as it was.
+ */
+
+const QUICK = {
+  taskQueue: QUEUES.commands,
+  // a large one over a slow line; that the worker lives is told by its beats
+  startToCloseTimeout: '30m',
+  heartbeatTimeout: '10s',
+} as const;
+
+/** Tried again when the worker or our own store failed; the caller hears of the provider's failures at once. */
+const { appendDraft, deleteDraftMail } = proxyActivities<DraftActivities>({
+  ...QUICK,
+  retry: {
+    initialInterval: '200ms',
+    maximumInterval: '5s',
+    maximumAttempts: 8,
+    nonRetryableErrorTypes: ['provider_error', 'unexpected_error'],
+  },
+  summary: 'save it in the mailbox',
+});
+/** The caller waits for it a little. */
+const { removeSuperseded } = proxyActivities<DraftActivities>({
+  ...QUICK,
+  retry: { initialInterval: '500ms', maximumAttempts: 3 },
+  summary: 'remove the draft that it takes the place of',
+});
+const { deleteDraftMail: removeInTheEnd } = proxyActivities<DraftActivities>({
+  ...QUICK,
+  retry: { initialInterval: '5s', maximumInterval: '1h', maximumAttempts: 80 },
+  summary: 'remove the draft whose place was taken',
+});
+const { giveUpDraft } = proxyActivities<DraftActivities>({
+  taskQueue: QUEUES.commands,
+  startToCloseTimeout: '10s',
+  retry: { initialInterval: '200ms', maximumInterval: '30s' },
+  summary: 'note that it was not saved',
+});
+
+export interface SaveDraftInput {
+  accountId: string;
+  /** the new `drf_…` id */
+  draftId: string;
+  /** the draft whose place it takes */
+  previousId: string | null;
+}
+
+/** Saves a draft in the mailbox, in the place of another if there is one. */
+export async function saveDraft({ accountId, draftId, previousId }: SaveDraftInput): Promise<void> {
+  try {
+    setCurrentDetails('appending');
+    await appendDraft({ accountId, draftId, previousId });
+  } catch (error) {
+    await CancellationScope.nonCancellable(() => giveUpDraft({ accountId, draftId }));
+    throw error;
+  }
+  if (previousId) {
+    setCurrentDetails('removing the draft before');
+    try {
+      await removeSuperseded({ accountId, draftId, previousId });
+    } catch (error) {
+      if (isCancellation(error)) throw error;
+      // It is saved all the same, and the old id is dead.
+      await startChild(removeDraft, {
+        workflowId: removeDraftWorkflowId(previousId),
+        args: [{ accountId, draftId: previousId }],
+        parentClosePolicy: ParentClosePolicy.ABANDON,
+      });
+    }
+  }
+  setCurrentDetails('saved');
+}
+
+/** Removes the mail of a draft whose place was taken, through outages of the provider. */
+export async function removeDraft({ accountId, draftId }: { accountId: string; draftId: string }): Promise<void> {
+  await removeInTheEnd({ accountId, draftId });
+}
+
+/** Removes a draft from the mailbox for good. */
+export async function deleteDraft({ accountId, draftId }: { accountId: string; draftId: string }): Promise<void> {
+  setCurrentDetails('removing');
+  await deleteDraftMail({ accountId, draftId });
+  setCurrentDetails('removed');
+}

@@ -1,0 +1,155 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { withFailures } from '../../src/activities/failures.ts';
+import { execute, type Run } from '../../src/api/run-workflow.ts';
+import { toApiError } from '../../src/api/run-failure.ts';
+import { MailError } from '../../src/mail/errors.ts';
+import { newId } from '../../src/new-id.ts';
+import {
+  deleteDraftWorkflowId,
+  draftWorkflowId,
+  finishSendWorkflowId,
+  removeDraftWorkflowId,
+  sendWorkflowId,
+  WORKFLOWS,
+} from '../../src/workflows/names.ts';
+import { startTestWorkers, type TestWorkers } from '../helpers/temporal-workers.ts';
+import { waitFor } from '../helpers/wait.ts';
+
+/** Sends and drafts as runs: which steps they ask for, in which order, and what the caller is told. */
+
+const accountId = newId('account');
+const NAMES = ['submitEmail', 'giveUpSend', 'fileSentCopy', 'removeSentDraft'] as const;
+const DRAFTS = ['appendDraft', 'giveUpDraft', 'removeSuperseded', 'deleteDraftMail'] as const;
+
+let workers: TestWorkers;
+let asked: string[] = [];
+let act: Partial<Record<string, (tries: number) => unknown>> = {};
+
+beforeAll(async () => {
+  const activities = [...NAMES, ...DRAFTS].map((name) => [
+    name,
+    async () => {
+      asked.push(name);
+      return act[name]?.(asked.filter((one) => one === name).length) ?? { finished: true };
+    },
+  ]);
+  workers = await startTestWorkers(
+    withFailures(Object.fromEntries(activities) as Record<string, () => Promise<unknown>>),
+  );
+}, 60_000);
+afterAll(() => workers.stop());
+
+beforeEach(() => {
+  asked = [];
+  act = {};
+});
+
+const run = (type: string, workflowId: string, args: object): Promise<void> => {
+  const what: Run = { type, workflowId, accountId, args: [args], summary: type, deadlineMs: 20_000 };
+  return execute(workers.api, what);
+};
+const send = (sendId = newId('email')) => run(WORKFLOWS.sendEmail, sendWorkflowId(sendId), { accountId, sendId });
+const save = (previousId: string | null, draftId = newId('draft')) =>
+  run(WORKFLOWS.saveDraft, draftWorkflowId(draftId), { accountId, draftId, previousId });
+const ended = (workflowId: string) =>
+  waitFor(async () => {
+    const { status } = await workers.client.workflow.getHandle(workflowId).describe();
+    return status.name === 'COMPLETED';
+  });
+
+describe('a send', () => {
+  it('is one step when all goes well, and is not made twice', async () => {
+    const id = newId('email');
+    await Promise.all([send(id), send(id)]);
+    await send(id);
+    expect(asked).toEqual(['submitEmail']);
+  });
+
+  it('whose copy is not filed yet is told, and finished by a run of its own', async () => {
+    const id = newId('email');
+    act = {
+      submitEmail: () => ({ finished: false }),
+      fileSentCopy: (tries) => {
+        if (tries === 1) return 'waiting';
+        if (tries < 5) throw new MailError('provider_error', 'imap', 'away');
+        return 'done';
+      },
+      removeSentDraft: () => 'done',
+    };
+    await send(id);
+    await ended(finishSendWorkflowId(id));
+    expect(asked.filter((name) => name === 'fileSentCopy')).toHaveLength(5);
+    expect(asked.filter((name) => name === 'removeSentDraft')).toHaveLength(1);
+  });
+
+  it.each([
+    [new MailError('provider_rejected', 'smtp', 'too large'), 'provider_rejected'],
+    [new MailError('invalid_credentials', 'smtp', 'no'), 'invalid_credentials'],
+    [new MailError('provider_error', 'smtp', 'away'), 'provider_error'],
+  ])('that fails with %s is told at once, and can be made again under its id', async (error, code) => {
+    const id = newId('email');
+    act = {
+      submitEmail: () => {
+        throw error;
+      },
+      giveUpSend: () => 'failed',
+    };
+    const failure: unknown = await send(id).catch((reason: unknown) => reason);
+    expect(toApiError(failure, 'late')).toMatchObject({ code });
+    expect(asked).toEqual(['submitEmail', 'giveUpSend']);
+    act = {};
+    await send(id);
+    expect(asked.at(-1)).toBe('submitEmail');
+  });
+
+  it('that was made though its run went wrong is finished', async () => {
+    const id = newId('email');
+    act = {
+      submitEmail: () => {
+        throw new MailError('provider_error', 'imap', 'away');
+      },
+      giveUpSend: () => 'sent',
+      fileSentCopy: () => 'done',
+      removeSentDraft: () => 'done',
+    };
+    await send(id);
+    await ended(finishSendWorkflowId(id));
+  });
+});
+
+describe('a draft', () => {
+  it('is appended, and then what it takes the place of is removed', async () => {
+    await save(null);
+    await save(newId('draft'));
+    expect(asked).toEqual(['appendDraft', 'appendDraft', 'removeSuperseded']);
+  });
+
+  it('that is deleted is removed from the mailbox', async () => {
+    const draftId = newId('draft');
+    await run(WORKFLOWS.deleteDraft, deleteDraftWorkflowId(draftId), { accountId, draftId });
+    expect(asked).toEqual(['deleteDraftMail']);
+  });
+
+  it('that is refused is given up, and the other stays', async () => {
+    act = {
+      appendDraft: () => {
+        throw new MailError('provider_rejected', 'imap', 'over quota');
+      },
+    };
+    const failure: unknown = await save(newId('draft')).catch((reason: unknown) => reason);
+    expect(toApiError(failure, 'late')).toMatchObject({ code: 'provider_rejected' });
+    expect(asked).toEqual(['appendDraft', 'giveUpDraft']);
+  });
+
+  it('is saved though the one before cannot be removed: that is done later', async () => {
+    const previous = newId('draft');
+    act = {
+      removeSuperseded: () => {
+        throw new MailError('provider_error', 'imap', 'away');
+      },
+    };
+    await save(previous);
+    await ended(removeDraftWorkflowId(previous));
+    expect(asked.at(-1)).toBe('deleteDraftMail');
+  });
+});
