@@ -9,7 +9,16 @@ import { eq, sql } from 'drizzle-orm';
 import { createRemoveActivities } from '../../src/activities/remove.ts';
 import { getAccount, knownAccountIds, listAccounts } from '../../src/db/accounts.ts';
 import { inLease, takeLease } from '../../src/db/lease.ts';
-import { accounts, emailContents, events, folders, placements } from '../../src/db/schema.ts';
+import {
+  accounts,
+  drafts,
+  emailContents,
+  events,
+  folders,
+  placements,
+  sends,
+  trackingRecords,
+} from '../../src/db/schema.ts';
 import { newId } from '../../src/new-id.ts';
 import { openStorage, type Storage } from '../../src/storage.ts';
 import { testDatabase, type TestDatabase } from '../helpers/postgres.ts';
@@ -108,12 +117,19 @@ it('deletes rows and files of this account only, and keeps the log', async () =>
     await db
       .insert(emailContents)
       .values({ emailId: newId('email'), accountId: id, body: '', bodyPlain: '', headers: [], attachments: [] });
+    const [emailId, at] = [newId('email'), new Date()];
+    const of = { accountId: id, messageId: '<m@x>', createdAt: at };
+    await db.insert(sends).values({ ...of, id: emailId, apiKeyId: 'pk', apiKeyName: 'key', updatedAt: at });
+    await db.insert(drafts).values({ ...of, id: newId('draft') });
+    await db
+      .insert(trackingRecords)
+      .values({ ...of, id: newId('tracking'), emailId, opens: true, links: ['https://shop.example/'] });
   }
   await run(activities().beginRemoval);
   await run(activities().wipeAccount);
   await run(activities().wipeAccount);
   await run(activities().finishRemoval);
-  for (const table of [accounts, folders, placements, emailContents]) {
+  for (const table of [accounts, folders, placements, emailContents, sends, drafts, trackingRecords]) {
     const of = (id: string) => db.$count(table, eq('accountId' in table ? table.accountId : table.id, id));
     expect(await of(accountId)).toBe(0);
     expect(await of(other)).toBeGreaterThan(0);

@@ -10,6 +10,7 @@ import { createApiKey } from '../../src/db/api-keys.ts';
 import type { Database } from '../../src/db/client.ts';
 import { createLogger } from '../../src/logger.ts';
 import { createOutbound } from '../../src/outbound.ts';
+import { DEFAULT_SEND_LIMITS } from '../../src/api/send-input.ts';
 import { createSecrets } from '../../src/secrets.ts';
 import { openStorage, type Storage } from '../../src/storage.ts';
 import { expectDocumented } from './documented.ts';
@@ -36,7 +37,12 @@ export interface CallOptions {
 const notExpected = (): Promise<never> => Promise.reject(new Error('a command that the test did not expect'));
 
 export async function apiUnderTest(
-  given: { commands?: Partial<Commands>; bodyBytes?: number; deps?: Partial<ApiDeps> } = {},
+  given: {
+    commands?: Partial<Commands>;
+    bodyBytes?: number;
+    trustProxy?: ApiDeps['settings']['trustProxy'];
+    deps?: Partial<ApiDeps>;
+  } = {},
 ): Promise<ApiUnderTest> {
   const test = await testDatabase();
   const { database } = test;
@@ -48,18 +54,17 @@ export async function apiUnderTest(
     storage,
     secrets: createSecrets({ current: randomBytes(32) }),
     outbound: createOutbound({ allow: [] }),
-    commands: {
-      connectMailbox: notExpected,
-      removeAccount: notExpected,
-      retryDelivery: notExpected,
-      ...given.commands,
-    },
+    commands: new Proxy((given.commands ?? {}) as Commands, {
+      get: (commands, name: keyof Commands) => commands[name] ?? notExpected,
+    }),
     pingTemporal: () => Promise.resolve(),
     logger: createLogger('silent', 'test'),
     settings: {
       publicUrl: 'http://127.0.0.1:3000',
       bodyBytes: given.bodyBytes ?? 1024 * 1024,
+      send: DEFAULT_SEND_LIMITS,
       signingKeys: [randomBytes(32)],
+      trustProxy: given.trustProxy ?? false,
     },
     ...given.deps,
   });

@@ -19,9 +19,9 @@ import { newId } from '../../src/new-id.ts';
 export async function storeFolder(
   { db }: Database,
   accountId: string,
-  options: { name?: string; role?: FolderRole; parentId?: string; total?: number; unread?: number } = {},
+  options: { id?: string; name?: string; role?: FolderRole; parentId?: string; total?: number; unread?: number } = {},
 ): Promise<string> {
-  const id = newId('folder');
+  const id = options.id ?? newId('folder');
   const name = options.name ?? options.role ?? id;
   await db.insert(folders).values({
     id,

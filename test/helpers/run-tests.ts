@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
 import { chmod, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { dirname, join, resolve } from 'node:path';
+import { dirname, join, relative, resolve } from 'node:path';
 import { StartFailure } from '../../src/embedded/failure.ts';
 import { firstFreePort } from '../../src/embedded/ports.ts';
 import { embedPostgres } from '../../src/embedded/postgres.ts';
@@ -54,16 +54,25 @@ export async function runTests(args: string[]): Promise<number> {
   try {
     const files = listTests(args);
     servers = await startServers(dir, files, supervisor, report);
-    const ignore = servers.left.length === 0 ? [] : ['--testPathIgnorePatterns', ...servers.left.map(escapeRegExp)];
-    const results = join(dir, 'results.json');
-    const jestArgs = [...JEST, ...args, ...ignore, '--json', `--outputFile=${results}`, '--passWithNoTests'];
-    jest = spawn(process.execPath, jestArgs, {
-      cwd: ROOT,
-      // --json prints on standard output too
-      stdio: ['inherit', 'ignore', 'inherit'],
-      env: { ...process.env, ...servers.env, NODE_ENV: 'test', TEST_DIR: dir },
-    });
-    await endOf(jest, results, report);
+    const results: string[] = [];
+    for (const pass of passesOf(files)) {
+      const file = join(dir, `results-${results.length}.json`);
+      results.push(file);
+      const ignore = ['--testPathIgnorePatterns', ...servers.left.map(escapeRegExp), ...pass.ignore];
+      const output = ['--json', `--outputFile=${file}`, '--passWithNoTests'];
+      jest = spawn(
+        process.execPath,
+        [...JEST, ...args, ...(ignore.length > 1 ? ignore : []), ...pass.args, ...output],
+        {
+          cwd: ROOT,
+          // --json prints on standard output too
+          stdio: ['inherit', 'ignore', 'inherit'],
+          env: { ...process.env, ...servers.env, NODE_ENV: 'test', TEST_DIR: dir },
+        },
+      );
+      await endOf(jest, file, report);
+      if (jest.signalCode === 'SIGTERM') break;
+    }
     jest = undefined;
     await servers.stop();
     return await conclude(results, servers.left);
@@ -75,6 +84,19 @@ export async function runTests(args: string[]): Promise<number> {
   } finally {
     await rm(dir, { recursive: true, force: true, maxRetries: 5 });
   }
+}
+
+/** These measure time, or the CPU of a process: they run after all others, one at a time. */
+const TIMED = ['test/live/start.test.ts', 'test/mail/parse.test.ts'];
+
+/** How jest is called, once for each kind of tests that were asked for. */
+function passesOf(files: string[]): { args: string[]; ignore: string[] }[] {
+  const timed = files.filter((file) => TIMED.includes(relative(ROOT, file)));
+  const names = TIMED.map(escapeRegExp);
+  return [
+    ...(timed.length < files.length ? [{ args: [], ignore: names.map((name) => `${name}$`) }] : []),
+    ...(timed.length > 0 ? [{ args: ['--runInBand'], ignore: [`^(?!.*(${names.join('|')})$)`] }] : []),
+  ];
 }
 
 /** A test that leaves a socket or a timer behind keeps jest from ending once it has written its results. */
@@ -103,14 +125,17 @@ async function removeOldRuns(): Promise<void> {
 }
 
 /** The last line of every run: what a machine reads. A file that could not even be loaded is one failure. */
-async function conclude(results: string, left: string[]): Promise<number> {
-  const counts = await readFile(results, 'utf8').then(
-    (text) => JSON.parse(text) as Counts,
-    () => undefined,
-  );
-  const passed = counts?.numPassedTests ?? 0;
-  const failed = (counts?.numFailedTests ?? 0) + (counts?.numRuntimeErrorTestSuites ?? 1);
-  const skipped = (counts?.numPendingTests ?? 0) + (counts?.numTodoTests ?? 0);
+async function conclude(results: string[], left: string[]): Promise<number> {
+  let [passed, failed, skipped] = [0, 0, 0];
+  for (const file of results) {
+    const counts = await readFile(file, 'utf8').then(
+      (text) => JSON.parse(text) as Counts,
+      () => undefined,
+    );
+    passed += counts?.numPassedTests ?? 0;
+    failed += (counts?.numFailedTests ?? 0) + (counts?.numRuntimeErrorTestSuites ?? 1);
+    skipped += (counts?.numPendingTests ?? 0) + (counts?.numTodoTests ?? 0);
+  }
   if (left.length > 0) process.stderr.write(`${left.length} test files were left out; see above.\n`);
   process.stdout.write(`${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ''}\n`);
   return failed > 0 || passed === 0 ? 1 : 0;

@@ -76,7 +76,13 @@ export class WatchedAccount {
     const { silenceMs = 15_000, maxStepMs = 30_000, maxAnswers = 300_000 } = this.settings;
     return openSession(
       { host: '127.0.0.1', port: this.port, user: `${this.id}@example.test`, password: 'secret', encryption: 'NONE' },
-      { outbound: createOutbound({ allow: ['127.0.0.0/8'] }), connectTimeoutMs: 3_000, silenceMs, maxStepMs, maxAnswers },
+      {
+        outbound: createOutbound({ allow: ['127.0.0.0/8'] }),
+        connectTimeoutMs: 3_000,
+        silenceMs,
+        maxStepMs,
+        maxAnswers,
+      },
     );
   }
 

@@ -1,4 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from '@jest/globals';
+import type { Contact } from '../../src/contract/contact.ts';
 import type { Email } from '../../src/contract/email.ts';
 import { ApiFailure } from '../helpers/api.ts';
 import { brief, type ConnectedUser, connectUser, type Live, startLive, typesOf } from '../helpers/live.ts';
@@ -102,6 +103,29 @@ test('to the trash is an update, out of it for good a delete', async () => {
   expect(emailOf(gone)).toMatchObject({ id: emailOf(call).id, subject: 'rubbish' });
   expect(typesOf(await eve.settle('Trash'))).toEqual(['email.update', 'email.delete']);
   await expectGone(emailOf(call));
+});
+
+test('somebody is a contact as long as there is mail of theirs', async () => {
+  const contacts = async () =>
+    (await live.api.get<{ data: Contact[] }>(`/${eve.account.id}/contacts?search=zoe`)).data.map(
+      ({ id, display_name }) => `${display_name} ${id}`,
+    );
+  const [first = 0, second = 0] = [
+    await eve.box.append('INBOX', {
+      subject: 'one',
+      from: 'Zoe <zoe@elsewhere.test>',
+      date: new Date(Date.now() - 9e6),
+    }),
+    await eve.box.append('INBOX', { subject: 'two', from: 'Zoë Z. <ZOE@elsewhere.test>' }),
+  ];
+  await eve.event('email.new', (call) => emailOf(call).subject === 'two');
+  expect(await contacts()).toEqual(['Zoë Z. zoe@elsewhere.test']);
+  await eve.box.expunge('INBOX', second);
+  await eve.event('email.delete', (call) => emailOf(call).subject === 'two');
+  expect(await contacts()).toEqual(['Zoe zoe@elsewhere.test']);
+  await eve.box.expunge('INBOX', first);
+  await eve.event('email.delete', (call) => emailOf(call).subject === 'one');
+  expect(await contacts()).toEqual([]);
 });
 
 test('mail from before connecting is not taken in, and makes no events when it changes', async () => {

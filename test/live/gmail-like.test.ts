@@ -1,4 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { gmailOptions } from '../helpers/fake-gmail.ts';
 import { FakeImap, type FakeImapOptions } from '../helpers/fake-imap.ts';
 import { mailText, type MailFields } from '../helpers/mail-text.ts';
 import { waitFor } from '../helpers/wait.ts';
@@ -20,20 +21,7 @@ afterEach(async () => {
 });
 
 const COMMON = 'IMAP4rev1 NAMESPACE IDLE ENABLE ID SPECIAL-USE LIST-EXTENDED LIST-STATUS UIDPLUS MOVE CONDSTORE';
-const GMAIL: FakeImapOptions = {
-  capabilities: `${COMMON} X-GM-EXT-1`,
-  folders: {
-    Work: [],
-    '[Gmail]': ['\\Noselect', '\\HasChildren'],
-    '[Gmail]/All Mail': ['\\All'],
-    '[Gmail]/Drafts': ['\\Drafts'],
-    '[Gmail]/Important': ['\\Important'],
-    '[Gmail]/Sent Mail': ['\\Sent'],
-    '[Gmail]/Spam': ['\\Junk'],
-    '[Gmail]/Starred': ['\\Flagged'],
-    '[Gmail]/Trash': ['\\Trash'],
-  },
-};
+const GMAIL = gmailOptions();
 const OBJECT_IDS: FakeImapOptions = {
   capabilities: `${COMMON} OBJECTID`,
   folders: { Work: [], Archive: ['\\Archive'], Drafts: ['\\Drafts'], Sent: ['\\Sent'], Trash: ['\\Trash'] },

@@ -3,10 +3,10 @@ import { Client, Connection } from '@temporalio/client';
 import { randomBytes } from 'node:crypto';
 import { ApiFailure } from '../helpers/api.ts';
 import { freePort } from '../helpers/free-port.ts';
-import { connectUser, type Live, startLive } from '../helpers/live.ts';
+import { type ConnectedUser, connectUser, type Live, startLive } from '../helpers/live.ts';
 import { addUser, kick, setPassword } from '../helpers/mail-user.ts';
 import { submit } from '../helpers/mailbox.ts';
-import { startReceiver } from '../helpers/receiver.ts';
+import { emailOf, startReceiver } from '../helpers/receiver.ts';
 
 /**
  * What a person wrote, and what opens a mailbox, is found in no workflow history, log line or error:
@@ -24,6 +24,9 @@ const CANARIES = {
   sender: word(),
   folder: word(),
   hookHeader: word(),
+  metadata: word(),
+  label: word(),
+  recipient: word(),
 };
 const SECRETS = [CANARIES.password, CANARIES.wrongPassword, CANARIES.newPassword, CANARIES.hookHeader];
 
@@ -89,6 +92,8 @@ async function useEveryPath(): Promise<void> {
   await owner.event('email.update');
   await owner.settle(CANARIES.folder);
 
+  await write(owner);
+
   await setPassword(owner.user, CANARIES.newPassword);
   await kick(owner.user);
   await owner.event('account.status.disconnected', undefined, { timeoutMs: 60_000 });
@@ -100,6 +105,31 @@ async function useEveryPath(): Promise<void> {
   await live.api.delete(`/accounts/${owner.account.id}`);
   await owner.event('account.remove');
   await failing.close();
+}
+
+/** Sends, drafts and changes, those that are refused too. */
+async function write(owner: ConnectedUser): Promise<void> {
+  const { api } = live;
+  const path = (rest: string) => `/${owner.account.id}${rest}`;
+  const mail = {
+    to: [{ email: owner.user.user, display_name: CANARIES.recipient }],
+    subject: CANARIES.subject,
+    html: `<p>${CANARIES.body} <a href="https://${CANARIES.body}.test/">x</a></p>`,
+    metadata: CANARIES.metadata,
+    tracking_options: { opens: true, links: true, label: CANARIES.label },
+    attachments: [{ content: Buffer.from(CANARIES.body).toString('base64'), filename: `${CANARIES.fileName}.txt` }],
+  };
+  const { id } = await api.post<{ id: string }>(path('/emails/send'), mail);
+  await owner.event('email.new', (call) => emailOf(call).id === id);
+  await collect(api.post(path('/emails/send'), { ...mail, subject: `${CANARIES.subject}\n` }));
+  const draft = await api.post<{ id: string }>(path('/drafts'), mail);
+  const updated = await api.patch<{ id: string }>(path(`/drafts/${draft.id}`), { subject: CANARIES.subject });
+  await api.post(path(`/drafts/${updated.id}/send`));
+  const folder = await api.post<{ id: string }>(path('/folders'), { name: `${CANARIES.folder} 2` });
+  await collect(api.post(path('/folders'), { name: `${CANARIES.folder} 2` }));
+  await api.post(path(`/emails/${id}/modify`), { folders_ids: [folder.id] });
+  await api.delete(path(`/folders/${folder.id}`));
+  await owner.settle();
 }
 
 function found(text: string, words: string[]): string[] {
@@ -123,7 +153,12 @@ test('no canary in any workflow history, memo or search attribute', async () => 
     const text = readable([raw, await handle.fetchHistory(), run.workflowId]);
     expect([run.type, found(text, Object.values(CANARIES))]).toEqual([run.type, []]);
   }
-  expect([...types]).toEqual(expect.arrayContaining(['account', 'connectMailbox', 'initialSync', 'deliverWebhooks']));
+  expect([...types]).toEqual(
+    expect.arrayContaining([
+      ...['account', 'connectMailbox', 'initialSync', 'deliverWebhooks'],
+      ...['sendEmail', 'saveDraft', 'changeMailbox'],
+    ]),
+  );
   await connection.close();
 }, 120_000);
 
@@ -134,7 +169,7 @@ test('no canary in what the processes printed, even at the most talkative log le
 });
 
 test('no canary in the errors of the API', () => {
-  expect(errors).toHaveLength(4);
+  expect(errors).toHaveLength(6);
   expect(found(errors.join('\n'), Object.values(CANARIES))).toEqual([]);
 });
 

@@ -53,7 +53,7 @@ class Watched {
   mailbox!: Mailbox;
   private stopping: AbortController | undefined;
   private running: Promise<void> | undefined;
-  failure: unknown;
+  failure: Error | undefined;
   constructor(user: MailUser) {
     this.user = user;
   }
@@ -120,7 +120,7 @@ class Watched {
     await scanSession.end();
     expect(isScanned(await loadFolders(db, this.id))).toBe(true);
     await new Promise<void>((resolve, reject) => {
-      this.running = watch(ctx, { pollMs: 1_000, signal, onInStep: async () => resolve() }).catch((error: unknown) => {
+      this.running = watch(ctx, { pollMs: 1_000, signal, onInStep: async () => resolve() }).catch((error: Error) => {
         this.failure = error;
         reject(error);
       });
