@@ -1,5 +1,6 @@
 import { ApiError } from '../contract/errors.ts';
-import { loadDraft, placesOf } from '../db/draft-saves.ts';
+import { loadDraft } from '../db/draft-saves.ts';
+import { loadPlaces } from '../db/email-places.ts';
 import { FolderMissing } from '../mail/errors.ts';
 import { fetchMetaOf } from '../mail/fetch.ts';
 import { openFolder } from '../mail/open-folder.ts';
@@ -8,7 +9,7 @@ import { inMailbox, type WriteDeps } from './write-context.ts';
 
 /** Another mail program may have deleted the draft, or saved it anew under another UID. */
 export async function assertMailThere(ctx: SyncContext, emailId: string): Promise<void> {
-  for (const place of await placesOf(ctx.db, emailId)) {
+  for (const place of (await loadPlaces(ctx.db, ctx.account.id, emailId)) ?? []) {
     try {
       const selected = await openFolder(ctx.session, place.path);
       if (selected.uidValidity !== place.uidValidity) continue;

@@ -17,6 +17,7 @@ import { importMail } from '../sync/import.ts';
 import { isScanned, scanBaseline } from '../sync/scan.ts';
 import { watch } from '../sync/watch.ts';
 import { toFailure } from './failures.ts';
+import { contextOf } from './write-context.ts';
 
 export interface MailboxDeps {
   db: Db;
@@ -145,23 +146,9 @@ async function openContext(
   settings: SyncSettings,
   imap: ImapSettings,
 ): Promise<SyncContext> {
-  const { db, storage, parser, logger, outbound } = deps;
-  const scanned = isScanned(await loadFolders(db, lease.accountId));
-  const reopen = () => openSession(imap, { outbound });
-  const session = await reopen();
-  const account = { id: lease.accountId, ownAddresses: settings.ownAddresses, connectedAt: settings.connectedAt };
-  return {
-    db,
-    storage,
-    parser,
-    logger,
-    session,
-    freshSession: true,
-    reopen,
-    lease,
-    account,
-    baselineKnown: () => scanned,
-  };
+  const scanned = isScanned(await loadFolders(deps.db, lease.accountId));
+  const session = await openSession(imap, { outbound: deps.outbound });
+  return contextOf(deps, lease, settings, imap, session, { freshSession: true, baselineKnown: () => scanned });
 }
 
 /**

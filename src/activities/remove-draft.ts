@@ -1,4 +1,5 @@
-import { type DraftState, loadDraft, moveDraft, type Place, placesOf } from '../db/draft-saves.ts';
+import { loadDraft } from '../db/draft-saves.ts';
+import { type EmailPlace, loadPlaces } from '../db/email-places.ts';
 import { inLease } from '../db/lease.ts';
 import { recordEvents } from '../db/outbox.ts';
 import { deleteEmails, loadStoredEmails } from '../db/sync-emails.ts';
@@ -19,12 +20,12 @@ import { ensureRoleFolder } from '../sync/role-folder.ts';
 export async function removeDraftMail(ctx: SyncContext, draftId: string): Promise<void> {
   const draft = await loadDraft(ctx.db, ctx.account.id, draftId);
   if (!draft?.emailId) return;
-  const places = await placesOf(ctx.db, draft.emailId);
+  const places = (await loadPlaces(ctx.db, ctx.account.id, draft.emailId)) ?? [];
   for (const place of places) await removeAt(ctx, place, draft.messageId);
   await forgetDraft(ctx, draft.emailId, places);
 }
 
-async function removeAt(ctx: SyncContext, place: Place, messageId: string | null): Promise<void> {
+async function removeAt(ctx: SyncContext, place: EmailPlace, messageId: string | null): Promise<void> {
   const { session } = ctx;
   try {
     const selected = await openFolder(session, place.path);
@@ -47,7 +48,7 @@ async function removeAt(ctx: SyncContext, place: Place, messageId: string | null
 async function uidNow(
   { session }: SyncContext,
   uidValidity: number,
-  place: Place,
+  place: EmailPlace,
   messageId: string | null,
 ): Promise<number | undefined> {
   if (uidValidity === place.uidValidity) return place.uid;
@@ -55,7 +56,7 @@ async function uidNow(
   throw new MailError('provider_error', 'imap', 'the IMAP server numbered the folder anew: try again');
 }
 
-async function forgetDraft(ctx: SyncContext, emailId: string, places: Place[]): Promise<void> {
+async function forgetDraft(ctx: SyncContext, emailId: string, places: EmailPlace[]): Promise<void> {
   const keys = await inLease(ctx.db, ctx.lease, async (tx) => {
     const stored = [...(await loadStoredEmails(tx, [emailId])).values()];
     const now = new Date();
@@ -67,14 +68,4 @@ async function forgetDraft(ctx: SyncContext, emailId: string, places: Place[]): 
     );
   });
   await ctx.storage.delete(keys);
-}
-
-/** Notes what became of a draft whose mail was removed. */
-export function endDraft(
-  ctx: SyncContext,
-  draftId: string,
-  state: DraftState,
-  values: { supersededBy?: string } = {},
-): Promise<void> {
-  return moveDraft(ctx.db, draftId, ['active', 'deleted'], state, values);
 }

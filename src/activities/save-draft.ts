@@ -24,7 +24,7 @@ import { toFailure } from './failures.ts';
 import { beating } from './heartbeat.ts';
 import { type ComposeDeps, composeUpdate, loadInput, loadSource, repliedTo, senderOf } from './compose-mail.ts';
 import { assertMailThere, draftGone } from './draft-there.ts';
-import { endDraft, removeDraftMail } from './remove-draft.ts';
+import { removeDraftMail } from './remove-draft.ts';
 import { inMailbox, type WriteDeps } from './write-context.ts';
 
 export type DraftDeps = WriteDeps & Pick<ComposeDeps, 'publicUrl'>;
@@ -77,11 +77,7 @@ export function createDraftActivities(deps: DraftDeps) {
   /** Removes the draft whose place another has taken. */
   async function removeSuperseded({ accountId, previousId }: Saving): Promise<void> {
     if (!previousId) return;
-    await beating(() =>
-      inMailbox(deps, accountId, async (ctx) => {
-        await removeDraftMail(ctx, previousId);
-      }),
-    );
+    await beating(() => inMailbox(deps, accountId, (ctx) => removeDraftMail(ctx, previousId)));
   }
 
   /** Removes a draft for good. */
@@ -89,7 +85,7 @@ export function createDraftActivities(deps: DraftDeps) {
     await beating(() =>
       inMailbox(deps, accountId, async (ctx) => {
         await removeDraftMail(ctx, draftId);
-        await endDraft(ctx, draftId, 'deleted');
+        await moveDraft(db, draftId, ['active', 'deleted'], 'deleted');
       }),
     );
   }

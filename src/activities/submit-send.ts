@@ -16,14 +16,12 @@ import { openCredentials } from '../sync/credentials.ts';
 import { composeDraft, type ComposeDeps, composeInput, loadInput, loadSource, type Outgoing } from './compose-mail.ts';
 import { assertDraftThere } from './draft-there.ts';
 import { liesInSent } from './file-sent-copy.ts';
-import { isRefusedLogin, refusedLogin, type WriteDeps } from './write-context.ts';
+import { withSecondLogin, type WriteDeps } from './write-context.ts';
 
 export interface SubmitDeps extends WriteDeps, Pick<ComposeDeps, 'publicUrl'> {
   submitter: Submitter;
 }
 
-/** A refused login is tried once more, since some servers refuse while they are busy. */
-const SECOND_TRY_MS = 500;
 /** A provider that files copies itself needs a moment: looks for the outcome of a send, and the time between them. */
 const OUTCOME_LOOKS = 3;
 const OUTCOME_WAIT_MS = 1_500;
@@ -138,19 +136,11 @@ async function submit(
       own.begun = true;
     },
   };
-  try {
-    return await deps.submitter.submit(accountId, smtp, message);
-  } catch (error) {
-    if (!isRefusedLogin(error, 'smtp')) throw error;
-  }
-  deps.submitter.drop(accountId);
-  await sleep(SECOND_TRY_MS);
-  try {
-    return await deps.submitter.submit(accountId, smtp, message);
-  } catch (error) {
-    if (isRefusedLogin(error, 'smtp')) await refusedLogin(deps, accountId, error, settings.credentials);
-    throw error;
-  }
+  return withSecondLogin(deps, accountId, 'smtp', {
+    attempt: () => deps.submitter.submit(accountId, smtp, message),
+    drop: () => deps.submitter.drop(accountId),
+    tried: async () => settings.credentials,
+  });
 }
 
 /** From here on the mail may have been sent; whoever opens it is to be known. */

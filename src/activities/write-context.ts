@@ -1,10 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ApiError } from '../contract/errors.ts';
+import type { Lease } from '../db/lease.ts';
 import { LeaseLost } from '../db/outbox.ts';
 import { loadSyncSettings, type SyncSettings } from '../db/sync-accounts.ts';
 import type { Logger } from '../logger.ts';
 import { refusalCode } from '../mail/command.ts';
-import { MailError } from '../mail/errors.ts';
+import { MailError, type MailSide } from '../mail/errors.ts';
 import type { MailParser } from '../mail/parse.ts';
 import { type ImapSession, type ImapSettings, openSession } from '../mail/session.ts';
 import type { SessionPool } from '../mail/session-pool.ts';
@@ -39,18 +40,43 @@ export async function inMailbox<T>(
   accountId: string,
   work: (ctx: SyncContext) => Promise<T>,
 ): Promise<T> {
+  return withSecondLogin(deps, accountId, 'imap', {
+    attempt: () => attempt(deps, accountId, work),
+    drop: () => deps.sessions.drop(accountId),
+    tried: async () => (await settingsOf(deps, accountId)).credentials,
+  });
+}
+
+/**
+ * Tries what needs a login, and once more on a fresh connection when the login was refused. One that is refused again
+ * makes the account `disconnected`.
+ */
+export async function withSecondLogin<T>(
+  deps: AccountDeps,
+  accountId: string,
+  side: MailSide,
+  login: {
+    attempt(): Promise<T>;
+    /** ends the connections that are kept */
+    drop(): void | Promise<void>;
+    /** the sealed credentials that the second try uses */
+    tried(): Promise<Buffer>;
+  },
+): Promise<T> {
+  const isRefused = (error: unknown): error is MailError =>
+    error instanceof MailError && error.code === 'invalid_credentials' && error.side === side;
   try {
-    return await attempt(deps, accountId, work);
+    return await login.attempt();
   } catch (error) {
-    if (!isRefusedLogin(error, 'imap')) throw error;
+    if (!isRefused(error)) throw error;
   }
-  await deps.sessions.drop(accountId);
+  await login.drop();
   await sleep(SECOND_TRY_MS);
-  const { credentials } = await settingsOf(deps, accountId);
+  const tried = await login.tried();
   try {
-    return await attempt(deps, accountId, work);
+    return await login.attempt();
   } catch (error) {
-    if (isRefusedLogin(error, 'imap')) await refusedLogin(deps, accountId, error, credentials);
+    if (isRefused(error)) await refusedLogin(deps, accountId, error, tried);
     throw error;
   }
 }
@@ -92,22 +118,12 @@ function rejected(cause: MailError): MailError {
  * mailbox. `tried` are the sealed credentials that were refused: where others are stored by now, the account was connected
  * again meanwhile.
  */
-export async function refusedLogin(
-  deps: AccountDeps,
-  accountId: string,
-  error: MailError,
-  tried: Buffer,
-): Promise<void> {
+async function refusedLogin(deps: AccountDeps, accountId: string, error: MailError, tried: Buffer): Promise<void> {
   const settings = await loadSyncSettings(deps.db, accountId);
   if (!settings?.credentials.equals(tried)) return;
   const { setAccountStatus, startAccount } = createAccountActivities(deps);
   await setAccountStatus({ accountId, status: 'disconnected', detail: error.detail });
   await startAccount({ accountId });
-}
-
-/** Whether the mail server of that side refused the account's user name or password. */
-export function isRefusedLogin(error: unknown, side: 'imap' | 'smtp'): error is MailError {
-  return error instanceof MailError && error.code === 'invalid_credentials' && error.side === side;
 }
 
 async function settingsOf(deps: WriteDeps, accountId: string): Promise<SyncSettings> {
@@ -116,13 +132,16 @@ async function settingsOf(deps: WriteDeps, accountId: string): Promise<SyncSetti
   return settings;
 }
 
+/** The baseline is not looked up for each write; see lookOnce. */
+const BESIDE_THE_WATCH = { freshSession: false, baselineKnown: () => false };
+
 async function attempt<T>(deps: WriteDeps, accountId: string, work: (ctx: SyncContext) => Promise<T>): Promise<T> {
   const settings = await settingsOf(deps, accountId);
   const { imapPassword: password } = openCredentials(deps.secrets, accountId, settings.credentials);
   const imap = { ...settings.imap, password };
   try {
     return await deps.sessions.use(accountId, imap, (session) =>
-      work(contextOf(deps, accountId, settings, imap, session)),
+      work(contextOf(deps, { accountId, watchEpoch: null }, settings, imap, session, BESIDE_THE_WATCH)),
     );
   } catch (error) {
     if (error instanceof LeaseLost) throw accountGone();
@@ -130,26 +149,18 @@ async function attempt<T>(deps: WriteDeps, accountId: string, work: (ctx: SyncCo
   }
 }
 
-function contextOf(
-  { db, storage, parser, logger, outbound }: WriteDeps,
-  accountId: string,
+/** What a session of an account is used with, under a lease. */
+export function contextOf(
+  { db, storage, parser, logger, outbound }: Pick<WriteDeps, 'db' | 'storage' | 'parser' | 'logger' | 'outbound'>,
+  lease: Lease,
   { ownAddresses, connectedAt }: SyncSettings,
   imap: ImapSettings,
   session: ImapSession,
+  known: Pick<SyncContext, 'freshSession' | 'baselineKnown'>,
 ): SyncContext {
-  return {
-    db,
-    storage,
-    parser,
-    logger,
-    session,
-    freshSession: false,
-    reopen: () => openSession(imap, { outbound }),
-    lease: { accountId, watchEpoch: null },
-    account: { id: accountId, ownAddresses, connectedAt },
-    // not looked up for each write; see lookOnce
-    baselineKnown: () => false,
-  };
+  const account = { id: lease.accountId, ownAddresses, connectedAt };
+  const reopen = () => openSession(imap, { outbound });
+  return { db, storage, parser, logger, session, reopen, lease, account, ...known };
 }
 
 function accountGone(): ApiError {

@@ -1,8 +1,8 @@
-import { and, eq, inArray, isNull, sql } from 'drizzle-orm';
+import { and, eq, inArray, sql } from 'drizzle-orm';
 import type { Attendee } from '../contract/email.ts';
 import type { SendInput } from '../contract/sending.ts';
 import type { Queryable, Tx } from './client.ts';
-import { drafts, emails, folders, placements } from './schema.ts';
+import { drafts, emails } from './schema.ts';
 
 /*
  * state       what it means                              next
@@ -153,31 +153,6 @@ export async function awaitedDrafts(
       ),
     );
   return rows.map(({ messageId, ...rest }) => ({ ...rest, messageId: messageId as string }));
-}
-
-/** Where an email lies: one UID in one folder. */
-export interface Place {
-  folderId: string;
-  path: string;
-  uidValidity: number | null;
-  role: string;
-  uid: number;
-}
-
-/** Where an email lies, by all that is known; Gmail's All Mail last. */
-export async function placesOf(db: Queryable, emailId: string): Promise<Place[]> {
-  return db
-    .select({
-      folderId: folders.id,
-      path: folders.path,
-      uidValidity: folders.uidValidity,
-      role: folders.role,
-      uid: placements.uid,
-    })
-    .from(placements)
-    .innerJoin(folders, eq(folders.id, placements.folderId))
-    .where(and(eq(placements.emailId, emailId), isNull(placements.vanishedAt)))
-    .orderBy(sql`${folders.role} = 'ALL'`, placements.uid);
 }
 
 /** Where the raw message of an email is stored, and its Bcc; undefined when the account has no such email. */

@@ -21,8 +21,6 @@ export interface SyncSettings {
   /** the mailbox's address as From shows it */
   owner: { email: string; display_name?: string };
   connectedAt: Date;
-  /** whoever holds the account now holds it under this number; see src/db/lease.ts */
-  watchEpoch: number;
   initialSync: { days: number; startedAt: Date | null; imported: number } | null;
 }
 
@@ -41,7 +39,6 @@ export async function loadSyncSettings(db: Queryable, accountId: string): Promis
     owner: { email: row.userId, ...(row.name === row.userId ? {} : { display_name: row.name }) },
     ownAddresses: [...new Set(own.filter((address) => address.includes('@')))],
     connectedAt: row.connectedAt,
-    watchEpoch: row.watchEpoch,
     initialSync: row.initialSyncStatus
       ? { days: row.initialSyncDays ?? 30, startedAt: row.initialSyncStartedAt, imported: row.initialSyncImported }
       : null,

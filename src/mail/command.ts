@@ -97,6 +97,11 @@ export function hasUidplus(session: ImapSession): boolean {
   return session.has('UIDPLUS') || session.has('IMAP4rev2');
 }
 
+/** MOVE (RFC 6851). */
+export function hasMove(session: ImapSession): boolean {
+  return session.has('MOVE') || session.has('IMAP4rev2');
+}
+
 /** A folder's path as an argument: in modified UTF-7 where the server has no other, and in quotes. */
 export function folderArgument(session: ImapSession, path: string): Argument {
   return { type: 'STRING', value: encodePath(session.client, normalizePath(session.client, path)) };

@@ -52,6 +52,9 @@ const META_QUERY: FetchQueryObject = {
 const MAX_SET_LENGTH = 4_000;
 const FETCH_TIMEOUT_MS = 300_000;
 
+/** UIDs have 32 bits (RFC 3501 2.3.1.1). */
+export const MAX_UID = 4_294_967_295;
+
 /** More messages than any folder has; what goes through all of them has an end. */
 const MAX_EXISTS = 50_000_000;
 

@@ -1,6 +1,7 @@
 import {
   command,
   folderArgument,
+  hasMove,
   hasUidplus,
   refusalCode,
   responseCode,
@@ -37,7 +38,7 @@ const MAX_TRIES = 3;
  * @throws FolderMissing when there is no such target; MailError
  */
 export async function moveMessages(session: ImapSession, uids: number[], target: string): Promise<Moved> {
-  if (session.has('MOVE') || session.has('IMAP4rev2')) return transfer(session, 'UID MOVE', uids, target);
+  if (hasMove(session)) return transfer(session, 'UID MOVE', uids, target);
   const copied = await transfer(session, 'UID COPY', uids, target);
   const gone = new Set(copied.gone);
   const left = uids.filter((uid) => !gone.has(uid));

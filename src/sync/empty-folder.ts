@@ -2,9 +2,10 @@ import { inLease } from '../db/lease.ts';
 import { markAllLeaving, placedElsewhere } from '../db/leaving.ts';
 import { type FolderState, loadFolders } from '../db/sync-folders.ts';
 import { baselinePlacement, insertPlacements, placedUids } from '../db/sync-placements.ts';
+import { hasMove } from '../mail/command.ts';
 import { FolderMissing, MailError } from '../mail/errors.ts';
 import { expungeMessages } from '../mail/expunge.ts';
-import { fetchMetaOf, searchUids } from '../mail/fetch.ts';
+import { fetchMetaOf, MAX_UID, searchUids } from '../mail/fetch.ts';
 import { moveMessages } from '../mail/move.ts';
 import { openFolder } from '../mail/open-folder.ts';
 import type { SyncContext } from './context.ts';
@@ -15,7 +16,6 @@ import { lookOnce } from './watch.ts';
 const BATCH = 200;
 /** Looks at a folder into which mail keeps coming. */
 const ROUNDS = 20;
-const MAX_UID = 4_294_967_295;
 
 /**
  * Moves all mail of a folder to Trash, what lay there before the account connected too. Where it went is found by a look
@@ -74,7 +74,7 @@ async function noteUnknown(ctx: SyncContext, folder: FolderState, uids: number[]
 
 async function moveBatch(ctx: SyncContext, folder: FolderState, trash: FolderState, uids: number[]): Promise<void> {
   const { session } = ctx;
-  if (session.has('MOVE') || session.has('IMAP4rev2')) {
+  if (hasMove(session)) {
     await moveMessages(session, uids, trash.path);
     return;
   }

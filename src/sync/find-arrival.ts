@@ -1,6 +1,7 @@
 import type { EmailPlace } from '../db/email-places.ts';
 import type { FolderState } from '../db/sync-folders.ts';
 import { placedUids } from '../db/sync-placements.ts';
+import { hasUidplus } from '../mail/command.ts';
 import { fetchMeta } from '../mail/fetch.ts';
 import { statusOf } from '../mail/folders.ts';
 import type { Moved } from '../mail/move.ts';
@@ -14,7 +15,7 @@ import { Displaced } from './find-email.ts';
  * itself (UIDPLUS, RFC 4315).
  */
 export async function targetMark(session: ImapSession, target: FolderState): Promise<number | undefined> {
-  if (session.has('UIDPLUS') || session.has('IMAP4rev2')) return undefined;
+  if (hasUidplus(session)) return undefined;
   return (await statusOf(session, target.path))?.uidNext ?? target.uidNext ?? 1;
 }
 

@@ -1,6 +1,6 @@
 import { type FolderState, loadFolders } from '../db/sync-folders.ts';
 import { placedUids } from '../db/sync-placements.ts';
-import { fetchMetaOf, searchUids, trySelect } from '../mail/fetch.ts';
+import { fetchMetaOf, MAX_UID, searchUids, trySelect } from '../mail/fetch.ts';
 import type { SyncContext } from './context.ts';
 import { takeIn } from './take-in.ts';
 
@@ -14,9 +14,6 @@ export interface ImportOptions {
 
 /** Messages whose metadata is asked for at once. */
 const CHUNK = 500;
-
-/** UIDs have 32 bits (RFC 3501 2.3.1.1). */
-const MAX_UID = 4_294_967_295;
 
 /**
  * Imports mail from before the connect, folder by folder (INBOX first), newest first. What is stored already is passed

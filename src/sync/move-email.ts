@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { EmailPlace } from '../db/email-places.ts';
 import { beginLeaving, stayAfterAll } from '../db/leaving.ts';
 import type { FolderState } from '../db/sync-folders.ts';
+import { hasMove } from '../mail/command.ts';
 import { FolderMissing, MailError } from '../mail/errors.ts';
 import { expungeMessages } from '../mail/expunge.ts';
 import { copyMessages, type Moved, moveMessages } from '../mail/move.ts';
@@ -65,7 +66,7 @@ class Move {
     this.places = places;
     this.marked = marked;
     this.gmail = session.has('X-GM-EXT-1');
-    this.canMove = session.has('MOVE') || session.has('IMAP4rev2');
+    this.canMove = hasMove(session);
   }
 
   async make(): Promise<MoveOutcome> {

@@ -2,7 +2,7 @@ import type { FolderRole } from '../contract/folder.ts';
 import { inLease } from '../db/lease.ts';
 import { recordEvents } from '../db/outbox.ts';
 import { type FolderState, insertFolders, loadFolders, readFolders } from '../db/sync-folders.ts';
-import { createFolder } from '../mail/change-folders.ts';
+import { createFolder, folderPath } from '../mail/change-folders.ts';
 import { FolderExists, MailError } from '../mail/errors.ts';
 import { listFolders, statusOf } from '../mail/folders.ts';
 import type { SyncContext } from './context.ts';
@@ -17,8 +17,7 @@ const NAMES = { SENT: 'Sent', DRAFTS: 'Drafts', TRASH: 'Trash' } as const satisf
 export async function ensureRoleFolder(ctx: SyncContext, role: keyof typeof NAMES): Promise<FolderState> {
   const known = await folderOf(ctx, role);
   if (known) return known;
-  const prefix = ctx.session.client.namespace?.prefix ?? '';
-  const path = `${prefix}${NAMES[role]}`;
+  const path = folderPath(ctx.session, null, NAMES[role]);
   await createFolder(ctx.session, path).catch((error: unknown) => {
     if (!(error instanceof FolderExists)) throw error;
   });

@@ -18,6 +18,7 @@ import {
   fetchFlagsBySequence,
   fetchMeta,
   fetchUids,
+  MAX_UID,
   type MessageFlags,
   type MessageMeta,
   type SelectedFolder,
@@ -46,9 +47,6 @@ export interface Round {
   /** compare all flags, not just the newest, where the server keeps no MODSEQ */
   thorough: boolean;
 }
-
-/** UIDs have 32 bits (RFC 3501 2.3.1.1). */
-const MAX_UID = 4_294_967_295;
 
 /** New messages that are looked up at once. */
 const CHUNK = 500;
