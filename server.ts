@@ -3,7 +3,7 @@
  */
 import { hkdfSync } from 'node:crypto';
 import { buildApp } from './src/api/app.ts';
-import { createCommands } from './src/api/commands.ts';
+import { createCommands } from './src/api/commands/index.ts';
 import { type Config, ConfigError, loadConfig } from './src/config.ts';
 import { ensureFirstKey } from './src/db/api-keys.ts';
 import { migrate, openDatabase } from './src/db/client.ts';
@@ -11,9 +11,9 @@ import { insist } from './src/insist.ts';
 import { createLogger, type Logger } from './src/logger.ts';
 import { createOutbound } from './src/outbound.ts';
 import { createSecrets } from './src/secrets.ts';
-import { openStorage } from './src/storage.ts';
+import { openStorage } from './src/storage/storage.ts';
 import { codecKeys, lazyClient } from './src/temporal/connect.ts';
-import { retryDelivery } from './src/temporal/retry-delivery.ts';
+import { retryDelivery } from './src/webhooks/retry-delivery.ts';
 
 const DATABASE_CONNECTIONS = 20;
 const PING_MS = 1_500;

@@ -3,8 +3,8 @@ import {
   createFolder as create,
   type FolderChange,
   type NewFolder,
-} from '../sync/change-folders.ts';
-import { deleteFolder as remove } from '../sync/delete-folder.ts';
+} from '../mailbox/folders/change.ts';
+import { deleteFolder as remove } from '../mailbox/folders/delete.ts';
 import { changeWaitedFor, type WriteDeps } from './write-context.ts';
 
 export type ChangeFolderActivities = ReturnType<typeof createChangeFolderActivities>;

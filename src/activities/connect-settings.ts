@@ -1,8 +1,8 @@
 import type { AuthIntent, Encryption } from '../contract/account.ts';
 import { ApiError } from '../contract/errors.ts';
 import type { StoredSide } from '../db/accounts.ts';
-import type { ServerAddress } from '../mail/providers.ts';
-import type { Credentials } from '../sync/credentials.ts';
+import type { ServerAddress } from '../discovery/providers.ts';
+import type { Credentials } from '../mailbox/credentials.ts';
 
 export type SideName = 'imap' | 'smtp';
 

@@ -13,20 +13,20 @@ import {
 import type { Db, Tx } from '../db/client.ts';
 import { dropIntent, intentPlace, readIntent, settleIntent } from '../db/connect-intents.ts';
 import { type NewEvent, recordEvents } from '../db/outbox.ts';
-import { insertBaselineFolders } from '../db/sync-folders.ts';
-import type { Autoconfig } from '../mail/autoconfig.ts';
-import { createDiscoverSources, type DiscoverSources, discoverServers } from '../mail/discover.ts';
-import { MailError } from '../mail/errors.ts';
-import { type FolderSnapshot, listFoldersWithStatus } from '../mail/folders.ts';
-import { hintOfHost } from '../mail/providers.ts';
-import { type ImapSession, openSession } from '../mail/session.ts';
-import { verifySmtpLogin } from '../mail/submit.ts';
+import type { Autoconfig } from '../discovery/autoconfig.ts';
+import { createDiscoverSources, discoverServers, type DiscoverSources } from '../discovery/discover.ts';
+import { hintOfHost } from '../discovery/providers.ts';
+import { type FolderSnapshot, listFoldersWithStatus } from '../imap/list.ts';
+import { type ImapSession, openSession } from '../imap/session.ts';
+import { MailError } from '../mail-error.ts';
+import { type NewestMail, readNewest } from '../mailbox/baseline.ts';
+import { openCredentials, sealCredentials } from '../mailbox/credentials.ts';
+import { insertBaselineFolders } from '../mailbox/store/folders.ts';
 import { newId } from '../new-id.ts';
 import { isLoopback, type Outbound } from '../outbound.ts';
 import { SealError, type Secrets } from '../secrets.ts';
-import { openCredentials, sealCredentials } from '../sync/credentials.ts';
+import { verifySmtpLogin } from '../smtp/verify.ts';
 import { statusEvent } from './account.ts';
-import { type NewestMail, readNewest } from '../sync/scan.ts';
 import {
   checkTexts,
   discoveredSide,

@@ -1,12 +1,12 @@
 import { ApplicationFailure, CancelledFailure, Context } from '@temporalio/activity';
 import { ApplicationFailureCategory } from '@temporalio/common';
 import type { Db } from '../db/client.ts';
-import { recordTries, type TryResult } from '../db/deliveries.ts';
 import type { Logger } from '../logger.ts';
 import type { Secrets } from '../secrets.ts';
+import { DeliveryRound } from '../webhooks/delivery-round.ts';
+import { recordTries, type TryResult } from '../webhooks/delivery-state.ts';
 import type { Poster } from '../webhooks/post.ts';
 import { createRecordQueue } from '../webhooks/record-queue.ts';
-import { DeliveryRound } from './delivery-round.ts';
 
 export interface DeliverDeps {
   db: Db;

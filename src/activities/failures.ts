@@ -1,7 +1,7 @@
 import { ApplicationFailure } from '@temporalio/common';
 import { ApiError, type ErrorCode } from '../contract/errors.ts';
 import { LeaseLost } from '../db/outbox.ts';
-import { MailError } from '../mail/errors.ts';
+import { MailError } from '../mail-error.ts';
 
 /**
  * What failed, as workflows and callers know it. Beside the codes of the contract:

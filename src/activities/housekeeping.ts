@@ -1,11 +1,11 @@
 import { Context } from '@temporalio/activity';
 import type { WorkflowClient } from '@temporalio/client';
 import type { Db } from '../db/client.ts';
-import { failDelivery, overdueDeliveries, releaseDelivery } from '../db/deliveries.ts';
 import { deleteDeliveriesBefore, deleteEventsBefore, deleteIdempotencyKeysBefore } from '../db/retention.ts';
-import { giveUpStale } from '../db/stale-writes.ts';
 import type { Logger } from '../logger.ts';
-import type { Storage } from '../storage.ts';
+import { giveUpStale } from '../sending/stale.ts';
+import type { Storage } from '../storage/storage.ts';
+import { failDelivery, overdueDeliveries, releaseDelivery } from '../webhooks/delivery-state.ts';
 
 export interface HousekeepingDeps {
   db: Db;

@@ -1,6 +1,6 @@
 import { type AccountDeps, createAccountActivities } from './account.ts';
-import { createChangeEmailActivities } from './change-email.ts';
 import { createChangeFolderActivities } from './change-folder.ts';
+import { createChangeEmailActivities } from './change-mailbox.ts';
 import { type ConnectDeps, createConnectActivities } from './connect.ts';
 import { createDeliverActivities, type DeliverDeps } from './deliver.ts';
 import { withFailures } from './failures.ts';

@@ -1,17 +1,17 @@
-import { loadDraft } from '../db/draft-saves.ts';
-import { type EmailPlace, loadPlaces } from '../db/email-places.ts';
 import { inLease } from '../db/lease.ts';
 import { recordEvents } from '../db/outbox.ts';
-import { deleteEmails, loadStoredEmails } from '../db/sync-emails.ts';
-import { bumpTotal } from '../db/sync-folders.ts';
-import { FolderMissing, MailError } from '../mail/errors.ts';
-import { expungeMessages } from '../mail/expunge.ts';
-import { findByMessageId } from '../mail/find-message.ts';
-import { moveMessages } from '../mail/move.ts';
-import { openFolder } from '../mail/open-folder.ts';
-import { deletionEvents } from '../sync/change-emails.ts';
-import type { SyncContext } from '../sync/context.ts';
-import { ensureRoleFolder } from '../sync/role-folder.ts';
+import { expungeMessages } from '../imap/expunge.ts';
+import { moveMessages } from '../imap/move.ts';
+import { findByMessageId } from '../imap/search.ts';
+import { openFolder } from '../imap/select.ts';
+import { FolderMissing, MailError } from '../mail-error.ts';
+import { deletionEvents } from '../mailbox/change-emails.ts';
+import type { SyncContext } from '../mailbox/context.ts';
+import { ensureRoleFolder } from '../mailbox/folders/by-role.ts';
+import { type EmailPlace, loadPlaces } from '../mailbox/store/email-locations.ts';
+import { deleteEmails, loadStoredEmails } from '../mailbox/store/emails.ts';
+import { bumpTotal } from '../mailbox/store/folders.ts';
+import { loadDraft } from '../sending/draft-state.ts';
 
 /**
  * Removes a draft's mail from the mailbox for good, and from the store with its event, unless somebody did so already.

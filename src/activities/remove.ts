@@ -4,7 +4,7 @@ import { markRemoved } from '../db/accounts.ts';
 import type { Db } from '../db/client.ts';
 import { recordEvents } from '../db/outbox.ts';
 import { deleteAccountRow, deleteMailRows, isBeingRemoved } from '../db/removal.ts';
-import type { Storage } from '../storage.ts';
+import type { Storage } from '../storage/storage.ts';
 import { accountWorkflowId, initialSyncWorkflowId } from '../workflows/names.ts';
 
 export interface RemoveDeps {

@@ -1,29 +1,29 @@
 import { ApiError } from '../contract/errors.ts';
+import { appendMessage } from '../imap/append.ts';
+import { findByMessageId } from '../imap/search.ts';
+import { openFolder } from '../imap/select.ts';
+import { MailError } from '../mail-error.ts';
+import type { SyncContext } from '../mailbox/context.ts';
+import { ensureRoleFolder } from '../mailbox/folders/by-role.ts';
+import { takeWritten } from '../mailbox/ingest/written.ts';
+import { loadSyncSettings, type SyncSettings } from '../mailbox/store/settings.ts';
+import { newMessageId } from '../mime/new-message-id.ts';
+import { compose } from '../mime/write/compose.ts';
+import { letterFrom } from '../mime/write/outgoing-message.ts';
+import { type ComposeDeps, composeUpdate, loadInput, loadSource, repliedTo, senderOf } from '../sending/compose.ts';
+import { assertMailThere, draftGone } from '../sending/draft-location.ts';
 import {
   type DraftRow,
-  findDraft,
   dropInput,
+  findDraft,
   fixDraftMessageId,
   loadDraft,
   moveDraft,
   releaseHeld,
   storedSource,
-} from '../db/draft-saves.ts';
-import { loadSyncSettings, type SyncSettings } from '../db/sync-accounts.ts';
-import { appendMessage } from '../mail/append.ts';
-import { compose } from '../mail/compose.ts';
-import { MailError } from '../mail/errors.ts';
-import { findByMessageId } from '../mail/find-message.ts';
-import { letterFrom } from '../mail/letter.ts';
-import { newMessageId } from '../mail/new-message-id.ts';
-import { openFolder } from '../mail/open-folder.ts';
-import type { SyncContext } from '../sync/context.ts';
-import { ensureRoleFolder } from '../sync/role-folder.ts';
-import { takeWritten } from '../sync/take-written.ts';
+} from '../sending/draft-state.ts';
 import { toFailure } from './failures.ts';
 import { beating } from './heartbeat.ts';
-import { type ComposeDeps, composeUpdate, loadInput, loadSource, repliedTo, senderOf } from './compose-mail.ts';
-import { assertMailThere, draftGone } from './draft-there.ts';
 import { removeDraftMail } from './remove-draft.ts';
 import { inMailbox, type WriteDeps } from './write-context.ts';
 

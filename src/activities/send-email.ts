@@ -1,11 +1,11 @@
 import { ApiError } from '../contract/errors.ts';
-import { releaseHeld } from '../db/draft-saves.ts';
-import { loadSend, moveSend, type SendRow, type SendState } from '../db/sends.ts';
-import { MailError } from '../mail/errors.ts';
-import { fileCopyOf, standIn } from './file-sent-copy.ts';
+import { MailError } from '../mail-error.ts';
+import { releaseHeld } from '../sending/draft-state.ts';
+import { fileCopyOf, standIn } from '../sending/file-sent-copy.ts';
+import { loadSend, moveSend, type SendRow, type SendState } from '../sending/send-state.ts';
+import { sendOnce, type SubmitDeps } from '../sending/submit.ts';
 import { beating } from './heartbeat.ts';
 import { removeDraftMail } from './remove-draft.ts';
-import { sendOnce, type SubmitDeps } from './submit-send.ts';
 import { inMailbox } from './write-context.ts';
 
 export type SendDeps = SubmitDeps;

@@ -7,7 +7,7 @@ import type { Db } from '../db/client.ts';
 import type { Logger } from '../logger.ts';
 import type { Outbound } from '../outbound.ts';
 import type { Secrets } from '../secrets.ts';
-import type { Storage } from '../storage.ts';
+import type { Storage } from '../storage/storage.ts';
 import type { SendLimits } from './send-input.ts';
 
 /** Changes of a mailbox; each answers when the provider has confirmed it and the store has it. */

@@ -1,8 +1,8 @@
 import type { Socket } from 'node:net';
 import type { Readable } from 'node:stream';
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { ApiError, type ErrorCode, errorBody } from '../contract/errors.ts';
-import { StorageMissing } from '../storage.ts';
+import { ApiError, errorBody, type ErrorCode } from '../contract/errors.ts';
+import { StorageMissing } from '../storage/storage.ts';
 
 /** Makes every error an answer in the shape of SPEC "Errors". */
 export function handleErrors(app: FastifyInstance, limits: { bodyBytes: number }): void {

@@ -10,7 +10,7 @@ import {
   toEmailJson,
 } from './email-object.ts';
 import type { JsonOf } from './json-text.ts';
-import { onItsWayOut } from './leaving.ts';
+import { onItsWayOut } from './pending-removal.ts';
 
 /*
  * How emails are read: one statement gives the columns of `emails`, where each email lies, and its contents as JSON text

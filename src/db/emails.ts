@@ -5,7 +5,6 @@ import type { Email } from '../contract/email.ts';
 import { type EmailFilter, type EmailPosition, emailPage, hasFixedPlan } from './email-page.ts';
 import { emailColumns, selectEmails, toQuery } from './email-select.ts';
 import type { JsonOf } from './json-text.ts';
-import { getSentEmail } from './sends.ts';
 
 export interface EmailListing {
   data: JsonOf<Email>[];
@@ -70,4 +69,18 @@ export async function getEmailSource(pool: pg.Pool, accountId: string, emailId: 
   const statement = sql`select storage_key as key from emails where id = ${emailId} and account_id = ${accountId}`;
   const { rows } = await pool.query<{ key: string }>(toQuery(statement, { prepared: true }));
   return rows[0]?.key ?? (await getSentEmail(pool, accountId, emailId))?.storageKey ?? undefined;
+}
+
+/** The Email of a mail that was sent and whose copy has not synced yet (CONTRACT "Emails", send). */
+async function getSentEmail(
+  pool: pg.Pool,
+  accountId: string,
+  id: string,
+): Promise<{ email: JsonOf<Email>; storageKey: string | null } | undefined> {
+  const { rows } = await pool.query<{ email: JsonOf<Email>; storageKey: string | null }>(
+    `select email::text as email, storage_key as "storageKey" from sends
+     where id = $1 and account_id = $2 and state = 'sent' and email is not null`,
+    [id, accountId],
+  );
+  return rows[0];
 }

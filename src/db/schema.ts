@@ -191,7 +191,7 @@ export const emails = pgTable(
     /** bytes of the raw message */
     size: bigint({ mode: 'number' }).notNull(),
     internalDate: at('internal_date').notNull(),
-    /** see src/mail/threads.ts: under which mails without reference headers find this one by subject */
+    /** see src/mime/threads.ts: under which mails without reference headers find this one by subject */
     subjectKey: text('subject_key'),
     storageKey: text('storage_key').notNull(),
     /** no folder holds it just now: moved or deleted, decided when every folder has been looked at */
@@ -276,9 +276,9 @@ export const placements = pgTable(
     deleted: boolean().notNull().default(false),
     /** not there any more; kept until every other folder has been looked at, so that a move is not taken for new mail */
     vanishedAt: at('vanished_at'),
-    /** when we began to move it by copying: on its way out, as \Deleted says for others; see src/sync/move-email.ts */
+    /** when we began to move it by copying: on its way out, as \Deleted says for others; see src/mailbox/changes/move.ts */
     leavingSince: at('leaving_since'),
-    /** see src/mail/identity.ts: the same message in another folder has the same value */
+    /** see src/imap/identity.ts: the same message in another folder has the same value */
     identity: text().notNull(),
     /** the same without INTERNALDATE, for servers that do not keep it when they move */
     weakIdentity: text('weak_identity').notNull(),

@@ -3,8 +3,8 @@ import { createWriteStream } from 'node:fs';
 import { mkdir, open, rename, rm, stat, unlink, writeFile } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { pipeline } from 'node:stream/promises';
-import type { Storage } from '../storage.ts';
-import { StorageMissing, segmentsOf, segmentsOfPrefix } from './keys.ts';
+import { segmentsOf, segmentsOfPrefix, StorageMissing } from './keys.ts';
+import type { Storage } from './storage.ts';
 
 /**
  * Objects as files below `root`. Each key's last segment lies in a folder named by the two characters before its

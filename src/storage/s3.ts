@@ -8,8 +8,8 @@ import {
   S3Client,
 } from '@aws-sdk/client-s3';
 import { Upload } from '@aws-sdk/lib-storage';
-import type { Storage } from '../storage.ts';
-import { StorageMissing, segmentsOf, segmentsOfPrefix } from './keys.ts';
+import { segmentsOf, segmentsOfPrefix, StorageMissing } from './keys.ts';
+import type { Storage } from './storage.ts';
 
 export interface S3Settings {
   bucket: string;

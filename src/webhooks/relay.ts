@@ -1,5 +1,5 @@
 import type { Logger } from '../logger.ts';
-import { createLanes } from './lanes.ts';
+import { createLanes } from './dispatch-limiter.ts';
 import { MAX_BATCH } from './plan-runs.ts';
 
 /** A run that deliveries have been given to. */

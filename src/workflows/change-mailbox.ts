@@ -1,6 +1,6 @@
 import { proxyActivities, proxyLocalActivities, setCurrentDetails } from '@temporalio/workflow';
-import type { ChangeEmailActivities } from '../activities/change-email.ts';
 import type { ChangeFolderActivities } from '../activities/change-folder.ts';
+import type { ChangeEmailActivities } from '../activities/change-mailbox.ts';
 import { QUEUES } from './names.ts';
 
 /*

@@ -19,7 +19,7 @@ import { finishSendWorkflowId, QUEUES } from './names.ts';
  * finishSend  filing      the copy is put into Sent, through outages of the provider       removing
  *             removing    the draft is removed                                             the end
  *
- * What happens to the send itself is kept in its row: see src/db/sends.ts.
+ * What happens to the send itself is kept in its row: see src/sending/send-state.ts.
  */
 
 export interface SendWorkflowInput {

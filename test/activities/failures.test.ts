@@ -1,10 +1,10 @@
+import { describe, expect, it } from '@jest/globals';
 import { ApplicationFailure, CancelledFailure } from '@temporalio/common';
 import { DrizzleQueryError } from 'drizzle-orm';
-import { describe, expect, it } from '@jest/globals';
 import { toFailure, withFailures } from '../../src/activities/failures.ts';
 import { ApiError } from '../../src/contract/errors.ts';
 import { LeaseLost } from '../../src/db/outbox.ts';
-import { MailError } from '../../src/mail/errors.ts';
+import { MailError } from '../../src/mail-error.ts';
 
 const canary = 'canary@example.com';
 const coded = (code: string) => Object.assign(new Error(canary), { code });

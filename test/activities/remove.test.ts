@@ -2,9 +2,9 @@ import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { afterAll, beforeAll, beforeEach, expect, it } from '@jest/globals';
 import type { WorkflowClient } from '@temporalio/client';
 import { MockActivityEnvironment } from '@temporalio/testing';
-import { afterAll, beforeAll, beforeEach, expect, it } from '@jest/globals';
 import { eq, sql } from 'drizzle-orm';
 import { createRemoveActivities } from '../../src/activities/remove.ts';
 import { getAccount, knownAccountIds, listAccounts } from '../../src/db/accounts.ts';
@@ -20,7 +20,7 @@ import {
   trackingRecords,
 } from '../../src/db/schema.ts';
 import { newId } from '../../src/new-id.ts';
-import { openStorage, type Storage } from '../../src/storage.ts';
+import { openStorage, type Storage } from '../../src/storage/storage.ts';
 import { testDatabase, type TestDatabase } from '../helpers/postgres.ts';
 import { storeAccount } from '../helpers/stored-account.ts';
 import { storedEvents } from '../helpers/stored-events.ts';

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import type { Client } from '@temporalio/client';
+import { createDraftCommands } from '../../src/api/commands/drafts.ts';
+import { createSendCommands } from '../../src/api/commands/sends.ts';
 import type { Commands } from '../../src/api/deps.ts';
-import { createDraftCommands } from '../../src/api/draft-commands.ts';
-import { createSendCommands } from '../../src/api/send-commands.ts';
 import { type ApiUnderTest, apiUnderTest } from '../helpers/api-under-test.ts';
 import { storeEmail, storeFolder } from '../helpers/rows.ts';
 import { storeAccount } from '../helpers/stored-account.ts';

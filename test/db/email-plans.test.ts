@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { type SQL, sql } from 'drizzle-orm';
 import type pg from 'pg';
-import { sentWith, untiedBounces } from '../../src/db/bounced.ts';
-import { currentContacts } from '../../src/db/contact-upkeep.ts';
 import { type EmailFilter, emailPage } from '../../src/db/email-page.ts';
 import { toQuery } from '../../src/db/email-select.ts';
 import { getEmail, listEmails } from '../../src/db/emails.ts';
 import { refreshPlannerStatistics } from '../../src/db/planner-statistics.ts';
+import { sentWith, untiedBounces } from '../../src/mailbox/store/bounces.ts';
+import { currentContacts } from '../../src/mailbox/store/contacts.ts';
 import { type TestDatabase, testDatabase } from '../helpers/postgres.ts';
 import { storeEmail, storeFolder } from '../helpers/rows.ts';
 import { storeAccount } from '../helpers/stored-account.ts';

@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { asc, eq, sql } from 'drizzle-orm';
 import pg from 'pg';
-import { claimDeliveries, type ClaimedRun } from '../../src/db/deliveries.ts';
 import { takeLease } from '../../src/db/lease.ts';
 import { DELIVERIES_CHANNEL, type NewEvent, recordEvents } from '../../src/db/outbox.ts';
 import { deliveries, events, webhookEndpoints } from '../../src/db/schema.ts';
 import { newId } from '../../src/new-id.ts';
+import { claimDeliveries, type ClaimedRun } from '../../src/webhooks/delivery-state.ts';
 import { planRuns } from '../../src/webhooks/plan-runs.ts';
 import { type TestDatabase, testDatabase } from '../helpers/postgres.ts';
 import { storeAccount } from '../helpers/stored-account.ts';

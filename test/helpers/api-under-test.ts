@@ -6,13 +6,13 @@ import { pathToFileURL } from 'node:url';
 import type { FastifyInstance, InjectOptions, LightMyRequestResponse } from 'fastify';
 import { buildApp } from '../../src/api/app.ts';
 import type { ApiDeps, Commands } from '../../src/api/deps.ts';
+import { DEFAULT_SEND_LIMITS } from '../../src/api/send-input.ts';
 import { createApiKey } from '../../src/db/api-keys.ts';
 import type { Database } from '../../src/db/client.ts';
 import { createLogger } from '../../src/logger.ts';
 import { createOutbound } from '../../src/outbound.ts';
-import { DEFAULT_SEND_LIMITS } from '../../src/api/send-input.ts';
 import { createSecrets } from '../../src/secrets.ts';
-import { openStorage, type Storage } from '../../src/storage.ts';
+import { openStorage, type Storage } from '../../src/storage/storage.ts';
 import { expectDocumented } from './documented.ts';
 import { testDatabase } from './postgres.ts';
 

@@ -1,9 +1,9 @@
-import { afterAll, afterEach, beforeAll, beforeEach, expect, jest } from '@jest/globals';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { MailError } from '../../src/mail/errors.ts';
-import { FakeImap, PLAIN, type Script } from './fake-imap.ts';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, jest } from '@jest/globals';
+import { MailError } from '../../src/mail-error.ts';
 import type { FakeSession } from './fake-imap-session.ts';
+import { FakeImap, PLAIN, type Script } from './fake-imap.ts';
 import { mailText } from './mail-text.ts';
 import { waitFor } from './wait.ts';
 import { openSyncGround, type SyncGround, WatchedAccount, type WatchSettings } from './watched-account.ts';

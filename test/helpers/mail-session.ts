@@ -1,4 +1,4 @@
-import { type ImapSession, type ImapSettings, openSession, type SessionOptions } from '../../src/mail/session.ts';
+import { type ImapSession, type ImapSettings, openSession, type SessionOptions } from '../../src/imap/session.ts';
 import { createOutbound } from '../../src/outbound.ts';
 import type { MailLogin } from './mail-user.ts';
 

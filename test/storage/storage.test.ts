@@ -6,7 +6,7 @@ import { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
 import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { openStorage, type Storage, StorageMissing } from '../../src/storage.ts';
+import { openStorage, type Storage, StorageMissing } from '../../src/storage/storage.ts';
 import { type FakeS3, startFakeS3 } from './fake-s3.ts';
 
 let folder: string;

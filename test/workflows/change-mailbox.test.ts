@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { withFailures } from '../../src/activities/failures.ts';
-import { createChangeCommands } from '../../src/api/change-commands.ts';
+import { createChangeCommands } from '../../src/api/commands/changes.ts';
 import type { ChangeCommands } from '../../src/api/deps.ts';
 import { ApiError } from '../../src/contract/errors.ts';
-import { MailError } from '../../src/mail/errors.ts';
+import { MailError } from '../../src/mail-error.ts';
 import { newId } from '../../src/new-id.ts';
 import { changeWorkflowId } from '../../src/workflows/names.ts';
 import { startTestWorkers, type TestWorkers } from '../helpers/temporal-workers.ts';

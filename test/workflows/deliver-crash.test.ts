@@ -1,10 +1,10 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import type { DeliverDeps } from '../../src/activities/deliver.ts';
 import type { Db } from '../../src/db/client.ts';
-import { claimDeliveries, unstartedRuns } from '../../src/db/deliveries.ts';
 import { newId } from '../../src/new-id.ts';
-import { startDeliveryRun } from '../../src/temporal/start-delivery.ts';
+import { claimDeliveries, unstartedRuns } from '../../src/webhooks/delivery-state.ts';
 import { planRuns } from '../../src/webhooks/plan-runs.ts';
+import { startDeliveryRun } from '../../src/webhooks/start-delivery.ts';
 import { deliveryBatchWorkflowId, deliveryWorkflowId } from '../../src/workflows/names.ts';
 import { type Deliveries, startDeliveries } from '../helpers/deliveries.ts';
 import { waitFor } from '../helpers/wait.ts';

@@ -1,10 +1,10 @@
-import { MockActivityEnvironment } from '@temporalio/testing';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { MockActivityEnvironment } from '@temporalio/testing';
 import { sql } from 'drizzle-orm';
-import { openStorage } from '../../src/storage.ts';
 import { createHousekeepingActivities } from '../../src/activities/housekeeping.ts';
 import { apiKeys, deliveries, deliveryAttempts, events, idempotencyKeys } from '../../src/db/schema.ts';
 import { createLogger } from '../../src/logger.ts';
+import { openStorage } from '../../src/storage/storage.ts';
 import { deliveryWorkflowId, HOUSEKEEPING_WORKFLOW_ID, QUEUES, WORKFLOWS } from '../../src/workflows/names.ts';
 import { type Deliveries, startDeliveries } from '../helpers/deliveries.ts';
 import { startTestWorkers } from '../helpers/temporal-workers.ts';

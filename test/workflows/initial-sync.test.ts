@@ -1,8 +1,8 @@
-import { Context } from '@temporalio/activity';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { Context } from '@temporalio/activity';
 import { toFailure } from '../../src/activities/failures.ts';
 import { ApiError } from '../../src/contract/errors.ts';
-import { MailError } from '../../src/mail/errors.ts';
+import { MailError } from '../../src/mail-error.ts';
 import { newId } from '../../src/new-id.ts';
 import { initialSyncWorkflowId, QUEUES, WORKFLOWS } from '../../src/workflows/names.ts';
 import { startTestWorkers, type TestWorkers } from '../helpers/temporal-workers.ts';

@@ -2,7 +2,7 @@ import { Readable } from 'node:stream';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import Type from 'typebox';
 import { ApiError, ErrorBody, errorBody } from '../../contract/errors.ts';
-import type { Storage } from '../../storage.ts';
+import type { Storage } from '../../storage/storage.ts';
 import { answersAs } from './route.ts';
 
 /** A stored object as it is offered for download; what is under an id never changes. */

@@ -1,0 +1,59 @@
+import type { Client } from '@temporalio/client';
+import { newId } from '../../new-id.ts';
+import type { MailboxChange } from '../../workflows/change-mailbox.ts';
+import { changeWorkflowId, WORKFLOWS } from '../../workflows/names.ts';
+import type { ChangeCommands } from '../deps.ts';
+import { toApiError } from './run-failure.ts';
+import { execute } from './run-workflow.ts';
+
+export interface ChangeCommandDeps {
+  client: Client;
+  /** how long callers wait, ms; for tests */
+  changeDeadlineMs?: number;
+}
+
+const CHANGE_DEADLINE_MS = 40_000;
+const LATE = 'the change did not finish in time; it goes on';
+
+/** Every change of a mailbox is a run of its own; see src/workflows/change-mailbox.ts. */
+export function createChangeCommands(deps: ChangeCommandDeps): ChangeCommands {
+  const make = (change: MailboxChange, requestId?: string) => run(deps, change, requestId);
+  return {
+    markEmail: (accountId, emailId, seen) => make({ accountId, emailId, kind: seen ? 'read' : 'unread' }),
+    moveEmail: (accountId, emailId, folderId) => make({ accountId, emailId, folderId, kind: 'move' }),
+    trashEmail: (accountId, emailId) => make({ accountId, emailId, kind: 'trash' }),
+    // the folder's id is the request's too: a call that is made again makes the same folder
+    createFolder: (accountId, folderId, folder) =>
+      make({ accountId, folderId, ...folder, kind: 'createFolder' }, 'create'),
+    changeFolder: (accountId, folderId, { name, parent_id: parentId }) =>
+      make({
+        ...{ accountId, folderId, kind: 'changeFolder' },
+        ...(name === undefined ? {} : { name }),
+        ...(parentId === undefined ? {} : { parentId }),
+      }),
+    deleteFolder: (accountId, folderId) => make({ accountId, folderId, kind: 'deleteFolder' }),
+  };
+}
+
+async function run(
+  { client, changeDeadlineMs: deadlineMs = CHANGE_DEADLINE_MS }: ChangeCommandDeps,
+  change: MailboxChange,
+  requestId: string = newId('change'),
+): Promise<void> {
+  const { accountId, kind } = change;
+  const objectId = 'emailId' in change ? change.emailId : change.folderId;
+  const workflowId = changeWorkflowId(objectId, requestId);
+  const summary = `${kind} ${objectId}`;
+  try {
+    await execute(client, {
+      type: WORKFLOWS.changeMailbox,
+      workflowId,
+      accountId,
+      args: [change],
+      summary,
+      deadlineMs,
+    });
+  } catch (error) {
+    throw toApiError(error, LATE);
+  }
+}

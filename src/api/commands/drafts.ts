@@ -1,0 +1,111 @@
+import type { DraftResult, SendInput } from '../../contract/sending.ts';
+import { newId } from '../../new-id.ts';
+import { type DraftRow, findDraft, holdDraft, isHeld, loadDraft, noteDraft } from '../../sending/draft-state.ts';
+import { deleteDraftWorkflowId, draftWorkflowId, WORKFLOWS } from '../../workflows/names.ts';
+import type { DraftCommands } from '../deps.ts';
+import { draftNotFound, isTracked, type OutgoingDeps, storeInput, trackingIdFor, whenFree } from './outgoing.ts';
+import { toApiError } from './run-failure.ts';
+import { execute } from './run-workflow.ts';
+
+const DRAFT_MS = 60_000;
+
+/** Every workflow that saves or deletes drafts, as one function each; what fails comes back as ApiError. */
+export function createDraftCommands(deps: OutgoingDeps): DraftCommands {
+  return {
+    createDraft: (accountId, id, input) => createDraft(deps, accountId, id, input),
+    updateDraft: (accountId, id, previous, input) => updateDraft(deps, accountId, id, previous, input),
+    deleteDraft: (accountId, draft) => deleteDraft(deps, accountId, draft),
+  };
+}
+
+async function createDraft(deps: OutgoingDeps, accountId: string, id: string, input: SendInput): Promise<DraftResult> {
+  let draft = await loadDraft(deps.db, accountId, id);
+  if (!draft || draft.state === 'failed') {
+    const { metadata = null, tracking_options: tracking = null } = input;
+    const inputKey = await storeInput(deps, accountId, id, input);
+    const noted = { id, accountId, inputKey, metadata, tracking, trackingId: trackingIdFor(tracking) };
+    draft = await noteDraft(deps.db, noted, new Date());
+  }
+  return saveDraft(deps, draft, null);
+}
+
+async function updateDraft(
+  deps: OutgoingDeps,
+  accountId: string,
+  id: string,
+  previousId: string,
+  input: SendInput,
+): Promise<DraftResult> {
+  const { db } = deps;
+  const inputKey = await storeInput(deps, accountId, id, input);
+  try {
+    const { draft, previous } = await whenFree(async () => {
+      const previous = await findDraft(db, accountId, previousId);
+      if (!previous) throw draftNotFound();
+      const metadata = input.metadata ?? previous.metadata;
+      const tracking = input.tracking_options ?? previous.tracking;
+      const trackingId = isTracked(tracking) ? (previous.trackingId ?? newId('tracking')) : null;
+      const draft = await db.transaction(async (tx) => {
+        const by = await holdDraft(tx, previous.id, id);
+        return by === id
+          ? noteDraft(tx, { id, accountId, inputKey, metadata, tracking, trackingId }, new Date())
+          : undefined;
+      });
+      return draft && { draft, previous };
+    });
+    return await saveDraft(deps, draft, previous.id);
+  } catch (error) {
+    if (!(await loadDraft(db, accountId, id))) await deps.storage.delete([inputKey]);
+    throw error;
+  }
+}
+
+async function saveDraft(deps: OutgoingDeps, draft: DraftRow, previousId: string | null): Promise<DraftResult> {
+  const { client, db } = deps;
+  const { id, accountId } = draft;
+  try {
+    if (draft.state !== 'active' || previousId) {
+      await execute(client, {
+        type: WORKFLOWS.saveDraft,
+        workflowId: draftWorkflowId(id),
+        accountId,
+        args: [{ accountId, draftId: id, previousId }],
+        summary: previousId ? `save ${id} in the place of ${previousId}` : `save ${id}`,
+        deadlineMs: DRAFT_MS,
+      });
+    }
+  } catch (error) {
+    throw toApiError(error, 'the draft was not saved in time; the saving goes on');
+  }
+  const saved = await loadDraft(db, accountId, id);
+  if (!saved) throw draftNotFound();
+  return {
+    object: previousId ? 'DraftUpdated' : 'DraftCreated',
+    id,
+    account_id: accountId,
+    draft_id: id,
+    ...(previousId ? { previous_draft_id: previousId } : {}),
+    message_id: saved.messageId ?? '',
+    tracking_id: saved.trackingId,
+  };
+}
+
+async function deleteDraft({ client, db }: OutgoingDeps, accountId: string, draftId: string): Promise<void> {
+  const draft = await whenFree(async () => {
+    const found = await findDraft(db, accountId, draftId);
+    if (!found) throw draftNotFound();
+    return (await isHeld(db, found)) ? undefined : found;
+  });
+  try {
+    await execute(client, {
+      type: WORKFLOWS.deleteDraft,
+      workflowId: deleteDraftWorkflowId(draft.id),
+      accountId,
+      args: [{ accountId, draftId: draft.id }],
+      summary: `remove ${draft.id}`,
+      deadlineMs: DRAFT_MS,
+    });
+  } catch (error) {
+    throw toApiError(error, 'the draft was not removed in time; its removal goes on');
+  }
+}

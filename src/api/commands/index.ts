@@ -1,0 +1,105 @@
+import { type Client, WithStartWorkflowOperation, type WorkflowClient } from '@temporalio/client';
+import type { AuthIntent } from '../../contract/account.ts';
+import { ApiError } from '../../contract/errors.ts';
+import { isId } from '../../contract/ids.ts';
+import { getAccount } from '../../db/accounts.ts';
+import type { Db } from '../../db/client.ts';
+import { dropIntent, intentPlace, saveIntent } from '../../db/connect-intents.ts';
+import { newId } from '../../new-id.ts';
+import type { Secrets } from '../../secrets.ts';
+import type { Storage } from '../../storage/storage.ts';
+import { connectWorkflowId, QUEUES, removeWorkflowId, UPDATES, WORKFLOWS } from '../../workflows/names.ts';
+import type { Commands } from '../deps.ts';
+import { createChangeCommands } from './changes.ts';
+import { createDraftCommands } from './drafts.ts';
+import { toApiError } from './run-failure.ts';
+import { createSendCommands } from './sends.ts';
+
+export interface CommandDeps {
+  client: Client;
+  db: Db;
+  secrets: Secrets;
+  storage: Storage;
+  retryDelivery: Commands['retryDelivery'];
+  /** how long callers wait, ms; for tests */
+  connectDeadlineMs?: number;
+  removeDeadlineMs?: number;
+  changeDeadlineMs?: number;
+}
+
+const CONNECT_DEADLINE_MS = 45_000;
+const REMOVE_DEADLINE_MS = 20_000;
+
+/** Every workflow that the API starts, as one function each; what fails comes back as ApiError. */
+export function createCommands(deps: CommandDeps): Commands {
+  return {
+    connectMailbox: (intent) => connectMailbox(deps, intent),
+    removeAccount: (accountId) => removeAccount(deps, accountId),
+    retryDelivery: deps.retryDelivery,
+    ...createChangeCommands(deps),
+    ...createSendCommands(deps),
+    ...createDraftCommands(deps),
+  };
+}
+
+/**
+ * Seals what the caller sent, has it tried, and answers the account's id. Whatever else is answered, nothing is saved:
+ * the intent is taken back, and without it the run cannot save.
+ */
+async function connectMailbox(deps: CommandDeps, intent: AuthIntent): Promise<string> {
+  const { client, db, secrets } = deps;
+  const intentId = newId('intent');
+  await saveIntent(db, intentId, secrets.seal(intentPlace(intentId), JSON.stringify(intent)), new Date());
+  const workflowId = connectWorkflowId(intentId);
+  let failure: unknown;
+  try {
+    await client.withDeadline(Date.now() + (deps.connectDeadlineMs ?? CONNECT_DEADLINE_MS), () =>
+      client.workflow.execute(WORKFLOWS.connectMailbox, {
+        taskQueue: QUEUES.commands,
+        workflowId,
+        args: [{ intentId }],
+      }),
+    );
+  } catch (error) {
+    failure = error;
+  }
+  // It may have been saved just as the deadline passed.
+  const accountId = await dropIntent(db, intentId);
+  if (accountId) return accountId;
+  await stop(client.workflow, workflowId);
+  throw toApiError(failure, 'the mail servers did not answer in time; nothing was saved');
+}
+
+/** Answers once everything is deleted; after the deadline as soon as the account is gone for everybody. */
+async function removeAccount(deps: CommandDeps, accountId: string): Promise<void> {
+  const { client, db } = deps;
+  if (!isId('account', accountId) || !(await getAccount(db, accountId))) throw notFound();
+  try {
+    await client.withDeadline(Date.now() + (deps.removeDeadlineMs ?? REMOVE_DEADLINE_MS), () =>
+      client.workflow.executeUpdateWithStart(UPDATES.wiped, {
+        startWorkflowOperation: new WithStartWorkflowOperation(WORKFLOWS.removeAccount, {
+          taskQueue: QUEUES.commands,
+          workflowId: removeWorkflowId(accountId),
+          args: [{ accountId }],
+          workflowIdConflictPolicy: 'USE_EXISTING',
+        }),
+      }),
+    );
+  } catch (error) {
+    // Marked as removed: the rest is done without anybody waiting for it.
+    if (!(await getAccount(db, accountId))) return;
+    throw toApiError(error, 'the account was not removed in time; its removal goes on');
+  }
+}
+
+function notFound(): ApiError {
+  return new ApiError('not_found', 'no account with that id');
+}
+
+async function stop(client: WorkflowClient, workflowId: string): Promise<void> {
+  try {
+    await client.getHandle(workflowId).cancel();
+  } catch {
+    // It has ended, or was never started; without its intent it can do no harm either way.
+  }
+}

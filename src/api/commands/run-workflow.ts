@@ -1,0 +1,55 @@
+import { type Client, WorkflowExecutionAlreadyStartedError } from '@temporalio/client';
+import { QUEUES, SEARCH_ATTRIBUTES } from '../../workflows/names.ts';
+
+/** A run that a caller waits for. */
+export interface Run {
+  type: string;
+  workflowId: string;
+  accountId: string;
+  args: unknown[];
+  /** shown in Temporal's UI; no mail text, no address */
+  summary: string;
+  /** ms that the caller waits */
+  deadlineMs: number;
+}
+
+/**
+ * Starts a run, unless one of that id is under way or has ended well, and waits for its end. One that failed is run
+ * again: what it does is safe to be done again.
+ */
+export async function execute(client: Client, run: Run): Promise<void> {
+  const handle = await onceOnly(client.withDeadline(Date.now() + run.deadlineMs, () => start(client, run)));
+  if (handle) await client.withDeadline(Date.now() + run.deadlineMs, () => handle.result());
+}
+
+/** Waits for the end of a run that was started before. */
+export async function awaitRun(client: Client, workflowId: string, deadlineMs: number): Promise<void> {
+  await client.withDeadline(Date.now() + deadlineMs, () => client.workflow.getHandle(workflowId).result());
+}
+
+function start(client: Client, run: Run) {
+  return client.workflow.start(run.type, optionsOf(run));
+}
+
+function optionsOf({ workflowId, accountId, args, summary }: Run) {
+  const mailAccount = { key: { name: SEARCH_ATTRIBUTES.mailAccount, type: 'KEYWORD' as const }, value: accountId };
+  return {
+    taskQueue: QUEUES.commands,
+    workflowIdConflictPolicy: 'USE_EXISTING' as const,
+    workflowIdReusePolicy: 'ALLOW_DUPLICATE_FAILED_ONLY' as const,
+    workflowId,
+    args,
+    staticSummary: summary,
+    typedSearchAttributes: [mailAccount],
+  };
+}
+
+/** Undefined: a run of that id has ended well already. */
+async function onceOnly<T>(running: Promise<T>): Promise<T | undefined> {
+  try {
+    return await running;
+  } catch (error) {
+    if (error instanceof WorkflowExecutionAlreadyStartedError) return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,57 @@
+import { formatDateTime } from 'imapflow/lib/tools.js';
+import { FolderMissing, MailError } from '../mail-error.ts';
+import { type Argument, atom, command, folderArgument, hasUidplus, refusalCode, saysMissing } from './command.ts';
+import { findFolder } from './find-folder.ts';
+import type { ImapSession } from './session.ts';
+
+const APPEND_TIMEOUT_MS = 60_000;
+/** The slowest way to a server that is waited for: 32 KB/s. */
+const BYTES_PER_MS = 32;
+
+/** Too large for the server (RFC 4469, RFC 7889), for its rules (RFC 5530) or for what is left of the quota. */
+const TOO_MUCH = new Set(['TOOBIG', 'APPENDLIMIT', 'LIMIT', 'OVERQUOTA']);
+/** The same of servers that give no code. */
+const SAYS_TOO_MUCH = /quota|too (large|big)|(message|maximum) size/i;
+
+/**
+ * Puts a message into a folder (APPEND, RFC 3501 6.3.11), which need not be selected.
+ * @param options.date INTERNALDATE; without one the server takes the time of now
+ * @returns where it is (APPENDUID, RFC 4315); null where the server does not tell it
+ * @throws MailError provider_rejected when it is over a limit of size or quota; FolderMissing; MailError
+ */
+export async function appendMessage(
+  session: ImapSession,
+  path: string,
+  source: Buffer,
+  options: { flags: string[]; date?: Date },
+): Promise<{ uidValidity: number; uid: number } | null> {
+  const limit: unknown = session.client.capabilities.get('APPENDLIMIT');
+  if (typeof limit === 'number' && limit > 0 && source.length > limit) throw tooMuch();
+  const isLiteral8 = session.has('BINARY') && source.includes(0);
+  const date = options.date && formatDateTime(options.date);
+  const args: Argument[] = [
+    folderArgument(session, path),
+    options.flags.map(atom),
+    ...(date ? [{ type: 'STRING' as const, value: date }] : []),
+    { type: 'LITERAL', value: source, isLiteral8 },
+  ];
+  const uploadMs = APPEND_TIMEOUT_MS + source.length / BYTES_PER_MS;
+  // The server is silent while it takes the message in.
+  const limits = { deadlineMs: uploadMs, silenceMs: uploadMs };
+  const code = await command(session, 'APPEND', args, limits).catch((error: unknown) => judge(session, path, error));
+  const [uidValidity, uid] = hasUidplus(session) && code?.name === 'APPENDUID' ? code.values.map(Number) : [];
+  return uidValidity && uid ? { uidValidity, uid } : null;
+}
+
+async function judge(session: ImapSession, path: string, error: unknown): Promise<never> {
+  if (!(error instanceof MailError) || !error.refused) throw error;
+  const code = refusalCode(error);
+  if (code ? TOO_MUCH.has(code) : SAYS_TOO_MUCH.test(error.detail)) throw tooMuch(error);
+  if (saysMissing(error) || !(await findFolder(session, path))) throw new FolderMissing(error);
+  throw error;
+}
+
+function tooMuch(cause?: unknown): MailError {
+  const detail = 'the message is over the limit of size or the quota of the mailbox';
+  return new MailError('provider_rejected', 'imap', detail, { refused: true, cause });
+}

@@ -1,0 +1,83 @@
+import { normalizePath } from 'imapflow/lib/tools.js';
+import { FolderExists, FolderMissing, MailError } from '../mail-error.ts';
+import { command, folderArgument, refusalCode, saysMissing } from './command.ts';
+import { findFolder } from './find-folder.ts';
+import type { ImapSession } from './session.ts';
+import { moveSubscriptions, subscribe, unsubscribe } from './subscriptions.ts';
+
+const FOLDER_TIMEOUT_MS = 120_000;
+
+/**
+ * The path of a folder in another one, or at the top: with the server's separator, below the prefix of the personal
+ * namespace (RFC 2342).
+ */
+export function folderPath(session: ImapSession, parentPath: string | null, name: string): string {
+  const delimiter = session.client.namespace?.delimiter ?? '/';
+  return parentPath === null ? normalizePath(session.client, name) : `${parentPath}${delimiter}${name}`;
+}
+
+/**
+ * Creates a folder, and subscribes to it so that other mail programs show it.
+ * @throws FolderExists when the name is taken; MailError
+ */
+export async function createFolder(session: ImapSession, path: string): Promise<void> {
+  await run(session, 'CREATE', [path]).catch((error: unknown) => taken(session, path, error));
+  await subscribe(session, path);
+}
+
+/**
+ * Renames a folder; those in it follow, and so do the subscriptions.
+ * @throws FolderExists when the name is taken; FolderMissing; MailError
+ */
+export async function renameFolder(session: ImapSession, from: string, to: string): Promise<void> {
+  await leave(session, from);
+  await moveSubscriptions(session, from, to, async () => {
+    await run(session, 'RENAME', [from, to]).catch(async (error: unknown) => {
+      await missing(session, from, error);
+      await taken(session, to, error);
+    });
+  });
+}
+
+/**
+ * Deletes a folder with the mail in it. Folders in it stay (RFC 3501 6.3.4), or the server refuses for their sake.
+ * @throws FolderMissing; MailError
+ */
+export async function deleteFolder(session: ImapSession, path: string): Promise<void> {
+  await leave(session, path);
+  await run(session, 'DELETE', [path]).catch(async (error: unknown) => {
+    await missing(session, path, error);
+    throw error;
+  });
+  await unsubscribe(session, path);
+}
+
+async function run(session: ImapSession, verb: string, paths: string[]): Promise<void> {
+  const args = paths.map((path) => folderArgument(session, path));
+  await command(session, verb, args, { deadlineMs: FOLDER_TIMEOUT_MS });
+}
+
+/** A server may refuse to rename or delete what is selected. CLOSE would expunge what others marked \Deleted. */
+async function leave(session: ImapSession, path: string): Promise<void> {
+  const { mailbox } = session.client;
+  if (!mailbox || !mailbox.path.startsWith(normalizePath(session.client, path))) return;
+  await session.step('EXAMINE', () => session.client.mailboxOpen('INBOX', { readOnly: true }));
+}
+
+async function taken(session: ImapSession, path: string, error: unknown): Promise<never> {
+  if (!isRefused(error)) throw error;
+  const code = refusalCode(error);
+  if (code === 'ALREADYEXISTS' || (await findFolder(session, path))) throw new FolderExists(error);
+  throw error;
+}
+
+async function missing(session: ImapSession, path: string, error: unknown): Promise<void> {
+  if (!isRefused(error)) throw error;
+  const code = refusalCode(error);
+  if (code === 'ALREADYEXISTS') return;
+  if (saysMissing(error) || !(await findFolder(session, path))) throw new FolderMissing(error);
+}
+
+function isRefused(error: unknown): error is MailError {
+  return error instanceof MailError && error.refused;
+}

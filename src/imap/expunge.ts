@@ -1,0 +1,66 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { MailError } from '../mail-error.ts';
+import { command, hasUidplus, setArgument } from './command.ts';
+import { fetchFlags, uidSets } from './fetch.ts';
+import type { ImapSession } from './session.ts';
+import { fetchFlagSets, storeSilently } from './store.ts';
+
+const DELETED = ['\\Deleted'];
+const EXPUNGE_TIMEOUT_MS = 120_000;
+const MAX_TRIES = 10;
+
+/**
+ * Deletes messages of the selected folder for good, and no others; those that have gone already are passed over.
+ * UID EXPUNGE (RFC 4315), else EXPUNGE that spares what other mail programs marked.
+ * @throws MailError
+ */
+export async function expungeMessages(session: ImapSession, uids: number[]): Promise<void> {
+  if (uids.length === 0) return;
+  if (!hasUidplus(session)) return expungeSparingly(session, uids);
+  await storeSilently(session, uids, '+', DELETED);
+  for (const set of uidSets(uids)) await command(session, 'UID EXPUNGE', [setArgument(set)], limits(session));
+}
+
+/**
+ * EXPUNGE takes away whatever is marked: marks that others set are taken off for that moment.
+ * What somebody marks in between is lost, as RFC 4315 says of servers without UIDPLUS: the sessions of one pool do this
+ * one at a time. Another process that does the same takes our marks off, so it is done until our messages are gone.
+ */
+async function expungeSparingly(session: ImapSession, uids: number[]): Promise<void> {
+  let left = uids;
+  for (let tries = 1; left.length > 0; tries++) {
+    if (tries > MAX_TRIES) throw new MailError('provider_error', 'imap', 'the IMAP server did not delete the messages');
+    if (tries > 1) await sleep(Math.random() * 50 * tries);
+    const marked = left;
+    await (session.alone ?? ((work) => work()))(() => expungeMarked(session, marked));
+    const there = await fetchFlagSets(session, left);
+    left = left.filter((uid) => there.has(uid));
+  }
+}
+
+async function expungeMarked(session: ImapSession, uids: number[]): Promise<void> {
+  const ours = new Set(uids);
+  const others = (await markedDeleted(session)).filter((uid) => !ours.has(uid));
+  try {
+    await storeSilently(session, others, '-', DELETED);
+    await storeSilently(session, uids, '+', DELETED);
+    await command(session, 'EXPUNGE', [], limits(session));
+  } finally {
+    if (session.client.usable) await storeSilently(session, others, '+', DELETED);
+  }
+}
+
+/** By the NOOP the server tells first what has changed; EXPUNGE goes by what is marked by then. */
+async function markedDeleted(session: ImapSession): Promise<number[]> {
+  await session.step('NOOP', () => session.client.noop());
+  const found = await session.step('SEARCH', () => session.client.search({ deleted: true }, { uid: true }));
+  // imapflow answers false for a refused SEARCH
+  if (Array.isArray(found)) return found;
+  return (await fetchFlags(session, '1:*')).filter(({ deleted }) => deleted).map(({ uid }) => uid);
+}
+
+/** Each message that goes is one answer. */
+function limits(session: ImapSession) {
+  const exists = (session.client.mailbox && session.client.mailbox.exists) || 0;
+  return { deadlineMs: EXPUNGE_TIMEOUT_MS, maxAnswers: exists + 10_000 };
+}

@@ -1,0 +1,296 @@
+import type { FetchMessageObject, FetchQueryObject } from 'imapflow';
+import { MailError } from '../mail-error.ts';
+import { identityOf, weakIdentityOf } from './identity.ts';
+import type { UidRange, VanishedEvent } from './imapflow-patches.ts';
+import type { ImapSession } from './session.ts';
+
+/** What is known of a message before its body is fetched. */
+export interface MessageMeta {
+  uid: number;
+  seen: boolean;
+  deleted: boolean;
+  internalDate: Date;
+  /** RFC822.SIZE in bytes */
+  size: number;
+  identity: string;
+  weakIdentity: string;
+  /** as in the header, with its angle brackets */
+  messageId: string | null;
+  /** EMAILID (RFC 8474) or X-GM-MSGID */
+  serverId: string | null;
+  /** THREADID as `oid:…` or X-GM-THRID as `gm:…` */
+  serverThreadId: string | null;
+}
+
+/** Flags of one message. */
+export interface MessageFlags {
+  uid: number;
+  seen: boolean;
+  deleted: boolean;
+}
+
+/** The selected folder, as SELECT told it. */
+export interface SelectedFolder {
+  uidValidity: number;
+  /** null where the server does not tell it */
+  uidNext: number | null;
+  exists: number;
+  /** null without CONDSTORE or with NOMODSEQ */
+  highestModseq: bigint | null;
+}
+
+const META_QUERY: FetchQueryObject = {
+  uid: true,
+  flags: true,
+  internalDate: true,
+  size: true,
+  threadId: true,
+  headers: ['message-id', 'subject', 'from', 'date'],
+};
+
+/** Longest sequence set that is put into one command; servers refuse lines much over 8,000 bytes. */
+const MAX_SET_LENGTH = 4_000;
+const FETCH_TIMEOUT_MS = 300_000;
+
+/** UIDs have 32 bits (RFC 3501 2.3.1.1). */
+export const MAX_UID = 4_294_967_295;
+
+/** More messages than any folder has; what goes through all of them has an end. */
+const MAX_EXISTS = 50_000_000;
+
+/** Like selectFolder; undefined when the server refuses. */
+export async function trySelect(session: ImapSession, path: string): Promise<SelectedFolder | undefined> {
+  try {
+    return await selectFolder(session, path);
+  } catch (error) {
+    if (error instanceof MailError && error.refused) return undefined;
+    throw error;
+  }
+}
+
+/** SELECTs a folder, always anew, so that the counters are of this moment. Read-only: nothing here changes flags. */
+export async function selectFolder(session: ImapSession, path: string): Promise<SelectedFolder> {
+  const mailbox = await session.step('SELECT', () => session.client.mailboxOpen(path, { readOnly: true }));
+  if ((mailbox.exists ?? 0) > MAX_EXISTS)
+    throw new MailError('provider_error', 'imap', 'SELECT failed: the answer was too large');
+  return {
+    uidValidity: Number(mailbox.uidValidity ?? 0),
+    uidNext: mailbox.uidNext || null,
+    exists: mailbox.exists ?? 0,
+    highestModseq: session.condstore && !mailbox.noModseq ? (mailbox.highestModseq ?? null) : null,
+  };
+}
+
+/** Metadata of the messages with UIDs from `from` to `to`, ascending; others are dropped (RFC 3501 `n:*`). */
+export async function fetchMeta(session: ImapSession, from: number, to = Infinity): Promise<MessageMeta[]> {
+  const range = `${from}:${to === Infinity ? '*' : to}`;
+  const metas = await fetchRows(session, range, META_QUERY, metaOf(session));
+  return byUid(metas.filter(({ uid }) => uid >= from && uid <= to));
+}
+
+/** Metadata of just these UIDs. */
+export async function fetchMetaOf(session: ImapSession, uids: number[]): Promise<MessageMeta[]> {
+  const wanted = new Set(uids);
+  const metas: MessageMeta[] = [];
+  for (const set of uidSets(uids)) {
+    const found = await fetchRows(session, set, META_QUERY, metaOf(session));
+    metas.push(...found.filter(({ uid }) => wanted.has(uid)));
+  }
+  return metas;
+}
+
+/** Metadata of the newest `count` messages of the selected folder, ascending. */
+export async function fetchNewestMeta(session: ImapSession, exists: number, count: number): Promise<MessageMeta[]> {
+  if (exists === 0) return [];
+  const set = `${Math.max(1, exists - count + 1)}:*`;
+  return byUid(await fetchRows(session, set, META_QUERY, metaOf(session), { uid: false }));
+}
+
+/** Whole messages that were held in memory, and the UIDs of those that did not fit. */
+export interface Sources {
+  sources: Map<number, Buffer>;
+  left: Set<number>;
+}
+
+/**
+ * Whole messages by UID, held in memory up to `maxBytes` in all, whatever RFC822.SIZE said. Vanished ones are missing.
+ */
+export async function fetchSources(session: ImapSession, uids: number[], maxBytes: number): Promise<Sources> {
+  const wanted = new Set(uids);
+  const sources = new Map<number, Buffer>();
+  const left = new Set<number>();
+  let bytes = 0;
+  for (const set of uidSets(uids)) {
+    await fetchRows(session, set, { uid: true, source: true }, ({ uid, source }) => {
+      if (!source || !wanted.has(uid) || sources.has(uid) || left.has(uid)) return undefined;
+      bytes += source.length;
+      if (bytes <= maxBytes) sources.set(uid, source);
+      else left.add(uid);
+      return undefined;
+    });
+  }
+  return { sources, left };
+}
+
+/** One message as a stream, in pieces, however large; null when it has vanished. */
+export async function downloadSource(session: ImapSession, uid: number) {
+  const download = await session.step('FETCH', () => session.client.download(String(uid), undefined, { uid: true }));
+  return 'content' in download && download.content ? download.content : null;
+}
+
+/** Flags of the messages in a UID set. */
+export async function fetchFlags(session: ImapSession, set: string): Promise<MessageFlags[]> {
+  return fetchRows(session, set, { uid: true, flags: true }, flagsOf);
+}
+
+/** Flags of the messages in a set of sequence numbers, for servers that tell a change by number alone. */
+export async function fetchFlagsBySequence(session: ImapSession, set: string): Promise<MessageFlags[]> {
+  return fetchRows(session, set, { uid: true, flags: true }, flagsOf, { uid: false });
+}
+
+/** What has changed since a MODSEQ. */
+export interface Changes {
+  flags: MessageFlags[];
+  /** UIDs that have vanished; null where the server cannot tell (no QRESYNC) */
+  vanished: UidRange[] | null;
+  /** highest MODSEQ seen in the answer */
+  modseq: bigint;
+}
+
+/** RFC 7162: `UID FETCH 1:* (FLAGS) (CHANGEDSINCE n [VANISHED])`. */
+export async function fetchChanges(session: ImapSession, since: bigint): Promise<Changes> {
+  const vanished: UidRange[] = [];
+  const events: NodeJS.EventEmitter = session.client;
+  const onVanished = ({ ranges }: VanishedEvent) => {
+    if (vanished.length < MAX_ROWS) vanished.push(...ranges);
+  };
+  events.on('vanished', onVanished);
+  let modseq = since;
+  try {
+    const read = (row: FetchMessageObject) => {
+      if (row.modseq && row.modseq > modseq) modseq = row.modseq;
+      return flagsOf(row);
+    };
+    const flags = await fetchRows(session, '1:*', { uid: true, flags: true }, read, { changedSince: since });
+    return { flags, vanished: session.qresync ? vanished : null, modseq };
+  } finally {
+    events.off('vanished', onVanished);
+  }
+}
+
+/** Sequence numbers that one SEARCH covers. */
+const SEARCH_SPAN = 50_000;
+
+/** Every UID below `before` that the selected folder holds, ascending. */
+export async function searchUids(session: ImapSession, before: number, since?: Date): Promise<number[]> {
+  if (before <= 1) return [];
+  const uids = new Set<number>();
+  const exists = (session.client.mailbox && session.client.mailbox.exists) || 0;
+  // The answer is one line, which is to stay short. From the last message to the first: one that is expunged meanwhile
+  // moves those after it down, to where they are met a second time at worst.
+  for (let last = exists; last > 0; last -= SEARCH_SPAN) {
+    const seq = `${Math.max(1, last - SEARCH_SPAN + 1)}:${last === exists ? '*' : last}`;
+    const query = { uid: `1:${before - 1}`, ...(exists > SEARCH_SPAN ? { seq } : {}), ...(since ? { since } : {}) };
+    const found = await session.step('SEARCH', () => session.client.search(query, { uid: true }), FETCH_TIMEOUT_MS);
+    // imapflow answers false for a refused SEARCH: ask in another way.
+    if (!Array.isArray(found)) return fetchUids(session, before, since);
+    for (const uid of found) if (uid < before) uids.add(uid);
+  }
+  return [...uids].sort((a, b) => a - b);
+}
+
+/** What searchUids answers, by FETCH. */
+export async function fetchUids(session: ImapSession, before: number, since?: Date): Promise<number[]> {
+  const query = { uid: true, internalDate: true };
+  const read = ({ uid, internalDate }: FetchMessageObject) =>
+    uid < before && (!since || new Date(internalDate ?? 0) >= since) ? { uid } : undefined;
+  return byUid(await fetchRows(session, `1:${before - 1}`, query, read)).map(({ uid }) => uid);
+}
+
+/** Messages of one FETCH that are taken in; a folder that holds more is not one that people read. */
+const MAX_ROWS = 1_000_000;
+
+/**
+ * FETCH, with what `read` makes of each message; undefined is passed over. A message that is told twice counts once.
+ * Messages without a UID are left out: untold changes of other messages come in between.
+ */
+async function fetchRows<T extends { uid: number }>(
+  session: ImapSession,
+  set: string,
+  query: FetchQueryObject,
+  read: (row: FetchMessageObject) => T | undefined,
+  options: { uid?: boolean; changedSince?: bigint } = {},
+): Promise<T[]> {
+  const { client } = session;
+  const rows = new Map<number, T>();
+  const exists = (client.mailbox && client.mailbox.exists) || 0;
+  const collect = async () => {
+    for await (const row of client.fetch(set, query, { uid: true, ...options })) {
+      const value = row.uid ? read(row) : undefined;
+      if (value) rows.set(row.uid, value);
+    }
+  };
+  await session.step('FETCH', collect, FETCH_TIMEOUT_MS, Math.min(2 * exists, MAX_ROWS) + 10_000);
+  return [...rows.values()];
+}
+
+function byUid<T extends { uid: number }>(rows: T[]): T[] {
+  return rows.sort((a, b) => a.uid - b.uid);
+}
+
+/** Reads metadata; undefined for a row without it, by which servers tell a change of flags in between. */
+function metaOf(session: ImapSession): (row: FetchMessageObject) => MessageMeta | undefined {
+  return (row) => (row.size === undefined ? undefined : readMeta(session, row));
+}
+
+function readMeta(session: ImapSession, row: FetchMessageObject): MessageMeta | undefined {
+  const flags = flagsOf(row);
+  if (!flags) return undefined;
+  const header = row.headers?.toString('latin1') ?? '';
+  const field = (name: string) => new RegExp(`^${name}:((?:[^\\r\\n]|\\r?\\n[ \\t])*)`, 'im').exec(header)?.[1]?.trim();
+  const messageId = field('message-id')?.replace(/\s+/g, '') || null;
+  const internalDate = validDate(row.internalDate);
+  // A date that is made up would be another one each time.
+  const extra = messageId ? [] : [field('subject'), field('from'), field('date')];
+  const facts = { messageId, size: row.size ?? 0, internalDate: internalDate ?? '', extra };
+  const kind = session.has('OBJECTID') ? 'oid' : 'gm';
+  return {
+    ...flags,
+    internalDate: internalDate ?? new Date(),
+    size: facts.size,
+    identity: identityOf(facts),
+    weakIdentity: weakIdentityOf(facts),
+    messageId,
+    serverId: row.emailId || null,
+    serverThreadId: row.threadId ? `${kind}:${row.threadId}` : null,
+  };
+}
+
+function flagsOf({ uid, flags }: FetchMessageObject): MessageFlags | undefined {
+  return flags && { uid, seen: flags.has('\\Seen'), deleted: flags.has('\\Deleted') };
+}
+
+/** Undefined for a date that is none, or outside of what a database and ISO 8601 hold. */
+function validDate(date: Date | string | undefined): Date | undefined {
+  const parsed = new Date(date ?? '');
+  const year = parsed.getUTCFullYear();
+  return year >= 1 && year <= 9999 ? parsed : undefined;
+}
+
+/** Sequence sets of at most MAX_SET_LENGTH characters that name all the numbers, runs folded (`1:3,7`). */
+export function* uidSets(numbers: number[]): Generator<string> {
+  const sorted = [...new Set(numbers)].sort((a, b) => a - b);
+  let set = '';
+  for (let index = 0; index < sorted.length; ) {
+    let end = index;
+    while (end + 1 < sorted.length && sorted[end + 1] === (sorted[end] as number) + 1) end++;
+    const run = end === index ? `${sorted[index]}` : `${sorted[index]}:${sorted[end]}`;
+    if (set && set.length + run.length + 1 > MAX_SET_LENGTH) {
+      yield set;
+      set = '';
+    }
+    set = set ? `${set},${run}` : run;
+    index = end + 1;
+  }
+  if (set) yield set;
+}

@@ -1,0 +1,155 @@
+import { FolderMissing, MailError } from '../mail-error.ts';
+import {
+  command,
+  folderArgument,
+  hasMove,
+  hasUidplus,
+  refusalCode,
+  responseCode,
+  saysMissing,
+  setArgument,
+  type Untagged,
+} from './command.ts';
+import { expungeMessages } from './expunge.ts';
+import { uidSets } from './fetch.ts';
+import { findFolder } from './find-folder.ts';
+import { uidRanges, type VanishedEvent } from './imapflow-patches.ts';
+import type { ImapSession } from './session.ts';
+import { fetchFlagSets } from './store.ts';
+
+/** Where messages went. */
+export interface Moved {
+  /** UIDVALIDITY of the target folder; null where the server does not tell it (no UIDPLUS) */
+  uidValidity: number | null;
+  /** UID in the source folder → UID in the target, as far as the server tells */
+  uids: Map<number, number>;
+  /** UIDs that were not there any more: nothing was done with these */
+  gone: number[];
+}
+
+type Verb = 'UID MOVE' | 'UID COPY';
+
+const TRANSFER_TIMEOUT_MS = 300_000;
+const MAX_TRIES = 3;
+
+/**
+ * Moves messages of the selected folder: MOVE (RFC 6851), else COPY, then `\Deleted` and EXPUNGE of just these. Between
+ * these two a message is in both folders, and stays so if the connection ends there.
+ * @throws FolderMissing when there is no such target; MailError
+ */
+export async function moveMessages(session: ImapSession, uids: number[], target: string): Promise<Moved> {
+  if (hasMove(session)) return transfer(session, 'UID MOVE', uids, target);
+  const copied = await transfer(session, 'UID COPY', uids, target);
+  const gone = new Set(copied.gone);
+  const left = uids.filter((uid) => !gone.has(uid));
+  await expungeMessages(session, left);
+  return copied;
+}
+
+/**
+ * Copies messages of the selected folder (RFC 3501 6.4.7).
+ * @throws FolderMissing when there is no such target; MailError
+ */
+export function copyMessages(session: ImapSession, uids: number[], target: string): Promise<Moved> {
+  return transfer(session, 'UID COPY', uids, target);
+}
+
+async function transfer(session: ImapSession, verb: Verb, uids: number[], target: string): Promise<Moved> {
+  const uidplus = hasUidplus(session);
+  // Without COPYUID nothing tells afterwards what was there: that is looked at first.
+  const there = uidplus ? uids : await existing(session, uids);
+  const gone = new Set(uids);
+  for (const uid of there) gone.delete(uid);
+  const moved: Moved = { uidValidity: null, uids: new Map(), gone: [] };
+  for (const set of uidSets(there)) {
+    const part = await transferSet(session, verb, set, target);
+    moved.uidValidity ??= part.uidValidity;
+    for (const [from, to] of part.uids) moved.uids.set(from, to);
+    // COPYUID names all that went; without one, news of an expunge say that it was not nothing.
+    const went = part.uids.size > 0 ? [...part.uids.keys()] : !uidplus || part.expunged ? part.asked : [];
+    const untold = without(numbersOf(set), went);
+    const left = await existing(session, untold);
+    // A COPY that was done without COPYUID leaves them just so.
+    if (left.length > 0 && (verb === 'UID MOVE' || part.uids.size > 0)) {
+      throw new MailError('provider_error', 'imap', 'the IMAP server did not do what it said it had done');
+    }
+    for (const uid of without(untold, left)) gone.add(uid);
+  }
+  return { ...moved, gone: uids.filter((uid) => gone.has(uid)) };
+}
+
+interface Part {
+  /** what the command named in the end */
+  asked: number[];
+  uidValidity: number | null;
+  uids: Map<number, number>;
+  /** the server told meanwhile that messages of the set are no longer in the folder */
+  expunged: boolean;
+}
+
+/** One MOVE or COPY. The COPYUID comes before the tagged answer (RFC 6851 4.3) or with it. */
+async function transferSet(session: ImapSession, verb: Verb, set: string, target: string, tries = 1): Promise<Part> {
+  const part: Part = { asked: numbersOf(set), uidValidity: null, uids: new Map(), expunged: false };
+  const numbers = new Set(part.asked);
+  const take = (code: ReturnType<typeof responseCode>) => {
+    if (code?.name !== 'COPYUID' || !hasUidplus(session)) return;
+    const [validity, from = '', to = ''] = code.values;
+    const [sources, targets] = [numbersOf(from, numbers.size), numbersOf(to, numbers.size)];
+    if (sources.length !== targets.length) return;
+    part.uidValidity = Number(validity) || null;
+    sources.forEach((uid, index) => numbers.has(uid) && part.uids.set(uid, targets[index] as number));
+  };
+  const onExpunge = () => {
+    part.expunged = true;
+  };
+  const onVanished = ({ ranges }: VanishedEvent) => {
+    part.expunged ||= [...numbers].some((uid) => ranges.some(({ from, to }) => uid >= from && uid <= to));
+  };
+  const events: NodeJS.EventEmitter = session.client;
+  events.on('expunge', onExpunge).on('vanished', onVanished);
+  try {
+    const args = [setArgument(set), folderArgument(session, target)];
+    const untagged = { OK: (answer: Untagged) => take(responseCode(answer)) };
+    take(await command(session, verb, args, { untagged, deadlineMs: TRANSFER_TIMEOUT_MS }));
+    return part;
+  } catch (error) {
+    if (!(error instanceof MailError) || !error.refused) throw error;
+    if (saysMissing(error) || !(await findFolder(session, target))) throw new FolderMissing(error);
+    // A server may refuse a set that names messages which have gone, of which the session has not heard yet.
+    const [left, ...more] = tries < MAX_TRIES && VANISHED.has(refusalCode(error)) ? await remaining(session, set) : [];
+    if (left === undefined || more.length > 0) throw error;
+    return left === '' ? { ...part, asked: [] } : await transferSet(session, verb, left, target, tries + 1);
+  } finally {
+    events.off('expunge', onExpunge).off('vanished', onVanished);
+  }
+}
+
+/** EXPUNGEISSUED: RFC 5530. */
+const VANISHED = new Set<string | undefined>(['EXPUNGEISSUED']);
+
+/** The sets of what is left of a set: one, since it has become no longer. */
+async function remaining(session: ImapSession, set: string): Promise<string[]> {
+  const left = await existing(session, numbersOf(set));
+  return left.length === 0 ? [''] : [...uidSets(left)];
+}
+
+/** Those of the UIDs that are in the selected folder now: by the NOOP the server tells what has gone meanwhile. */
+async function existing(session: ImapSession, uids: number[]): Promise<number[]> {
+  if (uids.length === 0) return [];
+  await session.step('NOOP', () => session.client.noop());
+  const flags = await fetchFlagSets(session, uids);
+  return uids.filter((uid) => flags.has(uid));
+}
+
+/** The numbers of a set, in its order; nothing when there are more than `max`. */
+function numbersOf(set: string, max = Infinity): number[] {
+  const ranges = uidRanges(set);
+  const count = ranges.reduce((sum, { from, to }) => sum + to - from + 1, 0);
+  if (count > max) return [];
+  return ranges.flatMap(({ from, to }) => Array.from({ length: to - from + 1 }, (_, index) => from + index));
+}
+
+function without(numbers: number[], taken: number[]): number[] {
+  const away = new Set(taken);
+  return numbers.filter((number) => !away.has(number));
+}

@@ -1,0 +1,52 @@
+import type { FetchMessageObject } from 'imapflow';
+import { readMessageIds } from '../mime/message-ids.ts';
+import { uidSets } from './fetch.ts';
+import type { ImapSession } from './session.ts';
+
+const FIND_TIMEOUT_MS = 120_000;
+/** Messages whose Message-ID is read where the server cannot search, and where its index may be late. */
+const NEWEST = 200;
+const NEWEST_UNINDEXED = 50;
+const MAX_FOUND = 1_000;
+
+/**
+ * UIDs of the messages in the selected folder that have just this Message-ID, ascending. Servers search for a part of
+ * the text, some not at all, and some find a new message only after a while: the newest are looked at then.
+ * @param messageId with or without angle brackets
+ * @throws MailError
+ */
+export async function findByMessageId(session: ImapSession, messageId: string): Promise<number[]> {
+  const [wanted] = readMessageIds(messageId);
+  if (!wanted) return [];
+  const query = { header: { 'message-id': wanted } };
+  const answer = await session.step('SEARCH', () => session.client.search(query, { uid: true }), FIND_TIMEOUT_MS);
+  // imapflow answers false for a refused SEARCH
+  const candidates = Array.isArray(answer) ? answer.slice(-MAX_FOUND) : undefined;
+  const found = new Set<number>();
+  for (const set of uidSets(candidates ?? [])) {
+    for (const uid of await uidsWith(session, wanted, set, true)) found.add(uid);
+  }
+  const exists = (session.client.mailbox && session.client.mailbox.exists) || 0;
+  if (found.size === 0 && exists > 0) {
+    const first = Math.max(1, exists - (candidates ? NEWEST_UNINDEXED : NEWEST) + 1);
+    for (const uid of await uidsWith(session, wanted, `${first}:*`, false)) found.add(uid);
+  }
+  return [...found].sort((a, b) => a - b);
+}
+
+async function uidsWith(session: ImapSession, wanted: string, set: string, byUid: boolean): Promise<number[]> {
+  const uids: number[] = [];
+  const read = ({ uid, headers }: FetchMessageObject) => {
+    if (uid && headers && readMessageIds(valueOf(headers)).includes(wanted)) uids.push(uid);
+  };
+  const collect = async () => {
+    const query = { uid: true, headers: ['message-id'] };
+    for await (const row of session.client.fetch(set, query, { uid: byUid })) read(row);
+  };
+  await session.step('FETCH', collect, FIND_TIMEOUT_MS);
+  return uids;
+}
+
+function valueOf(headers: Buffer): string {
+  return headers.toString('latin1').replace(/^[^:]*:/, '');
+}

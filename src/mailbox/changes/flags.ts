@@ -1,0 +1,61 @@
+import type { Tx } from '../../db/client.ts';
+import { inLease, type Lease } from '../../db/lease.ts';
+import { fetchFlags, type MessageFlags, uidSets } from '../../imap/fetch.ts';
+import { changeEmails } from '../change-emails.ts';
+import type { SyncContext } from '../context.ts';
+import { bumpUnread, countWrites, type FolderState, noteWrite } from '../store/folders.ts';
+import { changedFlags, saveFlags } from '../store/locations.ts';
+
+/**
+ * Stores the flags that differ, and tells of the emails that became read or unread. `writes` is what countWrites said
+ * before the flags were read: where this API changed the folder since, they are read again.
+ */
+export async function applyFlags(
+  ctx: SyncContext,
+  folder: FolderState,
+  flags: MessageFlags[],
+  writes: number,
+): Promise<void> {
+  const below = flags.filter((flag) => flag.uid < (folder.uidNext ?? 1));
+  for (let start = 0; start < below.length; start += 1000) {
+    let batch = below.slice(start, start + 1000);
+    for (let known = writes; ; ) {
+      const changed = (await changedFlags(ctx.db, folder.id, batch)).map((flag) => flag.uid);
+      if (changed.length === 0 || (await saveChangedFlags(ctx, folder, batch, known))) break;
+      known = await countWrites(ctx.db, folder.id);
+      batch = [];
+      for (const set of uidSets(changed)) batch.push(...(await fetchFlags(ctx.session, set)));
+    }
+  }
+}
+
+/** False: the folder was changed by this API meanwhile, nothing is saved. */
+function saveChangedFlags(
+  ctx: SyncContext,
+  folder: FolderState,
+  flags: MessageFlags[],
+  writes: number,
+): Promise<boolean> {
+  return inLease(ctx.db, ctx.lease, async (tx) => {
+    if ((await countWrites(tx, folder.id)) !== writes) return false;
+    await storeFlagChanges(tx, ctx.lease, folder.id, flags);
+    return true;
+  });
+}
+
+/** Stores what these flags change in the folder, with its counter and its events; `ours`: this API changed them. */
+export async function storeFlagChanges(
+  tx: Tx,
+  lease: Lease,
+  folderId: string,
+  flags: MessageFlags[],
+  { ours = false } = {},
+): Promise<void> {
+  const changed = await changedFlags(tx, folderId, flags);
+  const emails = changed.flatMap((flag) => flag.emailId ?? []);
+  await changeEmails(tx, lease, emails, new Date(), () => saveFlags(tx, folderId, changed));
+  const seen = changed.filter((flag) => flag.seen !== flag.wasSeen);
+  const unread = seen.reduce((by, flag) => by + (flag.seen ? -1 : 1), 0);
+  if (ours) await noteWrite(tx, [folderId], { unread });
+  else await bumpUnread(tx, folderId, unread);
+}

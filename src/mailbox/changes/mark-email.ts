@@ -1,0 +1,34 @@
+import { inLease } from '../../db/lease.ts';
+import type { MessageFlags } from '../../imap/fetch.ts';
+import { storeFlags } from '../../imap/store.ts';
+import type { SyncContext } from '../context.ts';
+import { storeFlagChanges } from './flags.ts';
+import { Displaced, openPlace, whereItLies } from './locate.ts';
+
+const SEEN = '\\Seen';
+
+/**
+ * Marks an email as read or unread at the provider, wherever it lies, and then here. Both steps may be done again.
+ * @throws ApiError not_found; MailError
+ */
+export async function markEmail(ctx: SyncContext, emailId: string, seen: boolean): Promise<void> {
+  await whereItLies(ctx, emailId, async (places) => {
+    // 1. the provider; in Gmail all labels show the flags of the one mail
+    const oneMail = ctx.session.has('X-GM-EXT-1');
+    const stored: { folderId: string; flags: MessageFlags }[] = [];
+    for (const place of oneMail ? places.slice(0, 1) : places) {
+      await openPlace(ctx, place);
+      const change = seen ? { add: [SEEN] } : { remove: [SEEN] };
+      const now = (await storeFlags(ctx.session, [place.uid], change)).get(place.uid);
+      if (!now) throw new Displaced(place, { gone: true });
+      const flags = { seen: now.has(SEEN), deleted: now.has('\\Deleted') };
+      for (const { folderId, uid } of oneMail ? places : [place]) stored.push({ folderId, flags: { uid, ...flags } });
+    }
+    // 2. the store, with its event unless the watching activity has told it already
+    await inLease(ctx.db, ctx.lease, async (tx) => {
+      for (const { folderId, flags } of stored) {
+        await storeFlagChanges(tx, ctx.lease, folderId, [flags], { ours: true });
+      }
+    });
+  });
+}

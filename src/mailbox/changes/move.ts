@@ -1,0 +1,189 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { beginLeaving, stayAfterAll } from '../../db/pending-removal.ts';
+import { hasMove } from '../../imap/command.ts';
+import { expungeMessages } from '../../imap/expunge.ts';
+import { copyMessages, type Moved, moveMessages } from '../../imap/move.ts';
+import { fetchFlagSets, storeFlags } from '../../imap/store.ts';
+import { FolderMissing, MailError } from '../../mail-error.ts';
+import type { SyncContext } from '../context.ts';
+import type { EmailPlace } from '../store/email-locations.ts';
+import type { FolderState } from '../store/folders.ts';
+import { findArrival, targetMark } from './find-arrival.ts';
+import { Displaced, openPlace, type Places, whereItLies } from './locate.ts';
+import { type MoveOutcome, saveMove } from './save-move.ts';
+
+/*
+ * How an email gets into one folder and out of all others. Each numbered step may be the last one before a crash; the
+ * next try goes on from where the mail lies then.
+ * 1. without MOVE, or out of several folders: commit which ones it is leaving, so that nobody takes its copy for another
+ *    place of it
+ * 2. MOVE, or COPY
+ * 3. without MOVE: \Deleted and EXPUNGE where it came from; the same where else it lies
+ * 4. commit where it lies, with its event unless the watching activity has told it already
+ */
+
+/** Folders that show mail which lies elsewhere too (RFC 6154): moving a mail takes it out of none of these. */
+const VIEWS = new Set<string>(['ALL', 'STARRED', 'IMPORTANT']);
+/** What Gmail puts here it takes out of everywhere else. */
+const BINS = new Set<string>(['TRASH', 'SPAM']);
+
+const DELETED = ['\\Deleted'];
+/** Longer than a run that died counts as alive; see beginLeaving. */
+const OTHER_RUN_MS = 12_000;
+const LOOK_EVERY_MS = 250;
+
+/**
+ * Puts an email into one folder. `findTarget` is asked again after each conflict, since folders change too.
+ * @throws ApiError not_found; MailError
+ */
+export async function moveEmail(
+  ctx: SyncContext,
+  emailId: string,
+  findTarget: () => Promise<FolderState>,
+): Promise<void> {
+  const marked = new Set<string>();
+  await whereItLies(ctx, emailId, async (places) => {
+    const target = await findTarget();
+    // 4.
+    await saveMove(ctx, emailId, await new Move(ctx, target, places, marked).make());
+  });
+}
+
+/** One try. */
+class Move {
+  private readonly ctx: SyncContext;
+  private readonly target: FolderState;
+  private readonly places: Places;
+  /** what this run has marked as being left, by earlier tries too */
+  private readonly marked: Set<string>;
+  private readonly gmail: boolean;
+  private readonly canMove: boolean;
+
+  constructor(ctx: SyncContext, target: FolderState, places: Places, marked: Set<string>) {
+    const { session } = ctx;
+    this.ctx = ctx;
+    this.target = target;
+    this.places = places;
+    this.marked = marked;
+    this.gmail = session.has('X-GM-EXT-1');
+    this.canMove = hasMove(session);
+  }
+
+  async make(): Promise<MoveOutcome> {
+    const { target, places } = this;
+    const there = places.find((place) => place.folderId === target.id);
+    const leaves = this.leaves();
+    const outcome: MoveOutcome = { target, removed: [], arrived: undefined };
+    if (there) await this.keep(there);
+    else {
+      const from = leaves[0] ?? places[0];
+      for (const other of leaves.slice(1)) await this.mark(other);
+      const { uid, left } = await this.bring(from);
+      outcome.arrived = { uid, from };
+      if (left) outcome.removed.push(from);
+    }
+    const others = (this.binned ? places : leaves).filter(
+      (place) => place.folderId !== target.id && place !== outcome.arrived?.from,
+    );
+    for (const place of others) if (await this.takeAway(place)) outcome.removed.push(place);
+    return outcome;
+  }
+
+  /** Where it is not to lie any more. */
+  private leaves(): EmailPlace[] {
+    const others = this.places.filter((place) => place.folderId !== this.target.id);
+    const real = others.filter((place) => !VIEWS.has(place.role));
+    // On other servers than Gmail a folder of all mail that is the only one to hold it is a folder as any other.
+    return real.length > 0 || this.gmail || others.length < this.places.length ? real : others;
+  }
+
+  private get binned(): boolean {
+    return this.gmail && BINS.has(this.target.role);
+  }
+
+  /** It lies there already: the provider confirms it, and it is not on its way out. */
+  private async keep(place: EmailPlace): Promise<void> {
+    const { session } = this.ctx;
+    await openPlace(this.ctx, place);
+    const flags = place.deleted
+      ? await storeFlags(session, [place.uid], { remove: DELETED })
+      : await fetchFlagSets(session, [place.uid]);
+    if (!flags.has(place.uid)) throw new Displaced(place, { gone: true });
+  }
+
+  /** 1. Another run that moves it is waited for; after one that died, the target is looked at for its copy. */
+  private async mark(place: EmailPlace): Promise<void> {
+    const key = `${place.folderId} ${place.uid}`;
+    for (const until = Date.now() + OTHER_RUN_MS; !this.marked.has(key); ) {
+      const state = await beginLeaving(this.ctx.db, this.ctx.lease, place);
+      if (state !== 'taken') this.marked.add(key);
+      if (state === 'again') throw new Displaced(place, { gone: false, look: [this.target.path] });
+      if (state === 'taken' && Date.now() >= until) {
+        throw new MailError('provider_error', 'imap', 'another call is moving this email: try again');
+      }
+      if (state === 'taken') await sleep(LOOK_EVERY_MS);
+    }
+  }
+
+  /** Gets it into the target; its UID there, and whether it has left where it came from. */
+  private async bring(from: EmailPlace): Promise<{ uid: number; left: boolean }> {
+    const { ctx, target } = this;
+    const { session } = ctx;
+    // In Gmail all mail lies in All Mail, and a copy elsewhere is a label.
+    const stays = this.gmail && VIEWS.has(from.role) && !this.binned;
+    const copies = stays || !this.canMove;
+    if (copies && !stays) await this.mark(from);
+    const mark = await targetMark(session, target);
+    await openPlace(ctx, from);
+    if (from.deleted) await storeFlags(session, [from.uid], { remove: DELETED });
+    // 2.
+    const moved = await this.transfer(from, copies ? copyMessages : moveMessages);
+    const left = copies ? !stays : !this.gmail || (await this.hasLeft(from));
+    const uid = await findArrival(ctx, from, target, moved, mark);
+    // 3.
+    if (copies && left) await this.expunge(from);
+    return { uid, left };
+  }
+
+  private async transfer(from: EmailPlace, transfer: typeof copyMessages): Promise<Moved> {
+    const { ctx, target } = this;
+    try {
+      const moved = await transfer(ctx.session, [from.uid], target.path);
+      if (moved.gone.length > 0) throw new Displaced(from, { gone: true, look: [target.path] });
+      return moved;
+    } catch (error) {
+      if (error instanceof FolderMissing) throw new Displaced(from, { gone: false });
+      if (error instanceof MailError && error.refused) await this.unmark();
+      throw error;
+    }
+  }
+
+  /** The provider refused: it stays where it is. */
+  private async unmark(): Promise<void> {
+    for (const place of this.places) await stayAfterAll(this.ctx.db, this.ctx.lease, place);
+  }
+
+  /** Takes it out of a folder where it lies besides; false: it stays there, as sent mail does in Gmail's Sent. */
+  private async takeAway(place: EmailPlace): Promise<boolean> {
+    if (!this.gmail) {
+      await this.expunge(place);
+      return true;
+    }
+    await openPlace(this.ctx, place);
+    if (await this.hasLeft(place)) return true;
+    if (VIEWS.has(place.role)) return false;
+    // Moving it takes the label off. An EXPUNGE may throw the mail away, depending on the mailbox's settings.
+    await moveMessages(this.ctx.session, [place.uid], this.target.path);
+    return this.hasLeft(place);
+  }
+
+  private async expunge(place: EmailPlace): Promise<void> {
+    await openPlace(this.ctx, place);
+    await expungeMessages(this.ctx.session, [place.uid]);
+  }
+
+  /** In the folder that is selected. */
+  private async hasLeft({ uid }: EmailPlace): Promise<boolean> {
+    return (await fetchFlagSets(this.ctx.session, [uid])).size === 0;
+  }
+}

@@ -1,0 +1,156 @@
+import { ApiError } from '../../contract/errors.ts';
+import { createFolder as create, folderPath, renameFolder } from '../../imap/change-folders.ts';
+import { findFolder } from '../../imap/find-folder.ts';
+import { listFolders, statusOf } from '../../imap/list.ts';
+import { FolderExists, FolderMissing, MailError } from '../../mail-error.ts';
+import type { SyncContext } from '../context.ts';
+import { type FolderState, loadFolders } from '../store/folders.ts';
+import { lookOnce } from '../watch.ts';
+import { applyPlan } from './apply.ts';
+import { claimedRenames, type FolderPlan, planFolders } from './plan.ts';
+import { claimPath, dropClaims } from './reservations.ts';
+
+/*
+ * How a folder is created or renamed. Each numbered step may be the last one before a crash; the next try finds the
+ * claim, and takes the folder that lies at its path for its own.
+ * 1. commit which folder the new path is for
+ * 2. CREATE or RENAME
+ * 3. commit the folder with its event, unless the watching activity has told it already
+ */
+
+export interface NewFolder {
+  name: string;
+  /** null: at the top */
+  parentId: string | null;
+}
+
+/** What is left out stays. */
+export type FolderChange = Partial<NewFolder>;
+
+/** Folders that others renamed meanwhile are looked at anew so often. */
+const LOOKS = 3;
+
+/**
+ * Makes a folder under the id given.
+ * @throws ApiError invalid_parameters, not_found (the parent), already_exists; MailError
+ */
+export async function createFolder(ctx: SyncContext, folderId: string, wanted: NewFolder): Promise<void> {
+  const stored = await loadFolders(ctx.db, ctx.account.id);
+  if (stored.some(({ id }) => id === folderId)) return;
+  const path = pathOf(ctx, wanted, stored);
+  await bringToPath(ctx, folderId, path, async () => create(ctx.session, path));
+}
+
+/**
+ * Renames a folder, or moves it into another one; the folders in it follow.
+ * @throws ApiError not_found, provider_rejected, invalid_parameters, already_exists; MailError
+ */
+export async function changeFolder(ctx: SyncContext, folderId: string, wanted: FolderChange): Promise<void> {
+  for (let looks = 0; ; looks++) {
+    const stored = await loadFolders(ctx.db, ctx.account.id);
+    const folder = changeable(stored, folderId);
+    const { name = folder.name, parentId = folder.parentId } = wanted;
+    if (name === folder.name && parentId === folder.parentId) return;
+    if (parentId !== null && liesWithin(stored, parentId, folder)) {
+      throw new ApiError('invalid_parameters', 'parent_id: a folder cannot lie within itself');
+    }
+    const path = pathOf(ctx, { name, parentId }, stored);
+    if (path === folder.path) return;
+    try {
+      return await bringToPath(ctx, folderId, path, () => renameFolder(ctx.session, folder.path, path));
+    } catch (error) {
+      if (!(error instanceof FolderMissing) || looks === LOOKS) throw error;
+      // Another program has renamed or deleted it.
+      await lookOnce(ctx, new Set());
+    }
+  }
+}
+
+/** The folder that is to be changed. Throws ApiError not_found; provider_rejected for one with a role. */
+export function changeable(stored: FolderState[], folderId: string): FolderState {
+  const folder = stored.find(({ id }) => id === folderId);
+  if (!folder) throw new ApiError('not_found', 'there is no folder with that id');
+  if (folder.role !== 'UNKNOWN') {
+    throw new ApiError('provider_rejected', `the folder whose role is ${folder.role} stays as it is`);
+  }
+  return folder;
+}
+
+/** Steps 1 to 3. */
+export async function bringToPath(
+  ctx: SyncContext,
+  folderId: string,
+  path: string,
+  bring: () => Promise<void>,
+): Promise<void> {
+  if (await isTaken(ctx, path)) await lookOnce(ctx, new Set());
+  if (await isTaken(ctx, path)) throw nameTaken();
+  // 1.
+  const claim = await claimPath(ctx.db, ctx.lease, { path, folderId });
+  if (claim === 'taken') throw nameTaken();
+  try {
+    // 2.
+    await bring();
+  } catch (error) {
+    const isThere = error instanceof FolderExists || error instanceof FolderMissing;
+    const madeBefore = claim === 'again' && isThere && (await findFolder(ctx.session, path)) !== undefined;
+    if (!madeBefore) {
+      if (error instanceof MailError && error.refused) await dropClaims(ctx.db, ctx.account.id, [path]);
+      throw error instanceof FolderExists ? nameTaken() : error;
+    }
+  }
+  // 3.
+  await takeIn(ctx, path, folderId);
+}
+
+/** Commits the folder that came to a path, and where those in it lie now. */
+async function takeIn(ctx: SyncContext, path: string, folderId: string): Promise<void> {
+  for (;;) {
+    const stored = await loadFolders(ctx.db, ctx.account.id);
+    const listed = await listFolders(ctx.session);
+    const facts = listed.find((each) => each.path === path);
+    if (!facts) throw new MailError('provider_error', 'imap', 'the IMAP server does not list the folder');
+    const renamed = claimedRenames(stored, listed, new Map([[path, folderId]]));
+    const plan = planFolders(stored, listed, renamed);
+    // The rest of the list is the watch's business: it has the counters by which it knows other renamed folders.
+    const ours: FolderPlan = {
+      created: plan.created.filter((each) => each.path === path),
+      changed: plan.changed.filter(({ folder }) => renamed.has(folder.path)),
+      deleted: [],
+      kept: [],
+    };
+    if (ours.created.length > 0) facts.status = await statusOf(ctx.session, path);
+    if (await applyPlan(ctx, ours, stored)) return;
+  }
+}
+
+async function isTaken(ctx: SyncContext, path: string): Promise<boolean> {
+  return (await loadFolders(ctx.db, ctx.account.id)).some((folder) => folder.path === path);
+}
+
+function nameTaken(): ApiError {
+  return new ApiError('already_exists', 'there is a folder of this name already');
+}
+
+/** The path for a name below a parent. Throws ApiError invalid_parameters, not_found, provider_rejected. */
+export function pathOf(ctx: SyncContext, { name, parentId }: NewFolder, stored: FolderState[]): string {
+  const parent = parentId === null ? undefined : stored.find(({ id }) => id === parentId);
+  if (parentId !== null && !parent) throw new ApiError('not_found', 'parent_id: there is no folder with that id');
+  if (parent && parent.delimiter === null) {
+    throw new ApiError('provider_rejected', 'parent_id: this folder cannot hold folders');
+  }
+  const delimiter = parent?.delimiter ?? ctx.session.client.namespace?.delimiter ?? '/';
+  if (name.includes(delimiter)) {
+    throw new ApiError('invalid_parameters', `name must not contain ${delimiter}, which separates folders here`);
+  }
+  return folderPath(ctx.session, parent?.path ?? null, name);
+}
+
+function liesWithin(stored: FolderState[], folderId: string, folder: FolderState): boolean {
+  let at: string | null = folderId;
+  for (let depth = 0; at !== null && depth <= stored.length; depth++) {
+    if (at === folder.id) return true;
+    at = stored.find(({ id }) => id === at)?.parentId ?? null;
+  }
+  return false;
+}

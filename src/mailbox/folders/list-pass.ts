@@ -1,0 +1,151 @@
+import { inLease } from '../../db/lease.ts';
+import { fetchMeta, fetchMetaOf, trySelect } from '../../imap/fetch.ts';
+import { listFoldersWithStatus } from '../../imap/list.ts';
+import type { SyncContext } from '../context.ts';
+import { countWrites, type FolderFacts, type FolderState, loadFolders, updateFolder } from '../store/folders.ts';
+import { placementsOf } from '../store/locations.ts';
+import { applyPlan, changedSince } from './apply.ts';
+import {
+  claimedRenames,
+  type FolderPlan,
+  planFolders,
+  type RenameCandidate,
+  renameCandidates,
+  renamedParents,
+} from './plan.ts';
+import { loadClaims } from './reservations.ts';
+
+/** What a look at the folder list found. */
+export interface FolderLook {
+  folders: Map<string, FolderState>;
+  /** ids of folders whose counters say that something changed */
+  dirty: Set<string>;
+  /** a folder with mail was deleted */
+  missing: boolean;
+}
+
+/** Messages that are compared before a folder is believed to be a renamed one. */
+const SAMPLES = 5;
+
+/**
+ * The list of a connection that is in use lacks a stored folder. Some servers leave a folder out for good when it was
+ * renamed just while they listed: what is gone is believed on a connection of its own only.
+ */
+export class DoubtfulList extends Error {
+  override readonly name = 'DoubtfulList';
+}
+
+/**
+ * Looks at the folder list with its counters: saves what was created, renamed and deleted with their events, and says
+ * which folders changed inside.
+ * @throws DoubtfulList when a folder is missing on a connection that was not opened for this look
+ */
+export async function syncFolders(ctx: SyncContext): Promise<FolderLook> {
+  for (;;) {
+    const look = await lookAtList(ctx);
+    if (look) return look;
+  }
+}
+
+/** Undefined: this API changed the folders while they were listed, so the list may be from before. */
+async function lookAtList(ctx: SyncContext): Promise<FolderLook | undefined> {
+  const stored = await loadFolders(ctx.db, ctx.account.id);
+  const listed = await listFoldersWithStatus(ctx.session);
+  const renamed = await findRenames(ctx, stored, listed);
+  const plan = planFolders(stored, listed, renamed);
+  let missing = false;
+  if (plan.created.length + plan.changed.length + plan.deleted.length > 0) {
+    if (changedSince(stored, await loadFolders(ctx.db, ctx.account.id))) return undefined;
+    if (plan.deleted.length > 0 && !ctx.freshSession) throw new DoubtfulList('a folder is missing from the list');
+    const applied = await applyPlan(ctx, plan, stored);
+    if (!applied) return undefined;
+    missing = applied.missing;
+  }
+  ctx.freshSession = false;
+  const dirty = new Set(plan.kept.filter(({ folder, facts }) => isDirty(folder, facts)).map(({ folder }) => folder.id));
+  for (const { folder } of plan.changed) dirty.add(folder.id);
+  await saveCounters(ctx, plan, dirty);
+  const folders = new Map((await loadFolders(ctx.db, ctx.account.id)).map((folder) => [folder.id, folder]));
+  const before = new Set(stored.map((folder) => folder.id));
+  for (const folder of folders.values()) if (!before.has(folder.id) && folder.totalCount > 0) dirty.add(folder.id);
+  return { folders, dirty, missing };
+}
+
+function isDirty(folder: FolderState, { status, selectable }: FolderFacts): boolean {
+  if (!selectable || !status) return false;
+  if (folder.uidNext === null || status.uidValidity !== folder.uidValidity || status.uidNext > folder.uidNext)
+    return true;
+  if (status.messages !== folder.totalCount) return true;
+  return status.highestModseq === null
+    ? status.unseen !== folder.unreadCount
+    : status.highestModseq !== folder.highestModseq;
+}
+
+/** Which stored paths live on under which listed ones; each candidate with mail is compared message by message. */
+async function findRenames(
+  ctx: SyncContext,
+  stored: FolderState[],
+  listed: FolderFacts[],
+): Promise<Map<string, string>> {
+  const renamed = claimedRenames(stored, listed, await loadClaims(ctx.db, ctx.account.id));
+  const taken = new Set(renamed.values());
+  const candidates = renameCandidates(stored, listed);
+  for (const candidate of candidates) {
+    const { folder, facts } = candidate;
+    if (renamed.has(folder.path) || taken.has(facts.path)) continue;
+    const rivals = candidates.filter((other) => other.folder === folder || other.facts === facts).length - 1;
+    if (!(await isSameFolder(ctx, candidate, rivals))) continue;
+    renamed.set(folder.path, facts.path);
+    taken.add(facts.path);
+  }
+  for (const [from, to] of renamedParents(stored, listed, renamed)) renamed.set(from, to);
+  return renamed;
+}
+
+async function isSameFolder(
+  ctx: SyncContext,
+  { folder, facts, sameValidity }: RenameCandidate,
+  rivals: number,
+): Promise<boolean> {
+  const placed = (await placementsOf(ctx.db, folder.id)).filter((placement) => !placement.vanishedAt);
+  const samples = placed.slice(-SAMPLES);
+  if (samples.length === 0) {
+    // Nothing known to compare: with its validity kept and no other that could be meant, it is the same.
+    return sameValidity && rivals === 0 && facts.status?.uidNext === folder.uidNext;
+  }
+  if (!(await trySelect(ctx.session, facts.path))) return false;
+  if (sameValidity) {
+    const there = new Map(
+      (
+        await fetchMetaOf(
+          ctx.session,
+          samples.map((sample) => sample.uid),
+        )
+      ).map((meta) => [meta.uid, meta]),
+    );
+    return samples.some((sample) => there.get(sample.uid)?.identity === sample.identity);
+  }
+  const identities = new Set((await fetchMeta(ctx.session, 1)).map((meta) => meta.identity));
+  return samples.every((sample) => identities.has(sample.identity));
+}
+
+/** The counters of folders that are not about to be synced, which counts by itself. */
+async function saveCounters(ctx: SyncContext, plan: FolderPlan, dirty: Set<string>): Promise<void> {
+  const differing = plan.kept.filter(
+    ({ folder, facts }) =>
+      !dirty.has(folder.id) &&
+      facts.status &&
+      (facts.status.messages !== folder.totalCount || facts.status.unseen !== folder.unreadCount),
+  );
+  if (differing.length === 0) return;
+  await inLease(ctx.db, ctx.lease, async (tx) => {
+    for (const { folder, facts } of differing) {
+      // What this API changed since then is counted already.
+      if ((await countWrites(tx, folder.id)) !== folder.writes) continue;
+      await updateFolder(tx, folder.id, {
+        totalCount: facts.status?.messages ?? 0,
+        unreadCount: facts.status?.unseen ?? 0,
+      });
+    }
+  });
+}

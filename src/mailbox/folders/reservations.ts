@@ -1,0 +1,50 @@
+import { and, eq, inArray, sql } from 'drizzle-orm';
+import type { Db, Queryable, Tx } from '../../db/client.ts';
+import { inLease, type Lease } from '../../db/lease.ts';
+import { folderClaims } from '../../db/schema.ts';
+
+/** A folder that lies, or is about to lie, at a path. */
+export interface FolderClaim {
+  path: string;
+  folderId: string;
+}
+
+/** A claim that is older was left by a call that ended without being told; another folder may have its path. */
+const LASTS_MS = 60_000;
+
+/**
+ * Notes that a folder is about to come to a path. `first`: nobody did before; `again`: for the same folder, so that it may
+ * be there already; `taken`: another folder is about to.
+ */
+export async function claimPath(db: Db, lease: Lease, claim: FolderClaim): Promise<'first' | 'again' | 'taken'> {
+  const { accountId } = lease;
+  return inLease(db, lease, async (tx) => {
+    const [old] = await tx.select().from(folderClaims).where(at(accountId, claim.path));
+    const same = old?.folderId === claim.folderId;
+    if (old && !same && Date.now() - old.createdAt.getTime() < LASTS_MS) return 'taken';
+    await tx
+      .insert(folderClaims)
+      .values({ accountId, ...claim, createdAt: new Date() })
+      .onConflictDoUpdate({
+        target: [folderClaims.accountId, folderClaims.path],
+        set: { folderId: sql`excluded.folder_id`, createdAt: sql`excluded.created_at` },
+      });
+    return same ? 'again' : 'first';
+  });
+}
+
+/** Gives paths back. */
+export async function dropClaims(tx: Queryable, accountId: string, paths: string[]): Promise<void> {
+  if (paths.length === 0) return;
+  await tx.delete(folderClaims).where(and(eq(folderClaims.accountId, accountId), inArray(folderClaims.path, paths)));
+}
+
+/** Every path that is claimed in the account, with the id of its folder. */
+export async function loadClaims(tx: Tx | Queryable, accountId: string): Promise<Map<string, string>> {
+  const rows = await tx.select().from(folderClaims).where(eq(folderClaims.accountId, accountId));
+  return new Map(rows.map(({ path, folderId }) => [path, folderId]));
+}
+
+function at(accountId: string, path: string) {
+  return and(eq(folderClaims.accountId, accountId), eq(folderClaims.path, path));
+}

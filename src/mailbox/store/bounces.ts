@@ -1,0 +1,66 @@
+import { type SQL, sql } from 'drizzle-orm';
+import type { Queryable, Tx } from '../../db/client.ts';
+
+/** One of our emails that came back. */
+export interface Bounced {
+  emailId: string;
+  trackingId: string | null;
+}
+
+/** The sent emails with these Message-IDs. */
+export async function findBounced(
+  db: Queryable,
+  accountId: string,
+  messageIds: string[],
+): Promise<Map<string, Bounced>> {
+  if (messageIds.length === 0) return new Map();
+  type Row = { message_id: string; id: string; tracking_id: string | null };
+  const { rows } = await db.execute<Row>(sentWith(accountId, messageIds));
+  return new Map(rows.map((row) => [row.message_id, { emailId: row.id, trackingId: row.tracking_id }]));
+}
+
+/**
+ * Gives `message_id, id, tracking_id`. What this API sent is known before its Sent copy has synced, and the copy has the
+ * same id; of several emails with one Message-ID (who writes to himself has two) it is the one that was sent.
+ */
+export function sentWith(accountId: string, messageIds: string[]): SQL {
+  const wanted = sql`${sql.param(messageIds)}::text[]`;
+  return sql`
+    select distinct on (message_id) message_id, id, tracking_id from (
+      select message_id, id, tracking_id, case state when 'sent' then 0 else 1 end as rank, created_at
+      from sends
+      where account_id = ${accountId} and message_id = any(${wanted}) and state in ('submitting', 'sent', 'unknown')
+      union all
+      select message_id, id, tracking_id,
+        case when exists (
+          select 1 from placements p join folders f on f.id = p.folder_id where p.email_id = e.id and f.role = 'SENT'
+        ) then 2 when is_echo then 3 else 4 end, created_at
+      from emails e
+      where account_id = ${accountId} and message_id = any(${wanted}) and not is_draft
+    ) found
+    order by message_id, rank, created_at, id`;
+}
+
+/**
+ * Ties bounces that were here before the mail that they are about, as when a bounce is imported first or comes before
+ * the copy in Sent is seen.
+ */
+export async function tieEarlierBounces(tx: Tx, accountId: string, messageIds: string[]): Promise<void> {
+  if (messageIds.length === 0) return;
+  const { rows } = await tx.execute<{ id: string; message_id: string }>(untiedBounces(accountId, messageIds));
+  const found = await findBounced(tx, accountId, [...new Set(rows.map((row) => row.message_id))]);
+  for (const { id, message_id } of rows) {
+    const { emailId, trackingId } = found.get(message_id) ?? {};
+    if (emailId === undefined || emailId === id) continue;
+    const tie = JSON.stringify({ email_id: emailId, tracking_id: trackingId });
+    await tx.execute(sql`update emails set bounce = bounce || ${tie}::jsonb where id = ${id}`);
+  }
+}
+
+/** Gives `id, message_id` of the bounces that are about mail with these Message-IDs and are not tied to it. */
+export function untiedBounces(accountId: string, messageIds: string[]): SQL {
+  return sql`
+    select id, bounce ->> 'message_id' as message_id from emails
+    where account_id = ${accountId} and bounce ->> 'message_id' = any(${sql.param(messageIds)}::text[])
+      and bounce is not null and bounce ->> 'email_id' is null`;
+}

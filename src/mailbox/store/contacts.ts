@@ -1,0 +1,140 @@
+import { type SQL, sql } from 'drizzle-orm';
+import type { Tx } from '../../db/client.ts';
+
+/*
+ * Contacts are what the stored mail says, in whatever order it came and went: somebody is a contact as long as there is
+ * a mail of or to them that counts (no draft, no bounce), contacted last at the date of the newest such mail, and named
+ * as in the newest one that names them; of two of one moment the greater name. Who counts at all is said by
+ * src/mailbox/ingest/contacts.ts; only people that counted have rows.
+ *
+ * Writers of one account follow one another (see lease.ts), so that what is read here stands until the commit.
+ */
+
+/** Somebody in a mail that counts. */
+export interface Person {
+  /** lower-cased */
+  address: string;
+  displayName: string | null;
+}
+
+/** Bounds one statement: some 0.2 ms each. */
+const ADDRESSES_PER_STATEMENT = 500;
+
+/** Adds the people of mails that have been stored. */
+export async function addContacts(
+  tx: Tx,
+  accountId: string,
+  mails: { date: Date; contacts: Person[] }[],
+): Promise<void> {
+  const people = newest(mails);
+  if (people.length === 0) return;
+  // Where a known contact is named in another way by a mail that is not newer than all others, that mail may be older
+  // than the one that gave the name: such names are looked up.
+  const { rows } = await tx.execute<{ address: string }>(sql`
+    with seen as (
+      select * from json_to_recordset(${JSON.stringify(people)}::json)
+        as s(address text, name text, named_at timestamptz, last_at timestamptz)),
+    known as (
+      update contacts c set
+        last_contacted_at = greatest(s.last_at, c.last_contacted_at),
+        display_name = case when c.display_name is null or s.named_at > c.last_contacted_at
+          then coalesce(s.name, c.display_name) else c.display_name end
+      from seen s
+      where c.account_id = ${accountId} and c.address = s.address
+        and (s.last_at > c.last_contacted_at or (s.name is not null and s.name is distinct from c.display_name))
+      returning c.address, s.name, c.display_name),
+    added as (
+      insert into contacts (account_id, address, display_name, last_contacted_at)
+      select ${accountId}, s.address, s.name, s.last_at from seen s
+      where not exists (select 1 from contacts c where c.account_id = ${accountId} and c.address = s.address))
+    select address from known where name is not null and name is distinct from display_name`);
+  await refreshContacts(
+    tx,
+    accountId,
+    rows.map(({ address }) => address),
+  );
+}
+
+/** One entry for each person, as `seen` above wants it. */
+function newest(mails: { date: Date; contacts: Person[] }[]) {
+  const people = new Map<string, { name: string | null; namedAt: Date | null; lastAt: Date }>();
+  for (const { date, contacts } of mails) {
+    for (const { address, displayName } of contacts) {
+      const known = people.get(address) ?? { name: null, namedAt: null, lastAt: date };
+      if (date > known.lastAt) known.lastAt = date;
+      if (displayName !== null && names(date, displayName, known))
+        Object.assign(known, { name: displayName, namedAt: date });
+      people.set(address, known);
+    }
+  }
+  return [...people].map(([address, { name, namedAt, lastAt }]) => ({
+    address,
+    name,
+    named_at: namedAt,
+    last_at: lastAt,
+  }));
+}
+
+/** Whether a mail of that date names somebody rather than the one that did so far. */
+function names(date: Date, name: string, known: { name: string | null; namedAt: Date | null }): boolean {
+  if (known.name === null || known.namedAt === null || date > known.namedAt) return true;
+  // in the order of Postgres' collation "C"
+  return date.getTime() === known.namedAt.getTime() && Buffer.compare(Buffer.from(name), Buffer.from(known.name)) > 0;
+}
+
+/** The contacts in these emails, by account: those that may change when the emails go or become drafts. */
+export async function contactsIn(tx: Tx, emailIds: string[]): Promise<Map<string, string[]>> {
+  const { rows } = await tx.execute<{ account_id: string; addresses: string[] }>(sql`
+    select c.account_id, array_agg(c.address) as addresses from (
+      select s.account_id, s.from_address as address from email_search s where s.email_id = any(${sql.param(emailIds)}::text[])
+      union
+      select s.account_id, unnest(s.to_addresses) from email_search s where s.email_id = any(${sql.param(emailIds)}::text[])
+    ) p join contacts c on c.account_id = p.account_id and c.address = p.address
+    group by c.account_id`);
+  return new Map(rows.map(({ account_id, addresses }) => [account_id, addresses]));
+}
+
+/** Makes these contacts what the mail that is there says of them; who is in none is no contact any more. */
+export async function refreshContacts(tx: Tx, accountId: string, addresses: string[]): Promise<void> {
+  for (let start = 0; start < addresses.length; start += ADDRESSES_PER_STATEMENT) {
+    await tx.execute(sql`
+      with found as materialized (${currentContacts(accountId, addresses.slice(start, start + ADDRESSES_PER_STATEMENT))}),
+      dropped as (
+        delete from contacts c using found f
+        where c.account_id = ${accountId} and c.address = f.address and f.last_at is null)
+      update contacts c set last_contacted_at = f.last_at, display_name = f.name from found f
+      where c.account_id = ${accountId} and c.address = f.address and f.last_at is not null
+        and (c.last_contacted_at, c.display_name) is distinct from (f.last_at, f.name)`);
+  }
+}
+
+/**
+ * Gives `address, last_at, name` of each of these contacts by the stored mail; `last_at` is null where none counts.
+ * Looks at the newest mails of each until one fits; whom no mail named before is named by none that is left.
+ */
+export function currentContacts(accountId: string, addresses: string[]): SQL {
+  const mails = sql`
+    select s.date, s.email_id from email_search s
+      where s.account_id = ${accountId} and s.from_address = p.address
+    union all
+    select s.date, s.email_id from email_search s
+      where s.account_id = ${accountId} and s.to_addresses @> array[p.address]`;
+  // `offset 0`: in order first, and then looked at only until one fits
+  const newestFirst = sql`(select date, email_id from (${mails}) m order by date desc offset 0) m`;
+  const counts = sql`(select not e.is_draft and e.bounce is null from emails e where e.id = m.email_id)`;
+  const name = sql`(
+    select o.person ->> 'display_name'
+    from emails e, jsonb_array_elements(
+      jsonb_build_array(e.from_attendee) || e.to_attendees || e.cc_attendees || e.bcc_attendees
+    ) with ordinality as o(person, place)
+    where e.id = m.email_id and lower(o.person ->> 'identifier') = p.address and o.person ->> 'display_name' <> ''
+    order by o.place limit 1)`;
+  return sql`
+    select p.address,
+      (select m.date from ${newestFirst} where ${counts} order by m.date desc limit 1) as last_at,
+      case when p.display_name is not null then (
+        select max(${name} collate "C") from (${mails}) m where ${counts} and m.date = (
+          select m.date from ${newestFirst} where ${counts} and ${name} is not null order by m.date desc limit 1)
+      ) end as name
+    from contacts p where p.account_id = ${accountId} and p.address = any(${sql.param(addresses)}::text[])`;
+}

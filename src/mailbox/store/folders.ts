@@ -1,0 +1,189 @@
+import { and, eq, inArray, sql } from 'drizzle-orm';
+import type { Folder, FolderRole } from '../../contract/folder.ts';
+import type { Queryable, Tx } from '../../db/client.ts';
+import { toFolder } from '../../db/folder-object.ts';
+import { insertRows } from '../../db/insert-rows.ts';
+import { folders, placements } from '../../db/schema.ts';
+import { newId } from '../../new-id.ts';
+import { baselinePlacement, type FlagFacts, insertPlacements, type Recognisable } from './locations.ts';
+
+/** A folder as the store knows it, with its cursors. */
+export type FolderState = typeof folders.$inferSelect;
+
+/** What a server says of a folder; as src/imap/list.ts gives it. */
+export interface FolderFacts {
+  path: string;
+  delimiter: string | null;
+  name: string;
+  parentPath: string | null;
+  role: FolderRole;
+  selectable: boolean;
+  status: {
+    uidValidity: number;
+    uidNext: number;
+    highestModseq: string | null;
+    messages: number;
+    unseen: number;
+  } | null;
+}
+
+/** Messages of a folder that were noted while the account connects, ascending by UID. */
+export interface BaselineMail {
+  metas: (FlagFacts & Recognisable)[];
+  /** it is all that the folder holds */
+  complete: boolean;
+}
+
+/** Every folder of the account. */
+export function loadFolders(db: Queryable, accountId: string): Promise<FolderState[]> {
+  return db.select().from(folders).where(eq(folders.accountId, accountId));
+}
+
+/**
+ * Saves the folders that are there when an account connects, with their counters as the baseline: mail at or above
+ * UIDNEXT is new, mail below it was there before (SPEC "Initial sync"). `newest` holds what was noted of the latter.
+ */
+export async function insertBaselineFolders(
+  tx: Tx,
+  accountId: string,
+  facts: FolderFacts[],
+  now: Date,
+  newest: ReadonlyMap<string, BaselineMail> = new Map(),
+): Promise<void> {
+  for (const folder of await insertFolders(tx, accountId, facts, [], now, 'baseline')) {
+    const known = newest.get(folder.path);
+    if (!known) continue;
+    await insertPlacements(
+      tx,
+      known.metas.map((meta) => baselinePlacement(accountId, folder.id, meta)),
+    );
+    const lowest = known.metas[0]?.uid ?? folder.scannedFrom;
+    await updateFolder(tx, folder.id, { scannedFrom: known.complete ? 1 : lowest });
+  }
+}
+
+/**
+ * Saves folders that appeared; their mail is new unless `mode` is baseline. Parents are found among them and the
+ * `existing` ones; `claims` are ids that wait for a path.
+ */
+export async function insertFolders(
+  tx: Tx,
+  accountId: string,
+  facts: FolderFacts[],
+  existing: Pick<FolderState, 'id' | 'path'>[],
+  now: Date,
+  mode: 'baseline' | 'new',
+  claims: ReadonlyMap<string, string> = new Map(),
+): Promise<FolderState[]> {
+  if (facts.length === 0) return [];
+  const idByPath = new Map(existing.map((folder) => [folder.path, folder.id]));
+  const taken = new Set(existing.map((folder) => folder.id));
+  for (const fact of facts) {
+    const claimed = claims.get(fact.path);
+    idByPath.set(fact.path, claimed !== undefined && !taken.has(claimed) ? claimed : newId('folder'));
+  }
+  const rows = facts.map((fact) => {
+    const baseline = mode === 'baseline' ? fact.status : null;
+    return {
+      id: idByPath.get(fact.path) as string,
+      accountId,
+      path: fact.path,
+      delimiter: fact.delimiter,
+      name: fact.name,
+      parentId: parentIdOf(fact, idByPath),
+      role: fact.role,
+      selectable: fact.selectable,
+      uidValidity: fact.status?.uidValidity ?? null,
+      // null: a baseline whose STATUS was refused; it is read when the folder is first selected
+      baselineUidNext: mode === 'new' ? 1 : (baseline?.uidNext ?? null),
+      uidNext: mode === 'new' ? 1 : (baseline?.uidNext ?? null),
+      highestModseq: baseline?.highestModseq ?? null,
+      scannedFrom: mode === 'new' || baseline?.messages === 0 ? 1 : (baseline?.uidNext ?? null),
+      totalCount: fact.status?.messages ?? 0,
+      unreadCount: fact.status?.unseen ?? 0,
+      createdAt: now,
+    };
+  });
+  await insertRows(tx, folders, rows);
+  return rows.map((row) => ({ ...row, mailboxId: null, writes: 0 }));
+}
+
+/** The id of the folder that holds this one; null at the top. */
+export function parentIdOf(fact: Pick<FolderFacts, 'parentPath'>, idByPath: Map<string, string>): string | null {
+  return (fact.parentPath && idByPath.get(fact.parentPath)) || null;
+}
+
+/** Changes columns of one folder. */
+export async function updateFolder(
+  tx: Queryable,
+  id: string,
+  values: Partial<typeof folders.$inferInsert>,
+): Promise<void> {
+  await tx.update(folders).set(values).where(eq(folders.id, id));
+}
+
+/** Removes a folder; its mail must have been marked vanished before, or be gone. */
+export async function deleteFolders(tx: Tx, ids: string[]): Promise<void> {
+  if (ids.length > 0) await tx.delete(folders).where(inArray(folders.id, ids));
+}
+
+/** The contract's Folder of each id, in the order given. */
+export async function readFolders(tx: Queryable, ids: string[]): Promise<Folder[]> {
+  if (ids.length === 0) return [];
+  const rows = await tx.select().from(folders).where(inArray(folders.id, ids));
+  const byId = new Map(rows.map((row) => [row.id, row]));
+  return ids.flatMap((id) => {
+    const row = byId.get(id);
+    return row ? [toFolder(row)] : [];
+  });
+}
+
+/** How many messages of a folder are known to be there, baseline included. */
+export async function knownCount(db: Queryable, folderId: string): Promise<number> {
+  const rows = await db
+    .select({ count: sql<number>`count(*)::int` })
+    .from(placements)
+    .where(and(eq(placements.folderId, folderId), sql`${placements.vanishedAt} is null`));
+  return rows[0]?.count ?? 0;
+}
+
+/** Counts unread mail up or down; the next STATUS corrects it. */
+export async function bumpUnread(tx: Tx, folderId: string, by: number): Promise<void> {
+  if (by === 0) return;
+  await tx
+    .update(folders)
+    .set({ unreadCount: sql`greatest(0, ${folders.unreadCount} + ${by})` })
+    .where(eq(folders.id, folderId));
+}
+
+/** Counts the mail of a folder up or down; the next STATUS corrects it. */
+export async function bumpTotal(tx: Tx, folderId: string, by: number): Promise<void> {
+  if (by === 0) return;
+  await tx
+    .update(folders)
+    .set({ totalCount: sql`greatest(0, ${folders.totalCount} + ${by})` })
+    .where(eq(folders.id, folderId));
+}
+
+/** How many changes this API has made in a folder so far. */
+export async function countWrites(db: Queryable, folderId: string): Promise<number> {
+  const [row] = await db.select({ writes: folders.writes }).from(folders).where(eq(folders.id, folderId));
+  return row?.writes ?? 0;
+}
+
+/** Counts a change that this API made, and unread mail up or down: what was read of these folders before is out of date. */
+export async function noteWrite(tx: Tx, folderIds: string[], { unread = 0 } = {}): Promise<void> {
+  if (folderIds.length === 0) return;
+  await tx
+    .update(folders)
+    .set({
+      writes: sql`${folders.writes} + 1`,
+      ...(unread === 0 ? {} : { unreadCount: sql`greatest(0, ${folders.unreadCount} + ${unread})` }),
+    })
+    .where(inArray(folders.id, folderIds));
+}
+
+/** The folders in one that is deleted lie at the top from then on. */
+export async function takeOutOfParent(tx: Tx, parentId: string): Promise<void> {
+  await tx.update(folders).set({ parentId: null }).where(eq(folders.parentId, parentId));
+}

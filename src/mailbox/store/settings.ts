@@ -1,0 +1,60 @@
+import { and, eq, isNull, sql } from 'drizzle-orm';
+import type { Encryption } from '../../contract/account.ts';
+import type { Queryable } from '../../db/client.ts';
+import { accounts } from '../../db/schema.ts';
+
+export interface ServerSettings {
+  host: string;
+  port: number;
+  user: string;
+  encryption: Encryption;
+}
+
+/** What taking in an account's mail needs to know of it. */
+export interface SyncSettings {
+  imap: ServerSettings;
+  smtp: ServerSettings;
+  /** see src/mailbox/credentials.ts */
+  credentials: Buffer;
+  /** lower-cased addresses of the mailbox's owner */
+  ownAddresses: string[];
+  /** the mailbox's address as From shows it */
+  owner: { email: string; display_name?: string };
+  connectedAt: Date;
+  initialSync: { days: number; startedAt: Date | null; imported: number } | null;
+}
+
+/** Undefined when there is no such account, or it is being removed. */
+export async function loadSyncSettings(db: Queryable, accountId: string): Promise<SyncSettings | undefined> {
+  const [row] = await db
+    .select()
+    .from(accounts)
+    .where(and(eq(accounts.id, accountId), isNull(accounts.removedAt)));
+  if (!row) return undefined;
+  const own = [row.userId, row.imapUser, row.smtpUser].map((address) => address.toLowerCase());
+  return {
+    imap: { host: row.imapHost, port: row.imapPort, user: row.imapUser, encryption: row.imapEncryption as Encryption },
+    smtp: { host: row.smtpHost, port: row.smtpPort, user: row.smtpUser, encryption: row.smtpEncryption as Encryption },
+    credentials: row.credentials,
+    owner: { email: row.userId, ...(row.name === row.userId ? {} : { display_name: row.name }) },
+    ownAddresses: [...new Set(own.filter((address) => address.includes('@')))],
+    connectedAt: row.connectedAt,
+    initialSync: row.initialSyncStatus
+      ? { days: row.initialSyncDays ?? 30, startedAt: row.initialSyncStartedAt, imported: row.initialSyncImported }
+      : null,
+  };
+}
+
+/** Notes that the account was in step with its mailbox just now. */
+export async function touchSynced(db: Queryable, accountId: string, now: Date): Promise<void> {
+  await db.update(accounts).set({ lastSyncedAt: now }).where(eq(accounts.id, accountId));
+}
+
+/** Adds to the number of emails that the initial sync has taken in. */
+export async function countImported(db: Queryable, accountId: string, count: number): Promise<void> {
+  if (count === 0) return;
+  await db
+    .update(accounts)
+    .set({ initialSyncImported: sql`${accounts.initialSyncImported} + ${count}` })
+    .where(eq(accounts.id, accountId));
+}

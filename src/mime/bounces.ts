@@ -1,0 +1,148 @@
+import { readPlainReport, readReport, type ReportFacts } from './bounce-reports.ts';
+import { readMessageId, readMessageIds } from './message-ids.ts';
+
+/** What a delivery report says (RFC 3464); null where it does not. */
+export interface BounceReport {
+  recipient: string | null;
+  /** failed, delayed, delivered, relayed or expanded */
+  action: string | null;
+  /** enhanced status code, RFC 3463 */
+  status: string | null;
+  diagnostic: string | null;
+  /** what may be the Message-ID of the mail that bounced, the likeliest first, with angle brackets */
+  messageIds: string[];
+}
+
+/** What the bounce rule looks at: all decoded, header values '' when missing. */
+export interface BounceFacts {
+  /** address of the From header, or a bare local part */
+  from: string;
+  /** Return-Path as written */
+  returnPath: string;
+  subject: string;
+  /** Content-Type of the message as a whole, with its parameters */
+  contentType: string;
+  /** X-Failed-Recipients */
+  failedRecipients: string;
+  autoReplied: boolean;
+  inReplyTo: readonly string[];
+  references: readonly string[];
+  bodyPlain: string;
+  /** the message's parts that are not body text, with the first 64 KB of their content as text */
+  parts: readonly { mime: string; text: string }[];
+}
+
+const DELIVERY_STATUS = /^message\/(global-)?delivery-status$/;
+const ORIGINAL = /^(message\/(rfc822|global)|text\/rfc822-headers|message\/global-headers)$/;
+const BOUNCE_SENDER = /^(mailer-daemon|postmaster)(@|$)/i;
+
+/** Subjects that mail servers give to failure notices; each from the start of the subject. */
+const FAILURE_SUBJECT = new RegExp(
+  `^(?:${[
+    'undelivered mail returned to sender',
+    'undeliverable( mail|ed mail| message|:)',
+    'undelivered:',
+    'delivery status notification( |$)',
+    '(mail|message) delivery (failed|failure|failed: returning message to sender|status report)',
+    'delivery (failure|has failed|failed|notification: delivery has failed|report \\(failure\\)|problem)',
+    'mail delivery (system|subsystem|problem)',
+    'returned mail(:|$)',
+    'returned to sender',
+    'failure notice$',
+    'failure delivery',
+    'mail system error - returned mail',
+    'mail could not be delivered',
+    'message (could not be delivered|undeliverable)',
+    'non[- ]delivery (report|notification|receipt)',
+    'warning: (could not send message|message .* delayed)',
+    'unzustellbar(:|e)',
+    'unzustellbare nachricht',
+    'zustellung fehlgeschlagen',
+    'non remis( ?:|$)',
+    'non distribuable( ?:|$)',
+    'échec de (la )?(remise|distribution)',
+    'no se puede entregar(:|$)',
+    'no entregado(:|$)',
+    'mensaje no entregado',
+    'impossibile recapitare(:|$)',
+    'mancato recapito',
+    'não é possível entregar(:|$)',
+    'onbestelbaar(:|$)',
+    'niedostarczalne(:|$)',
+    'недоставлено(:|$)',
+    '无法送达',
+    '未送达',
+    '系统退信',
+    '配信不能',
+  ].join('|')})`,
+  'iu',
+);
+
+/**
+ * What a bounce reports; null when the mail is no bounce (QUALITY "Bounces"): no feedback report, and a delivery
+ * status part or report type, or a sender whose local part is exactly mailer-daemon or postmaster, or
+ * X-Failed-Recipients, or a known failure subject unless the mail is an auto-reply.
+ */
+export function readBounce(facts: BounceFacts): BounceReport | null {
+  if (!isBounce(facts)) return null;
+  const status = facts.parts.find((part) => DELIVERY_STATUS.test(part.mime))?.text;
+  const plain = readPlainReport(facts.bodyPlain);
+  const report: ReportFacts = status === undefined ? plain : withGaps(readReport(status), plain);
+  const failed = facts.failedRecipients.split(',')[0]?.trim().replace(/^<|>$/g, '') || null;
+  const recipient = report.recipient ?? failed;
+  return {
+    recipient,
+    action: report.action ?? (failed !== null || report.status?.startsWith('5') ? 'failed' : null),
+    status: report.status,
+    diagnostic: report.diagnostic,
+    messageIds: originalMessageIds(facts),
+  };
+}
+
+function isBounce(facts: BounceFacts): boolean {
+  const reportType = /report-type\s*=\s*"?([\w-]+)/i.exec(facts.contentType)?.[1]?.toLowerCase();
+  if (reportType === 'feedback-report' || facts.parts.some((part) => part.mime === 'message/feedback-report'))
+    return false;
+  return (
+    reportType === 'delivery-status' ||
+    facts.parts.some((part) => DELIVERY_STATUS.test(part.mime)) ||
+    BOUNCE_SENDER.test(facts.from.trim()) ||
+    BOUNCE_SENDER.test(facts.returnPath.trim().replace(/^</, '').replace(/>.*$/, '')) ||
+    facts.failedRecipients !== '' ||
+    (FAILURE_SUBJECT.test(facts.subject.trim()) && !facts.autoReplied)
+  );
+}
+
+/** A mail's Message-ID, or the one that it had before a relay gave it another. */
+const MESSAGE_ID =
+  /^[ \t>]{0,50}(?:X-(?:[a-z]+-){0,3}Original-)?Message-ID[ \t]{0,9}:[ \t]{0,50}\r?\n?[ \t]{0,50}(<[^<>\n]{1,998}>)/gim;
+const MAX_IDS = 10;
+
+/**
+ * The attached original says it best; then the report itself; then a copy of the original's header in the text; then
+ * what the notice answers.
+ */
+function originalMessageIds(facts: BounceFacts): string[] {
+  const attached = facts.parts.filter((part) => ORIGINAL.test(part.mime)).map((part) => headerOf(part.text));
+  const status = facts.parts.filter((part) => DELIVERY_STATUS.test(part.mime)).map((part) => part.text);
+  const quoted = facts.bodyPlain.slice(0, 256 * 1024);
+  const ids = [...attached, ...status, quoted].flatMap((text) =>
+    [...text.matchAll(MESSAGE_ID)].slice(0, MAX_IDS).flatMap(([, value]) => readMessageId(value ?? '') ?? []),
+  );
+  const answered = [...readMessageIds(facts.inReplyTo.join(' ')).slice(0, 1), ...facts.references.slice(-1)];
+  return [...new Set([...ids, ...answered])].slice(0, MAX_IDS);
+}
+
+function headerOf(message: string): string {
+  const end = /\r?\n\r?\n/.exec(message.trimStart());
+  return end ? message.trimStart().slice(0, end.index) : message;
+}
+
+function withGaps(report: ReportFacts, fallback: ReportFacts): ReportFacts {
+  return {
+    recipient: report.recipient ?? fallback.recipient,
+    action: report.action ?? fallback.action,
+    status: report.status ?? fallback.status,
+    diagnostic: report.diagnostic ?? fallback.diagnostic,
+  };
+}

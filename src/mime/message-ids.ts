@@ -1,0 +1,25 @@
+import { storable } from './read/storable.ts';
+
+/** Longest id kept, in characters: RFC 5322 allows no longer line, and index entries are bounded. */
+const MAX_ID = 600;
+
+/** The first message id of a decoded header value, with its angle brackets; null when there is none. */
+export function readMessageId(value: string): string | null {
+  return readMessageIds(value)[0] ?? null;
+}
+
+/**
+ * Message ids (RFC 5322 3.6.4) of a decoded header value, each once. White space within an id, left by bad folding,
+ * is removed. A value without angle brackets counts when it is one word, or words that all have an @; mailparser
+ * takes any text for an id.
+ */
+export function readMessageIds(value: string): string[] {
+  const bracketed = value.match(/<[^<>]+>/g)?.map((id) => id.slice(1, -1).replace(/\s+/g, '')) ?? [];
+  const ids = bracketed.length > 0 ? bracketed : bareIds(value);
+  return [...new Set(ids.filter((id) => id !== '').map((id) => `<${storable(id).slice(0, MAX_ID)}>`))];
+}
+
+function bareIds(value: string): string[] {
+  const words = value.replace(/[<>]/g, ' ').trim().split(/\s+/);
+  return words.length === 1 || words.every((word) => word.includes('@')) ? words : [];
+}

@@ -1,0 +1,203 @@
+import { randomUUID } from 'node:crypto';
+import { rm } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { Piscina } from 'piscina';
+import { createSlots } from '../slots.ts';
+import { createBudget } from './budget.ts';
+import type { ParseTask } from './parse-worker.ts';
+import { minimalMail } from './read/minimal-mail.ts';
+import { isReadFailure } from './read/open-source.ts';
+import type { ParsedAttachment, ParsedMail } from './read/parsed-mail.ts';
+
+export type { ParsedAttachment, ParsedMail } from './read/parsed-mail.ts';
+export { hasAttachments } from './read/parsed-mail.ts';
+
+/** Bounds of parsing; all optional. */
+export interface MailParserOptions {
+  /** worker threads at most (default 1) */
+  threads?: number;
+  /** one mail is cut short after this long (default 2,000) */
+  timeoutMs?: number;
+  /** heap of one thread in MB (default 200) */
+  memoryMb?: number;
+  /** where attachments over 256 KB a mail are put; default the system's folder for temporary files */
+  tempDir?: string;
+}
+
+/** A message as bytes or as a file of them. */
+export type MailSource = Buffer | { path: string };
+
+export interface MailParser {
+  /**
+   * Reads one message. Never fails for what the message holds: what cannot be read in time or memory is left out
+   * (isPartial). When `tempDir` of the result is set, the caller removes that folder once done with it.
+   * @throws when the file of the source cannot be read, or the parser is closed
+   */
+  parse(source: MailSource): Promise<ParsedMail>;
+  /** The same for several, in order, at less cost a mail: small ones travel to a thread together. */
+  parseMany(sources: readonly MailSource[]): Promise<ParsedMail[]>;
+  /** Ends the threads; parses under way fail. */
+  close(): Promise<void>;
+}
+
+/** One trip to a thread takes at most so many mails and bytes. */
+const BATCH_MAILS = 16;
+const BATCH_BYTES = 512 * 1024;
+const SMALL_BYTES = 64 * 1024;
+/** The part of the time after which a thread stops by itself and hands over what it has. */
+const SOFT_SHARE = 0.8;
+const CAUTIOUS_MS = 400;
+const CHECK_MS = 50;
+const IDLE_MS = 30_000;
+
+/** Makes a parser whose threads (one to begin with) do the work; idle ones beyond the first end after 30 s. */
+export function createMailParser(options: MailParserOptions = {}): MailParser {
+  const { threads = 1, timeoutMs = 2000, memoryMb = 200, tempDir = tmpdir() } = options;
+  const pool = new Piscina({
+    filename: workerFile(),
+    minThreads: 1,
+    maxThreads: Math.max(1, threads),
+    idleTimeout: IDLE_MS,
+    resourceLimits: { maxOldGenerationSizeMb: memoryMb },
+    ...typescriptFlags(),
+  });
+  // A thread that ran out of memory between tasks is replaced; its tasks' own promises tell of the others.
+  pool.on('error', () => {});
+  const slots = createSlots(Math.max(1, threads));
+  let closed = false;
+
+  const run = (sources: readonly MailSource[], limitMs: number, cautious: boolean): Promise<ParsedMail[]> =>
+    slots(() => {
+      if (closed) throw new Error('the mail parser is closed');
+      return runTask(pool, sources, { limitMs, cautious, tempDir });
+    });
+
+  async function parse(source: MailSource): Promise<ParsedMail> {
+    try {
+      return only(await run([source], timeoutMs, false));
+    } catch (error) {
+      if (isReadFailure(error) || closed) throw error;
+    }
+    try {
+      return { ...only(await run([source], CAUTIOUS_MS, true)), isPartial: true };
+    } catch (error) {
+      if (closed) throw error;
+      return minimalMail(source);
+    }
+  }
+
+  async function parseMany(sources: readonly MailSource[]): Promise<ParsedMail[]> {
+    const results = await Promise.all(
+      batches(sources).map(async (batch) => {
+        if (batch.length === 1) return Promise.all(batch.map(parse));
+        try {
+          return await run(batch, timeoutMs, false);
+        } catch {
+          // One of them is to blame: each alone.
+          return Promise.all(batch.map(parse));
+        }
+      }),
+    );
+    return results.flat();
+  }
+
+  async function close(): Promise<void> {
+    closed = true;
+    await pool.destroy();
+  }
+
+  return { parse, parseMany, close };
+}
+
+interface TaskOptions {
+  limitMs: number;
+  cautious: boolean;
+  tempDir: string;
+}
+
+/** One trip to a thread, which is ended by force when it takes too long. */
+async function runTask(pool: Piscina, sources: readonly MailSource[], { limitMs, cautious, tempDir }: TaskOptions) {
+  const messages = sources.map((source) => ({
+    source: portable(source),
+    spillDir: join(tempDir, `mail-${randomUUID()}`),
+  }));
+  const started = new SharedArrayBuffer(4);
+  const flag = new Int32Array(started);
+  const task: ParseTask = { messages, budgetMs: limitMs * SOFT_SHARE, cautious, started };
+  const transferList = messages.flatMap(({ source }) => ('path' in source ? [] : [source.buffer]));
+  const abort = new AbortController();
+  // The time counts from when the thread takes the task; starting a thread is not the mail's fault.
+  let isTimeUp: (() => boolean) | null = null;
+  const timer = setInterval(() => {
+    if (Atomics.load(flag, 0) === 0) return;
+    isTimeUp ??= createBudget(limitMs - CHECK_MS);
+    if (isTimeUp()) abort.abort();
+  }, CHECK_MS);
+  try {
+    const mails = (await pool.run(task, { signal: abort.signal, transferList })) as ParsedMail[];
+    return mails.map(revived);
+  } catch (error) {
+    await Promise.all(messages.map(({ spillDir }) => rm(spillDir, { recursive: true, force: true })));
+    throw error;
+  } finally {
+    clearInterval(timer);
+  }
+}
+
+/** Bytes in a buffer of their own, which is handed over rather than copied again. */
+function portable(source: MailSource): Uint8Array<ArrayBuffer> | { path: string } {
+  return Buffer.isBuffer(source) ? new Uint8Array(source) : { path: source.path };
+}
+
+/** What came from a thread as dates and bytes of its own, as Date and Buffer. */
+function revived(mail: ParsedMail): ParsedMail {
+  return { ...mail, date: mail.date && new Date(mail.date), attachments: mail.attachments.map(withBuffer) };
+}
+
+function withBuffer(attachment: ParsedAttachment): ParsedAttachment {
+  const { content } = attachment;
+  if ('path' in content) return attachment;
+  return { ...attachment, content: Buffer.from(content.buffer, content.byteOffset, content.byteLength) };
+}
+
+function batches(sources: readonly MailSource[]): MailSource[][] {
+  const result: MailSource[][] = [];
+  let bytes = 0;
+  let isOpen = false;
+  for (const source of sources) {
+    const size = Buffer.isBuffer(source) ? source.length : Number.POSITIVE_INFINITY;
+    const last = result.at(-1);
+    if (isOpen && last && size <= SMALL_BYTES && last.length < BATCH_MAILS && bytes + size <= BATCH_BYTES) {
+      last.push(source);
+      bytes += size;
+    } else {
+      result.push([source]);
+      bytes = size;
+      isOpen = size <= SMALL_BYTES;
+    }
+  }
+  return result;
+}
+
+function only(mails: ParsedMail[]): ParsedMail {
+  const [mail] = mails;
+  if (!mail) throw new Error('the parser gave no mail');
+  return mail;
+}
+
+const isSource = import.meta.url.endsWith('.ts');
+
+/** The worker beside this file: TypeScript when run from source, JavaScript when built. */
+function workerFile(): string {
+  return new URL(`./parse-worker.${isSource ? 'ts' : 'js'}`, import.meta.url).href;
+}
+
+/** Run from source, threads need the loader that the main thread may have from elsewhere (jest). */
+function typescriptFlags(): { execArgv: string[] } | Record<string, never> {
+  if (!isSource) return {};
+  const loader = pathToFileURL(createRequire(import.meta.url).resolve('tsx')).href;
+  return { execArgv: ['--import', loader] };
+}

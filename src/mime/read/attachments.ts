@@ -1,0 +1,95 @@
+import libmime from 'libmime';
+import { decodeEncodedWords } from './headers.ts';
+import type { ParsedAttachment } from './parsed-mail.ts';
+import type { Part } from './part.ts';
+import { storable } from './storable.ts';
+
+const MAX_NAME = 255;
+/** Endings where the usual table has none, or a worse one. */
+const ENDINGS: Record<string, string> = {
+  'message/delivery-status': 'txt',
+  'message/global-delivery-status': 'txt',
+  'message/disposition-notification': 'txt',
+  'message/feedback-report': 'txt',
+  'text/rfc822-headers': 'txt',
+  'message/global': 'eml',
+  'message/partial': 'eml',
+  'application/ms-tnef': 'dat',
+  'application/vnd.ms-tnef': 'dat',
+  'application/pgp-signature': 'asc',
+  'application/pgp-keys': 'asc',
+  'application/pkcs7-signature': 'p7s',
+  'application/pkcs7-mime': 'p7m',
+  'application/x-pkcs7-mime': 'p7m',
+  'text/x-amp-html': 'html',
+};
+/** Parts of a report (RFC 6522) that programs read. */
+const MACHINE =
+  /^(message\/(global-)?delivery-status|message\/(disposition-notification|feedback-report)|text\/rfc822-headers)$/;
+
+/**
+ * The files of a mail: every part that is not its body text. `html` is the HTML body, whose `cid:` references decide
+ * whether an image is shown in it.
+ *
+ * inline: Content-Disposition says so, or the HTML shows it, or it belongs to the HTML (multipart/related) or to the
+ * message's own machinery (an alternative of the text, the machine part of a report) without a disposition.
+ * embedded: inline, and no file that the reader would miss: Apple Mail marks every PDF `inline`, so a named part
+ * without a cid counts as an attachment all the same.
+ */
+export function toAttachments(parts: readonly Part[], html: string): ParsedAttachment[] {
+  const files = parts.filter((part) => part.role === 'file');
+  const shown = files.some((part) => part.cid !== null) ? referredCids(html) : new Set<string>();
+  return files.map((part, index) => {
+    const name = nameOf(part, index + 1);
+    const isShown = part.cid !== null && shown.has(part.cid);
+    const belongs = part.disposition === null && belongsToBody(part);
+    const inline = part.disposition === 'inline' || isShown || belongs;
+    return {
+      name,
+      extension: extensionOf(name),
+      size: part.size,
+      mime: part.mime,
+      cid: part.cid === null ? null : storable(part.cid).slice(0, 998),
+      inline,
+      embedded: isShown || belongs || (inline && (part.filename === null || part.cid !== null)),
+      content: part.content,
+    };
+  });
+}
+
+function referredCids(html: string): Set<string> {
+  return new Set([...html.matchAll(/\bcid:([^'"\s)>]{1,256})/gi)].map((match) => decodeCid(match[1] ?? '')));
+}
+
+/** Last ending of a file name, lower case; '' when it has none or what follows the dot is no ending. */
+export function extensionOf(name: string): string {
+  return /[^.]\.([\p{L}\p{N}_+-]{1,16})$/u.exec(name)?.[1]?.toLowerCase() ?? '';
+}
+
+/** A file name without path, control characters and direction marks, at most 255 characters; null when nothing is left. */
+export function safeFileName(name: string): string | null {
+  const text = storable(decodeEncodedWords(name)).replace(/[\p{Cc}\u200e\u200f\u202a-\u202e\u2066-\u2069]+/gu, ' ');
+  const last = text.split(/[\\/]/).findLast((piece) => piece.trim() !== '') ?? '';
+  const clean = last.replace(/\s+/g, ' ').trim();
+  if (/^\.*$/.test(clean)) return null;
+  if (clean.length <= MAX_NAME) return clean;
+  const ending = extensionOf(clean);
+  return storable(ending ? `${clean.slice(0, MAX_NAME - ending.length - 1)}.${ending}` : clean.slice(0, MAX_NAME));
+}
+
+function nameOf(part: Part, number: number): string {
+  const given = part.filename === null ? null : safeFileName(part.filename);
+  return given ?? `attachment-${number}.${ENDINGS[part.mime] ?? libmime.detectExtension(part.mime)}`;
+}
+
+function belongsToBody(part: Part): boolean {
+  return part.inRelated || (part.inAlternative && part.filename === null) || MACHINE.test(part.mime);
+}
+
+function decodeCid(reference: string): string {
+  try {
+    return decodeURIComponent(reference.replaceAll('&amp;', '&'));
+  } catch {
+    return reference;
+  }
+}

@@ -1,0 +1,64 @@
+import { textToHtml } from '../html.ts';
+import { htmlToPlain, stripTags } from '../text.ts';
+import { decodeBytes } from './charsets.ts';
+import { decodeFlowed } from './flowed.ts';
+import type { Part } from './part.ts';
+import type { ReadParts } from './read-parts.ts';
+import { storable } from './storable.ts';
+
+/** One text of a mail, with something in it. */
+export interface BodyText {
+  isHtml: boolean;
+  inAlternative: boolean;
+  text: string;
+}
+
+/**
+ * The two bodies of a mail. HTML: the HTML part as sent; when there are several, or texts beside it (the footer of a
+ * mailing list), one after the other; an HTML rendering of the text when there is none. Plain: the same with the
+ * parts changed over. Line ends are `\n`.
+ */
+export function composeBody(read: ReadParts, plainOnly: boolean): { body: string; bodyPlain: string } {
+  const texts = readTexts(read);
+  return { body: htmlBody(texts), bodyPlain: plainBody(texts, plainOnly ? stripTags : htmlToPlain) };
+}
+
+/** The texts that a mail's body is made of, in order. */
+export function readTexts({ parts, outside, charset }: ReadParts): BodyText[] {
+  const texts = parts.filter((part) => part.role !== 'file').map(readText);
+  if (parts.length === 0 && outside.length > 0) {
+    texts.push({ isHtml: false, inAlternative: false, text: unified(decodeBytes(outside, charset)) });
+  }
+  return texts.filter(({ text }) => /\S/.test(text));
+}
+
+/** Texts as one HTML body, of which those that are another form of the HTML are no part. */
+export function htmlBody(texts: readonly BodyText[]): string {
+  const hasHtml = texts.some(({ isHtml }) => isHtml);
+  const html = texts.filter(({ isHtml, inAlternative }) => isHtml || !hasHtml || !inAlternative);
+  return html.map(({ isHtml, text }) => (isHtml ? text : textToHtml(text))).join('<br/>\n');
+}
+
+/** Texts as one plain body, of which those that are another form of the text are no part. */
+export function plainBody(texts: readonly BodyText[], toPlain: (html: string) => string): string {
+  const hasPlain = texts.some(({ isHtml }) => !isHtml);
+  const plain = texts.filter(({ isHtml, inAlternative }) => !isHtml || !hasPlain || !inAlternative);
+  return plain.map(({ isHtml, text }) => (isHtml ? toPlain(text) : text)).join('\n');
+}
+
+function readText(part: Part): BodyText {
+  const isHtml = part.role === 'html';
+  const bytes = Buffer.isBuffer(part.content) ? part.content : Buffer.alloc(0);
+  const text = unified(decodeBytes(bytes, part.charset, isHtml && part.charset === null ? charsetOfHtml(bytes) : null));
+  const flowed = part.flowed && !isHtml ? decodeFlowed(text, part.deleteSpace) : text;
+  return { isHtml, inAlternative: part.inAlternative, text: flowed };
+}
+
+/** The charset that HTML names itself, for parts that do not. */
+function charsetOfHtml(bytes: Buffer): string | null {
+  return /<meta[^>]{0,200}charset\s*=\s*["']?\s*([\w:.-]{1,40})/i.exec(bytes.toString('latin1', 0, 4096))?.[1] ?? null;
+}
+
+function unified(text: string): string {
+  return storable(text.replace(/\r\n?/g, '\n'));
+}

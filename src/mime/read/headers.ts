@@ -1,0 +1,86 @@
+import libmime from 'libmime';
+import type { Header } from '../../contract/email.ts';
+import { decodeHeaderBytes } from './charsets.ts';
+import { storable } from './storable.ts';
+
+/** A header field as sent, unfolded: one character a byte, encoded words not decoded. */
+export interface RawHeader {
+  /** as written */
+  name: string;
+  /** lower-cased name */
+  key: string;
+  raw: string;
+}
+
+/** Longer values are left encoded: what is decoded beyond is more likely an attack than a header. */
+const MAX_DECODED = 512 * 1024;
+const MAX_NAME = 998;
+
+/** Reads one header field, folded or not; null for a line that is none. */
+export function readHeaderLine(line: string): RawHeader | null {
+  const colon = line.indexOf(':');
+  const name = line.slice(0, Math.max(colon, 0)).trim();
+  if (name === '' || name.length > MAX_NAME || /\s/.test(name)) return null;
+  return { name, key: name.toLowerCase(), raw: unfold(line.slice(colon + 1)) };
+}
+
+/** Splits the header of a message, given as one character a byte; stops at the empty line that ends it. */
+export function splitHeader(source: string): RawHeader[] {
+  const headers: RawHeader[] = [];
+  let field = '';
+  const finish = (): void => {
+    const header = readHeaderLine(field);
+    if (header) headers.push(header);
+    field = '';
+  };
+  let start = 0;
+  while (start < source.length) {
+    const newline = source.indexOf('\n', start);
+    const end = newline < 0 ? source.length : newline;
+    const line = source.slice(start, source[end - 1] === '\r' && end > start ? end - 1 : end);
+    start = end + 1;
+    if (line === '') break;
+    if (line[0] !== ' ' && line[0] !== '\t') finish();
+    field = field === '' ? line : `${field}\n${line}`;
+  }
+  finish();
+  return headers;
+}
+
+/** Value of a header as text: charset and encoded words (RFC 2047) decoded. `hint` is the charset of the body. */
+export function decodeHeader(raw: string, hint: string | null): string {
+  return storable(decodeEncodedWords(decodeHeaderBytes(raw, hint))).trim();
+}
+
+/** Encoded words (RFC 2047) decoded; what cannot be decoded stays. */
+export function decodeEncodedWords(text: string): string {
+  if (!text.includes('=?') || text.length > MAX_DECODED) return text;
+  try {
+    return libmime.decodeWords(text);
+  } catch {
+    return text;
+  }
+}
+
+/** All headers in order as the API shows them; mailparser gives them by name, some of them only once. */
+export function decodeHeaders(headers: readonly RawHeader[], hint: string | null): Header[] {
+  return headers.map(({ name, raw }) => ({
+    name: storable(decodeHeaderBytes(name, hint)),
+    value: decodeHeader(raw, hint),
+  }));
+}
+
+/** Raw values of all headers of that lower-case name, in order. */
+export function rawValues(headers: readonly RawHeader[], key: string): string[] {
+  return headers.filter((header) => header.key === key).map((header) => header.raw);
+}
+
+/** Value of the first header of that lower-case name that is not empty, decoded; '' when there is none. */
+export function firstValue(headers: readonly RawHeader[], key: string, hint: string | null = null): string {
+  const raw = headers.find((header) => header.key === key && header.raw !== '')?.raw;
+  return raw === undefined ? '' : decodeHeader(raw, hint);
+}
+
+function unfold(value: string): string {
+  return value.replace(/(?:\r?\n|\r)[ \t]*/g, ' ').trim();
+}

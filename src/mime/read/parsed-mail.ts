@@ -1,0 +1,65 @@
+import type { Attendee, Header } from '../../contract/email.ts';
+import type { BounceReport } from '../bounces.ts';
+
+/** A message, read. No string in it holds U+0000 or a lone surrogate, which Postgres would refuse. */
+export interface ParsedMail {
+  /** with its angle brackets */
+  messageId: string | null;
+  /** the Date header; null when missing or not to be believed (then take INTERNALDATE) */
+  date: Date | null;
+  subject: string;
+  /** identifier '' when there is no From */
+  from: Attendee;
+  to: Attendee[];
+  cc: Attendee[];
+  bcc: Attendee[];
+  replyTo: Attendee[];
+  /** the HTML part as sent, else an HTML rendering of the text */
+  body: string;
+  /** the text part, else text made from the HTML */
+  bodyPlain: string;
+  /** every header in order, unfolded, decoded */
+  headers: Header[];
+  /** Message-IDs with their angle brackets */
+  inReplyTo: string[];
+  references: string[];
+  attachments: ParsedAttachment[];
+  /** set when the mail is a bounce; its fields are null where the report does not say */
+  bounce: BounceReport | null;
+  /** normalised (contract/search-text.ts) subject, addresses, names and plain body */
+  searchText: string;
+  /** normalised subject */
+  searchSubject: string;
+  /** RFC 5256 base subject */
+  baseSubject: string;
+  /** the subject began with a reply or forward prefix */
+  isReplySubject: boolean;
+  /** Auto-Submitted (RFC 3834) or one of its forerunners says that no person wrote it */
+  autoSubmitted: boolean;
+  /** parsing was cut short (deadline, memory, nesting): body and attachments may lack something */
+  isPartial: boolean;
+  /** folder that holds the attachments given as files; the caller removes it. Null when there are none */
+  tempDir: string | null;
+}
+
+export interface ParsedAttachment {
+  name: string;
+  /** lower case, without the dot; '' when the name has none */
+  extension: string;
+  /** bytes, decoded */
+  size: number;
+  mime: string;
+  /** Content-ID without its angle brackets */
+  cid: string | null;
+  /** Content-Disposition says inline, or the body shows it; see attachments.ts */
+  inline: boolean;
+  /** its reader sees no file: an image that the HTML shows, an alternative of the text, a machine part of a report */
+  embedded: boolean;
+  /** the decoded bytes, or a file in the mail's tempDir that holds them */
+  content: Buffer | { path: string };
+}
+
+/** Whether a mail has attachments in the eyes of its reader: one at least that is not part of the body. */
+export function hasAttachments(attachments: readonly { embedded: boolean }[]): boolean {
+  return attachments.some((attachment) => !attachment.embedded);
+}

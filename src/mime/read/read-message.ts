@@ -1,0 +1,107 @@
+import { normalise } from '../../contract/search-text.ts';
+import { readBounce } from '../bounces.ts';
+import { readMessageId, readMessageIds } from '../message-ids.ts';
+import { baseSubjectOf } from '../subjects.ts';
+import { readAddresses, readFrom } from './addresses.ts';
+import { toAttachments } from './attachments.ts';
+import { composeBody } from './body.ts';
+import { decodeBytes } from './charsets.ts';
+import { readDate } from './dates.ts';
+import { decodeHeaders, firstValue, rawValues } from './headers.ts';
+import type { ParsedMail } from './parsed-mail.ts';
+import type { Part } from './part.ts';
+import { type PartLimits, type ReadParts, readParts } from './read-parts.ts';
+import { readStart } from './read-start.ts';
+import { storable } from './storable.ts';
+
+const MAX_SUBJECT = 10_000;
+/** What searches look at, in characters: the index would grow without bounds. */
+const MAX_SEARCHED = 1_000_000;
+const MAX_BOUNCE_PART = 64 * 1024;
+
+export interface ReadLimits extends PartLimits {
+  /** HTML is only stripped of its tags */
+  plainOnly?: boolean;
+}
+
+/** Reads one message, in the thread that calls. @throws only when its file cannot be read */
+export async function readMessage(source: Uint8Array | { path: string }, limits: ReadLimits): Promise<ParsedMail> {
+  const read = await readParts(source, limits);
+  const { body, bodyPlain } = composeBody(read, limits.plainOnly ?? false);
+  const attachments = limits.skipFiles ? [] : toAttachments(read.parts, body);
+  const mail = { ...readHeaders(read), body, bodyPlain, attachments };
+  return {
+    ...mail,
+    bounce: readBounceOf(mail, read),
+    ...searchTexts(mail),
+    isPartial: read.isPartial,
+    tempDir: attachments.some(({ content }) => 'path' in content) ? limits.spillDir : null,
+  };
+}
+
+/** What the header alone says of a message. */
+function readHeaders({ headers, addresses, charset: hint }: ReadParts) {
+  const value = (key: string): string => firstValue(headers, key, hint);
+  const all = (key: string): string[] => rawValues(headers, key);
+  const subject = storable(value('subject').slice(0, MAX_SUBJECT));
+  const { base, isReply } = baseSubjectOf(subject);
+  return {
+    messageId: readMessageId(value('message-id')),
+    date: readDate(value('date')),
+    subject,
+    from: readFrom(addresses),
+    to: readAddresses(addresses, 'to'),
+    cc: readAddresses(addresses, 'cc'),
+    bcc: readAddresses(addresses, 'bcc'),
+    replyTo: readAddresses(addresses, 'reply-to'),
+    headers: decodeHeaders(headers, hint),
+    inReplyTo: readMessageIds(all('in-reply-to').join(' ')),
+    references: readMessageIds(all('references').join(' ')),
+    baseSubject: base,
+    isReplySubject: isReply,
+    autoSubmitted: isAutoSubmitted(value),
+  };
+}
+
+type ReadHeaders = ReturnType<typeof readHeaders>;
+
+/** Normalised texts that searches look at. */
+function searchTexts(mail: ReadHeaders & { bodyPlain: string }): Pick<ParsedMail, 'searchText' | 'searchSubject'> {
+  const searchSubject = storable(normalise(mail.subject));
+  const people = [mail.from, ...mail.to, ...mail.cc, ...mail.bcc].map((who) => `${who.display_name} ${who.identifier}`);
+  const pieces = [normalise(people.join('\n')), normalise(mail.bodyPlain.slice(0, MAX_SEARCHED))];
+  return { searchText: storable(`${searchSubject}${pieces.join('')}`).replace(/ {2,}/g, ' '), searchSubject };
+}
+
+/** RFC 3834 5, and the headers that programs used before it. */
+function isAutoSubmitted(value: (key: string) => string): boolean {
+  const submitted = value('auto-submitted').toLowerCase();
+  if (submitted !== '') return !/^no\b/.test(submitted);
+  return (
+    /^(auto_reply|bulk|junk)$/i.test(value('precedence')) ||
+    value('x-autoreply') !== '' ||
+    value('x-autorespond') !== ''
+  );
+}
+
+function readBounceOf(mail: ReadHeaders & { bodyPlain: string }, { headers, parts }: ReadParts) {
+  return readBounce({
+    from: mail.from.identifier,
+    returnPath: firstValue(headers, 'return-path'),
+    subject: mail.subject,
+    contentType: firstValue(headers, 'content-type'),
+    failedRecipients: firstValue(headers, 'x-failed-recipients'),
+    autoReplied:
+      /^auto-replied/i.test(firstValue(headers, 'auto-submitted')) || firstValue(headers, 'x-autoreply') !== '',
+    inReplyTo: mail.inReplyTo,
+    references: mail.references,
+    bodyPlain: mail.bodyPlain,
+    parts: parts.filter((part) => part.role === 'file').map((part) => ({ mime: part.mime, text: startOf(part) })),
+  });
+}
+
+/** The start of a part that a report may consist of; '' for other files. */
+function startOf(part: Part): string {
+  if (!/^(message|text)\//.test(part.mime)) return '';
+  return storable(decodeBytes(readStart(part.content, MAX_BOUNCE_PART), part.charset));
+}

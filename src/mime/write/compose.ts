@@ -1,0 +1,177 @@
+import { createHash } from 'node:crypto';
+import { Readable } from 'node:stream';
+import { setImmediate } from 'node:timers/promises';
+import libmime from 'libmime';
+import MailComposer, { type MailComposerAttachment, type MailComposerOptions } from 'nodemailer/lib/mail-composer';
+import { htmlToPlain } from '../text.ts';
+import { encodeAddresses, encodeText, encodeValue, headerLine, parseAddresses, plainAddress } from './header-lines.ts';
+import { toCrlf } from './line-ends.ts';
+import { cappedReferences, type Envelope, type Letter, type LetterAttachment } from './outgoing-message.ts';
+
+/** Texts longer than this are sent in base64, piece by piece: quoted-printable of them would take the thread for long. */
+const LONG_TEXT = 256 * 1024;
+/** A multiple of the 57 bytes of a base64 line. */
+const PIECE = 57 * 4096;
+const MAX_CID = 900;
+
+/**
+ * The message of a letter (RFC 5322, MIME by nodemailer), lines of at most 998 octets that end in CRLF. The same
+ * letter gives the same bytes. Without `keepBcc` the message does not name the Bcc recipients: so it is delivered,
+ * while the Sent copy and drafts keep them.
+ */
+export async function compose(letter: Letter, options: { keepBcc: boolean }): Promise<Buffer> {
+  const node = new MailComposer(structureOf(letter)).compile();
+  const chunks: Buffer[] = [];
+  for await (const chunk of node.createReadStream() as AsyncIterable<Buffer>) chunks.push(chunk);
+  const [start, body] = splitAtBody(chunks);
+  const structure = start
+    .toString('latin1')
+    .split(/\r\n(?![ \t])/)
+    .filter((line) => /^content-/i.test(line));
+  const fields = [...fieldsOf(letter, options.keepBcc), 'MIME-Version: 1.0', ...structure];
+  return Buffer.concat([Buffer.from(`${fields.join('\r\n')}\r\n\r\n`, 'latin1'), ...body]);
+}
+
+/** Sender and recipients for SMTP: everybody of To, Cc and Bcc once, whatever the case of the address. */
+export function envelopeOf(letter: Pick<Letter, 'from' | 'to' | 'cc' | 'bcc'>): Envelope {
+  const to = new Map<string, string>();
+  for (const { email } of [...letter.to, ...letter.cc, ...letter.bcc]) {
+    if (email.trim() === '') continue;
+    const address = plainAddress(email);
+    if (!to.has(address.toLowerCase())) to.set(address.toLowerCase(), address);
+  }
+  return { from: plainAddress(letter.from.email), to: [...to.values()] };
+}
+
+/** Headers that a letter has fields for, or that compose writes itself. */
+const OWN = /^(date|from|to|cc|bcc|reply-to|subject|message-id|in-reply-to|references|mime-version|content-.*)$/i;
+
+function fieldsOf(letter: Letter, keepBcc: boolean): string[] {
+  const replyTo = letter.headers
+    .filter(({ name }) => /^reply-to$/i.test(name))
+    .map(({ value }) => parseAddresses(value));
+  const lines = [
+    headerLine('Date', letter.date.toUTCString().replace('GMT', '+0000')),
+    headerLine('From', encodeAddresses([letter.from])),
+    headerLine('To', encodeAddresses(letter.to)),
+    headerLine('Cc', encodeAddresses(letter.cc)),
+    keepBcc ? headerLine('Bcc', encodeAddresses(letter.bcc)) : '',
+    headerLine('Reply-To', encodeAddresses(replyTo.length > 0 ? replyTo.flat() : letter.replyTo)),
+    headerLine('Subject', encodeText(letter.subject)),
+    headerLine('Message-ID', encodeValue(letter.messageId)),
+    headerLine('In-Reply-To', encodeValue(letter.inReplyTo ?? '')),
+    headerLine('References', encodeValue(cappedReferences(letter.references).join(' '))),
+    ...letter.headers
+      .filter(({ name }) => !OWN.test(name) && /^[!-9;-~]+$/.test(name))
+      .map(({ name, value }) => headerLine(name, encodeValue(value))),
+  ];
+  return lines.filter((line) => line !== '');
+}
+
+/** Texts and files for nodemailer: the texts as alternatives, what the HTML shows beside it, the files around. */
+function structureOf(letter: Letter): MailComposerOptions {
+  const html = letter.html === null ? null : toCrlf(letter.html);
+  const plain = letter.plainText ?? (letter.html === null ? null : htmlToPlain(letter.html));
+  const invites = letter.attachments.filter(isInvite);
+  const files = letter.attachments.filter((attachment) => !isInvite(attachment));
+  // A message that is nothing but a file is hard to read for many programs: an empty text goes before it.
+  const text = plain || html !== null || files.length === 0 ? toCrlf(plain ?? '') : '\r\n';
+  return {
+    text: contentOf(text),
+    html: contentOf(html ?? ''),
+    alternatives: invites.map(({ content, contentType }) => ({
+      content,
+      contentType: contentType ?? 'text/calendar',
+      contentTransferEncoding: 'base64',
+    })),
+    attachments: files.map((attachment, index) => partOf(attachment, index + 1)),
+    baseBoundary: boundaryOf(letter),
+    disableFileAccess: true,
+    disableUrlAccess: true,
+  };
+}
+
+/** A calendar part without a name is another form of the text, which calendars read (RFC 6047). */
+function isInvite({ filename, contentType, cid }: LetterAttachment): boolean {
+  return filename === null && cid === null && /^text\/calendar\b/i.test(contentType ?? '');
+}
+
+function contentOf(text: string): string | { content: Readable; contentTransferEncoding: string } {
+  return text.length > LONG_TEXT ? { content: inPieces(Buffer.from(text)), contentTransferEncoding: 'base64' } : text;
+}
+
+function partOf(attachment: LetterAttachment, number: number): MailComposerAttachment {
+  const { filename, cid: givenCid, inline } = attachment;
+  const cid = givenCid !== null && givenCid.length <= MAX_CID ? givenCid : null;
+  const type = typeOf(attachment);
+  const content = /^message\//i.test(type) ? Buffer.from(toCrlf(attachment.content)) : attachment.content;
+  const encoding = /^message\//i.test(type) ? messageEncoding(content) : 'base64';
+  return {
+    filename: filename ?? (cid !== null ? false : `attachment-${number}.${libmime.detectExtension(type)}`),
+    // what cannot be told as a message that it is goes as the bytes that it is
+    contentType: encoding === null ? 'application/octet-stream' : type,
+    contentTransferEncoding: encoding ?? 'base64',
+    contentDisposition: inline ? 'inline' : 'attachment',
+    // a cid makes nodemailer put the part beside the HTML; a file that only has one stays among the files
+    ...(cid === null ? {} : inline ? { cid } : { headers: { 'Content-ID': `<${cid}>` } }),
+    content: content.length > PIECE ? inPieces(content) : content,
+  };
+}
+
+/** The media type that is declared, else that of the file name's ending. */
+function typeOf({ contentType, filename }: LetterAttachment): string {
+  if (contentType !== null && !/^multipart\//i.test(contentType)) return contentType;
+  const ending = /\.([^.]+)$/.exec(filename ?? '')?.[1];
+  return ending === undefined ? 'application/octet-stream' : libmime.detectMimeType(ending);
+}
+
+/** How an embedded message travels, which must not be encoded (RFC 2046 5.2.1); null when it cannot. */
+function messageEncoding(bytes: Buffer): '7bit' | '8bit' | null {
+  let start = 0;
+  let isAscii = true;
+  if (bytes.includes(0)) return null;
+  while (start < bytes.length) {
+    const newline = bytes.indexOf(0x0a, start);
+    const end = newline < 0 ? bytes.length : newline;
+    if (end - start > 998) return null;
+    start = end + 1;
+  }
+  for (let at = 0; at < bytes.length && isAscii; at += 1) isAscii = (bytes[at] ?? 0) < 0x80;
+  return isAscii ? '7bit' : '8bit';
+}
+
+/** Letters other threads and timers have their turn between the pieces. */
+function inPieces(bytes: Buffer): Readable {
+  async function* pieces(): AsyncGenerator<Buffer> {
+    for (let start = 0; start < bytes.length; start += PIECE) {
+      yield bytes.subarray(start, start + PIECE);
+      await setImmediate();
+    }
+  }
+  return Readable.from(pieces(), { objectMode: false });
+}
+
+/** The same for the same letter, and not to be found in what it bounds: a digest of all that is not in base64. */
+function boundaryOf(letter: Letter): string {
+  const hash = createHash('sha256').update(`${letter.messageId}\0${letter.html ?? ''}\0${letter.plainText ?? ''}\0`);
+  for (const { contentType, content } of letter.attachments) {
+    if (/^message\//i.test(contentType ?? '')) hash.update(content);
+  }
+  return hash.digest('hex').slice(0, 24);
+}
+
+/** Cuts what was composed at the empty line that ends its header. */
+function splitAtBody(chunks: Buffer[]): [Buffer, Buffer[]] {
+  const start = Buffer.concat(
+    chunks.splice(
+      0,
+      1 +
+        Math.max(
+          0,
+          chunks.findIndex((chunk) => chunk.includes('\r\n\r\n')),
+        ),
+    ),
+  );
+  const end = start.indexOf('\r\n\r\n');
+  return [start.subarray(0, end), [start.subarray(end + 4), ...chunks]];
+}

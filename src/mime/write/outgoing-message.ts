@@ -1,0 +1,158 @@
+import type { Header } from '../../contract/email.ts';
+import type { Recipient, SendAttachment, SendInput } from '../../contract/sending.ts';
+import { readMessageId, readMessageIds } from '../message-ids.ts';
+
+export type { Envelope } from '../../smtp/session.ts';
+
+/** A file of a letter. */
+export interface LetterAttachment {
+  filename: string | null;
+  /** media type, with its parameters; null: found by the ending of the file name */
+  contentType: string | null;
+  /** Content-ID without its angle brackets */
+  cid: string | null;
+  /** shown within the body; with a `cid`, by the HTML that refers to it as `cid:…` */
+  inline: boolean;
+  content: Buffer;
+}
+
+/** A message to be composed (compose.ts), as values. */
+export interface Letter {
+  from: Recipient;
+  to: Recipient[];
+  cc: Recipient[];
+  bcc: Recipient[];
+  replyTo: Recipient[];
+  subject: string;
+  html: string | null;
+  /** null: made from `html` when the letter is composed */
+  plainText: string | null;
+  attachments: LetterAttachment[];
+  /** further headers; a `Reply-To` among them wins over `replyTo` */
+  headers: Header[];
+  /** with its angle brackets */
+  messageId: string;
+  date: Date;
+  /** with its angle brackets */
+  inReplyTo: string | null;
+  /** the chain, oldest first, with their angle brackets */
+  references: string[];
+}
+
+/** The mail that is answered: its Message-ID and the References chain that leads to it. */
+export interface RepliedTo {
+  messageId: string;
+  references: readonly string[];
+}
+
+/** What the service adds to what a caller sends. */
+export interface LetterGiven {
+  from: Recipient;
+  /** with its angle brackets */
+  messageId: string;
+  date: Date;
+  reply: RepliedTo | null;
+}
+
+/** Ids of a References header at most, and their length together: the first and the last ones stay (RFC 5537 3.4.4). */
+const MAX_REFERENCES = 100;
+const MAX_REFERENCES_LENGTH = 8000;
+
+/** The letter that a SendInput asks for; it must have passed `checkSendInput`. */
+export function letterFrom(input: SendInput, given: LetterGiven): Letter {
+  return {
+    from: given.from,
+    to: input.to ?? [],
+    cc: input.cc ?? [],
+    bcc: input.bcc ?? [],
+    replyTo: input.reply_to ?? [],
+    subject: input.subject ?? '',
+    html: textOf(input.html),
+    plainText: textOf(input.plain_text),
+    attachments: (input.attachments ?? []).map(attachmentFrom),
+    headers: input.custom_headers ?? [],
+    messageId: given.messageId,
+    date: given.date,
+    ...threadingOf(given.reply),
+  };
+}
+
+/**
+ * A draft's letter with what was sent in its place: sent fields replace the draft's, the others are kept. HTML sent
+ * without `plain_text` has its text made anew. `reply` undefined keeps the threading, null ends it.
+ */
+export function mergeLetter(
+  letter: Letter,
+  input: SendInput,
+  given: Omit<LetterGiven, 'reply'> & { reply?: RepliedTo | null | undefined },
+): Letter {
+  const sent = letterFrom(input, { ...given, reply: given.reply ?? null });
+  const isSent = (field: keyof SendInput): boolean => input[field] !== undefined;
+  return {
+    from: isSent('from') || letter.from.email === '' ? given.from : letter.from,
+    to: isSent('to') ? sent.to : letter.to,
+    cc: isSent('cc') ? sent.cc : letter.cc,
+    bcc: isSent('bcc') ? sent.bcc : letter.bcc,
+    replyTo: isSent('reply_to') ? sent.replyTo : letter.replyTo,
+    subject: isSent('subject') ? sent.subject : letter.subject,
+    html: isSent('html') ? sent.html : letter.html,
+    plainText: isSent('html') || isSent('plain_text') ? sent.plainText : letter.plainText,
+    attachments: isSent('attachments') ? sent.attachments : letter.attachments,
+    headers: mergeHeaders(letter.headers, input),
+    messageId: given.messageId,
+    date: given.date,
+    ...(given.reply === undefined
+      ? { inReplyTo: letter.inReplyTo, references: letter.references }
+      : threadingOf(given.reply)),
+  };
+}
+
+/** Headers that callers can set; those of a draft that they cannot set stay whatever is sent. */
+const SETTABLE = /^(x-.*|list-unsubscribe|list-unsubscribe-post|auto-submitted|reply-to)$/i;
+
+/** Whether callers may set a header of that name (SPEC "SendInput"). */
+export function isSettableHeader(name: string): boolean {
+  return SETTABLE.test(name);
+}
+
+function mergeHeaders(headers: Header[], input: SendInput): Header[] {
+  if (input.custom_headers) return [...headers.filter(({ name }) => !isSettableHeader(name)), ...input.custom_headers];
+  return input.reply_to ? headers.filter(({ name }) => name.toLowerCase() !== 'reply-to') : headers;
+}
+
+/** In-Reply-To and References of an answer to that mail (RFC 5322 3.6.4). */
+function threadingOf(reply: RepliedTo | null): Pick<Letter, 'inReplyTo' | 'references'> {
+  const parent = reply && readMessageId(reply.messageId);
+  if (!reply || !parent) return { inReplyTo: null, references: [] };
+  const chain = readMessageIds(reply.references.join(' ')).filter((id) => id !== parent);
+  return { inReplyTo: parent, references: cappedReferences([...chain, parent]) };
+}
+
+/** A References chain that fits: of one too long the first id and the last ones. */
+export function cappedReferences(ids: readonly string[]): string[] {
+  const [first, ...rest] = ids;
+  if (first === undefined) return [];
+  const last: string[] = [];
+  let length = first.length;
+  for (const id of rest.reverse()) {
+    length += id.length + 1;
+    if (last.length + 1 >= MAX_REFERENCES || length > MAX_REFERENCES_LENGTH) break;
+    last.unshift(id);
+  }
+  return [first, ...last];
+}
+
+function attachmentFrom({ content, filename, content_type: type, cid }: SendAttachment): LetterAttachment {
+  const id = textOf(cid?.replace(/^<|>$/g, ''));
+  return {
+    filename: textOf(filename),
+    contentType: textOf(type),
+    cid: id,
+    inline: id !== null,
+    content: Buffer.from(content, 'base64'),
+  };
+}
+
+function textOf(text: string | undefined): string | null {
+  return text === undefined || text === '' ? null : text;
+}

@@ -1,0 +1,133 @@
+import type { Recipient } from '../../contract/sending.ts';
+import { readMessageId } from '../message-ids.ts';
+import { newMessageId } from '../new-message-id.ts';
+import { decodeHeaderBytes } from '../read/charsets.ts';
+import { readHeaderLine } from '../read/headers.ts';
+import { envelopeOf } from './compose.ts';
+import { isDraftHeader, isTraceHeader } from './draft-headers.ts';
+import { encodeAddresses, encodeValue, headerLine, parseAddresses } from './header-lines.ts';
+import { hasLongLine, toCrlf } from './line-ends.ts';
+import type { Envelope } from './outgoing-message.ts';
+
+/** A draft, ready to be sent. */
+export interface PreparedDraft {
+  /** for the Sent folder: with Bcc */
+  sentCopy: Buffer;
+  /** for the recipients: without Bcc; the same buffer when there is none */
+  delivered: Buffer;
+  envelope: Envelope;
+  /** with its angle brackets */
+  messageId: string;
+  /** the body has a line over 998 octets: it cannot be sent so; see draftForSending */
+  hasLongLine: boolean;
+}
+
+/** A header field: its name and its lines as they are sent, without the last line break. */
+interface Field {
+  key: string;
+  lines: string;
+  value: string;
+}
+
+const ADDRESSES = /^(from|sender|to|cc|bcc|reply-to)$/;
+const MAX_LINE = 998;
+
+/**
+ * A draft as it is sent: its header is set right (Date, and From, Message-ID and MIME-Version where they are missing;
+ * a mail program's notes to itself are left out), its body stays as it is but for bare line ends. `messageId` null
+ * keeps the draft's own.
+ */
+export function prepareDraft(
+  source: Buffer,
+  given: { from: Recipient; messageId: string | null; date: Date },
+): PreparedDraft {
+  const { fields: all, body: rawBody } = splitMessage(source);
+  const body = toCrlf(rawBody);
+  const kept = all.filter(({ key }) => !isDraftHeader(key) && !isTraceHeader(key) && key !== 'resent-bcc');
+  const from = kept.find(({ key, value }) => key === 'from' && parseAddresses(value).length > 0);
+  const ownId = readMessageId(kept.find(({ key }) => key === 'message-id')?.value ?? '');
+  const people = (name: string): Recipient[] =>
+    kept.filter(({ key }) => key === name).flatMap(({ value }) => parseAddresses(value));
+  const sender = (from && parseAddresses(from.value)[0]) ?? given.from;
+  const messageId = given.messageId ?? ownId ?? newMessageId(sender.email);
+  const fields = replaced(kept, [
+    field('Date', given.date.toUTCString().replace('GMT', '+0000')),
+    from ?? field('From', encodeAddresses([given.from])),
+    field('Message-ID', messageId),
+    kept.find(({ key }) => key === 'mime-version') ?? field('MIME-Version', '1.0'),
+  ]);
+  const sentCopy = written(fields, body);
+  const delivered = fields.some(({ key }) => key === 'bcc')
+    ? written(
+        fields.filter(({ key }) => key !== 'bcc'),
+        body,
+      )
+    : sentCopy;
+  const envelope = envelopeOf({ from: sender, to: people('to'), cc: people('cc'), bcc: people('bcc') });
+  return { sentCopy, delivered, envelope, messageId, hasLongLine: hasLongLine(body) };
+}
+
+/** The fields with those in the place of theirs; each of these names once. */
+function replaced(fields: readonly Field[], news: readonly Field[]): Field[] {
+  const result: Field[] = [];
+  const missing = new Map(news.map((one) => [one.key, one]));
+  const names = new Set(missing.keys());
+  for (const one of fields) {
+    if (!names.has(one.key)) result.push(one);
+    const fresh = missing.get(one.key);
+    if (fresh) result.push(fresh);
+    missing.delete(one.key);
+  }
+  return [...missing.values(), ...result];
+}
+
+function written(fields: readonly Field[], body: Buffer): Buffer {
+  return Buffer.concat([Buffer.from(`${fields.map(({ lines }) => `${lines}\r\n`).join('')}\r\n`, 'latin1'), body]);
+}
+
+function field(name: string, value: string): Field {
+  return { key: name.toLowerCase(), lines: headerLine(name, value), value };
+}
+
+/** Fields and body of a message; the first line of an mbox file, and lines that are no header, are left out. */
+function splitMessage(source: Buffer): { fields: Field[]; body: Buffer } {
+  const blank = endOfHeader(source);
+  const lines = source.toString('latin1', 0, blank.start).split(/\r\n|\r|\n/);
+  const fields: Field[] = [];
+  let pending: string[] = [];
+  const finish = (): void => {
+    const one = pending.length > 0 ? readField(pending) : null;
+    if (one) fields.push(one);
+    pending = [];
+  };
+  for (const line of lines) {
+    if (!/^[ \t]/.test(line)) finish();
+    if (line.trim() !== '') pending.push(line);
+  }
+  finish();
+  return { fields, body: source.subarray(blank.end) };
+}
+
+function readField(lines: string[]): Field | null {
+  const header = readHeaderLine(lines.join('\n'));
+  if (!header || !/^[!-9;-~]+$/.test(header.name)) return null;
+  const { name, key, raw } = header;
+  const value = decodeHeaderBytes(raw, null);
+  // Bytes beyond ASCII and lines beyond the limit are no header that can be sent.
+  const isSendable = value === raw && /^[\t\x20-\x7e]*$/.test(raw) && lines.every((line) => line.length <= MAX_LINE);
+  if (isSendable) return { key, lines: lines.join('\r\n'), value };
+  const encoded = ADDRESSES.test(key) ? encodeAddresses(parseAddresses(value)) : encodeValue(value);
+  return encoded === '' ? null : { key, lines: headerLine(name, encoded), value };
+}
+
+/** Where the empty line that ends the header begins and ends; both at the end of a message that is all header. */
+function endOfHeader(source: Buffer): { start: number; end: number } {
+  let start = 0;
+  while (start < source.length) {
+    const newline = source.indexOf(0x0a, start);
+    if (newline < 0) break;
+    if (newline === start || (newline === start + 1 && source[start] === 0x0d)) return { start, end: newline + 1 };
+    start = newline + 1;
+  }
+  return { start: source.length, end: source.length };
+}

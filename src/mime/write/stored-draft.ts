@@ -1,0 +1,128 @@
+import { randomUUID } from 'node:crypto';
+import { readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Attendee, Header } from '../../contract/email.ts';
+import type { Recipient } from '../../contract/sending.ts';
+import { MailError } from '../../mail-error.ts';
+import { readMessageId, readMessageIds } from '../message-ids.ts';
+import { newMessageId } from '../new-message-id.ts';
+import { readAddresses, readFrom } from '../read/addresses.ts';
+import { toAttachments } from '../read/attachments.ts';
+import { htmlBody, plainBody, readTexts } from '../read/body.ts';
+import { readDate } from '../read/dates.ts';
+import { decodeHeader, firstValue, type RawHeader, rawValues } from '../read/headers.ts';
+import type { Part } from '../read/part.ts';
+import { type ReadParts, readParts } from '../read/read-parts.ts';
+import { htmlToPlain } from '../text.ts';
+import { compose, envelopeOf } from './compose.ts';
+import { isDraftHeader, isLetterHeader, isTraceHeader } from './draft-headers.ts';
+import type { Letter, LetterAttachment, LetterGiven } from './outgoing-message.ts';
+import { type PreparedDraft, prepareDraft } from './prepare-draft.ts';
+
+export { type PreparedDraft, prepareDraft };
+
+/**
+ * A draft, whatever program wrote it, as a letter. HTML and text are told apart as they are there: what is not there
+ * is null. Other threads and timers have their turn while a large one is read. `given` stands in for the From,
+ * Message-ID and Date that a draft may lack.
+ * @throws MailError provider_rejected when the draft cannot be read whole: something of it would be lost
+ */
+export async function readLetter(source: Buffer, given: Omit<LetterGiven, 'reply'>): Promise<Letter> {
+  const spillDir = join(tmpdir(), `draft-${randomUUID()}`);
+  try {
+    const read = await readParts(source, { isTimeUp: () => false, spillDir, maxText: Number.POSITIVE_INFINITY });
+    if (read.isPartial) throw new MailError('provider_rejected', 'imap', 'the draft is not one that can be read whole');
+    const texts = readTexts(read);
+    const html = texts.some(({ isHtml }) => isHtml) ? htmlBody(texts) : null;
+    return {
+      ...readHeaders(read, given),
+      html,
+      plainText: texts.some(({ isHtml }) => !isHtml) ? plainBody(texts, htmlToPlain) : null,
+      attachments: await readFiles(read.parts, html ?? ''),
+    };
+  } finally {
+    await rm(spillDir, { recursive: true, force: true });
+  }
+}
+
+/**
+ * A draft as it is sent, whatever lines it has: by prepareDraft, or composed anew where its body cannot be sent as it
+ * is. `messageId` null keeps the draft's own.
+ * @throws MailError provider_rejected when it would have to be composed anew and cannot be read whole
+ */
+export async function draftForSending(
+  source: Buffer,
+  given: { from: Recipient; messageId: string | null; date: Date },
+): Promise<PreparedDraft> {
+  const prepared = prepareDraft(source, given);
+  if (!prepared.hasLongLine) return prepared;
+  const { from, date } = given;
+  const draft = await readLetter(source, { from, date, messageId: newMessageId(from.email) });
+  const letter = withoutDraftHeaders({ ...draft, date, messageId: given.messageId ?? draft.messageId });
+  const sentCopy = await compose(letter, { keepBcc: true });
+  const delivered = letter.bcc.length > 0 ? await compose(letter, { keepBcc: false }) : sentCopy;
+  return { sentCopy, delivered, envelope: envelopeOf(letter), messageId: letter.messageId, hasLongLine: false };
+}
+
+/** The letter without a mail program's notes to itself, as it is sent. */
+export function withoutDraftHeaders(letter: Letter): Letter {
+  return { ...letter, headers: letter.headers.filter(({ name }) => !isDraftHeader(name)) };
+}
+
+type LetterHeaders = Omit<Letter, 'html' | 'plainText' | 'attachments'>;
+
+function readHeaders({ headers, addresses, charset }: ReadParts, given: Omit<LetterGiven, 'reply'>): LetterHeaders {
+  const value = (key: string): string => firstValue(headers, key, charset);
+  const people = (key: string): Recipient[] => readAddresses(addresses, key).map(toRecipient);
+  const from = readFrom(addresses);
+  return {
+    from: from.identifier.includes('@') ? toRecipient(from) : given.from,
+    to: people('to'),
+    cc: people('cc'),
+    bcc: people('bcc'),
+    replyTo: people('reply-to'),
+    subject: value('subject'),
+    messageId: readMessageId(value('message-id')) ?? given.messageId,
+    date: readDate(value('date')) ?? given.date,
+    inReplyTo: readMessageId(rawValues(headers, 'in-reply-to').join(' ')),
+    references: readMessageIds(rawValues(headers, 'references').join(' ')),
+    headers: headers
+      .filter(({ name }) => !isLetterHeader(name) && !isTraceHeader(name))
+      .map((header) => toHeader(header, charset)),
+  };
+}
+
+function toRecipient({ identifier, display_name: name }: Attendee): Recipient {
+  return { email: identifier, ...(name === '' ? {} : { display_name: name }) };
+}
+
+/** Values in ASCII stay as they are: encoded words may stand within structure. */
+function toHeader({ name, raw }: RawHeader, charset: string | null): Header {
+  return { name, value: /^[\x20-\x7e\t]*$/.test(raw) ? raw : decodeHeader(raw, charset) };
+}
+
+async function readFiles(parts: readonly Part[], html: string): Promise<LetterAttachment[]> {
+  const files = parts.filter((part) => part.role === 'file');
+  const told = toAttachments(files, html);
+  return Promise.all(
+    told.map(async ({ name, mime, cid, inline, content }, index) => ({
+      filename: files[index]?.filename ? name : null,
+      contentType: contentTypeOf(files[index], mime),
+      cid,
+      inline,
+      content: 'path' in content ? await readFile(content.path) : content,
+    })),
+  );
+}
+
+/** The media type with its parameters (charset, method, …), without those that name the file. */
+function contentTypeOf(part: Part | undefined, mime: string): string {
+  const declared = part?.declared ?? '';
+  if (!declared.toLowerCase().startsWith(mime)) return mime;
+  const parameters = [...declared.slice(mime.length).matchAll(/;\s*([\w.-]+)\s*=\s*("(?:[^"\\]|\\.)*"|[^\s;"]+)/g)];
+  const kept = parameters
+    .filter(([, key = '']) => !/^(name|boundary)$/i.test(key))
+    .map(([, key, value]) => `${key}=${value}`);
+  return [mime, ...kept].join('; ');
+}

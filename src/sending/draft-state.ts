@@ -1,0 +1,169 @@
+import { and, eq, inArray, sql } from 'drizzle-orm';
+import type { Attendee } from '../contract/email.ts';
+import type { SendInput } from '../contract/sending.ts';
+import type { Queryable, Tx } from '../db/client.ts';
+import { drafts, emails } from '../db/schema.ts';
+
+/*
+ * state       what it means                              next
+ * saving      asked for; it may lie in Drafts already    active (it was taken in), failed
+ * active      stands for the email in Drafts             superseded, sent, deleted
+ * superseded  another `drf_…` id took its place          the end
+ * sent        it was sent                                the end
+ * deleted     it left Drafts                             the end
+ * failed      it was not saved, the caller knows         saving (the caller tries again, same id)
+ */
+export type DraftState = 'saving' | 'active' | 'superseded' | 'sent' | 'deleted' | 'failed';
+
+export interface DraftRow {
+  id: string;
+  accountId: string;
+  emailId: string | null;
+  messageId: string | null;
+  state: DraftState;
+  supersededBy: string | null;
+  heldBy: string | null;
+  inputKey: string | null;
+  metadata: string | null;
+  trackingId: string | null;
+  tracking: SendInput['tracking_options'] | null;
+}
+
+/** What is known when the caller asks for a draft to be saved. */
+export type NewDraft = Pick<DraftRow, 'id' | 'accountId' | 'inputKey' | 'metadata' | 'trackingId' | 'tracking'>;
+
+/** Undefined when the account has no such draft. */
+export async function loadDraft(db: Queryable, accountId: string, id: string): Promise<DraftRow | undefined> {
+  const [row] = await db
+    .select()
+    .from(drafts)
+    .where(and(eq(drafts.id, id), eq(drafts.accountId, accountId)));
+  return row && { ...row, state: row.state as DraftState };
+}
+
+/** The draft that a `drf_…` or an `email_…` id stands for, while it lies in Drafts. */
+export async function findDraft(db: Queryable, accountId: string, id: string): Promise<DraftRow | undefined> {
+  const [row] = await db
+    .select({ draft: drafts })
+    .from(drafts)
+    .innerJoin(emails, and(eq(emails.draftId, drafts.id), eq(emails.isDraft, true)))
+    .where(
+      and(
+        eq(drafts.accountId, accountId),
+        id.startsWith('drf_') ? eq(drafts.id, id) : eq(emails.id, id),
+        eq(drafts.state, 'active'),
+      ),
+    );
+  return row && { ...row.draft, state: 'active' };
+}
+
+/** Notes a draft that is about to be saved; one that failed before begins anew. Answers how it stands. */
+export async function noteDraft(db: Queryable, draft: NewDraft, now: Date): Promise<DraftRow> {
+  await db
+    .insert(drafts)
+    .values({ ...draft, state: 'saving', createdAt: now })
+    .onConflictDoUpdate({
+      target: drafts.id,
+      set: { state: 'saving', inputKey: draft.inputKey },
+      setWhere: eq(drafts.state, 'failed'),
+    });
+  return (await loadDraft(db, draft.accountId, draft.id)) as DraftRow;
+}
+
+/** Holders that have not ended after so long died with their process. */
+const LONGEST_HOLD = sql`interval '15 minutes'`;
+
+/** Whether a save or a send that is under way has reserved the row of `drafts`. */
+const HELD = sql`(held_by is not null and (
+  exists (select from drafts h where h.id = drafts.held_by and h.state = 'saving'
+    and h.created_at > now() - ${LONGEST_HOLD})
+  or exists (select from sends h where h.id = drafts.held_by and h.state in ('queued', 'submitting')
+    and h.updated_at > now() - ${LONGEST_HOLD})))`;
+
+/** Whether a save or a send of the draft is under way. */
+export async function isHeld(db: Queryable, { id }: { id: string }): Promise<boolean> {
+  const { rows } = await db.execute(sql`select from drafts where id = ${id} and ${HELD}`);
+  return rows.length > 0;
+}
+
+/**
+ * Reserves a draft for the save or the send `by`, which is the only one that may take its place. Answers who has it
+ * then: `by`, or another; undefined when the draft is not there (any more).
+ */
+export async function holdDraft(tx: Tx, id: string, by: string): Promise<string | undefined> {
+  // A statement that waits for a lock sees the other tables as they were before it: whoever holds it would be missed.
+  await tx.execute(sql`select from drafts where id = ${id} for update`);
+  await tx.execute(sql`update drafts set held_by = ${by} where id = ${id} and state = 'active' and not ${HELD}`);
+  const [row] = await tx
+    .select({ heldBy: drafts.heldBy })
+    .from(drafts)
+    .where(and(eq(drafts.id, id), eq(drafts.state, 'active')));
+  return row?.heldBy ?? undefined;
+}
+
+/** Gives a draft free that `by` had reserved. */
+export async function releaseHeld(db: Queryable, by: string): Promise<void> {
+  await db.update(drafts).set({ heldBy: null }).where(eq(drafts.heldBy, by));
+}
+
+/** Gives a draft that is being saved its Message-ID, unless it has one: the one that counts. */
+export async function fixDraftMessageId(db: Queryable, id: string, messageId: string): Promise<string> {
+  const [row] = await db
+    .update(drafts)
+    .set({ messageId: sql`coalesce(${drafts.messageId}, ${messageId})` })
+    .where(eq(drafts.id, id))
+    .returning({ messageId: drafts.messageId });
+  return row?.messageId ?? messageId;
+}
+
+/** Changes a draft's state, if it is in one of the states `from`. */
+export async function moveDraft(
+  db: Queryable,
+  id: string,
+  from: DraftState[],
+  to: DraftState,
+  values: { supersededBy?: string } = {},
+): Promise<void> {
+  await db
+    .update(drafts)
+    .set({ state: to, heldBy: null, ...values })
+    .where(and(eq(drafts.id, id), inArray(drafts.state, from)));
+}
+
+/** What the draft was saved from is not needed any more. */
+export async function dropInput(db: Queryable, id: string): Promise<void> {
+  await db.update(drafts).set({ inputKey: null }).where(eq(drafts.id, id));
+}
+
+/** Drafts with these Message-IDs that are being saved, or were given up, though they may lie in Drafts after all. */
+export async function awaitedDrafts(
+  tx: Queryable,
+  accountId: string,
+  messageIds: string[],
+): Promise<{ id: string; messageId: string; trackingId: string | null }[]> {
+  if (messageIds.length === 0) return [];
+  const rows = await tx
+    .select({ id: drafts.id, messageId: drafts.messageId, trackingId: drafts.trackingId })
+    .from(drafts)
+    .where(
+      and(
+        eq(drafts.accountId, accountId),
+        inArray(drafts.messageId, messageIds),
+        inArray(drafts.state, ['saving', 'failed']),
+      ),
+    );
+  return rows.map(({ messageId, ...rest }) => ({ ...rest, messageId: messageId as string }));
+}
+
+/** Where the raw message of an email is stored, and its Bcc; undefined when the account has no such email. */
+export async function storedSource(
+  db: Queryable,
+  accountId: string,
+  emailId: string,
+): Promise<{ key: string; bcc: Attendee[] } | undefined> {
+  const [row] = await db
+    .select({ key: emails.storageKey, bcc: emails.bccAttendees })
+    .from(emails)
+    .where(and(eq(emails.id, emailId), eq(emails.accountId, accountId)));
+  return row;
+}

@@ -1,0 +1,106 @@
+import { isIP } from 'node:net';
+import SMTPConnection from 'nodemailer/lib/smtp-connection';
+import type { Encryption } from '../contract/account.ts';
+import { reasonOf } from '../imap/reasons.ts';
+import { MailError } from '../mail-error.ts';
+import type { Outbound } from '../outbound.ts';
+import { Ended, NO_LOGIN, smtpErrorOf } from './errors.ts';
+
+/** How to reach and enter the server that takes mail to be sent. */
+export interface SmtpSettings {
+  host: string;
+  port: number;
+  user: string;
+  password: string;
+  encryption: Encryption;
+}
+
+/** What one address of several may take at least, so that a dead one leaves time for the next. */
+const SHARE_MS = 4_000;
+
+/**
+ * Opens and logs in one connection, to a vetted address, with the certificate checked against the host's name.
+ * `timeoutMs` is for name look-up, connect, TLS and login together. Whoever gets the connection ends it.
+ * @throws MailError invalid_credentials when the login was refused, provider_error for all else
+ */
+export async function openSmtp(
+  settings: SmtpSettings,
+  { outbound, timeoutMs }: { outbound: Outbound; timeoutMs: number },
+): Promise<SMTPConnection> {
+  const deadline = Date.now() + timeoutMs;
+  const addresses = await outbound.resolve(settings.host).catch((cause: unknown) => {
+    throw new MailError('provider_error', 'smtp', `the SMTP host could not be reached: ${reasonOf(cause)}`, { cause });
+  });
+  let last: MailError | undefined;
+  for (const [index, { address }] of addresses.entries()) {
+    const left = deadline - Date.now();
+    try {
+      const share = Math.max(SHARE_MS, left / (addresses.length - index));
+      return await login(settings, address, Math.min(left, share));
+    } catch (cause) {
+      const error = smtpErrorOf(cause, settings);
+      if (error.code === 'invalid_credentials') throw error;
+      last = error;
+      if (Date.now() >= deadline) break;
+    }
+  }
+  throw last ?? new MailError('provider_error', 'smtp', 'the SMTP host has no address');
+}
+
+async function login(settings: SmtpSettings, address: string, ms: number): Promise<SMTPConnection> {
+  const connection = new SMTPConnection({
+    host: address,
+    port: settings.port,
+    secure: settings.encryption === 'SSL',
+    requireTLS: settings.encryption === 'STARTTLS',
+    ignoreTLS: settings.encryption === 'NONE',
+    ...(isIP(settings.host) ? {} : { servername: settings.host }),
+    tls: { minVersion: 'TLSv1.2' },
+    connectionTimeout: ms,
+    greetingTimeout: ms,
+    socketTimeout: ms,
+    // What stands in our buffer when we give a connection up must not reach the server any more.
+    socketCloseTimeout: 0,
+    maxResponseSize: 64 * 1024,
+    logger: false,
+  });
+  let timer: NodeJS.Timeout | undefined;
+  try {
+    await new Promise<void>((resolve, reject) => {
+      timer = setTimeout(() => reject(new Ended('ETIMEDOUT')), Math.max(1, ms));
+      connection.on('error', reject);
+      connection.once('end', () => reject(new Ended('ECONNECTION')));
+      connection.connect((failed) => {
+        if (failed) return reject(failed);
+        if (!connection.allowsAuth) return reject(new Ended(NO_LOGIN));
+        connection.login({ user: settings.user, pass: settings.password }, (refused) =>
+          refused ? reject(refused) : resolve(),
+        );
+      });
+    });
+    return connection;
+  } catch (error) {
+    connection.close();
+    throw error;
+  } finally {
+    clearTimeout(timer);
+    connection.removeAllListeners();
+    // Without a listener an 'error' would end the process.
+    connection.on('error', () => {});
+  }
+}
+
+const QUIT_MS = 2_000;
+
+/** QUIT, then close, when the server has answered or after 2 s; never throws. */
+export function quitSmtp(connection: SMTPConnection): Promise<void> {
+  return new Promise((resolve) => {
+    if (connection.destroyed) return resolve();
+    const timer = setTimeout(() => connection.close(), QUIT_MS);
+    connection.once('end', () => {
+      clearTimeout(timer);
+      resolve();
+    });
+    connection.quit();
+  });
+}

@@ -1,0 +1,127 @@
+import { domainToASCII } from 'node:url';
+import { MailError } from '../mail-error.ts';
+import type { Outbound } from '../outbound.ts';
+import { isStale, leavesConnection, SendFailed, SubmitError, submitErrorOf } from './errors.ts';
+import { openSmtp, type SmtpSettings } from './login.ts';
+import { createSmtpConnectionPool, type TakenSession } from './pool.ts';
+import { type Envelope, type OutgoingMessage, type SmtpSession, smtpSession, type SmtpTimes } from './session.ts';
+
+export { SubmitError, type SubmitOutcome } from './errors.ts';
+export type { Envelope, OutgoingMessage } from './session.ts';
+
+export interface Submitted {
+  /** recipients that the server refused while it took the message for others, as they were given */
+  rejected: string[];
+}
+
+/** Hands messages over to the SMTP servers of accounts. */
+export interface Submitter {
+  /**
+   * Hands one message over, on a connection that is kept for the account's next one.
+   * `beforeData` runs after the server's 354 and before the first byte of the message, once at most. If it throws,
+   * nothing is sent and `submit` throws the same. It has settled when `submit` fails.
+   * @throws SubmitError with the outcome; temporary where a later try may do better, never when it is unknown
+   */
+  submit(accountId: string, smtp: SmtpSettings, message: OutgoingMessage): Promise<Submitted>;
+  /** Ends the connections that are kept for an account. */
+  drop(accountId: string): void;
+  /** Ends everything; whatever is being sent fails. */
+  close(): Promise<void>;
+}
+
+export interface SubmitterOptions {
+  outbound: Outbound;
+  /** connections per account; the next message waits for one */
+  maxPerAccount?: number;
+  /** milliseconds after which a connection that nobody uses is ended */
+  idleMs?: number;
+  /** messages that one connection may carry */
+  maxMessages?: number;
+  /** milliseconds for name look-up, connect, TLS and login together */
+  loginTimeoutMs?: number;
+  /** milliseconds to wait for one of the account's connections to become free */
+  waitMs?: number;
+  times?: Partial<SmtpTimes>;
+}
+
+/** A submitter without connections. */
+export function createSubmitter(options: SubmitterOptions): Submitter {
+  const { outbound, loginTimeoutMs: timeoutMs = 10_000 } = options;
+  const pool = createSmtpConnectionPool({
+    open: async (smtp) => smtpSession(await openSmtp(smtp, { outbound, timeoutMs }), options.times),
+    maxPerAccount: options.maxPerAccount ?? 3,
+    idleMs: options.idleMs ?? 20_000,
+    maxMessages: options.maxMessages ?? 100,
+    waitMs: options.waitMs ?? 30_000,
+  });
+  return {
+    async submit(accountId, smtp, message) {
+      const given = new Map(message.envelope.to.map((address) => [asciiDomain(address), address]));
+      const envelope = { from: asciiDomain(message.envelope.from), to: [...given.keys()] };
+      const rejected = await sendOver(await pool.take(accountId, smtp).catch(notSent), { ...message, envelope }, smtp);
+      return { rejected: rejected.map((address) => given.get(address) ?? address) };
+    },
+    drop: (accountId) => pool.drop(accountId),
+    close: () => pool.close(),
+  };
+}
+
+async function sendOver(taken: TakenSession, message: OutgoingMessage, smtp: SmtpSettings): Promise<string[]> {
+  const { session, reused } = taken;
+  try {
+    assertTakes(session, message);
+    const rejected = await session.send(message);
+    taken.giveBack();
+    return rejected;
+  } catch (error) {
+    if (error instanceof SubmitError) {
+      taken.giveBack();
+      throw error;
+    }
+    if (!(error instanceof SendFailed)) {
+      taken.discard();
+      throw error;
+    }
+    if (reused && isStale(error)) return sendOver(await taken.replace().catch(notSent), message, smtp);
+    if (leavesConnection(error)) {
+      // nobody waits for it
+      session.reset().then(taken.giveBack, taken.discard);
+    } else taken.discard();
+    throw submitErrorOf(error, smtp);
+  }
+}
+
+/** What the server said that it does not take is refused without a try. */
+function assertTakes({ maxSize, smtpUtf8 }: SmtpSession, { envelope, source }: OutgoingMessage): void {
+  if (maxSize && source.length > maxSize) {
+    const detail = `the message has ${source.length} bytes, larger than the ${maxSize} bytes the server takes`;
+    throw new SubmitError('not_sent', 'provider_rejected', detail);
+  }
+  if (smtpUtf8) return;
+  const field = fieldBeyondAscii(envelope);
+  if (field) {
+    const detail = `the SMTP server takes ASCII addresses only, and ${field} has other characters`;
+    throw new SubmitError('not_sent', 'provider_rejected', detail);
+  }
+}
+
+function fieldBeyondAscii({ from, to }: Envelope): string | undefined {
+  if (BEYOND_ASCII.test(from)) return 'the sender';
+  return to.some((address) => BEYOND_ASCII.test(address)) ? 'a recipient' : undefined;
+}
+
+const BEYOND_ASCII = /[\u0080-\uffff]/;
+
+/** A domain needs no SMTPUTF8: it has a form in ASCII (RFC 5890), which every server knows, where the local part is ASCII. */
+function asciiDomain(address: string): string {
+  const at = address.lastIndexOf('@');
+  if (!BEYOND_ASCII.test(address) || BEYOND_ASCII.test(address.slice(0, at))) return address;
+  const domain = domainToASCII(address.slice(at + 1));
+  return domain ? `${address.slice(0, at)}@${domain}` : address;
+}
+
+function notSent(error: unknown): never {
+  if (!(error instanceof MailError)) throw error;
+  const { code, detail, temporary, refused } = error;
+  throw new SubmitError('not_sent', code, detail, { temporary, refused, cause: error.cause ?? error });
+}

@@ -1,0 +1,62 @@
+import type { Readable } from 'node:stream';
+import { fileURLToPath } from 'node:url';
+import { openFileStorage } from './file.ts';
+
+export { StorageMissing } from './keys.ts';
+
+/** Where raw mail and attachments lie. Keys are relative paths of safe characters: `<acc>/raw/<email>.eml`. */
+export interface Storage {
+  /** Writes or replaces an object as a whole, never half of it; the number of bytes written. */
+  put(key: string, body: Buffer | Readable): Promise<number>;
+  /**
+   * The object's bytes, or those from `start` to `end` (both included; `end` may lie past the last one).
+   * @throws StorageMissing when there is no such object (before anything is read)
+   */
+  get(key: string, range?: ByteRange): Promise<Readable>;
+  /** Bytes of the object; undefined when there is none. */
+  size(key: string): Promise<number | undefined>;
+  /** Removes the objects that are there; missing ones are not an error. */
+  delete(keys: readonly string[]): Promise<void>;
+  /** Removes every object whose key begins with `prefix`, which must end in `/`. */
+  deletePrefix(prefix: string): Promise<void>;
+}
+
+export interface ByteRange {
+  start: number;
+  end: number;
+}
+
+/** For S3 beside what the AWS variables say; see STORAGE_URL and S3_ENDPOINT. */
+export interface StorageOptions {
+  /** another server than Amazon's, addressed in path style */
+  s3Endpoint?: string;
+}
+
+/**
+ * Opens the storage of a STORAGE_URL: `file:///var/lib/mail`, `file:./data` (relative to the working directory) or
+ * `s3://bucket/prefix`. Nothing is read or written yet.
+ * @throws Error of one line when the URL is of another kind
+ */
+export function openStorage(url: string, options: StorageOptions = {}): Storage {
+  if (url.startsWith('file://')) return openFileStorage(fileURLToPath(url));
+  if (url.startsWith('file:') && url.length > 5) return openFileStorage(url.slice(5));
+  const bucket = /^s3:\/\/([a-z0-9][a-z0-9.-]+)(?:\/(.*))?$/.exec(url);
+  if (bucket) {
+    const settings = { bucket: bucket[1] ?? '', prefix: bucket[2] ?? '', endpoint: options.s3Endpoint };
+    return whenNeeded(async () => (await import('./s3.ts')).openS3Storage(settings));
+  }
+  throw new Error('the storage URL is neither file:<folder> nor s3://<bucket>/<prefix>');
+}
+
+/** Loads a storage with its first use: the S3 client takes memory that a storage of files does without. */
+function whenNeeded(load: () => Promise<Storage>): Storage {
+  let opened: Promise<Storage> | undefined;
+  const storage = (): Promise<Storage> => (opened ??= load());
+  return {
+    put: async (key, body) => (await storage()).put(key, body),
+    get: async (key, range) => (await storage()).get(key, range),
+    size: async (key) => (await storage()).size(key),
+    delete: async (keys) => (await storage()).delete(keys),
+    deletePrefix: async (prefix) => (await storage()).deletePrefix(prefix),
+  };
+}

@@ -1,0 +1,144 @@
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { createServer, type Server } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { fetchDocument, parseAutoconfig } from '../../src/discovery/autoconfig.ts';
+import { createOutbound } from '../../src/outbound.ts';
+
+const server = (
+  type: string,
+  fields: Record<string, string>,
+  element = type === 'smtp' ? 'outgoingServer' : 'incomingServer',
+) =>
+  `<${element} type="${type}">${Object.entries(fields)
+    .map(([name, value]) => `<${name}>${value}</${name}>`)
+    .join('\n')}</${element}>`;
+const good = { hostname: 'mail.example.com', port: '993', socketType: 'SSL', username: '%EMAILADDRESS%' };
+
+describe('an autoconfig document', () => {
+  const address = 'ann@example.com';
+
+  it('gives the first IMAP and SMTP servers with TLS', () => {
+    const xml = [
+      server('pop3', { ...good, hostname: 'pop.example.com' }),
+      server('imap', { ...good, hostname: 'plain.example.com', socketType: 'plain' }),
+      server('imap', { ...good, hostname: 'IMAP.%EMAILDOMAIN%' }),
+      server('imap', { ...good, hostname: 'second.example.com' }),
+      server('smtp', { ...good, port: '587', socketType: 'STARTTLS', username: '%EMAILLOCALPART%' }),
+    ].join('\n');
+    expect(parseAutoconfig(xml, address)).toEqual({
+      imap: { host: 'imap.example.com', port: 993, encryption: 'SSL' },
+      smtp: { host: 'mail.example.com', port: 587, encryption: 'STARTTLS', user: 'ann' },
+    });
+  });
+
+  it.each([
+    ['a host with odd characters', { ...good, hostname: 'mail.example.com/evil' }],
+    ['a host with a line break', { ...good, hostname: 'mail\nexample' }],
+    ['no host', { port: '993', socketType: 'SSL' }],
+    ['a port that is none', { ...good, port: '99999' }],
+    ['no encryption', { ...good, socketType: 'plain' }],
+    ['an unknown encryption', { ...good, socketType: 'maybe' }],
+  ])('is not believed with %s', (_what, fields) => {
+    expect(parseAutoconfig(server('imap', fields), address)).toEqual({});
+  });
+
+  it('is read past comments', () => {
+    expect(parseAutoconfig(`<!-- ${server('imap', good)} -->`, address)).toEqual({});
+  });
+
+  it.each(['', '<', '<incomingServer', '<incomingServer type="imap"', '<!--', '<html>not found</html>', '\0\0', '{}'])(
+    'may be anything: %j',
+    (xml) => {
+      expect(parseAutoconfig(xml, address)).toEqual({});
+    },
+  );
+
+  it.each([
+    '<incomingServer type="imap">',
+    '<incomingServer ',
+    '<!--',
+    '<hostname>',
+    '<incomingServer type="imap"></incomingServer>',
+  ])('costs little however long it is: %j', (piece) => {
+    const started = performance.now();
+    parseAutoconfig(piece.repeat((256 * 1024) / piece.length), address);
+    expect(performance.now() - started).toBeLessThan(500);
+  });
+});
+
+describe('fetching a document', () => {
+  let dir: string;
+  let https: Server;
+  let base: string;
+  let ca: Buffer;
+  const outbound = createOutbound({
+    allow: ['127.0.0.0/8', '::1/128'],
+    lookup: async () => [{ address: '127.0.0.1' }],
+  });
+  const get = (path: string, timeoutMs = 2_000) => fetchDocument(`${base}${path}`, { outbound, timeoutMs, ca });
+
+  beforeAll(async () => {
+    dir = mkdtempSync(join(tmpdir(), 'autoconfig-'));
+    const file = (name: string) => join(dir, name);
+    execFileSync(
+      'openssl',
+      [
+        ...['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2'],
+        ...[
+          '-keyout',
+          file('key'),
+          '-out',
+          file('cert'),
+          '-subj',
+          '/CN=x',
+          '-addext',
+          'subjectAltName=DNS:conf.example',
+        ],
+      ],
+      { stdio: 'ignore' },
+    );
+    ca = readFileSync(file('cert'));
+    https = createServer({ key: readFileSync(file('key')), cert: ca }, (request, response) => {
+      if (request.url === '/ok') response.end(`<x>${request.headers.host}</x>`);
+      else if (request.url === '/redirect') response.writeHead(302, { location: '/ok' }).end();
+      else if (request.url === '/large') response.end(Buffer.alloc(300 * 1024));
+      else if (request.url === '/slow') response.write('x');
+      else response.writeHead(404).end('<x/>');
+    });
+    await new Promise<void>((resolve) => https.listen(0, '127.0.0.1', resolve));
+    base = `https://conf.example:${(https.address() as AddressInfo).port}`;
+  });
+  afterAll(async () => {
+    https.closeAllConnections();
+    await new Promise((resolve) => https.close(resolve));
+    rmSync(dir, { recursive: true });
+  });
+
+  it('connects to the vetted address and keeps the name', async () => {
+    expect(await get('/ok')).toBe(`<x>${new URL(base).host}</x>`);
+  });
+
+  it.each(['/missing', '/redirect', '/large'])('gives nothing for %s', async (path) => {
+    expect(await get(path)).toBeUndefined();
+  });
+
+  it('gives up on a slow one', async () => {
+    const started = performance.now();
+    expect(await get('/slow', 200)).toBeUndefined();
+    expect(performance.now() - started).toBeLessThan(1_500);
+  });
+
+  it('believes no certificate of another name', async () => {
+    const url = base.replace('conf.example', 'other.example');
+    expect(await fetchDocument(`${url}/ok`, { outbound, timeoutMs: 2_000, ca })).toBeUndefined();
+  });
+
+  it('asks no address that the guard refuses', async () => {
+    const strict = createOutbound({ allow: [], lookup: async () => [{ address: '127.0.0.1' }] });
+    expect(await fetchDocument(`${base}/ok`, { outbound: strict, timeoutMs: 2_000, ca })).toBeUndefined();
+  });
+});

@@ -1,0 +1,159 @@
+import { describe, expect, it } from '@jest/globals';
+import { discoverServers, type DiscoverSources } from '../../src/discovery/discover.ts';
+import { hintOfHost, providerOfDomain, providerOfExchanger } from '../../src/discovery/providers.ts';
+
+interface Given {
+  srv?: Record<string, { name: string; port: number; priority?: number; weight?: number }[]>;
+  mx?: string[];
+  documents?: Record<string, string>;
+}
+
+/** Sources that know only what is given, and note what they were asked. */
+function sources(given: Given = {}): DiscoverSources & { asked: string[] } {
+  const asked: string[] = [];
+  return {
+    asked,
+    srv: async (name) => {
+      asked.push(name);
+      return (given.srv?.[name] ?? []).map((record) => ({ priority: 0, weight: 0, ...record }));
+    },
+    mx: async (domain) => {
+      asked.push(`mx ${domain}`);
+      return given.mx ?? [];
+    },
+    document: async (url) => {
+      asked.push(url);
+      return given.documents?.[url];
+    },
+  };
+}
+
+const document = (host: string) => `<clientConfig version="1.1"><emailProvider id="x">
+  <incomingServer type="imap"><hostname>${host}</hostname><port>993</port><socketType>SSL</socketType>
+    <username>%EMAILADDRESS%</username></incomingServer>
+  <outgoingServer type="smtp"><hostname>${host}</hostname><port>587</port><socketType>STARTTLS</socketType>
+    <username>%EMAILADDRESS%</username></outgoingServer>
+</emailProvider></clientConfig>`;
+
+describe('known providers', () => {
+  it.each([
+    ['a@gmail.com', 'imap.gmail.com', 993, 'smtp.gmail.com', 465],
+    ['a@GoogleMail.com', 'imap.gmail.com', 993, 'smtp.gmail.com', 465],
+    ['a@icloud.com', 'imap.mail.me.com', 993, 'smtp.mail.me.com', 587],
+    ['a@yahoo.co.uk', 'imap.mail.yahoo.com', 993, 'smtp.mail.yahoo.com', 465],
+    ['a@fastmail.com', 'imap.fastmail.com', 993, 'smtp.fastmail.com', 465],
+    ['a@gmx.de', 'imap.gmx.net', 993, 'mail.gmx.net', 465],
+    ['a@web.de', 'imap.web.de', 993, 'smtp.web.de', 587],
+    ['a@zoho.eu', 'imap.zoho.eu', 993, 'smtp.zoho.eu', 465],
+    ['a@outlook.com', 'outlook.office365.com', 993, 'smtp-mail.outlook.com', 587],
+    ['a@t-online.de', 'secureimap.t-online.de', 993, 'securesmtp.t-online.de', 465],
+  ])('%s needs no question', async (address, imapHost, imapPort, smtpHost, smtpPort) => {
+    const known = sources();
+    const { imap, smtp } = await discoverServers(address, known);
+    expect(imap).toMatchObject({ host: imapHost, port: imapPort, encryption: 'SSL' });
+    expect(smtp).toMatchObject({ host: smtpHost, port: smtpPort });
+    expect(known.asked).toEqual([]);
+  });
+
+  it('are never reached without TLS', () => {
+    for (const domain of ['gmail.com', 'icloud.com', 'web.de', 'comcast.net']) {
+      const { imap, smtp } = providerOfDomain(domain) ?? {};
+      expect([imap?.encryption, smtp?.encryption]).not.toContain('NONE');
+    }
+  });
+
+  it('are known by their mail exchangers', () => {
+    expect(providerOfExchanger('ASPMX.L.GOOGLE.COM.')?.imap.host).toBe('imap.gmail.com');
+    expect(providerOfExchanger('example-com.mail.protection.outlook.com')?.smtp.host).toBe('smtp.office365.com');
+    expect(providerOfExchanger('notgoogle.com')).toBeUndefined();
+  });
+
+  it('have hints for refused logins', () => {
+    expect(hintOfHost('IMAP.gmail.com')).toMatch(/app password/);
+    expect(hintOfHost('imap.example.com')).toBeUndefined();
+  });
+});
+
+describe('DNS SRV', () => {
+  it('finds both sides, TLS from the first byte before STARTTLS', async () => {
+    const dns = sources({
+      srv: {
+        '_imaps._tcp.example.com': [{ name: 'Imap.example.com.', port: 993 }],
+        '_imap._tcp.example.com': [{ name: 'old.example.com', port: 143 }],
+        '_submission._tcp.example.com': [{ name: 'smtp.example.com', port: 587 }],
+      },
+    });
+    expect(await discoverServers('a@example.com', dns)).toEqual({
+      imap: { host: 'imap.example.com', port: 993, encryption: 'SSL' },
+      smtp: { host: 'smtp.example.com', port: 587, encryption: 'STARTTLS' },
+    });
+    expect(dns.asked.every((name) => name.endsWith('._tcp.example.com'))).toBe(true);
+  });
+
+  it('takes the lowest priority, then the greatest weight', async () => {
+    const dns = sources({
+      srv: {
+        '_imaps._tcp.example.com': [
+          { name: 'c.example.com', port: 1, priority: 20, weight: 9 },
+          { name: 'b.example.com', port: 2, priority: 10, weight: 1 },
+          { name: 'a.example.com', port: 3, priority: 10, weight: 5 },
+        ],
+        '_submissions._tcp.example.com': [{ name: 's.example.com', port: 465 }],
+      },
+    });
+    const { imap, smtp } = await discoverServers('a@example.com', dns);
+    expect(imap?.port).toBe(3);
+    expect(smtp).toEqual({ host: 's.example.com', port: 465, encryption: 'SSL' });
+  });
+
+  it('takes a target of "." for a service that is not offered', async () => {
+    const dns = sources({ srv: { '_imaps._tcp.example.com': [{ name: '.', port: 0 }] } });
+    expect(await discoverServers('a@example.com', dns)).toEqual({});
+  });
+});
+
+describe('autoconfig documents and mail exchangers', () => {
+  it('fill in what DNS left open', async () => {
+    const mixed = sources({
+      srv: { '_imaps._tcp.example.com': [{ name: 'imap.example.com', port: 993 }] },
+      documents: { 'https://autoconfig.thunderbird.net/v1.1/example.com': document('ispdb.example.com') },
+    });
+    const { imap, smtp } = await discoverServers('a@example.com', mixed);
+    expect([imap?.host, smtp?.host]).toEqual(['imap.example.com', 'ispdb.example.com']);
+  });
+
+  it('prefer the document of the domain itself', async () => {
+    const own = sources({
+      documents: {
+        'https://autoconfig.example.com/mail/config-v1.1.xml?emailaddress=a%2Bb%40example.com':
+          document('own.example.com'),
+        'https://autoconfig.thunderbird.net/v1.1/example.com': document('ispdb.example.com'),
+      },
+    });
+    expect((await discoverServers('a+b@example.com', own)).imap?.host).toBe('own.example.com');
+  });
+
+  it('tell nobody but the domain itself the address', async () => {
+    const none = sources();
+    await discoverServers('secret@example.com', none);
+    const elsewhere = none.asked.filter((question) => !question.includes('example.com/'));
+    expect(elsewhere.some((question) => question.includes('secret'))).toBe(false);
+  });
+
+  it('find a provider behind a domain of its customer', async () => {
+    const { imap, smtp } = await discoverServers('a@example.com', sources({ mx: ['in1-smtp.messagingengine.com'] }));
+    expect([imap?.host, smtp?.host]).toEqual(['imap.fastmail.com', 'smtp.fastmail.com']);
+  });
+});
+
+it.each(['no address', 'a@', 'a@localhost', '@', ''])('%j leads nowhere, without a question', async (address) => {
+  const none = sources();
+  expect(await discoverServers(address, none)).toEqual({});
+  expect(none.asked).toEqual([]);
+});
+
+it('asks for a domain in any script by its name in the DNS', async () => {
+  const none = sources();
+  await discoverServers('a@BÜCHER.example', none);
+  expect(none.asked[0]).toBe('_imaps._tcp.xn--bcher-kva.example');
+});

@@ -1,0 +1,37 @@
+import { expect, test } from '@jest/globals';
+import { moveMessages } from '../../src/imap/move.ts';
+import { createSessionPool } from '../../src/imap/pool.ts';
+import { openFolder } from '../../src/imap/select.ts';
+import { startDovecotProfile } from '../helpers/dovecot-profiles.ts';
+import { imapSettings, LOOPBACK } from '../helpers/mail-session.ts';
+import { addUser } from '../helpers/mail-user.ts';
+import { openMailbox } from '../helpers/mailbox.ts';
+
+test('without UIDPLUS several sessions move mail out of one folder at a time, and what others marked stays', async () => {
+  const dovecot = await startDovecotProfile('stripped');
+  try {
+    const user = await addUser({ dovecot });
+    const box = await openMailbox(user);
+    const uids: number[] = [];
+    for (let index = 0; index < 25; index++) uids.push(await box.append('INBOX', { subject: `mail ${index}` }));
+    await box.createFolder('Filed');
+    const marked = uids.pop() as number;
+    await box.addFlags('INBOX', marked, ['\\Deleted']);
+    const pool = createSessionPool({ outbound: LOOPBACK });
+    await Promise.all(
+      uids.map((uid) =>
+        pool.use('acc_1', imapSettings(user), async (session) => {
+          await openFolder(session, 'INBOX');
+          await moveMessages(session, [uid], 'Filed');
+        }),
+      ),
+    );
+    await pool.close();
+    await box.client.noop();
+    expect(await box.uids('INBOX')).toEqual([marked]);
+    expect(await box.uids('Filed')).toHaveLength(24);
+    await box.close();
+  } finally {
+    await dovecot.stop();
+  }
+}, 60_000);

@@ -1,0 +1,29 @@
+import type { SendInput } from '../../src/contract/sending.ts';
+import { type Letter, letterFrom, type RepliedTo } from '../../src/mime/write/outgoing-message.ts';
+
+/** What the service gives every letter of these tests. */
+export const GIVEN = {
+  from: { email: 'owner@example.test', display_name: 'The Owner' },
+  messageId: '<letter@example.test>',
+  date: new Date('2026-03-04T05:06:07Z'),
+};
+
+/** The letter of a SendInput; to one reader when it names nobody. */
+export function letter(input: SendInput, reply: RepliedTo | null = null): Letter {
+  return letterFrom({ to: [{ email: 'reader@example.test' }], ...input }, { ...GIVEN, reply });
+}
+
+/** An attachment of a SendInput. */
+export function file(content: string | Buffer, rest: { filename?: string; content_type?: string; cid?: string } = {}) {
+  return { content: Buffer.from(content).toString('base64'), ...rest };
+}
+
+/** The longest line of a message, in octets. */
+export function longestLine(source: Buffer): number {
+  return Math.max(
+    ...source
+      .toString('latin1')
+      .split('\r\n')
+      .map((line) => line.length),
+  );
+}

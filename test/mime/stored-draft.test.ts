@@ -1,0 +1,357 @@
+import { describe, expect, test } from '@jest/globals';
+import { MailError } from '../../src/mail-error.ts';
+import { compose } from '../../src/mime/write/compose.ts';
+import type { Letter } from '../../src/mime/write/outgoing-message.ts';
+import { draftForSending, prepareDraft, readLetter, withoutDraftHeaders } from '../../src/mime/write/stored-draft.ts';
+import { file, GIVEN, letter, longestLine } from './outgoing-messages.ts';
+
+const lines = (...all: string[]): Buffer => Buffer.from(all.join('\r\n'));
+const head = (source: Buffer): string[] =>
+  source.toString('latin1', 0, source.indexOf('\r\n\r\n')).split(/\r\n(?![ \t])/);
+const bodyOf = (source: Buffer): string => source.toString('latin1', source.indexOf('\r\n\r\n') + 4);
+const parts = ({ attachments }: Letter) =>
+  attachments.map(({ content, ...rest }) => ({ ...rest, content: content.toString() }));
+
+/** As Thunderbird saves one. */
+const THUNDERBIRD = lines(
+  'Message-ID: <draft@example.test>',
+  'Date: Mon, 2 Feb 2026 10:00:00 +0100',
+  'MIME-Version: 1.0',
+  'User-Agent: Mozilla Thunderbird',
+  'Content-Language: en-US',
+  'To: =?UTF-8?Q?J=C3=B6rg?= <joerg@example.test>, Team: a@example.test,',
+  ' B <b@example.test>;',
+  'Cc: A@example.test',
+  'Bcc: hidden@example.test',
+  'Subject: =?UTF-8?B?w5xiZXJzaWNodA==?=',
+  'From: The Alias <alias@example.test>',
+  'X-Mozilla-Draft-Info: internal/draft; vcard=0; receipt=0',
+  'X-Identity-Key: id1',
+  'Fcc: imap://me/Sent',
+  'Disposition-Notification-To: =?UTF-8?Q?J=C3=B6?= <alias@example.test>',
+  'In-Reply-To: <parent@example.test>',
+  'References: <root@example.test>',
+  ' <parent@example.test>',
+  'Content-Type: multipart/mixed; boundary="b1"',
+  '',
+  '--b1',
+  'Content-Type: multipart/alternative; boundary="b2"',
+  '',
+  '--b2',
+  'Content-Type: text/plain; charset=ISO-8859-1',
+  'Content-Transfer-Encoding: quoted-printable',
+  '',
+  'Gr=FC=DFe',
+  '--b2',
+  'Content-Type: multipart/related; boundary="b3"',
+  '',
+  '--b3',
+  'Content-Type: text/html; charset=UTF-8',
+  '',
+  '<p>Grüße</p><img src="cid:part1">',
+  '--b3',
+  'Content-Type: image/png; name="logo.png"',
+  'Content-Disposition: inline; filename="logo.png"',
+  'Content-Id: <part1>',
+  'Content-Transfer-Encoding: base64',
+  '',
+  Buffer.from('PNG').toString('base64'),
+  '--b3--',
+  '--b2--',
+  '--b1',
+  'Content-Type: text/calendar; charset=UTF-8; method=REQUEST; name="=?UTF-8?Q?=C3=BC.ics?="',
+  "Content-Disposition: attachment; filename*=UTF-8''%C3%BC.ics",
+  '',
+  'BEGIN:VCALENDAR',
+  '--b1',
+  'Content-Type: message/rfc822; name="mail.eml"',
+  'Content-Disposition: attachment; filename="mail.eml"',
+  '',
+  'From: x@example.test',
+  'Subject: inner',
+  '',
+  'inner text',
+  '--b1--',
+  '',
+);
+
+describe('a draft read as a letter', () => {
+  test('of another program: everything that it has', async () => {
+    const read = await readLetter(THUNDERBIRD, GIVEN);
+    expect(read).toMatchObject({
+      from: { email: 'alias@example.test', display_name: 'The Alias' },
+      to: [
+        { email: 'joerg@example.test', display_name: 'Jörg' },
+        { email: 'a@example.test' },
+        { email: 'b@example.test', display_name: 'B' },
+      ],
+      cc: [{ email: 'A@example.test' }],
+      bcc: [{ email: 'hidden@example.test' }],
+      replyTo: [],
+      subject: 'Übersicht',
+      html: '<p>Grüße</p><img src="cid:part1">',
+      plainText: 'Grüße',
+      messageId: '<draft@example.test>',
+      date: new Date('2026-02-02T09:00:00Z'),
+      inReplyTo: '<parent@example.test>',
+      references: ['<root@example.test>', '<parent@example.test>'],
+    });
+    expect(read.headers.map(({ name }) => name)).toEqual([
+      ...['User-Agent', 'X-Mozilla-Draft-Info', 'X-Identity-Key', 'Fcc', 'Disposition-Notification-To'],
+    ]);
+    expect(parts(read)).toEqual([
+      { filename: 'logo.png', contentType: 'image/png', cid: 'part1', inline: true, content: 'PNG' },
+      {
+        ...{ filename: 'ü.ics', contentType: 'text/calendar; charset=UTF-8; method=REQUEST' },
+        ...{ cid: null, inline: false, content: 'BEGIN:VCALENDAR' },
+      },
+      {
+        ...{ filename: 'mail.eml', contentType: 'message/rfc822', cid: null, inline: false },
+        content: 'From: x@example.test\r\nSubject: inner\r\n\r\ninner text',
+      },
+    ]);
+    expect(withoutDraftHeaders(read).headers).toEqual([
+      { name: 'User-Agent', value: 'Mozilla Thunderbird' },
+      { name: 'Disposition-Notification-To', value: '=?UTF-8?Q?J=C3=B6?= <alias@example.test>' },
+    ]);
+  });
+
+  test('composed and read again it is the same', async () => {
+    const read = await readLetter(THUNDERBIRD, GIVEN);
+    expect(await readLetter(await compose(read, { keepBcc: true }), GIVEN)).toEqual(read);
+  });
+
+  test.each<[string, Buffer, Pick<Letter, 'html' | 'plainText'>]>([
+    ['text', lines('Subject: x', '', 'hello'), { html: null, plainText: 'hello' }],
+    ['HTML', lines('Content-Type: text/html', '', '<p>hi</p>'), { html: '<p>hi</p>', plainText: null }],
+    ['nothing', lines('Subject: x', '', ''), { html: null, plainText: null }],
+    ['no header', lines('', 'hello'), { html: null, plainText: 'hello' }],
+    ['not a byte', Buffer.alloc(0), { html: null, plainText: null }],
+    [
+      'a blank text beside HTML',
+      lines(
+        'Content-Type: multipart/alternative; boundary=b',
+        ...['', '--b', 'Content-Type: text/plain', '', ' ', '--b', 'Content-Type: text/html', '', '<p>hi</p>', '--b--'],
+      ),
+      { html: '<p>hi</p>', plainText: null },
+    ],
+  ])('with %s: HTML and text as they are there', async (_name, source, expected) => {
+    const read = await readLetter(source, GIVEN);
+    expect(read).toMatchObject({ ...expected, from: GIVEN.from, messageId: GIVEN.messageId });
+    expect(read.attachments).toEqual([]);
+  });
+
+  test('of ours: every field comes back', async () => {
+    const one = letter(
+      {
+        cc: [{ email: 'cc@example.test', display_name: 'Müller, "M"' }],
+        bcc: [{ email: 'bcc@example.test' }],
+        reply_to: [{ email: 'r@example.test' }],
+        subject: 'Grüße 📎',
+        html: '<p>Grüße</p>\n<img src="cid:a">',
+        plain_text: 'Grüße\n\n-- \nme\n',
+        custom_headers: [{ name: 'X-A', value: 'Größe' }],
+        attachments: [
+          file('png', { filename: 'ü.png', cid: 'a' }),
+          file('BEGIN', { content_type: 'text/calendar; method=REQUEST' }),
+          file(Buffer.alloc(300_000, 'large'), { filename: 'large.bin' }),
+        ],
+      },
+      { messageId: '<p@example.test>', references: ['<r@example.test>'] },
+    );
+    const read = await readLetter(await compose(one, { keepBcc: true }), {
+      ...GIVEN,
+      messageId: '<other@example.test>',
+    });
+    const [png, large, calendar] = ['ü.png', 'large.bin', null].map((name) =>
+      read.attachments.find(({ filename }) => filename === name),
+    );
+    expect(read).toMatchObject({ ...one, headers: [{ name: 'X-A' }], attachments: expect.any(Array) });
+    expect(png).toMatchObject({ contentType: 'image/png', cid: 'a', inline: true });
+    expect(calendar).toMatchObject({ contentType: 'text/calendar; method=REQUEST' });
+    expect(large?.content.equals(Buffer.alloc(300_000, 'large'))).toBe(true);
+    expect(await readLetter(await compose(read, { keepBcc: true }), GIVEN)).toEqual(read);
+  });
+
+  test('what tells of its way is left out', async () => {
+    const traces = [
+      'Received: from x',
+      'Return-Path: <a@b>',
+      'DKIM-Signature: v=1',
+      'Authentication-Results: x',
+      'X-UID: 3',
+    ];
+    const read = await readLetter(lines(...traces, 'X-Kept: 1', 'Importance: high', '', 'x'), GIVEN);
+    expect(read.headers).toEqual([
+      { name: 'X-Kept', value: '1' },
+      { name: 'Importance', value: 'high' },
+    ]);
+  });
+
+  test('one that cannot be read whole is refused: something of it would be lost', async () => {
+    const source = lines(
+      'Content-Type: multipart/mixed; boundary=b',
+      '',
+      ...Array.from({ length: 2000 }, () => '--b\r\n\r\nx'),
+      '--b--',
+    );
+    await expect(readLetter(source, GIVEN)).rejects.toThrow(MailError);
+  });
+
+  test('one of 36 MB leaves others their turn', async () => {
+    const content = Buffer.alloc(25 * 1024 * 1024, 'attachment');
+    const one = {
+      ...letter({ html: '<p>x</p>' }),
+      attachments: [{ filename: 'a.bin', contentType: null, cid: null, inline: false, content }],
+    };
+    const source = await compose(one, { keepBcc: true });
+    let turns = 0;
+    const timer = setInterval(() => {
+      turns += 1;
+    }, 1);
+    const read = await readLetter(source, GIVEN);
+    clearInterval(timer);
+    expect(turns).toBeGreaterThan(20);
+    expect(read.attachments[0]?.content.equals(content)).toBe(true);
+  });
+});
+
+describe('a draft prepared to be sent', () => {
+  const given = { ...GIVEN, messageId: null };
+
+  test('has its header set right, and its body as it is', () => {
+    const { sentCopy, delivered, envelope, messageId, hasLongLine } = prepareDraft(THUNDERBIRD, given);
+    expect(bodyOf(sentCopy)).toBe(bodyOf(THUNDERBIRD));
+    expect(bodyOf(delivered)).toBe(bodyOf(THUNDERBIRD));
+    expect(head(sentCopy)).toEqual(
+      head(THUNDERBIRD)
+        .filter((line) => !/^(X-Mozilla|X-Identity|Fcc)/.test(line))
+        .map((line) => line.replace(/^Date:.*/, 'Date: Wed, 04 Mar 2026 05:06:07 +0000')),
+    );
+    expect(head(delivered)).toEqual(head(sentCopy).filter((line) => !line.startsWith('Bcc:')));
+    expect(envelope).toEqual({
+      from: 'alias@example.test',
+      to: ['joerg@example.test', 'a@example.test', 'b@example.test', 'hidden@example.test'],
+    });
+    expect([messageId, hasLongLine]).toEqual(['<draft@example.test>', false]);
+  });
+
+  test.each<[string, string[], string[]]>([
+    ['nothing', [], ['From: The Owner <owner@example.test>', 'Message-ID: <new@x>', 'MIME-Version: 1.0']],
+    [
+      'a From without an address',
+      ['From: "Nobody"'],
+      ['From: The Owner <owner@example.test>', 'Message-ID: <new@x>', 'MIME-Version: 1.0'],
+    ],
+    [
+      'two of what stands once',
+      ['From: a@x.test', 'From: b@x.test', 'Message-ID: <1@x>', 'Message-Id: <2@x>', 'Date: x', 'Date: y'],
+      ['From: a@x.test', 'Message-ID: <new@x>', 'MIME-Version: 1.0'],
+    ],
+    [
+      'a line of an mbox, and lines that are none',
+      ['From me Mon', 'no header', 'X Y: z', 'X-A: 1'],
+      ['From: The Owner <owner@example.test>', 'Message-ID: <new@x>', 'MIME-Version: 1.0', 'X-A: 1'],
+    ],
+    [
+      'notes to itself',
+      ['X-Unsent: 1', 'X-Apple-Auto-Saved: 1', 'Return-Path: <a@x>', 'From: a@x.test'],
+      ['From: a@x.test', 'Message-ID: <new@x>', 'MIME-Version: 1.0'],
+    ],
+    [
+      'raw bytes',
+      ['From: J\u00f6rg <j@x.test>', 'Subject: \u00fc', 'X-A: \u00fc'],
+      [
+        'From: =?UTF-8?Q?J=C3=B6rg?= <j@x.test>',
+        'Message-ID: <new@x>',
+        'MIME-Version: 1.0',
+        'Subject: =?UTF-8?B?w7w=?=',
+        'X-A: =?UTF-8?B?w7w=?=',
+      ],
+    ],
+  ])('with %s', (_name, header, expected) => {
+    const source = Buffer.from(`${header.map((line) => `${line}\r\n`).join('')}\r\nbody`);
+    const { sentCopy, delivered } = prepareDraft(source, { ...GIVEN, messageId: '<new@x>' });
+    expect(delivered).toBe(sentCopy);
+    const found = head(sentCopy).filter((line) => !line.startsWith('Date: '));
+    expect([...found].sort()).toEqual([...expected].sort());
+    expect(head(sentCopy)).toContain('Date: Wed, 04 Mar 2026 05:06:07 +0000');
+    expect(bodyOf(sentCopy)).toBe('body');
+  });
+
+  test('makes a Message-ID where there is none', () => {
+    const { messageId, sentCopy } = prepareDraft(lines('From: a@x.test', '', 'x'), given);
+    expect(messageId).toMatch(/^<[0-9a-f]{32}@x\.test>$/);
+    expect(head(sentCopy)).toContain(`Message-ID: ${messageId}`);
+  });
+
+  test('bare line ends become CRLF', () => {
+    const { sentCopy } = prepareDraft(
+      Buffer.from('From: a@x.test\nTo: b@x.test,\n c@x.test\nMessage-ID: <1@x>\n\none\rtwo\nthree\r\n'),
+      given,
+    );
+    expect(head(sentCopy)).toContain('To: b@x.test,\r\n c@x.test');
+    expect(bodyOf(sentCopy)).toBe('one\r\ntwo\r\nthree\r\n');
+  });
+
+  test('header lines beyond the limit are folded', () => {
+    const to = Array.from({ length: 100 }, (_, index) => `reader${index}@example.test`);
+    const { sentCopy, envelope } = prepareDraft(
+      lines(`To: ${to.join(', ')}`, `X-A: ${'x'.repeat(2000)}`, '', 'x'),
+      given,
+    );
+    expect(longestLine(sentCopy)).toBeLessThanOrEqual(998);
+    expect(envelope.to).toEqual(to);
+  });
+
+  test('the envelope takes names with commas, comments, encoded words and groups', () => {
+    const { envelope } = prepareDraft(
+      lines(
+        'To: "Doe, John" <john@x.test>, =?UTF-8?Q?a=2C_b?= <ab@x.test> (x@y.test)',
+        'Cc: undisclosed-recipients:;',
+        'Bcc: G: JOHN@x.test;',
+        '',
+        'x',
+      ),
+      given,
+    );
+    expect(envelope.to).toEqual(['john@x.test', 'ab@x.test']);
+  });
+
+  test.each([
+    ['a body that can be sent', 'short\r\n', false],
+    ['a line over 998 octets', `${'long '.repeat(300)}\r\n`, true],
+  ])('%s', async (_name, body, isComposed) => {
+    const source = lines(
+      'From: a@x.test',
+      'To: b@x.test',
+      'Bcc: c@x.test',
+      'X-Unsent: 1',
+      'Message-ID: <1@x>',
+      '',
+      body,
+    );
+    expect(prepareDraft(source, given).hasLongLine).toBe(isComposed);
+    const { sentCopy, delivered, envelope, messageId } = await draftForSending(source, given);
+    expect(longestLine(sentCopy)).toBeLessThanOrEqual(998);
+    expect([envelope.to, messageId]).toEqual([['b@x.test', 'c@x.test'], '<1@x>']);
+    expect(
+      head(sentCopy)
+        .filter((line) => /^(bcc|x-unsent|date)/i.test(line))
+        .sort(),
+    ).toEqual(['Bcc: c@x.test', 'Date: Wed, 04 Mar 2026 05:06:07 +0000']);
+    expect(delivered.toString()).not.toContain('c@x.test');
+    expect((await readLetter(delivered, GIVEN)).plainText?.trim()).toBe(body.trim());
+  });
+
+  test('40 MiB take less than a few seconds, and no copy for the recipients when there is no Bcc', () => {
+    const source = Buffer.concat([
+      lines('From: a@x.test', '', ''),
+      Buffer.alloc(40 * 1024 * 1024, `${'x'.repeat(76)}\n`),
+    ]);
+    const start = performance.now();
+    const { sentCopy, delivered } = prepareDraft(source, given);
+    expect(performance.now() - start).toBeLessThan(5000);
+    expect(delivered).toBe(sentCopy);
+  });
+});

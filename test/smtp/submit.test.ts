@@ -1,0 +1,438 @@
+import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { createOutbound } from '../../src/outbound.ts';
+import { createSubmitter, SubmitError, type Submitter, type SubmitterOptions } from '../../src/smtp/submit.ts';
+import type { SmtpSettings } from '../../src/smtp/verify.ts';
+import { at, FakeSmtp, SMTP_EXTENSIONS, type SmtpMoment, type SmtpReaction } from '../helpers/fake-smtp.ts';
+import { waitFor } from '../helpers/wait.ts';
+
+const from = 'me@example.test';
+const one = ['you@example.test'];
+const text = 'Subject: hello\r\n\r\nhow are you\r\n';
+
+let server: FakeSmtp;
+let submitter: Submitter;
+let begun: number;
+
+const withOptions = (options: Partial<SubmitterOptions> = {}) =>
+  createSubmitter({ outbound: createOutbound({ allow: ['127.0.0.0/8'] }), ...options });
+
+beforeEach(async () => {
+  server = await new FakeSmtp().listen();
+  submitter = withOptions({ times: { firstAnswer: 200 } });
+  begun = 0;
+});
+afterEach(async () => {
+  await submitter.close();
+  await waitFor(() => server.sessions.size === 0, { what: 'the connections to end' });
+  await server.close();
+});
+
+const settings = (more: Partial<SmtpSettings> = {}): SmtpSettings => ({
+  host: '127.0.0.1',
+  port: server.port,
+  user: 'me@example.test',
+  password: 'canary-password',
+  encryption: 'NONE',
+  ...more,
+});
+
+interface Given {
+  to?: string[];
+  from?: string;
+  source?: string | Buffer;
+  beforeData?: () => Promise<void>;
+  account?: string;
+  smtp?: Partial<SmtpSettings>;
+}
+
+const submit = (given: Given = {}) =>
+  submitter.submit(given.account ?? 'acc_a', settings(given.smtp), {
+    envelope: { from: given.from ?? from, to: given.to ?? one },
+    source: Buffer.from(given.source ?? text),
+    beforeData: async () => {
+      begun++;
+      await given.beforeData?.();
+    },
+  });
+
+const failure = async (given: Given = {}): Promise<SubmitError> => {
+  const error: unknown = await submit(given).then(
+    () => new Error('it was sent'),
+    (reason: unknown) => reason,
+  );
+  if (!(error instanceof SubmitError)) throw error;
+  return error;
+};
+
+const sources = () => server.messages.map(({ source }) => source.toString('latin1'));
+
+describe('a message', () => {
+  it('is handed over to all recipients', async () => {
+    expect(await submit({ to: ['a@example.test', 'b@example.test'] })).toEqual({ rejected: [] });
+    expect(server.messages).toMatchObject([{ from, to: ['a@example.test', 'b@example.test'] }]);
+    expect(sources()).toEqual([text]);
+    expect(begun).toBe(1);
+  });
+
+  it('is told apart from the answer of a server without PIPELINING', async () => {
+    server.extensions = ['AUTH LOGIN'];
+    expect(await submit({ to: ['a@example.test', 'b@example.test'] })).toEqual({ rejected: [] });
+    expect(sources()).toEqual([text]);
+  });
+
+  it.each([
+    ['lines that begin with dots', 'a: b\r\n\r\n.\r\n..\r\n.x\r\n.', 'a: b\r\n\r\n.\r\n..\r\n.x\r\n.\r\n'],
+    ['bare line feeds', 'a: b\n\nline\n.\nend\n', 'a: b\r\n\r\nline\r\n.\r\nend\r\n'],
+    ['bare carriage returns', 'a: b\r\n\r\n\r.\rend\r', 'a: b\r\n\r\n\r\n.\r\nend\r\n'],
+    ['no line feed at the end', 'a: b\r\n\r\nend', 'a: b\r\n\r\nend\r\n'],
+  ])('arrives whole with %s', async (_, source, arrived) => {
+    await submit({ source });
+    await submit({ source: 'next: one\r\n\r\n' });
+    expect(sources()).toEqual([arrived, 'next: one\r\n\r\n']);
+  });
+
+  it('of any bytes arrives as it is, said to be 8 bit', async () => {
+    const source = Buffer.concat([
+      Buffer.from('a: b\r\n\r\n'),
+      Buffer.from([0, 128, 255, 0xc3, 0xa4]),
+      Buffer.from('\r\n'),
+    ]);
+    await submit({ source });
+    await submit();
+    expect(server.messages[0]?.source.equals(source)).toBe(true);
+    expect(server.messages.map(({ parameters }) => parameters)).toEqual([['BODY=8BITMIME'], []]);
+  });
+
+  it('of 20 MiB arrives byte for byte', async () => {
+    const source = Buffer.from(`a: b\r\n\r\n${`${'x'.repeat(76)}\r\n`.repeat(270_000)}`);
+    await submit({ source });
+    expect(server.messages[0]?.source.equals(source)).toBe(true);
+  });
+
+  it('goes to those who were not refused, and the others are told', async () => {
+    server.script = (moment, line) =>
+      moment === 'RCPT' && line.includes('bad') ? '550 5.1.1 no such user' : undefined;
+    const { rejected } = await submit({ to: ['good@example.test', 'bad@Bücher.example', 'bad@example.test'] });
+    expect(rejected).toEqual(['bad@Bücher.example', 'bad@example.test']);
+    expect(server.messages).toMatchObject([{ to: ['good@example.test'] }]);
+  });
+});
+
+describe('the connection', () => {
+  it('is kept for the next message of the account', async () => {
+    for (let i = 0; i < 5; i++) await submit();
+    await submit({ account: 'acc_b' });
+    expect(server.messages.map(({ connection }) => connection)).toEqual([1, 1, 1, 1, 1, 2]);
+    expect(server.count('AUTH')).toBe(2);
+  });
+
+  it('is ended when nobody used it for a while, and when it carried enough', async () => {
+    submitter = withOptions({ idleMs: 50, maxMessages: 2 });
+    for (let i = 0; i < 3; i++) await submit();
+    expect(server.messages.map(({ connection }) => connection)).toEqual([1, 1, 2]);
+    await waitFor(() => server.sessions.size === 0);
+    expect(server.count('QUIT')).toBe(2);
+  });
+
+  it('is one of three, and more messages wait for one', async () => {
+    let most = 0;
+    const beforeData = async () => {
+      most = Math.max(most, server.sessions.size);
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    };
+    await Promise.all(Array.from({ length: 12 }, (_, index) => submit({ beforeData, source: `n: ${index}\r\n\r\n` })));
+    expect(most).toBe(3);
+    expect(server.connections).toBe(3);
+    expect(new Set(sources()).size).toBe(12);
+  });
+
+  it('is one of fewer where the server allows no more', async () => {
+    server.script = (moment, _, session) =>
+      moment === 'greeting' && server.sessions.size > 1 && session ? '421 4.7.0 too many connections' : undefined;
+    await Promise.all(Array.from({ length: 6 }, () => submit()));
+    expect(server.messages).toHaveLength(6);
+  });
+
+  it('is not waited for without end', async () => {
+    submitter = withOptions({ maxPerAccount: 1, waitMs: 100 });
+    let go = () => {};
+    const held = submit({ beforeData: () => new Promise((resolve) => (go = resolve)) });
+    await waitFor(() => begun === 1);
+    expect(await failure()).toMatchObject({ outcome: 'not_sent', code: 'provider_error', temporary: true });
+    go();
+    await held;
+  });
+
+  it.each<[string, (session: FakeSmtp) => void]>([
+    ['was ended by the server', () => server.sessions.forEach(({ socket }) => socket.end())],
+    ['was reset', () => server.sessions.forEach(({ socket }) => socket.resetAndDestroy())],
+    ['is ended on MAIL', () => (server.script = at('MAIL', 'drop', 1))],
+    ['is closed with 421', () => (server.script = at('MAIL', '421 4.4.2 idle for too long', 1))],
+    ['is closed with 421 on RCPT', () => (server.script = at('RCPT', '421 4.4.2 bye', 1))],
+    ['carried too many', () => (server.script = at('MAIL', '452 4.5.3 too many messages', 1))],
+    ['is ended on DATA', () => (server.script = at('DATA', 'drop', 1))],
+    ['says nothing any more', () => (server.script = at('MAIL', 'silence', 1))],
+  ])('is replaced unseen when it %s', async (_, happen) => {
+    await submit();
+    happen(server);
+    expect(await submit()).toEqual({ rejected: [] });
+    expect(server.messages).toMatchObject([{ connection: 1 }, { connection: 2 }]);
+    expect(begun).toBe(2);
+  });
+
+  it('is opened anew for other settings, and ended when the account goes', async () => {
+    await submit();
+    await submit({ smtp: { password: 'another' } });
+    expect(server.messages).toMatchObject([{ connection: 1 }, { connection: 2 }]);
+    await waitFor(() => server.sessions.size === 1);
+    submitter.drop('acc_a');
+    await waitFor(() => server.sessions.size === 0);
+    await submit();
+    expect(server.messages[2]).toMatchObject({ connection: 3 });
+  });
+
+  it('is used on after a refusal', async () => {
+    server.script = at('RCPT', '550 5.1.1 no such user', 1);
+    await failure();
+    await waitFor(() => server.count('RSET') === 1);
+    await submit();
+    expect(server.connections).toBe(1);
+    expect(server.messages).toHaveLength(1);
+  });
+});
+
+describe('a refusal', () => {
+  const refusals: [SmtpMoment, SmtpReaction, string, RegExp][] = [
+    ['greeting', '554 5.7.1 go away', 'provider_error', /go away/],
+    ['greeting', '421 4.3.2 busy', 'provider_error', /busy/],
+    ['AUTH', '535 5.7.8 wrong me@example.test canary-password', 'invalid_credentials', /refused the login/],
+    ['AUTH', '454 4.7.0 later', 'provider_error', /later/],
+    ['MAIL', '550 5.7.1 not yours', 'provider_rejected', /refused the sender: 550 5\.7\.1 not yours/],
+    ['MAIL', '451 4.3.0 later', 'provider_error', /refused the sender: 451/],
+    ['MAIL', '421 4.3.0 closing', 'provider_error', /421/],
+    ['RCPT', '550 5.1.1 no such user', 'provider_rejected', /refused every recipient: 550/],
+    ['RCPT', '450 4.2.0 greylisted', 'provider_error', /refused every recipient: 450/],
+    ['DATA', '554 5.6.0 no', 'provider_rejected', /refused the message: 554/],
+    ['DATA', '452 4.3.1 full', 'provider_error', /refused the message: 452/],
+    ['dot', '552 5.3.4 message too large', 'provider_rejected', /refused the message: 552 5\.3\.4 message too large/],
+    ['dot', '451 4.3.0 later', 'provider_error', /refused the message: 451/],
+    ['dot', '421 4.3.0 closing', 'provider_error', /refused the message: 421/],
+  ];
+  it.each(refusals)('at %s of "%s" is %s, and nothing was sent', async (moment, answer, code, detail) => {
+    for (const pipelining of [true, false]) {
+      server.extensions = SMTP_EXTENSIONS.filter((name) => pipelining || name !== 'PIPELINING');
+      server.script = at(moment, answer);
+      const error = await failure({ account: `acc_${pipelining}` });
+      expect(error).toMatchObject({ outcome: 'not_sent', code, side: 'smtp', temporary: code === 'provider_error' });
+      expect(error.detail).toMatch(detail);
+      expect(error.detail).not.toMatch(/@|canary/);
+    }
+    expect(server.messages).toEqual([]);
+    expect(begun).toBe(moment === 'dot' ? 2 : 0);
+  });
+
+  it.each([
+    ['450', '550', 'provider_rejected'],
+    ['550', '450', 'provider_rejected'],
+    ['450', '451', 'provider_error'],
+  ])('of every recipient with %s and %s is %s', async (first, second, code) => {
+    server.script = (moment, line) =>
+      moment === 'RCPT' ? (line.includes('a@') ? `${Number(first)} no` : `${Number(second)} no`) : undefined;
+    expect(await failure({ to: ['a@example.test', 'b@example.test'] })).toMatchObject({ outcome: 'not_sent', code });
+  });
+
+  it('in the middle of the message ends it', async () => {
+    server.script = at('data', '552 5.3.4 too much');
+    const source = `a: b\r\n\r\n${`${'x'.repeat(76)}\r\n`.repeat(100_000)}`;
+    const error = await failure({ source });
+    expect(error).toMatchObject({ outcome: 'not_sent', code: 'provider_rejected' });
+    expect(error.detail).toMatch(/552/);
+    await waitFor(() => server.sessions.size === 0);
+    expect(server.messages).toEqual([]);
+  });
+
+  it('is made before the try when the message is larger than the server takes', async () => {
+    server.extensions = [...SMTP_EXTENSIONS, 'SIZE 1000'];
+    const error = await failure({ source: `a: b\r\n\r\n${'x'.repeat(1000)}` });
+    expect(error).toMatchObject({ outcome: 'not_sent', code: 'provider_rejected' });
+    expect(error.detail).toMatch(/larger than the 1000 bytes the server takes/);
+    expect(server.count('MAIL')).toBe(0);
+    await submit();
+    expect(server.messages).toMatchObject([{ connection: 1, parameters: [`SIZE=${text.length}`] }]);
+  });
+
+  it('is made before the try when an address needs what the server lacks', async () => {
+    server.extensions = SMTP_EXTENSIONS.filter((name) => name !== 'SMTPUTF8');
+    const recipient = await failure({ to: [...one, 'jürgen@example.test'] });
+    expect(recipient).toMatchObject({ outcome: 'not_sent', code: 'provider_rejected' });
+    expect(recipient.detail).toMatch(/a recipient/);
+    expect(recipient.detail).not.toMatch(/rgen/);
+    expect((await failure({ from: 'jürgen@example.test' })).detail).toMatch(/the sender/);
+    expect(server.count('MAIL')).toBe(0);
+    await submit({ to: ['me@bücher.example'] });
+    expect(server.messages).toMatchObject([{ to: ['me@xn--bcher-kva.example'], parameters: [] }]);
+  });
+
+  it('does not come where the server knows such addresses', async () => {
+    await submit({ to: ['jürgen@bücher.example'] });
+    expect(server.messages).toMatchObject([{ to: ['jürgen@bücher.example'], parameters: ['SMTPUTF8'] }]);
+  });
+
+  it.each(['a@b\r\nRCPT TO:<c@d', 'a@b> SIZE=1', ''])('meets the address %j', async (address) => {
+    expect(await failure({ to: [address] })).toMatchObject({ outcome: 'not_sent', code: 'provider_rejected' });
+    expect(server.count('MAIL')).toBe(0);
+    await submit();
+  });
+
+  it('of the login is asked for once by those who wait', async () => {
+    server.script = at('AUTH', '535 5.7.8 no');
+    const errors = await Promise.all(Array.from({ length: 8 }, () => failure()));
+    expect(new Set(errors.map(({ code }) => code))).toEqual(new Set(['invalid_credentials']));
+    expect(server.count('AUTH')).toBeLessThanOrEqual(3);
+  });
+});
+
+describe('a connection that breaks', () => {
+  it.each<[SmtpMoment, SmtpReaction, SubmitError['outcome']]>([
+    ['greeting', 'drop', 'not_sent'],
+    ['EHLO', 'drop', 'not_sent'],
+    ['AUTH', 'drop', 'not_sent'],
+    ['MAIL', 'drop', 'not_sent'],
+    ['RCPT', 'drop', 'not_sent'],
+    ['DATA', 'drop', 'not_sent'],
+    ['dot', 'drop', 'unknown'],
+    ['dot', 'take and drop', 'unknown'],
+    ['dot', '354 what', 'unknown'],
+  ])('at %s (%s) leaves the message %s', async (moment, reaction, outcome) => {
+    server.script = at(moment, reaction);
+    const error = await failure();
+    expect(error).toMatchObject({ outcome, code: 'provider_error', temporary: outcome === 'not_sent' });
+    expect(server.messages).toHaveLength(reaction === 'take and drop' ? 1 : 0);
+    expect(begun).toBe(moment === 'dot' ? 1 : 0);
+  });
+
+  it('after 354 leaves it not sent, and beforeData has run to its end', async () => {
+    let ended = false;
+    const beforeData = async () => {
+      server.sessions.forEach(({ socket }) => socket.destroy());
+      await waitFor(() => server.sessions.size === 0);
+      await new Promise((resolve) => setTimeout(resolve, 100));
+      ended = true;
+    };
+    expect(await failure({ beforeData })).toMatchObject({ outcome: 'not_sent', code: 'provider_error' });
+    expect(ended).toBe(true);
+  });
+
+  it('in the middle of a large message leaves it not sent', async () => {
+    server.script = at('data', 'drop');
+    const source = `a: b\r\n\r\n${`${'x'.repeat(76)}\r\n`.repeat(200_000)}`;
+    expect(await failure({ source })).toMatchObject({ outcome: 'not_sent', code: 'provider_error' });
+  });
+
+  it('is not one that answered before the message had ended', async () => {
+    server.script = at('data', '250 2.0.0 accepted');
+    const source = `a: b\r\n\r\n${`${'x'.repeat(76)}\r\n`.repeat(200_000)}`;
+    expect(await failure({ source })).toMatchObject({ outcome: 'not_sent', code: 'provider_error' });
+    expect(server.messages).toEqual([]);
+  });
+
+  it('is never opened to an address that is not allowed', async () => {
+    submitter = createSubmitter({ outbound: createOutbound({ allow: [] }) });
+    expect((await failure()).detail).toMatch(/not allowed/);
+    expect(server.connections).toBe(0);
+  });
+});
+
+describe('beforeData', () => {
+  it('that fails ends the connection, and its error comes out as it is', async () => {
+    class Mine extends Error {}
+    const mine = new Mine('no');
+    await expect(submit({ beforeData: () => Promise.reject(mine) })).rejects.toBe(mine);
+    await waitFor(() => server.sessions.size === 0);
+    expect(mine).not.toHaveProperty('code');
+    expect(server.messages).toEqual([]);
+    await submit();
+    expect(sources()).toEqual([text]);
+  });
+
+  it('may take its time', async () => {
+    const beforeData = () => new Promise<void>((resolve) => setTimeout(resolve, 300));
+    await submit({ beforeData });
+    expect(server.messages).toHaveLength(1);
+  });
+});
+
+describe('a server that says nothing', () => {
+  it('when it is reached is given up in time', async () => {
+    submitter = withOptions({ loginTimeoutMs: 300 });
+    const sockets = new Set<Socket>();
+    const silent = createServer((socket) => sockets.add(socket));
+    await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve));
+    const started = performance.now();
+    const { port } = silent.address() as AddressInfo;
+    const errors = await Promise.all(Array.from({ length: 8 }, () => failure({ smtp: { port } })));
+    expect(performance.now() - started).toBeLessThan(2_000);
+    for (const error of errors) {
+      expect(error).toMatchObject({ outcome: 'not_sent', code: 'provider_error' });
+      expect(error.detail).toMatch(/timed out/);
+    }
+    for (const socket of sockets) socket.destroy();
+    await new Promise((resolve) => silent.close(resolve));
+  });
+
+  it.each<[SmtpMoment, SubmitError['outcome']]>([
+    ['MAIL', 'not_sent'],
+    ['RCPT', 'not_sent'],
+    ['DATA', 'not_sent'],
+    ['dot', 'unknown'],
+  ])('to %s is given up, %s', async (moment, outcome) => {
+    submitter = withOptions({ times: { answer: 200, final: 200 } });
+    server.script = at(moment, 'silence');
+    expect(await failure()).toMatchObject({
+      outcome,
+      code: 'provider_error',
+      detail: expect.stringMatching(/timed out/),
+    });
+    await waitFor(() => server.sessions.size === 0);
+  });
+
+  it('but a word now and then is given up, too', async () => {
+    submitter = withOptions({ times: { answer: 200 } });
+    server.script = (moment, _, session) => {
+      if (moment !== 'MAIL') return undefined;
+      const timer = setInterval(() => session.socket.write('250-still here\r\n'), 20);
+      session.socket.on('close', () => clearInterval(timer));
+      return 'silence';
+    };
+    expect(await failure()).toMatchObject({ outcome: 'not_sent', detail: expect.stringMatching(/timed out/) });
+  });
+
+  it('and takes nothing more of a message is given up, and the message is not sent', async () => {
+    submitter = withOptions({ times: { stall: 300 } });
+    server.script = (moment, _, session) => {
+      if (moment === 'data') session.socket.pause();
+      return undefined;
+    };
+    const source = `a: b\r\n\r\n${`${'x'.repeat(76)}\r\n`.repeat(400_000)}`;
+    expect(await failure({ source })).toMatchObject({
+      outcome: 'not_sent',
+      detail: expect.stringMatching(/timed out/),
+    });
+    server.sessions.forEach(({ socket }) => socket.resume());
+  });
+});
+
+it('leaves nothing behind after many messages', async () => {
+  const warnings: Error[] = [];
+  const warned = (warning: Error) => warnings.push(warning);
+  process.on('warning', warned);
+  submitter = withOptions({ maxPerAccount: 1 });
+  server.script = (moment, line) => (moment === 'RCPT' && line.includes('bad') ? '550 5.1.1 no' : undefined);
+  for (let i = 0; i < 40; i++) await (i % 4 ? submit() : failure({ to: ['bad@example.test'] }));
+  process.off('warning', warned);
+  expect(warnings).toEqual([]);
+  expect(server.connections).toBe(1);
+  await submitter.close();
+  await waitFor(() => server.sessions.size === 0);
+});
