@@ -4,16 +4,16 @@
 import { hkdfSync } from 'node:crypto';
 import { buildApp } from './src/api/app.ts';
 import { createCommands } from './src/api/commands/index.ts';
+import { retryUntilAvailable } from './src/async.ts';
 import { type Config, ConfigError, loadConfig } from './src/config.ts';
 import { ensureFirstKey } from './src/db/api-keys.ts';
 import { migrate, openDatabase } from './src/db/client.ts';
-import { insist } from './src/insist.ts';
 import { createLogger, type Logger } from './src/logger.ts';
 import { createOutbound } from './src/outbound.ts';
 import { createSecrets } from './src/secrets.ts';
 import { openStorage } from './src/storage/storage.ts';
 import { codecKeys, lazyClient } from './src/temporal/connect.ts';
-import { retryDelivery } from './src/webhooks/retry-delivery.ts';
+import { retryDelivery } from './src/webhooks/delivery-runs.ts';
 
 const DATABASE_CONNECTIONS = 20;
 const PING_MS = 1_500;
@@ -23,7 +23,7 @@ const END_MS = 8_000;
 async function main(config: Config, logger: Logger): Promise<void> {
   const database = openDatabase(config.databaseUrl, { max: DATABASE_CONNECTIONS, logger });
   const { db, pool } = database;
-  await insist('the database', logger, () => migrate(database));
+  await retryUntilAvailable('the database', logger, () => migrate(database));
   const firstKey = await ensureFirstKey(db, config.bootstrapApiKey);
   // the only place where a key is ever shown besides the answer that creates one
   if (firstKey !== undefined) process.stdout.write(`API key, shown this once: ${firstKey}\n`);

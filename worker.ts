@@ -6,19 +6,18 @@ import { mkdirSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { createActivities } from './src/activities/index.ts';
+import { retryUntilAvailable, every } from './src/async.ts';
 import { type Config, ConfigError, loadConfig } from './src/config.ts';
 import { migrate, openDatabase } from './src/db/client.ts';
-import { createLeaseNews, LEASES_CHANNEL } from './src/db/lease.ts';
+import { createLeaseNotifications, LEASES_CHANNEL } from './src/db/lease.ts';
 import { listenTo } from './src/db/listen.ts';
 import { DELIVERIES_CHANNEL } from './src/db/outbox.ts';
 import { refreshPlannerStatistics } from './src/db/planner-statistics.ts';
 import { mergeSearchEntries } from './src/db/search-index.ts';
 import { createSessionPool } from './src/imap/pool.ts';
-import { insist } from './src/insist.ts';
 import { createLogger, type Logger } from './src/logger.ts';
 import { createMailParser } from './src/mime/parser.ts';
 import { createOutbound } from './src/outbound.ts';
-import { repeat } from './src/repeat.ts';
 import { createSecrets } from './src/secrets.ts';
 import { createSubmitter } from './src/smtp/submit.ts';
 import { openStorage } from './src/storage/storage.ts';
@@ -28,11 +27,11 @@ import { createDataConverter } from './src/temporal/data-converter.ts';
 import { installRuntime } from './src/temporal/runtime.ts';
 import { ensureSearchAttributes } from './src/temporal/search-attributes.ts';
 import { createWorkers } from './src/temporal/workers.ts';
+import { startDeliveryRun } from './src/webhooks/delivery-runs.ts';
 import { claimDeliveries, markStarted, unstartedRuns } from './src/webhooks/delivery-state.ts';
-import { planRuns } from './src/webhooks/plan-runs.ts';
+import { planRuns } from './src/webhooks/dispatch.ts';
 import { createPoster } from './src/webhooks/post.ts';
 import { type Relay, startRelay } from './src/webhooks/relay.ts';
-import { startDeliveryRun } from './src/webhooks/start-delivery.ts';
 import {
   accountWorkflowId,
   deliveryBatchWorkflowId,
@@ -56,8 +55,8 @@ async function main(config: Config, logger: Logger): Promise<void> {
   const database = openDatabase(config.databaseUrl, { max: DATABASE_CONNECTIONS, logger });
   const { db } = database;
   const bundling = workflowBundle();
-  await insist('the database', logger, () => migrate(database));
-  const temporal = await insist('Temporal', logger, () => connectWorkers(config));
+  await retryUntilAvailable('the database', logger, () => migrate(database));
+  const temporal = await retryUntilAvailable('Temporal', logger, () => connectWorkers(config));
   const { client, connection } = temporal;
   await ensureSearchAttributes(client, logger);
 
@@ -69,8 +68,8 @@ async function main(config: Config, logger: Logger): Promise<void> {
   const poster = createPoster(outbound);
   const sessions = createSessionPool({ outbound });
   const submitter = createSubmitter({ outbound });
-  const leases = createLeaseNews();
-  const leaseNews = listenTo(config.databaseUrl, LEASES_CHANNEL, leases.hear, logger);
+  const leases = createLeaseNotifications();
+  const leaseNews = listenTo(config.databaseUrl, LEASES_CHANNEL, leases.receive, logger);
   /** made last, when there are workers to take what it hands out */
   const late: { relay?: Relay } = {};
   const ending = new AbortController();
@@ -120,8 +119,8 @@ async function main(config: Config, logger: Logger): Promise<void> {
     logger,
   }));
 
-  const merging = repeat(MERGE_MS, () => mergeSearchEntries(db), logger);
-  const planning = repeat(STATISTICS_MS, () => refreshPlannerStatistics(db), logger);
+  const merging = every(MERGE_MS, () => mergeSearchEntries(db), logger);
+  const planning = every(STATISTICS_MS, () => refreshPlannerStatistics(db), logger);
 
   const end = (signal: string) => {
     if (ending.signal.aborted) return;
@@ -134,8 +133,8 @@ async function main(config: Config, logger: Logger): Promise<void> {
   };
   process.on('SIGTERM', end).on('SIGINT', end);
   const untilEnding = { over: () => ending.signal.aborted };
-  const healing = insist('the accounts', logger, () => activities.ensureAccounts(), untilEnding);
-  const keeping = insist(
+  const healing = retryUntilAvailable('the accounts', logger, () => activities.ensureAccounts(), untilEnding);
+  const keeping = retryUntilAvailable(
     'the housekeeping',
     logger,
     () =>

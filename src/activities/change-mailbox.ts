@@ -1,10 +1,20 @@
 import { ApiError } from '../contract/errors.ts';
-import { markEmail as mark } from '../mailbox/changes/mark-email.ts';
+import { markEmail as mark } from '../mailbox/changes/mark.ts';
 import { moveEmail as move } from '../mailbox/changes/move.ts';
 import type { SyncContext } from '../mailbox/context.ts';
 import { ensureRoleFolder } from '../mailbox/folders/by-role.ts';
+import {
+  changeFolder as change,
+  createFolder as create,
+  type FolderChange,
+  type NewFolder,
+} from '../mailbox/folders/change.ts';
+import { deleteFolder as remove } from '../mailbox/folders/delete.ts';
 import { type FolderState, loadFolders } from '../mailbox/store/folders.ts';
-import { changeWaitedFor, type WriteDeps } from './write-context.ts';
+import { withHeartbeat } from './heartbeat.ts';
+import { type MailboxDeps, withMailbox } from '../mailbox/with-mailbox.ts';
+import { refusalCode } from '../imap/command.ts';
+import { MailError } from '../mail-error.ts';
 
 export type ChangeEmailActivities = ReturnType<typeof createChangeEmailActivities>;
 
@@ -14,20 +24,20 @@ interface OfEmail {
 }
 
 /** Activities of the `changeMailbox` workflow about one email; each may be done again. */
-export function createChangeEmailActivities(deps: WriteDeps) {
+export function createChangeEmailActivities(deps: MailboxDeps) {
   /** Marks an email as read or unread. */
   function markEmail({ accountId, emailId, seen }: OfEmail & { seen: boolean }): Promise<void> {
-    return changeWaitedFor(deps, accountId, (ctx) => mark(ctx, emailId, seen));
+    return runChange(deps, accountId, (ctx) => mark(ctx, emailId, seen));
   }
 
   /** Puts an email into one folder. */
   function moveEmail({ accountId, emailId, folderId }: OfEmail & { folderId: string }): Promise<void> {
-    return changeWaitedFor(deps, accountId, (ctx) => move(ctx, emailId, () => targetOf(ctx, folderId)));
+    return runChange(deps, accountId, (ctx) => move(ctx, emailId, () => targetOf(ctx, folderId)));
   }
 
   /** Moves an email to Trash; where there is none, it is made. */
   function trashEmail({ accountId, emailId }: OfEmail): Promise<void> {
-    return changeWaitedFor(deps, accountId, (ctx) => move(ctx, emailId, () => ensureRoleFolder(ctx, 'TRASH')));
+    return runChange(deps, accountId, (ctx) => move(ctx, emailId, () => ensureRoleFolder(ctx, 'TRASH')));
   }
 
   return { markEmail, moveEmail, trashEmail };
@@ -42,4 +52,59 @@ async function targetOf(ctx: SyncContext, folderId: string): Promise<FolderState
     throw new ApiError('provider_rejected', 'the folder of all mail holds every email: choose another one');
   }
   return folder;
+}
+
+export type ChangeFolderActivities = ReturnType<typeof createChangeFolderActivities>;
+
+interface OfFolder {
+  accountId: string;
+  folderId: string;
+}
+
+/** Activities of the `changeMailbox` workflow about one folder; each may be done again. */
+export function createChangeFolderActivities(deps: MailboxDeps) {
+  /** Makes a folder under the id given. */
+  function createFolder({ accountId, folderId, name, parentId }: OfFolder & NewFolder): Promise<void> {
+    return runChange(deps, accountId, (ctx) => create(ctx, folderId, { name, parentId }));
+  }
+
+  /** Renames a folder, or moves it into another one. */
+  function changeFolder({ accountId, folderId, ...wanted }: OfFolder & FolderChange): Promise<void> {
+    return runChange(deps, accountId, (ctx) => change(ctx, folderId, wanted));
+  }
+
+  /** Deletes a folder; its mail goes to Trash. */
+  function deleteFolder({ accountId, folderId }: OfFolder): Promise<void> {
+    return runChange(deps, accountId, (ctx) => remove(ctx, folderId));
+  }
+
+  return { createFolder, changeFolder, deleteFolder };
+}
+
+/**
+ * Runs the activity of a change that a caller waits for: the same, with signs of life; and a command that the provider
+ * refuses is told as refused (CONTRACT "Errors").
+ */
+function runChange<T>(deps: MailboxDeps, accountId: string, work: (ctx: SyncContext) => Promise<T>): Promise<T> {
+  return withHeartbeat(async () => {
+    try {
+      return await withMailbox(deps, accountId, work);
+    } catch (error) {
+      throw error instanceof MailError && isRefusal(error) ? rejected(error) : error;
+    }
+  });
+}
+
+/** Response codes (RFC 5530) of a NO that says "not now". */
+const NOT_NOW = new Set<string | undefined>(['UNAVAILABLE', 'INUSE', 'LIMIT', 'SERVERBUG', 'CONTACTADMIN']);
+
+function isRefusal(error: MailError): boolean {
+  const { responseStatus } = (error.cause ?? {}) as { responseStatus?: string };
+  return (
+    error.refused && error.code === 'provider_error' && responseStatus === 'NO' && !NOT_NOW.has(refusalCode(error))
+  );
+}
+
+function rejected(cause: MailError): MailError {
+  return new MailError('provider_rejected', cause.side, cause.detail, { refused: true, cause });
 }

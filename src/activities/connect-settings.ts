@@ -2,7 +2,7 @@ import type { AuthIntent, Encryption } from '../contract/account.ts';
 import { ApiError } from '../contract/errors.ts';
 import type { StoredSide } from '../db/accounts.ts';
 import type { ServerAddress } from '../discovery/providers.ts';
-import type { Credentials } from '../mailbox/credentials.ts';
+import type { Credentials } from '../mailbox/settings.ts';
 
 export type SideName = 'imap' | 'smtp';
 

@@ -20,12 +20,12 @@ import { type FolderSnapshot, listFoldersWithStatus } from '../imap/list.ts';
 import { type ImapSession, openSession } from '../imap/session.ts';
 import { MailError } from '../mail-error.ts';
 import { type NewestMail, readNewest } from '../mailbox/baseline.ts';
-import { openCredentials, sealCredentials } from '../mailbox/credentials.ts';
+import { openCredentials, sealCredentials } from '../mailbox/settings.ts';
 import { insertBaselineFolders } from '../mailbox/store/folders.ts';
 import { newId } from '../new-id.ts';
 import { isLoopback, type Outbound } from '../outbound.ts';
 import { SealError, type Secrets } from '../secrets.ts';
-import { verifySmtpLogin } from '../smtp/verify.ts';
+import { verifySmtpLogin } from '../smtp/login.ts';
 import { statusEvent } from './account.ts';
 import {
   checkTexts,

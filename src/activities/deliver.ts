@@ -3,57 +3,18 @@ import { ApplicationFailureCategory } from '@temporalio/common';
 import type { Db } from '../db/client.ts';
 import type { Logger } from '../logger.ts';
 import type { Secrets } from '../secrets.ts';
-import { DeliveryRound } from '../webhooks/delivery-round.ts';
-import { recordTries, type TryResult } from '../webhooks/delivery-state.ts';
+import {
+  type DeliverDeps,
+  DeliveryRound,
+  type End,
+  type TriedDeliveries,
+  type TryInput,
+} from '../webhooks/delivery-round.ts';
+import { recordAttempts, type AttemptResult } from '../webhooks/delivery-state.ts';
 import type { Poster } from '../webhooks/post.ts';
 import { createRecordQueue } from '../webhooks/record-queue.ts';
 
-export interface DeliverDeps {
-  db: Db;
-  secrets: Pick<Secrets, 'open'>;
-  poster: Pick<Poster, 'post'>;
-  logger: Logger;
-  /** milliseconds; see Config.webhook */
-  webhook: { retryScheduleMs: readonly number[]; timeoutMs: number };
-  /**
-   * Aborted when the worker begins to end: nothing is begun any more, and what is not answered soon is left to another
-   * worker. Temporal does not tell local activities.
-   */
-  ending?: AbortSignal;
-  /** told when a first try of a run has ended, however it went */
-  onFirstTryEnded?(workflowId: string): void;
-}
-
-export interface TryInput {
-  /** of one endpoint */
-  deliveryIds: string[];
-  /** tries that the delivery had before its run began */
-  attemptsBefore: number;
-  /** tries that the run has made; the one wanted is the next */
-  triesMade: number;
-  /** no call is begun later than this, ms; what is left then is returned */
-  beginWithinMs: number;
-}
-
-/** A delivery that is to be tried again. */
-export interface TryAgain {
-  id: string;
-  /** tries that its run has made by now */
-  triesMade: number;
-  delayMs: number;
-}
-
-export interface TriedDeliveries {
-  delivered: number;
-  skipped: number;
-  again: TryAgain[];
-  /** given up */
-  failed: string[];
-  /** not tried for lack of time */
-  left: string[];
-  /** retries that the schedule has */
-  retries: number;
-}
+export type { DeliverDeps, TriedDeliveries, TryAgain, TryInput } from '../webhooks/delivery-round.ts';
 
 export type DeliverActivities = ReturnType<typeof createDeliverActivities>;
 
@@ -64,8 +25,8 @@ const HEARTBEAT_MS = 5_000;
 /** Activities of the `deliverWebhooks` workflow. */
 export function createDeliverActivities(deps: DeliverDeps) {
   const { db, logger } = deps;
-  const queue = createRecordQueue<TryResult>({
-    write: (results) => recordTries(db, results),
+  const queue = createRecordQueue<AttemptResult>({
+    write: (results) => recordAttempts(db, results),
     onError: (err, count) => logger.warn({ err, count }, 'could not store the results of deliveries yet'),
   });
 
@@ -90,15 +51,6 @@ export function createDeliverActivities(deps: DeliverDeps) {
   }
 
   return { tryDeliveries };
-}
-
-/** When to begin no further call, and when to give up those under way. */
-export interface End {
-  mayBegin(): boolean;
-  /** why calls are given up: the activity was cancelled, or the worker ends */
-  reason(): Error | undefined;
-  giveUp: AbortSignal;
-  stop(): void;
 }
 
 function untilEnd(context: Context, beginWithinMs: number, ending: AbortSignal | undefined): End {

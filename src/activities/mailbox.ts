@@ -1,25 +1,24 @@
 import { CancelledFailure, Context } from '@temporalio/activity';
 import { ApiError } from '../contract/errors.ts';
 import type { Db } from '../db/client.ts';
-import { type Lease, type LeaseNews, takeLease } from '../db/lease.ts';
+import { type Lease, type LeaseNotifications, takeLease } from '../db/lease.ts';
 import { type ImapSession, type ImapSettings, openSession } from '../imap/session.ts';
 import type { Logger } from '../logger.ts';
 import { MailError } from '../mail-error.ts';
 import { isScanned, scanBaseline } from '../mailbox/baseline.ts';
 import type { SyncContext } from '../mailbox/context.ts';
-import { openCredentials } from '../mailbox/credentials.ts';
 import { importMail } from '../mailbox/import.ts';
+import { loadSyncSettings, openCredentials, type SyncSettings } from '../mailbox/settings.ts';
 import { loadFolders } from '../mailbox/store/folders.ts';
-import { loadSyncSettings, type SyncSettings } from '../mailbox/store/settings.ts';
 import { watch } from '../mailbox/watch.ts';
 import type { MailParser } from '../mime/parser.ts';
 import type { Outbound } from '../outbound.ts';
 import type { Secrets } from '../secrets.ts';
 import type { Storage } from '../storage/storage.ts';
 import { toFailure } from './failures.ts';
-import { contextOf } from './write-context.ts';
+import { syncContext } from '../mailbox/with-mailbox.ts';
 
-export interface MailboxDeps {
+export interface WatchDeps {
   db: Db;
   storage: Storage;
   parser: MailParser;
@@ -28,7 +27,7 @@ export interface MailboxDeps {
   outbound: Outbound;
   /** milliseconds; see Config.sync */
   sync: { pollMs: number; loginCheckMs: number };
-  leases: LeaseNews;
+  leases: LeaseNotifications;
   /** tells the account's workflow that its mailbox is connected and in step */
   signalConnected(accountId: string): Promise<void>;
 }
@@ -44,7 +43,7 @@ const IMPORT_MS = 10 * MINUTE;
 const SCAN_RETRY_MS = MINUTE;
 
 /** Long activities on the queue `mailboxes`: each holds IMAP connections of one account. */
-export function createMailboxActivities(deps: MailboxDeps) {
+export function createMailboxActivities(deps: WatchDeps) {
   /** Watches a mailbox for about an hour; whoever watched it before can write no more. */
   async function watchMailbox({ accountId }: { accountId: string }): Promise<void> {
     const lease = await takeLease(deps.db, accountId);
@@ -60,7 +59,7 @@ export function createMailboxActivities(deps: MailboxDeps) {
       connected = true;
       const onInStep = () => deps.signalConnected(accountId);
       const parts = [
-        watch(ctx, { pollMs: deps.sync.pollMs, signal: end.signal, onInStep }),
+        watch(ctx, { pollMs: deps.sync.pollMs, signal: end.signal, onInSync: onInStep }),
         checkLogins(deps, imap, end.signal),
         scanBeside(deps, ctx, settings, imap, end.signal),
       ];
@@ -136,26 +135,26 @@ function endSignal(ms: number): { signal: AbortSignal; stop(): void } {
   };
 }
 
-function imapSettings({ secrets }: MailboxDeps, accountId: string, { imap, credentials }: SyncSettings): ImapSettings {
+function imapSettings({ secrets }: WatchDeps, accountId: string, { imap, credentials }: SyncSettings): ImapSettings {
   return { ...imap, password: openCredentials(secrets, accountId, credentials).imapPassword };
 }
 
 async function openContext(
-  deps: MailboxDeps,
+  deps: WatchDeps,
   lease: Lease,
   settings: SyncSettings,
   imap: ImapSettings,
 ): Promise<SyncContext> {
   const scanned = isScanned(await loadFolders(deps.db, lease.accountId));
   const session = await openSession(imap, { outbound: deps.outbound });
-  return contextOf(deps, lease, settings, imap, session, { freshSession: true, baselineKnown: () => scanned });
+  return syncContext(deps, lease, settings, imap, session, { freshSession: true, baselineKnown: () => scanned });
 }
 
 /**
  * Many servers keep a connection that is up when the password changes. A login on a fresh one tells within the setting
  * that the mailbox is closed to us; other failures are left to the watch.
  */
-async function checkLogins(deps: MailboxDeps, imap: ImapSettings, signal: AbortSignal): Promise<void> {
+async function checkLogins(deps: WatchDeps, imap: ImapSettings, signal: AbortSignal): Promise<void> {
   if (deps.sync.loginCheckMs === 0) return forever(signal);
   while (!signal.aborted) {
     await pause(deps.sync.loginCheckMs, signal);
@@ -171,7 +170,7 @@ async function checkLogins(deps: MailboxDeps, imap: ImapSettings, signal: AbortS
 
 /** Scans what lay in the mailbox before it was connected, on a connection of its own; tries again when that breaks. */
 async function scanBeside(
-  deps: MailboxDeps,
+  deps: WatchDeps,
   ctx: SyncContext,
   settings: SyncSettings,
   imap: ImapSettings,

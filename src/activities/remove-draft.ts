@@ -8,9 +8,9 @@ import { FolderMissing, MailError } from '../mail-error.ts';
 import { deletionEvents } from '../mailbox/change-emails.ts';
 import type { SyncContext } from '../mailbox/context.ts';
 import { ensureRoleFolder } from '../mailbox/folders/by-role.ts';
-import { type EmailPlace, loadPlaces } from '../mailbox/store/email-locations.ts';
 import { deleteEmails, loadStoredEmails } from '../mailbox/store/emails.ts';
-import { bumpTotal } from '../mailbox/store/folders.ts';
+import { addToTotal } from '../mailbox/store/folders.ts';
+import { type EmailLocation, loadLocations } from '../mailbox/store/moves.ts';
 import { loadDraft } from '../sending/draft-state.ts';
 
 /**
@@ -20,12 +20,12 @@ import { loadDraft } from '../sending/draft-state.ts';
 export async function removeDraftMail(ctx: SyncContext, draftId: string): Promise<void> {
   const draft = await loadDraft(ctx.db, ctx.account.id, draftId);
   if (!draft?.emailId) return;
-  const places = (await loadPlaces(ctx.db, ctx.account.id, draft.emailId)) ?? [];
+  const places = (await loadLocations(ctx.db, ctx.account.id, draft.emailId)) ?? [];
   for (const place of places) await removeAt(ctx, place, draft.messageId);
   await forgetDraft(ctx, draft.emailId, places);
 }
 
-async function removeAt(ctx: SyncContext, place: EmailPlace, messageId: string | null): Promise<void> {
+async function removeAt(ctx: SyncContext, place: EmailLocation, messageId: string | null): Promise<void> {
   const { session } = ctx;
   try {
     const selected = await openFolder(session, place.path);
@@ -48,7 +48,7 @@ async function removeAt(ctx: SyncContext, place: EmailPlace, messageId: string |
 async function uidNow(
   { session }: SyncContext,
   uidValidity: number,
-  place: EmailPlace,
+  place: EmailLocation,
   messageId: string | null,
 ): Promise<number | undefined> {
   if (uidValidity === place.uidValidity) return place.uid;
@@ -56,12 +56,12 @@ async function uidNow(
   throw new MailError('provider_error', 'imap', 'the IMAP server numbered the folder anew: try again');
 }
 
-async function forgetDraft(ctx: SyncContext, emailId: string, places: EmailPlace[]): Promise<void> {
+async function forgetDraft(ctx: SyncContext, emailId: string, places: EmailLocation[]): Promise<void> {
   const keys = await inLease(ctx.db, ctx.lease, async (tx) => {
     const stored = [...(await loadStoredEmails(tx, [emailId])).values()];
     const now = new Date();
     await recordEvents(tx, ctx.account.id, await deletionEvents(tx, stored, now));
-    for (const { folderId } of stored.length > 0 ? places : []) await bumpTotal(tx, folderId, -1);
+    for (const { folderId } of stored.length > 0 ? places : []) await addToTotal(tx, folderId, -1);
     return deleteEmails(
       tx,
       stored.map(({ row }) => row.id),

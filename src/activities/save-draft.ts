@@ -5,29 +5,29 @@ import { openFolder } from '../imap/select.ts';
 import { MailError } from '../mail-error.ts';
 import type { SyncContext } from '../mailbox/context.ts';
 import { ensureRoleFolder } from '../mailbox/folders/by-role.ts';
-import { takeWritten } from '../mailbox/ingest/written.ts';
-import { loadSyncSettings, type SyncSettings } from '../mailbox/store/settings.ts';
-import { newMessageId } from '../mime/new-message-id.ts';
+import { ingestAppended } from '../mailbox/ingest/written.ts';
+import { loadSyncSettings, type SyncSettings } from '../mailbox/settings.ts';
+import { newMessageId } from '../mime/message-ids.ts';
 import { compose } from '../mime/write/compose.ts';
-import { letterFrom } from '../mime/write/outgoing-message.ts';
+import { messageFromInput } from '../mime/write/outgoing-message.ts';
 import { type ComposeDeps, composeUpdate, loadInput, loadSource, repliedTo, senderOf } from '../sending/compose.ts';
-import { assertMailThere, draftGone } from '../sending/draft-location.ts';
+import { assertEmailExists, draftGone } from '../sending/draft-location.ts';
 import {
   type DraftRow,
   dropInput,
   findDraft,
-  fixDraftMessageId,
+  assignMessageId,
   loadDraft,
   moveDraft,
-  releaseHeld,
+  releaseReservation,
   storedSource,
 } from '../sending/draft-state.ts';
 import { toFailure } from './failures.ts';
-import { beating } from './heartbeat.ts';
+import { withHeartbeat } from './heartbeat.ts';
 import { removeDraftMail } from './remove-draft.ts';
-import { inMailbox, type WriteDeps } from './write-context.ts';
+import { withMailbox, type MailboxDeps } from '../mailbox/with-mailbox.ts';
 
-export type DraftDeps = WriteDeps & Pick<ComposeDeps, 'publicUrl'>;
+export type DraftDeps = MailboxDeps & Pick<ComposeDeps, 'publicUrl'>;
 
 export type DraftActivities = ReturnType<typeof createDraftActivities>;
 
@@ -46,17 +46,17 @@ export function createDraftActivities(deps: DraftDeps) {
    * @throws ApiError not_found when the draft whose place it takes is not there any more
    */
   async function appendDraft({ accountId, draftId, previousId }: Saving): Promise<void> {
-    await beating(async () => {
+    await withHeartbeat(async () => {
       const draft = await loadDraft(db, accountId, draftId);
       const settings = await loadSyncSettings(db, accountId);
       if (!draft || !settings) throw new ApiError('not_found', 'there is no account with that id');
       if (draft.state === 'failed') throw new ApiError('provider_error', 'the draft was given up');
       if (draft.state === 'saving') {
         const from = settings.owner.email;
-        const messageId = await fixDraftMessageId(db, draftId, draft.messageId ?? newMessageId(from));
+        const messageId = await assignMessageId(db, draftId, draft.messageId ?? newMessageId(from));
         const previous = previousId ? await previousOf(deps, accountId, previousId) : undefined;
         const message = await composeSaved(deps, settings, draft, messageId, previous);
-        await inMailbox(deps, accountId, (ctx) => append(ctx, messageId, message, previous));
+        await withMailbox(deps, accountId, (ctx) => append(ctx, messageId, message, previous));
       }
       if (previousId) await moveDraft(db, previousId, ['active'], 'superseded', { supersededBy: draftId });
       if (draft.inputKey) {
@@ -70,20 +70,20 @@ export function createDraftActivities(deps: DraftDeps) {
   async function giveUpDraft({ accountId, draftId }: { accountId: string; draftId: string }): Promise<void> {
     const draft = await loadDraft(db, accountId, draftId);
     await moveDraft(db, draftId, ['saving'], 'failed');
-    await releaseHeld(db, draftId);
+    await releaseReservation(db, draftId);
     if (draft?.state === 'saving' && draft.inputKey) await deps.storage.delete([draft.inputKey]);
   }
 
   /** Removes the draft whose place another has taken. */
   async function removeSuperseded({ accountId, previousId }: Saving): Promise<void> {
     if (!previousId) return;
-    await beating(() => inMailbox(deps, accountId, (ctx) => removeDraftMail(ctx, previousId)));
+    await withHeartbeat(() => withMailbox(deps, accountId, (ctx) => removeDraftMail(ctx, previousId)));
   }
 
   /** Removes a draft for good. */
   async function deleteDraftMail({ accountId, draftId }: { accountId: string; draftId: string }): Promise<void> {
-    await beating(() =>
-      inMailbox(deps, accountId, async (ctx) => {
+    await withHeartbeat(() =>
+      withMailbox(deps, accountId, async (ctx) => {
         await removeDraftMail(ctx, draftId);
         await moveDraft(db, draftId, ['active', 'deleted'], 'deleted');
       }),
@@ -123,7 +123,7 @@ async function composeSaved(
     return message;
   }
   const reply = await repliedTo(deps.db, draft.accountId, input);
-  const letter = letterFrom(input, { ...given, from: senderOf(settings, input), reply });
+  const letter = messageFromInput(input, { ...given, from: senderOf(settings, input), reply });
   assertTrackable(draft, letter.html);
   return compose(letter, { keepBcc: true });
 }
@@ -145,14 +145,14 @@ async function append(
   let selected = await openFolder(ctx.session, folder.path);
   let uids = await findByMessageId(ctx.session, messageId);
   if (uids.length === 0) {
-    if (previous) await assertMailThere(ctx, previous.emailId);
+    if (previous) await assertEmailExists(ctx, previous.emailId);
     await orLookAgain(async () => {
       const appended = await appendMessage(ctx.session, folder.path, message, { flags: ['\\Draft', '\\Seen'] });
       selected = await openFolder(ctx.session, folder.path);
       uids = appended ? [appended.uid] : await findByMessageId(ctx.session, messageId);
     });
   }
-  await orLookAgain(() => takeWritten(ctx, folder, selected, uids.slice(-1)));
+  await orLookAgain(() => ingestAppended(ctx, folder, selected, uids.slice(-1)));
 }
 
 /**

@@ -1,12 +1,12 @@
 import { ApiError } from '../contract/errors.ts';
 import { MailError } from '../mail-error.ts';
-import { releaseHeld } from '../sending/draft-state.ts';
-import { fileCopyOf, standIn } from '../sending/file-sent-copy.ts';
+import { releaseReservation } from '../sending/draft-state.ts';
+import { fileCopyOf, createProvisionalEmail } from '../sending/file-sent-copy.ts';
 import { loadSend, moveSend, type SendRow, type SendState } from '../sending/send-state.ts';
 import { sendOnce, type SubmitDeps } from '../sending/submit.ts';
-import { beating } from './heartbeat.ts';
+import { withHeartbeat } from './heartbeat.ts';
 import { removeDraftMail } from './remove-draft.ts';
-import { inMailbox } from './write-context.ts';
+import { withMailbox } from '../mailbox/with-mailbox.ts';
 
 export type SendDeps = SubmitDeps;
 export type SendActivities = ReturnType<typeof createSendActivities>;
@@ -28,7 +28,7 @@ export function createSendActivities(deps: SendDeps) {
    * before a crash. `finished` is false when something of the latter is left to be done.
    */
   async function submitEmail({ accountId, sendId }: SendRef): Promise<{ finished: boolean }> {
-    return beating(async () => {
+    return withHeartbeat(async () => {
       const send = await sendOf(accountId, sendId);
       const first = await sendOnce(deps, send);
       return { finished: await finishNow(send, first) };
@@ -41,10 +41,10 @@ export function createSendActivities(deps: SendDeps) {
    */
   async function finishNow(send: SendRow, first: boolean): Promise<boolean> {
     const { id, accountId } = send;
-    const makeStandIn = () => standIn(deps, accountId, id).catch(() => {});
+    const makeStandIn = () => createProvisionalEmail(deps, accountId, id).catch(() => {});
     const timer = setTimeout(() => void makeStandIn(), PATIENCE_MS);
     try {
-      if ((await fileCopyOf(deps, send, { insist: false, search: !first })) === 'done') {
+      if ((await fileCopyOf(deps, send, { appendAnyway: false, search: !first })) === 'done') {
         await removeDraftOf(send);
         return true;
       }
@@ -66,7 +66,7 @@ export function createSendActivities(deps: SendDeps) {
     await moveSend(db, sendId, ['queued'], 'failed');
     await moveSend(db, sendId, ['submitting'], 'unknown');
     const send = await loadSend(db, accountId, sendId);
-    if (send?.state !== 'sent') await releaseHeld(db, sendId);
+    if (send?.state !== 'sent') await releaseReservation(db, sendId);
     if (send?.state === 'failed') {
       await deps.storage.delete([send.inputKey, send.storageKey].flatMap((key) => key ?? []));
     }
@@ -79,17 +79,19 @@ export function createSendActivities(deps: SendDeps) {
     sendId,
     insist,
   }: SendRef & { insist: boolean }): Promise<'done' | 'waiting'> {
-    return beating(async () => fileCopyOf(deps, await sendOf(accountId, sendId), { insist, search: true }));
+    return withHeartbeat(async () =>
+      fileCopyOf(deps, await sendOf(accountId, sendId), { appendAnyway: insist, search: true }),
+    );
   }
 
   /** Removes the draft that was sent from Drafts; its `drf_…` id is dead already. */
   async function removeSentDraft({ accountId, sendId }: SendRef): Promise<'done'> {
-    await beating(async () => removeDraftOf(await sendOf(accountId, sendId)));
+    await withHeartbeat(async () => removeDraftOf(await sendOf(accountId, sendId)));
     return 'done';
   }
 
   async function removeDraftOf({ accountId, draftId }: SendRow): Promise<void> {
-    if (draftId) await inMailbox(deps, accountId, (ctx) => removeDraftMail(ctx, draftId));
+    if (draftId) await withMailbox(deps, accountId, (ctx) => removeDraftMail(ctx, draftId));
   }
 
   async function sendOf(accountId: string, sendId: string): Promise<SendRow> {

@@ -2,8 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import fastify, { type FastifyInstance, LogController, type RawServerDefault } from 'fastify';
 import { authenticate } from './auth.ts';
-import { readBodies } from './bodies.ts';
-import { createCursors } from './cursor.ts';
+import { createCursors, createSigner } from './cursor.ts';
 import type { ApiDeps } from './deps.ts';
 import { answerClientError, answerFrameworkError, handleErrors } from './error-handler.ts';
 import { serveHealth } from './health.ts';
@@ -11,9 +10,8 @@ import { honourIdempotencyKeys } from './idempotency.ts';
 import { serveMetrics } from './metrics.ts';
 import { describeApi } from './openapi.ts';
 import { ROUTES } from './routes/index.ts';
-import { createSigner } from './signer.ts';
 import { serveTracking } from './tracking-routes.ts';
-import { compileValidator } from './validation.ts';
+import { compileValidator, readBodies } from './validation.ts';
 
 /** A request id that callers may choose themselves. */
 const SANE_ID = /^[\w.:/+=@-]{1,128}$/;

@@ -21,7 +21,7 @@ export function authenticate(app: FastifyInstance, pool: pg.Pool): void {
     const params = request.params as { account_id?: string };
     const admission = typeof key === 'string' && key !== '' ? await admit(pool, key, params.account_id) : undefined;
     if (!admission) throw new ApiError('unauthorized', 'X-API-KEY is missing or not a valid key');
-    if (params.account_id !== undefined && !admission.accountIsThere) {
+    if (params.account_id !== undefined && !admission.accountExists) {
       throw new ApiError('not_found', 'there is no account with that id');
     }
     request.caller = admission.caller;

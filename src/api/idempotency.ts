@@ -3,10 +3,10 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { ApiError } from '../contract/errors.ts';
 import type { IdKind } from '../contract/ids.ts';
 import type { Queryable } from '../db/client.ts';
-import { type IdempotencyKey, type KeptCall, keepAnswer, readKey, releaseKey, takeKey } from '../db/idempotency.ts';
+import { type IdempotencyKey, keepAnswer, type KeptCall, readKey, releaseKey, takeKey } from '../db/idempotency.ts';
 import { newId } from '../new-id.ts';
 import type { Secrets } from '../secrets.ts';
-import type { Signer } from './signer.ts';
+import type { Signer } from './cursor.ts';
 
 declare module 'fastify' {
   interface FastifyContextConfig {

@@ -92,7 +92,7 @@ export interface StoredConnection {
   mailboxKey: string;
   imap: StoredSide;
   smtp: StoredSide;
-  /** see src/mailbox/credentials.ts */
+  /** see src/mailbox/settings.ts */
   credentials: Buffer;
 }
 

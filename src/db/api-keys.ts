@@ -25,7 +25,7 @@ export interface Caller {
 /** Who a call's key stands for, and whether the account that its path names is there. */
 export interface Admission {
   caller: Caller;
-  accountIsThere: boolean;
+  accountExists: boolean;
 }
 
 /**
@@ -43,7 +43,7 @@ export async function admit(pool: pg.Pool, key: string, accountId: string | unde
   const row = rows[0];
   if (!row || !timingSafeEqual(row.digest, digestOf(key))) return undefined;
   if (row.stale) void noteUse(pool, row.id);
-  return { caller: { apiKeyId: row.id, apiKeyName: row.name }, accountIsThere: row.account_is_there };
+  return { caller: { apiKeyId: row.id, apiKeyName: row.name }, accountExists: row.account_is_there };
 }
 
 interface AdmissionRow {

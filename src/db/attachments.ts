@@ -29,7 +29,7 @@ export async function getAttachment(
 }
 
 /** Takes the rows of an email's attachments away, in their order, for it to be saved anew with them. */
-export async function takeAttachments(
+export async function detachAttachments(
   tx: Tx,
   emailId: string,
 ): Promise<{ id: string; size: number; storageKey: string }[]> {

@@ -1,6 +1,5 @@
 import { and, asc, desc, eq, gte, lt, type SQL } from 'drizzle-orm';
-import { envelopeText } from '../contract/envelope.ts';
-import type { EventType } from '../contract/events.ts';
+import { envelopeText, type EventType } from '../contract/events.ts';
 import type {
   DeliveryAttempt,
   DeliveryStatus,

@@ -33,8 +33,8 @@ export type EmailContentsRow = Pick<
   'body' | 'bodyPlain' | 'headers' | 'attachments'
 >;
 
-/** What the folder rule needs to know of a placement. */
-export interface PlacementOfEmail {
+/** What the folder rule needs to know of a location. */
+export interface LocationOfEmail {
   folderId: string;
   role: string;
   /** \Deleted is set */
@@ -105,13 +105,13 @@ function withoutContents(row: EmailRow, folders: string[], object: Email['object
 }
 
 /**
- * The folder ids that an email shows, sorted: those of its placements, less the ones on their way out (\Deleted) while
+ * The folder ids that an email shows, sorted: those of its locations, less the ones on their way out (\Deleted) while
  * others remain, less the folder of all mail (Gmail's All Mail holds every mail) while others remain.
  */
-export function shownFolders(placements: readonly PlacementOfEmail[]): string[] {
-  const kept = unlessNone(placements, (placement) => !placement.deleted);
-  const shown = unlessNone(kept, (placement) => placement.role !== ALL);
-  return [...new Set(shown.map((placement) => placement.folderId))].sort();
+export function shownFolders(locations: readonly LocationOfEmail[]): string[] {
+  const kept = unlessNone(locations, (location) => !location.deleted);
+  const shown = unlessNone(kept, (location) => location.role !== ALL);
+  return [...new Set(shown.map((location) => location.folderId))].sort();
 }
 
 function unlessNone<T>(items: readonly T[], keep: (item: T) => boolean): readonly T[] {

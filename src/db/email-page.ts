@@ -98,7 +98,7 @@ function driver(accountId: string, filter: EmailFilter): Driver {
       ...(searches ? [sql`join email_search s on s.email_id = ${id} and s.account_id = ${accountId}`] : []),
     ];
     return {
-      source: sql.join([sql`placements p`, ...joins], sql` `),
+      source: sql.join([sql`locations p`, ...joins], sql` `),
       date,
       id,
       conditions: [
@@ -172,14 +172,14 @@ function normalAddress(address: string): string {
 function liesIn(folderIds: string[]): SQL {
   const folders = sql.param(folderIds);
   return sql`coalesce((select bool_or(x.folder_id = any(${folders}::text[]) and ${lies('x')})
-    from placements x where x.email_id = e.id), false)`;
+    from locations x where x.email_id = e.id), false)`;
 }
 
-/** That a placement counts: one on its way out (\Deleted) does so only where there is no other. */
+/** That a location counts: one on its way out (\Deleted) does so only where there is no other. */
 function lies(alias: 'p' | 'x'): SQL {
-  const placement = sql.raw(alias);
-  return sql`(not ${placement}.deleted
-    or (select bool_and(y.deleted) from placements y where y.email_id = ${placement}.email_id))`;
+  const location = sql.raw(alias);
+  return sql`(not ${location}.deleted
+    or (select bool_and(y.deleted) from locations y where y.email_id = ${location}.email_id))`;
 }
 
 /** A text search in the two forms that `searchPage` needs. */

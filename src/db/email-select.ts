@@ -5,12 +5,12 @@ import type { Email } from '../contract/email.ts';
 import {
   type EmailContentsJson,
   type EmailRow,
-  type PlacementOfEmail,
+  type LocationOfEmail,
   shownFolders,
   toEmailJson,
 } from './email-object.ts';
 import type { JsonOf } from './json-text.ts';
-import { onItsWayOut } from './pending-removal.ts';
+import { isGoingAway } from './pending-removal.ts';
 
 /*
  * How emails are read: one statement gives the columns of `emails`, where each email lies, and its contents as JSON text
@@ -18,7 +18,7 @@ import { onItsWayOut } from './pending-removal.ts';
  */
 
 /** An email as these statements give it; contents are null when the email has none. */
-type SelectedEmail = EmailRow & { places: PlacementOfEmail[] | null } & {
+type SelectedEmail = EmailRow & { places: LocationOfEmail[] | null } & {
   [Column in keyof EmailContentsJson]: EmailContentsJson[Column] | null;
 };
 
@@ -28,8 +28,8 @@ const COLUMNS = sql.raw(`
   e.bcc_attendees as "bccAttendees", e.reply_to_attendees as "replyToAttendees",
   e.has_attachments as "hasAttachments", e.is_unread as "isUnread", e.draft_id as "draftId", e.origin,
   e.is_echo as "isEcho", e.sent_by as "sentBy", e.tracking_id as "trackingId", e.bounce,
-  (select jsonb_agg(jsonb_build_object('folderId', f.id, 'role', f.role, 'deleted', ${onItsWayOut('o')}))
-    from placements o join folders f on f.id = o.folder_id where o.email_id = e.id) as places`);
+  (select jsonb_agg(jsonb_build_object('folderId', f.id, 'role', f.role, 'deleted', ${isGoingAway('o')}))
+    from locations o join folders f on f.id = o.folder_id where o.email_id = e.id) as places`);
 
 const CONTENTS = sql.raw(`c.body, c.body_plain as "bodyPlain", c.headers, c.attachments`);
 const CONTENTS_META_ONLY = sql.raw(`null as body, null as "bodyPlain", c.headers, null as attachments`);

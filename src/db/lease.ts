@@ -29,18 +29,18 @@ export async function announceLease(db: Queryable, accountId: string): Promise<v
 }
 
 /** Who wants to hear that its lease was lost. */
-export interface LeaseNews {
+export interface LeaseNotifications {
   /** what LEASES_CHANNEL told; without a payload nothing is known and nobody is called */
-  hear(payload: string | undefined): void;
+  receive(payload: string | undefined): void;
   /** calls back once when a later holder takes the account; answers how to stop listening */
   onLost(lease: Lease, lost: () => void): () => void;
 }
 
 /** Hands the notices of LEASES_CHANNEL to the holders in this process. */
-export function createLeaseNews(): LeaseNews {
+export function createLeaseNotifications(): LeaseNotifications {
   const holders = new Map<string, Set<{ lease: Lease; lost: () => void }>>();
   return {
-    hear(payload) {
+    receive(payload) {
       const [accountId = '', epoch = ''] = payload?.split(' ') ?? [];
       for (const { lease, lost } of holders.get(accountId) ?? [])
         if (Number(epoch) > (lease.watchEpoch ?? Infinity)) lost();

@@ -1,7 +1,7 @@
 import { and, eq, inArray, sql } from 'drizzle-orm';
 import type { Db, Queryable } from './client.ts';
 import { inLease, type Lease } from './lease.ts';
-import { placements } from './schema.ts';
+import { locations } from './schema.ts';
 
 /*
  * A mail that is moved without MOVE, or out of several folders, lies in more than one for a moment. What it is to leave
@@ -9,7 +9,7 @@ import { placements } from './schema.ts';
  */
 
 /** One UID in one folder. */
-export interface PlaceKey {
+export interface LocationKey {
   folderId: string;
   uid: number;
 }
@@ -19,28 +19,32 @@ const LASTS = "interval '2 minutes'";
 /** A run that marked a mail before that is taken for dead, as its heartbeats say by then. */
 const TAKEN_FOR_DEAD = "interval '8 seconds'";
 
-/** SQL: the placement under this alias is on its way out. */
-export function onItsWayOut(alias: string): string {
-  return `(${alias}.deleted or ${isLeaving(alias)})`;
+/** SQL: the location under this alias is on its way out. */
+export function isGoingAway(alias: string): string {
+  return `(${alias}.deleted or ${isPendingRemoval(alias)})`;
 }
 
-/** SQL: the placement under this alias is being left by a move of ours. */
-export function isLeaving(alias: string): string {
-  return `coalesce(${alias}.leaving_since > now() - ${LASTS}, false)`;
+/** SQL: the location under this alias is being left by a move of ours. */
+export function isPendingRemoval(alias: string): string {
+  return `coalesce(${alias}.pending_removal_since > now() - ${LASTS}, false)`;
 }
 
 /**
- * Marks a placement as being left. `first`: nobody did before; `again`: a run that died had begun; `taken`: another run
+ * Marks a location as being left. `first`: nobody did before; `again`: a run that died had begun; `taken`: another run
  * is at it.
  */
-export async function beginLeaving(db: Db, lease: Lease, place: PlaceKey): Promise<'first' | 'again' | 'taken'> {
+export async function markPendingRemoval(
+  db: Db,
+  lease: Lease,
+  place: LocationKey,
+): Promise<'first' | 'again' | 'taken'> {
   const { rows } = await inLease(db, lease, (tx) =>
     tx.execute<{ before: Date | null; taken: boolean }>(sql`
       with old as (
-        select leaving_since as before, coalesce(leaving_since > now() - ${sql.raw(TAKEN_FOR_DEAD)}, false) as taken
-        from placements where folder_id = ${place.folderId} and uid = ${place.uid}
+        select pending_removal_since as before, coalesce(pending_removal_since > now() - ${sql.raw(TAKEN_FOR_DEAD)}, false) as taken
+        from locations where folder_id = ${place.folderId} and uid = ${place.uid}
       ), marked as (
-        update placements p set leaving_since = now() from old
+        update locations p set pending_removal_since = now() from old
         where p.folder_id = ${place.folderId} and p.uid = ${place.uid} and not old.taken
       )
       select before, taken from old`),
@@ -51,27 +55,27 @@ export async function beginLeaving(db: Db, lease: Lease, place: PlaceKey): Promi
 }
 
 /** Takes the mark off: the provider refused the move. */
-export async function stayAfterAll(db: Db, lease: Lease, place: PlaceKey): Promise<void> {
+export async function clearPendingRemoval(db: Db, lease: Lease, place: LocationKey): Promise<void> {
   await inLease(db, lease, (tx) =>
     tx.execute(
-      sql`update placements set leaving_since = null where folder_id = ${place.folderId} and uid = ${place.uid}`,
+      sql`update locations set pending_removal_since = null where folder_id = ${place.folderId} and uid = ${place.uid}`,
     ),
   );
 }
 
-/** Marks placements of a folder as being left, whoever marked them before. */
-export async function markAllLeaving(db: Db, lease: Lease, folderId: string, uids: number[]): Promise<void> {
+/** Marks locations of a folder as being left, whoever marked them before. */
+export async function markAllPendingRemoval(db: Db, lease: Lease, folderId: string, uids: number[]): Promise<void> {
   if (uids.length === 0) return;
   await inLease(db, lease, (tx) =>
     tx
-      .update(placements)
-      .set({ leavingSince: sql`now()` })
-      .where(and(eq(placements.folderId, folderId), inArray(placements.uid, uids))),
+      .update(locations)
+      .set({ pendingRemovalSince: sql`now()` })
+      .where(and(eq(locations.folderId, folderId), inArray(locations.uid, uids))),
   );
 }
 
 /** Of these UIDs of a folder, those whose mail lies in another one too: in that one, or in any that is no view of mail. */
-export async function placedElsewhere(
+export async function locatedElsewhere(
   db: Queryable,
   folderId: string,
   uids: number[],
@@ -80,9 +84,9 @@ export async function placedElsewhere(
   if (uids.length === 0) return new Set();
   const where = otherId === undefined ? sql`f.role not in ('ALL', 'STARRED', 'IMPORTANT')` : sql`f.id = ${otherId}`;
   const { rows } = await db.execute<{ uid: string }>(sql`
-    select p.uid from placements p
+    select p.uid from locations p
     where p.folder_id = ${folderId} and p.uid = any (${sql.param(uids)}::bigint[]) and exists (
-      select 1 from placements o join folders f on f.id = o.folder_id
+      select 1 from locations o join folders f on f.id = o.folder_id
       where o.folder_id <> p.folder_id and o.vanished_at is null and o.account_id = p.account_id and ${where}
         and o.weak_identity = p.weak_identity
         and (o.email_id = p.email_id or (o.email_id is null and p.email_id is null and o.identity = p.identity)))`);

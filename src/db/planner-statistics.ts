@@ -2,7 +2,7 @@ import { sql } from 'drizzle-orm';
 import type { Db } from './client.ts';
 
 /** What the reads of src/db/email-page.ts are planned by. */
-const TABLES = ['emails', 'email_search', 'email_contents', 'placements'];
+const TABLES = ['emails', 'email_search', 'email_contents', 'locations'];
 /** A table is looked at again when so many of its rows have changed, and at least a fifth of them. */
 const CHANGED_ROWS = 500;
 

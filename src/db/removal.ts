@@ -8,9 +8,9 @@ import {
   emailContents,
   emailSearch,
   emails,
-  folderClaims,
+  pathReservations,
   folders,
-  placements,
+  locations,
   sends,
   threadKeys,
   threads,
@@ -22,7 +22,7 @@ const MAIL_TABLES = [
   attachments,
   emailContents,
   emailSearch,
-  placements,
+  locations,
   drafts,
   sends,
   trackingRecords,
@@ -31,7 +31,7 @@ const MAIL_TABLES = [
   threads,
   emails,
   folders,
-  folderClaims,
+  pathReservations,
 ];
 
 /** Small enough for one statement to take well under a second. */

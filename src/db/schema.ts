@@ -19,11 +19,11 @@ import type { TrackingOptions } from '../contract/sending.ts';
 
 /*
  * Who owns what:
- *   accounts 1─n folders 1─n placements n─1 emails 1─1 email_contents, email_search; emails 1─n attachments
+ *   accounts 1─n folders 1─n locations n─1 emails 1─1 email_contents, email_search; emails 1─n attachments
  *   accounts 1─n events 1─n deliveries n─1 webhook_endpoints; deliveries 1─n delivery_attempts
  *
- * `emails` holds what changes (folders' side: placements); `email_contents` and `email_search` are written once.
- * A placement is one UID in one folder. Its email_id is null for mail that lay there before the account connected
+ * `emails` holds what changes (folders' side: locations); `email_contents` and `email_search` are written once.
+ * A location is one UID in one folder. Its email_id is null for mail that lay there before the account connected
  * (baseline) and was not imported: it is known, so that a later move of it is not taken for new mail.
  *
  * Rows of an account are deleted in steps by the deleteAccount run, hence no cascades from accounts.
@@ -107,21 +107,19 @@ export const folders = pgTable(
     role: text().notNull().default('UNKNOWN'),
     /** false: \Noselect or \NonExistent, a parent without mail */
     selectable: boolean().notNull().default(true),
-    /** MAILBOXID of OBJECTID (RFC 8474), where the server has it */
-    mailboxId: text('mailbox_id'),
     uidValidity: bigint('uid_validity', { mode: 'number' }),
     /** first UID that was not there at connect: lower ones are baseline */
     baselineUidNext: bigint('baseline_uid_next', { mode: 'number' }),
-    /** the sync cursor: UIDs below it have been taken in or are baseline */
+    /** the sync cursor: UIDs below it have been ingested or are baseline */
     uidNext: bigint('uid_next', { mode: 'number' }),
     /** HIGHESTMODSEQ up to which flags and vanished mail are known; text, since it has 63 bits */
     highestModseq: text('highest_modseq'),
-    /** baseline placements are known from this UID up (scanning goes downwards); 1: all of them */
+    /** baseline locations are known from this UID up (scanning goes downwards); 1: all of them */
     scannedFrom: bigint('scanned_from', { mode: 'number' }),
     totalCount: integer('total_count').notNull().default(0),
     unreadCount: integer('unread_count').notNull().default(0),
     /** counts changes made through this API: what was read of the server before one of them is out of date */
-    writes: bigint({ mode: 'number' }).notNull().default(0),
+    localRevision: bigint('local_revision', { mode: 'number' }).notNull().default(0),
     createdAt: at('created_at').notNull(),
   },
   (t) => [uniqueIndex('folders_path').on(t.accountId, t.path)],
@@ -131,8 +129,8 @@ export const folders = pgTable(
  * Which folder lies, or is about to lie, at a path: noted before this API creates or renames one at the provider, so that
  * whoever sees it there first knows its id. Gone when the folder's own row says so.
  */
-export const folderClaims = pgTable(
-  'folder_claims',
+export const pathReservations = pgTable(
+  'path_reservations',
   {
     accountId: text('account_id').notNull(),
     path: text().notNull(),
@@ -261,8 +259,8 @@ export const emailSearch = pgTable(
 );
 
 /** One UID in one folder. */
-export const placements = pgTable(
-  'placements',
+export const locations = pgTable(
+  'locations',
   {
     folderId: text('folder_id').notNull(),
     uid: bigint({ mode: 'number' }).notNull(),
@@ -277,7 +275,7 @@ export const placements = pgTable(
     /** not there any more; kept until every other folder has been looked at, so that a move is not taken for new mail */
     vanishedAt: at('vanished_at'),
     /** when we began to move it by copying: on its way out, as \Deleted says for others; see src/mailbox/changes/move.ts */
-    leavingSince: at('leaving_since'),
+    pendingRemovalSince: at('pending_removal_since'),
     /** see src/imap/identity.ts: the same message in another folder has the same value */
     identity: text().notNull(),
     /** the same without INTERNALDATE, for servers that do not keep it when they move */
@@ -287,11 +285,11 @@ export const placements = pgTable(
   },
   (t) => [
     primaryKey({ columns: [t.folderId, t.uid] }),
-    index('placements_list').on(t.folderId, t.date, t.emailId).where(sql`email_id is not null`),
-    index('placements_email').on(t.emailId),
-    index('placements_identity').on(t.accountId, t.weakIdentity),
-    index('placements_vanished').on(t.accountId).where(sql`vanished_at is not null`),
-    index('placements_server_id').on(t.accountId, t.serverId).where(sql`server_id is not null`),
+    index('locations_list').on(t.folderId, t.date, t.emailId).where(sql`email_id is not null`),
+    index('locations_email').on(t.emailId),
+    index('locations_identity').on(t.accountId, t.weakIdentity),
+    index('locations_vanished').on(t.accountId).where(sql`vanished_at is not null`),
+    index('locations_server_id').on(t.accountId, t.serverId).where(sql`server_id is not null`),
   ],
 );
 

@@ -1,5 +1,5 @@
+import { createLimiter } from '../async.ts';
 import { MailError } from '../mail-error.ts';
-import { createSlots } from '../slots.ts';
 import { refusalCode } from './command.ts';
 import type { ImapSession, ImapSettings } from './session.ts';
 
@@ -44,7 +44,7 @@ export class AccountSessions {
   /** the provider refused more sessions than this, until then */
   private refused = { limit: Infinity, until: 0 };
   private dropped = false;
-  private readonly alone = createSlots(1);
+  private readonly alone = createLimiter(1);
 
   constructor(limits: Limits, surroundings: Surroundings) {
     this.limits = limits;

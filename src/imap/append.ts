@@ -1,7 +1,7 @@
 import { formatDateTime } from 'imapflow/lib/tools.js';
 import { FolderMissing, MailError } from '../mail-error.ts';
-import { type Argument, atom, command, folderArgument, hasUidplus, refusalCode, saysMissing } from './command.ts';
-import { findFolder } from './find-folder.ts';
+import { type Argument, atom, command, folderArgument, hasUidplus, refusalCode, refusedAsMissing } from './command.ts';
+import { findFolder } from './list.ts';
 import type { ImapSession } from './session.ts';
 
 const APPEND_TIMEOUT_MS = 60_000;
@@ -47,7 +47,7 @@ async function judge(session: ImapSession, path: string, error: unknown): Promis
   if (!(error instanceof MailError) || !error.refused) throw error;
   const code = refusalCode(error);
   if (code ? TOO_MUCH.has(code) : SAYS_TOO_MUCH.test(error.detail)) throw tooMuch(error);
-  if (saysMissing(error) || !(await findFolder(session, path))) throw new FolderMissing(error);
+  if (refusedAsMissing(error) || !(await findFolder(session, path))) throw new FolderMissing(error);
   throw error;
 }
 

@@ -88,7 +88,7 @@ export function refusalCode(error: unknown): string | undefined {
 }
 
 /** Whether the server refused the step because a folder that it names does not exist. */
-export function saysMissing(error: unknown): boolean {
+export function refusedAsMissing(error: unknown): boolean {
   return error instanceof FolderMissing || ['TRYCREATE', 'NONEXISTENT'].includes(refusalCode(error) ?? '');
 }
 

@@ -109,7 +109,7 @@ export async function fetchNewestMeta(session: ImapSession, exists: number, coun
 /** Whole messages that were held in memory, and the UIDs of those that did not fit. */
 export interface Sources {
   sources: Map<number, Buffer>;
-  left: Set<number>;
+  remaining: Set<number>;
 }
 
 /**
@@ -129,7 +129,7 @@ export async function fetchSources(session: ImapSession, uids: number[], maxByte
       return undefined;
     });
   }
-  return { sources, left };
+  return { sources, remaining: left };
 }
 
 /** One message as a stream, in pieces, however large; null when it has vanished. */

@@ -3,7 +3,7 @@ import type { VanishedEvent } from './imapflow-patches.ts';
 import type { ImapSession } from './session.ts';
 
 /** What a server told unasked since it was asked last. */
-export interface News {
+export interface MailboxNotifications {
   /** paths of folders in which something happened */
   folders: Set<string>;
   /** folders were created, renamed or deleted */
@@ -11,11 +11,11 @@ export interface News {
 }
 
 /** Hears what the server tells unasked, in the selected folder and, with NOTIFY (RFC 5465), in all of them. */
-export interface Listener {
+export interface ChangeListener {
   /** waits for news, at most `ms`; IDLE is on meanwhile where the server has it */
   wait(ms: number, signal: AbortSignal): Promise<void>;
   /** the news so far; they are taken, and gather anew */
-  take(): News;
+  take(): MailboxNotifications;
   /** NOTIFY is on: news of every folder come by themselves */
   readonly hearsAll: boolean;
 }
@@ -26,11 +26,11 @@ const NOOP_INTERVAL_MS = 5_000;
 type Untagged = { attributes?: { value?: unknown }[] };
 
 /** Starts to listen on a session. */
-export async function listen(session: ImapSession): Promise<Listener> {
+export async function listenForChanges(session: ImapSession): Promise<ChangeListener> {
   const { client } = session;
-  let news: News = { folders: new Set(), list: false };
+  let news: MailboxNotifications = { folders: new Set(), list: false };
   let wake = () => {};
-  const hear = (change: (news: News) => void) => {
+  const hear = (change: (news: MailboxNotifications) => void) => {
     change(news);
     wake();
   };

@@ -6,14 +6,14 @@ import {
   hasUidplus,
   refusalCode,
   responseCode,
-  saysMissing,
+  refusedAsMissing,
   setArgument,
   type Untagged,
 } from './command.ts';
 import { expungeMessages } from './expunge.ts';
 import { uidSets } from './fetch.ts';
-import { findFolder } from './find-folder.ts';
 import { uidRanges, type VanishedEvent } from './imapflow-patches.ts';
+import { findFolder } from './list.ts';
 import type { ImapSession } from './session.ts';
 import { fetchFlagSets } from './store.ts';
 
@@ -114,7 +114,7 @@ async function transferSet(session: ImapSession, verb: Verb, set: string, target
     return part;
   } catch (error) {
     if (!(error instanceof MailError) || !error.refused) throw error;
-    if (saysMissing(error) || !(await findFolder(session, target))) throw new FolderMissing(error);
+    if (refusedAsMissing(error) || !(await findFolder(session, target))) throw new FolderMissing(error);
     // A server may refuse a set that names messages which have gone, of which the session has not heard yet.
     const [left, ...more] = tries < MAX_TRIES && VANISHED.has(refusalCode(error)) ? await remaining(session, set) : [];
     if (left === undefined || more.length > 0) throw error;

@@ -1,5 +1,5 @@
 import { FolderMissing, MailError } from '../mail-error.ts';
-import { saysMissing } from './command.ts';
+import { refusedAsMissing } from './command.ts';
 import type { SelectedFolder } from './fetch.ts';
 import type { ImapSession } from './session.ts';
 
@@ -29,5 +29,5 @@ export async function openFolder(session: ImapSession, path: string): Promise<Se
 /** A server that refuses without saying why was asked by LIST whether there is such a folder (imapflow does). */
 function isMissing(error: unknown): boolean {
   if (!(error instanceof MailError) || !error.refused) return false;
-  return saysMissing(error) || (error.cause as { mailboxMissing?: boolean } | undefined)?.mailboxMissing === true;
+  return refusedAsMissing(error) || (error.cause as { mailboxMissing?: boolean } | undefined)?.mailboxMissing === true;
 }

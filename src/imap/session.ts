@@ -1,10 +1,9 @@
 import { isIP } from 'node:net';
 import { ImapFlow, type ImapFlowError } from 'imapflow';
 import type { Encryption } from '../contract/account.ts';
-import { MailError, safeAnswer } from '../mail-error.ts';
+import { MailError, reasonOf, safeAnswer } from '../mail-error.ts';
 import type { Outbound } from '../outbound.ts';
 import { type Guard, guardClient } from './imapflow-patches.ts';
-import { reasonOf } from './reasons.ts';
 
 /** How to reach and enter a mailbox. */
 export interface ImapSettings {

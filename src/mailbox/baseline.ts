@@ -4,7 +4,7 @@ import type { FolderSnapshot } from '../imap/list.ts';
 import type { ImapSession } from '../imap/session.ts';
 import type { SyncContext } from './context.ts';
 import { type FolderState, loadFolders, updateFolder } from './store/folders.ts';
-import { baselinePlacement, insertPlacements } from './store/locations.ts';
+import { baselineLocation, insertLocations } from './store/locations.ts';
 
 /** Messages of one transaction. */
 const CHUNK = 1000;
@@ -69,9 +69,9 @@ async function scanFolder(ctx: SyncContext, folder: FolderState, signal: AbortSi
     const chunk = uids.slice(Math.max(0, end - CHUNK), end);
     const metas = await fetchMetaOf(ctx.session, chunk);
     await inLease(ctx.db, ctx.lease, async (tx) => {
-      await insertPlacements(
+      await insertLocations(
         tx,
-        metas.map((meta) => baselinePlacement(ctx.account.id, folder.id, meta)),
+        metas.map((meta) => baselineLocation(ctx.account.id, folder.id, meta)),
       );
       await updateFolder(tx, folder.id, { scannedFrom: end > CHUNK ? chunk[0] : 1 });
     });

@@ -5,10 +5,9 @@ import type { Lease } from '../db/lease.ts';
 import { type NewEvent, recordEvents } from '../db/outbox.ts';
 import { drafts } from '../db/schema.ts';
 import { newId } from '../new-id.ts';
-import { contactsOf } from './ingest/contacts.ts';
-import { addContacts, contactsIn, refreshContacts } from './store/contacts.ts';
+import { addContacts, contactsIn, contactsOf, refreshContacts } from './contacts.ts';
+import { loadSyncSettings } from './settings.ts';
 import { draftRow, loadContents, loadStoredEmails, type StoredEmail, updateEmail } from './store/emails.ts';
-import { loadSyncSettings } from './store/settings.ts';
 import { type EmailState, transition } from './transition.ts';
 
 /**

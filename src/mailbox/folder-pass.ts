@@ -19,23 +19,23 @@ import { MailError } from '../mail-error.ts';
 import { changeEmails, deletionEvents } from './change-emails.ts';
 import { applyFlags } from './changes/flags.ts';
 import type { SyncContext } from './context.ts';
-import { remap } from './folders/uidvalidity.ts';
-import { takeIn } from './ingest/ingest.ts';
-import { foldersToCheck, recognise } from './ingest/match.ts';
+import { remapUids } from './folders/uidvalidity.ts';
+import { ingest } from './ingest/ingest.ts';
+import { foldersToCheck, matchMessages } from './ingest/match.ts';
 import { deleteEmails, findMissing, loadStoredEmails } from './store/emails.ts';
-import { countWrites, type FolderState, knownCount, updateFolder } from './store/folders.ts';
+import { getLocalRevision, type FolderState, countLocations, updateFolder } from './store/folders.ts';
 import {
   type Candidate,
   emailsAt,
   findCandidates,
-  forgetVanished,
-  forgetVanishedBefore,
+  deleteVanished,
+  deleteVanishedBefore,
   knownUids,
   markVanished,
 } from './store/locations.ts';
 
 /** What one round over the folders keeps in mind. */
-export interface Round {
+export interface SyncPass {
   /** every folder of the account by id; changed in place as cursors move */
   folders: Map<string, FolderState>;
   /** folders whose vanished mail has been looked for in this round */
@@ -43,7 +43,7 @@ export interface Round {
   /** some mail left a folder: every folder is to be looked at before it is known where it went */
   missing: boolean;
   /** looks at the folder list, and at all folders in which something changed but this one */
-  lookAround(but: FolderState): Promise<void>;
+  syncOthers(but: FolderState): Promise<void>;
   /** compare all flags, not just the newest, where the server keeps no MODSEQ */
   thorough: boolean;
 }
@@ -59,12 +59,12 @@ const NEWEST = 200;
  * open is left for the next look at the folder list.
  * @returns false when the folder could not be opened
  */
-export async function syncFolder(ctx: SyncContext, folder: FolderState, round: Round): Promise<boolean> {
-  const writes = await countWrites(ctx.db, folder.id);
+export async function syncFolder(ctx: SyncContext, folder: FolderState, round: SyncPass): Promise<boolean> {
+  const localRevision = await getLocalRevision(ctx.db, folder.id);
   const selected = await open(ctx, folder);
   if (!selected) return false;
-  await takeInNew(ctx, folder, selected, round);
-  await applyChanges(ctx, folder, selected, round, writes);
+  await ingestNew(ctx, folder, selected, round);
+  await applyChanges(ctx, folder, selected, round, localRevision);
   return true;
 }
 
@@ -73,7 +73,7 @@ async function open(ctx: SyncContext, folder: FolderState): Promise<SelectedFold
   const selected = await trySelect(ctx.session, folder.path);
   if (!selected) return null;
   if (folder.uidNext === null || folder.uidValidity === null) await readBaseline(ctx, folder, selected);
-  else if (folder.uidValidity !== selected.uidValidity) await remap(ctx, folder, selected);
+  else if (folder.uidValidity !== selected.uidValidity) await remapUids(ctx, folder, selected);
   return selected;
 }
 
@@ -96,31 +96,36 @@ async function firstFreeUid(ctx: SyncContext): Promise<number> {
   return (metas.at(-1)?.uid ?? 0) + 1;
 }
 
-async function takeInNew(ctx: SyncContext, folder: FolderState, selected: SelectedFolder, round: Round): Promise<void> {
+async function ingestNew(
+  ctx: SyncContext,
+  folder: FolderState,
+  selected: SelectedFolder,
+  round: SyncPass,
+): Promise<void> {
   const cursor = folder.uidNext ?? 1;
   // Some servers forget to count UIDNEXT up; that there are more messages tells then.
   if (selected.uidNext !== null && selected.uidNext <= cursor && selected.exists <= folder.totalCount) return;
   const metas = await fetchMeta(ctx.session, cursor);
   for (let start = 0; start < metas.length; start += CHUNK) {
-    await takeInChunk(ctx, folder, selected, metas.slice(start, start + CHUNK), round);
+    await ingestChunk(ctx, folder, selected, metas.slice(start, start + CHUNK), round);
   }
 }
 
-async function takeInChunk(
+async function ingestChunk(
   ctx: SyncContext,
   folder: FolderState,
   selected: SelectedFolder,
   metas: MessageMeta[],
-  round: Round,
+  round: SyncPass,
 ): Promise<void> {
   // What looks like mail that lies elsewhere was moved, copied, or is new: that other folder tells.
   const candidates = await findCandidates(ctx.db, ctx.account.id, metas);
   // It may have left this folder and come back under another UID.
   if (foldersToCheck('', metas, candidates).includes(folder.id)) await findVanished(ctx, folder, selected, round);
   let left = false;
-  if (folder.role === 'ALL' && holdsStrangers(folder, metas, candidates)) {
+  if (folder.role === 'ALL' && hasUnmatched(folder, metas, candidates)) {
     // They have come since the other folders were looked at, or lie here alone; these tell where else they lie.
-    await round.lookAround(folder);
+    await round.syncOthers(folder);
     left = true;
   }
   for (const id of foldersToCheck(folder.id, metas, candidates)) {
@@ -131,11 +136,11 @@ async function takeInChunk(
     if (selectedOther) await findVanished(ctx, other, selectedOther, round);
   }
   if (left) await selectFolder(ctx.session, folder.path);
-  await takeIn(ctx, folder, metas, 'arriving');
+  await ingest(ctx, folder, metas, 'arriving');
 }
 
-function holdsStrangers(folder: FolderState, metas: MessageMeta[], candidates: Candidate[]): boolean {
-  return [...recognise(folder.id, metas, candidates).values()].some(({ kind }) => kind === 'new');
+function hasUnmatched(folder: FolderState, metas: MessageMeta[], candidates: Candidate[]): boolean {
+  return [...matchMessages(folder.id, metas, candidates).values()].some(({ kind }) => kind === 'new');
 }
 
 /** In Gmail every mail lies in All Mail too, which says nothing about a move. */
@@ -148,8 +153,8 @@ async function applyChanges(
   ctx: SyncContext,
   folder: FolderState,
   selected: SelectedFolder,
-  round: Round,
-  writes: number,
+  round: SyncPass,
+  localRevision: number,
 ): Promise<void> {
   const stored = folder.highestModseq === null ? null : BigInt(folder.highestModseq);
   const now = selected.highestModseq;
@@ -157,7 +162,7 @@ async function applyChanges(
   if (now !== null && stored !== null && now >= stored) {
     if (now > stored) {
       const changes = await fetchChanges(ctx.session, stored);
-      await applyFlags(ctx, folder, changes.flags, writes);
+      await applyFlags(ctx, folder, changes.flags, localRevision);
       if (changes.vanished) await applyVanished(ctx, folder, await onlyKnown(ctx, folder, changes.vanished), round);
       if (changes.modseq > now) modseq = changes.modseq;
     }
@@ -165,7 +170,7 @@ async function applyChanges(
   } else {
     // No MODSEQ to start from, or it went backwards: compare everything once.
     const everything = now !== null || round.thorough;
-    if (selected.exists > 0) await applyFlags(ctx, folder, await readFlags(ctx, selected, everything), writes);
+    if (selected.exists > 0) await applyFlags(ctx, folder, await readFlags(ctx, selected, everything), localRevision);
     await findVanished(ctx, folder, selected, round);
   }
   const values = { highestModseq: modseq === null ? null : modseq.toString(), totalCount: selected.exists };
@@ -173,7 +178,7 @@ async function applyChanges(
     await inLease(ctx.db, ctx.lease, async (tx) => {
       // What this API has changed since then is counted already.
       const { totalCount: _, ...cursor } = values;
-      await updateFolder(tx, folder.id, (await countWrites(tx, folder.id)) === writes ? values : cursor);
+      await updateFolder(tx, folder.id, (await getLocalRevision(tx, folder.id)) === localRevision ? values : cursor);
     });
     Object.assign(folder, values);
   }
@@ -189,10 +194,10 @@ async function findVanished(
   ctx: SyncContext,
   folder: FolderState,
   selected: SelectedFolder,
-  round: Round,
+  round: SyncPass,
 ): Promise<void> {
   round.checked.add(folder.id);
-  const known = await knownCount(ctx.db, folder.id);
+  const known = await countLocations(ctx.db, folder.id);
   // Baseline mail that is not scanned yet is not known: fewer known than there is no sign then.
   const untaken = selected.uidNext === null || selected.uidNext > (folder.uidNext ?? 1);
   if ((known === selected.exists && !untaken) || (known === 0 && folder.scannedFrom !== 1)) return;
@@ -227,7 +232,7 @@ async function onlyKnown(ctx: SyncContext, folder: FolderState, vanished: UidRan
   });
 }
 
-async function applyVanished(ctx: SyncContext, folder: FolderState, uids: number[], round: Round): Promise<void> {
+async function applyVanished(ctx: SyncContext, folder: FolderState, uids: number[], round: SyncPass): Promise<void> {
   for (let start = 0; start < uids.length; start += 500) {
     const batch = uids.slice(start, start + 500);
     await inLease(ctx.db, ctx.lease, async (tx) => {
@@ -248,12 +253,12 @@ export async function finishMissing(ctx: SyncContext, lookedSince: Date): Promis
     const { keys, done } = await inLease(ctx.db, ctx.lease, async (tx) => {
       const found = [...(await loadStoredEmails(tx, await findMissing(tx, ctx.account.id, lookedSince))).values()];
       if (found.length === 0) {
-        await forgetVanishedBefore(tx, ctx.account.id, lookedSince);
+        await deleteVanishedBefore(tx, ctx.account.id, lookedSince);
         return { keys: [], done: true };
       }
       const now = new Date();
       const staying = found.filter((email) => !email.gone).map(({ row }) => row.id);
-      await changeEmails(tx, ctx.lease, staying, now, () => forgetVanished(tx, staying));
+      await changeEmails(tx, ctx.lease, staying, now, () => deleteVanished(tx, staying));
       const deleted = found.filter((email) => email.gone);
       await recordEvents(tx, ctx.account.id, await deletionEvents(tx, deleted, now));
       return {

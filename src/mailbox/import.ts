@@ -1,8 +1,8 @@
 import { fetchMetaOf, MAX_UID, searchUids, trySelect } from '../imap/fetch.ts';
 import type { SyncContext } from './context.ts';
-import { takeIn } from './ingest/ingest.ts';
+import { ingest } from './ingest/ingest.ts';
 import { type FolderState, loadFolders } from './store/folders.ts';
-import { placedUids } from './store/locations.ts';
+import { locatedUids } from './store/locations.ts';
 
 export interface ImportOptions {
   /** mail that arrived since then is imported */
@@ -41,13 +41,13 @@ async function importFolder(
   const uids = await searchUids(ctx.session, folder.baselineUidNext ?? MAX_UID + 1, asked);
   for (let end = uids.length; end > 0 && !signal.aborted; end -= CHUNK) {
     const chunk = uids.slice(Math.max(0, end - CHUNK), end);
-    const placed = await placedUids(ctx.db, folder.id, chunk, true);
+    const placed = await locatedUids(ctx.db, folder.id, chunk, true);
     const metas = await fetchMetaOf(
       ctx.session,
       chunk.filter((uid) => !placed.has(uid)),
     );
     const wanted = metas.filter((meta) => meta.internalDate >= since).sort((a, b) => b.uid - a.uid);
-    await takeIn(ctx, folder, wanted, 'imported', async (taken) => onProgress(taken));
+    await ingest(ctx, folder, wanted, 'imported', async (taken) => onProgress(taken));
     onProgress(0);
   }
 }

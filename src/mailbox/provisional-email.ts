@@ -3,7 +3,7 @@ import type { Db } from '../db/client.ts';
 import { toEmail } from '../db/email-object.ts';
 import { inLease } from '../db/lease.ts';
 import type { MailParser } from '../mime/parser.ts';
-import { keepStandIn, type SendRow } from '../sending/send-state.ts';
+import { saveProvisional, type SendRow } from '../sending/send-state.ts';
 import type { Storage } from '../storage/storage.ts';
 import type { SyncAccount } from './context.ts';
 import { storeAttachments } from './ingest/fetch.ts';
@@ -15,10 +15,10 @@ import { emailRowOf } from './store/emails.ts';
  * Reads a mail that was sent as its Sent copy will be read, and keeps the Email that is shown until that copy has
  * synced: in the thread and with the attachments that the copy will have (CONTRACT "Emails", send).
  */
-export async function saveStandIn(
+export async function saveProvisionalEmail(
   deps: { db: Db; storage: Storage; parser: MailParser },
   account: SyncAccount,
-  send: Pick<SendRow, 'id' | 'accountId' | 'trackingId' | 'sentBy' | 'hasStandIn'> & { messageId: string },
+  send: Pick<SendRow, 'id' | 'accountId' | 'trackingId' | 'sentBy' | 'hasProvisional'> & { messageId: string },
   source: Buffer,
 ): Promise<void> {
   const parsed = await deps.parser.parse(source);
@@ -41,7 +41,7 @@ export async function saveStandIn(
         sent: { ...send, bcc: parsed.bcc, awaited: true },
         now,
       });
-      const kept = await keepStandIn(tx, send.id, toEmail(emailRowOf(rows.email), rows.contents, []));
+      const kept = await saveProvisional(tx, send.id, toEmail(emailRowOf(rows.email), rows.contents, []));
       if (kept) await insertAttachments(tx, rows.attachments);
       else unused.push(...files);
     });

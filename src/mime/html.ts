@@ -1,3 +1,5 @@
+import { compile, type FormatCallback } from 'html-to-text';
+
 /*
  * HTML made from plain text. Mail is hostile: every expression here is linear in the length of the text.
  */
@@ -35,4 +37,115 @@ function renderLine(line: string): string {
   }
   html += escapeHtml(line.slice(end));
   return html.replace(/^ | (?= )/g, '&nbsp;').replaceAll('\t', '&nbsp;&nbsp;&nbsp; ');
+}
+
+/** From this length on (in characters) HTML is only stripped of its tags: a real conversion would take seconds. */
+const MAX_CONVERTED = 512 * 1024;
+
+/** Deeper HTML is only stripped too: the conversion takes time by the square of the depth. */
+const MAX_DEPTH = 2000;
+
+/** Cells of a row are set apart, or their words would grow together. */
+const cell: FormatCallback = (element, walk, builder) => {
+  walk(element.children, builder);
+  builder.addInline(' ');
+};
+
+const convert = compile({
+  wordwrap: false,
+  formatters: { cell },
+  limits: { maxDepth: 200, maxInputLength: MAX_CONVERTED },
+  selectors: [
+    { selector: 'img', format: 'skip' },
+    { selector: 'a', options: { hideLinkHrefIfSameAsText: true, noAnchorUrl: true, linkBrackets: ['<', '>'] } },
+    ...['h1', 'h2', 'h3', 'h4', 'h5', 'h6'].map((selector) => ({ selector, options: { uppercase: false } })),
+    { selector: 'tr', format: 'block', options: { leadingLineBreaks: 1, trailingLineBreaks: 1 } },
+    ...['td', 'th'].map((selector) => ({ selector, format: 'cell' })),
+    ...['style', 'script', 'head', 'noscript', 'template'].map((selector) => ({ selector, format: 'skip' })),
+  ],
+});
+
+/** Plain text made from an HTML body, without images; very long or broken HTML is only stripped of its tags. */
+export function htmlToPlain(html: string): string {
+  if (html.length > MAX_CONVERTED || (hasManyTags(html) && depthOf(html) > MAX_DEPTH)) return stripTags(html);
+  try {
+    return convert(html).trim();
+  } catch {
+    return stripTags(html);
+  }
+}
+
+const VOID = new Set(['br', 'img', 'hr', 'input', 'meta', 'link', 'col', 'area', 'base', 'wbr', 'source']);
+
+function hasManyTags(html: string): boolean {
+  let tags = 0;
+  for (let at = html.indexOf('<'); at >= 0; at = html.indexOf('<', at + 1)) if (++tags > MAX_DEPTH) return true;
+  return false;
+}
+
+/** How many elements may lie open at once, at most: unclosed ones count as open till the end. */
+function depthOf(html: string): number {
+  let depth = 0;
+  let deepest = 0;
+  for (const [, slash, name = ''] of html.matchAll(/<(\/?)([a-z][a-z0-9]*)/gi)) {
+    if (slash) depth = Math.max(0, depth - 1);
+    else if (!VOID.has(name.toLowerCase())) depth += 1;
+    deepest = Math.max(deepest, depth);
+  }
+  return deepest;
+}
+
+const HIDDEN = new Set(['style', 'script', 'head', 'title', 'template']);
+const BREAKS = new Set([
+  'br',
+  'p',
+  'div',
+  'tr',
+  'li',
+  'h1',
+  'h2',
+  'h3',
+  'h4',
+  'h5',
+  'h6',
+  'table',
+  'ul',
+  'ol',
+  'blockquote',
+]);
+const ENTITIES: Record<string, string> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'", nbsp: ' ' };
+
+/** Text between the tags, one pass, in time linear in the length. */
+export function stripTags(html: string): string {
+  const pieces: string[] = [];
+  let hidden: string | null = null;
+  let at = 0;
+  while (at < html.length) {
+    const open = html.indexOf('<', at);
+    const end = open < 0 ? html.length : open;
+    if (hidden === null && end > at) pieces.push(html.slice(at, end));
+    if (open < 0) break;
+    const isComment = html.startsWith('<!--', open);
+    const close = html.indexOf(isComment ? '-->' : '>', open);
+    if (close < 0) break;
+    const [, slash, name = ''] = /^<(\/?)([a-z][a-z0-9]*)/i.exec(html.slice(open, open + 16)) ?? [];
+    const tag = name.toLowerCase();
+    if (hidden === null && !slash && HIDDEN.has(tag)) hidden = tag;
+    else if (slash && tag === hidden) hidden = null;
+    if (BREAKS.has(tag)) pieces.push('\n');
+    at = close + (isComment ? 3 : 1);
+  }
+  return decodeEntities(pieces.join(''))
+    .replace(/[^\S\n]+/g, ' ')
+    .replace(/ ?\n ?/g, '\n')
+    .replace(/\n{3,}/g, '\n\n')
+    .trim();
+}
+
+function decodeEntities(text: string): string {
+  return text.replace(/&(?:#(\d{1,7})|#x([0-9a-f]{1,6})|([a-z]{2,6}));/gi, (entity, decimal, hex, name) => {
+    if (name) return ENTITIES[String(name).toLowerCase()] ?? entity;
+    const code = decimal ? Number(decimal) : Number.parseInt(String(hex), 16);
+    return code > 0 && code <= 0x10ffff ? String.fromCodePoint(code) : '';
+  });
 }

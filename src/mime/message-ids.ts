@@ -1,4 +1,5 @@
-import { storable } from './read/storable.ts';
+import { randomBytes } from 'node:crypto';
+import { storable } from './read/charsets.ts';
 
 /** Longest id kept, in characters: RFC 5322 allows no longer line, and index entries are bounded. */
 const MAX_ID = 600;
@@ -22,4 +23,16 @@ export function readMessageIds(value: string): string[] {
 function bareIds(value: string): string[] {
   const words = value.replace(/[<>]/g, ' ').trim().split(/\s+/);
   return words.length === 1 || words.every((word) => word.includes('@')) ? words : [];
+}
+
+const FALLBACK_DOMAIN = 'localhost.invalid';
+
+/**
+ * A Message-ID (RFC 5322 3.6.4), with its angle brackets, that nobody else makes: 128 random bits at the domain of the
+ * sender's address.
+ */
+export function newMessageId(fromAddress: string): string {
+  const domain = fromAddress.slice(fromAddress.lastIndexOf('@') + 1).toLowerCase();
+  const usable = /^(?=.{1,253}$)[a-z0-9-]+(\.[a-z0-9-]+)*$/.test(domain) ? domain : FALLBACK_DOMAIN;
+  return `<${randomBytes(16).toString('hex')}@${usable}>`;
 }

@@ -5,12 +5,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { Piscina } from 'piscina';
-import { createSlots } from '../slots.ts';
+import { createLimiter } from '../async.ts';
 import { createBudget } from './budget.ts';
 import type { ParseTask } from './parse-worker.ts';
-import { minimalMail } from './read/minimal-mail.ts';
 import { isReadFailure } from './read/open-source.ts';
 import type { ParsedAttachment, ParsedMail } from './read/parsed-mail.ts';
+import { minimalMail } from './read/read-message.ts';
 
 export type { ParsedAttachment, ParsedMail } from './read/parsed-mail.ts';
 export { hasAttachments } from './read/parsed-mail.ts';
@@ -66,7 +66,7 @@ export function createMailParser(options: MailParserOptions = {}): MailParser {
   });
   // A thread that ran out of memory between tasks is replaced; its tasks' own promises tell of the others.
   pool.on('error', () => {});
-  const slots = createSlots(Math.max(1, threads));
+  const slots = createLimiter(Math.max(1, threads));
   let closed = false;
 
   const run = (sources: readonly MailSource[], limitMs: number, cautious: boolean): Promise<ParsedMail[]> =>

@@ -1,8 +1,7 @@
 import { QuoteType, Tokenizer } from 'htmlparser2';
 import type { Header } from '../contract/email.ts';
-import { escapeHtml } from './html.ts';
-import { htmlToPlain } from './text.ts';
-import type { Letter } from './write/outgoing-message.ts';
+import { escapeHtml, htmlToPlain } from './html.ts';
+import type { OutgoingMessage } from './write/outgoing-message.ts';
 
 /** Where a tracked mail's pixel and links lead: `baseUrl` is PUBLIC_URL or the custom domain's, without a slash at the end. */
 export function trackingUrls(baseUrl: string, trackingId: string): { open: string; click: (n: number) => string } {
@@ -16,10 +15,10 @@ export function trackingUrls(baseUrl: string, trackingId: string): { open: strin
  * to unsubscribe; all else of the HTML stays as it is, and the text is that of the HTML as it was. A letter without
  * HTML stays as it is.
  */
-export function trackLetter(
-  letter: Letter,
+export function trackMessage(
+  letter: OutgoingMessage,
   options: { trackingId: string; opens: boolean; links: boolean; baseUrl: string },
-): { letter: Letter; links: string[] } {
+): { letter: OutgoingMessage; links: string[] } {
   const { html } = letter;
   if (html === null || !(options.opens || options.links)) return { letter, links: [] };
   const urls = trackingUrls(options.baseUrl, options.trackingId);

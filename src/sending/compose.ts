@@ -3,11 +3,17 @@ import { ApiError } from '../contract/errors.ts';
 import type { Recipient, SendInput } from '../contract/sending.ts';
 import type { Queryable } from '../db/client.ts';
 import { findReplyTarget } from '../db/reply-target.ts';
-import type { SyncSettings } from '../mailbox/store/settings.ts';
-import { trackLetter } from '../mime/tracking.ts';
+import type { SyncSettings } from '../mailbox/settings.ts';
+import { trackMessage } from '../mime/tracking.ts';
 import { compose, envelopeOf } from '../mime/write/compose.ts';
-import { type Envelope, type Letter, letterFrom, mergeLetter, type RepliedTo } from '../mime/write/outgoing-message.ts';
-import { draftForSending, readLetter, withoutDraftHeaders } from '../mime/write/stored-draft.ts';
+import {
+  type Envelope,
+  type OutgoingMessage,
+  messageFromInput,
+  mergeInput,
+  type RepliedTo,
+} from '../mime/write/outgoing-message.ts';
+import { draftForSending, readDraftMessage, withoutDraftHeaders } from '../mime/write/stored-draft.ts';
 import type { Storage } from '../storage/storage.ts';
 
 /** What composing needs. */
@@ -19,7 +25,7 @@ export interface ComposeDeps {
 }
 
 /** A mail in the two forms that it takes. */
-export interface Outgoing {
+export interface ComposedSend {
   /** as the Sent folder keeps it: with Bcc, without tracking */
   sentCopy: Buffer;
   /** as the recipients get it: without Bcc, with tracking */
@@ -68,10 +74,10 @@ export async function composeInput(
   settings: SyncSettings,
   input: SendInput,
   given: { messageId: string; date: Date; tracking: Tracking | null },
-): Promise<Outgoing> {
+): Promise<ComposedSend> {
   const reply = await repliedTo(deps.db, accountId, input);
   const { messageId, date } = given;
-  const letter = letterFrom(input, { from: senderOf(settings, input), messageId, date, reply });
+  const letter = messageFromInput(input, { from: senderOf(settings, input), messageId, date, reply });
   return inBothForms(deps, letter, given.tracking);
 }
 
@@ -81,10 +87,10 @@ export async function composeDraft(
   settings: SyncSettings,
   source: Buffer,
   given: { messageId: string; date: Date; tracking: Tracking | null },
-): Promise<Outgoing> {
+): Promise<ComposedSend> {
   const { messageId, date, tracking } = given;
   if (tracking) {
-    const letter = withoutDraftHeaders(await readLetter(source, { from: settings.owner, messageId, date }));
+    const letter = withoutDraftHeaders(await readDraftMessage(source, { from: settings.owner, messageId, date }));
     return inBothForms(deps, { ...letter, messageId, date }, tracking);
   }
   const own = { from: settings.owner, messageId, date };
@@ -92,7 +98,11 @@ export async function composeDraft(
   return { sentCopy, delivered, envelope, links: [] };
 }
 
-async function inBothForms({ publicUrl }: ComposeDeps, letter: Letter, tracking: Tracking | null): Promise<Outgoing> {
+async function inBothForms(
+  { publicUrl }: ComposeDeps,
+  letter: OutgoingMessage,
+  tracking: Tracking | null,
+): Promise<ComposedSend> {
   const sentCopy = await compose(letter, { keepBcc: true });
   const envelope = envelopeOf(letter);
   if (!tracking) {
@@ -101,7 +111,7 @@ async function inBothForms({ publicUrl }: ComposeDeps, letter: Letter, tracking:
   }
   const { opens = false, links = false, custom_domain } = tracking.options;
   const baseUrl = trackingBase(publicUrl, custom_domain);
-  const tracked = trackLetter(letter, { trackingId: tracking.trackingId, opens, links, baseUrl });
+  const tracked = trackMessage(letter, { trackingId: tracking.trackingId, opens, links, baseUrl });
   return { sentCopy, delivered: await compose(tracked.letter, { keepBcc: false }), envelope, links: tracked.links };
 }
 
@@ -122,12 +132,12 @@ export async function composeUpdate(
   source: Buffer,
   input: SendInput,
   given: { messageId: string; date: Date },
-): Promise<{ message: Buffer; letter: Letter }> {
+): Promise<{ message: Buffer; letter: OutgoingMessage }> {
   const { messageId, date } = given;
-  const kept = await readLetter(source, { from: settings.owner, messageId, date });
+  const kept = await readDraftMessage(source, { from: settings.owner, messageId, date });
   const from = senderOf({ owner: kept.from.email ? kept.from : settings.owner }, input);
   const reply = input.reply_to_message_id === undefined ? undefined : await repliedTo(deps.db, accountId, input);
-  const letter = mergeLetter(kept, input, { from, messageId, date, reply });
+  const letter = mergeInput(kept, input, { from, messageId, date, reply });
   return { letter, message: await compose(letter, { keepBcc: true }) };
 }
 

@@ -1,15 +1,15 @@
-import { inMailbox, type WriteDeps } from '../activities/write-context.ts';
+import { withMailbox, type MailboxDeps } from '../mailbox/with-mailbox.ts';
 import { ApiError } from '../contract/errors.ts';
 import { fetchMetaOf } from '../imap/fetch.ts';
 import { openFolder } from '../imap/select.ts';
 import { FolderMissing } from '../mail-error.ts';
 import type { SyncContext } from '../mailbox/context.ts';
-import { loadPlaces } from '../mailbox/store/email-locations.ts';
+import { loadLocations } from '../mailbox/store/moves.ts';
 import { loadDraft } from './draft-state.ts';
 
 /** Another mail program may have deleted the draft, or saved it anew under another UID. */
-export async function assertMailThere(ctx: SyncContext, emailId: string): Promise<void> {
-  for (const place of (await loadPlaces(ctx.db, ctx.account.id, emailId)) ?? []) {
+export async function assertEmailExists(ctx: SyncContext, emailId: string): Promise<void> {
+  for (const place of (await loadLocations(ctx.db, ctx.account.id, emailId)) ?? []) {
     try {
       const selected = await openFolder(ctx.session, place.path);
       if (selected.uidValidity !== place.uidValidity) continue;
@@ -22,11 +22,11 @@ export async function assertMailThere(ctx: SyncContext, emailId: string): Promis
 }
 
 /** The same for a `drf_…` id. */
-export async function assertDraftThere(deps: WriteDeps, accountId: string, draftId: string): Promise<void> {
+export async function assertDraftExists(deps: MailboxDeps, accountId: string, draftId: string): Promise<void> {
   const draft = await loadDraft(deps.db, accountId, draftId);
   const emailId = draft?.emailId;
   if (!emailId) throw draftGone();
-  await inMailbox(deps, accountId, (ctx) => assertMailThere(ctx, emailId));
+  await withMailbox(deps, accountId, (ctx) => assertEmailExists(ctx, emailId));
 }
 
 export function draftGone(): ApiError {

@@ -58,7 +58,7 @@ export async function findDraft(db: Queryable, accountId: string, id: string): P
 }
 
 /** Notes a draft that is about to be saved; one that failed before begins anew. Answers how it stands. */
-export async function noteDraft(db: Queryable, draft: NewDraft, now: Date): Promise<DraftRow> {
+export async function recordDraft(db: Queryable, draft: NewDraft, now: Date): Promise<DraftRow> {
   await db
     .insert(drafts)
     .values({ ...draft, state: 'saving', createdAt: now })
@@ -71,18 +71,18 @@ export async function noteDraft(db: Queryable, draft: NewDraft, now: Date): Prom
 }
 
 /** Holders that have not ended after so long died with their process. */
-const LONGEST_HOLD = sql`interval '15 minutes'`;
+const LONGEST_RESERVATION = sql`interval '15 minutes'`;
 
 /** Whether a save or a send that is under way has reserved the row of `drafts`. */
-const HELD = sql`(held_by is not null and (
+const RESERVED = sql`(held_by is not null and (
   exists (select from drafts h where h.id = drafts.held_by and h.state = 'saving'
-    and h.created_at > now() - ${LONGEST_HOLD})
+    and h.created_at > now() - ${LONGEST_RESERVATION})
   or exists (select from sends h where h.id = drafts.held_by and h.state in ('queued', 'submitting')
-    and h.updated_at > now() - ${LONGEST_HOLD})))`;
+    and h.updated_at > now() - ${LONGEST_RESERVATION})))`;
 
 /** Whether a save or a send of the draft is under way. */
-export async function isHeld(db: Queryable, { id }: { id: string }): Promise<boolean> {
-  const { rows } = await db.execute(sql`select from drafts where id = ${id} and ${HELD}`);
+export async function isReserved(db: Queryable, { id }: { id: string }): Promise<boolean> {
+  const { rows } = await db.execute(sql`select from drafts where id = ${id} and ${RESERVED}`);
   return rows.length > 0;
 }
 
@@ -90,10 +90,10 @@ export async function isHeld(db: Queryable, { id }: { id: string }): Promise<boo
  * Reserves a draft for the save or the send `by`, which is the only one that may take its place. Answers who has it
  * then: `by`, or another; undefined when the draft is not there (any more).
  */
-export async function holdDraft(tx: Tx, id: string, by: string): Promise<string | undefined> {
+export async function reserveDraft(tx: Tx, id: string, by: string): Promise<string | undefined> {
   // A statement that waits for a lock sees the other tables as they were before it: whoever holds it would be missed.
   await tx.execute(sql`select from drafts where id = ${id} for update`);
-  await tx.execute(sql`update drafts set held_by = ${by} where id = ${id} and state = 'active' and not ${HELD}`);
+  await tx.execute(sql`update drafts set held_by = ${by} where id = ${id} and state = 'active' and not ${RESERVED}`);
   const [row] = await tx
     .select({ heldBy: drafts.heldBy })
     .from(drafts)
@@ -102,12 +102,12 @@ export async function holdDraft(tx: Tx, id: string, by: string): Promise<string 
 }
 
 /** Gives a draft free that `by` had reserved. */
-export async function releaseHeld(db: Queryable, by: string): Promise<void> {
+export async function releaseReservation(db: Queryable, by: string): Promise<void> {
   await db.update(drafts).set({ heldBy: null }).where(eq(drafts.heldBy, by));
 }
 
 /** Gives a draft that is being saved its Message-ID, unless it has one: the one that counts. */
-export async function fixDraftMessageId(db: Queryable, id: string, messageId: string): Promise<string> {
+export async function assignMessageId(db: Queryable, id: string, messageId: string): Promise<string> {
   const [row] = await db
     .update(drafts)
     .set({ messageId: sql`coalesce(${drafts.messageId}, ${messageId})` })

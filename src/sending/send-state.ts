@@ -28,7 +28,7 @@ export interface SendRow {
   storageKey: string | null;
   result: SendResult | null;
   /** an Email is shown until the Sent copy has synced */
-  hasStandIn: boolean;
+  hasProvisional: boolean;
   sentBy: SentBy;
 }
 
@@ -49,7 +49,7 @@ export interface NewSend {
  * Notes a send that is about to be made, and answers how it stands: one that failed before begins anew, any other is
  * left as it is.
  */
-export async function noteSend(db: Queryable, send: NewSend, now: Date): Promise<SendRow> {
+export async function recordSend(db: Queryable, send: NewSend, now: Date): Promise<SendRow> {
   await db
     .insert(sends)
     .values({ ...send, createdAt: now, updatedAt: now })
@@ -72,17 +72,17 @@ export async function loadSend(db: Queryable, accountId: string, id: string): Pr
 
 const { email, ...SMALL } = getTableColumns(sends);
 /** Without the Email that stands in for the copy, which may be large. */
-const COLUMNS = { ...SMALL, hasStandIn: sql<boolean>`${email} is not null` };
+const COLUMNS = { ...SMALL, hasProvisional: sql<boolean>`${email} is not null` };
 
-function toSendRow(row: Omit<typeof sends.$inferSelect, 'email'> & { hasStandIn: boolean }): SendRow {
+function toSendRow(row: Omit<typeof sends.$inferSelect, 'email'> & { hasProvisional: boolean }): SendRow {
   const { id, accountId, messageId, draftId, metadata, trackingId, tracking, inputKey, storageKey, result } = row;
   const sentBy = { api_key_id: row.apiKeyId, api_key_name: row.apiKeyName, metadata };
   const own = { id, accountId, messageId, draftId, metadata, trackingId, tracking, inputKey, storageKey, result };
-  return { ...own, state: row.state as SendState, hasStandIn: row.hasStandIn, sentBy };
+  return { ...own, state: row.state as SendState, hasProvisional: row.hasProvisional, sentBy };
 }
 
 /** Notes the Message-ID of the composed message and where it lies; false when the send is not to be made any more. */
-export async function noteComposed(
+export async function saveComposed(
   db: Queryable,
   id: string,
   composed: { messageId: string; storageKey: string; result: SendResult },
@@ -112,7 +112,7 @@ export async function moveSend(
 }
 
 /** Keeps what is shown until the Sent copy has synced; false when that has, or there is one already. */
-export async function keepStandIn(tx: Tx, id: string, email: Email): Promise<boolean> {
+export async function saveProvisional(tx: Tx, id: string, email: Email): Promise<boolean> {
   const kept = await tx
     .update(sends)
     .set({ email })
@@ -125,7 +125,7 @@ export async function keepStandIn(tx: Tx, id: string, email: Email): Promise<boo
  * Where the Sent copy lies in the store, what stood in for it is not needed any more. Answers the keys of its files;
  * undefined when the copy is not there yet.
  */
-export async function dropStandIn(db: Queryable, accountId: string, id: string): Promise<string[] | undefined> {
+export async function removeProvisional(db: Queryable, accountId: string, id: string): Promise<string[] | undefined> {
   const { rows } = await db.execute<{ input_key: string | null; storage_key: string | null }>(sql`
     update sends set email = null, storage_key = null, input_key = null
     from (select id, input_key, storage_key from sends where id = ${id} for update) old
@@ -145,7 +145,7 @@ export interface SentMail {
   /** its Sent copy has not been taken in */
   awaited: boolean;
   /** an Email is shown until then */
-  hasStandIn: boolean;
+  hasProvisional: boolean;
 }
 
 /** Sends with these Message-IDs that left, or may have left. */
@@ -165,14 +165,14 @@ export async function findSends(tx: Queryable, accountId: string, messageIds: st
     // of several sends of one draft the copy is that of the one that is known to have left
     .orderBy(sql`${sends.state} = 'sent' desc`, desc(sends.createdAt));
   return rows.map(({ takenInAs, ...row }) => {
-    const { id, messageId, trackingId, sentBy, hasStandIn, result } = toSendRow(row);
+    const { id, messageId, trackingId, sentBy, hasProvisional, result } = toSendRow(row);
     const bcc = result?.bcc ?? [];
-    return { id, messageId: messageId as string, trackingId, sentBy, bcc, hasStandIn, awaited: takenInAs === null };
+    return { id, messageId: messageId as string, trackingId, sentBy, bcc, hasProvisional, awaited: takenInAs === null };
   });
 }
 
 /** Whether the Sent copy of a send has been taken in. */
-export async function isCopyTakenIn(db: Db | Tx, id: string): Promise<boolean> {
+export async function isCopyIngested(db: Db | Tx, id: string): Promise<boolean> {
   const rows = await db.select({ id: emails.id }).from(emails).where(eq(emails.id, id));
   return rows.length > 0;
 }

@@ -1,33 +1,32 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { withSecondLogin, type WriteDeps } from '../activities/write-context.ts';
+import { withLoginConfirmed, type MailboxDeps } from '../mailbox/with-mailbox.ts';
+import { createLimiter } from '../async.ts';
 import type { Attendee } from '../contract/email.ts';
 import { ApiError } from '../contract/errors.ts';
 import type { Recipient } from '../contract/sending.ts';
 import type { Queryable } from '../db/client.ts';
 import { inLease } from '../db/lease.ts';
 import { saveTrackingRecord } from '../db/tracking.ts';
-import { openCredentials } from '../mailbox/credentials.ts';
-import { loadSyncSettings, type SyncSettings } from '../mailbox/store/settings.ts';
-import { newMessageId } from '../mime/new-message-id.ts';
-import { createSlots } from '../slots.ts';
+import { loadSyncSettings, openCredentials, type SyncSettings } from '../mailbox/settings.ts';
+import { newMessageId } from '../mime/message-ids.ts';
+import type { SmtpSettings } from '../smtp/login.ts';
 import { SubmitError, type Submitted, type Submitter } from '../smtp/submit.ts';
-import type { SmtpSettings } from '../smtp/verify.ts';
-import { type ComposeDeps, composeDraft, composeInput, loadInput, loadSource, type Outgoing } from './compose.ts';
-import { assertDraftThere } from './draft-location.ts';
+import { type ComposeDeps, composeDraft, composeInput, loadInput, loadSource, type ComposedSend } from './compose.ts';
+import { assertDraftExists } from './draft-location.ts';
 import { loadDraft, moveDraft, storedSource } from './draft-state.ts';
-import { liesInSent } from './file-sent-copy.ts';
-import { isCopyTakenIn, loadSend, moveSend, noteComposed, type SendRow } from './send-state.ts';
+import { isInSent } from './file-sent-copy.ts';
+import { isCopyIngested, loadSend, moveSend, saveComposed, type SendRow } from './send-state.ts';
 
-export interface SubmitDeps extends WriteDeps, Pick<ComposeDeps, 'publicUrl'> {
+export interface SubmitDeps extends MailboxDeps, Pick<ComposeDeps, 'publicUrl'> {
   submitter: Submitter;
 }
 
 /** A provider that files copies itself needs a moment: looks for the outcome of a send, and the time between them. */
-const OUTCOME_LOOKS = 3;
+const OUTCOME_CHECKS = 3;
 const OUTCOME_WAIT_MS = 1_500;
 /** Tries to note that a mail was sent: it has left, whatever our database does. */
-const NOTE_TRIES = 600;
-const NOTE_WAIT_MS = 500;
+const COMMIT_ATTEMPTS = 600;
+const COMMIT_WAIT_MS = 500;
 
 const GIVEN_UP = 'the send was given up';
 const UNKNOWN =
@@ -49,21 +48,21 @@ export async function sendOnce(deps: SubmitDeps, send: SendRow): Promise<boolean
   }
   const settings = await loadSyncSettings(deps.db, send.accountId);
   if (!settings) throw new ApiError('not_found', 'there is no account with that id');
-  return inTurn(deps, send, () => sendQueued(deps, send, settings));
+  return limitLarge(deps, send, () => sendQueued(deps, send, settings));
 }
 
 /** A large mail is held in memory several times over while it is sent: one after the other. */
-const largeInTurn = createSlots(2);
+const largeInTurn = createLimiter(2);
 const LARGE_BYTES = 1024 * 1024;
 
-async function inTurn<T>({ storage }: SubmitDeps, { inputKey }: SendRow, work: () => Promise<T>): Promise<T> {
+async function limitLarge<T>({ storage }: SubmitDeps, { inputKey }: SendRow, work: () => Promise<T>): Promise<T> {
   const size = inputKey === null ? undefined : await storage.size(inputKey);
   return size !== undefined && size < LARGE_BYTES ? work() : largeInTurn(work);
 }
 
 async function sendQueued(deps: SubmitDeps, send: SendRow, settings: SyncSettings): Promise<boolean> {
   const outgoing = await composeSend(deps, send, settings);
-  if (send.draftId) await assertDraftThere(deps, send.accountId, send.draftId);
+  if (send.draftId) await assertDraftExists(deps, send.accountId, send.draftId);
   /** whether this try, and not another that overtook it, has committed `submitting` */
   const own = { begun: false };
   let submitted: Submitted;
@@ -72,22 +71,22 @@ async function sendQueued(deps: SubmitDeps, send: SendRow, settings: SyncSetting
   } catch (error) {
     const unknown = error instanceof SubmitError && error.outcome === 'unknown';
     // Whatever failed otherwise left nothing with the server: it may be tried again.
-    if (own.begun && !unknown) await insistOn(() => moveSend(deps.db, send.id, ['submitting'], 'queued'));
+    if (own.begun && !unknown) await retryCommit(() => moveSend(deps.db, send.id, ['submitting'], 'queued'));
     if (!unknown && !(error instanceof Overtaken)) throw error;
     await findOutcome(deps, send);
     return false;
   }
-  await insistOn(() => noteSent(deps, send, submitted));
+  await retryCommit(() => recordSent(deps, send, submitted));
   return true;
 }
 
 /** Composes the mail and stores the copy for Sent; the row has its Message-ID from then on. */
-async function composeSend(deps: SubmitDeps, send: SendRow, settings: SyncSettings): Promise<Outgoing> {
+async function composeSend(deps: SubmitDeps, send: SendRow, settings: SyncSettings): Promise<ComposedSend> {
   const { db, storage } = deps;
   const { accountId } = send;
   const tracking = send.trackingId && send.tracking ? { trackingId: send.trackingId, options: send.tracking } : null;
   const known = { date: new Date(), tracking };
-  let outgoing: Outgoing;
+  let outgoing: ComposedSend;
   let messageId: string;
   let bcc: Attendee[];
   if (send.draftId) {
@@ -107,7 +106,7 @@ async function composeSend(deps: SubmitDeps, send: SendRow, settings: SyncSettin
   }
   const storageKey = `${accountId}/sent/${send.id}.eml`;
   await storage.put(storageKey, outgoing.sentCopy);
-  if (!(await noteComposed(db, send.id, { messageId, storageKey, result: { rejected: [], bcc } })))
+  if (!(await saveComposed(db, send.id, { messageId, storageKey, result: { rejected: [], bcc } })))
     throw new ApiError('provider_error', GIVEN_UP);
   Object.assign(send, { messageId, storageKey, result: { rejected: [], bcc } });
   return outgoing;
@@ -122,7 +121,7 @@ async function submit(
   deps: SubmitDeps,
   send: SendRow,
   settings: SyncSettings,
-  outgoing: Outgoing,
+  outgoing: ComposedSend,
   own: { begun: boolean },
 ): Promise<Submitted> {
   const { accountId } = send;
@@ -136,7 +135,7 @@ async function submit(
       own.begun = true;
     },
   };
-  return withSecondLogin(deps, accountId, 'smtp', {
+  return withLoginConfirmed(deps, accountId, 'smtp', {
     attempt: () => deps.submitter.submit(accountId, smtp, message),
     drop: () => deps.submitter.drop(accountId),
     tried: async () => settings.credentials,
@@ -144,7 +143,7 @@ async function submit(
 }
 
 /** From here on the mail may have been sent; whoever opens it is to be known. */
-async function begin({ db }: SubmitDeps, send: SendRow, { links }: Outgoing): Promise<void> {
+async function begin({ db }: SubmitDeps, send: SendRow, { links }: ComposedSend): Promise<void> {
   const { id, accountId, trackingId, tracking } = send;
   const submitting = (tx: Queryable) => moveSend(tx, id, ['queued'], 'submitting');
   const begun =
@@ -169,24 +168,24 @@ class Overtaken extends Error {
  * @throws ApiError provider_error that says so
  */
 async function findOutcome(deps: SubmitDeps, send: SendRow): Promise<void> {
-  for (let look = 1; look <= OUTCOME_LOOKS; look++) {
+  for (let look = 1; look <= OUTCOME_CHECKS; look++) {
     const now = await loadSend(deps.db, send.accountId, send.id);
     if (now?.state === 'sent') return;
     if (!now || now.state === 'failed') throw new ApiError('provider_error', GIVEN_UP);
     Object.assign(send, now);
-    if ((await isCopyTakenIn(deps.db, send.id)) || (await liesInSent(deps, send))) {
+    if ((await isCopyIngested(deps.db, send.id)) || (await isInSent(deps, send))) {
       await moveSend(deps.db, send.id, ['submitting', 'unknown'], 'sent', { result: { rejected: [] } });
       if (send.draftId) await moveDraft(deps.db, send.draftId, ['active'], 'sent');
       return;
     }
-    if (look < OUTCOME_LOOKS) await sleep(OUTCOME_WAIT_MS);
+    if (look < OUTCOME_CHECKS) await sleep(OUTCOME_WAIT_MS);
   }
   await moveSend(deps.db, send.id, ['submitting'], 'unknown');
   throw new ApiError('provider_error', UNKNOWN);
 }
 
 /** Commits that the mail was taken. */
-async function noteSent({ db }: SubmitDeps, send: SendRow, { rejected }: Submitted): Promise<void> {
+async function recordSent({ db }: SubmitDeps, send: SendRow, { rejected }: Submitted): Promise<void> {
   const { draftId } = send;
   // It has left, whatever another try made of the row meanwhile.
   const result = { ...send.result, rejected };
@@ -199,13 +198,13 @@ async function noteSent({ db }: SubmitDeps, send: SendRow, { rejected }: Submitt
   });
 }
 
-async function insistOn<T>(work: () => Promise<T>): Promise<T> {
+async function retryCommit<T>(work: () => Promise<T>): Promise<T> {
   for (let tries = 1; ; tries++) {
     try {
       return await work();
     } catch (error) {
-      if (tries >= NOTE_TRIES) throw error;
-      await sleep(NOTE_WAIT_MS);
+      if (tries >= COMMIT_ATTEMPTS) throw error;
+      await sleep(COMMIT_WAIT_MS);
     }
   }
 }

@@ -1,5 +1,4 @@
-import { reasonOf } from '../imap/reasons.ts';
-import { MailError, type MailErrorCode, safeAnswer } from '../mail-error.ts';
+import { MailError, type MailErrorCode, reasonOf, safeAnswer } from '../mail-error.ts';
 
 /** A try ended without an error of nodemailer's; `code` is one that reasonOf knows. */
 export class Ended extends Error {

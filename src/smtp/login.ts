@@ -1,8 +1,7 @@
 import { isIP } from 'node:net';
 import SMTPConnection from 'nodemailer/lib/smtp-connection';
 import type { Encryption } from '../contract/account.ts';
-import { reasonOf } from '../imap/reasons.ts';
-import { MailError } from '../mail-error.ts';
+import { MailError, reasonOf } from '../mail-error.ts';
 import type { Outbound } from '../outbound.ts';
 import { Ended, NO_LOGIN, smtpErrorOf } from './errors.ts';
 
@@ -103,4 +102,23 @@ export function quitSmtp(connection: SMTPConnection): Promise<void> {
     });
     connection.quit();
   });
+}
+
+export interface SubmitOptions {
+  outbound: Outbound;
+  /** milliseconds for connect, TLS and login together */
+  timeoutMs?: number;
+}
+
+const LOGIN_TIMEOUT_MS = 20_000;
+
+/**
+ * Logs in to the SMTP server and leaves again, to see whether mail can be sent.
+ * @throws MailError invalid_credentials when the login was refused, provider_error for all else
+ */
+export async function verifySmtpLogin(settings: SmtpSettings, options: SubmitOptions): Promise<void> {
+  const { outbound, timeoutMs = LOGIN_TIMEOUT_MS } = options;
+  const connection = await openSmtp(settings, { outbound, timeoutMs });
+  // nobody waits for the goodbye
+  void quitSmtp(connection);
 }

@@ -11,7 +11,7 @@ export interface Envelope {
   to: string[];
 }
 
-export interface OutgoingMessage {
+export interface Submission {
   envelope: Envelope;
   source: Buffer;
   /** runs after the server's 354 and before the first byte of the message; if it fails, nothing is sent */
@@ -31,7 +31,7 @@ export interface SmtpSession {
    * Hands one message over and answers the recipients that were refused beside others that were not.
    * @throws SendFailed when the server did not take it; what `beforeData` threw, as it is
    */
-  send(message: OutgoingMessage): Promise<string[]>;
+  send(message: Submission): Promise<string[]>;
   /** RSET: ends a transaction that was refused. */
   reset(): Promise<void>;
   /** calls back once, when the connection has ended */
@@ -57,7 +57,7 @@ const TIMES: SmtpTimes = { answer: 15_000, firstAnswer: 5_000, stall: 30_000, fi
 const MiB = 1024 * 1024;
 
 /** What the parts of sending a message may take altogether, whatever the server says meanwhile. */
-function limitsOf({ source, envelope }: OutgoingMessage, times: SmtpTimes) {
+function limitsOf({ source, envelope }: Submission, times: SmtpTimes) {
   const mebibytes = Math.ceil(source.length / MiB);
   return {
     envelope: 2 * times.answer + 100 * envelope.to.length,
@@ -114,7 +114,7 @@ interface Progress {
   over?: boolean;
 }
 
-async function sendOn(connection: SMTPConnection, message: OutgoingMessage, times: SmtpTimes): Promise<string[]> {
+async function sendOn(connection: SMTPConnection, message: Submission, times: SmtpTimes): Promise<string[]> {
   const socket = connection._socket as Socket;
   const { envelope, source, beforeData } = message;
   const limits = limitsOf(message, times);

@@ -4,10 +4,10 @@ import type { Outbound } from '../outbound.ts';
 import { isStale, leavesConnection, SendFailed, SubmitError, submitErrorOf } from './errors.ts';
 import { openSmtp, type SmtpSettings } from './login.ts';
 import { createSmtpConnectionPool, type TakenSession } from './pool.ts';
-import { type Envelope, type OutgoingMessage, type SmtpSession, smtpSession, type SmtpTimes } from './session.ts';
+import { type Envelope, type Submission, type SmtpSession, smtpSession, type SmtpTimes } from './session.ts';
 
 export { SubmitError, type SubmitOutcome } from './errors.ts';
-export type { Envelope, OutgoingMessage } from './session.ts';
+export type { Envelope, Submission as OutgoingMessage } from './session.ts';
 
 export interface Submitted {
   /** recipients that the server refused while it took the message for others, as they were given */
@@ -22,7 +22,7 @@ export interface Submitter {
    * nothing is sent and `submit` throws the same. It has settled when `submit` fails.
    * @throws SubmitError with the outcome; temporary where a later try may do better, never when it is unknown
    */
-  submit(accountId: string, smtp: SmtpSettings, message: OutgoingMessage): Promise<Submitted>;
+  submit(accountId: string, smtp: SmtpSettings, message: Submission): Promise<Submitted>;
   /** Ends the connections that are kept for an account. */
   drop(accountId: string): void;
   /** Ends everything; whatever is being sent fails. */
@@ -66,7 +66,7 @@ export function createSubmitter(options: SubmitterOptions): Submitter {
   };
 }
 
-async function sendOver(taken: TakenSession, message: OutgoingMessage, smtp: SmtpSettings): Promise<string[]> {
+async function sendOver(taken: TakenSession, message: Submission, smtp: SmtpSettings): Promise<string[]> {
   const { session, reused } = taken;
   try {
     assertTakes(session, message);
@@ -92,7 +92,7 @@ async function sendOver(taken: TakenSession, message: OutgoingMessage, smtp: Smt
 }
 
 /** What the server said that it does not take is refused without a try. */
-function assertTakes({ maxSize, smtpUtf8 }: SmtpSession, { envelope, source }: OutgoingMessage): void {
+function assertTakes({ maxSize, smtpUtf8 }: SmtpSession, { envelope, source }: Submission): void {
   if (maxSize && source.length > maxSize) {
     const detail = `the message has ${source.length} bytes, larger than the ${maxSize} bytes the server takes`;
     throw new SubmitError('not_sent', 'provider_rejected', detail);

@@ -1,7 +1,8 @@
-import type { DeliverDeps, End, TriedDeliveries, TryInput } from '../activities/deliver.ts';
-import { envelopeText } from '../contract/envelope.ts';
+import type { Db } from '../db/client.ts';
+import type { Logger } from '../logger.ts';
+import type { Secrets } from '../secrets.ts';
+import { envelopeText } from '../contract/events.ts';
 import { deliveryWorkflowId } from '../workflows/names.ts';
-import { type CallHeader, callHeaders } from './call-headers.ts';
 import {
   type DeliveryTarget,
   disableGoneEndpoint,
@@ -9,11 +10,68 @@ import {
   loadDue,
   loadEventData,
   skipDeliveries,
-  type TryResult,
+  type AttemptResult,
 } from './delivery-state.ts';
-import type { PostOutcome } from './post.ts';
+import type { Poster, PostOutcome } from './post.ts';
 import type { RecordQueue } from './record-queue.ts';
 import { nextDelay, parseRetryAfter } from './schedule.ts';
+import { type CallHeader, callHeaders } from './sign.ts';
+
+export interface DeliverDeps {
+  db: Db;
+  secrets: Pick<Secrets, 'open'>;
+  poster: Pick<Poster, 'post'>;
+  logger: Logger;
+  /** milliseconds; see Config.webhook */
+  webhook: { retryScheduleMs: readonly number[]; timeoutMs: number };
+  /**
+   * Aborted when the worker begins to end: nothing is begun any more, and what is not answered soon is left to another
+   * worker. Temporal does not tell local activities.
+   */
+  ending?: AbortSignal;
+  /** told when a first try of a run has ended, however it went */
+  onFirstTryEnded?(workflowId: string): void;
+}
+
+export interface TryInput {
+  /** of one endpoint */
+  deliveryIds: string[];
+  /** tries that the delivery had before its run began */
+  attemptsBefore: number;
+  /** tries that the run has made; the one wanted is the next */
+  triesMade: number;
+  /** no call is begun later than this, ms; what is left then is returned */
+  beginWithinMs: number;
+}
+
+/** A delivery that is to be tried again. */
+export interface TryAgain {
+  id: string;
+  /** tries that its run has made by now */
+  triesMade: number;
+  delayMs: number;
+}
+
+export interface TriedDeliveries {
+  delivered: number;
+  skipped: number;
+  again: TryAgain[];
+  /** given up */
+  failed: string[];
+  /** not tried for lack of time */
+  left: string[];
+  /** retries that the schedule has */
+  retries: number;
+}
+
+/** When to begin no further call, and when to give up those under way. */
+export interface End {
+  mayBegin(): boolean;
+  /** why calls are given up: the activity was cancelled, or the worker ends */
+  reason(): Error | undefined;
+  giveUp: AbortSignal;
+  stop(): void;
+}
 
 /** Calls under way at a time for one run. */
 const CONCURRENCY = 10;
@@ -39,7 +97,7 @@ export class DeliveryRound {
   readonly #gone = new Set<string>();
   readonly #opened = new Map<string, OpenTarget | null>();
 
-  constructor(deps: DeliverDeps, queue: RecordQueue<TryResult>, workflowId: string, input: TryInput, end: End) {
+  constructor(deps: DeliverDeps, queue: RecordQueue<AttemptResult>, workflowId: string, input: TryInput, end: End) {
     this.#deps = deps;
     this.#queue = queue;
     this.#workflowId = workflowId;

@@ -43,7 +43,7 @@ export interface DeliveryTarget {
 }
 
 /** What came of one try. */
-export interface TryResult {
+export interface AttemptResult {
   deliveryId: string;
   number: number;
   at: Date;
@@ -211,8 +211,8 @@ export async function isEndpointEnabled(db: Db, endpointId: string): Promise<boo
 }
 
 /** Stores the results of tries: the attempts, and what they make of their deliveries. A result stored before is kept. */
-export async function recordTries(db: Db, results: readonly TryResult[]): Promise<void> {
-  const column = <T>(pick: (result: TryResult) => T) => sql.param(results.map(pick));
+export async function recordAttempts(db: Db, results: readonly AttemptResult[]): Promise<void> {
+  const column = <T>(pick: (result: AttemptResult) => T) => sql.param(results.map(pick));
   await db.execute(sql`
     with result as (
       select * from unnest(

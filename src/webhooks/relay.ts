@@ -1,6 +1,5 @@
 import type { Logger } from '../logger.ts';
-import { createLanes } from './dispatch-limiter.ts';
-import { MAX_BATCH } from './plan-runs.ts';
+import { createDispatchLimiter, MAX_BATCH } from './dispatch.ts';
 
 /** A run that deliveries have been given to. */
 export interface RelayRun {
@@ -58,7 +57,7 @@ const TIMES = {
 export function startRelay<Run extends RelayRun>(deps: RelayDeps<Run>): Relay {
   const { logger } = deps;
   const times = { ...TIMES, ...deps.times };
-  const lanes = createLanes();
+  const lanes = createDispatchLimiter();
   const starting = new Set<Promise<void>>();
   const toMark = new Set<string>();
   /** endpoints that the last look passed over, or did not empty; whether it passed over all */

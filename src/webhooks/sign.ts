@@ -1,4 +1,6 @@
 import { createHmac } from 'node:crypto';
+import type { EventType } from '../contract/events.ts';
+import { isReservedHeader } from '../contract/webhook.ts';
 
 /** What a call is signed with. */
 export interface Signing {
@@ -32,4 +34,27 @@ export function signatureHeaders({ eventId, body, at, secret, previousSecret }: 
 function standardSignature(secret: string, head: string, body: Buffer): string {
   const key = Buffer.from(secret.replace(/^whsec_/, ''), 'base64');
   return `v1,${createHmac('sha256', key).update(head).update(body).digest('base64')}`;
+}
+
+export interface CallHeader {
+  name: string;
+  value: string;
+}
+
+const USER_AGENT: CallHeader = { name: 'User-Agent', value: 'email-mailbox-api' };
+
+/** All headers of a call but Content-Length and those of the connection (SPEC "Request headers"); the endpoint's own first. */
+export function callHeaders(
+  own: readonly CallHeader[],
+  call: Signing & { type: EventType; deliveryId: string },
+): CallHeader[] {
+  const ours = {
+    'Content-Type': 'application/json',
+    'X-Email-Engine-Event': call.type,
+    'X-Email-Engine-Delivery': call.deliveryId,
+    ...signatureHeaders(call),
+  };
+  const sent = own.filter(({ name }) => !isReservedHeader(name));
+  if (!sent.some(({ name }) => name.toLowerCase() === 'user-agent')) sent.push(USER_AGENT);
+  return [...sent, ...Object.entries(ours).map(([name, value]) => ({ name, value }))];
 }

@@ -19,7 +19,7 @@ import type { FailureDetail } from '../activities/failures.ts';
 import type { AccountStatus } from '../contract/account.ts';
 import { type Failed, readFailure } from './failure.ts';
 import { initialSyncWorkflowId, QUEUES, SIGNALS, WORKFLOWS } from './names.ts';
-import { findable } from './search-attributes.ts';
+import { setSearchAttributes } from './search-attributes.ts';
 
 /*
  * One mailbox for life. What the store calls `running` is two states here.
@@ -263,5 +263,5 @@ async function startInitialSync({ accountId, heartbeatTimeoutMs, pace }: Account
 /** Tells operators, in the list of runs and on the run itself. */
 function show(accountId: string, state: string): void {
   setCurrentDetails(state);
-  findable(accountId, state);
+  setSearchAttributes(accountId, state);
 }

@@ -1,6 +1,5 @@
 import { proxyActivities, proxyLocalActivities, setCurrentDetails } from '@temporalio/workflow';
-import type { ChangeFolderActivities } from '../activities/change-folder.ts';
-import type { ChangeEmailActivities } from '../activities/change-mailbox.ts';
+import type { ChangeEmailActivities, ChangeFolderActivities } from '../activities/change-mailbox.ts';
 import { QUEUES } from './names.ts';
 
 /*

@@ -2,7 +2,7 @@ import { CancellationScope, proxyActivities, setCurrentDetails } from '@temporal
 import type { AccountActivities } from '../activities/account.ts';
 import type { ConnectActivities } from '../activities/connect.ts';
 import { QUEUES } from './names.ts';
-import { findable } from './search-attributes.ts';
+import { setSearchAttributes } from './search-attributes.ts';
 
 /** Tried again only when the worker or our own store failed: the caller hears of anything else at once. */
 const { verifyMailbox } = proxyActivities<ConnectActivities>({
@@ -29,7 +29,7 @@ export async function connectMailbox({ intentId }: { intentId: string }): Promis
   try {
     setCurrentDetails('trying the logins');
     const { accountId } = await verifyMailbox({ intentId });
-    findable(accountId);
+    setSearchAttributes(accountId);
     setCurrentDetails('connected');
     await startAccount({ accountId });
     return { accountId };

@@ -10,7 +10,7 @@ import type { AccountActivities } from '../activities/account.ts';
 import type { MailboxActivities } from './account.ts';
 import { type Failed, readFailure } from './failure.ts';
 import { QUEUES } from './names.ts';
-import { findable } from './search-attributes.ts';
+import { setSearchAttributes } from './search-attributes.ts';
 
 /*
  * state      what happens                         next
@@ -54,7 +54,7 @@ export async function initialSync(input: InitialSyncInput): Promise<void> {
     retry: { maximumAttempts: 1 },
     summary: `import ${accountId}`,
   });
-  findable(accountId);
+  setSearchAttributes(accountId);
   setCurrentDetails('running');
   if (!(await setInitialSync({ accountId, to: 'running' }))) return;
   let failures = input.failures ?? 0;

@@ -8,7 +8,7 @@ import {
 } from '@temporalio/workflow';
 import type { RemoveActivities } from '../activities/remove.ts';
 import { QUEUES, UPDATES } from './names.ts';
-import { findable } from './search-attributes.ts';
+import { setSearchAttributes } from './search-attributes.ts';
 
 /*
  * state      what happens                                                     next
@@ -37,7 +37,7 @@ const { wipeAccount, awaitRuns } = proxyActivities<RemoveActivities>({
 export async function removeAccount({ accountId }: { accountId: string }): Promise<void> {
   let done = false;
   setHandler(wiped, () => condition(() => done));
-  findable(accountId);
+  setSearchAttributes(accountId);
   setCurrentDetails('marking');
   if (await beginRemoval({ accountId })) {
     setCurrentDetails('wiping');

@@ -6,7 +6,7 @@ const mailAccount = defineSearchAttributeKey(SEARCH_ATTRIBUTES.mailAccount, Sear
 const mailStatus = defineSearchAttributeKey(SEARCH_ATTRIBUTES.mailStatus, SearchAttributeType.KEYWORD);
 
 /** Lets operators find the run by its account and, if given, by the state that it is in. */
-export function findable(accountId: string, state?: string): void {
+export function setSearchAttributes(accountId: string, state?: string): void {
   upsertSearchAttributes([
     { key: mailAccount, value: accountId },
     ...(state === undefined ? [] : [{ key: mailStatus, value: state }]),

@@ -9,7 +9,7 @@ import { getAccount } from '../../src/db/accounts.ts';
 import { dropIntent, intentPlace, readIntent, saveIntent } from '../../src/db/connect-intents.ts';
 import { accounts, folders } from '../../src/db/schema.ts';
 import type { DiscoverSources } from '../../src/discovery/discover.ts';
-import { openCredentials } from '../../src/mailbox/credentials.ts';
+import { openCredentials } from '../../src/mailbox/settings.ts';
 import { newId } from '../../src/new-id.ts';
 import { createOutbound } from '../../src/outbound.ts';
 import { createSecrets } from '../../src/secrets.ts';

@@ -15,7 +15,7 @@ import {
   emailContents,
   events,
   folders,
-  placements,
+  locations,
   sends,
   trackingRecords,
 } from '../../src/db/schema.ts';
@@ -109,7 +109,7 @@ it('deletes rows and files of this account only, and keeps the log', async () =>
   const other = await storeAccount(test.database);
   for (const id of [accountId, other]) {
     await storage.put(`${id}/raw/x.eml`, Buffer.from('mail'));
-    await db.execute(sql`insert into placements (folder_id, uid, account_id, seen, identity, weak_identity)
+    await db.execute(sql`insert into locations (folder_id, uid, account_id, seen, identity, weak_identity)
       select ${newId('folder')}, n, ${id}, false, 'i', 'w' from generate_series(1, 4500) n`);
     await db
       .insert(folders)
@@ -129,7 +129,7 @@ it('deletes rows and files of this account only, and keeps the log', async () =>
   await run(activities().wipeAccount);
   await run(activities().wipeAccount);
   await run(activities().finishRemoval);
-  for (const table of [accounts, folders, placements, emailContents, sends, drafts, trackingRecords]) {
+  for (const table of [accounts, folders, locations, emailContents, sends, drafts, trackingRecords]) {
     const of = (id: string) => db.$count(table, eq('accountId' in table ? table.accountId : table.id, id));
     expect(await of(accountId)).toBe(0);
     expect(await of(other)).toBeGreaterThan(0);

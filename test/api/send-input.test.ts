@@ -1,6 +1,11 @@
 import { describe, expect, test } from '@jest/globals';
-import { base64Length } from '../../src/api/base64.ts';
-import { checkSendInput, checkTrackable, DEFAULT_SEND_LIMITS, type SendLimits } from '../../src/api/send-input.ts';
+import {
+  base64Length,
+  checkSendInput,
+  checkTrackable,
+  DEFAULT_SEND_LIMITS,
+  type SendLimits,
+} from '../../src/api/send-input.ts';
 import { ApiError } from '../../src/contract/errors.ts';
 import type { SendInput } from '../../src/contract/sending.ts';
 

@@ -5,8 +5,8 @@ import { type EmailFilter, emailPage } from '../../src/db/email-page.ts';
 import { toQuery } from '../../src/db/email-select.ts';
 import { getEmail, listEmails } from '../../src/db/emails.ts';
 import { refreshPlannerStatistics } from '../../src/db/planner-statistics.ts';
-import { sentWith, untiedBounces } from '../../src/mailbox/store/bounces.ts';
-import { currentContacts } from '../../src/mailbox/store/contacts.ts';
+import { sentWith, unlinkedBounces } from '../../src/mailbox/bounces.ts';
+import { currentContacts } from '../../src/mailbox/contacts.ts';
 import { type TestDatabase, testDatabase } from '../helpers/postgres.ts';
 import { storeEmail, storeFolder } from '../helpers/rows.ts';
 import { storeAccount } from '../helpers/stored-account.ts';
@@ -92,7 +92,7 @@ async function fill(owner: string, folder: string): Promise<void> {
     insert into email_contents (email_id, account_id, body, body_plain, headers, attachments)
     select ${id}, ${owner}, '"b"', '"p"', '[]', '[]' from ${numbers}`);
   await db.execute(sql`
-    insert into placements (folder_id, uid, account_id, email_id, date, seen, identity, weak_identity)
+    insert into locations (folder_id, uid, account_id, email_id, date, seen, identity, weak_identity)
     select ${folder}, n, ${owner}, ${id}, ${date}, true, n::text, n::text from ${numbers}`);
 }
 
@@ -125,7 +125,7 @@ const filters = (): Record<string, EmailFilter> => ({
   'a word of a sender': { q: 'tenth', from: 'p10@example.test' },
 });
 
-const LARGE = ['emails', 'email_search', 'email_contents', 'placements'];
+const LARGE = ['emails', 'email_search', 'email_contents', 'locations'];
 
 describe('a list of emails', () => {
   it.each(Object.keys(filters()))('never reads a whole table: %s', async (name) => {
@@ -204,7 +204,7 @@ describe('taking mail in and deleting it', () => {
   it.each([
     ['who is still a contact', () => currentContacts(account, people)],
     ['which mail bounced', () => sentWith(account, messages)],
-    ['which bounces are about it', () => untiedBounces(account, messages)],
+    ['which bounces are about it', () => unlinkedBounces(account, messages)],
   ])('finds %s without reading a whole table', async (_, query) => {
     await test.database.db.execute(sql`
       insert into contacts (account_id, address, display_name, last_contacted_at)

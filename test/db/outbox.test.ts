@@ -6,7 +6,7 @@ import { DELIVERIES_CHANNEL, type NewEvent, recordEvents } from '../../src/db/ou
 import { deliveries, events, webhookEndpoints } from '../../src/db/schema.ts';
 import { newId } from '../../src/new-id.ts';
 import { claimDeliveries, type ClaimedRun } from '../../src/webhooks/delivery-state.ts';
-import { planRuns } from '../../src/webhooks/plan-runs.ts';
+import { planRuns } from '../../src/webhooks/dispatch.ts';
 import { type TestDatabase, testDatabase } from '../helpers/postgres.ts';
 import { storeAccount } from '../helpers/stored-account.ts';
 import { waitFor } from '../helpers/wait.ts';

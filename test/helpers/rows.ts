@@ -10,7 +10,7 @@ import {
   emailSearch,
   emails,
   folders,
-  placements,
+  locations,
   threads,
 } from '../../src/db/schema.ts';
 import { newId } from '../../src/new-id.ts';
@@ -161,7 +161,7 @@ export async function storeEmail(
   }
   for (const folderId of options.folders ?? []) {
     uid += 1;
-    await db.insert(placements).values({
+    await db.insert(locations).values({
       folderId,
       uid,
       accountId,

@@ -134,7 +134,7 @@ export class WatchedAccount {
     this.ended = false;
     await new Promise<void>((resolve, reject) => {
       const { pollMs = 1_000 } = this.settings;
-      this.running = watch(ctx, { pollMs, signal: this.stopping.signal, onInStep: async () => resolve() })
+      this.running = watch(ctx, { pollMs, signal: this.stopping.signal, onInSync: async () => resolve() })
         .catch((error: Error) => {
           this.failure = error;
           reject(error);

@@ -1,7 +1,7 @@
 import { afterAll, describe, expect, it } from '@jest/globals';
 import { createOutbound } from '../../src/outbound.ts';
+import type { SmtpSettings } from '../../src/smtp/login.ts';
 import { createSubmitter, SubmitError, type Submitted } from '../../src/smtp/submit.ts';
-import type { SmtpSettings } from '../../src/smtp/verify.ts';
 import { mailServers } from '../helpers/mail-servers.ts';
 import { addUser, type MailUser } from '../helpers/mail-user.ts';
 import { openMailbox } from '../helpers/mailbox.ts';

@@ -120,7 +120,7 @@ class Watched {
     await scanSession.end();
     expect(isScanned(await loadFolders(db, this.id))).toBe(true);
     await new Promise<void>((resolve, reject) => {
-      this.running = watch(ctx, { pollMs: 1_000, signal, onInStep: async () => resolve() }).catch((error: Error) => {
+      this.running = watch(ctx, { pollMs: 1_000, signal, onInSync: async () => resolve() }).catch((error: Error) => {
         this.failure = error;
         reject(error);
       });

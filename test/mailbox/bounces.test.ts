@@ -2,8 +2,7 @@ import { afterAll, beforeAll, beforeEach, expect, it } from '@jest/globals';
 import { eq } from 'drizzle-orm';
 import type { Bounce } from '../../src/contract/email.ts';
 import { emails, sends } from '../../src/db/schema.ts';
-import { tieBounces } from '../../src/mailbox/ingest/bounces.ts';
-import { findBounced, tieEarlierBounces } from '../../src/mailbox/store/bounces.ts';
+import { findBounced, linkBounces, linkEarlierBounces } from '../../src/mailbox/bounces.ts';
 import { newId } from '../../src/new-id.ts';
 import { type TestDatabase, testDatabase } from '../helpers/postgres.ts';
 import { type EmailOptions, storeEmail, storeFolder } from '../helpers/rows.ts';
@@ -70,7 +69,7 @@ it('a mail that bounced is known before its Sent copy is there', async () => {
 
 it('of what may be its Message-ID the one that is ours counts', async () => {
   const sent = await storeSend();
-  const bounces = await tieBounces(test.database.db, account, [
+  const bounces = await linkBounces(test.database.db, account, [
     { bounce: { ...SAYS, messageIds: ['<relay@x>', ID] } },
     { bounce: null },
     { bounce: { ...SAYS, messageIds: ['<unknown@x>', '<other@x>'] } },
@@ -95,7 +94,7 @@ it('a bounce that came before the mail it is about is tied to it later, once', a
     .set({ bounce: { ...untied, message_id: '<other@x>' } })
     .where(eq(emails.id, other));
   const bounceOf = async (id: string) => (await db.select().from(emails).where(eq(emails.id, id)))[0]?.bounce;
-  const tie = () => db.transaction((tx) => tieEarlierBounces(tx, account, [ID]));
+  const tie = () => db.transaction((tx) => linkEarlierBounces(tx, account, [ID]));
   await tie();
   expect(await bounceOf(bounce)).toEqual(untied);
   const sent = await store({ folders: [await storeFolder(test.database, account, { role: 'SENT' })] });

@@ -3,12 +3,12 @@ import { eq } from 'drizzle-orm';
 import type { Attendee } from '../../src/contract/email.ts';
 import { toQuery } from '../../src/db/email-select.ts';
 import { inLease, type Lease } from '../../src/db/lease.ts';
-import { contacts, placements } from '../../src/db/schema.ts';
+import { contacts, locations } from '../../src/db/schema.ts';
 import { changeEmails } from '../../src/mailbox/change-emails.ts';
+import { currentContacts } from '../../src/mailbox/contacts.ts';
 import { buildEmail } from '../../src/mailbox/ingest/rows.ts';
-import { currentContacts } from '../../src/mailbox/store/contacts.ts';
+import { loadSyncSettings } from '../../src/mailbox/settings.ts';
 import { deleteEmails, insertEmails, type NewEmailRows } from '../../src/mailbox/store/emails.ts';
-import { loadSyncSettings } from '../../src/mailbox/store/settings.ts';
 import { newId } from '../../src/new-id.ts';
 import { type TestDatabase, testDatabase } from '../helpers/postgres.ts';
 import { storeFolder } from '../helpers/rows.ts';
@@ -101,7 +101,7 @@ async function take(mails: Mail[]): Promise<void> {
       mails.map((mail) => rowsOf(mail, own)),
       new Date(),
     );
-    await tx.insert(placements).values(
+    await tx.insert(locations).values(
       mails.map((mail) => ({
         folderId: mail.draft ? folders.drafts : folders.inbox,
         uid: ++uid,
@@ -130,7 +130,7 @@ async function move(mail: Mail, draft: boolean): Promise<void> {
   const folderId = draft ? folders.drafts : folders.inbox;
   await inLease(test.database.db, lease, (tx) =>
     changeEmails(tx, lease, [mail.id], new Date(), async () => {
-      await tx.update(placements).set({ folderId }).where(eq(placements.emailId, mail.id));
+      await tx.update(locations).set({ folderId }).where(eq(locations.emailId, mail.id));
     }),
   );
 }

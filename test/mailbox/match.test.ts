@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import { type Arrival, foldersToCheck, recognise } from '../../src/mailbox/ingest/match.ts';
+import { type ArrivedMessage, foldersToCheck, matchMessages } from '../../src/mailbox/ingest/match.ts';
 import type { Candidate } from '../../src/mailbox/store/locations.ts';
 
-const arrival = (over: Partial<Arrival> = {}): Arrival => ({
+const arrival = (over: Partial<ArrivedMessage> = {}): ArrivedMessage => ({
   uid: 7,
   identity: 'strong',
   weakIdentity: 'weak',
@@ -22,7 +22,7 @@ const candidate = (over: Partial<Candidate> = {}): Candidate => ({
 const gone = new Date();
 
 describe('an arrival is recognised', () => {
-  const cases: [string, Arrival, Candidate[], string][] = [
+  const cases: [string, ArrivedMessage, Candidate[], string][] = [
     ['as new when nothing is like it', arrival(), [], 'new'],
     ['as the email that vanished elsewhere', arrival(), [candidate({ vanishedAt: gone })], 'email_1'],
     ['as a copy of the email that is still elsewhere', arrival(), [candidate()], 'email_1'],
@@ -55,12 +55,12 @@ describe('an arrival is recognised', () => {
     ],
   ];
   it.each(cases)('%s', (_, mail, known, expected) => {
-    const it = recognise('fld_b', [mail], known).get(7);
+    const it = matchMessages('fld_b', [mail], known).get(7);
     expect(it?.kind === 'email' ? it.emailId : it?.kind).toBe(expected);
   });
 
   it('each known mail once: of two equal arrivals, one is new', () => {
-    const found = recognise('fld_b', [arrival(), arrival({ uid: 8 })], [candidate({ vanishedAt: gone })]);
+    const found = matchMessages('fld_b', [arrival(), arrival({ uid: 8 })], [candidate({ vanishedAt: gone })]);
     expect([found.get(7)?.kind, found.get(8)?.kind]).toEqual(['email', 'new']);
   });
 });

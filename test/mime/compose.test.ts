@@ -1,9 +1,9 @@
 import { afterAll, describe, expect, test } from '@jest/globals';
-import { newMessageId } from '../../src/mime/new-message-id.ts';
+import { newMessageId } from '../../src/mime/message-ids.ts';
 import { readMessage } from '../../src/mime/read/read-message.ts';
-import { trackLetter } from '../../src/mime/tracking.ts';
+import { trackMessage } from '../../src/mime/tracking.ts';
 import { compose, envelopeOf } from '../../src/mime/write/compose.ts';
-import type { Letter } from '../../src/mime/write/outgoing-message.ts';
+import type { OutgoingMessage } from '../../src/mime/write/outgoing-message.ts';
 import { type PythonMail, startPython } from '../helpers/python-mail.ts';
 import { file, GIVEN, letter, longestLine } from './outgoing-messages.ts';
 
@@ -11,7 +11,7 @@ const python = startPython();
 afterAll(() => python.close());
 
 /** Composes a letter, and has Python read it; Python finds no defect in any. */
-async function composed(one: Letter, keepBcc = false): Promise<PythonMail & { source: Buffer }> {
+async function composed(one: OutgoingMessage, keepBcc = false): Promise<PythonMail & { source: Buffer }> {
   const source = await compose(one, { keepBcc });
   expect(longestLine(source)).toBeLessThanOrEqual(998);
   expect(source.toString('latin1')).not.toMatch(/[^\r]\n|\r[^\n]/);
@@ -56,7 +56,7 @@ test('HTML mail with two attachments, an inline image, non-ASCII names, a reply 
     },
     { messageId: '<parent@example.test>', references: ['<root@example.test>', '<second@example.test>'] },
   );
-  const tracked = trackLetter(original, {
+  const tracked = trackMessage(original, {
     trackingId: 'trk_1',
     opens: true,
     links: true,

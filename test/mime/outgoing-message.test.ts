@@ -1,12 +1,12 @@
 import { describe, expect, test } from '@jest/globals';
-import { cappedReferences, letterFrom, mergeLetter } from '../../src/mime/write/outgoing-message.ts';
+import { cappedReferences, messageFromInput, mergeInput } from '../../src/mime/write/outgoing-message.ts';
 import { file, GIVEN, letter } from './outgoing-messages.ts';
 
 const REPLY = { messageId: '<parent@x.test>', references: ['<root@x.test>', '<parent@x.test>', '<root@x.test>'] };
 
 describe('a letter from a SendInput', () => {
   test('leaves empty what is left out', () => {
-    expect(letterFrom({}, { ...GIVEN, reply: null })).toEqual({
+    expect(messageFromInput({}, { ...GIVEN, reply: null })).toEqual({
       ...GIVEN,
       ...{ to: [], cc: [], bcc: [], replyTo: [], subject: '', html: null, plainText: null },
       ...{ attachments: [], headers: [], inReplyTo: null, references: [] },
@@ -73,7 +73,7 @@ describe('an update of a draft', () => {
   const news = { ...GIVEN, messageId: '<new@x.test>', date: new Date('2026-05-05T00:00:00Z') };
 
   test('keeps every field that is left out; Message-ID and Date are new', () => {
-    expect(mergeLetter(draft, {}, news)).toEqual({ ...draft, messageId: news.messageId, date: news.date });
+    expect(mergeInput(draft, {}, news)).toEqual({ ...draft, messageId: news.messageId, date: news.date });
   });
 
   test.each([
@@ -98,19 +98,19 @@ describe('an update of a draft', () => {
     ],
   ])('replaces %s', (_name, input, expected) => {
     const kept = { ...draft, messageId: news.messageId, date: news.date };
-    expect(mergeLetter(draft, input, news)).toEqual({ ...kept, ...expected });
+    expect(mergeInput(draft, input, news)).toEqual({ ...kept, ...expected });
   });
 
   test('reply_to takes the place of a Reply-To header', () => {
     const before = { ...draft, headers: [{ name: 'Reply-To', value: 'old@x.test' }] };
-    expect(mergeLetter(before, { reply_to: [{ email: 'n@x.test' }] }, news)).toMatchObject({
+    expect(mergeInput(before, { reply_to: [{ email: 'n@x.test' }] }, news)).toMatchObject({
       headers: [],
       replyTo: [{ email: 'n@x.test' }],
     });
   });
 
   test('takes the given sender where the draft has none', () => {
-    expect(mergeLetter({ ...draft, from: { email: '' } }, {}, news).from).toEqual(GIVEN.from);
+    expect(mergeInput({ ...draft, from: { email: '' } }, {}, news).from).toEqual(GIVEN.from);
   });
 
   test.each([
@@ -118,7 +118,7 @@ describe('an update of a draft', () => {
     [null, null],
     [{ messageId: '<other@x.test>', references: [] }, '<other@x.test>'],
   ])('threading with reply %j', (reply, expected) => {
-    expect(mergeLetter(draft, {}, { ...news, reply }).inReplyTo).toBe(expected);
+    expect(mergeInput(draft, {}, { ...news, reply }).inReplyTo).toBe(expected);
   });
 });
 

@@ -1,5 +1,5 @@
 import type { SendInput } from '../../src/contract/sending.ts';
-import { type Letter, letterFrom, type RepliedTo } from '../../src/mime/write/outgoing-message.ts';
+import { type OutgoingMessage, messageFromInput, type RepliedTo } from '../../src/mime/write/outgoing-message.ts';
 
 /** What the service gives every letter of these tests. */
 export const GIVEN = {
@@ -9,8 +9,8 @@ export const GIVEN = {
 };
 
 /** The letter of a SendInput; to one reader when it names nobody. */
-export function letter(input: SendInput, reply: RepliedTo | null = null): Letter {
-  return letterFrom({ to: [{ email: 'reader@example.test' }], ...input }, { ...GIVEN, reply });
+export function letter(input: SendInput, reply: RepliedTo | null = null): OutgoingMessage {
+  return messageFromInput({ to: [{ email: 'reader@example.test' }], ...input }, { ...GIVEN, reply });
 }
 
 /** An attachment of a SendInput. */

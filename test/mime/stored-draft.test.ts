@@ -1,15 +1,20 @@
 import { describe, expect, test } from '@jest/globals';
 import { MailError } from '../../src/mail-error.ts';
 import { compose } from '../../src/mime/write/compose.ts';
-import type { Letter } from '../../src/mime/write/outgoing-message.ts';
-import { draftForSending, prepareDraft, readLetter, withoutDraftHeaders } from '../../src/mime/write/stored-draft.ts';
+import type { OutgoingMessage } from '../../src/mime/write/outgoing-message.ts';
+import {
+  draftForSending,
+  prepareDraft,
+  readDraftMessage,
+  withoutDraftHeaders,
+} from '../../src/mime/write/stored-draft.ts';
 import { file, GIVEN, letter, longestLine } from './outgoing-messages.ts';
 
 const lines = (...all: string[]): Buffer => Buffer.from(all.join('\r\n'));
 const head = (source: Buffer): string[] =>
   source.toString('latin1', 0, source.indexOf('\r\n\r\n')).split(/\r\n(?![ \t])/);
 const bodyOf = (source: Buffer): string => source.toString('latin1', source.indexOf('\r\n\r\n') + 4);
-const parts = ({ attachments }: Letter) =>
+const parts = ({ attachments }: OutgoingMessage) =>
   attachments.map(({ content, ...rest }) => ({ ...rest, content: content.toString() }));
 
 /** As Thunderbird saves one. */
@@ -77,7 +82,7 @@ const THUNDERBIRD = lines(
 
 describe('a draft read as a letter', () => {
   test('of another program: everything that it has', async () => {
-    const read = await readLetter(THUNDERBIRD, GIVEN);
+    const read = await readDraftMessage(THUNDERBIRD, GIVEN);
     expect(read).toMatchObject({
       from: { email: 'alias@example.test', display_name: 'The Alias' },
       to: [
@@ -117,11 +122,11 @@ describe('a draft read as a letter', () => {
   });
 
   test('composed and read again it is the same', async () => {
-    const read = await readLetter(THUNDERBIRD, GIVEN);
-    expect(await readLetter(await compose(read, { keepBcc: true }), GIVEN)).toEqual(read);
+    const read = await readDraftMessage(THUNDERBIRD, GIVEN);
+    expect(await readDraftMessage(await compose(read, { keepBcc: true }), GIVEN)).toEqual(read);
   });
 
-  test.each<[string, Buffer, Pick<Letter, 'html' | 'plainText'>]>([
+  test.each<[string, Buffer, Pick<OutgoingMessage, 'html' | 'plainText'>]>([
     ['text', lines('Subject: x', '', 'hello'), { html: null, plainText: 'hello' }],
     ['HTML', lines('Content-Type: text/html', '', '<p>hi</p>'), { html: '<p>hi</p>', plainText: null }],
     ['nothing', lines('Subject: x', '', ''), { html: null, plainText: null }],
@@ -136,7 +141,7 @@ describe('a draft read as a letter', () => {
       { html: '<p>hi</p>', plainText: null },
     ],
   ])('with %s: HTML and text as they are there', async (_name, source, expected) => {
-    const read = await readLetter(source, GIVEN);
+    const read = await readDraftMessage(source, GIVEN);
     expect(read).toMatchObject({ ...expected, from: GIVEN.from, messageId: GIVEN.messageId });
     expect(read.attachments).toEqual([]);
   });
@@ -159,7 +164,7 @@ describe('a draft read as a letter', () => {
       },
       { messageId: '<p@example.test>', references: ['<r@example.test>'] },
     );
-    const read = await readLetter(await compose(one, { keepBcc: true }), {
+    const read = await readDraftMessage(await compose(one, { keepBcc: true }), {
       ...GIVEN,
       messageId: '<other@example.test>',
     });
@@ -170,7 +175,7 @@ describe('a draft read as a letter', () => {
     expect(png).toMatchObject({ contentType: 'image/png', cid: 'a', inline: true });
     expect(calendar).toMatchObject({ contentType: 'text/calendar; method=REQUEST' });
     expect(large?.content.equals(Buffer.alloc(300_000, 'large'))).toBe(true);
-    expect(await readLetter(await compose(read, { keepBcc: true }), GIVEN)).toEqual(read);
+    expect(await readDraftMessage(await compose(read, { keepBcc: true }), GIVEN)).toEqual(read);
   });
 
   test('what tells of its way is left out', async () => {
@@ -181,7 +186,7 @@ describe('a draft read as a letter', () => {
       'Authentication-Results: x',
       'X-UID: 3',
     ];
-    const read = await readLetter(lines(...traces, 'X-Kept: 1', 'Importance: high', '', 'x'), GIVEN);
+    const read = await readDraftMessage(lines(...traces, 'X-Kept: 1', 'Importance: high', '', 'x'), GIVEN);
     expect(read.headers).toEqual([
       { name: 'X-Kept', value: '1' },
       { name: 'Importance', value: 'high' },
@@ -195,7 +200,7 @@ describe('a draft read as a letter', () => {
       ...Array.from({ length: 2000 }, () => '--b\r\n\r\nx'),
       '--b--',
     );
-    await expect(readLetter(source, GIVEN)).rejects.toThrow(MailError);
+    await expect(readDraftMessage(source, GIVEN)).rejects.toThrow(MailError);
   });
 
   test('one of 36 MB leaves others their turn', async () => {
@@ -209,7 +214,7 @@ describe('a draft read as a letter', () => {
     const timer = setInterval(() => {
       turns += 1;
     }, 1);
-    const read = await readLetter(source, GIVEN);
+    const read = await readDraftMessage(source, GIVEN);
     clearInterval(timer);
     expect(turns).toBeGreaterThan(20);
     expect(read.attachments[0]?.content.equals(content)).toBe(true);
@@ -341,7 +346,7 @@ describe('a draft prepared to be sent', () => {
         .sort(),
     ).toEqual(['Bcc: c@x.test', 'Date: Wed, 04 Mar 2026 05:06:07 +0000']);
     expect(delivered.toString()).not.toContain('c@x.test');
-    expect((await readLetter(delivered, GIVEN)).plainText?.trim()).toBe(body.trim());
+    expect((await readDraftMessage(delivered, GIVEN)).plainText?.trim()).toBe(body.trim());
   });
 
   test('40 MiB take less than a few seconds, and no copy for the recipients when there is no Bcc', () => {

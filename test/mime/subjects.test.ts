@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { baseSubjectOf } from '../../src/mime/subjects.ts';
+import { baseSubjectOf } from '../../src/mime/threads.ts';
 
 describe('base subject', () => {
   test.each([

@@ -1,7 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
-import { textToHtml } from '../../src/mime/html.ts';
-import { decodeFlowed } from '../../src/mime/read/flowed.ts';
-import { htmlToPlain, stripTags } from '../../src/mime/text.ts';
+import { htmlToPlain, stripTags, textToHtml } from '../../src/mime/html.ts';
+import { decodeFlowed } from '../../src/mime/read/body.ts';
 import { read } from './read-fixture.ts';
 
 describe('HTML from text', () => {

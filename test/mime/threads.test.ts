@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
-import { baseSubjectOf } from '../../src/mime/subjects.ts';
 import {
+  baseSubjectOf,
   decideThread,
   participantsOf,
   type SubjectCandidate,

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { trackingUrls, trackLetter, untrackHtml } from '../../src/mime/tracking.ts';
+import { trackingUrls, trackMessage, untrackHtml } from '../../src/mime/tracking.ts';
 import { letter } from './outgoing-messages.ts';
 
 const OPTIONS = { trackingId: 'trk_1', opens: false, links: true, baseUrl: 'https://t.example' };
@@ -12,7 +12,7 @@ const tracked = (
   options: Partial<typeof OPTIONS> = {},
   headers: { name: string; value: string }[] = [],
 ) => {
-  const { letter: result, links } = trackLetter(letter({ html, custom_headers: headers }), { ...OPTIONS, ...options });
+  const { letter: result, links } = trackMessage(letter({ html, custom_headers: headers }), { ...OPTIONS, ...options });
   return { html: result.html, links, plainText: result.plainText };
 };
 
@@ -109,14 +109,14 @@ test('the text is that of the HTML as it was', () => {
     'more <https://x.example/a>',
   );
   const one = letter({ html: '<a href="https://x.example/a">more</a>', plain_text: 'mine' });
-  expect(trackLetter(one, OPTIONS).letter.plainText).toBe('mine');
+  expect(trackMessage(one, OPTIONS).letter.plainText).toBe('mine');
 });
 
 test('a letter without HTML, or with nothing to be told, stays as it is', () => {
   const plain = letter({ plain_text: 'https://x.example/' });
-  expect(trackLetter(plain, { ...OPTIONS, opens: true })).toEqual({ letter: plain, links: [] });
+  expect(trackMessage(plain, { ...OPTIONS, opens: true })).toEqual({ letter: plain, links: [] });
   const html = letter({ html: '<a href="https://x.example/">x</a>' });
-  expect(trackLetter(html, { ...OPTIONS, links: false })).toEqual({ letter: html, links: [] });
+  expect(trackMessage(html, { ...OPTIONS, links: false })).toEqual({ letter: html, links: [] });
 });
 
 test('a base URL may end in a slash', () => {

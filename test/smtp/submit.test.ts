@@ -1,8 +1,8 @@
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { createOutbound } from '../../src/outbound.ts';
+import type { SmtpSettings } from '../../src/smtp/login.ts';
 import { createSubmitter, SubmitError, type Submitter, type SubmitterOptions } from '../../src/smtp/submit.ts';
-import type { SmtpSettings } from '../../src/smtp/verify.ts';
 import { at, FakeSmtp, SMTP_EXTENSIONS, type SmtpMoment, type SmtpReaction } from '../helpers/fake-smtp.ts';
 import { waitFor } from '../helpers/wait.ts';
 

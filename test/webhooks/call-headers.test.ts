@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { callHeaders } from '../../src/webhooks/call-headers.ts';
+import { callHeaders } from '../../src/webhooks/sign.ts';
 
 const call = {
   type: 'email.new' as const,

@@ -1,12 +1,12 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
-import { createLanes, type Lanes } from '../../src/webhooks/dispatch-limiter.ts';
+import { createDispatchLimiter, type DispatchLimiter } from '../../src/webhooks/dispatch.ts';
 
 let now: number;
-let lanes: Lanes;
+let lanes: DispatchLimiter;
 
 beforeEach(() => {
   now = 1_000;
-  lanes = createLanes(() => now);
+  lanes = createDispatchLimiter(() => now);
 });
 
 describe('the lanes of an endpoint', () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { envelopeText } from '../../src/contract/envelope.ts';
+import { envelopeText } from '../../src/contract/events.ts';
 
 const event = {
   id: 'evt_1',

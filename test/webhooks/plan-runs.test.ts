@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { MAX_BATCH, planRuns, type Waiting } from '../../src/webhooks/plan-runs.ts';
+import { MAX_BATCH, planRuns, type Waiting } from '../../src/webhooks/dispatch.ts';
 
 const names = {
   alone: (id: string) => `alone ${id}`,

@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { withFailures } from '../../src/activities/failures.ts';
-import { toApiError } from '../../src/api/commands/run-failure.ts';
-import { execute, type Run } from '../../src/api/commands/run-workflow.ts';
+import { execute, type Run, toApiError } from '../../src/api/commands/run-workflow.ts';
 import { MailError } from '../../src/mail-error.ts';
 import { newId } from '../../src/new-id.ts';
 import {

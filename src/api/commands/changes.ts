@@ -3,8 +3,7 @@ import { newId } from '../../new-id.ts';
 import type { MailboxChange } from '../../workflows/change-mailbox.ts';
 import { changeWorkflowId, WORKFLOWS } from '../../workflows/names.ts';
 import type { ChangeCommands } from '../deps.ts';
-import { toApiError } from './run-failure.ts';
-import { execute } from './run-workflow.ts';
+import { execute, toApiError } from './run-workflow.ts';
 
 export interface ChangeCommandDeps {
   client: Client;

@@ -1,11 +1,17 @@
 import type { DraftResult, SendInput } from '../../contract/sending.ts';
 import { newId } from '../../new-id.ts';
-import { type DraftRow, findDraft, holdDraft, isHeld, loadDraft, noteDraft } from '../../sending/draft-state.ts';
+import {
+  type DraftRow,
+  findDraft,
+  reserveDraft,
+  isReserved,
+  loadDraft,
+  recordDraft,
+} from '../../sending/draft-state.ts';
 import { deleteDraftWorkflowId, draftWorkflowId, WORKFLOWS } from '../../workflows/names.ts';
 import type { DraftCommands } from '../deps.ts';
 import { draftNotFound, isTracked, type OutgoingDeps, storeInput, trackingIdFor, whenFree } from './outgoing.ts';
-import { toApiError } from './run-failure.ts';
-import { execute } from './run-workflow.ts';
+import { execute, toApiError } from './run-workflow.ts';
 
 const DRAFT_MS = 60_000;
 
@@ -24,7 +30,7 @@ async function createDraft(deps: OutgoingDeps, accountId: string, id: string, in
     const { metadata = null, tracking_options: tracking = null } = input;
     const inputKey = await storeInput(deps, accountId, id, input);
     const noted = { id, accountId, inputKey, metadata, tracking, trackingId: trackingIdFor(tracking) };
-    draft = await noteDraft(deps.db, noted, new Date());
+    draft = await recordDraft(deps.db, noted, new Date());
   }
   return saveDraft(deps, draft, null);
 }
@@ -46,9 +52,9 @@ async function updateDraft(
       const tracking = input.tracking_options ?? previous.tracking;
       const trackingId = isTracked(tracking) ? (previous.trackingId ?? newId('tracking')) : null;
       const draft = await db.transaction(async (tx) => {
-        const by = await holdDraft(tx, previous.id, id);
+        const by = await reserveDraft(tx, previous.id, id);
         return by === id
-          ? noteDraft(tx, { id, accountId, inputKey, metadata, tracking, trackingId }, new Date())
+          ? recordDraft(tx, { id, accountId, inputKey, metadata, tracking, trackingId }, new Date())
           : undefined;
       });
       return draft && { draft, previous };
@@ -94,7 +100,7 @@ async function deleteDraft({ client, db }: OutgoingDeps, accountId: string, draf
   const draft = await whenFree(async () => {
     const found = await findDraft(db, accountId, draftId);
     if (!found) throw draftNotFound();
-    return (await isHeld(db, found)) ? undefined : found;
+    return (await isReserved(db, found)) ? undefined : found;
   });
   try {
     await execute(client, {

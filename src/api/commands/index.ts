@@ -12,7 +12,7 @@ import { connectWorkflowId, QUEUES, removeWorkflowId, UPDATES, WORKFLOWS } from 
 import type { Commands } from '../deps.ts';
 import { createChangeCommands } from './changes.ts';
 import { createDraftCommands } from './drafts.ts';
-import { toApiError } from './run-failure.ts';
+import { toApiError } from './run-workflow.ts';
 import { createSendCommands } from './sends.ts';
 
 export interface CommandDeps {

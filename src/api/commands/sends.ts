@@ -4,13 +4,12 @@ import { isId } from '../../contract/ids.ts';
 import type { DraftSent, EmailSent, SendInput } from '../../contract/sending.ts';
 import type { Caller } from '../../db/api-keys.ts';
 import type { Db } from '../../db/client.ts';
-import { type DraftRow, findDraft, holdDraft, releaseHeld } from '../../sending/draft-state.ts';
-import { loadSend, moveSend, type NewSend, noteSend, type SendRow } from '../../sending/send-state.ts';
+import { type DraftRow, findDraft, reserveDraft, releaseReservation } from '../../sending/draft-state.ts';
+import { loadSend, moveSend, type NewSend, recordSend, type SendRow } from '../../sending/send-state.ts';
 import { sendWorkflowId, WORKFLOWS } from '../../workflows/names.ts';
 import type { SendCommands } from '../deps.ts';
 import { draftNotFound, type OutgoingDeps, storeInput, trackingIdFor, whenFree } from './outgoing.ts';
-import { isAnswer, toApiError } from './run-failure.ts';
-import { awaitRun, execute } from './run-workflow.ts';
+import { awaitRun, execute, isAnswer, toApiError } from './run-workflow.ts';
 
 /** So long a mail may wait for a worker and an SMTP server before it is called back. */
 const LEAVE_MS = 28_000;
@@ -37,7 +36,7 @@ async function sendEmail(
     const inputKey = await storeInput(deps, accountId, id, input);
     const { metadata = null, tracking_options: tracking = null } = input;
     const noted = { ...ownerOf(caller), id, accountId, draftId: null, metadata, inputKey };
-    send = await noteSend(deps.db, { ...noted, tracking, trackingId: trackingIdFor(tracking) }, new Date());
+    send = await recordSend(deps.db, { ...noted, tracking, trackingId: trackingIdFor(tracking) }, new Date());
   }
   const { messageId, trackingId, result } = await runSend(deps, send);
   return {
@@ -82,8 +81,8 @@ async function sendDraft(
 async function holdForSending({ db }: OutgoingDeps, draft: DraftRow, noted: NewSend): Promise<SendRow> {
   return whenFree(async () => {
     const held = await db.transaction(async (tx) => {
-      const by = await holdDraft(tx, draft.id, noted.id);
-      return by === noted.id ? noteSend(tx, noted, new Date()) : by;
+      const by = await reserveDraft(tx, draft.id, noted.id);
+      return by === noted.id ? recordSend(tx, noted, new Date()) : by;
     });
     if (held === undefined) throw draftNotFound();
     if (typeof held !== 'string') return held;
@@ -93,7 +92,7 @@ async function holdForSending({ db }: OutgoingDeps, draft: DraftRow, noted: NewS
 
 /** Hands the send to its workflow, and answers its row when the mail has been taken. */
 async function runSend({ client, db }: OutgoingDeps, { id, accountId, state }: SendRow): Promise<SendRow> {
-  const sentBefore = until(async () => (await loadSend(db, accountId, id))?.hasStandIn);
+  const sentBefore = until(async () => (await loadSend(db, accountId, id))?.hasProvisional);
   try {
     if (state !== 'sent') await Promise.race([untilTaken(client, db, accountId, id), sentBefore.done]);
   } finally {
@@ -122,7 +121,7 @@ async function untilTaken(client: Client, db: Db, accountId: string, id: string)
       if ((await loadSend(db, accountId, id))?.state === 'sent') return;
       if (isAnswer(error)) throw toApiError(error, MAY_BE_SENT);
       if (await moveSend(db, id, ['queued'], 'failed')) {
-        await releaseHeld(db, id);
+        await releaseReservation(db, id);
         throw new ApiError('provider_error', NOT_SENT, { cause: error });
       }
     }

@@ -1,14 +1,22 @@
 import Type from 'typebox';
 import { Cursor, Limit } from '../../contract/common.ts';
 import { DraftList, Email } from '../../contract/email.ts';
-import { DraftResult, DraftSent, SendInput } from '../../contract/sending.ts';
 import { idPattern } from '../../contract/ids.ts';
+import { DraftResult, DraftSent, SendInput } from '../../contract/sending.ts';
 import { getDraft, listDrafts } from '../../db/drafts.ts';
 import { jsonArray, jsonWith } from '../../db/json-text.ts';
 import { checkSendInput, checkTrackable } from '../send-input.ts';
-import { requireReplyTarget } from './reply-target.ts';
-import { AccountParams, answers, answersWith, found, Id, type Routes, sendJson } from './route.ts';
-import { requireWritable } from './writable.ts';
+import {
+  AccountParams,
+  answers,
+  answersWith,
+  found,
+  Id,
+  requireReplyTarget,
+  requireWritable,
+  type Routes,
+  sendJson,
+} from './route.ts';
 
 const DraftId = Type.String({
   pattern: `${idPattern('draft').source}|${idPattern('email').source}`,

@@ -1,7 +1,7 @@
 import Type from 'typebox';
-import { Folder, FolderList } from '../../contract/folder.ts';
+import { CreateFolder, Folder, FolderList, UpdateFolder } from '../../contract/folder.ts';
 import { getFolder, listFolders } from '../../db/folders.ts';
-import { AccountParams, answers, found, Id, type Routes } from './route.ts';
+import { AccountParams, answers, answersWith, found, Id, requireWritable, type Routes } from './route.ts';
 
 export const folderRoutes: Routes = (app, { db }) => {
   app.get(
@@ -29,5 +29,72 @@ export const folderRoutes: Routes = (app, { db }) => {
       },
     },
     async ({ params }) => found(await getFolder(db, params.account_id, params.folder_id), 'folder'),
+  );
+};
+
+const FolderParams = Type.Object({ account_id: Id('account'), folder_id: Id('folder') });
+
+const ERRORS = ['invalid_credentials', 'not_found', 'already_exists', 'provider_rejected', 'provider_error'] as const;
+
+/** Changing folders (CONTRACT "Folders"); each call answers after the provider confirmed. */
+export const folderChangeRoutes: Routes = (app, { db, commands }) => {
+  app.post(
+    '/:account_id/folders',
+    {
+      config: { idempotent: true, reserves: 'folder' },
+      schema: {
+        tags: ['Folders'],
+        summary: 'Create a folder',
+        params: AccountParams,
+        body: CreateFolder,
+        response: answersWith(201, 'The folder', Folder, ...ERRORS),
+      },
+    },
+    async ({ params: { account_id }, body, reservedId }, reply) => {
+      await requireWritable(db, account_id);
+      await commands.createFolder(account_id, reservedId, { name: body.name, parentId: body.parent_id ?? null });
+      return reply.code(201).send(found(await getFolder(db, account_id, reservedId), 'folder'));
+    },
+  );
+
+  app.patch(
+    '/:account_id/folders/:folder_id',
+    {
+      schema: {
+        tags: ['Folders'],
+        summary: 'Rename or move a folder',
+        description: 'It keeps its id, and the folders in it follow. A folder with a role stays as it is.',
+        params: FolderParams,
+        body: UpdateFolder,
+        response: answers('The folder', Folder, ...ERRORS),
+      },
+    },
+    async ({ params: { account_id, folder_id }, body }) => {
+      await requireWritable(db, account_id);
+      found(await getFolder(db, account_id, folder_id), 'folder');
+      await commands.changeFolder(account_id, folder_id, body);
+      return found(await getFolder(db, account_id, folder_id), 'folder');
+    },
+  );
+
+  app.delete(
+    '/:account_id/folders/:folder_id',
+    {
+      schema: {
+        tags: ['Folders'],
+        summary: 'Delete a folder',
+        description:
+          'Mail in it goes to Trash first; folders in it move up. A folder with a role stays as it is. Where the call ' +
+          'ends with 502 since it takes long, the deletion goes on.',
+        params: FolderParams,
+        response: answersWith(204, 'It is deleted', null, ...ERRORS),
+      },
+    },
+    async ({ params: { account_id, folder_id } }, reply) => {
+      await requireWritable(db, account_id);
+      found(await getFolder(db, account_id, folder_id), 'folder');
+      await commands.deleteFolder(account_id, folder_id);
+      return reply.code(204).send();
+    },
   );
 };

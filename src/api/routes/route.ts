@@ -2,9 +2,13 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type { FastifyBaseLogger, FastifyInstance, FastifyReply, RawServerDefault } from 'fastify';
 import Type from 'typebox';
-import { ApiError, ERRORS, ErrorBody, type ErrorCode } from '../../contract/errors.ts';
+import { ApiError, ErrorBody, type ErrorCode, ERRORS } from '../../contract/errors.ts';
 import { type IdKind, idPattern } from '../../contract/ids.ts';
+import type { SendInput } from '../../contract/sending.ts';
+import { getAccountState } from '../../db/accounts.ts';
+import type { Queryable } from '../../db/client.ts';
 import type { JsonOf } from '../../db/json-text.ts';
+import { findReplyTarget } from '../../db/reply-target.ts';
 import type { Cursors } from '../cursor.ts';
 import type { ApiDeps } from '../deps.ts';
 
@@ -75,4 +79,27 @@ export function answersAs(
       ]),
     ),
   };
+}
+
+/**
+ * Lets a call pass that changes the mailbox; writes to an `errored` account are tried (CONTRACT "Accounts").
+ * @throws ApiError not_found; invalid_credentials when the provider refused the account's login
+ */
+export async function requireWritable(db: Queryable, accountId: string): Promise<void> {
+  const account = await getAccountState(db, accountId);
+  if (!account) throw new ApiError('not_found', 'there is no account with that id');
+  if (account.status === 'disconnected') {
+    throw new ApiError('invalid_credentials', 'the provider refused the login of this account: connect it again');
+  }
+}
+
+/**
+ * Lets a call pass whose `reply_to_message_id`, if any, can be answered.
+ * @throws ApiError invalid_parameters
+ */
+export async function requireReplyTarget(db: Queryable, accountId: string, input: SendInput): Promise<void> {
+  const reference = input.reply_to_message_id;
+  if (reference && !(await findReplyTarget(db, accountId, reference))) {
+    throw new ApiError('invalid_parameters', 'reply_to_message_id is no email of this account');
+  }
 }

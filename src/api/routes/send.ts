@@ -1,8 +1,6 @@
 import { EmailSent, SendInput } from '../../contract/sending.ts';
 import { checkSendInput } from '../send-input.ts';
-import { AccountParams, answers, type Routes } from './route.ts';
-import { requireReplyTarget } from './reply-target.ts';
-import { requireWritable } from './writable.ts';
+import { AccountParams, answers, requireReplyTarget, requireWritable, type Routes } from './route.ts';
 
 /** Sending (CONTRACT "Emails"). */
 export const sendRoutes: Routes = (app, { db, commands, settings }) => {

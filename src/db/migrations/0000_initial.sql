@@ -107,8 +107,13 @@ CREATE TABLE "drafts" (
 	"message_id" text,
 	"state" text DEFAULT 'active' NOT NULL,
 	"superseded_by" text,
+	"held_by" text,
+	"input_key" text,
+	"metadata" text,
+	"tracking_id" text,
+	"tracking" jsonb,
 	"created_at" timestamp (3) with time zone NOT NULL,
-	CONSTRAINT "drafts_state" CHECK (state in ('active', 'superseded', 'sent', 'deleted'))
+	CONSTRAINT "drafts_state" CHECK (state in ('saving', 'active', 'superseded', 'sent', 'deleted', 'failed'))
 );
 --> statement-breakpoint
 CREATE TABLE "email_contents" (
@@ -179,7 +184,6 @@ CREATE TABLE "folders" (
 	"parent_id" text,
 	"role" text DEFAULT 'UNKNOWN' NOT NULL,
 	"selectable" boolean DEFAULT true NOT NULL,
-	"mailbox_id" text,
 	"uid_validity" bigint,
 	"baseline_uid_next" bigint,
 	"uid_next" bigint,
@@ -187,6 +191,7 @@ CREATE TABLE "folders" (
 	"scanned_from" bigint,
 	"total_count" integer DEFAULT 0 NOT NULL,
 	"unread_count" integer DEFAULT 0 NOT NULL,
+	"local_revision" bigint DEFAULT 0 NOT NULL,
 	"created_at" timestamp (3) with time zone NOT NULL
 );
 --> statement-breakpoint
@@ -194,13 +199,14 @@ CREATE TABLE "idempotency_keys" (
 	"api_key_id" text NOT NULL,
 	"key" text NOT NULL,
 	"fingerprint" "bytea" NOT NULL,
+	"reserved_id" text,
 	"status" smallint,
 	"response" "bytea",
 	"created_at" timestamp (3) with time zone NOT NULL,
 	CONSTRAINT "idempotency_keys_api_key_id_key_pk" PRIMARY KEY("api_key_id","key")
 );
 --> statement-breakpoint
-CREATE TABLE "placements" (
+CREATE TABLE "locations" (
 	"folder_id" text NOT NULL,
 	"uid" bigint NOT NULL,
 	"account_id" text NOT NULL,
@@ -209,10 +215,19 @@ CREATE TABLE "placements" (
 	"seen" boolean NOT NULL,
 	"deleted" boolean DEFAULT false NOT NULL,
 	"vanished_at" timestamp (3) with time zone,
+	"pending_removal_since" timestamp (3) with time zone,
 	"identity" text NOT NULL,
 	"weak_identity" text NOT NULL,
 	"server_id" text,
-	CONSTRAINT "placements_folder_id_uid_pk" PRIMARY KEY("folder_id","uid")
+	CONSTRAINT "locations_folder_id_uid_pk" PRIMARY KEY("folder_id","uid")
+);
+--> statement-breakpoint
+CREATE TABLE "path_reservations" (
+	"account_id" text NOT NULL,
+	"path" text NOT NULL,
+	"folder_id" text NOT NULL,
+	"created_at" timestamp (3) with time zone NOT NULL,
+	CONSTRAINT "path_reservations_account_id_path_pk" PRIMARY KEY("account_id","path")
 );
 --> statement-breakpoint
 CREATE TABLE "replays" (
@@ -230,14 +245,17 @@ CREATE TABLE "replays" (
 CREATE TABLE "sends" (
 	"id" text PRIMARY KEY NOT NULL,
 	"account_id" text NOT NULL,
-	"message_id" text NOT NULL,
+	"message_id" text,
 	"draft_id" text,
 	"api_key_id" text NOT NULL,
 	"api_key_name" text NOT NULL,
 	"metadata" text,
 	"tracking_id" text,
+	"tracking" jsonb,
 	"state" text DEFAULT 'queued' NOT NULL,
-	"storage_key" text NOT NULL,
+	"input_key" text,
+	"storage_key" text,
+	"email" json,
 	"result" jsonb,
 	"created_at" timestamp (3) with time zone NOT NULL,
 	"updated_at" timestamp (3) with time zone NOT NULL,
@@ -298,6 +316,7 @@ CREATE INDEX "deliveries_open" ON "deliveries" USING btree ("status","created_at
 CREATE INDEX "deliveries_account" ON "deliveries" USING btree ("account_id","created_at","id");--> statement-breakpoint
 CREATE INDEX "drafts_email" ON "drafts" USING btree ("email_id");--> statement-breakpoint
 CREATE INDEX "drafts_account" ON "drafts" USING btree ("account_id");--> statement-breakpoint
+CREATE INDEX "drafts_message_id" ON "drafts" USING btree ("account_id","message_id");--> statement-breakpoint
 CREATE INDEX "email_contents_account" ON "email_contents" USING btree ("account_id");--> statement-breakpoint
 CREATE INDEX "email_search_list" ON "email_search" USING btree ("account_id","date","email_id");--> statement-breakpoint
 CREATE INDEX "email_search_text" ON "email_search" USING gin ("account_id","text" gin_trgm_ops);--> statement-breakpoint
@@ -313,22 +332,22 @@ CREATE INDEX "emails_message_id" ON "emails" USING btree ("account_id","message_
 CREATE INDEX "emails_subject_key" ON "emails" USING btree ("account_id","subject_key","date") WHERE subject_key is not null;--> statement-breakpoint
 CREATE INDEX "emails_missing" ON "emails" USING btree ("account_id") WHERE missing_since is not null;--> statement-breakpoint
 CREATE UNIQUE INDEX "emails_draft_id" ON "emails" USING btree ("draft_id") WHERE draft_id is not null;--> statement-breakpoint
+CREATE INDEX "emails_untied_bounces" ON "emails" USING btree ("account_id",(bounce ->> 'message_id')) WHERE bounce is not null and bounce ->> 'email_id' is null;--> statement-breakpoint
 CREATE UNIQUE INDEX "events_sequence" ON "events" USING btree ("account_id","sequence");--> statement-breakpoint
 CREATE INDEX "events_created" ON "events" USING btree ("created_at","id");--> statement-breakpoint
 CREATE INDEX "events_object" ON "events" USING btree ("object_id");--> statement-breakpoint
 CREATE UNIQUE INDEX "folders_path" ON "folders" USING btree ("account_id","path");--> statement-breakpoint
 CREATE INDEX "idempotency_keys_created" ON "idempotency_keys" USING btree ("created_at");--> statement-breakpoint
-CREATE INDEX "placements_list" ON "placements" USING btree ("folder_id","date","email_id") WHERE email_id is not null;--> statement-breakpoint
-CREATE INDEX "placements_email" ON "placements" USING btree ("email_id");--> statement-breakpoint
-CREATE INDEX "placements_identity" ON "placements" USING btree ("account_id","weak_identity");--> statement-breakpoint
-CREATE INDEX "placements_vanished" ON "placements" USING btree ("account_id") WHERE vanished_at is not null;--> statement-breakpoint
-CREATE INDEX "placements_server_id" ON "placements" USING btree ("account_id","server_id") WHERE server_id is not null;--> statement-breakpoint
+CREATE INDEX "locations_list" ON "locations" USING btree ("folder_id","date","email_id") WHERE email_id is not null;--> statement-breakpoint
+CREATE INDEX "locations_email" ON "locations" USING btree ("email_id");--> statement-breakpoint
+CREATE INDEX "locations_identity" ON "locations" USING btree ("account_id","weak_identity");--> statement-breakpoint
+CREATE INDEX "locations_vanished" ON "locations" USING btree ("account_id") WHERE vanished_at is not null;--> statement-breakpoint
+CREATE INDEX "locations_server_id" ON "locations" USING btree ("account_id","server_id") WHERE server_id is not null;--> statement-breakpoint
 CREATE INDEX "sends_message_id" ON "sends" USING btree ("account_id","message_id");--> statement-breakpoint
 CREATE INDEX "thread_keys_thread" ON "thread_keys" USING btree ("thread_id");--> statement-breakpoint
 CREATE INDEX "threads_account" ON "threads" USING btree ("account_id");--> statement-breakpoint
 CREATE INDEX "threads_merged" ON "threads" USING btree ("merged_into");--> statement-breakpoint
-CREATE INDEX "tracking_records_account" ON "tracking_records" USING btree ("account_id");
---> statement-breakpoint
+CREATE INDEX "tracking_records_account" ON "tracking_records" USING btree ("account_id");--> statement-breakpoint
 -- Large values: lz4 where the server has it, else uncompressed; pglz would take most of the time of lists and searches.
 DO $$
 BEGIN

@@ -3,26 +3,26 @@ import { inLease, type Lease } from '../../db/lease.ts';
 import { fetchFlags, type MessageFlags, uidSets } from '../../imap/fetch.ts';
 import { changeEmails } from '../change-emails.ts';
 import type { SyncContext } from '../context.ts';
-import { bumpUnread, countWrites, type FolderState, noteWrite } from '../store/folders.ts';
+import { addToUnread, getLocalRevision, type FolderState, bumpLocalRevision } from '../store/folders.ts';
 import { changedFlags, saveFlags } from '../store/locations.ts';
 
 /**
- * Stores the flags that differ, and tells of the emails that became read or unread. `writes` is what countWrites said
+ * Stores the flags that differ, and tells of the emails that became read or unread. `localRevision` is what countWrites said
  * before the flags were read: where this API changed the folder since, they are read again.
  */
 export async function applyFlags(
   ctx: SyncContext,
   folder: FolderState,
   flags: MessageFlags[],
-  writes: number,
+  localRevision: number,
 ): Promise<void> {
   const below = flags.filter((flag) => flag.uid < (folder.uidNext ?? 1));
   for (let start = 0; start < below.length; start += 1000) {
     let batch = below.slice(start, start + 1000);
-    for (let known = writes; ; ) {
+    for (let known = localRevision; ; ) {
       const changed = (await changedFlags(ctx.db, folder.id, batch)).map((flag) => flag.uid);
       if (changed.length === 0 || (await saveChangedFlags(ctx, folder, batch, known))) break;
-      known = await countWrites(ctx.db, folder.id);
+      known = await getLocalRevision(ctx.db, folder.id);
       batch = [];
       for (const set of uidSets(changed)) batch.push(...(await fetchFlags(ctx.session, set)));
     }
@@ -34,10 +34,10 @@ function saveChangedFlags(
   ctx: SyncContext,
   folder: FolderState,
   flags: MessageFlags[],
-  writes: number,
+  localRevision: number,
 ): Promise<boolean> {
   return inLease(ctx.db, ctx.lease, async (tx) => {
-    if ((await countWrites(tx, folder.id)) !== writes) return false;
+    if ((await getLocalRevision(tx, folder.id)) !== localRevision) return false;
     await storeFlagChanges(tx, ctx.lease, folder.id, flags);
     return true;
   });
@@ -56,6 +56,6 @@ export async function storeFlagChanges(
   await changeEmails(tx, lease, emails, new Date(), () => saveFlags(tx, folderId, changed));
   const seen = changed.filter((flag) => flag.seen !== flag.wasSeen);
   const unread = seen.reduce((by, flag) => by + (flag.seen ? -1 : 1), 0);
-  if (ours) await noteWrite(tx, [folderId], { unread });
-  else await bumpUnread(tx, folderId, unread);
+  if (ours) await bumpLocalRevision(tx, [folderId], { unread });
+  else await addToUnread(tx, folderId, unread);
 }

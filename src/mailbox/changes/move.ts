@@ -1,16 +1,17 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { beginLeaving, stayAfterAll } from '../../db/pending-removal.ts';
+import { inLease } from '../../db/lease.ts';
+import { markPendingRemoval, clearPendingRemoval } from '../../db/pending-removal.ts';
 import { hasMove } from '../../imap/command.ts';
 import { expungeMessages } from '../../imap/expunge.ts';
 import { copyMessages, type Moved, moveMessages } from '../../imap/move.ts';
 import { fetchFlagSets, storeFlags } from '../../imap/store.ts';
 import { FolderMissing, MailError } from '../../mail-error.ts';
+import { changeEmails } from '../change-emails.ts';
 import type { SyncContext } from '../context.ts';
-import type { EmailPlace } from '../store/email-locations.ts';
-import type { FolderState } from '../store/folders.ts';
-import { findArrival, targetMark } from './find-arrival.ts';
-import { Displaced, openPlace, type Places, whereItLies } from './locate.ts';
-import { type MoveOutcome, saveMove } from './save-move.ts';
+import { type FolderState, bumpLocalRevision } from '../store/folders.ts';
+import { deleteVanished } from '../store/locations.ts';
+import { addLocations, type EmailLocation, type MovedLocation, removeLocations } from '../store/moves.ts';
+import { LocationChanged, findArrival, openLocation, type EmailLocations, targetMark, locateEmail } from './locate.ts';
 
 /*
  * How an email gets into one folder and out of all others. Each numbered step may be the last one before a crash; the
@@ -29,8 +30,8 @@ const BINS = new Set<string>(['TRASH', 'SPAM']);
 
 const DELETED = ['\\Deleted'];
 /** Longer than a run that died counts as alive; see beginLeaving. */
-const OTHER_RUN_MS = 12_000;
-const LOOK_EVERY_MS = 250;
+const OTHER_EXECUTION_MS = 12_000;
+const CHECK_EVERY_MS = 250;
 
 /**
  * Puts an email into one folder. `findTarget` is asked again after each conflict, since folders change too.
@@ -42,7 +43,7 @@ export async function moveEmail(
   findTarget: () => Promise<FolderState>,
 ): Promise<void> {
   const marked = new Set<string>();
-  await whereItLies(ctx, emailId, async (places) => {
+  await locateEmail(ctx, emailId, async (places) => {
     const target = await findTarget();
     // 4.
     await saveMove(ctx, emailId, await new Move(ctx, target, places, marked).make());
@@ -53,13 +54,13 @@ export async function moveEmail(
 class Move {
   private readonly ctx: SyncContext;
   private readonly target: FolderState;
-  private readonly places: Places;
+  private readonly places: EmailLocations;
   /** what this run has marked as being left, by earlier tries too */
   private readonly marked: Set<string>;
   private readonly gmail: boolean;
   private readonly canMove: boolean;
 
-  constructor(ctx: SyncContext, target: FolderState, places: Places, marked: Set<string>) {
+  constructor(ctx: SyncContext, target: FolderState, places: EmailLocations, marked: Set<string>) {
     const { session } = ctx;
     this.ctx = ctx;
     this.target = target;
@@ -90,7 +91,7 @@ class Move {
   }
 
   /** Where it is not to lie any more. */
-  private leaves(): EmailPlace[] {
+  private leaves(): EmailLocation[] {
     const others = this.places.filter((place) => place.folderId !== this.target.id);
     const real = others.filter((place) => !VIEWS.has(place.role));
     // On other servers than Gmail a folder of all mail that is the only one to hold it is a folder as any other.
@@ -102,31 +103,31 @@ class Move {
   }
 
   /** It lies there already: the provider confirms it, and it is not on its way out. */
-  private async keep(place: EmailPlace): Promise<void> {
+  private async keep(place: EmailLocation): Promise<void> {
     const { session } = this.ctx;
-    await openPlace(this.ctx, place);
+    await openLocation(this.ctx, place);
     const flags = place.deleted
       ? await storeFlags(session, [place.uid], { remove: DELETED })
       : await fetchFlagSets(session, [place.uid]);
-    if (!flags.has(place.uid)) throw new Displaced(place, { gone: true });
+    if (!flags.has(place.uid)) throw new LocationChanged(place, { gone: true });
   }
 
   /** 1. Another run that moves it is waited for; after one that died, the target is looked at for its copy. */
-  private async mark(place: EmailPlace): Promise<void> {
+  private async mark(place: EmailLocation): Promise<void> {
     const key = `${place.folderId} ${place.uid}`;
-    for (const until = Date.now() + OTHER_RUN_MS; !this.marked.has(key); ) {
-      const state = await beginLeaving(this.ctx.db, this.ctx.lease, place);
+    for (const until = Date.now() + OTHER_EXECUTION_MS; !this.marked.has(key); ) {
+      const state = await markPendingRemoval(this.ctx.db, this.ctx.lease, place);
       if (state !== 'taken') this.marked.add(key);
-      if (state === 'again') throw new Displaced(place, { gone: false, look: [this.target.path] });
+      if (state === 'again') throw new LocationChanged(place, { gone: false, look: [this.target.path] });
       if (state === 'taken' && Date.now() >= until) {
         throw new MailError('provider_error', 'imap', 'another call is moving this email: try again');
       }
-      if (state === 'taken') await sleep(LOOK_EVERY_MS);
+      if (state === 'taken') await sleep(CHECK_EVERY_MS);
     }
   }
 
   /** Gets it into the target; its UID there, and whether it has left where it came from. */
-  private async bring(from: EmailPlace): Promise<{ uid: number; left: boolean }> {
+  private async bring(from: EmailLocation): Promise<{ uid: number; left: boolean }> {
     const { ctx, target } = this;
     const { session } = ctx;
     // In Gmail all mail lies in All Mail, and a copy elsewhere is a label.
@@ -134,7 +135,7 @@ class Move {
     const copies = stays || !this.canMove;
     if (copies && !stays) await this.mark(from);
     const mark = await targetMark(session, target);
-    await openPlace(ctx, from);
+    await openLocation(ctx, from);
     if (from.deleted) await storeFlags(session, [from.uid], { remove: DELETED });
     // 2.
     const moved = await this.transfer(from, copies ? copyMessages : moveMessages);
@@ -145,14 +146,14 @@ class Move {
     return { uid, left };
   }
 
-  private async transfer(from: EmailPlace, transfer: typeof copyMessages): Promise<Moved> {
+  private async transfer(from: EmailLocation, transfer: typeof copyMessages): Promise<Moved> {
     const { ctx, target } = this;
     try {
       const moved = await transfer(ctx.session, [from.uid], target.path);
-      if (moved.gone.length > 0) throw new Displaced(from, { gone: true, look: [target.path] });
+      if (moved.gone.length > 0) throw new LocationChanged(from, { gone: true, look: [target.path] });
       return moved;
     } catch (error) {
-      if (error instanceof FolderMissing) throw new Displaced(from, { gone: false });
+      if (error instanceof FolderMissing) throw new LocationChanged(from, { gone: false });
       if (error instanceof MailError && error.refused) await this.unmark();
       throw error;
     }
@@ -160,16 +161,16 @@ class Move {
 
   /** The provider refused: it stays where it is. */
   private async unmark(): Promise<void> {
-    for (const place of this.places) await stayAfterAll(this.ctx.db, this.ctx.lease, place);
+    for (const place of this.places) await clearPendingRemoval(this.ctx.db, this.ctx.lease, place);
   }
 
   /** Takes it out of a folder where it lies besides; false: it stays there, as sent mail does in Gmail's Sent. */
-  private async takeAway(place: EmailPlace): Promise<boolean> {
+  private async takeAway(place: EmailLocation): Promise<boolean> {
     if (!this.gmail) {
       await this.expunge(place);
       return true;
     }
-    await openPlace(this.ctx, place);
+    await openLocation(this.ctx, place);
     if (await this.hasLeft(place)) return true;
     if (VIEWS.has(place.role)) return false;
     // Moving it takes the label off. An EXPUNGE may throw the mail away, depending on the mailbox's settings.
@@ -177,13 +178,47 @@ class Move {
     return this.hasLeft(place);
   }
 
-  private async expunge(place: EmailPlace): Promise<void> {
-    await openPlace(this.ctx, place);
+  private async expunge(place: EmailLocation): Promise<void> {
+    await openLocation(this.ctx, place);
     await expungeMessages(this.ctx.session, [place.uid]);
   }
 
   /** In the folder that is selected. */
-  private async hasLeft({ uid }: EmailPlace): Promise<boolean> {
+  private async hasLeft({ uid }: EmailLocation): Promise<boolean> {
     return (await fetchFlagSets(this.ctx.session, [uid])).size === 0;
   }
+}
+
+/** What a move of one email came to at the provider. */
+export interface MoveOutcome {
+  target: FolderState;
+  /** where it does not lie any more */
+  removed: EmailLocation[];
+  /** where it lies now, and what it was taken from; undefined when it lay there before */
+  arrived: { uid: number; from: EmailLocation } | undefined;
+}
+
+/** Commits a move with its event; whatever the watching activity has seen of it by then, it is told once. */
+export async function saveMove(ctx: SyncContext, emailId: string, outcome: MoveOutcome): Promise<void> {
+  const { target, removed, arrived } = outcome;
+  if (removed.length === 0 && !arrived) return;
+  await inLease(ctx.db, ctx.lease, async (tx) => {
+    await changeEmails(tx, ctx.lease, [emailId], new Date(), async () => {
+      await removeLocations(tx, removed);
+      if (arrived) await addLocations(tx, [locationOf(ctx, emailId, target, arrived)]);
+      await deleteVanished(tx, [emailId]);
+    });
+    await bumpLocalRevision(tx, [...new Set([target.id, ...removed.map((place) => place.folderId)])]);
+  });
+}
+
+function locationOf(
+  ctx: SyncContext,
+  emailId: string,
+  target: FolderState,
+  { uid, from }: NonNullable<MoveOutcome['arrived']>,
+): MovedLocation {
+  const { seen, identity, weakIdentity, serverId } = from;
+  const accountId = ctx.account.id;
+  return { folderId: target.id, uid, accountId, emailId, seen, identity, weakIdentity, serverId };
 }

@@ -14,9 +14,9 @@ import {
   readFolders,
   updateFolder,
 } from '../store/folders.ts';
-import { emailsIn, forgetFolder } from '../store/locations.ts';
+import { emailsIn, vacateFolder } from '../store/locations.ts';
 import type { FolderPlan } from './plan.ts';
-import { dropClaims, loadClaims } from './reservations.ts';
+import { releaseReservations, loadReservations } from './reservations.ts';
 
 /**
  * Saves a plan with its events, made from the folders as they were stored then; `missing`: mail lay in a folder that is
@@ -67,7 +67,7 @@ async function save(tx: Tx, ctx: SyncContext, plan: FolderPlan, stored: FolderSt
     // A name that became a folder: all in it has come since.
     if (!folder.selectable && facts.selectable) await updateFolder(tx, folder.id, FROM_THE_START);
   }
-  const claims = await loadClaims(tx, accountId);
+  const claims = await loadReservations(tx, accountId);
   const created = await insertFolders(tx, accountId, plan.created, paths, now, 'new', claims);
   const idByPath = new Map([...paths, ...created].map(({ id, path }) => [path, id]));
   for (const { folder, facts } of plan.changed) {
@@ -100,7 +100,7 @@ async function save(tx: Tx, ctx: SyncContext, plan: FolderPlan, stored: FolderSt
       )
     ).map((folder) => tell('email.folder.create', folder)),
   ]);
-  await dropClaims(
+  await releaseReservations(
     tx,
     accountId,
     [...plan.created, ...plan.changed.map(({ facts }) => facts)].map(({ path }) => path),
@@ -113,7 +113,7 @@ const FROM_THE_START = { uidValidity: 0, uidNext: 1, baselineUidNext: 1, scanned
 async function forgetMailOf(tx: Tx, ctx: SyncContext, gone: FolderState[], now: Date): Promise<void> {
   for (const folder of gone) {
     const emailIds = await emailsIn(tx, folder.id);
-    await changeEmails(tx, ctx.lease, emailIds, now, () => forgetFolder(tx, folder.id, now));
+    await changeEmails(tx, ctx.lease, emailIds, now, () => vacateFolder(tx, folder.id, now));
   }
 }
 

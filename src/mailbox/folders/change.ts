@@ -1,14 +1,13 @@
 import { ApiError } from '../../contract/errors.ts';
 import { createFolder as create, folderPath, renameFolder } from '../../imap/change-folders.ts';
-import { findFolder } from '../../imap/find-folder.ts';
-import { listFolders, statusOf } from '../../imap/list.ts';
+import { findFolder, listFolders, statusOf } from '../../imap/list.ts';
 import { FolderExists, FolderMissing, MailError } from '../../mail-error.ts';
 import type { SyncContext } from '../context.ts';
 import { type FolderState, loadFolders } from '../store/folders.ts';
-import { lookOnce } from '../watch.ts';
+import { syncOnce } from '../watch.ts';
 import { applyPlan } from './apply.ts';
-import { claimedRenames, type FolderPlan, planFolders } from './plan.ts';
-import { claimPath, dropClaims } from './reservations.ts';
+import { reservedRenames, type FolderPlan, planFolders } from './plan.ts';
+import { reservePath, releaseReservations } from './reservations.ts';
 
 /*
  * How a folder is created or renamed. Each numbered step may be the last one before a crash; the next try finds the
@@ -61,7 +60,7 @@ export async function changeFolder(ctx: SyncContext, folderId: string, wanted: F
     } catch (error) {
       if (!(error instanceof FolderMissing) || looks === LOOKS) throw error;
       // Another program has renamed or deleted it.
-      await lookOnce(ctx, new Set());
+      await syncOnce(ctx, new Set());
     }
   }
 }
@@ -83,10 +82,10 @@ export async function bringToPath(
   path: string,
   bring: () => Promise<void>,
 ): Promise<void> {
-  if (await isTaken(ctx, path)) await lookOnce(ctx, new Set());
+  if (await isTaken(ctx, path)) await syncOnce(ctx, new Set());
   if (await isTaken(ctx, path)) throw nameTaken();
   // 1.
-  const claim = await claimPath(ctx.db, ctx.lease, { path, folderId });
+  const claim = await reservePath(ctx.db, ctx.lease, { path, folderId });
   if (claim === 'taken') throw nameTaken();
   try {
     // 2.
@@ -95,7 +94,7 @@ export async function bringToPath(
     const isThere = error instanceof FolderExists || error instanceof FolderMissing;
     const madeBefore = claim === 'again' && isThere && (await findFolder(ctx.session, path)) !== undefined;
     if (!madeBefore) {
-      if (error instanceof MailError && error.refused) await dropClaims(ctx.db, ctx.account.id, [path]);
+      if (error instanceof MailError && error.refused) await releaseReservations(ctx.db, ctx.account.id, [path]);
       throw error instanceof FolderExists ? nameTaken() : error;
     }
   }
@@ -110,7 +109,7 @@ async function takeIn(ctx: SyncContext, path: string, folderId: string): Promise
     const listed = await listFolders(ctx.session);
     const facts = listed.find((each) => each.path === path);
     if (!facts) throw new MailError('provider_error', 'imap', 'the IMAP server does not list the folder');
-    const renamed = claimedRenames(stored, listed, new Map([[path, folderId]]));
+    const renamed = reservedRenames(stored, listed, new Map([[path, folderId]]));
     const plan = planFolders(stored, listed, renamed);
     // The rest of the list is the watch's business: it has the counters by which it knows other renamed folders.
     const ours: FolderPlan = {

@@ -2,21 +2,21 @@ import { inLease } from '../../db/lease.ts';
 import { fetchMeta, fetchMetaOf, trySelect } from '../../imap/fetch.ts';
 import { listFoldersWithStatus } from '../../imap/list.ts';
 import type { SyncContext } from '../context.ts';
-import { countWrites, type FolderFacts, type FolderState, loadFolders, updateFolder } from '../store/folders.ts';
-import { placementsOf } from '../store/locations.ts';
+import { getLocalRevision, type FolderFacts, type FolderState, loadFolders, updateFolder } from '../store/folders.ts';
+import { locationsIn } from '../store/locations.ts';
 import { applyPlan, changedSince } from './apply.ts';
 import {
-  claimedRenames,
+  reservedRenames,
   type FolderPlan,
   planFolders,
   type RenameCandidate,
   renameCandidates,
   renamedParents,
 } from './plan.ts';
-import { loadClaims } from './reservations.ts';
+import { loadReservations } from './reservations.ts';
 
 /** What a look at the folder list found. */
-export interface FolderLook {
+export interface FolderListPass {
   folders: Map<string, FolderState>;
   /** ids of folders whose counters say that something changed */
   dirty: Set<string>;
@@ -40,15 +40,15 @@ export class DoubtfulList extends Error {
  * which folders changed inside.
  * @throws DoubtfulList when a folder is missing on a connection that was not opened for this look
  */
-export async function syncFolders(ctx: SyncContext): Promise<FolderLook> {
+export async function syncFolders(ctx: SyncContext): Promise<FolderListPass> {
   for (;;) {
-    const look = await lookAtList(ctx);
+    const look = await listOnce(ctx);
     if (look) return look;
   }
 }
 
 /** Undefined: this API changed the folders while they were listed, so the list may be from before. */
-async function lookAtList(ctx: SyncContext): Promise<FolderLook | undefined> {
+async function listOnce(ctx: SyncContext): Promise<FolderListPass | undefined> {
   const stored = await loadFolders(ctx.db, ctx.account.id);
   const listed = await listFoldersWithStatus(ctx.session);
   const renamed = await findRenames(ctx, stored, listed);
@@ -87,7 +87,7 @@ async function findRenames(
   stored: FolderState[],
   listed: FolderFacts[],
 ): Promise<Map<string, string>> {
-  const renamed = claimedRenames(stored, listed, await loadClaims(ctx.db, ctx.account.id));
+  const renamed = reservedRenames(stored, listed, await loadReservations(ctx.db, ctx.account.id));
   const taken = new Set(renamed.values());
   const candidates = renameCandidates(stored, listed);
   for (const candidate of candidates) {
@@ -107,7 +107,7 @@ async function isSameFolder(
   { folder, facts, sameValidity }: RenameCandidate,
   rivals: number,
 ): Promise<boolean> {
-  const placed = (await placementsOf(ctx.db, folder.id)).filter((placement) => !placement.vanishedAt);
+  const placed = (await locationsIn(ctx.db, folder.id)).filter((location) => !location.vanishedAt);
   const samples = placed.slice(-SAMPLES);
   if (samples.length === 0) {
     // Nothing known to compare: with its validity kept and no other that could be meant, it is the same.
@@ -141,7 +141,7 @@ async function saveCounters(ctx: SyncContext, plan: FolderPlan, dirty: Set<strin
   await inLease(ctx.db, ctx.lease, async (tx) => {
     for (const { folder, facts } of differing) {
       // What this API changed since then is counted already.
-      if ((await countWrites(tx, folder.id)) !== folder.writes) continue;
+      if ((await getLocalRevision(tx, folder.id)) !== folder.localRevision) continue;
       await updateFolder(tx, folder.id, {
         totalCount: facts.status?.messages ?? 0,
         unreadCount: facts.status?.unseen ?? 0,

@@ -72,7 +72,7 @@ function likeness({ folder, facts, sameValidity }: RenameCandidate): number {
  * Which stored paths live on under a path that is claimed for their folder (see src/mailbox/folders/reservations.ts), with the folders
  * in them.
  */
-export function claimedRenames(
+export function reservedRenames(
   stored: FolderState[],
   listed: Pick<FolderFacts, 'path'>[],
   claims: ReadonlyMap<string, string>,

@@ -1,10 +1,10 @@
 import { and, eq, inArray, sql } from 'drizzle-orm';
 import type { Db, Queryable, Tx } from '../../db/client.ts';
 import { inLease, type Lease } from '../../db/lease.ts';
-import { folderClaims } from '../../db/schema.ts';
+import { pathReservations } from '../../db/schema.ts';
 
 /** A folder that lies, or is about to lie, at a path. */
-export interface FolderClaim {
+export interface PathReservation {
   path: string;
   folderId: string;
 }
@@ -16,17 +16,17 @@ const LASTS_MS = 60_000;
  * Notes that a folder is about to come to a path. `first`: nobody did before; `again`: for the same folder, so that it may
  * be there already; `taken`: another folder is about to.
  */
-export async function claimPath(db: Db, lease: Lease, claim: FolderClaim): Promise<'first' | 'again' | 'taken'> {
+export async function reservePath(db: Db, lease: Lease, claim: PathReservation): Promise<'first' | 'again' | 'taken'> {
   const { accountId } = lease;
   return inLease(db, lease, async (tx) => {
-    const [old] = await tx.select().from(folderClaims).where(at(accountId, claim.path));
+    const [old] = await tx.select().from(pathReservations).where(at(accountId, claim.path));
     const same = old?.folderId === claim.folderId;
     if (old && !same && Date.now() - old.createdAt.getTime() < LASTS_MS) return 'taken';
     await tx
-      .insert(folderClaims)
+      .insert(pathReservations)
       .values({ accountId, ...claim, createdAt: new Date() })
       .onConflictDoUpdate({
-        target: [folderClaims.accountId, folderClaims.path],
+        target: [pathReservations.accountId, pathReservations.path],
         set: { folderId: sql`excluded.folder_id`, createdAt: sql`excluded.created_at` },
       });
     return same ? 'again' : 'first';
@@ -34,17 +34,19 @@ export async function claimPath(db: Db, lease: Lease, claim: FolderClaim): Promi
 }
 
 /** Gives paths back. */
-export async function dropClaims(tx: Queryable, accountId: string, paths: string[]): Promise<void> {
+export async function releaseReservations(tx: Queryable, accountId: string, paths: string[]): Promise<void> {
   if (paths.length === 0) return;
-  await tx.delete(folderClaims).where(and(eq(folderClaims.accountId, accountId), inArray(folderClaims.path, paths)));
+  await tx
+    .delete(pathReservations)
+    .where(and(eq(pathReservations.accountId, accountId), inArray(pathReservations.path, paths)));
 }
 
 /** Every path that is claimed in the account, with the id of its folder. */
-export async function loadClaims(tx: Tx | Queryable, accountId: string): Promise<Map<string, string>> {
-  const rows = await tx.select().from(folderClaims).where(eq(folderClaims.accountId, accountId));
+export async function loadReservations(tx: Tx | Queryable, accountId: string): Promise<Map<string, string>> {
+  const rows = await tx.select().from(pathReservations).where(eq(pathReservations.accountId, accountId));
   return new Map(rows.map(({ path, folderId }) => [path, folderId]));
 }
 
 function at(accountId: string, path: string) {
-  return and(eq(folderClaims.accountId, accountId), eq(folderClaims.path, path));
+  return and(eq(pathReservations.accountId, accountId), eq(pathReservations.path, path));
 }

@@ -2,25 +2,25 @@ import { inLease } from '../../db/lease.ts';
 import { fetchMeta, type MessageMeta, type SelectedFolder } from '../../imap/fetch.ts';
 import { changeEmails } from '../change-emails.ts';
 import type { SyncContext } from '../context.ts';
-import { recognise } from '../ingest/match.ts';
+import { matchMessages } from '../ingest/match.ts';
 import { type FolderState, updateFolder } from '../store/folders.ts';
-import { movePlacements, placementsOf } from '../store/locations.ts';
+import { renumberLocations, locationsIn } from '../store/locations.ts';
 
 /**
  * UIDVALIDITY has changed (RFC 3501 2.3.1.1): no UID of before counts any more. Each message is found again by the
  * server's own id, else by Message-ID, size and INTERNALDATE, and keeps its email; what is not found again is left as
  * vanished, and what was not known is taken in as new mail by the sync that follows, since the cursor stays below it.
  */
-export async function remap(ctx: SyncContext, folder: FolderState, selected: SelectedFolder): Promise<void> {
+export async function remapUids(ctx: SyncContext, folder: FolderState, selected: SelectedFolder): Promise<void> {
   const metas = selected.exists === 0 ? [] : await fetchMeta(ctx.session, 1);
   const values = await inLease(ctx.db, ctx.lease, async (tx) => {
     const now = new Date();
-    const old = await placementsOf(tx, folder.id);
+    const old = await locationsIn(tx, folder.id);
     // Seen as from another folder in which all has vanished, since all of it is to be found again.
-    const found = recognise(
+    const found = matchMessages(
       '',
       metas,
-      old.map((placement) => ({ ...placement, vanishedAt: now })),
+      old.map((location) => ({ ...location, vanishedAt: now })),
     );
     const moves: { from: number; to: number }[] = [];
     const strangers: MessageMeta[] = [];
@@ -30,8 +30,8 @@ export async function remap(ctx: SyncContext, folder: FolderState, selected: Sel
       if (from) moves.push({ from: from.uid, to: meta.uid });
       else strangers.push(meta);
     }
-    const emailIds = old.flatMap((placement) => placement.emailId ?? []);
-    await changeEmails(tx, ctx.lease, emailIds, now, () => movePlacements(tx, folder.id, moves, now));
+    const emailIds = old.flatMap((location) => location.emailId ?? []);
+    await changeEmails(tx, ctx.lease, emailIds, now, () => renumberLocations(tx, folder.id, moves, now));
     const cursor = cursorBelow(ctx, folder, selected, metas, strangers);
     const changed = {
       uidValidity: selected.uidValidity,

@@ -35,7 +35,7 @@ async function readSmall(
   metas: MessageMeta[],
   maxBytes: number,
 ): Promise<{ mails: ReadMail[]; left: MessageMeta[] }> {
-  const { sources, left } = await fetchSources(
+  const { sources, remaining: left } = await fetchSources(
     ctx.session,
     metas.map((meta) => meta.uid),
     maxBytes,

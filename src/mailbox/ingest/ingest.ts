@@ -3,25 +3,24 @@ import { toEmail } from '../../db/email-object.ts';
 import { inLease } from '../../db/lease.ts';
 import { type NewEvent, recordEvents } from '../../db/outbox.ts';
 import type { MessageMeta } from '../../imap/fetch.ts';
+import { linkBounces } from '../bounces.ts';
 import { changeEmails } from '../change-emails.ts';
 import type { SyncContext } from '../context.ts';
+import { addImported, touchSynced } from '../settings.ts';
 import { emailRowOf, insertEmails, markMoved, type NewEmailRows } from '../store/emails.ts';
-import { bumpTotal, bumpUnread, type FolderState, updateFolder } from '../store/folders.ts';
-import { datePlacements, findCandidates, forgetVanished, insertPlacements, placedUids } from '../store/locations.ts';
-import { countImported, touchSynced } from '../store/settings.ts';
-import { tieBounces } from './bounces.ts';
+import { addToTotal, addToUnread, type FolderState, updateFolder } from '../store/folders.ts';
+import { dateLocations, findCandidates, deleteVanished, insertLocations, locatedUids } from '../store/locations.ts';
 import { keysOf, readMails } from './fetch.ts';
-import { recognise, type Recognised } from './match.ts';
+import { findSentByApi, type SentByApi, matchMessages, type Match } from './match.ts';
 import { buildEmail, type ReadMail } from './rows.ts';
-import { findOurs, type Ours } from './sent-by-api.ts';
-import { matchCopies } from './sent-copy.ts';
+import { matchSentCopies } from './sent-copy.ts';
 import { type AssignedThread, assignThreads } from './threads.ts';
 
 /**
  * How the mail comes: as it arrives; written by this API, of which the folder's cursor knows nothing yet; or imported
  * from before the connect (told by no `email.new`).
  */
-export type Manner = 'arriving' | 'written' | 'imported';
+export type IngestSource = 'arriving' | 'written' | 'imported';
 
 /** Bounds of one transaction. */
 const BATCH_MAILS = 50;
@@ -35,11 +34,11 @@ const CLOCK_SKEW_MS = 120_000;
  * cursor in one transaction. Messages that are placed already are passed over, so that running it again changes nothing.
  * @returns how many emails were new to the store
  */
-export async function takeIn(
+export async function ingest(
   ctx: SyncContext,
   folder: FolderState,
   metas: MessageMeta[],
-  manner: Manner,
+  manner: IngestSource,
   onBatch: (taken: number) => Promise<void> = async () => {},
 ): Promise<number> {
   let taken = 0;
@@ -94,18 +93,23 @@ async function readBatch(
   ctx: SyncContext,
   folder: FolderState,
   batch: MessageMeta[],
-  manner: Manner,
+  manner: IngestSource,
 ): Promise<ReadBatch> {
   // what we have just written is new, or the save finds that it was seen already
   if (manner === 'written') {
     return { batch, asked: new Set(batch.map((meta) => meta.uid)), mails: await readMails(ctx, batch) };
   }
-  const { found: expected } = await recogniseAll(ctx.db, ctx, folder, batch, manner);
+  const { found: expected } = await matchBatch(ctx.db, ctx, folder, batch, manner);
   const fresh = batch.filter((meta) => expected.get(meta.uid)?.kind === 'new');
   return { batch, asked: new Set(fresh.map((meta) => meta.uid)), mails: await readMails(ctx, fresh) };
 }
 
-async function saveBatch(ctx: SyncContext, folder: FolderState, read: ReadBatch, manner: Manner): Promise<number> {
+async function saveBatch(
+  ctx: SyncContext,
+  folder: FolderState,
+  read: ReadBatch,
+  manner: IngestSource,
+): Promise<number> {
   for (let current = read; ; ) {
     const { unused, count, overlooked } = await inLease(ctx.db, ctx.lease, (tx) =>
       save(tx, ctx, folder, current, manner),
@@ -124,16 +128,16 @@ async function save(
   ctx: SyncContext,
   folder: FolderState,
   { batch, asked, mails }: ReadBatch,
-  manner: Manner,
+  manner: IngestSource,
 ): Promise<{ unused: string[]; count: number; overlooked: MessageMeta[] }> {
   const now = new Date();
   const accountId = ctx.account.id;
-  const { found: recognised, ours } = await recogniseAll(tx, ctx, folder, batch, manner);
+  const { found: recognised, ours } = await matchBatch(tx, ctx, folder, batch, manner);
   const overlooked = batch.filter((meta) => recognised.get(meta.uid)?.kind === 'new' && !asked.has(meta.uid));
   if (overlooked.length > 0) return { unused: keysOf(mails), count: 0, overlooked };
   const fresh = mails.filter((mail) => recognised.get(mail.meta.uid)?.kind === 'new');
   const unused = keysOf(mails.filter((mail) => !fresh.includes(mail)));
-  unused.push(...(await matchCopies(tx, fresh, ours)));
+  unused.push(...(await matchSentCopies(tx, fresh, ours)));
   const rows = await buildRows(tx, ctx, folder, fresh, ours, now);
   const emailIds = new Map(rows.map(({ email }, index) => [(fresh[index] as ReadMail).meta.uid, email.id]));
   const moved: string[] = [];
@@ -148,40 +152,40 @@ async function save(
   await insertEmails(tx, accountId, rows, now);
   const placed = batch.filter((meta) => emailIds.has(meta.uid) || recognised.get(meta.uid)?.kind === 'baseline');
   const place = async () => {
-    await insertPlacements(
+    await insertLocations(
       tx,
-      placed.map((meta) => placementOf(accountId, folder.id, meta, emailIds.get(meta.uid) ?? null)),
+      placed.map((meta) => locationOf(accountId, folder.id, meta, emailIds.get(meta.uid) ?? null)),
     );
-    await datePlacements(tx, folder.id, [...emailIds.keys()]);
+    await dateLocations(tx, folder.id, [...emailIds.keys()]);
     await markMoved(tx, movedFlags);
     // All Mail holds every mail: that a mail lies there too says nothing about where it went.
-    if (folder.role !== 'ALL') await forgetVanished(tx, moved);
+    if (folder.role !== 'ALL') await deleteVanished(tx, moved);
   };
   await changeEmails(tx, ctx.lease, moved, now, place, { quiet: manner === 'imported' });
   if (manner === 'imported') {
-    await countImported(tx, accountId, rows.length);
+    await addImported(tx, accountId, rows.length);
   } else {
     await recordEvents(
       tx,
       accountId,
       rows.map((row) => arrivalEvent(row, folder, now)),
     );
-    await bumpUnread(tx, folder.id, placed.filter((meta) => !meta.seen).length);
+    await addToUnread(tx, folder.id, placed.filter((meta) => !meta.seen).length);
     if (manner === 'arriving') await advance(tx, accountId, folder, batch, now);
-    else await bumpTotal(tx, folder.id, placed.length);
+    else await addToTotal(tx, folder.id, placed.length);
   }
   return { unused, count: rows.length, overlooked };
 }
 
 /** What each message of the batch is, and which are ours; those that are placed already are missing from the answer. */
-async function recogniseAll(
+async function matchBatch(
   db: Queryable,
   ctx: SyncContext,
   folder: FolderState,
   batch: MessageMeta[],
-  manner: Manner,
-): Promise<{ found: Map<number, Recognised>; ours: Ours }> {
-  const placed = await placedUids(
+  manner: IngestSource,
+): Promise<{ found: Map<number, Match>; ours: SentByApi }> {
+  const placed = await locatedUids(
     db,
     folder.id,
     batch.map((meta) => meta.uid),
@@ -191,9 +195,9 @@ async function recogniseAll(
   const candidates = await findCandidates(db, ctx.account.id, arrivals);
   if (manner === 'imported') {
     const stored = candidates.filter((candidate) => candidate.emailId !== null);
-    return { found: recognise(folder.id, arrivals, stored), ours: NOTHING_OURS };
+    return { found: matchMessages(folder.id, arrivals, stored), ours: NOTHING_OURS };
   }
-  const found = recognise(folder.id, arrivals, candidates);
+  const found = matchMessages(folder.id, arrivals, candidates);
   if (!ctx.baselineKnown()) {
     // Until every folder has been scanned, an older mail is taken for one that lay there before and was moved.
     const before = ctx.account.connectedAt.getTime() - CLOCK_SKEW_MS;
@@ -202,17 +206,17 @@ async function recogniseAll(
       if (isNew && meta.internalDate.getTime() < before) found.set(meta.uid, { kind: 'baseline', from: null });
     }
   }
-  return { found, ours: await findOurs(db, ctx, folder, arrivals, found) };
+  return { found, ours: await findSentByApi(db, ctx, folder, arrivals, found) };
 }
 
-const NOTHING_OURS: Ours = { copies: new Map(), drafts: new Map(), sent: new Set() };
+const NOTHING_OURS: SentByApi = { copies: new Map(), drafts: new Map(), sent: new Set() };
 
 async function buildRows(
   tx: Tx,
   ctx: SyncContext,
   folder: FolderState,
   mails: ReadMail[],
-  ours: Ours,
+  ours: SentByApi,
   now: Date,
 ): Promise<NewEmailRows[]> {
   const { account } = ctx;
@@ -233,7 +237,7 @@ async function buildRows(
       cc: parsed.cc,
     })),
   );
-  const bounces = await tieBounces(
+  const bounces = await linkBounces(
     tx,
     account.id,
     mails.map(({ parsed }) => parsed),
@@ -250,7 +254,7 @@ async function buildRows(
   );
 }
 
-function placementOf(accountId: string, folderId: string, meta: MessageMeta, emailId: string | null) {
+function locationOf(accountId: string, folderId: string, meta: MessageMeta, emailId: string | null) {
   const { uid, seen, deleted, identity, weakIdentity, serverId } = meta;
   return { folderId, uid, accountId, emailId, seen, deleted, identity, weakIdentity, serverId };
 }

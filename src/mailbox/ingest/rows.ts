@@ -3,9 +3,9 @@ import type { MessageMeta } from '../../imap/fetch.ts';
 import { hasAttachments, type ParsedMail } from '../../mime/parser.ts';
 import { newId } from '../../new-id.ts';
 import type { SentMail } from '../../sending/send-state.ts';
+import { contactsOf, normalAddress } from '../contacts.ts';
 import type { SyncAccount } from '../context.ts';
 import type { NewEmailRows } from '../store/emails.ts';
-import { contactsOf, normalAddress } from './contacts.ts';
 import type { AssignedThread } from './threads.ts';
 
 /** A message that was read and stored, before it has rows. */

@@ -1,20 +1,20 @@
-import { takeAttachments } from '../../db/attachments.ts';
+import { detachAttachments } from '../../db/attachments.ts';
 import type { Tx } from '../../db/client.ts';
 import { findTracking } from '../../db/tracking.ts';
 import { untrackHtml } from '../../mime/tracking.ts';
 import type { SentMail } from '../../sending/send-state.ts';
+import type { SentByApi } from './match.ts';
 import type { ReadMail } from './rows.ts';
-import type { Ours } from './sent-by-api.ts';
 
 /**
  * Makes Sent copies the emails that callers know already. Answers the keys of the files that are not needed then.
  */
-export async function matchCopies(tx: Tx, mails: ReadMail[], { copies }: Ours): Promise<string[]> {
+export async function matchSentCopies(tx: Tx, mails: ReadMail[], { copies }: SentByApi): Promise<string[]> {
   const unused: string[] = [];
   for (const mail of mails) {
     const send = copies.get(mail.meta.uid);
     if (!send) continue;
-    if (send.hasStandIn) unused.push(...(await takeOverAttachments(tx, mail, send)));
+    if (send.hasProvisional) unused.push(...(await reuseAttachments(tx, mail, send)));
     // one that the provider filed does not name them
     if (mail.parsed.bcc.length === 0) mail.parsed.bcc = send.bcc;
     if (send.trackingId) mail.parsed.body = await untracked(tx, mail.parsed.body, send.trackingId);
@@ -23,8 +23,8 @@ export async function matchCopies(tx: Tx, mails: ReadMail[], { copies }: Ours): 
 }
 
 /** Until its copy was there, the mail was shown with attachments of its own: they keep their ids and files. */
-async function takeOverAttachments(tx: Tx, mail: ReadMail, send: SentMail): Promise<string[]> {
-  const shown = await takeAttachments(tx, send.id);
+async function reuseAttachments(tx: Tx, mail: ReadMail, send: SentMail): Promise<string[]> {
+  const shown = await detachAttachments(tx, send.id);
   const same =
     shown.length === mail.attachments.length && shown.every(({ size }, at) => size === mail.attachments[at]?.size);
   if (!same) return shown.map(({ storageKey }) => storageKey);

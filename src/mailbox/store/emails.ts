@@ -3,14 +3,14 @@ import type { FolderRole } from '../../contract/folder.ts';
 import type { Queryable, Tx } from '../../db/client.ts';
 import { type EmailContentsRow, type EmailRow, shownFolders } from '../../db/email-object.ts';
 import { insertRows } from '../../db/insert-rows.ts';
-import { onItsWayOut } from '../../db/pending-removal.ts';
-import { attachments, drafts, emailContents, emails, emailSearch, folders, placements } from '../../db/schema.ts';
+import { isGoingAway } from '../../db/pending-removal.ts';
+import { attachments, drafts, emailContents, emails, emailSearch, folders, locations } from '../../db/schema.ts';
 import { gatherSearchEntries } from '../../db/search-index.ts';
-import { tieEarlierBounces } from './bounces.ts';
-import { addContacts, contactsIn, type Person, refreshContacts } from './contacts.ts';
+import { linkEarlierBounces } from '../bounces.ts';
+import { addContacts, contactsIn, type Person, refreshContacts } from '../contacts.ts';
 
 export type NewEmailRow = typeof emails.$inferInsert;
-export type NewPlacementRow = typeof placements.$inferInsert;
+export type NewLocationRow = typeof locations.$inferInsert;
 
 /** All rows of one email that is taken in. */
 export interface NewEmailRows {
@@ -18,7 +18,7 @@ export interface NewEmailRows {
   contents: typeof emailContents.$inferInsert;
   search: typeof emailSearch.$inferInsert;
   attachments: (typeof attachments.$inferInsert)[];
-  /** see src/mailbox/ingest/contacts.ts */
+  /** see src/mailbox/contacts.ts */
   contacts: Person[];
 }
 
@@ -42,15 +42,15 @@ export async function loadStoredEmails(tx: Queryable, ids: string[]): Promise<Ma
   const rows = await tx.select().from(emails).where(inArray(emails.id, ids));
   const places = await tx
     .select({
-      emailId: placements.emailId,
-      folderId: placements.folderId,
+      emailId: locations.emailId,
+      folderId: locations.folderId,
       role: folders.role,
-      deleted: sql<boolean>`${sql.raw(onItsWayOut('placements'))}`,
-      vanishedAt: placements.vanishedAt,
+      deleted: sql<boolean>`${sql.raw(isGoingAway('locations'))}`,
+      vanishedAt: locations.vanishedAt,
     })
-    .from(placements)
-    .innerJoin(folders, eq(folders.id, placements.folderId))
-    .where(inArray(placements.emailId, ids));
+    .from(locations)
+    .innerJoin(folders, eq(folders.id, locations.folderId))
+    .where(inArray(locations.emailId, ids));
   const byEmail = new Map<string, typeof places>(ids.map((id) => [id, []]));
   for (const place of places) byEmail.get(place.emailId as string)?.push(place);
   return new Map(
@@ -82,7 +82,7 @@ export async function loadContents(tx: Queryable, ids: string[]): Promise<Map<st
   return new Map(rows.map((row) => [row.emailId, row]));
 }
 
-/** Saves emails that are taken in. Their placements come by insertPlacements. */
+/** Saves emails that are taken in. Their locations come by insertLocations. */
 export async function insertEmails(tx: Tx, accountId: string, mails: NewEmailRows[], now: Date): Promise<void> {
   if (mails.length === 0) return;
   await gatherSearchEntries(tx);
@@ -119,7 +119,7 @@ export async function insertEmails(tx: Tx, accountId: string, mails: NewEmailRow
     accountId,
     mails.map((mail) => ({ date: mail.email.date, contacts: mail.contacts })),
   );
-  await tieEarlierBounces(
+  await linkEarlierBounces(
     tx,
     accountId,
     mails.flatMap(({ email }) => (email.isDraft ? [] : (email.messageId ?? []))),
@@ -182,7 +182,7 @@ export async function deleteEmails(tx: Tx, ids: string[]): Promise<string[]> {
     .delete(attachments)
     .where(inArray(attachments.emailId, ids))
     .returning({ key: attachments.storageKey });
-  await tx.delete(placements).where(inArray(placements.emailId, ids));
+  await tx.delete(locations).where(inArray(locations.emailId, ids));
   await tx.delete(emailContents).where(inArray(emailContents.emailId, ids));
   await tx.delete(emailSearch).where(inArray(emailSearch.emailId, ids));
   await tx

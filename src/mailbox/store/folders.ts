@@ -1,11 +1,11 @@
 import { and, eq, inArray, sql } from 'drizzle-orm';
 import type { Folder, FolderRole } from '../../contract/folder.ts';
 import type { Queryable, Tx } from '../../db/client.ts';
-import { toFolder } from '../../db/folder-object.ts';
+import { toFolder } from '../../db/folders.ts';
 import { insertRows } from '../../db/insert-rows.ts';
-import { folders, placements } from '../../db/schema.ts';
+import { folders, locations } from '../../db/schema.ts';
 import { newId } from '../../new-id.ts';
-import { baselinePlacement, type FlagFacts, insertPlacements, type Recognisable } from './locations.ts';
+import { baselineLocation, type FlagFacts, insertLocations, type MessageIdentity } from './locations.ts';
 
 /** A folder as the store knows it, with its cursors. */
 export type FolderState = typeof folders.$inferSelect;
@@ -29,7 +29,7 @@ export interface FolderFacts {
 
 /** Messages of a folder that were noted while the account connects, ascending by UID. */
 export interface BaselineMail {
-  metas: (FlagFacts & Recognisable)[];
+  metas: (FlagFacts & MessageIdentity)[];
   /** it is all that the folder holds */
   complete: boolean;
 }
@@ -53,9 +53,9 @@ export async function insertBaselineFolders(
   for (const folder of await insertFolders(tx, accountId, facts, [], now, 'baseline')) {
     const known = newest.get(folder.path);
     if (!known) continue;
-    await insertPlacements(
+    await insertLocations(
       tx,
-      known.metas.map((meta) => baselinePlacement(accountId, folder.id, meta)),
+      known.metas.map((meta) => baselineLocation(accountId, folder.id, meta)),
     );
     const lowest = known.metas[0]?.uid ?? folder.scannedFrom;
     await updateFolder(tx, folder.id, { scannedFrom: known.complete ? 1 : lowest });
@@ -105,7 +105,7 @@ export async function insertFolders(
     };
   });
   await insertRows(tx, folders, rows);
-  return rows.map((row) => ({ ...row, mailboxId: null, writes: 0 }));
+  return rows.map((row) => ({ ...row, localRevision: 0 }));
 }
 
 /** The id of the folder that holds this one; null at the top. */
@@ -139,16 +139,16 @@ export async function readFolders(tx: Queryable, ids: string[]): Promise<Folder[
 }
 
 /** How many messages of a folder are known to be there, baseline included. */
-export async function knownCount(db: Queryable, folderId: string): Promise<number> {
+export async function countLocations(db: Queryable, folderId: string): Promise<number> {
   const rows = await db
     .select({ count: sql<number>`count(*)::int` })
-    .from(placements)
-    .where(and(eq(placements.folderId, folderId), sql`${placements.vanishedAt} is null`));
+    .from(locations)
+    .where(and(eq(locations.folderId, folderId), sql`${locations.vanishedAt} is null`));
   return rows[0]?.count ?? 0;
 }
 
 /** Counts unread mail up or down; the next STATUS corrects it. */
-export async function bumpUnread(tx: Tx, folderId: string, by: number): Promise<void> {
+export async function addToUnread(tx: Tx, folderId: string, by: number): Promise<void> {
   if (by === 0) return;
   await tx
     .update(folders)
@@ -157,7 +157,7 @@ export async function bumpUnread(tx: Tx, folderId: string, by: number): Promise<
 }
 
 /** Counts the mail of a folder up or down; the next STATUS corrects it. */
-export async function bumpTotal(tx: Tx, folderId: string, by: number): Promise<void> {
+export async function addToTotal(tx: Tx, folderId: string, by: number): Promise<void> {
   if (by === 0) return;
   await tx
     .update(folders)
@@ -166,24 +166,24 @@ export async function bumpTotal(tx: Tx, folderId: string, by: number): Promise<v
 }
 
 /** How many changes this API has made in a folder so far. */
-export async function countWrites(db: Queryable, folderId: string): Promise<number> {
-  const [row] = await db.select({ writes: folders.writes }).from(folders).where(eq(folders.id, folderId));
-  return row?.writes ?? 0;
+export async function getLocalRevision(db: Queryable, folderId: string): Promise<number> {
+  const [row] = await db.select({ localRevision: folders.localRevision }).from(folders).where(eq(folders.id, folderId));
+  return row?.localRevision ?? 0;
 }
 
 /** Counts a change that this API made, and unread mail up or down: what was read of these folders before is out of date. */
-export async function noteWrite(tx: Tx, folderIds: string[], { unread = 0 } = {}): Promise<void> {
+export async function bumpLocalRevision(tx: Tx, folderIds: string[], { unread = 0 } = {}): Promise<void> {
   if (folderIds.length === 0) return;
   await tx
     .update(folders)
     .set({
-      writes: sql`${folders.writes} + 1`,
+      localRevision: sql`${folders.localRevision} + 1`,
       ...(unread === 0 ? {} : { unreadCount: sql`greatest(0, ${folders.unreadCount} + ${unread})` }),
     })
     .where(inArray(folders.id, folderIds));
 }
 
 /** The folders in one that is deleted lie at the top from then on. */
-export async function takeOutOfParent(tx: Tx, parentId: string): Promise<void> {
+export async function moveToTopLevel(tx: Tx, parentId: string): Promise<void> {
   await tx.update(folders).set({ parentId: null }).where(eq(folders.parentId, parentId));
 }

@@ -1,8 +1,8 @@
 import libmime from 'libmime';
+import { storable } from './charsets.ts';
 import { decodeEncodedWords } from './headers.ts';
 import type { ParsedAttachment } from './parsed-mail.ts';
 import type { Part } from './part.ts';
-import { storable } from './storable.ts';
 
 const MAX_NAME = 255;
 /** Endings where the usual table has none, or a worse one. */

@@ -1,10 +1,7 @@
-import { textToHtml } from '../html.ts';
-import { htmlToPlain, stripTags } from '../text.ts';
-import { decodeBytes } from './charsets.ts';
-import { decodeFlowed } from './flowed.ts';
+import { htmlToPlain, stripTags, textToHtml } from '../html.ts';
+import { decodeBytes, storable } from './charsets.ts';
 import type { Part } from './part.ts';
 import type { ReadParts } from './read-parts.ts';
-import { storable } from './storable.ts';
 
 /** One text of a mail, with something in it. */
 export interface BodyText {
@@ -61,4 +58,36 @@ function charsetOfHtml(bytes: Buffer): string | null {
 
 function unified(text: string): string {
   return storable(text.replace(/\r\n?/g, '\n'));
+}
+
+/**
+ * Text of format=flowed (RFC 3676) with its soft line breaks taken out: lines that end in a space go on in the next
+ * one of the same quote depth. `deleteSpace` is DelSp=yes. Lines end in `\n`. mailparser's own decoder knows neither
+ * quotes nor signatures: of `> a ` and `> b` it makes `> a > b`.
+ */
+export function decodeFlowed(text: string, deleteSpace: boolean): string {
+  const lines: string[] = [];
+  let paragraph: string[] = [];
+  let openDepth: number | null = null;
+  const finish = (): void => {
+    if (openDepth !== null) lines.push(`${quote(openDepth)}${paragraph.join('')}`);
+    paragraph = [];
+    openDepth = null;
+  };
+  for (const line of text.split('\n')) {
+    const depth = /^>*/.exec(line)?.[0].length ?? 0;
+    const content = line.slice(line[depth] === ' ' ? depth + 1 : depth);
+    const isSignature = content === '-- ';
+    const isSoft = content.endsWith(' ') && !isSignature;
+    if (openDepth !== null && (openDepth !== depth || isSignature)) finish();
+    openDepth = depth;
+    paragraph.push(isSoft && deleteSpace ? content.slice(0, -1) : content);
+    if (!isSoft) finish();
+  }
+  finish();
+  return lines.join('\n');
+}
+
+function quote(depth: number): string {
+  return depth === 0 ? '' : `${'>'.repeat(depth)} `;
 }

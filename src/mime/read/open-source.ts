@@ -1,4 +1,4 @@
-import { createReadStream } from 'node:fs';
+import { closeSync, createReadStream, openSync, readSync } from 'node:fs';
 import { Readable } from 'node:stream';
 import { setImmediate } from 'node:timers/promises';
 
@@ -29,4 +29,16 @@ async function* inPieces(bytes: Buffer): AsyncGenerator<Buffer> {
 export function isReadFailure(error: unknown): boolean {
   const { syscall } = error as NodeJS.ErrnoException;
   return syscall === 'open' || syscall === 'read';
+}
+
+/** The first `length` bytes of a message or file, read in one go. */
+export function readStart(source: Uint8Array | { path: string }, length: number): Buffer {
+  if (!('path' in source)) return Buffer.from(source.buffer, source.byteOffset, Math.min(source.byteLength, length));
+  const file = openSync(source.path, 'r');
+  try {
+    const bytes = Buffer.alloc(length);
+    return bytes.subarray(0, readSync(file, bytes, 0, length, 0));
+  } finally {
+    closeSync(file);
+  }
 }

@@ -2,9 +2,8 @@ import { isUtf8 } from 'node:buffer';
 import { type MimeNode, Splitter } from '@zone-eu/mailsplit';
 import { decodeHeaderBytes } from './charsets.ts';
 import { type RawHeader, readHeaderLine, splitHeader } from './headers.ts';
-import { isReadFailure, openSource } from './open-source.ts';
+import { isReadFailure, openSource, readStart } from './open-source.ts';
 import { describePart, type Part } from './part.ts';
-import { readStart } from './read-start.ts';
 
 /*
  * What mailparser is given: the message, bounded, and with those places of its headers set right that mailparser

@@ -1,18 +1,16 @@
 import { normalise } from '../../contract/search-text.ts';
 import { readBounce } from '../bounces.ts';
 import { readMessageId, readMessageIds } from '../message-ids.ts';
-import { baseSubjectOf } from '../subjects.ts';
-import { readAddresses, readFrom } from './addresses.ts';
+import { baseSubjectOf } from '../threads.ts';
 import { toAttachments } from './attachments.ts';
 import { composeBody } from './body.ts';
-import { decodeBytes } from './charsets.ts';
+import { decodeBytes, storable } from './charsets.ts';
 import { readDate } from './dates.ts';
-import { decodeHeaders, firstValue, rawValues } from './headers.ts';
+import { decodeHeaders, firstValue, NOBODY, rawValues, readAddresses, readFrom, splitHeader } from './headers.ts';
+import { readStart } from './open-source.ts';
 import type { ParsedMail } from './parsed-mail.ts';
 import type { Part } from './part.ts';
 import { type PartLimits, type ReadParts, readParts } from './read-parts.ts';
-import { readStart } from './read-start.ts';
-import { storable } from './storable.ts';
 
 const MAX_SUBJECT = 10_000;
 /** What searches look at, in characters: the index would grow without bounds. */
@@ -104,4 +102,38 @@ function readBounceOf(mail: ReadHeaders & { bodyPlain: string }, { headers, part
 function startOf(part: Part): string {
   if (!/^(message|text)\//.test(part.mime)) return '';
   return storable(decodeBytes(readStart(part.content, MAX_BOUNCE_PART), part.charset));
+}
+
+const MINIMAL_BYTES = 256 * 1024;
+
+/** The last resort: the header as it stands, undecoded and cut at 256 KB. Linear, so that it may run here. */
+export function minimalMail(source: Buffer | { path: string }): ParsedMail {
+  const start = readStart(source, MINIMAL_BYTES);
+  const headers = splitHeader(storable(start.toString('utf8'))).map(({ name, raw }) => ({ name, value: raw }));
+  const value = (key: string): string => headers.find(({ name }) => name.toLowerCase() === key)?.value ?? '';
+  const subject = value('subject').slice(0, 1000);
+  return {
+    messageId: /<[^<>\s]{1,600}>/.exec(value('message-id'))?.[0] ?? null,
+    date: null,
+    subject,
+    from: NOBODY,
+    to: [],
+    cc: [],
+    bcc: [],
+    replyTo: [],
+    body: '',
+    bodyPlain: '',
+    headers,
+    inReplyTo: [],
+    references: [],
+    attachments: [],
+    bounce: null,
+    searchText: ` ${subject.toLowerCase()} `,
+    searchSubject: ` ${subject.toLowerCase()} `,
+    baseSubject: '',
+    isReplySubject: false,
+    autoSubmitted: false,
+    isPartial: true,
+    tempDir: null,
+  };
 }

@@ -3,10 +3,17 @@ import { Readable } from 'node:stream';
 import { setImmediate } from 'node:timers/promises';
 import libmime from 'libmime';
 import MailComposer, { type MailComposerAttachment, type MailComposerOptions } from 'nodemailer/lib/mail-composer';
-import { htmlToPlain } from '../text.ts';
-import { encodeAddresses, encodeText, encodeValue, headerLine, parseAddresses, plainAddress } from './header-lines.ts';
-import { toCrlf } from './line-ends.ts';
-import { cappedReferences, type Envelope, type Letter, type LetterAttachment } from './outgoing-message.ts';
+import { htmlToPlain } from '../html.ts';
+import {
+  encodeAddresses,
+  encodeText,
+  encodeValue,
+  headerLine,
+  parseAddresses,
+  plainAddress,
+  toCrlf,
+} from './encoding.ts';
+import { cappedReferences, type Envelope, type OutgoingMessage, type OutgoingAttachment } from './outgoing-message.ts';
 
 /** Texts longer than this are sent in base64, piece by piece: quoted-printable of them would take the thread for long. */
 const LONG_TEXT = 256 * 1024;
@@ -19,7 +26,7 @@ const MAX_CID = 900;
  * letter gives the same bytes. Without `keepBcc` the message does not name the Bcc recipients: so it is delivered,
  * while the Sent copy and drafts keep them.
  */
-export async function compose(letter: Letter, options: { keepBcc: boolean }): Promise<Buffer> {
+export async function compose(letter: OutgoingMessage, options: { keepBcc: boolean }): Promise<Buffer> {
   const node = new MailComposer(structureOf(letter)).compile();
   const chunks: Buffer[] = [];
   for await (const chunk of node.createReadStream() as AsyncIterable<Buffer>) chunks.push(chunk);
@@ -33,7 +40,7 @@ export async function compose(letter: Letter, options: { keepBcc: boolean }): Pr
 }
 
 /** Sender and recipients for SMTP: everybody of To, Cc and Bcc once, whatever the case of the address. */
-export function envelopeOf(letter: Pick<Letter, 'from' | 'to' | 'cc' | 'bcc'>): Envelope {
+export function envelopeOf(letter: Pick<OutgoingMessage, 'from' | 'to' | 'cc' | 'bcc'>): Envelope {
   const to = new Map<string, string>();
   for (const { email } of [...letter.to, ...letter.cc, ...letter.bcc]) {
     if (email.trim() === '') continue;
@@ -46,7 +53,7 @@ export function envelopeOf(letter: Pick<Letter, 'from' | 'to' | 'cc' | 'bcc'>): 
 /** Headers that a letter has fields for, or that compose writes itself. */
 const OWN = /^(date|from|to|cc|bcc|reply-to|subject|message-id|in-reply-to|references|mime-version|content-.*)$/i;
 
-function fieldsOf(letter: Letter, keepBcc: boolean): string[] {
+function fieldsOf(letter: OutgoingMessage, keepBcc: boolean): string[] {
   const replyTo = letter.headers
     .filter(({ name }) => /^reply-to$/i.test(name))
     .map(({ value }) => parseAddresses(value));
@@ -69,7 +76,7 @@ function fieldsOf(letter: Letter, keepBcc: boolean): string[] {
 }
 
 /** Texts and files for nodemailer: the texts as alternatives, what the HTML shows beside it, the files around. */
-function structureOf(letter: Letter): MailComposerOptions {
+function structureOf(letter: OutgoingMessage): MailComposerOptions {
   const html = letter.html === null ? null : toCrlf(letter.html);
   const plain = letter.plainText ?? (letter.html === null ? null : htmlToPlain(letter.html));
   const invites = letter.attachments.filter(isInvite);
@@ -92,7 +99,7 @@ function structureOf(letter: Letter): MailComposerOptions {
 }
 
 /** A calendar part without a name is another form of the text, which calendars read (RFC 6047). */
-function isInvite({ filename, contentType, cid }: LetterAttachment): boolean {
+function isInvite({ filename, contentType, cid }: OutgoingAttachment): boolean {
   return filename === null && cid === null && /^text\/calendar\b/i.test(contentType ?? '');
 }
 
@@ -100,7 +107,7 @@ function contentOf(text: string): string | { content: Readable; contentTransferE
   return text.length > LONG_TEXT ? { content: inPieces(Buffer.from(text)), contentTransferEncoding: 'base64' } : text;
 }
 
-function partOf(attachment: LetterAttachment, number: number): MailComposerAttachment {
+function partOf(attachment: OutgoingAttachment, number: number): MailComposerAttachment {
   const { filename, cid: givenCid, inline } = attachment;
   const cid = givenCid !== null && givenCid.length <= MAX_CID ? givenCid : null;
   const type = typeOf(attachment);
@@ -119,7 +126,7 @@ function partOf(attachment: LetterAttachment, number: number): MailComposerAttac
 }
 
 /** The media type that is declared, else that of the file name's ending. */
-function typeOf({ contentType, filename }: LetterAttachment): string {
+function typeOf({ contentType, filename }: OutgoingAttachment): string {
   if (contentType !== null && !/^multipart\//i.test(contentType)) return contentType;
   const ending = /\.([^.]+)$/.exec(filename ?? '')?.[1];
   return ending === undefined ? 'application/octet-stream' : libmime.detectMimeType(ending);
@@ -152,7 +159,7 @@ function inPieces(bytes: Buffer): Readable {
 }
 
 /** The same for the same letter, and not to be found in what it bounds: a digest of all that is not in base64. */
-function boundaryOf(letter: Letter): string {
+function boundaryOf(letter: OutgoingMessage): string {
   const hash = createHash('sha256').update(`${letter.messageId}\0${letter.html ?? ''}\0${letter.plainText ?? ''}\0`);
   for (const { contentType, content } of letter.attachments) {
     if (/^message\//i.test(contentType ?? '')) hash.update(content);

@@ -2,10 +2,14 @@ import type { Header } from '../../contract/email.ts';
 import type { Recipient, SendAttachment, SendInput } from '../../contract/sending.ts';
 import { readMessageId, readMessageIds } from '../message-ids.ts';
 
-export type { Envelope } from '../../smtp/session.ts';
+/** Who sends and who receives, as SMTP names them (RFC 5321 3.3): bare addresses. */
+export interface Envelope {
+  from: string;
+  to: string[];
+}
 
 /** A file of a letter. */
-export interface LetterAttachment {
+export interface OutgoingAttachment {
   filename: string | null;
   /** media type, with its parameters; null: found by the ending of the file name */
   contentType: string | null;
@@ -17,7 +21,7 @@ export interface LetterAttachment {
 }
 
 /** A message to be composed (compose.ts), as values. */
-export interface Letter {
+export interface OutgoingMessage {
   from: Recipient;
   to: Recipient[];
   cc: Recipient[];
@@ -27,7 +31,7 @@ export interface Letter {
   html: string | null;
   /** null: made from `html` when the letter is composed */
   plainText: string | null;
-  attachments: LetterAttachment[];
+  attachments: OutgoingAttachment[];
   /** further headers; a `Reply-To` among them wins over `replyTo` */
   headers: Header[];
   /** with its angle brackets */
@@ -46,7 +50,7 @@ export interface RepliedTo {
 }
 
 /** What the service adds to what a caller sends. */
-export interface LetterGiven {
+export interface MessageContext {
   from: Recipient;
   /** with its angle brackets */
   messageId: string;
@@ -59,7 +63,7 @@ const MAX_REFERENCES = 100;
 const MAX_REFERENCES_LENGTH = 8000;
 
 /** The letter that a SendInput asks for; it must have passed `checkSendInput`. */
-export function letterFrom(input: SendInput, given: LetterGiven): Letter {
+export function messageFromInput(input: SendInput, given: MessageContext): OutgoingMessage {
   return {
     from: given.from,
     to: input.to ?? [],
@@ -81,12 +85,12 @@ export function letterFrom(input: SendInput, given: LetterGiven): Letter {
  * A draft's letter with what was sent in its place: sent fields replace the draft's, the others are kept. HTML sent
  * without `plain_text` has its text made anew. `reply` undefined keeps the threading, null ends it.
  */
-export function mergeLetter(
-  letter: Letter,
+export function mergeInput(
+  letter: OutgoingMessage,
   input: SendInput,
-  given: Omit<LetterGiven, 'reply'> & { reply?: RepliedTo | null | undefined },
-): Letter {
-  const sent = letterFrom(input, { ...given, reply: given.reply ?? null });
+  given: Omit<MessageContext, 'reply'> & { reply?: RepliedTo | null | undefined },
+): OutgoingMessage {
+  const sent = messageFromInput(input, { ...given, reply: given.reply ?? null });
   const isSent = (field: keyof SendInput): boolean => input[field] !== undefined;
   return {
     from: isSent('from') || letter.from.email === '' ? given.from : letter.from,
@@ -121,7 +125,7 @@ function mergeHeaders(headers: Header[], input: SendInput): Header[] {
 }
 
 /** In-Reply-To and References of an answer to that mail (RFC 5322 3.6.4). */
-function threadingOf(reply: RepliedTo | null): Pick<Letter, 'inReplyTo' | 'references'> {
+function threadingOf(reply: RepliedTo | null): Pick<OutgoingMessage, 'inReplyTo' | 'references'> {
   const parent = reply && readMessageId(reply.messageId);
   if (!reply || !parent) return { inReplyTo: null, references: [] };
   const chain = readMessageIds(reply.references.join(' ')).filter((id) => id !== parent);
@@ -142,7 +146,7 @@ export function cappedReferences(ids: readonly string[]): string[] {
   return [first, ...last];
 }
 
-function attachmentFrom({ content, filename, content_type: type, cid }: SendAttachment): LetterAttachment {
+function attachmentFrom({ content, filename, content_type: type, cid }: SendAttachment): OutgoingAttachment {
   const id = textOf(cid?.replace(/^<|>$/g, ''));
   return {
     filename: textOf(filename),

@@ -5,20 +5,17 @@ import { join } from 'node:path';
 import type { Attendee, Header } from '../../contract/email.ts';
 import type { Recipient } from '../../contract/sending.ts';
 import { MailError } from '../../mail-error.ts';
-import { readMessageId, readMessageIds } from '../message-ids.ts';
-import { newMessageId } from '../new-message-id.ts';
-import { readAddresses, readFrom } from '../read/addresses.ts';
+import { htmlToPlain } from '../html.ts';
+import { newMessageId, readMessageId, readMessageIds } from '../message-ids.ts';
 import { toAttachments } from '../read/attachments.ts';
 import { htmlBody, plainBody, readTexts } from '../read/body.ts';
 import { readDate } from '../read/dates.ts';
-import { decodeHeader, firstValue, type RawHeader, rawValues } from '../read/headers.ts';
+import { decodeHeader, firstValue, type RawHeader, rawValues, readAddresses, readFrom } from '../read/headers.ts';
 import type { Part } from '../read/part.ts';
 import { type ReadParts, readParts } from '../read/read-parts.ts';
-import { htmlToPlain } from '../text.ts';
 import { compose, envelopeOf } from './compose.ts';
-import { isDraftHeader, isLetterHeader, isTraceHeader } from './draft-headers.ts';
-import type { Letter, LetterAttachment, LetterGiven } from './outgoing-message.ts';
-import { type PreparedDraft, prepareDraft } from './prepare-draft.ts';
+import type { OutgoingMessage, OutgoingAttachment, MessageContext } from './outgoing-message.ts';
+import { isDraftHeader, isContentHeader, isTraceHeader, type PreparedDraft, prepareDraft } from './prepare-draft.ts';
 
 export { type PreparedDraft, prepareDraft };
 
@@ -28,7 +25,7 @@ export { type PreparedDraft, prepareDraft };
  * Message-ID and Date that a draft may lack.
  * @throws MailError provider_rejected when the draft cannot be read whole: something of it would be lost
  */
-export async function readLetter(source: Buffer, given: Omit<LetterGiven, 'reply'>): Promise<Letter> {
+export async function readDraftMessage(source: Buffer, given: Omit<MessageContext, 'reply'>): Promise<OutgoingMessage> {
   const spillDir = join(tmpdir(), `draft-${randomUUID()}`);
   try {
     const read = await readParts(source, { isTimeUp: () => false, spillDir, maxText: Number.POSITIVE_INFINITY });
@@ -58,7 +55,7 @@ export async function draftForSending(
   const prepared = prepareDraft(source, given);
   if (!prepared.hasLongLine) return prepared;
   const { from, date } = given;
-  const draft = await readLetter(source, { from, date, messageId: newMessageId(from.email) });
+  const draft = await readDraftMessage(source, { from, date, messageId: newMessageId(from.email) });
   const letter = withoutDraftHeaders({ ...draft, date, messageId: given.messageId ?? draft.messageId });
   const sentCopy = await compose(letter, { keepBcc: true });
   const delivered = letter.bcc.length > 0 ? await compose(letter, { keepBcc: false }) : sentCopy;
@@ -66,13 +63,13 @@ export async function draftForSending(
 }
 
 /** The letter without a mail program's notes to itself, as it is sent. */
-export function withoutDraftHeaders(letter: Letter): Letter {
+export function withoutDraftHeaders(letter: OutgoingMessage): OutgoingMessage {
   return { ...letter, headers: letter.headers.filter(({ name }) => !isDraftHeader(name)) };
 }
 
-type LetterHeaders = Omit<Letter, 'html' | 'plainText' | 'attachments'>;
+type MessageHeaders = Omit<OutgoingMessage, 'html' | 'plainText' | 'attachments'>;
 
-function readHeaders({ headers, addresses, charset }: ReadParts, given: Omit<LetterGiven, 'reply'>): LetterHeaders {
+function readHeaders({ headers, addresses, charset }: ReadParts, given: Omit<MessageContext, 'reply'>): MessageHeaders {
   const value = (key: string): string => firstValue(headers, key, charset);
   const people = (key: string): Recipient[] => readAddresses(addresses, key).map(toRecipient);
   const from = readFrom(addresses);
@@ -88,7 +85,7 @@ function readHeaders({ headers, addresses, charset }: ReadParts, given: Omit<Let
     inReplyTo: readMessageId(rawValues(headers, 'in-reply-to').join(' ')),
     references: readMessageIds(rawValues(headers, 'references').join(' ')),
     headers: headers
-      .filter(({ name }) => !isLetterHeader(name) && !isTraceHeader(name))
+      .filter(({ name }) => !isContentHeader(name) && !isTraceHeader(name))
       .map((header) => toHeader(header, charset)),
   };
 }
@@ -102,7 +99,7 @@ function toHeader({ name, raw }: RawHeader, charset: string | null): Header {
   return { name, value: /^[\x20-\x7e\t]*$/.test(raw) ? raw : decodeHeader(raw, charset) };
 }
 
-async function readFiles(parts: readonly Part[], html: string): Promise<LetterAttachment[]> {
+async function readFiles(parts: readonly Part[], html: string): Promise<OutgoingAttachment[]> {
   const files = parts.filter((part) => part.role === 'file');
   const told = toAttachments(files, html);
   return Promise.all(

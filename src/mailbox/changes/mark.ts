@@ -3,7 +3,7 @@ import type { MessageFlags } from '../../imap/fetch.ts';
 import { storeFlags } from '../../imap/store.ts';
 import type { SyncContext } from '../context.ts';
 import { storeFlagChanges } from './flags.ts';
-import { Displaced, openPlace, whereItLies } from './locate.ts';
+import { LocationChanged, locateEmail, openLocation } from './locate.ts';
 
 const SEEN = '\\Seen';
 
@@ -12,15 +12,15 @@ const SEEN = '\\Seen';
  * @throws ApiError not_found; MailError
  */
 export async function markEmail(ctx: SyncContext, emailId: string, seen: boolean): Promise<void> {
-  await whereItLies(ctx, emailId, async (places) => {
+  await locateEmail(ctx, emailId, async (places) => {
     // 1. the provider; in Gmail all labels show the flags of the one mail
     const oneMail = ctx.session.has('X-GM-EXT-1');
     const stored: { folderId: string; flags: MessageFlags }[] = [];
     for (const place of oneMail ? places.slice(0, 1) : places) {
-      await openPlace(ctx, place);
+      await openLocation(ctx, place);
       const change = seen ? { add: [SEEN] } : { remove: [SEEN] };
       const now = (await storeFlags(ctx.session, [place.uid], change)).get(place.uid);
-      if (!now) throw new Displaced(place, { gone: true });
+      if (!now) throw new LocationChanged(place, { gone: true });
       const flags = { seen: now.has(SEEN), deleted: now.has('\\Deleted') };
       for (const { folderId, uid } of oneMail ? places : [place]) stored.push({ folderId, flags: { uid, ...flags } });
     }

@@ -1,7 +1,8 @@
 import { and, eq, isNull, sql } from 'drizzle-orm';
-import type { Encryption } from '../../contract/account.ts';
-import type { Queryable } from '../../db/client.ts';
-import { accounts } from '../../db/schema.ts';
+import type { Encryption } from '../contract/account.ts';
+import type { Queryable } from '../db/client.ts';
+import { accounts } from '../db/schema.ts';
+import type { SealedAt, Secrets } from '../secrets.ts';
 
 export interface ServerSettings {
   host: string;
@@ -14,7 +15,7 @@ export interface ServerSettings {
 export interface SyncSettings {
   imap: ServerSettings;
   smtp: ServerSettings;
-  /** see src/mailbox/credentials.ts */
+  /** see src/mailbox/settings.ts */
   credentials: Buffer;
   /** lower-cased addresses of the mailbox's owner */
   ownAddresses: string[];
@@ -51,10 +52,36 @@ export async function touchSynced(db: Queryable, accountId: string, now: Date): 
 }
 
 /** Adds to the number of emails that the initial sync has taken in. */
-export async function countImported(db: Queryable, accountId: string, count: number): Promise<void> {
+export async function addImported(db: Queryable, accountId: string, count: number): Promise<void> {
   if (count === 0) return;
   await db
     .update(accounts)
     .set({ initialSyncImported: sql`${accounts.initialSyncImported} + ${count}` })
     .where(eq(accounts.id, accountId));
+}
+
+/** The passwords of an account, as they lie sealed in `accounts.credentials`. */
+export interface Credentials {
+  imapPassword: string;
+  smtpPassword: string;
+}
+
+const sealedAt = (accountId: string): SealedAt => ({ table: 'accounts', column: 'credentials', id: accountId });
+
+/** Seals the passwords for the account's row. */
+export function sealCredentials(secrets: Secrets, accountId: string, credentials: Credentials): Buffer {
+  const { imapPassword, smtpPassword } = credentials;
+  return secrets.seal(
+    sealedAt(accountId),
+    JSON.stringify({ imap_password: imapPassword, smtp_password: smtpPassword }),
+  );
+}
+
+/** Opens what `sealCredentials` gave for the same account. Throws SealError. */
+export function openCredentials(secrets: Secrets, accountId: string, sealed: Buffer): Credentials {
+  const stored = JSON.parse(secrets.open(sealedAt(accountId), sealed)) as {
+    imap_password: string;
+    smtp_password: string;
+  };
+  return { imapPassword: stored.imap_password, smtpPassword: stored.smtp_password };
 }

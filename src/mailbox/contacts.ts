@@ -1,11 +1,40 @@
 import { type SQL, sql } from 'drizzle-orm';
-import type { Tx } from '../../db/client.ts';
+import type { Attendee } from '../contract/email.ts';
+import type { Tx } from '../db/client.ts';
+
+const BOUNCE_SENDER = /^(mailer-daemon|postmaster)(@|$)/;
+
+/** Who wrote and received a mail. */
+export interface People {
+  from: Attendee;
+  to: Attendee[];
+  cc: Attendee[];
+  bcc: Attendee[];
+}
+
+/** Lower-cased address, without white space. */
+export const normalAddress = (address: string): string => address.trim().toLowerCase();
+
+/**
+ * Who wrote or received a mail, less the owner and bounce senders (CONTRACT "Contacts"); each once, by the first name
+ * given. Of drafts and bounces nobody counts, which is for the caller to know.
+ */
+export function contactsOf(ownAddresses: string[], { from, to, cc, bcc }: People): Person[] {
+  const byAddress = new Map<string, string | null>();
+  for (const person of [from, ...to, ...cc, ...bcc]) {
+    const address = normalAddress(person.identifier);
+    if (!address.includes('@') || address.length > 320) continue;
+    if (ownAddresses.includes(address) || BOUNCE_SENDER.test(address)) continue;
+    byAddress.set(address, byAddress.get(address) ?? (person.display_name.trim() || null));
+  }
+  return [...byAddress].map(([address, displayName]) => ({ address, displayName }));
+}
 
 /*
  * Contacts are what the stored mail says, in whatever order it came and went: somebody is a contact as long as there is
  * a mail of or to them that counts (no draft, no bounce), contacted last at the date of the newest such mail, and named
  * as in the newest one that names them; of two of one moment the greater name. Who counts at all is said by
- * src/mailbox/ingest/contacts.ts; only people that counted have rows.
+ * src/mailbox/contacts.ts; only people that counted have rows.
  *
  * Writers of one account follow one another (see lease.ts), so that what is read here stands until the commit.
  */

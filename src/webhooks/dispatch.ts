@@ -1,5 +1,5 @@
 /** Which runs are making their first tries, by endpoint: what decides when an endpoint gets another one. */
-export interface Lanes {
+export interface DispatchLimiter {
   begin(endpointId: string, workflowId: string): void;
   /** Its start is being tried again: it counts as begun now. */
   renew(workflowId: string): void;
@@ -30,7 +30,7 @@ const BUSY_COUNT = 4;
 /** A run of which nothing was heard for so long is being made by another worker, or waits for one. */
 const FORGOTTEN_MS = 45_000;
 
-export function createLanes(now: () => number = () => performance.now()): Lanes {
+export function createDispatchLimiter(now: () => number = () => performance.now()): DispatchLimiter {
   const runs = new Map<string, { endpointId: string; since: number }>();
   const underWay = new Map<string, number>();
   const notBefore = new Map<string, number>();
@@ -82,4 +82,35 @@ export function createLanes(now: () => number = () => performance.now()): Lanes 
     },
     full: () => runs.size >= IN_ALL,
   };
+}
+
+/** What is known of a delivery that waits for a run. */
+export interface Waiting {
+  id: string;
+  endpointId: string;
+}
+
+/** One run takes at most this many deliveries. */
+export const MAX_BATCH = 50;
+
+/** Deliveries in the order given, parted into runs: each run has one endpoint and at most MAX_BATCH deliveries. */
+export function planRuns<T extends Waiting>(
+  deliveries: readonly T[],
+  names: { alone(deliveryId: string): string; batch(endpointId: string, firstDeliveryId: string): string },
+): { workflowId: string; deliveries: T[] }[] {
+  const parts: T[][] = [];
+  const filling = new Map<string, T[]>();
+  for (const delivery of deliveries) {
+    const part = filling.get(delivery.endpointId);
+    if (part && part.length < MAX_BATCH) part.push(delivery);
+    else {
+      const begun = [delivery];
+      parts.push(begun);
+      filling.set(delivery.endpointId, begun);
+    }
+  }
+  return parts.map((part) => {
+    const { id, endpointId } = part[0] as T;
+    return { workflowId: part.length === 1 ? names.alone(id) : names.batch(endpointId, id), deliveries: part };
+  });
 }

@@ -1,5 +1,35 @@
 import { type SQL, sql } from 'drizzle-orm';
-import type { Queryable, Tx } from '../../db/client.ts';
+import type { Bounce } from '../contract/email.ts';
+import type { Queryable, Tx } from '../db/client.ts';
+import type { ParsedMail } from '../mime/parser.ts';
+
+/** What the report of each mail says, and which of our emails it is about; null for mail that is no bounce. */
+export async function linkBounces(
+  db: Queryable,
+  accountId: string,
+  mails: readonly Pick<ParsedMail, 'bounce'>[],
+): Promise<(Bounce | null)[]> {
+  const bounced = await findBounced(
+    db,
+    accountId,
+    mails.flatMap(({ bounce }) => bounce?.messageIds ?? []),
+  );
+  return mails.map(({ bounce }) => {
+    if (!bounce) return null;
+    const { recipient, action, status, diagnostic, messageIds } = bounce;
+    const messageId = messageIds.find((id) => bounced.has(id)) ?? messageIds[0] ?? null;
+    const email = messageId === null ? undefined : bounced.get(messageId);
+    return {
+      recipient,
+      action,
+      status,
+      diagnostic,
+      message_id: messageId,
+      email_id: email?.emailId ?? null,
+      tracking_id: email?.trackingId ?? null,
+    };
+  });
+}
 
 /** One of our emails that came back. */
 export interface Bounced {
@@ -33,7 +63,7 @@ export function sentWith(accountId: string, messageIds: string[]): SQL {
       union all
       select message_id, id, tracking_id,
         case when exists (
-          select 1 from placements p join folders f on f.id = p.folder_id where p.email_id = e.id and f.role = 'SENT'
+          select 1 from locations p join folders f on f.id = p.folder_id where p.email_id = e.id and f.role = 'SENT'
         ) then 2 when is_echo then 3 else 4 end, created_at
       from emails e
       where account_id = ${accountId} and message_id = any(${wanted}) and not is_draft
@@ -45,9 +75,9 @@ export function sentWith(accountId: string, messageIds: string[]): SQL {
  * Ties bounces that were here before the mail that they are about, as when a bounce is imported first or comes before
  * the copy in Sent is seen.
  */
-export async function tieEarlierBounces(tx: Tx, accountId: string, messageIds: string[]): Promise<void> {
+export async function linkEarlierBounces(tx: Tx, accountId: string, messageIds: string[]): Promise<void> {
   if (messageIds.length === 0) return;
-  const { rows } = await tx.execute<{ id: string; message_id: string }>(untiedBounces(accountId, messageIds));
+  const { rows } = await tx.execute<{ id: string; message_id: string }>(unlinkedBounces(accountId, messageIds));
   const found = await findBounced(tx, accountId, [...new Set(rows.map((row) => row.message_id))]);
   for (const { id, message_id } of rows) {
     const { emailId, trackingId } = found.get(message_id) ?? {};
@@ -58,7 +88,7 @@ export async function tieEarlierBounces(tx: Tx, accountId: string, messageIds: s
 }
 
 /** Gives `id, message_id` of the bounces that are about mail with these Message-IDs and are not tied to it. */
-export function untiedBounces(accountId: string, messageIds: string[]): SQL {
+export function unlinkedBounces(accountId: string, messageIds: string[]): SQL {
   return sql`
     select id, bounce ->> 'message_id' as message_id from emails
     where account_id = ${accountId} and bounce ->> 'message_id' = any(${sql.param(messageIds)}::text[])

@@ -1,24 +1,28 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ApiError } from '../contract/errors.ts';
+import type { Db } from '../db/client.ts';
 import type { Lease } from '../db/lease.ts';
 import { LeaseLost } from '../db/outbox.ts';
-import { refusalCode } from '../imap/command.ts';
 import type { SessionPool } from '../imap/pool.ts';
 import { type ImapSession, type ImapSettings, openSession } from '../imap/session.ts';
 import type { Logger } from '../logger.ts';
 import { MailError, type MailSide } from '../mail-error.ts';
-import type { SyncContext } from '../mailbox/context.ts';
-import { openCredentials } from '../mailbox/credentials.ts';
-import { loadSyncSettings, type SyncSettings } from '../mailbox/store/settings.ts';
+import type { SyncContext } from './context.ts';
+import { loadSyncSettings, openCredentials, type SyncSettings } from './settings.ts';
 import type { MailParser } from '../mime/parser.ts';
 import type { Outbound } from '../outbound.ts';
 import type { Secrets } from '../secrets.ts';
 import type { Storage } from '../storage/storage.ts';
-import { type AccountDeps, createAccountActivities } from './account.ts';
-import { beating } from './heartbeat.ts';
 
-/** What activities need that change a mailbox. */
-export interface WriteDeps extends AccountDeps {
+/** What confirms that a login is refused. */
+export interface LoginDeps {
+  db: Db;
+  /** makes the account `disconnected`, with what the provider said */
+  markDisconnected(accountId: string, detail: string): Promise<void>;
+}
+
+/** What it takes to change a mailbox. */
+export interface MailboxDeps extends LoginDeps {
   storage: Storage;
   parser: MailParser;
   logger: Logger;
@@ -35,12 +39,12 @@ const SECOND_TRY_MS = 500;
  * change first. A refused login is confirmed by a second try on a fresh connection and makes the account `disconnected`.
  * @throws MailError; ApiError not_found when the account is gone, before or meanwhile
  */
-export async function inMailbox<T>(
-  deps: WriteDeps,
+export async function withMailbox<T>(
+  deps: MailboxDeps,
   accountId: string,
   work: (ctx: SyncContext) => Promise<T>,
 ): Promise<T> {
-  return withSecondLogin(deps, accountId, 'imap', {
+  return withLoginConfirmed(deps, accountId, 'imap', {
     attempt: () => attempt(deps, accountId, work),
     drop: () => deps.sessions.drop(accountId),
     tried: async () => (await settingsOf(deps, accountId)).credentials,
@@ -51,8 +55,8 @@ export async function inMailbox<T>(
  * Tries what needs a login, and once more on a fresh connection when the login was refused. One that is refused again
  * makes the account `disconnected`.
  */
-export async function withSecondLogin<T>(
-  deps: AccountDeps,
+export async function withLoginConfirmed<T>(
+  deps: LoginDeps,
   accountId: string,
   side: MailSide,
   login: {
@@ -82,51 +86,16 @@ export async function withSecondLogin<T>(
 }
 
 /**
- * Runs the activity of a change that a caller waits for: the same, with signs of life; and a command that the provider
- * refuses is told as refused (CONTRACT "Errors").
- */
-export function changeWaitedFor<T>(
-  deps: WriteDeps,
-  accountId: string,
-  work: (ctx: SyncContext) => Promise<T>,
-): Promise<T> {
-  return beating(async () => {
-    try {
-      return await inMailbox(deps, accountId, work);
-    } catch (error) {
-      throw error instanceof MailError && isRefusal(error) ? rejected(error) : error;
-    }
-  });
-}
-
-/** Response codes (RFC 5530) of a NO that says "not now". */
-const NOT_NOW = new Set<string | undefined>(['UNAVAILABLE', 'INUSE', 'LIMIT', 'SERVERBUG', 'CONTACTADMIN']);
-
-function isRefusal(error: MailError): boolean {
-  const { responseStatus } = (error.cause ?? {}) as { responseStatus?: string };
-  return (
-    error.refused && error.code === 'provider_error' && responseStatus === 'NO' && !NOT_NOW.has(refusalCode(error))
-  );
-}
-
-function rejected(cause: MailError): MailError {
-  return new MailError('provider_rejected', cause.side, cause.detail, { refused: true, cause });
-}
-
-/**
  * Notes that a login was refused for the second time: the account is `disconnected`, and its workflow lets go of the
  * mailbox. `tried` are the sealed credentials that were refused: where others are stored by now, the account was connected
  * again meanwhile.
  */
-async function refusedLogin(deps: AccountDeps, accountId: string, error: MailError, tried: Buffer): Promise<void> {
+async function refusedLogin(deps: LoginDeps, accountId: string, error: MailError, tried: Buffer): Promise<void> {
   const settings = await loadSyncSettings(deps.db, accountId);
-  if (!settings?.credentials.equals(tried)) return;
-  const { setAccountStatus, startAccount } = createAccountActivities(deps);
-  await setAccountStatus({ accountId, status: 'disconnected', detail: error.detail });
-  await startAccount({ accountId });
+  if (settings?.credentials.equals(tried)) await deps.markDisconnected(accountId, error.detail);
 }
 
-async function settingsOf(deps: WriteDeps, accountId: string): Promise<SyncSettings> {
+async function settingsOf(deps: MailboxDeps, accountId: string): Promise<SyncSettings> {
   const settings = await loadSyncSettings(deps.db, accountId);
   if (!settings) throw accountGone();
   return settings;
@@ -135,13 +104,13 @@ async function settingsOf(deps: WriteDeps, accountId: string): Promise<SyncSetti
 /** The baseline is not looked up for each write; see lookOnce. */
 const BESIDE_THE_WATCH = { freshSession: false, baselineKnown: () => false };
 
-async function attempt<T>(deps: WriteDeps, accountId: string, work: (ctx: SyncContext) => Promise<T>): Promise<T> {
+async function attempt<T>(deps: MailboxDeps, accountId: string, work: (ctx: SyncContext) => Promise<T>): Promise<T> {
   const settings = await settingsOf(deps, accountId);
   const { imapPassword: password } = openCredentials(deps.secrets, accountId, settings.credentials);
   const imap = { ...settings.imap, password };
   try {
     return await deps.sessions.use(accountId, imap, (session) =>
-      work(contextOf(deps, { accountId, watchEpoch: null }, settings, imap, session, BESIDE_THE_WATCH)),
+      work(syncContext(deps, { accountId, watchEpoch: null }, settings, imap, session, BESIDE_THE_WATCH)),
     );
   } catch (error) {
     if (error instanceof LeaseLost) throw accountGone();
@@ -150,8 +119,8 @@ async function attempt<T>(deps: WriteDeps, accountId: string, work: (ctx: SyncCo
 }
 
 /** What a session of an account is used with, under a lease. */
-export function contextOf(
-  { db, storage, parser, logger, outbound }: Pick<WriteDeps, 'db' | 'storage' | 'parser' | 'logger' | 'outbound'>,
+export function syncContext(
+  { db, storage, parser, logger, outbound }: Pick<MailboxDeps, 'db' | 'storage' | 'parser' | 'logger' | 'outbound'>,
   lease: Lease,
   { ownAddresses, connectedAt }: SyncSettings,
   imap: ImapSettings,

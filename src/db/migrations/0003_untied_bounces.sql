@@ -1,1 +1,0 @@
-CREATE INDEX "emails_untied_bounces" ON "emails" USING btree ("account_id",(bounce ->> 'message_id')) WHERE bounce is not null and bounce ->> 'email_id' is null;
