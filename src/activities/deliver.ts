@@ -1,8 +1,5 @@
 import { ApplicationFailure, CancelledFailure, Context } from '@temporalio/activity';
 import { ApplicationFailureCategory } from '@temporalio/common';
-import type { Db } from '../db/client.ts';
-import type { Logger } from '../logger.ts';
-import type { Secrets } from '../secrets.ts';
 import {
   type DeliverDeps,
   DeliveryRound,
@@ -11,7 +8,6 @@ import {
   type TryInput,
 } from '../webhooks/delivery-round.ts';
 import { recordAttempts, type AttemptResult } from '../webhooks/delivery-state.ts';
-import type { Poster } from '../webhooks/post.ts';
 import { createRecordQueue } from '../webhooks/record-queue.ts';
 
 export type { DeliverDeps, TriedDeliveries, TryAgain, TryInput } from '../webhooks/delivery-round.ts';
