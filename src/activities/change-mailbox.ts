@@ -13,7 +13,7 @@ import { deleteFolder as remove } from '../mailbox/folders/delete.ts';
 import { type FolderState, loadFolders } from '../mailbox/store/folders.ts';
 import { withHeartbeat } from './heartbeat.ts';
 import { type MailboxDeps, withMailbox } from '../mailbox/with-mailbox.ts';
-import { refusalCode } from '../imap/command.ts';
+import { refusalCode } from '../imap/response-codes.ts';
 import { MailError } from '../mail-error.ts';
 
 export type ChangeEmailActivities = ReturnType<typeof createChangeEmailActivities>;

@@ -1,6 +1,6 @@
 import { createLimiter } from '../async.ts';
 import { MailError } from '../mail-error.ts';
-import { refusalCode } from './command.ts';
+import { refusalCode } from './response-codes.ts';
 import type { ImapSession, ImapSettings } from './session.ts';
 
 /** A session that is open: in use ⇄ idle → ended. */

@@ -1,6 +1,7 @@
 import { formatDateTime } from 'imapflow/lib/tools.js';
 import { FolderMissing, MailError } from '../mail-error.ts';
-import { type Argument, atom, command, folderArgument, hasUidplus, refusalCode, refusedAsMissing } from './command.ts';
+import { type Argument, atom, command, folderArgument, hasUidplus } from './command.ts';
+import { refusalCode, refusedAsMissing } from './response-codes.ts';
 import { findFolder } from './list.ts';
 import type { ImapSession } from './session.ts';
 

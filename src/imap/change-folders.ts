@@ -1,15 +1,8 @@
 import { decodePath, normalizePath } from 'imapflow/lib/tools.js';
 import { FolderExists, FolderMissing, MailError } from '../mail-error.ts';
-import {
-  type Argument,
-  atom,
-  command,
-  folderArgument,
-  refusalCode,
-  refusedAsMissing,
-  textOf,
-  type Untagged,
-} from './command.ts';
+import { type Argument, atom, command, folderArgument } from './command.ts';
+import { refusalCode, refusedAsMissing } from './response-codes.ts';
+import { textOf, type Untagged } from './tokens.ts';
 import { findFolder } from './list.ts';
 import type { ImapSession } from './session.ts';
 

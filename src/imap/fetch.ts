@@ -1,5 +1,4 @@
 import type { FetchMessageObject, FetchQueryObject } from 'imapflow';
-import { MailError } from '../mail-error.ts';
 import { identityOf, weakIdentityOf } from './identity.ts';
 import type { UidRange, VanishedEvent } from './imapflow-patches.ts';
 import type { ImapSession } from './session.ts';
@@ -29,16 +28,6 @@ export interface MessageFlags {
   deleted: boolean;
 }
 
-/** The selected folder, as SELECT told it. */
-export interface SelectedFolder {
-  uidValidity: number;
-  /** null where the server does not tell it */
-  uidNext: number | null;
-  exists: number;
-  /** null without CONDSTORE or with NOMODSEQ */
-  highestModseq: bigint | null;
-}
-
 const META_QUERY: FetchQueryObject = {
   uid: true,
   flags: true,
@@ -50,36 +39,10 @@ const META_QUERY: FetchQueryObject = {
 
 /** Longest sequence set that is put into one command; servers refuse lines much over 8,000 bytes. */
 const MAX_SET_LENGTH = 4_000;
-const FETCH_TIMEOUT_MS = 300_000;
+export const FETCH_TIMEOUT_MS = 300_000;
 
 /** UIDs have 32 bits (RFC 3501 2.3.1.1). */
 export const MAX_UID = 4_294_967_295;
-
-/** More messages than any folder has; what goes through all of them has an end. */
-const MAX_EXISTS = 50_000_000;
-
-/** Like selectFolder; undefined when the server refuses. */
-export async function trySelect(session: ImapSession, path: string): Promise<SelectedFolder | undefined> {
-  try {
-    return await selectFolder(session, path);
-  } catch (error) {
-    if (error instanceof MailError && error.refused) return undefined;
-    throw error;
-  }
-}
-
-/** SELECTs a folder, always anew, so that the counters are of this moment. Read-only: nothing here changes flags. */
-export async function selectFolder(session: ImapSession, path: string): Promise<SelectedFolder> {
-  const mailbox = await session.step('SELECT', () => session.client.mailboxOpen(path, { readOnly: true }));
-  if ((mailbox.exists ?? 0) > MAX_EXISTS)
-    throw new MailError('provider_error', 'imap', 'SELECT failed: the answer was too large');
-  return {
-    uidValidity: Number(mailbox.uidValidity ?? 0),
-    uidNext: mailbox.uidNext || null,
-    exists: mailbox.exists ?? 0,
-    highestModseq: session.condstore && !mailbox.noModseq ? (mailbox.highestModseq ?? null) : null,
-  };
-}
 
 /** Metadata of the messages with UIDs from `from` to `to`, ascending; others are dropped (RFC 3501 `n:*`). */
 export async function fetchMeta(session: ImapSession, from: number, to = Infinity): Promise<MessageMeta[]> {
@@ -178,35 +141,6 @@ export async function fetchChanges(session: ImapSession, since: bigint): Promise
   }
 }
 
-/** Sequence numbers that one SEARCH covers. */
-const SEARCH_SPAN = 50_000;
-
-/** Every UID below `before` that the selected folder holds, ascending. */
-export async function searchUids(session: ImapSession, before: number, since?: Date): Promise<number[]> {
-  if (before <= 1) return [];
-  const uids = new Set<number>();
-  const exists = (session.client.mailbox && session.client.mailbox.exists) || 0;
-  // The answer is one line, which is to stay short. From the last message to the first: one that is expunged meanwhile
-  // moves those after it down, to where they are met a second time at worst.
-  for (let last = exists; last > 0; last -= SEARCH_SPAN) {
-    const seq = `${Math.max(1, last - SEARCH_SPAN + 1)}:${last === exists ? '*' : last}`;
-    const query = { uid: `1:${before - 1}`, ...(exists > SEARCH_SPAN ? { seq } : {}), ...(since ? { since } : {}) };
-    const found = await session.step('SEARCH', () => session.client.search(query, { uid: true }), FETCH_TIMEOUT_MS);
-    // imapflow answers false for a refused SEARCH: ask in another way.
-    if (!Array.isArray(found)) return fetchUids(session, before, since);
-    for (const uid of found) if (uid < before) uids.add(uid);
-  }
-  return [...uids].sort((a, b) => a - b);
-}
-
-/** What searchUids answers, by FETCH. */
-export async function fetchUids(session: ImapSession, before: number, since?: Date): Promise<number[]> {
-  const query = { uid: true, internalDate: true };
-  const read = ({ uid, internalDate }: FetchMessageObject) =>
-    uid < before && (!since || new Date(internalDate ?? 0) >= since) ? { uid } : undefined;
-  return byUid(await fetchRows(session, `1:${before - 1}`, query, read)).map(({ uid }) => uid);
-}
-
 /** Messages of one FETCH that are taken in; a folder that holds more is not one that people read. */
 const MAX_ROWS = 1_000_000;
 
@@ -214,7 +148,7 @@ const MAX_ROWS = 1_000_000;
  * FETCH, with what `read` makes of each message; undefined is passed over. A message that is told twice counts once.
  * Messages without a UID are left out: untold changes of other messages come in between.
  */
-async function fetchRows<T extends { uid: number }>(
+export async function fetchRows<T extends { uid: number }>(
   session: ImapSession,
   set: string,
   query: FetchQueryObject,
@@ -234,7 +168,7 @@ async function fetchRows<T extends { uid: number }>(
   return [...rows.values()];
 }
 
-function byUid<T extends { uid: number }>(rows: T[]): T[] {
+export function byUid<T extends { uid: number }>(rows: T[]): T[] {
   return rows.sort((a, b) => a.uid - b.uid);
 }
 

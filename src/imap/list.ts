@@ -1,7 +1,8 @@
 import type { ListResponse, StatusObject } from 'imapflow';
 import { decodePath, normalizePath } from 'imapflow/lib/tools.js';
 import type { FolderRole } from '../contract/folder.ts';
-import { command, folderArgument, textOf, type Untagged } from './command.ts';
+import { command, folderArgument } from './command.ts';
+import { textOf, type Untagged } from './tokens.ts';
 import type { ImapSession } from './session.ts';
 
 /** What a server says of one folder at one moment. */

@@ -1,15 +1,7 @@
 import { FolderMissing, MailError } from '../mail-error.ts';
-import {
-  command,
-  folderArgument,
-  hasMove,
-  hasUidplus,
-  refusalCode,
-  responseCode,
-  refusedAsMissing,
-  setArgument,
-  type Untagged,
-} from './command.ts';
+import { command, folderArgument, hasMove, hasUidplus, setArgument } from './command.ts';
+import { refusalCode, refusedAsMissing, responseCode } from './response-codes.ts';
+import type { Untagged } from './tokens.ts';
 import { expungeMessages } from './expunge.ts';
 import { uidSets } from './fetch.ts';
 import { uidRanges, type VanishedEvent } from './imapflow-patches.ts';

@@ -1,7 +1,36 @@
 import type { FetchMessageObject } from 'imapflow';
 import { readMessageIds } from '../mime/message-ids.ts';
-import { uidSets } from './fetch.ts';
+import { byUid, FETCH_TIMEOUT_MS, fetchRows, uidSets } from './fetch.ts';
 import type { ImapSession } from './session.ts';
+
+/** Sequence numbers that one SEARCH covers. */
+const SEARCH_SPAN = 50_000;
+
+/** Every UID below `before` that the selected folder holds, ascending. */
+export async function searchUids(session: ImapSession, before: number, since?: Date): Promise<number[]> {
+  if (before <= 1) return [];
+  const uids = new Set<number>();
+  const exists = (session.client.mailbox && session.client.mailbox.exists) || 0;
+  // The answer is one line, which is to stay short. From the last message to the first: one that is expunged meanwhile
+  // moves those after it down, to where they are met a second time at worst.
+  for (let last = exists; last > 0; last -= SEARCH_SPAN) {
+    const seq = `${Math.max(1, last - SEARCH_SPAN + 1)}:${last === exists ? '*' : last}`;
+    const query = { uid: `1:${before - 1}`, ...(exists > SEARCH_SPAN ? { seq } : {}), ...(since ? { since } : {}) };
+    const found = await session.step('SEARCH', () => session.client.search(query, { uid: true }), FETCH_TIMEOUT_MS);
+    // imapflow answers false for a refused SEARCH: ask in another way.
+    if (!Array.isArray(found)) return fetchUids(session, before, since);
+    for (const uid of found) if (uid < before) uids.add(uid);
+  }
+  return [...uids].sort((a, b) => a - b);
+}
+
+/** What searchUids answers, by FETCH. */
+export async function fetchUids(session: ImapSession, before: number, since?: Date): Promise<number[]> {
+  const query = { uid: true, internalDate: true };
+  const read = ({ uid, internalDate }: FetchMessageObject) =>
+    uid < before && (!since || new Date(internalDate ?? 0) >= since) ? { uid } : undefined;
+  return byUid(await fetchRows(session, `1:${before - 1}`, query, read)).map(({ uid }) => uid);
+}
 
 const FIND_TIMEOUT_MS = 120_000;
 /** Messages whose Message-ID is read where the server cannot search, and where its index may be late. */

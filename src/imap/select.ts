@@ -1,32 +1,70 @@
+import type { MailboxObject } from 'imapflow';
 import { FolderMissing, MailError } from '../mail-error.ts';
-import { refusedAsMissing } from './command.ts';
-import type { SelectedFolder } from './fetch.ts';
+import { refusedAsMissing } from './response-codes.ts';
 import type { ImapSession } from './session.ts';
 
+/** The selected folder at the moment of its SELECT or EXAMINE (RFC 3501 6.3.1). */
+export interface SelectedFolder {
+  uidValidity: number;
+  /** null where the server does not say */
+  uidNext: number | null;
+  exists: number;
+  /** null without CONDSTORE or with NOMODSEQ */
+  highestModseq: bigint | null;
+}
+
+/** More messages than any folder has; it bounds every loop over the messages of a folder. */
+const MAX_EXISTS = 50_000_000;
+
+/** Like selectFolder; undefined when the server refuses. */
+export async function trySelect(session: ImapSession, path: string): Promise<SelectedFolder | undefined> {
+  try {
+    return await selectFolder(session, path);
+  } catch (error) {
+    if (error instanceof MailError && error.refused) return undefined;
+    throw error;
+  }
+}
+
 /**
- * SELECTs a folder for writing, always anew, so that UIDVALIDITY and the counters are of this moment.
- * @throws FolderMissing (refused) when there is no such folder; MailError provider_rejected when nothing may be changed
- * in it
+ * Opens a folder for reading (EXAMINE), also when it is selected already: the counters are of this moment.
+ * @throws MailError
+ */
+export async function selectFolder(session: ImapSession, path: string): Promise<SelectedFolder> {
+  return selectedFolder(session, await open(session, path, true));
+}
+
+/**
+ * Opens a folder for writing (SELECT), also when it is selected already: UIDVALIDITY and the counters are of this moment.
+ * @throws FolderMissing (refused) when there is no such folder; MailError provider_rejected when the folder is read-only
  */
 export async function openFolder(session: ImapSession, path: string): Promise<SelectedFolder> {
-  const mailbox = await session
-    .step('SELECT', () => session.client.mailboxOpen(path, { readOnly: false }))
-    .catch((error: unknown) => {
-      throw isMissing(error) ? new FolderMissing(error) : error;
-    });
+  const mailbox = await open(session, path, false).catch((error: unknown) => {
+    throw isMissing(error) ? new FolderMissing(error) : error;
+  });
   if (mailbox.readOnly) {
     const options = { refused: true };
-    throw new MailError('provider_rejected', 'imap', 'the provider lets nobody change this folder', options);
+    throw new MailError('provider_rejected', 'imap', 'the provider allows no changes in this folder', options);
   }
+  return selectedFolder(session, mailbox);
+}
+
+function open(session: ImapSession, path: string, readOnly: boolean): Promise<MailboxObject> {
+  return session.step('SELECT', () => session.client.mailboxOpen(path, { readOnly }));
+}
+
+function selectedFolder(session: ImapSession, mailbox: MailboxObject): SelectedFolder {
+  const { exists = 0, uidValidity = 0, uidNext, noModseq, highestModseq } = mailbox;
+  if (exists > MAX_EXISTS) throw new MailError('provider_error', 'imap', 'SELECT failed: the response was too large');
   return {
-    uidValidity: Number(mailbox.uidValidity ?? 0),
-    uidNext: mailbox.uidNext || null,
-    exists: mailbox.exists ?? 0,
-    highestModseq: session.condstore && !mailbox.noModseq ? (mailbox.highestModseq ?? null) : null,
+    uidValidity: Number(uidValidity),
+    uidNext: uidNext || null,
+    exists,
+    highestModseq: session.condstore && !noModseq ? (highestModseq ?? null) : null,
   };
 }
 
-/** A server that refuses without saying why was asked by LIST whether there is such a folder (imapflow does). */
+/** When a server refuses without a response code, imapflow has asked by LIST whether the folder exists. */
 function isMissing(error: unknown): boolean {
   if (!(error instanceof MailError) || !error.refused) return false;
   return refusedAsMissing(error) || (error.cause as { mailboxMissing?: boolean } | undefined)?.mailboxMissing === true;

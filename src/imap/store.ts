@@ -1,5 +1,6 @@
 import type { FetchMessageObject } from 'imapflow';
-import { atom, command, setArgument, textOf, type Token, type Untagged } from './command.ts';
+import { atom, command, setArgument } from './command.ts';
+import { textOf, type Token, type Untagged } from './tokens.ts';
 import { uidSets } from './fetch.ts';
 import type { ImapSession } from './session.ts';
 

@@ -1,5 +1,7 @@
 import { inLease } from '../db/lease.ts';
-import { fetchMetaOf, fetchNewestMeta, type MessageMeta, searchUids, trySelect } from '../imap/fetch.ts';
+import { fetchMetaOf, fetchNewestMeta, type MessageMeta } from '../imap/fetch.ts';
+import { searchUids } from '../imap/search.ts';
+import { trySelect } from '../imap/select.ts';
 import type { FolderSnapshot } from '../imap/list.ts';
 import type { ImapSession } from '../imap/session.ts';
 import type { SyncContext } from './context.ts';

@@ -5,15 +5,12 @@ import {
   fetchFlags,
   fetchFlagsBySequence,
   fetchMeta,
-  fetchUids,
   MAX_UID,
   type MessageFlags,
   type MessageMeta,
-  searchUids,
-  type SelectedFolder,
-  selectFolder,
-  trySelect,
 } from '../imap/fetch.ts';
+import { fetchUids, searchUids } from '../imap/search.ts';
+import { type SelectedFolder, selectFolder, trySelect } from '../imap/select.ts';
 import type { UidRange } from '../imap/imapflow-patches.ts';
 import { MailError } from '../mail-error.ts';
 import { changeEmails, deletionEvents } from './change-emails.ts';

@@ -1,4 +1,6 @@
-import { fetchMetaOf, MAX_UID, searchUids, trySelect } from '../imap/fetch.ts';
+import { fetchMetaOf, MAX_UID } from '../imap/fetch.ts';
+import { searchUids } from '../imap/search.ts';
+import { trySelect } from '../imap/select.ts';
 import type { SyncContext } from './context.ts';
 import { ingest } from './ingest/ingest.ts';
 import { type FolderState, loadFolders } from './store/folders.ts';

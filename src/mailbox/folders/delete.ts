@@ -5,7 +5,8 @@ import { markAllPendingRemoval, locatedElsewhere } from '../../db/pending-remova
 import { deleteFolder as deleteAtProvider, renameFolder } from '../../imap/change-folders.ts';
 import { hasMove } from '../../imap/command.ts';
 import { expungeMessages } from '../../imap/expunge.ts';
-import { fetchMetaOf, MAX_UID, searchUids } from '../../imap/fetch.ts';
+import { fetchMetaOf, MAX_UID } from '../../imap/fetch.ts';
+import { searchUids } from '../../imap/search.ts';
 import { findFolder } from '../../imap/list.ts';
 import { moveMessages } from '../../imap/move.ts';
 import { openFolder } from '../../imap/select.ts';

@@ -1,5 +1,6 @@
 import { inLease } from '../../db/lease.ts';
-import { fetchMeta, fetchMetaOf, trySelect } from '../../imap/fetch.ts';
+import { fetchMeta, fetchMetaOf } from '../../imap/fetch.ts';
+import { trySelect } from '../../imap/select.ts';
 import { listFoldersWithStatus } from '../../imap/list.ts';
 import type { SyncContext } from '../context.ts';
 import { getLocalRevision, type FolderFacts, type FolderState, loadFolders, updateFolder } from '../store/folders.ts';

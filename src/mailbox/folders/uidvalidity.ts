@@ -1,5 +1,6 @@
 import { inLease } from '../../db/lease.ts';
-import { fetchMeta, type MessageMeta, type SelectedFolder } from '../../imap/fetch.ts';
+import { fetchMeta, type MessageMeta } from '../../imap/fetch.ts';
+import type { SelectedFolder } from '../../imap/select.ts';
 import { changeEmails } from '../change-emails.ts';
 import type { SyncContext } from '../context.ts';
 import { matchMessages } from '../ingest/match.ts';

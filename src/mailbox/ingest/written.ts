@@ -1,4 +1,5 @@
-import { fetchMetaOf, type SelectedFolder } from '../../imap/fetch.ts';
+import { fetchMetaOf } from '../../imap/fetch.ts';
+import type { SelectedFolder } from '../../imap/select.ts';
 import type { SyncContext } from '../context.ts';
 import type { FolderState } from '../store/folders.ts';
 import { ingest } from './ingest.ts';
