@@ -2,7 +2,6 @@
  * A worker process: watches mailboxes, runs the workflows and delivers webhooks. Any number of them may run. It ends by
  * itself, for its supervisor to start it again, when it can no longer work.
  */
-import { mkdirSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { createActivities } from './src/activities/index.ts';
@@ -27,6 +26,7 @@ import { createDataConverter } from './src/temporal/data-converter.ts';
 import { installRuntime } from './src/temporal/runtime.ts';
 import { ensureSearchAttributes } from './src/temporal/search-attributes.ts';
 import { createWorkers } from './src/temporal/workers.ts';
+import { openTempDir } from './src/temp-dir.ts';
 import { startDeliveryRun } from './src/webhooks/delivery-runs.ts';
 import { claimDeliveries, markStarted, unstartedRuns } from './src/webhooks/delivery-state.ts';
 import { planRuns } from './src/webhooks/dispatch.ts';
@@ -62,8 +62,7 @@ async function main(config: Config, logger: Logger): Promise<void> {
 
   const secrets = createSecrets(codecKeys(config));
   const outbound = createOutbound({ allow: config.outboundAllow });
-  const tempDir = join(config.dataDir, 'tmp');
-  mkdirSync(tempDir, { recursive: true });
+  const tempDir = openTempDir(join(config.dataDir, 'tmp'));
   const parser = createMailParser({ threads: Math.max(1, availableParallelism() - 1), tempDir });
   const poster = createPoster(outbound);
   const sessions = createSessionPool({ outbound });
@@ -83,6 +82,7 @@ async function main(config: Config, logger: Logger): Promise<void> {
     submitter,
     publicUrl: config.publicUrl,
     parser,
+    tempDir,
     poster,
     storage: openStorage(config.storageUrl, config.s3Endpoint ? { s3Endpoint: config.s3Endpoint } : {}),
     client: client.workflow,

@@ -22,6 +22,7 @@ export interface WatchDeps {
   db: Db;
   storage: Storage;
   parser: MailParser;
+  tempDir: string;
   logger: Logger;
   secrets: Secrets;
   outbound: Outbound;

@@ -1,4 +1,5 @@
-import { and, eq, inArray, sql } from 'drizzle-orm';
+import { and, eq, sql } from 'drizzle-orm';
+import { anyOf } from './any-of.ts';
 import type { Db, Queryable } from './client.ts';
 import { inLease, type Lease } from './lease.ts';
 import { locations } from './schema.ts';
@@ -70,7 +71,7 @@ export async function markAllPendingRemoval(db: Db, lease: Lease, folderId: stri
     tx
       .update(locations)
       .set({ pendingRemovalSince: sql`now()` })
-      .where(and(eq(locations.folderId, folderId), inArray(locations.uid, uids))),
+      .where(and(eq(locations.folderId, folderId), anyOf(locations.uid, uids))),
   );
 }
 

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { existsSync, linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { StartFailure } from './failure.ts';
-import { endProcess, isRunning, markOf, type ProcessMark } from './running.ts';
+import { endProcess, isRunning, markOf, type ProcessMark } from '../running.ts';
 
 /** The folder that holds everything that `npm start` keeps, held by one start at a time. */
 export interface DataDir {

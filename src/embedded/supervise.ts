@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { StartFailure } from './failure.ts';
 import { createLeash } from './leash.ts';
 import { type LogFile, openLog } from './log-file.ts';
-import { markOf, type ProcessMark } from './running.ts';
+import { markOf, type ProcessMark } from '../running.ts';
 
 /** One process of the whole, as the supervisor runs it. */
 export interface Part {

@@ -19,6 +19,8 @@ export interface SyncContext {
   db: Db;
   storage: Storage;
   parser: MailParser;
+  /** where mail may be put while it is read */
+  tempDir: string;
   logger: Logger;
   /** the connection that is used now; `reopen` gives a new one */
   session: ImapSession;

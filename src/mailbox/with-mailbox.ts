@@ -25,6 +25,8 @@ export interface LoginDeps {
 export interface MailboxDeps extends LoginDeps {
   storage: Storage;
   parser: MailParser;
+  /** where mail may be put while it is read */
+  tempDir: string;
   logger: Logger;
   secrets: Secrets;
   outbound: Outbound;
@@ -120,7 +122,14 @@ async function attempt<T>(deps: MailboxDeps, accountId: string, work: (ctx: Sync
 
 /** What a session of an account is used with, under a lease. */
 export function syncContext(
-  { db, storage, parser, logger, outbound }: Pick<MailboxDeps, 'db' | 'storage' | 'parser' | 'logger' | 'outbound'>,
+  {
+    db,
+    storage,
+    parser,
+    tempDir,
+    logger,
+    outbound,
+  }: Pick<MailboxDeps, 'db' | 'storage' | 'parser' | 'tempDir' | 'logger' | 'outbound'>,
   lease: Lease,
   { ownAddresses, connectedAt }: SyncSettings,
   imap: ImapSettings,
@@ -129,7 +138,7 @@ export function syncContext(
 ): SyncContext {
   const account = { id: lease.accountId, ownAddresses, connectedAt };
   const reopen = () => openSession(imap, { outbound });
-  return { db, storage, parser, logger, session, reopen, lease, account, ...known };
+  return { db, storage, parser, tempDir, logger, session, reopen, lease, account, ...known };
 }
 
 function accountGone(): ApiError {

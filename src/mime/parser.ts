@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import { createRequire } from 'node:module';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { Piscina } from 'piscina';
@@ -15,7 +14,6 @@ import { minimalMail } from './read/read-message.ts';
 export type { ParsedAttachment, ParsedMail } from './read/parsed-mail.ts';
 export { hasAttachments } from './read/parsed-mail.ts';
 
-/** Bounds of parsing; all optional. */
 export interface MailParserOptions {
   /** worker threads at most (default 1) */
   threads?: number;
@@ -23,8 +21,8 @@ export interface MailParserOptions {
   timeoutMs?: number;
   /** heap of one thread in MB (default 200) */
   memoryMb?: number;
-  /** where attachments over 256 KB a mail are put; default the system's folder for temporary files */
-  tempDir?: string;
+  /** where attachments over 256 KB a mail are put */
+  tempDir: string;
 }
 
 /** A message as bytes or as a file of them. */
@@ -54,8 +52,8 @@ const CHECK_MS = 50;
 const IDLE_MS = 30_000;
 
 /** Makes a parser whose threads (one to begin with) do the work; idle ones beyond the first end after 30 s. */
-export function createMailParser(options: MailParserOptions = {}): MailParser {
-  const { threads = 1, timeoutMs = 2000, memoryMb = 200, tempDir = tmpdir() } = options;
+export function createMailParser(options: MailParserOptions): MailParser {
+  const { threads = 1, timeoutMs = 2000, memoryMb = 200, tempDir } = options;
   const pool = new Piscina({
     filename: workerFile(),
     minThreads: 1,

@@ -20,6 +20,8 @@ import type { Storage } from '../storage/storage.ts';
 export interface ComposeDeps {
   db: Queryable;
   storage: Storage;
+  /** where large files of a draft are put while it is read */
+  tempDir: string;
   /** base of tracking links, without a trailing slash */
   publicUrl: string;
 }
@@ -90,11 +92,12 @@ export async function composeDraft(
 ): Promise<ComposedSend> {
   const { messageId, date, tracking } = given;
   if (tracking) {
-    const letter = withoutDraftHeaders(await readDraftMessage(source, { from: settings.owner, messageId, date }));
+    const draft = await readDraftMessage(source, { from: settings.owner, messageId, date }, deps.tempDir);
+    const letter = withoutDraftHeaders(draft);
     return inBothForms(deps, { ...letter, messageId, date }, tracking);
   }
   const own = { from: settings.owner, messageId, date };
-  const { sentCopy, delivered, envelope } = await draftForSending(source, own);
+  const { sentCopy, delivered, envelope } = await draftForSending(source, own, deps.tempDir);
   return { sentCopy, delivered, envelope, links: [] };
 }
 
@@ -134,7 +137,7 @@ export async function composeUpdate(
   given: { messageId: string; date: Date },
 ): Promise<{ message: Buffer; letter: OutgoingMessage }> {
   const { messageId, date } = given;
-  const kept = await readDraftMessage(source, { from: settings.owner, messageId, date });
+  const kept = await readDraftMessage(source, { from: settings.owner, messageId, date }, deps.tempDir);
   const from = senderOf({ owner: kept.from.email ? kept.from : settings.owner }, input);
   const reply = input.reply_to_message_id === undefined ? undefined : await repliedTo(deps.db, accountId, input);
   const letter = mergeInput(kept, input, { from, messageId, date, reply });

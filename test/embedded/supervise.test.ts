@@ -2,7 +2,7 @@ import { mkdtemp, readFile, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { isRunning, type ProcessMark } from '../../src/embedded/running.ts';
+import { isRunning, type ProcessMark } from '../../src/running.ts';
 import { createSupervisor, type Part, type Supervisor } from '../../src/embedded/supervise.ts';
 import { waitFor } from '../helpers/wait.ts';
 

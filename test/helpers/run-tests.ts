@@ -9,7 +9,7 @@ import { firstFreePort } from '../../src/embedded/ports.ts';
 import { embedPostgres } from '../../src/embedded/postgres.ts';
 import { projectRoot } from '../../src/embedded/project-root.ts';
 import { createReport, type Report } from '../../src/embedded/report.ts';
-import { isRunning, markOf, type ProcessMark } from '../../src/embedded/running.ts';
+import { isRunning, markOf, type ProcessMark } from '../../src/running.ts';
 import { createSupervisor, type Supervisor } from '../../src/embedded/supervise.ts';
 import { embedTemporal } from '../../src/embedded/temporal.ts';
 import { findTemporal } from '../../src/embedded/temporal-binary.ts';

@@ -24,6 +24,7 @@ export interface SyncGround {
   database: TestDatabase;
   storage: Storage;
   parser: ReturnType<typeof createMailParser>;
+  tempDir: string;
   close(): Promise<void>;
 }
 
@@ -31,10 +32,11 @@ export interface SyncGround {
 export async function openSyncGround(): Promise<SyncGround> {
   const database = await testDatabase();
   const dir = await mkdtemp(join(tmpdir(), 'sync-test-'));
-  const parser = createMailParser({ threads: 1 });
+  const parser = createMailParser({ threads: 1, tempDir: dir });
   return {
     database,
     parser,
+    tempDir: dir,
     storage: openStorage(`file://${dir}`),
     close: async () => {
       await parser.close();
@@ -107,7 +109,7 @@ export class WatchedAccount {
   }
 
   private async context(): Promise<SyncContext> {
-    const { database, storage, parser } = this.ground;
+    const { database, storage, parser, tempDir } = this.ground;
     const { db } = database.database;
     const lease = (await takeLease(db, this.id)) as Lease;
     const account = { id: this.id, ownAddresses: ['reader@example.test'], connectedAt: new Date() };
@@ -116,6 +118,7 @@ export class WatchedAccount {
       db,
       storage,
       parser,
+      tempDir,
       logger,
       session: await this.session(),
       freshSession: true,

@@ -5,7 +5,7 @@ import { type AddressInfo, createServer, type Server } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { commandOf, isRunning } from '../../src/embedded/running.ts';
+import { commandOf, isRunning } from '../../src/running.ts';
 import { freePort } from '../helpers/free-port.ts';
 import { testDatabase } from '../helpers/postgres.ts';
 import { type Started, start, untilGone } from '../helpers/start.ts';

@@ -36,7 +36,7 @@ beforeAll(async () => {
   dir = await mkdtemp(join(tmpdir(), 'watch-test-'));
   // Dovecot drops to users of its own, who have to come through.
   await chmod(dir, 0o755);
-  parser = createMailParser({ threads: 1 });
+  parser = createMailParser({ threads: 1, tempDir: dir });
   storage = openStorage(`file://${dir}`);
 });
 
@@ -106,6 +106,7 @@ class Watched {
       db,
       storage,
       parser,
+      tempDir: dir,
       logger,
       session,
       freshSession: true,

@@ -100,7 +100,7 @@ describe('a parser', () => {
   });
 
   test('refuses work when it is closed', async () => {
-    const other = createMailParser();
+    const other = createMailParser({ tempDir: folder });
     await other.close();
     await expect(other.parse(fixture('plain'))).rejects.toThrow();
   });

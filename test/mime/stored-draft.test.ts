@@ -1,3 +1,4 @@
+import { tmpdir } from 'node:os';
 import { describe, expect, test } from '@jest/globals';
 import { MailError } from '../../src/mail-error.ts';
 import { compose } from '../../src/mime/write/compose.ts';
@@ -82,7 +83,7 @@ const THUNDERBIRD = lines(
 
 describe('a draft read as a letter', () => {
   test('of another program: everything that it has', async () => {
-    const read = await readDraftMessage(THUNDERBIRD, GIVEN);
+    const read = await readDraftMessage(THUNDERBIRD, GIVEN, tmpdir());
     expect(read).toMatchObject({
       from: { email: 'alias@example.test', display_name: 'The Alias' },
       to: [
@@ -122,8 +123,8 @@ describe('a draft read as a letter', () => {
   });
 
   test('composed and read again it is the same', async () => {
-    const read = await readDraftMessage(THUNDERBIRD, GIVEN);
-    expect(await readDraftMessage(await compose(read, { keepBcc: true }), GIVEN)).toEqual(read);
+    const read = await readDraftMessage(THUNDERBIRD, GIVEN, tmpdir());
+    expect(await readDraftMessage(await compose(read, { keepBcc: true }), GIVEN, tmpdir())).toEqual(read);
   });
 
   test.each<[string, Buffer, Pick<OutgoingMessage, 'html' | 'plainText'>]>([
@@ -141,7 +142,7 @@ describe('a draft read as a letter', () => {
       { html: '<p>hi</p>', plainText: null },
     ],
   ])('with %s: HTML and text as they are there', async (_name, source, expected) => {
-    const read = await readDraftMessage(source, GIVEN);
+    const read = await readDraftMessage(source, GIVEN, tmpdir());
     expect(read).toMatchObject({ ...expected, from: GIVEN.from, messageId: GIVEN.messageId });
     expect(read.attachments).toEqual([]);
   });
@@ -164,10 +165,11 @@ describe('a draft read as a letter', () => {
       },
       { messageId: '<p@example.test>', references: ['<r@example.test>'] },
     );
-    const read = await readDraftMessage(await compose(one, { keepBcc: true }), {
-      ...GIVEN,
-      messageId: '<other@example.test>',
-    });
+    const read = await readDraftMessage(
+      await compose(one, { keepBcc: true }),
+      { ...GIVEN, messageId: '<other@example.test>' },
+      tmpdir(),
+    );
     const [png, large, calendar] = ['ü.png', 'large.bin', null].map((name) =>
       read.attachments.find(({ filename }) => filename === name),
     );
@@ -175,7 +177,7 @@ describe('a draft read as a letter', () => {
     expect(png).toMatchObject({ contentType: 'image/png', cid: 'a', inline: true });
     expect(calendar).toMatchObject({ contentType: 'text/calendar; method=REQUEST' });
     expect(large?.content.equals(Buffer.alloc(300_000, 'large'))).toBe(true);
-    expect(await readDraftMessage(await compose(read, { keepBcc: true }), GIVEN)).toEqual(read);
+    expect(await readDraftMessage(await compose(read, { keepBcc: true }), GIVEN, tmpdir())).toEqual(read);
   });
 
   test('what tells of its way is left out', async () => {
@@ -186,7 +188,7 @@ describe('a draft read as a letter', () => {
       'Authentication-Results: x',
       'X-UID: 3',
     ];
-    const read = await readDraftMessage(lines(...traces, 'X-Kept: 1', 'Importance: high', '', 'x'), GIVEN);
+    const read = await readDraftMessage(lines(...traces, 'X-Kept: 1', 'Importance: high', '', 'x'), GIVEN, tmpdir());
     expect(read.headers).toEqual([
       { name: 'X-Kept', value: '1' },
       { name: 'Importance', value: 'high' },
@@ -200,7 +202,7 @@ describe('a draft read as a letter', () => {
       ...Array.from({ length: 2000 }, () => '--b\r\n\r\nx'),
       '--b--',
     );
-    await expect(readDraftMessage(source, GIVEN)).rejects.toThrow(MailError);
+    await expect(readDraftMessage(source, GIVEN, tmpdir())).rejects.toThrow(MailError);
   });
 
   test('one of 36 MB leaves others their turn', async () => {
@@ -214,7 +216,7 @@ describe('a draft read as a letter', () => {
     const timer = setInterval(() => {
       turns += 1;
     }, 1);
-    const read = await readDraftMessage(source, GIVEN);
+    const read = await readDraftMessage(source, GIVEN, tmpdir());
     clearInterval(timer);
     expect(turns).toBeGreaterThan(20);
     expect(read.attachments[0]?.content.equals(content)).toBe(true);
@@ -337,7 +339,7 @@ describe('a draft prepared to be sent', () => {
       body,
     );
     expect(prepareDraft(source, given).hasLongLine).toBe(isComposed);
-    const { sentCopy, delivered, envelope, messageId } = await draftForSending(source, given);
+    const { sentCopy, delivered, envelope, messageId } = await draftForSending(source, given, tmpdir());
     expect(longestLine(sentCopy)).toBeLessThanOrEqual(998);
     expect([envelope.to, messageId]).toEqual([['b@x.test', 'c@x.test'], '<1@x>']);
     expect(
@@ -346,7 +348,7 @@ describe('a draft prepared to be sent', () => {
         .sort(),
     ).toEqual(['Bcc: c@x.test', 'Date: Wed, 04 Mar 2026 05:06:07 +0000']);
     expect(delivered.toString()).not.toContain('c@x.test');
-    expect((await readDraftMessage(delivered, GIVEN)).plainText?.trim()).toBe(body.trim());
+    expect((await readDraftMessage(delivered, GIVEN, tmpdir())).plainText?.trim()).toBe(body.trim());
   });
 
   test('40 MiB take less than a few seconds, and no copy for the recipients when there is no Bcc', () => {

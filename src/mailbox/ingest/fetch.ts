@@ -1,15 +1,15 @@
 import { createReadStream, createWriteStream } from 'node:fs';
-import { mkdtemp, rm, stat } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { downloadSource, fetchSources, type MessageMeta } from '../../imap/fetch.ts';
 import type { ParsedMail } from '../../mime/parser.ts';
 import { newId } from '../../new-id.ts';
+import { inTempFolder } from '../../temp-dir.ts';
 import type { SyncContext } from '../context.ts';
 import { attachmentKey, rawKey, type ReadMail } from './rows.ts';
 
-type ReadContext = Pick<SyncContext, 'session' | 'storage' | 'parser' | 'account'>;
+type ReadContext = Pick<SyncContext, 'session' | 'storage' | 'parser' | 'tempDir' | 'account'>;
 
 /** Larger mails are streamed through a file, one at a time. */
 export const STREAM_FROM_BYTES = 4 * 1024 * 1024;
@@ -69,8 +69,7 @@ function upTo(announced: number) {
 }
 
 async function readLarge(ctx: ReadContext, meta: MessageMeta): Promise<ReadMail | null> {
-  const dir = await mkdtemp(join(tmpdir(), 'mail-'));
-  try {
+  return inTempFolder(ctx.tempDir, async (dir) => {
     const path = join(dir, 'source');
     const content = await downloadSource(ctx.session, meta.uid);
     if (!content) return null;
@@ -84,10 +83,8 @@ async function readLarge(ctx: ReadContext, meta: MessageMeta): Promise<ReadMail 
     const emailId = newId('email');
     const storageKey = rawKey(ctx.account.id, emailId);
     await ctx.storage.put(storageKey, createReadStream(path));
-    return await stored(ctx, { ...meta, size }, emailId, storageKey, await ctx.parser.parse({ path }));
-  } finally {
-    await rm(dir, { recursive: true, force: true });
-  }
+    return stored(ctx, { ...meta, size }, emailId, storageKey, await ctx.parser.parse({ path }));
+  });
 }
 
 async function stored(

@@ -1,10 +1,8 @@
-import { randomUUID } from 'node:crypto';
-import { readFile, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { readFile } from 'node:fs/promises';
 import type { Attendee, Header } from '../../contract/email.ts';
 import type { Recipient } from '../../contract/sending.ts';
 import { MailError } from '../../mail-error.ts';
+import { inTempFolder } from '../../temp-dir.ts';
 import { htmlToPlain } from '../html.ts';
 import { newMessageId, readMessageId, readMessageIds } from '../message-ids.ts';
 import { toAttachments } from '../read/attachments.ts';
@@ -25,9 +23,12 @@ export { type PreparedDraft, prepareDraft };
  * Message-ID and Date that a draft may lack.
  * @throws MailError provider_rejected when the draft cannot be read whole: something of it would be lost
  */
-export async function readDraftMessage(source: Buffer, given: Omit<MessageContext, 'reply'>): Promise<OutgoingMessage> {
-  const spillDir = join(tmpdir(), `draft-${randomUUID()}`);
-  try {
+export async function readDraftMessage(
+  source: Buffer,
+  given: Omit<MessageContext, 'reply'>,
+  tempDir: string,
+): Promise<OutgoingMessage> {
+  return inTempFolder(tempDir, async (spillDir) => {
     const read = await readParts(source, { isTimeUp: () => false, spillDir, maxText: Number.POSITIVE_INFINITY });
     if (read.isPartial) throw new MailError('provider_rejected', 'imap', 'the draft is not one that can be read whole');
     const texts = readTexts(read);
@@ -38,9 +39,7 @@ export async function readDraftMessage(source: Buffer, given: Omit<MessageContex
       plainText: texts.some(({ isHtml }) => !isHtml) ? plainBody(texts, htmlToPlain) : null,
       attachments: await readFiles(read.parts, html ?? ''),
     };
-  } finally {
-    await rm(spillDir, { recursive: true, force: true });
-  }
+  });
 }
 
 /**
@@ -51,11 +50,12 @@ export async function readDraftMessage(source: Buffer, given: Omit<MessageContex
 export async function draftForSending(
   source: Buffer,
   given: { from: Recipient; messageId: string | null; date: Date },
+  tempDir: string,
 ): Promise<PreparedDraft> {
   const prepared = prepareDraft(source, given);
   if (!prepared.hasLongLine) return prepared;
   const { from, date } = given;
-  const draft = await readDraftMessage(source, { from, date, messageId: newMessageId(from.email) });
+  const draft = await readDraftMessage(source, { from, date, messageId: newMessageId(from.email) }, tempDir);
   const letter = withoutDraftHeaders({ ...draft, date, messageId: given.messageId ?? draft.messageId });
   const sentCopy = await compose(letter, { keepBcc: true });
   const delivered = letter.bcc.length > 0 ? await compose(letter, { keepBcc: false }) : sentCopy;
