@@ -1,13 +1,15 @@
 /*
- * A worker process: watches mailboxes, runs the workflows and delivers webhooks. Any number of them may run. It ends by
- * itself, for its supervisor to start it again, when it can no longer work.
+ * A worker process: watches mailboxes, runs the workflows and delivers webhooks. Any number of them may run. It exits
+ * when it can no longer work; its supervisor starts it again.
  */
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
+import type { Client } from '@temporalio/client';
 import { createActivities } from './src/activities/index.ts';
-import { retryUntilAvailable, every } from './src/async.ts';
+import { dropOnRemoval } from './src/activities/remove.ts';
+import { every, retryUntilAvailable } from './src/async.ts';
 import { type Config, ConfigError, loadConfig } from './src/config.ts';
-import { migrate, openDatabase } from './src/db/client.ts';
+import { type Database, migrate, openDatabase } from './src/db/client.ts';
 import { createLeaseNotifications, LEASES_CHANNEL } from './src/db/lease.ts';
 import { listenTo } from './src/db/listen.ts';
 import { DELIVERIES_CHANNEL } from './src/db/outbox.ts';
@@ -27,24 +29,13 @@ import { installRuntime } from './src/temporal/runtime.ts';
 import { ensureSearchAttributes } from './src/temporal/search-attributes.ts';
 import { createWorkers } from './src/temporal/workers.ts';
 import { openTempDir } from './src/temp-dir.ts';
-import { startDeliveryRun } from './src/webhooks/delivery-runs.ts';
-import { claimDeliveries, markStarted, unstartedRuns } from './src/webhooks/delivery-state.ts';
-import { planRuns } from './src/webhooks/dispatch.ts';
+import type { Dispatch } from './src/webhooks/dispatch.ts';
 import { createPoster } from './src/webhooks/post.ts';
-import { type Relay, startRelay } from './src/webhooks/relay.ts';
-import {
-  accountWorkflowId,
-  deliveryBatchWorkflowId,
-  deliveryWorkflowId,
-  HOUSEKEEPING_WORKFLOW_ID,
-  QUEUES,
-  SIGNALS,
-  WORKFLOWS,
-} from './src/workflows/names.ts';
+import { startRelay } from './src/webhooks/relay.ts';
+import { accountWorkflowId, HOUSEKEEPING_WORKFLOW_ID, QUEUES, SIGNALS, WORKFLOWS } from './src/workflows/names.ts';
 
-/** What is not finished by then after a signal to end is left to be done again. */
-const END_MS = 8_000;
-const UNSTARTED_AFTER_MS = 10_000;
+/** What is not finished by then after a signal to shut down is left to be done again. */
+const SHUTDOWN_MS = 8_000;
 const DATABASE_CONNECTIONS = 20;
 /** How often new mail is merged into the search index. */
 const MERGE_MS = 2_000;
@@ -60,7 +51,61 @@ async function main(config: Config, logger: Logger): Promise<void> {
   const { client, connection } = temporal;
   await ensureSearchAttributes(client, logger);
 
-  const secrets = createSecrets(codecKeys(config));
+  const shutdown = new AbortController();
+  /** made last, when there are workers that take the runs it starts */
+  const late: { relay?: Dispatch } = {};
+  const { activities, close } = openDeps(config, logger, {
+    database,
+    client,
+    shutdown: shutdown.signal,
+    onFirstAttemptsEnded: (workflowId) => late.relay?.firstAttemptsEnded(workflowId),
+  });
+  const workers = await createWorkers({
+    connection,
+    namespace: config.temporal.namespace,
+    dataConverter: createDataConverter(codecKeys(config)),
+    workflowBundle: await bundling,
+    activities,
+    maxWatchers: config.sync.maxWatchers,
+  });
+
+  const running = workers.run();
+  const listen = (wake: () => void) => listenTo(config.databaseUrl, DELIVERIES_CHANNEL, wake, logger);
+  const relay = (late.relay = startRelay({ db, client, listen, logger }));
+  const merging = every(MERGE_MS, () => mergeSearchEntries(db), logger);
+  const statistics = every(STATISTICS_MS, () => refreshPlannerStatistics(db), logger);
+  onSignal((signal) => {
+    if (shutdown.signal.aborted) return;
+    shutdown.abort();
+    logger.info({ signal }, 'the worker shuts down');
+    setTimeout(() => process.exit(1), SHUTDOWN_MS).unref();
+    // nothing new is begun; the relay is waited for below
+    void relay.stop();
+    workers.shutdown();
+  });
+  startInBackground(client, () => activities.ensureAccounts(), { logger, shutdown: shutdown.signal });
+  logger.info('the worker is ready');
+  process.send?.('ready');
+
+  await running;
+  await Promise.all([merging.stop(), statistics.stop(), relay.stop()]);
+  await close();
+  await temporal.close();
+  await database.close();
+}
+
+/** What only `main` can give. */
+interface Surroundings {
+  database: Database;
+  client: Client;
+  /** aborted when the worker shuts down */
+  shutdown: AbortSignal;
+  onFirstAttemptsEnded(workflowId: string): void;
+}
+
+/** Makes all that the activities need, and the activities. `close` ends what was opened here. */
+function openDeps(config: Config, logger: Logger, surroundings: Surroundings) {
+  const { database, client, shutdown, onFirstAttemptsEnded } = surroundings;
   const outbound = createOutbound({ allow: config.outboundAllow });
   const tempDir = openTempDir(join(config.dataDir, 'tmp'));
   const parser = createMailParser({ threads: Math.max(1, availableParallelism() - 1), tempDir });
@@ -68,14 +113,12 @@ async function main(config: Config, logger: Logger): Promise<void> {
   const sessions = createSessionPool({ outbound });
   const submitter = createSubmitter({ outbound });
   const leases = createLeaseNotifications();
-  const leaseNews = listenTo(config.databaseUrl, LEASES_CHANNEL, leases.receive, logger);
-  /** made last, when there are workers to take what it hands out */
-  const late: { relay?: Relay } = {};
-  const ending = new AbortController();
+  const leaseListener = listenTo(config.databaseUrl, LEASES_CHANNEL, leases.receive, logger);
+  dropOnRemoval(leases, [sessions, submitter], logger);
   const activities = createActivities({
-    db,
+    db: database.db,
     logger,
-    secrets,
+    secrets: createSecrets(codecKeys(config)),
     outbound,
     leases,
     sessions,
@@ -92,78 +135,39 @@ async function main(config: Config, logger: Logger): Promise<void> {
     webhook: config.webhook,
     signalConnected: (accountId) =>
       client.workflow.getHandle(accountWorkflowId(accountId)).signal(SIGNALS.mailboxConnected),
-    ending: ending.signal,
-    onFirstTryEnded: (workflowId) => late.relay?.firstTryEnded(workflowId),
+    shutdown,
+    onFirstAttemptsEnded,
   });
-  const workers = await createWorkers({
-    connection,
-    namespace: config.temporal.namespace,
-    dataConverter: createDataConverter(codecKeys(config)),
-    workflowBundle: await bundling,
-    activities,
-    maxWatchers: config.sync.maxWatchers,
-  });
-
-  const running = workers.run();
-  const relay = (late.relay = startRelay({
-    claim: (perEndpoint, endpointsHeld) =>
-      claimDeliveries(db, {
-        perEndpoint,
-        endpointsHeld,
-        plan: (waiting) => planRuns(waiting, { alone: deliveryWorkflowId, batch: deliveryBatchWorkflowId }),
-      }),
-    unstarted: () => unstartedRuns(db, UNSTARTED_AFTER_MS),
-    start: (run) => startDeliveryRun(client, run, true),
-    markStarted: (deliveryIds) => markStarted(db, deliveryIds),
-    listen: (wake) => listenTo(config.databaseUrl, DELIVERIES_CHANNEL, wake, logger),
-    logger,
-  }));
-
-  const merging = every(MERGE_MS, () => mergeSearchEntries(db), logger);
-  const planning = every(STATISTICS_MS, () => refreshPlannerStatistics(db), logger);
-
-  const end = (signal: string) => {
-    if (ending.signal.aborted) return;
-    ending.abort();
-    logger.info({ signal }, 'the worker ends');
-    setTimeout(() => process.exit(1), END_MS).unref();
-    // nothing new is begun; the relay is waited for below
-    void relay.stop();
-    workers.shutdown();
+  const close = async (): Promise<void> => {
+    poster.close();
+    await Promise.all([leaseListener.close(), sessions.close(), submitter.close(), parser.close()]);
   };
-  process.on('SIGTERM', end).on('SIGINT', end);
-  const untilEnding = { over: () => ending.signal.aborted };
-  const healing = retryUntilAvailable('the accounts', logger, () => activities.ensureAccounts(), untilEnding);
-  const keeping = retryUntilAvailable(
-    'the housekeeping',
-    logger,
-    () =>
-      client.workflow.start(WORKFLOWS.housekeeping, {
-        workflowId: HOUSEKEEPING_WORKFLOW_ID,
-        taskQueue: QUEUES.commands,
-        workflowIdConflictPolicy: 'USE_EXISTING',
-      }),
-    untilEnding,
-  );
-  for (const background of [healing, keeping]) {
-    background.catch((err: unknown) => logger.error({ err }, 'a part of the start was left out'));
-  }
-  logger.info('the worker is ready');
-  process.send?.('ready');
+  return { activities, close };
+}
 
-  await running;
-  merging.stop();
-  planning.stop();
-  await relay.stop();
-  poster.close();
-  await Promise.all([
-    leaseNews.close(),
-    sessions.close(),
-    submitter.close(),
-    parser.close(),
-    temporal.close(),
-    database.close(),
-  ]);
+function onSignal(handle: (signal: NodeJS.Signals) => void): void {
+  process.on('SIGTERM', handle).on('SIGINT', handle);
+}
+
+/** Starts the workflows that every installation and every account must have; goes on trying after the worker is ready. */
+function startInBackground(
+  client: Client,
+  ensureAccounts: () => Promise<void>,
+  { logger, shutdown }: { logger: Logger; shutdown: AbortSignal },
+): void {
+  const startHousekeeping = () =>
+    client.workflow.start(WORKFLOWS.housekeeping, {
+      workflowId: HOUSEKEEPING_WORKFLOW_ID,
+      taskQueue: QUEUES.commands,
+      workflowIdConflictPolicy: 'USE_EXISTING',
+    });
+  const untilShutdown = { over: () => shutdown.aborted };
+  for (const started of [
+    retryUntilAvailable('the accounts', logger, ensureAccounts, untilShutdown),
+    retryUntilAvailable('the housekeeping', logger, startHousekeeping, untilShutdown),
+  ]) {
+    started.catch((err: unknown) => logger.error({ err }, 'could not start workflows that every worker makes sure of'));
+  }
 }
 
 try {

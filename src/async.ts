@@ -17,19 +17,25 @@ export function createLimiter(count: number): <T>(work: () => Promise<T>) => Pro
   };
 }
 
-/** Runs a piece of upkeep every `ms`, one at a time; a failure is told and left to the next time. */
-export function every(ms: number, work: () => Promise<void>, logger: Logger): { stop(): void } {
-  let busy = false;
+/**
+ * Runs a maintenance task every `ms`, one at a time; a failure is logged and left to the next time. `stop` resolves when
+ * a task under way has ended.
+ */
+export function every(ms: number, work: () => Promise<void>, logger: Logger): { stop(): Promise<void> } {
+  let current: Promise<void> | undefined;
   const timer = setInterval(() => {
-    if (busy) return;
-    busy = true;
-    work()
-      .catch((err: unknown) => logger.warn({ err }, 'a piece of upkeep failed'))
+    current ??= work()
+      .catch((err: unknown) => logger.warn({ err }, 'a maintenance task failed'))
       .finally(() => {
-        busy = false;
+        current = undefined;
       });
   }, ms);
-  return { stop: () => clearInterval(timer) };
+  return {
+    async stop() {
+      clearInterval(timer);
+      await current;
+    },
+  };
 }
 
 /** Postgres and Temporal may come up after us; a wrong address is told in the log meanwhile. */

@@ -1,20 +1,21 @@
 import { ApplicationFailure, CancelledFailure, Context } from '@temporalio/activity';
 import { ApplicationFailureCategory } from '@temporalio/common';
 import {
+  type AttemptedDeliveries,
+  type AttemptInput,
+  type AttemptLimits,
+  AttemptRound,
   type DeliverDeps,
-  DeliveryRound,
-  type End,
-  type TriedDeliveries,
-  type TryInput,
-} from '../webhooks/delivery-round.ts';
-import { recordAttempts, type AttemptResult } from '../webhooks/delivery-state.ts';
+} from '../webhooks/attempts.ts';
+import { type AttemptResult, recordAttemptResults } from '../webhooks/delivery-state.ts';
 import { createRecordQueue } from '../webhooks/record-queue.ts';
+import { isUnavailable } from './failures.ts';
 
-export type { DeliverDeps, TriedDeliveries, TryAgain, TryInput } from '../webhooks/delivery-round.ts';
+export type { AttemptedDeliveries, AttemptInput, DeliverDeps, NextAttempt } from '../webhooks/attempts.ts';
 
 export type DeliverActivities = ReturnType<typeof createDeliverActivities>;
 
-/** What a call that is under way is given when the worker has to end, ms. */
+/** What a call that is under way is given when the worker has to shut down, ms. */
 const LAST_CALLS_MS = 2_000;
 const HEARTBEAT_MS = 5_000;
 
@@ -22,64 +23,72 @@ const HEARTBEAT_MS = 5_000;
 export function createDeliverActivities(deps: DeliverDeps) {
   const { db, logger } = deps;
   const queue = createRecordQueue<AttemptResult>({
-    write: (results) => recordAttempts(db, results),
+    write: (results) => recordAttemptResults(db, results),
+    isTemporary: isUnavailable,
     onError: (err, count) => logger.warn({ err, count }, 'could not store the results of deliveries yet'),
+    onGivenUp: (err, { deliveryId, number }) =>
+      logger.error({ err, deliveryId, number }, 'gave up storing the result of a delivery'),
   });
 
   /**
-   * Makes one try of each delivery that is still to have it and belongs to the calling run, and stores the outcome soon
-   * after each answer. Safe to run again: what has been stored is told, not tried. Events of one object go one after
-   * another, in their order; those of different objects side by side.
+   * Makes one attempt of each delivery that is due and belongs to the calling run, and stores the outcome soon after each
+   * response. Safe to run again: an attempt that has been stored is returned, not repeated. Events of one object go in
+   * their order; those of different objects in parallel.
    */
-  async function tryDeliveries(input: TryInput): Promise<TriedDeliveries> {
+  async function attemptDeliveries(input: AttemptInput): Promise<AttemptedDeliveries> {
     const context = Context.current();
     const { workflowId } = context.info.workflowExecution ?? {};
-    if (workflowId === undefined) throw new Error('deliveries are tried from a workflow');
-    const end = untilEnd(context, input.beginWithinMs, deps.ending);
+    if (workflowId === undefined) throw new Error('deliveries are attempted from a workflow');
+    const limits = startLimits(context, input.beginWithinMs, deps.shutdown);
     try {
-      // results of an earlier run of this activity may still be on their way to the store
+      // results of an earlier execution of this activity may not be stored yet
       for (const id of input.deliveryIds) await queue.pending(id);
-      return await new DeliveryRound(deps, queue, workflowId, input, end).run();
+      return await new AttemptRound(deps, queue, { workflowId, input }, limits).run();
     } finally {
-      end.stop();
-      if (input.triesMade === 0) deps.onFirstTryEnded?.(workflowId);
+      limits.stop();
+      if (input.attemptsMade === 0) deps.onFirstAttemptsEnded?.(workflowId);
     }
   }
 
-  return { tryDeliveries };
+  return { attemptDeliveries };
 }
 
-function untilEnd(context: Context, beginWithinMs: number, ending: AbortSignal | undefined): End {
+/** Heartbeats until it is stopped; cancels calls some time after the activity is cancelled or the worker shuts down. */
+function startLimits(
+  context: Context,
+  beginWithinMs: number,
+  shutdown: AbortSignal | undefined,
+): AttemptLimits & { stop(): void } {
   const began = performance.now();
-  const giveUp = new AbortController();
-  let last: NodeJS.Timeout | undefined;
+  const cancelCalls = new AbortController();
+  let lastCalls: NodeJS.Timeout | undefined;
   let reason: Error | undefined;
   const { cancellationSignal } = context;
-  const begin = (why: Error) => {
+  const end = (why: Error) => {
     reason ??= why;
-    last ??= setTimeout(() => giveUp.abort(why), LAST_CALLS_MS);
+    lastCalls ??= setTimeout(() => cancelCalls.abort(why), LAST_CALLS_MS);
   };
-  const onCancel = () => begin(new CancelledFailure('the delivery was cancelled'));
-  const onEnding = () => begin(workerEnds());
+  const onCancel = () => end(new CancelledFailure('the delivery was cancelled'));
+  const onShutdown = () => end(workerShutsDown());
   cancellationSignal.addEventListener('abort', onCancel);
-  ending?.addEventListener('abort', onEnding);
-  if (ending?.aborted) onEnding();
-  const beat = setInterval(() => context.heartbeat(), HEARTBEAT_MS);
+  shutdown?.addEventListener('abort', onShutdown);
+  if (shutdown?.aborted) onShutdown();
+  const heartbeat = setInterval(() => context.heartbeat(), HEARTBEAT_MS);
   return {
     mayBegin: () => !reason && performance.now() - began < beginWithinMs,
     reason: () => reason,
-    giveUp: giveUp.signal,
+    cancelCalls: cancelCalls.signal,
     stop() {
-      clearTimeout(last);
-      clearInterval(beat);
+      clearTimeout(lastCalls);
+      clearInterval(heartbeat);
       cancellationSignal.removeEventListener('abort', onCancel);
-      ending?.removeEventListener('abort', onEnding);
+      shutdown?.removeEventListener('abort', onShutdown);
     },
   };
 }
 
 /** Another worker does the rest. */
-function workerEnds(): ApplicationFailure {
+function workerShutsDown(): ApplicationFailure {
   const category = ApplicationFailureCategory.BENIGN;
-  return ApplicationFailure.create({ message: 'the worker ends', type: 'worker_ends', category });
+  return ApplicationFailure.create({ message: 'the worker shuts down', type: 'worker_shutdown', category });
 }

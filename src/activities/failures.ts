@@ -1,6 +1,6 @@
 import { ApplicationFailure } from '@temporalio/common';
 import { ApiError, type ErrorCode } from '../contract/errors.ts';
-import { LeaseLost } from '../db/outbox.ts';
+import { LeaseLost } from '../db/lease.ts';
 import { MailError } from '../mail-error.ts';
 
 /**
@@ -92,7 +92,7 @@ const PASSING =
   /^(08...|40001|40P01|53...|57P0.|57014|ECONNREFUSED|ECONNRESET|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|ENOSPC|EMFILE)$/;
 
 /** Drizzle wraps the driver's error; the code stands on the inner one. */
-function isUnavailable(error: unknown): boolean {
+export function isUnavailable(error: unknown): boolean {
   for (let at = error, depth = 0; at instanceof Error && depth < 5; at = at.cause, depth++) {
     const code = (at as { code?: unknown }).code;
     if (typeof code === 'string' && PASSING.test(code)) return true;

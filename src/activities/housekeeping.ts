@@ -1,11 +1,13 @@
 import { Context } from '@temporalio/activity';
 import type { WorkflowClient } from '@temporalio/client';
+import { createLimiter } from '../async.ts';
 import type { Db } from '../db/client.ts';
 import { deleteDeliveriesBefore, deleteEventsBefore, deleteIdempotencyKeysBefore } from '../db/retention.ts';
 import type { Logger } from '../logger.ts';
 import { giveUpStale } from '../sending/stale.ts';
 import type { Storage } from '../storage/storage.ts';
-import { failDelivery, overdueDeliveries, releaseDelivery } from '../webhooks/delivery-state.ts';
+import { getRunState } from '../webhooks/delivery-runs.ts';
+import { failDeliveries, overdueDeliveries, releaseDeliveries } from '../webhooks/delivery-state.ts';
 
 export interface HousekeepingDeps {
   db: Db;
@@ -17,27 +19,29 @@ export interface HousekeepingDeps {
 export type HousekeepingActivities = ReturnType<typeof createHousekeepingActivities>;
 
 const DAY_MS = 24 * 60 * 60 * 1000;
-/** The log and the events are kept 30 days, answers of idempotent calls 24 h (CONTRACT). */
-const KEPT: readonly [days: number, deleteBefore: (db: Db, before: Date) => Promise<number>][] = [
+/** The log and the events are stored for 30 days, responses of idempotent calls for 24 h (CONTRACT). */
+const RETENTION: readonly [days: number, deleteBefore: (db: Db, before: Date) => Promise<number>][] = [
   [30, deleteDeliveriesBefore],
   [30, deleteEventsBefore],
   [1, deleteIdempotencyKeysBefore],
 ];
-/** One run of `deleteExpired` works for about so long. */
+/** One execution of `deleteExpired` works for about so long. */
 const STEP_MS = 60_000;
-/** A try of a delivery that is so much overdue is looked into: its run may have been lost. */
+/** A delivery whose attempt is late by this is checked: its run may have been lost. */
 const OVERDUE_MS = 15 * 60_000;
-const OVERDUE_LIMIT = 500;
+const OVERDUE_PAGE = 500;
+/** Calls to Temporal at a time. */
+const PARALLEL_CHECKS = 10;
 
 /** Activities of the `housekeeping` workflow. */
 export function createHousekeepingActivities({ db, storage, client, logger }: HousekeepingDeps) {
   /**
-   * Deletes what is kept for a time only, a bounded number of rows at a time; `done: false` when there is more. Gives up
-   * sends and drafts that lost their run.
+   * Deletes what is stored for a time only, a bounded number of rows at a time; `done: false` when there is more. Gives
+   * up sends and drafts that lost their run.
    */
   async function deleteExpired(): Promise<{ done: boolean }> {
     const until = Date.now() + STEP_MS;
-    for (const [days, deleteBefore] of KEPT) {
+    for (const [days, deleteBefore] of RETENTION) {
       for (let deleted = -1; deleted !== 0; ) {
         if (Date.now() >= until) return { done: false };
         Context.current().heartbeat();
@@ -51,29 +55,47 @@ export function createHousekeepingActivities({ db, storage, client, logger }: Ho
   }
 
   /**
-   * Looks for deliveries that wait for a run which has ended or is unknown to Temporal (ended by an operator, or
-   * Temporal's own store was lost): the first have failed, the others are given to a new run.
+   * Looks for deliveries whose run will not make them: it is unknown to Temporal (whose store was lost), has ended (an
+   * operator terminated it), or was never given them. Those that an ended run had been given have failed; the others are
+   * released, for the relay to give them to a new run.
    */
   async function repairDeliveries(): Promise<void> {
-    for (const { id, workflowId } of await overdueDeliveries(db, OVERDUE_MS, OVERDUE_LIMIT)) {
-      Context.current().heartbeat();
-      const run = await stateOf(client, workflowId);
-      if (run === 'running') continue;
-      logger.warn({ deliveryId: id, workflowId, run }, 'a delivery had lost its run');
-      if (run === 'unknown') await releaseDelivery(db, id, workflowId);
-      else await failDelivery(db, id, workflowId, 'its run was ended before the delivery was made');
+    const limit = createLimiter(PARALLEL_CHECKS);
+    let afterId = lastHeartbeat();
+    const repair = (workflowId: string, ids: string[]) => {
+      Context.current().heartbeat(afterId);
+      return repairRun(workflowId, ids);
+    };
+    for (;;) {
+      Context.current().heartbeat(afterId);
+      const page = await overdueDeliveries(db, { lateMs: OVERDUE_MS, afterId, limit: OVERDUE_PAGE });
+      const byRun = new Map<string, string[]>();
+      for (const { id, workflowId } of page) byRun.set(workflowId, [...(byRun.get(workflowId) ?? []), id]);
+      await Promise.all([...byRun].map(([workflowId, ids]) => limit(() => repair(workflowId, ids))));
+      afterId = page.at(-1)?.id ?? afterId;
+      if (page.length < OVERDUE_PAGE) return;
     }
+  }
+
+  /** @param deliveryIds overdue ones that the store says this run has */
+  async function repairRun(workflowId: string, deliveryIds: string[]): Promise<void> {
+    const run = await getRunState(client, workflowId);
+    if (run.is === 'running') return;
+    const given = new Set(run.is === 'ended' ? run.deliveryIds : []);
+    const failed = deliveryIds.filter((id) => given.has(id));
+    const released = deliveryIds.filter((id) => !given.has(id));
+    logger.warn({ workflowId, run: run.is, failed, released }, 'deliveries had lost their run');
+    if (failed.length > 0) {
+      await failDeliveries(db, failed, { workflowId, error: 'its run was ended before the delivery was made' });
+    }
+    if (released.length > 0) await releaseDeliveries(db, released, workflowId);
   }
 
   return { deleteExpired, repairDeliveries };
 }
 
-async function stateOf(client: WorkflowClient, workflowId: string): Promise<'running' | 'ended' | 'unknown'> {
-  try {
-    const { status } = await client.getHandle(workflowId).describe();
-    return status.name === 'RUNNING' ? 'running' : 'ended';
-  } catch (error) {
-    if (error instanceof Error && error.name === 'WorkflowNotFoundError') return 'unknown';
-    throw error;
-  }
+/** Where an earlier attempt of the activity was, as its heartbeat said; '' for the first. */
+function lastHeartbeat(): string {
+  const details: unknown = Context.current().info.heartbeatDetails;
+  return typeof details === 'string' ? details : '';
 }

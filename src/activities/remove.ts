@@ -2,8 +2,10 @@ import { Context } from '@temporalio/activity';
 import type { WorkflowClient } from '@temporalio/client';
 import { markRemoved } from '../db/accounts.ts';
 import type { Db } from '../db/client.ts';
+import type { LeaseNotifications } from '../db/lease.ts';
 import { recordEvents } from '../db/outbox.ts';
 import { deleteAccountRow, deleteMailRows, isBeingRemoved } from '../db/removal.ts';
+import type { Logger } from '../logger.ts';
 import type { Storage } from '../storage/storage.ts';
 import { accountWorkflowId, initialSyncWorkflowId } from '../workflows/names.ts';
 
@@ -20,6 +22,24 @@ export type RemoveActivities = ReturnType<typeof createRemoveActivities>;
 /** More than a heartbeat interval, which is when a watching activity hears that it is cancelled. */
 const LET_GO_MS = 90_000;
 const HEARTBEAT_MS = 5_000;
+
+/**
+ * Closes the pooled connections of every account whose removal begins, in this process; its passwords are not in memory
+ * any longer than the work that uses them.
+ */
+export function dropOnRemoval(
+  leases: Pick<LeaseNotifications, 'onRemoved'>,
+  pools: readonly { drop(accountId: string): void | Promise<void> }[],
+  logger: Logger,
+): void {
+  leases.onRemoved((accountId) => {
+    for (const pool of pools) {
+      Promise.resolve(pool.drop(accountId)).catch((err: unknown) => {
+        logger.warn({ err, accountId }, 'could not close the connections of a removed account');
+      });
+    }
+  });
+}
 
 /** Activities of the `removeAccount` workflow; each may be done again. */
 export function createRemoveActivities({ db, storage, client, letGoMs = LET_GO_MS }: RemoveDeps) {

@@ -106,6 +106,14 @@ export async function deleteEndpoint(db: Queryable, id: string): Promise<boolean
   return rowCount === 1;
 }
 
+/** Disables an endpoint that responded that it is gone (HTTP 410); false when it was disabled before. */
+export async function disableGoneEndpoint(db: Queryable, id: string): Promise<boolean> {
+  const { rowCount } = await db.execute(sql`
+    update webhook_endpoints set enabled = false, disabled_reason = 'gone', updated_at = now()
+    where id = ${id} and enabled`);
+  return rowCount === 1;
+}
+
 type EndpointRow = typeof webhookEndpoints.$inferSelect;
 
 function toEndpoint(row: EndpointRow, sealer: Sealer): WebhookEndpoint {

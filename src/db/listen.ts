@@ -2,18 +2,18 @@ import pg from 'pg';
 import type { Logger } from '../logger.ts';
 
 const RETRY_MS = 1_000;
-/** An idle connection is asked for a sign of life this often: a peer that vanished is noticed no other way. */
+/** Between two queries that prove that the idle connection is alive: a peer that vanished is noticed no other way. */
 const CHECK_MS = 15_000;
 
 /**
- * Calls `heard` with the payload of every notice on a channel, on a connection of its own that is made again whenever it breaks. Notices
- * sent while it is away are lost: `heard` is called once, without one,
- * after each connect.
+ * Calls `notified` with the payload of every notification on a channel, on a connection of its own that is opened again
+ * whenever it breaks. Notifications sent meanwhile are lost: `notified` is called once, without a payload, after each
+ * connect.
  */
 export function listenTo(
   url: string,
   channel: string,
-  heard: (payload: string | undefined) => void,
+  notified: (payload: string | undefined) => void,
   logger: Logger,
 ): { close(): Promise<void> } {
   let closed = false;
@@ -24,33 +24,28 @@ export function listenTo(
   }, CHECK_MS);
 
   async function connect(): Promise<void> {
-    const fresh = new pg.Client({
-      connectionString: url,
-      connectionTimeoutMillis: 10_000,
-      query_timeout: 10_000,
-      keepAlive: true,
-    });
-    let over = false;
-    const again = (err?: Error) => {
-      if (over) return;
-      over = true;
+    const opening = newClient(url);
+    let broken = false;
+    const reconnect = (err?: Error) => {
+      if (broken) return;
+      broken = true;
       client = undefined;
-      fresh.end().catch(() => {});
+      opening.end().catch(() => {});
       if (closed) return;
-      logger.warn({ ...(err ? { err } : {}), channel }, 'lost the connection for notices');
+      logger.warn({ ...(err ? { err } : {}), channel }, 'lost the connection for notifications');
       retry = setTimeout(() => void connect(), RETRY_MS);
     };
-    fresh.on('error', again);
-    fresh.on('end', () => again());
-    fresh.on('notification', ({ payload }) => heard(payload));
+    opening.on('error', reconnect);
+    opening.on('end', () => reconnect());
+    opening.on('notification', ({ payload }) => notified(payload));
     try {
-      await fresh.connect();
-      await fresh.query(`listen ${pg.escapeIdentifier(channel)}`);
-      if (closed) return void fresh.end();
-      client = fresh;
-      heard(undefined);
+      await opening.connect();
+      await opening.query(`listen ${pg.escapeIdentifier(channel)}`);
+      if (closed) return void opening.end();
+      client = opening;
+      notified(undefined);
     } catch (err) {
-      again(err as Error);
+      reconnect(err as Error);
     }
   }
   const first = connect();
@@ -64,4 +59,13 @@ export function listenTo(
       await client?.end();
     },
   };
+}
+
+function newClient(url: string): pg.Client {
+  return new pg.Client({
+    connectionString: url,
+    connectionTimeoutMillis: 10_000,
+    query_timeout: 10_000,
+    keepAlive: true,
+  });
 }

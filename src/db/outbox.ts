@@ -8,40 +8,24 @@ import { deliveries, events as eventsTable } from './schema.ts';
 /** Channel of LISTEN/NOTIFY that wakes the relay. */
 export const DELIVERIES_CHANNEL = 'deliveries';
 
-/** What happened to one object. */
+/** A change of one object. */
 export interface NewEvent {
   type: EventType;
-  /** what it is about (email, folder or account id): events of one object are delivered in order */
+  /** id of the email, folder or account: events of one object are delivered in order */
   objectId: string;
-  /** `data` of the envelope; made into text once, here */
+  /** `data` of the envelope; made into text here, once */
   data: object;
   /** time of the change */
   createdAt: Date;
 }
 
-/** The fencing number under which the writer holds the account; see accounts.watch_epoch. */
-export interface Fence {
-  watchEpoch: number;
-}
-
-/** Somebody else holds the account by now: the transaction must be rolled back and the holder must stop. */
-export class LeaseLost extends Error {
-  override readonly name = 'LeaseLost';
-
-  constructor(accountId: string) {
-    super(`another holder watches ${accountId}`);
-  }
-}
-
 /**
- * Writes events and their deliveries in the transaction that made them happen.
- * The account's row is locked from here to the commit, which is what makes `sequence` gapless and equal to commit order.
- *
- * @throws LeaseLost when a fence is given and the account is held under another number (or is gone); an Error when the
- * account does not exist.
+ * Writes events and their deliveries in the transaction of the change that they report. The account's row is locked until
+ * the commit, which makes `sequence` gapless and equal to commit order.
+ * @throws Error when the account does not exist
  */
-export async function recordEvents(tx: Tx, accountId: string, events: NewEvent[], fence?: Fence): Promise<void> {
-  const { lastSequence, endpoints } = await takeSequence(tx, accountId, events, fence);
+export async function recordEvents(tx: Tx, accountId: string, events: NewEvent[]): Promise<void> {
+  const { lastSequence, endpoints } = await takeSequence(tx, accountId, events);
   if (events.length === 0) return;
   const now = new Date();
   const eventRows: (typeof eventsTable.$inferInsert)[] = [];
@@ -81,13 +65,12 @@ interface Target {
   types: string[];
 }
 
-/** Moves the account's sequence on and reads, in the same statement, the endpoints that want these events. */
-async function takeSequence(tx: Tx, accountId: string, events: NewEvent[], fence: Fence | undefined) {
-  const held = fence ? sql`and watch_epoch = ${fence.watchEpoch}` : sql``;
+/** Advances the account's sequence and reads, in the same statement, the endpoints that want these events. */
+async function takeSequence(tx: Tx, accountId: string, events: NewEvent[]) {
   const types = sql.param([...new Set(events.map((event) => event.type))]);
   const { rows } = await tx.execute<{ last: string; endpoints: Target[] | null }>(sql`
     with account as (
-      update accounts set event_sequence = event_sequence + ${events.length} where id = ${accountId} ${held}
+      update accounts set event_sequence = event_sequence + ${events.length} where id = ${accountId}
       returning event_sequence
     )
     select event_sequence as last, (
@@ -97,6 +80,6 @@ async function takeSequence(tx: Tx, accountId: string, events: NewEvent[], fence
     ) as endpoints
     from account`);
   const row = rows[0];
-  if (!row) throw fence ? new LeaseLost(accountId) : new Error(`no account ${accountId}`);
+  if (!row) throw new Error(`no account ${accountId}`);
   return { lastSequence: Number(row.last), endpoints: row.endpoints ?? [] };
 }

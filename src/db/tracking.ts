@@ -1,8 +1,8 @@
 import { and, eq, isNull } from 'drizzle-orm';
 import type { TrackingClickData, TrackingOpenData } from '../contract/tracking.ts';
 import type { Db, Queryable, Tx } from './client.ts';
-import { inLease } from './lease.ts';
-import { LeaseLost, recordEvents } from './outbox.ts';
+import { inLease, LeaseLost } from './lease.ts';
+import { recordEvents } from './outbox.ts';
 import { accounts, trackingRecords } from './schema.ts';
 
 /** A sent mail whose opens and clicks are told. */

@@ -1,8 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ApiError } from '../contract/errors.ts';
 import type { Db } from '../db/client.ts';
-import type { Lease } from '../db/lease.ts';
-import { LeaseLost } from '../db/outbox.ts';
+import { type Lease, LeaseLost } from '../db/lease.ts';
 import type { SessionPool } from '../imap/pool.ts';
 import { type ImapSession, type ImapSettings, openSession } from '../imap/session.ts';
 import type { Logger } from '../logger.ts';

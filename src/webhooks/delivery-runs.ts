@@ -1,27 +1,23 @@
-import type { Client, WorkflowStartOptions } from '@temporalio/client';
-import { defineSearchAttributeKey, type SearchAttributePair, SearchAttributeType } from '@temporalio/common';
+import type { Client, WorkflowClient, WorkflowStartOptions } from '@temporalio/client';
+import type { SearchAttributePair } from '@temporalio/common';
 import { ApiError } from '../contract/errors.ts';
 import { isId } from '../contract/ids.ts';
 import type { Db } from '../db/client.ts';
 import type { deliverWebhooks } from '../workflows/deliver-webhooks.ts';
-import { deliveryRetryWorkflowId, QUEUES, SEARCH_ATTRIBUTES, SIGNALS, WORKFLOWS } from '../workflows/names.ts';
-import { type ClaimedRun, getDeliveryRun, markDueNow, markStarted, reclaimDelivery } from './delivery-state.ts';
+import { deliveryRetryWorkflowId, QUEUES, SEARCH_KEYS, SIGNALS, WORKFLOWS } from '../workflows/names.ts';
+import { type ClaimedRun, getDeliveryState, markDueNow, markStarted, reclaimDelivery } from './delivery-state.ts';
 
-const webhookEndpoint = defineSearchAttributeKey(SEARCH_ATTRIBUTES.webhookEndpoint, SearchAttributeType.KEYWORD);
-const eventType = defineSearchAttributeKey(SEARCH_ATTRIBUTES.eventType, SearchAttributeType.KEYWORD);
-const mailAccount = defineSearchAttributeKey(SEARCH_ATTRIBUTES.mailAccount, SearchAttributeType.KEYWORD);
-
-/** Milliseconds that Temporal is given for one start. */
-const START_TIMEOUT_MS = 10_000;
+/** Milliseconds that Temporal is given for one call. */
+const TEMPORAL_TIMEOUT_MS = 10_000;
 
 /**
- * Starts the run whose id is already in its deliveries' rows. Doing it again does nothing: Temporal knows the id.
+ * Starts the run whose id is already in the rows of its deliveries. Doing it again does nothing: Temporal knows the id.
  * `eager` hands the first task straight back to this process; only for a client that shares its connection with workers.
- * Whether it was. Rejects when Temporal did not answer; then the run may have been started or not.
+ * Whether it was handed back. Rejects when Temporal did not respond; then the run may have been started or not.
  */
-export async function startDeliveryRun(client: Client, run: ClaimedRun, eager: boolean): Promise<boolean> {
+export async function startDeliveryRun(client: Client, run: ClaimedRun, { eager = false } = {}): Promise<boolean> {
   try {
-    const handle = await client.withDeadline(Date.now() + START_TIMEOUT_MS, () =>
+    const handle = await client.withDeadline(Date.now() + TEMPORAL_TIMEOUT_MS, () =>
       client.workflow.start<typeof deliverWebhooks>(WORKFLOWS.deliverWebhooks, startOptions(run, eager)),
     );
     return handle.eagerlyStarted ?? false;
@@ -37,15 +33,15 @@ function startOptions(
 ): WorkflowStartOptions<typeof deliverWebhooks> {
   const [first] = deliveries;
   if (!first) throw new RangeError('a run has deliveries');
-  const oneType = deliveries.every((delivery) => delivery.eventType === first.eventType);
-  const oneAccount = deliveries.every((delivery) => delivery.accountId === first.accountId);
-  const what = oneType ? first.eventType : 'events';
-  // a run made by hand begins the schedule afresh; any other one goes on where its deliveries stand
+  const isOneType = deliveries.every((delivery) => delivery.eventType === first.eventType);
+  const isOneAccount = deliveries.every((delivery) => delivery.accountId === first.accountId);
+  const what = isOneType ? first.eventType : 'events';
+  // A manual retry has the whole schedule before it; any other run goes on from the attempts made so far.
   const attemptsBefore = isRetryRun(workflowId) ? first.attemptsCount : 0;
-  const found: SearchAttributePair[] = [
-    { key: webhookEndpoint, value: first.endpointId },
-    ...(oneType ? [{ key: eventType, value: first.eventType }] : []),
-    ...(oneAccount ? [{ key: mailAccount, value: first.accountId }] : []),
+  const searchAttributes: SearchAttributePair[] = [
+    { key: SEARCH_KEYS.webhookEndpoint, value: first.endpointId },
+    ...(isOneType ? [{ key: SEARCH_KEYS.eventType, value: first.eventType }] : []),
+    ...(isOneAccount ? [{ key: SEARCH_KEYS.mailAccount, value: first.accountId }] : []),
   ];
   return {
     workflowId,
@@ -54,7 +50,7 @@ function startOptions(
     workflowIdReusePolicy: 'REJECT_DUPLICATE',
     workflowIdConflictPolicy: 'FAIL',
     requestEagerStart: eager,
-    typedSearchAttributes: found,
+    typedSearchAttributes: searchAttributes,
     staticSummary:
       deliveries.length === 1
         ? `${what} to ${first.endpointId}`
@@ -62,7 +58,7 @@ function startOptions(
   };
 }
 
-/** Whether the id is that of a run made by hand; see deliveryRetryWorkflowId. */
+/** Whether the id is that of a manual retry; see deliveryRetryWorkflowId. */
 export function isRetryRun(workflowId: string): boolean {
   return retryNumber(workflowId) > 0;
 }
@@ -72,39 +68,63 @@ export function retryNumber(workflowId: string | null): number {
   return Number(/\/r(\d+)$/.exec(workflowId ?? '')?.[1] ?? 0);
 }
 
-const SIGNAL_TIMEOUT_MS = 10_000;
-
 /**
- * A new try of a delivery at once, whatever its status: same ids, same bytes. One that waits for its next try is told not
- * to wait; any other one gets a new run, with the whole schedule before it.
+ * A manual retry: attempts a delivery again at once, whatever its status, with the same ids and the same bytes. One that
+ * waits for its next attempt is signalled not to wait; any other one gets a new run, with the whole schedule before it.
  *
- * Throws ApiError `not_found`; rejects with the client's error when Temporal does not answer. A new run that could not be
- * started then is started by the relay later.
+ * Throws ApiError `not_found`; rejects with the client's error when Temporal does not respond. A new run that could not
+ * be started then is started by the relay later.
  */
 export async function retryDelivery(client: Client, db: Db, deliveryId: string): Promise<void> {
-  const seen = isId('delivery', deliveryId) ? await getDeliveryRun(db, deliveryId) : undefined;
+  const seen = isId('delivery', deliveryId) ? await getDeliveryState(db, deliveryId) : undefined;
   if (!seen) throw new ApiError('not_found', 'no delivery with that id');
   if (seen.status === 'pending') {
-    // its first try is under way, or about to be
+    // its first attempt is under way, or about to be
     if (seen.workflowId === null || !seen.started) return;
-    if (await hurry(client, seen.workflowId)) return markDueNow(db, deliveryId);
+    if (await signalRetryNow(client, seen.workflowId)) return markDueNow(db, deliveryId);
   }
   const workflowId = deliveryRetryWorkflowId(deliveryId, retryNumber(seen.workflowId) + 1);
   const run = await reclaimDelivery(db, deliveryId, seen, workflowId);
   if (!run) return;
-  await startDeliveryRun(client, run, false);
+  await startDeliveryRun(client, run);
   await markStarted(db, [deliveryId]);
 }
 
-/** Whether the run is alive and has heard. */
-async function hurry(client: Client, workflowId: string): Promise<boolean> {
+/** False: no such run is alive. */
+async function signalRetryNow(client: Client, workflowId: string): Promise<boolean> {
   try {
-    await client.withDeadline(Date.now() + SIGNAL_TIMEOUT_MS, () =>
+    await client.withDeadline(Date.now() + TEMPORAL_TIMEOUT_MS, () =>
       client.workflow.getHandle(workflowId).signal(SIGNALS.retryNow),
     );
     return true;
   } catch (error) {
-    if (error instanceof Error && error.name === 'WorkflowNotFoundError') return false;
+    if (isNotFound(error)) return false;
     throw error;
   }
+}
+
+/** How a run stands; of one that has ended, the deliveries that it had been given. */
+export type RunState = { is: 'running' | 'unknown' } | { is: 'ended'; deliveryIds: readonly string[] };
+
+/** Asks Temporal for a run; `unknown`: it has no such run. Rejects when it does not respond. */
+export async function getRunState(client: WorkflowClient, workflowId: string): Promise<RunState> {
+  try {
+    const handle = client.getHandle(workflowId);
+    const { status } = await handle.describe();
+    if (status.name === 'RUNNING') return { is: 'running' };
+    const { events } = await handle.fetchHistory();
+    const { payloads = [] } = events?.[0]?.workflowExecutionStartedEventAttributes?.input ?? {};
+    const { payloadConverter, payloadCodecs } = client.options.loadedDataConverter;
+    let decoded = payloads ?? [];
+    for (const codec of payloadCodecs) decoded = await codec.decode(decoded);
+    const input = decoded[0] && payloadConverter.fromPayload<Parameters<typeof deliverWebhooks>[0]>(decoded[0]);
+    return { is: 'ended', deliveryIds: input?.deliveryIds ?? [] };
+  } catch (error) {
+    if (isNotFound(error)) return { is: 'unknown' };
+    throw error;
+  }
+}
+
+function isNotFound(error: unknown): boolean {
+  return error instanceof Error && error.name === 'WorkflowNotFoundError';
 }

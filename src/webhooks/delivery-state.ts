@@ -3,7 +3,26 @@ import type { EventType } from '../contract/events.ts';
 import type { DeliveryStatus } from '../contract/webhook.ts';
 import type { Db } from '../db/client.ts';
 
-/** A delivery that has to be given to a run. */
+/*
+ * The states of a delivery and every transition between them; nothing else writes these columns. `recordEvents`
+ * (src/db/outbox.ts) inserts a delivery as waiting, or as skipped when its endpoint is disabled. A run is the execution
+ * of `deliverWebhooks` that makes the attempts.
+ *
+ * state      stored as                              next
+ * waiting    pending, no workflow_id                claimed    claimDeliveries: the relay gives it to a run
+ * claimed    pending, workflow_id, no started_at    started    markStarted, recordAttemptResults
+ *                                                   waiting    releaseDeliveries: the run does not exist
+ * started    pending, workflow_id, started_at       delivered  recordAttemptResults: 2xx
+ *                                                   started    recordAttemptResults: failed, next_attempt_at is set;
+ *                                                              markDueNow: a manual retry, next_attempt_at is now
+ *                                                   failed     recordAttemptResults: 410, or no retry is left;
+ *                                                              failDeliveries: its run ended early
+ *                                                   skipped    skipDeliveries: endpoint disabled or deleted
+ *                                                   waiting    releaseDeliveries: its run does not know it
+ * delivered, failed, skipped                        claimed    reclaimDelivery: a manual retry
+ */
+
+/** A delivery that has been given to a run. */
 export interface ClaimedDelivery {
   id: string;
   endpointId: string;
@@ -12,39 +31,16 @@ export interface ClaimedDelivery {
   attemptsCount: number;
 }
 
-/** A run and the deliveries that it is to make; its id is in their `workflow_id`. */
+/** A run and the deliveries that it makes; its id is in their `workflow_id`. */
 export interface ClaimedRun {
   workflowId: string;
   deliveries: ClaimedDelivery[];
 }
 
-/** A delivery as a try needs it. */
-export interface DueDelivery extends ClaimedDelivery {
-  eventId: string;
-  objectId: string;
-  sequence: number;
-  eventCreatedAt: Date;
-  status: DeliveryStatus;
-  nextAttemptAt: Date | null;
-  workflowId: string | null;
-  /** the event's `data` as stored; null when it is longer than was asked for, see loadEventData */
-  data: string | null;
-}
-
-/** An endpoint as a try needs it; secrets and headers are still sealed. */
-export interface DeliveryTarget {
-  id: string;
-  url: string;
-  enabled: boolean;
-  headers: Buffer;
-  secret: Buffer;
-  /** signs too; null when there is none or its time is over */
-  previousSecret: Buffer | null;
-}
-
-/** What came of one try. */
+/** What came of one attempt. */
 export interface AttemptResult {
   deliveryId: string;
+  /** 1 for the first attempt of the delivery, across all of its runs */
   number: number;
   at: Date;
   url: string;
@@ -65,7 +61,6 @@ interface ClaimedRow extends Record<string, unknown> {
   account_id: string;
   event_type: EventType;
   attempts_count: number;
-  workflow_id: string | null;
 }
 
 const toClaimed = (row: ClaimedRow): ClaimedDelivery => ({
@@ -76,21 +71,22 @@ const toClaimed = (row: ClaimedRow): ClaimedDelivery => ({
   attemptsCount: row.attempts_count,
 });
 
+export interface ClaimOptions {
+  /** deliveries of one endpoint at most */
+  perEndpoint: number;
+  /** endpoints that get no further run now */
+  except: readonly string[];
+  /** puts the deliveries into runs */
+  plan: (deliveries: ClaimedDelivery[]) => ClaimedRun[];
+}
+
 /**
- * Gives waiting deliveries to runs: takes up to `perEndpoint` of each endpoint, oldest first, except those of
- * `endpointsHeld`, and stores the id of the run that `plan` puts each one in. Rows that another worker is claiming are
- * passed over.
+ * waiting → claimed. Takes the oldest deliveries of each endpoint and stores the id of the run that `plan` puts each one
+ * in. Rows that another worker is claiming are passed over.
  */
-export async function claimDeliveries(
-  db: Db,
-  options: {
-    perEndpoint: number;
-    endpointsHeld: readonly string[];
-    plan: (deliveries: ClaimedDelivery[]) => ClaimedRun[];
-  },
-): Promise<ClaimedRun[]> {
+export async function claimDeliveries(db: Db, { perEndpoint, except, plan }: ClaimOptions): Promise<ClaimedRun[]> {
   return db.transaction(async (tx) => {
-    // Walks from endpoint to endpoint along the index, so that the cost is that of the endpoints that wait.
+    // Walks from endpoint to endpoint along the index: the cost is that of the endpoints that have deliveries waiting.
     const { rows } = await tx.execute<ClaimedRow>(sql`
       with recursive waiting as (
         (select endpoint_id from deliveries where status = 'pending' and workflow_id is null order by endpoint_id limit 1)
@@ -104,11 +100,11 @@ export async function claimDeliveries(
       select due.* from waiting w cross join lateral (
         select d.id, d.endpoint_id, d.account_id, d.event_type, d.attempts_count from deliveries d
         where d.status = 'pending' and d.workflow_id is null and d.endpoint_id = w.endpoint_id
-        order by d.id limit ${options.perEndpoint} for update skip locked
+        order by d.id limit ${perEndpoint} for update skip locked
       ) due
-      where w.endpoint_id <> all(${sql.param(options.endpointsHeld)}::text[])`);
+      where w.endpoint_id <> all(${sql.param(except)}::text[])`);
     if (rows.length === 0) return [];
-    const runs = options.plan(rows.map(toClaimed));
+    const runs = plan(rows.map(toClaimed));
     const ids = runs.flatMap((run) => run.deliveries.map(({ id }) => id));
     const workflowIds = runs.flatMap((run) => run.deliveries.map(() => run.workflowId));
     await tx.execute(sql`
@@ -119,23 +115,7 @@ export async function claimDeliveries(
   });
 }
 
-/** Runs that were given deliveries more than `olderThanMs` ago and that nobody knows to have been started. */
-export async function unstartedRuns(db: Db, olderThanMs: number): Promise<ClaimedRun[]> {
-  const { rows } = await db.execute<ClaimedRow & { workflow_id: string }>(sql`
-    select id, endpoint_id, account_id, event_type, attempts_count, workflow_id from deliveries
-    where status = 'pending' and started_at is null and workflow_id is not null
-      and claimed_at < now() - ${olderThanMs} * interval '1 millisecond'
-    order by workflow_id, id limit 2000`);
-  const runs = new Map<string, ClaimedDelivery[]>();
-  for (const row of rows) {
-    const known = runs.get(row.workflow_id);
-    if (known) known.push(toClaimed(row));
-    else runs.set(row.workflow_id, [toClaimed(row)]);
-  }
-  return [...runs].map(([workflowId, deliveries]) => ({ workflowId, deliveries }));
-}
-
-/** Remembers that the runs of these deliveries are known to Temporal. */
+/** claimed → started: the runs of these deliveries are known to Temporal. */
 export async function markStarted(db: Db, deliveryIds: string[]): Promise<void> {
   await db.execute(sql`
     update deliveries set started_at = now()
@@ -143,75 +123,10 @@ export async function markStarted(db: Db, deliveryIds: string[]): Promise<void> 
 }
 
 /**
- * The deliveries of these ids that still exist, in the order of their events, and the endpoints that they go to.
- * `data` comes along where it has at most `inlineBytes`.
+ * started → delivered, failed, or started again with a time for the next attempt. Stores the attempts and what they make
+ * of their deliveries; a result that is stored already changes nothing.
  */
-export async function loadDue(
-  db: Db,
-  deliveryIds: string[],
-  inlineBytes: number,
-): Promise<{ deliveries: DueDelivery[]; targets: Map<string, DeliveryTarget> }> {
-  const { rows } = await db.execute<DueRow>(sql`
-    select d.id, d.endpoint_id, d.account_id, d.event_type, d.attempts_count, d.event_id, d.object_id, d.status,
-      d.next_attempt_at, d.workflow_id, e.sequence, e.created_at,
-      case when octet_length(e.data) <= ${inlineBytes} then e.data end as data
-    from deliveries d join events e on e.id = d.event_id
-    where d.id = any(${sql.param(deliveryIds)}::text[]) order by e.account_id, e.sequence`);
-  const endpointIds = [...new Set(rows.map((row) => row.endpoint_id))];
-  const { rows: targets } = await db.execute<TargetRow>(sql`
-    select id, url, enabled, headers, secret,
-      case when previous_secret_until > now() then previous_secret end as previous_secret
-    from webhook_endpoints where id = any(${sql.param(endpointIds)}::text[])`);
-  return {
-    deliveries: rows.map(toDue),
-    targets: new Map(
-      targets.map(({ previous_secret, ...row }) => [row.id, { ...row, previousSecret: previous_secret }]),
-    ),
-  };
-}
-
-interface TargetRow extends Record<string, unknown>, Omit<DeliveryTarget, 'previousSecret'> {
-  previous_secret: Buffer | null;
-}
-
-interface DueRow extends ClaimedRow {
-  event_id: string;
-  object_id: string;
-  status: DeliveryStatus;
-  next_attempt_at: string | null;
-  sequence: string;
-  created_at: string;
-  data: string | null;
-}
-
-const toDue = (row: DueRow): DueDelivery => ({
-  ...toClaimed(row),
-  eventId: row.event_id,
-  objectId: row.object_id,
-  status: row.status,
-  nextAttemptAt: row.next_attempt_at === null ? null : new Date(row.next_attempt_at),
-  workflowId: row.workflow_id,
-  sequence: Number(row.sequence),
-  eventCreatedAt: new Date(row.created_at),
-  data: row.data,
-});
-
-/** The stored `data` of an event, of any length; undefined when the event is gone. */
-export async function loadEventData(db: Db, eventId: string): Promise<string | undefined> {
-  const { rows } = await db.execute<{ data: string }>(sql`select data from events where id = ${eventId}`);
-  return rows[0]?.data;
-}
-
-/** Whether the endpoint still wants calls. */
-export async function isEndpointEnabled(db: Db, endpointId: string): Promise<boolean> {
-  const { rows } = await db.execute<{ enabled: boolean }>(
-    sql`select enabled from webhook_endpoints where id = ${endpointId}`,
-  );
-  return rows[0]?.enabled ?? false;
-}
-
-/** Stores the results of tries: the attempts, and what they make of their deliveries. A result stored before is kept. */
-export async function recordAttempts(db: Db, results: readonly AttemptResult[]): Promise<void> {
+export async function recordAttemptResults(db: Db, results: readonly AttemptResult[]): Promise<void> {
   const column = <T>(pick: (result: AttemptResult) => T) => sql.param(results.map(pick));
   await db.execute(sql`
     with result as (
@@ -235,35 +150,22 @@ export async function recordAttempts(db: Db, results: readonly AttemptResult[]):
     from result r where d.id = r.delivery_id and d.attempts_count < r.number`);
 }
 
-/** Ends deliveries whose endpoint wants no calls; `error` says why. */
+/** claimed or started → skipped: the endpoint wants no calls; `error` says why. */
 export async function skipDeliveries(db: Db, deliveryIds: string[], error: string): Promise<void> {
   await db.execute(sql`
     update deliveries set status = 'skipped', error = ${error}, next_attempt_at = null
     where id = any(${sql.param(deliveryIds)}::text[]) and status = 'pending'`);
 }
 
-/** Disables an endpoint that said that it is gone (HTTP 410); whether it was enabled till now. */
-export async function disableGoneEndpoint(db: Db, endpointId: string): Promise<boolean> {
-  const { rowCount } = await db.execute(sql`
-    update webhook_endpoints set enabled = false, disabled_reason = 'gone', updated_at = now()
-    where id = ${endpointId} and enabled`);
-  return rowCount === 1;
-}
-
-/** How a delivery stands, for a retry by hand; undefined when there is none. */
-export async function getDeliveryRun(
-  db: Db,
-  deliveryId: string,
-): Promise<{ status: DeliveryStatus; workflowId: string | null; started: boolean } | undefined> {
-  const { rows } = await db.execute<{ status: DeliveryStatus; workflow_id: string | null; started: boolean }>(
-    sql`select status, workflow_id, started_at is not null as started from deliveries where id = ${deliveryId}`,
-  );
-  return rows[0] && { status: rows[0].status, workflowId: rows[0].workflow_id, started: rows[0].started };
+/** started → started: the next attempt is now. */
+export async function markDueNow(db: Db, deliveryId: string): Promise<void> {
+  await db.execute(sql`
+    update deliveries set next_attempt_at = now() where id = ${deliveryId} and status = 'pending'`);
 }
 
 /**
- * Gives a delivery to a new run, whatever its status, unless it is no longer with the run that the caller saw.
- * Undefined then: somebody else has given it to a new run, or another try.
+ * Any state but waiting → claimed, by a new run; not when the delivery is with another run than the caller saw.
+ * Undefined then: somebody else has given it to a new run.
  */
 export async function reclaimDelivery(
   db: Db,
@@ -275,40 +177,74 @@ export async function reclaimDelivery(
     update deliveries set status = 'pending', workflow_id = ${workflowId}, claimed_at = now(), started_at = null,
       next_attempt_at = now()
     where id = ${deliveryId} and workflow_id is not distinct from ${seen.workflowId}
-    returning id, endpoint_id, account_id, event_type, attempts_count, workflow_id`);
+    returning id, endpoint_id, account_id, event_type, attempts_count`);
   return rows[0] && { workflowId, deliveries: [toClaimed(rows[0])] };
 }
 
-/** A retry by hand of a delivery that is waiting: its next try is now. */
-export async function markDueNow(db: Db, deliveryId: string): Promise<void> {
+/** claimed or started → waiting: this run does not make them. The relay gives them to another one. */
+export async function releaseDeliveries(db: Db, deliveryIds: string[], workflowId: string): Promise<void> {
   await db.execute(sql`
-    update deliveries set next_attempt_at = now() where id = ${deliveryId} and status = 'pending'`);
+    update deliveries set workflow_id = null, claimed_at = null, started_at = null
+    where id = any(${sql.param(deliveryIds)}::text[]) and workflow_id = ${workflowId} and status = 'pending'`);
 }
 
-/** Deliveries that have a run and whose next try is late by more than `lateMs`. */
+/** started → failed: their run has ended before it delivered them; `error` is shown in the log. */
+export async function failDeliveries(
+  db: Db,
+  deliveryIds: string[],
+  { workflowId, error }: { workflowId: string; error: string },
+): Promise<void> {
+  await db.execute(sql`
+    update deliveries set status = 'failed', error = ${error}, next_attempt_at = null
+    where id = any(${sql.param(deliveryIds)}::text[]) and workflow_id = ${workflowId} and status = 'pending'`);
+}
+
+/** A run is started with all of its deliveries, or those that are missing would never be attempted: no limit on rows. */
+const UNSTARTED_RUNS = 40;
+
+/**
+ * Runs that were claimed more than `olderThanMs` ago and are not marked as started, each with all of its deliveries that
+ * are still claimed. Not all such runs: those that are left come once these are marked.
+ */
+export async function unstartedRuns(db: Db, olderThanMs: number): Promise<ClaimedRun[]> {
+  const { rows } = await db.execute<ClaimedRow & { workflow_id: string }>(sql`
+    with unstarted as (
+      select id, endpoint_id, account_id, event_type, attempts_count, workflow_id from deliveries
+      where status = 'pending' and started_at is null and workflow_id is not null
+        and claimed_at < now() - ${olderThanMs} * interval '1 millisecond'
+    )
+    select * from unstarted
+    where workflow_id in (select distinct workflow_id from unstarted order by workflow_id limit ${UNSTARTED_RUNS})
+    order by workflow_id, id`);
+  const runs = new Map<string, ClaimedDelivery[]>();
+  for (const row of rows) {
+    const deliveries = runs.get(row.workflow_id) ?? [];
+    runs.set(row.workflow_id, deliveries);
+    deliveries.push(toClaimed(row));
+  }
+  return [...runs].map(([workflowId, deliveries]) => ({ workflowId, deliveries }));
+}
+
+/** A page of started deliveries whose next attempt is late by more than `lateMs`: ids in order, from after `afterId`. */
 export async function overdueDeliveries(
   db: Db,
-  lateMs: number,
-  limit: number,
+  { lateMs, afterId, limit }: { lateMs: number; afterId: string; limit: number },
 ): Promise<{ id: string; workflowId: string }[]> {
   const { rows } = await db.execute<{ id: string; workflow_id: string }>(sql`
     select id, workflow_id from deliveries
-    where status = 'pending' and started_at is not null and workflow_id is not null
+    where status = 'pending' and started_at is not null and workflow_id is not null and id > ${afterId}
       and coalesce(next_attempt_at, started_at) < now() - ${lateMs} * interval '1 millisecond'
     order by id limit ${limit}`);
   return rows.map((row) => ({ id: row.id, workflowId: row.workflow_id }));
 }
 
-/** Takes a delivery back from a run that does not exist: the relay gives it to one again. */
-export async function releaseDelivery(db: Db, deliveryId: string, workflowId: string): Promise<void> {
-  await db.execute(sql`
-    update deliveries set workflow_id = null, claimed_at = null, started_at = null
-    where id = ${deliveryId} and workflow_id = ${workflowId} and status = 'pending'`);
-}
-
-/** Gives a delivery up whose run has ended. */
-export async function failDelivery(db: Db, deliveryId: string, workflowId: string, error: string): Promise<void> {
-  await db.execute(sql`
-    update deliveries set status = 'failed', error = ${error}, next_attempt_at = null
-    where id = ${deliveryId} and workflow_id = ${workflowId} and status = 'pending'`);
+/** The state of a delivery, for a manual retry; undefined when there is none with that id. */
+export async function getDeliveryState(
+  db: Db,
+  deliveryId: string,
+): Promise<{ status: DeliveryStatus; workflowId: string | null; started: boolean } | undefined> {
+  const { rows } = await db.execute<{ status: DeliveryStatus; workflow_id: string | null; started: boolean }>(
+    sql`select status, workflow_id, started_at is not null as started from deliveries where id = ${deliveryId}`,
+  );
+  return rows[0] && { status: rows[0].status, workflowId: rows[0].workflow_id, started: rows[0].started };
 }

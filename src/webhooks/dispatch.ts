@@ -1,116 +1,203 @@
-/** Which runs are making their first tries, by endpoint: what decides when an endpoint gets another one. */
-export interface DispatchLimiter {
-  begin(endpointId: string, workflowId: string): void;
-  /** Its start is being tried again: it counts as begun now. */
-  renew(workflowId: string): void;
-  /** The endpoint of a run that was known to be under way. */
-  end(workflowId: string): string | undefined;
-  has(workflowId: string): boolean;
-  /** `count` deliveries of the endpoint were claimed; `drained`: it had no more. */
-  claimed(endpointId: string, count: number, drained: boolean): void;
-  /** endpoints that get no further run just now */
-  held(): string[];
-  /** ms until one of the held endpoints is no longer held, if no run ends; undefined: none is held */
-  heldForMs(): number | undefined;
-  /** whether no endpoint gets a further run */
-  full(): boolean;
+import { every } from '../async.ts';
+import type { Logger } from '../logger.ts';
+import { createDispatchLimiter } from './dispatch-limiter.ts';
+
+/** A run that deliveries have been given to. */
+export interface DispatchedRun {
+  workflowId: string;
+  deliveries: readonly { id: string; endpointId: string }[];
 }
 
-/** Runs of one endpoint at a time. */
-const PER_ENDPOINT = 4;
-/** Runs over all endpoints: below the 200 local activities of the worker. */
-const IN_ALL = 150;
-/**
- * A run costs the same for one delivery and for fifty. So after a claim that left nothing the next one waits a little,
- * and longer where several came at once: under load deliveries gather.
- */
-const PACE_MS = 100;
-const BUSY_PACE_MS = 250;
-const BUSY_COUNT = 4;
-/** A run of which nothing was heard for so long is being made by another worker, or waits for one. */
-const FORGOTTEN_MS = 45_000;
-
-export function createDispatchLimiter(now: () => number = () => performance.now()): DispatchLimiter {
-  const runs = new Map<string, { endpointId: string; since: number }>();
-  const underWay = new Map<string, number>();
-  const notBefore = new Map<string, number>();
-
-  function drop(workflowId: string): string | undefined {
-    const run = runs.get(workflowId);
-    if (!run) return undefined;
-    runs.delete(workflowId);
-    const others = (underWay.get(run.endpointId) ?? 1) - 1;
-    if (others > 0) underWay.set(run.endpointId, others);
-    else underWay.delete(run.endpointId);
-    return run.endpointId;
-  }
-
-  /** by endpoint, ms for which it is held if no run ends */
-  function holds(): Map<string, number> {
-    // in the order of `since`
-    for (const [workflowId, { since }] of runs) {
-      if (now() - since < FORGOTTEN_MS) break;
-      drop(workflowId);
-    }
-    const found = new Map<string, number>();
-    for (const [endpointId, at] of notBefore) {
-      if (at > now()) found.set(endpointId, at - now());
-      else notBefore.delete(endpointId);
-    }
-    for (const [endpointId, count] of underWay) if (count >= PER_ENDPOINT) found.set(endpointId, FORGOTTEN_MS);
-    return found;
-  }
-
-  return {
-    begin(endpointId, workflowId) {
-      runs.set(workflowId, { endpointId, since: now() });
-      underWay.set(endpointId, (underWay.get(endpointId) ?? 0) + 1);
-    },
-    renew(workflowId) {
-      const run = runs.get(workflowId);
-      if (run && runs.delete(workflowId)) runs.set(workflowId, { ...run, since: now() });
-    },
-    end: drop,
-    has: (workflowId) => runs.has(workflowId),
-    claimed(endpointId, count, drained) {
-      if (drained) notBefore.set(endpointId, now() + (count > BUSY_COUNT ? BUSY_PACE_MS : PACE_MS));
-    },
-    held: () => [...holds().keys()],
-    heldForMs() {
-      const waits = [...holds().values()];
-      return waits.length === 0 ? undefined : Math.min(...waits);
-    },
-    full: () => runs.size >= IN_ALL,
-  };
+/** The store and Temporal, as dispatching needs them. */
+export interface DispatchDeps<Run extends DispatchedRun> {
+  /** Gives waiting deliveries to runs: at most so many of an endpoint, and none of the `throttled` endpoints. */
+  claim(perEndpoint: number, throttled: readonly string[]): Promise<Run[]>;
+  /** runs that were claimed some time ago and are not known to have been started */
+  unstarted(): Promise<Run[]>;
+  /** Starts a run; doing it again does nothing. Whether its first task was given to this process. */
+  start(run: Run): Promise<boolean>;
+  markStarted(deliveryIds: string[]): Promise<void>;
+  /** Calls `wake` when deliveries have been added; returns how to stop. Reconnects by itself. */
+  listen(wake: () => void): { close(): Promise<void> };
+  logger: Logger;
+  /** for tests */
+  times?: Partial<typeof TIMES>;
 }
 
-/** What is known of a delivery that waits for a run. */
-export interface Waiting {
-  id: string;
-  endpointId: string;
+export interface Dispatch {
+  /** The first attempts of that run have ended: the next run of its endpoint may begin. */
+  firstAttemptsEnded(workflowId: string): void;
+  /** Claims nothing any more and waits for starts under way. */
+  stop(): Promise<void>;
 }
 
 /** One run takes at most this many deliveries. */
 export const MAX_BATCH = 50;
+/** Two whole batches. */
+const PER_CLAIM = 2 * MAX_BATCH;
 
-/** Deliveries in the order given, parted into runs: each run has one endpoint and at most MAX_BATCH deliveries. */
-export function planRuns<T extends Waiting>(
-  deliveries: readonly T[],
-  names: { alone(deliveryId: string): string; batch(endpointId: string, firstDeliveryId: string): string },
-): { workflowId: string; deliveries: T[] }[] {
-  const parts: T[][] = [];
-  const filling = new Map<string, T[]>();
-  for (const delivery of deliveries) {
-    const part = filling.get(delivery.endpointId);
-    if (part && part.length < MAX_BATCH) part.push(delivery);
-    else {
-      const begun = [delivery];
-      parts.push(begun);
-      filling.set(delivery.endpointId, begun);
+/** Milliseconds. */
+const TIMES = {
+  /** between two claims without a notification */
+  poll: 1_000,
+  /** between two claims at least: what was notified meanwhile goes in one */
+  spacing: 10,
+  throttledSpacing: 50,
+  /** between two queries for runs that may never have been started */
+  sweep: 5_000,
+  /** until a run that could not be started is started again */
+  startAgain: 1_000,
+  /** for which a run that another worker got counts as under way */
+  elsewhere: 5_000,
+  /** between two writes that mark runs as started; most have stored a result by then, which marks them too */
+  mark: 2_000,
+};
+
+/** Starts dispatching; see `startRelay`. */
+export function startDispatch<Run extends DispatchedRun>(deps: DispatchDeps<Run>): Dispatch {
+  const loop = new DispatchLoop(deps);
+  let stopping: Promise<void> | undefined;
+  return {
+    firstAttemptsEnded: (workflowId) => loop.firstAttemptsEnded(workflowId),
+    stop: () => (stopping ??= loop.stop()),
+  };
+}
+
+/** Claims waiting deliveries whenever it is woken or `poll` has passed, and starts their runs. */
+class DispatchLoop<Run extends DispatchedRun> {
+  readonly #deps: DispatchDeps<Run>;
+  readonly #times: typeof TIMES;
+  readonly #limiter = createDispatchLimiter();
+  readonly #starting = new Set<Promise<void>>();
+  /** ids of started deliveries that are not marked yet */
+  readonly #toMark = new Set<string>();
+  /** endpoints that the last claim passed over, or did not empty */
+  #passedOver = new Set<string>();
+  /** the last claim passed over all endpoints */
+  #wasFull = false;
+  #stopped = false;
+  #woken = true;
+  #endRest = () => {};
+  readonly #listener;
+  readonly #claiming;
+  readonly #sweeping;
+  readonly #marking;
+
+  constructor(deps: DispatchDeps<Run>) {
+    this.#deps = deps;
+    this.#times = { ...TIMES, ...deps.times };
+    this.#listener = deps.listen(() => this.#wake());
+    this.#claiming = this.#claimLoop();
+    this.#sweeping = every(this.#times.sweep, async () => this.#startAll(await deps.unstarted()), deps.logger);
+    this.#marking = every(this.#times.mark, () => this.#mark(), deps.logger);
+  }
+
+  firstAttemptsEnded(workflowId: string): void {
+    const endpointId = this.#limiter.end(workflowId);
+    if (endpointId !== undefined && (this.#wasFull || this.#passedOver.has(endpointId))) this.#wake();
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    this.#endRest();
+    await Promise.all([this.#listener.close(), this.#claiming, this.#sweeping.stop()]);
+    await Promise.all(this.#starting);
+    await this.#marking.stop();
+    await this.#mark().catch((err: unknown) => {
+      this.#deps.logger.warn({ err }, 'could not mark which delivery runs were started');
+    });
+  }
+
+  #wake(): void {
+    this.#woken = true;
+    this.#endRest();
+  }
+
+  async #claimLoop(): Promise<void> {
+    while (!this.#stopped) {
+      this.#woken = false;
+      const claimedAny = await this.#claimOnce();
+      const throttled = this.#passedOver.size > 0;
+      // Notifications name no endpoint: while some are throttled, not every one is worth a query.
+      const spacing = throttled && !claimedAny ? this.#times.throttledSpacing : this.#times.spacing;
+      await new Promise((resolve) => setTimeout(resolve, spacing));
+      const { poll } = this.#times;
+      await this.#rest(throttled ? Math.min(poll, this.#limiter.throttledForMs() ?? 0) : poll);
     }
   }
-  return parts.map((part) => {
-    const { id, endpointId } = part[0] as T;
-    return { workflowId: part.length === 1 ? names.alone(id) : names.batch(endpointId, id), deliveries: part };
-  });
+
+  /** Whether there was anything to claim. */
+  async #claimOnce(): Promise<boolean> {
+    this.#passedOver = new Set(this.#limiter.throttled());
+    this.#wasFull = this.#limiter.isFull();
+    if (this.#wasFull) return false;
+    try {
+      const runs = await this.#deps.claim(PER_CLAIM, [...this.#passedOver]);
+      this.#startAll(runs);
+      for (const [endpointId, count] of countByEndpoint(runs)) {
+        const drained = count < PER_CLAIM;
+        this.#limiter.claimed(endpointId, count, drained);
+        if (!drained) this.#passedOver.add(endpointId);
+      }
+      return runs.length > 0;
+    } catch (err) {
+      this.#deps.logger.warn({ err }, 'could not claim deliveries');
+      return false;
+    }
+  }
+
+  /** Waits until woken, at most `ms`. */
+  #rest(ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, ms);
+      this.#endRest = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+      if (this.#woken || this.#stopped) this.#endRest();
+    });
+  }
+
+  #startAll(runs: Run[]): void {
+    for (const run of runs) {
+      if (this.#limiter.isUnderWay(run.workflowId)) continue;
+      const done = this.#start(run).finally(() => this.#starting.delete(done));
+      this.#starting.add(done);
+    }
+  }
+
+  /** Starts a run, again and again until Temporal has it. */
+  async #start(run: Run): Promise<void> {
+    const endpointId = run.deliveries[0]?.endpointId ?? '';
+    this.#limiter.begin(endpointId, run.workflowId);
+    for (;;) {
+      try {
+        const isHere = await this.#deps.start(run);
+        for (const { id } of run.deliveries) this.#toMark.add(id);
+        // Nobody reports the end of its first attempts when another worker got it.
+        if (!isHere) setTimeout(() => this.firstAttemptsEnded(run.workflowId), this.#times.elsewhere).unref();
+        return;
+      } catch (err) {
+        this.#deps.logger.warn({ err, workflowId: run.workflowId }, 'could not start a delivery run yet');
+        this.#limiter.renew(run.workflowId);
+        await new Promise((resolve) => setTimeout(resolve, this.#times.startAgain));
+        if (this.#stopped) return;
+      }
+    }
+  }
+
+  async #mark(): Promise<void> {
+    const ids = [...this.#toMark];
+    if (ids.length === 0) return;
+    await this.#deps.markStarted(ids);
+    for (const id of ids) this.#toMark.delete(id);
+  }
+}
+
+function countByEndpoint(runs: readonly DispatchedRun[]): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (const { endpointId } of runs.flatMap((run) => run.deliveries)) {
+    counts.set(endpointId, (counts.get(endpointId) ?? 0) + 1);
+  }
+  return counts;
 }

@@ -1,43 +1,88 @@
 /** Writes results as they come: at once when idle, many in one statement while a write is under way. */
 export interface RecordQueue<T> {
-  /** Resolves when the result is stored. It is tried until it is: a result may not be lost while the process lives. */
+  /**
+   * Resolves when the result is stored, or was given up. It is written again until then: no result may be lost while the
+   * process lives and the store can take it.
+   */
   add(key: string, result: T): Promise<void>;
   /** the write of that key's result, if it is still under way */
   pending(key: string): Promise<void> | undefined;
 }
 
 export interface RecordQueueOptions<T> {
+  /** May see a result twice: a write can fail after it was committed. */
   write(results: readonly T[]): Promise<void>;
-  /** told of every write that failed */
+  /** whether the error says nothing about the results: the store is away, or busy */
+  isTemporary(error: unknown): boolean;
+  /** called for every write that failed */
   onError(error: unknown, count: number): void;
-  /** before a failed write is tried again, ms */
+  /** called for a result that the store never takes; it is lost */
+  onGivenUp(error: unknown, result: T): void;
+  /** before a failed write is repeated, ms */
   retryMs?: number;
 }
 
-const MAX_PER_WRITE = 200;
+interface Entry<T> {
+  key: string;
+  result: T;
+  stored: () => void;
+}
 
-/** A queue of results of one kind; `write` may see a result twice when a write failed without saying so. */
-export function createRecordQueue<T>({ write, onError, retryMs = 500 }: RecordQueueOptions<T>): RecordQueue<T> {
-  const waiting: { key: string; result: T; done: () => void }[] = [];
+const MAX_PER_WRITE = 200;
+/** Writes of one result alone, each refused for a reason of its own. */
+const MAX_REFUSALS = 5;
+
+/** A queue of results of one kind. */
+export function createRecordQueue<T>(options: RecordQueueOptions<T>): RecordQueue<T> {
+  const { write, isTemporary, onError, onGivenUp, retryMs = 500 } = options;
+  const waiting: Entry<T>[] = [];
   const pending = new Map<string, Promise<void>>();
   let writing = false;
+
+  const pause = () => new Promise((resolve) => setTimeout(resolve, retryMs));
+
+  function settle({ key, stored }: Entry<T>): void {
+    pending.delete(key);
+    stored();
+  }
+
+  /** Undefined: they are stored. Else why not. */
+  async function writeOnce(entries: readonly Entry<T>[]): Promise<{ error: unknown } | undefined> {
+    try {
+      await write(entries.map(({ result }) => result));
+      return undefined;
+    } catch (error) {
+      onError(error, entries.length);
+      return { error };
+    }
+  }
+
+  /** Stores one result by itself, or gives it up once the store has refused it several times. */
+  async function writeAlone(entry: Entry<T>): Promise<void> {
+    for (let refusals = 0; ; ) {
+      const failed = await writeOnce([entry]);
+      if (!failed) return;
+      if (!isTemporary(failed.error)) refusals += 1;
+      if (refusals >= MAX_REFUSALS) return onGivenUp(failed.error, entry.result);
+      await pause();
+    }
+  }
 
   async function drain(): Promise<void> {
     writing = true;
     // results of the same moment go together
     await Promise.resolve();
     while (waiting.length > 0) {
-      const part = waiting.slice(0, MAX_PER_WRITE);
-      try {
-        await write(part.map(({ result }) => result));
-        waiting.splice(0, part.length);
-        for (const { key, done } of part) {
-          pending.delete(key);
-          done();
-        }
-      } catch (error) {
-        onError(error, part.length);
-        await new Promise((resolve) => setTimeout(resolve, retryMs));
+      const batch = waiting.slice(0, MAX_PER_WRITE);
+      const failed = await writeOnce(batch);
+      if (failed && isTemporary(failed.error)) {
+        await pause();
+        continue;
+      }
+      waiting.splice(0, batch.length);
+      for (const entry of batch) {
+        if (failed) await writeAlone(entry);
+        settle(entry);
       }
     }
     writing = false;
@@ -45,12 +90,10 @@ export function createRecordQueue<T>({ write, onError, retryMs = 500 }: RecordQu
 
   return {
     add(key, result) {
-      const stored = new Promise<void>((resolve) => {
-        waiting.push({ key, result, done: resolve });
-      });
-      pending.set(key, stored);
+      const done = new Promise<void>((stored) => waiting.push({ key, result, stored }));
+      pending.set(key, done);
       if (!writing) void drain();
-      return stored;
+      return done;
     },
     pending: (key) => pending.get(key),
   };

@@ -1,3 +1,5 @@
+import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
+
 /** The task queues, each with a Worker of its own: watching, everything that a caller waits for, deliveries. */
 export const QUEUES = { mailboxes: 'mailboxes', commands: 'commands', webhooks: 'webhooks' } as const;
 
@@ -61,3 +63,13 @@ export const SEARCH_ATTRIBUTES = {
   webhookEndpoint: 'WebhookEndpoint',
   eventType: 'EventType',
 } as const;
+
+const keyword = (name: string) => defineSearchAttributeKey(name, SearchAttributeType.KEYWORD);
+
+/** The keys of the search attributes, for starts and upserts. */
+export const SEARCH_KEYS = {
+  mailAccount: keyword(SEARCH_ATTRIBUTES.mailAccount),
+  mailStatus: keyword(SEARCH_ATTRIBUTES.mailStatus),
+  webhookEndpoint: keyword(SEARCH_ATTRIBUTES.webhookEndpoint),
+  eventType: keyword(SEARCH_ATTRIBUTES.eventType),
+};

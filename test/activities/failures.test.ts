@@ -3,7 +3,7 @@ import { ApplicationFailure, CancelledFailure } from '@temporalio/common';
 import { DrizzleQueryError } from 'drizzle-orm';
 import { toFailure, withFailures } from '../../src/activities/failures.ts';
 import { ApiError } from '../../src/contract/errors.ts';
-import { LeaseLost } from '../../src/db/outbox.ts';
+import { LeaseLost } from '../../src/db/lease.ts';
 import { MailError } from '../../src/mail-error.ts';
 
 const canary = 'canary@example.com';

@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/glob
 import { toFailure, withFailures } from '../../src/activities/failures.ts';
 import { createRemoveActivities } from '../../src/activities/remove.ts';
 import { createCommands } from '../../src/api/commands/index.ts';
-import { toApiError } from '../../src/api/commands/run-workflow.ts';
+import { workflowErrorToApiError } from '../../src/api/commands/run-workflow.ts';
 import type { Commands } from '../../src/api/deps.ts';
 import type { AuthIntent } from '../../src/contract/account.ts';
 import { ApiError } from '../../src/contract/errors.ts';
@@ -235,6 +235,6 @@ describe('toApiError', () => {
     [new Error('canary'), 'unexpected_error', 'something unexpected happened'],
     ['thrown', 'unexpected_error', 'something unexpected happened'],
   ])('reads %#', (error, code, detail) => {
-    expect(toApiError(error, 'late')).toMatchObject({ code, detail });
+    expect(workflowErrorToApiError(error, 'late')).toMatchObject({ code, detail });
   });
 });

@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { asc, eq, sql } from 'drizzle-orm';
 import pg from 'pg';
-import { takeLease } from '../../src/db/lease.ts';
+import { inLease, type Lease, takeLease } from '../../src/db/lease.ts';
 import { DELIVERIES_CHANNEL, type NewEvent, recordEvents } from '../../src/db/outbox.ts';
 import { deliveries, events, webhookEndpoints } from '../../src/db/schema.ts';
 import { newId } from '../../src/new-id.ts';
 import { claimDeliveries, type ClaimedRun } from '../../src/webhooks/delivery-state.ts';
-import { planRuns } from '../../src/webhooks/dispatch.ts';
+import { planRuns } from '../../src/webhooks/relay.ts';
 import { type TestDatabase, testDatabase } from '../helpers/postgres.ts';
 import { storeAccount } from '../helpers/stored-account.ts';
 import { waitFor } from '../helpers/wait.ts';
@@ -24,8 +24,8 @@ const event = (type: NewEvent['type'] = 'email.new', objectId = newId('email')):
   createdAt: new Date('2026-03-04T05:06:07.089Z'),
 });
 
-const record = (accountId: string, list: NewEvent[], fence?: { watchEpoch: number }) =>
-  test.database.db.transaction((tx) => recordEvents(tx, accountId, list, fence));
+const record = (accountId: string, list: NewEvent[]) =>
+  test.database.db.transaction((tx) => recordEvents(tx, accountId, list));
 
 async function endpoint(options: Partial<typeof webhookEndpoints.$inferInsert> = {}): Promise<string> {
   const id = newId('endpoint');
@@ -86,11 +86,12 @@ describe('recording events', () => {
   it('is refused to one who no longer holds the account', async () => {
     const accountId = await storeAccount(test.database);
     const lease = await takeLease(test.database.db, accountId);
-    const watchEpoch = lease?.watchEpoch ?? 0;
-    await record(accountId, [event()], { watchEpoch });
+    const recordAsHolder = (list: NewEvent[]) =>
+      inLease(test.database.db, lease as Lease, (tx) => recordEvents(tx, accountId, list));
+    await recordAsHolder([event()]);
     await takeLease(test.database.db, accountId);
-    await expect(record(accountId, [event()], { watchEpoch })).rejects.toMatchObject({ name: 'LeaseLost' });
-    await expect(record(accountId, [], { watchEpoch })).rejects.toMatchObject({ name: 'LeaseLost' });
+    await expect(recordAsHolder([event()])).rejects.toMatchObject({ name: 'LeaseLost' });
+    await expect(recordAsHolder([])).rejects.toMatchObject({ name: 'LeaseLost' });
     await expect(record(newId('account'), [event()])).rejects.toThrow('no account');
     expect(await eventsOf(accountId)).toHaveLength(1);
   });
@@ -141,10 +142,8 @@ describe('recording events', () => {
 });
 
 describe('claiming deliveries', () => {
-  const plan = (waiting: Parameters<Parameters<typeof claimDeliveries>[1]['plan']>[0]): ClaimedRun[] =>
-    planRuns(waiting, { alone: (id) => `alone/${id}`, batch: (id, first) => `batch/${id}/${first}` });
-  const claim = (endpointsHeld: string[] = [], perEndpoint = 100) =>
-    claimDeliveries(test.database.db, { perEndpoint, endpointsHeld, plan });
+  const claim = (except: string[] = [], perEndpoint = 100) =>
+    claimDeliveries(test.database.db, { perEndpoint, except, plan: planRuns });
   const idsOf = (runs: ClaimedRun[]) => runs.flatMap((run) => run.deliveries.map(({ id }) => id));
 
   it('gives each one to one run only, however many claim', async () => {

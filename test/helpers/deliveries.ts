@@ -12,9 +12,9 @@ import { createOutbound } from '../../src/outbound.ts';
 import { createSecrets } from '../../src/secrets.ts';
 import { startDeliveryRun } from '../../src/webhooks/delivery-runs.ts';
 import { claimDeliveries, type ClaimedRun, markStarted } from '../../src/webhooks/delivery-state.ts';
-import { planRuns } from '../../src/webhooks/dispatch.ts';
 import { createPoster } from '../../src/webhooks/post.ts';
-import { deliveryBatchWorkflowId, deliveryWorkflowId, QUEUES } from '../../src/workflows/names.ts';
+import { planRuns } from '../../src/webhooks/relay.ts';
+import { QUEUES } from '../../src/workflows/names.ts';
 import { testDatabase } from './postgres.ts';
 import { type Receiver, startReceiver } from './receiver.ts';
 import { storeAccount } from './stored-account.ts';
@@ -98,15 +98,11 @@ export async function startDeliveries() {
       );
     },
 
-    /** What the relay does in one look. */
+    /** What the relay does at once. */
     async relayOnce(): Promise<ClaimedRun[]> {
-      const runs = await claimDeliveries(db, {
-        perEndpoint: 100,
-        endpointsHeld: [],
-        plan: (waiting) => planRuns(waiting, { alone: deliveryWorkflowId, batch: deliveryBatchWorkflowId }),
-      });
+      const runs = await claimDeliveries(db, { perEndpoint: 100, except: [], plan: planRuns });
       for (const run of runs) {
-        await startDeliveryRun(temporal.client, run, false);
+        await startDeliveryRun(temporal.client, run);
         await markStarted(
           db,
           run.deliveries.map(({ id }) => id),

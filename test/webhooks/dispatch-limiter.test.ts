@@ -1,55 +1,55 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
-import { createDispatchLimiter, type DispatchLimiter } from '../../src/webhooks/dispatch.ts';
+import { createDispatchLimiter, type DispatchLimiter } from '../../src/webhooks/dispatch-limiter.ts';
 
 let now: number;
-let lanes: DispatchLimiter;
+let limiter: DispatchLimiter;
 
 beforeEach(() => {
   now = 1_000;
-  lanes = createDispatchLimiter(() => now);
+  limiter = createDispatchLimiter(() => now);
 });
 
-describe('the lanes of an endpoint', () => {
+describe('the runs of an endpoint', () => {
   it('are four: a fifth run waits until one of them has ended', () => {
-    for (const run of ['r1', 'r2', 'r3']) lanes.begin('a', run);
-    expect(lanes.held()).toEqual([]);
-    lanes.begin('a', 'r4');
-    lanes.begin('b', 'r5');
-    expect(lanes.held()).toEqual(['a']);
-    expect(lanes.end('r2')).toBe('a');
-    expect(lanes.held()).toEqual([]);
-    expect(lanes.end('r2')).toBeUndefined();
+    for (const run of ['r1', 'r2', 'r3']) limiter.begin('a', run);
+    expect(limiter.throttled()).toEqual([]);
+    limiter.begin('a', 'r4');
+    limiter.begin('b', 'r5');
+    expect(limiter.throttled()).toEqual(['a']);
+    expect(limiter.end('r2')).toBe('a');
+    expect(limiter.throttled()).toEqual([]);
+    expect(limiter.end('r2')).toBeUndefined();
   });
 
-  it('are given free when nothing is heard of a run', () => {
-    for (const run of ['r1', 'r2', 'r3', 'r4']) lanes.begin('a', run);
+  it('count no more when there is no news of them', () => {
+    for (const run of ['r1', 'r2', 'r3', 'r4']) limiter.begin('a', run);
     now += 30_000;
-    lanes.renew('r1');
+    limiter.renew('r1');
     now += 20_000;
-    expect(lanes.held()).toEqual([]);
-    expect(['r1', 'r2', 'r3', 'r4'].filter((run) => lanes.has(run))).toEqual(['r1']);
+    expect(limiter.throttled()).toEqual([]);
+    expect(['r1', 'r2', 'r3', 'r4'].filter((run) => limiter.isUnderWay(run))).toEqual(['r1']);
   });
 
   it('wait a little after a claim that left nothing, longer after one of many, and not at all while there is more', () => {
-    lanes.claimed('one', 1, true);
-    lanes.claimed('many', 30, true);
-    lanes.claimed('more', 100, false);
-    expect(lanes.held()).toEqual(['one', 'many']);
-    const first = lanes.heldForMs() ?? 0;
+    limiter.claimed('one', 1, true);
+    limiter.claimed('many', 30, true);
+    limiter.claimed('more', 100, false);
+    expect(limiter.throttled()).toEqual(['one', 'many']);
+    const first = limiter.throttledForMs() ?? 0;
     now += first;
-    expect(lanes.held()).toEqual(['many']);
-    now += lanes.heldForMs() ?? 0;
+    expect(limiter.throttled()).toEqual(['many']);
+    now += limiter.throttledForMs() ?? 0;
     expect(now - 1_000).toBeGreaterThan(first);
-    expect(lanes.held()).toEqual([]);
-    expect(lanes.heldForMs()).toBeUndefined();
+    expect(limiter.throttled()).toEqual([]);
+    expect(limiter.throttledForMs()).toBeUndefined();
   });
 
   it('are bounded over all endpoints', () => {
-    for (let run = 0; run < 149; run++) lanes.begin(`endpoint ${run}`, `run ${run}`);
-    expect(lanes.full()).toBe(false);
-    lanes.begin('another', 'run 150');
-    expect(lanes.full()).toBe(true);
-    lanes.end('run 7');
-    expect(lanes.full()).toBe(false);
+    for (let run = 0; run < 149; run++) limiter.begin(`endpoint ${run}`, `run ${run}`);
+    expect(limiter.isFull()).toBe(false);
+    limiter.begin('another', 'run 150');
+    expect(limiter.isFull()).toBe(true);
+    limiter.end('run 7');
+    expect(limiter.isFull()).toBe(false);
   });
 });

@@ -10,7 +10,9 @@ describe('the queue of results', () => {
     const writes: number[][] = [];
     let finish = () => {};
     const queue = createRecordQueue<number>({
+      isTemporary: () => true,
       onError: noErrors,
+      onGivenUp: noErrors,
       write: (results) => {
         writes.push([...results]);
         return new Promise((resolve) => {
@@ -40,6 +42,8 @@ describe('the queue of results', () => {
     let failures = 2;
     const queue = createRecordQueue<number>({
       retryMs: 1,
+      isTemporary: () => true,
+      onGivenUp: noErrors,
       onError: (error) => errors.push(String(error)),
       write: async (results) => {
         if (failures-- > 0) throw new Error('away');
@@ -49,5 +53,42 @@ describe('the queue of results', () => {
     await Promise.all([queue.add('a', 1), queue.add('b', 2), queue.add('c', 3)]);
     expect(written).toEqual([1, 2, 3]);
     expect(errors).toEqual(['Error: away', 'Error: away']);
+  });
+
+  it('gives up one result that the store never takes, and stores all others', async () => {
+    const written: number[] = [];
+    const givenUp: number[] = [];
+    const queue = createRecordQueue<number>({
+      retryMs: 1,
+      isTemporary: () => false,
+      onError: () => {},
+      onGivenUp: (_error, result) => givenUp.push(result),
+      write: async (results) => {
+        if (results.includes(2)) throw new Error('a value that the store refuses');
+        written.push(...results);
+      },
+    });
+    await Promise.all([queue.add('a', 1), queue.add('b', 2), queue.add('c', 3)]);
+    await queue.add('d', 4);
+    expect(written.sort()).toEqual([1, 3, 4]);
+    expect(givenUp).toEqual([2]);
+    expect(queue.pending('b')).toBeUndefined();
+  });
+
+  it('never gives up a result while the store is away', async () => {
+    const written: number[] = [];
+    let failures = 30;
+    const queue = createRecordQueue<number>({
+      retryMs: 1,
+      isTemporary: () => true,
+      onError: () => {},
+      onGivenUp: noErrors,
+      write: async (results) => {
+        if (failures-- > 0) throw new Error('away');
+        written.push(...results);
+      },
+    });
+    await Promise.all([queue.add('a', 1), queue.add('b', 2)]);
+    expect(written).toEqual([1, 2]);
   });
 });

@@ -32,7 +32,7 @@ const sameIds = () =>
     ),
   ).size === 1;
 
-describe('a retry by hand', () => {
+describe('a manual retry', () => {
   it('of a delivery that waits is made at once, in its run', async () => {
     await the.work({ webhook: { retryScheduleMs: [60_000, 60_000], timeoutMs: 5_000 } });
     the.receiver.answer = () => (the.receiver.calls.length === 0 ? 500 : 200);
@@ -111,7 +111,7 @@ describe('a retry by hand', () => {
       { workflowId: deliveryWorkflowId(id) },
       deliveryRetryWorkflowId(id, 1),
     );
-    if (run) await startDeliveryRun(the.client, run, false);
+    if (run) await startDeliveryRun(the.client, run);
     await Promise.all([the.end(deliveryRetryWorkflowId(id, 1)), the.end(deliveryWorkflowId(id))]);
     expect(the.receiver.calls).toHaveLength(2);
   });

@@ -4,8 +4,8 @@ import type { Db } from '../../src/db/client.ts';
 import { newId } from '../../src/new-id.ts';
 import { startDeliveryRun } from '../../src/webhooks/delivery-runs.ts';
 import { claimDeliveries, unstartedRuns } from '../../src/webhooks/delivery-state.ts';
-import { planRuns } from '../../src/webhooks/dispatch.ts';
-import { deliveryBatchWorkflowId, deliveryWorkflowId } from '../../src/workflows/names.ts';
+import { planRuns } from '../../src/webhooks/relay.ts';
+import { deliveryWorkflowId } from '../../src/workflows/names.ts';
 import { type Deliveries, startDeliveries } from '../helpers/deliveries.ts';
 import { waitFor } from '../helpers/wait.ts';
 
@@ -29,12 +29,7 @@ afterEach(async () => {
 
 const emails = (count: number) => Array.from({ length: count }, () => newId('email'));
 
-const claim = () =>
-  claimDeliveries(the.db, {
-    perEndpoint: 100,
-    endpointsHeld: [],
-    plan: (waiting) => planRuns(waiting, { alone: deliveryWorkflowId, batch: deliveryBatchWorkflowId }),
-  });
+const claim = () => claimDeliveries(the.db, { perEndpoint: 100, except: [], plan: planRuns });
 
 /** How often each delivery was told, and how each one stands. */
 async function outcome() {
@@ -69,7 +64,7 @@ describe('a delivery whose worker is lost', () => {
     expect(await unstartedRuns(the.db, 60_000)).toEqual([]);
     const found = await unstartedRuns(the.db, 0);
     expect(found).toEqual(claimed);
-    for (const run of found) await startDeliveryRun(the.client, run, false);
+    for (const run of found) await startDeliveryRun(the.client, run);
     await the.end(found[0]?.workflowId ?? '');
     expect(await outcome()).toEqual({ told: all(count, 1), stands: all(count, 'delivered 1/1') });
   });
@@ -79,10 +74,10 @@ describe('a delivery whose worker is lost', () => {
     await the.happen(emails(3));
     const [run] = await claim();
     if (!run) throw new Error('nothing was claimed');
-    await startDeliveryRun(the.client, run, false);
-    for (const found of await unstartedRuns(the.db, 0)) await startDeliveryRun(the.client, found, false);
+    await startDeliveryRun(the.client, run);
+    for (const found of await unstartedRuns(the.db, 0)) await startDeliveryRun(the.client, found);
     await the.end(run.workflowId);
-    await startDeliveryRun(the.client, run, false);
+    await startDeliveryRun(the.client, run);
     expect(await outcome()).toEqual({ told: all(3, 1), stands: all(3, 'delivered 1/1') });
     expect(await unstartedRuns(the.db, 0)).toEqual([]);
   });
@@ -108,8 +103,8 @@ describe('a delivery whose worker is lost', () => {
   it.each([1, 6])('after the result: none of %i is told twice', async (count) => {
     const kill = once();
     await the.work({}, (real) => ({
-      tryDeliveries: async (input) => {
-        const result = await real.tryDeliveries(input);
+      attemptDeliveries: async (input) => {
+        const result = await real.attemptDeliveries(input);
         kill();
         return result;
       },
@@ -123,8 +118,8 @@ describe('a delivery whose worker is lost', () => {
   it('after a failed result in a batch: it goes on in its own run, and nothing is tried out of turn', async () => {
     const kill = once();
     await the.work({}, (real) => ({
-      tryDeliveries: async (input) => {
-        const result = await real.tryDeliveries(input);
+      attemptDeliveries: async (input) => {
+        const result = await real.attemptDeliveries(input);
         kill();
         return result;
       },
@@ -149,8 +144,8 @@ describe('a delivery whose worker is lost', () => {
   it('after the result of a retry: the retry is not made twice', async () => {
     let calls = 0;
     await the.work({}, (real) => ({
-      tryDeliveries: async (input) => {
-        const result = await real.tryDeliveries(input);
+      attemptDeliveries: async (input) => {
+        const result = await real.attemptDeliveries(input);
         calls += 1;
         if (calls === 2) throw new Error('killed');
         return result;
@@ -193,9 +188,9 @@ describe('a worker that is told to end', () => {
     const { poster } = the;
     let hung = 0;
     await the.stopWork();
-    const ending = new AbortController();
+    const shutdown = new AbortController();
     await the.work({
-      ending: ending.signal,
+      shutdown: shutdown.signal,
       poster: {
         post: (request) =>
           new Promise((_, reject) => {
@@ -207,7 +202,7 @@ describe('a worker that is told to end', () => {
     await the.happen();
     const [run] = await the.relayOnce();
     await waitFor(() => hung === 1);
-    ending.abort();
+    shutdown.abort();
     await the.stopWork();
     expect(await outcome()).toEqual({ told: [0], stands: ['pending 0/0'] });
     await the.work({ poster });

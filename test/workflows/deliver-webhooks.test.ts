@@ -168,7 +168,7 @@ describe('a delivery', () => {
     const handle = the.client.workflow.getHandle(run?.workflowId ?? '');
     await handle.result().catch(() => {});
     const history = Buffer.from(JSON.stringify(await handle.fetchHistory(), (_, value: unknown) => asText(value)));
-    expect(history.toString()).toMatch(/tryDeliveries/);
+    expect(history.toString()).toMatch(/attemptDeliveries/);
     expect(history.toString()).not.toMatch(/canary|gave up|answered/);
   });
 });

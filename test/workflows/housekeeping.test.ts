@@ -1,11 +1,18 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import type { WorkflowClient } from '@temporalio/client';
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { sql } from 'drizzle-orm';
 import { createHousekeepingActivities } from '../../src/activities/housekeeping.ts';
 import { apiKeys, deliveries, deliveryAttempts, events, idempotencyKeys } from '../../src/db/schema.ts';
 import { createLogger } from '../../src/logger.ts';
 import { openStorage } from '../../src/storage/storage.ts';
-import { deliveryWorkflowId, HOUSEKEEPING_WORKFLOW_ID, QUEUES, WORKFLOWS } from '../../src/workflows/names.ts';
+import {
+  deliveryBatchWorkflowId,
+  deliveryWorkflowId,
+  HOUSEKEEPING_WORKFLOW_ID,
+  QUEUES,
+  WORKFLOWS,
+} from '../../src/workflows/names.ts';
 import { type Deliveries, startDeliveries } from '../helpers/deliveries.ts';
 import { startTestWorkers } from '../helpers/temporal-workers.ts';
 import { waitFor } from '../helpers/wait.ts';
@@ -85,6 +92,60 @@ describe('housekeeping', () => {
       error: 'its run was ended before the delivery was made',
     });
     expect(rows.get(running)).toMatchObject({ status: 'pending', workflowId: deliveryWorkflowId(running) });
+  });
+
+  it('fails only the deliveries that the ended run had been given; the others go to a new run', async () => {
+    const { db, client } = the;
+    await db.execute(sql`truncate deliveries, events`);
+    await the.happen(['a', 'b', 'c', 'd']);
+    const [first, second, ...rest] = (await the.log()).map(({ id }) => id) as [string, string, ...string[]];
+    const workflowId = deliveryBatchWorkflowId('whe_1', first);
+    await db.execute(sql`
+      update deliveries set workflow_id = ${workflowId}, claimed_at = now() - interval '1 hour',
+        started_at = now() - interval '1 hour'`);
+    const batch = { workflowId, taskQueue: QUEUES.webhooks, args: [{ deliveryIds: [first, second] }] };
+    await (await client.workflow.start(WORKFLOWS.deliverWebhooks, batch)).terminate();
+    await run(activities.repairDeliveries);
+    const rows = await the.log();
+    const withStatus = (status: string) => rows.filter((row) => row.status === status).map(({ id }) => id);
+    expect(withStatus('failed')).toEqual([first, second]);
+    expect(withStatus('pending')).toEqual(rest);
+    expect(rows.filter((row) => row.status === 'pending').map((row) => row.workflowId)).toEqual([null, null]);
+  });
+
+  it('looks at every overdue delivery, however many wait for runs that are alive', async () => {
+    const { db } = the;
+    await db.execute(sql`truncate deliveries, events`);
+    await the.happen(Array.from({ length: 1_200 }, (_, n) => `email_${n}`));
+    await db.execute(sql`
+      update deliveries set workflow_id = 'deliver/' || id, claimed_at = now() - interval '1 hour',
+        started_at = now() - interval '1 hour'`);
+    const lost = (await the.log()).at(-1)?.id ?? '';
+    let underWay = 0;
+    let most = 0;
+    const client = {
+      getHandle: (workflowId: string) => ({
+        async describe() {
+          most = Math.max(most, ++underWay);
+          await new Promise(setImmediate);
+          underWay -= 1;
+          if (workflowId === deliveryWorkflowId(lost))
+            throw Object.assign(new Error('x'), { name: 'WorkflowNotFoundError' });
+          return { status: { name: 'RUNNING' } };
+        },
+      }),
+    } as unknown as WorkflowClient;
+    const logger = createLogger('silent', 'test');
+    const { repairDeliveries } = createHousekeepingActivities({
+      db,
+      storage: openStorage('file:./.data/unused'),
+      client,
+      logger,
+    });
+    await run(repairDeliveries);
+    expect((await the.log()).filter(({ workflowId }) => workflowId === null).map(({ id }) => id)).toEqual([lost]);
+    expect(most).toBeGreaterThan(1);
+    expect(most).toBeLessThanOrEqual(20);
   });
 
   it('does a round at its start, and waits for the next hour', async () => {

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { withFailures } from '../../src/activities/failures.ts';
-import { execute, type Run, toApiError } from '../../src/api/commands/run-workflow.ts';
+import { execute, type Run, workflowErrorToApiError } from '../../src/api/commands/run-workflow.ts';
 import { MailError } from '../../src/mail-error.ts';
 import { newId } from '../../src/new-id.ts';
 import {
@@ -94,7 +94,7 @@ describe('a send', () => {
       giveUpSend: () => 'failed',
     };
     const failure: unknown = await send(id).catch((reason: unknown) => reason);
-    expect(toApiError(failure, 'late')).toMatchObject({ code });
+    expect(workflowErrorToApiError(failure, 'late')).toMatchObject({ code });
     expect(asked).toEqual(['submitEmail', 'giveUpSend']);
     act = {};
     await send(id);
@@ -136,7 +136,7 @@ describe('a draft', () => {
       },
     };
     const failure: unknown = await save(newId('draft')).catch((reason: unknown) => reason);
-    expect(toApiError(failure, 'late')).toMatchObject({ code: 'provider_rejected' });
+    expect(workflowErrorToApiError(failure, 'late')).toMatchObject({ code: 'provider_rejected' });
     expect(asked).toEqual(['appendDraft', 'giveUpDraft']);
   });
 

@@ -3,7 +3,7 @@ import { newId } from '../../new-id.ts';
 import type { MailboxChange } from '../../workflows/change-mailbox.ts';
 import { changeWorkflowId, WORKFLOWS } from '../../workflows/names.ts';
 import type { ChangeCommands } from '../deps.ts';
-import { execute, toApiError } from './run-workflow.ts';
+import { execute, workflowErrorToApiError } from './run-workflow.ts';
 
 export interface ChangeCommandDeps {
   client: Client;
@@ -53,6 +53,6 @@ async function run(
       deadlineMs,
     });
   } catch (error) {
-    throw toApiError(error, LATE);
+    throw workflowErrorToApiError(error, LATE);
   }
 }

@@ -11,7 +11,7 @@ import {
 import { deleteDraftWorkflowId, draftWorkflowId, WORKFLOWS } from '../../workflows/names.ts';
 import type { DraftCommands } from '../deps.ts';
 import { draftNotFound, isTracked, type OutgoingDeps, storeInput, trackingIdFor, whenFree } from './outgoing.ts';
-import { execute, toApiError } from './run-workflow.ts';
+import { execute, workflowErrorToApiError } from './run-workflow.ts';
 
 const DRAFT_MS = 60_000;
 
@@ -81,7 +81,7 @@ async function saveDraft(deps: OutgoingDeps, draft: DraftRow, previousId: string
       });
     }
   } catch (error) {
-    throw toApiError(error, 'the draft was not saved in time; the saving goes on');
+    throw workflowErrorToApiError(error, 'the draft was not saved in time; the saving goes on');
   }
   const saved = await loadDraft(db, accountId, id);
   if (!saved) throw draftNotFound();
@@ -112,6 +112,6 @@ async function deleteDraft({ client, db }: OutgoingDeps, accountId: string, draf
       deadlineMs: DRAFT_MS,
     });
   } catch (error) {
-    throw toApiError(error, 'the draft was not removed in time; its removal goes on');
+    throw workflowErrorToApiError(error, 'the draft was not removed in time; its removal goes on');
   }
 }

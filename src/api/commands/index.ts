@@ -12,7 +12,7 @@ import { connectWorkflowId, QUEUES, removeWorkflowId, UPDATES, WORKFLOWS } from 
 import type { Commands } from '../deps.ts';
 import { createChangeCommands } from './changes.ts';
 import { createDraftCommands } from './drafts.ts';
-import { toApiError } from './run-workflow.ts';
+import { workflowErrorToApiError } from './run-workflow.ts';
 import { createSendCommands } from './sends.ts';
 
 export interface CommandDeps {
@@ -67,7 +67,7 @@ async function connectMailbox(deps: CommandDeps, intent: AuthIntent): Promise<st
   const accountId = await dropIntent(db, intentId);
   if (accountId) return accountId;
   await stop(client.workflow, workflowId);
-  throw toApiError(failure, 'the mail servers did not answer in time; nothing was saved');
+  throw workflowErrorToApiError(failure, 'the mail servers did not answer in time; nothing was saved');
 }
 
 /** Answers once everything is deleted; after the deadline as soon as the account is gone for everybody. */
@@ -88,7 +88,7 @@ async function removeAccount(deps: CommandDeps, accountId: string): Promise<void
   } catch (error) {
     // Marked as removed: the rest is done without anybody waiting for it.
     if (!(await getAccount(db, accountId))) return;
-    throw toApiError(error, 'the account was not removed in time; its removal goes on');
+    throw workflowErrorToApiError(error, 'the account was not removed in time; its removal goes on');
   }
 }
 

@@ -1,6 +1,6 @@
 import { type Client, WorkflowExecutionAlreadyStartedError } from '@temporalio/client';
 import { ApiError, type ErrorCode, ERRORS } from '../../contract/errors.ts';
-import { QUEUES, SEARCH_ATTRIBUTES } from '../../workflows/names.ts';
+import { QUEUES, SEARCH_KEYS } from '../../workflows/names.ts';
 
 /** A run that a caller waits for. */
 export interface Run {
@@ -33,7 +33,6 @@ function start(client: Client, run: Run) {
 }
 
 function optionsOf({ workflowId, accountId, args, summary }: Run) {
-  const mailAccount = { key: { name: SEARCH_ATTRIBUTES.mailAccount, type: 'KEYWORD' as const }, value: accountId };
   return {
     taskQueue: QUEUES.commands,
     workflowIdConflictPolicy: 'USE_EXISTING' as const,
@@ -41,7 +40,7 @@ function optionsOf({ workflowId, accountId, args, summary }: Run) {
     workflowId,
     args,
     staticSummary: summary,
-    typedSearchAttributes: [mailAccount],
+    typedSearchAttributes: [{ key: SEARCH_KEYS.mailAccount, value: accountId }],
   };
 }
 
@@ -59,7 +58,7 @@ async function onceOnly<T>(running: Promise<T>): Promise<T | undefined> {
  * What a failed run means to the caller: the code and the detail that the activity gave (see
  * src/activities/failures.ts). `late` is told when the deadline passed, or a worker did not answer.
  */
-export function toApiError(error: unknown, late: string): ApiError {
+export function workflowErrorToApiError(error: unknown, late: string): ApiError {
   for (let at = error, depth = 0; at instanceof Error && depth < 8; at = at.cause, depth++) {
     if (LATE.has(at.name) || isDeadline(at)) return new ApiError('provider_error', late, { cause: error });
     if (at.name !== 'ApplicationFailure') continue;

@@ -9,7 +9,7 @@ import { loadSend, moveSend, type NewSend, recordSend, type SendRow } from '../.
 import { sendWorkflowId, WORKFLOWS } from '../../workflows/names.ts';
 import type { SendCommands } from '../deps.ts';
 import { draftNotFound, type OutgoingDeps, storeInput, trackingIdFor, whenFree } from './outgoing.ts';
-import { awaitRun, execute, isAnswer, toApiError } from './run-workflow.ts';
+import { awaitRun, execute, isAnswer, workflowErrorToApiError } from './run-workflow.ts';
 
 /** So long a mail may wait for a worker and an SMTP server before it is called back. */
 const LEAVE_MS = 28_000;
@@ -119,7 +119,7 @@ async function untilTaken(client: Client, db: Db, accountId: string, id: string)
       return await wait();
     } catch (error) {
       if ((await loadSend(db, accountId, id))?.state === 'sent') return;
-      if (isAnswer(error)) throw toApiError(error, MAY_BE_SENT);
+      if (isAnswer(error)) throw workflowErrorToApiError(error, MAY_BE_SENT);
       if (await moveSend(db, id, ['queued'], 'failed')) {
         await releaseReservation(db, id);
         throw new ApiError('provider_error', NOT_SENT, { cause: error });

@@ -1,0 +1,89 @@
+/** Decides when an endpoint gets a further run, by the runs that are making their first attempts. */
+export interface DispatchLimiter {
+  begin(endpointId: string, workflowId: string): void;
+  /** The run is being started again: it counts as begun now. */
+  renew(workflowId: string): void;
+  /** The first attempts of a run have ended; its endpoint, undefined when the run was not counted any more. */
+  end(workflowId: string): string | undefined;
+  isUnderWay(workflowId: string): boolean;
+  /** `count` deliveries of the endpoint were claimed; `drained`: it had no more. */
+  claimed(endpointId: string, count: number, drained: boolean): void;
+  /** endpoints that get no further run now */
+  throttled(): string[];
+  /** ms until one of the throttled endpoints may get a run, if no run ends before; undefined: none is throttled */
+  throttledForMs(): number | undefined;
+  /** whether no endpoint gets a further run */
+  isFull(): boolean;
+}
+
+const MAX_RUNS_PER_ENDPOINT = 4;
+/** Runs of all endpoints: below the 200 local activities of the worker. */
+const MAX_RUNS = 150;
+/**
+ * A run costs the same for one delivery and for fifty. After a claim that emptied an endpoint, the next claim waits a
+ * little, and longer where several deliveries came at once: under load they gather into batches.
+ */
+const PACE_MS = 100;
+const BUSY_PACE_MS = 250;
+const BUSY_COUNT = 4;
+/** A run without news for so long is on another worker, or waits for one. */
+const EXPIRY_MS = 45_000;
+
+/** A limiter without runs. `now` is in ms. */
+export function createDispatchLimiter(now: () => number = () => performance.now()): DispatchLimiter {
+  /** in the order of `since` */
+  const runs = new Map<string, { endpointId: string; since: number }>();
+  const runsOfEndpoint = new Map<string, number>();
+  const notBefore = new Map<string, number>();
+
+  function end(workflowId: string): string | undefined {
+    const run = runs.get(workflowId);
+    if (!run) return undefined;
+    runs.delete(workflowId);
+    const others = (runsOfEndpoint.get(run.endpointId) ?? 1) - 1;
+    if (others > 0) runsOfEndpoint.set(run.endpointId, others);
+    else runsOfEndpoint.delete(run.endpointId);
+    return run.endpointId;
+  }
+
+  function removeExpired(): void {
+    for (const [workflowId, { since }] of runs) {
+      if (now() - since < EXPIRY_MS) break;
+      end(workflowId);
+    }
+    for (const [endpointId, at] of notBefore) if (at <= now()) notBefore.delete(endpointId);
+  }
+
+  /** by endpoint: ms for which it is throttled, if no run ends before */
+  function waits(): Map<string, number> {
+    removeExpired();
+    const waitMs = new Map<string, number>();
+    for (const [endpointId, at] of notBefore) waitMs.set(endpointId, at - now());
+    for (const [endpointId, count] of runsOfEndpoint) {
+      if (count >= MAX_RUNS_PER_ENDPOINT) waitMs.set(endpointId, EXPIRY_MS);
+    }
+    return waitMs;
+  }
+
+  return {
+    begin(endpointId, workflowId) {
+      runs.set(workflowId, { endpointId, since: now() });
+      runsOfEndpoint.set(endpointId, (runsOfEndpoint.get(endpointId) ?? 0) + 1);
+    },
+    renew(workflowId) {
+      const run = runs.get(workflowId);
+      if (run && runs.delete(workflowId)) runs.set(workflowId, { ...run, since: now() });
+    },
+    end,
+    isUnderWay: (workflowId) => runs.has(workflowId),
+    claimed(endpointId, count, drained) {
+      if (drained) notBefore.set(endpointId, now() + (count > BUSY_COUNT ? BUSY_PACE_MS : PACE_MS));
+    },
+    throttled: () => [...waits().keys()],
+    throttledForMs() {
+      const waitMs = [...waits().values()];
+      return waitMs.length === 0 ? undefined : Math.min(...waitMs);
+    },
+    isFull: () => runs.size >= MAX_RUNS,
+  };
+}

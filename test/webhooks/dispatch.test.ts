@@ -1,0 +1,164 @@
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { createLogger } from '../../src/logger.ts';
+import { type Dispatch, type DispatchedRun, startDispatch } from '../../src/webhooks/dispatch.ts';
+import { waitFor } from '../helpers/wait.ts';
+
+/** An outbox: deliveries wait by endpoint, and every claim makes one run of an endpoint's. */
+class Outbox {
+  readonly waiting = new Map<string, string[]>();
+  readonly started: string[] = [];
+  readonly marked: string[] = [];
+  claims = 0;
+  unstarted: DispatchedRun[] = [];
+  /** what `start` does, by default say that the first task is here */
+  onStart: (run: DispatchedRun) => Promise<boolean> = async () => true;
+  notice = () => {};
+
+  add(endpointId: string, ...ids: string[]): void {
+    this.waiting.set(endpointId, [...(this.waiting.get(endpointId) ?? []), ...ids]);
+    this.notice();
+  }
+
+  dispatch(times: NonNullable<Parameters<typeof startDispatch>[0]['times']> = {}): Dispatch {
+    dispatch = startDispatch({
+      claim: async (perEndpoint, throttled) => {
+        this.claims++;
+        return [...this.waiting].flatMap(([endpointId, ids]) => {
+          if (throttled.includes(endpointId)) return [];
+          const taken = ids.splice(0, perEndpoint);
+          if (ids.length === 0) this.waiting.delete(endpointId);
+          return { workflowId: `run of ${taken.join()}`, deliveries: taken.map((id) => ({ id, endpointId })) };
+        });
+      },
+      start: async (run) => {
+        const here = await this.onStart(run);
+        this.started.push(run.workflowId);
+        return here;
+      },
+      unstarted: async () => this.unstarted,
+      markStarted: async (ids) => void this.marked.push(...ids),
+      listen: (wake) => {
+        this.notice = wake;
+        return { close: async () => {} };
+      },
+      logger: createLogger('silent', 'test'),
+      times: { poll: 60_000, sweep: 60_000, mark: 60_000, ...times },
+    });
+    return dispatch;
+  }
+}
+
+let dispatch: Dispatch | undefined;
+afterEach(() => dispatch?.stop());
+
+const rest = () => new Promise((resolve) => setTimeout(resolve, 50));
+
+describe('dispatching', () => {
+  it('starts what waits, and what is notified, without waiting for the poll', async () => {
+    const outbox = new Outbox();
+    outbox.add('a', '1');
+    outbox.dispatch();
+    await waitFor(() => outbox.started.length === 1, { everyMs: 1 });
+    await rest();
+    outbox.add('b', '2');
+    // the next poll is a minute away: only the notification can have started it
+    await waitFor(() => outbox.started.length === 2, { everyMs: 1, timeoutMs: 20_000 });
+    expect(outbox.started).toEqual(['run of 1', 'run of 2']);
+  });
+
+  it('polls, in case a notification was lost', async () => {
+    const outbox = new Outbox();
+    outbox.dispatch({ poll: 30 });
+    await rest();
+    outbox.waiting.set('a', ['1']);
+    await waitFor(() => outbox.started.length === 1, { everyMs: 5, timeoutMs: 1_000 });
+  });
+
+  it('lets the deliveries of a busy endpoint gather', async () => {
+    const outbox = new Outbox();
+    outbox.dispatch();
+    outbox.add('a', '1');
+    await waitFor(() => outbox.started.length === 1, { everyMs: 1 });
+    for (const id of ['2', '3', '4']) {
+      outbox.add('a', id);
+      await new Promise((resolve) => setTimeout(resolve, 12));
+    }
+    outbox.add('b', '5');
+    await waitFor(() => outbox.started.length === 3, { everyMs: 1, timeoutMs: 1_000 });
+    expect(outbox.started).toEqual(['run of 1', 'run of 5', 'run of 2,3,4']);
+  });
+
+  it('gives an endpoint no further run while four make their first attempts', async () => {
+    const outbox = new Outbox();
+    outbox.add('a', ...Array.from({ length: 600 }, (_, index) => String(index)));
+    const { firstAttemptsEnded } = outbox.dispatch();
+    await waitFor(() => outbox.started.length === 4, { everyMs: 1 });
+    await rest();
+    expect(outbox.started).toHaveLength(4);
+    firstAttemptsEnded(outbox.started[1] ?? '');
+    await waitFor(() => outbox.started.length === 5, { everyMs: 1 });
+    await rest();
+    expect(outbox.started).toHaveLength(5);
+  });
+
+  it('waits for a run that another worker has for a while only', async () => {
+    const outbox = new Outbox();
+    outbox.onStart = async () => false;
+    outbox.add('a', ...Array.from({ length: 500 }, (_, index) => String(index)));
+    outbox.dispatch({ elsewhere: 30 });
+    await waitFor(() => outbox.started.length === 5, { everyMs: 5, timeoutMs: 2_000 });
+  });
+
+  it('starts a run again until it is started, without holding up others', async () => {
+    const outbox = new Outbox();
+    let failures = 3;
+    outbox.onStart = async ({ workflowId }) => {
+      if (workflowId === 'run of 1' && failures-- > 0) throw new Error('unavailable');
+      return true;
+    };
+    outbox.dispatch({ startAgain: 20 });
+    outbox.add('a', '1');
+    outbox.add('b', '2');
+    await waitFor(() => outbox.started.length === 2, { everyMs: 5 });
+    expect(outbox.started).toEqual(['run of 2', 'run of 1']);
+  });
+
+  it('starts runs that were given deliveries and never started, unless it is just starting them', async () => {
+    const outbox = new Outbox();
+    let answer = (_here: boolean) => {};
+    outbox.onStart = ({ workflowId }) =>
+      workflowId === 'run of 1' ? new Promise((resolve) => (answer = resolve)) : Promise.resolve(true);
+    outbox.dispatch({ sweep: 20 });
+    outbox.add('a', '1');
+    await rest();
+    outbox.unstarted = ['run of 1', 'lost'].map((workflowId) => ({
+      workflowId,
+      deliveries: [{ id: 'x', endpointId: 'a' }],
+    }));
+    await waitFor(() => outbox.started.includes('lost'), { everyMs: 5 });
+    answer(true);
+    await waitFor(() => outbox.started.includes('run of 1'), { everyMs: 5 });
+    expect(outbox.started.filter((run) => run === 'run of 1')).toHaveLength(1);
+  });
+
+  it('notes which runs were started, at the latest when it stops; then it claims no more', async () => {
+    const outbox = new Outbox();
+    const { stop } = outbox.dispatch();
+    outbox.add('a', '1', '2');
+    await waitFor(() => outbox.started.length === 1, { everyMs: 1 });
+    await stop();
+    expect(outbox.marked).toEqual(['1', '2']);
+    outbox.add('a', '3');
+    await rest();
+    expect(outbox.started).toHaveLength(1);
+  });
+
+  it('is quiet at rest', async () => {
+    const outbox = new Outbox();
+    outbox.dispatch();
+    await rest();
+    const before = outbox.claims;
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    expect(outbox.claims).toBe(before);
+  });
+});
