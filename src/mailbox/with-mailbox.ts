@@ -4,7 +4,8 @@ import type { Db } from '../db/client.ts';
 import type { Lease } from '../db/lease.ts';
 import { LeaseLost } from '../db/outbox.ts';
 import type { SessionPool } from '../imap/pool.ts';
-import { type ImapSession, type ImapSettings, openSession } from '../imap/session.ts';
+import { type ImapSession, openSession } from '../imap/session.ts';
+import type { ServerLogin } from '../contract/account.ts';
 import type { Logger } from '../logger.ts';
 import { MailError, type MailSide } from '../mail-error.ts';
 import type { SyncContext } from './context.ts';
@@ -123,7 +124,7 @@ export function syncContext(
   { db, storage, parser, logger, outbound }: Pick<MailboxDeps, 'db' | 'storage' | 'parser' | 'logger' | 'outbound'>,
   lease: Lease,
   { ownAddresses, connectedAt }: SyncSettings,
-  imap: ImapSettings,
+  imap: ServerLogin,
   session: ImapSession,
   known: Pick<SyncContext, 'freshSession' | 'baselineKnown'>,
 ): SyncContext {
