@@ -1,21 +1,15 @@
-import type { AuthIntent, Encryption } from '../contract/account.ts';
+import type { AuthIntent, Encryption, ServerLogin, ServerSettings } from '../contract/account.ts';
 import { ApiError } from '../contract/errors.ts';
-import type { StoredSide } from '../db/accounts.ts';
 import type { ServerAddress } from '../discovery/providers.ts';
 import type { Credentials } from '../mailbox/settings.ts';
 
 export type SideName = 'imap' | 'smtp';
 
-/** One side of a mailbox with all that a login needs. */
-export interface SideSettings extends StoredSide {
-  password: string;
-}
-
 /** What is stored of a mailbox that is connected already; no passwords when they cannot be opened any more. */
 export interface StoredSettings {
   userId: string;
-  imap: StoredSide;
-  smtp: StoredSide;
+  imap: ServerSettings;
+  smtp: ServerSettings;
   passwords: Credentials | undefined;
 }
 
@@ -46,7 +40,7 @@ export function loginAddressOf(credentials: Intent): string | undefined {
  * out as a whole. On a reconnect, what is given nowhere keeps its stored value.
  * Throws ApiError naming the field that is missing or wrong.
  */
-export function givenSide(side: SideName, credentials: Intent, stored?: StoredSettings): SideSettings | undefined {
+export function givenSide(side: SideName, credentials: Intent, stored?: StoredSettings): ServerLogin | undefined {
   const block = credentials[side];
   if (!block) return undefined;
   return {
@@ -63,7 +57,7 @@ export function givenSide(side: SideName, credentials: Intent, stored?: StoredSe
  * it had been connected with a password of its own. An IMAP user at the top that is not the stored one (nor the login
  * address that stands for it) makes it another mailbox.
  */
-export function storedSide(side: SideName, credentials: Intent, stored: StoredSettings): SideSettings {
+export function storedSide(side: SideName, credentials: Intent, stored: StoredSettings): ServerLogin {
   const { passwords, userId } = stored;
   const kept = stored[side];
   const login = side === 'imap' ? credentials.user : undefined;
@@ -78,7 +72,7 @@ export function storedSide(side: SideName, credentials: Intent, stored: StoredSe
 }
 
 /** One side on a server that discovery found. */
-export function discoveredSide(side: SideName, credentials: Intent, found: ServerAddress): SideSettings {
+export function discoveredSide(side: SideName, credentials: Intent, found: ServerAddress): ServerLogin {
   return {
     host: found.host,
     port: found.port,

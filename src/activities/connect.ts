@@ -1,5 +1,5 @@
 import { ApplicationFailure } from '@temporalio/common';
-import type { AuthIntent } from '../contract/account.ts';
+import type { AuthIntent, ServerLogin } from '../contract/account.ts';
 import { ApiError } from '../contract/errors.ts';
 import { isId } from '../contract/ids.ts';
 import {
@@ -35,7 +35,6 @@ import {
   loginAddressOf,
   notFound,
   type SideName,
-  type SideSettings,
   type StoredSettings,
   storedSide,
 } from './connect-settings.ts';
@@ -170,7 +169,7 @@ export function createConnectActivities(deps: ConnectDeps) {
   }
 
   /** Throws ApiError 400 where a connection without TLS is not allowed. */
-  async function checkInsecure(side: SideName, { encryption, host }: SideSettings): Promise<void> {
+  async function checkInsecure(side: SideName, { encryption, host }: ServerLogin): Promise<void> {
     if (encryption !== 'NONE' || deps.allowInsecureMail === 'always') return;
     if (deps.allowInsecureMail === 'loopback') {
       const addresses = await deps.outbound.resolve(host).catch(() => []);
@@ -180,7 +179,7 @@ export function createConnectActivities(deps: ConnectDeps) {
   }
 
   /** Both logins at once. The IMAP session, if both worked; else a MailError that tells of each side that failed. */
-  async function logInToBoth(imap: SideSettings, smtp: SideSettings): Promise<ImapSession> {
+  async function logInToBoth(imap: ServerLogin, smtp: ServerLogin): Promise<ImapSession> {
     const timeoutMs = deps.loginTimeoutMs ?? LOGIN_TIMEOUT_MS;
     const { outbound } = deps;
     const [imapTry, smtpTry] = await Promise.allSettled([
@@ -195,7 +194,7 @@ export function createConnectActivities(deps: ConnectDeps) {
     ]);
   }
 
-  function connectionOf(accountId: string, imap: SideSettings, smtp: SideSettings): NewConnection {
+  function connectionOf(accountId: string, imap: ServerLogin, smtp: ServerLogin): NewConnection {
     const { password: imapPassword, ...imapSide } = imap;
     const { password: smtpPassword, ...smtpSide } = smtp;
     const credentials = sealCredentials(secrets, accountId, { imapPassword, smtpPassword });

@@ -2,7 +2,8 @@ import { CancelledFailure, Context } from '@temporalio/activity';
 import { ApiError } from '../contract/errors.ts';
 import type { Db } from '../db/client.ts';
 import { type Lease, type LeaseNotifications, takeLease } from '../db/lease.ts';
-import { type ImapSession, type ImapSettings, openSession } from '../imap/session.ts';
+import { type ImapSession, openSession } from '../imap/session.ts';
+import type { ServerLogin } from '../contract/account.ts';
 import type { Logger } from '../logger.ts';
 import { MailError } from '../mail-error.ts';
 import { isScanned, scanBaseline } from '../mailbox/baseline.ts';
@@ -136,7 +137,7 @@ function endSignal(ms: number): { signal: AbortSignal; stop(): void } {
   };
 }
 
-function imapSettings({ secrets }: WatchDeps, accountId: string, { imap, credentials }: SyncSettings): ImapSettings {
+function imapSettings({ secrets }: WatchDeps, accountId: string, { imap, credentials }: SyncSettings): ServerLogin {
   return { ...imap, password: openCredentials(secrets, accountId, credentials).imapPassword };
 }
 
@@ -144,7 +145,7 @@ async function openContext(
   deps: WatchDeps,
   lease: Lease,
   settings: SyncSettings,
-  imap: ImapSettings,
+  imap: ServerLogin,
 ): Promise<SyncContext> {
   const scanned = isScanned(await loadFolders(deps.db, lease.accountId));
   const session = await openSession(imap, { outbound: deps.outbound });
@@ -155,7 +156,7 @@ async function openContext(
  * Many servers keep a connection that is up when the password changes. A login on a fresh one tells within the setting
  * that the mailbox is closed to us; other failures are left to the watch.
  */
-async function checkLogins(deps: WatchDeps, imap: ImapSettings, signal: AbortSignal): Promise<void> {
+async function checkLogins(deps: WatchDeps, imap: ServerLogin, signal: AbortSignal): Promise<void> {
   if (deps.sync.loginCheckMs === 0) return forever(signal);
   while (!signal.aborted) {
     await pause(deps.sync.loginCheckMs, signal);
@@ -174,7 +175,7 @@ async function scanBeside(
   deps: WatchDeps,
   ctx: SyncContext,
   settings: SyncSettings,
-  imap: ImapSettings,
+  imap: ServerLogin,
   signal: AbortSignal,
 ): Promise<void> {
   while (!signal.aborted && !ctx.baselineKnown()) {

@@ -11,6 +11,20 @@ export const ENCRYPTIONS = ['SSL', 'STARTTLS', 'NONE'] as const;
 /** SSL: TLS from the first byte; STARTTLS: required upgrade; NONE: no TLS at all. */
 export type Encryption = (typeof ENCRYPTIONS)[number];
 
+/** How the IMAP or SMTP server of a mailbox is reached, and the login name there. */
+export interface ServerSettings {
+  /** name or IP address */
+  host: string;
+  port: number;
+  user: string;
+  encryption: Encryption;
+}
+
+/** The same with the password: all that a login needs. */
+export interface ServerLogin extends ServerSettings {
+  password: string;
+}
+
 export const InitialSync = Type.Object(
   {
     status: OneOf(INITIAL_SYNC_STATUSES),

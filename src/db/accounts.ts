@@ -1,5 +1,5 @@
 import { and, eq, ilike, inArray, isNull, or, type SQL, sql } from 'drizzle-orm';
-import type { Account, AccountStatus, Encryption, InitialSyncStatus } from '../contract/account.ts';
+import type { Account, AccountStatus, Encryption, InitialSyncStatus, ServerSettings } from '../contract/account.ts';
 import { toAccount } from './account-object.ts';
 import type { Queryable, Tx } from './client.ts';
 import { announceLease } from './lease.ts';
@@ -77,21 +77,13 @@ export async function accountIdsAfter(
   return rows.map(({ id, removedAt }) => ({ id, removed: removedAt !== null }));
 }
 
-/** How a side of an account is reached and entered; the password lies in the sealed credentials. */
-export interface StoredSide {
-  host: string;
-  port: number;
-  user: string;
-  encryption: Encryption;
-}
-
 /** What a connect needs to know of an account that is there. */
 export interface StoredConnection {
   id: string;
   userId: string;
   mailboxKey: string;
-  imap: StoredSide;
-  smtp: StoredSide;
+  imap: ServerSettings;
+  smtp: ServerSettings;
   /** see src/mailbox/settings.ts */
   credentials: Buffer;
 }
@@ -99,8 +91,8 @@ export interface StoredConnection {
 /** What a connect found out and writes. */
 export interface NewConnection {
   mailboxKey: string;
-  imap: StoredSide;
-  smtp: StoredSide;
+  imap: ServerSettings;
+  smtp: ServerSettings;
   credentials: Buffer;
 }
 

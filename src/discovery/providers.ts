@@ -1,10 +1,7 @@
-import type { Encryption } from '../contract/account.ts';
+import type { ServerSettings } from '../contract/account.ts';
 
 /** Where one side of a mailbox is found. `user` is the login name, where it is not the address. */
-export interface ServerAddress {
-  host: string;
-  port: number;
-  encryption: Encryption;
+export interface ServerAddress extends Omit<ServerSettings, 'user'> {
   user?: string;
 }
 

@@ -1,7 +1,8 @@
 import { createLimiter } from '../async.ts';
 import { MailError } from '../mail-error.ts';
 import { refusalCode } from './response-codes.ts';
-import type { ImapSession, ImapSettings } from './session.ts';
+import type { ImapSession } from './session.ts';
+import type { ServerLogin } from '../contract/account.ts';
 
 /** A session that is open: in use ⇄ idle → ended. */
 export interface KeptSession {
@@ -22,7 +23,7 @@ interface Limits {
 }
 
 interface Surroundings {
-  open(imap: ImapSettings): Promise<ImapSession>;
+  open(imap: ServerLogin): Promise<ImapSession>;
   /** no session is left, and nobody waits for one */
   onEmpty(): void;
 }
@@ -52,7 +53,7 @@ export class AccountSessions {
   }
 
   /** @throws MailError */
-  async take(imap: ImapSettings): Promise<KeptSession> {
+  async take(imap: ServerLogin): Promise<KeptSession> {
     const key = keyOf(imap);
     const deadline = Date.now() + this.limits.waitMs;
     await this.place(deadline, 'last');
@@ -136,7 +137,7 @@ export class AccountSessions {
     if (!isOpen(session)) return false;
     if (!doubtful && Date.now() - idleSince < this.limits.probeAfterMs) return true;
     try {
-      await session.step('NOOP', () => session.client.noop(), PROBE_TIMEOUT_MS);
+      await session.run('NOOP', () => session.client.noop(), PROBE_TIMEOUT_MS);
       return true;
     } catch {
       return false;
@@ -144,10 +145,10 @@ export class AccountSessions {
   }
 
   /** Undefined when the provider wants no more sessions than there are. */
-  private async open(imap: ImapSettings, key: string): Promise<KeptSession | undefined> {
+  private async open(imap: ServerLogin, key: string): Promise<KeptSession | undefined> {
     try {
       const session = await this.surroundings.open(imap);
-      session.alone = this.alone;
+      session.exclusive = this.alone;
       return { session, key, idleSince: 0, doubtful: false };
     } catch (error) {
       if (this.held > 1 && isLimit(error)) return undefined;
@@ -182,7 +183,7 @@ async function finish(kept: KeptSession): Promise<void> {
   await kept.session.end();
 }
 
-function keyOf({ host, port, user, password, encryption }: ImapSettings): string {
+function keyOf({ host, port, user, password, encryption }: ServerLogin): string {
   return JSON.stringify([host, port, user, password, encryption]);
 }
 

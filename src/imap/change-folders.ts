@@ -62,7 +62,7 @@ async function run(session: ImapSession, verb: string, paths: string[]): Promise
 async function leave(session: ImapSession, path: string): Promise<void> {
   const { mailbox } = session.client;
   if (!mailbox || !mailbox.path.startsWith(normalizePath(session.client, path))) return;
-  await session.step('EXAMINE', () => session.client.mailboxOpen('INBOX', { readOnly: true }));
+  await session.run('EXAMINE', () => session.client.mailboxOpen('INBOX', { readOnly: true }));
 }
 
 async function taken(session: ImapSession, path: string, error: unknown): Promise<never> {

@@ -13,7 +13,7 @@ export interface CommandOptions {
   /** untagged answers that come meanwhile, by their keyword; what is named here is not told to other listeners */
   untagged?: Record<string, (untagged: Untagged) => void>;
   deadlineMs?: number;
-  maxAnswers?: number;
+  maxResponses?: number;
   silenceMs?: number;
 }
 
@@ -49,7 +49,7 @@ export function command(
     }
     return responseCode(answer.response);
   };
-  return session.step(name, run, options.deadlineMs, options.maxAnswers, options.silenceMs);
+  return session.run(name, run, options.deadlineMs, options.maxResponses, options.silenceMs);
 }
 
 /** UIDPLUS (RFC 4315): the server says where mail went. Such an answer of another server is not relied on. */

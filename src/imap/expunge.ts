@@ -32,7 +32,7 @@ async function expungeSparingly(session: ImapSession, uids: number[]): Promise<v
     if (tries > MAX_TRIES) throw new MailError('provider_error', 'imap', 'the IMAP server did not delete the messages');
     if (tries > 1) await sleep(Math.random() * 50 * tries);
     const marked = left;
-    await (session.alone ?? ((work) => work()))(() => expungeMarked(session, marked));
+    await (session.exclusive ?? ((work) => work()))(() => expungeMarked(session, marked));
     const there = await fetchFlagSets(session, left);
     left = left.filter((uid) => there.has(uid));
   }
@@ -52,8 +52,8 @@ async function expungeMarked(session: ImapSession, uids: number[]): Promise<void
 
 /** By the NOOP the server tells first what has changed; EXPUNGE goes by what is marked by then. */
 async function markedDeleted(session: ImapSession): Promise<number[]> {
-  await session.step('NOOP', () => session.client.noop());
-  const found = await session.step('SEARCH', () => session.client.search({ deleted: true }, { uid: true }));
+  await session.run('NOOP', () => session.client.noop());
+  const found = await session.run('SEARCH', () => session.client.search({ deleted: true }, { uid: true }));
   // imapflow answers false for a refused SEARCH
   if (Array.isArray(found)) return found;
   return (await fetchFlags(session, '1:*')).filter(({ deleted }) => deleted).map(({ uid }) => uid);

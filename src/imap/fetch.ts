@@ -97,7 +97,7 @@ export async function fetchSources(session: ImapSession, uids: number[], maxByte
 
 /** One message as a stream, in pieces, however large; null when it has vanished. */
 export async function downloadSource(session: ImapSession, uid: number) {
-  const download = await session.step('FETCH', () => session.client.download(String(uid), undefined, { uid: true }));
+  const download = await session.run('FETCH', () => session.client.download(String(uid), undefined, { uid: true }));
   return 'content' in download && download.content ? download.content : null;
 }
 
@@ -164,7 +164,7 @@ export async function fetchRows<T extends { uid: number }>(
       if (value) rows.set(row.uid, value);
     }
   };
-  await session.step('FETCH', collect, FETCH_TIMEOUT_MS, Math.min(2 * exists, MAX_ROWS) + 10_000);
+  await session.run('FETCH', collect, FETCH_TIMEOUT_MS, Math.min(2 * exists, MAX_ROWS) + 10_000);
   return [...rows.values()];
 }
 

@@ -84,7 +84,7 @@ export async function listenForChanges(session: ImapSession): Promise<ChangeList
           await Promise.race([woken, timer.done, ended]);
         } else {
           await Promise.race([woken, timer.done]);
-          if (!signal.aborted) await session.step('NOOP', () => client.noop());
+          if (!signal.aborted) await session.run('NOOP', () => client.noop());
         }
       } finally {
         wake = () => {};
@@ -102,7 +102,7 @@ async function notifyAll(session: ImapSession): Promise<boolean> {
   const client = session.client as unknown as { exec(command: string, args: unknown[]): Promise<{ next(): void }> };
   const messages = ['MessageNew', 'MessageExpunge', 'FlagChange'].map(atom);
   try {
-    const response = await session.step('NOTIFY', () =>
+    const response = await session.run('NOTIFY', () =>
       client.exec('NOTIFY', [
         atom('SET'),
         [atom('selected'), messages],

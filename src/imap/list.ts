@@ -32,7 +32,7 @@ const LIST_TIMEOUT_MS = 120_000;
 
 /** Every folder of the personal namespace, without the counters. */
 export async function listFolders(session: ImapSession): Promise<FolderSnapshot[]> {
-  const entries = await session.step('LIST', () => session.client.list(), LIST_TIMEOUT_MS);
+  const entries = await session.run('LIST', () => session.client.list(), LIST_TIMEOUT_MS);
   return snapshotsOf(session, entries);
 }
 
@@ -45,7 +45,7 @@ export async function listFoldersWithStatus(
   wanted: (folder: FolderSnapshot) => boolean = () => true,
 ): Promise<FolderSnapshot[]> {
   if (session.has('LIST-STATUS') || session.has('IMAP4rev2')) {
-    const entries = await session.step(
+    const entries = await session.run(
       'LIST',
       () => session.client.list({ statusQuery: STATUS_QUERY }),
       LIST_TIMEOUT_MS,
@@ -61,7 +61,7 @@ export async function listFoldersWithStatus(
 
 /** STATUS of one folder; null when the server refuses it. */
 export async function statusOf(session: ImapSession, path: string): Promise<FolderStatus | null> {
-  const status = await session.step('STATUS', async () => {
+  const status = await session.run('STATUS', async () => {
     try {
       return await session.client.status(path, STATUS_QUERY);
     } catch (error) {

@@ -128,7 +128,7 @@ async function remaining(session: ImapSession, set: string): Promise<string[]> {
 /** Those of the UIDs that are in the selected folder now: by the NOOP the server tells what has gone meanwhile. */
 async function existing(session: ImapSession, uids: number[]): Promise<number[]> {
   if (uids.length === 0) return [];
-  await session.step('NOOP', () => session.client.noop());
+  await session.run('NOOP', () => session.client.noop());
   const flags = await fetchFlagSets(session, uids);
   return uids.filter((uid) => flags.has(uid));
 }

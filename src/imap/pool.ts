@@ -1,7 +1,8 @@
 import { MailError } from '../mail-error.ts';
 import type { Outbound } from '../outbound.ts';
 import { AccountSessions } from './account-sessions.ts';
-import { type ImapSession, type ImapSettings, openSession } from './session.ts';
+import { type ImapSession, openSession } from './session.ts';
+import type { ServerLogin } from '../contract/account.ts';
 
 /** Logged-in sessions that are kept for a while, so that a change of one flag does not pay a login. */
 export interface SessionPool {
@@ -10,7 +11,7 @@ export interface SessionPool {
    * never run twice: a session that was idle for long is tried out first.
    * @throws what `work` throws; MailError invalid_credentials or provider_error when no session is to be had
    */
-  use<T>(accountId: string, imap: ImapSettings, work: (session: ImapSession) => Promise<T>): Promise<T>;
+  use<T>(accountId: string, imap: ServerLogin, work: (session: ImapSession) => Promise<T>): Promise<T>;
   /** Ends the sessions of an account: the idle ones at once, those in use as soon as they are free. */
   drop(accountId: string): Promise<void>;
   /** The same for all accounts, for good. */

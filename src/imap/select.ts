@@ -50,7 +50,7 @@ export async function openFolder(session: ImapSession, path: string): Promise<Se
 }
 
 function open(session: ImapSession, path: string, readOnly: boolean): Promise<MailboxObject> {
-  return session.step('SELECT', () => session.client.mailboxOpen(path, { readOnly }));
+  return session.run('SELECT', () => session.client.mailboxOpen(path, { readOnly }));
 }
 
 function selectedFolder(session: ImapSession, mailbox: MailboxObject): SelectedFolder {

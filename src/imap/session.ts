@@ -1,18 +1,9 @@
 import { isIP } from 'node:net';
 import { ImapFlow, type ImapFlowError } from 'imapflow';
-import type { Encryption } from '../contract/account.ts';
+import type { ServerLogin } from '../contract/account.ts';
 import { MailError, reasonOf, safeAnswer } from '../mail-error.ts';
 import type { Outbound } from '../outbound.ts';
 import { type Guard, guardClient } from './imapflow-patches.ts';
-
-/** How to reach and enter a mailbox. */
-export interface ImapSettings {
-  host: string;
-  port: number;
-  user: string;
-  password: string;
-  encryption: Encryption;
-}
 
 export interface SessionOptions {
   outbound: Outbound;
@@ -25,9 +16,9 @@ export interface SessionOptions {
   /** milliseconds for which the session is kept without a step, beside those of silence */
   idleMs?: number;
   /** milliseconds that no step may exceed, whatever it asks for */
-  maxStepMs?: number;
+  maxCommandMs?: number;
   /** answers that the login, and a step that names no limit of its own, may get */
-  maxAnswers?: number;
+  maxResponses?: number;
 }
 
 /** A logged-in IMAP connection and the settings that opened it. */
@@ -43,7 +34,7 @@ export interface ImapSession {
    * MailError, and one that is late or gets too much ends the connection. `silenceMs` is for a step in which the server
    * is silent by right for longer than usual.
    */
-  step<T>(
+  run<T>(
     what: string,
     work: () => Promise<T>,
     deadlineMs?: number,
@@ -51,7 +42,7 @@ export interface ImapSession {
     silenceMs?: number,
   ): Promise<T>;
   /** Runs such works one at a time among all sessions of the account that one pool gives out. */
-  alone?: <T>(work: () => Promise<T>) => Promise<T>;
+  exclusive?: <T>(work: () => Promise<T>) => Promise<T>;
   /** LOGOUT, then close; never throws. */
   end(): Promise<void>;
 }
@@ -68,7 +59,7 @@ const MAX_ANSWERS = 300_000;
  * Opens and logs in one connection, to a vetted address, with the certificate checked against the host's name.
  * @throws MailError invalid_credentials when the login was refused, provider_error for all else
  */
-export async function openSession(settings: ImapSettings, options: SessionOptions): Promise<ImapSession> {
+export async function openSession(settings: ServerLogin, options: SessionOptions): Promise<ImapSession> {
   const addresses = await options.outbound.resolve(settings.host).catch((cause: unknown) => {
     throw new MailError('provider_error', 'imap', `the IMAP host could not be reached: ${reasonOf(cause)}`, { cause });
   });
@@ -77,7 +68,7 @@ export async function openSession(settings: ImapSettings, options: SessionOption
   for (const { address } of addresses) {
     const client = newClient(settings, address, options);
     const guard = guardClient(client);
-    guard.allow(options.maxAnswers ?? MAX_ANSWERS);
+    guard.allow(options.maxResponses ?? MAX_ANSWERS);
     try {
       await within(deadline - Date.now(), client.connect(), () => client.close());
       guard.allow(Infinity);
@@ -93,7 +84,7 @@ export async function openSession(settings: ImapSettings, options: SessionOption
   throw last ?? new MailError('provider_error', 'imap', 'the IMAP host has no address');
 }
 
-function newClient(settings: ImapSettings, address: string, options: SessionOptions): ImapFlow {
+function newClient(settings: ServerLogin, address: string, options: SessionOptions): ImapFlow {
   const maxLiteralSize = options.maxLiteralBytes ?? 64 * MiB;
   const client = new ImapFlow({
     host: address,
@@ -123,8 +114,12 @@ function newClient(settings: ImapSettings, address: string, options: SessionOpti
   return client;
 }
 
-function wrap(client: ImapFlow, guard: Guard, settings: ImapSettings, options: SessionOptions): ImapSession {
-  const { maxStepMs = Infinity, silenceMs = SILENCE_MS, maxAnswers: usualAnswers = MAX_ANSWERS } = options;
+function wrap(client: ImapFlow, guard: Guard, settings: ServerLogin, options: SessionOptions): ImapSession {
+  const {
+    maxCommandMs: maxStepMs = Infinity,
+    silenceMs = SILENCE_MS,
+    maxResponses: usualAnswers = MAX_ANSWERS,
+  } = options;
   return {
     client,
     has: (capability) => client.capabilities.has(capability),
@@ -134,7 +129,7 @@ function wrap(client: ImapFlow, guard: Guard, settings: ImapSettings, options: S
     get qresync() {
       return client.enabled.has('QRESYNC');
     },
-    async step(what, work, deadlineMs = STEP_TIMEOUT_MS, maxAnswers = usualAnswers, quietMs = silenceMs) {
+    async run(what, work, deadlineMs = STEP_TIMEOUT_MS, maxAnswers = usualAnswers, quietMs = silenceMs) {
       guard.allow(maxAnswers);
       try {
         assertUsable(client);
@@ -224,7 +219,7 @@ const BUSY_CODES = new Set(['UNAVAILABLE', 'INUSE', 'LIMIT', 'SERVERBUG', 'CONTA
 const SAYS_BUSY = /too many|maximum number of|connection limit/i;
 
 /** Maps whatever imapflow, TLS or the socket threw to the one error that callers know. */
-export function mailErrorOf(cause: unknown, settings: ImapSettings, what: string): MailError {
+export function mailErrorOf(cause: unknown, settings: ServerLogin, what: string): MailError {
   if (cause instanceof MailError) return cause;
   const error = (cause ?? {}) as Partial<ImapFlowError> & {
     authenticationFailed?: boolean;

@@ -1,15 +1,8 @@
 import { and, eq, isNull, sql } from 'drizzle-orm';
-import type { Encryption } from '../contract/account.ts';
+import type { Encryption, ServerSettings } from '../contract/account.ts';
 import type { Queryable } from '../db/client.ts';
 import { accounts } from '../db/schema.ts';
 import type { SealedAt, Secrets } from '../secrets.ts';
-
-export interface ServerSettings {
-  host: string;
-  port: number;
-  user: string;
-  encryption: Encryption;
-}
 
 /** What taking in an account's mail needs to know of it. */
 export interface SyncSettings {

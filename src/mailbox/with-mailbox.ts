@@ -3,7 +3,8 @@ import { ApiError } from '../contract/errors.ts';
 import type { Db } from '../db/client.ts';
 import { type Lease, LeaseLost } from '../db/lease.ts';
 import type { SessionPool } from '../imap/pool.ts';
-import { type ImapSession, type ImapSettings, openSession } from '../imap/session.ts';
+import { type ImapSession, openSession } from '../imap/session.ts';
+import type { ServerLogin } from '../contract/account.ts';
 import type { Logger } from '../logger.ts';
 import { MailError, type MailSide } from '../mail-error.ts';
 import type { SyncContext } from './context.ts';
@@ -131,7 +132,7 @@ export function syncContext(
   }: Pick<MailboxDeps, 'db' | 'storage' | 'parser' | 'tempDir' | 'logger' | 'outbound'>,
   lease: Lease,
   { ownAddresses, connectedAt }: SyncSettings,
-  imap: ImapSettings,
+  imap: ServerLogin,
   session: ImapSession,
   known: Pick<SyncContext, 'freshSession' | 'baselineKnown'>,
 ): SyncContext {

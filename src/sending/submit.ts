@@ -9,7 +9,7 @@ import { inLease } from '../db/lease.ts';
 import { saveTrackingRecord } from '../db/tracking.ts';
 import { loadSyncSettings, openCredentials, type SyncSettings } from '../mailbox/settings.ts';
 import { newMessageId } from '../mime/message-ids.ts';
-import type { SmtpSettings } from '../smtp/login.ts';
+import type { ServerLogin } from '../contract/account.ts';
 import { SubmitError, type Submitted, type Submitter } from '../smtp/submit.ts';
 import { type ComposeDeps, composeDraft, composeInput, loadInput, loadSource, type ComposedSend } from './compose.ts';
 import { assertDraftExists } from './draft-location.ts';
@@ -126,7 +126,7 @@ async function submit(
 ): Promise<Submitted> {
   const { accountId } = send;
   const { smtpPassword: password } = openCredentials(deps.secrets, accountId, settings.credentials);
-  const smtp: SmtpSettings = { ...settings.smtp, password };
+  const smtp: ServerLogin = { ...settings.smtp, password };
   const message = {
     envelope: outgoing.envelope,
     source: outgoing.delivered,

@@ -1,18 +1,9 @@
 import { isIP } from 'node:net';
 import SMTPConnection from 'nodemailer/lib/smtp-connection';
-import type { Encryption } from '../contract/account.ts';
+import type { ServerLogin } from '../contract/account.ts';
 import { MailError, reasonOf } from '../mail-error.ts';
 import type { Outbound } from '../outbound.ts';
 import { Ended, NO_LOGIN, smtpErrorOf } from './errors.ts';
-
-/** How to reach and enter the server that takes mail to be sent. */
-export interface SmtpSettings {
-  host: string;
-  port: number;
-  user: string;
-  password: string;
-  encryption: Encryption;
-}
 
 /** What one address of several may take at least, so that a dead one leaves time for the next. */
 const SHARE_MS = 4_000;
@@ -23,7 +14,7 @@ const SHARE_MS = 4_000;
  * @throws MailError invalid_credentials when the login was refused, provider_error for all else
  */
 export async function openSmtp(
-  settings: SmtpSettings,
+  settings: ServerLogin,
   { outbound, timeoutMs }: { outbound: Outbound; timeoutMs: number },
 ): Promise<SMTPConnection> {
   const deadline = Date.now() + timeoutMs;
@@ -46,7 +37,7 @@ export async function openSmtp(
   throw last ?? new MailError('provider_error', 'smtp', 'the SMTP host has no address');
 }
 
-async function login(settings: SmtpSettings, address: string, ms: number): Promise<SMTPConnection> {
+async function login(settings: ServerLogin, address: string, ms: number): Promise<SMTPConnection> {
   const connection = new SMTPConnection({
     host: address,
     port: settings.port,
@@ -116,7 +107,7 @@ const LOGIN_TIMEOUT_MS = 20_000;
  * Logs in to the SMTP server and leaves again, to see whether mail can be sent.
  * @throws MailError invalid_credentials when the login was refused, provider_error for all else
  */
-export async function verifySmtpLogin(settings: SmtpSettings, options: SubmitOptions): Promise<void> {
+export async function verifySmtpLogin(settings: ServerLogin, options: SubmitOptions): Promise<void> {
   const { outbound, timeoutMs = LOGIN_TIMEOUT_MS } = options;
   const connection = await openSmtp(settings, { outbound, timeoutMs });
   // nobody waits for the goodbye

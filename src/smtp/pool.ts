@@ -1,5 +1,5 @@
 import { MailError } from '../mail-error.ts';
-import type { SmtpSettings } from './login.ts';
+import type { ServerLogin } from '../contract/account.ts';
 import type { SmtpSession } from './session.ts';
 
 /** A connection for one message; ends with exactly one of giveBack and discard. */
@@ -16,7 +16,7 @@ export interface TakenSession {
 /** Keeps the SMTP connections of each account open for a while, so that one message after another pays one login. */
 export interface SmtpConnectionPool {
   /** @throws MailError when none can be opened, or none becomes free in time */
-  take(accountId: string, smtp: SmtpSettings): Promise<TakenSession>;
+  take(accountId: string, smtp: ServerLogin): Promise<TakenSession>;
   /** Ends what is kept for an account; what is being sent is sent. */
   drop(accountId: string): void;
   /** Ends every connection. */
@@ -24,7 +24,7 @@ export interface SmtpConnectionPool {
 }
 
 export interface SmtpPoolOptions {
-  open(smtp: SmtpSettings): Promise<SmtpSession>;
+  open(smtp: ServerLogin): Promise<SmtpSession>;
   maxPerAccount: number;
   /** milliseconds after which a connection that nobody uses is ended */
   idleMs: number;
@@ -36,7 +36,7 @@ export interface SmtpPoolOptions {
 
 /** The connections of one account under one set of settings. */
 interface Kept {
-  smtp: SmtpSettings;
+  smtp: ServerLogin;
   idle: { session: SmtpSession; timer: NodeJS.Timeout }[];
   /** connections in use or being opened */
   busy: number;
@@ -54,7 +54,7 @@ export function createSmtpConnectionPool(options: SmtpPoolOptions): SmtpConnecti
   const sessions = new Set<SmtpSession>();
   let closed = false;
 
-  const keptFor = (accountId: string, smtp: SmtpSettings): Kept => {
+  const keptFor = (accountId: string, smtp: ServerLogin): Kept => {
     const known = accounts.get(accountId);
     if (known && isSame(known.smtp, smtp)) return known;
     if (known) retire(known);
@@ -199,6 +199,6 @@ export function createSmtpConnectionPool(options: SmtpPoolOptions): SmtpConnecti
   };
 }
 
-function isSame(a: SmtpSettings, b: SmtpSettings): boolean {
+function isSame(a: ServerLogin, b: ServerLogin): boolean {
   return (['host', 'port', 'user', 'password', 'encryption'] as const).every((name) => a[name] === b[name]);
 }

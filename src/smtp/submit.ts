@@ -2,7 +2,8 @@ import { domainToASCII } from 'node:url';
 import { MailError } from '../mail-error.ts';
 import type { Outbound } from '../outbound.ts';
 import { isStale, leavesConnection, SendFailed, SubmitError, submitErrorOf } from './errors.ts';
-import { openSmtp, type SmtpSettings } from './login.ts';
+import { openSmtp } from './login.ts';
+import type { ServerLogin } from '../contract/account.ts';
 import { createSmtpConnectionPool, type TakenSession } from './pool.ts';
 import { type Envelope, type Submission, type SmtpSession, smtpSession, type SmtpTimes } from './session.ts';
 
@@ -22,7 +23,7 @@ export interface Submitter {
    * nothing is sent and `submit` throws the same. It has settled when `submit` fails.
    * @throws SubmitError with the outcome; temporary where a later try may do better, never when it is unknown
    */
-  submit(accountId: string, smtp: SmtpSettings, message: Submission): Promise<Submitted>;
+  submit(accountId: string, smtp: ServerLogin, message: Submission): Promise<Submitted>;
   /** Ends the connections that are kept for an account. */
   drop(accountId: string): void;
   /** Ends everything; whatever is being sent fails. */
@@ -66,7 +67,7 @@ export function createSubmitter(options: SubmitterOptions): Submitter {
   };
 }
 
-async function sendOver(taken: TakenSession, message: Submission, smtp: SmtpSettings): Promise<string[]> {
+async function sendOver(taken: TakenSession, message: Submission, smtp: ServerLogin): Promise<string[]> {
   const { session, reused } = taken;
   try {
     assertTakes(session, message);

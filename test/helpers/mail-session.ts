@@ -1,4 +1,5 @@
-import { type ImapSession, type ImapSettings, openSession, type SessionOptions } from '../../src/imap/session.ts';
+import { type ImapSession, openSession, type SessionOptions } from '../../src/imap/session.ts';
+import type { ServerLogin } from '../../src/contract/account.ts';
 import { createOutbound } from '../../src/outbound.ts';
 import type { MailLogin } from './mail-user.ts';
 
@@ -10,7 +11,7 @@ export function imapSettings({
   user,
   password,
   imapPort,
-}: Pick<MailLogin, 'user' | 'password' | 'imapPort'>): ImapSettings {
+}: Pick<MailLogin, 'user' | 'password' | 'imapPort'>): ServerLogin {
   return { host: '127.0.0.1', port: imapPort, user, password, encryption: 'NONE' };
 }
 

@@ -82,8 +82,8 @@ export class WatchedAccount {
         outbound: createOutbound({ allow: ['127.0.0.0/8'] }),
         connectTimeoutMs: 3_000,
         silenceMs,
-        maxStepMs,
-        maxAnswers,
+        maxCommandMs: maxStepMs,
+        maxResponses: maxAnswers,
       },
     );
   }

@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { createSessionPool, type SessionPool, type SessionPoolOptions } from '../../src/imap/pool.ts';
 import { openFolder } from '../../src/imap/select.ts';
-import type { ImapSession, ImapSettings } from '../../src/imap/session.ts';
+import type { ImapSession } from '../../src/imap/session.ts';
+import type { ServerLogin } from '../../src/contract/account.ts';
 import { storeFlags } from '../../src/imap/store.ts';
 import { FolderMissing, MailError } from '../../src/mail-error.ts';
 import { FakeImap } from '../helpers/fake-imap.ts';
@@ -11,7 +12,7 @@ import { addUser, kick } from '../helpers/mail-user.ts';
 import { waitFor } from '../helpers/wait.ts';
 
 let server: FakeImap;
-let settings: ImapSettings;
+let settings: ServerLogin;
 const pools: SessionPool[] = [];
 
 function pool(options: Partial<SessionPoolOptions> = {}): SessionPool {

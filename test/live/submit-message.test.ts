@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, it } from '@jest/globals';
 import { createOutbound } from '../../src/outbound.ts';
-import type { SmtpSettings } from '../../src/smtp/login.ts';
+import type { ServerLogin } from '../../src/contract/account.ts';
 import { createSubmitter, SubmitError, type Submitted } from '../../src/smtp/submit.ts';
 import { mailServers } from '../helpers/mail-servers.ts';
 import { addUser, type MailUser } from '../helpers/mail-user.ts';
@@ -12,7 +12,7 @@ const outbound = createOutbound({ allow: ['127.0.0.0/8'], lookup: async () => [{
 const submitter = createSubmitter({ outbound });
 afterAll(() => submitter.close());
 
-const settings = (user: MailUser, more: Partial<SmtpSettings> = {}): SmtpSettings => ({
+const settings = (user: MailUser, more: Partial<ServerLogin> = {}): ServerLogin => ({
   host: 'localhost',
   port: user.submissionPort,
   user: user.user,
@@ -21,7 +21,7 @@ const settings = (user: MailUser, more: Partial<SmtpSettings> = {}): SmtpSetting
   ...more,
 });
 
-const submit = (smtp: SmtpSettings, to: string[], source: string): Promise<Submitted> =>
+const submit = (smtp: ServerLogin, to: string[], source: string): Promise<Submitted> =>
   submitter.submit(`acc ${smtp.user} ${smtp.port} ${smtp.encryption}`, smtp, {
     envelope: { from: smtp.user, to },
     source: Buffer.from(source),

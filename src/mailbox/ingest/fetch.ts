@@ -73,7 +73,7 @@ async function readLarge(ctx: ReadContext, meta: MessageMeta): Promise<ReadMail 
     const path = join(dir, 'source');
     const content = await downloadSource(ctx.session, meta.uid);
     if (!content) return null;
-    await ctx.session.step(
+    await ctx.session.run(
       'FETCH',
       () => pipeline(content, upTo(meta.size), createWriteStream(path)),
       30 * 60_000,
