@@ -1,51 +1,33 @@
 import { randomBytes } from 'node:crypto';
-import { createWriteStream } from 'node:fs';
 import { mkdir, open, rename, rm, stat, unlink, writeFile } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
+import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { segmentsOf, segmentsOfPrefix, StorageMissing } from './keys.ts';
 import type { Storage } from './storage.ts';
 
 /**
- * Objects as files below `root`. Each key's last segment lies in a folder named by the two characters before its
- * ending (ids are random there), so that no folder of an account with 20,000 mails holds more than some dozens. A file
- * is written beside its place and renamed: it is there whole or not at all.
+ * Objects as files below `root`. The last segment of a key is in a folder that is named by the two characters before its
+ * ending (ids are random there): no folder of an account with 20,000 mails holds more than a few dozen files.
+ *
+ * Once `put` has returned, the object is there whole even after a power loss, for the row that names it is committed
+ * next: the bytes go into a temporary file, which is synced and renamed, and then the folder is synced. Puts that run at
+ * the same time share the commits of the file system's journal: write the mails of a batch together, not one by one.
  */
 export function openFileStorage(root: string): Storage {
   const base = resolve(root);
-  const made = new Set<string>();
   const writer = randomBytes(6).toString('hex');
   let written = 0;
-
-  async function inFolder<T>(path: string, write: () => Promise<T>): Promise<T> {
-    const folder = dirname(path);
-    if (!made.has(folder)) await mkdir(folder, { recursive: true, mode: 0o700 });
-    made.add(folder);
-    try {
-      return await write();
-    } catch (error) {
-      // The folder may have gone with its prefix since it was made.
-      if (!isMissing(error)) throw error;
-      await mkdir(folder, { recursive: true, mode: 0o700 });
-      return write();
-    }
-  }
 
   return {
     async put(key, body) {
       const path = pathOf(base, key);
       const temporary = `${path}.${writer}-${(written++).toString(36)}.tmp`;
       try {
-        if (Buffer.isBuffer(body)) {
-          await inFolder(path, () => writeFile(temporary, body, { mode: 0o600 }));
-          await rename(temporary, path);
-          return body.length;
-        }
-        await inFolder(path, async () => (await open(temporary, 'w', 0o600)).close());
-        const file = createWriteStream(temporary, { flags: 'w' });
-        await pipeline(body, file);
+        const bytes = await writeSynced(temporary, body);
         await rename(temporary, path);
-        return file.bytesWritten;
+        await syncFolder(dirname(path));
+        return bytes;
       } catch (error) {
         await rm(temporary, { force: true });
         throw error;
@@ -77,11 +59,50 @@ export function openFileStorage(root: string): Storage {
     },
 
     async deletePrefix(prefix) {
-      const folder = join(base, ...segmentsOfPrefix(prefix));
-      await rm(folder, { recursive: true, force: true, maxRetries: 3 });
-      for (const path of made) if (path === folder || path.startsWith(`${folder}/`)) made.delete(path);
+      await rm(join(base, ...segmentsOfPrefix(prefix)), { recursive: true, force: true, maxRetries: 3 });
     },
   };
+}
+
+/** Writes a file and syncs it; the number of bytes written. */
+async function writeSynced(path: string, body: Buffer | Readable): Promise<number> {
+  if (Buffer.isBuffer(body)) {
+    await inFolder(dirname(path), () => writeFile(path, body, { mode: 0o600, flush: true }));
+    return body.length;
+  }
+  // A stream can be read only once: that the folder is there shows when the file is opened.
+  const opened = await inFolder(dirname(path), () => open(path, 'w', 0o600));
+  const file = opened.createWriteStream({ flush: true });
+  await pipeline(body, file);
+  return file.bytesWritten;
+}
+
+/** Writes into a folder, which is made only when it turns out to be missing. */
+async function inFolder<T>(folder: string, write: () => Promise<T>): Promise<T> {
+  try {
+    return await write();
+  } catch (error) {
+    if (!isMissing(error)) throw error;
+    await makeFolder(folder);
+    return write();
+  }
+}
+
+/** Makes a folder with those above it, and syncs the entry of each that is new. */
+async function makeFolder(folder: string): Promise<void> {
+  const first = await mkdir(folder, { recursive: true, mode: 0o700 });
+  if (first === undefined) return;
+  for (let made = folder; made.length >= first.length; made = dirname(made)) await syncFolder(dirname(made));
+}
+
+/** Syncs the entries of a folder: a new or renamed file is in it after a power loss. */
+async function syncFolder(folder: string): Promise<void> {
+  const opened = await open(folder, 'r');
+  try {
+    await opened.sync();
+  } finally {
+    await opened.close();
+  }
 }
 
 function pathOf(base: string, key: string): string {

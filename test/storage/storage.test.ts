@@ -1,10 +1,12 @@
+import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, relative } from 'node:path';
 import { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
 import { pathToFileURL } from 'node:url';
+import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { openStorage, type Storage, StorageMissing } from '../../src/storage/storage.ts';
 import { type FakeS3, startFakeS3 } from './fake-s3.ts';
@@ -166,6 +168,23 @@ describe('a storage of files', () => {
     expect(await storage.size('acc_1/raw/email_aa.eml')).toBe(1);
   });
 
+  test('syncs the bytes before the rename and the folder after it, and the entry of each new folder', async () => {
+    const root = join(folder, 'synced');
+    await mkdir(root);
+    const calls = await fileCallsOf(
+      root,
+      `
+      await storage.put('acc_1/raw/email_zz.eml', Buffer.from('x'));
+      await storage.put('acc_1/att/att_yy', Readable.from([Buffer.from('y')]));`,
+    );
+    const raw = ['fsync acc_1/raw/zz/email_zz.eml.tmp', 'rename acc_1/raw/zz/email_zz.eml', 'fsync acc_1/raw/zz'];
+    const att = ['fsync acc_1/att/yy/att_yy.tmp', 'rename acc_1/att/yy/att_yy', 'fsync acc_1/att/yy'];
+    expect(calls).toEqual([
+      ...['fsync acc_1/raw', 'fsync acc_1', 'fsync .', ...raw],
+      ...['fsync acc_1/att', 'fsync acc_1', ...att],
+    ]);
+  });
+
   test('tells trouble from absence', async () => {
     const root = join(folder, 'trouble');
     await mkdir(root);
@@ -174,6 +193,31 @@ describe('a storage of files', () => {
     expect(await openStorage(`file:${root}`).size('acc_1/raw/email_aa.eml')).toBeUndefined();
   });
 });
+
+/** The fsync and rename calls of a process that uses a storage of files, as Node traces them, with paths below `root`. */
+async function fileCallsOf(root: string, use: string): Promise<string[]> {
+  const script = `
+    import { Readable } from 'node:stream';
+    import { openStorage } from ${JSON.stringify(new URL('../../src/storage/storage.ts', import.meta.url).href)};
+    const storage = openStorage(${JSON.stringify(pathToFileURL(root).href)});
+    ${use}`;
+  const trace = join(folder, 'trace.json');
+  const traced = ['--trace-event-categories', 'node.fs.async', '--trace-event-file-pattern', trace];
+  await promisify(execFile)(process.execPath, [...traced, '--import', 'tsx', '--input-type=module', '-e', script]);
+  const { traceEvents } = JSON.parse(await readFile(trace, 'utf8')) as {
+    traceEvents: { name: string; ph: string; args: { path?: string; new_path?: string } }[];
+  };
+  const calls: string[] = [];
+  let opened = '';
+  const shown = (path: string) => relative(root, path).replace(/\.[0-9a-f]+-\w+\.tmp$/, '.tmp') || '.';
+  for (const { name, ph, args } of traceEvents) {
+    if (ph !== 'b') continue;
+    if (name === 'open') opened = args.path ?? '';
+    if (name === 'fsync') calls.push(`fsync ${shown(opened)}`);
+    if (name === 'rename') calls.push(`rename ${shown(args.new_path ?? '')}`);
+  }
+  return calls;
+}
 
 test('S3 uploads that fail are aborted, and objects lie below the prefix', () => {
   expect(s3.uploads.size).toBe(0);
