@@ -29,6 +29,8 @@ export interface Page<T> {
 export class Api {
   readonly base: string;
   readonly key: string;
+  /** the accounts that were connected by this object */
+  readonly connected = new Set<string>();
 
   constructor(base: string, key: string) {
     this.base = base;
@@ -93,8 +95,10 @@ export class Api {
   }
 
   /** Connects a test user's mailbox. */
-  connect(user: MailLogin, more: ConnectOptions = {}): Promise<Account> {
-    return this.post('/auth/intent', intentFor(user, more));
+  async connect(user: MailLogin, more: ConnectOptions = {}): Promise<Account> {
+    const account = await this.post<Account>('/auth/intent', intentFor(user, more));
+    this.connected.add(account.id);
+    return account;
   }
 
   /** Makes an endpoint that calls the receiver, which checks its signatures from then on. */

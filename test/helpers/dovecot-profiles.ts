@@ -24,8 +24,9 @@ export const DOVECOT_PROFILES = {
   withoutMove: { capabilities: `${STRIPPED} UIDPLUS SPECIAL-USE LIST-EXTENDED LIST-STATUS CONDSTORE` },
   /** no extension at all */
   old: { capabilities: OLD_CAPABILITIES, bareFolders: true },
-  /** all folders lie below `INBOX.`, with `.` between them */
+  /** all folders are below `INBOX.`, with `.` between them */
   prefixed: { prefix: 'INBOX.', separator: '.' },
+  oldPrefixed: { capabilities: OLD_CAPABILITIES, bareFolders: true, prefix: 'INBOX.', separator: '.' },
 } satisfies Record<string, Omit<DovecotOptions, 'certificate'>>;
 
 export type DovecotProfile = keyof typeof DOVECOT_PROFILES;

@@ -1,4 +1,5 @@
-import { createServer } from 'node:net';
+import { once } from 'node:events';
+import { createServer, type Server } from 'node:net';
 
 const handedOut = new Set<number>();
 
@@ -12,6 +13,20 @@ export async function freePort(): Promise<number> {
     if (handedOut.has(port)) continue;
     handedOut.add(port);
     if (await canBind(port)) return port;
+  }
+}
+
+/** Has `server` listen on a free port, and returns the port. */
+export async function listenOnFreePort(server: Server, host = '127.0.0.1'): Promise<number> {
+  for (;;) {
+    const port = await freePort();
+    try {
+      await once(server.listen(port, host), 'listening');
+      return port;
+    } catch (error) {
+      // another process was faster
+      if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error;
+    }
   }
 }
 

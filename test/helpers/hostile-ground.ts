@@ -54,10 +54,10 @@ export class HostileGround {
   /** Another account of the same process goes on as if nothing was. */
   private async expectNeighbourWell(): Promise<void> {
     const { account, server } = this.neighbour;
-    const before = (await account.told()).length;
+    const before = (await account.summary()).length;
     server.add('INBOX', mailText());
     server.tell();
-    await waitFor(async () => (await account.told()).length > before, { timeoutMs: 60_000, what: 'the neighbour' });
+    await waitFor(async () => (await account.summary()).length > before, { timeoutMs: 60_000, what: 'the neighbour' });
   }
 
   /** Runs into the script while new mail comes, and answers the error that the watch ended with. */

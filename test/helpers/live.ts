@@ -1,3 +1,4 @@
+import pg from 'pg';
 import type { Account } from '../../src/contract/account.ts';
 import type { EventType } from '../../src/contract/events.ts';
 import type { Api, ConnectOptions } from './api.ts';
@@ -5,21 +6,57 @@ import { addUser, type MailLogin, type MailUser, type NewUser } from './mail-use
 import { type Mailbox, openMailbox } from './mailbox.ts';
 import { newMessageId } from './mail-text.ts';
 import { type Product, startProduct } from './product.ts';
-import { type Call, emailOf, folderOf, type Receiver, startReceiver } from './receiver.ts';
+import { type Call, type Calls, emailOf, folderOf, type Receiver, startReceiver } from './receiver.ts';
+import { joinProduct } from './shared-product.ts';
 import { waitFor, type WaitOptions } from './wait.ts';
 
 /** A running product whose every event comes to a receiver. */
 export interface Live {
-  product: Product;
   api: Api;
-  receiver: Receiver;
-  /** mail programs that are open beside it */
+  receiver: Calls;
+  /** of the product's database */
+  pool: pg.Pool;
+  /** mail programs that are open next to it */
   boxes: Set<Mailbox>;
   close(): Promise<void>;
 }
 
+/** A running product that no other test file uses: it may be killed, and its receiver may refuse calls. */
+export interface OwnLive extends Live {
+  product: Product;
+  receiver: Receiver;
+}
+
+/**
+ * Joins the product that test files with these settings share. What it does with other accounts, and when it started, is
+ * unknown; the accounts connected here are removed at the end.
+ */
+export async function joinLive(settings: Record<string, string> = {}): Promise<Live> {
+  const { api, calls, databaseUrl, leave } = await joinProduct(settings);
+  const pool = new pg.Pool({ connectionString: databaseUrl, max: 1 });
+  const boxes = new Set<Mailbox>();
+  return {
+    api,
+    receiver: calls,
+    pool,
+    boxes,
+    close: async () => {
+      for (const { client } of boxes) client.close();
+      await Promise.all([...api.connected].map((id) => removeAccount(api, id)));
+      leave();
+      await pool.end();
+    },
+  };
+}
+
+/** The test may have removed it itself. */
+async function removeAccount(api: Api, id: string): Promise<void> {
+  const { status } = await api.request('DELETE', `/accounts/${id}`);
+  if (status !== 200 && status !== 404) throw new Error(`an account of the test could not be removed: ${status}`);
+}
+
 /** Starts a product of its own, and an endpoint for every event of every account. */
-export async function startLive(settings: Record<string, string> = {}): Promise<Live> {
+export async function startLive(settings: Record<string, string> = {}): Promise<OwnLive> {
   const product = await startProduct(settings);
   const receiver = await startReceiver();
   await product.api.listen(receiver);
@@ -28,6 +65,7 @@ export async function startLive(settings: Record<string, string> = {}): Promise<
     product,
     api: product.api,
     receiver,
+    pool: product.database.database.pool,
     boxes,
     close: async () => {
       for (const { client } of boxes) client.close();
@@ -37,19 +75,19 @@ export async function startLive(settings: Record<string, string> = {}): Promise<
   };
 }
 
-/** A mailbox that is connected to the product, with the user's own mail program beside it. */
+/** A mailbox that is connected to the product, with the user's own mail program next to it. */
 export interface Connected {
   box: Mailbox;
   account: Account;
-  /** events of this account told so far, in the order in which they happened */
+  /** events of this account so far, in the order in which they happened */
   events(...types: EventType[]): Call[];
   /** Waits for an event of this account. */
   event(type: EventType, fits?: (call: Call) => boolean, options?: WaitOptions): Promise<Call>;
-  /** Appends a mail and waits until it is told. */
+  /** Appends an email and waits for its event. */
   receive(folder: string, subject: string): Promise<{ uid: number; call: Call }>;
   /**
-   * Puts a mark into a folder, waits until it and everything numbered before it has been told, and answers what
-   * was told since the last settling, marks and account events left out: also shows what was not told.
+   * Puts a marker email into a folder and waits for its event and all events numbered before it. Returns the events
+   * since the last settling, without those of markers and of the account: shows also that there is no further one.
    */
   settle(folder?: string, options?: WaitOptions): Promise<Call[]>;
 }
@@ -91,7 +129,7 @@ function connected({ receiver }: Live, address: string, box: Mailbox, account: A
     account,
     events: (...types) =>
       receiver
-        .told({ account: account.id, ...(types.length > 0 ? { types } : {}) })
+        .accepted({ account: account.id, ...(types.length > 0 ? { types } : {}) })
         .sort((a, b) => sequenceOf(a) - sequenceOf(b)),
     event: (type, fits = () => true, options = {}) =>
       receiver.waitFor((call) => call.event.account_id === account.id && call.event.type === type && fits(call), {
@@ -126,7 +164,7 @@ export function typesOf(calls: Call[]): EventType[] {
   return calls.map(({ event }) => event.type);
 }
 
-/** What was told in short, sorted: `email.new the subject`, `email.folder.create the name`. */
+/** Events in short, sorted: `email.new the subject`, `email.folder.create the name`. */
 export function brief(calls: Call[]): string[] {
   return calls
     .map((call) => `${call.event.type} ${(emailOf(call) ?? { subject: folderOf(call)?.name }).subject}`)

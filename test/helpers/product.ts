@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { projectRoot } from '../../src/embedded/project-root.ts';
 import { Api } from './api.ts';
+import { builtEntry } from './built.ts';
 import { freePort } from './free-port.ts';
 import { testDatabase, type TestDatabase } from './postgres.ts';
 import { type TestTemporal, testTemporal } from './temporal.ts';
@@ -26,7 +27,7 @@ export interface Product {
 }
 
 /**
- * Starts server and worker from source with settings for tests: loopback without TLS allowed, webhooks retried soon.
+ * Starts server and worker, as they were built, with settings for tests: loopback without TLS allowed, webhooks retried soon.
  * Returns when the API says that it is ready; the worker may take a moment longer.
  */
 export async function startProduct(settings: Record<string, string> = {}): Promise<Product> {
@@ -52,8 +53,8 @@ export async function startProduct(settings: Record<string, string> = {}): Promi
   };
   const logFile = join(dir, 'log');
   const log = createWriteStream(logFile, { flags: 'a' });
-  const start = (file: string): ChildProcess => {
-    const child = spawn(process.execPath, ['--import', 'tsx', join(projectRoot(), file)], {
+  const start = (name: 'server' | 'worker'): ChildProcess => {
+    const child = spawn(process.execPath, ['--enable-source-maps', builtEntry(name)], {
       env,
       cwd: projectRoot(),
       stdio: ['ignore', 'pipe', 'pipe'],
@@ -63,8 +64,8 @@ export async function startProduct(settings: Record<string, string> = {}): Promi
     return child;
   };
 
-  const server = start('server.ts');
-  let worker = start('worker.ts');
+  const server = start('server');
+  let worker = start('worker');
   const api = new Api(`http://127.0.0.1:${port}`, key);
   const product: Product = {
     api,
@@ -73,7 +74,7 @@ export async function startProduct(settings: Record<string, string> = {}): Promi
     logs: () => readFile(logFile, 'utf8'),
     killWorker: (signal = 'SIGKILL') => end(worker, signal),
     startWorker: () => {
-      worker = start('worker.ts');
+      worker = start('worker');
     },
     stop: async () => {
       await Promise.all([end(worker, 'SIGTERM'), end(server, 'SIGTERM')]);

@@ -1,9 +1,9 @@
 import { createHmac } from 'node:crypto';
 import { createServer, type IncomingHttpHeaders } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import type { Email } from '../../src/contract/email.ts';
 import type { EventEnvelope, EventType } from '../../src/contract/events.ts';
 import type { Folder } from '../../src/contract/folder.ts';
+import { listenOnFreePort } from './free-port.ts';
 import { waitFor, type WaitOptions } from './wait.ts';
 
 /** One call to the webhook receiver. */
@@ -19,21 +19,27 @@ export interface Call {
   status: number;
 }
 
-/** A webhook endpoint of the customer's: records every call, and answers what the test wants. */
-export interface Receiver {
-  url: string;
+/** Calls that were made to a receiver. */
+export interface Calls {
   /** every call, in the order of arrival, refused ones too */
   calls: Call[];
   /** calls that break the contract (signature, headers); a sound run has none */
   faults: string[];
+  /** accepted calls, of some types and of one account where given */
+  accepted(filter?: { account?: string; types?: EventType[] }): Call[];
+  /** Waits for an accepted call that fits. @throws WaitTimeout naming the types that came instead */
+  waitFor(fits: (call: Call) => boolean, options?: WaitOptions): Promise<Call>;
+}
+
+/** A webhook endpoint of the customer's: records every call, and answers what the test wants. */
+export interface Receiver extends Calls {
+  url: string;
   /** secrets by endpoint id; calls of endpoints that are not in it are not checked for their signature */
   secrets: Map<string, string>;
   /** what to answer; default 200 */
   answer: (call: Call) => number;
-  /** accepted calls, of some types and of one account where given */
-  told(filter?: { account?: string; types?: EventType[] }): Call[];
-  /** Waits for an accepted call that fits. @throws WaitTimeout naming the types that came instead */
-  waitFor(fits: (call: Call) => boolean, options?: WaitOptions): Promise<Call>;
+  /** is given each call once it has been recorded, with what is wrong with it */
+  onCall: (call: Call, faults: string[]) => void;
   close(): Promise<void>;
 }
 
@@ -48,31 +54,20 @@ export async function startReceiver(): Promise<Receiver> {
       const call: Call = { at: Date.now(), path: request.url ?? '/', headers: request.headers, body, event, status: 0 };
       call.status = receiver.answer(call);
       receiver.calls.push(call);
-      receiver.faults.push(...faultsOf(call, receiver.secrets.get(event.endpoint_id)));
+      const faults = faultsOf(call, receiver.secrets.get(event.endpoint_id));
+      receiver.faults.push(...faults);
+      receiver.onCall(call, faults);
       response.statusCode = call.status;
       response.end();
     });
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const port = await listenOnFreePort(server);
   const receiver: Receiver = {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`,
-    calls: [],
-    faults: [],
+    ...callsIn([], []),
+    url: `http://127.0.0.1:${port}/hook`,
     secrets: new Map(),
     answer: () => 200,
-    told: ({ account, types } = {}) =>
-      receiver.calls.filter(
-        ({ event, status }) =>
-          status < 300 &&
-          (account === undefined || event.account_id === account) &&
-          (types === undefined || types.includes(event.type)),
-      ),
-    waitFor: (fits, options = {}) =>
-      waitFor(() => receiver.told().find(fits), {
-        everyMs: 20,
-        what: () => `a webhook call; came: ${receiver.calls.map(({ event }) => event.type).join(', ') || 'nothing'}`,
-        ...options,
-      }),
+    onCall: () => {},
     close: () =>
       new Promise((resolve) => {
         server.close(() => resolve());
@@ -80,6 +75,28 @@ export async function startReceiver(): Promise<Receiver> {
       }),
   };
   return receiver;
+}
+
+/** How calls are looked for in a list that grows. */
+export function callsIn(calls: Call[], faults: string[]): Calls {
+  const accepted: Calls['accepted'] = ({ account, types } = {}) =>
+    calls.filter(
+      ({ event, status }) =>
+        status < 300 &&
+        (account === undefined || event.account_id === account) &&
+        (types === undefined || types.includes(event.type)),
+    );
+  return {
+    calls,
+    faults,
+    accepted,
+    waitFor: (fits, options = {}) =>
+      waitFor(() => accepted().find(fits), {
+        everyMs: 20,
+        what: () => `a webhook call; came: ${calls.map(({ event }) => event.type).join(', ') || 'nothing'}`,
+        ...options,
+      }),
+  };
 }
 
 /** What is wrong with a call, judged by CONTRACT and by the Standard Webhooks rules. */

@@ -1,11 +1,11 @@
 import type { Client } from '@temporalio/client';
 import { type NativeConnection, Worker } from '@temporalio/worker';
-import { workflowBundle as bundleOf } from '../../src/temporal/bundle.ts';
 import { createLogger } from '../../src/logger.ts';
 import { connectWorkers, lazyClient } from '../../src/temporal/connect.ts';
 import { createDataConverter } from '../../src/temporal/data-converter.ts';
 import { installRuntime } from '../../src/temporal/runtime.ts';
 import { QUEUES } from '../../src/workflows/names.ts';
+import { BUILT_WORKFLOWS } from './built.ts';
 import { recordHistories, TEST_KEY } from './histories.ts';
 import { testTemporal } from './temporal.ts';
 
@@ -27,8 +27,6 @@ export interface TestClient {
 }
 
 let installed = false;
-/** made once for all tests of a file */
-let bundle: ReturnType<typeof bundleOf> | undefined;
 
 /** A client on a namespace of its own, for tests that start their workers later, or never. */
 export async function testClient(): Promise<TestClient> {
@@ -75,14 +73,13 @@ async function work(
   activities: Activities,
   queues: readonly string[],
 ): Promise<() => Promise<void>> {
-  const workflowBundle = await (bundle ??= bundleOf());
   const workers = await Promise.all(
     queues.map((taskQueue) =>
       Worker.create({
         connection,
         namespace,
         taskQueue,
-        workflowBundle,
+        workflowBundle: BUILT_WORKFLOWS,
         activities,
         dataConverter: createDataConverter({ current: encryptionKey }),
         shutdownGraceTime: 0,

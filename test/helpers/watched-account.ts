@@ -3,12 +3,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { asc, eq } from 'drizzle-orm';
 import type { Email } from '../../src/contract/email.ts';
+import type { Folder } from '../../src/contract/folder.ts';
 import { type Lease, takeLease } from '../../src/db/lease.ts';
 import { accounts, events } from '../../src/db/schema.ts';
 import { listFoldersWithStatus } from '../../src/imap/list.ts';
 import { type ImapSession, openSession } from '../../src/imap/session.ts';
 import { createLogger } from '../../src/logger.ts';
-import { scanBaseline } from '../../src/mailbox/baseline.ts';
+import { isScanned, scanBaseline } from '../../src/mailbox/baseline.ts';
 import type { SyncContext } from '../../src/mailbox/context.ts';
 import { insertBaselineFolders, loadFolders } from '../../src/mailbox/store/folders.ts';
 import { watch } from '../../src/mailbox/watch.ts';
@@ -16,6 +17,8 @@ import { createMailParser } from '../../src/mime/parser.ts';
 import { newId } from '../../src/new-id.ts';
 import { createOutbound } from '../../src/outbound.ts';
 import { openStorage, type Storage } from '../../src/storage/storage.ts';
+import type { Mailbox } from './mailbox.ts';
+import { newMessageId } from './mail-text.ts';
 import { type TestDatabase, testDatabase } from './postgres.ts';
 import { waitFor } from './wait.ts';
 
@@ -54,6 +57,15 @@ export interface WatchSettings {
   maxStepMs?: number;
   /** how many answers a step may get */
   maxAnswers?: number;
+  /** for a server that checks logins; the fake ones take anybody */
+  login?: { user: string; password: string };
+}
+
+/** An event with the email or the folder that it is about. */
+export interface WatchedEvent {
+  type: string;
+  email: Email;
+  folder: Folder;
 }
 
 /** One account on a server on loopback, watched by the engine itself. */
@@ -67,6 +79,8 @@ export class WatchedAccount {
   private readonly ground: SyncGround;
   private readonly port: number;
   private readonly settings: WatchSettings;
+  /** Message-IDs of marker emails */
+  private readonly markers = new Set<string>();
 
   constructor(ground: SyncGround, port: number, settings: WatchSettings = {}) {
     this.ground = ground;
@@ -76,8 +90,9 @@ export class WatchedAccount {
 
   session(): Promise<ImapSession> {
     const { silenceMs = 15_000, maxStepMs = 30_000, maxAnswers = 300_000 } = this.settings;
+    const login = this.settings.login ?? { user: `${this.id}@example.test`, password: 'secret' };
     return openSession(
-      { host: '127.0.0.1', port: this.port, user: `${this.id}@example.test`, password: 'secret', encryption: 'NONE' },
+      { host: '127.0.0.1', port: this.port, user: login.user, password: login.password, encryption: 'NONE' },
       {
         outbound: createOutbound({ allow: ['127.0.0.0/8'] }),
         connectTimeoutMs: 3_000,
@@ -88,7 +103,7 @@ export class WatchedAccount {
     );
   }
 
-  /** Saves the account with what lies in the mailbox now as its baseline, and watches it. */
+  /** Saves the account with what is in the mailbox now as its baseline, and watches it. */
   async connect(): Promise<void> {
     const session = await this.session();
     const folders = await listFoldersWithStatus(session);
@@ -105,6 +120,7 @@ export class WatchedAccount {
     const scan = await this.context();
     await scanBaseline(scan, this.stopping.signal);
     await scan.session.end();
+    if (!isScanned(await this.folders())) throw new Error('the baseline was not scanned');
     await this.start();
   }
 
@@ -129,7 +145,7 @@ export class WatchedAccount {
     };
   }
 
-  /** Watches (again); resolves once the mailbox is in step, rejects with what ended the watch before that. */
+  /** Watches (again); resolves once the mailbox is in sync, rejects with what ended the watch before that. */
   async start(): Promise<void> {
     const ctx = await this.context();
     this.stopping = new AbortController();
@@ -160,23 +176,57 @@ export class WatchedAccount {
     await this.running;
   }
 
-  async events(): Promise<{ type: string; email: Email }[]> {
+  /** The events so far, without those of markers. */
+  async events(): Promise<WatchedEvent[]> {
+    return (await this.allEvents()).filter(({ email }) => !this.markers.has(email?.message_id ?? ''));
+  }
+
+  private async allEvents(): Promise<WatchedEvent[]> {
     const { db } = this.ground.database.database;
     const rows = await db.select().from(events).where(eq(events.accountId, this.id)).orderBy(asc(events.sequence));
-    return rows.map((row) => ({ type: row.type, ...(JSON.parse(row.data) as { email: Email }) }));
+    return rows.map((row) => ({ type: row.type, ...(JSON.parse(row.data) as Omit<WatchedEvent, 'type'>) }));
   }
 
   /** The events so far as `type: folder, folder`, with the folders' paths. */
-  async told(): Promise<string[]> {
-    const folders = new Map(
-      (await loadFolders(this.ground.database.database.db, this.id)).map(({ id, path }) => [id, path]),
-    );
+  async summary(): Promise<string[]> {
+    const paths = new Map((await this.folders()).map(({ id, path }) => [id, path]));
     return (await this.events()).map(
       ({ type, email }) =>
         `${type}: ${email.folders
-          .map((id) => folders.get(id))
+          .map((id) => paths.get(id))
           .sort()
           .join(', ')}`,
     );
+  }
+
+  /**
+   * Waits until there are `count` events, then for the event of a marker email in each of the folders: an event too many
+   * comes before it. Returns the types of all events so far, without those of markers.
+   */
+  async settle(box: Mailbox, count: number, folders: readonly string[] = ['INBOX']): Promise<string[]> {
+    await waitFor(async () => (await this.events()).length >= count, {
+      timeoutMs: 15_000,
+      what: `${count} events`,
+    }).catch(async (error: unknown) => {
+      throw new Error(`${String(error)}; came: ${(await this.summary()).join('; ')}`);
+    });
+    for (const folder of folders) {
+      const messageId = newMessageId();
+      this.markers.add(messageId);
+      await box.append(folder, { subject: 'marker', messageId });
+      await waitFor(async () => (await this.allEvents()).some(({ email }) => email?.message_id === messageId), {
+        timeoutMs: 15_000,
+        what: `the marker in ${folder}`,
+      });
+    }
+    return (await this.events()).map(({ type }) => type);
+  }
+
+  async folderId(path: string): Promise<string | undefined> {
+    return (await this.folders()).find((folder) => folder.path === path)?.id;
+  }
+
+  private folders() {
+    return loadFolders(this.ground.database.database.db, this.id);
   }
 }

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import type { Account } from '../../src/contract/account.ts';
 import { ApiFailure, intentFor } from '../helpers/api.ts';
 import { freePort } from '../helpers/free-port.ts';
-import { connectLogin, connectUser, type Live, startLive, typesOf } from '../helpers/live.ts';
+import { connectLogin, connectUser, type Live, joinLive, typesOf } from '../helpers/live.ts';
 import { addUser, doveadm, kick, setPassword } from '../helpers/mail-user.ts';
 import { openMailbox } from '../helpers/mailbox.ts';
 import { mailServers } from '../helpers/mail-servers.ts';
@@ -17,7 +17,7 @@ let live: Live;
 let deadPeer: Promise<number>;
 
 beforeAll(async () => {
-  live = await startLive();
+  live = await joinLive();
   deadPeer = untilDeadPeerIsFound();
 }, 120_000);
 
@@ -201,7 +201,7 @@ test('a connection that died without a word is found within 60 s', async () => {
 }, 150_000);
 
 async function expectNoRows(accountId: string): Promise<void> {
-  const { pool } = live.product.database.database;
+  const { pool } = live;
   const tables = await pool.query<{ table_name: string }>(
     `SELECT table_name FROM information_schema.columns
      WHERE table_schema = 'public' AND column_name = 'account_id' AND table_name NOT IN ('events', 'deliveries')`,

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import type { Email } from '../../src/contract/email.ts';
-import { type ConnectedUser, connectUser, type Live, startLive } from '../helpers/live.ts';
+import { type ConnectedUser, connectUser, type Live, joinLive } from '../helpers/live.ts';
 import { mailText, newMessageId } from '../helpers/mail-text.ts';
 import { submit } from '../helpers/mailbox.ts';
 import { emailOf } from '../helpers/receiver.ts';
@@ -11,7 +11,7 @@ import { waitFor } from '../helpers/wait.ts';
 let live: Live;
 let user: ConnectedUser;
 beforeAll(async () => {
-  live = await startLive();
+  live = await joinLive();
   user = await connectUser(live);
 }, 180_000);
 afterAll(() => live?.close(), 60_000);

@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from '@jest/
 import type { Contact } from '../../src/contract/contact.ts';
 import type { Email } from '../../src/contract/email.ts';
 import { ApiFailure } from '../helpers/api.ts';
-import { brief, type ConnectedUser, connectUser, type Live, startLive, typesOf } from '../helpers/live.ts';
+import { brief, type ConnectedUser, connectUser, type Live, joinLive, typesOf } from '../helpers/live.ts';
 import { kick } from '../helpers/mail-user.ts';
 import { openMailbox } from '../helpers/mailbox.ts';
 import { newMessageId } from '../helpers/mail-text.ts';
@@ -15,7 +15,7 @@ let live: Live;
 let eve: ConnectedUser;
 
 beforeAll(async () => {
-  live = await startLive();
+  live = await joinLive();
 }, 120_000);
 
 afterAll(() => live?.close());

@@ -7,7 +7,7 @@ import {
   connectLogin,
   connectUser,
   type ConnectedUser,
-  type Live,
+  type OwnLive,
   startLive,
 } from '../helpers/live.ts';
 import type { DovecotInfo, RunningDovecot } from '../helpers/dovecot.ts';
@@ -46,7 +46,7 @@ const after = (first: Step['at'], second: Step['at']): Step['at'] => {
 };
 const steps = (all: Step[]) => all.filter(({ short }) => ALL || short);
 
-let live: Live;
+let live: OwnLive;
 let bea: ConnectedUser;
 let anna: Connected;
 let plain: Connected;

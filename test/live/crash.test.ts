@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { connectUser, type Live, startLive } from '../helpers/live.ts';
+import { connectUser, type OwnLive, startLive } from '../helpers/live.ts';
 import { emailOf } from '../helpers/receiver.ts';
 import { waitFor } from '../helpers/wait.ts';
 
 /** Nothing is lost and nothing told twice when the worker dies without a word. */
 
-let live: Live;
+let live: OwnLive;
 
 beforeAll(async () => {
   live = await startLive();
@@ -15,7 +15,7 @@ afterAll(() => live?.close());
 
 test('kill -9 of the worker while 300 mails arrive: all told once, within 90 s of its restart', async () => {
   const owners = await Promise.all([1, 2, 3].map(() => connectUser(live)));
-  const told = () => new Set(live.receiver.told({ types: ['email.new'] }).map((call) => emailOf(call).subject));
+  const told = () => new Set(live.receiver.accepted({ types: ['email.new'] }).map((call) => emailOf(call).subject));
   let died: () => void = () => {};
   const dead = new Promise<void>((resolve) => {
     died = resolve;
@@ -40,7 +40,7 @@ test('kill -9 of the worker while 300 mails arrive: all told once, within 90 s o
 
   for (const owner of owners) await owner.settle();
   const events = new Map<string, Set<string>>();
-  for (const call of live.receiver.told({ types: ['email.new'] })) {
+  for (const call of live.receiver.accepted({ types: ['email.new'] })) {
     const subject = emailOf(call).subject;
     events.set(subject, (events.get(subject) ?? new Set()).add(call.event.id));
   }
@@ -54,7 +54,7 @@ test('kill -9 of the worker while 300 mails arrive: all told once, within 90 s o
   for (const { account, box } of owners) {
     const listed = await live.api.emails(account.id, { limit: '250', meta_only: 'true' });
     expect(listed.data.filter(({ subject }) => subject.startsWith('mail '))).toHaveLength(100);
-    expect(live.receiver.told({ account: account.id, types: ['email.delete', 'email.update'] })).toEqual([]);
+    expect(live.receiver.accepted({ account: account.id, types: ['email.delete', 'email.update'] })).toEqual([]);
     await box.close();
   }
 }, 240_000);

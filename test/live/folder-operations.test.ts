@@ -7,7 +7,7 @@ import {
   startDovecotProfile,
 } from '../helpers/dovecot-profiles.ts';
 import type { RunningDovecot } from '../helpers/dovecot.ts';
-import { brief, type Connected, connectLogin, type Live, startLive } from '../helpers/live.ts';
+import { brief, type Connected, connectLogin, type Live, joinLive } from '../helpers/live.ts';
 import { isLong } from '../helpers/long.ts';
 import { emailOf, folderOf } from '../helpers/receiver.ts';
 
@@ -19,7 +19,7 @@ const PROFILES: DovecotProfile[] = isLong() ? ['full', 'stripped', 'prefixed'] :
 let live: Live;
 
 beforeAll(async () => {
-  live = await startLive({ SYNC_POLL_INTERVAL: '1s' });
+  live = await joinLive({ SYNC_POLL_INTERVAL: '1s' });
 }, 120_000);
 
 afterAll(() => live?.close());

@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from '@jest/globals';
-import { brief, type Connected, connectUser, type Live, startLive, typesOf } from '../helpers/live.ts';
+import { brief, type Connected, connectUser, type Live, joinLive, typesOf } from '../helpers/live.ts';
 import { mailText } from '../helpers/mail-text.ts';
 import { emailOf, folderOf } from '../helpers/receiver.ts';
 
@@ -12,7 +12,7 @@ let live: Live;
 let finn: Connected;
 
 beforeAll(async () => {
-  live = await startLive();
+  live = await joinLive();
 }, 120_000);
 
 afterAll(() => live?.close());

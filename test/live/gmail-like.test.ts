@@ -67,18 +67,18 @@ async function watched(options: FakeImapOptions, pollMs = 200) {
 
 /** Waits for the events, and then until every folder has been looked at twice more, in case of one too many. */
 async function expectTold({ server, account }: { server: FakeImap; account: WatchedAccount }, ...events: string[]) {
-  await waitFor(async () => (await account.told()).length >= events.length, {
+  await waitFor(async () => (await account.summary()).length >= events.length, {
     what: () =>
       `${events.length} events, commands: ${server.log
         .slice(-12)
         .map(({ name }) => name)
         .join(', ')}`,
   }).catch(async (error: unknown) => {
-    throw new Error(`${String(error)}; told: ${(await account.told()).join('; ')}`);
+    throw new Error(`${String(error)}; told: ${(await account.summary()).join('; ')}`);
   });
   const looks = server.count('LIST');
   await waitFor(() => server.count('LIST') >= looks + 2, { what: 'more looks at the folders' });
-  expect(await account.told()).toEqual(events);
+  expect(await account.summary()).toEqual(events);
 }
 
 describe('a mailbox with labels (X-GM-EXT-1)', () => {
@@ -116,8 +116,8 @@ describe('a mailbox with labels (X-GM-EXT-1)', () => {
     const here = await watched(GMAIL);
     const mail = new LabelledMail(here.server);
     mail.label(['INBOX', 'Work', ALL]);
-    await waitFor(async () => (await here.account.told()).at(-1)?.endsWith('INBOX, Work'), { what: 'both labels' });
-    const before = await here.account.told();
+    await waitFor(async () => (await here.account.summary()).at(-1)?.endsWith('INBOX, Work'), { what: 'both labels' });
+    const before = await here.account.summary();
     mail.label([TRASH], ['INBOX', 'Work', ALL]);
     await expectTold(here, ...before, `email.update: ${TRASH}`);
   });
@@ -126,15 +126,15 @@ describe('a mailbox with labels (X-GM-EXT-1)', () => {
     const here = await watched(GMAIL, 60_000);
     const archived = new LabelledMail(here.server);
     archived.label(['INBOX', ALL]);
-    await waitFor(async () => (await here.account.told()).length === 1, { what: 'the new mail' });
+    await waitFor(async () => (await here.account.summary()).length === 1, { what: 'the new mail' });
     archived.label([], ['INBOX']);
-    await waitFor(async () => (await here.account.told()).length === 2, { what: 'the archived mail' });
+    await waitFor(async () => (await here.account.summary()).length === 2, { what: 'the archived mail' });
     const trashed = new LabelledMail(here.server);
     trashed.label(['INBOX', ALL]);
-    await waitFor(async () => (await here.account.told()).length === 3, { what: 'the second mail' });
+    await waitFor(async () => (await here.account.summary()).length === 3, { what: 'the second mail' });
     trashed.label([TRASH], ['INBOX', ALL]);
-    await waitFor(async () => (await here.account.told()).length === 4, { what: 'the trashed mail' });
-    const [first, second, third, fourth] = await here.account.told();
+    await waitFor(async () => (await here.account.summary()).length === 4, { what: 'the trashed mail' });
+    const [first, second, third, fourth] = await here.account.summary();
     expect([first, second]).toEqual(['email.new: INBOX', `email.update: ${ALL}`]);
     expect([third, fourth]).toEqual(['email.new: INBOX', `email.update: ${TRASH}`]);
   });

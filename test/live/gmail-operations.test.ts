@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from '@jest/
 import type { Email } from '../../src/contract/email.ts';
 import type { Folder } from '../../src/contract/folder.ts';
 import { FakeGmail } from '../helpers/fake-gmail.ts';
-import { type Connected, connectLogin, type Live, startLive, typesOf } from '../helpers/live.ts';
+import { type Connected, connectLogin, type Live, joinLive, typesOf } from '../helpers/live.ts';
 import { addUser } from '../helpers/mail-user.ts';
 import { mailText, newMessageId } from '../helpers/mail-text.ts';
 import { emailOf } from '../helpers/receiver.ts';
@@ -17,7 +17,7 @@ let gmail: FakeGmail;
 let eve: Connected;
 
 beforeAll(async () => {
-  live = await startLive({ SYNC_POLL_INTERVAL: '1s' });
+  live = await joinLive({ SYNC_POLL_INTERVAL: '1s' });
 }, 120_000);
 afterAll(() => live?.close());
 

@@ -55,7 +55,10 @@ describe('a server that sends too much', () => {
       here.server.add('INBOX', Buffer.concat([mailText({ subject: `${size}` }), Buffer.alloc(size, 'x')]));
     here.server.script = { answer: (text) => text.replace(/RFC822\.SIZE \d+/, 'RFC822.SIZE 100') };
     here.server.tell();
-    await waitFor(async () => (await here.account.told()).length === 3, { timeoutMs: 90_000, what: 'the large mails' });
+    await waitFor(async () => (await here.account.summary()).length === 3, {
+      timeoutMs: 90_000,
+      what: 'the large mails',
+    });
     const events = await here.account.events();
     expect(events.map(({ email }) => email.subject)).toEqual(sizes.map(String));
     expect(events.every(({ email }) => email.body_plain.length > 0)).toBe(true);

@@ -1,14 +1,14 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import type { Account, InitialSync } from '../../src/contract/account.ts';
 import type { Email } from '../../src/contract/email.ts';
-import { brief, type Connected, connectUser, type Live, startLive, typesOf } from '../helpers/live.ts';
+import { brief, type Connected, connectUser, type OwnLive, startLive, typesOf } from '../helpers/live.ts';
 import type { Mailbox } from '../helpers/mailbox.ts';
 import { emailOf } from '../helpers/receiver.ts';
 import { waitFor } from '../helpers/wait.ts';
 
 /** The optional import of mail that lay in the mailbox before it was connected. */
 
-let live: Live;
+let live: OwnLive;
 
 beforeAll(async () => {
   live = await startLive();

@@ -30,14 +30,14 @@ afterEach(async () => {
 });
 
 async function waitForTold(...events: string[]) {
-  await waitFor(async () => (await account.told()).length >= events.length, {
+  await waitFor(async () => (await account.summary()).length >= events.length, {
     what: () =>
       `${events.join('; ')}; commands: ${server.log
         .slice(-12)
         .map(({ name }) => name)
         .join(', ')}`,
   });
-  expect(await account.told()).toEqual(events);
+  expect(await account.summary()).toEqual(events);
 }
 
 /** Waits for the events, and for two looks more at all folders, in case of one too many. */
@@ -45,7 +45,7 @@ async function expectTold(...events: string[]) {
   await waitForTold(...events);
   const looks = server.count('LIST');
   await waitFor(() => server.count('LIST') >= looks + 2, { what: 'more looks at the folders' });
-  expect(await account.told()).toEqual(events);
+  expect(await account.summary()).toEqual(events);
 }
 
 /** The life of two mails while the server answers as the script says. */
@@ -138,7 +138,7 @@ describe('mail comes once and is followed though the server', () => {
     const began = Date.now();
     server.add('INBOX', mailText());
     server.tell();
-    await waitFor(async () => (await account.told()).length === 1, { what: 'the new mail' });
+    await waitFor(async () => (await account.summary()).length === 1, { what: 'the new mail' });
     expect(Date.now() - began).toBeLessThan(5_000);
   });
 

@@ -8,7 +8,7 @@ import {
   startDovecotProfile,
 } from '../helpers/dovecot-profiles.ts';
 import type { RunningDovecot } from '../helpers/dovecot.ts';
-import { brief, type Connected, connectLogin, type Live, startLive, typesOf } from '../helpers/live.ts';
+import { brief, type Connected, connectLogin, type Live, joinLive, typesOf } from '../helpers/live.ts';
 import { doveadm, kick, type MailUser, setPassword } from '../helpers/mail-user.ts';
 import { emailOf, folderOf } from '../helpers/receiver.ts';
 import { isLong } from '../helpers/long.ts';
@@ -22,7 +22,7 @@ const PROFILES: DovecotProfile[] = isLong() ? ['full', 'withoutMove', 'stripped'
 let live: Live;
 
 beforeAll(async () => {
-  live = await startLive({ SYNC_POLL_INTERVAL: '1s' });
+  live = await joinLive({ SYNC_POLL_INTERVAL: '1s' });
 }, 120_000);
 
 afterAll(() => live?.close());

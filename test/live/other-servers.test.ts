@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type DovecotOptions, OLD_CAPABILITIES, startDovecot } from '../helpers/dovecot.ts';
-import { brief, type Connected, connectLogin, type Live, startLive, typesOf } from '../helpers/live.ts';
+import { brief, type Connected, connectLogin, type Live, joinLive, typesOf } from '../helpers/live.ts';
 import { addUser, doveadm, type MailUser } from '../helpers/mail-user.ts';
 import { openMailbox } from '../helpers/mailbox.ts';
 import { mailServers } from '../helpers/mail-servers.ts';
@@ -56,7 +56,7 @@ const SERVERS: Server[] = [
 let live: Live;
 
 beforeAll(async () => {
-  live = await startLive({ SYNC_POLL_INTERVAL: '1s' });
+  live = await joinLive({ SYNC_POLL_INTERVAL: '1s' });
 }, 120_000);
 
 afterAll(() => live?.close());

@@ -3,7 +3,7 @@ import { Client, Connection } from '@temporalio/client';
 import { randomBytes } from 'node:crypto';
 import { ApiFailure } from '../helpers/api.ts';
 import { freePort } from '../helpers/free-port.ts';
-import { type ConnectedUser, connectUser, type Live, startLive } from '../helpers/live.ts';
+import { type ConnectedUser, connectUser, type OwnLive, startLive } from '../helpers/live.ts';
 import { addUser, kick, setPassword } from '../helpers/mail-user.ts';
 import { submit } from '../helpers/mailbox.ts';
 import { emailOf, startReceiver } from '../helpers/receiver.ts';
@@ -30,7 +30,7 @@ const CANARIES = {
 };
 const SECRETS = [CANARIES.password, CANARIES.wrongPassword, CANARIES.newPassword, CANARIES.hookHeader];
 
-let live: Live;
+let live: OwnLive;
 const errors: string[] = [];
 
 beforeAll(async () => {

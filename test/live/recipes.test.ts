@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { simpleParser } from 'mailparser';
 import type { EmailSent } from '../../src/contract/sending.ts';
 import { projectRoot } from '../../src/embedded/project-root.ts';
-import { type ConnectedUser, connectUser, type Live, startLive } from '../helpers/live.ts';
+import { type ConnectedUser, connectUser, type Live, joinLive } from '../helpers/live.ts';
 import { addUser, doveadm, type MailUser } from '../helpers/mail-user.ts';
 import { type Block, type Language, patternOf, readBlocks, type Session, startSession } from '../helpers/recipe.ts';
 import { emailOf } from '../helpers/receiver.ts';
@@ -20,7 +20,7 @@ const NOBODY = 'nobody-here@example.test';
 let live: Live;
 let dir: string;
 beforeAll(async () => {
-  live = await startLive();
+  live = await joinLive();
   dir = await mkdtemp(join(tmpdir(), 'recipes-'));
 }, 180_000);
 afterAll(async () => {

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/g
 import type { Email } from '../../src/contract/email.ts';
 import type { DraftResult, EmailSent } from '../../src/contract/sending.ts';
 import { at, FakeSmtp } from '../helpers/fake-smtp.ts';
-import { type Connected, connectLogin, type Live, startLive } from '../helpers/live.ts';
+import { type Connected, connectLogin, type Live, joinLive } from '../helpers/live.ts';
 import { addUser } from '../helpers/mail-user.ts';
 import { emailOf } from '../helpers/receiver.ts';
 import { waitFor } from '../helpers/wait.ts';
@@ -14,7 +14,7 @@ let smtp: FakeSmtp;
 let anna: Connected;
 
 beforeAll(async () => {
-  live = await startLive();
+  live = await joinLive();
   smtp = await new FakeSmtp().listen();
   anna = await connect();
 }, 120_000);

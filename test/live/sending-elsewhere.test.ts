@@ -5,7 +5,7 @@ import type { RunningDovecot } from '../helpers/dovecot.ts';
 import { addUserWhoSends, startDovecotProfile } from '../helpers/dovecot-profiles.ts';
 import { FakeGmail } from '../helpers/fake-gmail.ts';
 import { FakeSmtp } from '../helpers/fake-smtp.ts';
-import { type Connected, connectLogin, type Live, startLive, typesOf } from '../helpers/live.ts';
+import { type Connected, connectLogin, type Live, joinLive, typesOf } from '../helpers/live.ts';
 import { emailOf } from '../helpers/receiver.ts';
 import { waitFor } from '../helpers/wait.ts';
 
@@ -17,7 +17,7 @@ let gmail: FakeGmail;
 let smtp: FakeSmtp;
 
 beforeAll(async () => {
-  live = await startLive();
+  live = await joinLive();
   stripped = await startDovecotProfile('stripped');
   gmail = await new FakeGmail().listen();
   smtp = await new FakeSmtp().listen();

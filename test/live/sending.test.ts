@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import type { Email } from '../../src/contract/email.ts';
 import type { DraftResult, DraftSent, EmailSent } from '../../src/contract/sending.ts';
 import { ApiFailure } from '../helpers/api.ts';
-import { type ConnectedUser, connectUser, type Live, startLive, typesOf } from '../helpers/live.ts';
+import { type ConnectedUser, connectUser, type Live, joinLive, typesOf } from '../helpers/live.ts';
 import { emailOf } from '../helpers/receiver.ts';
 import { waitFor } from '../helpers/wait.ts';
 
@@ -13,7 +13,7 @@ let anna: ConnectedUser;
 let bea: ConnectedUser;
 
 beforeAll(async () => {
-  live = await startLive();
+  live = await joinLive();
   [anna, bea] = await Promise.all([connectUser(live, { name: 'Anna Ärger' }), connectUser(live)]);
 }, 120_000);
 

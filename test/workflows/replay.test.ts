@@ -3,10 +3,10 @@ import { join, relative } from 'node:path';
 import { beforeAll, describe, expect, it } from '@jest/globals';
 import { type ReplayWorkerOptions, Worker } from '@temporalio/worker';
 import { createLogger } from '../../src/logger.ts';
-import { workflowBundle } from '../../src/temporal/bundle.ts';
 import { createDataConverter } from '../../src/temporal/data-converter.ts';
 import { installRuntime } from '../../src/temporal/runtime.ts';
 import { WORKFLOWS } from '../../src/workflows/names.ts';
+import { BUILT_WORKFLOWS } from '../helpers/built.ts';
 import { parseRecordedRun, TEST_KEY } from '../helpers/histories.ts';
 
 /*
@@ -20,10 +20,10 @@ const files = readdirSync(DIR, { recursive: true, encoding: 'utf8' })
 
 let options: ReplayWorkerOptions;
 
-beforeAll(async () => {
+beforeAll(() => {
   installRuntime(createLogger('silent', 'test'));
-  options = { workflowBundle: await workflowBundle(), dataConverter: createDataConverter({ current: TEST_KEY }) };
-}, 60_000);
+  options = { workflowBundle: BUILT_WORKFLOWS, dataConverter: createDataConverter({ current: TEST_KEY }) };
+});
 
 const read = (file: string) => parseRecordedRun(readFileSync(join(DIR, file), 'utf8'));
 
