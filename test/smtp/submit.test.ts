@@ -1,7 +1,7 @@
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { createOutbound } from '../../src/outbound.ts';
-import type { LoginSettings } from '../../src/contract/account.ts';
+import type { ServerLogin } from '../../src/contract/account.ts';
 import { createSubmitter, SubmitError, type Submitter, type SubmitterOptions } from '../../src/smtp/submit.ts';
 import { at, FakeSmtp, SMTP_EXTENSIONS, type SmtpMoment, type SmtpReaction } from '../helpers/fake-smtp.ts';
 import { waitFor } from '../helpers/wait.ts';
@@ -28,7 +28,7 @@ afterEach(async () => {
   await server.close();
 });
 
-const settings = (more: Partial<LoginSettings> = {}): LoginSettings => ({
+const settings = (more: Partial<ServerLogin> = {}): ServerLogin => ({
   host: '127.0.0.1',
   port: server.port,
   user: 'me@example.test',
@@ -43,7 +43,7 @@ interface Given {
   source?: string | Buffer;
   beforeData?: () => Promise<void>;
   account?: string;
-  smtp?: Partial<LoginSettings>;
+  smtp?: Partial<ServerLogin>;
 }
 
 const submit = (given: Given = {}) =>
