@@ -1,6 +1,29 @@
+import { setTimeout as timer } from 'node:timers/promises';
 import type { Logger } from './logger.ts';
 
-/** Lets so many run at a time: a task that waited in the pool's own queue would use up its time there. */
+/** Resolves after `ms` milliseconds, or as soon as the signal aborts; never rejects. */
+export async function sleep(ms: number, signal?: AbortSignal): Promise<void> {
+  await timer(ms, undefined, signal && { signal }).catch(() => {});
+}
+
+/**
+ * The result of `work` if it comes within `ms` milliseconds; else rejects with what `onLate` returns. The work goes on
+ * then, and its result or failure is ignored.
+ */
+export async function withDeadline<T>(ms: number, work: Promise<T>, onLate: () => Error): Promise<T> {
+  let timeout: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timeout = setTimeout(() => reject(onLate()), Math.max(1, ms));
+  });
+  try {
+    return await Promise.race([work, late]);
+  } finally {
+    clearTimeout(timeout);
+    work.catch(() => {});
+  }
+}
+
+/** Returns a function that runs at most `count` works at a time; the others wait in the order of their calls. */
 export function createLimiter(count: number): <T>(work: () => Promise<T>) => Promise<T> {
   let free = count;
   const waiting: (() => void)[] = [];
@@ -23,7 +46,7 @@ export function createLimiter(count: number): <T>(work: () => Promise<T>) => Pro
  */
 export function every(ms: number, work: () => Promise<void>, logger: Logger): { stop(): Promise<void> } {
   let current: Promise<void> | undefined;
-  const timer = setInterval(() => {
+  const interval = setInterval(() => {
     current ??= work()
       .catch((err: unknown) => logger.warn({ err }, 'a maintenance task failed'))
       .finally(() => {
@@ -32,30 +55,30 @@ export function every(ms: number, work: () => Promise<void>, logger: Logger): { 
   }, ms);
   return {
     async stop() {
-      clearInterval(timer);
+      clearInterval(interval);
       await current;
     },
   };
 }
 
-/** Postgres and Temporal may come up after us; a wrong address is told in the log meanwhile. */
-const PATIENCE_MS = 60_000;
+/** Postgres and Temporal may start after this process; a wrong address shows in the log meanwhile. */
+const RETRY_MS = 60_000;
 
-/** Tries until it works, for a minute at most or until it is `over`; rejects with the error of the last try. */
+/** Runs `work` until it succeeds, for a minute or until it is `over`; rejects then with the last error. */
 export async function retryUntilAvailable<T>(
   what: string,
   logger: Logger,
   work: () => Promise<T>,
   { over }: { over(): boolean } = { over: () => false },
 ): Promise<T> {
-  const until = Date.now() + PATIENCE_MS;
+  const until = Date.now() + RETRY_MS;
   for (let waitMs = 250; ; waitMs = Math.min(2 * waitMs, 5_000)) {
     try {
       return await work();
     } catch (err) {
       if (Date.now() >= until || over()) throw err;
       logger.warn({ err }, `waiting for ${what}`);
-      await new Promise((resolve) => setTimeout(resolve, waitMs));
+      await sleep(waitMs);
     }
   }
 }

@@ -74,12 +74,12 @@ const REASONS: Record<string, string> = {
   NoConnection: 'connection closed',
   EConnectionClosed: 'connection closed',
   ECONNECTION: 'connection closed',
-  LiteralTooLarge: 'the answer was too large',
-  LineTooLarge: 'the answer was too large',
-  ResponseTooLarge: 'the answer was too large',
-  DownloadOverflow: 'the answer was too large',
-  TooManyAnswers: 'the answer was too large',
-  EPROTOCOL: 'the answer was not understood',
+  LiteralTooLarge: 'the response was too large',
+  LineTooLarge: 'the response was too large',
+  ResponseTooLarge: 'the response was too large',
+  DownloadOverflow: 'the response was too large',
+  TooManyResponses: 'the response was too large',
+  EPROTOCOL: 'the response was not understood',
   ETLS: 'TLS failed',
 };
 

@@ -13,7 +13,7 @@ import { deleteFolder as remove } from '../mailbox/folders/delete.ts';
 import { type FolderState, loadFolders } from '../mailbox/store/folders.ts';
 import { withHeartbeat } from './heartbeat.ts';
 import { type MailboxDeps, withMailbox } from '../mailbox/with-mailbox.ts';
-import { refusalCode } from '../imap/response-codes.ts';
+import { refusedAs } from '../imap/response-codes.ts';
 import { MailError } from '../mail-error.ts';
 
 export type ChangeEmailActivities = ReturnType<typeof createChangeEmailActivities>;
@@ -95,14 +95,9 @@ function runChange<T>(deps: MailboxDeps, accountId: string, work: (ctx: SyncCont
   });
 }
 
-/** Response codes (RFC 5530) of a NO that says "not now". */
-const NOT_NOW = new Set<string | undefined>(['UNAVAILABLE', 'INUSE', 'LIMIT', 'SERVERBUG', 'CONTACTADMIN']);
-
 function isRefusal(error: MailError): boolean {
   const { responseStatus } = (error.cause ?? {}) as { responseStatus?: string };
-  return (
-    error.refused && error.code === 'provider_error' && responseStatus === 'NO' && !NOT_NOW.has(refusalCode(error))
-  );
+  return error.refused && error.code === 'provider_error' && responseStatus === 'NO' && !refusedAs('retryLater', error);
 }
 
 function rejected(cause: MailError): MailError {

@@ -1,18 +1,13 @@
 import { formatDateTime } from 'imapflow/lib/tools.js';
 import { FolderMissing, MailError } from '../mail-error.ts';
 import { type Argument, atom, command, folderArgument, hasUidplus } from './command.ts';
-import { refusalCode, refusedAsMissing } from './response-codes.ts';
+import { refusedAs, refusedAsMissing } from './response-codes.ts';
 import { findFolder } from './list.ts';
 import type { ImapSession } from './session.ts';
 
 const APPEND_TIMEOUT_MS = 60_000;
 /** The slowest way to a server that is waited for: 32 KB/s. */
 const BYTES_PER_MS = 32;
-
-/** Too large for the server (RFC 4469, RFC 7889), for its rules (RFC 5530) or for what is left of the quota. */
-const TOO_MUCH = new Set(['TOOBIG', 'APPENDLIMIT', 'LIMIT', 'OVERQUOTA']);
-/** The same of servers that give no code. */
-const SAYS_TOO_MUCH = /quota|too (large|big)|(message|maximum) size/i;
 
 /**
  * Puts a message into a folder (APPEND, RFC 3501 6.3.11), which need not be selected.
@@ -46,8 +41,7 @@ export async function appendMessage(
 
 async function judge(session: ImapSession, path: string, error: unknown): Promise<never> {
   if (!(error instanceof MailError) || !error.refused) throw error;
-  const code = refusalCode(error);
-  if (code ? TOO_MUCH.has(code) : SAYS_TOO_MUCH.test(error.detail)) throw tooMuch(error);
+  if (refusedAs('tooMuch', error)) throw tooMuch(error);
   if (refusedAsMissing(error) || !(await findFolder(session, path))) throw new FolderMissing(error);
   throw error;
 }

@@ -1,7 +1,7 @@
 import { decodePath, normalizePath } from 'imapflow/lib/tools.js';
 import { FolderExists, FolderMissing, MailError } from '../mail-error.ts';
 import { type Argument, atom, command, folderArgument } from './command.ts';
-import { refusalCode, refusedAsMissing } from './response-codes.ts';
+import { refusedAs, refusedAsMissing } from './response-codes.ts';
 import { textOf, type Untagged } from './tokens.ts';
 import { findFolder } from './list.ts';
 import type { ImapSession } from './session.ts';
@@ -67,15 +67,13 @@ async function leave(session: ImapSession, path: string): Promise<void> {
 
 async function taken(session: ImapSession, path: string, error: unknown): Promise<never> {
   if (!isRefused(error)) throw error;
-  const code = refusalCode(error);
-  if (code === 'ALREADYEXISTS' || (await findFolder(session, path))) throw new FolderExists(error);
+  if (refusedAs('exists', error) || (await findFolder(session, path))) throw new FolderExists(error);
   throw error;
 }
 
 async function missing(session: ImapSession, path: string, error: unknown): Promise<void> {
   if (!isRefused(error)) throw error;
-  const code = refusalCode(error);
-  if (code === 'ALREADYEXISTS') return;
+  if (refusedAs('exists', error)) return;
   if (refusedAsMissing(error) || !(await findFolder(session, path))) throw new FolderMissing(error);
 }
 

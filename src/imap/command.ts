@@ -1,6 +1,7 @@
 import { encodePath, normalizePath } from 'imapflow/lib/tools.js';
-import { responseCode, type ResponseCode } from './response-codes.ts';
-import type { ImapSession } from './session.ts';
+import { internalsOf } from './imapflow-patches.ts';
+import { type ResponseCode, responseCode } from './response-codes.ts';
+import type { CommandLimits, ImapSession } from './session.ts';
 import type { Untagged } from './tokens.ts';
 
 /** One argument of a command. */
@@ -9,25 +10,14 @@ export type Argument =
   | { type: 'LITERAL'; value: Buffer; isLiteral8?: boolean }
   | Argument[];
 
-export interface CommandOptions {
-  /** untagged answers that come meanwhile, by their keyword; what is named here is not told to other listeners */
+export interface CommandOptions extends CommandLimits {
+  /** listeners for untagged responses by their keyword; imapflow's own listeners do not get these */
   untagged?: Record<string, (untagged: Untagged) => void>;
-  deadlineMs?: number;
-  maxResponses?: number;
-  silenceMs?: number;
-}
-
-interface Exec {
-  exec(
-    command: string,
-    args: Argument[],
-    options: { untagged: Record<string, (untagged: Untagged) => Promise<void>> },
-  ): Promise<{ response: Untagged; next(): void }>;
 }
 
 /**
- * Runs one command and answers the response code of its OK, if there is one. imapflow's own functions for commands that
- * write answer `false` for a refusal, or nothing; this one throws.
+ * Runs one command and returns the response code of its OK, if there is one. imapflow's own functions for commands that
+ * write return `false` or nothing for a refusal; this one throws.
  * @throws MailError, with `refused` when the server answered NO or BAD
  */
 export function command(
@@ -36,23 +26,24 @@ export function command(
   args: Argument[],
   options: CommandOptions = {},
 ): Promise<ResponseCode | undefined> {
-  const client = session.client as unknown as Exec;
+  const client = internalsOf(session.client);
+  const { untagged: listeners = {}, ...limits } = options;
   const untagged = Object.fromEntries(
-    Object.entries(options.untagged ?? {}).map(([keyword, hear]) => [keyword, async (each: Untagged) => hear(each)]),
+    Object.entries(listeners).map(([keyword, listen]) => [keyword, async (each: Untagged) => listen(each)]),
   );
   const run = async () => {
-    const answer = await client.exec(name, args, { untagged });
-    answer.next();
-    // It lets a NO pass that tells of messages which no longer exist.
-    if (answer.response.command?.toUpperCase() !== 'OK') {
-      throw Object.assign(new Error('refused'), { responseStatus: 'NO', response: answer.response });
+    const { response, next } = await client.exec(name, args, { untagged });
+    next();
+    // imapflow lets a NO pass that reports messages which no longer exist.
+    if (response.command?.toUpperCase() !== 'OK') {
+      throw Object.assign(new Error('refused'), { responseStatus: 'NO', response });
     }
-    return responseCode(answer.response);
+    return responseCode(response);
   };
-  return session.run(name, run, options.deadlineMs, options.maxResponses, options.silenceMs);
+  return session.run(name, run, limits);
 }
 
-/** UIDPLUS (RFC 4315): the server says where mail went. Such an answer of another server is not relied on. */
+/** UIDPLUS (RFC 4315): the server says where messages went. Such a response of another server is not relied on. */
 export function hasUidplus(session: ImapSession): boolean {
   return session.has('UIDPLUS') || session.has('IMAP4rev2');
 }
@@ -62,7 +53,7 @@ export function hasMove(session: ImapSession): boolean {
   return session.has('MOVE') || session.has('IMAP4rev2');
 }
 
-/** A folder's path as an argument: in modified UTF-7 where the server has no other, and in quotes. */
+/** A folder's path as an argument: in quotes, and in modified UTF-7 where the server knows no other encoding. */
 export function folderArgument(session: ImapSession, path: string): Argument {
   return { type: 'STRING', value: encodePath(session.client, normalizePath(session.client, path)) };
 }

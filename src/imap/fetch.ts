@@ -164,7 +164,8 @@ export async function fetchRows<T extends { uid: number }>(
       if (value) rows.set(row.uid, value);
     }
   };
-  await session.run('FETCH', collect, FETCH_TIMEOUT_MS, Math.min(2 * exists, MAX_ROWS) + 10_000);
+  const maxResponses = Math.min(2 * exists, MAX_ROWS) + 10_000;
+  await session.run('FETCH', collect, { deadlineMs: FETCH_TIMEOUT_MS, maxResponses });
   return [...rows.values()];
 }
 

@@ -1,8 +1,10 @@
 import { decodePath } from 'imapflow/lib/tools.js';
-import type { VanishedEvent } from './imapflow-patches.ts';
+import { sleep } from '../async.ts';
+import { atom, command } from './command.ts';
+import { internalsOf, type VanishedEvent } from './imapflow-patches.ts';
 import type { ImapSession } from './session.ts';
 
-/** What a server told unasked since it was asked last. */
+/** What a server has reported of its own accord since this was last asked for. */
 export interface MailboxNotifications {
   /** paths of folders in which something happened */
   folders: Set<string>;
@@ -10,31 +12,29 @@ export interface MailboxNotifications {
   list: boolean;
 }
 
-/** Hears what the server tells unasked, in the selected folder and, with NOTIFY (RFC 5465), in all of them. */
+/** Listens for changes in the selected folder and, with NOTIFY (RFC 5465), in all folders. */
 export interface ChangeListener {
-  /** waits for news, at most `ms`; IDLE is on meanwhile where the server has it */
+  /** waits for a notification, at most `ms` milliseconds; IDLE is on meanwhile where the server has it */
   wait(ms: number, signal: AbortSignal): Promise<void>;
-  /** the news so far; they are taken, and gather anew */
+  /** the notifications so far, which are cleared */
   take(): MailboxNotifications;
-  /** NOTIFY is on: news of every folder come by themselves */
-  readonly hearsAll: boolean;
 }
 
-/** Without IDLE the selected folder is asked this often, in milliseconds. */
+/** Without IDLE the selected folder is checked this often, in milliseconds. */
 const NOOP_INTERVAL_MS = 5_000;
-
-type Untagged = { attributes?: { value?: unknown }[] };
+/** An IDLE that ended sooner was refused; the next one does not start sooner. */
+const SHORTEST_IDLE_MS = 1_000;
 
 /** Starts to listen on a session. */
 export async function listenForChanges(session: ImapSession): Promise<ChangeListener> {
   const { client } = session;
-  let news: MailboxNotifications = { folders: new Set(), list: false };
+  let notifications: MailboxNotifications = { folders: new Set(), list: false };
   let wake = () => {};
-  const hear = (change: (news: MailboxNotifications) => void) => {
-    change(news);
+  const notify = (change: (notifications: MailboxNotifications) => void) => {
+    change(notifications);
     wake();
   };
-  const inSelected = ({ path }: { path: string }) => hear((n) => n.folders.add(path));
+  const inSelected = ({ path }: { path: string }) => notify(({ folders }) => folders.add(path));
   client.on('exists', inSelected);
   client.on('expunge', inSelected);
   (client as NodeJS.EventEmitter).on('vanished', (event: VanishedEvent) => {
@@ -42,74 +42,58 @@ export async function listenForChanges(session: ImapSession): Promise<ChangeList
   });
   client.on('flags', inSelected);
   client.on('close', () => wake());
-
-  const hearsAll = await notifyAll(session);
-  if (hearsAll) {
-    // Untold STATUS and LIST come while idling, where imapflow has no listener of its own for them.
-    const handlers = client as unknown as { untaggedHandlers: Record<string, (untagged: Untagged) => Promise<void>> };
-    handlers.untaggedHandlers.STATUS = async ({ attributes }) => {
-      const raw = attributes?.[0]?.value;
-      const path = typeof raw === 'string' || Buffer.isBuffer(raw) ? decodePath(client, raw.toString()) : undefined;
-      hear((n) => (path ? n.folders.add(path) : (n.list = true)));
-    };
-    handlers.untaggedHandlers.LIST = async () => hear((n) => (n.list = true));
-  }
+  if (await notifyAll(session)) listenToAllFolders(session, notify);
 
   let idleRefused = false;
+  const idle = async (signal: AbortSignal) => {
+    const began = Date.now();
+    const result = await client.idle();
+    const isShort = Date.now() - began < SHORTEST_IDLE_MS;
+    // Fall back to NOOP, so that a server that answers NO is not asked again and again.
+    if (result === false && client.usable && isShort) idleRefused = true;
+    // An IDLE that ends at once must not make the watch spin.
+    await sleep(SHORTEST_IDLE_MS, signal);
+  };
   return {
-    hearsAll,
     take() {
-      const taken = news;
-      news = { folders: new Set(), list: false };
+      const taken = notifications;
+      notifications = { folders: new Set(), list: false };
       return taken;
     },
     async wait(ms, signal) {
-      if (news.folders.size > 0 || news.list || signal.aborted) return;
+      if (notifications.folders.size > 0 || notifications.list || signal.aborted) return;
       const woken = new Promise<void>((resolve) => {
         wake = resolve;
       });
-      const idling = session.has('IDLE') && !idleRefused;
-      const timer = delay(idling ? ms : Math.min(ms, NOOP_INTERVAL_MS), signal);
+      const over = new AbortController();
+      const abort = () => over.abort();
+      signal.addEventListener('abort', abort, { once: true });
       try {
-        if (idling) {
-          const began = Date.now();
-          const ended = client.idle().then(
-            (result) => {
-              // Refused: fall back to NOOP, so that a server that answers NO is not asked again and again.
-              if (result === false && client.usable && Date.now() - began < 1_000) idleRefused = true;
-              return pause(1_000);
-            },
-            () => {},
-          );
-          await Promise.race([woken, timer.done, ended]);
+        if (session.has('IDLE') && !idleRefused) {
+          await Promise.race([woken, sleep(ms, over.signal), idle(over.signal).catch(() => {})]);
         } else {
-          await Promise.race([woken, timer.done]);
+          await Promise.race([woken, sleep(Math.min(ms, NOOP_INTERVAL_MS), over.signal)]);
           if (!signal.aborted) await session.run('NOOP', () => client.noop());
         }
       } finally {
         wake = () => {};
-        timer.cancel();
+        signal.removeEventListener('abort', abort);
+        over.abort();
       }
     },
   };
 }
 
-/** Asks for news of all folders; false where the server has no NOTIFY or refuses it. */
+/** Asks for notifications of all folders; false where the server has no NOTIFY or refuses it. */
 async function notifyAll(session: ImapSession): Promise<boolean> {
   if (!session.has('NOTIFY')) return false;
-  const atom = (value: string) => ({ type: 'ATOM', value });
-  // NOTIFY is a command that imapflow does not know; exec() sends any command, but is not in its public types.
-  const client = session.client as unknown as { exec(command: string, args: unknown[]): Promise<{ next(): void }> };
   const messages = ['MessageNew', 'MessageExpunge', 'FlagChange'].map(atom);
   try {
-    const response = await session.run('NOTIFY', () =>
-      client.exec('NOTIFY', [
-        atom('SET'),
-        [atom('selected'), messages],
-        [atom('personal'), [...messages, atom('MailboxName'), atom('SubscriptionChange')]],
-      ]),
-    );
-    response.next();
+    await command(session, 'NOTIFY', [
+      atom('SET'),
+      [atom('selected'), messages],
+      [atom('personal'), [...messages, atom('MailboxName'), atom('SubscriptionChange')]],
+    ]);
     return true;
   } catch {
     if (!session.client.usable) throw new Error('the connection ended during NOTIFY');
@@ -117,23 +101,16 @@ async function notifyAll(session: ImapSession): Promise<boolean> {
   }
 }
 
-/** An IDLE that ends at once must not make the watch spin. */
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms).unref());
-}
-
-function delay(ms: number, signal: AbortSignal): { done: Promise<void>; cancel(): void } {
-  let finish = () => {};
-  const done = new Promise<void>((resolve) => {
-    finish = resolve;
-  });
-  const timer = setTimeout(finish, ms);
-  signal.addEventListener('abort', finish, { once: true });
-  return {
-    done,
-    cancel() {
-      clearTimeout(timer);
-      signal.removeEventListener('abort', finish);
-    },
+/** STATUS and LIST arrive while idling, where imapflow has no listener of its own for them. */
+function listenToAllFolders(
+  { client }: ImapSession,
+  notify: (change: (notifications: MailboxNotifications) => void) => void,
+): void {
+  const { untaggedHandlers } = internalsOf(client);
+  untaggedHandlers.STATUS = async ({ attributes }) => {
+    const raw = (attributes?.[0] as { value?: unknown } | undefined)?.value;
+    const path = typeof raw === 'string' || Buffer.isBuffer(raw) ? decodePath(client, raw.toString()) : undefined;
+    notify((notifications) => (path ? notifications.folders.add(path) : (notifications.list = true)));
   };
+  untaggedHandlers.LIST = async () => notify((notifications) => (notifications.list = true));
 }

@@ -1,4 +1,5 @@
 import type { ImapFlow } from 'imapflow';
+import type { Untagged } from './tokens.ts';
 
 /** A range of UIDs, both ends included. */
 export interface UidRange {
@@ -6,40 +7,66 @@ export interface UidRange {
   to: number;
 }
 
-/** What QRESYNC tells of expunged mail (RFC 7162 3.2.10), as a `vanished` event of the client. */
+/** What QRESYNC reports of expunged messages (RFC 7162 3.2.10), as a `vanished` event of the client. */
 export interface VanishedEvent {
   path: string;
-  /** it answers a question of ours, it is no news */
+  /** the response to a command of ours, not a change that happened just now */
   earlier: boolean;
   ranges: UidRange[];
 }
 
-/** Bounds what one server can make this process do and hold. */
-export interface Guard {
-  /** starts to count anew: this many answers are taken in before the connection is closed */
-  allow(answers: number): void;
+/** Bounds what one server can make this process do and store. */
+export interface ResponseGuard {
+  /** counts anew: after this many more responses the connection is closed */
+  allow(responses: number): void;
   /** the server sent more than was allowed; the connection is closed */
   readonly exceeded: boolean;
 }
 
-/** No answer that is asked for here has more than a few; each costs memory however small it is. */
+/** No response to our commands has more than a few; each costs memory however small it is. */
 const MAX_LITERALS = 200;
 
-type Attribute = { value?: unknown } | Attribute[] | null;
+type UntaggedHandler = (untagged: Untagged) => Promise<void>;
 
-/** What of imapflow is changed; it has no options for these. */
-interface Internals {
+/** Private parts of imapflow that are called (command.ts, idle.ts) or replaced (patchClient). */
+export interface ImapFlowInternals {
   handleResponse(data: unknown): Promise<boolean>;
-  untaggedVanished(untagged: { attributes?: Attribute[] }, mailbox?: { path: string }): Promise<void>;
+  untaggedVanished(untagged: Untagged, mailbox?: { path: string }): Promise<void>;
+  /** by the keyword of the response; only what no command in progress listens for gets here */
+  untaggedHandlers: Record<string, UntaggedHandler | undefined>;
+  exec(
+    command: string,
+    args: unknown[],
+    options?: { untagged: Record<string, UntaggedHandler> },
+  ): Promise<{ response: Untagged; next(): void }>;
   streamer: { literals: unknown[]; checkLiteralMarker(line: Buffer): boolean; failStream(error: Error): false };
 }
 
+/** The private parts of a client. @throws Error naming the one that this version of imapflow does not have */
+export function internalsOf(client: ImapFlow): ImapFlowInternals {
+  const internals = client as unknown as ImapFlowInternals;
+  const { streamer, handleResponse, untaggedVanished, untaggedHandlers, exec } = internals;
+  const isPresent: Record<string, boolean> = {
+    exec: typeof exec === 'function',
+    handleResponse: typeof handleResponse === 'function',
+    untaggedVanished: typeof untaggedVanished === 'function',
+    untaggedHandlers: typeof untaggedHandlers === 'object',
+    'streamer.literals': Array.isArray(streamer?.literals),
+    'streamer.checkLiteralMarker': typeof streamer?.checkLiteralMarker === 'function',
+    'streamer.failStream': typeof streamer?.failStream === 'function',
+  };
+  const missing = Object.keys(isPresent).filter((name) => !isPresent[name]);
+  if (missing.length > 0) throw new Error(`this version of imapflow has no ${missing.join(', ')}`);
+  return internals;
+}
+
 /**
- * Sets limits that imapflow has no options for: how many answers one command may get, and how many literals one answer.
- * A VANISHED is kept as the ranges it came in: `1:4294967295` is 22 bytes on the wire.
+ * Sets limits that imapflow has no options for: how many responses one command may get, and how many literals one
+ * response. A VANISHED stays the ranges it came in: `1:4294967295` is 22 bytes on the wire, and imapflow would emit one
+ * event for each UID.
  */
-export function guardClient(client: ImapFlow): Guard {
-  const internals = client as unknown as Internals;
+export function patchClient(client: ImapFlow): ResponseGuard {
+  const internals = internalsOf(client);
   const { streamer } = internals;
   let left = Infinity;
   let exceeded = false;
@@ -71,8 +98,8 @@ export function guardClient(client: ImapFlow): Guard {
   };
 
   return {
-    allow(answers) {
-      left = answers;
+    allow(responses) {
+      left = responses;
     },
     get exceeded() {
       return exceeded;

@@ -28,11 +28,11 @@ export interface FolderStatus {
 }
 
 const STATUS_QUERY = { messages: true, uidNext: true, uidValidity: true, unseen: true, highestModseq: true };
-const LIST_TIMEOUT_MS = 120_000;
+const LIST_LIMITS = { deadlineMs: 120_000 };
 
 /** Every folder of the personal namespace, without the counters. */
 export async function listFolders(session: ImapSession): Promise<FolderSnapshot[]> {
-  const entries = await session.run('LIST', () => session.client.list(), LIST_TIMEOUT_MS);
+  const entries = await session.run('LIST', () => session.client.list(), LIST_LIMITS);
   return snapshotsOf(session, entries);
 }
 
@@ -45,11 +45,7 @@ export async function listFoldersWithStatus(
   wanted: (folder: FolderSnapshot) => boolean = () => true,
 ): Promise<FolderSnapshot[]> {
   if (session.has('LIST-STATUS') || session.has('IMAP4rev2')) {
-    const entries = await session.run(
-      'LIST',
-      () => session.client.list({ statusQuery: STATUS_QUERY }),
-      LIST_TIMEOUT_MS,
-    );
+    const entries = await session.run('LIST', () => session.client.list({ statusQuery: STATUS_QUERY }), LIST_LIMITS);
     return snapshotsOf(session, entries);
   }
   const snapshots = await listFolders(session);

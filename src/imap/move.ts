@@ -1,6 +1,6 @@
 import { FolderMissing, MailError } from '../mail-error.ts';
 import { command, folderArgument, hasMove, hasUidplus, setArgument } from './command.ts';
-import { refusalCode, refusedAsMissing, responseCode } from './response-codes.ts';
+import { refusedAs, refusedAsMissing, responseCode } from './response-codes.ts';
 import type { Untagged } from './tokens.ts';
 import { expungeMessages } from './expunge.ts';
 import { uidSets } from './fetch.ts';
@@ -108,16 +108,13 @@ async function transferSet(session: ImapSession, verb: Verb, set: string, target
     if (!(error instanceof MailError) || !error.refused) throw error;
     if (refusedAsMissing(error) || !(await findFolder(session, target))) throw new FolderMissing(error);
     // A server may refuse a set that names messages which have gone, of which the session has not heard yet.
-    const [left, ...more] = tries < MAX_TRIES && VANISHED.has(refusalCode(error)) ? await remaining(session, set) : [];
+    const [left, ...more] = tries < MAX_TRIES && refusedAs('expunged', error) ? await remaining(session, set) : [];
     if (left === undefined || more.length > 0) throw error;
     return left === '' ? { ...part, asked: [] } : await transferSet(session, verb, left, target, tries + 1);
   } finally {
     events.off('expunge', onExpunge).off('vanished', onVanished);
   }
 }
-
-/** EXPUNGEISSUED: RFC 5530. */
-const VANISHED = new Set<string | undefined>(['EXPUNGEISSUED']);
 
 /** The sets of what is left of a set: one, since it has become no longer. */
 async function remaining(session: ImapSession, set: string): Promise<string[]> {

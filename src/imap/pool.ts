@@ -1,20 +1,21 @@
+import { createConnectionPool } from '../connection-pool.ts';
+import type { ServerLogin } from '../contract/account.ts';
 import { MailError } from '../mail-error.ts';
 import type { Outbound } from '../outbound.ts';
-import { AccountSessions } from './account-sessions.ts';
+import { refusedAsLimit } from './response-codes.ts';
 import { type ImapSession, openSession } from './session.ts';
-import type { ServerLogin } from '../contract/account.ts';
 
-/** Logged-in sessions that are kept for a while, so that a change of one flag does not pay a login. */
+/** Logged-in sessions that stay open for a while, so that changing one flag does not pay a login. */
 export interface SessionPool {
   /**
-   * Runs `work` with a session that nobody else uses meanwhile; which folder is selected in it is not known. `work` is
-   * never run twice: a session that was idle for long is tried out first.
-   * @throws what `work` throws; MailError invalid_credentials or provider_error when no session is to be had
+   * Runs `work` with a session that nobody else uses meanwhile; any folder may be selected in it. `work` never runs
+   * twice: a session that was idle for long is probed first.
+   * @throws what `work` throws; MailError invalid_credentials or provider_error when no session can be had
    */
-  use<T>(accountId: string, imap: ServerLogin, work: (session: ImapSession) => Promise<T>): Promise<T>;
-  /** Ends the sessions of an account: the idle ones at once, those in use as soon as they are free. */
+  use<T>(accountId: string, login: ServerLogin, work: (session: ImapSession) => Promise<T>): Promise<T>;
+  /** Ends the sessions of an account: the idle ones at once, those in use when they become free. */
   drop(accountId: string): Promise<void>;
-  /** The same for all accounts, for good. */
+  /** Ends all sessions for good. */
   close(): Promise<void>;
 }
 
@@ -26,56 +27,56 @@ export interface SessionPoolOptions {
   idleMs?: number;
   /** milliseconds that a caller waits for a session to become free, default 30 s */
   waitMs?: number;
-  /** milliseconds of idling after which a session is tried out before it is used, default 5 s */
+  /** milliseconds of idling after which a session is probed before it is used, default 5 s */
   probeAfterMs?: number;
 }
+
+const PROBE_TIMEOUT_MS = 5_000;
 
 /** A pool that opens sessions on demand; one per process. */
 export function createSessionPool(options: SessionPoolOptions): SessionPool {
   const { outbound, maxPerAccount = 3, idleMs = 60_000, waitMs = 30_000, probeAfterMs = 5_000 } = options;
-  const limits = { max: maxPerAccount, idleMs, waitMs, probeAfterMs };
-  const accounts = new Map<string, AccountSessions>();
-  let closed = false;
-
-  function sessionsOf(accountId: string): AccountSessions {
-    const known = accounts.get(accountId);
-    if (known) return known;
-    const made: AccountSessions = new AccountSessions(limits, {
-      open: (imap) => openSession(imap, { outbound, idleMs }),
-      onEmpty: () => accounts.get(accountId) === made && accounts.delete(accountId),
-    });
-    accounts.set(accountId, made);
-    return made;
-  }
-
-  async function drop(accountId: string): Promise<void> {
-    const sessions = accounts.get(accountId);
-    accounts.delete(accountId);
-    await sessions?.drop();
-  }
-
+  const pool = createConnectionPool<ImapSession>(
+    {
+      side: 'imap',
+      async open(login, exclusive) {
+        const session = await openSession(login, { outbound, idleMs });
+        session.exclusive = exclusive;
+        return session;
+      },
+      meaningOf: (failure) => (refusedAsLimit(failure) ? 'limit' : 'own'),
+      // A server that has said BYE may take a while to hang up.
+      isReusable: ({ client }) => client.usable && client.state !== client.states.LOGOUT,
+      probe: (session) =>
+        session
+          .run('NOOP', () => session.client.noop(), { deadlineMs: PROBE_TIMEOUT_MS })
+          .then(
+            () => true,
+            () => false,
+          ),
+      onEnd: ({ client }, listener) => void client.once('close', listener),
+      end: (session) => session.end(),
+      destroy: ({ client }) => client.close(),
+    },
+    { maxPerAccount, idleMs, waitMs, probeAfterMs },
+  );
   return {
-    async use(accountId, imap, work) {
-      if (closed) throw new MailError('provider_error', 'imap', 'the service is shutting down');
-      const sessions = sessionsOf(accountId);
-      const kept = await sessions.take(imap);
-      let clean = false;
+    async use(accountId, login, work) {
+      const lease = await pool.take(accountId, login);
+      let inDoubt = true;
       try {
-        const answer = await work(kept.session);
-        clean = true;
-        return answer;
+        const result = await work(lease.connection);
+        inDoubt = false;
+        return result;
       } catch (error) {
         // After a plain refusal both sides know where they are.
-        clean = error instanceof MailError && error.refused;
+        inDoubt = !(error instanceof MailError && error.refused);
         throw error;
       } finally {
-        sessions.giveBack(kept, clean);
+        lease.giveBack({ inDoubt });
       }
     },
-    drop,
-    async close() {
-      closed = true;
-      await Promise.all([...accounts.keys()].map(drop));
-    },
+    drop: (accountId) => pool.drop(accountId),
+    close: () => pool.close(),
   };
 }

@@ -1,6 +1,89 @@
 import { FolderMissing, MailError } from '../mail-error.ts';
 import { textOf, type Untagged } from './tokens.ts';
 
+/** What a refusal means, beyond "no". */
+interface Meaning {
+  /** of a login: the server allows no more connections just now */
+  limit?: true;
+  /** of a login: nothing is said about the password */
+  busy?: true;
+  /** of any other command: the same command may work later */
+  retryLater?: true;
+  /** of APPEND: the message is too large, or over the quota */
+  tooMuch?: true;
+  /** a folder that the command names does not exist */
+  missing?: true;
+  /** a folder of that name exists already */
+  exists?: true;
+  /** messages that the command names were expunged */
+  expunged?: true;
+}
+
+/** RFC 5530 unless another one is named. */
+const CODES: Readonly<Record<string, Meaning>> = {
+  UNAVAILABLE: { limit: true, busy: true, retryLater: true },
+  INUSE: { limit: true, busy: true, retryLater: true },
+  LIMIT: { limit: true, busy: true, retryLater: true, tooMuch: true },
+  SERVERBUG: { busy: true, retryLater: true },
+  CONTACTADMIN: { busy: true, retryLater: true },
+  // RFC 3501 7.1: a text for the user. Gmail refuses one connection too many with it.
+  ALERT: { limit: true, busy: true },
+  OVERQUOTA: { tooMuch: true },
+  TOOBIG: { tooMuch: true }, // RFC 4469
+  APPENDLIMIT: { tooMuch: true }, // RFC 7889
+  NONEXISTENT: { missing: true },
+  TRYCREATE: { missing: true }, // RFC 3501 7.1
+  ALREADYEXISTS: { exists: true },
+  EXPUNGEISSUED: { expunged: true },
+};
+
+/** The same of servers that give no code. */
+const TEXTS: readonly { pattern: RegExp; meaning: Meaning; evenWithCode: boolean }[] = [
+  {
+    pattern: /too many|maximum number of|connection limit/i,
+    meaning: { limit: true, busy: true },
+    // Some put the code of a refused password before it.
+    evenWithCode: true,
+  },
+  {
+    pattern: /quota|too (large|big)|(message|maximum) size/i,
+    meaning: { tooMuch: true },
+    evenWithCode: false,
+  },
+];
+
+/** Whether a refusal with that response code (in capitals; undefined: none) and that text has the meaning. */
+export function means(meaning: keyof Meaning, code: string | undefined, text: string): boolean {
+  if (code !== undefined && CODES[code]?.[meaning]) return true;
+  return TEXTS.some((each) => each.meaning[meaning] && (each.evenWithCode || !code) && each.pattern.test(text));
+}
+
+/** Whether the server refused the command (NO or BAD) with that meaning. */
+export function refusedAs(meaning: keyof Meaning, error: unknown): boolean {
+  return error instanceof MailError && error.refused && means(meaning, refusalCode(error), error.detail);
+}
+
+/** Whether the server refused the command because a folder that it names does not exist. */
+export function refusedAsMissing(error: unknown): boolean {
+  return error instanceof FolderMissing || refusedAs('missing', error);
+}
+
+/** Whether the server refused the login because there are too many connections. */
+export function refusedAsLimit(error: unknown): boolean {
+  if (!(error instanceof MailError)) return false;
+  // Some hang up instead of refusing the login, and say why in the BYE.
+  const { reason = '' } = (error.cause ?? {}) as { reason?: string };
+  return means('limit', refusalCode(error), `${error.detail} ${reason}`);
+}
+
+/** The response code with which a command was refused, in capitals; undefined when there was none. */
+export function refusalCode(error: unknown): string | undefined {
+  if (!(error instanceof MailError) || !error.refused) return undefined;
+  const cause = (error.cause ?? {}) as { serverResponseCode?: string; response?: Untagged | string };
+  if (cause.serverResponseCode) return cause.serverResponseCode.toUpperCase();
+  return typeof cause.response === 'object' ? responseCode(cause.response)?.name : undefined;
+}
+
 /** A response code such as `[COPYUID 38 304 56]`; lists within it are left out. */
 export interface ResponseCode {
   name: string;
@@ -13,17 +96,4 @@ export function responseCode(response: Untagged): ResponseCode | undefined {
   const section = first && !Array.isArray(first) ? first.section : undefined;
   const [name, ...values] = (section ?? []).map(textOf);
   return name ? { name: name.toUpperCase(), values: values.filter((value) => value !== undefined) } : undefined;
-}
-
-/** The response code with which a command was refused (RFC 5530), in capitals; undefined when there was none. */
-export function refusalCode(error: unknown): string | undefined {
-  if (!(error instanceof MailError) || !error.refused) return undefined;
-  const cause = (error.cause ?? {}) as { serverResponseCode?: string; response?: Untagged | string };
-  if (cause.serverResponseCode) return cause.serverResponseCode.toUpperCase();
-  return typeof cause.response === 'object' ? responseCode(cause.response)?.name : undefined;
-}
-
-/** Whether the server refused the command because a folder that it names does not exist. */
-export function refusedAsMissing(error: unknown): boolean {
-  return error instanceof FolderMissing || ['TRYCREATE', 'NONEXISTENT'].includes(refusalCode(error) ?? '');
 }

@@ -16,7 +16,9 @@ export async function searchUids(session: ImapSession, before: number, since?: D
   for (let last = exists; last > 0; last -= SEARCH_SPAN) {
     const seq = `${Math.max(1, last - SEARCH_SPAN + 1)}:${last === exists ? '*' : last}`;
     const query = { uid: `1:${before - 1}`, ...(exists > SEARCH_SPAN ? { seq } : {}), ...(since ? { since } : {}) };
-    const found = await session.run('SEARCH', () => session.client.search(query, { uid: true }), FETCH_TIMEOUT_MS);
+    const found = await session.run('SEARCH', () => session.client.search(query, { uid: true }), {
+      deadlineMs: FETCH_TIMEOUT_MS,
+    });
     // imapflow answers false for a refused SEARCH: ask in another way.
     if (!Array.isArray(found)) return fetchUids(session, before, since);
     for (const uid of found) if (uid < before) uids.add(uid);
@@ -48,7 +50,9 @@ export async function findByMessageId(session: ImapSession, messageId: string): 
   const [wanted] = readMessageIds(messageId);
   if (!wanted) return [];
   const query = { header: { 'message-id': wanted } };
-  const answer = await session.run('SEARCH', () => session.client.search(query, { uid: true }), FIND_TIMEOUT_MS);
+  const answer = await session.run('SEARCH', () => session.client.search(query, { uid: true }), {
+    deadlineMs: FIND_TIMEOUT_MS,
+  });
   // imapflow answers false for a refused SEARCH
   const candidates = Array.isArray(answer) ? answer.slice(-MAX_FOUND) : undefined;
   const found = new Set<number>();
@@ -72,7 +76,7 @@ async function uidsWith(session: ImapSession, wanted: string, set: string, byUid
     const query = { uid: true, headers: ['message-id'] };
     for await (const row of session.client.fetch(set, query, { uid: byUid })) read(row);
   };
-  await session.run('FETCH', collect, FIND_TIMEOUT_MS);
+  await session.run('FETCH', collect, { deadlineMs: FIND_TIMEOUT_MS });
   return uids;
 }
 

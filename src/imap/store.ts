@@ -56,7 +56,7 @@ export async function fetchFlagSets(session: ImapSession, uids: number[]): Promi
   const read = (row: FetchMessageObject) => {
     if (row.flags && wanted.has(row.uid)) flags.set(row.uid, lasting(row.flags));
   };
-  for (const set of uidSets(uids)) await session.run('FETCH', () => collect(set), STORE_TIMEOUT_MS);
+  for (const set of uidSets(uids)) await session.run('FETCH', () => collect(set), { deadlineMs: STORE_TIMEOUT_MS });
   return flags;
 }
 

@@ -3,8 +3,9 @@ import { MailError } from '../mail-error.ts';
 import type { Outbound } from '../outbound.ts';
 import { isStale, leavesConnection, SendFailed, SubmitError, submitErrorOf } from './errors.ts';
 import { openSmtp } from './login.ts';
+import type { Lease } from '../connection-pool.ts';
 import type { ServerLogin } from '../contract/account.ts';
-import { createSmtpConnectionPool, type TakenSession } from './pool.ts';
+import { createSmtpPool } from './pool.ts';
 import { type Envelope, type Submission, type SmtpSession, smtpSession, type SmtpTimes } from './session.ts';
 
 export { SubmitError, type SubmitOutcome } from './errors.ts';
@@ -25,7 +26,7 @@ export interface Submitter {
    */
   submit(accountId: string, smtp: ServerLogin, message: Submission): Promise<Submitted>;
   /** Ends the connections that are kept for an account. */
-  drop(accountId: string): void;
+  drop(accountId: string): Promise<void>;
   /** Ends everything; whatever is being sent fails. */
   close(): Promise<void>;
 }
@@ -48,7 +49,7 @@ export interface SubmitterOptions {
 /** A submitter without connections. */
 export function createSubmitter(options: SubmitterOptions): Submitter {
   const { outbound, loginTimeoutMs: timeoutMs = 10_000 } = options;
-  const pool = createSmtpConnectionPool({
+  const pool = createSmtpPool({
     open: async (smtp) => smtpSession(await openSmtp(smtp, { outbound, timeoutMs }), options.times),
     maxPerAccount: options.maxPerAccount ?? 3,
     idleMs: options.idleMs ?? 20_000,
@@ -67,27 +68,27 @@ export function createSubmitter(options: SubmitterOptions): Submitter {
   };
 }
 
-async function sendOver(taken: TakenSession, message: Submission, smtp: ServerLogin): Promise<string[]> {
-  const { session, reused } = taken;
+async function sendOver(lease: Lease<SmtpSession>, message: Submission, smtp: ServerLogin): Promise<string[]> {
+  const { connection: session, reused } = lease;
   try {
     assertTakes(session, message);
     const rejected = await session.send(message);
-    taken.giveBack();
+    lease.giveBack();
     return rejected;
   } catch (error) {
     if (error instanceof SubmitError) {
-      taken.giveBack();
+      lease.giveBack();
       throw error;
     }
     if (!(error instanceof SendFailed)) {
-      taken.discard();
+      lease.discard();
       throw error;
     }
-    if (reused && isStale(error)) return sendOver(await taken.replace().catch(notSent), message, smtp);
+    if (reused && isStale(error)) return sendOver(await lease.replace().catch(notSent), message, smtp);
     if (leavesConnection(error)) {
       // nobody waits for it
-      session.reset().then(taken.giveBack, taken.discard);
-    } else taken.discard();
+      session.reset().then(() => lease.giveBack(), lease.discard);
+    } else lease.discard();
     throw submitErrorOf(error, smtp);
   }
 }

@@ -176,7 +176,7 @@ describe('who waits for a session', () => {
     await first.started;
     await expect(sessions.use('acc_1', settings, noop)).rejects.toMatchObject({
       code: 'provider_error',
-      detail: 'too many connections in use',
+      detail: 'all IMAP connections of this mailbox are busy',
     });
     const last = sessions.use('acc_1', settings, async () => 'done');
     first.release();

@@ -4,6 +4,7 @@ import { createOutbound } from '../../src/outbound.ts';
 import type { ServerLogin } from '../../src/contract/account.ts';
 import { createSubmitter, SubmitError, type Submitter, type SubmitterOptions } from '../../src/smtp/submit.ts';
 import { at, FakeSmtp, SMTP_EXTENSIONS, type SmtpMoment, type SmtpReaction } from '../helpers/fake-smtp.ts';
+import { waitForCollected } from '../helpers/garbage.ts';
 import { waitFor } from '../helpers/wait.ts';
 
 const from = 'me@example.test';
@@ -186,10 +187,31 @@ describe('the connection', () => {
     await submit({ smtp: { password: 'another' } });
     expect(server.messages).toMatchObject([{ connection: 1 }, { connection: 2 }]);
     await waitFor(() => server.sessions.size === 1);
-    submitter.drop('acc_a');
+    await submitter.drop('acc_a');
     await waitFor(() => server.sessions.size === 0);
     await submit();
     expect(server.messages[2]).toMatchObject({ connection: 3 });
+  });
+
+  it('and its password leave memory once nobody uses it, and at once when the account is removed', async () => {
+    const once = async (account: string) => {
+      const login = settings();
+      await submitter.submit(account, login, {
+        envelope: { from, to: one },
+        source: Buffer.from(text),
+        beforeData: async () => {},
+      });
+      return new WeakRef(login);
+    };
+    submitter = withOptions({ idleMs: 50 });
+    const unused = await once('acc_a');
+    await waitFor(() => server.sessions.size === 0);
+    await waitForCollected(unused, 'the login of an unused connection');
+    submitter = withOptions();
+    const removed = await once('acc_a');
+    await submitter.drop('acc_a');
+    await waitFor(() => server.sessions.size === 0);
+    await waitForCollected(removed, 'the login of a removed account');
   });
 
   it('is used on after a refusal', async () => {

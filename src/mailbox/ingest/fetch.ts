@@ -73,12 +73,10 @@ async function readLarge(ctx: ReadContext, meta: MessageMeta): Promise<ReadMail 
     const path = join(dir, 'source');
     const content = await downloadSource(ctx.session, meta.uid);
     if (!content) return null;
-    await ctx.session.run(
-      'FETCH',
-      () => pipeline(content, upTo(meta.size), createWriteStream(path)),
-      30 * 60_000,
-      Infinity,
-    );
+    await ctx.session.run('FETCH', () => pipeline(content, upTo(meta.size), createWriteStream(path)), {
+      deadlineMs: 30 * 60_000,
+      maxResponses: Infinity,
+    });
     const { size } = await stat(path);
     const emailId = newId('email');
     const storageKey = rawKey(ctx.account.id, emailId);
