@@ -4,8 +4,6 @@ import libcharset from 'libmime/lib/charset.js';
 /** Names that say nothing: bytes labelled so are looked at instead. */
 const UNLABELLED =
   /^(us-?ascii|ascii|ansi_x3\.4-1968|7bit|8bit|binary|unknown.*|x-unknown|default|none|undefined|\?+)?$/;
-/** What is labelled Latin-1 is in truth Windows-1252, its superset (WHATWG Encoding). */
-const LATIN1 = /^(iso[-_]?8859-?1|latin-?1|l1|cp819)$/;
 const ISO_2022_JP = /\x1b\$[@B]|\x1b\([JB]/;
 const ASCII_BYTES = /^[\0-\x7f]*$/;
 
@@ -44,7 +42,7 @@ function decodeBrokenUtf8(bytes: Buffer): string {
 
 function decodeAs(bytes: Buffer, charset: string): string {
   try {
-    return libcharset.decode(bytes, LATIN1.test(charset) ? 'windows-1252' : charset);
+    return libcharset.decode(bytes, charset);
   } catch {
     return bytes.toString('latin1');
   }

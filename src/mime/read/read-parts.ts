@@ -46,7 +46,6 @@ function guessBoundary(bytes: Buffer): string | null {
  */
 const OPTIONS: MailParserOptions = {
   ...MIME_BOUNDS,
-  keepDeliveryStatus: true,
   skipHtmlToText: true,
   skipTextToHtml: true,
   skipTextLinks: true,
