@@ -19,6 +19,8 @@ export interface SessionOptions {
   maxCommandMs?: number;
   /** answers that the login, and a step that names no limit of its own, may get */
   maxResponses?: number;
+  /** closes the connection when aborted, also while it is being opened */
+  signal?: AbortSignal;
 }
 
 /** A logged-in IMAP connection and the settings that opened it. */
@@ -67,6 +69,7 @@ export async function openSession(settings: ServerLogin, options: SessionOptions
   let last: MailError | undefined;
   for (const { address } of addresses) {
     const client = newClient(settings, address, options);
+    if (options.signal) closeWhenAborted(client, options.signal);
     const guard = guardClient(client);
     guard.allow(options.maxResponses ?? MAX_ANSWERS);
     try {
@@ -76,12 +79,19 @@ export async function openSession(settings: ServerLogin, options: SessionOptions
     } catch (cause) {
       client.close();
       const error = mailErrorOf(cause, settings, 'the IMAP login');
-      if (error.code === 'invalid_credentials') throw error;
+      if (error.code === 'invalid_credentials' || options.signal?.aborted) throw error;
       last = error;
       if (Date.now() >= deadline) break;
     }
   }
   throw last ?? new MailError('provider_error', 'imap', 'the IMAP host has no address');
+}
+
+function closeWhenAborted(client: ImapFlow, signal: AbortSignal): void {
+  const close = () => client.close();
+  signal.addEventListener('abort', close, { once: true });
+  client.once('close', () => signal.removeEventListener('abort', close));
+  if (signal.aborted) close();
 }
 
 function newClient(settings: ServerLogin, address: string, options: SessionOptions): ImapFlow {
