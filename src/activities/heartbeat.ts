@@ -3,17 +3,17 @@ import { Context } from '@temporalio/activity';
 const EVERY_MS = 1_500;
 
 /**
- * Runs an activity that a caller waits for: it says often that it is alive, so that one whose worker was killed is
- * taken over by another within seconds.
+ * Runs the work of an activity with heartbeats until it has settled, so one whose worker was killed is taken over by
+ * another soon: within seconds by default, for an activity that a caller waits for.
  */
-export async function withHeartbeat<T>(work: () => Promise<T>): Promise<T> {
+export async function withHeartbeat<T>(work: () => Promise<T>, everyMs = EVERY_MS): Promise<T> {
   const context = Context.current();
   if (context.info.isLocal) return work();
-  // each beat is a call to the server: what ends soon makes none
-  const beat = setInterval(() => context.heartbeat(), EVERY_MS);
+  // each heartbeat is a call to the server: what ends soon makes none
+  const heartbeat = setInterval(() => context.heartbeat(), everyMs);
   try {
     return await work();
   } finally {
-    clearInterval(beat);
+    clearInterval(heartbeat);
   }
 }

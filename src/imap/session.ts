@@ -21,6 +21,8 @@ export interface SessionOptions {
   maxCommandMs?: number;
   /** responses that the login, and a command that names no limit of its own, may get */
   maxResponses?: number;
+  /** closes the connection when aborted, also while it is being opened */
+  signal?: AbortSignal;
 }
 
 /** What one command may cost. */
@@ -73,6 +75,7 @@ export async function openSession(login: ServerLogin, options: SessionOptions): 
   let last: MailError | undefined;
   for (const { address } of addresses) {
     const client = newClient(login, address, options);
+    if (options.signal) closeWhenAborted(client, options.signal);
     const guard = patchClient(client);
     guard.allow(options.maxResponses ?? MAX_RESPONSES);
     try {
@@ -82,12 +85,19 @@ export async function openSession(login: ServerLogin, options: SessionOptions): 
     } catch (cause) {
       client.close();
       const error = mailErrorOf(cause, login, 'the IMAP login');
-      if (error.code === 'invalid_credentials') throw error;
+      if (error.code === 'invalid_credentials' || options.signal?.aborted) throw error;
       last = error;
       if (Date.now() >= deadline) break;
     }
   }
   throw last ?? new MailError('provider_error', 'imap', 'the IMAP host has no address');
+}
+
+function closeWhenAborted(client: ImapFlow, signal: AbortSignal): void {
+  const close = () => client.close();
+  signal.addEventListener('abort', close, { once: true });
+  client.once('close', () => signal.removeEventListener('abort', close));
+  if (signal.aborted) close();
 }
 
 function newClient(login: ServerLogin, address: string, options: SessionOptions): ImapFlow {

@@ -1,0 +1,117 @@
+import { tmpdir } from 'node:os';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { MockActivityEnvironment } from '@temporalio/testing';
+import { createMailboxActivities } from '../../src/activities/mailbox.ts';
+import { insertAccount } from '../../src/db/accounts.ts';
+import { createLeaseNotifications } from '../../src/db/lease.ts';
+import { createLogger } from '../../src/logger.ts';
+import { sealCredentials } from '../../src/mailbox/settings.ts';
+import { newId } from '../../src/new-id.ts';
+import { createOutbound } from '../../src/outbound.ts';
+import { createSecrets } from '../../src/secrets.ts';
+import { FakeImap } from '../helpers/fake-imap.ts';
+import { openSyncGround, type SyncGround } from '../helpers/watched-account.ts';
+import { waitFor } from '../helpers/wait.ts';
+
+let ground: SyncGround;
+beforeAll(async () => {
+  ground = await openSyncGround();
+});
+afterAll(() => ground.close());
+
+let server: FakeImap;
+let accountId: string;
+beforeEach(async () => {
+  server = await new FakeImap().listen();
+  accountId = newId('account');
+  const side = { host: '127.0.0.1', port: server.port, user: 'ann', encryption: 'NONE' } as const;
+  const credentials = sealCredentials(secrets, accountId, { imapPassword: 'secret', smtpPassword: 'secret' });
+  await ground.database.database.db.transaction((tx) =>
+    insertAccount(tx, {
+      id: accountId,
+      userId: 'ann@example.test',
+      name: 'Ann',
+      mailboxKey: accountId,
+      imap: side,
+      smtp: side,
+      credentials,
+      initialSyncDays: null,
+      at: new Date(),
+    }),
+  );
+});
+afterEach(() => server.close());
+
+const secrets = createSecrets({ current: Buffer.alloc(32, 7) });
+const leases = createLeaseNotifications();
+
+/** Runs the activity; how often it has sent a heartbeat. */
+function watch(signalConnected: () => Promise<void>) {
+  const heartbeats = { count: 0 };
+  const { watchMailbox } = createMailboxActivities({
+    db: ground.database.database.db,
+    storage: ground.storage,
+    tempDir: tmpdir(),
+    parser: ground.parser,
+    logger: createLogger('silent', 'test'),
+    secrets,
+    outbound: createOutbound({ allow: ['127.0.0.0/8'] }),
+    sync: { pollMs: 60_000, loginCheckMs: 100 },
+    leases,
+    signalConnected,
+    heartbeatMs: 20,
+  });
+  const env = new MockActivityEnvironment();
+  env.on('heartbeat', () => {
+    heartbeats.count += 1;
+  });
+  const ended = env.run(watchMailbox, { accountId });
+  ended.catch(() => {});
+  return { heartbeats, ended };
+}
+
+const isLogin = ({ name }: { name: string }) => ['LOGIN', 'AUTHENTICATE'].includes(name.toUpperCase());
+
+describe('watching a mailbox', () => {
+  it('sends heartbeats until its last part has ended, and reports the failure of the first', async () => {
+    let release = () => {};
+    const isConnected = new Promise<void>((resolve) => (release = resolve));
+    let connects = 0;
+    let refused = 0;
+    server.script.command = (command, session) => {
+      if (connects === 0 || !isLogin(command)) return false;
+      refused += 1;
+      session.done(command, 'NO [AUTHENTICATIONFAILED] no');
+      return true;
+    };
+    // the watching part is held up while the login of another part is refused
+    const { heartbeats, ended } = watch(() => {
+      connects += 1;
+      return isConnected;
+    });
+    await waitFor(() => refused > 0);
+    await waitFor(() => server.sessions.size === 0);
+    const before = heartbeats.count;
+    await waitFor(() => heartbeats.count > before + 5, { timeoutMs: 5_000 });
+    release();
+    await expect(ended).rejects.toMatchObject({ type: 'invalid_credentials' });
+  });
+
+  it('closes every connection at once when another worker takes the mailbox, one that is being opened too', async () => {
+    let isConnected = false;
+    let hanging = 0;
+    server.script.command = (command) => {
+      if (!isConnected || !isLogin(command)) return false;
+      hanging += 1;
+      return true;
+    };
+    const { ended } = watch(async () => {
+      isConnected = true;
+    });
+    await waitFor(() => hanging > 0);
+    leases.receive(`${accountId} 1000`);
+    // a login may take 20 s
+    await waitFor(() => server.sessions.size === 0, { timeoutMs: 5_000 });
+    await ended;
+  });
+});
