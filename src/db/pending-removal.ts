@@ -1,6 +1,7 @@
-import { and, eq, inArray, sql } from 'drizzle-orm';
+import { and, eq, sql } from 'drizzle-orm';
 import type { Db, Queryable } from './client.ts';
 import { inLease, type Lease } from './lease.ts';
+import { isOneOf } from './one-of.ts';
 import { locations } from './schema.ts';
 
 /*
@@ -70,7 +71,7 @@ export async function markAllPendingRemoval(db: Db, lease: Lease, folderId: stri
     tx
       .update(locations)
       .set({ pendingRemovalSince: sql`now()` })
-      .where(and(eq(locations.folderId, folderId), inArray(locations.uid, uids))),
+      .where(and(eq(locations.folderId, folderId), isOneOf(locations.uid, uids))),
   );
 }
 
