@@ -37,6 +37,18 @@ export default defineConfig(
     },
   },
   {
+    files: ['src/**/*.ts'],
+    rules: {
+      'no-restricted-syntax': [
+        'error',
+        {
+          selector: "ImportDeclaration[source.value='drizzle-orm'] ImportSpecifier[imported.name=/^(not)?[iI]nArray$/]",
+          message: 'inArray binds one parameter per value: use anyOf of src/db/any-of.ts',
+        },
+      ],
+    },
+  },
+  {
     // JSON answers are looked at piece by piece there
     files: ['test/**/*.ts', 'bench/**/*.ts'],
     rules: {

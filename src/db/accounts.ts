@@ -1,8 +1,9 @@
-import { and, eq, ilike, inArray, isNull, or, type SQL, sql } from 'drizzle-orm';
+import { and, eq, ilike, isNull, or, type SQL, sql } from 'drizzle-orm';
 import type { Account, AccountStatus, Encryption, InitialSyncStatus, ServerSettings } from '../contract/account.ts';
 import { toAccount } from './account-object.ts';
 import type { Queryable, Tx } from './client.ts';
 import { announceLease } from './lease.ts';
+import { anyOf } from './any-of.ts';
 import { accounts } from './schema.ts';
 
 /** An account that is being removed is not there any more for anybody. */
@@ -58,7 +59,7 @@ export async function knownAccountIds(db: Queryable, ids: string[]): Promise<Set
   const rows = await db
     .select({ id: accounts.id })
     .from(accounts)
-    .where(and(inArray(accounts.id, ids), present));
+    .where(and(anyOf(accounts.id, ids), present));
   return new Set(rows.map(({ id }) => id));
 }
 
@@ -256,7 +257,7 @@ export async function changeInitialSync(
       ...(change.to === 'running' ? { initialSyncStartedAt: change.at } : {}),
       ...(change.to === 'completed' ? { initialSyncCompletedAt: change.at } : {}),
     })
-    .where(and(eq(accounts.id, id), present, inArray(accounts.initialSyncStatus, change.from)))
+    .where(and(eq(accounts.id, id), present, anyOf(accounts.initialSyncStatus, change.from)))
     .returning();
   return row && toAccount(row);
 }

@@ -1,10 +1,10 @@
-import { type SQL, sql } from 'drizzle-orm';
-import type { AnyPgColumn } from 'drizzle-orm/pg-core';
+import { type Column, type SQL, sql } from 'drizzle-orm';
 
 /**
- * `column = any($1)`: the values travel as one array parameter, however many they are. (One parameter for each value
- * fails beyond 65,535 of them, and each other number of them is another statement to plan.) No value: no row.
+ * `column = any($1)`: the values travel as one array parameter, however many they are. (drizzle's inArray binds one
+ * parameter for each value, of which the protocol allows 65,535, and each number of them is another statement to plan.)
+ * No value: no row.
  */
-export function anyOf(column: AnyPgColumn, values: readonly string[] | readonly number[]): SQL {
+export function anyOf<C extends Column>(column: C, values: readonly C['_']['data'][]): SQL {
   return sql`${column} = any(${sql.param(values)}::${sql.raw(column.getSQLType())}[])`;
 }

@@ -118,12 +118,39 @@ export const folders = pgTable(
     scannedFrom: bigint('scanned_from', { mode: 'number' }),
     totalCount: integer('total_count').notNull().default(0),
     unreadCount: integer('unread_count').notNull().default(0),
+    /** locations of the folder that have not vanished, baseline included; counted by the statements that change them */
+    knownCount: integer('known_count').notNull().default(0),
+    /** its mail is being taken out in chunks; see src/mailbox/folders/vacate.ts */
+    vacating: text().$type<Vacating>(),
+    /** locations up to this UID were taken out */
+    vacatedTo: bigint('vacated_to', { mode: 'number' }),
+    /** its UIDs are being replaced in chunks; see src/mailbox/folders/uidvalidity.ts */
+    renumbering: jsonb().$type<Renumbering>(),
     /** counts changes made through this API: what was read of the server before one of them is out of date */
     localRevision: bigint('local_revision', { mode: 'number' }).notNull().default(0),
     createdAt: at('created_at').notNull(),
   },
-  (t) => [uniqueIndex('folders_path').on(t.accountId, t.path)],
+  (t) => [
+    uniqueIndex('folders_path').on(t.accountId, t.path),
+    check('folders_vacating', sql`vacating in ('deletion', 'noselect')`),
+  ],
 );
+
+/** Why a folder loses all its mail: the server has deleted it, or made it a parent without mail (\Noselect). */
+export type Vacating = 'deletion' | 'noselect';
+
+/** How far the replacement of a folder's UIDs has come. */
+export interface Renumbering {
+  /** the new UIDVALIDITY */
+  uidValidity: number;
+  /** of the numbers below zero that locations have meanwhile: 1, or one more than an earlier renumbering used */
+  series: number;
+  phase: 'freeing' | 'matching' | 'vanishing';
+  /** UIDs up to this one are done in this phase */
+  cursor: number;
+  /** the lowest UID that is a new message */
+  firstNew: number | null;
+}
 
 /**
  * Which folder lies, or is about to lie, at a path: noted before this API creates or renames one at the provider, so that
@@ -334,6 +361,8 @@ export const drafts = pgTable(
     index('drafts_email').on(t.emailId),
     index('drafts_account').on(t.accountId),
     index('drafts_message_id').on(t.accountId, t.messageId),
+    index('drafts_held_by').on(t.heldBy).where(sql`held_by is not null`),
+    index('drafts_not_saved').on(t.createdAt).where(sql`state in ('saving', 'failed')`),
     check('drafts_state', sql`state in ('saving', 'active', 'superseded', 'sent', 'deleted', 'failed')`),
   ],
 );
@@ -367,6 +396,8 @@ export const sends = pgTable(
   },
   (t) => [
     index('sends_message_id').on(t.accountId, t.messageId),
+    // what housekeeping looks for: sends that never ended, and the leftovers of those that did not succeed
+    index('sends_not_sent').on(t.updatedAt).where(sql`state in ('queued', 'failed', 'unknown')`),
     check('sends_state', sql`state in ('queued', 'submitting', 'sent', 'unknown', 'failed')`),
   ],
 );

@@ -1,18 +1,28 @@
-import { eq } from 'drizzle-orm';
 import type { Tx } from '../db/client.ts';
 import { toEmail } from '../db/email-object.ts';
 import type { Lease } from '../db/lease.ts';
 import { type NewEvent, recordEvents } from '../db/outbox.ts';
-import { drafts } from '../db/schema.ts';
 import { newId } from '../new-id.ts';
+import { activateDrafts, emailLeftDrafts } from '../sending/draft-state.ts';
 import { addContacts, contactsIn, contactsOf, refreshContacts } from './contacts.ts';
 import { loadSyncSettings } from './settings.ts';
-import { draftRow, loadContents, loadStoredEmails, type StoredEmail, updateEmail } from './store/emails.ts';
-import { type EmailState, transition } from './transition.ts';
+import {
+  type EmailPlacement,
+  loadContents,
+  loadEmailRows,
+  type LocatedEmail,
+  locateEmails,
+  savePlacements,
+} from './store/emails.ts';
+import { type Transition, transition } from './transition.ts';
+
+/** Emails whose bodies are in memory at one time. */
+const BODIES_AT_ONCE = 100;
 
 /**
- * Runs a change of stored emails and tells what it means: compares how they lay and looked before with how they do
- * after, keeps their draft and missing state, and records their events (none when `quiet`, as an import is).
+ * Runs a change of stored emails and stores what follows from it: compares where they were and how they looked before
+ * and after, keeps their draft and missing state, and records their events (none when `quiet`, as an import is). The
+ * caller bounds the number of emails, for all of it is one transaction: 1,000, or 500 where each has an event.
  */
 export async function changeEmails(
   tx: Tx,
@@ -23,95 +33,119 @@ export async function changeEmails(
   { quiet = false } = {},
 ): Promise<void> {
   const ids = [...new Set(emailIds)];
-  const before = await loadStoredEmails(tx, ids);
+  const before = await locateEmails(tx, ids);
   await change();
-  if (ids.length === 0) return;
-  const after = await loadStoredEmails(tx, ids);
-  const told: { email: StoredEmail; types: NewEvent['type'][]; draftId: string | null }[] = [];
-  for (const [id, email] of after) {
-    const earlier = before.get(id);
-    if (!earlier) continue;
-    const { isDraft, events } = transition(stateOf(earlier), stateOf(email));
-    const draftId = earlier.row.draftId;
-    await keepState(tx, email, isDraft, events.includes('email.new'), now);
-    if (events.length > 0) told.push({ email, types: events, draftId });
-  }
-  if (!quiet) await recordEvents(tx, lease.accountId, await eventsOf(tx, told, now));
+  const after = await locateEmails(tx, ids);
+  const changes = [...after.values()].flatMap((email): EmailChange[] => {
+    const earlier = before.get(email.id);
+    return earlier ? [{ before: earlier, after: email, ...transition(earlier, email) }] : [];
+  });
+  await saveChanges(tx, lease.accountId, changes, now);
+  if (!quiet) await recordChanges(tx, lease.accountId, changes, now);
 }
 
-/** Events of emails that are gone for good; the rows are still there. */
-export async function deletionEvents(tx: Tx, deleted: StoredEmail[], now: Date): Promise<NewEvent[]> {
-  return eventsOf(
+interface EmailChange extends Transition {
+  before: LocatedEmail;
+  after: LocatedEmail;
+}
+
+/** Stores what follows from where the emails are now. */
+async function saveChanges(tx: Tx, accountId: string, changes: EmailChange[], now: Date): Promise<void> {
+  const placements = changes.map((each) => ({ ...each, placement: placementOf(each, now) }));
+  const entered = placements.filter(({ after, isDraft }) => isDraft && !after.isDraft);
+  const left = changes.filter(({ after, isDraft }) => !isDraft && after.isDraft);
+  await savePlacements(
     tx,
-    deleted.map((email) => ({
-      email,
-      types: [email.row.isDraft ? 'email.draft.delete' : 'email.delete'],
-      draftId: email.row.draftId,
-    })),
-    now,
+    placements.filter(({ after, placement }) => differs(after, placement)).map(({ placement }) => placement),
+  );
+  const newDrafts = entered.map(({ placement }) => ({ id: placement.draftId as string, emailId: placement.id }));
+  await activateDrafts(tx, newDrafts, now);
+  for (const sent of [true, false]) {
+    const ended = left.filter(({ events }) => events.includes('email.new') === sent);
+    await emailLeftDrafts(
+      tx,
+      ended.flatMap(({ after }) => after.draftId ?? []),
+      { sent },
+    );
+  }
+  await removeContactsOf(
+    tx,
+    entered.map(({ after }) => after.id),
+  );
+  await addContactsOf(
+    tx,
+    accountId,
+    left.map(({ after }) => after.id),
   );
 }
 
-function stateOf({ row, shown, roles, missing }: StoredEmail): EmailState {
-  return { missing, shown, roles, isUnread: row.isUnread, isDraft: row.isDraft };
+function placementOf({ after, isDraft }: EmailChange, now: Date): EmailPlacement {
+  const { id } = after;
+  const missingSince = after.missing ? (after.leftAt ?? after.missingSince ?? now) : null;
+  const draftId = isDraft === after.isDraft ? after.draftId : isDraft ? newId('draft') : null;
+  return { id, isDraft, draftId, missingSince };
 }
 
-/** Stores what follows from where the email lies now; changes `email.row` likewise. */
-async function keepState(tx: Tx, email: StoredEmail, isDraft: boolean, sent: boolean, now: Date): Promise<void> {
-  const { row } = email;
-  const missingSince = email.missing ? (email.leftAt ?? row.missingSince ?? now) : null;
-  if (isDraft === row.isDraft && missingSince?.getTime() === row.missingSince?.getTime()) return;
-  const values: Partial<typeof row> = { missingSince };
-  if (isDraft && !row.isDraft) {
-    Object.assign(values, { isDraft, draftId: newId('draft') });
-    await tx.insert(drafts).values(draftRow(row.accountId, values.draftId as string, row, now));
-  } else if (!isDraft && row.isDraft) {
-    Object.assign(values, { isDraft, draftId: null });
-    if (row.draftId) {
-      await tx
-        .update(drafts)
-        .set({ state: sent ? 'sent' : 'deleted', emailId: null })
-        .where(eq(drafts.id, row.draftId));
-    }
-  }
-  const wasDraft = row.isDraft;
-  await updateEmail(tx, row.id, values);
-  Object.assign(row, values);
-  if (isDraft !== wasDraft) await keepContacts(tx, row);
+function differs(stored: EmailPlacement, placement: EmailPlacement): boolean {
+  return stored.isDraft !== placement.isDraft || stored.missingSince?.getTime() !== placement.missingSince?.getTime();
 }
 
-/** Drafts make nobody a contact: the people of one count once it has left Drafts, and no longer when it is back. */
-async function keepContacts(tx: Tx, row: StoredEmail['row']): Promise<void> {
-  const { id, accountId, date } = row;
-  if (row.isDraft) {
-    for (const [account, addresses] of await contactsIn(tx, [id])) await refreshContacts(tx, account, addresses);
-  } else if (!row.bounce) {
-    const people = { from: row.fromAttendee, to: row.toAttendees, cc: row.ccAttendees, bcc: row.bccAttendees };
-    const own = (await loadSyncSettings(tx, accountId))?.ownAddresses ?? [];
-    await addContacts(tx, accountId, [{ date, contacts: contactsOf(own, people) }]);
-  }
+/** Drafts make nobody a contact: the people of an email that is a draft again count no longer. */
+async function removeContactsOf(tx: Tx, emailIds: string[]): Promise<void> {
+  if (emailIds.length === 0) return;
+  for (const [account, addresses] of await contactsIn(tx, emailIds)) await refreshContacts(tx, account, addresses);
 }
 
-async function eventsOf(
-  tx: Tx,
-  told: { email: StoredEmail; types: NewEvent['type'][]; draftId: string | null }[],
-  now: Date,
-): Promise<NewEvent[]> {
-  const contents = await loadContents(
+/** The people of an email count once it has left Drafts. */
+async function addContactsOf(tx: Tx, accountId: string, emailIds: string[]): Promise<void> {
+  if (emailIds.length === 0) return;
+  const own = (await loadSyncSettings(tx, accountId))?.ownAddresses ?? [];
+  const rows = (await loadEmailRows(tx, emailIds)).filter((row) => !row.bounce);
+  await addContacts(
     tx,
-    told.map(({ email }) => email.row.id),
+    accountId,
+    rows.map((row) => {
+      const people = { from: row.fromAttendee, to: row.toAttendees, cc: row.ccAttendees, bcc: row.bccAttendees };
+      return { date: row.date, contacts: contactsOf(own, people) };
+    }),
   );
-  return told.flatMap(({ email, types, draftId }) =>
-    types.map((type) => {
+}
+
+async function recordChanges(tx: Tx, accountId: string, changes: EmailChange[], now: Date): Promise<void> {
+  const reported = changes.filter(({ events }) => events.length > 0);
+  for (let start = 0; start < reported.length; start += BODIES_AT_ONCE) {
+    const part = reported.slice(start, start + BODIES_AT_ONCE);
+    const subjects = part.map(({ before, after, events }) => ({ ...after, types: events, draftId: before.draftId }));
+    await recordEvents(tx, accountId, await eventsOf(tx, subjects, now));
+  }
+}
+
+/** Events of emails that are about to be deleted; the rows are still there. The caller bounds their number. */
+export async function deletionEvents(tx: Tx, deleted: LocatedEmail[], now: Date): Promise<NewEvent[]> {
+  const subjects = deleted.map((email) => ({
+    ...email,
+    types: [email.isDraft ? ('email.draft.delete' as const) : ('email.delete' as const)],
+  }));
+  return eventsOf(tx, subjects, now);
+}
+
+interface EventSubject extends Pick<LocatedEmail, 'id' | 'shown' | 'draftId'> {
+  types: NewEvent['type'][];
+}
+
+/** `draftId` is shown of emails that are not drafts any more, in events about the draft. */
+async function eventsOf(tx: Tx, subjects: EventSubject[], now: Date): Promise<NewEvent[]> {
+  const ids = subjects.map(({ id }) => id);
+  const contents = await loadContents(tx, ids);
+  const rows = new Map((await loadEmailRows(tx, ids)).map((row) => [row.id, row]));
+  return subjects.flatMap(({ id, shown, draftId, types }) =>
+    types.flatMap((type): NewEvent[] => {
+      const stored = rows.get(id);
+      if (!stored) return [];
       const aboutDraft = type.startsWith('email.draft.');
-      const row = aboutDraft ? { ...email.row, draftId: email.row.draftId ?? draftId } : email.row;
-      const object = aboutDraft ? 'Draft' : 'Email';
-      return {
-        type,
-        objectId: row.id,
-        data: { email: toEmail(row, contents.get(row.id) ?? null, email.shown, object) },
-        createdAt: now,
-      };
+      const row = aboutDraft ? { ...stored, draftId: stored.draftId ?? draftId } : stored;
+      const email = toEmail(row, contents.get(id) ?? null, shown, aboutDraft ? 'Draft' : 'Email');
+      return [{ type, objectId: id, data: { email }, createdAt: now }];
     }),
   );
 }

@@ -20,7 +20,7 @@ import { remapUids } from './folders/uidvalidity.ts';
 import { ingest } from './ingest/ingest.ts';
 import { foldersToCheck, matchMessages } from './ingest/match.ts';
 import { deleteEmails, findMissing, loadStoredEmails } from './store/emails.ts';
-import { getLocalRevision, type FolderState, countLocations, updateFolder } from './store/folders.ts';
+import { getLocalRevision, type FolderState, countLocations, recountLocations, updateFolder } from './store/folders.ts';
 import {
   type Candidate,
   emailsAt,
@@ -70,7 +70,7 @@ async function open(ctx: SyncContext, folder: FolderState): Promise<SelectedFold
   const selected = await trySelect(ctx.session, folder.path);
   if (!selected) return null;
   if (folder.uidNext === null || folder.uidValidity === null) await readBaseline(ctx, folder, selected);
-  else if (folder.uidValidity !== selected.uidValidity) await remapUids(ctx, folder, selected);
+  else if (folder.uidValidity !== selected.uidValidity) Object.assign(folder, await remapUids(ctx, folder, selected));
   return selected;
 }
 
@@ -201,7 +201,9 @@ async function findVanished(
   if (folder.scannedFrom !== 1 && selected.highestModseq !== null && ctx.session.qresync && !round.thorough) return;
   const cursor = folder.uidNext ?? 1;
   const there = new Set(await allUids(ctx, selected));
-  const gone = (await knownUids(ctx.db, folder.id, 1, cursor)).filter((uid) => !there.has(uid));
+  const stored = await knownUids(ctx.db, folder.id, 1, cursor);
+  if (stored.length !== known && !untaken) await inLease(ctx.db, ctx.lease, (tx) => recountLocations(tx, folder.id));
+  const gone = stored.filter((uid) => !there.has(uid));
   await applyVanished(ctx, folder, gone, round);
 }
 
@@ -250,8 +252,7 @@ export async function finishMissing(ctx: SyncContext, lookedSince: Date): Promis
     const { keys, done } = await inLease(ctx.db, ctx.lease, async (tx) => {
       const found = [...(await loadStoredEmails(tx, await findMissing(tx, ctx.account.id, lookedSince))).values()];
       if (found.length === 0) {
-        await deleteVanishedBefore(tx, ctx.account.id, lookedSince);
-        return { keys: [], done: true };
+        return { keys: [], done: await deleteVanishedBefore(tx, ctx.account.id, lookedSince) };
       }
       const now = new Date();
       const staying = found.filter((email) => !email.gone).map(({ row }) => row.id);

@@ -1,7 +1,8 @@
-import { and, eq, inArray, sql } from 'drizzle-orm';
+import { and, eq, sql } from 'drizzle-orm';
 import type { Attendee } from '../contract/email.ts';
 import type { SendInput } from '../contract/sending.ts';
 import type { Queryable, Tx } from '../db/client.ts';
+import { anyOf } from '../db/any-of.ts';
 import { drafts, emails } from '../db/schema.ts';
 
 /*
@@ -127,7 +128,42 @@ export async function moveDraft(
   await db
     .update(drafts)
     .set({ state: to, heldBy: null, ...values })
-    .where(and(eq(drafts.id, id), inArray(drafts.state, from)));
+    .where(and(eq(drafts.id, id), anyOf(drafts.state, from)));
+}
+
+/**
+ * Makes drafts stand for the emails that are in Drafts now, as `active`. One that is being saved through the API has a
+ * row already; others get theirs here.
+ */
+export async function activateDrafts(tx: Tx, active: { id: string; emailId: string }[], now: Date): Promise<void> {
+  if (active.length === 0) return;
+  const rows = active.map(({ id, emailId }) => ({ id, email_id: emailId }));
+  await tx.execute(sql`
+    insert into drafts (id, account_id, email_id, message_id, state, created_at)
+    select r.id, e.account_id, e.id, e.message_id, 'active', ${now.toISOString()}::timestamptz
+    from json_to_recordset(${JSON.stringify(rows)}::json) as r(id text, email_id text) join emails e on e.id = r.email_id
+    on conflict (id) do update set email_id = excluded.email_id, state = 'active'
+      where drafts.state in ('saving', 'failed', 'active')`);
+}
+
+/** Ends drafts whose emails left Drafts; those that ended before keep their state. `sent`: the email is in Sent now. */
+export async function emailLeftDrafts(tx: Tx, draftIds: string[], { sent }: { sent: boolean }): Promise<void> {
+  if (draftIds.length === 0) return;
+  await tx
+    .update(drafts)
+    .set({
+      emailId: null,
+      state: sql`case when ${drafts.state} = 'active' then ${sent ? 'sent' : 'deleted'} else ${drafts.state} end`,
+    })
+    .where(anyOf(drafts.id, draftIds));
+}
+
+/** Ends the drafts that stood for emails which are deleted. */
+export async function draftEmailsDeleted(tx: Tx, emailIds: string[]): Promise<void> {
+  await tx
+    .update(drafts)
+    .set({ state: 'deleted' })
+    .where(and(anyOf(drafts.emailId, emailIds), eq(drafts.state, 'active')));
 }
 
 /** What the draft was saved from is not needed any more. */
@@ -148,8 +184,8 @@ export async function awaitedDrafts(
     .where(
       and(
         eq(drafts.accountId, accountId),
-        inArray(drafts.messageId, messageIds),
-        inArray(drafts.state, ['saving', 'failed']),
+        anyOf(drafts.messageId, messageIds),
+        anyOf(drafts.state, ['saving', 'failed']),
       ),
     );
   return rows.map(({ messageId, ...rest }) => ({ ...rest, messageId: messageId as string }));

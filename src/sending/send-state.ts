@@ -1,7 +1,8 @@
-import { and, desc, eq, getTableColumns, inArray, isNull, notExists, sql } from 'drizzle-orm';
+import { and, desc, eq, getTableColumns, isNull, notExists, sql } from 'drizzle-orm';
 import type { Attendee, Email, SentBy } from '../contract/email.ts';
 import type { SendInput } from '../contract/sending.ts';
 import type { Db, Queryable, Tx } from '../db/client.ts';
+import { anyOf } from '../db/any-of.ts';
 import { emails, type SendResult, sends } from '../db/schema.ts';
 
 /*
@@ -106,7 +107,7 @@ export async function moveSend(
   const moved = await db
     .update(sends)
     .set({ state: to, updatedAt: new Date(), ...values })
-    .where(and(eq(sends.id, id), inArray(sends.state, from)))
+    .where(and(eq(sends.id, id), anyOf(sends.state, from)))
     .returning({ id: sends.id });
   return moved.length > 0;
 }
@@ -158,8 +159,8 @@ export async function findSends(tx: Queryable, accountId: string, messageIds: st
     .where(
       and(
         eq(sends.accountId, accountId),
-        inArray(sends.messageId, messageIds),
-        inArray(sends.state, ['submitting', 'sent', 'unknown']),
+        anyOf(sends.messageId, messageIds),
+        anyOf(sends.state, ['submitting', 'sent', 'unknown']),
       ),
     )
     // of several sends of one draft the copy is that of the one that is known to have left

@@ -1,5 +1,6 @@
-import { and, eq, inArray, isNotNull, lt, or } from 'drizzle-orm';
+import { and, eq, isNotNull, lt, or } from 'drizzle-orm';
 import type { Db } from '../db/client.ts';
+import { anyOf } from '../db/any-of.ts';
 import { drafts, sends } from '../db/schema.ts';
 
 /** Longer than any run of a send or a save goes on while nothing has left. */
@@ -20,7 +21,7 @@ export async function giveUpStale(db: Db, now: Date): Promise<{ keys: string[]; 
     .set({ state: 'failed' })
     .where(and(eq(drafts.state, 'saving'), lt(drafts.createdAt, before)));
   const over = and(
-    inArray(sends.state, ['failed', 'unknown']),
+    anyOf(sends.state, ['failed', 'unknown']),
     lt(sends.updatedAt, before),
     or(isNotNull(sends.inputKey), isNotNull(sends.storageKey)),
   );
@@ -39,8 +40,8 @@ export async function giveUpStale(db: Db, now: Date): Promise<{ keys: string[]; 
       const sendIds = ofSends.map(({ id }) => id);
       const draftIds = ofDrafts.map(({ id }) => id);
       if (sendIds.length > 0)
-        await db.update(sends).set({ inputKey: null, storageKey: null }).where(inArray(sends.id, sendIds));
-      if (draftIds.length > 0) await db.update(drafts).set({ inputKey: null }).where(inArray(drafts.id, draftIds));
+        await db.update(sends).set({ inputKey: null, storageKey: null }).where(anyOf(sends.id, sendIds));
+      if (draftIds.length > 0) await db.update(drafts).set({ inputKey: null }).where(anyOf(drafts.id, draftIds));
     },
   };
 }

@@ -19,6 +19,10 @@ const folder = (path: string, over: Partial<FolderState> = {}): FolderState => (
   scannedFrom: 1,
   totalCount: 3,
   unreadCount: 0,
+  knownCount: 3,
+  vacating: null,
+  vacatedTo: null,
+  renumbering: null,
   createdAt: new Date(),
   ...over,
 });
@@ -31,6 +35,20 @@ const facts = (path: string, over: Partial<FolderFacts> = {}): FolderFacts => ({
   selectable: true,
   status: { uidValidity: 5, uidNext: 10, highestModseq: null, messages: 3, unseen: 0 },
   ...over,
+});
+
+describe('a folder that is being vacated', () => {
+  const vacating = folder('A', { vacating: 'noselect', selectable: false });
+
+  it('is not kept, whatever the list says of it by now', () => {
+    expect(planFolders([vacating], [facts('A')], new Map()).changed).toHaveLength(1);
+    expect(planFolders([vacating], [facts('A', { selectable: false })], new Map()).changed).toHaveLength(1);
+  });
+
+  it('is not taken for a renamed one', () => {
+    expect(renameCandidates([folder('A')], [facts('B')])).toHaveLength(1);
+    expect(renameCandidates([{ ...vacating, selectable: true }], [facts('B')])).toEqual([]);
+  });
 });
 
 describe('a look at the folder list', () => {

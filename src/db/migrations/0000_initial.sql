@@ -191,8 +191,13 @@ CREATE TABLE "folders" (
 	"scanned_from" bigint,
 	"total_count" integer DEFAULT 0 NOT NULL,
 	"unread_count" integer DEFAULT 0 NOT NULL,
+	"known_count" integer DEFAULT 0 NOT NULL,
+	"vacating" text,
+	"vacated_to" bigint,
+	"renumbering" jsonb,
 	"local_revision" bigint DEFAULT 0 NOT NULL,
-	"created_at" timestamp (3) with time zone NOT NULL
+	"created_at" timestamp (3) with time zone NOT NULL,
+	CONSTRAINT "folders_vacating" CHECK (vacating in ('deletion', 'noselect'))
 );
 --> statement-breakpoint
 CREATE TABLE "idempotency_keys" (
@@ -317,6 +322,8 @@ CREATE INDEX "deliveries_account" ON "deliveries" USING btree ("account_id","cre
 CREATE INDEX "drafts_email" ON "drafts" USING btree ("email_id");--> statement-breakpoint
 CREATE INDEX "drafts_account" ON "drafts" USING btree ("account_id");--> statement-breakpoint
 CREATE INDEX "drafts_message_id" ON "drafts" USING btree ("account_id","message_id");--> statement-breakpoint
+CREATE INDEX "drafts_held_by" ON "drafts" USING btree ("held_by") WHERE held_by is not null;--> statement-breakpoint
+CREATE INDEX "drafts_not_saved" ON "drafts" USING btree ("created_at") WHERE state in ('saving', 'failed');--> statement-breakpoint
 CREATE INDEX "email_contents_account" ON "email_contents" USING btree ("account_id");--> statement-breakpoint
 CREATE INDEX "email_search_list" ON "email_search" USING btree ("account_id","date","email_id");--> statement-breakpoint
 CREATE INDEX "email_search_text" ON "email_search" USING gin ("account_id","text" gin_trgm_ops);--> statement-breakpoint
@@ -344,6 +351,7 @@ CREATE INDEX "locations_identity" ON "locations" USING btree ("account_id","weak
 CREATE INDEX "locations_vanished" ON "locations" USING btree ("account_id") WHERE vanished_at is not null;--> statement-breakpoint
 CREATE INDEX "locations_server_id" ON "locations" USING btree ("account_id","server_id") WHERE server_id is not null;--> statement-breakpoint
 CREATE INDEX "sends_message_id" ON "sends" USING btree ("account_id","message_id");--> statement-breakpoint
+CREATE INDEX "sends_not_sent" ON "sends" USING btree ("updated_at") WHERE state in ('queued', 'failed', 'unknown');--> statement-breakpoint
 CREATE INDEX "thread_keys_thread" ON "thread_keys" USING btree ("thread_id");--> statement-breakpoint
 CREATE INDEX "threads_account" ON "threads" USING btree ("account_id");--> statement-breakpoint
 CREATE INDEX "threads_merged" ON "threads" USING btree ("merged_into");--> statement-breakpoint

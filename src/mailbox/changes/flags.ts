@@ -4,10 +4,14 @@ import { fetchFlags, type MessageFlags, uidSets } from '../../imap/fetch.ts';
 import { changeEmails } from '../change-emails.ts';
 import type { SyncContext } from '../context.ts';
 import { addToUnread, getLocalRevision, type FolderState, bumpLocalRevision } from '../store/folders.ts';
+import { saveSeen } from '../store/emails.ts';
 import { changedFlags, saveFlags } from '../store/locations.ts';
 
+/** Messages of one transaction; each may have an event with its body. */
+const CHUNK = 500;
+
 /**
- * Stores the flags that differ, and tells of the emails that became read or unread. `localRevision` is what countWrites said
+ * Stores the flags that differ, with the events of emails that became read or unread. `localRevision` is the folder's
  * before the flags were read: where this API changed the folder since, they are read again.
  */
 export async function applyFlags(
@@ -17,12 +21,12 @@ export async function applyFlags(
   localRevision: number,
 ): Promise<void> {
   const below = flags.filter((flag) => flag.uid < (folder.uidNext ?? 1));
-  for (let start = 0; start < below.length; start += 1000) {
-    let batch = below.slice(start, start + 1000);
-    for (let known = localRevision; ; ) {
+  for (let start = 0; start < below.length; start += CHUNK) {
+    let batch = below.slice(start, start + CHUNK);
+    for (let readAt = localRevision; ; ) {
       const changed = (await changedFlags(ctx.db, folder.id, batch)).map((flag) => flag.uid);
-      if (changed.length === 0 || (await saveChangedFlags(ctx, folder, batch, known))) break;
-      known = await getLocalRevision(ctx.db, folder.id);
+      if (changed.length === 0 || (await saveChangedFlags(ctx, folder, batch, readAt))) break;
+      readAt = await getLocalRevision(ctx.db, folder.id);
       batch = [];
       for (const set of uidSets(changed)) batch.push(...(await fetchFlags(ctx.session, set)));
     }
@@ -43,19 +47,25 @@ function saveChangedFlags(
   });
 }
 
-/** Stores what these flags change in the folder, with its counter and its events; `ours`: this API changed them. */
+/** Stores what these flags change in the folder, with its counter and its events; `byApi`: this API changed them. */
 export async function storeFlagChanges(
   tx: Tx,
   lease: Lease,
   folderId: string,
   flags: MessageFlags[],
-  { ours = false } = {},
+  { byApi = false } = {},
 ): Promise<void> {
   const changed = await changedFlags(tx, folderId, flags);
-  const emails = changed.flatMap((flag) => flag.emailId ?? []);
-  await changeEmails(tx, lease, emails, new Date(), () => saveFlags(tx, folderId, changed));
   const seen = changed.filter((flag) => flag.seen !== flag.wasSeen);
+  const emailIds = changed.flatMap((flag) => flag.emailId ?? []);
+  await changeEmails(tx, lease, emailIds, new Date(), async () => {
+    await saveFlags(tx, folderId, changed);
+    await saveSeen(
+      tx,
+      seen.flatMap(({ emailId, seen: isSeen }) => (emailId ? [{ emailId, seen: isSeen }] : [])),
+    );
+  });
   const unread = seen.reduce((by, flag) => by + (flag.seen ? -1 : 1), 0);
-  if (ours) await bumpLocalRevision(tx, [folderId], { unread });
+  if (byApi) await bumpLocalRevision(tx, [folderId], { unread });
   else await addToUnread(tx, folderId, unread);
 }

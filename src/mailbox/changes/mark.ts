@@ -27,7 +27,7 @@ export async function markEmail(ctx: SyncContext, emailId: string, seen: boolean
     // 2. the store, with its event unless the watching activity has told it already
     await inLease(ctx.db, ctx.lease, async (tx) => {
       for (const { folderId, flags } of stored) {
-        await storeFlagChanges(tx, ctx.lease, folderId, [flags], { ours: true });
+        await storeFlagChanges(tx, ctx.lease, folderId, [flags], { byApi: true });
       }
     });
   });

@@ -2,35 +2,46 @@ import type { EventType } from '../../contract/events.ts';
 import type { Folder } from '../../contract/folder.ts';
 import type { Tx } from '../../db/client.ts';
 import { inLease } from '../../db/lease.ts';
-import { recordEvents } from '../../db/outbox.ts';
-import { changeEmails } from '../change-emails.ts';
+import { type NewEvent, recordEvents } from '../../db/outbox.ts';
 import type { SyncContext } from '../context.ts';
 import {
   deleteFolders,
   type FolderState,
+  freePaths,
   insertFolders,
   loadFolders,
   parentIdOf,
   readFolders,
+  saveFacts,
   updateFolder,
 } from '../store/folders.ts';
-import { emailsIn, vacateFolder } from '../store/locations.ts';
 import type { FolderPlan } from './plan.ts';
-import { releaseReservations, loadReservations } from './reservations.ts';
+import { loadReservations, releaseReservations } from './reservations.ts';
+import { areVacated, clearVacating, markVacating, vacateFolder } from './vacate.ts';
+
+/** The part of a context that saves a plan. */
+export type PlanContext = Pick<SyncContext, 'db' | 'lease' | 'account'>;
 
 /**
- * Saves a plan with its events, made from the folders as they were stored then; `missing`: mail lay in a folder that is
- * gone. Undefined when others, the watch or a call, have changed the folders since: nothing is saved.
+ * Saves a plan with its events, made from the folders as they were `stored` then. The mail of folders that are deleted or
+ * cannot hold mail any more is taken out first, in transactions of its own: see vacate.ts. `missing`: there was mail in
+ * such a folder. Undefined when others, the watch or a call, have changed the folders since: the rest is not saved.
  */
-export function applyPlan(
-  ctx: SyncContext,
+export async function applyPlan(
+  ctx: PlanContext,
   plan: FolderPlan,
   stored: FolderState[],
 ): Promise<{ missing: boolean } | undefined> {
-  return inLease(ctx.db, ctx.lease, async (tx) => {
-    if (changedSince(stored, await loadFolders(tx, ctx.account.id))) return undefined;
-    return { missing: await save(tx, ctx, plan, stored) };
+  const leaving = [...plan.deleted, ...emptiedBy(plan)];
+  if (!(await vacateAll(ctx, plan, stored))) return undefined;
+  const saved = await inLease(ctx.db, ctx.lease, async (tx) => {
+    const remaining = stored.filter(({ id }) => !plan.deleted.some((folder) => folder.id === id));
+    if (changedSince(remaining, await loadFolders(tx, ctx.account.id))) return false;
+    if (!(await areVacated(tx, ctx, idsOf(leaving)))) return false;
+    await save(tx, ctx.account.id, plan, remaining);
+    return true;
   });
+  return saved ? { missing: leaving.some((folder) => folder.totalCount > 0) } : undefined;
 }
 
 /** Whether folders came, went, or got another path. */
@@ -39,94 +50,90 @@ export function changedSince(before: FolderState[], now: FolderState[]): boolean
   return now.length !== before.length || now.some(({ id, path }) => paths.get(id) !== path);
 }
 
-/** True when mail lay in a folder that is gone. */
-async function save(tx: Tx, ctx: SyncContext, plan: FolderPlan, stored: FolderState[]): Promise<boolean> {
-  const now = new Date();
-  const accountId = ctx.account.id;
-  const tell = (type: EventType, folder: Folder) => ({ type, objectId: folder.id, data: { folder }, createdAt: now });
-  const gone = new Set(plan.deleted.map((folder) => folder.id));
-  const goneFolders = await readFolders(tx, [...gone]);
-
-  const paths = stored.filter((folder) => !gone.has(folder.id)).map(({ id, path }) => ({ id, path }));
-  for (const { folder, facts } of plan.changed) {
-    const entry = paths.find((path) => path.id === folder.id);
-    if (entry) entry.path = facts.path;
-  }
-  // Two folders may have swapped their names: free all paths before any is given.
-  for (const { folder } of plan.changed) await updateFolder(tx, folder.id, { path: `\u0001${folder.id}` });
-  await deleteFoldersWithMail(tx, ctx, plan.deleted, now);
-  // A parent that was deleted while it has children stays as a name (RFC 3501 6.3.4): its mail is gone.
-  const emptied = plan.changed.filter(({ folder, facts }) => folder.selectable && !facts.selectable);
-  await forgetMailOf(
-    tx,
-    ctx,
-    emptied.map(({ folder }) => folder),
-    now,
-  );
-  for (const { folder, facts } of plan.changed) {
-    // A name that became a folder: all in it has come since.
-    if (!folder.selectable && facts.selectable) await updateFolder(tx, folder.id, FROM_THE_START);
-  }
-  const claims = await loadReservations(tx, accountId);
-  const created = await insertFolders(tx, accountId, plan.created, paths, now, 'new', claims);
-  const idByPath = new Map([...paths, ...created].map(({ id, path }) => [path, id]));
-  for (const { folder, facts } of plan.changed) {
-    const { path, delimiter, name, role, selectable } = facts;
-    await updateFolder(tx, folder.id, {
-      path,
-      delimiter,
-      name,
-      role,
-      selectable,
-      parentId: parentIdOf(facts, idByPath),
-    });
-  }
-  const visible = plan.changed.filter(
-    ({ folder, facts }) =>
-      facts.name !== folder.name || facts.role !== folder.role || parentIdOf(facts, idByPath) !== folder.parentId,
-  );
-  await recordEvents(tx, accountId, [
-    ...goneFolders.map((folder) => tell('email.folder.delete', folder)),
-    ...(
-      await readFolders(
-        tx,
-        visible.map(({ folder }) => folder.id),
-      )
-    ).map((folder) => tell('email.folder.update', folder)),
-    ...(
-      await readFolders(
-        tx,
-        created.map(({ id }) => id),
-      )
-    ).map((folder) => tell('email.folder.create', folder)),
-  ]);
-  await releaseReservations(
-    tx,
-    accountId,
-    [...plan.created, ...plan.changed.map(({ facts }) => facts)].map(({ path }) => path),
-  );
-  return [...plan.deleted, ...emptied.map(({ folder }) => folder)].some((folder) => folder.totalCount > 0);
+/** A parent that was deleted while it has children stays as a name (RFC 3501 6.3.4): its mail is deleted. */
+function emptiedBy(plan: FolderPlan): FolderState[] {
+  return plan.changed
+    .filter(({ folder, facts }) => folder.vacating || (folder.selectable && !facts.selectable))
+    .map(({ folder }) => folder);
 }
 
+/** False: the folders were changed since, nothing is saved. */
+async function vacateAll(ctx: PlanContext, plan: FolderPlan, stored: FolderState[]): Promise<boolean> {
+  const emptied = emptiedBy(plan);
+  if (plan.deleted.length + emptied.length === 0) return true;
+  const marked = await inLease(ctx.db, ctx.lease, async (tx) => {
+    if (changedSince(stored, await loadFolders(tx, ctx.account.id))) return false;
+    await markVacating(tx, idsOf(plan.deleted), 'deletion');
+    await markVacating(tx, idsOf(emptied), 'noselect');
+    return true;
+  });
+  if (marked) for (const { id } of [...plan.deleted, ...emptied]) await vacateFolder(ctx, id);
+  return marked;
+}
+
+function idsOf(folders: FolderState[]): string[] {
+  return folders.map(({ id }) => id);
+}
+
+/** A name that became a folder: all in it has come since. */
 const FROM_THE_START = { uidValidity: 0, uidNext: 1, baselineUidNext: 1, scannedFrom: 1 };
 
-async function forgetMailOf(tx: Tx, ctx: SyncContext, gone: FolderState[], now: Date): Promise<void> {
-  for (const folder of gone) {
-    const emailIds = await emailsIn(tx, folder.id);
-    await changeEmails(tx, ctx.lease, emailIds, now, () => vacateFolder(tx, folder.id, now));
+async function save(tx: Tx, accountId: string, plan: FolderPlan, remaining: FolderState[]): Promise<void> {
+  const now = new Date();
+  // Another sync pass may have deleted them, with their events, meanwhile.
+  const deleted = await readFolders(tx, idsOf(plan.deleted));
+  await deleteFolders(tx, idsOf(plan.deleted));
+  await clearVacating(tx, idsOf(emptiedBy(plan)));
+  for (const { folder, facts } of plan.changed) {
+    if (facts.selectable && (!folder.selectable || folder.vacating)) await updateFolder(tx, folder.id, FROM_THE_START);
   }
+  const newPaths = new Map(plan.changed.map(({ folder, facts }) => [folder.id, facts.path]));
+  const paths = remaining.map(({ id, path }) => ({ id, path: newPaths.get(id) ?? path }));
+  const saved = await saveRemaining(tx, accountId, plan, paths, now);
+  const visible = saved.changed.filter(
+    ({ folder, name, role, parentId }) => name !== folder.name || role !== folder.role || parentId !== folder.parentId,
+  );
+  await recordEvents(tx, accountId, [
+    ...eventsOf('email.folder.delete', deleted, now),
+    ...eventsOf(
+      'email.folder.update',
+      await readFolders(
+        tx,
+        visible.map(({ id }) => id),
+      ),
+      now,
+    ),
+    ...eventsOf('email.folder.create', await readFolders(tx, idsOf(saved.created)), now),
+  ]);
 }
 
-/** Removes folders; what lay in them counts as vanished until it is known where it went. */
-export async function deleteFoldersWithMail(
+/** Saves folders that are new, and what changed of the others. `paths` are those that the folders have from now on. */
+async function saveRemaining(
   tx: Tx,
-  ctx: SyncContext,
-  deleted: FolderState[],
+  accountId: string,
+  plan: FolderPlan,
+  paths: { id: string; path: string }[],
   now: Date,
-): Promise<void> {
-  await forgetMailOf(tx, ctx, deleted, now);
-  await deleteFolders(
+) {
+  const reservations = await loadReservations(tx, accountId);
+  await freePaths(
     tx,
-    deleted.map((folder) => folder.id),
+    plan.changed.map(({ folder }) => folder.id),
   );
+  const created = await insertFolders(tx, accountId, plan.created, paths, now, 'new', reservations);
+  const idByPath = new Map([...paths, ...created].map(({ id, path }) => [path, id]));
+  const changed = plan.changed.map(({ folder, facts }) => ({
+    ...facts,
+    folder,
+    id: folder.id,
+    parentId: parentIdOf(facts, idByPath),
+  }));
+  await saveFacts(tx, changed);
+  const taken = [...plan.created, ...plan.changed.map(({ facts }) => facts)].map(({ path }) => path);
+  await releaseReservations(tx, accountId, taken);
+  return { created, changed };
+}
+
+function eventsOf(type: EventType, folders: Folder[], now: Date): NewEvent[] {
+  return folders.map((folder) => ({ type, objectId: folder.id, data: { folder }, createdAt: now }));
 }

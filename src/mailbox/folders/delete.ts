@@ -12,21 +12,28 @@ import { moveMessages } from '../../imap/move.ts';
 import { openFolder } from '../../imap/select.ts';
 import { FolderMissing, MailError } from '../../mail-error.ts';
 import type { SyncContext } from '../context.ts';
-import { type FolderState, loadFolders, readFolders, moveToTopLevel } from '../store/folders.ts';
+import {
+  deleteFolders,
+  type FolderState,
+  loadDeletedFolders,
+  loadFolders,
+  moveToTopLevel,
+  readFolders,
+} from '../store/folders.ts';
 import { baselineLocation, insertLocations, locatedUids } from '../store/locations.ts';
 import { syncOnce } from '../watch.ts';
-import { deleteFoldersWithMail } from './apply.ts';
 import { ensureRoleFolder } from './by-role.ts';
 import { bringToPath, changeable, pathOf } from './change.ts';
+import { areVacated, markVacating, vacateFolder } from './vacate.ts';
 
 /**
  * Deletes a folder: its mail goes to Trash, the folders in it move up (CONTRACT "Folders"). Each numbered step may be the
- * last one before a crash; the next try finds what is left to do. Where it is gone already, it is done.
+ * last one before a crash; the next attempt finds what is left to do. Nothing where it is deleted already.
  * @throws ApiError provider_rejected for a folder with a role; already_exists when a name above is taken; MailError
  */
 export async function deleteFolder(ctx: SyncContext, folderId: string): Promise<void> {
   const stored = await loadFolders(ctx.db, ctx.account.id);
-  if (!stored.some(({ id }) => id === folderId)) return;
+  if (!stored.some(({ id }) => id === folderId)) return finishDeletion(ctx, folderId);
   const folder = changeable(stored, folderId);
   const children = stored.filter(({ parentId }) => parentId === folderId);
   const movingUp = children.map((child) => ({ child, path: pathAbove(ctx, folder, child, stored) }));
@@ -43,7 +50,7 @@ export async function deleteFolder(ctx: SyncContext, folderId: string): Promise<
     if (!(error instanceof FolderMissing)) throw error;
   });
   // 4.
-  await forget(ctx, folderId);
+  await forgetFolder(ctx, folderId);
 }
 
 function pathAbove(ctx: SyncContext, folder: FolderState, child: FolderState, stored: FolderState[]): string {
@@ -59,34 +66,45 @@ async function checkFree(ctx: SyncContext, stored: FolderState[], child: FolderS
   );
 }
 
-async function forget(ctx: SyncContext, folderId: string): Promise<void> {
-  await inLease(ctx.db, ctx.lease, async (tx) => {
-    const now = new Date();
-    const folder = (await loadFolders(tx, ctx.account.id)).find(({ id }) => id === folderId);
-    const [told] = await readFolders(tx, [folderId]);
-    if (!folder || !told) return;
-    await deleteFoldersWithMail(tx, ctx, [folder], now);
-    await moveToTopLevel(tx, folderId);
-    await recordEvents(tx, ctx.account.id, [
-      { type: 'email.folder.delete', objectId: folderId, data: { folder: told }, createdAt: now },
-    ]);
-  });
+/** An earlier attempt, or the watch, may have been stopped on the way. */
+async function finishDeletion(ctx: SyncContext, folderId: string): Promise<void> {
+  const isBegun = (await loadDeletedFolders(ctx.db, ctx.account.id)).some(({ id }) => id === folderId);
+  if (isBegun) await forgetFolder(ctx, folderId);
+}
+
+/** Deletes the folder here, with what its mail is taken out by: see vacate.ts. The watch may have done so, or be at it. */
+async function forgetFolder(ctx: SyncContext, folderId: string): Promise<void> {
+  for (let deleted = false; !deleted; ) {
+    await inLease(ctx.db, ctx.lease, (tx) => markVacating(tx, [folderId], 'deletion'));
+    await vacateFolder(ctx, folderId);
+    deleted = await inLease(ctx.db, ctx.lease, async (tx) => {
+      const [folder] = await readFolders(tx, [folderId]);
+      if (!folder) return true;
+      if (!(await areVacated(tx, ctx, [folderId]))) return false;
+      await deleteFolders(tx, [folderId]);
+      await moveToTopLevel(tx, folderId);
+      await recordEvents(tx, ctx.account.id, [
+        { type: 'email.folder.delete', objectId: folderId, data: { folder }, createdAt: new Date() },
+      ]);
+      return true;
+    });
+  }
 }
 
 /** Messages of one MOVE. */
 const BATCH = 200;
-/** Looks at a folder into which mail keeps coming. */
-const ROUNDS = 20;
+/** Attempts at a folder into which mail keeps coming. */
+const ATTEMPTS = 20;
 
 /**
- * Moves all mail of a folder to Trash, what lay there before the account connected too. Where it went is found by a look
- * at the mailbox, which tells each email's event once. In Gmail what has another label keeps that, and is not thrown away.
- * Doing it again moves what is left.
+ * Moves all mail of a folder to Trash, what was there before the account connected too. Where it went is found by a sync
+ * pass, which emits each email's event once. In Gmail what has another label keeps that, and is not thrown away. Doing it
+ * again moves what is left.
  */
 export async function emptyIntoTrash(ctx: SyncContext, { id, path }: FolderState): Promise<void> {
   const trash = await ensureRoleFolder(ctx, 'TRASH');
-  for (let round = 1; round <= ROUNDS; round++) {
-    // Mail that has just come is taken in, and told as new, before it goes.
+  for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
+    // Mail that has just come is ingested, and emitted as new, before it goes.
     await syncOnce(ctx, new Set([path, trash.path]));
     const folder = (await loadFolders(ctx.db, ctx.account.id)).find((each) => each.id === id);
     if (!folder || folder.path !== path)
@@ -105,24 +123,27 @@ async function emptyOnce(ctx: SyncContext, folder: FolderState, trash: FolderSta
   });
   if (!selected) return false;
   if (selected.uidValidity !== folder.uidValidity) return true;
-  const there = await searchUids(session, MAX_UID + 1);
-  const keeping = session.has('X-GM-EXT-1') ? await locatedElsewhere(ctx.db, folder.id, there) : new Set<number>();
-  const moving = there.filter((uid) => !keeping.has(uid));
-  await noteUnknown(ctx, folder, moving);
-  const known = moving.filter((uid) => uid < (folder.uidNext ?? 1));
-  for (let start = 0; start < known.length; start += BATCH) {
-    await moveBatch(ctx, folder, trash, known.slice(start, start + BATCH));
+  const all = await searchUids(session, MAX_UID + 1);
+  let isMoving = false;
+  for (let start = 0; start < all.length; start += BATCH) {
+    const uids = all.slice(start, start + BATCH);
+    const keeping = session.has('X-GM-EXT-1') ? await locatedElsewhere(ctx.db, folder.id, uids) : new Set<number>();
+    const moving = uids.filter((uid) => !keeping.has(uid));
+    if (moving.length > 0) isMoving = true;
+    // What has come since is ingested first.
+    const stored = moving.filter((uid) => uid < (folder.uidNext ?? 1));
+    await insertUnscanned(ctx, folder, stored);
+    if (stored.length > 0) await moveBatch(ctx, folder, trash, stored);
   }
-  return moving.length > 0;
+  return isMoving;
 }
 
 /** Mail from before the connect that was never scanned would be taken for new where it goes. */
-async function noteUnknown(ctx: SyncContext, folder: FolderState, uids: number[]): Promise<void> {
-  const below = uids.filter((uid) => uid < (folder.uidNext ?? 1));
-  const placed = await locatedUids(ctx.db, folder.id, below, false);
+async function insertUnscanned(ctx: SyncContext, folder: FolderState, uids: number[]): Promise<void> {
+  const located = await locatedUids(ctx.db, folder.id, uids, false);
   const metas = await fetchMetaOf(
     ctx.session,
-    below.filter((uid) => !placed.has(uid)),
+    uids.filter((uid) => !located.has(uid)),
   );
   if (metas.length === 0) return;
   await inLease(ctx.db, ctx.lease, (tx) =>
@@ -139,7 +160,7 @@ async function moveBatch(ctx: SyncContext, folder: FolderState, trash: FolderSta
     await moveMessages(session, uids, trash.path);
     return;
   }
-  // Copied and then deleted: see src/db/pending-removal.ts. What an earlier try has copied already is not copied again.
+  // Copied and then deleted: see src/db/pending-removal.ts. What an earlier attempt has copied already is not copied again.
   await markAllPendingRemoval(ctx.db, ctx.lease, folder.id, uids);
   const copied = await locatedElsewhere(ctx.db, folder.id, uids, trash.id);
   await expungeMessages(session, [...copied]);

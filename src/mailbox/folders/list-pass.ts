@@ -1,10 +1,19 @@
 import { inLease } from '../../db/lease.ts';
-import { fetchMeta, fetchMetaOf } from '../../imap/fetch.ts';
+import { fetchMetaOf } from '../../imap/fetch.ts';
+import { MAX_UID } from '../../imap/fetch.ts';
+import { searchUids } from '../../imap/search.ts';
 import { trySelect } from '../../imap/select.ts';
 import { listFoldersWithStatus } from '../../imap/list.ts';
 import type { SyncContext } from '../context.ts';
-import { getLocalRevision, type FolderFacts, type FolderState, loadFolders, updateFolder } from '../store/folders.ts';
-import { locationsIn } from '../store/locations.ts';
+import {
+  type FolderFacts,
+  type FolderState,
+  getLocalRevision,
+  loadDeletedFolders,
+  loadFolders,
+  updateFolder,
+} from '../store/folders.ts';
+import { newestLocations } from '../store/locations.ts';
 import { applyPlan, changedSince } from './apply.ts';
 import {
   reservedRenames,
@@ -16,7 +25,7 @@ import {
 } from './plan.ts';
 import { loadReservations } from './reservations.ts';
 
-/** What a look at the folder list found. */
+/** What a pass over the folder list found. */
 export interface FolderListPass {
   folders: Map<string, FolderState>;
   /** ids of folders whose counters say that something changed */
@@ -28,23 +37,26 @@ export interface FolderListPass {
 /** Messages that are compared before a folder is believed to be a renamed one. */
 const SAMPLES = 5;
 
+/** Messages whose metadata is in memory at one time. */
+const METAS_AT_ONCE = 1_000;
+
 /**
  * The list of a connection that is in use lacks a stored folder. Some servers leave a folder out for good when it was
- * renamed just while they listed: what is gone is believed on a connection of its own only.
+ * renamed just while they listed: what is missing is believed on a connection of its own only.
  */
 export class DoubtfulList extends Error {
   override readonly name = 'DoubtfulList';
 }
 
 /**
- * Looks at the folder list with its counters: saves what was created, renamed and deleted with their events, and says
+ * Compares the folder list with its counters: saves what was created, renamed and deleted with their events, and returns
  * which folders changed inside.
- * @throws DoubtfulList when a folder is missing on a connection that was not opened for this look
+ * @throws DoubtfulList when a folder is missing on a connection that was not opened for this pass
  */
 export async function syncFolders(ctx: SyncContext): Promise<FolderListPass> {
   for (;;) {
-    const look = await listOnce(ctx);
-    if (look) return look;
+    const pass = await listOnce(ctx);
+    if (pass) return pass;
   }
 }
 
@@ -54,10 +66,13 @@ async function listOnce(ctx: SyncContext): Promise<FolderListPass | undefined> {
   const listed = await listFoldersWithStatus(ctx.session);
   const renamed = await findRenames(ctx, stored, listed);
   const plan = planFolders(stored, listed, renamed);
+  const isDoubtful = plan.deleted.length > 0 && !ctx.freshSession;
+  // Those whose deletion was seen before, and has not been finished.
+  plan.deleted.push(...(await loadDeletedFolders(ctx.db, ctx.account.id)));
   let missing = false;
   if (plan.created.length + plan.changed.length + plan.deleted.length > 0) {
     if (changedSince(stored, await loadFolders(ctx.db, ctx.account.id))) return undefined;
-    if (plan.deleted.length > 0 && !ctx.freshSession) throw new DoubtfulList('a folder is missing from the list');
+    if (isDoubtful) throw new DoubtfulList('a folder is missing from the list');
     const applied = await applyPlan(ctx, plan, stored);
     if (!applied) return undefined;
     missing = applied.missing;
@@ -108,26 +123,33 @@ async function isSameFolder(
   { folder, facts, sameValidity }: RenameCandidate,
   rivals: number,
 ): Promise<boolean> {
-  const placed = (await locationsIn(ctx.db, folder.id)).filter((location) => !location.vanishedAt);
-  const samples = placed.slice(-SAMPLES);
+  const samples = await newestLocations(ctx.db, folder.id, SAMPLES);
   if (samples.length === 0) {
-    // Nothing known to compare: with its validity kept and no other that could be meant, it is the same.
+    // Nothing stored to compare: with its validity kept and no other that could be meant, it is the same.
     return sameValidity && rivals === 0 && facts.status?.uidNext === folder.uidNext;
   }
   if (!(await trySelect(ctx.session, facts.path))) return false;
-  if (sameValidity) {
-    const there = new Map(
-      (
-        await fetchMetaOf(
-          ctx.session,
-          samples.map((sample) => sample.uid),
-        )
-      ).map((meta) => [meta.uid, meta]),
-    );
-    return samples.some((sample) => there.get(sample.uid)?.identity === sample.identity);
+  if (!sameValidity) {
+    const identities = new Set(samples.map((sample) => sample.identity));
+    return holdsAll(ctx, identities);
   }
-  const identities = new Set((await fetchMeta(ctx.session, 1)).map((meta) => meta.identity));
-  return samples.every((sample) => identities.has(sample.identity));
+  const metas = await fetchMetaOf(
+    ctx.session,
+    samples.map((sample) => sample.uid),
+  );
+  const identityOf = new Map(metas.map((meta) => [meta.uid, meta.identity]));
+  return samples.some((sample) => identityOf.get(sample.uid) === sample.identity);
+}
+
+/** Whether the selected folder holds messages of all these identities; asks for the newest first, some at a time. */
+async function holdsAll(ctx: SyncContext, identities: ReadonlySet<string>): Promise<boolean> {
+  const wanted = new Set(identities);
+  const uids = await searchUids(ctx.session, MAX_UID + 1);
+  for (let end = uids.length; end > 0 && wanted.size > 0; end -= METAS_AT_ONCE) {
+    const metas = await fetchMetaOf(ctx.session, uids.slice(Math.max(0, end - METAS_AT_ONCE), end));
+    for (const meta of metas) wanted.delete(meta.identity);
+  }
+  return wanted.size === 0;
 }
 
 /** The counters of folders that are not about to be synced, which counts by itself. */

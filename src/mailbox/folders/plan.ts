@@ -1,6 +1,6 @@
 import type { FolderFacts, FolderState } from '../store/folders.ts';
 
-/** What a look at the folder list comes to. */
+/** What has to be saved after the folder list was compared with the stored folders. */
 export interface FolderPlan {
   created: FolderFacts[];
   /** same folder under another path, or with another role */
@@ -11,28 +11,33 @@ export interface FolderPlan {
 }
 
 /**
- * Compares the stored folders with the server's list. `renamed` says which of the stored paths that are gone live on
- * under which new path; see renameCandidates.
+ * Compares the stored folders with the server's list. `renamed` says which of the stored paths that are missing in it live
+ * on under which new path; see renameCandidates.
  */
 export function planFolders(stored: FolderState[], listed: FolderFacts[], renamed: Map<string, string>): FolderPlan {
   const byPath = new Map(listed.map((facts) => [facts.path, facts]));
   const plan: FolderPlan = { created: [], changed: [], deleted: [], kept: [] };
-  const known = new Set<string>();
+  const paired = new Set<string>();
   for (const folder of stored) {
     const facts = byPath.get(renamed.get(folder.path) ?? folder.path);
     if (!facts) {
       plan.deleted.push(folder);
       continue;
     }
-    known.add(facts.path);
-    const same = facts.path === folder.path && facts.role === folder.role && facts.selectable === folder.selectable;
+    paired.add(facts.path);
+    // One that is being vacated is changed, whatever the list says of it now: its mail has to be taken out first.
+    const same =
+      !folder.vacating &&
+      facts.path === folder.path &&
+      facts.role === folder.role &&
+      facts.selectable === folder.selectable;
     plan[same ? 'kept' : 'changed'].push({ folder, facts });
   }
-  plan.created = listed.filter((facts) => !known.has(facts.path));
+  plan.created = listed.filter((facts) => !paired.has(facts.path));
   return plan;
 }
 
-/** A stored folder that is gone and a new one that may be the same. */
+/** A stored folder that is missing in the list and a new one that may be the same. */
 export interface RenameCandidate {
   folder: FolderState;
   facts: FolderFacts;
@@ -43,15 +48,15 @@ export interface RenameCandidate {
 /**
  * Which new folders may be renamed old ones. A rename keeps UIDVALIDITY and UIDNEXT on most servers; where it does not,
  * the messages must be the same in number, and the caller compares them. Folders that hold no mail of their own
- * (\Noselect) follow their children.
+ * (\Noselect) follow their children. One that is being vacated is deleted, or has no mail to compare.
  */
 export function renameCandidates(stored: FolderState[], listed: FolderFacts[]): RenameCandidate[] {
   const listedPaths = new Set(listed.map((facts) => facts.path));
   const storedPaths = new Set(stored.map((folder) => folder.path));
-  const gone = stored.filter((folder) => !listedPaths.has(folder.path));
+  const missing = stored.filter((folder) => !listedPaths.has(folder.path) && !folder.vacating);
   const fresh = listed.filter((facts) => !storedPaths.has(facts.path));
   const pairs: RenameCandidate[] = [];
-  for (const folder of gone) {
+  for (const folder of missing) {
     for (const facts of fresh) {
       if (!facts.status || !folder.selectable || folder.uidNext === null) continue;
       const sameValidity = facts.status.uidValidity === folder.uidValidity && facts.status.uidNext >= folder.uidNext;
@@ -69,17 +74,17 @@ function likeness({ folder, facts, sameValidity }: RenameCandidate): number {
 }
 
 /**
- * Which stored paths live on under a path that is claimed for their folder (see src/mailbox/folders/reservations.ts), with the folders
- * in them.
+ * Which stored paths live on under a path that is reserved for their folder (see src/mailbox/folders/reservations.ts), with the
+ * folders in them.
  */
 export function reservedRenames(
   stored: FolderState[],
   listed: Pick<FolderFacts, 'path'>[],
-  claims: ReadonlyMap<string, string>,
+  reservations: ReadonlyMap<string, string>,
 ): Map<string, string> {
   const listedPaths = new Set(listed.map((facts) => facts.path));
   const renamed = new Map<string, string>();
-  for (const [to, folderId] of claims) {
+  for (const [to, folderId] of reservations) {
     const folder = stored.find((each) => each.id === folderId);
     if (!folder || listedPaths.has(folder.path)) continue;
     const below = `${folder.path}${folder.delimiter ?? ''}`;

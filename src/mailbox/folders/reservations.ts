@@ -1,6 +1,7 @@
-import { and, eq, inArray, sql } from 'drizzle-orm';
+import { and, eq, sql } from 'drizzle-orm';
 import type { Db, Queryable, Tx } from '../../db/client.ts';
 import { inLease, type Lease } from '../../db/lease.ts';
+import { anyOf } from '../../db/any-of.ts';
 import { pathReservations } from '../../db/schema.ts';
 
 /** A folder that lies, or is about to lie, at a path. */
@@ -38,7 +39,7 @@ export async function releaseReservations(tx: Queryable, accountId: string, path
   if (paths.length === 0) return;
   await tx
     .delete(pathReservations)
-    .where(and(eq(pathReservations.accountId, accountId), inArray(pathReservations.path, paths)));
+    .where(and(eq(pathReservations.accountId, accountId), anyOf(pathReservations.path, paths)));
 }
 
 /** Every path that is claimed in the account, with the id of its folder. */

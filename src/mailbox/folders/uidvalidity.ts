@@ -1,65 +1,236 @@
+import { and, eq, gt, isNull, lt, sql } from 'drizzle-orm';
+import type { Tx } from '../../db/client.ts';
 import { inLease } from '../../db/lease.ts';
-import { fetchMeta, type MessageMeta } from '../../imap/fetch.ts';
+import { locations, type Renumbering } from '../../db/schema.ts';
+import { fetchMetaOf, type MessageMeta } from '../../imap/fetch.ts';
+import { MAX_UID } from '../../imap/fetch.ts';
+import { searchUids } from '../../imap/search.ts';
 import type { SelectedFolder } from '../../imap/select.ts';
+import { MailError } from '../../mail-error.ts';
 import { changeEmails } from '../change-emails.ts';
 import type { SyncContext } from '../context.ts';
 import { matchMessages } from '../ingest/match.ts';
-import { type FolderState, updateFolder } from '../store/folders.ts';
-import { renumberLocations, locationsIn } from '../store/locations.ts';
+import { type FolderState, loadFolder, updateFolder } from '../store/folders.ts';
+import { type Candidate, counted, findFreedCandidates, locatedUids, markVanished } from '../store/locations.ts';
 
-/**
+/*
  * UIDVALIDITY has changed (RFC 3501 2.3.1.1): no UID of before counts any more. Each message is found again by the
  * server's own id, else by Message-ID, size and INTERNALDATE, and keeps its email; what is not found again is left as
- * vanished, and what was not known is taken in as new mail by the sync that follows, since the cursor stays below it.
+ * vanished, and what was not known is ingested as new by the sync pass that follows, since the cursor stays below it.
+ *
+ * All of it is done in chunks, each a transaction of its own; the folder's row says how far it has come.
+ * start      the folder has no UIDVALIDITY, so that no UID of it is used
+ * freeing    UIDs get numbers below zero, which no server gives
+ * matching   messages of the server, ascending, take the locations that they are the same as
+ * vanishing  the locations that are left below zero are marked as vanished
+ * end        the folder has its new UIDVALIDITY and cursor
+ * Two that do this at one time share the chunks.
  */
-export async function remapUids(ctx: SyncContext, folder: FolderState, selected: SelectedFolder): Promise<void> {
-  const metas = selected.exists === 0 ? [] : await fetchMeta(ctx.session, 1);
-  const values = await inLease(ctx.db, ctx.lease, async (tx) => {
-    const now = new Date();
-    const old = await locationsIn(tx, folder.id);
-    // Seen as from another folder in which all has vanished, since all of it is to be found again.
-    const found = matchMessages(
-      '',
-      metas,
-      old.map((location) => ({ ...location, vanishedAt: now })),
-    );
-    const moves: { from: number; to: number }[] = [];
-    const strangers: MessageMeta[] = [];
-    for (const meta of metas) {
-      const it = found.get(meta.uid);
-      const from = it && it.kind !== 'new' ? it.from : null;
-      if (from) moves.push({ from: from.uid, to: meta.uid });
-      else strangers.push(meta);
-    }
-    const emailIds = old.flatMap((location) => location.emailId ?? []);
-    await changeEmails(tx, ctx.lease, emailIds, now, () => renumberLocations(tx, folder.id, moves, now));
-    const cursor = cursorBelow(ctx, folder, selected, metas, strangers);
-    const changed = {
-      uidValidity: selected.uidValidity,
-      uidNext: cursor,
-      baselineUidNext: cursor,
-      highestModseq: null,
-      scannedFrom: folder.scannedFrom === 1 ? 1 : cursor,
-    };
-    await updateFolder(tx, folder.id, changed);
-    return changed;
+
+/** The UIDVALIDITY of a folder whose UIDs are being replaced: differs from any that a server gives, and from none (0). */
+const REPLACING = -1;
+
+/** Locations of one transaction, and messages whose metadata is in memory. */
+const CHUNK = 1_000;
+
+/** More than any UID: see `Renumbering.series`. */
+const SERIES = 2 ** 32;
+
+/** Where the messages of the folder come from. */
+export interface MessageSource {
+  /** all UIDs, ascending */
+  uids(): Promise<number[]>;
+  metas(uids: number[]): Promise<MessageMeta[]>;
+}
+
+export type RenumberContext = Pick<SyncContext, 'db' | 'lease' | 'account'>;
+
+/** Gives the locations of the selected folder their UIDs under its new UIDVALIDITY. @returns the folder as it is then */
+export function remapUids(ctx: SyncContext, folder: FolderState, selected: SelectedFolder): Promise<FolderState> {
+  return renumberFolder(ctx, folder.id, selected, {
+    uids: async () => (selected.exists === 0 ? [] : searchUids(ctx.session, MAX_UID + 1)),
+    metas: (uids) => fetchMetaOf(ctx.session, uids),
   });
-  Object.assign(folder, values);
 }
 
 /**
- * The cursor under the new UIDs: below the first message that is new. Baseline that was never scanned cannot be found
- * again; there, what is older than the connect stays baseline.
+ * The same with messages from anywhere. Goes on where an earlier call for the same UIDVALIDITY was stopped.
+ * @throws MailError when the folder is deleted or gets yet another UIDVALIDITY meanwhile; what `source` throws
  */
-function cursorBelow(
-  ctx: SyncContext,
-  folder: FolderState,
-  selected: SelectedFolder,
-  metas: MessageMeta[],
-  strangers: MessageMeta[],
-): number {
-  const next = selected.uidNext ?? (metas.at(-1)?.uid ?? 0) + 1;
-  const scanned = folder.scannedFrom === 1;
-  const fresh = strangers.filter((meta) => scanned || meta.internalDate >= ctx.account.connectedAt);
-  return fresh.reduce((min, meta) => Math.min(min, meta.uid), next);
+export async function renumberFolder(
+  ctx: RenumberContext,
+  folderId: string,
+  selected: Pick<SelectedFolder, 'uidValidity' | 'uidNext'>,
+  source: MessageSource,
+): Promise<FolderState> {
+  let folder = await inLease(ctx.db, ctx.lease, (tx) => start(tx, folderId, selected.uidValidity));
+  let uids: number[] | undefined;
+  while (folder.renumbering) {
+    const state = folder.renumbering;
+    const chunk: Chunk = { folder, state, uids: [], metas: [] };
+    if (state.phase === 'matching') {
+      uids ??= (await source.uids()).sort((a, b) => a - b);
+      chunk.uids = uids.filter((uid) => uid > state.cursor).slice(0, CHUNK);
+      chunk.metas = chunk.uids.length === 0 ? [] : byUid(await source.metas(chunk.uids));
+    }
+    const next = selected.uidNext ?? (uids?.at(-1) ?? 0) + 1;
+    folder = await inLease(ctx.db, ctx.lease, async (tx) => {
+      const stored = await loadReplacing(tx, folderId, selected.uidValidity);
+      // Somebody else has done this chunk.
+      if (!isSame(stored.renumbering, state)) return stored;
+      await updateFolder(tx, folderId, await PHASES[state.phase](tx, ctx, chunk, next));
+      return loadReplacing(tx, folderId, selected.uidValidity);
+    });
+  }
+  return folder;
+}
+
+interface Chunk {
+  folder: FolderState;
+  state: Renumbering;
+  /** the next messages of the server, in the phase `matching` */
+  uids: number[];
+  /** of those, the ones that are still there, ascending */
+  metas: MessageMeta[];
+}
+
+/** What each phase does for one chunk. @returns the values of the folder's row from then on */
+type Phase = (tx: Tx, ctx: RenumberContext, chunk: Chunk, uidNext: number) => Promise<Partial<FolderState>>;
+
+const PHASES: Record<Renumbering['phase'], Phase> = { freeing: free, matching: match, vanishing: vanish };
+
+function byUid(metas: MessageMeta[]): MessageMeta[] {
+  return [...metas].sort((a, b) => a.uid - b.uid);
+}
+
+function isSame(a: Renumbering | null, b: Renumbering): boolean {
+  return a !== null && a.series === b.series && a.phase === b.phase && a.cursor === b.cursor;
+}
+
+/** Begins, unless that was done. */
+async function start(tx: Tx, folderId: string, uidValidity: number): Promise<FolderState> {
+  const folder = await loadFolder(tx, folderId);
+  const isBegun = folder?.renumbering?.uidValidity === uidValidity;
+  if (folder && !folder.vacating && !isBegun && folder.uidValidity !== uidValidity) {
+    const [lowest] = await tx
+      .select({ uid: sql<string | null>`min(${locations.uid})` })
+      .from(locations)
+      .where(eq(locations.folderId, folderId));
+    const series = 1 + Math.max(0, Math.floor(-Number(lowest?.uid ?? 0) / SERIES));
+    const renumbering: Renumbering = { uidValidity, series, phase: 'freeing', cursor: 0, firstNew: null };
+    await updateFolder(tx, folderId, { uidValidity: REPLACING, renumbering });
+  }
+  return loadReplacing(tx, folderId, uidValidity);
+}
+
+async function loadReplacing(tx: Tx, folderId: string, uidValidity: number): Promise<FolderState> {
+  const folder = await loadFolder(tx, folderId);
+  const target = folder?.renumbering?.uidValidity ?? folder?.uidValidity;
+  if (folder && !folder.vacating && target === uidValidity) return folder;
+  throw new MailError('provider_error', 'imap', 'the folder was deleted or numbered anew meanwhile');
+}
+
+async function free(tx: Tx, _ctx: RenumberContext, { folder, state }: Chunk): Promise<Partial<FolderState>> {
+  const { rows } = await tx.execute<{ last: string | null; count: number }>(sql`
+    with chunk as (
+      select uid from locations where folder_id = ${folder.id} and uid > ${state.cursor} order by uid limit ${CHUNK}
+    ), freed as (
+      update locations l set uid = -(${state.series * SERIES}::bigint + l.uid) from chunk c
+      where l.folder_id = ${folder.id} and l.uid = c.uid
+    )
+    select max(uid) as last, count(*)::int as count from chunk`);
+  const [chunk] = rows;
+  if (!chunk || chunk.count < CHUNK) return { renumbering: { ...state, phase: 'matching', cursor: 0 } };
+  return { renumbering: { ...state, cursor: Number(chunk.last) } };
+}
+
+async function match(tx: Tx, ctx: RenumberContext, chunk: Chunk): Promise<Partial<FolderState>> {
+  const { folder, state, uids, metas } = chunk;
+  const last = uids.at(-1);
+  if (last === undefined) {
+    return { renumbering: { ...state, phase: 'vanishing', cursor: Number.MIN_SAFE_INTEGER } };
+  }
+  const located = await locatedUids(tx, folder.id, uids, false);
+  const arrivals = metas.filter(({ uid }) => !located.has(uid));
+  const candidates = await findFreedCandidates(tx, folder, arrivals);
+  const { moves, fresh } = pair(arrivals, candidates);
+  const now = new Date();
+  // Of what had vanished and is there again, the state may change; of the rest nothing does.
+  const revived = moves.flatMap(({ from }) => (from.vanishedAt && from.emailId ? [from.emailId] : []));
+  await changeEmails(tx, ctx.lease, revived, now, () => giveUids(tx, folder.id, moves));
+  // Baseline that was never scanned cannot be found again; there, what is older than the connect stays baseline.
+  const isNew = (meta: MessageMeta) => folder.scannedFrom === 1 || meta.internalDate >= ctx.account.connectedAt;
+  const firstNew = state.firstNew ?? fresh.find(isNew)?.uid ?? null;
+  return { renumbering: { ...state, cursor: last, firstNew } };
+}
+
+interface Move {
+  from: Candidate;
+  to: number;
+}
+
+/** Which messages are which locations; the others are fresh. */
+function pair(arrivals: MessageMeta[], candidates: Candidate[]): { moves: Move[]; fresh: MessageMeta[] } {
+  // Seen as from another folder in which all has vanished, since all of it is searched for.
+  const vanishedAt = new Date();
+  const byLocation = new Map(candidates.map((candidate) => [candidate.uid, candidate]));
+  const matches = matchMessages(
+    '',
+    arrivals,
+    candidates.map((candidate) => ({ ...candidate, vanishedAt })),
+  );
+  const moves: Move[] = [];
+  const fresh: MessageMeta[] = [];
+  for (const meta of arrivals) {
+    const it = matches.get(meta.uid);
+    const from = it && it.kind !== 'new' && it.from ? byLocation.get(it.from.uid) : undefined;
+    if (from) moves.push({ from, to: meta.uid });
+    else fresh.push(meta);
+  }
+  return { moves, fresh };
+}
+
+async function giveUids(tx: Tx, folderId: string, moves: Move[]): Promise<void> {
+  const rows = moves.map(({ from, to }) => ({ old_uid: from.uid, new_uid: to, by: from.vanishedAt ? 1 : 0 }));
+  const update = sql`
+    update locations l set uid = m.new_uid, vanished_at = null
+    from json_to_recordset(${JSON.stringify(rows)}::json) as m(old_uid bigint, new_uid bigint, by int)
+    where l.folder_id = ${folderId} and l.uid = m.old_uid
+    returning l.folder_id, m.by`;
+  await tx.execute(sql`${counted(update)} select`);
+}
+
+async function vanish(
+  tx: Tx,
+  ctx: RenumberContext,
+  { folder, state }: Chunk,
+  uidNext: number,
+): Promise<Partial<FolderState>> {
+  const { uid, emailId } = locations;
+  const chunk = await tx
+    .select({ uid, emailId })
+    .from(locations)
+    .where(and(eq(locations.folderId, folder.id), gt(uid, state.cursor), lt(uid, 0), isNull(locations.vanishedAt)))
+    .orderBy(uid)
+    .limit(CHUNK);
+  const last = chunk.at(-1);
+  if (!last) return end(folder, state, uidNext);
+  const now = new Date();
+  const emailIds = chunk.flatMap((location) => location.emailId ?? []);
+  const uids = chunk.map((location) => location.uid);
+  await changeEmails(tx, ctx.lease, emailIds, now, () => markVanished(tx, folder.id, uids, now));
+  return { renumbering: { ...state, cursor: last.uid } };
+}
+
+/** The cursor under the new UIDs is below the first message that is new. */
+function end(folder: FolderState, { uidValidity, firstNew }: Renumbering, uidNext: number): Partial<FolderState> {
+  const cursor = Math.min(firstNew ?? uidNext, uidNext);
+  return {
+    uidValidity,
+    uidNext: cursor,
+    baselineUidNext: cursor,
+    highestModseq: null,
+    scannedFrom: folder.scannedFrom === 1 ? 1 : cursor,
+    renumbering: null,
+  };
 }

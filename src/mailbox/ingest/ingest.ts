@@ -7,7 +7,7 @@ import { linkBounces } from '../bounces.ts';
 import { changeEmails } from '../change-emails.ts';
 import type { SyncContext } from '../context.ts';
 import { addImported, touchSynced } from '../settings.ts';
-import { emailRowOf, insertEmails, markMoved, type NewEmailRows } from '../store/emails.ts';
+import { emailRowOf, insertEmails, saveSeen, type NewEmailRows } from '../store/emails.ts';
 import { addToTotal, addToUnread, type FolderState, updateFolder } from '../store/folders.ts';
 import { dateLocations, findCandidates, deleteVanished, insertLocations, locatedUids } from '../store/locations.ts';
 import { keysOf, readMails } from './fetch.ts';
@@ -157,7 +157,7 @@ async function save(
       placed.map((meta) => locationOf(accountId, folder.id, meta, emailIds.get(meta.uid) ?? null)),
     );
     await dateLocations(tx, folder.id, [...emailIds.keys()]);
-    await markMoved(tx, movedFlags);
+    await saveSeen(tx, movedFlags);
     // All Mail holds every mail: that a mail lies there too says nothing about where it went.
     if (folder.role !== 'ALL') await deleteVanished(tx, moved);
   };

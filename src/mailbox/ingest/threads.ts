@@ -1,7 +1,8 @@
-import { and, between, eq, inArray, sql } from 'drizzle-orm';
+import { and, between, eq, sql } from 'drizzle-orm';
 import type { Attendee } from '../../contract/email.ts';
 import type { Tx } from '../../db/client.ts';
 import { insertRows } from '../../db/insert-rows.ts';
+import { anyOf } from '../../db/any-of.ts';
 import { emails, threadKeys, threads } from '../../db/schema.ts';
 import {
   decideThread,
@@ -107,7 +108,7 @@ export async function readThreadKeys(tx: Tx, accountId: string, keys: string[]):
   const rows = await tx
     .select({ key: threadKeys.key, threadId: threadKeys.threadId })
     .from(threadKeys)
-    .where(and(eq(threadKeys.accountId, accountId), inArray(threadKeys.key, keys)));
+    .where(and(eq(threadKeys.accountId, accountId), anyOf(threadKeys.key, keys)));
   return new Map(rows.map((row) => [row.key, row.threadId]));
 }
 
@@ -130,7 +131,7 @@ export async function readSubjectMails(
       cc: emails.ccAttendees,
     })
     .from(emails)
-    .where(and(eq(emails.accountId, accountId), inArray(emails.subjectKey, keys), between(emails.date, from, to)))
+    .where(and(eq(emails.accountId, accountId), anyOf(emails.subjectKey, keys), between(emails.date, from, to)))
     .limit(100);
   return rows.map((row) => ({ ...row, subjectKey: row.subjectKey as string }));
 }
@@ -161,8 +162,8 @@ export async function saveThreads(
 /** Joins threads to an older one, whose id stays; their own ids go on resolving to it. */
 export async function mergeThreads(tx: Tx, kept: string, merged: string[]): Promise<void> {
   if (merged.length === 0) return;
-  await tx.update(emails).set({ threadId: kept }).where(inArray(emails.threadId, merged));
-  await tx.update(threadKeys).set({ threadId: kept }).where(inArray(threadKeys.threadId, merged));
+  await tx.update(emails).set({ threadId: kept }).where(anyOf(emails.threadId, merged));
+  await tx.update(threadKeys).set({ threadId: kept }).where(anyOf(threadKeys.threadId, merged));
   await tx
     .update(threads)
     .set({ mergedInto: kept })

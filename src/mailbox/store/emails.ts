@@ -1,18 +1,22 @@
-import { and, eq, inArray, lt, sql } from 'drizzle-orm';
+import { and, eq, lt, sql } from 'drizzle-orm';
 import type { FolderRole } from '../../contract/folder.ts';
 import type { Queryable, Tx } from '../../db/client.ts';
 import { type EmailContentsRow, type EmailRow, shownFolders } from '../../db/email-object.ts';
 import { insertRows } from '../../db/insert-rows.ts';
 import { isGoingAway } from '../../db/pending-removal.ts';
-import { attachments, drafts, emailContents, emails, emailSearch, folders, locations } from '../../db/schema.ts';
+import { anyOf } from '../../db/any-of.ts';
+import { attachments, emailContents, emails, emailSearch, folders, locations } from '../../db/schema.ts';
 import { gatherSearchEntries } from '../../db/search-index.ts';
+import { activateDrafts, draftEmailsDeleted } from '../../sending/draft-state.ts';
 import { linkEarlierBounces } from '../bounces.ts';
 import { addContacts, contactsIn, type Person, refreshContacts } from '../contacts.ts';
+import type { EmailState } from '../transition.ts';
+import { deleteLocationsOf } from './locations.ts';
 
 export type NewEmailRow = typeof emails.$inferInsert;
 export type NewLocationRow = typeof locations.$inferInsert;
 
-/** All rows of one email that is taken in. */
+/** All rows of one email that is ingested. */
 export interface NewEmailRows {
   email: NewEmailRow;
   contents: typeof emailContents.$inferInsert;
@@ -22,25 +26,60 @@ export interface NewEmailRows {
   contacts: Person[];
 }
 
-/** An email's row with where it lies. */
-export interface StoredEmail {
-  row: typeof emails.$inferSelect;
-  shown: string[];
-  /** roles of the folders that hold it and are not on their way out */
-  roles: FolderRole[];
-  /** it has left a folder and may be about to turn up in another: where it lies is not known yet */
-  missing: boolean;
+/** Where an email is and what of it changes. */
+export interface LocatedEmail extends EmailState {
+  id: string;
+  draftId: string | null;
+  missingSince: Date | null;
   /** no folder holds it */
   gone: boolean;
   /** when it left a folder last */
   leftAt: Date | null;
 }
 
-/** The emails of these ids with where they lie. */
-export async function loadStoredEmails(tx: Queryable, ids: string[]): Promise<Map<string, StoredEmail>> {
+/** An email's row with where it is. */
+export interface StoredEmail extends LocatedEmail {
+  row: typeof emails.$inferSelect;
+}
+
+/** Where the emails of these ids are. */
+export async function locateEmails(tx: Queryable, ids: string[]): Promise<Map<string, LocatedEmail>> {
   if (ids.length === 0) return new Map();
-  const rows = await tx.select().from(emails).where(inArray(emails.id, ids));
-  const places = await tx
+  const { id, isUnread, isDraft, draftId, missingSince } = emails;
+  const rows = await tx
+    .select({ id, isUnread, isDraft, draftId, missingSince })
+    .from(emails)
+    .where(anyOf(emails.id, ids));
+  const locationsOf = await loadLocationsOf(tx, ids);
+  return new Map(rows.map((row) => [row.id, located(row, locationsOf.get(row.id) ?? [])]));
+}
+
+/** The emails of these ids with where they are. */
+export async function loadStoredEmails(tx: Queryable, ids: string[]): Promise<Map<string, StoredEmail>> {
+  const states = await locateEmails(tx, ids);
+  const rows = await loadEmailRows(tx, ids);
+  return new Map(
+    rows.flatMap((row) => {
+      const state = states.get(row.id);
+      return state ? [[row.id, { ...state, row }]] : [];
+    }),
+  );
+}
+
+/** The rows of these emails. */
+export async function loadEmailRows(tx: Queryable, ids: string[]): Promise<(typeof emails.$inferSelect)[]> {
+  return ids.length === 0 ? [] : tx.select().from(emails).where(anyOf(emails.id, ids));
+}
+
+interface LocationOfStored {
+  folderId: string;
+  role: string;
+  deleted: boolean;
+  vanishedAt: Date | null;
+}
+
+async function loadLocationsOf(tx: Queryable, emailIds: string[]): Promise<Map<string, LocationOfStored[]>> {
+  const rows = await tx
     .select({
       emailId: locations.emailId,
       folderId: locations.folderId,
@@ -50,39 +89,63 @@ export async function loadStoredEmails(tx: Queryable, ids: string[]): Promise<Ma
     })
     .from(locations)
     .innerJoin(folders, eq(folders.id, locations.folderId))
-    .where(inArray(locations.emailId, ids));
-  const byEmail = new Map<string, typeof places>(ids.map((id) => [id, []]));
-  for (const place of places) byEmail.get(place.emailId as string)?.push(place);
-  return new Map(
-    rows.map((row) => {
-      const own = byEmail.get(row.id) ?? [];
-      const live = own.filter((place) => !place.vanishedAt);
-      const staying = live.some((place) => !place.deleted) ? live.filter((place) => !place.deleted) : live;
-      const stored: StoredEmail = {
-        row,
-        shown: shownFolders(own),
-        roles: staying.map((place) => place.role as FolderRole),
-        missing: live.length < own.length || live.length === 0,
-        gone: live.length === 0,
-        leftAt: latest(own.flatMap((place) => place.vanishedAt ?? [])),
-      };
-      return [row.id, stored];
-    }),
-  );
+    .where(anyOf(locations.emailId, emailIds));
+  const byEmail = new Map<string, LocationOfStored[]>();
+  for (const { emailId, ...location } of rows) {
+    const others = byEmail.get(emailId as string);
+    if (others) others.push(location);
+    else byEmail.set(emailId as string, [location]);
+  }
+  return byEmail;
+}
+
+function located(
+  row: Pick<LocatedEmail, 'id' | 'isUnread' | 'isDraft' | 'draftId' | 'missingSince'>,
+  all: LocationOfStored[],
+): LocatedEmail {
+  const live = all.filter((location) => !location.vanishedAt);
+  const staying = live.some((location) => !location.deleted) ? live.filter((location) => !location.deleted) : live;
+  return {
+    ...row,
+    shown: shownFolders(all),
+    roles: staying.map((location) => location.role as FolderRole),
+    missing: live.length < all.length || live.length === 0,
+    gone: live.length === 0,
+    leftAt: latest(all.flatMap((location) => location.vanishedAt ?? [])),
+  };
 }
 
 function latest(dates: Date[]): Date | null {
   return dates.reduce<Date | null>((last, date) => (last && last > date ? last : date), null);
 }
 
-/** Body, headers and attachments of these emails. */
+/** Body, headers and attachments of these emails. The caller bounds their number: a body has 30 KB, or megabytes. */
 export async function loadContents(tx: Queryable, ids: string[]): Promise<Map<string, EmailContentsRow>> {
   if (ids.length === 0) return new Map();
-  const rows = await tx.select().from(emailContents).where(inArray(emailContents.emailId, ids));
+  const rows = await tx.select().from(emailContents).where(anyOf(emailContents.emailId, ids));
   return new Map(rows.map((row) => [row.emailId, row]));
 }
 
-/** Saves emails that are taken in. Their locations come by insertLocations. */
+/** What changes of an email when it comes to other folders, or leaves them. */
+export type EmailPlacement = Pick<LocatedEmail, 'id' | 'isDraft' | 'draftId' | 'missingSince'>;
+
+/** Stores these columns of emails, in one statement. */
+export async function savePlacements(tx: Tx, placements: EmailPlacement[]): Promise<void> {
+  if (placements.length === 0) return;
+  const rows = placements.map(({ id, isDraft, draftId, missingSince }) => ({
+    id,
+    is_draft: isDraft,
+    draft_id: draftId,
+    missing_since: missingSince,
+  }));
+  await tx.execute(sql`
+    update emails e set is_draft = r.is_draft, draft_id = r.draft_id, missing_since = r.missing_since
+    from json_to_recordset(${JSON.stringify(rows)}::json)
+      as r(id text, is_draft boolean, draft_id text, missing_since timestamptz)
+    where e.id = r.id`);
+}
+
+/** Saves emails that are ingested. Their locations come by insertLocations. */
 export async function insertEmails(tx: Tx, accountId: string, mails: NewEmailRows[], now: Date): Promise<void> {
   if (mails.length === 0) return;
   await gatherSearchEntries(tx);
@@ -106,14 +169,11 @@ export async function insertEmails(tx: Tx, accountId: string, mails: NewEmailRow
     attachments,
     mails.flatMap((mail) => mail.attachments),
   );
-  const newDrafts = mails.filter((mail) => mail.email.draftId);
-  if (newDrafts.length > 0) {
-    await tx
-      .insert(drafts)
-      .values(newDrafts.map(({ email }) => draftRow(accountId, email.draftId as string, email, now)))
-      // one that is being saved through the API has a row already
-      .onConflictDoUpdate({ target: drafts.id, set: { emailId: sql`excluded.email_id`, state: 'active' } });
-  }
+  await activateDrafts(
+    tx,
+    mails.flatMap(({ email }) => (email.draftId ? [{ id: email.draftId, emailId: email.id }] : [])),
+    now,
+  );
   await addContacts(
     tx,
     accountId,
@@ -126,17 +186,7 @@ export async function insertEmails(tx: Tx, accountId: string, mails: NewEmailRow
   );
 }
 
-/** The row of a `drf_…` id that stands for an email in Drafts. */
-export function draftRow(
-  accountId: string,
-  id: string,
-  email: { id: string; messageId?: string | null | undefined },
-  now: Date,
-) {
-  return { id, accountId, emailId: email.id, messageId: email.messageId ?? null, state: 'active', createdAt: now };
-}
-
-/** The row as reads will give it back. */
+/** The row as reads return it. */
 export function emailRowOf(email: NewEmailRow): EmailRow & { isDraft: boolean } {
   return {
     ...email,
@@ -151,26 +201,24 @@ export function emailRowOf(email: NewEmailRow): EmailRow & { isDraft: boolean } 
   };
 }
 
-/** Emails that moved look as they do where they lie now: what was read on the way is read. */
-export async function markMoved(tx: Tx, moved: { emailId: string; seen: boolean }[]): Promise<void> {
-  for (const seen of [true, false]) {
-    const ids = moved.filter((one) => one.seen === seen).map((one) => one.emailId);
-    if (ids.length > 0) await tx.update(emails).set({ isUnread: !seen }).where(inArray(emails.id, ids));
-  }
+/** Makes emails read or unread as they are in the folder where they were seen last, such as the one they moved to. */
+export async function saveSeen(tx: Tx, seen: { emailId: string; seen: boolean }[]): Promise<void> {
+  if (seen.length === 0) return;
+  await tx.execute(sql`
+    update emails e set is_unread = not s.seen
+    from json_to_recordset(${JSON.stringify(seen)}::json) as s("emailId" text, seen boolean) where e.id = s."emailId"`);
 }
 
-/** Changes columns of one email. */
-export async function updateEmail(tx: Tx, id: string, values: Partial<NewEmailRow>): Promise<void> {
-  await tx.update(emails).set(values).where(eq(emails.id, id));
-}
+/** Emails that one transaction decides about, since their bodies go into events. */
+const MISSING_AT_ONCE = 200;
 
-/** Emails that had left a folder before `before` and have not turned up in another since: all was looked at by then. */
+/** Emails that had left a folder before `before` and have not turned up in another since: all folders were checked then. */
 export async function findMissing(tx: Tx, accountId: string, before: Date): Promise<string[]> {
   const rows = await tx
     .select({ id: emails.id })
     .from(emails)
     .where(and(eq(emails.accountId, accountId), lt(emails.missingSince, before)))
-    .limit(200);
+    .limit(MISSING_AT_ONCE);
   return rows.map((row) => row.id);
 }
 
@@ -180,16 +228,13 @@ export async function deleteEmails(tx: Tx, ids: string[]): Promise<string[]> {
   const people = await contactsIn(tx, ids);
   const files = await tx
     .delete(attachments)
-    .where(inArray(attachments.emailId, ids))
+    .where(anyOf(attachments.emailId, ids))
     .returning({ key: attachments.storageKey });
-  await tx.delete(locations).where(inArray(locations.emailId, ids));
-  await tx.delete(emailContents).where(inArray(emailContents.emailId, ids));
-  await tx.delete(emailSearch).where(inArray(emailSearch.emailId, ids));
-  await tx
-    .update(drafts)
-    .set({ state: 'deleted' })
-    .where(and(inArray(drafts.emailId, ids), eq(drafts.state, 'active')));
-  const rows = await tx.delete(emails).where(inArray(emails.id, ids)).returning({ key: emails.storageKey });
+  await deleteLocationsOf(tx, ids);
+  await tx.delete(emailContents).where(anyOf(emailContents.emailId, ids));
+  await tx.delete(emailSearch).where(anyOf(emailSearch.emailId, ids));
+  await draftEmailsDeleted(tx, ids);
+  const rows = await tx.delete(emails).where(anyOf(emails.id, ids)).returning({ key: emails.storageKey });
   for (const [accountId, addresses] of people) await refreshContacts(tx, accountId, addresses);
   return [...files, ...rows].map((row) => row.key);
 }

@@ -1,9 +1,10 @@
-import { and, eq, inArray, sql } from 'drizzle-orm';
+import { and, eq, isNull, or, ne, sql } from 'drizzle-orm';
 import type { Folder, FolderRole } from '../../contract/folder.ts';
 import type { Queryable, Tx } from '../../db/client.ts';
 import { toFolder } from '../../db/folders.ts';
 import { insertRows } from '../../db/insert-rows.ts';
-import { folders, locations } from '../../db/schema.ts';
+import { anyOf } from '../../db/any-of.ts';
+import { folders } from '../../db/schema.ts';
 import { newId } from '../../new-id.ts';
 import { baselineLocation, type FlagFacts, insertLocations, type MessageIdentity } from './locations.ts';
 
@@ -27,21 +28,39 @@ export interface FolderFacts {
   } | null;
 }
 
-/** Messages of a folder that were noted while the account connects, ascending by UID. */
+/** Messages of a folder that were read while the account connects, ascending by UID. */
 export interface BaselineMail {
   metas: (FlagFacts & MessageIdentity)[];
   /** it is all that the folder holds */
   complete: boolean;
 }
 
-/** Every folder of the account. */
+/** Every folder of the account that the server has, as far as known. */
 export function loadFolders(db: Queryable, accountId: string): Promise<FolderState[]> {
-  return db.select().from(folders).where(eq(folders.accountId, accountId));
+  const exists = or(isNull(folders.vacating), ne(folders.vacating, 'deletion'));
+  return db
+    .select()
+    .from(folders)
+    .where(and(eq(folders.accountId, accountId), exists));
+}
+
+/** Folders that the server has deleted and that are being vacated. */
+export function loadDeletedFolders(db: Queryable, accountId: string): Promise<FolderState[]> {
+  return db
+    .select()
+    .from(folders)
+    .where(and(eq(folders.accountId, accountId), eq(folders.vacating, 'deletion')));
+}
+
+/** One folder, whatever happens to it. */
+export async function loadFolder(db: Queryable, id: string): Promise<FolderState | undefined> {
+  const [row] = await db.select().from(folders).where(eq(folders.id, id));
+  return row;
 }
 
 /**
  * Saves the folders that are there when an account connects, with their counters as the baseline: mail at or above
- * UIDNEXT is new, mail below it was there before (SPEC "Initial sync"). `newest` holds what was noted of the latter.
+ * UIDNEXT is new, mail below it was there before (SPEC "Initial sync"). `newest` holds what was read of the latter.
  */
 export async function insertBaselineFolders(
   tx: Tx,
@@ -105,7 +124,8 @@ export async function insertFolders(
     };
   });
   await insertRows(tx, folders, rows);
-  return rows.map((row) => ({ ...row, localRevision: 0 }));
+  const untouched = { localRevision: 0, knownCount: 0, vacating: null, vacatedTo: null, renumbering: null };
+  return rows.map((row) => ({ ...row, ...untouched }));
 }
 
 /** The id of the folder that holds this one; null at the top. */
@@ -122,15 +142,39 @@ export async function updateFolder(
   await tx.update(folders).set(values).where(eq(folders.id, id));
 }
 
-/** Removes a folder; its mail must have been marked vanished before, or be gone. */
+/** Takes their paths from folders that are about to get others: two may have swapped theirs. */
+export async function freePaths(tx: Tx, ids: string[]): Promise<void> {
+  if (ids.length > 0) await tx.update(folders).set({ path: PATH_OF_NONE }).where(anyOf(folders.id, ids));
+}
+
+/** Saves what the list says of folders that are stored. */
+export async function saveFacts(
+  tx: Tx,
+  changed: (Omit<FolderFacts, 'status' | 'parentPath'> & { id: string; parentId: string | null })[],
+): Promise<void> {
+  if (changed.length === 0) return;
+  const rows = changed.map(({ id, path, delimiter, name, role, selectable, parentId }) => ({
+    ...{ id, path, delimiter, name, role, selectable },
+    parent_id: parentId,
+  }));
+  await tx.execute(sql`
+    update folders f set path = r.path, delimiter = r.delimiter, name = r.name, role = r.role,
+      selectable = r.selectable, parent_id = r.parent_id
+    from json_populate_recordset(null::folders, ${JSON.stringify(rows)}::json) r where f.id = r.id`);
+}
+
+/** A path that no server lists, of a folder that has none just now. */
+export const PATH_OF_NONE = sql`chr(1) || ${folders.id}`;
+
+/** Removes folders; they must have been vacated before. */
 export async function deleteFolders(tx: Tx, ids: string[]): Promise<void> {
-  if (ids.length > 0) await tx.delete(folders).where(inArray(folders.id, ids));
+  if (ids.length > 0) await tx.delete(folders).where(anyOf(folders.id, ids));
 }
 
 /** The contract's Folder of each id, in the order given. */
 export async function readFolders(tx: Queryable, ids: string[]): Promise<Folder[]> {
   if (ids.length === 0) return [];
-  const rows = await tx.select().from(folders).where(inArray(folders.id, ids));
+  const rows = await tx.select().from(folders).where(anyOf(folders.id, ids));
   const byId = new Map(rows.map((row) => [row.id, row]));
   return ids.flatMap((id) => {
     const row = byId.get(id);
@@ -138,13 +182,18 @@ export async function readFolders(tx: Queryable, ids: string[]): Promise<Folder[
   });
 }
 
-/** How many messages of a folder are known to be there, baseline included. */
+/** How many messages of a folder are known to be there, baseline included. Reads the folder's row alone. */
 export async function countLocations(db: Queryable, folderId: string): Promise<number> {
-  const rows = await db
-    .select({ count: sql<number>`count(*)::int` })
-    .from(locations)
-    .where(and(eq(locations.folderId, folderId), sql`${locations.vanishedAt} is null`));
-  return rows[0]?.count ?? 0;
+  const [row] = await db.select({ known: folders.knownCount }).from(folders).where(eq(folders.id, folderId));
+  return row?.known ?? 0;
+}
+
+/** Counts the locations of a folder that have not vanished, where the number in its row may be wrong. */
+export async function recountLocations(tx: Tx, folderId: string): Promise<void> {
+  await tx.execute(sql`
+    update folders f set known_count = (
+      select count(*) from locations l where l.folder_id = f.id and l.vanished_at is null)
+    where f.id = ${folderId}`);
 }
 
 /** Counts unread mail up or down; the next STATUS corrects it. */
@@ -180,10 +229,10 @@ export async function bumpLocalRevision(tx: Tx, folderIds: string[], { unread = 
       localRevision: sql`${folders.localRevision} + 1`,
       ...(unread === 0 ? {} : { unreadCount: sql`greatest(0, ${folders.unreadCount} + ${unread})` }),
     })
-    .where(inArray(folders.id, folderIds));
+    .where(anyOf(folders.id, folderIds));
 }
 
-/** The folders in one that is deleted lie at the top from then on. */
+/** The folders in one that is deleted are at the top level from then on. */
 export async function moveToTopLevel(tx: Tx, parentId: string): Promise<void> {
   await tx.update(folders).set({ parentId: null }).where(eq(folders.parentId, parentId));
 }

@@ -1,8 +1,14 @@
-import { and, eq, gte, inArray, isNotNull, isNull, lt, or, sql } from 'drizzle-orm';
+import { and, desc, eq, gte, isNotNull, isNull, lt, or, type SQL, sql } from 'drizzle-orm';
 import type { Queryable, Tx } from '../../db/client.ts';
-import { insertRows } from '../../db/insert-rows.ts';
+import { anyOf } from '../../db/any-of.ts';
 import { isPendingRemoval } from '../../db/pending-removal.ts';
 import { emails, locations } from '../../db/schema.ts';
+
+/** A location to be saved. */
+export type NewLocation = Pick<
+  typeof locations.$inferSelect,
+  'folderId' | 'uid' | 'accountId' | 'emailId' | 'seen' | 'identity' | 'weakIdentity' | 'serverId'
+> & { deleted?: boolean };
 
 /** A location that may be the same message as one that was just seen. */
 export type Candidate = Pick<
@@ -17,10 +23,25 @@ const CANDIDATE = {
   identity: locations.identity,
   weakIdentity: locations.weakIdentity,
   serverId: locations.serverId,
-  // what is being moved away by copying is recognised in its copy as what has left
-  vanishedAt: sql<Date | null>`coalesce(${locations.vanishedAt}, case when ${sql.raw(isPendingRemoval('locations'))}
-    then ${locations.pendingRemovalSince} end)`.mapWith(locations.vanishedAt),
+  // What is being moved away by copying is recognised in its copy as what has left; so is the mail of a folder that is
+  // being vacated, before its turn has come.
+  vanishedAt: sql<Date | null>`coalesce(${locations.vanishedAt},
+    case when ${sql.raw(isPendingRemoval('locations'))} then ${locations.pendingRemovalSince} end,
+    (select now() from folders f where f.id = ${locations.folderId} and f.vacating is not null))`.mapWith(
+    locations.vanishedAt,
+  ),
 };
+
+/**
+ * Runs the statement `changed`, which returns `folder_id, by` of each location: 1 for one that is live from now on, -1 for
+ * one that is not any more. Counts them in the folders' rows. What follows may read from `changed`.
+ */
+export function counted(changed: SQL): SQL {
+  return sql`with changed as (${changed}), counted as (
+    update folders f set known_count = f.known_count + c.by
+    from (select folder_id, sum(by)::int as by from changed group by folder_id) c
+    where f.id = c.folder_id and c.by <> 0)`;
+}
 
 /** What a message is recognised by. */
 export interface MessageIdentity {
@@ -43,7 +64,7 @@ export interface ChangedFlags extends FlagFacts {
   emailId: string | null;
 }
 
-/** UIDs of a folder in [from, to) that are known to be there (or on their way out), ascending. */
+/** UIDs of a folder in [from, to) that are known to be there (or are pending removal), ascending. */
 export async function knownUids(db: Queryable, folderId: string, from: number, to: number): Promise<number[]> {
   const rows = await db
     .select({ uid: locations.uid })
@@ -67,19 +88,38 @@ export async function findCandidates(
   messages: MessageIdentity[],
 ): Promise<Candidate[]> {
   if (messages.length === 0) return [];
-  const serverIds = messages.flatMap((message) => message.serverId ?? []);
-  const weak = [...new Set(messages.map((message) => message.weakIdentity))];
   return db
     .select(CANDIDATE)
+    .from(locations)
+    .where(and(eq(locations.accountId, accountId), looksLike(messages)));
+}
+
+/** Locations below zero in a folder that look like one of these messages and whose email has no UID in it yet. */
+export async function findFreedCandidates(
+  db: Queryable,
+  { id, accountId }: { id: string; accountId: string },
+  messages: MessageIdentity[],
+): Promise<Candidate[]> {
+  if (messages.length === 0) return [];
+  return db
+    .select({ ...CANDIDATE, vanishedAt: locations.vanishedAt })
     .from(locations)
     .where(
       and(
         eq(locations.accountId, accountId),
-        serverIds.length > 0
-          ? or(inArray(locations.weakIdentity, weak), inArray(locations.serverId, serverIds))
-          : inArray(locations.weakIdentity, weak),
+        looksLike(messages),
+        eq(locations.folderId, id),
+        lt(locations.uid, 0),
+        sql`not exists (select from locations n
+          where n.email_id = ${locations.emailId} and n.folder_id = ${locations.folderId} and n.uid > 0)`,
       ),
     );
+}
+
+function looksLike(messages: MessageIdentity[]): SQL | undefined {
+  const serverIds = messages.flatMap((message) => message.serverId ?? []);
+  const weak = anyOf(locations.weakIdentity, [...new Set(messages.map((message) => message.weakIdentity))]);
+  return serverIds.length > 0 ? or(weak, anyOf(locations.serverId, serverIds)) : weak;
 }
 
 /** Of these UIDs, those that have a location; with `imported`, baseline ones that are still there do not count. */
@@ -96,32 +136,55 @@ export async function locatedUids(
     .where(
       and(
         eq(locations.folderId, folderId),
-        inArray(locations.uid, uids),
+        anyOf(locations.uid, uids),
         imported ? or(isNotNull(locations.emailId), isNotNull(locations.vanishedAt)) : undefined,
       ),
     );
   return new Set(rows.map((row) => row.uid));
 }
 
-/** The location of a message that lay there before the account connected. */
+/** The location of a message that was in the folder before the account connected. */
 export function baselineLocation(
   accountId: string,
   folderId: string,
-  { uid, seen, deleted, ...known }: FlagFacts & MessageIdentity,
+  { uid, seen, deleted, identity, weakIdentity, serverId }: FlagFacts & MessageIdentity,
 ) {
-  const { identity, weakIdentity, serverId } = known;
   return { folderId, uid, accountId, emailId: null, seen, deleted, identity, weakIdentity, serverId };
 }
 
+/** Columns that a new location has values for; the date comes from its email. */
+const COLUMNS = sql.raw('folder_id, uid, account_id, email_id, seen, deleted, identity, weak_identity, server_id');
+
+/** A location as the columns of its row, for json_populate_recordset. */
+export function locationColumns(row: NewLocation) {
+  return {
+    folder_id: row.folderId,
+    uid: row.uid,
+    account_id: row.accountId,
+    email_id: row.emailId,
+    seen: row.seen,
+    deleted: row.deleted ?? false,
+    identity: row.identity,
+    weak_identity: row.weakIdentity,
+    server_id: row.serverId,
+  };
+}
+
+/** Bounds one statement. */
+const ROWS_PER_STATEMENT = 2_000;
+
 /** Saves locations. One that is there as baseline gets its email. */
-export async function insertLocations(tx: Tx, rows: (typeof locations.$inferInsert)[]): Promise<void> {
-  await insertRows(
-    tx,
-    locations,
-    rows,
-    sql`on conflict (folder_id, uid) do update set email_id = excluded.email_id
-      where locations.email_id is null and locations.vanished_at is null`,
-  );
+export async function insertLocations(tx: Tx, rows: NewLocation[]): Promise<void> {
+  for (let start = 0; start < rows.length; start += ROWS_PER_STATEMENT) {
+    const part = JSON.stringify(rows.slice(start, start + ROWS_PER_STATEMENT).map(locationColumns));
+    // xmax is 0 in a row that was inserted, and not in one that was there
+    const insert = sql`
+      insert into locations (${COLUMNS}) select ${COLUMNS} from json_populate_recordset(null::locations, ${part}::json)
+      on conflict (folder_id, uid) do update set email_id = excluded.email_id
+        where locations.email_id is null and locations.vanished_at is null
+      returning folder_id, (xmax = 0)::int as by`;
+    await tx.execute(sql`${counted(insert)} select`);
+  }
 }
 
 /** Gives locations the date of their emails, by which a folder's list is ordered. */
@@ -131,27 +194,44 @@ export async function dateLocations(tx: Tx, folderId: string, uids: number[]): P
     .update(locations)
     .set({ date: emails.date })
     .from(emails)
-    .where(and(eq(locations.folderId, folderId), inArray(locations.uid, uids), eq(emails.id, locations.emailId)));
+    .where(and(eq(locations.folderId, folderId), anyOf(locations.uid, uids), eq(emails.id, locations.emailId)));
 }
 
-/** Marks UIDs of a folder as vanished. They count as their emails' places until it is known where those went. */
+/** Marks UIDs of a folder as vanished. They count as their emails' locations until it is known where those went. */
 export async function markVanished(tx: Tx, folderId: string, uids: number[], now: Date): Promise<void> {
   if (uids.length === 0) return;
-  await tx
-    .update(locations)
-    .set({ vanishedAt: now })
-    .where(and(eq(locations.folderId, folderId), inArray(locations.uid, uids), isNull(locations.vanishedAt)));
+  const mark = sql`
+    update locations set vanished_at = ${now.toISOString()}::timestamptz
+    where folder_id = ${folderId} and ${anyOf(locations.uid, uids)} and vanished_at is null
+    returning folder_id, -1 as by`;
+  await tx.execute(sql`${counted(mark)} select`);
 }
 
-/** Drops what vanished from where the emails lay before, now that another folder has them. */
+/** Deletes what vanished from where the emails were before, now that another folder has them. */
 export async function deleteVanished(tx: Tx, emailIds: string[]): Promise<void> {
   if (emailIds.length === 0) return;
-  await tx.delete(locations).where(and(inArray(locations.emailId, emailIds), isNotNull(locations.vanishedAt)));
+  await tx.delete(locations).where(and(anyOf(locations.emailId, emailIds), isNotNull(locations.vanishedAt)));
 }
 
-/** Drops what vanished before `before`: by then it is known where it went, or that it was deleted. */
-export async function deleteVanishedBefore(tx: Tx, accountId: string, before: Date): Promise<void> {
-  await tx.delete(locations).where(and(eq(locations.accountId, accountId), lt(locations.vanishedAt, before)));
+/**
+ * Deletes what vanished before `before`, some at a time: by then it is known where it went, or that it was deleted.
+ * @returns whether that was all
+ */
+export async function deleteVanishedBefore(tx: Tx, accountId: string, before: Date): Promise<boolean> {
+  const { rowCount } = await tx.execute(sql`
+    delete from locations l using (
+      select folder_id, uid from locations
+      where account_id = ${accountId} and vanished_at < ${before.toISOString()}::timestamptz limit ${ROWS_PER_STATEMENT}
+    ) v where l.folder_id = v.folder_id and l.uid = v.uid`);
+  return (rowCount ?? 0) < ROWS_PER_STATEMENT;
+}
+
+/** Deletes all locations of emails that are deleted. */
+export async function deleteLocationsOf(tx: Tx, emailIds: string[]): Promise<void> {
+  const remove = sql`
+    delete from locations where ${anyOf(locations.emailId, emailIds)}
+    returning folder_id, case when vanished_at is null then -1 else 0 end as by`;
+  await tx.execute(sql`${counted(remove)} select`);
 }
 
 /** The emails (not baseline) that these UIDs of a folder are. */
@@ -160,7 +240,7 @@ export async function emailsAt(tx: Queryable, folderId: string, uids: number[]):
   const rows = await tx
     .select({ uid: locations.uid, emailId: locations.emailId })
     .from(locations)
-    .where(and(eq(locations.folderId, folderId), inArray(locations.uid, uids), isNotNull(locations.emailId)));
+    .where(and(eq(locations.folderId, folderId), anyOf(locations.uid, uids), isNotNull(locations.emailId)));
   return new Map(rows.map((row) => [row.uid, row.emailId as string]));
 }
 
@@ -182,68 +262,22 @@ export async function changedFlags(tx: Queryable, folderId: string, flags: FlagF
   }));
 }
 
-/** Stores flags of locations, and on their emails whether they are unread. */
+/** Stores flags of locations. */
 export async function saveFlags(tx: Tx, folderId: string, flags: ChangedFlags[]): Promise<void> {
-  for (const flag of flags) {
-    await tx
-      .update(locations)
-      .set({ seen: flag.seen, deleted: flag.deleted })
-      .where(and(eq(locations.folderId, folderId), eq(locations.uid, flag.uid)));
-    if (flag.emailId && flag.seen !== flag.wasSeen)
-      await tx.update(emails).set({ isUnread: !flag.seen }).where(eq(emails.id, flag.emailId));
-  }
-}
-
-/** Everything that is placed in a folder. */
-export function locationsIn(db: Queryable, folderId: string): Promise<Candidate[]> {
-  return db.select(CANDIDATE).from(locations).where(eq(locations.folderId, folderId)).orderBy(locations.uid);
-}
-
-/**
- * Gives locations of a folder their UIDs under a new UIDVALIDITY. The others keep numbers that no server gives
- * (below zero) and are marked as vanished: they are looked for in other folders like any mail that has gone.
- */
-export async function renumberLocations(
-  tx: Tx,
-  folderId: string,
-  moves: { from: number; to: number }[],
-  now: Date,
-): Promise<void> {
-  await tx.delete(locations).where(and(eq(locations.folderId, folderId), lt(locations.uid, 0)));
-  await tx
-    .update(locations)
-    .set({ uid: sql`-${locations.uid}` })
-    .where(eq(locations.folderId, folderId));
+  if (flags.length === 0) return;
+  const rows = flags.map(({ uid, seen, deleted }) => ({ uid, seen, deleted }));
   await tx.execute(sql`
-    update locations p set uid = m.to_uid, vanished_at = null
-    from json_to_recordset(${JSON.stringify(moves.map(({ from, to }) => ({ from_uid: from, to_uid: to })))}::json)
-      as m(from_uid bigint, to_uid bigint)
-    where p.folder_id = ${folderId} and p.uid = -m.from_uid`);
-  await tx
-    .update(locations)
-    .set({ vanishedAt: now })
-    .where(and(eq(locations.folderId, folderId), lt(locations.uid, 0), isNull(locations.vanishedAt)));
+    update locations p set seen = f.seen, deleted = f.deleted
+    from json_to_recordset(${JSON.stringify(rows)}::json) as f(uid bigint, seen boolean, deleted boolean)
+    where p.folder_id = ${folderId} and p.uid = f.uid`);
 }
 
-/** The emails that lie in a folder. */
-export async function emailsIn(tx: Queryable, folderId: string): Promise<string[]> {
-  const rows = await tx
-    .selectDistinct({ emailId: locations.emailId })
+/** The newest messages that are known to be in a folder, highest UID first. */
+export function newestLocations(db: Queryable, folderId: string, limit: number): Promise<Candidate[]> {
+  return db
+    .select(CANDIDATE)
     .from(locations)
-    .where(and(eq(locations.folderId, folderId), isNotNull(locations.emailId)));
-  return rows.map((row) => row.emailId as string);
-}
-
-/**
- * Takes all mail out of a folder that is about to be forgotten: what lies elsewhere too lies there alone from then on, the
- * rest counts as vanished until it is known where it went.
- */
-export async function vacateFolder(tx: Tx, folderId: string, now: Date): Promise<void> {
-  await tx.execute(sql`
-    delete from locations p where p.folder_id = ${folderId} and p.email_id is not null and exists (
-      select 1 from locations o where o.email_id = p.email_id and o.folder_id <> p.folder_id and o.vanished_at is null)`);
-  await tx
-    .update(locations)
-    .set({ vanishedAt: now })
-    .where(and(eq(locations.folderId, folderId), isNull(locations.vanishedAt)));
+    .where(and(eq(locations.folderId, folderId), isNull(locations.vanishedAt)))
+    .orderBy(desc(locations.uid))
+    .limit(limit);
 }

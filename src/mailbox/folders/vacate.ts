@@ -1,0 +1,95 @@
+import { and, eq, gt, isNull, sql } from 'drizzle-orm';
+import type { Tx } from '../../db/client.ts';
+import { inLease } from '../../db/lease.ts';
+import { anyOf } from '../../db/any-of.ts';
+import { folders, locations, type Vacating } from '../../db/schema.ts';
+import { changeEmails } from '../change-emails.ts';
+import type { SyncContext } from '../context.ts';
+import { loadFolder, PATH_OF_NONE } from '../store/folders.ts';
+import { counted } from '../store/locations.ts';
+
+/*
+ * How a folder loses all its mail, be it 100,000 emails, when the server has deleted it or made it a parent without mail.
+ * 1. one transaction marks the folder: from then on it is matched with no folder of the server, and no command goes to it
+ * 2. its locations are taken out in chunks, each a transaction with the events that follow from it; the folder's row
+ *    says how far this has come, and whoever syncs the account next goes on from there
+ * 3. the caller's transaction deletes the folder, or clears the mark, with the folder's event
+ * Two that do this at one time share the chunks. An email that is in another folder too is in that one alone from its
+ * chunk on; the others count as vanished until it is known where they went.
+ */
+
+/** Locations of one transaction. */
+const CHUNK = 1_000;
+
+/** The part of a context that the chunks need. */
+export type VacateContext = Pick<SyncContext, 'db' | 'lease'>;
+
+/** 1. Marks folders. Those that are marked already go on from where they are. */
+export async function markVacating(tx: Tx, folderIds: string[], reason: Vacating): Promise<void> {
+  if (folderIds.length === 0) return;
+  const values = reason === 'deletion' ? { path: PATH_OF_NONE } : { selectable: false };
+  await tx
+    .update(folders)
+    .set({ ...values, vacating: reason, vacatedTo: null, renumbering: null })
+    .where(and(anyOf(folders.id, folderIds), sql`${folders.vacating} is distinct from ${reason}`));
+}
+
+/** 2. Takes all mail out of a folder that is marked. Nothing where others have done it. */
+export async function vacateFolder(ctx: VacateContext, folderId: string): Promise<void> {
+  let vacated = false;
+  while (!vacated) vacated = await inLease(ctx.db, ctx.lease, (tx) => vacateChunk(tx, ctx, folderId));
+}
+
+/** Whether folders that are marked have no mail left; what has come since is taken out, as a chunk. */
+export async function areVacated(tx: Tx, ctx: VacateContext, folderIds: string[]): Promise<boolean> {
+  for (const id of folderIds) if (!(await vacateChunk(tx, ctx, id))) return false;
+  return true;
+}
+
+/** 3. Clears the mark. */
+export async function clearVacating(tx: Tx, folderIds: string[]): Promise<void> {
+  if (folderIds.length === 0) return;
+  await tx.update(folders).set({ vacating: null, vacatedTo: null }).where(anyOf(folders.id, folderIds));
+}
+
+/** Whether no mail was left. */
+async function vacateChunk(tx: Tx, { lease }: VacateContext, folderId: string): Promise<boolean> {
+  const folder = await loadFolder(tx, folderId);
+  if (!folder?.vacating) return true;
+  let chunk = await nextLocations(tx, folderId, folder.vacatedTo);
+  // Somebody who had selected the folder before may have added some behind the cursor.
+  if (chunk.length === 0 && folder.vacatedTo !== null) chunk = await nextLocations(tx, folderId, null);
+  const last = chunk.at(-1);
+  if (!last) return true;
+  const uids = chunk.map(({ uid }) => uid);
+  const emailIds = chunk.flatMap(({ emailId }) => emailId ?? []);
+  const now = new Date();
+  await changeEmails(tx, lease, emailIds, now, () => takeOut(tx, folderId, uids, now));
+  await tx.update(folders).set({ vacatedTo: last.uid }).where(eq(folders.id, folderId));
+  return false;
+}
+
+function nextLocations(tx: Tx, folderId: string, after: number | null) {
+  const { uid, emailId } = locations;
+  const ahead = after === null ? undefined : gt(uid, after);
+  return tx
+    .select({ uid, emailId })
+    .from(locations)
+    .where(and(eq(locations.folderId, folderId), isNull(locations.vanishedAt), ahead))
+    .orderBy(uid)
+    .limit(CHUNK);
+}
+
+/** Deletes the locations of emails that another folder holds, and marks the others as vanished. */
+async function takeOut(tx: Tx, folderId: string, uids: number[], now: Date): Promise<void> {
+  const inChunk = sql`p.folder_id = ${folderId} and p.uid = any(${sql.param(uids)}::bigint[]) and p.vanished_at is null`;
+  const remove = sql`
+    delete from locations p where ${inChunk} and exists (
+      select from locations o where o.email_id = p.email_id and o.folder_id <> p.folder_id and o.vanished_at is null)
+    returning p.folder_id, -1 as by`;
+  await tx.execute(sql`${counted(remove)} select`);
+  const mark = sql`
+    update locations p set vanished_at = ${now.toISOString()}::timestamptz where ${inChunk}
+    returning p.folder_id, -1 as by`;
+  await tx.execute(sql`${counted(mark)} select`);
+}
