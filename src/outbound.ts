@@ -1,6 +1,7 @@
 import { lookup as systemLookup } from 'node:dns/promises';
 import { domainToASCII } from 'node:url';
 import ipaddr from 'ipaddr.js';
+import { withDeadline } from './async.ts';
 
 /** An address that may be connected to. */
 export interface VettedAddress {
@@ -8,7 +9,7 @@ export interface VettedAddress {
   family: 4 | 6;
 }
 
-/** The one guard for hosts that callers name: webhook URLs, IMAP and SMTP servers, autoconfig documents. */
+/** The one guard for hosts that API callers name: webhook URLs, IMAP and SMTP servers, autoconfig documents. */
 export interface Outbound {
   /**
    * The addresses of a host (a name, or a literal in any spelling), every one of them allowed. Connect to one of
@@ -53,8 +54,8 @@ export type Lookup = (host: string) => Promise<{ address: string }[]>;
 const DNS_TIMEOUT_MS = 5_000;
 
 /**
- * Special-purpose blocks (IANA registries, RFC 6890): never a server on the public internet. IPv6 is judged the
- * other way round: nothing is public but 2000::/3, and these blocks of it are not.
+ * Special-purpose blocks (IANA registries, RFC 6890): never a server on the public internet. For IPv6 the rule
+ * is the reverse: only 2000::/3 is public, except for these blocks of it.
  */
 const SPECIAL_IPV4 = [
   '0.0.0.0/8', // this network
@@ -88,7 +89,7 @@ type Cidr = [Address, number];
 
 /**
  * The guard with the ranges that may be reached though not public (CIDRs; throws when one cannot be read).
- * `lookup` and `timeoutMs` (of one DNS question, default 5 s) are for tests.
+ * `lookup` and `timeoutMs` (of one name, default 5 s) are for tests.
  */
 export function createOutbound(options: { allow: string[]; lookup?: Lookup; timeoutMs?: number }): Outbound {
   const allowed: Cidr[] = options.allow.map((cidr) => ipaddr.parseCIDR(cidr));
@@ -100,10 +101,10 @@ export function createOutbound(options: { allow: string[]; lookup?: Lookup; time
       const name = canonicalHost(host);
       if (name === undefined) throw new OutboundUnresolved(host, 'invalid');
       if (name.includes('%')) throw new OutboundRefused(host);
-      const answers = ipaddr.isValid(name) ? [name] : await answersOf(host, name, lookup, timeoutMs);
+      const results = ipaddr.isValid(name) ? [name] : await lookUp(host, name, lookup, timeoutMs);
       const vetted = new Map<string, VettedAddress>();
-      for (const answer of answers) {
-        const address = parseAddress(canonicalHost(answer) ?? '');
+      for (const result of results) {
+        const address = parseAddress(canonicalHost(result) ?? '');
         if (!address || !(isPublic(address) || isWithin(address, allowed))) throw new OutboundRefused(host);
         const text = address.toString();
         vetted.set(text, { address: text, family: address.kind() === 'ipv4' ? 4 : 6 });
@@ -121,7 +122,7 @@ export function isLoopback(address: string): boolean {
 
 /**
  * A host as the URL standard writes it: lower case, punycode, IPv4 in any spelling (decimal, octal, hex, short,
- * full-width) as four decimals, IPv6 in hex without brackets. Undefined when it is none.
+ * full-width) as four decimals, IPv6 in hex without brackets. Undefined when the text is no host.
  */
 function canonicalHost(host: string): string | undefined {
   if (FORBIDDEN.test(host)) return undefined;
@@ -135,30 +136,25 @@ function canonicalHost(host: string): string | undefined {
   return name.length <= 253 && HOST_NAME.test(name) ? name : undefined;
 }
 
-/** What would end the host or begin another part, if it stood in a URL. */
+/** Characters that would end the host or begin another part in a URL. */
 const FORBIDDEN = /[\s/\\?#@]/;
 const HOST_NAME = /^[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)*$/;
 
-async function answersOf(host: string, name: string, lookup: Lookup, timeoutMs: number): Promise<string[]> {
-  let timer: NodeJS.Timeout | undefined;
-  const deadline = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new OutboundUnresolved(host, 'timeout')), timeoutMs);
-  });
+/** The addresses of a name as texts. @throws OutboundUnresolved */
+async function lookUp(host: string, name: string, lookup: Lookup, timeoutMs: number): Promise<string[]> {
   try {
-    // The system's question cannot be cancelled; its late answer is dropped.
-    const answers = await Promise.race([lookup(name), deadline]);
-    return answers.map(({ address }) => address);
+    // A lookup of the system cannot be cancelled; a late result is ignored.
+    const results = await withDeadline(timeoutMs, lookup(name), () => new OutboundUnresolved(host, 'timeout'));
+    return results.map(({ address }) => address);
   } catch (error) {
     if (error instanceof OutboundUnresolved) throw error;
     const code = (error as NodeJS.ErrnoException).code;
     const reason = code === 'ENOTFOUND' || code === 'ENODATA' ? 'not_found' : 'failed';
     throw new OutboundUnresolved(host, reason, { cause: error });
-  } finally {
-    clearTimeout(timer);
   }
 }
 
-/** The address that a connection would reach: IPv4-mapped IPv6 is the IPv4 address. Undefined: not an address. */
+/** The address that a connection would reach: IPv4-mapped IPv6 becomes the IPv4 address. Undefined: not an address. */
 function parseAddress(text: string): Address | undefined {
   return ipaddr.isValid(text) ? ipaddr.process(text) : undefined;
 }

@@ -1,5 +1,6 @@
 import type { FastifyInstance } from 'fastify';
 import type pg from 'pg';
+import { withDeadline } from '../async.ts';
 
 export interface HealthDeps {
   pool: pg.Pool;
@@ -25,16 +26,8 @@ export function serveHealth(app: FastifyInstance, { pool, pingTemporal }: Health
 }
 
 async function answers(ping: Promise<unknown>): Promise<boolean> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<false>((resolve) => {
-    timer = setTimeout(() => resolve(false), DEADLINE_MS);
-  });
-  try {
-    return await Promise.race([ping.then(() => true), late]);
-  } catch {
-    return false;
-  } finally {
-    clearTimeout(timer);
-    ping.catch(() => undefined);
-  }
+  return withDeadline(DEADLINE_MS, ping, () => new Error('no response in time')).then(
+    () => true,
+    () => false,
+  );
 }

@@ -1,5 +1,6 @@
 import { isIP } from 'node:net';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { withDeadline } from '../async.ts';
 import { ApiError, errorBody } from '../contract/errors.ts';
 import { isId } from '../contract/ids.ts';
 import type { Db } from '../db/client.ts';
@@ -65,18 +66,8 @@ async function find(db: Db, id: string | undefined): Promise<TrackingRecord | un
   return id !== undefined && isId('tracking', id) ? findTracking(db, id) : undefined;
 }
 
-/** What the work gives, unless that takes too long; the work goes on then. */
-async function inTime<T>(work: Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(() => reject(new Error('the database did not answer in time')), DEADLINE_MS);
-  });
-  work.catch(() => undefined);
-  try {
-    return await Promise.race([work, late]);
-  } finally {
-    clearTimeout(timer);
-  }
+function inTime<T>(work: Promise<T>): Promise<T> {
+  return withDeadline(DEADLINE_MS, work, () => new Error('the database did not respond in time'));
 }
 
 function hitOf(request: FastifyRequest, url: string | undefined): Hit {

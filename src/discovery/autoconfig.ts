@@ -1,9 +1,10 @@
 import { request } from 'node:https';
 import { isIP } from 'node:net';
+import { Parser } from 'htmlparser2';
 import type { Outbound } from '../outbound.ts';
 import type { ServerAddress } from './providers.ts';
 
-/** What an autoconfig document says of the two sides that are used here. */
+/** The IMAP and the SMTP server that an autoconfig document names. */
 export interface Autoconfig {
   imap?: ServerAddress;
   smtp?: ServerAddress;
@@ -12,8 +13,8 @@ export interface Autoconfig {
 const MAX_DOCUMENT_BYTES = 256 * 1024;
 
 /**
- * Fetches a document over HTTPS from a vetted address: 200 only, no redirects, at most 256 KiB, `timeoutMs` for all of
- * it. Undefined when there is none to be had. `ca` is for tests.
+ * Fetches a document over HTTPS from a vetted address: 200 only, no redirects, at most 256 KiB, within `timeoutMs`.
+ * Undefined when there is none. `ca` is for tests.
  */
 export async function fetchDocument(
   url: string,
@@ -36,76 +37,102 @@ export async function fetchDocument(
           agent: false,
           signal,
         },
-        (answer) => {
-          if (answer.statusCode !== 200) {
+        (response) => {
+          if (response.statusCode !== 200) {
             call.destroy();
             resolve(undefined);
             return;
           }
           const chunks: Buffer[] = [];
           let size = 0;
-          answer.on('data', (chunk: Buffer) => {
+          response.on('data', (chunk: Buffer) => {
             size += chunk.length;
             if (size > MAX_DOCUMENT_BYTES) call.destroy(new Error('too large'));
             else chunks.push(chunk);
           });
-          answer.on('end', () => resolve(Buffer.concat(chunks).toString('utf8')));
-          answer.on('error', reject);
+          response.on('end', () => resolve(Buffer.concat(chunks).toString('utf8')));
+          response.on('error', reject);
         },
       );
       call.on('error', reject).end();
     });
   } catch {
-    // No such host, no such document, no certificate, too slow: all the same, the next source is asked.
+    // No such host, no such document, no certificate, too slow: the next source is asked in each case.
     return undefined;
   }
 }
 
+/** More than any such document has; the parser's time grows with the depth. */
+const MAX_DEPTH = 32;
+const MAX_TEXT = 1_000;
+
+type Side = keyof Autoconfig;
+const SIDES: Readonly<Record<string, Side | undefined>> = {
+  'incomingServer imap': 'imap',
+  'outgoingServer smtp': 'smtp',
+};
+const FIELDS = ['hostname', 'port', 'socketType', 'username'] as const;
+type Field = (typeof FIELDS)[number];
+
 /**
- * Reads Thunderbird's autoconfig format, version 1.1: the first IMAP and the first SMTP server with TLS. A reader of
- * just that: no entities of the document's own, no nesting to follow, linear in its length.
+ * Reads Thunderbird's autoconfig format, version 1.1: the first IMAP and the first SMTP server with TLS. The document is
+ * not trusted: entities that it defines itself stay as they are, and nothing is returned for one nested too deeply.
  */
 export function parseAutoconfig(xml: string, address: string): Autoconfig {
-  const text = withoutComments(xml);
-  const imap = firstServer(text, 'incomingServer', 'imap', address);
-  const smtp = firstServer(text, 'outgoingServer', 'smtp', address);
-  return { ...(imap ? { imap } : {}), ...(smtp ? { smtp } : {}) };
-}
-
-function withoutComments(xml: string): string {
-  const [before = '', ...rest] = xml.split('<!--');
-  return before + rest.map((part) => (part.includes('-->') ? part.slice(part.indexOf('-->') + 3) : '')).join('');
-}
-
-function firstServer(xml: string, element: string, type: string, address: string): ServerAddress | undefined {
-  for (const part of xml.split(`<${element}`).slice(1)) {
-    const block = part.slice(0, part.indexOf(`</${element}`));
-    const tag = block.slice(0, block.indexOf('>'));
-    if (!new RegExp(`\\stype\\s*=\\s*["']${type}["']`, 'i').test(tag)) continue;
-    const server = readServer(block, address);
-    if (server) return server;
+  const config: Autoconfig = {};
+  let depth = 0;
+  /** the server element that is being read, at its depth */
+  let server: { side: Side | undefined; depth: number; texts: Partial<Record<Field, string>> } | undefined;
+  let field: Field | undefined;
+  const parser = new Parser(
+    {
+      onopentag(name, { type = '' }) {
+        if (++depth > MAX_DEPTH) throw new TooDeep();
+        if (server) {
+          const isField = depth === server.depth + 1 && server.texts[name as Field] === undefined;
+          field = isField ? FIELDS.find((each) => each === name) : undefined;
+        } else if (name === 'incomingServer' || name === 'outgoingServer') {
+          server = { side: SIDES[`${name} ${type.toLowerCase()}`], depth, texts: {} };
+        }
+      },
+      ontext(text) {
+        if (server && field) server.texts[field] = `${server.texts[field] ?? ''}${text}`.slice(0, MAX_TEXT);
+      },
+      onclosetag() {
+        field = undefined;
+        if (depth-- !== server?.depth) return;
+        const { side, texts } = server;
+        const found = side && !config[side] && readServer(texts, address);
+        if (found) config[side] = found;
+        server = undefined;
+      },
+    },
+    { xmlMode: true, lowerCaseAttributeNames: true },
+  );
+  try {
+    parser.end(xml);
+    return config;
+  } catch (error) {
+    if (error instanceof TooDeep) return {};
+    throw error;
   }
-  return undefined;
 }
 
-function readServer(block: string, address: string): ServerAddress | undefined {
-  const host = fill(textOf(block, 'hostname'), address).toLowerCase();
-  const port = Number(textOf(block, 'port'));
-  const socket = textOf(block, 'socketType').toUpperCase();
-  const user = fill(textOf(block, 'username'), address);
+class TooDeep extends Error {}
+
+function readServer(texts: Partial<Record<Field, string>>, address: string): ServerAddress | undefined {
+  const text = (name: Field) => texts[name]?.trim() ?? '';
+  const host = fill(text('hostname'), address).toLowerCase();
+  const port = Number(text('port'));
+  const socket = text('socketType').toUpperCase();
+  const user = fill(text('username'), address);
   // A document cannot ask for a connection without TLS.
   if (socket !== 'SSL' && socket !== 'STARTTLS') return undefined;
   if (!/^[a-z0-9.-]{1,253}$/.test(host) || !Number.isInteger(port) || port < 1 || port > 65535) return undefined;
   return { host, port, encryption: socket, ...(user && user !== address ? { user } : {}) };
 }
 
-function textOf(block: string, element: string): string {
-  const start = block.indexOf(`<${element}>`);
-  if (start < 0) return '';
-  const from = start + element.length + 2;
-  return block.slice(from, block.indexOf('<', from)).trim();
-}
-
+/** Fills in the placeholders of the format, such as `%EMAILDOMAIN%`. */
 function fill(template: string, address: string): string {
   const at = address.lastIndexOf('@');
   const parts: Record<string, string> = {

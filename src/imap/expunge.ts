@@ -1,4 +1,4 @@
-import { setTimeout as sleep } from 'node:timers/promises';
+import { sleep } from '../async.ts';
 import { MailError } from '../mail-error.ts';
 import { command, hasUidplus, setArgument } from './command.ts';
 import { fetchFlags, uidSets } from './fetch.ts';

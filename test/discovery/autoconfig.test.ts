@@ -48,6 +48,51 @@ describe('an autoconfig document', () => {
 
   it('is read past comments', () => {
     expect(parseAutoconfig(`<!-- ${server('imap', good)} -->`, address)).toEqual({});
+    const inside = server('imap', { ...good, hostname: '<!-- old.example.com -->mail.<!-- -->example.com' });
+    expect(parseAutoconfig(inside, address).imap?.host).toBe('mail.example.com');
+  });
+
+  it('may have CDATA, entities of XML, attributes, blanks and other elements', () => {
+    const xml = `<?xml version="1.0"?>
+      <clientConfig version="1.1"><emailProvider id="example.com">
+        <incomingServer  TYPE = 'IMAP' >
+          <hostname id="x"><![CDATA[mail.example.com]]></hostname><port> &#57;93 </port>
+          <socketType>ssl</socketType><username>o&apos;hara&amp;co</username>
+          <authentication>password-cleartext</authentication><extra><port>1</port></extra>
+        </incomingServer>
+      </emailProvider></clientConfig>`;
+    const imap = { host: 'mail.example.com', port: 993, encryption: 'SSL', user: "o'hara&co" };
+    expect(parseAutoconfig(xml, address)).toEqual({ imap });
+  });
+
+  it.each([
+    ['an entity of its own', '&host;'],
+    ['an entity that nests others', '&lol9;'],
+    ['an entity of another file', '&file;'],
+    ['an entity of HTML', 'mail&period;example&period;com'],
+  ])('is not believed where the host is %s', (_what, hostname) => {
+    const entities = [
+      '<!ENTITY host "mail.example.com"><!ENTITY file SYSTEM "file:///etc/hostname">',
+      ...Array.from({ length: 9 }, (_, index) => `<!ENTITY lol${index + 1} "${`&lol${index};`.repeat(10)}">`),
+    ].join('');
+    const xml = `<!DOCTYPE clientConfig [${entities}]>${server('imap', { ...good, hostname })}`;
+    expect(parseAutoconfig(xml, address)).toEqual({});
+  });
+
+  it.each([
+    ['deeply nested', `${'<a>'.repeat(40_000)}${server('imap', good)}`],
+    ['nested in a server', `<incomingServer type="imap">${'<x>'.repeat(40)}</incomingServer>${server('imap', good)}`],
+    ['in CDATA', `<![CDATA[${server('imap', good)}]]>`],
+    ['in a server of another kind', `<incomingServer type="pop3">${server('imap', good)}</incomingServer>`],
+    ['in an attribute', `<a b='${server('imap', good)}'/>`],
+    ['with a host of 200,000 characters', server('imap', { ...good, hostname: 'a'.repeat(200_000) })],
+    ['with elements in the host', server('imap', { ...good, hostname: '<b>mail.example.com</b>' })],
+  ])('is not believed %s', (_what, xml) => {
+    expect(parseAutoconfig(xml, address)).toEqual({});
+  });
+
+  it('is read up to what follows, whatever that is', () => {
+    expect(parseAutoconfig(`${server('imap', good)}</b></a><!ENTITY <<<]]>&&&;`, address).imap?.port).toBe(993);
   });
 
   it.each(['', '<', '<incomingServer', '<incomingServer type="imap"', '<!--', '<html>not found</html>', '\0\0', '{}'])(
@@ -63,6 +108,14 @@ describe('an autoconfig document', () => {
     '<!--',
     '<hostname>',
     '<incomingServer type="imap"></incomingServer>',
+    '<a>',
+    '</a>',
+    '<a></b>',
+    '<![CDATA[',
+    '&amp;',
+    '&#x',
+    '<!DOCTYPE [',
+    '<a b="',
   ])('costs little however long it is: %j', (piece) => {
     const started = performance.now();
     parseAutoconfig(piece.repeat((256 * 1024) / piece.length), address);

@@ -1,0 +1,126 @@
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { ImapFlow } from 'imapflow';
+import { listenForChanges } from '../../src/imap/idle.ts';
+import { internalsOf, patchClient, uidRanges, type VanishedEvent } from '../../src/imap/imapflow-patches.ts';
+import { selectFolder } from '../../src/imap/select.ts';
+import type { ImapSession } from '../../src/imap/session.ts';
+import { FakeImap, PLAIN } from '../helpers/fake-imap.ts';
+import { openTestSession } from '../helpers/mail-session.ts';
+import { mailText } from '../helpers/mail-text.ts';
+
+/*
+ * The private parts of imapflow that this product relies on. A test that fails here after an upgrade of imapflow names the
+ * part that changed: read how imapflow does it now before changing src/imap/imapflow-patches.ts.
+ */
+
+const newClient = () =>
+  new ImapFlow({ host: '127.0.0.1', port: 1, auth: { user: 'u', pass: 'p' }, logger: false, secure: false });
+
+describe('this version of imapflow has', () => {
+  test.each([
+    'exec',
+    'handleResponse',
+    'untaggedVanished',
+    'untaggedHandlers',
+    'streamer.literals',
+    'streamer.checkLiteralMarker',
+    'streamer.failStream',
+  ])('%s, and without it no client is used', (path) => {
+    expect(() => internalsOf(newClient())).not.toThrow();
+    const client = newClient();
+    const [name = '', member] = path.split('.');
+    const owner = (member ? Reflect.get(client, name) : client) as object;
+    Object.defineProperty(owner, member ?? name, { value: undefined });
+    expect(() => patchClient(client)).toThrow(`this version of imapflow has no ${path}`);
+  });
+});
+
+describe('imapflow calls', () => {
+  let server: FakeImap;
+  let session: ImapSession;
+  const login = () => ({ user: 'paula@example.test', password: 'secret', imapPort: server.port });
+
+  beforeEach(async () => {
+    server = await new FakeImap({ capabilities: `${PLAIN} NOTIFY` }).listen();
+    server.add('INBOX', mailText());
+    session = await openTestSession(login());
+  });
+  afterEach(async () => {
+    await session.end();
+    await server.close();
+  });
+
+  /** Sends text before the response to a command. */
+  const before = (name: string, text: string | Buffer) => {
+    server.script.command = (command, fake) => {
+      if (command.name === name) fake.write(text);
+    };
+  };
+
+  test('handleResponse for every response, so that one command gets no more than allowed', async () => {
+    before('NOOP', '* 1 EXISTS\r\n'.repeat(30));
+    await session.run('NOOP', () => session.client.noop(), { maxResponses: 40 });
+    await expect(session.run('NOOP', () => session.client.noop(), { maxResponses: 20 })).rejects.toMatchObject({
+      detail: 'NOOP failed: the response was too large',
+    });
+    expect(session.client.usable).toBe(false);
+  });
+
+  test('streamer.checkLiteralMarker for every literal, and keeps these in streamer.literals', async () => {
+    const literals = (count: number) => `* XLIST (${'{1}\r\nx '.repeat(count)}y)\r\n`;
+    before('NOOP', literals(150));
+    await session.run('NOOP', () => session.client.noop());
+    before('NOOP', literals(300));
+    const errors: unknown[] = [];
+    session.client.on('error', (error) => errors.push(error));
+    await expect(session.run('NOOP', () => session.client.noop())).rejects.toMatchObject({ code: 'provider_error' });
+    expect(errors).toMatchObject([{ code: 'LiteralTooLarge' }]);
+  });
+
+  test('untaggedVanished with the set as it was sent, while selecting and later', async () => {
+    const events: VanishedEvent[] = [];
+    (session.client as NodeJS.EventEmitter).on('vanished', (event: VanishedEvent) => events.push(event));
+    await selectFolder(session, 'INBOX');
+    before('NOOP', '* VANISHED 1:4294967295\r\n* VANISHED (EARLIER) 7,3:2\r\n');
+    await session.run('NOOP', () => session.client.noop());
+    expect(events).toEqual([
+      { path: 'INBOX', earlier: false, ranges: [{ from: 1, to: 4_294_967_295 }] },
+      {
+        path: 'INBOX',
+        earlier: true,
+        ranges: [
+          { from: 7, to: 7 },
+          { from: 2, to: 3 },
+        ],
+      },
+    ]);
+  });
+
+  test('untaggedHandlers for STATUS and LIST that no command asked for', async () => {
+    server.script.command = ({ name, tag }, fake) => {
+      if (name === 'NOOP') fake.write('* STATUS "Work &- Life" (MESSAGES 3)\r\n* LIST () "/" New\r\n');
+      if (name !== 'NOTIFY') return false;
+      fake.write(`${tag} OK done\r\n`);
+      return true;
+    };
+    const listener = await listenForChanges(session);
+    await session.run('NOOP', () => session.client.noop());
+    expect(listener.take()).toEqual({ folders: new Set(['Work & Life']), list: true });
+    expect(listener.take()).toEqual({ folders: new Set(), list: false });
+  });
+});
+
+test.each([
+  ['1', [{ from: 1, to: 1 }]],
+  [
+    '5:3,9',
+    [
+      { from: 3, to: 5 },
+      { from: 9, to: 9 },
+    ],
+  ],
+  ['1:*,x,,12345678901,7', [{ from: 7, to: 7 }]],
+  ['', []],
+])('a set is read as ranges: %j', (set, ranges) => {
+  expect(uidRanges(set)).toEqual(ranges);
+});

@@ -1,0 +1,66 @@
+import { describe, expect, test } from '@jest/globals';
+import { means, refusalCode, refusedAs, refusedAsLimit, refusedAsMissing } from '../../src/imap/response-codes.ts';
+import { FolderMissing, MailError } from '../../src/mail-error.ts';
+
+const refusal = (code: string | undefined, detail = 'no') =>
+  new MailError('provider_error', 'imap', detail, { refused: true, cause: { serverResponseCode: code } });
+
+describe('a refusal', () => {
+  test.each([
+    ['UNAVAILABLE', 'limit busy retryLater'],
+    ['INUSE', 'limit busy retryLater'],
+    ['LIMIT', 'limit busy retryLater tooMuch'],
+    ['SERVERBUG', 'busy retryLater'],
+    ['CONTACTADMIN', 'busy retryLater'],
+    ['ALERT', 'limit busy'],
+    ['OVERQUOTA', 'tooMuch'],
+    ['TOOBIG', 'tooMuch'],
+    ['APPENDLIMIT', 'tooMuch'],
+    ['NONEXISTENT', 'missing'],
+    ['TRYCREATE', 'missing'],
+    ['ALREADYEXISTS', 'exists'],
+    ['EXPUNGEISSUED', 'expunged'],
+    ['AUTHENTICATIONFAILED', ''],
+    ['constructor', ''],
+  ])('with %s means: %s', (code, meanings) => {
+    const all = ['limit', 'busy', 'retryLater', 'tooMuch', 'missing', 'exists', 'expunged'] as const;
+    expect(all.filter((meaning) => means(meaning, code, 'no')).join(' ')).toBe(meanings);
+    expect(all.filter((meaning) => refusedAs(meaning, refusal(code))).join(' ')).toBe(
+      all.filter((meaning) => means(meaning, code.toUpperCase(), 'no')).join(' '),
+    );
+  });
+
+  test.each([
+    ['busy', undefined, 'Too many simultaneous connections', true],
+    ['limit', undefined, 'Maximum number of connections exceeded', true],
+    ['limit', 'AUTHENTICATIONFAILED', 'too many connections', true],
+    ['retryLater', undefined, 'too many connections', false],
+    ['tooMuch', undefined, 'Quota exceeded', true],
+    ['tooMuch', 'NOPERM', 'Quota exceeded', false],
+  ] as const)('means %s with code %s and text "%s": %s', (meaning, code, text, expected) => {
+    expect(means(meaning, code, text)).toBe(expected);
+  });
+
+  test('has a code only when the server refused', () => {
+    expect(refusalCode(refusal('limit'))).toBe('LIMIT');
+    expect(refusalCode(new MailError('provider_error', 'imap', 'x', { cause: { serverResponseCode: 'LIMIT' } }))).toBe(
+      undefined,
+    );
+    expect(refusalCode(new Error('x'))).toBe(undefined);
+    const section = [{ value: 'copyuid' }, { value: '1' }];
+    const cause = { response: { attributes: [{ section }] } };
+    expect(refusalCode(new MailError('provider_error', 'imap', 'x', { refused: true, cause }))).toBe('COPYUID');
+  });
+
+  test('of a login may come as a BYE that says why', () => {
+    const bye = { cause: { reason: 'Too many connections' } };
+    expect(refusedAsLimit(new MailError('provider_error', 'imap', 'connection closed', bye))).toBe(true);
+    expect(refusedAsLimit(new MailError('provider_error', 'imap', 'connection closed'))).toBe(false);
+  });
+
+  test('as missing includes what LIST found out', () => {
+    expect(refusedAsMissing(new FolderMissing())).toBe(true);
+    expect(refusedAsMissing(refusal('NONEXISTENT'))).toBe(true);
+    expect(refusedAsMissing(refusal('NOPERM'))).toBe(false);
+  });
+});
