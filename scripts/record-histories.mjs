@@ -1,13 +1,35 @@
-// `node scripts/record-histories.mjs`: runs the tests of the workflows and keeps what Temporal recorded of them in
-// test/histories/<version>, where test/workflows/replay.test.ts replays them for ever after. Once for each release.
-import { readFileSync, rmSync } from 'node:fs';
+// `node scripts/record-histories.mjs`: runs the tests of the workflows and stores what Temporal recorded of them in
+// test/histories/<version>, where test/workflows/replay.test.ts replays them from then on. Once for each release: run it
+// before the release, as often as needed. Histories of a released version are never recorded again, for runs of that
+// version may be under way anywhere.
+import { execFileSync } from 'node:child_process';
+import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { register } from 'tsx/esm/api';
 
-const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'));
-const dir = fileURLToPath(new URL(`../test/histories/${version}`, import.meta.url));
+const root = fileURLToPath(new URL('..', import.meta.url));
+const { version } = JSON.parse(readFileSync(`${root}/package.json`, 'utf8'));
+const dir = `${root}/test/histories/${version}`;
+
+/** A released version has a heading in CHANGELOG.md, or a tag. */
+function isReleased() {
+  const headings = readFileSync(`${root}/CHANGELOG.md`, 'utf8').matchAll(/^##\s+\[?v?([^\s\]]+)/gm);
+  if ([...headings].some(([, name]) => name === version)) return true;
+  try {
+    const tags = execFileSync('git', ['tag', '--list', version, `v${version}`], { cwd: root, encoding: 'utf8' });
+    return tags.trim() !== '';
+  } catch {
+    // no git, or no repository: the changelog decides
+    return false;
+  }
+}
+
+if (existsSync(dir) && isReleased()) {
+  process.stderr.write(`${version} is released and its histories stay: raise the version in package.json first.\n`);
+  process.exit(1);
+}
 rmSync(dir, { recursive: true, force: true });
 process.env.RECORD_HISTORIES = dir;
+const { register } = await import('tsx/esm/api');
 register();
 const { runTests } = await import('../test/helpers/run-tests.ts');
 process.exitCode = await runTests(['test/workflows', 'test/api/commands', '--testPathIgnorePatterns=replay']);

@@ -58,7 +58,7 @@ const TABLE: Record<string, Room> = {
   temporal: {
     ours: ['contract', 'workflows/names', ...LEAVES],
     types: ['config', 'workflows'],
-    packages: ['@temporalio/client', '@temporalio/common', '@temporalio/worker'],
+    packages: ['@temporalio/client', '@temporalio/common', '@temporalio/worker', 'fastify'],
   },
   api: {
     ours: [

@@ -2,7 +2,7 @@ import type { WorkflowClient } from '@temporalio/client';
 import type { AccountStatus, InitialSyncStatus } from '../contract/account.ts';
 import { accountIdsAfter, changeInitialSync, changeStatus, getAccountState } from '../db/accounts.ts';
 import type { Db } from '../db/client.ts';
-import { dropIntentsBefore } from '../db/connect-intents.ts';
+import { deleteIntentsBefore } from '../db/connect-intents.ts';
 import { type NewEvent, recordEvents } from '../db/outbox.ts';
 import { accountWorkflowId, QUEUES, removeWorkflowId, SIGNALS, WORKFLOWS } from '../workflows/names.ts';
 
@@ -13,7 +13,7 @@ export interface AccountDeps {
   heartbeatTimeoutMs: number;
 }
 
-/** How an account stands, as its workflow needs to know it. */
+/** What an account's workflow needs to know of it. */
 export interface AccountState {
   status: AccountStatus;
   initialSync: InitialSyncStatus | null;
@@ -21,9 +21,9 @@ export interface AccountState {
 
 export type AccountActivities = ReturnType<typeof createAccountActivities>;
 
-/** Accounts that are looked at in one step of `ensureAccounts`. */
+/** Accounts of one step of `ensureAccounts`. */
 const BATCH = 50;
-const INTENTS_KEPT_MS = 60 * 60 * 1000;
+const INTENT_RETENTION_MS = 60 * 60 * 1000;
 
 /** Activities of the `account` and `initialSync` workflows. */
 export function createAccountActivities({ db, client, heartbeatTimeoutMs }: AccountDeps) {
@@ -38,7 +38,7 @@ export function createAccountActivities({ db, client, heartbeatTimeoutMs }: Acco
     args: [{ accountId }],
   });
 
-  /** Has the account's workflow connect anew; starts it where there is none, so that a lost one heals. */
+  /** Makes the account's workflow connect again; starts it where there is none, which repairs a lost one. */
   async function startAccount({ accountId }: { accountId: string }): Promise<void> {
     await client.signalWithStart(WORKFLOWS.account, {
       ...startOptions(accountId),
@@ -47,15 +47,15 @@ export function createAccountActivities({ db, client, heartbeatTimeoutMs }: Acco
     });
   }
 
-  /** How the account stands; null when it is gone or being removed. */
+  /** Null when the account does not exist or is being removed. */
   async function loadAccount({ accountId }: { accountId: string }): Promise<AccountState | null> {
     const state = await getAccountState(db, accountId);
     return state ? { status: state.status, initialSync: state.initialSync } : null;
   }
 
   /**
-   * Commits a change of status with its event. Answers the status as it is then: not the wanted one when the account
-   * was reconnected after the watching that `watchEpoch` belongs to; null when it is gone.
+   * Commits a change of status with its event. Returns the status after that: another one than asked for when the account
+   * was reconnected after the watch that `watchEpoch` belongs to; null when it does not exist.
    */
   async function setAccountStatus(input: {
     accountId: string;
@@ -75,14 +75,14 @@ export function createAccountActivities({ db, client, heartbeatTimeoutMs }: Acco
     });
   }
 
-  /** How many emails the initial sync has taken in; null when the account is gone. */
+  /** How many emails the initial sync has imported; null when the account does not exist. */
   async function countImported({ accountId }: { accountId: string }): Promise<number | null> {
     return (await getAccountState(db, accountId))?.imported ?? null;
   }
 
   /**
-   * Commits a step of the initial sync with its event. True: the sync is in the state `to` now, by this call or by one
-   * before. False: it was not asked for, or has ended otherwise.
+   * Commits a step of the initial sync with its event. True: the sync is in the state `to` now, by this call or an earlier
+   * one. False: it was not asked for, or has ended otherwise.
    */
   async function setInitialSync(input: {
     accountId: string;
@@ -103,11 +103,11 @@ export function createAccountActivities({ db, client, heartbeatTimeoutMs }: Acco
   }
 
   /**
-   * Sees to it that every account has its workflow, and every removal that was begun goes on: for the start of a
-   * worker, after whatever was lost. Starting one that runs changes nothing.
+   * Starts the workflow of every account, and of every removal that was begun, where it is not running. Every worker does
+   * so at its start, whatever was lost before.
    */
   async function ensureAccounts(): Promise<void> {
-    await dropIntentsBefore(db, new Date(Date.now() - INTENTS_KEPT_MS));
+    await deleteIntentsBefore(db, new Date(Date.now() - INTENT_RETENTION_MS));
     let after = '';
     for (;;) {
       const batch = await accountIdsAfter(db, after, BATCH);

@@ -30,12 +30,12 @@ export function createChangeEmailActivities(deps: MailboxDeps) {
     return runChange(deps, accountId, (ctx) => mark(ctx, emailId, seen));
   }
 
-  /** Puts an email into one folder. */
+  /** Moves an email into one folder. */
   function moveEmail({ accountId, emailId, folderId }: OfEmail & { folderId: string }): Promise<void> {
     return runChange(deps, accountId, (ctx) => move(ctx, emailId, () => targetOf(ctx, folderId)));
   }
 
-  /** Moves an email to Trash; where there is none, it is made. */
+  /** Moves an email to Trash, which is created where there is none. */
   function trashEmail({ accountId, emailId }: OfEmail): Promise<void> {
     return runChange(deps, accountId, (ctx) => move(ctx, emailId, () => ensureRoleFolder(ctx, 'TRASH')));
   }
@@ -43,7 +43,7 @@ export function createChangeEmailActivities(deps: MailboxDeps) {
   return { markEmail, moveEmail, trashEmail };
 }
 
-/** The folder that mail is to be moved to. Throws ApiError not_found, provider_rejected. */
+/** The folder to move an email to. Throws ApiError not_found, provider_rejected. */
 async function targetOf(ctx: SyncContext, folderId: string): Promise<FolderState> {
   const folder = (await loadFolders(ctx.db, ctx.account.id)).find(({ id }) => id === folderId);
   if (!folder) throw new ApiError('not_found', 'there is no folder with that id');
@@ -63,7 +63,7 @@ interface OfFolder {
 
 /** Activities of the `changeMailbox` workflow about one folder; each may be done again. */
 export function createChangeFolderActivities(deps: MailboxDeps) {
-  /** Makes a folder under the id given. */
+  /** Creates a folder with this id. */
   function createFolder({ accountId, folderId, name, parentId }: OfFolder & NewFolder): Promise<void> {
     return runChange(deps, accountId, (ctx) => create(ctx, folderId, { name, parentId }));
   }
@@ -73,7 +73,7 @@ export function createChangeFolderActivities(deps: MailboxDeps) {
     return runChange(deps, accountId, (ctx) => change(ctx, folderId, wanted));
   }
 
-  /** Deletes a folder; its mail goes to Trash. */
+  /** Deletes a folder; its emails move to Trash. */
   function deleteFolder({ accountId, folderId }: OfFolder): Promise<void> {
     return runChange(deps, accountId, (ctx) => remove(ctx, folderId));
   }
@@ -82,8 +82,8 @@ export function createChangeFolderActivities(deps: MailboxDeps) {
 }
 
 /**
- * Runs the activity of a change that a caller waits for: the same, with signs of life; and a command that the provider
- * refuses is told as refused (CONTRACT "Errors").
+ * Runs a change that a caller waits for, with heartbeats. A command that the provider refuses becomes
+ * `provider_rejected` (CONTRACT "Errors").
  */
 function runChange<T>(deps: MailboxDeps, accountId: string, work: (ctx: SyncContext) => Promise<T>): Promise<T> {
   return withHeartbeat(async () => {

@@ -37,7 +37,7 @@ export function loginAddressOf(credentials: Intent): string | undefined {
 
 /**
  * One side as the caller gave it: left-out user and password are those at the top. Undefined when the side was left
- * out as a whole. On a reconnect, what is given nowhere keeps its stored value.
+ * out as a whole. On a reconnect, a value that is left out everywhere stays as stored.
  * Throws ApiError naming the field that is missing or wrong.
  */
 export function givenSide(side: SideName, credentials: Intent, stored?: StoredSettings): ServerLogin | undefined {
@@ -59,15 +59,15 @@ export function givenSide(side: SideName, credentials: Intent, stored?: StoredSe
  */
 export function storedSide(side: SideName, credentials: Intent, stored: StoredSettings): ServerLogin {
   const { passwords, userId } = stored;
-  const kept = stored[side];
+  const saved = stored[side];
   const login = side === 'imap' ? credentials.user : undefined;
-  const isKept = login === undefined || [userId, kept.user.toLowerCase()].includes(login.toLowerCase());
+  const isSameUser = login === undefined || [userId, saved.user.toLowerCase()].includes(login.toLowerCase());
   const ownPassword = side === 'smtp' && passwords && passwords.smtpPassword !== passwords.imapPassword;
-  const given = ownPassword ? undefined : credentials.password;
+  const newPassword = ownPassword ? undefined : credentials.password;
   return {
-    ...kept,
-    user: isKept ? kept.user : login,
-    password: given ?? storedPassword(side, stored) ?? missing(side, 'password'),
+    ...saved,
+    user: isSameUser ? saved.user : login,
+    password: newPassword ?? storedPassword(side, stored) ?? missing(side, 'password'),
   };
 }
 
@@ -82,7 +82,7 @@ export function discoveredSide(side: SideName, credentials: Intent, found: Serve
   };
 }
 
-/** What was left out and not found anywhere. */
+/** An error for servers that were left out and not discovered. */
 export function notFound(sides: SideName[]): ApiError {
   const blocks = sides.map((side) => `credentials.${side}`).join(' and ');
   return invalid(`the mail servers of this address are not known: give ${blocks} with host, port and encryption`);
@@ -106,9 +106,9 @@ const BY_NAME: Record<string, Encryption> = { ssl: 'SSL', tls: 'SSL', starttls: 
 export function encryptionOf(side: SideName, given: string | undefined, port: number): Encryption {
   const name = (given ?? 'default').toLowerCase();
   if (name === 'default') return BY_PORT[port] ?? 'SSL';
-  const known = Object.hasOwn(BY_NAME, name) ? BY_NAME[name] : undefined;
-  if (!known) throw invalid(`credentials.${side}.encryption must be ssl, tls, starttls, default or none`);
-  return known;
+  const encryption = Object.hasOwn(BY_NAME, name) ? BY_NAME[name] : undefined;
+  if (!encryption) throw invalid(`credentials.${side}.encryption must be ssl, tls, starttls, default or none`);
+  return encryption;
 }
 
 function storedPassword(side: SideName, stored: StoredSettings | undefined): string | undefined {

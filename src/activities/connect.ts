@@ -11,7 +11,7 @@ import {
   updateConnection,
 } from '../db/accounts.ts';
 import type { Db, Tx } from '../db/client.ts';
-import { dropIntent, intentPlace, readIntent, settleIntent } from '../db/connect-intents.ts';
+import { deleteIntent as deleteStoredIntent, intentLocation, linkIntent, readIntent } from '../db/connect-intents.ts';
 import { type NewEvent, recordEvents } from '../db/outbox.ts';
 import type { Autoconfig } from '../discovery/autoconfig.ts';
 import { createDiscoverSources, discoverServers, type DiscoverSources } from '../discovery/discover.ts';
@@ -55,7 +55,7 @@ export type ConnectActivities = ReturnType<typeof createConnectActivities>;
 const LOGIN_TIMEOUT_MS = 20_000;
 /** On servers without LIST-STATUS the counters of further folders are read later, by the watching activity. */
 const BASELINE_MS = 10_000;
-/** What is not noted of older mail by then is scanned by the watching activity. */
+/** What has not been read of older mail by then is scanned by the watching activity. */
 const NEWEST_MS = 4_000;
 /** `initial_sync_days` when left out. */
 const DEFAULT_SYNC_DAYS = 30;
@@ -66,28 +66,28 @@ export function createConnectActivities(deps: ConnectDeps) {
   const sources = deps.sources ?? createDiscoverSources(deps.outbound);
 
   /**
-   * Tries what lies in the intent and, if both logins work, saves the account with its folders and its event in one
-   * transaction. Doing it again after that changes nothing and gives the same answer.
+   * Verifies the logins in the intent and, if both work, saves the account with its folders and its event in one
+   * transaction. Doing it again after that changes nothing and returns the same.
    */
   async function verifyMailbox({ intentId }: { intentId: string }): Promise<{ accountId: string }> {
     const saved = await readIntent(db, intentId);
     if (!saved) throw givenUp();
     if (saved.accountId !== null) return { accountId: saved.accountId };
-    const intent = JSON.parse(secrets.open(intentPlace(intentId), saved.sealed)) as AuthIntent;
+    const intent = JSON.parse(secrets.open(intentLocation(intentId), saved.sealed)) as AuthIntent;
     checkTexts(intent);
     for (;;) {
-      const accountId = await tryConnect(intentId, intent);
+      const accountId = await connectOnce(intentId, intent);
       if (accountId) return { accountId };
     }
   }
 
-  /** Forgets the intent of a connect that failed. */
-  async function forgetIntent({ intentId }: { intentId: string }): Promise<void> {
-    await dropIntent(db, intentId);
+  /** Deletes the intent of a connect that failed, and the credentials with it. */
+  async function deleteIntent({ intentId }: { intentId: string }): Promise<void> {
+    await deleteStoredIntent(db, intentId);
   }
 
-  /** Undefined: another connect or a removal of the same mailbox came in between, look again. */
-  async function tryConnect(intentId: string, intent: AuthIntent): Promise<string | undefined> {
+  /** Undefined: another connect or a removal of the same mailbox came in between; connect again. */
+  async function connectOnce(intentId: string, intent: AuthIntent): Promise<string | undefined> {
     const { imap, smtp, stored } = await resolveSettings(intent);
     await checkInsecure('imap', imap);
     await checkInsecure('smtp', smtp);
@@ -101,7 +101,7 @@ export function createConnectActivities(deps: ConnectDeps) {
         const saved = stored
           ? await reconnectAccount(tx, accountId, intent, connection)
           : await addAccount(tx, accountId, intent, connection, { ...baseline, at });
-        if (saved && !(await settleIntent(tx, intentId, accountId))) throw givenUp();
+        if (saved && !(await linkIntent(tx, intentId, accountId))) throw givenUp();
         return saved ? accountId : undefined;
       });
     } finally {
@@ -110,16 +110,16 @@ export function createConnectActivities(deps: ConnectDeps) {
   }
 
   /**
-   * What to connect with, and the account that has this mailbox already.
+   * The settings to connect with, and the account that has this mailbox already.
    * Throws ApiError 400, 404 and 409 (CONTRACT "Connect").
    */
   async function resolveSettings(intent: AuthIntent) {
     const { credentials } = intent;
     const address = loginAddressOf(credentials) ?? '';
-    let found: Promise<Autoconfig> | undefined;
+    let discovering: Promise<Autoconfig> | undefined;
     const discovered = async (side: SideName) => {
-      found ??= discoverServers(address, sources);
-      const server = (await found)[side];
+      discovering ??= discoverServers(address, sources);
+      const server = (await discovering)[side];
       return server && discoveredSide(side, credentials, server);
     };
     const named = await findNamed(intent, address);
@@ -144,7 +144,7 @@ export function createConnectActivities(deps: ConnectDeps) {
     return { imap, smtp, stored: holder };
   }
 
-  /** The account that the caller names: by its id, or by a login address whose server is left out. */
+  /** The account that the caller names: by its id, or by a login address without a server. */
   async function findNamed(intent: AuthIntent, address: string): Promise<StoredConnection | undefined> {
     const id = intent.account_id;
     if (id !== undefined) {
@@ -162,7 +162,7 @@ export function createConnectActivities(deps: ConnectDeps) {
     try {
       return { userId, imap, smtp, passwords: openCredentials(secrets, id, credentials) };
     } catch (error) {
-      // Sealed with a key that is gone: a reconnect that brings its passwords along is the remedy.
+      // Sealed with a key that is no longer known: a reconnect with passwords repairs it.
       if (error instanceof SealError) return { userId, imap, smtp, passwords: undefined };
       throw error;
     }
@@ -178,19 +178,19 @@ export function createConnectActivities(deps: ConnectDeps) {
     throw invalid(`credentials.${side}.encryption must not be none: ALLOW_INSECURE_MAIL does not allow it here`);
   }
 
-  /** Both logins at once. The IMAP session, if both worked; else a MailError that tells of each side that failed. */
+  /** Both logins at once. The IMAP session if both worked; else throws a MailError that names each side that failed. */
   async function logInToBoth(imap: ServerLogin, smtp: ServerLogin): Promise<ImapSession> {
     const timeoutMs = deps.loginTimeoutMs ?? LOGIN_TIMEOUT_MS;
     const { outbound } = deps;
-    const [imapTry, smtpTry] = await Promise.allSettled([
+    const [imapLogin, smtpLogin] = await Promise.allSettled([
       openSession(imap, { outbound, connectTimeoutMs: timeoutMs }),
       verifySmtpLogin(smtp, { outbound, timeoutMs }),
     ]);
-    if (imapTry.status === 'fulfilled' && smtpTry.status === 'fulfilled') return imapTry.value;
-    if (imapTry.status === 'fulfilled') await imapTry.value.end();
+    if (imapLogin.status === 'fulfilled' && smtpLogin.status === 'fulfilled') return imapLogin.value;
+    if (imapLogin.status === 'fulfilled') await imapLogin.value.end();
     throw worstOf([
-      { host: imap.host, result: imapTry },
-      { host: smtp.host, result: smtpTry },
+      { host: imap.host, result: imapLogin },
+      { host: smtp.host, result: smtpLogin },
     ]);
   }
 
@@ -201,10 +201,10 @@ export function createConnectActivities(deps: ConnectDeps) {
     return { mailboxKey: mailboxKeyOf(imap), imap: imapSide, smtp: smtpSide, credentials };
   }
 
-  return { verifyMailbox, forgetIntent };
+  return { verifyMailbox, deleteIntent };
 }
 
-/** Saves a new account with its folders; false: its mailbox was connected in between. */
+/** Saves a new account with its folders; false: its mailbox was connected meanwhile. */
 async function addAccount(
   tx: Tx,
   accountId: string,
@@ -229,7 +229,7 @@ async function addAccount(
   return true;
 }
 
-/** Gives an account its new settings; false: it was removed in between. */
+/** Gives an account its new settings; false: it was removed meanwhile. */
 async function reconnectAccount(
   tx: Tx,
   accountId: string,
@@ -271,22 +271,22 @@ async function readBaseline(session: ImapSession): Promise<Baseline> {
   return { folders, newest: await readNewest(session, folders, Date.now() + NEWEST_MS) };
 }
 
-/** One error for both sides: a refused login before an unreachable server, IMAP before SMTP, and both are told. */
-function worstOf(tries: { host: string; result: PromiseSettledResult<unknown> }[]): unknown {
-  const failed = tries.flatMap(({ host, result }) =>
+/** One error for both sides, with the details of both: a refused login before an unreachable server, IMAP before SMTP. */
+function worstOf(logins: { host: string; result: PromiseSettledResult<unknown> }[]): unknown {
+  const failed = logins.flatMap(({ host, result }) =>
     result.status === 'rejected' ? [{ host, error: result.reason as unknown }] : [],
   );
-  const known = failed.flatMap(({ host, error }) => (error instanceof MailError ? [{ host, error }] : []));
-  if (known.length < failed.length) return failed.find(({ error }) => !(error instanceof MailError))?.error;
-  const worst = known.find(({ error }) => error.code === 'invalid_credentials') ?? known[0];
+  const mailErrors = failed.flatMap(({ host, error }) => (error instanceof MailError ? [{ host, error }] : []));
+  if (mailErrors.length < failed.length) return failed.find(({ error }) => !(error instanceof MailError))?.error;
+  const worst = mailErrors.find(({ error }) => error.code === 'invalid_credentials') ?? mailErrors[0];
   if (!worst) return new Error('no side failed');
   const { code, side } = worst.error;
-  const details = known.map(({ error }) => error.detail);
+  const details = mailErrors.map(({ error }) => error.detail);
   const hint = code === 'invalid_credentials' ? hintOfHost(worst.host) : undefined;
   return new MailError(code, side, [...details, ...(hint ? [hint] : [])].join('; '), { cause: worst.error });
 }
 
-/** The caller was told already that nothing is saved, so nothing may be. */
+/** The caller was told that nothing is saved, so nothing may be. */
 function givenUp(): ApplicationFailure {
-  return ApplicationFailure.nonRetryable('the caller was answered', 'provider_error');
+  return ApplicationFailure.nonRetryable('the caller has its response', 'provider_error');
 }

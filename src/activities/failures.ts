@@ -4,8 +4,8 @@ import { LeaseLost } from '../db/lease.ts';
 import { MailError } from '../mail-error.ts';
 
 /**
- * What failed, as workflows and callers know it. Beside the codes of the contract:
- * `lease_lost`: another activity holds the account by now; `unavailable`: our own database or storage did not answer.
+ * What failed, as workflows and callers know it: the codes of the contract, `lease_lost` (another activity holds the
+ * account by now) and `unavailable` (our own database or storage did not respond).
  */
 export type FailureCode = ErrorCode | 'lease_lost' | 'unavailable';
 
@@ -19,30 +19,28 @@ export interface FailureDetail {
   connected?: boolean;
   /** fencing number under which the failed activity held the account */
   watchEpoch?: number;
-  /** an import had got further before it failed */
-  progress?: boolean;
-  /** the provider may have done it: a second try looks, and is due whatever failed */
+  /** the provider may have done it: a second attempt checks that first, and is due whatever failed */
   mayBeDone?: boolean;
 }
 
 /** What only the activity knows about its own failure. */
-export type FailureContext = Pick<FailureDetail, 'connected' | 'watchEpoch' | 'progress' | 'mayBeDone'>;
+export type FailureContext = Pick<FailureDetail, 'connected' | 'watchEpoch' | 'mayBeDone'>;
 
 /**
  * The one place that says what an error means to Temporal: its type is our code, its message the code and the class of
- * the error (never a text that may quote mail, addresses or SQL), and whether Temporal may try again by itself.
- * Errors of Temporal's own and failures made here before are passed through.
+ * the error (never a text that may quote mail, addresses or SQL), and whether Temporal retries by itself. Temporal's own
+ * errors and failures made here before are passed through.
  */
 export function toFailure(error: unknown, context: FailureContext = {}): Error {
   if (error instanceof Error && PASSED_THROUGH.has(error.name)) return error;
-  const { code, detail, retryable, side } = judge(error);
-  const told: FailureDetail = { code, detail, ...(side ? { side } : {}), ...context };
+  const { code, detail, retryable, side } = classify(error);
+  const failure: FailureDetail = { code, detail, ...(side ? { side } : {}), ...context };
   const name = error instanceof Error ? error.name : typeof error;
   return ApplicationFailure.create({
     message: [code, side, name].filter(Boolean).join(' '),
     type: context.mayBeDone ? 'may_be_done' : code,
     nonRetryable: !retryable && !context.mayBeDone,
-    details: [told],
+    details: [failure],
   });
 }
 
@@ -63,14 +61,14 @@ export function withFailures<T extends object>(activities: T): T {
 
 const PASSED_THROUGH = new Set(['ApplicationFailure', 'CancelledFailure', 'CompleteAsyncError', 'AbortError']);
 
-interface Judgement {
+interface Classification {
   code: FailureCode;
   detail: string;
   retryable: boolean;
   side?: 'imap' | 'smtp';
 }
 
-function judge(error: unknown): Judgement {
+function classify(error: unknown): Classification {
   if (error instanceof MailError) {
     return { code: error.code, detail: error.detail, retryable: error.temporary, side: error.side };
   }
@@ -85,17 +83,17 @@ function judge(error: unknown): Judgement {
 }
 
 /**
- * SQLSTATE classes and codes that pass by themselves (connection lost, serialization, deadlock, out of resources,
- * shutting down), and the same from the socket.
+ * SQLSTATE classes and codes of temporary failures (connection lost, serialization, deadlock, out of resources, shutting
+ * down), and those of sockets.
  */
-const PASSING =
+const TEMPORARY =
   /^(08...|40001|40P01|53...|57P0.|57014|ECONNREFUSED|ECONNRESET|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|ENOSPC|EMFILE)$/;
 
-/** Drizzle wraps the driver's error; the code stands on the inner one. */
+/** Whether our own store is away, busy or full. Drizzle wraps the driver's error; the inner one has the code. */
 export function isUnavailable(error: unknown): boolean {
   for (let at = error, depth = 0; at instanceof Error && depth < 5; at = at.cause, depth++) {
     const code = (at as { code?: unknown }).code;
-    if (typeof code === 'string' && PASSING.test(code)) return true;
+    if (typeof code === 'string' && TEMPORARY.test(code)) return true;
     // pg and pg-pool give these without a code
     if (/^(Connection terminated|timeout exceeded when trying to connect)/.test(at.message)) return true;
   }

@@ -10,7 +10,7 @@ import { createDraftActivities, type DraftDeps } from './save-draft.ts';
 import { createSendActivities, type SendDeps } from './send-email.ts';
 import type { MailboxDeps } from '../mailbox/with-mailbox.ts';
 
-/** What all activities need together. */
+/** What the activities need, all together. */
 export type ActivityDeps = AccountDeps &
   ConnectDeps &
   DeliverDeps &
@@ -23,14 +23,14 @@ export type ActivityDeps = AccountDeps &
 export type Activities = ReturnType<typeof createActivities>;
 
 /**
- * Every activity by its name, ready for a Worker. The names are part of stored histories: one that runs may need is not
+ * Every activity by its name, for a Worker. The names are part of stored histories: one that a run may need is not
  * renamed. What they throw goes through `toFailure`.
  */
-export function createActivities(given: ActivityDeps) {
-  const accounts = createAccountActivities(given);
+export function createActivities(outerDeps: ActivityDeps) {
+  const accounts = createAccountActivities(outerDeps);
   const deps = {
-    ...given,
-    /** commits the status with its event, and has the account's workflow let go of the mailbox */
+    ...outerDeps,
+    /** commits the status with its event, and makes the account's workflow close its connection */
     async markDisconnected(accountId: string, detail: string): Promise<void> {
       await accounts.setAccountStatus({ accountId, status: 'disconnected', detail });
       await accounts.startAccount({ accountId });

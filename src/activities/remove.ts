@@ -8,20 +8,20 @@ import { deleteAccountRow, deleteMailRows, isBeingRemoved } from '../db/removal.
 import type { Logger } from '../logger.ts';
 import type { Storage } from '../storage/storage.ts';
 import { accountWorkflowId, initialSyncWorkflowId } from '../workflows/names.ts';
+import { withHeartbeat } from './heartbeat.ts';
 
 export interface RemoveDeps {
   db: Db;
   storage: Storage;
   client: WorkflowClient;
-  /** how long the runs of an account get to let go of the mailbox before they are ended by force, ms; for tests */
-  letGoMs?: number;
+  /** how long the runs of an account get to end before they are terminated, ms; for tests */
+  endMs?: number;
 }
 
 export type RemoveActivities = ReturnType<typeof createRemoveActivities>;
 
-/** More than a heartbeat interval, which is when a watching activity hears that it is cancelled. */
-const LET_GO_MS = 90_000;
-const HEARTBEAT_MS = 5_000;
+/** More than a heartbeat interval: a watching activity is told with its heartbeat that it is cancelled. */
+const RUN_END_MS = 90_000;
 
 /**
  * Closes the pooled connections of every account whose removal begins, in this process; its passwords are not in memory
@@ -42,8 +42,8 @@ export function dropOnRemoval(
 }
 
 /** Activities of the `removeAccount` workflow; each may be done again. */
-export function createRemoveActivities({ db, storage, client, letGoMs = LET_GO_MS }: RemoveDeps) {
-  /** From here on the account is not found. False: there is nothing to remove. */
+export function createRemoveActivities({ db, storage, client, endMs = RUN_END_MS }: RemoveDeps) {
+  /** Marks the account as removed: nobody finds it any more. False: there is nothing to remove. */
   async function beginRemoval({ accountId }: { accountId: string }): Promise<boolean> {
     return db.transaction(async (tx) => {
       const at = new Date();
@@ -56,22 +56,22 @@ export function createRemoveActivities({ db, storage, client, letGoMs = LET_GO_M
     });
   }
 
-  /** Tells the account's runs to end. They cannot write any more in any case. */
+  /** Cancels the account's runs. They can write no more in any case. */
   async function stopRuns({ accountId }: { accountId: string }): Promise<void> {
     for (const workflowId of runsOf(accountId)) {
-      await orNone(client.getHandle(workflowId).cancel());
+      await unlessEnded(client.getHandle(workflowId).cancel());
     }
   }
 
-  /** Waits until the account's runs have ended; ends by force what does not end. */
+  /** Waits until the account's runs have ended; terminates those that do not end. */
   async function awaitRuns({ accountId }: { accountId: string }): Promise<void> {
-    const until = Date.now() + letGoMs;
+    const until = Date.now() + endMs;
     const context = Context.current();
     for (const workflowId of runsOf(accountId)) {
       const handle = client.getHandle(workflowId);
       while (await isRunning(handle)) {
         if (Date.now() >= until) {
-          await orNone(handle.terminate('the account is removed'));
+          await unlessEnded(handle.terminate('the account is removed'));
           break;
         }
         context.heartbeat();
@@ -81,23 +81,19 @@ export function createRemoveActivities({ db, storage, client, letGoMs = LET_GO_M
   }
 
   /** Deletes the account's mail: rows, then files. */
-  async function wipeAccount({ accountId }: { accountId: string }): Promise<void> {
-    const context = Context.current();
-    const beat = setInterval(() => context.heartbeat(), HEARTBEAT_MS);
-    try {
+  async function deleteContents({ accountId }: { accountId: string }): Promise<void> {
+    await withHeartbeat(async () => {
       await deleteMailRows(db, accountId);
       await storage.deletePrefix(`${accountId}/`);
-    } finally {
-      clearInterval(beat);
-    }
+    });
   }
 
-  /** Deletes the account's own row, with which the removal would be begun anew. */
+  /** Deletes the account's own row, which makes sure until then that the removal is taken up again. */
   async function finishRemoval({ accountId }: { accountId: string }): Promise<void> {
     await deleteAccountRow(db, accountId);
   }
 
-  return { beginRemoval, stopRuns, awaitRuns, wipeAccount, finishRemoval };
+  return { beginRemoval, stopRuns, awaitRuns, deleteContents, finishRemoval };
 }
 
 function runsOf(accountId: string): string[] {
@@ -105,11 +101,11 @@ function runsOf(accountId: string): string[] {
 }
 
 async function isRunning(handle: { describe(): Promise<{ status: { name: string } }> }): Promise<boolean> {
-  return (await orNone(handle.describe()))?.status.name === 'RUNNING';
+  return (await unlessEnded(handle.describe()))?.status.name === 'RUNNING';
 }
 
 /** Undefined when there is no such run, or it has ended. */
-async function orNone<T>(call: Promise<T>): Promise<T | undefined> {
+async function unlessEnded<T>(call: Promise<T>): Promise<T | undefined> {
   try {
     return await call;
   } catch (error) {

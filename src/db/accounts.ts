@@ -6,7 +6,7 @@ import { announceLease } from './lease.ts';
 import { anyOf } from './any-of.ts';
 import { accounts } from './schema.ts';
 
-/** An account that is being removed is not there any more for anybody. */
+/** An account that is being removed does not exist any more for anybody. */
 const present = isNull(accounts.removedAt);
 
 /** One account; undefined when there is none with that id. */
@@ -63,7 +63,7 @@ export async function knownAccountIds(db: Queryable, ids: string[]): Promise<Set
   return new Set(rows.map(({ id }) => id));
 }
 
-/** Ids in order, from after `after`: all accounts, removed ones included as long as anything of them is left. */
+/** A page of ids in order, from after `after`: all accounts, also those whose removal has not ended. */
 export async function accountIdsAfter(
   db: Queryable,
   after: string,
@@ -78,7 +78,7 @@ export async function accountIdsAfter(
   return rows.map(({ id, removedAt }) => ({ id, removed: removedAt !== null }));
 }
 
-/** What a connect needs to know of an account that is there. */
+/** What a connect needs to know of an account that exists. */
 export interface StoredConnection {
   id: string;
   userId: string;
@@ -89,7 +89,7 @@ export interface StoredConnection {
   credentials: Buffer;
 }
 
-/** What a connect found out and writes. */
+/** What a connect found out and stores. */
 export interface NewConnection {
   mailboxKey: string;
   imap: ServerSettings;
@@ -147,14 +147,14 @@ export async function insertAccount(
 }
 
 /**
- * Gives an account new settings and makes it run again; whoever watched it with the old ones can write no more.
- * `initialSyncDays` asks for the initial sync if there was none yet, or it failed. Undefined: no such account.
+ * Gives an account new settings and the status `running`; whoever watched it with the old ones can write no more.
+ * `initialSyncDays` starts the initial sync if there was none yet, or it failed. Undefined: no such account.
  */
 export async function updateConnection(
   tx: Tx,
   id: string,
   change: NewConnection & { name: string | undefined; initialSyncDays: number | null },
-): Promise<{ account: Account; previous: AccountStatus; previousDetail: string } | undefined> {
+): Promise<{ account: Account; previous: AccountStatus } | undefined> {
   const [before] = await tx
     .select()
     .from(accounts)
@@ -176,9 +176,7 @@ export async function updateConnection(
     .where(eq(accounts.id, id))
     .returning();
   await announceLease(tx, id);
-  return (
-    row && { account: toAccount(row), previous: before.status as AccountStatus, previousDetail: before.statusDetail }
-  );
+  return row && { account: toAccount(row), previous: before.status as AccountStatus };
 }
 
 const INITIAL_SYNC_PENDING = {
@@ -202,7 +200,7 @@ function columnsOf({ mailboxKey, imap, smtp, credentials }: NewConnection) {
   };
 }
 
-/** How an account stands; undefined when there is none, or it is being removed. */
+/** The states of an account; undefined when it does not exist, or is being removed. */
 export async function getAccountState(
   db: Queryable,
   id: string,
@@ -225,8 +223,8 @@ export async function getAccountState(
 }
 
 /**
- * Changes the status. Undefined when nothing changed: the account is gone, has that status already, or was taken over
- * after the watching that `watchEpoch` belongs to.
+ * Changes the status. Undefined when nothing changed: the account does not exist, has that status already, or was taken
+ * over after the watch that `watchEpoch` belongs to.
  */
 export async function changeStatus(
   tx: Tx,
@@ -244,7 +242,7 @@ export async function changeStatus(
   return { previous: before.status as AccountStatus };
 }
 
-/** Moves the initial sync on from one of the `from` states; the account as it is then, undefined when it was in none. */
+/** Changes the state of the initial sync if it is one of `from`: the account after that; undefined when it is not. */
 export async function changeInitialSync(
   tx: Tx,
   id: string,
@@ -262,7 +260,7 @@ export async function changeInitialSync(
   return row && toAccount(row);
 }
 
-/** Begins the removal: the account is not found from here on, its credentials are gone, its watcher can write no more. */
+/** Begins the removal: the account is not found any more, its credentials are deleted, its watcher can write no more. */
 export async function markRemoved(tx: Tx, id: string, at: Date): Promise<Account | undefined> {
   const [row] = await tx
     .update(accounts)

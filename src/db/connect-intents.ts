@@ -2,15 +2,15 @@ import { and, eq, isNull, lt } from 'drizzle-orm';
 import type { Queryable, Tx } from './client.ts';
 import { connectIntents } from './schema.ts';
 
-/** Where an intent lies, for sealing it. */
-export const intentPlace = (id: string) => ({ table: 'connect_intents', column: 'intent', id });
+/** The column that holds an intent, for sealing it. */
+export const intentLocation = (id: string) => ({ table: 'connect_intents', column: 'intent', id });
 
-/** Keeps what a caller sent, sealed, while the mailbox is being tried. */
+/** Stores what a caller sent, sealed, while the logins are verified. */
 export async function saveIntent(db: Queryable, id: string, sealed: Buffer, at: Date): Promise<void> {
   await db.insert(connectIntents).values({ id, intent: sealed, createdAt: at });
 }
 
-/** What the caller sent, or the account that it has led to. Undefined: the caller was answered, nothing may be saved. */
+/** What the caller sent, or the account that was saved for it. Undefined: the caller has its response, nothing may be saved. */
 export async function readIntent(
   db: Queryable,
   id: string,
@@ -21,10 +21,10 @@ export async function readIntent(
 }
 
 /**
- * Ties the account to the intent, in the transaction that saves it, and forgets the credentials in the intent.
- * False: the caller was told meanwhile that nothing is saved, so the transaction must be rolled back.
+ * Links the intent to the account, in the transaction that saves the account, and deletes the credentials in the intent.
+ * False: the caller was told meanwhile that nothing is saved; the transaction must be rolled back.
  */
-export async function settleIntent(tx: Tx, id: string, accountId: string): Promise<boolean> {
+export async function linkIntent(tx: Tx, id: string, accountId: string): Promise<boolean> {
   const rows = await tx
     .update(connectIntents)
     .set({ accountId, intent: Buffer.alloc(0) })
@@ -33,13 +33,13 @@ export async function settleIntent(tx: Tx, id: string, accountId: string): Promi
   return rows.length > 0;
 }
 
-/** Ends an intent: the account that it has led to, undefined when there is none, and from now on there will be none. */
-export async function dropIntent(db: Queryable, id: string): Promise<string | undefined> {
+/** Deletes an intent; from now on no account can be saved for it. The account that was, undefined when there is none. */
+export async function deleteIntent(db: Queryable, id: string): Promise<string | undefined> {
   const [row] = await db.delete(connectIntents).where(eq(connectIntents.id, id)).returning();
   return row?.accountId ?? undefined;
 }
 
-/** Forgets the intents of callers that went away before they were answered. */
-export async function dropIntentsBefore(db: Queryable, before: Date): Promise<void> {
+/** Deletes the intents of callers that went away before their response. */
+export async function deleteIntentsBefore(db: Queryable, before: Date): Promise<void> {
   await db.delete(connectIntents).where(lt(connectIntents.createdAt, before));
 }

@@ -10,7 +10,7 @@ import type { Queryable } from './client.ts';
 import { type JsonOf, jsonWith } from './json-text.ts';
 import { deliveries, deliveryAttempts, events } from './schema.ts';
 
-/** What the delivery log may be narrowed by; combined with AND. */
+/** Filters of the delivery log; combined with AND. */
 export interface ConversationFilter {
   endpointId?: string;
   eventId?: string;
@@ -45,7 +45,7 @@ export async function getConversation(db: Queryable, id: string): Promise<Webhoo
   return row && toConversation(row);
 }
 
-/** One delivery with its tries, its run and the body of its calls; undefined when there is none with that id. */
+/** One delivery with its attempts, its run and the body of its calls; undefined when there is none with that id. */
 export async function getConversationDetail(
   db: Queryable,
   id: string,

@@ -11,13 +11,13 @@ interface SealedAt {
   id: string;
 }
 
-/** What keeps secrets and headers unreadable in the database. */
+/** Encrypts secrets and headers for the database. */
 export interface Sealer {
   seal(where: SealedAt, plaintext: string): Buffer;
   open(where: SealedAt, sealed: Buffer): string;
 }
 
-/** What a new endpoint is made of. */
+/** The values of a new endpoint. */
 export interface NewEndpoint {
   url: string;
   description: string | null;
@@ -62,8 +62,8 @@ export async function createEndpoint(db: Queryable, sealer: Sealer, endpoint: Ne
     .values({
       ...plain,
       id,
-      headers: sealer.seal(place(id, 'headers'), JSON.stringify(headers)),
-      secret: sealer.seal(place(id, 'secret'), secret),
+      headers: sealer.seal(sealedAt(id, 'headers'), JSON.stringify(headers)),
+      secret: sealer.seal(sealedAt(id, 'secret'), secret),
       createdAt: now,
       updatedAt: now,
     })
@@ -72,8 +72,8 @@ export async function createEndpoint(db: Queryable, sealer: Sealer, endpoint: Ne
 }
 
 /**
- * Changes the given fields of an endpoint; undefined when there is none with that id. Enabling it forgets why it was
- * disabled.
+ * Changes the given fields of an endpoint; undefined when there is none with that id. Enabling it clears the reason why
+ * it was disabled.
  */
 export async function updateEndpoint(
   db: Queryable,
@@ -93,14 +93,14 @@ export async function updateEndpoint(
       ...(change.account_ids === undefined ? {} : { accountIds: change.account_ids }),
       ...(change.headers === undefined
         ? {}
-        : { headers: sealer.seal(place(id, 'headers'), JSON.stringify(change.headers)) }),
+        : { headers: sealer.seal(sealedAt(id, 'headers'), JSON.stringify(change.headers)) }),
     })
     .where(eq(webhookEndpoints.id, id))
     .returning();
   return row && toEndpoint(row, sealer);
 }
 
-/** Removes an endpoint; whether there was one. What the log holds of it stays. */
+/** Deletes an endpoint; false when there was none. Its deliveries stay in the log. */
 export async function deleteEndpoint(db: Queryable, id: string): Promise<boolean> {
   const { rowCount } = await db.execute(sql`delete from webhook_endpoints where id = ${id}`);
   return rowCount === 1;
@@ -126,13 +126,13 @@ function toEndpoint(row: EndpointRow, sealer: Sealer): WebhookEndpoint {
     disabled_reason: row.disabledReason,
     trigger_events: row.triggerEvents,
     account_ids: row.accountIds,
-    headers: JSON.parse(sealer.open(place(row.id, 'headers'), row.headers)) as Header[],
-    secret: sealer.open(place(row.id, 'secret'), row.secret),
+    headers: JSON.parse(sealer.open(sealedAt(row.id, 'headers'), row.headers)) as Header[],
+    secret: sealer.open(sealedAt(row.id, 'secret'), row.secret),
     created_at: row.createdAt.toISOString(),
     updated_at: row.updatedAt.toISOString(),
   };
 }
 
-function place(id: string, column: 'headers' | 'secret'): SealedAt {
+function sealedAt(id: string, column: 'headers' | 'secret'): SealedAt {
   return { table: 'webhook_endpoints', column, id };
 }

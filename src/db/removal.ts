@@ -17,7 +17,7 @@ import {
   trackingRecords,
 } from './schema.ts';
 
-/** Everything of an account but its own row, and the events and deliveries that the log keeps for its time. */
+/** Everything of an account except its own row and its events and deliveries, which stay in the log for their time. */
 const MAIL_TABLES = [
   attachments,
   emailContents,
@@ -37,7 +37,7 @@ const MAIL_TABLES = [
 /** Small enough for one statement to take well under a second. */
 const ROWS_PER_STATEMENT = 2_000;
 
-/** Deletes an account's mail, table by table, in statements of bounded size. Doing it again deletes what is left. */
+/** Deletes an account's mail, table by table, in statements of bounded size. Doing it again deletes what remains. */
 export async function deleteMailRows(db: Db, accountId: string): Promise<void> {
   for (const table of MAIL_TABLES) {
     for (;;) {

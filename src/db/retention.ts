@@ -4,7 +4,7 @@ import type { Db } from './client.ts';
 /** Small enough for one statement to take well under a second. */
 const ROWS_PER_STATEMENT = 1_000;
 
-/** Deletes delivery records from before `before` that have ended, with their attempts; how many. */
+/** Deletes deliveries from before `before` that are not pending, with their attempts; returns how many. */
 export async function deleteDeliveriesBefore(db: Db, before: Date): Promise<number> {
   return count(
     db,
@@ -19,7 +19,7 @@ export async function deleteDeliveriesBefore(db: Db, before: Date): Promise<numb
   );
 }
 
-/** Deletes events from before `before` that are not still being delivered; how many. */
+/** Deletes events from before `before` that have no delivery; returns how many. */
 export async function deleteEventsBefore(db: Db, before: Date): Promise<number> {
   return count(
     db,
@@ -35,7 +35,7 @@ export async function deleteEventsBefore(db: Db, before: Date): Promise<number> 
   );
 }
 
-/** Deletes stored answers of idempotent calls from before `before`; how many. */
+/** Deletes stored responses of idempotent calls from before `before`; returns how many. */
 export async function deleteIdempotencyKeysBefore(db: Db, before: Date): Promise<number> {
   return count(
     db,

@@ -15,7 +15,7 @@ export interface SyncSettings {
   /** the mailbox's address as From shows it */
   owner: { email: string; display_name?: string };
   connectedAt: Date;
-  initialSync: { days: number; startedAt: Date | null; imported: number } | null;
+  initialSync: { days: number } | null;
 }
 
 /** Undefined when there is no such account, or it is being removed. */
@@ -33,9 +33,7 @@ export async function loadSyncSettings(db: Queryable, accountId: string): Promis
     owner: { email: row.userId, ...(row.name === row.userId ? {} : { display_name: row.name }) },
     ownAddresses: [...new Set(own.filter((address) => address.includes('@')))],
     connectedAt: row.connectedAt,
-    initialSync: row.initialSyncStatus
-      ? { days: row.initialSyncDays ?? 30, startedAt: row.initialSyncStartedAt, imported: row.initialSyncImported }
-      : null,
+    initialSync: row.initialSyncStatus ? { days: row.initialSyncDays ?? 30 } : null,
   };
 }
 

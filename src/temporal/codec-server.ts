@@ -1,6 +1,5 @@
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import type { Payload, PayloadCodec } from '@temporalio/common';
+import { fastify } from 'fastify';
 
 export interface CodecServerOptions {
   codec: PayloadCodec;
@@ -23,76 +22,38 @@ interface WirePayload {
 }
 
 const MAX_REQUEST_BYTES = 8 * 1024 * 1024;
+/** The names under which loopback is reached. A page that came by DNS rebinding sends a name of its own. */
+const LOOPBACK_HOST = /^(127\.0\.0\.1|localhost|\[::1\])(:\d+)?$/;
 
 /**
- * Decrypts payloads for the Temporal UI (`POST /decode`), so that operators read summaries and results. It listens on
- * loopback and answers pages of the given origins only. Rejects when the port is taken.
+ * Decrypts payloads for the Temporal UI (`POST /decode`), so operators can read summaries and results. It listens on
+ * loopback and serves pages of the given origins only. Rejects when the port is taken.
  */
 export async function startCodecServer({ codec, port, origins }: CodecServerOptions): Promise<CodecServer> {
-  const server = createServer((request, response) => {
-    answer(request, response, codec, origins).catch(() => {
-      response.statusCode = 400;
-      response.end();
-    });
+  const app = fastify({ bodyLimit: MAX_REQUEST_BYTES, forceCloseConnections: true });
+  app.addHook('onRequest', async ({ headers: { origin, host = '' } }, reply) => {
+    if (!LOOPBACK_HOST.test(host) || origin === undefined || !origins.includes(origin)) return reply.code(403).send();
+    reply.headers({ 'Access-Control-Allow-Origin': origin, Vary: 'Origin' });
   });
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject);
-    server.listen(port, '127.0.0.1', resolve);
-  });
-  const { port: bound } = server.address() as AddressInfo;
-  return {
-    url: `http://127.0.0.1:${bound}`,
-    close: () =>
-      new Promise((resolve) => {
-        server.close(() => resolve());
-        server.closeAllConnections();
-      }),
-  };
-}
-
-async function answer(
-  request: IncomingMessage,
-  response: ServerResponse,
-  codec: PayloadCodec,
-  origins: readonly string[],
-): Promise<void> {
-  const { origin } = request.headers;
-  // a page that reached us under a name of its own (DNS rebinding) sends that name
-  const local = /^(127\.0\.0\.1|localhost|\[::1\])(:\d+)?$/.test(request.headers.host ?? '');
-  if (!local || origin === undefined || !origins.includes(origin)) {
-    response.statusCode = 403;
-    response.end();
-    return;
-  }
-  response.setHeader('Access-Control-Allow-Origin', origin);
-  response.setHeader('Vary', 'Origin');
-  if (request.method === 'OPTIONS') {
-    response.setHeader('Access-Control-Allow-Methods', 'POST');
-    response.setHeader('Access-Control-Allow-Headers', 'content-type, x-namespace, authorization');
-    response.statusCode = 204;
-    response.end();
-    return;
-  }
-  if (request.method !== 'POST' || request.url !== '/decode') {
-    response.statusCode = 404;
-    response.end();
-    return;
-  }
-  const { payloads = [] } = JSON.parse(await bodyOf(request)) as { payloads?: WirePayload[] };
-  const decoded = await codec.decode(payloads.map(fromWire));
-  response.setHeader('Content-Type', 'application/json');
-  response.end(JSON.stringify({ payloads: decoded.map(toWire) }));
-}
-
-async function bodyOf(request: IncomingMessage): Promise<string> {
-  const chunks: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of request as AsyncIterable<Buffer>) {
-    size += chunk.length;
-    if (size > MAX_REQUEST_BYTES) throw new RangeError('the request is too large');
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString();
+  // whatever it calls itself, the body is JSON
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser('*', { parseAs: 'string' }, app.getDefaultJsonParser('error', 'error'));
+  app.setErrorHandler((_error, _request, reply) => reply.code(400).send());
+  app.setNotFoundHandler((_request, reply) => reply.code(404).send());
+  app.options('*', (_request, reply) =>
+    reply
+      .code(204)
+      .headers({
+        'Access-Control-Allow-Methods': 'POST',
+        'Access-Control-Allow-Headers': 'content-type, x-namespace, authorization',
+      })
+      .send(),
+  );
+  app.post<{ Body: { payloads?: WirePayload[] } }>('/decode', async ({ body: { payloads = [] } }) => ({
+    payloads: (await codec.decode(payloads.map(fromWire))).map(toWire),
+  }));
+  const url = await app.listen({ host: '127.0.0.1', port });
+  return { url, close: () => app.close() };
 }
 
 const fromWire = ({ metadata = {}, data = '' }: WirePayload): Payload => ({

@@ -16,20 +16,21 @@ import {
 } from '@temporalio/workflow';
 import type { AccountActivities } from '../activities/account.ts';
 import type { FailureDetail } from '../activities/failures.ts';
+import type { MailboxActivities } from '../activities/mailbox.ts';
 import type { AccountStatus } from '../contract/account.ts';
 import { type Failed, readFailure } from './failure.ts';
 import { initialSyncWorkflowId, QUEUES, SIGNALS, WORKFLOWS } from './names.ts';
 import { setSearchAttributes } from './search-attributes.ts';
 
 /*
- * One mailbox for life. What the store calls `running` is two states here.
+ * One mailbox, from the connect to the removal. What the store calls `running` is two states here.
  *
  * state         what happens                            next
  * connecting    watchMailbox has been started           running       the activity signals `mailboxConnected`
  *                                                       errored       3 failures in a row
  *                                                       disconnected  2 refused logins in a row
  * running       watchMailbox holds the connection       connecting    it failed, or ended to move to another worker
- * errored       watchMailbox is tried, with backoff     running       `mailboxConnected`
+ * errored       watchMailbox is run with backoff        running       `mailboxConnected`
  *                                                       disconnected  2 refused logins in a row
  * disconnected  nothing                                 connecting    `reconnected`
  * any                                                   connecting    `reconnected`: new settings are stored
@@ -55,14 +56,6 @@ interface Counts {
   backoff: number;
 }
 
-/** The activities that hold a mailbox; each runs on the queue `mailboxes`. */
-export interface MailboxActivities {
-  /** Connects and watches; ends by itself about once an hour. */
-  watchMailbox(input: { accountId: string }): Promise<void>;
-  /** Imports a part of the mail that was there before; `done: false` when there is more. */
-  importMailbox(input: { accountId: string }): Promise<{ done: boolean }>;
-}
-
 export const reconnected = defineSignal(SIGNALS.reconnected);
 export const mailboxConnected = defineSignal(SIGNALS.mailboxConnected);
 
@@ -70,9 +63,9 @@ const FAILURES_TO_ERRORED = 3;
 const REFUSALS_TO_DISCONNECTED = 2;
 /** Waits after the first, second, … failure in a row; the last one repeats. */
 const BACKOFF_MS = [1_000, 2_000, 5_000, 10_000, 20_000, 30_000, 60_000];
-/** Before a refused login is tried once more, and before a mailbox that another worker took is taken back. */
+/** Before a refused login is repeated, and before a mailbox that another worker took is taken back. */
 const SHORT_WAIT_MS = 500;
-/** A connection that held this long starts all counts anew; a shorter one only does when it got in step. */
+/** A connection that lasted this long resets all counts; a shorter one only does when the mailbox got in sync. */
 const STEADY_MS = 60_000;
 const HEARTBEAT_TIMEOUT_MS = 30_000;
 /** More than the hour after which watchMailbox ends by itself. */
@@ -88,23 +81,24 @@ const { loadAccount, setAccountStatus } = proxyActivities<AccountActivities>({
 
 /** Keeps one account connected until it is removed. */
 export async function account(input: AccountInput): Promise<void> {
-  const told: Told = { reconnects: 0, connects: 0 };
+  const signals: SignalCounts = { reconnected: 0, mailboxConnected: 0 };
   setHandler(reconnected, () => {
-    told.reconnects += 1;
+    signals.reconnected += 1;
   });
   setHandler(mailboxConnected, () => {
-    told.connects += 1;
+    signals.mailboxConnected += 1;
   });
   const { accountId } = input;
   let counts = input.carried ?? NO_FAILURES;
   try {
     for (;;) {
-      const generation = told.reconnects;
+      const settingsVersion = signals.reconnected;
       const row = await loadAccount({ accountId });
       if (!row) return;
-      const importing = row.initialSync === 'pending' || row.initialSync === 'running';
-      if (importing && row.status !== 'disconnected') await startInitialSync(input);
-      await hold({ input, told, generation, status: row.status, ...counts });
+      const isImporting = row.initialSync === 'pending' || row.initialSync === 'running';
+      if (isImporting && row.status !== 'disconnected') await startInitialSync(input);
+      const isOutdated = () => signals.reconnected !== settingsVersion;
+      await stayConnected({ input, signals, isOutdated, status: row.status, ...counts });
       counts = NO_FAILURES;
     }
   } catch (error) {
@@ -115,134 +109,159 @@ export async function account(input: AccountInput): Promise<void> {
 
 const NO_FAILURES: Counts = { failures: 0, refusals: 0, backoff: 0 };
 
-/** What the signals have told so far. */
-interface Told {
-  reconnects: number;
-  connects: number;
+/** How often each signal has been received. */
+interface SignalCounts {
+  reconnected: number;
+  mailboxConnected: number;
 }
 
-interface Holding extends Counts {
+/** One account under the settings with which it was loaded. */
+interface Connection extends Counts {
   readonly input: AccountInput;
-  readonly told: Told;
-  /** `told.reconnects` when the account was loaded: another value means that there are new settings */
-  readonly generation: number;
+  readonly signals: Readonly<SignalCounts>;
+  /** whether there are newer settings than those that the account was loaded with */
+  readonly isOutdated: () => boolean;
   /** as in the store */
   status: AccountStatus;
 }
 
-/** Holds the mailbox with the settings of now. Returns when the account has to be loaded again. */
-async function hold(holding: Holding): Promise<void> {
-  const { input, told, generation } = holding;
-  const outdated = () => told.reconnects !== generation;
-  while (!outdated()) {
+/** Keeps the mailbox connected with the present settings. Returns when the account has to be loaded again. */
+async function stayConnected(connection: Connection): Promise<void> {
+  const { input, isOutdated } = connection;
+  while (!isOutdated()) {
     if (workflowInfo().continueAsNewSuggested) {
-      const { failures, refusals, backoff } = holding;
+      const { failures, refusals, backoff } = connection;
       await continueAsNew<typeof account>({ ...input, carried: { failures, refusals, backoff } });
     }
-    if (holding.status === 'disconnected') {
+    if (connection.status === 'disconnected') {
       show(input.accountId, 'disconnected');
-      await condition(outdated);
+      await condition(isOutdated);
       return;
     }
-    const end = await watchOnce(holding, outdated);
-    if (outdated()) return;
-    const wait = end === undefined ? 0 : await takeFailure(holding, end);
+    const failed = await watchOnce(connection);
+    if (isOutdated()) return;
+    const wait = failed === undefined ? 0 : await countFailure(connection, failed);
     if (wait === 'reload') return;
-    if (wait > 0) await condition(outdated, wait * (input.pace ?? 1));
+    if (wait > 0) await condition(isOutdated, wait * (input.pace ?? 1));
   }
 }
 
-/** Runs the activity to its end, or until there are new settings. Undefined: it ended well, to be run again at once. */
-async function watchOnce(holding: Holding, outdated: () => boolean): Promise<Failed | undefined> {
-  const { accountId, heartbeatTimeoutMs = HEARTBEAT_TIMEOUT_MS } = holding.input;
-  const { told } = holding;
+/** Runs the activity to its end, or until there are new settings. Undefined: it ended well and can run again at once. */
+async function watchOnce(connection: Connection): Promise<Failed | undefined> {
+  const { input, signals, isOutdated } = connection;
+  show(input.accountId, connection.status === 'errored' ? 'errored' : 'connecting');
+  const startedAt = Date.now();
+  const connectsBefore = signals.mailboxConnected;
+  let connects = connectsBefore;
+  const watch = startWatch(input);
+  const isConnected = () => signals.mailboxConnected !== connects;
+  try {
+    while (!watch.end) {
+      await condition(() => watch.end !== undefined || isOutdated() || isConnected());
+      if (isConnected()) {
+        connects = signals.mailboxConnected;
+        await markConnected(connection);
+      }
+      if (isOutdated()) await watch.cancel();
+    }
+  } catch (error) {
+    // Cancelled: the activity closes its connections before the run ends.
+    await CancellationScope.nonCancellable(() => watch.settled);
+    throw error;
+  }
+  const { failed } = watch.end;
+  const wasConnected = connects !== connectsBefore || failed?.kind !== 'failed' || failed.connected === true;
+  if (wasConnected && Date.now() - startedAt >= STEADY_MS) Object.assign(connection, NO_FAILURES);
+  return failed;
+}
+
+/** An execution of watchMailbox. */
+interface Watch {
+  /** undefined while it is under way; `failed` is undefined when it ended well */
+  end: { failed: Failed | undefined } | undefined;
+  settled: Promise<void>;
+  /** Cancels it and waits for its end. */
+  cancel(): Promise<void>;
+}
+
+function startWatch({ accountId, heartbeatTimeoutMs = HEARTBEAT_TIMEOUT_MS }: AccountInput): Watch {
   const { watchMailbox } = proxyActivities<MailboxActivities>({
     taskQueue: QUEUES.mailboxes,
     heartbeatTimeout: heartbeatTimeoutMs,
     startToCloseTimeout: WATCH_TIMEOUT,
     cancellationType: ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
-    // What went wrong with the mailbox is decided here; a worker that went away is replaced by Temporal itself.
+    // A failure of the mailbox is decided on here; a worker that was lost is replaced by Temporal itself.
     retry: { initialInterval: '500ms', maximumInterval: '10s', nonRetryableErrorTypes: DECIDED_HERE },
     summary: `watch ${accountId}`,
   });
-  show(accountId, holding.status === 'errored' ? 'errored' : 'connecting');
-  const startedAt = Date.now();
-  const before = told.connects;
-  let connects = before;
-  let end: { failed?: Failed } | undefined;
   const scope = new CancellationScope();
-  const running = scope
-    .run(() => watchMailbox({ accountId }))
-    .then(
-      () => (end = {}),
-      (error: unknown) => (end = { failed: readFailure(error) }),
-    );
-  try {
-    while (!end) {
-      await condition(() => end !== undefined || outdated() || told.connects !== connects);
-      if (told.connects !== connects) {
-        connects = told.connects;
-        holding.failures = 0;
-        holding.refusals = 0;
-        if (holding.status !== 'running') await changeStatus(holding, 'running', {});
-        show(accountId, 'running');
-      }
-      if (outdated()) {
-        scope.cancel();
-        await running;
-      }
-    }
-  } catch (error) {
-    // Cancelled: the mailbox is let go of before the run ends.
-    await CancellationScope.nonCancellable(() => running);
-    throw error;
-  }
-  const { failed } = end;
-  const connected = told.connects !== before || failed?.kind !== 'failed' || failed.connected === true;
-  if (connected && Date.now() - startedAt >= STEADY_MS) Object.assign(holding, NO_FAILURES);
-  return failed;
+  const watch: Watch = {
+    end: undefined,
+    settled: scope
+      .run(() => watchMailbox({ accountId }))
+      .then(
+        () => void (watch.end = { failed: undefined }),
+        (error: unknown) => void (watch.end = { failed: readFailure(error) }),
+      ),
+    cancel() {
+      scope.cancel();
+      return watch.settled;
+    },
+  };
+  return watch;
 }
 
-/** Counts a failure and changes the status where it is due. Milliseconds to wait, or that the account is to be loaded. */
-async function takeFailure(holding: Holding, end: Failed): Promise<number | 'reload'> {
-  if (end.kind !== 'failed') return SHORT_WAIT_MS;
-  switch (end.code) {
+/** The mailbox is connected and in sync. */
+async function markConnected(connection: Connection): Promise<void> {
+  connection.failures = 0;
+  connection.refusals = 0;
+  if (connection.status !== 'running') await changeStatus(connection, 'running', {});
+  show(connection.input.accountId, 'running');
+}
+
+/** Counts a failure and changes the status where it is due. Milliseconds to wait; `reload`: the account has changed. */
+async function countFailure(connection: Connection, failed: Failed): Promise<number | 'reload'> {
+  if (failed.kind !== 'failed') return SHORT_WAIT_MS;
+  switch (failed.code) {
     case 'not_found':
     case 'lease_lost':
       await sleep(SHORT_WAIT_MS);
       return 'reload';
     case 'unavailable':
-      return backOff(holding);
+      return backOff(connection);
     case 'invalid_credentials':
-      holding.refusals += 1;
-      if (holding.refusals >= REFUSALS_TO_DISCONNECTED) await changeStatus(holding, 'disconnected', end);
+      connection.refusals += 1;
+      if (connection.refusals >= REFUSALS_TO_DISCONNECTED) await changeStatus(connection, 'disconnected', failed);
       return SHORT_WAIT_MS;
     default:
-      holding.failures += 1;
-      if (holding.failures >= FAILURES_TO_ERRORED && holding.status === 'running') {
-        await changeStatus(holding, 'errored', end);
+      connection.failures += 1;
+      if (connection.failures >= FAILURES_TO_ERRORED && connection.status === 'running') {
+        await changeStatus(connection, 'errored', failed);
       }
-      return backOff(holding);
+      return backOff(connection);
   }
 }
 
-/** Jittered, so that the mailboxes of one provider do not all come back at the same moment. */
-function backOff(holding: Holding): number {
-  const wait = BACKOFF_MS[Math.min(holding.backoff, BACKOFF_MS.length - 1)] ?? 0;
-  holding.backoff += 1;
+/** Milliseconds; jittered, so that the mailboxes of one provider do not all come back at the same moment. */
+function backOff(connection: Connection): number {
+  const wait = BACKOFF_MS[Math.min(connection.backoff, BACKOFF_MS.length - 1)] ?? 0;
+  connection.backoff += 1;
   return wait * (0.8 + 0.4 * Math.random());
 }
 
-async function changeStatus(holding: Holding, status: AccountStatus, end: Partial<FailureDetail>): Promise<void> {
-  const { accountId } = holding.input;
-  const { detail = '', watchEpoch } = end;
-  const now = await setAccountStatus({
+async function changeStatus(
+  connection: Connection,
+  status: AccountStatus,
+  { detail = '', watchEpoch }: Partial<FailureDetail>,
+): Promise<void> {
+  const { accountId } = connection.input;
+  const stored = await setAccountStatus({
     accountId,
     status,
     detail,
     ...(watchEpoch === undefined ? {} : { watchEpoch }),
   });
-  if (now) holding.status = now;
+  if (stored) connection.status = stored;
 }
 
 async function startInitialSync({ accountId, heartbeatTimeoutMs, pace }: AccountInput): Promise<void> {
@@ -251,7 +270,7 @@ async function startInitialSync({ accountId, heartbeatTimeoutMs, pace }: Account
       taskQueue: QUEUES.commands,
       workflowId: initialSyncWorkflowId(accountId),
       args: [{ accountId, heartbeatTimeoutMs, pace }],
-      // It outlives the end of this run, which goes on as a new one; removeAccount cancels it.
+      // It outlives this run, which continues as a new one; removeAccount cancels it.
       parentClosePolicy: ParentClosePolicy.ABANDON,
     });
   } catch (error) {
@@ -260,7 +279,7 @@ async function startInitialSync({ accountId, heartbeatTimeoutMs, pace }: Account
   }
 }
 
-/** Tells operators, in the list of runs and on the run itself. */
+/** Shows operators the state, in the list of runs and on the run itself. */
 function show(accountId: string, state: string): void {
   setCurrentDetails(state);
   setSearchAttributes(accountId, state);

@@ -4,8 +4,8 @@ import { QUEUES } from './names.ts';
 
 /*
  * state     what happens                                          next
- * changing  the provider is asked, and the change is stored here  done; or the run fails with what the caller is told
- * done                                                            the end
+ * changing  the provider makes the change, then it is stored      done; or the run fails with the caller's error
+ * done      the end
  */
 
 /** One change of a mailbox, as the API asks for it. */
@@ -18,8 +18,8 @@ export type MailboxChange = { accountId: string } & (
 );
 
 /**
- * The caller waits, so these run within the workflow task, which spares three trips through Temporal. A worker that was
- * killed is replaced when the task times out, after 10 s. What went wrong for good is not tried again.
+ * The caller waits, so these run within the workflow task, which saves three round trips to Temporal. A worker that was
+ * killed is replaced when the task times out, after 10 s. Permanent failures are not retried.
  */
 const WAITED_FOR = {
   startToCloseTimeout: '30s',
@@ -28,7 +28,7 @@ const WAITED_FOR = {
 
 const { markEmail, moveEmail, trashEmail } = proxyLocalActivities<ChangeEmailActivities>(WAITED_FOR);
 const { createFolder, changeFolder } = proxyLocalActivities<ChangeFolderActivities>(WAITED_FOR);
-/** All of its mail goes to Trash first, however much that is. */
+/** Moves all of its emails to Trash first, however many there are. */
 const { deleteFolder } = proxyActivities<ChangeFolderActivities>({
   ...WAITED_FOR,
   taskQueue: QUEUES.commands,

@@ -4,7 +4,7 @@ import type { ConnectActivities } from '../activities/connect.ts';
 import { QUEUES } from './names.ts';
 import { setSearchAttributes } from './search-attributes.ts';
 
-/** Tried again only when the worker or our own store failed: the caller hears of anything else at once. */
+/** Retried only when the worker or our own store failed: anything else is returned to the caller at once. */
 const { verifyMailbox } = proxyActivities<ConnectActivities>({
   taskQueue: QUEUES.commands,
   startToCloseTimeout: '45s',
@@ -15,26 +15,26 @@ const { verifyMailbox } = proxyActivities<ConnectActivities>({
     nonRetryableErrorTypes: ['provider_error', 'unexpected_error'],
   },
 });
-const { startAccount, forgetIntent } = proxyActivities<AccountActivities & ConnectActivities>({
+const { startAccount, deleteIntent } = proxyActivities<AccountActivities & ConnectActivities>({
   taskQueue: QUEUES.commands,
   startToCloseTimeout: '10s',
   retry: { initialInterval: '200ms', maximumInterval: '30s' },
 });
 
 /**
- * Connects a mailbox, or connects it again: tries the logins that lie sealed in the intent, saves the account, and has
- * its workflow watch it. Fails with what the caller is to be told.
+ * Connects a mailbox, or connects it again: verifies the logins that are sealed in the intent, saves the account, and
+ * starts its workflow, which watches it. Fails with the error for the caller.
  */
 export async function connectMailbox({ intentId }: { intentId: string }): Promise<{ accountId: string }> {
   try {
-    setCurrentDetails('trying the logins');
+    setCurrentDetails('verifying the logins');
     const { accountId } = await verifyMailbox({ intentId });
     setSearchAttributes(accountId);
     setCurrentDetails('connected');
     await startAccount({ accountId });
     return { accountId };
   } catch (error) {
-    await CancellationScope.nonCancellable(() => forgetIntent({ intentId }));
+    await CancellationScope.nonCancellable(() => deleteIntent({ intentId }));
     throw error;
   }
 }

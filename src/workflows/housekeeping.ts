@@ -4,8 +4,8 @@ import type { HousekeepingActivities } from '../activities/housekeeping.ts';
 import { QUEUES } from './names.ts';
 
 /*
- * One run for the whole installation, started by every worker and so running once: every hour it deletes what is kept
- * for a time only, and heals what was lost.
+ * One run for the whole installation; every worker starts it, and Temporal lets it run once. Every hour it deletes
+ * expired rows and repairs what was lost.
  */
 
 const { deleteExpired, repairDeliveries } = proxyActivities<HousekeepingActivities>({
@@ -20,10 +20,10 @@ const { ensureAccounts } = proxyActivities<AccountActivities>({
   retry: { initialInterval: '10s', maximumInterval: '10m', maximumAttempts: 5 },
 });
 
-/** Deletes expired rows in bounded steps, finds deliveries and accounts without a run; for ever. */
+/** Deletes expired rows in bounded steps, finds deliveries and accounts without a run; never ends. */
 export async function housekeeping(): Promise<void> {
   while (!workflowInfo().continueAsNewSuggested) {
-    setCurrentDetails('at work');
+    setCurrentDetails('working');
     while (!(await deleteExpired()).done);
     await repairDeliveries();
     try {

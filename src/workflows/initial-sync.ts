@@ -7,19 +7,19 @@ import {
   workflowInfo,
 } from '@temporalio/workflow';
 import type { AccountActivities } from '../activities/account.ts';
-import type { MailboxActivities } from './account.ts';
+import type { MailboxActivities } from '../activities/mailbox.ts';
 import { type Failed, readFailure } from './failure.ts';
 import { QUEUES } from './names.ts';
 import { setSearchAttributes } from './search-attributes.ts';
 
 /*
  * state      what happens                         next
- * running    importMailbox, again and again       completed  it says that there is no more
+ * running    importMailbox, again and again       completed  there is no more to import
  *                                                 failed     5 failures in a row without progress
  * completed, failed: the end
  *
  * Each of the three is committed with its event by setInitialSync. What was imported stays imported: a run that was
- * lost is started again by the account's workflow and goes on where it was.
+ * lost is started again by the account's workflow and goes on where it stopped.
  */
 
 export interface InitialSyncInput {
@@ -42,7 +42,7 @@ const { setInitialSync, countImported } = proxyActivities<AccountActivities>({
   retry: { initialInterval: '500ms', maximumInterval: '30s' },
 });
 
-/** Imports the mail of the last days of one account. Fails when it was given up. */
+/** Imports the mail of the last days of one account. Fails when it is given up. */
 export async function initialSync(input: InitialSyncInput): Promise<void> {
   const { accountId, heartbeatTimeoutMs = HEARTBEAT_TIMEOUT_MS, pace = 1 } = input;
   const { importMailbox } = proxyActivities<MailboxActivities>({
@@ -71,25 +71,27 @@ export async function initialSync(input: InitialSyncInput): Promise<void> {
     } catch (thrown) {
       error = thrown;
     }
-    const end = readFailure(error);
-    if (end.kind === 'cancelled') throw error;
+    const failed = readFailure(error);
+    if (failed.kind === 'cancelled') throw error;
     const before = imported;
     imported = await countImported({ accountId });
     if (imported === null) return;
     if (before !== null && imported > before) failures = 0;
-    if (isTry(end)) failures += 1;
+    const counts = countsAsAttempt(failed);
+    if (counts) failures += 1;
     if (failures >= MAX_FAILURES) {
       await setInitialSync({ accountId, to: 'failed' });
       setCurrentDetails('failed');
       throw error;
     }
-    await sleep(pace * (isTry(end) ? (BACKOFF_MS[failures - 1] ?? 0) : INTERRUPTED_MS));
+    await sleep(pace * (counts ? (BACKOFF_MS[failures - 1] ?? 0) : INTERRUPTED_MS));
   }
   await setInitialSync({ accountId, to: 'completed' });
   setCurrentDetails('completed');
 }
 
-/** Whether it counts as a failed try: our own troubles do not. */
-function isTry(end: Failed): boolean {
-  return end.kind === 'timeout' || (end.kind === 'failed' && end.code !== 'unavailable' && end.code !== 'not_found');
+/** Whether it counts as a failed attempt: failures of this service itself do not. */
+function countsAsAttempt(failed: Failed): boolean {
+  if (failed.kind === 'timeout') return true;
+  return failed.kind === 'failed' && failed.code !== 'unavailable' && failed.code !== 'not_found';
 }

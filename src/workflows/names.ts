@@ -19,16 +19,16 @@ export const WORKFLOWS = {
   removeDraft: 'removeDraft',
 } as const;
 
-/** Workflow ids derive from the resource, so that starting one twice is told by Temporal itself. */
+/** Workflow ids derive from the resource: Temporal itself refuses to start one twice. */
 export const accountWorkflowId = (accountId: string) => `account/${accountId}`;
 export const initialSyncWorkflowId = (accountId: string) => `initial-sync/${accountId}`;
 export const connectWorkflowId = (intentId: string) => `connect/${intentId}`;
 /** One change of an email or a folder. */
 export const changeWorkflowId = (objectId: string, requestId: string) => `change/${objectId}/${requestId}`;
 export const removeWorkflowId = (accountId: string) => `remove/${accountId}`;
-/** Sends a mail, or a draft: named after the email that the Sent copy will be. */
+/** Sends an email or a draft; named after the email that the Sent copy will be. */
 export const sendWorkflowId = (emailId: string) => `send/${emailId}`;
-/** What was left to be done after the mail had been taken. */
+/** What remains to be done after the SMTP server took the email. */
 export const finishSendWorkflowId = (emailId: string) => `send/${emailId}/finish`;
 export const draftWorkflowId = (draftId: string) => `draft/${draftId}`;
 export const removeDraftWorkflowId = (draftId: string) => `draft/${draftId}/remove`;
@@ -38,12 +38,12 @@ export const deliveryWorkflowId = (deliveryId: string) => `deliver/${deliveryId}
 /** Several deliveries of one endpoint, named after the first of them. */
 export const deliveryBatchWorkflowId = (endpointId: string, firstDeliveryId: string) =>
   `deliver/${endpointId}/${firstDeliveryId}`;
-/** The n-th run made by hand for a delivery whose run has ended. */
+/** The n-th manual retry of a delivery whose run has ended. */
 export const deliveryRetryWorkflowId = (deliveryId: string, n: number) => `deliver/${deliveryId}/r${n}`;
 export const HOUSEKEEPING_WORKFLOW_ID = 'housekeeping';
 
 export const SIGNALS = {
-  /** deliverWebhooks: do not wait for the next try */
+  /** deliverWebhooks: do not wait for the next attempt */
   retryNow: 'retryNow',
   /** account: new settings are stored, connect with them */
   reconnected: 'reconnected',
@@ -52,8 +52,8 @@ export const SIGNALS = {
 } as const;
 
 export const UPDATES = {
-  /** removeAccount: answers when everything of the account has been deleted */
-  wiped: 'wiped',
+  /** removeAccount: returns when the mail of the account has been deleted */
+  deleted: 'deleted',
 } as const;
 
 /** Search attributes, all of type Keyword (Temporal allows ten per namespace). */

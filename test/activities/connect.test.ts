@@ -6,7 +6,7 @@ import { type ConnectDeps, createConnectActivities } from '../../src/activities/
 import { toFailure } from '../../src/activities/failures.ts';
 import type { AuthIntent } from '../../src/contract/account.ts';
 import { getAccount } from '../../src/db/accounts.ts';
-import { dropIntent, intentPlace, readIntent, saveIntent } from '../../src/db/connect-intents.ts';
+import { deleteIntent, intentLocation, readIntent, saveIntent } from '../../src/db/connect-intents.ts';
 import { accounts, folders } from '../../src/db/schema.ts';
 import type { DiscoverSources } from '../../src/discovery/discover.ts';
 import { openCredentials } from '../../src/mailbox/settings.ts';
@@ -54,7 +54,7 @@ const whole = (of: MailUser): Credentials => ({
 
 async function keep(intent: Omit<AuthIntent, 'provider'>): Promise<string> {
   const intentId = newId('intent');
-  const sealed = secrets.seal(intentPlace(intentId), JSON.stringify({ provider: 'imap', ...intent }));
+  const sealed = secrets.seal(intentLocation(intentId), JSON.stringify({ provider: 'imap', ...intent }));
   await saveIntent(test.database.db, intentId, sealed, new Date());
   return intentId;
 }
@@ -382,7 +382,7 @@ describe('a mailbox that is connected already', () => {
 describe('a caller that was answered meanwhile', () => {
   it('finds nothing saved', async () => {
     const intentId = await keep({ credentials: whole(user) });
-    await dropIntent(test.database.db, intentId);
+    await deleteIntent(test.database.db, intentId);
     const { verifyMailbox } = createConnectActivities(deps());
     await expect(verifyMailbox({ intentId })).rejects.toMatchObject({ nonRetryable: true });
   });
@@ -392,7 +392,7 @@ describe('a caller that was answered meanwhile', () => {
     const late: DiscoverSources = {
       ...nothing,
       srv: async (name) => {
-        await dropIntent(test.database.db, intentId);
+        await deleteIntent(test.database.db, intentId);
         const port = name.startsWith('_submission.') ? user.submissionPort : 0;
         return port ? [{ name: 'localhost', port, priority: 0, weight: 0 }] : [];
       },

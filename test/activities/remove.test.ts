@@ -66,11 +66,11 @@ beforeEach(async () => {
   calls = [];
 });
 
-const activities = () => createRemoveActivities({ db: test.database.db, storage, client, letGoMs: 300 });
+const activities = () => createRemoveActivities({ db: test.database.db, storage, client, endMs: 300 });
 const run = <T>(activity: (input: { accountId: string }) => Promise<T>): Promise<T> =>
   new MockActivityEnvironment().run(activity, { accountId });
 
-it('makes the account unknown and forgets its credentials, with one event', async () => {
+it('makes the account unknown and deletes its credentials, with one event', async () => {
   const { db } = test.database;
   expect(await run(activities().beginRemoval)).toBe(true);
   expect(await run(activities().beginRemoval)).toBe(true);
@@ -126,8 +126,8 @@ it('deletes rows and files of this account only, and keeps the log', async () =>
       .values({ ...of, id: newId('tracking'), emailId, opens: true, links: ['https://shop.example/'] });
   }
   await run(activities().beginRemoval);
-  await run(activities().wipeAccount);
-  await run(activities().wipeAccount);
+  await run(activities().deleteContents);
+  await run(activities().deleteContents);
   await run(activities().finishRemoval);
   for (const table of [accounts, folders, locations, emailContents, sends, drafts, trackingRecords]) {
     const of = (id: string) => db.$count(table, eq('accountId' in table ? table.accountId : table.id, id));
@@ -150,7 +150,7 @@ it('cancels the runs of the account, whether they are there or not', async () =>
   expect(calls).toEqual([`cancel initial-sync/${accountId}`, `cancel account/${accountId}`]);
 });
 
-it('waits for the runs, and ends by force what does not end', async () => {
+it('waits for the runs, and terminates those that do not end', async () => {
   await run(activities().awaitRuns);
   expect(calls).toEqual([]);
   running.add(`account/${accountId}`);

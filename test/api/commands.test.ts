@@ -8,7 +8,7 @@ import type { Commands } from '../../src/api/deps.ts';
 import type { AuthIntent } from '../../src/contract/account.ts';
 import { ApiError } from '../../src/contract/errors.ts';
 import { getAccount } from '../../src/db/accounts.ts';
-import { dropIntent, intentPlace, readIntent, settleIntent } from '../../src/db/connect-intents.ts';
+import { deleteIntent, intentLocation, readIntent, linkIntent } from '../../src/db/connect-intents.ts';
 import { accounts, connectIntents } from '../../src/db/schema.ts';
 import { MailError } from '../../src/mail-error.ts';
 import { newId } from '../../src/new-id.ts';
@@ -32,7 +32,7 @@ let wipe: () => Promise<void> = async () => {};
 const startedAccounts: string[] = [];
 
 const settle = (intentId: string, accountId: string) =>
-  test.database.db.transaction((tx) => settleIntent(tx, intentId, accountId));
+  test.database.db.transaction((tx) => linkIntent(tx, intentId, accountId));
 
 beforeAll(async () => {
   test = await testDatabase();
@@ -45,13 +45,13 @@ beforeAll(async () => {
       startAccount: async ({ accountId }: { accountId: string }) => {
         startedAccounts.push(accountId);
       },
-      forgetIntent: async ({ intentId }: { intentId: string }) => {
-        await dropIntent(db, intentId);
+      deleteIntent: async ({ intentId }: { intentId: string }) => {
+        await deleteIntent(db, intentId);
       },
     }),
     ...lazily(() => {
       if (!late.client) throw new Error('not ready');
-      return createRemoveActivities({ db, storage, client: late.client.workflow, letGoMs: 100 });
+      return createRemoveActivities({ db, storage, client: late.client.workflow, endMs: 100 });
     }),
   });
   late.client = workers.client;
@@ -68,7 +68,7 @@ afterEach(async () => {
 
 /** The activities need the client, which is there only once the workers are. */
 function lazily(make: () => ReturnType<typeof createRemoveActivities>) {
-  const names = ['beginRemoval', 'stopRuns', 'awaitRuns', 'wipeAccount', 'finishRemoval'] as const;
+  const names = ['beginRemoval', 'stopRuns', 'awaitRuns', 'deleteContents', 'finishRemoval'] as const;
   return Object.fromEntries(
     names.map((name) => [name, (input: { accountId: string }): Promise<unknown> => make()[name](input)]),
   );
@@ -85,7 +85,7 @@ describe('connecting', () => {
     verify = async (intentId) => {
       const saved = await readIntent(test.database.db, intentId);
       if (!saved || saved.accountId !== null) throw new Error('no intent');
-      expect(JSON.parse(secrets.open(intentPlace(intentId), saved.sealed))).toEqual(intent);
+      expect(JSON.parse(secrets.open(intentLocation(intentId), saved.sealed))).toEqual(intent);
       expect(saved.sealed.includes('canary')).toBe(false);
       await settle(intentId, accountId);
       return accountId;

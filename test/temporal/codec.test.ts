@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import http from 'node:http';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { defaultPayloadConverter, type Payload } from '@temporalio/common';
 import { loadDataConverter } from '@temporalio/common/lib/internal-non-workflow/index.js';
@@ -104,6 +105,28 @@ describe('the codec server', () => {
     ['no page', {}],
   ])('refuses %s', async (_who, headers) => {
     expect((await ask('/decode', { method: 'POST', headers, body: await wire('x') })).status).toBe(403);
+  });
+
+  it('reads JSON whatever it is called, and no more than 8 MB of it', async () => {
+    const body = await wire('x');
+    const send = (type: string, text: string) =>
+      fetch(`${server.url}/decode`, { method: 'POST', headers: { origin: UI, 'content-type': type }, body: text });
+    expect((await ask('/decode', { method: 'POST', headers: { origin: UI }, body })).status).toBe(200);
+    expect((await send('application/json', body)).status).toBe(200);
+    expect((await send('text/plain', 'x'.repeat(9 * 1024 * 1024))).status).toBe(400);
+  });
+
+  it('refuses a page that reached loopback under a name of its own', async () => {
+    server = await startCodecServer({ codec, port: 0, origins: [UI] });
+    const status = await new Promise<number | undefined>((resolve, reject) => {
+      const headers = { origin: UI, host: 'rebound.test' };
+      const request = http.request(`${server.url}/decode`, { method: 'POST', headers }, (response) => {
+        response.resume();
+        resolve(response.statusCode);
+      });
+      request.on('error', reject).end('{}');
+    });
+    expect(status).toBe(403);
   });
 
   it('survives what it cannot read', async () => {

@@ -36,7 +36,7 @@ const fail: Import = async () => {
 };
 const failAfterProgress: Import = async (sync) => {
   sync.imported = (sync.imported ?? 0) + 1;
-  throw toFailure(new MailError('provider_error', 'imap', 'closed'), { progress: true });
+  throw toFailure(new MailError('provider_error', 'imap', 'closed'));
 };
 
 const activities = {

@@ -4,7 +4,7 @@ import { ApiError } from '../../contract/errors.ts';
 import { isId } from '../../contract/ids.ts';
 import { getAccount } from '../../db/accounts.ts';
 import type { Db } from '../../db/client.ts';
-import { dropIntent, intentPlace, saveIntent } from '../../db/connect-intents.ts';
+import { deleteIntent, intentLocation, saveIntent } from '../../db/connect-intents.ts';
 import { newId } from '../../new-id.ts';
 import type { Secrets } from '../../secrets.ts';
 import type { Storage } from '../../storage/storage.ts';
@@ -49,7 +49,7 @@ export function createCommands(deps: CommandDeps): Commands {
 async function connectMailbox(deps: CommandDeps, intent: AuthIntent): Promise<string> {
   const { client, db, secrets } = deps;
   const intentId = newId('intent');
-  await saveIntent(db, intentId, secrets.seal(intentPlace(intentId), JSON.stringify(intent)), new Date());
+  await saveIntent(db, intentId, secrets.seal(intentLocation(intentId), JSON.stringify(intent)), new Date());
   const workflowId = connectWorkflowId(intentId);
   let failure: unknown;
   try {
@@ -64,7 +64,7 @@ async function connectMailbox(deps: CommandDeps, intent: AuthIntent): Promise<st
     failure = error;
   }
   // It may have been saved just as the deadline passed.
-  const accountId = await dropIntent(db, intentId);
+  const accountId = await deleteIntent(db, intentId);
   if (accountId) return accountId;
   await stop(client.workflow, workflowId);
   throw workflowErrorToApiError(failure, 'the mail servers did not answer in time; nothing was saved');
@@ -76,7 +76,7 @@ async function removeAccount(deps: CommandDeps, accountId: string): Promise<void
   if (!isId('account', accountId) || !(await getAccount(db, accountId))) throw notFound();
   try {
     await client.withDeadline(Date.now() + (deps.removeDeadlineMs ?? REMOVE_DEADLINE_MS), () =>
-      client.workflow.executeUpdateWithStart(UPDATES.wiped, {
+      client.workflow.executeUpdateWithStart(UPDATES.deleted, {
         startWorkflowOperation: new WithStartWorkflowOperation(WORKFLOWS.removeAccount, {
           taskQueue: QUEUES.commands,
           workflowId: removeWorkflowId(accountId),
