@@ -10,25 +10,25 @@ export function trackingUrls(baseUrl: string, trackingId: string): { open: strin
 }
 
 /**
- * The letter as it is delivered when opens or clicks are to be told (CONTRACT "Tracking"), and the targets of its
+ * The message as it is delivered when opens or clicks are to be told (CONTRACT "Tracking"), and the targets of its
  * links: number n of trackingUrls is `links[n]`, from 0. Every http(s) link of `a` and `area` is led past us but those
- * to unsubscribe; all else of the HTML stays as it is, and the text is that of the HTML as it was. A letter without
+ * to unsubscribe; all else of the HTML stays as it is, and the text is that of the HTML as it was. A message without
  * HTML stays as it is.
  */
 export function trackMessage(
-  letter: OutgoingMessage,
+  message: OutgoingMessage,
   options: { trackingId: string; opens: boolean; links: boolean; baseUrl: string },
-): { letter: OutgoingMessage; links: string[] } {
-  const { html } = letter;
-  if (html === null || !(options.opens || options.links)) return { letter, links: [] };
+): { message: OutgoingMessage; links: string[] } {
+  const { html } = message;
+  if (html === null || !(options.opens || options.links)) return { message, links: [] };
   const urls = trackingUrls(options.baseUrl, options.trackingId);
   const { links, bodyEnd } = readHtml(html);
-  const kept = unsubscribeTargets(letter.headers);
+  const kept = unsubscribeTargets(message.headers);
   const tracked = options.links ? links.filter((link) => isTracked(link, kept)) : [];
   const edits = tracked.map(({ start, end }, n) => ({ start, end, text: escapeHtml(urls.click(n)) }));
   if (options.opens) edits.push({ start: bodyEnd, end: bodyEnd, text: pixel(urls.open) });
   return {
-    letter: { ...letter, html: edited(html, edits), plainText: letter.plainText ?? htmlToPlain(html) },
+    message: { ...message, html: edited(html, edits), plainText: message.plainText ?? htmlToPlain(html) },
     links: tracked.map(({ target }) => target),
   };
 }
@@ -210,7 +210,7 @@ function edited(text: string, edits: { start: number; end: number; text: string 
 }
 
 /**
- * The HTML of a tracked mail as it was before trackLetter: providers that file what is sent by themselves keep it with
+ * The HTML of a tracked mail as it was before trackMessage: providers that file what is sent by themselves keep it with
  * the pixel and the links that were rewritten.
  */
 export function untrackHtml(html: string, trackingId: string, links: readonly string[]): string {

@@ -115,7 +115,7 @@ async function inBothForms(
   const { opens = false, links = false, custom_domain } = tracking.options;
   const baseUrl = trackingBase(publicUrl, custom_domain);
   const tracked = trackMessage(letter, { trackingId: tracking.trackingId, opens, links, baseUrl });
-  return { sentCopy, delivered: await compose(tracked.letter, { keepBcc: false }), envelope, links: tracked.links };
+  return { sentCopy, delivered: await compose(tracked.message, { keepBcc: false }), envelope, links: tracked.links };
 }
 
 /** `custom_domain` takes the place of the host (CONTRACT "Tracking"). */

@@ -5,12 +5,12 @@ import { trackMessage } from '../../src/mime/tracking.ts';
 import { compose, envelopeOf } from '../../src/mime/write/compose.ts';
 import type { OutgoingMessage } from '../../src/mime/write/outgoing-message.ts';
 import { type PythonMail, startPython } from '../helpers/python-mail.ts';
-import { file, GIVEN, letter, longestLine } from './outgoing-messages.ts';
+import { file, GIVEN, outgoingMessage, longestLine } from './outgoing-messages.ts';
 
 const python = startPython();
 afterAll(() => python.close());
 
-/** Composes a letter, and has Python read it; Python finds no defect in any. */
+/** Composes a message, and has Python read it; Python finds no defect in any. */
 async function composed(one: OutgoingMessage, keepBcc = false): Promise<PythonMail & { source: Buffer }> {
   const source = await compose(one, { keepBcc });
   expect(longestLine(source)).toBeLessThanOrEqual(998);
@@ -36,7 +36,7 @@ test('HTML mail with two attachments, an inline image, non-ASCII names, a reply 
   const pdf = Buffer.from(Array.from({ length: 5000 }, (_, index) => (index * 7) % 256));
   const html =
     '<html><body><p>Grüße aus <a href="https://shop.example/?a=1&amp;b=2">Köln</a></p>\n<img src="cid:logo@x"></body></html>';
-  const original = letter(
+  const original = outgoingMessage(
     {
       to: [{ email: 'leser@example.test', display_name: 'Jörg "der Leser", Müller' }],
       cc: [{ email: 'cc@example.test', display_name: '山田太郎' }],
@@ -62,11 +62,11 @@ test('HTML mail with two attachments, an inline image, non-ASCII names, a reply 
     links: true,
     baseUrl: 'https://t.example',
   });
-  const delivered = await composed(tracked.letter);
+  const delivered = await composed(tracked.message);
   const sentCopy = await composed(original, true);
 
   for (const [mail, body] of [
-    [delivered, tracked.letter.html],
+    [delivered, tracked.message.html],
     [sentCopy, html],
   ] as const) {
     expect(mail.addresses).toEqual({
@@ -107,7 +107,7 @@ test('HTML mail with two attachments, an inline image, non-ASCII names, a reply 
     expect(bytes(mail, 'application/pdf')).toEqual(pdf);
     expect(bytes(mail, 'text/csv')?.toString()).toBe('a;b\nü;2\n');
   }
-  expect(tracked.letter.html).toContain('https://t.example/t/o/trk_1.gif');
+  expect(tracked.message.html).toContain('https://t.example/t/o/trk_1.gif');
   expect(delivered.source.toString('latin1')).not.toMatch(/hidden@/i);
   expect(sentCopy.source.toString('latin1')).not.toContain('t.example');
 });
@@ -146,7 +146,7 @@ describe('what there is decides the structure', () => {
       ['multipart/related', 'multipart/related > text/html', 'multipart/related > image/png'],
     ],
   ])('%s', async (_name, input, expected) => {
-    expect(tree(await composed(letter(input)))).toEqual(expected);
+    expect(tree(await composed(outgoingMessage(input)))).toEqual(expected);
   });
 });
 
@@ -161,14 +161,14 @@ describe('texts arrive as they were written', () => {
     ['trailing spaces', 'a  \n\n--  \nme \t\n'],
     ['equal signs', 'a=3D=\nb=\n'],
   ])('%s', async (_name, plain) => {
-    const mail = await composed(letter({ plain_text: plain, html: `<pre>${plain}</pre>` }));
+    const mail = await composed(outgoingMessage({ plain_text: plain, html: `<pre>${plain}</pre>` }));
     // toBe would take minutes to tell how texts of that length differ
     expect(text(mail, 'text/plain') === plain).toBe(true);
     expect(text(mail, 'text/html') === `<pre>${plain}</pre>`).toBe(true);
   });
 
   test('CR and LF on their own become line ends', async () => {
-    expect(text(await composed(letter({ plain_text: 'a\rb\nc\r\nd' })), 'text/plain')).toBe('a\nb\nc\nd\n');
+    expect(text(await composed(outgoingMessage({ plain_text: 'a\rb\nc\r\nd' })), 'text/plain')).toBe('a\nb\nc\nd\n');
   });
 });
 
@@ -183,11 +183,11 @@ describe('subjects are read as they were written', () => {
     'quotes "and" (brackets) <a@b.test>, and: colons; too',
     'emoji 👩‍👩‍👧‍👦 at the end 🎉',
   ])('%#', async (subject) => {
-    expect(values(await composed(letter({ subject })), 'subject')).toEqual([subject]);
+    expect(values(await composed(outgoingMessage({ subject })), 'subject')).toEqual([subject]);
   });
 
   test('white space around it, and two spaces within, stay', async () => {
-    const source = await compose(letter({ subject: ' a  b ' }), { keepBcc: false });
+    const source = await compose(outgoingMessage({ subject: ' a  b ' }), { keepBcc: false });
     expect(source.toString()).toMatch(/^Subject: =\?UTF-8\?Q\?_a__b=20\?=\r$/m);
   });
 });
@@ -207,7 +207,7 @@ describe('display names survive, whatever their shape', () => {
     `${'x'.repeat(10_000)}`,
     'many words '.repeat(300).trim(),
   ])('%#', async (name) => {
-    const mail = await composed(letter({ to: [{ email: 'reader@example.test', display_name: name }] }));
+    const mail = await composed(outgoingMessage({ to: [{ email: 'reader@example.test', display_name: name }] }));
     const read = await readMessage(mail.source, { isTimeUp: () => false, spillDir: '' });
     expect(read.to).toMatchObject([{ display_name: name, identifier: 'reader@example.test' }]);
     // Python keeps the white space between encoded words of a name (RFC 2047 6.2 says that it is not there)
@@ -220,7 +220,7 @@ describe('display names survive, whatever their shape', () => {
 describe('headers', () => {
   test('a Reply-To among the custom headers wins over reply_to', async () => {
     const mail = await composed(
-      letter({
+      outgoingMessage({
         reply_to: [{ email: 'loser@example.test' }],
         custom_headers: [{ name: 'reply-to', value: 'Wínner <winner@example.test>, second@example.test' }],
       }),
@@ -241,14 +241,14 @@ describe('headers', () => {
       { name: 'Auto-Submitted', value: 'auto-generated' },
       { name: 'List-Unsubscribe-Post', value: 'List-Unsubscribe=One-Click' },
     ];
-    const mail = await composed(letter({ custom_headers: headers }));
+    const mail = await composed(outgoingMessage({ custom_headers: headers }));
     const found = mail.headers.filter(([key]) => /^(x-|auto|list)/.test(key));
     expect(found).toEqual(headers.map(({ name, value }) => [name.toLowerCase(), value]));
   });
 
-  test('headers that a letter has fields for, or that are none, are not written twice', async () => {
+  test('headers that a message has fields for, or that are none, are not written twice', async () => {
     const bad = ['Bcc', 'to', 'Content-Type', 'MIME-Version', 'Date', 'X Y', 'X:', 'X-A\r\nBcc'];
-    const mail = await composed({ ...letter({}), headers: bad.map((name) => ({ name, value: 'a@b.test' })) });
+    const mail = await composed({ ...outgoingMessage({}), headers: bad.map((name) => ({ name, value: 'a@b.test' })) });
     expect(mail.headers.map(([name]) => name)).toEqual([
       'date',
       'from',
@@ -263,7 +263,7 @@ describe('headers', () => {
     const evil = 'a\r\nBcc: evil@example.test\r\n\r\nbody';
     const source = await compose(
       {
-        ...letter({
+        ...outgoingMessage({
           subject: evil,
           attachments: [file('x', { filename: evil, content_type: 'text/plain', cid: evil })],
         }),
@@ -281,7 +281,7 @@ describe('headers', () => {
 
   test('a References chain is folded, and one beyond measure keeps its first and its last ids', async () => {
     const ids = Array.from({ length: 5000 }, (_, index) => `<${index}.${'x'.repeat(40)}@example.test>`);
-    const mail = await composed(letter({}, { messageId: '<parent@example.test>', references: ids }));
+    const mail = await composed(outgoingMessage({}, { messageId: '<parent@example.test>', references: ids }));
     const found = values(mail, 'references')[0]?.split(' ') ?? [];
     expect(found.length).toBeLessThanOrEqual(101);
     expect(found[0]).toBe(ids[0]);
@@ -289,7 +289,7 @@ describe('headers', () => {
   });
 
   test('domains beyond ASCII go as punycode, to the envelope too', async () => {
-    const one = letter({ to: [{ email: 'leser@müller.example' }] });
+    const one = outgoingMessage({ to: [{ email: 'leser@müller.example' }] });
     expect((await composed(one)).addresses['to']).toEqual([['', 'leser@xn--mller-kva.example']]);
     expect(envelopeOf(one).to).toEqual(['leser@xn--mller-kva.example']);
   });
@@ -309,7 +309,7 @@ describe('attachments', () => {
     [{ filename: long }, 'application/pdf', long],
     [{ filename: `${'x'.repeat(251)}.pdf` }, 'application/pdf', `${'x'.repeat(251)}.pdf`],
   ])('%#', async (given, type, filename) => {
-    const mail = await composed(letter({ plain_text: 'x', attachments: [file('bytes', given)] }));
+    const mail = await composed(outgoingMessage({ plain_text: 'x', attachments: [file('bytes', given)] }));
     expect(mail.parts[2]).toMatchObject({ type, filename, disposition: 'attachment' });
     expect(Buffer.from(mail.parts[2]?.content ?? '', 'base64').toString()).toBe('bytes');
   });
@@ -318,7 +318,7 @@ describe('attachments', () => {
     for (const body of ['ascii\n', 'grün\n']) {
       const inner = `From: a@b.test\nSubject: inner\n\n${body}`;
       const mail = await composed(
-        letter({ attachments: [file(inner, { content_type: 'message/rfc822', filename: 'a.eml' })] }),
+        outgoingMessage({ attachments: [file(inner, { content_type: 'message/rfc822', filename: 'a.eml' })] }),
       );
       expect(mail.parts[2]).toMatchObject({ type: 'message/rfc822', filename: 'a.eml' });
       expect(bytes(mail, 'message/rfc822')?.toString().trimEnd()).toBe(inner.replaceAll('\n', '\r\n').trimEnd());
@@ -328,13 +328,13 @@ describe('attachments', () => {
   test('an embedded message with lines that SMTP does not take goes as bytes', async () => {
     const inner = `From: a@b.test\n\n${'x'.repeat(2000)}\n`;
     const mail = await composed(
-      letter({ attachments: [file(inner, { content_type: 'message/rfc822', filename: 'a.eml' })] }),
+      outgoingMessage({ attachments: [file(inner, { content_type: 'message/rfc822', filename: 'a.eml' })] }),
     );
     expect(mail.parts[2]).toMatchObject({ type: 'application/octet-stream', filename: 'a.eml' });
   });
 
   test('a calendar part without a name is another form of the text', async () => {
-    const one = letter({
+    const one = outgoingMessage({
       plain_text: 'come',
       attachments: [file('BEGIN:VCALENDAR', { content_type: 'text/calendar; method=REQUEST' })],
     });
@@ -348,7 +348,7 @@ describe('attachments', () => {
   test('25 MB of them leave others their turn', async () => {
     const content = Buffer.alloc(25 * 1024 * 1024, 'attachment');
     const one = {
-      ...letter({ html: '<p>x</p>' }),
+      ...outgoingMessage({ html: '<p>x</p>' }),
       attachments: [{ filename: 'a.bin', contentType: null, cid: null, inline: false, content }],
     };
     let turns = 0;
@@ -363,18 +363,21 @@ describe('attachments', () => {
   });
 });
 
-test('the same letter gives the same bytes, and boundaries are not to be found in an embedded message', async () => {
-  const first = letter({ html: '<p>one</p>', attachments: [file('x', { filename: 'a.txt' })] });
+test('the same message gives the same bytes, and boundaries are not to be found in an embedded message', async () => {
+  const first = outgoingMessage({ html: '<p>one</p>', attachments: [file('x', { filename: 'a.txt' })] });
   const source = await compose(first, { keepBcc: true });
   expect(await compose(first, { keepBcc: true })).toEqual(source);
-  const forwarded = letter({ html: '<p>one</p>', attachments: [file(source, { content_type: 'message/rfc822' })] });
+  const forwarded = outgoingMessage({
+    html: '<p>one</p>',
+    attachments: [file(source, { content_type: 'message/rfc822' })],
+  });
   const mail = await composed(forwarded);
   expect(bytes(mail, 'message/rfc822')?.toString().trimEnd()).toBe(source.toString().trimEnd());
 });
 
 describe('envelope', () => {
   test('names each address of To, Cc and Bcc once, whatever its case', () => {
-    const one = letter({
+    const one = outgoingMessage({
       to: [{ email: 'A@example.test' }, { email: 'b@example.test', display_name: 'B' }],
       cc: [{ email: 'a@EXAMPLE.test' }, { email: 'c@example.test' }],
       bcc: [{ email: 'b@example.test' }, { email: 'd@example.test' }],

@@ -167,4 +167,11 @@ describe('what mailparser is given', () => {
     );
     expect([mail.cc, mail.bcc]).toEqual([[], []]);
   });
+
+  test('no more than 8 MB of headers, which it holds in memory many times over', async () => {
+    const parts = (count: number) =>
+      mixed(...Array.from({ length: count }, () => `X: ${'y'.repeat(100_000)}\r\n\r\nx`));
+    expect((await read(parts(80))).isPartial).toBe(false);
+    expect((await read(parts(90))).isPartial).toBe(true);
+  });
 });

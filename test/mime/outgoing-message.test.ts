@@ -1,10 +1,10 @@
 import { describe, expect, test } from '@jest/globals';
 import { cappedReferences, messageFromInput, mergeInput } from '../../src/mime/write/outgoing-message.ts';
-import { file, GIVEN, letter } from './outgoing-messages.ts';
+import { file, GIVEN, outgoingMessage } from './outgoing-messages.ts';
 
 const REPLY = { messageId: '<parent@x.test>', references: ['<root@x.test>', '<parent@x.test>', '<root@x.test>'] };
 
-describe('a letter from a SendInput', () => {
+describe('a message from a SendInput', () => {
   test('leaves empty what is left out', () => {
     expect(messageFromInput({}, { ...GIVEN, reply: null })).toEqual({
       ...GIVEN,
@@ -14,7 +14,7 @@ describe('a letter from a SendInput', () => {
   });
 
   test('answers a mail by its id and the whole chain, each id once', () => {
-    expect(letter({}, REPLY)).toMatchObject({
+    expect(outgoingMessage({}, REPLY)).toMatchObject({
       inReplyTo: '<parent@x.test>',
       references: ['<root@x.test>', '<parent@x.test>'],
     });
@@ -26,7 +26,7 @@ describe('a letter from a SendInput', () => {
     ['no id at all', null],
     ['', null],
   ])('answers %j as %j', (messageId, expected) => {
-    expect(letter({}, { messageId, references: [] })).toMatchObject({
+    expect(outgoingMessage({}, { messageId, references: [] })).toMatchObject({
       inReplyTo: expected,
       references: expected ? [expected] : [],
     });
@@ -43,7 +43,7 @@ describe('a letter from a SendInput', () => {
       { filename: 'a.png', cid: 'logo', inline: true },
     ],
   ])('takes the attachment %j', (given, expected) => {
-    const [attachment] = letter({ attachments: [file('bytes', given)] }).attachments;
+    const [attachment] = outgoingMessage({ attachments: [file('bytes', given)] }).attachments;
     expect(attachment).toMatchObject(expected);
     expect(attachment?.content.toString()).toBe('bytes');
   });
@@ -51,7 +51,7 @@ describe('a letter from a SendInput', () => {
 
 describe('an update of a draft', () => {
   const draft = {
-    ...letter(
+    ...outgoingMessage(
       {
         to: [{ email: 'to@x.test' }],
         cc: [{ email: 'cc@x.test' }],

@@ -165,22 +165,10 @@ describe('hostile mail is read in time', () => {
     ['a header of a million characters', () => message(['Subject: s', `To: ${'a'.repeat(1_000_000)}`], 'body')],
     ['a subject of a million characters', () => message([`Subject: s${' x'.repeat(500_000)}`], 'body')],
     ['a million encoded words', () => message(['Subject: s', `To: ${'=?a?Q?b?= '.repeat(100_000)}`], 'body')],
+    ['groups within groups in To', () => message(['Subject: s', `To: ${'a:'.repeat(500_000)}`], 'body')],
     [
-      'four megabytes of encoded words as addresses',
-      () => message(['Subject: s', ...Array.from({ length: 4 }, () => `To: ${'=?a?Q?b?= '.repeat(99_000)}`)], 'body'),
-    ],
-    [
-      'four megabytes of addresses in headers that nobody asks for',
-      () =>
-        message(['Subject: s', ...Array.from({ length: 15 }, () => `List-Post: ${'<a@b>, '.repeat(37_000)}`)], 'body'),
-    ],
-    [
-      '900 parts with headers of 100 KB',
-      () =>
-        message(
-          ['Subject: s', 'Content-Type: multipart/mixed; boundary=b'],
-          `--b\r\nX: ${'y'.repeat(100_000)}\r\n\r\nx\r\n`.repeat(900),
-        ),
+      'groups within groups in headers that nobody reads',
+      () => message(['Subject: s', ...Array.from({ length: 15 }, () => `Sender: ${'a:'.repeat(120_000)}`)], 'body'),
     ],
     ['20,000 recipients', () => message(['Subject: s', `To: ${'"N, M" <u@example.org>, '.repeat(20_000)}`], 'body')],
     [

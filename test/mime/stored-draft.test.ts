@@ -9,7 +9,7 @@ import {
   readDraftMessage,
   withoutDraftHeaders,
 } from '../../src/mime/write/stored-draft.ts';
-import { file, GIVEN, letter, longestLine } from './outgoing-messages.ts';
+import { file, GIVEN, outgoingMessage, longestLine } from './outgoing-messages.ts';
 
 const lines = (...all: string[]): Buffer => Buffer.from(all.join('\r\n'));
 const head = (source: Buffer): string[] =>
@@ -81,7 +81,7 @@ const THUNDERBIRD = lines(
   '',
 );
 
-describe('a draft read as a letter', () => {
+describe('a draft read as a message', () => {
   test('of another program: everything that it has', async () => {
     const read = await readDraftMessage(THUNDERBIRD, GIVEN, tmpdir());
     expect(read).toMatchObject({
@@ -148,7 +148,7 @@ describe('a draft read as a letter', () => {
   });
 
   test('of ours: every field comes back', async () => {
-    const one = letter(
+    const one = outgoingMessage(
       {
         cc: [{ email: 'cc@example.test', display_name: 'Müller, "M"' }],
         bcc: [{ email: 'bcc@example.test' }],
@@ -208,7 +208,7 @@ describe('a draft read as a letter', () => {
   test('one of 36 MB leaves others their turn', async () => {
     const content = Buffer.alloc(25 * 1024 * 1024, 'attachment');
     const one = {
-      ...letter({ html: '<p>x</p>' }),
+      ...outgoingMessage({ html: '<p>x</p>' }),
       attachments: [{ filename: 'a.bin', contentType: null, cid: null, inline: false, content }],
     };
     const source = await compose(one, { keepBcc: true });

@@ -3,6 +3,16 @@ import { htmlToPlain, stripTags, textToHtml } from '../../src/mime/html.ts';
 import { decodeFlowed } from '../../src/mime/read/body.ts';
 import { read } from './read-fixture.ts';
 
+/** The CPU that work takes, in ms, by the best of a few tries: the process does other things at the same time. */
+function leastCpuMs(work: () => void): number {
+  const tries = Array.from({ length: 3 }, () => {
+    const started = process.cpuUsage();
+    work();
+    return process.cpuUsage(started).user / 1000;
+  });
+  return Math.min(...tries);
+}
+
 describe('HTML from text', () => {
   test.each([
     ['', ''],
@@ -55,10 +65,11 @@ describe('text from HTML', () => {
     [`<p>${' '.repeat(900_000)}</p>`],
     ['<script>'.repeat(100_000)],
   ])('hostile HTML takes no time', (html) => {
-    const started = performance.now();
-    htmlToPlain(html);
-    textToHtml(html);
-    expect(performance.now() - started).toBeLessThan(1500);
+    const work = () => {
+      htmlToPlain(html);
+      textToHtml(html);
+    };
+    expect(leastCpuMs(work)).toBeLessThan(1500);
   });
 });
 
@@ -114,9 +125,9 @@ describe('transfer encodings', () => {
   });
 
   test('a long run of white space takes no time, and what would take memory is left out', async () => {
-    const started = performance.now();
+    const started = process.cpuUsage();
     expect(await decode('quoted-printable', `a${' '.repeat(200_000)}b`)).toMatch(/^a +b$/);
-    expect(performance.now() - started).toBeLessThan(1500);
+    expect(process.cpuUsage(started).user / 1000).toBeLessThan(1500);
     const head = 'Content-Transfer-Encoding: quoted-printable\r\n\r\n';
     const mail = await read(Buffer.from(head + 'words and words\r\n'.repeat(600_000)));
     expect(mail.isPartial).toBe(true);

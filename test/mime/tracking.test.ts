@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { trackingUrls, trackMessage, untrackHtml } from '../../src/mime/tracking.ts';
-import { letter } from './outgoing-messages.ts';
+import { outgoingMessage } from './outgoing-messages.ts';
 
 const OPTIONS = { trackingId: 'trk_1', opens: false, links: true, baseUrl: 'https://t.example' };
 const PIXEL =
@@ -12,7 +12,10 @@ const tracked = (
   options: Partial<typeof OPTIONS> = {},
   headers: { name: string; value: string }[] = [],
 ) => {
-  const { letter: result, links } = trackMessage(letter({ html, custom_headers: headers }), { ...OPTIONS, ...options });
+  const { message: result, links } = trackMessage(outgoingMessage({ html, custom_headers: headers }), {
+    ...OPTIONS,
+    ...options,
+  });
   return { html: result.html, links, plainText: result.plainText };
 };
 
@@ -108,15 +111,15 @@ test('the text is that of the HTML as it was', () => {
   expect(tracked('<a href="https://x.example/a">more</a>', { opens: true }).plainText).toBe(
     'more <https://x.example/a>',
   );
-  const one = letter({ html: '<a href="https://x.example/a">more</a>', plain_text: 'mine' });
-  expect(trackMessage(one, OPTIONS).letter.plainText).toBe('mine');
+  const one = outgoingMessage({ html: '<a href="https://x.example/a">more</a>', plain_text: 'mine' });
+  expect(trackMessage(one, OPTIONS).message.plainText).toBe('mine');
 });
 
-test('a letter without HTML, or with nothing to be told, stays as it is', () => {
-  const plain = letter({ plain_text: 'https://x.example/' });
-  expect(trackMessage(plain, { ...OPTIONS, opens: true })).toEqual({ letter: plain, links: [] });
-  const html = letter({ html: '<a href="https://x.example/">x</a>' });
-  expect(trackMessage(html, { ...OPTIONS, links: false })).toEqual({ letter: html, links: [] });
+test('a message without HTML, or with nothing to be told, stays as it is', () => {
+  const plain = outgoingMessage({ plain_text: 'https://x.example/' });
+  expect(trackMessage(plain, { ...OPTIONS, opens: true })).toEqual({ message: plain, links: [] });
+  const html = outgoingMessage({ html: '<a href="https://x.example/">x</a>' });
+  expect(trackMessage(html, { ...OPTIONS, links: false })).toEqual({ message: html, links: [] });
 });
 
 test('a base URL may end in a slash', () => {

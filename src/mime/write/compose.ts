@@ -22,12 +22,12 @@ const PIECE = 57 * 4096;
 const MAX_CID = 900;
 
 /**
- * The message of a letter (RFC 5322, MIME by nodemailer), lines of at most 998 octets that end in CRLF. The same
- * letter gives the same bytes. Without `keepBcc` the message does not name the Bcc recipients: so it is delivered,
+ * The message of a message (RFC 5322, MIME by nodemailer), lines of at most 998 octets that end in CRLF. The same
+ * message gives the same bytes. Without `keepBcc` the message does not name the Bcc recipients: so it is delivered,
  * while the Sent copy and drafts keep them.
  */
-export async function compose(letter: OutgoingMessage, options: { keepBcc: boolean }): Promise<Buffer> {
-  const node = new MailComposer(structureOf(letter)).compile();
+export async function compose(message: OutgoingMessage, options: { keepBcc: boolean }): Promise<Buffer> {
+  const node = new MailComposer(structureOf(message)).compile();
   const chunks: Buffer[] = [];
   for await (const chunk of node.createReadStream() as AsyncIterable<Buffer>) chunks.push(chunk);
   const [start, body] = splitAtBody(chunks);
@@ -35,40 +35,40 @@ export async function compose(letter: OutgoingMessage, options: { keepBcc: boole
     .toString('latin1')
     .split(/\r\n(?![ \t])/)
     .filter((line) => /^content-/i.test(line));
-  const fields = [...fieldsOf(letter, options.keepBcc), 'MIME-Version: 1.0', ...structure];
+  const fields = [...fieldsOf(message, options.keepBcc), 'MIME-Version: 1.0', ...structure];
   return Buffer.concat([Buffer.from(`${fields.join('\r\n')}\r\n\r\n`, 'latin1'), ...body]);
 }
 
 /** Sender and recipients for SMTP: everybody of To, Cc and Bcc once, whatever the case of the address. */
-export function envelopeOf(letter: Pick<OutgoingMessage, 'from' | 'to' | 'cc' | 'bcc'>): Envelope {
+export function envelopeOf(message: Pick<OutgoingMessage, 'from' | 'to' | 'cc' | 'bcc'>): Envelope {
   const to = new Map<string, string>();
-  for (const { email } of [...letter.to, ...letter.cc, ...letter.bcc]) {
+  for (const { email } of [...message.to, ...message.cc, ...message.bcc]) {
     if (email.trim() === '') continue;
     const address = plainAddress(email);
     if (!to.has(address.toLowerCase())) to.set(address.toLowerCase(), address);
   }
-  return { from: plainAddress(letter.from.email), to: [...to.values()] };
+  return { from: plainAddress(message.from.email), to: [...to.values()] };
 }
 
-/** Headers that a letter has fields for, or that compose writes itself. */
+/** Headers that a message has fields for, or that compose writes itself. */
 const OWN = /^(date|from|to|cc|bcc|reply-to|subject|message-id|in-reply-to|references|mime-version|content-.*)$/i;
 
-function fieldsOf(letter: OutgoingMessage, keepBcc: boolean): string[] {
-  const replyTo = letter.headers
+function fieldsOf(message: OutgoingMessage, keepBcc: boolean): string[] {
+  const replyTo = message.headers
     .filter(({ name }) => /^reply-to$/i.test(name))
     .map(({ value }) => parseAddresses(value));
   const lines = [
-    headerLine('Date', letter.date.toUTCString().replace('GMT', '+0000')),
-    headerLine('From', encodeAddresses([letter.from])),
-    headerLine('To', encodeAddresses(letter.to)),
-    headerLine('Cc', encodeAddresses(letter.cc)),
-    keepBcc ? headerLine('Bcc', encodeAddresses(letter.bcc)) : '',
-    headerLine('Reply-To', encodeAddresses(replyTo.length > 0 ? replyTo.flat() : letter.replyTo)),
-    headerLine('Subject', encodeText(letter.subject)),
-    headerLine('Message-ID', encodeValue(letter.messageId)),
-    headerLine('In-Reply-To', encodeValue(letter.inReplyTo ?? '')),
-    headerLine('References', encodeValue(cappedReferences(letter.references).join(' '))),
-    ...letter.headers
+    headerLine('Date', message.date.toUTCString().replace('GMT', '+0000')),
+    headerLine('From', encodeAddresses([message.from])),
+    headerLine('To', encodeAddresses(message.to)),
+    headerLine('Cc', encodeAddresses(message.cc)),
+    keepBcc ? headerLine('Bcc', encodeAddresses(message.bcc)) : '',
+    headerLine('Reply-To', encodeAddresses(replyTo.length > 0 ? replyTo.flat() : message.replyTo)),
+    headerLine('Subject', encodeText(message.subject)),
+    headerLine('Message-ID', encodeValue(message.messageId)),
+    headerLine('In-Reply-To', encodeValue(message.inReplyTo ?? '')),
+    headerLine('References', encodeValue(cappedReferences(message.references).join(' '))),
+    ...message.headers
       .filter(({ name }) => !OWN.test(name) && /^[!-9;-~]+$/.test(name))
       .map(({ name, value }) => headerLine(name, encodeValue(value))),
   ];
@@ -76,11 +76,11 @@ function fieldsOf(letter: OutgoingMessage, keepBcc: boolean): string[] {
 }
 
 /** Texts and files for nodemailer: the texts as alternatives, what the HTML shows beside it, the files around. */
-function structureOf(letter: OutgoingMessage): MailComposerOptions {
-  const html = letter.html === null ? null : toCrlf(letter.html);
-  const plain = letter.plainText ?? (letter.html === null ? null : htmlToPlain(letter.html));
-  const invites = letter.attachments.filter(isInvite);
-  const files = letter.attachments.filter((attachment) => !isInvite(attachment));
+function structureOf(message: OutgoingMessage): MailComposerOptions {
+  const html = message.html === null ? null : toCrlf(message.html);
+  const plain = message.plainText ?? (message.html === null ? null : htmlToPlain(message.html));
+  const invites = message.attachments.filter(isInvite);
+  const files = message.attachments.filter((attachment) => !isInvite(attachment));
   // A message that is nothing but a file is hard to read for many programs: an empty text goes before it.
   const text = plain || html !== null || files.length === 0 ? toCrlf(plain ?? '') : '\r\n';
   return {
@@ -92,7 +92,7 @@ function structureOf(letter: OutgoingMessage): MailComposerOptions {
       contentTransferEncoding: 'base64',
     })),
     attachments: files.map((attachment, index) => partOf(attachment, index + 1)),
-    baseBoundary: boundaryOf(letter),
+    baseBoundary: boundaryOf(message),
     disableFileAccess: true,
     disableUrlAccess: true,
   };
@@ -147,7 +147,7 @@ function messageEncoding(bytes: Buffer): '7bit' | '8bit' | null {
   return isAscii ? '7bit' : '8bit';
 }
 
-/** Letters other threads and timers have their turn between the pieces. */
+/** Lets other threads and timers have their turn between the pieces. */
 function inPieces(bytes: Buffer): Readable {
   async function* pieces(): AsyncGenerator<Buffer> {
     for (let start = 0; start < bytes.length; start += PIECE) {
@@ -158,10 +158,10 @@ function inPieces(bytes: Buffer): Readable {
   return Readable.from(pieces(), { objectMode: false });
 }
 
-/** The same for the same letter, and not to be found in what it bounds: a digest of all that is not in base64. */
-function boundaryOf(letter: OutgoingMessage): string {
-  const hash = createHash('sha256').update(`${letter.messageId}\0${letter.html ?? ''}\0${letter.plainText ?? ''}\0`);
-  for (const { contentType, content } of letter.attachments) {
+/** The same for the same message, and not to be found in what it bounds: a digest of all that is not in base64. */
+function boundaryOf(message: OutgoingMessage): string {
+  const hash = createHash('sha256').update(`${message.messageId}\0${message.html ?? ''}\0${message.plainText ?? ''}\0`);
+  for (const { contentType, content } of message.attachments) {
     if (/^message\//i.test(contentType ?? '')) hash.update(content);
   }
   return hash.digest('hex').slice(0, 24);

@@ -8,7 +8,7 @@ export interface Envelope {
   to: string[];
 }
 
-/** A file of a letter. */
+/** A file of a message. */
 export interface OutgoingAttachment {
   filename: string | null;
   /** media type, with its parameters; null: found by the ending of the file name */
@@ -29,7 +29,7 @@ export interface OutgoingMessage {
   replyTo: Recipient[];
   subject: string;
   html: string | null;
-  /** null: made from `html` when the letter is composed */
+  /** null: made from `html` when the message is composed */
   plainText: string | null;
   attachments: OutgoingAttachment[];
   /** further headers; a `Reply-To` among them wins over `replyTo` */
@@ -62,7 +62,7 @@ export interface MessageContext {
 const MAX_REFERENCES = 100;
 const MAX_REFERENCES_LENGTH = 8000;
 
-/** The letter that a SendInput asks for; it must have passed `checkSendInput`. */
+/** The message that a SendInput asks for; it must have passed `checkSendInput`. */
 export function messageFromInput(input: SendInput, given: MessageContext): OutgoingMessage {
   return {
     from: given.from,
@@ -82,31 +82,31 @@ export function messageFromInput(input: SendInput, given: MessageContext): Outgo
 }
 
 /**
- * A draft's letter with what was sent in its place: sent fields replace the draft's, the others are kept. HTML sent
+ * A draft's message with what was sent in its place: sent fields replace the draft's, the others are kept. HTML sent
  * without `plain_text` has its text made anew. `reply` undefined keeps the threading, null ends it.
  */
 export function mergeInput(
-  letter: OutgoingMessage,
+  message: OutgoingMessage,
   input: SendInput,
   given: Omit<MessageContext, 'reply'> & { reply?: RepliedTo | null | undefined },
 ): OutgoingMessage {
   const sent = messageFromInput(input, { ...given, reply: given.reply ?? null });
   const isSent = (field: keyof SendInput): boolean => input[field] !== undefined;
   return {
-    from: isSent('from') || letter.from.email === '' ? given.from : letter.from,
-    to: isSent('to') ? sent.to : letter.to,
-    cc: isSent('cc') ? sent.cc : letter.cc,
-    bcc: isSent('bcc') ? sent.bcc : letter.bcc,
-    replyTo: isSent('reply_to') ? sent.replyTo : letter.replyTo,
-    subject: isSent('subject') ? sent.subject : letter.subject,
-    html: isSent('html') ? sent.html : letter.html,
-    plainText: isSent('html') || isSent('plain_text') ? sent.plainText : letter.plainText,
-    attachments: isSent('attachments') ? sent.attachments : letter.attachments,
-    headers: mergeHeaders(letter.headers, input),
+    from: isSent('from') || message.from.email === '' ? given.from : message.from,
+    to: isSent('to') ? sent.to : message.to,
+    cc: isSent('cc') ? sent.cc : message.cc,
+    bcc: isSent('bcc') ? sent.bcc : message.bcc,
+    replyTo: isSent('reply_to') ? sent.replyTo : message.replyTo,
+    subject: isSent('subject') ? sent.subject : message.subject,
+    html: isSent('html') ? sent.html : message.html,
+    plainText: isSent('html') || isSent('plain_text') ? sent.plainText : message.plainText,
+    attachments: isSent('attachments') ? sent.attachments : message.attachments,
+    headers: mergeHeaders(message.headers, input),
     messageId: given.messageId,
     date: given.date,
     ...(given.reply === undefined
-      ? { inReplyTo: letter.inReplyTo, references: letter.references }
+      ? { inReplyTo: message.inReplyTo, references: message.references }
       : threadingOf(given.reply)),
   };
 }

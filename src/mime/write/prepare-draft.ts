@@ -142,7 +142,7 @@ const OF_DRAFTS =
 const OF_CARRIAGE =
   /^(received|x-received|return-path|delivered-to|x-original-to|envelope-to|dkim-signature|arc-.*|authentication-results|received-spf|domainkey-signature|status|x-status|x-uid|x-uidl|x-keywords|resent-bcc)$/i;
 
-/** Headers that the parts of a Letter stand for. */
+/** Headers that the parts of an OutgoingMessage stand for. */
 const OF_CONTENT =
   /^(from|to|cc|bcc|reply-to|subject|date|message-id|in-reply-to|references|mime-version|content-.*)$/i;
 
@@ -156,7 +156,7 @@ export function isTraceHeader(name: string): boolean {
   return OF_CARRIAGE.test(name);
 }
 
-/** Whether a Letter has a field for that header, or composing makes it anew. */
+/** Whether an OutgoingMessage has a field for that header, or composing makes it anew. */
 export function isContentHeader(name: string): boolean {
   return OF_CONTENT.test(name);
 }

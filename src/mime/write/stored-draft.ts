@@ -18,7 +18,7 @@ import { isDraftHeader, isContentHeader, isTraceHeader, type PreparedDraft, prep
 export { type PreparedDraft, prepareDraft };
 
 /**
- * A draft, whatever program wrote it, as a letter. HTML and text are told apart as they are there: what is not there
+ * A draft, whatever program wrote it, as a message. HTML and text are told apart as they are there: what is not there
  * is null. Other threads and timers have their turn while a large one is read. `given` stands in for the From,
  * Message-ID and Date that a draft may lack.
  * @throws MailError provider_rejected when the draft cannot be read whole: something of it would be lost
@@ -56,15 +56,15 @@ export async function draftForSending(
   if (!prepared.hasLongLine) return prepared;
   const { from, date } = given;
   const draft = await readDraftMessage(source, { from, date, messageId: newMessageId(from.email) }, tempDir);
-  const letter = withoutDraftHeaders({ ...draft, date, messageId: given.messageId ?? draft.messageId });
-  const sentCopy = await compose(letter, { keepBcc: true });
-  const delivered = letter.bcc.length > 0 ? await compose(letter, { keepBcc: false }) : sentCopy;
-  return { sentCopy, delivered, envelope: envelopeOf(letter), messageId: letter.messageId, hasLongLine: false };
+  const message = withoutDraftHeaders({ ...draft, date, messageId: given.messageId ?? draft.messageId });
+  const sentCopy = await compose(message, { keepBcc: true });
+  const delivered = message.bcc.length > 0 ? await compose(message, { keepBcc: false }) : sentCopy;
+  return { sentCopy, delivered, envelope: envelopeOf(message), messageId: message.messageId, hasLongLine: false };
 }
 
-/** The letter without a mail program's notes to itself, as it is sent. */
-export function withoutDraftHeaders(letter: OutgoingMessage): OutgoingMessage {
-  return { ...letter, headers: letter.headers.filter(({ name }) => !isDraftHeader(name)) };
+/** The message without a mail program's notes to itself, as it is sent. */
+export function withoutDraftHeaders(message: OutgoingMessage): OutgoingMessage {
+  return { ...message, headers: message.headers.filter(({ name }) => !isDraftHeader(name)) };
 }
 
 type MessageHeaders = Omit<OutgoingMessage, 'html' | 'plainText' | 'attachments'>;
