@@ -66,7 +66,7 @@ const TABLE: Record<string, Room> = {
     ],
     types: ['workflows'],
     packages: [
-      ...['fastify', '@fastify/swagger', '@fastify/type-provider-typebox', 'typebox'],
+      ...['fastify', '@fastify/swagger', '@fastify/swagger-ui', '@fastify/type-provider-typebox', 'typebox'],
       ...['@temporalio/client', 'pg', 'prom-client', 'drizzle-orm'],
     ],
   },

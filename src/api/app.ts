@@ -9,7 +9,9 @@ import { serveHealth } from './health.ts';
 import { honourIdempotencyKeys } from './idempotency.ts';
 import { serveMetrics } from './metrics.ts';
 import { describeApi } from './openapi.ts';
+import { serveReferencePage } from './reference-page.ts';
 import { ROUTES } from './routes/index.ts';
+import { compileSerializer } from './serialize.ts';
 import { serveTracking } from './tracking-routes.ts';
 import { compileValidator, readBodies } from './validation.ts';
 
@@ -38,8 +40,7 @@ export async function buildApp(deps: ApiDeps): Promise<FastifyInstance> {
   }).withTypeProvider<TypeBoxTypeProvider>();
 
   app.setValidatorCompiler(compileValidator);
-  // what is answered is checked by types and tests, not again on every call
-  app.setSerializerCompiler(() => JSON.stringify);
+  app.setSerializerCompiler(compileSerializer);
   app.addHook('onRequest', async (request, reply) => {
     reply.header('X-Request-Id', request.id);
   });
@@ -50,6 +51,7 @@ export async function buildApp(deps: ApiDeps): Promise<FastifyInstance> {
   handleErrors(app, settings);
   readBodies(app);
   await describeApi(app, settings.publicUrl);
+  await serveReferencePage(app, settings.publicUrl);
   serveHealth(app, deps);
   serveMetrics(app, pool);
   serveTracking(app, deps);

@@ -28,6 +28,7 @@ export const accountRoutes: Routes = (app, { db, commands }) => {
       config: { idempotent: true },
       schema: {
         tags: ['Accounts'],
+        operationId: 'connectMailbox',
         summary: 'Connect a mailbox',
         description:
           'IMAP and SMTP logins are tried before the answer; on any error nothing is saved. A side that is left out is ' +
@@ -48,6 +49,7 @@ export const accountRoutes: Routes = (app, { db, commands }) => {
     {
       schema: {
         tags: ['Accounts'],
+        operationId: 'listAccounts',
         summary: 'List accounts',
         querystring: ListQuery,
         response: answers('Accounts, oldest first', AccountList),
@@ -64,6 +66,7 @@ export const accountRoutes: Routes = (app, { db, commands }) => {
     {
       schema: {
         tags: ['Accounts'],
+        operationId: 'getAccount',
         summary: 'Get an account',
         params: Params,
         response: answers('The account', Account, 'not_found'),
@@ -77,6 +80,7 @@ export const accountRoutes: Routes = (app, { db, commands }) => {
     {
       schema: {
         tags: ['Accounts'],
+        operationId: 'updateAccount',
         summary: 'Update an account',
         params: Params,
         body: UpdateAccount,
@@ -91,6 +95,7 @@ export const accountRoutes: Routes = (app, { db, commands }) => {
     {
       schema: {
         tags: ['Accounts'],
+        operationId: 'removeAccount',
         summary: 'Remove an account',
         description: 'The sync stops; stored mail, attachments and credentials are deleted.',
         params: Params,

@@ -12,6 +12,7 @@ export const apiKeyRoutes: Routes = (app, { db }) => {
     {
       schema: {
         tags: ['API keys'],
+        operationId: 'listAPIKeys',
         summary: 'List API keys',
         querystring: Type.Object({ offset: Offset, limit: Limit() }),
         response: answers('API keys, oldest first, without their values', ApiKeyList),
@@ -29,6 +30,7 @@ export const apiKeyRoutes: Routes = (app, { db }) => {
       config: { idempotent: true },
       schema: {
         tags: ['API keys'],
+        operationId: 'createAPIKey',
         summary: 'Create an API key',
         description: 'The value is in this answer only.',
         body: CreateApiKey,
@@ -50,6 +52,7 @@ export const apiKeyRoutes: Routes = (app, { db }) => {
     {
       schema: {
         tags: ['API keys'],
+        operationId: 'revokeAPIKey',
         summary: 'Revoke an API key',
         description: 'It stops working at once, everywhere.',
         params: Type.Object({ id: Id('apiKey') }),

@@ -11,6 +11,7 @@ export const attachmentRoutes: Routes = (app, { pool, storage }) => {
     {
       schema: {
         tags: ['Emails'],
+        operationId: 'downloadAttachment',
         summary: 'Download an attachment',
         description: 'The decoded bytes, with the Content-Type of the attachment. Range requests work.',
         params: Params,

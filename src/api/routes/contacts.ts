@@ -17,6 +17,7 @@ export const contactRoutes: Routes = (app, { db, cursors }) => {
     {
       schema: {
         tags: ['Contacts'],
+        operationId: 'listContacts',
         summary: 'List contacts',
         description: 'People seen in mail, less the owner of the mailbox and senders of bounces.',
         params: AccountParams,
@@ -38,6 +39,7 @@ export const contactRoutes: Routes = (app, { db, cursors }) => {
     {
       schema: {
         tags: ['Contacts'],
+        operationId: 'listEmailSenders',
         summary: 'List email senders',
         description: 'Addresses usable as `from`.',
         params: AccountParams,

@@ -37,6 +37,7 @@ export const conversationRoutes: Routes = (app, { db, commands }) => {
     {
       schema: {
         tags: ['Webhooks'],
+        operationId: 'listDeliveries',
         summary: 'List deliveries',
         querystring: ConversationQuery,
         response: answers('Deliveries, newest first', WebhookConversationList),
@@ -53,6 +54,7 @@ export const conversationRoutes: Routes = (app, { db, commands }) => {
     {
       schema: {
         tags: ['Webhooks'],
+        operationId: 'getDelivery',
         summary: 'Get a delivery',
         description: 'With the body of its calls, every try, and the workflow to open in the Temporal UI.',
         params: Params,
@@ -67,6 +69,7 @@ export const conversationRoutes: Routes = (app, { db, commands }) => {
     {
       schema: {
         tags: ['Webhooks'],
+        operationId: 'retryDelivery',
         summary: 'Retry a delivery',
         description: 'A new try at once, with the same ids and the same bytes, whatever the status of the delivery.',
         params: Params,

@@ -33,6 +33,7 @@ export const draftRoutes: Routes = (app, { db, pool, cursors, commands, settings
     {
       schema: {
         tags: ['Drafts'],
+        operationId: 'listDrafts',
         summary: 'List drafts',
         params: AccountParams,
         querystring: Type.Object({ limit: Limit(), cursor: Type.Optional(Cursor) }),
@@ -58,6 +59,7 @@ export const draftRoutes: Routes = (app, { db, pool, cursors, commands, settings
     {
       schema: {
         tags: ['Drafts'],
+        operationId: 'getDraft',
         summary: 'Get a draft',
         params: DraftParams,
         response: answers('The draft, with its `draft_id`', Email, 'not_found'),
@@ -73,6 +75,7 @@ export const draftRoutes: Routes = (app, { db, pool, cursors, commands, settings
       config: { idempotent: true, reserves: 'draft' },
       schema: {
         tags: ['Drafts'],
+        operationId: 'createDraft',
         summary: 'Create a draft',
         description: "Saved in the mailbox's folder whose role is DRAFTS, where mail programs see it too.",
         params: AccountParams,
@@ -96,6 +99,7 @@ export const draftRoutes: Routes = (app, { db, pool, cursors, commands, settings
       config: { reserves: 'draft' },
       schema: {
         tags: ['Drafts'],
+        operationId: 'updateDraft',
         summary: 'Update a draft',
         description:
           'Fields that are sent replace those of the draft, `attachments` as a whole; the others are kept. The draft is ' +
@@ -118,6 +122,7 @@ export const draftRoutes: Routes = (app, { db, pool, cursors, commands, settings
     {
       schema: {
         tags: ['Drafts'],
+        operationId: 'deleteDraft',
         summary: 'Delete a draft',
         description: 'For good: it does not go to Trash.',
         params: DraftParams,
@@ -137,6 +142,7 @@ export const draftRoutes: Routes = (app, { db, pool, cursors, commands, settings
       config: { idempotent: true, reserves: 'email' },
       schema: {
         tags: ['Drafts'],
+        operationId: 'sendDraft',
         summary: 'Send a draft',
         description:
           'Answers when the mail server has taken it; the draft leaves Drafts. One that is refused stays as it is.',

@@ -21,6 +21,7 @@ export const emailRoutes: Routes = (app, deps) => {
     {
       schema: {
         tags: ['Emails'],
+        operationId: 'listEmails',
         summary: 'List emails',
         description: 'All folders, TRASH and SPAM included; drafts are left out.',
         params: AccountParams,
@@ -36,6 +37,7 @@ export const emailRoutes: Routes = (app, deps) => {
     {
       schema: {
         tags: ['Emails'],
+        operationId: 'listFolderEmails',
         summary: "List a folder's emails",
         params: FolderParams,
         querystring: EmailQuery,
@@ -53,6 +55,7 @@ export const emailRoutes: Routes = (app, deps) => {
     {
       schema: {
         tags: ['Emails'],
+        operationId: 'getEmail',
         summary: 'Get an email',
         params: EmailParams,
         querystring: Type.Object({ meta_only: MetaOnly }),
@@ -70,6 +73,7 @@ export const emailRoutes: Routes = (app, deps) => {
     {
       schema: {
         tags: ['Emails'],
+        operationId: 'getRawMessage',
         summary: 'Get the raw message',
         description: 'The message as the server gave it, byte for byte. Range requests work.',
         params: EmailParams,
@@ -134,6 +138,7 @@ export const emailChangeRoutes: Routes = (app, deps) => {
       {
         schema: {
           tags: ['Emails'],
+          operationId: seen ? 'markEmailAsRead' : 'markEmailAsUnread',
           summary: `Mark an email as ${path}`,
           params: EmailParams,
           response: answers('The email', Email, ...ERRORS),
@@ -152,6 +157,7 @@ export const emailChangeRoutes: Routes = (app, deps) => {
     {
       schema: {
         tags: ['Emails'],
+        operationId: 'moveEmail',
         summary: 'Move an email',
         description: 'To exactly one folder. Where it lies there already nothing happens, and there is no event.',
         params: EmailParams,
@@ -171,6 +177,7 @@ export const emailChangeRoutes: Routes = (app, deps) => {
     {
       schema: {
         tags: ['Emails'],
+        operationId: 'trashEmail',
         summary: 'Trash an email',
         description:
           'Moves it to Trash, where it stays readable; `Trash` is made where the provider has none. What lies there ' +

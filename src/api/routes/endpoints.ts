@@ -24,6 +24,7 @@ export const endpointRoutes: Routes = (app, deps) => {
     {
       schema: {
         tags: ['Webhooks'],
+        operationId: 'listWebhookEndpoints',
         summary: 'List webhook endpoints',
         querystring: Type.Object({ offset: Offset, limit: Limit() }),
         response: answers('Endpoints, oldest first', WebhookEndpointList),
@@ -41,6 +42,7 @@ export const endpointRoutes: Routes = (app, deps) => {
       config: { idempotent: true },
       schema: {
         tags: ['Webhooks'],
+        operationId: 'createWebhookEndpoint',
         summary: 'Create a webhook endpoint',
         description: 'An endpoint is called for events of the given types, of the given accounts or of all.',
         body: CreateWebhookEndpoint,
@@ -66,6 +68,7 @@ export const endpointRoutes: Routes = (app, deps) => {
     {
       schema: {
         tags: ['Webhooks'],
+        operationId: 'getWebhookEndpoint',
         summary: 'Get a webhook endpoint',
         params: Params,
         response: answers('The endpoint', WebhookEndpoint, 'not_found'),
@@ -79,6 +82,7 @@ export const endpointRoutes: Routes = (app, deps) => {
     {
       schema: {
         tags: ['Webhooks'],
+        operationId: 'updateWebhookEndpoint',
         summary: 'Update a webhook endpoint',
         description: 'Fields that are left out are kept. Enabling an endpoint clears its `disabled_reason`.',
         params: Params,
@@ -98,6 +102,7 @@ export const endpointRoutes: Routes = (app, deps) => {
     {
       schema: {
         tags: ['Webhooks'],
+        operationId: 'deleteWebhookEndpoint',
         summary: 'Delete a webhook endpoint',
         description: 'What the delivery log holds of it stays.',
         params: Params,

@@ -9,6 +9,7 @@ export const folderRoutes: Routes = (app, { db }) => {
     {
       schema: {
         tags: ['Folders'],
+        operationId: 'listFolders',
         summary: 'List folders',
         description: 'Not paged. INBOX first, then folders with other roles, then by name.',
         params: AccountParams,
@@ -23,6 +24,7 @@ export const folderRoutes: Routes = (app, { db }) => {
     {
       schema: {
         tags: ['Folders'],
+        operationId: 'getFolder',
         summary: 'Get a folder',
         params: Type.Object({ account_id: Id('account'), folder_id: Id('folder') }),
         response: answers('The folder', Folder, 'not_found'),
@@ -44,6 +46,7 @@ export const folderChangeRoutes: Routes = (app, { db, commands }) => {
       config: { idempotent: true, reserves: 'folder' },
       schema: {
         tags: ['Folders'],
+        operationId: 'createFolder',
         summary: 'Create a folder',
         params: AccountParams,
         body: CreateFolder,
@@ -62,6 +65,7 @@ export const folderChangeRoutes: Routes = (app, { db, commands }) => {
     {
       schema: {
         tags: ['Folders'],
+        operationId: 'renameOrMoveFolder',
         summary: 'Rename or move a folder',
         description: 'It keeps its id, and the folders in it follow. A folder with a role stays as it is.',
         params: FolderParams,
@@ -82,6 +86,7 @@ export const folderChangeRoutes: Routes = (app, { db, commands }) => {
     {
       schema: {
         tags: ['Folders'],
+        operationId: 'deleteFolder',
         summary: 'Delete a folder',
         description:
           'Mail in it goes to Trash first; folders in it move up. A folder with a role stays as it is. Where the call ' +

@@ -10,6 +10,7 @@ export const sendRoutes: Routes = (app, { db, commands, settings }) => {
       config: { idempotent: true, reserves: 'email' },
       schema: {
         tags: ['Emails'],
+        operationId: 'sendEmail',
         summary: 'Send an email',
         description:
           'At least one recipient over `to`, `cc` and `bcc`, and one of `html`, `plain_text`, `subject` and ' +

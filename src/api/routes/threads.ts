@@ -25,6 +25,7 @@ export const threadRoutes: Routes = (app, deps) => {
     {
       schema: {
         ...schema,
+        operationId: 'getThread',
         summary: 'Get a thread',
         params: Type.Object({ account_id: Id('account'), thread_id: Id('thread') }),
       },
@@ -34,7 +35,7 @@ export const threadRoutes: Routes = (app, deps) => {
 
   app.get(
     '/:account_id/emails/:email_id/thread',
-    { schema: { ...schema, summary: "Get an email's thread", params: EmailParams } },
+    { schema: { ...schema, operationId: 'getEmailThread', summary: "Get an email's thread", params: EmailParams } },
     ({ params, query }, reply) => sendThread(deps, reply, params.account_id, { emailId: params.email_id }, query),
   );
 };
