@@ -31,7 +31,7 @@ const TAGS = [
   { name: 'Folders', description: 'Folders of a mailbox' },
   { name: 'Drafts', description: 'Drafts of a mailbox' },
   { name: 'Contacts', description: 'People the mailbox has exchanged mail with, and addresses that it may send from' },
-  { name: 'Webhooks', description: 'Endpoints that are told of events, and the log of what they were told' },
+  { name: 'Webhooks', description: 'Endpoints that events are delivered to, and the log of the deliveries' },
   { name: 'API keys', description: 'Keys that give full access' },
 ];
 
@@ -44,7 +44,7 @@ export async function describeApi(app: FastifyInstance, publicUrl: string): Prom
         title: 'Email Mailbox API',
         version: '1.0.0',
         description:
-          'Connect mailboxes over IMAP and SMTP, read and search them, and hear of every change by webhooks. ' +
+          'Connect mailboxes over IMAP and SMTP, read and search them, and receive every change by webhooks. ' +
           'Unknown keys in bodies and queries are ignored; dates are ISO 8601 in UTC with milliseconds; every path works ' +
           'with and without a trailing slash. An id that is malformed or of another account is not found.',
       },
@@ -84,7 +84,7 @@ const IDEMPOTENCY_HEADER = {
       type: 'string',
       minLength: 1,
       maxLength: 255,
-      description: 'The same call with the same key is done once: its first answer is given again for 24 h.',
+      description: 'The same call with the same key is done once: for 24 h its first response is sent again.',
     },
   },
 };

@@ -9,7 +9,7 @@ import { firstFreePort } from '../../src/embedded/ports.ts';
 import { embedPostgres } from '../../src/embedded/postgres.ts';
 import { projectRoot } from '../../src/embedded/project-root.ts';
 import { createReport, type Report } from '../../src/embedded/report.ts';
-import { isRunning, markOf, type ProcessMark } from '../../src/running.ts';
+import { isRunning, handleOf, type ProcessHandle } from '../../src/process-handle.ts';
 import { createSupervisor, type Supervisor } from '../../src/embedded/supervise.ts';
 import { embedTemporal } from '../../src/embedded/temporal.ts';
 import { findTemporal } from '../../src/embedded/temporal-binary.ts';
@@ -40,10 +40,10 @@ export async function runTests(args: string[]): Promise<number> {
   const report = createReport(process.stderr);
   await removeOldRuns();
   const dir = await mkdtemp(join(tmpdir(), PREFIX));
-  await writeFile(join(dir, 'owner'), JSON.stringify(markOf(process.pid)));
+  await writeFile(join(dir, 'owner'), JSON.stringify(handleOf(process.pid)));
   // Postgres runs as a user of its own when this is root
   await chmod(dir, 0o711);
-  const supervisor = createSupervisor({ logDir: join(dir, 'logs'), tell: (line) => report.line(line) });
+  const supervisor = createSupervisor({ logDir: join(dir, 'logs'), printLine: (line) => report.line(line) });
   let servers: Servers | undefined;
   let jest: ChildProcess | undefined;
   const interrupt = (): void => {
@@ -117,7 +117,7 @@ async function removeOldRuns(): Promise<void> {
   for (const name of (await readdir(tmpdir())).filter((entry) => entry.startsWith(PREFIX))) {
     const dir = join(tmpdir(), name);
     const owner = await readFile(join(dir, 'owner'), 'utf8').then(
-      (text) => JSON.parse(text) as ProcessMark,
+      (text) => JSON.parse(text) as ProcessHandle,
       () => undefined,
     );
     if (owner !== undefined && !isRunning(owner)) await rm(dir, { recursive: true, force: true }).catch(() => {});
@@ -186,7 +186,7 @@ async function startPostgres(dir: string, supervisor: Supervisor, report: Report
     dir,
     port: await firstFreePort(randomPort()),
     settings: { fsync: 'off', full_page_writes: 'off', synchronous_commit: 'off', max_connections: '300' },
-    tell: (line) => report.line(line),
+    printLine: (line) => report.line(line),
   });
   await report.during('Starting Postgres', () => supervisor.start(postgres.part));
   return { TEST_POSTGRES_URL: postgres.url };
