@@ -1,6 +1,6 @@
 /*
  * `npm start`: everything on one machine. What no setting names is brought up here (Postgres, Temporal), then the
- * worker and the API, each a process of its own and started again when it ends. Runs until it is told to end.
+ * worker and the API, each a process of its own that is restarted when it ends. Runs until it gets a signal to end.
  */
 import { join, relative } from 'node:path';
 import { ConfigError, loadStartConfig } from './src/config.ts';
@@ -15,7 +15,7 @@ let dataDir: DataDir | undefined;
 let supervisor: Supervisor | undefined;
 let ending: Promise<never> | undefined;
 
-/** Ends all processes, gives the data folder back and ends this one; later calls wait for the first. */
+/** Ends all processes, unlocks the data folder and ends this process; later calls wait for the first. */
 function end(code: number, line?: string): Promise<never> {
   ending ??= (async () => {
     if (line !== undefined) report.line(line);
@@ -31,8 +31,8 @@ async function start(): Promise<void> {
   const dir = (dataDir = await openDataDir(settings.dataDir, report.line));
   supervisor = createSupervisor({
     logDir: join(dir.path, 'logs'),
-    tell: report.line,
-    changed: (marks) => dir.remember(marks),
+    printLine: report.line,
+    onChange: (handles) => dir.recordProcesses(handles),
   });
   const result = await bringUp({ env: process.env, settings, dataDir: dir, supervisor, report });
   announce(result, dir);
@@ -51,7 +51,7 @@ function announce({ apiUrl, temporalUiUrl, apiKey }: BroughtUp, dir: DataDir): v
     keyForCurl = isNew ? apiKey.value : `$(cat ${here(apiKey.file)})`;
     rows.push([
       'API key',
-      isNew ? `${apiKey.value} (shown this once, kept in ${here(apiKey.file)})` : `in ${here(apiKey.file)}`,
+      isNew ? `${apiKey.value} (shown this once, stored in ${here(apiKey.file)})` : `in ${here(apiKey.file)}`,
     ]);
   }
   rows.push(['Data and logs', here(dir.path)]);
@@ -73,11 +73,11 @@ function announce({ apiUrl, temporalUiUrl, apiKey }: BroughtUp, dir: DataDir): v
   );
 }
 
-/** npm that was killed cannot tell us to end: its death shows in who our parent is. */
+/** npm that was killed sends no signal: then this process has another parent. */
 function endWithNpm(): void {
   if (process.env['npm_lifecycle_event'] === undefined) return;
   const npm = process.ppid;
-  setInterval(() => process.ppid === npm || void end(0, 'npm is gone: stopping …'), 1000).unref();
+  setInterval(() => process.ppid === npm || void end(0, 'npm has ended: stopping …'), 1000).unref();
 }
 
 function oneLine(error: unknown): string {

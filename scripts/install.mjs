@@ -1,14 +1,15 @@
+// Installs the packages when they are missing or outdated: `node scripts/install.mjs`, and first in each other script.
 import { spawn } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 
 export const root = dirname(dirname(fileURLToPath(import.meta.url)));
 
-/** Runs `npm ci` when the packages are not there or not those of package-lock.json. Needs nothing but Node. */
+/** Runs `npm ci` when the packages are missing or not those of package-lock.json. Needs nothing but Node. */
 export async function ensureInstalled() {
-  if (!isNodeRecent(process.versions.node)) {
-    fail(`Node 20.19 or later is needed; this is ${process.versions.node}.`);
+  if (!isNodeSupported(process.versions.node)) {
+    fail(`Node 20.19, 22.12 or 24 or later is needed; this is ${process.versions.node}.`);
   }
   if (isInstalled()) return;
   await during('Installing packages', () => npm(['ci', '--no-audit', '--no-fund']));
@@ -37,7 +38,7 @@ export async function during(what, work) {
   }
 }
 
-/** Runs a program of Node's; its output is shown only when it fails, which ends this process. */
+/** Runs a script with this Node. Its output is shown only when it fails, which ends this process. */
 export function node(args, options = {}) {
   return run(process.execPath, args, options);
 }
@@ -48,7 +49,7 @@ export function fail(line) {
 }
 
 function npm(args) {
-  // under `npm start` this names the npm that runs us; it may be no program on PATH
+  // under `npm start` this names the npm that runs this script, which may not be on PATH
   const self = process.env.npm_execpath;
   return self && /\.c?js$/.test(self) ? run(process.execPath, [self, ...args]) : run('npm', args);
 }
@@ -70,19 +71,20 @@ function run(command, args, options = {}) {
   });
 }
 
-/** The first lines that tell of errors; npm adds a page of help to each of its own. */
+/** The first lines that name errors; npm adds a page of help to its own. */
 function shorten(output) {
   const lines = output.split('\n').filter((line) => line.trim() !== '' && line.trim() !== 'npm error');
   const errors = lines.filter((line) => /error/i.test(line));
   return `${(errors.length > 0 ? errors : lines).slice(0, 12).join('\n')}\n`;
 }
 
-function isNodeRecent(version) {
+/** As `engines` in package.json says. */
+function isNodeSupported(version) {
   const [major, minor] = version.split('.').map(Number);
-  return major > 20 || (major === 20 && minor >= 19);
+  return major >= 24 || (major === 22 && minor >= 12) || (major === 20 && minor >= 19);
 }
 
-/** npm writes down what it installed when it has finished. Packages of other platforms are left out of that. */
+/** npm lists what it has installed in a file of its own, without the packages of other platforms. */
 function isInstalled() {
   const written = join(root, 'node_modules', '.package-lock.json');
   if (!existsSync(written)) return false;
@@ -91,8 +93,8 @@ function isInstalled() {
     const installed = packagesOf(written);
     return Object.entries(wanted).every(([path, entry]) => {
       if (path === '') return true;
-      const there = installed[path];
-      return there === undefined ? entry.optional === true || entry.peer === true : there.version === entry.version;
+      const present = installed[path];
+      return present === undefined ? entry.optional === true || entry.peer === true : present.version === entry.version;
     });
   } catch {
     return false;
@@ -102,3 +104,5 @@ function isInstalled() {
 function packagesOf(file) {
   return JSON.parse(readFileSync(file, 'utf8')).packages;
 }
+
+if (import.meta.url === pathToFileURL(process.argv[1]).href) await ensureInstalled();

@@ -3,7 +3,7 @@ import { mkdirSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { mkdir, rm } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
-import { markOf } from './running.ts';
+import { handleOf } from './process-handle.ts';
 
 /*
  * Where mail lies in plain text while it is read. `DATA_DIR/tmp` holds one folder for each worker process, named
@@ -50,7 +50,7 @@ function isLeftOver(parent: string, name: string): boolean {
 
 /** When that process began, as a part of a file name; undefined when there is none with that pid. */
 function startOf(pid: number): string | undefined {
-  return markOf(pid)?.began.replace(/\W+/g, '-');
+  return handleOf(pid)?.began.replace(/\W+/g, '-');
 }
 
 /** When the folder itself, or a folder or file right in it, changed last (ms). */

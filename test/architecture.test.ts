@@ -15,8 +15,8 @@ const TABLE: Record<string, Room> = {
   logger: { ours: [], packages: ['pino'] },
   async: { ours: ['logger'], packages: [] },
   'mail-error': { ours: [], packages: [] },
-  running: { ours: [], packages: [] },
-  'temp-dir': { ours: ['running'], packages: [] },
+  'process-handle': { ours: [], packages: [] },
+  'temp-dir': { ours: ['process-handle'], packages: [] },
   setting: { ours: ['duration'], packages: ['ipaddr.js'] },
   config: { ours: ['setting', 'duration'], packages: [] },
   secrets: { ours: [], packages: [] },
@@ -67,11 +67,11 @@ const TABLE: Record<string, Room> = {
     ],
     types: ['workflows'],
     packages: [
-      ...['fastify', '@fastify/swagger', '@fastify/type-provider-typebox', 'typebox'],
+      ...['fastify', '@fastify/swagger', '@fastify/swagger-ui', '@fastify/type-provider-typebox', 'typebox'],
       ...['@temporalio/client', 'pg', 'prom-client', 'drizzle-orm'],
     ],
   },
-  embedded: { ours: ['config', 'db', 'temporal', 'running', 'workflows/names', ...LEAVES], packages: ['pg'] },
+  embedded: { ours: ['config', 'db', 'temporal', 'process-handle', 'workflows/names', ...LEAVES], packages: ['pg'] },
 };
 
 /** The entry files construct everything; nothing imports them. */

@@ -4,16 +4,18 @@ import fastify, { type FastifyInstance, LogController, type RawServerDefault } f
 import { authenticate } from './auth.ts';
 import { createCursors, createSigner } from './cursor.ts';
 import type { ApiDeps } from './deps.ts';
-import { answerClientError, answerFrameworkError, handleErrors } from './error-handler.ts';
+import { sendClientError, sendFrameworkError, handleErrors } from './error-handler.ts';
 import { serveHealth } from './health.ts';
 import { honourIdempotencyKeys } from './idempotency.ts';
 import { serveMetrics } from './metrics.ts';
 import { describeApi } from './openapi.ts';
+import { serveReferencePage } from './reference-page.ts';
 import { ROUTES } from './routes/index.ts';
+import { compileSerializer } from './serialize.ts';
 import { serveTracking } from './tracking-routes.ts';
 import { compileValidator, readBodies } from './validation.ts';
 
-/** A request id that callers may choose themselves. */
+/** Request ids that callers may choose. */
 const SANE_ID = /^[\w.:/+=@-]{1,128}$/;
 
 const REQUEST_TIMEOUT_MS = 120_000;
@@ -23,7 +25,7 @@ export async function buildApp(deps: ApiDeps): Promise<FastifyInstance> {
   const { pool, logger, settings } = deps;
   const app = fastify<RawServerDefault>({
     loggerInstance: logger,
-    // Fastify's own lines show whole URLs, and so what is searched for
+    // Fastify's own log lines show whole URLs, and so search terms
     logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: settings.bodyBytes,
     // for a whole request to arrive
@@ -32,24 +34,27 @@ export async function buildApp(deps: ApiDeps): Promise<FastifyInstance> {
     genReqId: ({ headers: { 'x-request-id': given } }) =>
       typeof given === 'string' && SANE_ID.test(given) ? given : randomUUID(),
     routerOptions: { ignoreTrailingSlash: true },
-    frameworkErrors: answerFrameworkError,
-    clientErrorHandler: answerClientError,
+    frameworkErrors: sendFrameworkError,
+    clientErrorHandler: sendClientError,
     forceCloseConnections: 'idle',
   }).withTypeProvider<TypeBoxTypeProvider>();
 
   app.setValidatorCompiler(compileValidator);
-  // what is answered is checked by types and tests, not again on every call
-  app.setSerializerCompiler(() => JSON.stringify);
+  app.setSerializerCompiler(compileSerializer);
   app.addHook('onRequest', async (request, reply) => {
     reply.header('X-Request-Id', request.id);
   });
   app.addHook('onResponse', async (request, reply) => {
     const { method, routeOptions } = request;
-    request.log.debug({ method, route: routeOptions.url, status: reply.statusCode, ms: reply.elapsedTime }, 'answered');
+    request.log.debug(
+      { method, route: routeOptions.url, status: reply.statusCode, ms: reply.elapsedTime },
+      'responded',
+    );
   });
   handleErrors(app, settings);
   readBodies(app);
   await describeApi(app, settings.publicUrl);
+  await serveReferencePage(app, settings.publicUrl);
   serveHealth(app, deps);
   serveMetrics(app, pool);
   serveTracking(app, deps);
@@ -67,7 +72,7 @@ export async function buildApp(deps: ApiDeps): Promise<FastifyInstance> {
   return app;
 }
 
-/** Fastify takes no count of proxies: it cannot know that nobody comes around them. Whoever sets one says so. */
+/** Fastify itself takes no number of proxies, since clients might bypass them. Whoever sets a number knows that none can. */
 function trusted(trustProxy: ApiDeps['settings']['trustProxy']) {
   return typeof trustProxy === 'number' ? (_address: string, hop: number) => hop < trustProxy : trustProxy;
 }

@@ -5,14 +5,14 @@ import { admit, type Caller } from '../db/api-keys.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** whose key the call came with; set on every route under /api/v1 */
+    /** the owner of the key in the request; set on every route under /api/v1 */
     caller: Caller;
   }
 }
 
 /**
- * Lets only calls with a valid key in, and only those for an account that is there: a path parameter `account_id` that
- * names none is not found, whatever the route. Keys are looked up on every call, so that a revoked one stops at once.
+ * Refuses calls without a valid key, and calls for an account that does not exist: a path parameter `account_id` that
+ * names none is not found, whatever the route. Keys are looked up on every call, so a revoked one stops working at once.
  */
 export function authenticate(app: FastifyInstance, pool: pg.Pool): void {
   app.decorateRequest('caller', null as unknown as Caller);

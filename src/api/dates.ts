@@ -1,9 +1,9 @@
-/** The years that ISO 8601 writes with four digits and Postgres reads. */
+/** Years that ISO 8601 writes with four digits and Postgres reads. */
 const FIRST = Date.parse('0001-01-01T00:00:00.000Z');
 const LAST = Date.parse('9999-12-31T23:59:59.999Z');
 
 /**
- * The moment that a valid RFC 3339 text names. A leap second counts as the end of its minute, and what lies outside of
+ * The moment that a valid RFC 3339 text names. A leap second counts as the end of its minute, and a date outside
  * the years 1 to 9999 as their beginning or end.
  */
 export function readDate(text: string): Date {

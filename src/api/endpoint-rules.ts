@@ -10,7 +10,7 @@ import { type Outbound, OutboundRefused, OutboundUnresolved } from '../outbound.
 /** Name and value together. */
 const MAX_HEADER_BYTES = 4096;
 
-/** What schemas cannot say of an endpoint that is created or changed. @throws ApiError `invalid_parameters` */
+/** Checks what the schema of an endpoint cannot. @throws ApiError `invalid_parameters` */
 export async function checkEndpoint(
   endpoint: { url?: string; headers?: Header[]; account_ids?: string[] },
   deps: { db: Queryable; outbound: Outbound },
@@ -39,11 +39,11 @@ function checkHeader({ name, value }: Header, index: number): void {
 }
 
 async function checkAccounts(ids: string[], db: Queryable): Promise<void> {
-  const known = await knownAccountIds(
+  const existing = await knownAccountIds(
     db,
     ids.filter((id) => isId('account', id)),
   );
-  const unknown = ids.findIndex((id) => !known.has(id));
+  const unknown = ids.findIndex((id) => !existing.has(id));
   if (unknown >= 0) throw invalid(`account_ids.${unknown} is not the id of an account`);
 }
 
@@ -55,7 +55,7 @@ async function checkUrl(text: string, outbound: Outbound): Promise<void> {
   } catch (error) {
     if (error instanceof OutboundRefused) throw invalid(`url: ${error.message}`);
     if (!(error instanceof OutboundUnresolved)) throw error;
-    // a name that has no address yet may get one; each call asks again
+    // a name that has no address yet may get one; it is resolved again for each call
     if (error.reason === 'invalid') throw invalid(`url: ${error.message}`);
   }
 }

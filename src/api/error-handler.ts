@@ -4,27 +4,27 @@ import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from
 import { ApiError, errorBody, type ErrorCode } from '../contract/errors.ts';
 import { StorageMissing } from '../storage/storage.ts';
 
-/** Makes every error an answer in the shape of SPEC "Errors". */
+/** Makes every error a response in the shape of SPEC "Errors". */
 export function handleErrors(app: FastifyInstance, limits: { bodyBytes: number }): void {
   app.setErrorHandler(async (error: FastifyError | Error, request, reply) => {
-    if (isTooLarge(error)) await readAway(request.raw, EXCESS * limits.bodyBytes);
-    const known = toApiError(error, limits);
-    if (known.code === 'unexpected_error') {
-      request.log.error({ err: error, route: request.routeOptions.url }, 'a call failed');
+    if (isTooLarge(error)) await discard(request.raw, EXCESS * limits.bodyBytes);
+    const apiError = toApiError(error, limits);
+    if (apiError.code === 'unexpected_error') {
+      request.log.error({ err: error, route: request.routeOptions.url }, 'a request failed');
     }
-    return answerError(reply, known.code, known.detail);
+    return sendError(reply, apiError.code, apiError.detail);
   });
-  app.setNotFoundHandler((_request, reply) => answerError(reply, 'not_found', 'there is no such path or method'));
+  app.setNotFoundHandler((_request, reply) => sendError(reply, 'not_found', 'there is no such path or method'));
 }
 
 const isTooLarge = (error: FastifyError | Error) => 'code' in error && error.code === 'FST_ERR_CTP_BODY_TOO_LARGE';
 
-/** So many times the limit is read away, for so long, ms. */
+/** At most this many times the limit is discarded, for at most this long (ms). */
 const EXCESS = 4;
-const READ_AWAY_MS = 10_000;
+const DISCARD_MS = 10_000;
 
-/** A client that is still sending hears no answer: the rest of its body is read, and kept nowhere. */
-function readAway(body: Readable, maxBytes: number): Promise<void> {
+/** A client that is still sending does not read the response: the rest of its body is read and discarded. */
+function discard(body: Readable, maxBytes: number): Promise<void> {
   return new Promise((resolve) => {
     let left = maxBytes;
     const done = () => {
@@ -36,19 +36,19 @@ function readAway(body: Readable, maxBytes: number): Promise<void> {
       left -= chunk.length;
       if (left < 0) done();
     };
-    const timer = setTimeout(done, READ_AWAY_MS);
+    const timer = setTimeout(done, DISCARD_MS);
     if (body.readableEnded || body.destroyed) return done();
     body.on('data', count).once('end', done).once('close', done).once('error', done).resume();
   });
 }
 
 /** For errors that occur before there is a route: an URL that cannot be read. */
-export function answerFrameworkError(_error: FastifyError, _request: FastifyRequest, reply: FastifyReply): void {
-  void answerError(reply, 'not_found', 'the path cannot be read');
+export function sendFrameworkError(_error: FastifyError, _request: FastifyRequest, reply: FastifyReply): void {
+  void sendError(reply, 'not_found', 'the path cannot be read');
 }
 
-/** For what cannot be read as HTTP at all: answered by hand, as Node has no reply for it. */
-export function answerClientError(error: NodeJS.ErrnoException, socket: Socket): void {
+/** For what cannot be read as HTTP at all: written to the socket, since Node has no reply object for it. */
+export function sendClientError(error: NodeJS.ErrnoException, socket: Socket): void {
   if (error.code === 'ECONNRESET' || !socket.writable) {
     socket.destroy();
     return;
@@ -59,7 +59,7 @@ export function answerClientError(error: NodeJS.ErrnoException, socket: Socket):
   socket.end(`${[...head, `Content-Length: ${Buffer.byteLength(body)}`].join('\r\n')}\r\n\r\n${body}`);
 }
 
-function answerError(reply: FastifyReply, code: ErrorCode, detail: string): FastifyReply {
+function sendError(reply: FastifyReply, code: ErrorCode, detail: string): FastifyReply {
   const body = errorBody(code, detail);
   return reply.code(body.status).type('application/json; charset=utf-8').send(JSON.stringify(body));
 }

@@ -4,18 +4,18 @@ import { withDeadline } from '../async.ts';
 
 export interface HealthDeps {
   pool: pg.Pool;
-  /** resolves when Temporal answers, else rejects */
+  /** resolves when Temporal responds, else rejects */
   pingTemporal(): Promise<void>;
 }
 
-/** A part that has not answered by then is not reachable, ms. */
+/** A dependency that takes longer is unreachable, ms. */
 const DEADLINE_MS = 2_000;
 
-/** `GET /health`: this process is alive; `GET /ready`: Postgres and Temporal answer, else 503 naming which does not. */
+/** `GET /health`: this process is alive; `GET /ready`: Postgres and Temporal respond, else 503 naming which does not. */
 export function serveHealth(app: FastifyInstance, { pool, pingTemporal }: HealthDeps): void {
   app.get('/health', { schema: { hide: true } }, () => ({ status: 'ok' }));
   app.get('/ready', { schema: { hide: true } }, async (_request, reply) => {
-    const [postgres, temporal] = await Promise.all([answers(pool.query('select 1')), answers(pingTemporal())]);
+    const [postgres, temporal] = await Promise.all([responds(pool.query('select 1')), responds(pingTemporal())]);
     const ready = postgres && temporal;
     return reply.code(ready ? 200 : 503).send({
       status: ready ? 'ready' : 'not_ready',
@@ -25,7 +25,7 @@ export function serveHealth(app: FastifyInstance, { pool, pingTemporal }: Health
   });
 }
 
-async function answers(ping: Promise<unknown>): Promise<boolean> {
+async function responds(ping: Promise<unknown>): Promise<boolean> {
   return withDeadline(DEADLINE_MS, ping, () => new Error('no response in time')).then(
     () => true,
     () => false,

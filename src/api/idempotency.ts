@@ -13,24 +13,24 @@ declare module 'fastify' {
     /** the route honours `Idempotency-Key` */
     idempotent?: boolean;
     /**
-     * The kind of id that the call makes. It is kept with the key, so that a call that is made again, or at the same time,
-     * makes the same thing: nobody has to wait for a first call that may have died.
+     * The kind of id that the call creates. It is stored with the key, so a call that is repeated, or made at the same time,
+     * creates the same thing: nobody has to wait for a first call that may have died.
      */
     reserves?: IdKind;
   }
   interface FastifyRequest {
-    /** the key that this call holds and must settle when it is answered */
-    heldKey: IdempotencyKey | null;
-    /** the id for what this call makes, on routes that say `reserves` */
+    /** the key that this call has reserved, and must release or store with the response */
+    reservedKey: IdempotencyKey | null;
+    /** the id of what this call creates, on routes with `reserves` */
     reservedId: string;
   }
 }
 
 const MAX_KEY_LENGTH = 255;
 const PURPOSE = 'idempotency';
-/** A second call waits so long for the first one to be answered, ms. */
-const PATIENCE_MS = 60_000;
-const LOOK_EVERY_MS = 150;
+/** How long a second call waits for the response to the first, ms. */
+const WAIT_MS = 60_000;
+const POLL_MS = 150;
 
 export interface IdempotencyDeps {
   db: Queryable;
@@ -39,14 +39,13 @@ export interface IdempotencyDeps {
 }
 
 /**
- * `Idempotency-Key` (CONTRACT "General") on the routes that say `idempotent`: the first answer is given again for 24 h
- * and nothing is done twice. Answers are kept sealed, since they may hold a key or a secret. Where the first call failed
- * for no fault of the caller (5xx) the same key may be used to try again: nothing was done, or the id that the route
- * reserves says what.
+ * `Idempotency-Key` (CONTRACT "General") on the routes with `idempotent`: for 24 h the first response is sent again and
+ * nothing is done twice. Responses are stored encrypted, since they may contain a key or a secret. When the first call
+ * failed with 5xx the same key may be used again: nothing was done, or the reserved id identifies what was done.
  */
 export function honourIdempotencyKeys(app: FastifyInstance, deps: IdempotencyDeps): void {
   const { db, secrets, signer } = deps;
-  app.decorateRequest('heldKey', null);
+  app.decorateRequest('reservedKey', null);
   app.decorateRequest('reservedId', '');
 
   app.addHook('preHandler', async (request, reply) => {
@@ -61,53 +60,54 @@ export function honourIdempotencyKeys(app: FastifyInstance, deps: IdempotencyDep
     const text = fingerprintText(request);
     const call = await takeKey(db, key, signer.sign(PURPOSE, text), reserves ? request.reservedId : null);
     if (!call) {
-      request.heldKey = key;
+      request.reservedKey = key;
       return;
     }
     if (!signer.isSigned(PURPOSE, text, call.fingerprint)) {
       throw new ApiError('already_exists', 'Idempotency-Key was used for another call');
     }
     if (reserves && !call.answer && call.reservedId) {
-      request.heldKey = key;
+      request.reservedKey = key;
       request.reservedId = call.reservedId;
       return;
     }
-    const { status, sealedBody } = await answerOf(db, key, call);
+    const { status, sealedBody } = await responseOf(db, key, call);
     return reply
       .code(status)
       .header('Idempotency-Replayed', 'true')
       .type('application/json; charset=utf-8')
-      .send(secrets.open(place(key), sealedBody));
+      .send(secrets.open(sealContext(key), sealedBody));
   });
 
   app.addHook('onSend', async (request, reply, payload) => {
-    const key = request.heldKey;
+    const key = request.reservedKey;
     if (!key) return payload;
-    request.heldKey = null;
+    request.reservedKey = null;
     if (reply.statusCode >= 500 || typeof payload !== 'string') {
       if (!request.routeOptions.config.reserves) await releaseKey(db, key);
-    } else await keepAnswer(db, key, { status: reply.statusCode, sealedBody: secrets.seal(place(key), payload) });
+    } else await keepAnswer(db, key, { status: reply.statusCode, sealedBody: secrets.seal(sealContext(key), payload) });
     return payload;
   });
 }
 
-/** The same call is the same method, URL and body, however the body is spaced. */
+/** A call is the same when method, URL and parsed body are. */
 function fingerprintText(request: FastifyRequest): string {
   return `${request.method} ${request.url}\n${JSON.stringify(request.body ?? null)}`;
 }
 
-async function answerOf(db: Queryable, key: IdempotencyKey, first: KeptCall): Promise<NonNullable<KeptCall['answer']>> {
-  const until = Date.now() + PATIENCE_MS;
+async function responseOf(
+  db: Queryable,
+  key: IdempotencyKey,
+  first: KeptCall,
+): Promise<NonNullable<KeptCall['answer']>> {
+  const until = Date.now() + WAIT_MS;
   for (let call: KeptCall | undefined = first; call && Date.now() < until; call = await readKey(db, key)) {
     if (call.answer) return call.answer;
-    await sleep(LOOK_EVERY_MS);
+    await sleep(POLL_MS);
   }
-  throw new ApiError(
-    'already_exists',
-    'a call with this Idempotency-Key is not answered yet, or has failed: try again',
-  );
+  throw new ApiError('already_exists', 'a call with this Idempotency-Key is still under way, or has failed: try again');
 }
 
-function place({ apiKeyId, key }: IdempotencyKey) {
+function sealContext({ apiKeyId, key }: IdempotencyKey) {
   return { table: 'idempotency_keys', column: 'response', id: `${apiKeyId} ${key}` };
 }

@@ -5,7 +5,7 @@ import { readStatistics } from '../db/statistics.ts';
 
 const SECONDS = [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 
-/** Serves `GET /metrics` for Prometheus: this process, its HTTP calls, and what the database says of the service. */
+/** Serves `GET /metrics` for Prometheus: this process, its HTTP calls, and the state of the service in the database. */
 export function serveMetrics(app: FastifyInstance, pool: pg.Pool): void {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
@@ -30,13 +30,13 @@ export function serveMetrics(app: FastifyInstance, pool: pg.Pool): void {
     labelNames: ['status'] as const,
     registers,
   });
-  const pending = new Gauge({ name: 'webhook_deliveries_pending', help: 'Deliveries that are not done', registers });
+  const pending = new Gauge({ name: 'webhook_deliveries_pending', help: 'Deliveries that are pending', registers });
   const age = new Gauge({
     name: 'outbox_age_seconds',
-    help: 'Age of the oldest event that no delivery run has taken',
+    help: 'Age of the oldest event without a delivery workflow',
     registers,
   });
-  const up = new Gauge({ name: 'database_up', help: 'Whether the database answered this scrape', registers });
+  const up = new Gauge({ name: 'database_up', help: 'Whether the database responded to this scrape', registers });
 
   app.get('/metrics', { schema: { hide: true } }, async (_request, reply) => {
     const statistics = await readStatistics(pool).catch(() => undefined);

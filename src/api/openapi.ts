@@ -1,56 +1,29 @@
 import swagger from '@fastify/swagger';
 import type { FastifyInstance, FastifySchema } from 'fastify';
-import { Account, AccountDeleted, AccountList, AuthIntent, InitialSync } from '../contract/account.ts';
-import { ApiKey, ApiKeyCreated, ApiKeyDeleted, ApiKeyList, CreateApiKey } from '../contract/api-key.ts';
-import { Contact, ContactList, EmailSender, EmailSenderList } from '../contract/contact.ts';
-import {
-  Attachment,
-  Attendee,
-  Bounce,
-  DraftList,
-  Email,
-  EmailList,
-  Header,
-  SentBy,
-  Thread,
-} from '../contract/email.ts';
-import { ErrorBody } from '../contract/errors.ts';
-import { EventEnvelope } from '../contract/events.ts';
-import { CreateFolder, Folder, FolderList, UpdateFolder } from '../contract/folder.ts';
-import {
-  DraftResult,
-  DraftSent,
-  EmailDeleted,
-  EmailSent,
-  Recipient,
-  SendAttachment,
-  SendInput,
-  TrackingOptions,
-} from '../contract/sending.ts';
-import {
-  CreateWebhookEndpoint,
-  DeliveryAttempt,
-  UpdateWebhookEndpoint,
-  WebhookConversation,
-  WebhookConversationDetail,
-  WebhookConversationList,
-  WebhookEndpoint,
-  WebhookEndpointDeleted,
-  WebhookEndpointList,
-} from '../contract/webhook.ts';
-import { type OpenApiDocument, referencePage } from './reference-page.ts';
+import type { TSchema } from 'typebox';
+import * as account from '../contract/account.ts';
+import * as apiKey from '../contract/api-key.ts';
+import * as contact from '../contract/contact.ts';
+import * as email from '../contract/email.ts';
+import * as errors from '../contract/errors.ts';
+import * as events from '../contract/events.ts';
+import * as folder from '../contract/folder.ts';
+import * as sending from '../contract/sending.ts';
+import * as tracking from '../contract/tracking.ts';
+import * as webhook from '../contract/webhook.ts';
 
-/** Schemas that the document names; wherever one of them stands in another, the document refers to it. */
-export const NAMED = [
-  ...[Account, AccountDeleted, AccountList, AuthIntent, InitialSync],
-  ...[Attachment, Attendee, Bounce, Email, EmailList, DraftList, Header, SentBy, Thread],
-  ...[Recipient, TrackingOptions, SendAttachment, SendInput, EmailSent, DraftResult, DraftSent, EmailDeleted],
-  ...[Folder, FolderList, CreateFolder, UpdateFolder, Contact, ContactList, EmailSender, EmailSenderList],
-  ...[ApiKey, ApiKeyCreated, ApiKeyDeleted, ApiKeyList, CreateApiKey],
-  ...[WebhookEndpoint, WebhookEndpointDeleted, WebhookEndpointList, CreateWebhookEndpoint, UpdateWebhookEndpoint],
-  ...[WebhookConversation, WebhookConversationDetail, WebhookConversationList, DeliveryAttempt],
-  ...[EventEnvelope, ErrorBody],
-];
+const CONTRACT = [account, email, sending, folder, contact, apiKey, webhook, tracking, events, errors];
+
+type NamedSchema = TSchema & { $id: string };
+
+/** The schemas of the contract that have a name (`$id`). Where one of them is part of another, the document refers to it. */
+export const NAMED: readonly NamedSchema[] = CONTRACT.flatMap((module) =>
+  Object.values<unknown>(module).filter(isNamed),
+);
+
+function isNamed(value: unknown): value is NamedSchema {
+  return typeof value === 'object' && value !== null && '$id' in value;
+}
 
 const TAGS = [
   { name: 'Accounts', description: 'Connected mailboxes' },
@@ -58,11 +31,11 @@ const TAGS = [
   { name: 'Folders', description: 'Folders of a mailbox' },
   { name: 'Drafts', description: 'Drafts of a mailbox' },
   { name: 'Contacts', description: 'People the mailbox has exchanged mail with, and addresses that it may send from' },
-  { name: 'Webhooks', description: 'Endpoints that are told of events, and the log of what they were told' },
+  { name: 'Webhooks', description: 'Endpoints that events are delivered to, and the log of the deliveries' },
   { name: 'API keys', description: 'Keys that give full access' },
 ];
 
-/** Serves the OpenAPI 3.1 document, made of the schemas that validate, and a page to read it by. */
+/** Serves the OpenAPI 3.1 document, made from the schemas that validate requests, at `/openapi.json`. */
 export async function describeApi(app: FastifyInstance, publicUrl: string): Promise<void> {
   await app.register(swagger, {
     openapi: {
@@ -71,7 +44,7 @@ export async function describeApi(app: FastifyInstance, publicUrl: string): Prom
         title: 'Email Mailbox API',
         version: '1.0.0',
         description:
-          'Connect mailboxes over IMAP and SMTP, read and search them, and hear of every change by webhooks. ' +
+          'Connect mailboxes over IMAP and SMTP, read and search them, and receive every change by webhooks. ' +
           'Unknown keys in bodies and queries are ignored; dates are ISO 8601 in UTC with milliseconds; every path works ' +
           'with and without a trailing slash. An id that is malformed or of another account is not found.',
       },
@@ -92,22 +65,13 @@ export async function describeApi(app: FastifyInstance, publicUrl: string): Prom
     text ??= JSON.stringify(app.swagger());
     return reply.type('application/json; charset=utf-8').send(text);
   });
-  let page: string | undefined;
-  app.get('/docs', { schema: { hide: true } }, (_request, reply) => {
-    page ??= referencePage(app.swagger() as unknown as OpenApiDocument);
-    return reply
-      .header('Content-Security-Policy', "default-src 'none'; style-src 'unsafe-inline'")
-      .type('text/html; charset=utf-8')
-      .send(page);
-  });
 }
 
 /** A route's schema as the document shows it. */
 function documented(schema: FastifySchema, idempotent: boolean): FastifySchema {
-  const { querystring, summary } = schema;
+  const { querystring } = schema;
   return {
     ...withReferences(schema),
-    ...(summary === undefined ? {} : { operationId: operationId(summary) }),
     ...(querystring ? { querystring: withOptionalDefaults(querystring) } : {}),
     ...(idempotent ? { headers: IDEMPOTENCY_HEADER } : {}),
   };
@@ -120,19 +84,10 @@ const IDEMPOTENCY_HEADER = {
       type: 'string',
       minLength: 1,
       maxLength: 255,
-      description: 'The same call with the same key is done once: its first answer is given again for 24 h.',
+      description: 'The same call with the same key is done once: for 24 h its first response is sent again.',
     },
   },
 };
-
-/** `List a folder's emails` → `listFolderEmails`: the name that generated clients give the call. */
-function operationId(summary: string): string {
-  const words = summary.replace(/'s\b|[^\w\s-]/g, '').split(/[\s-]+/);
-  return words
-    .filter((word) => !['a', 'an', 'the'].includes(word))
-    .map((word, index) => (index === 0 ? word.toLowerCase() : `${word.charAt(0).toUpperCase()}${word.slice(1)}`))
-    .join('');
-}
 
 interface ObjectSchema {
   required?: string[];
@@ -146,7 +101,7 @@ function withOptionalDefaults(schema: ObjectSchema): ObjectSchema {
   return { ...withReferences(schema), required: needed };
 }
 
-/** A copy in which every named schema (but the root, if so said) is a reference. */
+/** A copy in which every named schema is a reference; with `root`, except the value itself. */
 function withReferences<T>(value: T, { root = false } = {}): T {
   if (Array.isArray(value)) return value.map((item: unknown) => withReferences(item)) as T;
   if (typeof value !== 'object' || value === null) return value;

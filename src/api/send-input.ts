@@ -2,7 +2,7 @@ import type { Header } from '../contract/email.ts';
 import { ApiError } from '../contract/errors.ts';
 import type { Recipient, SendAttachment, SendInput, TrackingOptions } from '../contract/sending.ts';
 
-/** How much one email may hold (settings of the same names; CONTRACT "Limits"). */
+/** Limits of one email (settings of the same names; CONTRACT "Limits"). */
 export interface SendLimits {
   /** decoded bytes of all attachments */
   attachmentBytes: number;
@@ -33,10 +33,10 @@ const MAX_HEADER_VALUE = 16 * 1024;
 const MAX_HEADER_WORD = 800;
 
 /**
- * What the schema cannot say of an email to be sent or of a draft: limits, what may stand in a header (no CR, LF or
- * NUL: RFC 5322 2.2), base64, allowed headers, and for `send` that there is somebody to send to and something to send.
- * Takes no memory and, for 40 MiB, some tens of milliseconds.
- * @throws ApiError `invalid_parameters` whose detail begins with the name of the field, and never holds its value
+ * Checks what the schema of an email to send or of a draft cannot: limits, characters that a header must not contain (CR,
+ * LF, NUL: RFC 5322 2.2), base64, allowed headers, and for `send` that there are a recipient and content. Allocates
+ * nothing and takes tens of milliseconds for 40 MiB.
+ * @throws ApiError `invalid_parameters` whose detail begins with the name of the field, and never contains its value
  */
 export function checkSendInput(input: SendInput, limits: SendLimits, mode: 'send' | 'draft'): void {
   checkRecipients(input, limits);
@@ -58,7 +58,7 @@ export function checkSendInput(input: SendInput, limits: SendLimits, mode: 'send
 }
 
 /**
- * That there is HTML where opens or links are to be told: for drafts, to be asked of what the draft is to become.
+ * Checks that there is HTML when opens or links are tracked; for drafts, of the draft that results from the change.
  * @throws ApiError `invalid_parameters`
  */
 export function checkTrackable(options: TrackingOptions | undefined, hasHtml: boolean): void {
@@ -69,7 +69,7 @@ function invalid(detail: string): ApiError {
   return new ApiError('invalid_parameters', detail);
 }
 
-/** A text that becomes part of a header. */
+/** Checks a text that becomes part of a header. */
 function checkText(field: string, text: string | undefined, maxLength: number): void {
   if (text === undefined) return;
   if (text.length > maxLength) throw invalid(`${field} is longer than ${maxLength} characters`);
@@ -111,7 +111,7 @@ function checkHeaders(headers: readonly Header[]): void {
   });
 }
 
-/** Values that programs read: text beyond ASCII, or words that fit no line, cannot stand in them. */
+/** Values that programs read: they must be ASCII, with words that fit into a line. */
 function checkStructured(field: string, key: string, value: string): void {
   if (key === 'auto-submitted' && !AUTO_SUBMITTED.test(value.trim())) {
     throw invalid(`${field} must be no, auto-replied, auto-generated or auto-notified`);
@@ -150,7 +150,7 @@ function checkAttachments(attachments: readonly SendAttachment[], limits: SendLi
 const LABEL = '[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?';
 const HOST = new RegExp(`^(?=.{1,253}(:|$))(${LABEL}\\.)*${LABEL}(:[0-9]{1,5})?$`, 'i');
 
-/** A host's name: an address, in whatever spelling (the last label of a name is no number, RFC 3696 2), is none. */
+/** Accepts host names only, no IP address in any spelling (the last label of a name is not a number, RFC 3696 2). */
 function checkTrackingOptions({ custom_domain: domain, label }: TrackingOptions): void {
   checkText('tracking_options.label', label, 255);
   if (domain === undefined) return;
@@ -163,20 +163,20 @@ function checkTrackingOptions({ custom_domain: domain, label }: TrackingOptions)
 }
 
 /*
- * Base64 as RFC 4648 4 has it. Buffer drops what it does not know, so that a broken attachment would be sent
- * shortened. Contents are tens of megabytes: they are decoded piece by piece into one small buffer, and counted.
+ * Base64 of RFC 4648 4. Buffer skips invalid characters, so a broken attachment would be sent shortened. Contents are
+ * tens of megabytes: they are decoded piece by piece into one small buffer, and counted.
  */
 
 const PIECE_CHARS = 256 * 1024;
 const scratch = Buffer.alloc((PIECE_CHARS / 4) * 3);
 
 const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
-/** Bits of the last character that stand for nothing, by how many characters the last group has. */
+/** Unused bits of the last character, by the number of characters in the last group. */
 const UNUSED_BITS = [0, 0, 0b1111, 0b11];
 
 /**
- * How many bytes a base64 text stands for; null when it is none: another character (line breaks and the URL alphabet
- * too), an impossible length, padding at the wrong place, or bits that would be dropped. The padding may be left out.
+ * The decoded length of a base64 text in bytes; null when it is not base64: another character (line breaks and the URL
+ * alphabet too), an impossible length, misplaced padding, or unused bits that are set. The padding may be left out.
  */
 export function base64Length(text: string): number | null {
   let length = text.length;
@@ -188,7 +188,7 @@ export function base64Length(text: string): number | null {
   if (rest === 1 || text.includes('-') || text.includes('_')) return null;
   for (let start = 0; start < length; start += PIECE_CHARS) {
     const piece = text.slice(start, Math.min(start + PIECE_CHARS, length));
-    // Buffer looks at the lower eight bits of each character: what is not ASCII may pass for base64
+    // Buffer takes the lower eight bits of each character: other characters than ASCII could pass for base64
     if (Buffer.byteLength(piece) !== piece.length) return null;
     if (scratch.write(piece, 'base64') !== bytesOf(piece.length)) return null;
   }

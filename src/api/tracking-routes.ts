@@ -8,9 +8,9 @@ import { findTracking, type Hit, recordHit, type TrackingRecord } from '../db/tr
 import type { Logger } from '../logger.ts';
 
 /*
- * Where the pixels and links of tracked mail lead, without a key: they are loaded by whoever reads the mail. The reader
- * comes first: a picture is always answered, a link always leads on once its target is known, also where the hit cannot
- * be told. Every GET is a hit; HEAD, by which scanners and previews look at links, is none.
+ * Targets of the pixels and links of tracked mail. They need no key, since the readers of the mail load them. The reader
+ * comes first: the pixel is always sent, and a link always redirects once its target is known, even when the hit cannot be
+ * recorded. Every GET is a hit; HEAD, which scanners and previews use, is not.
  */
 
 export interface TrackingDeps {
@@ -21,21 +21,21 @@ export interface TrackingDeps {
 /** 1×1, transparent. */
 const PIXEL = Buffer.from('R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7', 'base64');
 
-/** Nobody waits longer for the database than this, ms. */
+/** How long a reader waits for the database at most, ms. */
 const DEADLINE_MS = 3_000;
 
 const MAX_USER_AGENT = 512;
 
 /** `GET /t/o/{trk}.gif` and `GET /t/c/{trk}/{n}` (CONTRACT "Tracking"). */
 export function serveTracking(app: FastifyInstance, { db, logger }: TrackingDeps): void {
-  const tell = (record: TrackingRecord, request: FastifyRequest, url?: string) =>
+  const recordUnlessHead = (record: TrackingRecord, request: FastifyRequest, url?: string) =>
     request.method === 'HEAD' ? Promise.resolve() : recordHit(db, record, hitOf(request, url));
-  const failed = (err: unknown) => logger.error({ err }, 'a hit could not be told');
+  const failed = (err: unknown) => logger.error({ err }, 'a hit could not be recorded');
 
   app.get<{ Params: { file: string } }>('/t/o/:file', { schema: { hide: true } }, async (request, reply) => {
     const open = async () => {
       const record = await find(db, /^(.*)\.gif$/.exec(request.params.file)?.[1]);
-      if (record?.opens) await tell(record, request);
+      if (record?.opens) await recordUnlessHead(record, request);
     };
     await inTime(open()).catch(failed);
     return uncached(reply).type('image/gif').send(PIXEL);
@@ -57,7 +57,7 @@ export function serveTracking(app: FastifyInstance, { db, logger }: TrackingDeps
     const url = /^(0|[1-9]\d{0,4})$/.test(n) ? record?.links[Number(n)] : undefined;
     const target = url === undefined ? undefined : headerSafe(url);
     if (!record || target === undefined) throw new ApiError('not_found', 'there is no such link');
-    await inTime(tell(record, request, url)).catch(failed);
+    await inTime(recordUnlessHead(record, request, url)).catch(failed);
     return uncached(reply).redirect(target, 302);
   });
 }
@@ -80,13 +80,13 @@ function hitOf(request: FastifyRequest, url: string | undefined): Hit {
   };
 }
 
-/** What stands for the reader's address in X-Forwarded-For may be anything; an IPv4 address is shown as one. */
+/** X-Forwarded-For may contain anything; a mapped IPv4 address is shown as IPv4. */
 function addressOf({ ip, socket }: FastifyRequest): string {
   const address = isIP(ip) ? ip : (socket.remoteAddress ?? '');
   return address.replace(/^::ffff:(?=\d+\.)/i, '');
 }
 
-/** A web address as it can stand in a header: with `%` and punycode where it goes beyond ASCII. */
+/** A web address as a header may contain it: other characters than ASCII as `%` and punycode. */
 function headerSafe(url: string): string | undefined {
   if (!/^https?:\/\//i.test(url) || !URL.canParse(url)) return undefined;
   return /^[\x21-\x7e]+$/.test(url) ? url : new URL(url).href;

@@ -6,8 +6,8 @@ import { ApiError } from '../contract/errors.ts';
 
 /**
  * Checks bodies, queries and path parameters against their schemas. Values of bodies are never converted; those of
- * queries are text, and read as integers and booleans where the schema says so. Unknown keys are left alone. A wrong
- * path parameter is a resource that is not there (SPEC "Id prefixes").
+ * queries are text, and read as integers and booleans where the schema says so. Unknown keys are ignored. A wrong
+ * path parameter is a resource that does not exist (SPEC "Id prefixes").
  */
 export const compileValidator: FastifySchemaCompiler<TSchema> = ({ schema, httpPart }) => {
   const compiled = Compile(schema);
@@ -56,7 +56,7 @@ function readText(name: string, schema: TSchema, text: string): unknown {
   return text;
 }
 
-/** What is wrong, beginning with the name of the field; never with the value. */
+/** The error, beginning with the name of the field; never contains the value. */
 function describe(error: TLocalizedValidationError | undefined): string {
   if (!error) return 'the request is not valid';
   const path = error.instancePath.slice(1).replaceAll('/', '.').replaceAll('~1', '/').replaceAll('~0', '~');
@@ -81,7 +81,7 @@ const FORMATS: Record<string, string> = {
 /** NUL and halves of surrogate pairs. */
 const UNSTORABLE = /[\0\p{Surrogate}]/u;
 
-/** Text that neither Postgres nor a mail header can hold is refused wherever it stands. */
+/** Refuses text that neither Postgres nor a mail header can contain, at every depth. */
 function checkStorable(value: unknown, path: string): void {
   if (typeof value === 'string') {
     if (UNSTORABLE.test(value)) throw invalid(`${path || 'the body'} holds invalid characters`);

@@ -31,7 +31,7 @@ export const InitialSync = Type.Object(
     started_at: Nullable(DateTime()),
     completed_at: Nullable(DateTime()),
     days: Type.Integer({ minimum: 1, maximum: 30 }),
-    imported: Type.Integer({ description: 'emails taken in so far' }),
+    imported: Type.Integer({ description: 'emails ingested so far' }),
   },
   { $id: 'InitialSync' },
 );

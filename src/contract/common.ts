@@ -4,7 +4,7 @@ import Type from 'typebox';
 export const DateTime = (description?: string) =>
   Type.String({ format: 'date-time', ...(description ? { description } : {}) });
 
-/** A nullable schema, told as a union so that OpenAPI 3.1 tools read it. */
+/** A nullable schema, as a union, which OpenAPI 3.1 tools read. */
 export const Nullable = <T extends Type.TSchema>(schema: T) => Type.Union([schema, Type.Null()]);
 
 /** A string that is one of the given values. */
@@ -34,7 +34,7 @@ export const Limit = (fallback = DEFAULT_LIMIT) =>
   Type.Integer({ minimum: 1, maximum: MAX_LIMIT, default: fallback, description: 'page size' });
 
 /** `offset` of a list that pages by offset. */
-export const Offset = Type.Integer({ minimum: 0, default: 0, description: 'rows to pass over' });
+export const Offset = Type.Integer({ minimum: 0, default: 0, description: 'rows to skip' });
 
-/** An opaque cursor from a list's answer. */
-export const Cursor = Type.String({ maxLength: 1024, description: '`cursor` of the answer before' });
+/** An opaque cursor from a list. */
+export const Cursor = Type.String({ maxLength: 1024, description: '`cursor` of the previous response' });

@@ -54,7 +54,7 @@ export const SentBy = Type.Object(
 );
 export type SentBy = Type.Static<typeof SentBy>;
 
-/** An email, or a draft when it lies in Drafts (SPEC "Email"). */
+/** An email, or a draft when it is in Drafts (SPEC "Email"). */
 export const Email = Type.Object(
   {
     object: Type.Union([Type.Literal('Email'), Type.Literal('Draft')], {

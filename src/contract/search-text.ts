@@ -80,7 +80,7 @@ function foldRun(run: string): string {
     .normalize('NFKD')
     .toLowerCase()
     .replace(/[\u0300-\u036f]+/g, '')
-    .replace(FOLDED, (letter) => FOLDS[letter] ?? letter)
+    .replace(FOLDED, (character) => FOLDS[character] ?? character)
     .normalize('NFC')
     .replace(OTHER_GAPS, ' ');
 }

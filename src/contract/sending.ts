@@ -9,7 +9,7 @@ export const Recipient = Type.Object(
 );
 export type Recipient = Type.Static<typeof Recipient>;
 
-/** Opens and clicks to be told (CONTRACT "Tracking"). */
+/** What is tracked of a sent email (CONTRACT "Tracking"). */
 export const TrackingOptions = Type.Object(
   {
     opens: Type.Optional(Type.Boolean()),

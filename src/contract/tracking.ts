@@ -2,13 +2,13 @@ import Type from 'typebox';
 import { DateTime, Nullable } from './common.ts';
 
 const HIT = {
-  tracking_id: Type.String({ description: '`trk_…`, as in the answer to the send' }),
+  tracking_id: Type.String({ description: '`trk_…`, as in the response to the send' }),
   label: Nullable(Type.String({ description: '`tracking_options.label` of the send' })),
   message_id: Type.String({ description: 'Message-ID with its angle brackets' }),
   email_id: Type.String({ description: '`email_…` of the sent email' }),
   date: DateTime(),
   ip: Type.String({ description: "of the reader, or of the proxy that the reader's provider loads images by" }),
-  user_agent: Type.String({ description: 'empty when none was told' }),
+  user_agent: Type.String({ description: 'empty when the request had none' }),
 };
 
 /** Data of `tracking.open`: the pixel of a sent email was loaded (SPEC "Tracking events"). */

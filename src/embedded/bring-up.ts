@@ -7,7 +7,7 @@ import { createPayloadCodec } from '../temporal/codec.ts';
 import { startCodecServer } from '../temporal/codec-server.ts';
 import { type DataDir, newEncryptionKey } from './data-dir.ts';
 import { StartFailure } from './failure.ts';
-import { serverPart, workerPart } from './our-parts.ts';
+import { serverPart, workerPart } from './product-parts.ts';
 import { firstFreePort, tryListen } from './ports.ts';
 import { embedPostgres } from './postgres.ts';
 import { projectRoot } from './project-root.ts';
@@ -25,37 +25,37 @@ export interface BringUp {
   report: Report;
 }
 
-/** What the person at the terminal is told when everything answers. */
+/** What is shown at the terminal when everything is ready. */
 export interface BroughtUp {
   apiUrl: string;
-  /** absent when Temporal is not ours */
+  /** absent with a Temporal that the settings name */
   temporalUiUrl?: string;
-  /** absent when the caller's own BOOTSTRAP_API_KEY is used */
+  /** absent when BOOTSTRAP_API_KEY is set */
   apiKey?: { value: string; file: string };
 }
 
-/** Mail servers and webhook receivers on this machine are what a first try is made with. */
+/** A first attempt is usually made with mail servers and webhook receivers on this machine. */
 const LOOPBACK = '127.0.0.0/8,::1/128';
 
 /**
- * Brings up what no setting names, migrates, and starts worker and API; answers when all are ready.
- * Throws StartFailure or ConfigError with one line; what was started by then is the supervisor's to stop.
+ * Starts what no setting names, migrates, and starts worker and API; resolves when all are ready.
+ * Throws StartFailure or ConfigError with one line; the supervisor stops what was started by then.
  */
 export async function bringUp({ env, settings, dataDir, supervisor, report }: BringUp): Promise<BroughtUp> {
   await checkListen(settings);
   const root = projectRoot();
-  const ours: Record<string, string> = { DATA_DIR: settings.dataDir, ...keys(settings, dataDir) };
+  const started: Record<string, string> = { DATA_DIR: settings.dataDir, ...keys(settings, dataDir) };
   const [databaseUrl, temporal] = await Promise.all([
     settings.embedPostgres ? startPostgres(settings, supervisor, report) : undefined,
-    settings.embedTemporal ? startTemporal({ env: { ...env, ...ours }, settings, supervisor, report }) : undefined,
+    settings.embedTemporal ? startTemporal({ env: { ...env, ...started }, settings, supervisor, report }) : undefined,
   ]);
   if (databaseUrl !== undefined) {
-    ours['DATABASE_URL'] = databaseUrl;
-    if (isAbsent(env, 'OUTBOUND_ALLOW')) ours['OUTBOUND_ALLOW'] = LOOPBACK;
-    if (isAbsent(env, 'ALLOW_INSECURE_MAIL')) ours['ALLOW_INSECURE_MAIL'] = 'loopback';
+    started['DATABASE_URL'] = databaseUrl;
+    if (isAbsent(env, 'OUTBOUND_ALLOW')) started['OUTBOUND_ALLOW'] = LOOPBACK;
+    if (isAbsent(env, 'ALLOW_INSECURE_MAIL')) started['ALLOW_INSECURE_MAIL'] = 'loopback';
   }
-  if (temporal !== undefined) ours['TEMPORAL_ADDRESS'] = temporal.address;
-  const childEnv = childEnvironment(env, ours);
+  if (temporal !== undefined) started['TEMPORAL_ADDRESS'] = temporal.address;
+  const childEnv = childEnvironment(env, started);
   const config = loadConfig(childEnv);
   await report.during('Migrating the database', () => migrateDatabase(config.databaseUrl));
   const apiUrl = loadConfig({ ...childEnv, PUBLIC_URL: undefined }).publicUrl;
@@ -65,7 +65,7 @@ export async function bringUp({ env, settings, dataDir, supervisor, report }: Br
       supervisor.start(serverPart(root, childEnv, `${apiUrl}/ready`)),
     ]),
   );
-  const apiKey = ours['BOOTSTRAP_API_KEY'];
+  const apiKey = started['BOOTSTRAP_API_KEY'];
   return {
     apiUrl,
     ...(temporal === undefined ? {} : { temporalUiUrl: temporal.uiUrl }),
@@ -89,9 +89,9 @@ async function checkListen({ host, port }: StartConfig): Promise<void> {
   throw new StartFailure(`HOST ${host} is no address of this machine (${code}): set HOST to one, such as 127.0.0.1.`);
 }
 
-/** The keys that no setting gives, made once and kept. */
+/** The keys that no setting gives, made once and stored. */
 function keys(settings: StartConfig, dataDir: DataDir): Record<string, string> {
-  const made: Record<string, string> = {};
+  const generated: Record<string, string> = {};
   if (settings.encryptionKeyIsOurs) {
     // a new key would make every stored credential unreadable
     const mayMake = settings.embedPostgres && dataDir.existingSecret('postgres-password') === undefined;
@@ -104,20 +104,20 @@ function keys(settings: StartConfig, dataDir: DataDir): Record<string, string> {
     }
     if (existing === undefined && !mayMake) {
       throw new StartFailure(
-        `${join(dataDir.path, ENCRYPTION_KEY_FILE)} is gone, which the stored credentials are encrypted with: restore it, or remove ${dataDir.path} to begin anew.`,
+        `${join(dataDir.path, ENCRYPTION_KEY_FILE)} is missing, which the stored credentials are encrypted with: restore it, or remove ${dataDir.path} to begin anew.`,
       );
     }
-    made['ENCRYPTION_KEY'] = dataDir.secret(ENCRYPTION_KEY_FILE, newEncryptionKey);
+    generated['ENCRYPTION_KEY'] = dataDir.secret(ENCRYPTION_KEY_FILE, newEncryptionKey);
   }
   if (settings.apiKeyIsOurs) {
-    made['BOOTSTRAP_API_KEY'] = dataDir.secret(API_KEY_FILE, () => `key_${randomBytes(32).toString('base64url')}`);
+    generated['BOOTSTRAP_API_KEY'] = dataDir.secret(API_KEY_FILE, () => `key_${randomBytes(32).toString('base64url')}`);
   }
-  return made;
+  return generated;
 }
 
 async function startPostgres(settings: StartConfig, supervisor: Supervisor, report: Report): Promise<string> {
   const { url, part } = await report.during('Preparing Postgres', async () =>
-    embedPostgres({ dir: settings.dataDir, port: await firstFreePort(5433), tell: report.line }),
+    embedPostgres({ dir: settings.dataDir, port: await firstFreePort(5433), printLine: report.line }),
   );
   await report.during('Starting Postgres', () => supervisor.start(part));
   return url;
@@ -165,17 +165,17 @@ async function migrateDatabase(url: string): Promise<void> {
   }
 }
 
-/** What Postgres or the network said, under the messages of those who asked. */
+/** The innermost cause: what Postgres or the network reported. */
 function innermost(error: ErrorDescription): ErrorDescription {
   return error.cause === undefined ? error : innermost(error.cause);
 }
 
-/** The caller's environment without npm's own variables, and on top of it what was brought up. */
-function childEnvironment(env: Env, ours: Record<string, string>): Record<string, string> {
+/** The caller's environment without npm's variables, overridden by what was started here. */
+function childEnvironment(env: Env, started: Record<string, string>): Record<string, string> {
   const given = Object.entries(env).filter(
     (entry): entry is [string, string] => entry[1] !== undefined && !/^npm_/i.test(entry[0]),
   );
-  return { ...Object.fromEntries(given), ...ours };
+  return { ...Object.fromEntries(given), ...started };
 }
 
 function isAbsent(env: Env, name: string): boolean {

@@ -2,30 +2,30 @@ import { randomBytes } from 'node:crypto';
 import { existsSync, linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { StartFailure } from './failure.ts';
-import { endProcess, isRunning, markOf, type ProcessMark } from '../running.ts';
+import { endProcess, isRunning, handleOf, type ProcessHandle } from '../process-handle.ts';
 
-/** The folder that holds everything that `npm start` keeps, held by one start at a time. */
+/** The folder with everything that `npm start` stores, locked by one start at a time. */
 export interface DataDir {
   path: string;
-  /** The content of a file that only this user can read; made by `make` when it is not there yet. */
+  /** The content of a file that only this user can read; a missing file is made with what `make` returns. */
   secret(name: string, make: () => string): string;
-  /** The content of such a file when it is there. */
+  /** The content of such a file; undefined when it is missing. */
   existingSecret(name: string): string | undefined;
-  /** True for the first call with that name ever. */
+  /** True for the first call with that name, over all starts. */
   isFirst(name: string): boolean;
-  /** Writes down which processes run, so that the next start finds those that a crash left. */
-  remember(marks: readonly ProcessMark[]): void;
-  /** Gives the folder back. */
+  /** Stores which processes run, so that the next start can end those that a crash left. */
+  recordProcesses(handles: readonly ProcessHandle[]): void;
+  /** Unlocks the folder. */
   release(): void;
 }
 
 /**
- * Makes the folder when it is missing, takes it for this process, and ends what an earlier start left running on it.
- * Throws StartFailure with one line when it cannot be used or another start holds it.
+ * Makes the folder when it is missing, locks it for this process, and ends what an earlier start left running on it.
+ * Throws StartFailure with one line when it cannot be used or another start has locked it.
  */
-export async function openDataDir(path: string, tell: (line: string) => void): Promise<DataDir> {
+export async function openDataDir(path: string, printLine: (line: string) => void): Promise<DataDir> {
   try {
-    // root's Postgres runs as another user, who has to come through; the files in it are closed one by one
+    // root's Postgres runs as another user, who must be able to enter; each file in it is closed to others
     mkdirSync(path, { recursive: true, mode: process.getuid?.() === 0 ? 0o711 : 0o700 });
     takeLock(path);
   } catch (error) {
@@ -35,7 +35,7 @@ export async function openDataDir(path: string, tell: (line: string) => void): P
       `DATA_DIR ${path} cannot be used (${code}): give this user the folder, or set DATA_DIR to another.`,
     );
   }
-  await endLeftovers(path, tell);
+  await endLeftovers(path, printLine);
   return {
     path,
     secret(name, make) {
@@ -53,7 +53,7 @@ export async function openDataDir(path: string, tell: (line: string) => void): P
       writeWhole(file, '');
       return true;
     },
-    remember: (marks) => writeWhole(join(path, PROCESSES), JSON.stringify(marks)),
+    recordProcesses: (handles) => writeWhole(join(path, PROCESSES), JSON.stringify(handles)),
     release: () => {
       rmSync(join(path, PROCESSES), { force: true });
       rmSync(join(path, LOCK), { force: true });
@@ -69,19 +69,19 @@ export function newEncryptionKey(): string {
 const LOCK = 'lock';
 const PROCESSES = 'processes.json';
 
-/** The lock is a file that says who holds it; making it as a link fails when there is one. */
+/** The lock is a file with the handle of its process; making it as a link fails when there is one. */
 function takeLock(path: string): void {
   const mine = join(path, `${LOCK}.${process.pid}`);
   const lock = join(path, LOCK);
-  const mark = JSON.stringify(markOf(process.pid));
-  writeFileSync(mine, mark, { mode: 0o600 });
+  const content = JSON.stringify(handleOf(process.pid));
+  writeFileSync(mine, content, { mode: 0o600 });
   try {
-    for (let tries = 0; tries < 3; tries++) {
+    for (let attempt = 0; attempt < 3; attempt++) {
       try {
         linkSync(mine, lock);
       } catch (error) {
         if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
-        const holder = parse<ProcessMark>(read(lock));
+        const holder = parse<ProcessHandle>(read(lock));
         if (holder !== undefined && isRunning(holder)) {
           throw new StartFailure(
             `DATA_DIR ${path} is in use by the start with pid ${holder.pid}: end that one, or set DATA_DIR to another.`,
@@ -89,7 +89,7 @@ function takeLock(path: string): void {
         }
         rmSync(lock, { force: true });
       }
-      if (read(lock) === mark) return;
+      if (read(lock) === content) return;
     }
     throw new StartFailure(`DATA_DIR ${path} is being taken by another start.`);
   } finally {
@@ -97,12 +97,12 @@ function takeLock(path: string): void {
   }
 }
 
-/** Whatever an earlier start on this folder could not end itself is ended now: same pid and same begin only. */
-async function endLeftovers(path: string, tell: (line: string) => void): Promise<void> {
-  const left = (parse<ProcessMark[]>(read(join(path, PROCESSES))) ?? []).filter(isRunning);
+/** Ends what an earlier start on this folder could not end itself: only processes with the same pid and start time. */
+async function endLeftovers(path: string, printLine: (line: string) => void): Promise<void> {
+  const left = (parse<ProcessHandle[]>(read(join(path, PROCESSES))) ?? []).filter(isRunning);
   if (left.length === 0) return;
-  tell(`Ending ${left.length} processes that an earlier start left (${left.map(({ pid }) => pid).join(', ')}).`);
-  await Promise.all(left.map((mark) => endProcess(mark, 'SIGINT', 6000)));
+  printLine(`Ending ${left.length} processes that an earlier start left (${left.map(({ pid }) => pid).join(', ')}).`);
+  await Promise.all(left.map((handle) => endProcess(handle, 'SIGINT', 6000)));
 }
 
 function read(file: string): string | undefined {

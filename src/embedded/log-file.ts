@@ -9,7 +9,7 @@ export interface LogFile {
 
 const MAX_BYTES = 20 * 1024 * 1024;
 
-/** Appends to `<dir>/<name>.log`; past 20 MB that becomes `<name>.log.1` and a new one begins. */
+/** Appends to `<dir>/<name>.log`; past 20 MB that becomes `<name>.log.1` and a new file is begun. */
 export function openLog(dir: string, name: string, maxBytes = MAX_BYTES): LogFile {
   mkdirSync(dir, { recursive: true, mode: 0o700 });
   const path = join(dir, `${name}.log`);
@@ -30,7 +30,7 @@ export function openLog(dir: string, name: string, maxBytes = MAX_BYTES): LogFil
         writeSync(file, chunk);
         size += chunk.length;
       } catch {
-        // a full disk must not end the one who keeps the others running
+        // a full disk must not end the supervisor
       }
     },
     close() {

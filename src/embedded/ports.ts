@@ -5,7 +5,7 @@ export function isFree(port: number, host = '127.0.0.1'): Promise<boolean> {
   return tryListen(port, host).then((code) => code === undefined);
 }
 
-/** Listens for an instant; answers the error code (EADDRINUSE, EACCES, EADDRNOTAVAIL, …) or undefined. */
+/** Listens for an instant; returns the error code (EADDRINUSE, EACCES, EADDRNOTAVAIL, …) or undefined. */
 export function tryListen(port: number, host: string): Promise<string | undefined> {
   return new Promise((resolve) => {
     const server = createServer();
@@ -15,8 +15,8 @@ export function tryListen(port: number, host: string): Promise<string | undefine
 }
 
 /**
- * The first free loopback port from `first` on. Well-known ports below the ephemeral range are asked for, so that no
- * outgoing connection takes the port while a server that died is started again.
+ * The first free loopback port from `first` on. Callers pass ports below the ephemeral range, so that no outgoing
+ * connection takes the port while a server that died is started again.
  */
 export async function firstFreePort(first: number, taken: readonly number[] = []): Promise<number> {
   for (let port = first; port <= 65_535; port++) {

@@ -4,10 +4,10 @@ import { createRequire } from 'node:module';
 import { basename, dirname, join, relative } from 'node:path';
 import { StartFailure } from './failure.ts';
 
-/** Where Postgres may live when root's own folders are closed to the user that it must run as. */
+/** Where Postgres is stored when root's folders are closed to the user that it must run as. */
 export const SYSTEM_HOME = '/var/lib/email-mailbox-api';
 
-/** The user that Postgres runs as: it refuses to run as root. Undefined for an ordinary user: that one. */
+/** The user that Postgres runs as, since it refuses to run as root. Undefined when this process is not root. */
 export interface RunAs {
   uid: number;
   gid: number;
@@ -76,8 +76,8 @@ async function restoreModes(native: string): Promise<void> {
 
 /** The `postgres` user; made when the system has none. */
 function postgresUser(): RunAs {
-  const known = lookUp('postgres');
-  if (known !== undefined) return known;
+  const existing = lookUp('postgres');
+  if (existing !== undefined) return existing;
   const made = spawnSync('useradd', [
     '--system',
     '--user-group',

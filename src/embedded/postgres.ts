@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import pg from 'pg';
 import { StartFailure } from './failure.ts';
 import { findPostgres, type PostgresBinaries, type RunAs, SYSTEM_HOME } from './postgres-binaries.ts';
-import { commandOf, endProcess, markOf } from '../running.ts';
+import { commandOf, endProcess, handleOf } from '../process-handle.ts';
 import type { Part } from './supervise.ts';
 
 const USER = 'mailbox';
@@ -19,8 +19,8 @@ export interface PostgresOptions {
   port: number;
   /** further server settings; tests turn durability off */
   settings?: Readonly<Record<string, string>>;
-  /** told one line when the cluster has to live elsewhere than in `dir` */
-  tell(line: string): void;
+  /** called with a line when the cluster must be elsewhere than in `dir` */
+  printLine(line: string): void;
 }
 
 export interface EmbeddedPostgres {
@@ -87,20 +87,21 @@ export async function embedPostgres(options: PostgresOptions): Promise<EmbeddedP
       beforeStart: () => clearStaleServer(dataDir),
       isReady: async () => {
         if (!databaseExists) databaseExists = await ensureDatabase(url('postgres'));
-        return databaseExists && (await answers(url(DATABASE)));
+        return databaseExists && (await acceptsQueries(url(DATABASE)));
       },
     },
   };
 }
 
 /** `dir` itself, or, when the user that Postgres runs as cannot get there, a folder of the system named after it. */
-async function chooseHome({ dir, tell }: PostgresOptions, runAs: RunAs | undefined): Promise<string> {
+async function chooseHome({ dir, printLine }: PostgresOptions, runAs: RunAs | undefined): Promise<string> {
   if (runAs === undefined) return dir;
   if (canEnter(dir, runAs)) return dir;
   const idFile = join(dir, 'instance-id');
   if (!existsSync(idFile)) await writeFile(idFile, randomBytes(8).toString('hex'), { mode: 0o600 });
   const home = join(SYSTEM_HOME, (await readFile(idFile, 'utf8')).trim());
-  if (!existsSync(home)) tell(`${dir} is closed to the user that Postgres runs as: the database is kept in ${home}`);
+  if (!existsSync(home))
+    printLine(`${dir} is closed to the user that Postgres runs as: the database is stored in ${home}`);
   await mkdir(home, { recursive: true, mode: 0o711 });
   await writeFile(join(home, 'belongs-to'), `${dir}\n`);
   return home;
@@ -110,7 +111,7 @@ function canEnter(dir: string, runAs: RunAs): boolean {
   return spawnSync('test', ['-x', dir], { ...runAs, cwd: '/', stdio: 'ignore' }).status === 0;
 }
 
-/** A new cluster, made beside its place and moved there when it is whole. Answers its password. */
+/** Makes a cluster next to `dataDir` and moves it there when it is complete. Returns its password. */
 async function createCluster(
   { initdb, runAs }: PostgresBinaries,
   home: string,
@@ -138,8 +139,8 @@ async function createCluster(
 }
 
 /**
- * UTF-8, compared by code point and with Unicode's own letters. pg_trgm goes by the C library's idea of a letter
- * (LC_CTYPE): under `C` every word outside ASCII would be found by nothing.
+ * UTF-8, compared by code point, with Unicode's letters. pg_trgm takes for a letter what the C library does (LC_CTYPE):
+ * under `C` no search would find a word outside ASCII.
  */
 function initdbFlags(): string[] {
   return [
@@ -171,7 +172,7 @@ function run(command: string, args: string[], options: { uid?: number; gid?: num
   });
 }
 
-/** Nothing of our own environment: it holds keys. */
+/** Nothing of this process's environment, which holds keys. */
 function postgresEnv(): Record<string, string> {
   return { PATH: '/usr/local/bin:/usr/bin:/bin', LC_ALL: 'C', TZ: 'UTC' };
 }
@@ -188,14 +189,14 @@ async function readPassword(file: string, dataDir: string): Promise<string> {
 
 /**
  * After a crash `postmaster.pid` stays behind. A server that still runs on this folder is ended; a file that names
- * nobody, or some other program that was given the pid since, is removed.
+ * no process, or another program that has got the pid since, is removed.
  */
 async function clearStaleServer(dataDir: string): Promise<void> {
   const file = join(dataDir, 'postmaster.pid');
   const pid = Number((await readFile(file, 'utf8').catch(() => '')).split('\n', 1)[0]);
   if (!Number.isInteger(pid) || pid <= 0) return;
-  const mark = markOf(pid);
-  if (mark !== undefined && commandOf(pid).includes(dataDir)) await endProcess(mark, 'SIGINT', 8000);
+  const handle = handleOf(pid);
+  if (handle !== undefined && commandOf(pid).includes(dataDir)) await endProcess(handle, 'SIGINT', 8000);
   else await rm(file, { force: true });
 }
 
@@ -206,11 +207,11 @@ async function ensureDatabase(url: string): Promise<boolean> {
   });
 }
 
-function answers(url: string): Promise<boolean> {
+function acceptsQueries(url: string): Promise<boolean> {
   return withClient(url, (client) => client.query('SELECT 1'));
 }
 
-/** Whether `work` went through on a connection of its own. */
+/** Whether `work` succeeded on a new connection. */
 async function withClient(url: string, work: (client: pg.Client) => Promise<unknown>): Promise<boolean> {
   const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 5000 });
   client.on('error', () => {});

@@ -1,4 +1,4 @@
-/** Where the start tells the person at the terminal what it does; nothing else writes there. */
+/** What the start writes to the terminal; nothing else writes there. */
 export interface Report {
   line(text: string): void;
   /**

@@ -2,11 +2,11 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { StartFailure } from './failure.ts';
-import { createLeash } from './leash.ts';
+import { createOrphanGuard } from './orphan-guard.ts';
 import { type LogFile, openLog } from './log-file.ts';
-import { markOf, type ProcessMark } from '../running.ts';
+import { handleOf, type ProcessHandle } from '../process-handle.ts';
 
-/** One process of the whole, as the supervisor runs it. */
+/** One process of the product, as the supervisor runs it. */
 export interface Part {
   name: string;
   command: string;
@@ -15,35 +15,35 @@ export interface Part {
   cwd?: string;
   uid?: number;
   gid?: number;
-  /** with a channel of Node's, whose end tells the child that we are gone */
+  /** with a channel over which the child sends messages (Node only) */
   ipc?: boolean;
   stopSignal: NodeJS.Signals;
   /** how long it may take to stop before SIGKILL */
   stopMs: number;
   /** how long it may take to become ready */
   readyMs: number;
-  /** done before each start, the first and every later one */
+  /** called before each start, the first one and restarts */
   beforeStart?(): Promise<void>;
-  /** asked every 50–250 ms after a start */
+  /** called every 50–250 ms after a start until it is true; `message`: the last one of the child */
   isReady(message: unknown): Promise<boolean>;
 }
 
 export interface Supervisor {
   /** Starts a part and waits until it is ready; from then on it is started again whenever it ends. */
   start(part: Part): Promise<void>;
-  /** Ends all parts: first those with a channel, then the servers that these use. */
+  /** Stops all parts: first those with a channel, then the servers that these use. */
   stop(): Promise<void>;
   /** The processes that run now. */
-  marks(): ProcessMark[];
+  handles(): ProcessHandle[];
 }
 
 export interface SupervisorOptions {
-  /** every part writes `<name>.log` there */
+  /** the output of each part goes to `<name>.log` there */
   logDir: string;
-  /** told when a part ended by itself and when it is back */
-  tell(line: string): void;
-  /** told whenever the set of processes changed */
-  changed?(marks: ProcessMark[]): void;
+  /** called with a line when a part ended by itself and when it runs again */
+  printLine(line: string): void;
+  /** called whenever the set of processes changed */
+  onChange?(handles: ProcessHandle[]): void;
 }
 
 const FIRST_DELAY_MS = 200;
@@ -64,27 +64,30 @@ interface Running {
   lastLines: string[];
 }
 
-/** Keeps processes running. They live in sessions of their own, so that Ctrl-C reaches only us, and end when we end. */
-export function createSupervisor({ logDir, tell, changed }: SupervisorOptions): Supervisor {
+/**
+ * Keeps processes running. They are in sessions of their own, so that Ctrl-C reaches only the supervisor. When that is
+ * killed the orphan guard ends them; what outlives both is ended by the next start (data-dir.ts).
+ */
+export function createSupervisor({ logDir, printLine, onChange }: SupervisorOptions): Supervisor {
   const parts: Running[] = [];
-  const leash = createLeash();
+  const orphanGuard = createOrphanGuard();
   let stopping = false;
 
-  const marks = () =>
+  const handles = () =>
     parts
-      .map(({ child }) => (child?.pid === undefined ? undefined : markOf(child.pid)))
-      .filter((mark) => mark !== undefined);
+      .map(({ child }) => (child?.pid === undefined ? undefined : handleOf(child.pid)))
+      .filter((handle) => handle !== undefined);
   const update = () => {
-    const now = marks();
-    leash.hold(now.map(({ pid }) => pid));
-    changed?.(now);
+    const now = handles();
+    orphanGuard.guard(now.map(({ pid }) => pid));
+    onChange?.(now);
   };
 
   async function launch(running: Running): Promise<ChildProcess> {
     const { part, log } = running;
     await part.beforeStart?.();
     const { command, args, env, cwd, uid, gid } = part;
-    // what a part makes is its owner's alone
+    // only the owner may read the files that a part makes
     const umask = process.umask(0o077);
     const child = spawn(command, args, {
       env,
@@ -115,7 +118,7 @@ export function createSupervisor({ logDir, tell, changed }: SupervisorOptions): 
     const deadline = Date.now() + part.readyMs;
     for (let wait = 50; !stopping; wait = Math.min(250, wait + 25)) {
       if (hasEnded(child)) {
-        // its last words may still be on the way
+        // its last output may not have been read yet
         await sleep(50);
         throw new StartFailure(`${part.name} ended: ${reasonOf(running)} (log: ${running.log.path})`);
       }
@@ -139,24 +142,24 @@ export function createSupervisor({ logDir, tell, changed }: SupervisorOptions): 
       update();
       if (Date.now() - began > HEALTHY_MS) delay = FIRST_DELAY_MS;
       const how = child.signalCode ?? `exit code ${child.exitCode ?? 'unknown'}`;
-      tell(`${part.name} ended (${how}); starting it again (log: ${running.log.path})`);
+      printLine(`${part.name} ended (${how}); starting it again (log: ${running.log.path})`);
       await sleep(delay);
       delay = Math.min(MAX_DELAY_MS, delay * 2);
       if (stopping) return;
       try {
         child = await launch(running);
         await untilReady(running, child);
-        if (!stopping) tell(`${part.name} runs again`);
+        if (!stopping) printLine(`${part.name} runs again`);
       } catch (error) {
-        tell(error instanceof Error ? error.message : String(error));
-        // one that hangs without being ready is no better than none
+        printLine(error instanceof Error ? error.message : String(error));
+        // a part that hangs without being ready is started again too
         if (running.child !== undefined && !hasEnded(running.child)) await end(running.child, part);
       }
     }
   }
 
   return {
-    marks,
+    handles,
     async start(part) {
       const running: Running = {
         part,
@@ -168,7 +171,7 @@ export function createSupervisor({ logDir, tell, changed }: SupervisorOptions): 
       parts.push(running);
       const child = await launch(running);
       await untilReady(running, child);
-      // it reports each failure itself and ends only when stopping
+      // it reports each failure itself and returns only when stopping
       void keepAlive(running, child);
     },
     async stop() {
@@ -176,13 +179,13 @@ export function createSupervisor({ logDir, tell, changed }: SupervisorOptions): 
       for (const group of groupsToStop(parts)) {
         await Promise.all(group.flatMap(({ child, part }) => (child === undefined ? [] : [end(child, part)])));
       }
-      leash.release();
+      orphanGuard.release();
       for (const { log } of parts) log.close();
     },
   };
 }
 
-/** Parts with a channel are ours: they use the others, and stop before them. */
+/** The parts with a channel (API and worker) use the others and stop before them. */
 function groupsToStop(parts: Running[]): Running[][] {
   return [true, false].map((ipc) => parts.filter(({ part }) => (part.ipc ?? false) === ipc));
 }
@@ -193,10 +196,10 @@ function hasEnded(child: ChildProcess): boolean {
 
 async function end(child: ChildProcess, part: Part): Promise<void> {
   if (hasEnded(child)) return;
-  const gone = once(child, 'exit');
+  const exited = once(child, 'exit');
   child.kill(part.stopSignal);
   const timer = setTimeout(() => child.kill('SIGKILL'), part.stopMs);
-  await gone;
+  await exited;
   clearTimeout(timer);
 }
 

@@ -22,17 +22,19 @@ const run = promisify(execFile);
 
 export interface FindOptions {
   env: Readonly<Record<string, string | undefined>>;
-  /** `<dataDir>/bin/temporal` is looked at too */
+  /** `<dataDir>/bin/temporal` is a candidate too */
   dataDir: string;
   report: Report;
-  /** where the official download is asked for; another address in tests */
+  /** where the official download is; another address in tests */
   downloads?: { index: string; checksums: string };
 }
 
 /**
- * The `temporal` program: one that is there (PATH, DATA_DIR/bin, Go's bin folder, our cache), else the official
- * download, else a build by `go install`, both kept in the cache. Tells one line for each way that failed.
- * Throws StartFailure with the next step when there is none.
+ * The path of the `temporal` program: an installed one (PATH, DATA_DIR/bin, Go's bin folder, the cache), else the official
+ * download, else a build by `go install`, both stored in the cache. Prints one line for each way that failed.
+ * Throws StartFailure with the next step when all fail. The SDK's downloader
+ * (of @temporalio/testing) is no replacement: it starts a server instead of returning a program to supervise, and cannot
+ * build one where there is no download.
  */
 export async function findTemporal(options: FindOptions): Promise<string> {
   const { env, report } = options;
@@ -44,7 +46,7 @@ export async function findTemporal(options: FindOptions): Promise<string> {
   }
   await mkdir(cache, { recursive: true }).catch(() => {
     throw new StartFailure(
-      `${cache} cannot be written, where Temporal would be kept: set XDG_CACHE_HOME to another folder.`,
+      `${cache} cannot be written, where Temporal would be stored: set XDG_CACHE_HOME to another folder.`,
     );
   });
   try {
@@ -92,7 +94,7 @@ async function problemOf(path: string): Promise<string | undefined> {
     // `temporal version 1.5.1 (Server 1.29.1, UI 2.42.1)`
     const { stdout } = await run(path, ['--version'], { timeout: 20_000 });
     const server = /Server (\d+)\.(\d+)/.exec(stdout);
-    if (server === null) return 'it does not tell a server version';
+    if (server === null) return 'it does not print a server version';
     const [major = 0, minor = 0] = server.slice(1).map(Number);
     const [oldMajor = 0, oldMinor = 0] = OLDEST_SERVER;
     const recent = major > oldMajor || (major === oldMajor && minor >= oldMinor);
@@ -102,20 +104,20 @@ async function problemOf(path: string): Promise<string | undefined> {
   }
 }
 
-/** As Temporal's own SDK does it: an index answers where the archive lies; the release lists its SHA-256. */
+/** As Temporal's SDK does it: an index names the address of the archive; the release lists its SHA-256. */
 async function download(options: FindOptions, cache: string, busyWith: (detail: string) => void): Promise<string> {
   const { index, checksums } = options.downloads ?? { index: DOWNLOADS, checksums: CHECKSUMS };
   const arch = process.arch === 'x64' ? 'amd64' : process.arch;
   const query = `arch=${arch}&platform=${process.platform}&format=tar.gz`;
-  const answer = await get(`${index}/cli/v${TEMPORAL_CLI_VERSION}?${query}`);
-  const { archiveUrl, fileToExtract } = (await answer.json()) as { archiveUrl: string; fileToExtract: string };
+  const response = await get(`${index}/cli/v${TEMPORAL_CLI_VERSION}?${query}`);
+  const { archiveUrl, fileToExtract } = (await response.json()) as { archiveUrl: string; fileToExtract: string };
   const archive = await bytesOf(await get(archiveUrl), busyWith);
   await checkSum(archive, `temporal_cli_${TEMPORAL_CLI_VERSION}_${process.platform}_${arch}.tar.gz`, checksums);
   const work = await mkdtemp(join(cache, 'download-'));
   try {
     await writeFile(join(work, 'archive.tar.gz'), archive);
     await run('tar', ['-xzf', join(work, 'archive.tar.gz'), '-C', work, basename(fileToExtract)]);
-    return await keep(join(work, basename(fileToExtract)), cache);
+    return await store(join(work, basename(fileToExtract)), cache);
   } finally {
     await rm(work, { recursive: true, force: true });
   }
@@ -123,7 +125,7 @@ async function download(options: FindOptions, cache: string, busyWith: (detail: 
 
 async function get(url: string): Promise<Response> {
   const abort = new AbortController();
-  const headers = setTimeout(() => abort.abort(new Error('no answer within 15 s')), HEADERS_DEADLINE_MS);
+  const headers = setTimeout(() => abort.abort(new Error('no response within 15 s')), HEADERS_DEADLINE_MS);
   try {
     const response = await fetch(url, {
       signal: AbortSignal.any([abort.signal, AbortSignal.timeout(DOWNLOAD_DEADLINE_MS)]),
@@ -151,7 +153,7 @@ async function bytesOf(response: Response, busyWith: (detail: string) => void): 
   return Buffer.concat(chunks);
 }
 
-/** A published sum must match. A list that cannot be had stops nothing: the archive came over TLS from its makers. */
+/** A published sum must match. A list that cannot be fetched stops nothing: the archive came over TLS from its makers. */
 async function checkSum(archive: Buffer, name: string, checksums: string): Promise<void> {
   const list = await get(checksums).then(
     (response) => response.text(),
@@ -176,7 +178,7 @@ async function build(env: FindOptions['env'], cache: string, busyWith: (detail: 
   const work = await mkdtemp(join(cache, 'build-'));
   try {
     await goInstall(go, { ...env, GOBIN: work, CGO_ENABLED: '0', GOFLAGS: '-trimpath' }, busyWith);
-    return await keep(join(work, 'temporal'), cache);
+    return await store(join(work, 'temporal'), cache);
   } finally {
     await rm(work, { recursive: true, force: true });
   }
@@ -212,7 +214,7 @@ function goInstall(go: string, env: NodeJS.ProcessEnv, busyWith: (detail: string
   });
 }
 
-async function keep(file: string, cache: string): Promise<string> {
+async function store(file: string, cache: string): Promise<string> {
   await chmod(file, 0o755);
   const problem = await problemOf(file);
   if (problem !== undefined) throw new Error(`the program does not run: ${problem}`);

@@ -5,16 +5,16 @@ import type { Part } from './supervise.ts';
 export interface TemporalOptions {
   /** the `temporal` program */
   binary: string;
-  /** file of the database; without it nothing outlives the process (tests) */
+  /** file of the database; without it the data is in memory only (tests) */
   dbFile?: string;
   /** loopback ports */
   port: number;
   httpPort: number;
   /** without it there is no UI */
   uiPort?: number;
-  /** where the UI has payloads decoded, e.g. `http://127.0.0.1:8234` */
+  /** the codec server that decodes payloads for the UI, e.g. `http://127.0.0.1:8234` */
   uiCodecEndpoint?: string;
-  /** to be made besides `default` */
+  /** created in addition to `default` */
   namespaces?: readonly string[];
 }
 
@@ -54,7 +54,7 @@ export function embedTemporal(options: TemporalOptions): { address: string; part
       name: 'temporal',
       command: binary,
       args,
-      // the CLI reads a configuration of its own from there; nothing of ours is for it
+      // the CLI reads a configuration file from HOME; the user's is not meant for this server
       env: { PATH: '/usr/bin:/bin', HOME: dbFile === undefined ? '/nonexistent' : join(dbFile, '..') },
       stopSignal: 'SIGTERM',
       stopMs: 3500,
@@ -64,7 +64,7 @@ export function embedTemporal(options: TemporalOptions): { address: string; part
   };
 }
 
-/** The last thing that the dev server does at its start is to register them. */
+/** The dev server registers them last when it starts. */
 async function knowsSearchAttributes(baseUrl: string): Promise<boolean> {
   try {
     const response = await fetch(`${baseUrl}/api/v1/namespaces/default/search-attributes`, {

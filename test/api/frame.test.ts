@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
@@ -7,6 +7,13 @@ import { type ApiUnderTest, apiUnderTest } from '../helpers/api-under-test.ts';
 import { storeAccount } from '../helpers/stored-account.ts';
 
 const GOLDEN = new URL('../openapi.golden.json', import.meta.url);
+const CONTRACT = new URL('../../src/contract/', import.meta.url);
+
+interface Document {
+  servers: unknown;
+  paths: Record<string, Record<string, { operationId?: string }>>;
+  components: { schemas: Record<string, unknown> };
+}
 
 let api: ApiUnderTest;
 let temporalAnswers = true;
@@ -150,10 +157,40 @@ describe('outside of /api/v1', () => {
     }
   });
 
-  it('shows the reference as a page', async () => {
+  it('shows the reference as a page that loads nothing from elsewhere', async () => {
     const { body, headers } = await api.app.inject({ url: '/docs' });
     expect(headers['content-type']).toContain('text/html');
-    expect(body).toContain('/api/v1/{account_id}/emails');
+    expect(headers['content-security-policy']).toMatch(/^default-src 'none'; script-src 'self'; /);
+    expect(body).not.toMatch(/https?:/);
+    const files = [...body.matchAll(/(?:src|href)="([^"]*)"/g)].map(([, file = '']) => file);
+    expect(files).toEqual(expect.arrayContaining([expect.stringMatching(/^\/docs\/static\/.*\.js$/)]));
+    for (const url of files) {
+      const file = await api.app.inject({ url });
+      expect([url, file.statusCode, file.headers['x-content-type-options']]).toEqual([url, 200, 'nosniff']);
+    }
+  });
+
+  it('has the reference page call the address that the page came from', async () => {
+    const { body } = await api.app.inject({ url: '/docs/static/swagger-initializer.js' });
+    expect(body).toContain("resolveUrl('./json')");
+    expect(body).toContain('"tryItOutEnabled":true');
+    const shown = (await api.app.inject({ url: '/docs/json' })).json<Document>();
+    const document = (await api.app.inject({ url: '/openapi.json' })).json<Document>();
+    expect(shown).toEqual({ ...document, servers: [{ url: '..' }] });
+  });
+
+  it('names every operation and every schema of the contract', async () => {
+    const { paths, components } = (await api.app.inject({ url: '/openapi.json' })).json<Document>();
+    const ids = Object.values(paths).flatMap((path) => Object.values(path).map(({ operationId }) => operationId));
+    expect(ids).not.toContain(undefined);
+    expect(new Set(ids).size).toBe(ids.length);
+    const modules = await Promise.all(
+      readdirSync(CONTRACT).map((file) => import(new URL(file, CONTRACT).href) as Promise<Record<string, unknown>>),
+    );
+    const named = modules.flatMap(Object.values<unknown>).flatMap((value) => {
+      return typeof value === 'object' && value !== null && '$id' in value ? [value.$id] : [];
+    });
+    expect(Object.keys(components.schemas).sort()).toEqual(named.sort());
   });
 
   it('describes itself as it did before, unless a change is meant', async () => {

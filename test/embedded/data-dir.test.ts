@@ -4,14 +4,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { openDataDir } from '../../src/embedded/data-dir.ts';
-import { isRunning, markOf } from '../../src/running.ts';
+import { isRunning, handleOf } from '../../src/process-handle.ts';
 import { openLog } from '../../src/embedded/log-file.ts';
 import { waitFor } from '../helpers/wait.ts';
 
 describe('the data folder', () => {
   let dir: string;
-  const told: string[] = [];
-  const open = () => openDataDir(join(dir, 'data'), (line) => told.push(line));
+  const lines: string[] = [];
+  const open = () => openDataDir(join(dir, 'data'), (line) => lines.push(line));
   beforeEach(async () => {
     dir = await mkdtemp(join(tmpdir(), 'data-dir-'));
   });
@@ -49,14 +49,14 @@ describe('the data folder', () => {
   it('ends what an earlier start left running, and nothing else', async () => {
     const left = spawn('sleep', ['60']);
     const other = spawn('sleep', ['60']);
-    const [mark, otherMark] = [markOf(left.pid!)!, markOf(other.pid!)!];
+    const [handle, otherHandle] = [handleOf(left.pid!)!, handleOf(other.pid!)!];
     const first = await open();
-    first.remember([mark, { pid: otherMark.pid, began: 'at another time' }]);
+    first.recordProcesses([handle, { pid: otherHandle.pid, began: 'at another time' }]);
     await rm(join(dir, 'data', 'lock'));
     (await open()).release();
-    expect([isRunning(mark), isRunning(otherMark)]).toEqual([false, true]);
+    expect([isRunning(handle), isRunning(otherHandle)]).toEqual([false, true]);
     other.kill();
-    await waitFor(() => !isRunning(otherMark));
+    await waitFor(() => !isRunning(otherHandle));
     expect(await readdir(join(dir, 'data'))).toEqual([]);
   });
 

@@ -2,7 +2,7 @@ import { mkdtemp, readFile, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { isRunning, type ProcessMark } from '../../src/running.ts';
+import { isRunning, type ProcessHandle } from '../../src/process-handle.ts';
 import { createSupervisor, type Part, type Supervisor } from '../../src/embedded/supervise.ts';
 import { waitFor } from '../helpers/wait.ts';
 
@@ -25,12 +25,16 @@ const STAYS = 'console.log("up"); setInterval(() => {}, 1000)';
 describe('the supervisor', () => {
   let dir: string;
   let supervisor: Supervisor;
-  let told: string[];
-  let marks: ProcessMark[];
+  let lines: string[];
+  let handles: ProcessHandle[];
   beforeEach(async () => {
     dir = await mkdtemp(join(tmpdir(), 'supervise-'));
-    told = [];
-    supervisor = createSupervisor({ logDir: dir, tell: (line) => told.push(line), changed: (now) => (marks = now) });
+    lines = [];
+    supervisor = createSupervisor({
+      logDir: dir,
+      printLine: (line) => lines.push(line),
+      onChange: (now) => (handles = now),
+    });
   });
   afterEach(async () => {
     await supervisor.stop();
@@ -39,21 +43,21 @@ describe('the supervisor', () => {
 
   it('waits until a part is ready, and ends it', async () => {
     await supervisor.start(part(dir, 'one', STAYS));
-    const [mark] = supervisor.marks();
-    expect(isRunning(mark!)).toBe(true);
-    expect(marks).toEqual([mark]);
+    const [handle] = supervisor.handles();
+    expect(isRunning(handle!)).toBe(true);
+    expect(handles).toEqual([handle]);
     await supervisor.stop();
-    expect(isRunning(mark!)).toBe(false);
+    expect(isRunning(handle!)).toBe(false);
   });
 
   it('starts a part again that was killed', async () => {
     await supervisor.start(part(dir, 'one', STAYS));
-    const [first] = supervisor.marks();
+    const [first] = supervisor.handles();
     process.kill(first!.pid, 'SIGKILL');
-    await waitFor(() => told.includes('one runs again'));
-    const [second] = supervisor.marks();
+    await waitFor(() => lines.includes('one runs again'));
+    const [second] = supervisor.handles();
     expect(second!.pid).not.toBe(first!.pid);
-    expect(told[0]).toMatch(/^one ended \(SIGKILL\); starting it again/);
+    expect(lines[0]).toMatch(/^one ended \(SIGKILL\); starting it again/);
   });
 
   it('says in one line why a part did not come up', async () => {
@@ -66,9 +70,9 @@ describe('the supervisor', () => {
 
   it('kills a part that does not end when asked to', async () => {
     await supervisor.start(part(dir, 'deaf', `process.on('SIGTERM', () => {}); ${STAYS}`));
-    const [mark] = supervisor.marks();
+    const [handle] = supervisor.handles();
     await supervisor.stop();
-    expect(isRunning(mark!)).toBe(false);
+    expect(isRunning(handle!)).toBe(false);
   });
 
   it('keeps what parts write to files of the owner alone', async () => {

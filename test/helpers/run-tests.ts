@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { StartFailure } from '../../src/embedded/failure.ts';
 import { projectRoot } from '../../src/embedded/project-root.ts';
 import { createReport, type Report } from '../../src/embedded/report.ts';
-import { isRunning, markOf, type ProcessMark } from '../../src/running.ts';
+import { handleOf, isRunning, type ProcessHandle } from '../../src/process-handle.ts';
 import { createSupervisor } from '../../src/embedded/supervise.ts';
 import { readResults, type Results, slowestFiles } from './test-results.ts';
 import { startTestServers, type TestServers } from './test-servers.ts';
@@ -25,10 +25,10 @@ export async function runTests(args: string[]): Promise<number> {
   const report = createReport(process.stderr);
   await removeOldRuns();
   const dir = await mkdtemp(join(tmpdir(), PREFIX));
-  await writeFile(join(dir, 'owner'), JSON.stringify(markOf(process.pid)));
+  await writeFile(join(dir, 'owner'), JSON.stringify(handleOf(process.pid)));
   // Postgres runs as a user of its own when this is root
   await chmod(dir, 0o711);
-  const supervisor = createSupervisor({ logDir: join(dir, 'logs'), tell: (line) => report.line(line) });
+  const supervisor = createSupervisor({ logDir: join(dir, 'logs'), printLine: (line) => report.line(line) });
   let servers: TestServers | undefined;
   let jest: ChildProcess | undefined;
   const interrupt = (): void => {
@@ -94,7 +94,7 @@ async function removeOldRuns(): Promise<void> {
   for (const name of (await readdir(tmpdir())).filter((entry) => entry.startsWith(PREFIX))) {
     const dir = join(tmpdir(), name);
     const owner = await readFile(join(dir, 'owner'), 'utf8').then(
-      (text) => JSON.parse(text) as ProcessMark,
+      (text) => JSON.parse(text) as ProcessHandle,
       () => undefined,
     );
     if (owner !== undefined && !isRunning(owner)) await rm(dir, { recursive: true, force: true }).catch(() => {});

@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { isRunning, type ProcessMark } from '../../src/running.ts';
+import { isRunning, type ProcessHandle } from '../../src/process-handle.ts';
 import { projectRoot } from '../../src/embedded/project-root.ts';
 import { waitFor } from './wait.ts';
 
@@ -12,7 +12,7 @@ export interface Started {
   /** everything that it has printed so far */
   output(): string;
   /** the processes that it runs, as it writes them down */
-  marks(): ProcessMark[];
+  handles(): ProcessHandle[];
   /** Waits until it says that all is ready; fails when it ends before. Answers how long it took, ms. */
   ready(timeoutMs?: number): Promise<number>;
   /** Waits for its end and answers the exit code. */
@@ -44,7 +44,7 @@ export function start(
   return {
     child,
     output: () => output,
-    marks: () => JSON.parse(readFileSync(join(dataDir, 'processes.json'), 'utf8')) as ProcessMark[],
+    handles: () => handlesIn(dataDir),
     ready: async (timeoutMs = 60_000) => {
       await waitFor(
         () => {
@@ -62,9 +62,14 @@ export function start(
   };
 }
 
+/** The processes that the start on that data folder has written down. */
+export function handlesIn(dataDir: string): ProcessHandle[] {
+  return JSON.parse(readFileSync(join(dataDir, 'processes.json'), 'utf8')) as ProcessHandle[];
+}
+
 /** Waits until none of these processes runs any more; answers how long it took, ms. */
-export async function untilGone(marks: readonly ProcessMark[], timeoutMs: number): Promise<number> {
+export async function untilGone(handles: readonly ProcessHandle[], timeoutMs: number): Promise<number> {
   const began = Date.now();
-  await waitFor(() => !marks.some(isRunning), { timeoutMs, what: 'the end of all processes' });
+  await waitFor(() => !handles.some(isRunning), { timeoutMs, what: 'the end of all processes' });
   return Date.now() - began;
 }

@@ -92,7 +92,7 @@ async function startPostgres(dir: string, supervisor: Supervisor, report: Report
     dir,
     port: await firstFreePort(randomPort()),
     settings: { fsync: 'off', full_page_writes: 'off', synchronous_commit: 'off', max_connections: '500' },
-    tell: (line) => report.line(line),
+    printLine: (line) => report.line(line),
   });
   await report.during('Starting Postgres', () => supervisor.start(postgres.part));
   return { TEST_POSTGRES_URL: postgres.url };

@@ -1,14 +1,16 @@
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { existsSync } from 'node:fs';
 import { chmod, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { type AddressInfo, createServer, type Server } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { commandOf, isRunning } from '../../src/running.ts';
+import { commandOf, isRunning } from '../../src/process-handle.ts';
+import { projectRoot } from '../../src/embedded/project-root.ts';
 import { freePort } from '../helpers/free-port.ts';
 import { testDatabase } from '../helpers/postgres.ts';
-import { type Started, start, untilGone } from '../helpers/start.ts';
+import { handlesIn, type Started, start, untilGone } from '../helpers/start.ts';
 import { testTemporal } from '../helpers/temporal.ts';
 import { waitFor } from '../helpers/wait.ts';
 
@@ -87,10 +89,10 @@ describe('npm start', () => {
       headers: { 'X-API-KEY': await key(), 'Content-Type': 'application/json' },
       body: JSON.stringify({ name: 'kept' }),
     });
-    const marks = run.marks();
+    const handles = run.handles();
     run.child.kill('SIGTERM');
     expect(await run.ended()).toBe(0);
-    expect(marks.filter(isRunning)).toEqual([]);
+    expect(handles.filter(isRunning)).toEqual([]);
   }, 300_000);
 
   it('is ready within 10 s later on, with all that it kept, and shows the key no more', async () => {
@@ -110,11 +112,11 @@ describe('npm start', () => {
       postgres: 'postgres -D',
     };
     for (const [name, part] of Object.entries(names)) {
-      const victim = run.marks().find(({ pid }) => commandOf(pid).includes(part));
+      const victim = run.handles().find(({ pid }) => commandOf(pid).includes(part));
       const killedAt = Date.now();
       process.kill(victim!.pid, 'SIGKILL');
       await waitFor(() => run.output().includes(`${name} runs again`), { timeoutMs: 20_000, what: run.output });
-      const restarted = run.marks().find(({ pid }) => commandOf(pid).includes(part));
+      const restarted = run.handles().find(({ pid }) => commandOf(pid).includes(part));
       expect(Date.now() - killedAt).toBeLessThan(5000);
       expect(restarted!.pid).not.toBe(victim!.pid);
     }
@@ -124,20 +126,33 @@ describe('npm start', () => {
   it('leaves nothing behind when it is killed, and the next start goes on', async () => {
     const run = begin();
     await run.ready();
-    const marks = run.marks();
+    const handles = run.handles();
     run.child.kill('SIGKILL');
-    await untilGone(marks, 10_000);
+    await untilGone(handles, 10_000);
     const next = begin();
     await next.ready();
     expect(await keyNames()).toContain('kept');
   }, 60_000);
 
+  it('leaves nothing behind when npm is killed', async () => {
+    const npm = spawn('npm', ['start'], {
+      cwd: projectRoot(),
+      env: { PATH: process.env['PATH'], HOME: process.env['HOME'], DATA_DIR: dataDir, ...settings },
+      stdio: 'ignore',
+    });
+    await waitFor(isReady, { timeoutMs: 60_000, what: 'the API' });
+    const handles = handlesIn(dataDir);
+    npm.kill('SIGKILL');
+    await untilGone(handles, 15_000);
+    await waitFor(() => !existsSync(join(dataDir, 'lock')), { what: 'the data folder to be unlocked' });
+  }, 90_000);
+
   it('ends what a start that was killed with its watcher left running', async () => {
     const run = begin();
     await run.ready();
-    const marks = run.marks();
+    const handles = run.handles();
     const watcher = execFileSync('pgrep', ['-P', String(run.child.pid), '-f', 'read -r line'], { encoding: 'utf8' });
-    const worker = marks.find(({ pid }) => commandOf(pid).includes('dist/worker.js'))!;
+    const worker = handles.find(({ pid }) => commandOf(pid).includes('dist/worker.js'))!;
     // a stopped process takes no notice of the end of its parent
     process.kill(worker.pid, 'SIGSTOP');
     process.kill(Number(watcher), 'SIGKILL');
@@ -146,7 +161,7 @@ describe('npm start', () => {
     const next = begin();
     await next.ready();
     expect(next.output()).toMatch(/^Ending \d+ processes that an earlier start left/m);
-    expect(marks.filter(isRunning)).toEqual([]);
+    expect(handles.filter(isRunning)).toEqual([]);
     expect(await keyNames()).toContain('kept');
   }, 60_000);
 
@@ -199,10 +214,10 @@ describe('npm start', () => {
       join(home, 'not-embedded'),
     );
     await run.ready();
-    expect(run.marks().map(({ pid }) => /\w+\.js/.exec(commandOf(pid).replace(/.* --import \S+/, ''))?.[0])).toEqual(
+    expect(run.handles().map(({ pid }) => /\w+\.js/.exec(commandOf(pid))?.[0])).toEqual(
       expect.arrayContaining(['server.js', 'worker.js']),
     );
-    expect(run.marks()).toHaveLength(2);
+    expect(run.handles()).toHaveLength(2);
     expect(run.output()).not.toContain('Temporal UI');
     run.child.kill('SIGINT');
     expect(await run.ended()).toBe(0);

@@ -2,7 +2,7 @@ import Type from 'typebox';
 import { Account, ACCOUNT_STATUSES, AccountDeleted, AccountList, AuthIntent } from '../../contract/account.ts';
 import { Limit, Offset, OneOf } from '../../contract/common.ts';
 import { getAccount, listAccounts, replaceMetadata } from '../../db/accounts.ts';
-import { answers, found, Id, type Routes } from './route.ts';
+import { responses, existing, Id, type Routes } from './route.ts';
 
 const Params = Type.Object({ id: Id('account') });
 
@@ -28,19 +28,20 @@ export const accountRoutes: Routes = (app, { db, commands }) => {
       config: { idempotent: true },
       schema: {
         tags: ['Accounts'],
+        operationId: 'connectMailbox',
         summary: 'Connect a mailbox',
         description:
           'IMAP and SMTP logins are tried before the answer; on any error nothing is saved. A side that is left out is ' +
           'found from the address. With `account_id`, or for a mailbox that is connected already, that account is updated.',
         body: AuthIntent,
-        response: answers(
+        response: responses(
           'The account, running',
           Account,
           ...(['invalid_credentials', 'not_found', 'already_exists', 'provider_rejected', 'provider_error'] as const),
         ),
       },
     },
-    async ({ body }) => found(await getAccount(db, await commands.connectMailbox(body)), 'account'),
+    async ({ body }) => existing(await getAccount(db, await commands.connectMailbox(body)), 'account'),
   );
 
   app.get(
@@ -48,9 +49,10 @@ export const accountRoutes: Routes = (app, { db, commands }) => {
     {
       schema: {
         tags: ['Accounts'],
+        operationId: 'listAccounts',
         summary: 'List accounts',
         querystring: ListQuery,
-        response: answers('Accounts, oldest first', AccountList),
+        response: responses('Accounts, oldest first', AccountList),
       },
     },
     async ({ query }) => {
@@ -64,12 +66,13 @@ export const accountRoutes: Routes = (app, { db, commands }) => {
     {
       schema: {
         tags: ['Accounts'],
+        operationId: 'getAccount',
         summary: 'Get an account',
         params: Params,
-        response: answers('The account', Account, 'not_found'),
+        response: responses('The account', Account, 'not_found'),
       },
     },
-    async ({ params }) => found(await getAccount(db, params.id), 'account'),
+    async ({ params }) => existing(await getAccount(db, params.id), 'account'),
   );
 
   app.patch(
@@ -77,13 +80,14 @@ export const accountRoutes: Routes = (app, { db, commands }) => {
     {
       schema: {
         tags: ['Accounts'],
+        operationId: 'updateAccount',
         summary: 'Update an account',
         params: Params,
         body: UpdateAccount,
-        response: answers('The account', Account, 'not_found'),
+        response: responses('The account', Account, 'not_found'),
       },
     },
-    async ({ params, body }) => found(await replaceMetadata(db, params.id, body.metadata), 'account'),
+    async ({ params, body }) => existing(await replaceMetadata(db, params.id, body.metadata), 'account'),
   );
 
   app.delete(
@@ -91,10 +95,11 @@ export const accountRoutes: Routes = (app, { db, commands }) => {
     {
       schema: {
         tags: ['Accounts'],
+        operationId: 'removeAccount',
         summary: 'Remove an account',
         description: 'The sync stops; stored mail, attachments and credentials are deleted.',
         params: Params,
-        response: answers('It is removed', AccountDeleted, 'not_found', 'provider_error'),
+        response: responses('It is removed', AccountDeleted, 'not_found', 'provider_error'),
       },
     },
     async ({ params }) => {

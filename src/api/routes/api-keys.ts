@@ -4,7 +4,7 @@ import { Limit, Offset } from '../../contract/common.ts';
 import { ApiError } from '../../contract/errors.ts';
 import { createApiKey, deleteApiKey, listApiKeys } from '../../db/api-keys.ts';
 import { readDate } from '../dates.ts';
-import { answers, found, Id, type Routes } from './route.ts';
+import { responses, existing, Id, type Routes } from './route.ts';
 
 export const apiKeyRoutes: Routes = (app, { db }) => {
   app.get(
@@ -12,9 +12,10 @@ export const apiKeyRoutes: Routes = (app, { db }) => {
     {
       schema: {
         tags: ['API keys'],
+        operationId: 'listAPIKeys',
         summary: 'List API keys',
         querystring: Type.Object({ offset: Offset, limit: Limit() }),
-        response: answers('API keys, oldest first, without their values', ApiKeyList),
+        response: responses('API keys, oldest first, without their values', ApiKeyList),
       },
     },
     async ({ query }) => {
@@ -29,16 +30,17 @@ export const apiKeyRoutes: Routes = (app, { db }) => {
       config: { idempotent: true },
       schema: {
         tags: ['API keys'],
+        operationId: 'createAPIKey',
         summary: 'Create an API key',
-        description: 'The value is in this answer only.',
+        description: 'The value is in this response only.',
         body: CreateApiKey,
-        response: answers('The key with its value', ApiKeyCreated, 'already_exists'),
+        response: responses('The key with its value', ApiKeyCreated, 'already_exists'),
       },
     },
     async ({ body }) => {
       const expiresAt = body.expires_at ? readDate(body.expires_at) : null;
       if (expiresAt && expiresAt.getTime() <= Date.now()) {
-        throw new ApiError('invalid_parameters', 'expires_at must lie in the future');
+        throw new ApiError('invalid_parameters', 'expires_at must be in the future');
       }
       const { apiKey, key } = await createApiKey(db, { name: body.name, expiresAt });
       return { ...apiKey, api_key: key };
@@ -50,14 +52,15 @@ export const apiKeyRoutes: Routes = (app, { db }) => {
     {
       schema: {
         tags: ['API keys'],
+        operationId: 'revokeAPIKey',
         summary: 'Revoke an API key',
         description: 'It stops working at once, everywhere.',
         params: Type.Object({ id: Id('apiKey') }),
-        response: answers('It is revoked', ApiKeyDeleted, 'not_found'),
+        response: responses('It is revoked', ApiKeyDeleted, 'not_found'),
       },
     },
     async ({ params }) => {
-      found((await deleteApiKey(db, params.id)) || undefined, 'API key');
+      existing((await deleteApiKey(db, params.id)) || undefined, 'API key');
       return { object: 'ApiKeyDeleted', id: params.id };
     },
   );

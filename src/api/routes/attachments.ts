@@ -1,7 +1,7 @@
 import Type from 'typebox';
 import { getAttachment } from '../../db/attachments.ts';
-import { found, Id, type Routes } from './route.ts';
-import { downloadAnswers, sendStored } from './stored.ts';
+import { existing, Id, type Routes } from './route.ts';
+import { downloadResponses, sendStored } from './stored.ts';
 
 const Params = Type.Object({ account_id: Id('account'), email_id: Id('email'), attachment_id: Id('attachment') });
 
@@ -11,15 +11,16 @@ export const attachmentRoutes: Routes = (app, { pool, storage }) => {
     {
       schema: {
         tags: ['Emails'],
+        operationId: 'downloadAttachment',
         summary: 'Download an attachment',
         description: 'The decoded bytes, with the Content-Type of the attachment. Range requests work.',
         params: Params,
-        response: downloadAnswers('*/*', 'The bytes'),
+        response: downloadResponses('*/*', 'The bytes'),
       },
     },
     async (request, reply) => {
       const { account_id, email_id, attachment_id } = request.params;
-      const stored = found(await getAttachment(pool, account_id, email_id, attachment_id), 'attachment');
+      const stored = existing(await getAttachment(pool, account_id, email_id, attachment_id), 'attachment');
       const { storageKey: key, mime, name } = stored;
       return sendStored(request, reply, storage, { key, id: attachment_id, mime, name });
     },

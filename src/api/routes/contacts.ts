@@ -3,7 +3,7 @@ import { Cursor, Limit } from '../../contract/common.ts';
 import { ContactList, EmailSenderList } from '../../contract/contact.ts';
 import { getAccount } from '../../db/accounts.ts';
 import { listContacts } from '../../db/contacts.ts';
-import { AccountParams, answers, found, type Routes } from './route.ts';
+import { AccountParams, responses, existing, type Routes } from './route.ts';
 
 const ContactQuery = Type.Object({
   search: Type.Optional(Type.String({ maxLength: 256, description: 'any part of address or name' })),
@@ -17,11 +17,12 @@ export const contactRoutes: Routes = (app, { db, cursors }) => {
     {
       schema: {
         tags: ['Contacts'],
+        operationId: 'listContacts',
         summary: 'List contacts',
         description: 'People seen in mail, less the owner of the mailbox and senders of bounces.',
         params: AccountParams,
         querystring: ContactQuery,
-        response: answers('Contacts, the one with the latest mail first', ContactList, 'not_found'),
+        response: responses('Contacts, the one with the latest mail first', ContactList, 'not_found'),
       },
     },
     async ({ params, query }) => {
@@ -38,14 +39,15 @@ export const contactRoutes: Routes = (app, { db, cursors }) => {
     {
       schema: {
         tags: ['Contacts'],
+        operationId: 'listEmailSenders',
         summary: 'List email senders',
         description: 'Addresses usable as `from`.',
         params: AccountParams,
-        response: answers('The address of the mailbox', EmailSenderList, 'not_found'),
+        response: responses('The address of the mailbox', EmailSenderList, 'not_found'),
       },
     },
     async ({ params }) => {
-      const { user_id: email, name } = found(await getAccount(db, params.account_id), 'account');
+      const { user_id: email, name } = existing(await getAccount(db, params.account_id), 'account');
       const sender = {
         object: 'EmailSender',
         email,

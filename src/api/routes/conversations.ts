@@ -14,7 +14,7 @@ import {
   listConversations,
 } from '../../db/conversations.ts';
 import { readOptionalDate } from '../dates.ts';
-import { answers, found, Id, type Routes, sendJson } from './route.ts';
+import { responses, existing, Id, type Routes, sendJson } from './route.ts';
 
 const Params = Type.Object({ id: Id('delivery') });
 
@@ -30,16 +30,17 @@ const ConversationQuery = Type.Object({
   limit: Limit(),
 });
 
-/** The delivery log (CONTRACT "Webhooks"): one record per event and endpoint, kept 30 days. */
+/** The delivery log (CONTRACT "Webhooks"): one record per event and endpoint, stored for 30 days. */
 export const conversationRoutes: Routes = (app, { db, commands }) => {
   app.get(
     '/webhooks/conversations',
     {
       schema: {
         tags: ['Webhooks'],
+        operationId: 'listDeliveries',
         summary: 'List deliveries',
         querystring: ConversationQuery,
-        response: answers('Deliveries, newest first', WebhookConversationList),
+        response: responses('Deliveries, newest first', WebhookConversationList),
       },
     },
     async ({ query }) => {
@@ -53,13 +54,14 @@ export const conversationRoutes: Routes = (app, { db, commands }) => {
     {
       schema: {
         tags: ['Webhooks'],
+        operationId: 'getDelivery',
         summary: 'Get a delivery',
-        description: 'With the body of its calls, every try, and the workflow to open in the Temporal UI.',
+        description: 'With the body of its calls, every attempt, and the workflow to open in the Temporal UI.',
         params: Params,
-        response: answers('The delivery', WebhookConversationDetail, 'not_found'),
+        response: responses('The delivery', WebhookConversationDetail, 'not_found'),
       },
     },
-    async ({ params }, reply) => sendJson(reply, found(await getConversationDetail(db, params.id), 'delivery')),
+    async ({ params }, reply) => sendJson(reply, existing(await getConversationDetail(db, params.id), 'delivery')),
   );
 
   app.post(
@@ -67,16 +69,18 @@ export const conversationRoutes: Routes = (app, { db, commands }) => {
     {
       schema: {
         tags: ['Webhooks'],
+        operationId: 'retryDelivery',
         summary: 'Retry a delivery',
-        description: 'A new try at once, with the same ids and the same bytes, whatever the status of the delivery.',
+        description:
+          'A new attempt at once, with the same ids and the same bytes, whatever the status of the delivery.',
         params: Params,
-        response: answers('The delivery as it stands now', WebhookConversation, 'not_found'),
+        response: responses('The delivery after the request', WebhookConversation, 'not_found'),
       },
     },
     async ({ params }) => {
-      found(await getConversation(db, params.id), 'delivery');
+      existing(await getConversation(db, params.id), 'delivery');
       await commands.retryDelivery(params.id);
-      return found(await getConversation(db, params.id), 'delivery');
+      return existing(await getConversation(db, params.id), 'delivery');
     },
   );
 };

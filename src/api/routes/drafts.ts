@@ -8,9 +8,9 @@ import { jsonArray, jsonWith } from '../../db/json-text.ts';
 import { checkSendInput, checkTrackable } from '../send-input.ts';
 import {
   AccountParams,
-  answers,
-  answersWith,
-  found,
+  responses,
+  responsesWith,
+  existing,
   Id,
   requireReplyTarget,
   requireWritable,
@@ -33,10 +33,11 @@ export const draftRoutes: Routes = (app, { db, pool, cursors, commands, settings
     {
       schema: {
         tags: ['Drafts'],
+        operationId: 'listDrafts',
         summary: 'List drafts',
         params: AccountParams,
         querystring: Type.Object({ limit: Limit(), cursor: Type.Optional(Cursor) }),
-        response: answers('Drafts that have synced, newest first', DraftList, 'not_found'),
+        response: responses('Drafts that have synced, newest first', DraftList, 'not_found'),
       },
     },
     async ({ params, query }, reply) => {
@@ -58,13 +59,14 @@ export const draftRoutes: Routes = (app, { db, pool, cursors, commands, settings
     {
       schema: {
         tags: ['Drafts'],
+        operationId: 'getDraft',
         summary: 'Get a draft',
         params: DraftParams,
-        response: answers('The draft, with its `draft_id`', Email, 'not_found'),
+        response: responses('The draft, with its `draft_id`', Email, 'not_found'),
       },
     },
     async ({ params }, reply) =>
-      sendJson(reply, found(await getDraft(pool, params.account_id, params.draft_id), 'draft')),
+      sendJson(reply, existing(await getDraft(pool, params.account_id, params.draft_id), 'draft')),
   );
 
   app.post(
@@ -73,11 +75,12 @@ export const draftRoutes: Routes = (app, { db, pool, cursors, commands, settings
       config: { idempotent: true, reserves: 'draft' },
       schema: {
         tags: ['Drafts'],
+        operationId: 'createDraft',
         summary: 'Create a draft',
         description: "Saved in the mailbox's folder whose role is DRAFTS, where mail programs see it too.",
         params: AccountParams,
         body: SendInput,
-        response: answersWith(201, 'Saved', DraftResult, 'already_exists', ...ERRORS),
+        response: responsesWith(201, 'Saved', DraftResult, 'already_exists', ...ERRORS),
       },
     },
     async ({ params, body, reservedId }, reply) => {
@@ -96,13 +99,14 @@ export const draftRoutes: Routes = (app, { db, pool, cursors, commands, settings
       config: { reserves: 'draft' },
       schema: {
         tags: ['Drafts'],
+        operationId: 'updateDraft',
         summary: 'Update a draft',
         description:
           'Fields that are sent replace those of the draft, `attachments` as a whole; the others are kept. The draft is ' +
           'saved under a new id, and the old one no longer works.',
         params: DraftParams,
         body: SendInput,
-        response: answers('Saved', DraftResult, ...ERRORS),
+        response: responses('Saved', DraftResult, ...ERRORS),
       },
     },
     async ({ params, body, reservedId }) => {
@@ -118,10 +122,11 @@ export const draftRoutes: Routes = (app, { db, pool, cursors, commands, settings
     {
       schema: {
         tags: ['Drafts'],
+        operationId: 'deleteDraft',
         summary: 'Delete a draft',
         description: 'For good: it does not go to Trash.',
         params: DraftParams,
-        response: answersWith(204, 'Deleted', null, ...ERRORS),
+        response: responsesWith(204, 'Deleted', null, ...ERRORS),
       },
     },
     async ({ params }, reply) => {
@@ -137,11 +142,12 @@ export const draftRoutes: Routes = (app, { db, pool, cursors, commands, settings
       config: { idempotent: true, reserves: 'email' },
       schema: {
         tags: ['Drafts'],
+        operationId: 'sendDraft',
         summary: 'Send a draft',
         description:
           'Answers when the mail server has taken it; the draft leaves Drafts. One that is refused stays as it is.',
         params: DraftParams,
-        response: answers('Sent', DraftSent, 'already_exists', ...ERRORS),
+        response: responses('Sent', DraftSent, 'already_exists', ...ERRORS),
       },
     },
     async ({ params, caller, reservedId }) => {

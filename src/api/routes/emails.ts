@@ -6,8 +6,17 @@ import { getEmail, getEmailSource, listEmails } from '../../db/emails.ts';
 import { getFolder } from '../../db/folders.ts';
 import { jsonArray, jsonWith } from '../../db/json-text.ts';
 import { EmailQuery, MetaOnly, toFilter } from './email-query.ts';
-import { AccountParams, answers, found, Id, requireWritable, type RouteDeps, type Routes, sendJson } from './route.ts';
-import { downloadAnswers, sendStored } from './stored.ts';
+import {
+  AccountParams,
+  responses,
+  existing,
+  Id,
+  requireWritable,
+  type RouteDeps,
+  type Routes,
+  sendJson,
+} from './route.ts';
+import { downloadResponses, sendStored } from './stored.ts';
 
 export const EmailParams = Type.Object({ account_id: Id('account'), email_id: Id('email') });
 const FolderParams = Type.Object({ account_id: Id('account'), folder_id: Id('folder') });
@@ -21,11 +30,12 @@ export const emailRoutes: Routes = (app, deps) => {
     {
       schema: {
         tags: ['Emails'],
+        operationId: 'listEmails',
         summary: 'List emails',
         description: 'All folders, TRASH and SPAM included; drafts are left out.',
         params: AccountParams,
         querystring: EmailQuery,
-        response: answers('Emails, newest first', EmailList, 'not_found'),
+        response: responses('Emails, newest first', EmailList, 'not_found'),
       },
     },
     ({ params, query }, reply) => sendList(deps, reply, params.account_id, query),
@@ -36,14 +46,15 @@ export const emailRoutes: Routes = (app, deps) => {
     {
       schema: {
         tags: ['Emails'],
+        operationId: 'listFolderEmails',
         summary: "List a folder's emails",
         params: FolderParams,
         querystring: EmailQuery,
-        response: answers('Emails, newest first', EmailList, 'not_found'),
+        response: responses('Emails, newest first', EmailList, 'not_found'),
       },
     },
     async ({ params, query }, reply) => {
-      found(await getFolder(db, params.account_id, params.folder_id), 'folder');
+      existing(await getFolder(db, params.account_id, params.folder_id), 'folder');
       return sendList(deps, reply, params.account_id, query, params.folder_id);
     },
   );
@@ -53,15 +64,16 @@ export const emailRoutes: Routes = (app, deps) => {
     {
       schema: {
         tags: ['Emails'],
+        operationId: 'getEmail',
         summary: 'Get an email',
         params: EmailParams,
         querystring: Type.Object({ meta_only: MetaOnly }),
-        response: answers('The email', Email, 'not_found'),
+        response: responses('The email', Email, 'not_found'),
       },
     },
     async ({ params, query }, reply) => {
       const email = await getEmail(pool, params.account_id, params.email_id, { metaOnly: query.meta_only });
-      return sendJson(reply, found(email, 'email'));
+      return sendJson(reply, existing(email, 'email'));
     },
   );
 
@@ -70,15 +82,16 @@ export const emailRoutes: Routes = (app, deps) => {
     {
       schema: {
         tags: ['Emails'],
+        operationId: 'getRawMessage',
         summary: 'Get the raw message',
         description: 'The message as the server gave it, byte for byte. Range requests work.',
         params: EmailParams,
-        response: downloadAnswers('message/rfc822', 'The message'),
+        response: downloadResponses('message/rfc822', 'The message'),
       },
     },
     async (request, reply) => {
       const { account_id, email_id } = request.params;
-      const key = found(await getEmailSource(pool, account_id, email_id), 'email');
+      const key = existing(await getEmailSource(pool, account_id, email_id), 'email');
       return sendStored(request, reply, storage, {
         key,
         id: email_id,
@@ -113,7 +126,7 @@ const MoveEmail = Type.Object({
   folders_ids: Type.Array(Type.String({ description: '`fld_…`' }), {
     minItems: 1,
     maxItems: 1,
-    description: 'exactly one: IMAP keeps an email in one folder',
+    description: 'exactly one: with IMAP an email is in one folder',
   }),
 });
 
@@ -121,7 +134,7 @@ const ERRORS = ['invalid_credentials', 'not_found', 'provider_rejected', 'provid
 
 type Params = Type.Static<typeof EmailParams>;
 
-/** Changing emails (CONTRACT "Emails"); each call answers after the provider confirmed. */
+/** Changing emails (CONTRACT "Emails"); each call returns after the provider has confirmed. */
 export const emailChangeRoutes: Routes = (app, deps) => {
   const { commands } = deps;
 
@@ -134,9 +147,10 @@ export const emailChangeRoutes: Routes = (app, deps) => {
       {
         schema: {
           tags: ['Emails'],
+          operationId: seen ? 'markEmailAsRead' : 'markEmailAsUnread',
           summary: `Mark an email as ${path}`,
           params: EmailParams,
-          response: answers('The email', Email, ...ERRORS),
+          response: responses('The email', Email, ...ERRORS),
         },
       },
       async ({ params }, reply) => {
@@ -152,11 +166,12 @@ export const emailChangeRoutes: Routes = (app, deps) => {
     {
       schema: {
         tags: ['Emails'],
+        operationId: 'moveEmail',
         summary: 'Move an email',
-        description: 'To exactly one folder. Where it lies there already nothing happens, and there is no event.',
+        description: 'To exactly one folder. When the email is in it already nothing happens, and there is no event.',
         params: EmailParams,
         body: MoveEmail,
-        response: answers('The email', Email, ...ERRORS),
+        response: responses('The email', Email, ...ERRORS),
       },
     },
     async ({ params, body }, reply) => {
@@ -171,12 +186,13 @@ export const emailChangeRoutes: Routes = (app, deps) => {
     {
       schema: {
         tags: ['Emails'],
+        operationId: 'trashEmail',
         summary: 'Trash an email',
         description:
-          'Moves it to Trash, where it stays readable; `Trash` is made where the provider has none. What lies there ' +
-          'already stays as it is.',
+          'Moves it to Trash, where it stays readable; `Trash` is created if the provider has none. An email that is in ' +
+          'Trash already stays as it is.',
         params: EmailParams,
-        response: answers('It lies in Trash', EmailDeleted, ...ERRORS),
+        response: responses('It is in Trash', EmailDeleted, ...ERRORS),
       },
     },
     async ({ params }) => {
@@ -187,13 +203,13 @@ export const emailChangeRoutes: Routes = (app, deps) => {
   );
 };
 
-/** No run is started for what is not there, or for an account that cannot be written to. */
+/** No workflow is started for an email that does not exist, or for an account that cannot be changed. */
 async function requireEmail({ db, pool }: RouteDeps, params: Params): Promise<void> {
   const { account_id, email_id } = params;
   const [stored] = await Promise.all([getEmailSource(pool, account_id, email_id), requireWritable(db, account_id)]);
-  found(stored, 'email');
+  existing(stored, 'email');
 }
 
 async function changedEmail({ pool }: RouteDeps, params: Params) {
-  return found(await getEmail(pool, params.account_id, params.email_id, { metaOnly: false }), 'email');
+  return existing(await getEmail(pool, params.account_id, params.email_id, { metaOnly: false }), 'email');
 }

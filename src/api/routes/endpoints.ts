@@ -10,7 +10,7 @@ import {
 } from '../../contract/webhook.ts';
 import { createEndpoint, deleteEndpoint, getEndpoint, listEndpoints, updateEndpoint } from '../../db/endpoints.ts';
 import { checkEndpoint } from '../endpoint-rules.ts';
-import { answers, found, Id, type Routes } from './route.ts';
+import { responses, existing, Id, type Routes } from './route.ts';
 
 const Params = Type.Object({ id: Id('endpoint') });
 const SECRET_BYTES = 32;
@@ -24,9 +24,10 @@ export const endpointRoutes: Routes = (app, deps) => {
     {
       schema: {
         tags: ['Webhooks'],
+        operationId: 'listWebhookEndpoints',
         summary: 'List webhook endpoints',
         querystring: Type.Object({ offset: Offset, limit: Limit() }),
-        response: answers('Endpoints, oldest first', WebhookEndpointList),
+        response: responses('Endpoints, oldest first', WebhookEndpointList),
       },
     },
     async ({ query }) => {
@@ -41,10 +42,11 @@ export const endpointRoutes: Routes = (app, deps) => {
       config: { idempotent: true },
       schema: {
         tags: ['Webhooks'],
+        operationId: 'createWebhookEndpoint',
         summary: 'Create a webhook endpoint',
         description: 'An endpoint is called for events of the given types, of the given accounts or of all.',
         body: CreateWebhookEndpoint,
-        response: answers('The endpoint, with the secret that signs its calls', WebhookEndpoint, 'already_exists'),
+        response: responses('The endpoint, with the secret that signs its calls', WebhookEndpoint, 'already_exists'),
       },
     },
     async ({ body }) => {
@@ -66,12 +68,13 @@ export const endpointRoutes: Routes = (app, deps) => {
     {
       schema: {
         tags: ['Webhooks'],
+        operationId: 'getWebhookEndpoint',
         summary: 'Get a webhook endpoint',
         params: Params,
-        response: answers('The endpoint', WebhookEndpoint, 'not_found'),
+        response: responses('The endpoint', WebhookEndpoint, 'not_found'),
       },
     },
-    async ({ params }) => found(await getEndpoint(db, secrets, params.id), 'endpoint'),
+    async ({ params }) => existing(await getEndpoint(db, secrets, params.id), 'endpoint'),
   );
 
   app.patch(
@@ -79,17 +82,18 @@ export const endpointRoutes: Routes = (app, deps) => {
     {
       schema: {
         tags: ['Webhooks'],
+        operationId: 'updateWebhookEndpoint',
         summary: 'Update a webhook endpoint',
-        description: 'Fields that are left out are kept. Enabling an endpoint clears its `disabled_reason`.',
+        description: 'Fields that are left out stay as they are. Enabling an endpoint clears its `disabled_reason`.',
         params: Params,
         body: UpdateWebhookEndpoint,
-        response: answers('The endpoint', WebhookEndpoint, 'not_found'),
+        response: responses('The endpoint', WebhookEndpoint, 'not_found'),
       },
     },
     async ({ params, body }) => {
-      found(await getEndpoint(db, secrets, params.id), 'endpoint');
+      existing(await getEndpoint(db, secrets, params.id), 'endpoint');
       await checkEndpoint(body, deps);
-      return found(await updateEndpoint(db, secrets, params.id, body), 'endpoint');
+      return existing(await updateEndpoint(db, secrets, params.id, body), 'endpoint');
     },
   );
 
@@ -98,14 +102,15 @@ export const endpointRoutes: Routes = (app, deps) => {
     {
       schema: {
         tags: ['Webhooks'],
+        operationId: 'deleteWebhookEndpoint',
         summary: 'Delete a webhook endpoint',
-        description: 'What the delivery log holds of it stays.',
+        description: 'Its records in the delivery log stay.',
         params: Params,
-        response: answers('It is deleted', WebhookEndpointDeleted, 'not_found'),
+        response: responses('It is deleted', WebhookEndpointDeleted, 'not_found'),
       },
     },
     async ({ params }) => {
-      found((await deleteEndpoint(db, params.id)) || undefined, 'endpoint');
+      existing((await deleteEndpoint(db, params.id)) || undefined, 'endpoint');
       return { object: 'WebhookEndpointDeleted', id: params.id, success: true };
     },
   );

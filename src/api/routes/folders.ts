@@ -1,7 +1,7 @@
 import Type from 'typebox';
 import { CreateFolder, Folder, FolderList, UpdateFolder } from '../../contract/folder.ts';
 import { getFolder, listFolders } from '../../db/folders.ts';
-import { AccountParams, answers, answersWith, found, Id, requireWritable, type Routes } from './route.ts';
+import { AccountParams, responses, responsesWith, existing, Id, requireWritable, type Routes } from './route.ts';
 
 export const folderRoutes: Routes = (app, { db }) => {
   app.get(
@@ -9,10 +9,11 @@ export const folderRoutes: Routes = (app, { db }) => {
     {
       schema: {
         tags: ['Folders'],
+        operationId: 'listFolders',
         summary: 'List folders',
         description: 'Not paged. INBOX first, then folders with other roles, then by name.',
         params: AccountParams,
-        response: answers('All folders', FolderList, 'not_found'),
+        response: responses('All folders', FolderList, 'not_found'),
       },
     },
     async ({ params }) => ({ object: 'Folders', data: await listFolders(db, params.account_id), has_more: false }),
@@ -23,12 +24,13 @@ export const folderRoutes: Routes = (app, { db }) => {
     {
       schema: {
         tags: ['Folders'],
+        operationId: 'getFolder',
         summary: 'Get a folder',
         params: Type.Object({ account_id: Id('account'), folder_id: Id('folder') }),
-        response: answers('The folder', Folder, 'not_found'),
+        response: responses('The folder', Folder, 'not_found'),
       },
     },
-    async ({ params }) => found(await getFolder(db, params.account_id, params.folder_id), 'folder'),
+    async ({ params }) => existing(await getFolder(db, params.account_id, params.folder_id), 'folder'),
   );
 };
 
@@ -36,7 +38,7 @@ const FolderParams = Type.Object({ account_id: Id('account'), folder_id: Id('fol
 
 const ERRORS = ['invalid_credentials', 'not_found', 'already_exists', 'provider_rejected', 'provider_error'] as const;
 
-/** Changing folders (CONTRACT "Folders"); each call answers after the provider confirmed. */
+/** Changing folders (CONTRACT "Folders"); each call returns after the provider has confirmed. */
 export const folderChangeRoutes: Routes = (app, { db, commands }) => {
   app.post(
     '/:account_id/folders',
@@ -44,16 +46,17 @@ export const folderChangeRoutes: Routes = (app, { db, commands }) => {
       config: { idempotent: true, reserves: 'folder' },
       schema: {
         tags: ['Folders'],
+        operationId: 'createFolder',
         summary: 'Create a folder',
         params: AccountParams,
         body: CreateFolder,
-        response: answersWith(201, 'The folder', Folder, ...ERRORS),
+        response: responsesWith(201, 'The folder', Folder, ...ERRORS),
       },
     },
     async ({ params: { account_id }, body, reservedId }, reply) => {
       await requireWritable(db, account_id);
       await commands.createFolder(account_id, reservedId, { name: body.name, parentId: body.parent_id ?? null });
-      return reply.code(201).send(found(await getFolder(db, account_id, reservedId), 'folder'));
+      return reply.code(201).send(existing(await getFolder(db, account_id, reservedId), 'folder'));
     },
   );
 
@@ -62,18 +65,19 @@ export const folderChangeRoutes: Routes = (app, { db, commands }) => {
     {
       schema: {
         tags: ['Folders'],
+        operationId: 'renameOrMoveFolder',
         summary: 'Rename or move a folder',
         description: 'It keeps its id, and the folders in it follow. A folder with a role stays as it is.',
         params: FolderParams,
         body: UpdateFolder,
-        response: answers('The folder', Folder, ...ERRORS),
+        response: responses('The folder', Folder, ...ERRORS),
       },
     },
     async ({ params: { account_id, folder_id }, body }) => {
       await requireWritable(db, account_id);
-      found(await getFolder(db, account_id, folder_id), 'folder');
+      existing(await getFolder(db, account_id, folder_id), 'folder');
       await commands.changeFolder(account_id, folder_id, body);
-      return found(await getFolder(db, account_id, folder_id), 'folder');
+      return existing(await getFolder(db, account_id, folder_id), 'folder');
     },
   );
 
@@ -82,17 +86,18 @@ export const folderChangeRoutes: Routes = (app, { db, commands }) => {
     {
       schema: {
         tags: ['Folders'],
+        operationId: 'deleteFolder',
         summary: 'Delete a folder',
         description:
-          'Mail in it goes to Trash first; folders in it move up. A folder with a role stays as it is. Where the call ' +
-          'ends with 502 since it takes long, the deletion goes on.',
+          'Mail in it goes to Trash first; folders in it move up. A folder with a role stays as it is. When the ' +
+          'call ends with 502 because it takes long, the deletion continues.',
         params: FolderParams,
-        response: answersWith(204, 'It is deleted', null, ...ERRORS),
+        response: responsesWith(204, 'It is deleted', null, ...ERRORS),
       },
     },
     async ({ params: { account_id, folder_id } }, reply) => {
       await requireWritable(db, account_id);
-      found(await getFolder(db, account_id, folder_id), 'folder');
+      existing(await getFolder(db, account_id, folder_id), 'folder');
       await commands.deleteFolder(account_id, folder_id);
       return reply.code(204).send();
     },

@@ -25,40 +25,40 @@ export interface RouteDeps extends ApiDeps {
 /** Adds the routes of one resource; paths are relative to /api/v1. */
 export type Routes = (app: Api, deps: RouteDeps) => void;
 
-/** An id in a path; anything else is not found. */
+/** An id in a path; anything else is a 404. */
 export const Id = (kind: IdKind) => Type.String({ pattern: idPattern(kind).source });
 
 export const AccountParams = Type.Object({ account_id: Id('account') });
 
-/** The resource, or the answer that it is not there. */
-export function found<T>(resource: T | undefined, what: string): T {
+/** The resource. @throws ApiError `not_found` when it is undefined */
+export function existing<T>(resource: T | undefined, what: string): T {
   if (resource === undefined) throw new ApiError('not_found', `there is no ${what} with that id`);
   return resource;
 }
 
-/** Answers JSON that is already written; as bytes, since Node measures and writes large strings slowly. */
+/** Sends JSON text; as bytes, since Node measures and writes large strings slowly. */
 export function sendJson<T>(reply: FastifyReply, text: JsonOf<T>): FastifyReply {
   return reply.type('application/json; charset=utf-8').send(Buffer.from(text));
 }
 
-/** What a route answers, for the document: one schema when all is well, and the errors besides those of every route. */
-export function answers(description: string, schema: Type.TSchema, ...errors: ErrorCode[]): Record<number, object> {
-  return answersAs('application/json', description, schema, ...errors);
+/** The responses of a route: the schema of 200, and the errors in addition to those of every route. */
+export function responses(description: string, schema: Type.TSchema, ...errors: ErrorCode[]): Record<number, object> {
+  return responsesAs('application/json', description, schema, ...errors);
 }
 
-/** The same under another status than 200; without a schema there is no body. */
-export function answersWith(
+/** The same with another status than 200; without a schema there is no body. */
+export function responsesWith(
   status: 201 | 204,
   description: string,
   schema: Type.TSchema | null,
   ...errors: ErrorCode[]
 ): Record<number, object> {
-  const { 200: _, ...rest } = answers(description, Type.Unknown(), ...errors);
+  const { 200: _, ...rest } = responses(description, Type.Unknown(), ...errors);
   return { [status]: { description, ...(schema ? { content: { 'application/json': { schema } } } : {}) }, ...rest };
 }
 
-/** The same for an answer that is not JSON. */
-export function answersAs(
+/** The same for a response that is not JSON. */
+export function responsesAs(
   mediaType: string,
   description: string,
   schema: Type.TSchema,
@@ -82,7 +82,7 @@ export function answersAs(
 }
 
 /**
- * Lets a call pass that changes the mailbox; writes to an `errored` account are tried (CONTRACT "Accounts").
+ * Checks that the mailbox can be changed; changes of an `errored` account are attempted (CONTRACT "Accounts").
  * @throws ApiError not_found; invalid_credentials when the provider refused the account's login
  */
 export async function requireWritable(db: Queryable, accountId: string): Promise<void> {
@@ -94,7 +94,7 @@ export async function requireWritable(db: Queryable, accountId: string): Promise
 }
 
 /**
- * Lets a call pass whose `reply_to_message_id`, if any, can be answered.
+ * Checks that `reply_to_message_id`, if any, names an email to reply to.
  * @throws ApiError invalid_parameters
  */
 export async function requireReplyTarget(db: Queryable, accountId: string, input: SendInput): Promise<void> {

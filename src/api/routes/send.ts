@@ -1,6 +1,6 @@
 import { EmailSent, SendInput } from '../../contract/sending.ts';
 import { checkSendInput } from '../send-input.ts';
-import { AccountParams, answers, requireReplyTarget, requireWritable, type Routes } from './route.ts';
+import { AccountParams, responses, requireReplyTarget, requireWritable, type Routes } from './route.ts';
 
 /** Sending (CONTRACT "Emails"). */
 export const sendRoutes: Routes = (app, { db, commands, settings }) => {
@@ -10,6 +10,7 @@ export const sendRoutes: Routes = (app, { db, commands, settings }) => {
       config: { idempotent: true, reserves: 'email' },
       schema: {
         tags: ['Emails'],
+        operationId: 'sendEmail',
         summary: 'Send an email',
         description:
           'At least one recipient over `to`, `cc` and `bcc`, and one of `html`, `plain_text`, `subject` and ' +
@@ -17,7 +18,7 @@ export const sendRoutes: Routes = (app, { db, commands, settings }) => {
           'is SENT, under the `id` given here. With an `Idempotency-Key` nothing is sent twice.',
         params: AccountParams,
         body: SendInput,
-        response: answers(
+        response: responses(
           'Sent',
           EmailSent,
           ...(['invalid_credentials', 'not_found', 'already_exists', 'provider_rejected', 'provider_error'] as const),

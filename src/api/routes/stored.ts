@@ -3,9 +3,9 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import Type from 'typebox';
 import { ApiError, ErrorBody, errorBody } from '../../contract/errors.ts';
 import type { Storage } from '../../storage/storage.ts';
-import { answersAs } from './route.ts';
+import { responsesAs } from './route.ts';
 
-/** A stored object as it is offered for download; what is under an id never changes. */
+/** A stored object as it is offered for download; the content of an id never changes. */
 export interface StoredFile {
   key: string;
   id: string;
@@ -13,14 +13,14 @@ export interface StoredFile {
   name: string;
 }
 
-/** What a download answers, for the document. */
-export function downloadAnswers(mediaType: string, description: string): Record<number, object> {
+/** The responses of a download. */
+export function downloadResponses(mediaType: string, description: string): Record<number, object> {
   const bytes = { [mediaType]: { schema: Type.String({ format: 'binary' }) } };
   return {
-    ...answersAs(mediaType, description, Type.String({ format: 'binary' }), 'not_found'),
+    ...responsesAs(mediaType, description, Type.String({ format: 'binary' }), 'not_found'),
     206: { description: 'The range that was asked for', content: bytes },
     416: {
-      description: '`errors/invalid_parameters` The range lies behind the end',
+      description: '`errors/invalid_parameters` The range begins after the end',
       content: { 'application/json': { schema: ErrorBody } },
     },
   };
@@ -28,7 +28,7 @@ export function downloadAnswers(mediaType: string, description: string): Record<
 
 /**
  * Streams a stored object, or the one range of it that is asked for (RFC 9110 section 14; more than one range, or one
- * that cannot be read, gives the whole). Browsers are told to save it, and never to run it or to guess its type.
+ * that cannot be read, gives the whole). The headers make browsers save it, and never run it or guess its type.
  */
 export async function sendStored(
   request: FastifyRequest,
@@ -50,7 +50,7 @@ export async function sendStored(
   const range = ifRange === undefined || ifRange === etag ? readRange(request.headers.range, size) : undefined;
   if (range === 'unsatisfiable') {
     const body = {
-      ...errorBody('invalid_parameters', `the range lies behind the ${size} bytes there are`),
+      ...errorBody('invalid_parameters', `the range begins after the end at ${size} bytes`),
       status: 416,
     };
     return reply
@@ -91,7 +91,7 @@ function mediaType(mime: string): string {
   return MEDIA_TYPE.test(mime) ? mime : 'application/octet-stream';
 }
 
-/** RFC 6266: a plain name for old clients, and the true one. */
+/** RFC 6266: an ASCII name for old clients, and the actual one. */
 function disposition(name: string): string {
   const plain = name.replace(/[^\x20-\x7e]|["\\%]/g, '_') || 'attachment';
   const encoded = encodeURIComponent(name).replace(

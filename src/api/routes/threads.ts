@@ -6,18 +6,18 @@ import { jsonArray, jsonWith } from '../../db/json-text.ts';
 import { getThread } from '../../db/threads.ts';
 import { MetaOnly } from './email-query.ts';
 import { EmailParams } from './emails.ts';
-import { answers, found, Id, type RouteDeps, type Routes, sendJson } from './route.ts';
+import { responses, existing, Id, type RouteDeps, type Routes, sendJson } from './route.ts';
 
 const ThreadQuery = Type.Object({ meta_only: MetaOnly, limit: Limit(MAX_LIMIT), cursor: Type.Optional(Cursor) });
 
-/** Both ways to a conversation give the same Thread (CONTRACT "Emails"). */
+/** By the thread's id or by that of one of its emails: the same Thread (CONTRACT "Emails"). */
 export const threadRoutes: Routes = (app, deps) => {
   const schema = {
     tags: ['Emails'],
     description:
-      'Oldest first, Sent copies included, drafts left out. `cursor` is in the answer only when there is more.',
+      'Oldest first, Sent copies included, drafts left out. `cursor` is in the response only when there is more.',
     querystring: ThreadQuery,
-    response: answers('The conversation', Thread, 'not_found'),
+    response: responses('The conversation', Thread, 'not_found'),
   };
 
   app.get(
@@ -25,6 +25,7 @@ export const threadRoutes: Routes = (app, deps) => {
     {
       schema: {
         ...schema,
+        operationId: 'getThread',
         summary: 'Get a thread',
         params: Type.Object({ account_id: Id('account'), thread_id: Id('thread') }),
       },
@@ -34,7 +35,7 @@ export const threadRoutes: Routes = (app, deps) => {
 
   app.get(
     '/:account_id/emails/:email_id/thread',
-    { schema: { ...schema, summary: "Get an email's thread", params: EmailParams } },
+    { schema: { ...schema, operationId: 'getEmailThread', summary: "Get an email's thread", params: EmailParams } },
     ({ params, query }, reply) => sendThread(deps, reply, params.account_id, { emailId: params.email_id }, query),
   );
 };
@@ -49,7 +50,7 @@ async function sendThread(
   const list = { name: `Thread ${'threadId' in of ? of.threadId : of.emailId}`, accountId, query };
   const position = cursors.read(list, query.cursor);
   const page = { metaOnly: query.meta_only, limit: query.limit, position };
-  const thread = found(await getThread(pool, accountId, of, page), 'conversation');
+  const thread = existing(await getThread(pool, accountId, of, page), 'conversation');
   const cursor = cursors.write(list, thread.next);
   return sendJson(
     reply,

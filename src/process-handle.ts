@@ -1,51 +1,51 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 
-/** One process, told apart from a later one with the same pid by when it began. */
-export interface ProcessMark {
+/** One process. Its start time distinguishes it from a later process with the same pid. */
+export interface ProcessHandle {
   pid: number;
   began: string;
 }
 
-/** Marks a process that runs now; undefined when there is none with that pid. */
-export function markOf(pid: number): ProcessMark | undefined {
-  const began = beginOf(pid);
+/** The handle of a process that runs now; undefined when there is none with that pid. */
+export function handleOf(pid: number): ProcessHandle | undefined {
+  const began = startTimeOf(pid);
   return began === undefined ? undefined : { pid, began };
 }
 
 /** Whether that very process still runs. */
-export function isRunning(mark: ProcessMark): boolean {
-  return beginOf(mark.pid) === mark.began;
+export function isRunning(handle: ProcessHandle): boolean {
+  return startTimeOf(handle.pid) === handle.began;
 }
 
-/** The command line of a process; empty when it is gone. */
+/** The command line of a process; empty when there is no such process. */
 export function commandOf(pid: number): string {
   return process.platform === 'linux'
     ? (readProc(pid, 'cmdline')?.replaceAll('\0', ' ') ?? '')
     : (ps(pid, 'command=') ?? '');
 }
 
-/** Signals that process and waits until it is gone; SIGKILL after `graceMs`. Does nothing when it is gone already. */
-export async function endProcess(mark: ProcessMark, signal: NodeJS.Signals, graceMs: number): Promise<void> {
+/** Signals that process and waits until it has ended; SIGKILL after `graceMs`. Does nothing when it has ended already. */
+export async function endProcess(handle: ProcessHandle, signal: NodeJS.Signals, graceMs: number): Promise<void> {
   const deadline = Date.now() + graceMs;
-  send(mark, signal);
-  while (isRunning(mark)) {
-    if (Date.now() > deadline) send(mark, 'SIGKILL');
+  send(handle, signal);
+  while (isRunning(handle)) {
+    if (Date.now() > deadline) send(handle, 'SIGKILL');
     await new Promise((resolve) => setTimeout(resolve, 50));
-    if (Date.now() > deadline + 5000) throw new Error(`process ${mark.pid} cannot be ended`);
+    if (Date.now() > deadline + 5000) throw new Error(`process ${handle.pid} cannot be ended`);
   }
 }
 
-function send(mark: ProcessMark, signal: NodeJS.Signals): void {
-  if (!isRunning(mark)) return;
+function send(handle: ProcessHandle, signal: NodeJS.Signals): void {
+  if (!isRunning(handle)) return;
   try {
-    process.kill(mark.pid, signal);
+    process.kill(handle.pid, signal);
   } catch {
-    // it ended between the look and the signal, or it belongs to somebody else: the caller's wait tells
+    // it ended after the check, or belongs to another user: the caller waits and sees
   }
 }
 
-function beginOf(pid: number): string | undefined {
+function startTimeOf(pid: number): string | undefined {
   if (process.platform !== 'linux') return ps(pid, 'lstart=');
   // proc(5): field 22 is the start time; the second field, the name in parentheses, may hold spaces
   const fields = readProc(pid, 'stat')

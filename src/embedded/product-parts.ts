@@ -1,12 +1,11 @@
 import { join } from 'node:path';
-import { pathToFileURL } from 'node:url';
 import type { Part } from './supervise.ts';
 
 type Env = Readonly<Record<string, string>>;
 
-/** The API process; ready when it says so itself. */
+/** The API process; ready when `readyUrl` says so. */
 export function serverPart(root: string, env: Env, readyUrl: string): Part {
-  return { ...nodePart(root, 'server', env), isReady: () => answersOk(readyUrl) };
+  return { ...nodePart(root, 'server', env), isReady: () => isOk(readyUrl) };
 }
 
 /** A worker process; it sends `ready` over its channel when it polls all its queues. */
@@ -15,12 +14,10 @@ export function workerPart(root: string, env: Env): Part {
 }
 
 function nodePart(root: string, name: string, env: Env): Omit<Part, 'isReady'> {
-  const built = (path: string) => join(root, 'dist', path);
-  const endWithParent = pathToFileURL(built('src/embedded/end-with-parent.js')).href;
   return {
     name,
     command: process.execPath,
-    args: ['--enable-source-maps', '--import', endWithParent, built(`${name}.js`)],
+    args: ['--enable-source-maps', join(root, 'dist', `${name}.js`)],
     env,
     ipc: true,
     stopSignal: 'SIGTERM',
@@ -29,7 +26,7 @@ function nodePart(root: string, name: string, env: Env): Omit<Part, 'isReady'> {
   };
 }
 
-async function answersOk(url: string): Promise<boolean> {
+async function isOk(url: string): Promise<boolean> {
   try {
     const response = await fetch(url, { signal: AbortSignal.timeout(2000) });
     await response.arrayBuffer();
