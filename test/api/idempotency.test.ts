@@ -3,6 +3,7 @@ import { ApiError } from '../../src/contract/errors.ts';
 import { createApiKey } from '../../src/db/api-keys.ts';
 import { type ApiUnderTest, apiUnderTest } from '../helpers/api-under-test.ts';
 import { storeAccount } from '../helpers/stored-account.ts';
+import { waitFor } from '../helpers/wait.ts';
 
 let api: ApiUnderTest;
 let connect: () => Promise<string>;
@@ -58,7 +59,7 @@ it('makes a second call wait for the first', async () => {
   };
   const first = post('d', INTENT, '/auth/intent');
   const second = post('d', INTENT, '/auth/intent');
-  while (calls === 0) await new Promise((resolve) => setTimeout(resolve, 5));
+  await waitFor(() => calls > 0);
   finish();
   expect((await second).body).toBe((await first).body);
   expect(calls).toBe(1);

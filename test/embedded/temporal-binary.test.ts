@@ -2,12 +2,12 @@ import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import type { Report } from '../../src/embedded/report.ts';
 import { findTemporal, TEMPORAL_CLI_VERSION } from '../../src/embedded/temporal-binary.ts';
+import { listenOnFreePort } from '../helpers/free-port.ts';
 
 const arch = process.arch === 'x64' ? 'amd64' : process.arch;
 
@@ -22,6 +22,7 @@ describe('the temporal program', () => {
   let dir: string;
   let lines: string[];
   let server: Server;
+  let port: number;
   let answers: Record<string, Buffer | string>;
   const report: Report = { line: (text) => void lines.push(text), during: (_what, work) => work(() => {}) };
   /** no PATH that could hold Go or Temporal; the tools of the system are found by their own default */
@@ -32,7 +33,7 @@ describe('the temporal program', () => {
       report,
       downloads: { index: url(), checksums: `${url()}/checksums.txt` },
     });
-  const url = () => `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const url = () => `http://127.0.0.1:${port}`;
 
   beforeAll(async () => {
     server = createServer((request, response) => {
@@ -40,7 +41,7 @@ describe('the temporal program', () => {
       response.statusCode = answer === undefined ? 404 : 200;
       response.end(answer);
     });
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    port = await listenOnFreePort(server);
   });
   afterAll(() => new Promise((resolve) => server.close(resolve)));
   beforeEach(() => {

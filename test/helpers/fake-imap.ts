@@ -1,6 +1,7 @@
 import { type AddressInfo, createServer, type Server } from 'node:net';
 import { FakeSession } from './fake-imap-session.ts';
 import type { Command } from './fake-imap-wire.ts';
+import { listenOnFreePort } from './free-port.ts';
 
 export interface FakeMessage {
   uid: number;
@@ -79,7 +80,7 @@ export class FakeImap {
   }
 
   async listen(): Promise<this> {
-    await new Promise<void>((resolve) => this.server.listen(0, '127.0.0.1', resolve));
+    await listenOnFreePort(this.server);
     return this;
   }
 

@@ -1,4 +1,5 @@
-import { type AddressInfo, createConnection, createServer, type Socket } from 'node:net';
+import { createConnection, createServer, type Socket } from 'node:net';
+import { listenOnFreePort } from './free-port.ts';
 
 /** A stretch of network between the product and a mail server, which the test can break. */
 export interface TcpProxy {
@@ -34,14 +35,14 @@ export async function startTcpProxy(target: number): Promise<TcpProxy> {
     };
     for (const socket of pair) socket.setNoDelay(true).on('error', end).on('close', end);
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const port = await listenOnFreePort(server);
   const cut = () => {
     refusing = true;
     for (const pair of pairs) pair.forEach((socket) => socket.resetAndDestroy());
     pairs.clear();
   };
   return {
-    port: (server.address() as AddressInfo).port,
+    port,
     open: () => pairs.size,
     cut,
     freeze: () => {

@@ -13,7 +13,7 @@ beforeAll(async () => {
 
 afterAll(() => live?.close());
 
-test('kill -9 of the worker while 300 mails arrive: all told once, within 90 s of its restart', async () => {
+test('kill -9 of the worker while 300 mails arrive: each is reported once after its restart', async () => {
   const owners = await Promise.all([1, 2, 3].map(() => connectUser(live)));
   const told = () => new Set(live.receiver.accepted({ types: ['email.new'] }).map((call) => emailOf(call).subject));
   let died: () => void = () => {};
@@ -34,9 +34,7 @@ test('kill -9 of the worker while 300 mails arrive: all told once, within 90 s o
   expect(told().size).toBeLessThan(300);
 
   live.product.startWorker();
-  const restarted = Date.now();
-  await waitFor(() => told().size === 300, { timeoutMs: 120_000, what: () => `300 mails; told: ${told().size}` });
-  expect(Date.now() - restarted).toBeLessThanOrEqual(90_000);
+  await waitFor(() => told().size === 300, { timeoutMs: 90_000, what: () => `300 mails; told: ${told().size}` });
 
   for (const owner of owners) await owner.settle();
   const events = new Map<string, Set<string>>();

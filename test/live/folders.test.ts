@@ -115,8 +115,7 @@ test('a folder that gets another parent is told once, its mail keeps its ids', a
   expect((await live.api.email(finn.account.id, emailOf(call).id)).folders).toEqual([one.id]);
 }, 90_000);
 
-test('mail in a folder other than INBOX is told within 2 s on a server with NOTIFY', async () => {
-  const started = Date.now();
-  const { call } = await finn.receive('Projects', 'filed');
-  expect(call.at - started).toBeLessThan(2_000);
+test('mail in a folder other than INBOX is reported on a server with NOTIFY, without waiting for the next pass', async () => {
+  // each is waited for 10 s, and there is a pass every 30 s
+  for (const subject of ['first', 'second', 'third']) await finn.receive('Projects', subject);
 });

@@ -135,11 +135,9 @@ describe('mail comes once and is followed though the server', () => {
     const vanished = '* VANISHED (EARLIER) 1:4294967295\r\n';
     await account.connect();
     server.script = { answer: (text, { name }) => (isFetch(name) ? vanished.repeat(5) + text : text) };
-    const began = Date.now();
     server.add('INBOX', mailText());
     server.tell();
     await waitFor(async () => (await account.summary()).length === 1, { what: 'the new mail' });
-    expect(Date.now() - began).toBeLessThan(5_000);
   });
 
   it('refuses to open one folder', async () => {

@@ -275,11 +275,10 @@ describe('a mailbox that cannot be entered', () => {
     expect(answer.status).toBe(401);
     expect(await answer.json()).toMatchObject({ type: 'errors/invalid_credentials' });
     await eve.event('account.status.disconnected');
-    const began = Date.now();
+    // the server is not asked any more
+    await dovecot.stop();
     expect((await read()).status).toBe(401);
-    expect(Date.now() - began).toBeLessThan(1_000);
     expect(eve.events('account.status.disconnected')).toHaveLength(1);
     expect((await live.api.get<{ status: string }>(`/accounts/${eve.account.id}`)).status).toBe('disconnected');
-    await dovecot.stop();
   });
 });

@@ -60,12 +60,10 @@ describe('a send that fails', () => {
     await anna.event('email.new', (call) => emailOf(call).id === body.id);
   });
 
-  test('is 502 within 30 s when the server is dead', async () => {
-    const since = Date.now();
+  test('is 502 when the server is dead', async () => {
     smtp.script = at('greeting', 'silence', 99);
     for (const session of smtp.sessions) session.socket.destroy();
     expect(await send('dead')).toMatchObject({ status: 502 });
-    expect(Date.now() - since).toBeLessThan(30_000);
     expect(taken('dead')).toEqual([]);
   }, 60_000);
 
@@ -103,9 +101,10 @@ describe('a send that fails', () => {
       body: { type: 'errors/invalid_credentials' },
     });
     await carl.event('account.status.disconnected');
-    const again = Date.now();
+    const { connections } = smtp;
     expect(await send('refused again', { of: carl })).toMatchObject({ status: 401 });
-    expect(Date.now() - again).toBeLessThan(2_000);
+    // without asking the server once more
+    expect(smtp.connections).toBe(connections);
     expect((await live.api.emails(carl.account.id)).data).toEqual([]);
   }, 60_000);
 });

@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { type BounceFacts, readBounce } from '../../src/mime/bounces.ts';
 import { message, read, readFixture } from './read-fixture.ts';
+import { expectCpuBelow } from '../helpers/cpu.ts';
 
 const facts = (known: Partial<BounceFacts>): BounceFacts => ({
   from: 'ann@example.org',
@@ -120,11 +121,10 @@ describe('what a bounce reports', () => {
 
   test('is found in time, whatever the text', () => {
     const texts = ['Message-ID:' + ' '.repeat(200_000), 'X-' + 'a-'.repeat(100_000), '<'.repeat(200_000)];
-    const started = performance.now();
-    for (const text of texts.flatMap((one) => [one, `Message-ID: ${one}`, `> ${one}\n`.repeat(2)])) {
+    const read = (text: string) =>
       readBounce(facts({ from: 'postmaster@x.y', bodyPlain: text, parts: [{ mime: 'message/rfc822', text }] }));
-    }
-    expect(performance.now() - started).toBeLessThan(2_000);
+    const all = texts.flatMap((one) => [one, `Message-ID: ${one}`, `> ${one}\n`.repeat(2)]);
+    expectCpuBelow(2_000, () => all.map(read));
   });
 
   test.each([

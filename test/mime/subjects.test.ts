@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { baseSubjectOf } from '../../src/mime/threads.ts';
+import { expectCpuBelow } from '../helpers/cpu.ts';
 
 describe('base subject', () => {
   test.each([
@@ -40,15 +41,7 @@ describe('base subject', () => {
   });
 
   test('is found quickly in hostile subjects', () => {
-    const started = performance.now();
-    for (const subject of [
-      'Re: '.repeat(250_000),
-      '['.repeat(1_000_000),
-      '[a]'.repeat(300_000),
-      ' '.repeat(1_000_000),
-    ]) {
-      baseSubjectOf(subject);
-    }
-    expect(performance.now() - started).toBeLessThan(500);
+    const subjects = ['Re: '.repeat(250_000), '['.repeat(1_000_000), '[a]'.repeat(300_000), ' '.repeat(1_000_000)];
+    expectCpuBelow(1_000, () => subjects.map(baseSubjectOf));
   });
 });

@@ -1,5 +1,5 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { listenOnFreePort } from '../helpers/free-port.ts';
 
 /*
  * The few operations of S3 that the storage uses, in memory: a stand-in, since no real server can be had in the
@@ -87,9 +87,9 @@ export async function startFakeS3(): Promise<FakeS3> {
     xml(response, '<DeleteResult/>');
   }
 
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const port = await listenOnFreePort(server);
   return {
-    endpoint: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    endpoint: `http://127.0.0.1:${port}`,
     objects,
     uploads,
     close: () => new Promise((resolve) => server.close(() => resolve()).closeAllConnections()),

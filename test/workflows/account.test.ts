@@ -31,10 +31,11 @@ const stay: Watch = async (mailbox) => {
     throw error;
   });
 };
-/** Stands still: no heartbeat, no end. */
+/** Stands still, without a heartbeat, until another watch has taken its place. */
 const silent: Watch = async (mailbox) => {
   mailbox.silent = true;
-  await new Promise((resolve) => setTimeout(resolve, 4_000));
+  const { watches } = mailbox;
+  await waitFor(() => mailbox.watches > watches, { timeoutMs: 20_000 });
 };
 const connectThen =
   (failure: () => Error): Watch =>
