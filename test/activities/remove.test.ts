@@ -6,9 +6,11 @@ import { afterAll, beforeAll, beforeEach, expect, it } from '@jest/globals';
 import type { WorkflowClient } from '@temporalio/client';
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { eq, sql } from 'drizzle-orm';
-import { createRemoveActivities } from '../../src/activities/remove.ts';
+import { createRemoveActivities, dropOnRemoval } from '../../src/activities/remove.ts';
+import type { ServerLogin } from '../../src/contract/account.ts';
 import { getAccount, knownAccountIds, listAccounts } from '../../src/db/accounts.ts';
-import { inLease, takeLease } from '../../src/db/lease.ts';
+import { createLeaseNotifications, inLease, LEASES_CHANNEL, takeLease } from '../../src/db/lease.ts';
+import { listenTo } from '../../src/db/listen.ts';
 import {
   accounts,
   drafts,
@@ -19,11 +21,19 @@ import {
   sends,
   trackingRecords,
 } from '../../src/db/schema.ts';
+import { createSessionPool } from '../../src/imap/pool.ts';
+import { createLogger } from '../../src/logger.ts';
 import { newId } from '../../src/new-id.ts';
+import { createOutbound } from '../../src/outbound.ts';
+import { createSubmitter } from '../../src/smtp/submit.ts';
 import { openStorage, type Storage } from '../../src/storage/storage.ts';
+import { FakeImap } from '../helpers/fake-imap.ts';
+import { FakeSmtp } from '../helpers/fake-smtp.ts';
+import { waitForCollected } from '../helpers/garbage.ts';
 import { testDatabase, type TestDatabase } from '../helpers/postgres.ts';
 import { storeAccount } from '../helpers/stored-account.ts';
 import { storedEvents } from '../helpers/stored-events.ts';
+import { waitFor } from '../helpers/wait.ts';
 
 let test: TestDatabase;
 let dir: string;
@@ -102,6 +112,53 @@ it('takes the account away from whoever watches it', async () => {
   await expect(inLease(db, lease, async () => {})).rejects.toThrow(/another holder/);
   await expect(inLease(db, { accountId, watchEpoch: null }, async () => {})).rejects.toThrow(/another holder/);
   expect(await takeLease(db, accountId)).toBeUndefined();
+});
+
+it('closes the connections of the account in every process, and its password leaves memory', async () => {
+  const logger = createLogger('silent', 'test');
+  const smtp = await new FakeSmtp().listen();
+  const imap = await new FakeImap().listen();
+  const outbound = createOutbound({ allow: ['127.0.0.0/8'] });
+  const [submitter, sessions] = [createSubmitter({ outbound }), createSessionPool({ outbound })];
+  const leases = createLeaseNotifications();
+  let isListening = false;
+  const listener = listenTo(
+    test.url,
+    LEASES_CHANNEL,
+    (payload) => {
+      isListening = true;
+      leases.receive(payload);
+    },
+    logger,
+  );
+  dropOnRemoval(leases, [sessions, submitter], logger);
+  try {
+    const use = async () => {
+      const login = (port: number): ServerLogin => ({
+        host: '127.0.0.1',
+        port,
+        user: 'ann',
+        password: 'canary-password',
+        encryption: 'NONE',
+      });
+      const logins = { smtp: login(smtp.port), imap: login(imap.port) };
+      const envelope = { from: 'ann@example.test', to: ['bob@example.test'] };
+      const message = { envelope, source: Buffer.from('Subject: x\r\n\r\nx'), beforeData: async () => {} };
+      await submitter.submit(accountId, logins.smtp, message);
+      await sessions.use(accountId, logins.imap, async () => {});
+      return [new WeakRef(logins.smtp), new WeakRef(logins.imap)];
+    };
+    const logins = await use();
+    await waitFor(() => isListening);
+    expect([smtp.sessions.size, imap.sessions.size]).toEqual([1, 1]);
+    // being watched by somebody else is no removal
+    await takeLease(test.database.db, accountId);
+    await run(activities().beginRemoval);
+    await waitFor(() => smtp.sessions.size === 0 && imap.sessions.size === 0);
+    for (const login of logins) await waitForCollected(login, 'the login of a removed account');
+  } finally {
+    await Promise.all([listener.close(), submitter.close(), sessions.close(), smtp.close(), imap.close()]);
+  }
 });
 
 it('deletes rows and files of this account only, and keeps the log', async () => {
