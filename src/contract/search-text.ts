@@ -73,6 +73,11 @@ export function likePattern(q: string): string {
   return `%${wordStart ? ' ' : ''}${wanted.replace(/[\\%_]/g, '\\$&')}%`;
 }
 
+/** An address as it is compared: lower case, without white space around it. */
+export function normalAddress(address: string): string {
+  return address.trim().toLowerCase();
+}
+
 /** Folds characters beyond ASCII; no ASCII letter composes with a mark that is kept, so that runs do not depend on it. */
 function foldRun(run: string): string {
   return run

@@ -1,5 +1,5 @@
 import { type SQL, sql } from 'drizzle-orm';
-import { likePattern } from '../contract/search-text.ts';
+import { likePattern, normalAddress } from '../contract/search-text.ts';
 
 /** What a list of emails may be narrowed by; all of it is combined with AND. */
 export interface EmailFilter {
@@ -162,10 +162,6 @@ function addressConditions(filter: EmailFilter): SQL[] {
     conditions.push(sql`(s.from_address = any(${addresses}::text[]) or s.to_addresses && ${addresses}::text[])`);
   }
   return conditions;
-}
-
-function normalAddress(address: string): string {
-  return address.trim().toLowerCase();
 }
 
 /** That the email lies in one of the folders. */

@@ -1,8 +1,8 @@
 import { type SQL, sql } from 'drizzle-orm';
 import type { Attendee } from '../contract/email.ts';
+import { normalAddress } from '../contract/search-text.ts';
 import type { Tx } from '../db/client.ts';
-
-const BOUNCE_SENDER = /^(mailer-daemon|postmaster)(@|$)/;
+import { isBounceSender } from '../mime/bounces.ts';
 
 /** Who wrote and received a mail. */
 export interface People {
@@ -11,9 +11,6 @@ export interface People {
   cc: Attendee[];
   bcc: Attendee[];
 }
-
-/** Lower-cased address, without white space. */
-export const normalAddress = (address: string): string => address.trim().toLowerCase();
 
 /**
  * Who wrote or received a mail, less the owner and bounce senders (CONTRACT "Contacts"); each once, by the first name
@@ -24,7 +21,7 @@ export function contactsOf(ownAddresses: string[], { from, to, cc, bcc }: People
   for (const person of [from, ...to, ...cc, ...bcc]) {
     const address = normalAddress(person.identifier);
     if (!address.includes('@') || address.length > 320) continue;
-    if (ownAddresses.includes(address) || BOUNCE_SENDER.test(address)) continue;
+    if (ownAddresses.includes(address) || isBounceSender(address)) continue;
     byAddress.set(address, byAddress.get(address) ?? (person.display_name.trim() || null));
   }
   return [...byAddress].map(([address, displayName]) => ({ address, displayName }));

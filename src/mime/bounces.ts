@@ -8,11 +8,11 @@ export interface BounceReport {
   /** enhanced status code, RFC 3463 */
   status: string | null;
   diagnostic: string | null;
-  /** what may be the Message-ID of the mail that bounced, the likeliest first, with angle brackets */
+  /** possible Message-IDs of the mail that bounced, the likeliest first, with angle brackets */
   messageIds: string[];
 }
 
-/** What the bounce rule looks at: all decoded, header values '' when missing. */
+/** What decides whether a mail is a bounce: all decoded, header values '' when missing. */
 export interface BounceFacts {
   /** address of the From header, or a bare local part */
   from: string;
@@ -78,9 +78,9 @@ const FAILURE_SUBJECT = new RegExp(
 );
 
 /**
- * What a bounce reports; null when the mail is no bounce (QUALITY "Bounces"): no feedback report, and a delivery
- * status part or report type, or a sender whose local part is exactly mailer-daemon or postmaster, or
- * X-Failed-Recipients, or a known failure subject unless the mail is an auto-reply.
+ * What a bounce reports; null when the mail is no bounce (QUALITY "Bounces"). A bounce is no feedback report, and has a
+ * delivery status part or report type, or a sender whose local part is exactly mailer-daemon or postmaster, or
+ * X-Failed-Recipients, or the subject of a failure notice without being an auto-reply.
  */
 export function readBounce(facts: BounceFacts): BounceReport | null {
   if (!isBounce(facts)) return null;
@@ -105,11 +105,16 @@ function isBounce(facts: BounceFacts): boolean {
   return (
     reportType === 'delivery-status' ||
     facts.parts.some((part) => DELIVERY_STATUS.test(part.mime)) ||
-    BOUNCE_SENDER.test(facts.from.trim()) ||
-    BOUNCE_SENDER.test(facts.returnPath.trim().replace(/^</, '').replace(/>.*$/, '')) ||
+    isBounceSender(facts.from) ||
+    isBounceSender(facts.returnPath.trim().replace(/^</, '').replace(/>.*$/, '')) ||
     facts.failedRecipients !== '' ||
     (FAILURE_SUBJECT.test(facts.subject.trim()) && !facts.autoReplied)
   );
+}
+
+/** Whether an address is one that bounces come from: the local part is exactly mailer-daemon or postmaster. */
+export function isBounceSender(address: string): boolean {
+  return BOUNCE_SENDER.test(address.trim());
 }
 
 /** A mail's Message-ID, or the one that it had before a relay gave it another. */
@@ -118,8 +123,8 @@ const MESSAGE_ID =
 const MAX_IDS = 10;
 
 /**
- * The attached original says it best; then the report itself; then a copy of the original's header in the text; then
- * what the notice answers.
+ * In the order of their worth: the attached original, the report itself, a copy of the original's header in the text,
+ * the mail that the notice replies to.
  */
 function originalMessageIds(facts: BounceFacts): string[] {
   const attached = facts.parts.filter((part) => ORIGINAL.test(part.mime)).map((part) => headerOf(part.text));
@@ -128,8 +133,8 @@ function originalMessageIds(facts: BounceFacts): string[] {
   const ids = [...attached, ...status, quoted].flatMap((text) =>
     [...text.matchAll(MESSAGE_ID)].slice(0, MAX_IDS).flatMap(([, value]) => readMessageId(value ?? '') ?? []),
   );
-  const answered = [...readMessageIds(facts.inReplyTo.join(' ')).slice(0, 1), ...facts.references.slice(-1)];
-  return [...new Set([...ids, ...answered])].slice(0, MAX_IDS);
+  const repliedTo = [...readMessageIds(facts.inReplyTo.join(' ')).slice(0, 1), ...facts.references.slice(-1)];
+  return [...new Set([...ids, ...repliedTo])].slice(0, MAX_IDS);
 }
 
 function headerOf(message: string): string {
@@ -179,8 +184,8 @@ export function readReport(text: string): ReportFacts {
 
 /**
  * Reads the text of a notice that has no delivery-status part: the shapes of qmail (`<a@b>:` and the reason below
- * it), of Exim (the address, indented, and the reason further indented) and of those that name address and answer in
- * one line.
+ * it), of Exim (the address, indented, and the reason further indented) and of those that name the address and the
+ * server's response in one line.
  */
 export function readPlainReport(body: string): ReportFacts {
   const text = body.slice(0, 64 * 1024).replace(/\r\n?/g, '\n');
@@ -188,7 +193,7 @@ export function readPlainReport(body: string): ReportFacts {
     new RegExp(`^<(${ADDRESS})>:\\n((?:[^\\n]+\\n?){1,6})`, 'm').exec(text) ??
     new RegExp(`^ {1,4}<?(${ADDRESS})>?\\n((?: {2,}[^\\n]+\\n?){1,6})`, 'm').exec(text) ??
     new RegExp(`^<(${ADDRESS})>(?:: | \\()([^\\n]+(?:\\n[ \\t]+[^\\n]+){0,6})`, 'm').exec(text);
-  const diagnostic = clean(match?.[2]) ?? answerIn(text);
+  const diagnostic = clean(match?.[2]) ?? responseIn(text);
   return {
     recipient: match?.[1] ?? null,
     action: null,
@@ -197,8 +202,8 @@ export function readPlainReport(body: string): ReportFacts {
   };
 }
 
-/** A line that quotes the answer of an SMTP server: `550 5.1.1 …`. */
-function answerIn(text: string): string | null {
+/** A line that quotes the response of an SMTP server: `550 5.1.1 …`. */
+function responseIn(text: string): string | null {
   return clean(/^.{0,200}\b[45]\d\d[ -][245]\.\d{1,3}\.\d{1,3}\b.{0,400}$/m.exec(text)?.[0]);
 }
 

@@ -1,14 +1,14 @@
 import { compile, type FormatCallback } from 'html-to-text';
 
 /*
- * HTML made from plain text. Mail is hostile: every expression here is linear in the length of the text.
+ * HTML from plain text and plain text from HTML. Mail is hostile: every expression here is linear in the length of the text.
  */
 
 const ESCAPES: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' };
 const LINK = /\bhttps?:\/\/[^\s<>"'\u0000-\u0020]{1,2000}/gi;
 const AFTER_LINK = /[.,;:!?)\]}*_]+$/;
 
-/** Text with the five characters escaped that mean something in HTML. */
+/** Text with the five characters escaped that have a meaning in HTML. */
 export function escapeHtml(text: string): string {
   return text.replace(/[&<>"']/g, (char) => ESCAPES[char] ?? char);
 }
@@ -39,13 +39,13 @@ function renderLine(line: string): string {
   return html.replace(/^ | (?= )/g, '&nbsp;').replaceAll('\t', '&nbsp;&nbsp;&nbsp; ');
 }
 
-/** From this length on (in characters) HTML is only stripped of its tags: a real conversion would take seconds. */
+/** Longer HTML (in characters) only loses its tags: a real conversion would take seconds. */
 const MAX_CONVERTED = 512 * 1024;
 
-/** Deeper HTML is only stripped too: the conversion takes time by the square of the depth. */
+/** Deeper HTML only loses its tags too: the conversion takes the square of the depth. */
 const MAX_DEPTH = 2000;
 
-/** Cells of a row are set apart, or their words would grow together. */
+/** A space between the cells of a row: their words would run together. */
 const cell: FormatCallback = (element, walk, builder) => {
   walk(element.children, builder);
   builder.addInline(' ');
@@ -65,7 +65,7 @@ const convert = compile({
   ],
 });
 
-/** Plain text made from an HTML body, without images; very long or broken HTML is only stripped of its tags. */
+/** Plain text from an HTML body, without images. Very long, deep or broken HTML only loses its tags. */
 export function htmlToPlain(html: string): string {
   if (html.length > MAX_CONVERTED || (hasManyTags(html) && depthOf(html) > MAX_DEPTH)) return stripTags(html);
   try {
@@ -83,7 +83,7 @@ function hasManyTags(html: string): boolean {
   return false;
 }
 
-/** How many elements may lie open at once, at most: unclosed ones count as open till the end. */
+/** The most elements that can be open at once; unclosed ones count as open to the end. */
 function depthOf(html: string): number {
   let depth = 0;
   let deepest = 0;
@@ -115,7 +115,7 @@ const BREAKS = new Set([
 ]);
 const ENTITIES: Record<string, string> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'", nbsp: ' ' };
 
-/** Text between the tags, one pass, in time linear in the length. */
+/** The text between the tags, in one pass and linear time. */
 export function stripTags(html: string): string {
   const pieces: string[] = [];
   let hidden: string | null = null;

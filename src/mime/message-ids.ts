@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { storable } from './read/charsets.ts';
 
-/** Longest id kept, in characters: RFC 5322 allows no longer line, and index entries are bounded. */
+/** Longer ids are cut (in characters): RFC 5322 allows no longer line, and index entries are bounded. */
 const MAX_ID = 600;
 
 /** The first message id of a decoded header value, with its angle brackets; null when there is none. */
@@ -11,8 +11,8 @@ export function readMessageId(value: string): string | null {
 
 /**
  * Message ids (RFC 5322 3.6.4) of a decoded header value, each once. White space within an id, left by bad folding,
- * is removed. A value without angle brackets counts when it is one word, or words that all have an @; mailparser
- * takes any text for an id.
+ * is removed. A value without angle brackets counts when it is one word, or words that all have an @. (mailparser takes any
+ * text for an id.)
  */
 export function readMessageIds(value: string): string[] {
   const bracketed = value.match(/<[^<>]+>/g)?.map((id) => id.slice(1, -1).replace(/\s+/g, '')) ?? [];
@@ -28,8 +28,8 @@ function bareIds(value: string): string[] {
 const FALLBACK_DOMAIN = 'localhost.invalid';
 
 /**
- * A Message-ID (RFC 5322 3.6.4), with its angle brackets, that nobody else makes: 128 random bits at the domain of the
- * sender's address.
+ * A new, unique Message-ID (RFC 5322 3.6.4), with its angle brackets: 128 random bits at the domain of the sender's
+ * address.
  */
 export function newMessageId(fromAddress: string): string {
   const domain = fromAddress.slice(fromAddress.lastIndexOf('@') + 1).toLowerCase();

@@ -5,8 +5,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { Piscina } from 'piscina';
 import { createLimiter } from '../async.ts';
-import { createBudget } from './budget.ts';
-import type { ParseTask } from './parse-worker.ts';
+import { createBudget, type ParseTask } from './parse-worker.ts';
 import { isReadFailure } from './read/open-source.ts';
 import type { ParsedAttachment, ParsedMail } from './read/parsed-mail.ts';
 import { minimalMail } from './read/read-message.ts';
@@ -30,28 +29,28 @@ export type MailSource = Buffer | { path: string };
 
 export interface MailParser {
   /**
-   * Reads one message. Never fails for what the message holds: what cannot be read in time or memory is left out
-   * (isPartial). When `tempDir` of the result is set, the caller removes that folder once done with it.
+   * Reads one message. Never fails because of the message: what cannot be read in time or memory is left out (isPartial).
+   * When `tempDir` of the result is set, the caller removes that folder.
    * @throws when the file of the source cannot be read, or the parser is closed
    */
   parse(source: MailSource): Promise<ParsedMail>;
-  /** The same for several, in order, at less cost a mail: small ones travel to a thread together. */
+  /** The same for several, in order, at less cost for each: small ones go to a thread together. */
   parseMany(sources: readonly MailSource[]): Promise<ParsedMail[]>;
-  /** Ends the threads; parses under way fail. */
+  /** Stops the threads; parses that run fail. */
   close(): Promise<void>;
 }
 
-/** One trip to a thread takes at most so many mails and bytes. */
+/** Messages and bytes in one task at most. */
 const BATCH_MAILS = 16;
 const BATCH_BYTES = 512 * 1024;
 const SMALL_BYTES = 64 * 1024;
-/** The part of the time after which a thread stops by itself and hands over what it has. */
+/** The share of the time after which a thread stops by itself and returns what it has. */
 const SOFT_SHARE = 0.8;
 const CAUTIOUS_MS = 400;
 const CHECK_MS = 50;
 const IDLE_MS = 30_000;
 
-/** Makes a parser whose threads (one to begin with) do the work; idle ones beyond the first end after 30 s. */
+/** A parser with worker threads: one at first, more under load; those beyond the first stop after 30 s without work. */
 export function createMailParser(options: MailParserOptions): MailParser {
   const { threads = 1, timeoutMs = 2000, memoryMb = 200, tempDir } = options;
   const pool = new Piscina({
@@ -62,7 +61,7 @@ export function createMailParser(options: MailParserOptions): MailParser {
     resourceLimits: { maxOldGenerationSizeMb: memoryMb },
     ...typescriptFlags(),
   });
-  // A thread that ran out of memory between tasks is replaced; its tasks' own promises tell of the others.
+  // A thread that ran out of memory between tasks is replaced; failures of tasks reject their own promises.
   pool.on('error', () => {});
   const slots = createLimiter(Math.max(1, threads));
   let closed = false;
@@ -94,7 +93,7 @@ export function createMailParser(options: MailParserOptions): MailParser {
         try {
           return await run(batch, timeoutMs, false);
         } catch {
-          // One of them is to blame: each alone.
+          // One of them is the cause: each alone.
           return Promise.all(batch.map(parse));
         }
       }),
@@ -116,7 +115,7 @@ interface TaskOptions {
   tempDir: string;
 }
 
-/** One trip to a thread, which is ended by force when it takes too long. */
+/** One task of a thread, which is stopped by force when it takes too long. */
 async function runTask(pool: Piscina, sources: readonly MailSource[], { limitMs, cautious, tempDir }: TaskOptions) {
   const messages = sources.map((source) => ({
     source: portable(source),
@@ -127,7 +126,7 @@ async function runTask(pool: Piscina, sources: readonly MailSource[], { limitMs,
   const task: ParseTask = { messages, budgetMs: limitMs * SOFT_SHARE, cautious, started };
   const transferList = messages.flatMap(({ source }) => ('path' in source ? [] : [source.buffer]));
   const abort = new AbortController();
-  // The time counts from when the thread takes the task; starting a thread is not the mail's fault.
+  // The time counts from when the thread begins: starting a thread takes a while.
   let isTimeUp: (() => boolean) | null = null;
   const timer = setInterval(() => {
     if (Atomics.load(flag, 0) === 0) return;
@@ -145,12 +144,12 @@ async function runTask(pool: Piscina, sources: readonly MailSource[], { limitMs,
   }
 }
 
-/** Bytes in a buffer of their own, which is handed over rather than copied again. */
+/** Bytes in a buffer of their own, which is transferred and not copied again. */
 function portable(source: MailSource): Uint8Array<ArrayBuffer> | { path: string } {
   return Buffer.isBuffer(source) ? new Uint8Array(source) : { path: source.path };
 }
 
-/** What came from a thread as dates and bytes of its own, as Date and Buffer. */
+/** Dates and bytes lose their classes between threads: here they are Date and Buffer again. */
 function revived(mail: ParsedMail): ParsedMail {
   return { ...mail, date: mail.date && new Date(mail.date), attachments: mail.attachments.map(withBuffer) };
 }
@@ -188,7 +187,7 @@ function only(mails: ParsedMail[]): ParsedMail {
 
 const isSource = import.meta.url.endsWith('.ts');
 
-/** The worker beside this file: TypeScript when run from source, JavaScript when built. */
+/** The worker next to this file: TypeScript when run from source, JavaScript when built. */
 function workerFile(): string {
   return new URL(`./parse-worker.${isSource ? 'ts' : 'js'}`, import.meta.url).href;
 }

@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 
-/** What mail programs put before the subject of a reply, in the languages that are met; lower case. */
+/** What mail programs put before the subject of a reply, in many languages; lower case. */
 const REPLY =
   're|aw|antw|antwort|sv|vs|ref|rif|r|odp|odpowiedź|res|resp|ynt|vá|vl|atb|bls|blt|απ|σχετ|hl|notat|на|отв|ответ|відп|回复|回覆|答复|答覆|返信|回信|회신|답장|رد|تر|השב|ตอบ|trả lời';
-/** The same for mail that is passed on. */
+/** The same for forwarded mail. */
 const FORWARD =
   'fwd?|wg|doorst|tr|pd|enc|rv|vb|i|továbbítás|ilt|i̇lt|iml|προωθ|пересл|пер|转发|轉寄|轉發|転送|전달|إعادة توجيه|הועבר|ส่งต่อ|chuyển tiếp';
 
@@ -20,7 +20,7 @@ const MAX_SUBJECT = 1000;
 const MAX_ROUNDS = 50;
 
 export interface BaseSubject {
-  /** what is left when all prefixes are taken off; '' when nothing is */
+  /** the subject without all prefixes; '' when nothing else is in it */
   base: string;
   /** the first prefix is one of a reply (and not of forwarded mail) */
   isReply: boolean;
@@ -44,7 +44,7 @@ export function baseSubjectOf(subject: string): BaseSubject {
   return { base: text, isReply: first === 'reply' };
 }
 
-/** Takes off one prefix with the blobs before it, else one blob, unless nothing would be left then. */
+/** Removes one prefix with the blobs before it, else one blob, unless nothing would be left. */
 function withoutLeaders(text: string): { rest: string; kind: 'reply' | 'forward' | null } {
   let rest = text;
   while (BLOB.test(rest) && !FORWARD_HEADER.test(rest)) rest = rest.replace(BLOB, '');
@@ -54,13 +54,12 @@ function withoutLeaders(text: string): { rest: string; kind: 'reply' | 'forward'
 }
 
 /*
- * Threads are the connected groups of mails (CONTRACT "Thread"): two mails belong together when the server says
- * so, else when one names the other's Message-ID or both name a third, else by subject alone. Each of these is a
- * symmetric relation between two mails, and a newcomer joins every group that it touches: so the order of arrival
- * never matters.
+ * Threads are the connected groups of mails (CONTRACT "Thread"). Two mails belong together when the server says so, else
+ * when one names the other's Message-ID or both name a third, else by subject alone. Each of these relations is symmetric,
+ * and a new mail joins every group that it touches: the order of arrival does not matter.
  */
 
-/** What threading looks at. */
+/** What decides the thread of a mail. */
 export interface ThreadFacts {
   /** `gm:<X-GM-THRID>` or `oid:<THREADID>` where the server gives one; then nothing else counts */
   serverThreadId?: string | null;
@@ -74,11 +73,11 @@ export interface ThreadFacts {
   participants: readonly string[];
 }
 
-/** Keys of a mail: what leads to its thread, and where to look. */
+/** Keys of a mail: those that lead to its thread, and those to look up. */
 export interface ThreadKeys {
   /** for thread_keys: each leads to the mail's thread */
   keys: string[];
-  /** for emails.subject_key: under which later mails find this one by subject; null when it is not to be found so */
+  /** for emails.subject_key: later mails find this one by it; null when it cannot be found by subject */
   subjectKey: string | null;
   /** values of subject_key to look up within SUBJECT_WINDOW_MS of the mail's date; empty: no look-up is needed */
   subjectLookups: string[];
@@ -100,10 +99,10 @@ export interface ThreadDecision {
   keysToPoint: string[];
 }
 
-/** How far apart mails may lie that are joined by subject alone: 7 days. */
+/** Mails further apart are not joined by subject alone: 7 days. */
 export const SUBJECT_WINDOW_MS = 7 * 24 * 3600 * 1000;
 
-/** References read of one mail, newest and oldest first to be kept: bounds what a hostile header costs. */
+/** Ids read of one mail, the first and the last ones: bounds the cost of a hostile header. */
 const MAX_REFERENCES = 200;
 /** Longer ids are hashed, since index entries are bounded. */
 const MAX_KEY = 200;
@@ -123,7 +122,7 @@ export function threadKeysOf(facts: ThreadFacts): ThreadKeys {
   return { keys, ...subjectKeysOf(facts, named.length > 0) };
 }
 
-/** Of the mails found by subjectLookups: the threads of those that lie near enough and share a participant. */
+/** Of the mails found by subjectLookups: the threads of those that are near enough in time and share a participant. */
 export function subjectNeighbours(facts: ThreadFacts, candidates: readonly SubjectCandidate[]): string[] {
   const own = new Set(facts.participants);
   const near = candidates.filter(
@@ -135,9 +134,9 @@ export function subjectNeighbours(facts: ThreadFacts, candidates: readonly Subje
 }
 
 /**
- * Which thread a mail joins, and which threads it turns out to join to one. `existing` holds what thread_keys say of
- * the mail's keys (merged threads resolved); `neighbours` comes from subjectNeighbours. The older id, which is the
- * smaller string, stays.
+ * Which thread a mail joins, and which threads it merges. `existing` holds the threads that thread_keys has for the mail's
+ * keys (merged threads resolved); `neighbours` comes from subjectNeighbours. The older id, which is the smaller string,
+ * stays.
  */
 export function decideThread(
   keys: readonly string[],

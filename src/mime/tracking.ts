@@ -1,19 +1,19 @@
-import { QuoteType, Tokenizer } from 'htmlparser2';
+import { QuoteType, Tokenizer, type TokenizerCallbacks as Callbacks } from 'htmlparser2';
 import type { Header } from '../contract/email.ts';
 import { escapeHtml, htmlToPlain } from './html.ts';
 import type { OutgoingMessage } from './write/outgoing-message.ts';
 
-/** Where a tracked mail's pixel and links lead: `baseUrl` is PUBLIC_URL or the custom domain's, without a slash at the end. */
+/** The URLs of a tracked mail's pixel and links. `baseUrl` is PUBLIC_URL, or that of the custom domain. */
 export function trackingUrls(baseUrl: string, trackingId: string): { open: string; click: (n: number) => string } {
   const base = baseUrl.replace(/\/+$/, '');
   return { open: `${base}/t/o/${trackingId}.gif`, click: (n) => `${base}/t/c/${trackingId}/${n}` };
 }
 
 /**
- * The message as it is delivered when opens or clicks are to be told (CONTRACT "Tracking"), and the targets of its
- * links: number n of trackingUrls is `links[n]`, from 0. Every http(s) link of `a` and `area` is led past us but those
- * to unsubscribe; all else of the HTML stays as it is, and the text is that of the HTML as it was. A message without
- * HTML stays as it is.
+ * The message as it is delivered when opens or clicks are tracked (CONTRACT "Tracking"), and the targets of its links:
+ * number n of trackingUrls is `links[n]`, from 0. Every http(s) link of `a` and `area` leads through this service, except
+ * those to unsubscribe. The rest of the HTML stays as it is; the plain text is made from the HTML before the change. A
+ * message without HTML stays as it is.
  */
 export function trackMessage(
   message: OutgoingMessage,
@@ -47,72 +47,107 @@ interface Link {
   text: string;
 }
 
-/** Text of a link that is looked at: an unsubscribe link is short. */
+/** Characters of a link's text that are read: an unsubscribe link is short. */
 const MAX_TEXT = 500;
-/** White space around the `=` of an attribute. */
+/** Characters of white space around the `=` of an attribute. */
 const MAX_GAP = 1000;
 
-/** The links of an HTML text, and where its body ends. */
+/** The links of an HTML text, in order, and the offset where its body ends. */
 function readHtml(html: string): { links: Link[]; bodyEnd: number } {
-  const links: Link[] = [];
-  let bodyEnd = html.length;
-  let tag = '';
-  /** the link of the tag that is being read */
-  let found: Link | null = null;
-  /** the link whose text is being read */
-  let open: Link | null = null;
-  let nameEnd = 0;
-  let value: string[] | null = null;
-  const addText = (text: string): void => {
-    if (open && open.text.length < MAX_TEXT) open.text += text;
-  };
-  const endTag = (): void => {
-    if (found) links.push(found);
-    if (tag === 'a') open = found;
-    found = null;
-  };
-  const nothing = (): void => {};
-  const tokenizer = new Tokenizer(
-    { decodeEntities: true },
-    {
-      onopentagname: (start, end) => {
-        tag = html.slice(start, end).toLowerCase();
-        found = null;
-      },
-      onattribname: (start, end) => {
-        // of an attribute given twice the first counts
-        const isHref = !found && (tag === 'a' || tag === 'area') && html.slice(start, end).toLowerCase() === 'href';
-        value = isHref ? [] : null;
-        nameEnd = end;
-      },
-      onattribdata: (start, end) => value?.push(html.slice(start, end)),
-      onattribentity: (codePoint) => value?.push(String.fromCodePoint(codePoint)),
-      onattribend: (quote, end) => {
-        if (!value) return;
-        const start = nameEnd + (/^\s*=\s*["']?/.exec(html.slice(nameEnd, nameEnd + MAX_GAP))?.[0].length ?? 0);
-        const isQuoted = quote === QuoteType.Double || quote === QuoteType.Single;
-        found = { start, end: isQuoted ? end - 1 : end, target: targetOf(value.join('')), text: '' };
-        value = null;
-      },
-      onopentagend: endTag,
-      onselfclosingtag: endTag,
-      onclosetag: (start, end) => {
-        const name = html.slice(start, end).toLowerCase();
-        if (name === 'a') open = null;
-        if (name === 'body') bodyEnd = html.lastIndexOf('<', start);
-      },
-      ontext: (start, end) => addText(html.slice(start, Math.min(end, start + MAX_TEXT))),
-      ontextentity: (codePoint) => addText(String.fromCodePoint(codePoint)),
-      oncdata: nothing,
-      oncomment: nothing,
-      ondeclaration: nothing,
-      onprocessinginstruction: nothing,
-      onend: nothing,
-    },
-  );
+  const reader = new LinkReader(html);
+  const tokenizer = new Tokenizer({ decodeEntities: true }, reader);
   tokenizer.write(html);
   tokenizer.end();
-  return { links, bodyEnd };
+  return reader;
+}
+
+/** Collects links from the tokens of an HTML text, which the tokenizer names by their offsets. */
+class LinkReader implements Callbacks {
+  readonly links: Link[] = [];
+  bodyEnd: number;
+  readonly #html: string;
+  /** name of the tag that is being read */
+  #tag = '';
+  /** the link that this tag makes */
+  #linkOfTag: Link | null = null;
+  /** the link whose text is being read */
+  #openLink: Link | null = null;
+  /** pieces of the `href` that is being read */
+  #href: string[] | null = null;
+  #nameEnd = 0;
+
+  constructor(html: string) {
+    this.#html = html;
+    this.bodyEnd = html.length;
+  }
+
+  onopentagname(start: number, end: number): void {
+    this.#tag = this.#html.slice(start, end).toLowerCase();
+    this.#linkOfTag = null;
+  }
+
+  onattribname(start: number, end: number): void {
+    const isLinkTag = this.#tag === 'a' || this.#tag === 'area';
+    // of an attribute given twice the first counts
+    const isHref = isLinkTag && !this.#linkOfTag && this.#html.slice(start, end).toLowerCase() === 'href';
+    this.#href = isHref ? [] : null;
+    this.#nameEnd = end;
+  }
+
+  onattribdata(start: number, end: number): void {
+    this.#href?.push(this.#html.slice(start, end));
+  }
+
+  onattribentity(codePoint: number): void {
+    this.#href?.push(String.fromCodePoint(codePoint));
+  }
+
+  onattribend(quote: QuoteType, end: number): void {
+    if (!this.#href) return;
+    const gap = /^\s*=\s*["']?/.exec(this.#html.slice(this.#nameEnd, this.#nameEnd + MAX_GAP))?.[0] ?? '';
+    const isQuoted = quote === QuoteType.Double || quote === QuoteType.Single;
+    this.#linkOfTag = {
+      start: this.#nameEnd + gap.length,
+      end: isQuoted ? end - 1 : end,
+      target: targetOf(this.#href.join('')),
+      text: '',
+    };
+    this.#href = null;
+  }
+
+  onopentagend(): void {
+    if (this.#linkOfTag) this.links.push(this.#linkOfTag);
+    if (this.#tag === 'a') this.#openLink = this.#linkOfTag;
+    this.#linkOfTag = null;
+  }
+
+  onselfclosingtag(): void {
+    this.onopentagend();
+  }
+
+  onclosetag(start: number, end: number): void {
+    const name = this.#html.slice(start, end).toLowerCase();
+    if (name === 'a') this.#openLink = null;
+    if (name === 'body') this.bodyEnd = this.#html.lastIndexOf('<', start);
+  }
+
+  ontext(start: number, end: number): void {
+    this.#addText(this.#html.slice(start, Math.min(end, start + MAX_TEXT)));
+  }
+
+  ontextentity(codePoint: number): void {
+    this.#addText(String.fromCodePoint(codePoint));
+  }
+
+  oncdata(): void {}
+  oncomment(): void {}
+  ondeclaration(): void {}
+  onprocessinginstruction(): void {}
+  onend(): void {}
+
+  #addText(text: string): void {
+    if (this.#openLink && this.#openLink.text.length < MAX_TEXT) this.#openLink.text += text;
+  }
 }
 
 /** A URL as browsers read it (WHATWG URL 4.4): without the white space around it and line breaks within. */
@@ -134,7 +169,7 @@ function readable(url: string): string {
   }
 }
 
-/** How links to leave a mailing list name themselves. */
+/** Words in the text or URL of links that lead out of a mailing list. */
 const UNSUBSCRIBE = new RegExp(
   [
     ...['un-?subscri', 'opt[-_ ]?out', 'remove me', 'manage (your )?(email )?(preferences|subscription)'],
@@ -210,8 +245,8 @@ function edited(text: string, edits: { start: number; end: number; text: string 
 }
 
 /**
- * The HTML of a tracked mail as it was before trackMessage: providers that file what is sent by themselves keep it with
- * the pixel and the links that were rewritten.
+ * The HTML of a tracked mail as it was before trackMessage. Providers that file the Sent copy themselves store it with the
+ * pixel and the rewritten links.
  */
 export function untrackHtml(html: string, trackingId: string, links: readonly string[]): string {
   if (!html.includes(trackingId)) return html;

@@ -5,7 +5,7 @@ import type { ParsedAttachment } from './parsed-mail.ts';
 import type { Part } from './part.ts';
 
 const MAX_NAME = 255;
-/** Endings where the usual table has none, or a worse one. */
+/** File name endings where libmime's table has none, or a worse one. */
 const ENDINGS: Record<string, string> = {
   'message/delivery-status': 'txt',
   'message/global-delivery-status': 'txt',
@@ -23,18 +23,18 @@ const ENDINGS: Record<string, string> = {
   'application/x-pkcs7-mime': 'p7m',
   'text/x-amp-html': 'html',
 };
-/** Parts of a report (RFC 6522) that programs read. */
+/** Parts of a report (RFC 6522) for programs. */
 const MACHINE =
   /^(message\/(global-)?delivery-status|message\/(disposition-notification|feedback-report)|text\/rfc822-headers)$/;
 
 /**
- * The files of a mail: every part that is not its body text. `html` is the HTML body, whose `cid:` references decide
- * whether an image is shown in it.
+ * The files of a mail: every part that is not body text. `html` is the HTML body: its `cid:` references decide whether an
+ * image is shown in it.
  *
- * inline: Content-Disposition says so, or the HTML shows it, or it belongs to the HTML (multipart/related) or to the
- * message's own machinery (an alternative of the text, the machine part of a report) without a disposition.
- * embedded: inline, and no file that the reader would miss: Apple Mail marks every PDF `inline`, so a named part
- * without a cid counts as an attachment all the same.
+ * inline: Content-Disposition says so, or the HTML shows it, or it has no disposition and belongs to the HTML
+ * (multipart/related), to the alternatives of the text, or to the parts of a report for programs.
+ * embedded: inline, and no file that the reader would miss. Apple Mail marks every PDF `inline`, so a named part without
+ * a cid is not embedded.
  */
 export function toAttachments(parts: readonly Part[], html: string): ParsedAttachment[] {
   const files = parts.filter((part) => part.role === 'file');
@@ -61,7 +61,7 @@ function referredCids(html: string): Set<string> {
   return new Set([...html.matchAll(/\bcid:([^'"\s)>]{1,256})/gi)].map((match) => decodeCid(match[1] ?? '')));
 }
 
-/** Last ending of a file name, lower case; '' when it has none or what follows the dot is no ending. */
+/** Last ending of a file name, lower case; '' when there is none. */
 export function extensionOf(name: string): string {
   return /[^.]\.([\p{L}\p{N}_+-]{1,16})$/u.exec(name)?.[1]?.toLowerCase() ?? '';
 }

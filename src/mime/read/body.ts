@@ -3,7 +3,7 @@ import { decodeBytes, storable } from './charsets.ts';
 import type { Part } from './part.ts';
 import type { ReadParts } from './read-parts.ts';
 
-/** One text of a mail, with something in it. */
+/** One text of a mail; not blank. */
 export interface BodyText {
   isHtml: boolean;
   inAlternative: boolean;
@@ -11,16 +11,16 @@ export interface BodyText {
 }
 
 /**
- * The two bodies of a mail. HTML: the HTML part as sent; when there are several, or texts beside it (the footer of a
- * mailing list), one after the other; an HTML rendering of the text when there is none. Plain: the same with the
- * parts changed over. Line ends are `\n`.
+ * The two bodies of a mail. HTML: the HTML part as sent. Several HTML parts, or texts next to one (the footer of a mailing
+ * list), follow one another. Without HTML: an HTML rendering of the text. Plain: the same with text and HTML swapped. Line
+ * ends are `\n`.
  */
 export function composeBody(read: ReadParts, plainOnly: boolean): { body: string; bodyPlain: string } {
   const texts = readTexts(read);
   return { body: htmlBody(texts), bodyPlain: plainBody(texts, plainOnly ? stripTags : htmlToPlain) };
 }
 
-/** The texts that a mail's body is made of, in order. */
+/** The texts of a mail's body, in order. */
 export function readTexts({ parts, outside, charset }: ReadParts): BodyText[] {
   const texts = parts.filter((part) => part.role !== 'file').map(readText);
   if (parts.length === 0 && outside.length > 0) {
@@ -29,14 +29,14 @@ export function readTexts({ parts, outside, charset }: ReadParts): BodyText[] {
   return texts.filter(({ text }) => /\S/.test(text));
 }
 
-/** Texts as one HTML body, of which those that are another form of the HTML are no part. */
+/** Texts as one HTML body. A plain text that is an alternative of the HTML is left out. */
 export function htmlBody(texts: readonly BodyText[]): string {
   const hasHtml = texts.some(({ isHtml }) => isHtml);
   const html = texts.filter(({ isHtml, inAlternative }) => isHtml || !hasHtml || !inAlternative);
   return html.map(({ isHtml, text }) => (isHtml ? text : textToHtml(text))).join('<br/>\n');
 }
 
-/** Texts as one plain body, of which those that are another form of the text are no part. */
+/** Texts as one plain body. An HTML that is an alternative of the text is left out. */
 export function plainBody(texts: readonly BodyText[], toPlain: (html: string) => string): string {
   const hasPlain = texts.some(({ isHtml }) => !isHtml);
   const plain = texts.filter(({ isHtml, inAlternative }) => !isHtml || !hasPlain || !inAlternative);
@@ -51,7 +51,7 @@ function readText(part: Part): BodyText {
   return { isHtml, inAlternative: part.inAlternative, text: flowed };
 }
 
-/** The charset that HTML names itself, for parts that do not. */
+/** The charset that HTML names in a meta element, for parts whose header names none. */
 function charsetOfHtml(bytes: Buffer): string | null {
   return /<meta[^>]{0,200}charset\s*=\s*["']?\s*([\w:.-]{1,40})/i.exec(bytes.toString('latin1', 0, 4096))?.[1] ?? null;
 }

@@ -15,8 +15,8 @@ const ISO = /(\d{4})-(\d{2})-(\d{2})[T\s](\d{2}):(\d{2})(?::(\d{2}))?(?:[.,]\d+)
 const MAX_AHEAD_MS = 48 * 3600 * 1000;
 
 /**
- * The moment that a Date header names (RFC 5322 3.3, and what is sent instead); null when it cannot be read or is
- * not to be believed: before 1970 or more than two days ahead of `now`. (Of what it cannot read mailparser gives the present.)
+ * The moment that a Date header names (RFC 5322 3.3, and other forms that are sent). Null when it cannot be read or is not
+ * credible: before 1970 or more than two days ahead of `now`. mailparser gives the present for what it cannot read.
  */
 export function readDate(value: string, now = Date.now()): Date | null {
   const text = value.slice(0, 200);
@@ -28,34 +28,38 @@ function fromRfc5322(text: string): number | null {
   const match = RFC_5322.exec(text);
   if (!match) return null;
   const [, day, month, year, hour, minute, second, zone] = match;
-  return moment(fullYear(year), monthOf(month), day, hour, minute, second, zone);
+  return moment({ year: fullYear(year), month: monthOf(month), day, hour, minute, second, zone });
 }
 
 function fromAsctime(text: string): number | null {
   const match = ASCTIME.exec(text);
   if (!match) return null;
   const [, month, day, hour, minute, second, zone, year] = match;
-  return moment(Number(year), monthOf(month), day, hour, minute, second, zone);
+  return moment({ year: Number(year), month: monthOf(month), day, hour, minute, second, zone });
 }
 
 function fromIso(text: string): number | null {
   const match = ISO.exec(text);
   if (!match) return null;
   const [, year, month, day, hour, minute, second, zone] = match;
-  return moment(Number(year), Number(month) - 1, day, hour, minute, second, zone);
+  return moment({ year: Number(year), month: Number(month) - 1, day, hour, minute, second, zone });
 }
 
 type Digits = string | undefined;
 
-function moment(
-  year: number,
-  month: number,
-  day: Digits,
-  hour: Digits,
-  minute: Digits,
-  second: Digits,
-  zone: Digits,
-): number {
+interface DateFields {
+  year: number;
+  /** 0 to 11 */
+  month: number;
+  day: Digits;
+  hour: Digits;
+  minute: Digits;
+  second: Digits;
+  zone: Digits;
+}
+
+/** Milliseconds since 1970; NaN where a field is out of its range. */
+function moment({ year, month, day, hour, minute, second, zone }: DateFields): number {
   const [d, h, m, s] = [Number(day), Number(hour), Number(minute), Number(second ?? 0)];
   if (month < 0 || month > 11 || d < 1 || d > 31 || h > 23 || m > 59 || s > 60) return Number.NaN;
   return Date.UTC(year, month, d, h, m, s) - offsetMs(zone);

@@ -12,7 +12,7 @@ export interface RawHeader {
   raw: string;
 }
 
-/** Longer values are left encoded: what is decoded beyond is more likely an attack than a header. */
+/** Longer values stay encoded: they are more likely an attack than a header. */
 const MAX_DECODED = 512 * 1024;
 const MAX_NAME = 998;
 
@@ -52,7 +52,7 @@ export function decodeHeader(raw: string, hint: string | null): string {
   return storable(decodeEncodedWords(decodeHeaderBytes(raw, hint))).trim();
 }
 
-/** Encoded words (RFC 2047) decoded; what cannot be decoded stays. */
+/** Text with its encoded words (RFC 2047) decoded; what cannot be decoded stays. */
 export function decodeEncodedWords(text: string): string {
   if (!text.includes('=?') || text.length > MAX_DECODED) return text;
   try {
@@ -62,7 +62,7 @@ export function decodeEncodedWords(text: string): string {
   }
 }
 
-/** All headers in order as the API shows them; mailparser gives them by name, some of them only once. */
+/** All headers in order, as the API shows them. (mailparser gives them by name, some of them only once.) */
 export function decodeHeaders(headers: readonly RawHeader[], hint: string | null): Header[] {
   return headers.map(({ name, raw }) => ({
     name: storable(decodeHeaderBytes(name, hint)),
@@ -89,7 +89,7 @@ const MAX_ADDRESS = 320;
 
 export const NOBODY: Attendee = { identifier: '', display_name: '', identifier_type: 'EMAIL_ADDRESS' };
 
-/** The mailboxes of the headers of that lower-case name; groups are flattened, what holds no address is left out. */
+/** The mailboxes of the headers of that lower-case name; groups are flattened, entries without an address left out. */
 export function readAddresses(headers: Headers, key: string): Attendee[] {
   return attendees(headers, key).filter((attendee) => attendee.identifier !== '');
 }

@@ -17,7 +17,7 @@ export function openSource(source: Uint8Array | { path: string }, maxBytes = Num
   return Readable.from(inPieces(bytes), { objectMode: false });
 }
 
-/** Where large messages are read in the main thread, others have their turn between the pieces. */
+/** Large messages may be read in the main thread: other work has its turn between the pieces. */
 async function* inPieces(bytes: Buffer): AsyncGenerator<Buffer> {
   for (let start = 0; start < bytes.length; start += CHUNK) {
     yield bytes.subarray(start, start + CHUNK);
@@ -25,13 +25,13 @@ async function* inPieces(bytes: Buffer): AsyncGenerator<Buffer> {
   }
 }
 
-/** The source's file cannot be read: that is the caller's trouble, not the message's. */
+/** Whether the source's file could not be read: an error of the caller, not of the message. */
 export function isReadFailure(error: unknown): boolean {
   const { syscall } = error as NodeJS.ErrnoException;
   return syscall === 'open' || syscall === 'read';
 }
 
-/** The first `length` bytes of a message or file, read in one go. */
+/** The first `length` bytes of a message or file, read synchronously. */
 export function readStart(source: Uint8Array | { path: string }, length: number): Buffer {
   if (!('path' in source)) return Buffer.from(source.buffer, source.byteOffset, Math.min(source.byteLength, length));
   const file = openSync(source.path, 'r');

@@ -5,7 +5,7 @@ import type { BounceReport } from '../bounces.ts';
 export interface ParsedMail {
   /** with its angle brackets */
   messageId: string | null;
-  /** the Date header; null when missing or not to be believed (then take INTERNALDATE) */
+  /** the Date header; null when missing or not credible (use INTERNALDATE then) */
   date: Date | null;
   subject: string;
   /** identifier '' when there is no From */
@@ -36,7 +36,7 @@ export interface ParsedMail {
   isReplySubject: boolean;
   /** Auto-Submitted (RFC 3834) or one of its forerunners says that no person wrote it */
   autoSubmitted: boolean;
-  /** parsing was cut short (deadline, memory, nesting): body and attachments may lack something */
+  /** parsing was cut short (deadline, memory, nesting): parts of body and attachments may be missing */
   isPartial: boolean;
   /** folder that holds the attachments given as files; the caller removes it. Null when there are none */
   tempDir: string | null;
@@ -53,13 +53,13 @@ export interface ParsedAttachment {
   cid: string | null;
   /** Content-Disposition says inline, or the body shows it; see attachments.ts */
   inline: boolean;
-  /** its reader sees no file: an image that the HTML shows, an alternative of the text, a machine part of a report */
+  /** no file for the reader: an image that the HTML shows, an alternative of the text, a report's part for programs */
   embedded: boolean;
   /** the decoded bytes, or a file in the mail's tempDir that holds them */
   content: Buffer | { path: string };
 }
 
-/** Whether a mail has attachments in the eyes of its reader: one at least that is not part of the body. */
+/** Whether a mail has attachments for its reader: at least one that is not part of the body. */
 export function hasAttachments(attachments: readonly { embedded: boolean }[]): boolean {
   return attachments.some((attachment) => !attachment.embedded);
 }

@@ -16,19 +16,19 @@ export interface Part {
   filename: string | null;
   /** Content-ID without its angle brackets */
   cid: string | null;
-  /** it has a cid and lies in a multipart/related */
+  /** it has a cid and is in a multipart/related */
   inRelated: boolean;
   size: number;
   content: Buffer | { path: string };
 }
 
-/** What the header of a leaf says of it; `before` are the parts before it. mailparser fills in the rest. */
+/** A leaf as its header describes it. `before` are the parts before it. mailparser fills in the rest. */
 export function describePart(node: MimeNode, before: readonly Part[]): Part {
   const mime = mimeOf(node);
   const disposition = node.disposition || null;
   const inAlternative = ancestorsOf(node).includes('multipart/alternative');
   const isText = (mime === 'text/plain' || mime === 'text/html') && (disposition === null || disposition === 'inline');
-  // A named text beside a body, as Apple Mail sends text files, is a file.
+  // A named text next to a body is a file: so Apple Mail sends text files.
   const isFile = !isText || (Boolean(node.filename) && !inAlternative && before.some((part) => part.role !== 'file'));
   return {
     role: isFile ? 'file' : mime === 'text/html' ? 'html' : 'plain',

@@ -6,12 +6,28 @@ import { isReadFailure, openSource, readStart } from './open-source.ts';
 import { describePart, type Part } from './part.ts';
 
 /*
- * What mailparser is given: the message, bounded, and with those places of its headers set right that mailparser
- * would read otherwise than people do. Bodies pass as they are.
+ * The message as mailparser gets it: bounded, with the header fields rewritten that mailparser would read wrongly. Bodies
+ * pass as they are. Each pass is here because of a test; the first seven rows are in test/mime/mailparser.test.ts, which
+ * also shows what mailparser alone makes of the mail.
+ *
+ *   mailparser alone                                pass                    test
+ *   takes the last From or Reply-To                 rootFields              takes the last From
+ *   reads raw 8-bit fields as UTF-8 only            headerBytes             reads names in raw 8 bits; knows no charset
+ *   joins all texts, decodes them without a label   leafFields: attachment  runs a text file into the body; reads text
+ *     as UTF-8, flowed text without its quotes                                without a charset; joins flowed lines
+ *   makes a file of a bogus Content-Type            leafFields: media type  makes a file of text
+ *   reads parts of a digest as text                 leafFields: media type  reads the parts of a digest
+ *   takes a header that ends in a delimiter for     delimiterOf             the header of a part that ends
+ *     the part's text
+ *   holds every header in memory many times over    MAX_HEADS               no more than 8 MB of headers
+ *   parses nested groups in the square of time      MAX_FIELD, rootFields   parser.test.ts: groups within groups
+ *   decodes quoted-printable in memory, and in      MAX_QUOTED, shortRuns   text.test.ts: a long run of white space
+ *     the square of a run of white space
+ *   gives up where a header never ends              prepareSource, at end   parser.test.ts: a header that never ends
  */
 
 export interface SourceLimits {
-  /** asked between pieces of the message: stop here */
+  /** asked between pieces of the message; true: stop reading */
   isTimeUp: () => boolean;
   /** read no more of the source */
   maxBytes?: number;
@@ -19,14 +35,14 @@ export interface SourceLimits {
   skipFiles?: boolean;
 }
 
-/** What is seen of the message while mailparser is being given it. */
+/** What is learned of the message on its way to mailparser. */
 export interface Outline {
   headers: RawHeader[];
   /** charset that the message as a whole names, for headers in raw 8 bits */
   charset: string | null;
   /** the leaves, in order: mailparser gives one attachment for each */
   parts: Part[];
-  /** the start of what lay in a multipart but in no part of it; for messages whose boundaries are broken */
+  /** the start of what is in a multipart but in no part of it; for messages whose boundaries are broken */
   outside: Buffer;
   /** something was left out: a limit or the deadline was hit, or the structure could not be followed */
   isPartial: boolean;
@@ -36,14 +52,14 @@ export const MAX_OUTSIDE = 256 * 1024;
 const MAX_HEAD = 4 * 1024 * 1024;
 const MAX_HEADS = 8 * 1024 * 1024;
 const MAX_PARTS = 1000;
-/** What is read of a header that never ends. */
+/** Bytes that are read of a header that never ends. */
 const MAX_BROKEN_HEADER = 256 * 1024;
 /** Bounds what one hostile field costs; some 6,000 ordinary recipients. */
 const MAX_FIELD = 256 * 1024;
-/** mailparser holds quoted-printable parts whole, and takes many times their size to decode them. */
+/** mailparser holds quoted-printable parts whole, and needs many times their size to decode them. */
 const MAX_QUOTED = 8 * 1024 * 1024;
 
-/** The bounds that mailparser keeps itself: a little wider, since it is given no more than what was counted here. */
+/** mailparser's own bounds: a little wider, since what it gets has been counted here. */
 export const MIME_BOUNDS = { ignoreEmbedded: true, maxHeadSize: MAX_HEADS, maxChildNodes: MAX_PARTS + 10 };
 
 type Chunk = MimeNode | { type: 'data' | 'body'; value: Buffer; node: MimeNode };
@@ -58,10 +74,10 @@ export async function* prepareSource(
   const splitter = new Splitter({ ignoreEmbedded: true, maxHeadSize: MAX_HEAD, maxChildNodes: MAX_PARTS });
   input.on('error', (error) => splitter.destroy(error));
   input.pipe(splitter);
-  const take = createTaker(source, limits, outline);
+  const passage = createPassage(source, limits, outline);
   try {
     for await (const chunk of splitter as AsyncIterable<Chunk>) {
-      const bytes = limits.isTimeUp() ? null : take(chunk);
+      const bytes = limits.isTimeUp() ? null : passage(chunk);
       if (bytes === null) {
         outline.isPartial = true;
         break;
@@ -82,13 +98,13 @@ export async function* prepareSource(
 
 const NOTHING = Buffer.alloc(0);
 
-/** Says for each piece of the message what mailparser is given of it; null: stop here. */
-function createTaker(source: Uint8Array | { path: string }, limits: SourceLimits, outline: Outline) {
+/** Returns a function that says what mailparser gets of each piece of the message; null: stop reading. */
+function createPassage(source: Uint8Array | { path: string }, limits: SourceLimits, outline: Outline) {
   let headBytes = 0;
   let quotedBytes = 0;
   let part: Part | null = null;
 
-  function takeNode(node: MimeNode): Buffer | null {
+  function passNode(node: MimeNode): Buffer | null {
     const lines = node.headers ? node.headers.getList() : [];
     headBytes += lines.reduce((sum, line) => sum + line.line.length, 0);
     if (headBytes > MAX_HEADS) return null;
@@ -105,7 +121,7 @@ function createTaker(source: Uint8Array | { path: string }, limits: SourceLimits
     return headerBytes(part ? leafFields(own, part) : own, hint);
   }
 
-  function takeBody({ value, node }: { value: Buffer; node: MimeNode }): Buffer {
+  function passBody({ value, node }: { value: Buffer; node: MimeNode }): Buffer {
     if (limits.skipFiles && part?.role === 'file') return NOTHING;
     if (node.encoding !== 'quoted-printable') return value;
     quotedBytes += value.length;
@@ -115,8 +131,8 @@ function createTaker(source: Uint8Array | { path: string }, limits: SourceLimits
   }
 
   return (chunk: Chunk): Buffer | null => {
-    if (chunk.type === 'node') return takeNode(chunk);
-    if (chunk.type === 'body') return takeBody(chunk);
+    if (chunk.type === 'node') return passNode(chunk);
+    if (chunk.type === 'body') return passBody(chunk);
     const room = MAX_OUTSIDE - outline.outside.length;
     if (room > 0) outline.outside = Buffer.concat([outline.outside, chunk.value.subarray(0, room)]);
     const value = part ? delimiterOf(chunk.value) : chunk.value;
@@ -125,22 +141,21 @@ function createTaker(source: Uint8Array | { path: string }, limits: SourceLimits
   };
 }
 
-/** What follows a leaf, without its header, which the splitter gives here again where nothing else lay between. */
+/** What follows a leaf: the splitter repeats the leaf's header here where a delimiter ends it. */
 function delimiterOf(value: Buffer): Buffer {
   if (/^\r?\n?--/.test(value.toString('latin1', 0, 4))) return value;
   return value.subarray(Math.max(0, value.indexOf('\n--') + 1));
 }
 
-/** mailparser takes time by the square of a run of white space in quoted-printable, where RFC 2045 6.7 allows 76. */
+/** mailparser needs the square of the time for a run of white space in quoted-printable, where RFC 2045 6.7 allows 76. */
 function shortRuns(value: Buffer): Buffer {
   const text = value.toString('latin1');
   return /[\t ]{100}/.test(text) ? Buffer.from(text.replace(/[\t ]{100,}/g, ' '.repeat(100)), 'latin1') : value;
 }
 
 /**
- * Of the message's own header mailparser reads the addresses and the structure; decodeHeaders has all fields in their
- * order, which mailparser does not keep. Of several From and Reply-To the first with an address counts: mailparser
- * takes the last.
+ * The fields of the message's own header that mailparser reads: addresses and structure. decodeHeaders reads all fields,
+ * in their order. Of several From and Reply-To the first with an address stays.
  */
 function rootFields(fields: readonly RawHeader[]): RawHeader[] {
   const isKept = (field: RawHeader): boolean =>
@@ -151,8 +166,8 @@ function rootFields(fields: readonly RawHeader[]): RawHeader[] {
 }
 
 /**
- * A leaf that mailparser gives apart, as bytes: texts that are not attachments it would run together, and read as
- * UTF-8 where they name no charset. Content types that are none are replaced.
+ * The header of a leaf, labelled as an attachment with a valid media type: so mailparser gives its bytes, undecoded and
+ * apart from other leaves.
  */
 function leafFields(fields: readonly RawHeader[], { mime }: Part): RawHeader[] {
   const set = (name: string, raw: string): RawHeader => ({ name, key: name.toLowerCase(), raw });
@@ -167,13 +182,13 @@ function firstOf(fields: readonly RawHeader[], key: string): RawHeader | undefin
   return fields.find((field) => field.key === key);
 }
 
-/** A header in UTF-8, which mailparser takes raw 8 bits for. */
+/** A header in UTF-8, as mailparser expects raw 8 bits to be. No charset may turn bytes into a line break. */
 function headerBytes(fields: readonly RawHeader[], hint: string | null): Buffer {
   const lines = fields.map(({ name, raw }) => `${name}: ${decodeHeaderBytes(raw.slice(0, MAX_FIELD), hint)}`);
   return Buffer.from(`${lines.map((line) => `${line.replace(/[\r\n]+/g, ' ')}\r\n`).join('')}\r\n`);
 }
 
-/** The first charset that a message names, where its header is in raw 8 bits that are not UTF-8. */
+/** The first charset that a message names, for a header in raw 8 bits that are not UTF-8; else null. */
 function firstCharset(source: Uint8Array | { path: string }, lines: readonly { line: string }[]): string | null {
   if (lines.every(({ line }) => /^[\0-\x7f]*$/.test(line) || isUtf8(Buffer.from(line, 'latin1')))) return null;
   return /charset\s*=\s*["']?([\w:.-]{1,40})/i.exec(readStart(source, 64 * 1024).toString('latin1'))?.[1] ?? null;

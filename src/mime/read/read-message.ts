@@ -13,7 +13,7 @@ import type { Part } from './part.ts';
 import { type PartLimits, type ReadParts, readParts } from './read-parts.ts';
 
 const MAX_SUBJECT = 10_000;
-/** What searches look at, in characters: the index would grow without bounds. */
+/** Characters of a body that can be searched: bounds the index. */
 const MAX_SEARCHED = 1_000_000;
 const MAX_BOUNCE_PART = 64 * 1024;
 
@@ -37,7 +37,7 @@ export async function readMessage(source: Uint8Array | { path: string }, limits:
   };
 }
 
-/** What the header alone says of a message. */
+/** The fields that come from the header alone. */
 function readHeaders({ headers, addresses, charset: hint }: ReadParts) {
   const value = (key: string): string => firstValue(headers, key, hint);
   const all = (key: string): string[] => rawValues(headers, key);
@@ -63,7 +63,7 @@ function readHeaders({ headers, addresses, charset: hint }: ReadParts) {
 
 type ReadHeaders = ReturnType<typeof readHeaders>;
 
-/** Normalised texts that searches look at. */
+/** The normalised texts that are searched. */
 function searchTexts(mail: ReadHeaders & { bodyPlain: string }): Pick<ParsedMail, 'searchText' | 'searchSubject'> {
   const searchSubject = storable(normalise(mail.subject));
   const people = [mail.from, ...mail.to, ...mail.cc, ...mail.bcc].map((who) => `${who.display_name} ${who.identifier}`);
@@ -98,7 +98,7 @@ function readBounceOf(mail: ReadHeaders & { bodyPlain: string }, { headers, part
   });
 }
 
-/** The start of a part that a report may consist of; '' for other files. */
+/** The start of a part that may be part of a report; '' for other files. */
 function startOf(part: Part): string {
   if (!/^(message|text)\//.test(part.mime)) return '';
   return storable(decodeBytes(readStart(part.content, MAX_BOUNCE_PART), part.charset));
@@ -106,7 +106,7 @@ function startOf(part: Part): string {
 
 const MINIMAL_BYTES = 256 * 1024;
 
-/** The last resort: the header as it stands, undecoded and cut at 256 KB. Linear, so that it may run here. */
+/** The last resort: the first 256 KB of the header, undecoded. Takes linear time, so it may run in the main thread. */
 export function minimalMail(source: Buffer | { path: string }): ParsedMail {
   const start = readStart(source, MINIMAL_BYTES);
   const headers = splitHeader(storable(start.toString('utf8'))).map(({ name, raw }) => ({ name, value: raw }));

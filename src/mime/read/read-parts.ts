@@ -27,7 +27,7 @@ export async function readParts(source: Uint8Array | { path: string }, limits: P
   const first = await read(source, limits);
   const boundary = first.parts.length === 0 ? guessBoundary(first.outside) : null;
   if (boundary === null) return first;
-  // The boundary is not the one declared, or none was: read what lies there once more, by the one that is used.
+  // The declared boundary is not the one in use, or none is declared: read the rest again with the one in use.
   const head = Buffer.from(`Content-Type: multipart/mixed; boundary="${boundary}"\r\n\r\n`, 'latin1');
   const again = await read(Buffer.concat([head, first.outside]), limits);
   if (again.parts.length === 0) return first;
@@ -41,8 +41,8 @@ function guessBoundary(bytes: Buffer): string | null {
 }
 
 /**
- * keepDeliveryStatus gives reports apart. Bodies are made by body.ts: mailparser's HTML of a text names every letter
- * beyond ASCII by a number and links @names to Twitter, and its text of an HTML is bounded in length but not in depth.
+ * Bodies are made by body.ts and html.ts. mailparser's HTML of a text writes every letter beyond ASCII as a number and
+ * links @names to Twitter; its text of an HTML is bounded in length but not in depth (test/mime/text.test.ts).
  */
 const OPTIONS: MailParserOptions = {
   ...MIME_BOUNDS,
@@ -76,7 +76,7 @@ async function read(source: Uint8Array | { path: string }, limits: PartLimits): 
     if (data.type !== 'attachment' || !part) return;
     const writer = openContent(part);
     contents.push(writer);
-    ends.push(take(data, part, writer, (error) => parser.destroy(error)));
+    ends.push(fillPart(data, part, writer, (error) => parser.destroy(error)));
   });
   try {
     await Promise.all([finished(parser), feed(parser, prepareSource(source, limits, result))]);
@@ -100,8 +100,13 @@ async function feed(parser: MailParser, pieces: AsyncIterable<Buffer>): Promise<
   parser.end();
 }
 
-/** Takes what mailparser says of a part, and its content. */
-function take(data: AttachmentStream, part: Part, writer: ContentWriter, fail: (error: Error) => void): Promise<void> {
+/** Puts what mailparser says of a part, and its content, into that part. */
+function fillPart(
+  data: AttachmentStream,
+  part: Part,
+  writer: ContentWriter,
+  fail: (error: Error) => void,
+): Promise<void> {
   const content = data.content as EventEmitter;
   if (part.mime === 'application/octet-stream') part.mime = data.contentType;
   part.filename = data.filename ?? null;
@@ -126,10 +131,10 @@ function take(data: AttachmentStream, part: Part, writer: ContentWriter, fail: (
 const MAX_IN_MEMORY = 256 * 1024;
 const MAX_TEXT = 10 * 1024 * 1024;
 
-/** Takes the content of one part as it comes. */
+/** Receives the content of one part, piece by piece. */
 export interface ContentWriter {
   write(bytes: Buffer): void;
-  /** puts what came into the part; may be called twice */
+  /** puts the content into the part; may be called twice */
   end(): void;
 }
 
