@@ -58,7 +58,7 @@ async function vacateChunk(tx: Tx, { lease }: VacateContext, folderId: string): 
   if (!folder?.vacating) return true;
   let chunk = await nextLocations(tx, folderId, folder.vacatedTo);
   // Somebody who had selected the folder before may have added some behind the cursor.
-  if (chunk.length === 0 && folder.vacatedTo !== null) chunk = await nextLocations(tx, folderId, null);
+  if (chunk.length === 0 && folder.knownCount > 0) chunk = await nextLocations(tx, folderId, null);
   const last = chunk.at(-1);
   if (!last) return true;
   const uids = chunk.map(({ uid }) => uid);
@@ -83,10 +83,10 @@ function nextLocations(tx: Tx, folderId: string, after: number | null) {
 /** Deletes the locations of emails that another folder holds, and marks the others as vanished. */
 async function takeOut(tx: Tx, folderId: string, uids: number[], now: Date): Promise<void> {
   const inChunk = sql`p.folder_id = ${folderId} and p.uid = any(${sql.param(uids)}::bigint[]) and p.vanished_at is null`;
-  const remove = sql`
-    delete from locations p where ${inChunk} and exists (
-      select from locations o where o.email_id = p.email_id and o.folder_id <> p.folder_id and o.vanished_at is null)
-    returning p.folder_id, -1 as by`;
+  // a scalar subquery, so that it is looked up for each location of the chunk and never joined with all of the account
+  const elsewhere = sql`(select true from locations o
+    where o.email_id = p.email_id and o.folder_id <> p.folder_id and o.vanished_at is null limit 1)`;
+  const remove = sql`delete from locations p where ${inChunk} and ${elsewhere} returning p.folder_id, -1 as by`;
   await tx.execute(sql`${counted(remove)} select`);
   const mark = sql`
     update locations p set vanished_at = ${now.toISOString()}::timestamptz where ${inChunk}

@@ -108,10 +108,11 @@ export async function findFreedCandidates(
       and(
         eq(locations.accountId, accountId),
         looksLike(messages),
-        eq(locations.folderId, id),
-        lt(locations.uid, 0),
-        sql`not exists (select from locations n
-          where n.email_id = ${locations.emailId} and n.folder_id = ${locations.folderId} and n.uid > 0)`,
+        // Hidden from the planner: statistics from before say that few numbers are below zero, and all would be read.
+        sql`${locations.folderId} || '' = ${id} and ${locations.uid} + 0 < 0`,
+        // a scalar subquery, so that it is looked up for each candidate and never joined with all of the folder
+        sql`(select true from locations n where n.email_id = ${locations.emailId}
+          and n.folder_id = ${locations.folderId} and n.uid > 0 limit 1) is null`,
       ),
     );
 }

@@ -1,0 +1,191 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { eq, type SQL, sql } from 'drizzle-orm';
+import { inLease, type Lease } from '../../src/db/lease.ts';
+import { folders } from '../../src/db/schema.ts';
+import { applyFlags } from '../../src/mailbox/changes/flags.ts';
+import { changeEmails } from '../../src/mailbox/change-emails.ts';
+import type { SyncContext } from '../../src/mailbox/context.ts';
+import { finishMissing } from '../../src/mailbox/folder-pass.ts';
+import { renumberFolder } from '../../src/mailbox/folders/uidvalidity.ts';
+import { locateEmails } from '../../src/mailbox/store/emails.ts';
+import { countLocations, type FolderState, loadFolder } from '../../src/mailbox/store/folders.ts';
+import {
+  emailsAt,
+  findCandidates,
+  insertLocations,
+  markVanished,
+  newestLocations,
+} from '../../src/mailbox/store/locations.ts';
+import { applyList, serverOf, storedTypes } from '../helpers/folder-changes.ts';
+import { emailAt, fillFolder, measure, type MeasuredDb } from '../helpers/large-folder.ts';
+import { type TestDatabase, testDatabase } from '../helpers/postgres.ts';
+import { storeFolder } from '../helpers/rows.ts';
+import { storeAccount } from '../helpers/stored-account.ts';
+
+/**
+ * What happens to a folder of 100,000 messages is done in transactions that each touch few rows, so that none takes 2 s
+ * and the account's other writes get their turn. Every twentieth message is an email, the others are baseline.
+ */
+
+const COUNT = 100_000;
+const EVERY = 20;
+const EMAILS = COUNT / EVERY;
+const MAX_WRITTEN = 2_100;
+const MAX_READ = 10_000;
+
+let filled: TestDatabase;
+let account: string;
+let folderId: string;
+beforeAll(async () => {
+  filled = await testDatabase();
+  account = await storeAccount(filled.database);
+  folderId = await storeFolder(filled.database, account);
+  await storeFolder(filled.database, account, { role: 'INBOX' });
+  await fillFolder(filled.database, account, folderId, { count: COUNT, every: EVERY });
+  await filled.database.close();
+}, 120_000);
+afterAll(() => filled.drop());
+
+let test: TestDatabase;
+let measured: MeasuredDb;
+let ctx: SyncContext;
+let lease: Lease;
+beforeEach(async () => {
+  test = await testDatabase({ copyOf: filled });
+  measured = measure(test.database);
+  lease = { accountId: account, watchEpoch: null };
+  const owner = { id: account, ownAddresses: [], connectedAt: new Date(0) };
+  ctx = { db: measured.db, lease, account: owner, storage: { delete: async () => {} } } as unknown as SyncContext;
+}, 60_000);
+afterEach(() => test.drop());
+
+const db = () => test.database.db;
+const folder = async () => (await loadFolder(db(), folderId)) as FolderState;
+const typesOf = () => storedTypes(test.database, account);
+
+async function count(from: SQL): Promise<number | undefined> {
+  const { rows } = await db().execute<{ count: number }>(sql`select count(*)::int as count from ${from}`);
+  return rows[0]?.count;
+}
+
+/** Another write of the account, begun while the third chunk is under way; the number of chunks done when it was. */
+function otherWrite(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    measured.beforeCommit = (number) => {
+      if (number !== 3) return;
+      inLease(db(), lease, (tx) => tx.update(folders).set({ delimiter: '/' }).where(eq(folders.role, 'INBOX'))).then(
+        () => resolve(measured.transactions.length),
+        reject,
+      );
+    };
+  });
+}
+
+function expectBounded(transactions: { min: number; max: number }): void {
+  const done = measured.transactions;
+  expect(done.length).toBeGreaterThanOrEqual(transactions.min);
+  expect(done.length).toBeLessThanOrEqual(transactions.max);
+  expect(Math.max(...done.map(({ rowsWritten }) => rowsWritten))).toBeLessThanOrEqual(MAX_WRITTEN);
+  expect(Math.max(...done.map(({ rowsRead }) => rowsRead))).toBeLessThanOrEqual(MAX_READ);
+}
+
+describe('a folder of 100,000 messages', () => {
+  it('is deleted in chunks, between which others write', async () => {
+    const other = otherWrite();
+    expect(await applyList(ctx, folderId, null)).toEqual({ missing: true });
+    expect(await other).toBeLessThan(90);
+    expectBounded({ min: 100, max: 110 });
+    expect(await typesOf()).toEqual([['email.folder.delete', folderId]]);
+    expect(await folder()).toBeUndefined();
+    expect(await count(sql`locations where vanished_at is null`)).toBe(0);
+    expect(await count(sql`emails where missing_since is not null`)).toBe(EMAILS);
+  }, 120_000);
+
+  it('loses its mail in chunks when it becomes a parent without mail', async () => {
+    const other = otherWrite();
+    expect(await applyList(ctx, folderId, { selectable: false })).toEqual({ missing: true });
+    expect(await other).toBeLessThan(90);
+    expectBounded({ min: 100, max: 110 });
+    expect(await folder()).toMatchObject({ selectable: false, vacating: null, knownCount: 0 });
+    expect(await typesOf()).toEqual([]);
+    expect(await count(sql`locations where vanished_at is null`)).toBe(0);
+    expect(await count(sql`emails where missing_since is not null`)).toBe(EMAILS);
+  }, 120_000);
+
+  it('is renamed without a look at its mail', async () => {
+    const path = 'Renamed';
+    expect(await applyList(ctx, folderId, { path, name: path })).toEqual({ missing: false });
+    const newest = await newestLocations(measured.db, folderId, 5);
+    expect(newest.map(({ uid }) => uid)).toEqual([COUNT, COUNT - 1, COUNT - 2, COUNT - 3, COUNT - 4]);
+    expect(await folder()).toMatchObject({ path, name: path, knownCount: COUNT });
+    expect(await typesOf()).toEqual([['email.folder.update', folderId]]);
+    expect(measured.transactions).toHaveLength(1);
+    expect(measured.transactions[0]?.rowsRead).toBeLessThan(50);
+  }, 60_000);
+
+  it('gets a new UIDVALIDITY in chunks, and its emails keep their ids', async () => {
+    const other = otherWrite();
+    // message n has the UID n + 7 now; 20 of the lowest UIDs are not there any more, 10 new ones came at the end
+    const server = serverOf({ shift: 7, from: 21, to: COUNT + 10 });
+    const done = await renumberFolder(ctx, folderId, { uidValidity: 2, uidNext: COUNT + 18 }, server);
+    expect(await other).toBeLessThan(190);
+    expectBounded({ min: 200, max: 210 });
+    expect(server.largest).toBe(1000);
+    expect(done).toMatchObject({ uidValidity: 2, uidNext: COUNT + 8, renumbering: null, knownCount: COUNT - 20 });
+    const emailAtUid = await emailsAt(db(), folderId, [27, 47, 50_007, COUNT + 7, COUNT + 8]);
+    expect([...emailAtUid].sort(([a], [b]) => a - b)).toEqual([
+      [47, emailAt(40)],
+      [50_007, emailAt(50_000)],
+      [COUNT + 7, emailAt(COUNT)],
+    ]);
+    expect(await count(sql`emails where missing_since is not null`)).toBe(1);
+    expect(await count(sql`locations where vanished_at is null and uid > 0`)).toBe(COUNT - 20);
+    expect(await typesOf()).toEqual([]);
+  }, 120_000);
+
+  it('is marked all read in chunks, each with its events', async () => {
+    const other = otherWrite();
+    const flags = Array.from({ length: COUNT }, (_, index) => ({ uid: index + 1, seen: true, deleted: false }));
+    await applyFlags(ctx, await folder(), flags, 0);
+    expect(await other).toBeLessThan(190);
+    expectBounded({ min: 200, max: 200 });
+    expect(await folder()).toMatchObject({ unreadCount: 0 });
+    expect(await count(sql`emails where is_unread`)).toBe(0);
+    expect(await count(sql`events where type = 'email.update'`)).toBe(EMAILS);
+  }, 120_000);
+
+  it('is emptied in chunks, and its emails are deleted some at a time', async () => {
+    const now = new Date();
+    for (let start = 1; start <= COUNT; start += 1000) {
+      const uids = Array.from({ length: 1000 }, (_, index) => start + index);
+      await inLease(measured.db, lease, async (tx) => {
+        const emailIds = [...(await emailsAt(tx, folderId, uids)).values()];
+        await changeEmails(tx, lease, emailIds, now, () => markVanished(tx, folderId, uids, now));
+      });
+    }
+    expectBounded({ min: 100, max: 100 });
+    expect(await countLocations(db(), folderId)).toBe(0);
+    await finishMissing(ctx, new Date(now.getTime() + 1000));
+    expectBounded({ min: 170, max: 190 });
+    expect(await count(sql`locations`)).toBe(0);
+    expect(await count(sql`emails`)).toBe(0);
+    expect(await count(sql`events where type = 'email.delete'`)).toBe(EMAILS);
+  }, 120_000);
+
+  it('is not read when a message arrives', async () => {
+    const uid = COUNT + 1;
+    const arrival = { identity: 'i', weakIdentity: 'w', serverId: null };
+    await measured.db.transaction(async (tx) => {
+      await findCandidates(tx, account, [arrival]);
+      const location = { folderId, uid, accountId: account, emailId: null, seen: false };
+      await insertLocations(tx, [{ ...location, ...arrival }]);
+      expect(await countLocations(tx, folderId)).toBe(COUNT + 1);
+    });
+    expect(measured.transactions[0]?.rowsRead).toBeLessThan(20);
+  });
+
+  it('has more emails than a statement may have parameters', async () => {
+    const ids = Array.from({ length: COUNT }, (_, index) => emailAt(index + 1));
+    expect((await locateEmails(db(), ids)).size).toBe(EMAILS);
+  });
+});

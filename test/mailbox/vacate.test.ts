@@ -1,0 +1,205 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { eq, sql } from 'drizzle-orm';
+import { listFolders } from '../../src/db/folders.ts';
+import { inLease, type Lease } from '../../src/db/lease.ts';
+import { folders, locations } from '../../src/db/schema.ts';
+import type { PlanContext } from '../../src/mailbox/folders/apply.ts';
+import { renumberFolder } from '../../src/mailbox/folders/uidvalidity.ts';
+import { loadFolder, loadFolders } from '../../src/mailbox/store/folders.ts';
+import {
+  deleteVanished,
+  emailsAt,
+  findCandidates,
+  insertLocations,
+  markVanished,
+} from '../../src/mailbox/store/locations.ts';
+import { addLocations, loadLocations, removeLocations } from '../../src/mailbox/store/moves.ts';
+import { applyList, factsOf, serverOf, storedTypes } from '../helpers/folder-changes.ts';
+import { emailAt, fillFolder, measure, type MeasuredDb } from '../helpers/large-folder.ts';
+import { type TestDatabase, testDatabase } from '../helpers/postgres.ts';
+import { storeFolder } from '../helpers/rows.ts';
+import { storeAccount } from '../helpers/stored-account.ts';
+
+/** Folders of three chunks: what is seen between the chunks, and what a crash between them leaves. */
+
+const COUNT = 2_500;
+
+let filled: TestDatabase;
+let account: string;
+let folderId: string;
+let otherId: string;
+beforeAll(async () => {
+  filled = await testDatabase();
+  account = await storeAccount(filled.database);
+  folderId = await storeFolder(filled.database, account, { name: 'Large' });
+  otherId = await storeFolder(filled.database, account, { name: 'Other' });
+  await fillFolder(filled.database, account, folderId, { count: COUNT, every: 1 });
+  await filled.database.close();
+}, 60_000);
+afterAll(() => filled.drop());
+
+let test: TestDatabase;
+let measured: MeasuredDb;
+let ctx: PlanContext;
+let lease: Lease;
+beforeEach(async () => {
+  test = await testDatabase({ copyOf: filled });
+  measured = measure(test.database);
+  lease = { accountId: account, watchEpoch: null };
+  ctx = { db: measured.db, lease, account: { id: account, ownAddresses: [], connectedAt: new Date(0) } };
+}, 60_000);
+afterEach(() => test.drop());
+
+const db = () => test.database.db;
+const typesOf = () => storedTypes(test.database, account);
+const identityOf = (n: number) => ({ identity: `i${n}`, weakIdentity: `w${n}`, serverId: null });
+
+/** The process dies within the transaction of that number. */
+async function crashIn(number: number, work: () => Promise<unknown>): Promise<void> {
+  measured.beforeCommit = (ended) => {
+    if (ended === number) throw new Error('crash');
+  };
+  await expect(work()).rejects.toThrow('crash');
+  measured.beforeCommit = () => {};
+}
+
+async function expectCounted(): Promise<void> {
+  const { rows } = await db().execute(sql`
+    select f.name from folders f where f.known_count <> (
+      select count(*) from locations l where l.folder_id = f.id and l.vanished_at is null)`);
+  expect(rows).toEqual([]);
+}
+
+describe('a folder that is deleted at the server', () => {
+  it.each([2, 3, 4, 5, 6])('is deleted with one event after a crash in transaction %d', async (number) => {
+    await crashIn(number, () => applyList(ctx, folderId, null));
+    await applyList(ctx, folderId, null);
+    expect(await typesOf()).toEqual([['email.folder.delete', folderId]]);
+    expect(await loadFolder(db(), folderId)).toBeUndefined();
+    const left = await db().select().from(locations).where(sql`vanished_at is null`);
+    expect(left).toEqual([]);
+  });
+
+  it('is shown until its event, but is matched with nothing, and no command goes to it', async () => {
+    await crashIn(3, () => applyList(ctx, folderId, null));
+    expect((await listFolders(db(), account)).map(({ id }) => id)).toContain(folderId);
+    expect((await loadFolders(db(), account)).map(({ id }) => id)).toEqual([otherId]);
+    // one that was taken out, and one whose turn has not come
+    for (const uid of [1, COUNT]) {
+      expect(await loadLocations(db(), account, emailAt(uid))).toEqual([]);
+      const [candidate] = await findCandidates(db(), account, [identityOf(uid)]);
+      expect(candidate?.vanishedAt).toBeInstanceOf(Date);
+    }
+    await expectCounted();
+  });
+
+  it('leaves its path to another one at once', async () => {
+    const { path } = (await loadFolder(db(), folderId))!;
+    await crashIn(3, () => applyList(ctx, folderId, null));
+    const facts = { ...factsOf((await loadFolder(db(), otherId))!), path, name: 'Large' };
+    await applyList(ctx, folderId, null, [facts]);
+    const [deleted, created] = await typesOf();
+    expect(deleted).toEqual(['email.folder.delete', folderId]);
+    expect(created).toEqual(['email.folder.create', expect.not.stringContaining(folderId)]);
+  });
+
+  it('is deleted once by two sync passes at a time', async () => {
+    const second = { ...ctx, db: measure(test.database).db };
+    await Promise.all([applyList(ctx, folderId, null), applyList(second, folderId, null)]);
+    expect(await typesOf()).toEqual([['email.folder.delete', folderId]]);
+  });
+
+  it('leaves emails of other folders there, with their events before its own', async () => {
+    const copies = [1, COUNT].map((uid) => ({ uid, folderId: otherId, accountId: account, emailId: emailAt(uid) }));
+    await inLease(db(), lease, (tx) =>
+      insertLocations(
+        tx,
+        copies.map((copy) => ({ ...copy, ...identityOf(copy.uid), seen: false })),
+      ),
+    );
+    await applyList(ctx, folderId, null);
+    expect(await typesOf()).toEqual([
+      ['email.update', emailAt(1)],
+      ['email.update', emailAt(COUNT)],
+      ['email.folder.delete', folderId],
+    ]);
+    await expectCounted();
+  });
+});
+
+describe('a folder that becomes a parent without mail', () => {
+  it('goes on after a crash, and begins anew when it holds mail again meanwhile', async () => {
+    await crashIn(3, () => applyList(ctx, folderId, { selectable: false }));
+    expect(await loadFolder(db(), folderId)).toMatchObject({ vacating: 'noselect', selectable: false });
+    await applyList(ctx, folderId, { selectable: true });
+    const folder = await loadFolder(db(), folderId);
+    expect(folder).toMatchObject({ vacating: null, selectable: true, uidValidity: 0, uidNext: 1, knownCount: 0 });
+    expect(await typesOf()).toEqual([]);
+  });
+});
+
+describe('a folder with a new UIDVALIDITY', () => {
+  const server = () => serverOf({ shift: 7, from: 1, to: COUNT });
+  const renumber = (uidValidity: number, source = server()) =>
+    renumberFolder(ctx, folderId, { uidValidity, uidNext: COUNT + 8 }, source);
+  const emailIdsAt = async (shift: number) => {
+    const uids = [1, 1000, COUNT].map((uid) => uid + shift);
+    return [...(await emailsAt(db(), folderId, uids)).values()].sort();
+  };
+  const expected = [emailAt(1), emailAt(1000), emailAt(COUNT)].sort();
+
+  it.each([2, 3, 5, 6, 8, 9])('keeps its emails after a crash in transaction %d', async (number) => {
+    await crashIn(number, () => renumber(2));
+    expect(await loadFolder(db(), folderId)).toMatchObject({ uidValidity: -1, renumbering: { uidValidity: 2 } });
+    expect(await renumber(2)).toMatchObject({ uidValidity: 2, uidNext: COUNT + 8, renumbering: null });
+    expect(await emailIdsAt(7)).toEqual(expected);
+    expect(await typesOf()).toEqual([]);
+    await expectCounted();
+  });
+
+  it.each([2, 3, 6, 7])('keeps them when it gets yet another one after transaction %d', async (number) => {
+    await crashIn(number, () => renumber(2));
+    const done = await renumber(3, serverOf({ shift: 3, from: 1, to: COUNT }));
+    expect(done).toMatchObject({ uidValidity: 3, knownCount: COUNT });
+    expect(await emailIdsAt(3)).toEqual(expected);
+    await expectCounted();
+  });
+
+  it('is numbered once by two sync passes at a time', async () => {
+    const second = { ...ctx, db: measure(test.database).db };
+    const selected = { uidValidity: 2, uidNext: COUNT + 8 };
+    const [first, other] = await Promise.all([renumber(2), renumberFolder(second, folderId, selected, server())]);
+    expect(first).toMatchObject({ uidValidity: 2, knownCount: COUNT });
+    expect(other).toEqual(first);
+    expect(await emailIdsAt(7)).toEqual(expected);
+  });
+
+  it('is not numbered when it is deleted meanwhile', async () => {
+    await crashIn(3, () => renumber(2));
+    await applyList(ctx, folderId, null);
+    await expect(renumber(2)).rejects.toMatchObject({ code: 'provider_error' });
+    expect(await typesOf()).toEqual([['email.folder.delete', folderId]]);
+  });
+});
+
+describe('the number of known locations', () => {
+  it('follows every change of them', async () => {
+    const key = (uid: number) => ({ folderId, uid });
+    const moved = { uid: 9, folderId: otherId, accountId: account, emailId: emailAt(1), seen: false, ...identityOf(1) };
+    await inLease(db(), lease, async (tx) => {
+      await markVanished(tx, folderId, [1, 2, 3], new Date());
+      await markVanished(tx, folderId, [3, 4], new Date());
+      await insertLocations(tx, [{ ...moved, folderId, uid: 5 }]);
+      await insertLocations(tx, [{ ...moved, folderId, uid: COUNT + 1 }]);
+      await removeLocations(tx, [key(4), key(6)]);
+      await addLocations(tx, [moved]);
+      await addLocations(tx, [moved]);
+      await deleteVanished(tx, [emailAt(2)]);
+    });
+    await expectCounted();
+    const [other] = await db().select().from(folders).where(eq(folders.id, otherId));
+    expect(other).toMatchObject({ knownCount: 1, totalCount: 1, unreadCount: 1 });
+    const folder = await loadFolder(db(), folderId);
+    expect(folder).toMatchObject({ knownCount: COUNT - 4, totalCount: COUNT - 1, unreadCount: COUNT - 1 });
+  });
+});
