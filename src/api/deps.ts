@@ -10,32 +10,32 @@ import type { Secrets } from '../secrets.ts';
 import type { Storage } from '../storage/storage.ts';
 import type { SendLimits } from './send-input.ts';
 
-/** Changes of a mailbox; each answers when the provider has confirmed it and the store has it. */
+/** Changes of a mailbox; each resolves when the provider has confirmed it and it is stored. */
 export interface ChangeCommands {
   markEmail(accountId: string, emailId: string, seen: boolean): Promise<void>;
   /** Puts an email into that folder and no other. */
   moveEmail(accountId: string, emailId: string, folderId: string): Promise<void>;
-  /** Moves an email to the folder whose role is TRASH, which is made where there is none. */
+  /** Moves an email to the folder whose role is TRASH, which is created where there is none. */
   trashEmail(accountId: string, emailId: string): Promise<void>;
-  /** Makes a folder under the id given: doing it again under the same id makes nothing more. */
+  /** Creates a folder under the id given; repeating it under the same id creates nothing more. */
   createFolder(accountId: string, folderId: string, folder: { name: string; parentId: string | null }): Promise<void>;
   /** Renames or moves a folder. */
   changeFolder(accountId: string, folderId: string, change: UpdateFolder): Promise<void>;
   deleteFolder(accountId: string, folderId: string): Promise<void>;
 }
 
-/** Sending; `id` is the one that was reserved for what the call makes. */
+/** Sending; `id` is the one that was reserved for what the call creates. */
 export interface SendCommands {
-  /** Answers when the SMTP server has taken the mail. */
+  /** Resolves when the SMTP server has accepted the message. */
   sendEmail(accountId: string, caller: Caller, id: string, input: SendInput): Promise<EmailSent>;
   sendDraft(accountId: string, caller: Caller, id: string, draft: string): Promise<DraftSent>;
 }
 
-/** Drafts; `id` is the one that was reserved for what the call makes. */
+/** Drafts; `id` is the one that was reserved for what the call creates. */
 export interface DraftCommands {
-  /** Answers when the draft lies in Drafts. */
+  /** Resolves when the draft is in Drafts. */
   createDraft(accountId: string, id: string, input: SendInput): Promise<DraftResult>;
-  /** The same in the place of a draft, which is given by its `drf_…` or `email_…` id. */
+  /** The same in place of a draft, which is given by its `drf_…` or `email_…` id. */
   updateDraft(accountId: string, id: string, previous: string, input: SendInput): Promise<DraftResult>;
   deleteDraft(accountId: string, draft: string): Promise<void>;
 }
@@ -44,9 +44,9 @@ export interface DraftCommands {
 export interface Commands extends ChangeCommands, SendCommands, DraftCommands {
   /** Logs in and connects, or reconnects, a mailbox; the account's id. */
   connectMailbox(intent: AuthIntent): Promise<string>;
-  /** Stops the sync and removes everything of the account; answers when the account is no longer found. */
+  /** Stops the sync and removes everything of the account; resolves when the account is no longer found. */
   removeAccount(accountId: string): Promise<void>;
-  /** A new try of one delivery at once, whatever its status. */
+  /** A new attempt of one delivery at once, whatever its status. */
   retryDelivery(deliveryId: string): Promise<void>;
 }
 
@@ -59,7 +59,7 @@ export interface ApiDeps {
   storage: Storage;
   outbound: Outbound;
   commands: Commands;
-  /** resolves when Temporal answers, else rejects */
+  /** resolves when Temporal responds, else rejects */
   pingTemporal(): Promise<void>;
   logger: Logger;
   settings: ApiSettings;
@@ -70,10 +70,10 @@ export interface ApiSettings {
   publicUrl: string;
   /** largest request body, bytes */
   bodyBytes: number;
-  /** what one mail may hold */
+  /** what one message may hold */
   send: SendLimits;
-  /** keys that cursors and idempotency fingerprints are made with: the first signs, all are accepted */
+  /** keys for cursors and idempotency fingerprints: the first signs, all are accepted */
   signingKeys: [Buffer, ...Buffer[]];
-  /** whose X-Forwarded-For says where a call came from: nobody's, everybody's, that of so many proxies or of networks */
+  /** whose X-Forwarded-For is believed: nobody's, everybody's, that of so many proxies, or of these networks */
   trustProxy: boolean | number | string[];
 }

@@ -1,13 +1,12 @@
-import { eq } from 'drizzle-orm';
 import type { Tx } from '../db/client.ts';
 import { toEmail } from '../db/email-object.ts';
 import type { Lease } from '../db/lease.ts';
 import { type NewEvent, recordEvents } from '../db/outbox.ts';
-import { drafts } from '../db/schema.ts';
 import { newId } from '../new-id.ts';
+import { emailsEnteredDrafts, emailsLeftDrafts } from '../sending/draft-state.ts';
 import { addContacts, contactsIn, contactsOf, refreshContacts } from './contacts.ts';
 import { loadSyncSettings } from './settings.ts';
-import { draftRow, loadContents, loadStoredEmails, type StoredEmail, updateEmail } from './store/emails.ts';
+import { loadContents, loadStoredEmails, type StoredEmail, updateEmail } from './store/emails.ts';
 import { type EmailState, transition } from './transition.ts';
 
 /**
@@ -64,15 +63,11 @@ async function keepState(tx: Tx, email: StoredEmail, isDraft: boolean, sent: boo
   const values: Partial<typeof row> = { missingSince };
   if (isDraft && !row.isDraft) {
     Object.assign(values, { isDraft, draftId: newId('draft') });
-    await tx.insert(drafts).values(draftRow(row.accountId, values.draftId as string, row, now));
+    const { id: emailId, accountId, messageId } = row;
+    await emailsEnteredDrafts(tx, [{ draftId: values.draftId as string, accountId, emailId, messageId }], now);
   } else if (!isDraft && row.isDraft) {
     Object.assign(values, { isDraft, draftId: null });
-    if (row.draftId) {
-      await tx
-        .update(drafts)
-        .set({ state: sent ? 'sent' : 'deleted', emailId: null })
-        .where(eq(drafts.id, row.draftId));
-    }
+    if (row.draftId) await emailsLeftDrafts(tx, [row.draftId], { sent });
   }
   const wasDraft = row.isDraft;
   await updateEmail(tx, row.id, values);

@@ -6,17 +6,7 @@ import { DraftResult, DraftSent, SendInput } from '../../contract/sending.ts';
 import { getDraft, listDrafts } from '../../db/drafts.ts';
 import { jsonArray, jsonWith } from '../../db/json-text.ts';
 import { checkSendInput, checkTrackable } from '../send-input.ts';
-import {
-  AccountParams,
-  answers,
-  answersWith,
-  found,
-  Id,
-  requireReplyTarget,
-  requireWritable,
-  type Routes,
-  sendJson,
-} from './route.ts';
+import { AccountParams, answers, answersWith, found, Id, requireWritable, type Routes, sendJson } from './route.ts';
 
 const DraftId = Type.String({
   pattern: `${idPattern('draft').source}|${idPattern('email').source}`,
@@ -84,7 +74,6 @@ export const draftRoutes: Routes = (app, { db, pool, cursors, commands, settings
       checkSendInput(body, settings.send, 'draft');
       checkTrackable(body.tracking_options, Boolean(body.html));
       await requireWritable(db, params.account_id);
-      await requireReplyTarget(db, params.account_id, body);
       const draft = await commands.createDraft(params.account_id, reservedId, body);
       return reply.code(201).send(draft);
     },
@@ -108,7 +97,6 @@ export const draftRoutes: Routes = (app, { db, pool, cursors, commands, settings
     async ({ params, body, reservedId }) => {
       checkSendInput(body, settings.send, 'draft');
       await requireWritable(db, params.account_id);
-      await requireReplyTarget(db, params.account_id, body);
       return commands.updateDraft(params.account_id, reservedId, params.draft_id, body);
     },
   );
@@ -139,7 +127,7 @@ export const draftRoutes: Routes = (app, { db, pool, cursors, commands, settings
         tags: ['Drafts'],
         summary: 'Send a draft',
         description:
-          'Answers when the mail server has taken it; the draft leaves Drafts. One that is refused stays as it is.',
+          'Responds when the mail server has accepted it; the draft leaves Drafts. A draft that is refused stays as it is.',
         params: DraftParams,
         response: answers('Sent', DraftSent, 'already_exists', ...ERRORS),
       },

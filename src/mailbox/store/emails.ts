@@ -4,8 +4,9 @@ import type { Queryable, Tx } from '../../db/client.ts';
 import { type EmailContentsRow, type EmailRow, shownFolders } from '../../db/email-object.ts';
 import { insertRows } from '../../db/insert-rows.ts';
 import { isGoingAway } from '../../db/pending-removal.ts';
-import { attachments, drafts, emailContents, emails, emailSearch, folders, locations } from '../../db/schema.ts';
+import { attachments, emailContents, emails, emailSearch, folders, locations } from '../../db/schema.ts';
 import { gatherSearchEntries } from '../../db/search-index.ts';
+import { draftsDeletedWithEmails, emailsEnteredDrafts } from '../../sending/draft-state.ts';
 import { linkEarlierBounces } from '../bounces.ts';
 import { addContacts, contactsIn, type Person, refreshContacts } from '../contacts.ts';
 
@@ -106,14 +107,13 @@ export async function insertEmails(tx: Tx, accountId: string, mails: NewEmailRow
     attachments,
     mails.flatMap((mail) => mail.attachments),
   );
-  const newDrafts = mails.filter((mail) => mail.email.draftId);
-  if (newDrafts.length > 0) {
-    await tx
-      .insert(drafts)
-      .values(newDrafts.map(({ email }) => draftRow(accountId, email.draftId as string, email, now)))
-      // one that is being saved through the API has a row already
-      .onConflictDoUpdate({ target: drafts.id, set: { emailId: sql`excluded.email_id`, state: 'active' } });
-  }
+  await emailsEnteredDrafts(
+    tx,
+    mails.flatMap(({ email: { id: emailId, draftId, messageId = null } }) =>
+      draftId ? [{ draftId, accountId, emailId, messageId }] : [],
+    ),
+    now,
+  );
   await addContacts(
     tx,
     accountId,
@@ -124,16 +124,6 @@ export async function insertEmails(tx: Tx, accountId: string, mails: NewEmailRow
     accountId,
     mails.flatMap(({ email }) => (email.isDraft ? [] : (email.messageId ?? []))),
   );
-}
-
-/** The row of a `drf_…` id that stands for an email in Drafts. */
-export function draftRow(
-  accountId: string,
-  id: string,
-  email: { id: string; messageId?: string | null | undefined },
-  now: Date,
-) {
-  return { id, accountId, emailId: email.id, messageId: email.messageId ?? null, state: 'active', createdAt: now };
 }
 
 /** The row as reads will give it back. */
@@ -185,10 +175,7 @@ export async function deleteEmails(tx: Tx, ids: string[]): Promise<string[]> {
   await tx.delete(locations).where(inArray(locations.emailId, ids));
   await tx.delete(emailContents).where(inArray(emailContents.emailId, ids));
   await tx.delete(emailSearch).where(inArray(emailSearch.emailId, ids));
-  await tx
-    .update(drafts)
-    .set({ state: 'deleted' })
-    .where(and(inArray(drafts.emailId, ids), eq(drafts.state, 'active')));
+  await draftsDeletedWithEmails(tx, ids);
   const rows = await tx.delete(emails).where(inArray(emails.id, ids)).returning({ key: emails.storageKey });
   for (const [accountId, addresses] of people) await refreshContacts(tx, accountId, addresses);
   return [...files, ...rows].map((row) => row.key);
