@@ -63,7 +63,7 @@ const TABLE: Record<string, Room> = {
   api: {
     ours: [
       ...['contract', 'db', 'secrets', 'storage', 'outbound', 'workflows/names'],
-      ...['sending/send-state', 'sending/draft-state', ...LEAVES],
+      ...['sending/send-state', 'sending/draft-state', 'sending/outgoing-input', ...LEAVES],
     ],
     types: ['workflows'],
     packages: [
@@ -150,5 +150,32 @@ describe('the house', () => {
         path.startsWith('src/') && /process\s*\.\s*env\b|process\[.env.\]/.test(readFileSync(join(ROOT, path), 'utf8')),
     );
     expect(readers).toEqual([]);
+  });
+});
+
+/*
+ * Each state machine has one file that writes its columns. A statement of Drizzle ends at its semicolon, one in SQL at its
+ * backtick.
+ */
+describe('the state of', () => {
+  const statements = sourceFiles(ROOT)
+    .filter((path) => path.startsWith('src/'))
+    .flatMap((path) => {
+      const source = readFileSync(join(ROOT, path), 'utf8');
+      const built = [...source.matchAll(/(?:\.(?:insert|update)\(|\binsertRows\(\s*\w+,)\s*(\w+)\b[^;]*/g)];
+      const written = [...source.matchAll(/\b(?:insert into|update)\s+"?([a-z_]+)"?\b(?=\s)[^`]*/gi)];
+      return [...built, ...written].map(([text, table]) => ({ path, text, table }));
+    });
+
+  it.each([
+    ['sends', ['src/sending/send-state.ts'], /./],
+    ['drafts', ['src/sending/draft-state.ts'], /./],
+    // the outbox inserts deliveries with their event
+    ['deliveries', ['src/webhooks/delivery-state.ts', 'src/db/outbox.ts'], /./],
+    ['accounts', ['src/db/accounts.ts'], /\bstatus\b|\bstatusDetail\b/],
+  ])('%s is written in one file', (name, owners, column) => {
+    const writers = statements.filter(({ table, text }) => table === name && column.test(text));
+    expect([...new Set(writers.map(({ path }) => path))].filter((path) => !owners.includes(path))).toEqual([]);
+    expect(writers.map(({ path }) => path)).toEqual(expect.arrayContaining(owners));
   });
 });

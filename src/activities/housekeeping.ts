@@ -3,8 +3,10 @@ import type { WorkflowClient } from '@temporalio/client';
 import { createLimiter } from '../async.ts';
 import type { Db } from '../db/client.ts';
 import { deleteDeliveriesBefore, deleteEventsBefore, deleteIdempotencyKeysBefore } from '../db/retention.ts';
+import { deleteUnusedTracking } from '../db/tracking.ts';
 import type { Logger } from '../logger.ts';
-import { giveUpStale } from '../sending/stale.ts';
+import { deleteEndedDrafts, giveUpStaleDrafts } from '../sending/draft-state.ts';
+import { deleteEndedSends, giveUpStaleSends } from '../sending/send-state.ts';
 import type { Storage } from '../storage/storage.ts';
 import { getRunState } from '../webhooks/delivery-runs.ts';
 import { failDeliveries, overdueDeliveries, releaseDeliveries } from '../webhooks/delivery-state.ts';
@@ -19,11 +21,17 @@ export interface HousekeepingDeps {
 export type HousekeepingActivities = ReturnType<typeof createHousekeepingActivities>;
 
 const DAY_MS = 24 * 60 * 60 * 1000;
-/** The log and the events are stored for 30 days, responses of idempotent calls for 24 h (CONTRACT). */
+/**
+ * The log and the events are stored for 30 days, responses to idempotent calls for 24 h (CONTRACT); sends and drafts that ended
+ * for 30 days; tracking of deleted emails for a year, in which the links of the message still lead on.
+ */
 const RETENTION: readonly [days: number, deleteBefore: (db: Db, before: Date) => Promise<number>][] = [
   [30, deleteDeliveriesBefore],
   [30, deleteEventsBefore],
   [1, deleteIdempotencyKeysBefore],
+  [30, deleteEndedSends],
+  [30, deleteEndedDrafts],
+  [365, deleteUnusedTracking],
 ];
 /** One execution of `deleteExpired` works for about so long. */
 const STEP_MS = 60_000;
@@ -48,9 +56,9 @@ export function createHousekeepingActivities({ db, storage, client, logger }: Ho
         deleted = await deleteBefore(db, new Date(Date.now() - days * DAY_MS));
       }
     }
-    const stale = await giveUpStale(db, new Date());
-    await storage.delete(stale.keys);
-    await stale.forget();
+    const deleteFiles = (keys: string[]) => storage.delete(keys);
+    await giveUpStaleSends(db, new Date(), deleteFiles);
+    await giveUpStaleDrafts(db, new Date(), deleteFiles);
     return { done: true };
   }
 

@@ -6,8 +6,8 @@ import { emailColumns, selectEmails } from './email-select.ts';
 import type { EmailListing } from './emails.ts';
 import type { JsonOf } from './json-text.ts';
 
-/** One that was sent, or whose place another took, is on its way out of the mailbox. */
-const stands = sql`exists (select from drafts d where d.id = e.draft_id and d.state = 'active')`;
+/** One that was sent or superseded is about to be removed from the mailbox. */
+const isActive = sql`exists (select from drafts d where d.id = e.draft_id and d.state = 'active')`;
 
 /** A page of the drafts that have synced, newest first. */
 export async function listDrafts(
@@ -19,14 +19,14 @@ export async function listDrafts(
   const beyond = position ? sql`and (e.date, e.id) < (${position.date}::timestamptz, ${position.id})` : sql``;
   const statement = sql`
     select ${emailColumns(false)} from emails e left join email_contents c on c.email_id = e.id
-    where e.account_id = ${accountId} and e.is_draft and ${stands} ${beyond}
+    where e.account_id = ${accountId} and e.is_draft and ${isActive} ${beyond}
     order by e.date desc, e.id desc limit ${limit + 1}`;
-  const found = await selectEmails(pool, statement, { prepared: false });
-  const shown = found.slice(0, limit);
+  const emails = await selectEmails(pool, statement, { prepared: false });
+  const shown = emails.slice(0, limit);
   const last = shown.at(-1)?.row;
   return {
     data: shown.map(({ email }) => email),
-    next: last && found.length > limit ? { date: last.date, id: last.id } : null,
+    next: last && emails.length > limit ? { date: last.date, id: last.id } : null,
   };
 }
 
@@ -34,7 +34,7 @@ export async function listDrafts(
 export async function getDraft(pool: pg.Pool, accountId: string, id: string): Promise<JsonOf<Email> | undefined> {
   const statement = sql`
     select ${emailColumns(false)} from emails e left join email_contents c on c.email_id = e.id
-    where (e.draft_id = ${id} or e.id = ${id}) and e.account_id = ${accountId} and e.is_draft and ${stands}`;
-  const [found] = await selectEmails(pool, statement, { prepared: true });
-  return found?.email;
+    where (e.draft_id = ${id} or e.id = ${id}) and e.account_id = ${accountId} and e.is_draft and ${isActive}`;
+  const [draft] = await selectEmails(pool, statement, { prepared: true });
+  return draft?.email;
 }

@@ -4,7 +4,7 @@ import { isId } from '../contract/ids.ts';
 import type { Queryable } from './client.ts';
 import { emailContents, emails, sends } from './schema.ts';
 
-/** The email that is answered, as far as the answer's headers need it (RFC 5322 3.6.4). */
+/** The email that is replied to, as far as the headers of the reply need it (RFC 5322 3.6.4). */
 export interface ReplyTarget {
   /** with its angle brackets; null when the email has none */
   messageId: string | null;
@@ -14,7 +14,7 @@ export interface ReplyTarget {
 
 /**
  * What `reply_to_message_id` names: an `email_…` id of the account, undefined when there is none; or a Message-ID, with
- * or without angle brackets, of any mail, whose chain is known when the mail is in the store.
+ * or without angle brackets, of any email; its References are included when it is in the store.
  */
 export async function findReplyTarget(
   db: Queryable,
@@ -32,7 +32,7 @@ export async function findReplyTarget(
     .limit(1);
   if (row) return { messageId: row.messageId, references: chainOf(row.headers) };
   if (!byId) return { messageId, references: [] };
-  // sent a moment ago, its copy is not in the store yet
+  // sent a moment ago, its copy has not been ingested yet
   const [send] = await db
     .select({ messageId: sends.messageId, email: sends.email })
     .from(sends)

@@ -3,7 +3,7 @@ import { toEmail } from '../db/email-object.ts';
 import type { Lease } from '../db/lease.ts';
 import { type NewEvent, recordEvents } from '../db/outbox.ts';
 import { newId } from '../new-id.ts';
-import { activateDrafts, emailLeftDrafts } from '../sending/draft-state.ts';
+import { emailsEnteredDrafts, emailsLeftDrafts } from '../sending/draft-state.ts';
 import { addContacts, contactsIn, contactsOf, refreshContacts } from './contacts.ts';
 import { loadSyncSettings } from './settings.ts';
 import {
@@ -58,11 +58,11 @@ async function saveChanges(tx: Tx, accountId: string, changes: EmailChange[], no
     tx,
     placements.filter(({ after, placement }) => differs(after, placement)).map(({ placement }) => placement),
   );
-  const newDrafts = entered.map(({ placement }) => ({ id: placement.draftId as string, emailId: placement.id }));
-  await activateDrafts(tx, newDrafts, now);
+  const newDrafts = entered.map(({ placement }) => ({ draftId: placement.draftId as string, emailId: placement.id }));
+  await emailsEnteredDrafts(tx, newDrafts, now);
   for (const sent of [true, false]) {
     const ended = left.filter(({ events }) => events.includes('email.new') === sent);
-    await emailLeftDrafts(
+    await emailsLeftDrafts(
       tx,
       ended.flatMap(({ after }) => after.draftId ?? []),
       { sent },

@@ -1,24 +1,23 @@
-import { buffer, text } from 'node:stream/consumers';
+import { buffer } from 'node:stream/consumers';
+import { createLimiter } from '../async.ts';
+import type { Attendee } from '../contract/email.ts';
 import { ApiError } from '../contract/errors.ts';
 import type { Recipient, SendInput } from '../contract/sending.ts';
-import type { Queryable } from '../db/client.ts';
-import { findReplyTarget } from '../db/reply-target.ts';
+import type { Db } from '../db/client.ts';
 import type { SyncSettings } from '../mailbox/settings.ts';
+import { newMessageId } from '../mime/message-ids.ts';
 import { trackMessage } from '../mime/tracking.ts';
 import { compose, envelopeOf } from '../mime/write/compose.ts';
-import {
-  type Envelope,
-  type OutgoingMessage,
-  messageFromInput,
-  mergeInput,
-  type RepliedTo,
-} from '../mime/write/outgoing-message.ts';
+import { type Envelope, type OutgoingMessage, messageFromInput, mergeInput } from '../mime/write/outgoing-message.ts';
 import { draftForSending, readDraftMessage, withoutDraftHeaders } from '../mime/write/stored-draft.ts';
 import type { Storage } from '../storage/storage.ts';
+import { loadDraft, storedSource } from './draft-state.ts';
+import { loadInput, type OutgoingInput } from './outgoing-input.ts';
+import type { SendRow } from './send-state.ts';
 
 /** What composing needs. */
 export interface ComposeDeps {
-  db: Queryable;
+  db: Db;
   storage: Storage;
   /** where large files of a draft are put while it is read */
   tempDir: string;
@@ -26,10 +25,14 @@ export interface ComposeDeps {
   publicUrl: string;
 }
 
-/** A mail in the two forms that it takes. */
-export interface ComposedSend {
-  /** as the Sent folder keeps it: with Bcc, without tracking */
-  sentCopy: Buffer;
+/** A send with the settings of its account. */
+export interface LoadedSend {
+  send: SendRow;
+  settings: SyncSettings;
+}
+
+/** A message as it is submitted. */
+export interface OutgoingForm {
   /** as the recipients get it: without Bcc, with tracking */
   delivered: Buffer;
   envelope: Envelope;
@@ -37,111 +40,177 @@ export interface ComposedSend {
   links: string[];
 }
 
+interface BothForms extends OutgoingForm {
+  /** as the Sent folder holds it: with Bcc, without tracking */
+  sentCopy: Buffer;
+}
+
+/** What a message gets from this service. */
+export interface Stamp {
+  /** the mailbox's address as From shows it, unless the caller or the draft names another */
+  owner: SyncSettings['owner'];
+  /** with its angle brackets */
+  messageId: string;
+  date: Date;
+}
+
+/** The message of a send, whose copy for Sent is stored. */
+export interface ComposedSend {
+  message: OutgoingForm;
+  messageId: string;
+  /** of the copy for Sent */
+  storageKey: string;
+  bcc: Attendee[];
+  /** the email of the draft that is sent; null when it is none */
+  draftEmailId: string | null;
+}
+
+/**
+ * Composes the message of a send and stores its copy for Sent.
+ * @throws ApiError not_found when what it is composed from exists no more; invalid_parameters for a draft without recipients
+ */
+export async function composeSend(deps: ComposeDeps, { send, settings }: LoadedSend): Promise<ComposedSend> {
+  const source = send.draftId ? await draftSource(deps, send, send.draftId) : inputSource(deps, send);
+  return limitLarge(deps.storage, source.key, async () => {
+    const { forms, messageId, bcc } = await source.compose(settings.owner);
+    const { sentCopy, ...message } = forms;
+    const storageKey = `${send.accountId}/sent/${send.id}.eml`;
+    await deps.storage.put(storageKey, sentCopy);
+    return { message, messageId, storageKey, bcc, draftEmailId: source.draftEmailId };
+  });
+}
+
+/** A large message is held in memory several times over while it is composed: so many are composed at a time. */
+const composeLarge = createLimiter(2);
+const LARGE_BYTES = 1024 * 1024;
+
+async function limitLarge<T>(storage: Storage, key: string, work: () => Promise<T>): Promise<T> {
+  return ((await storage.size(key)) ?? 0) < LARGE_BYTES ? work() : composeLarge(work);
+}
+
+/** What a send is composed from. */
+interface Source {
+  /** its storage key */
+  key: string;
+  draftEmailId: string | null;
+  compose(owner: Stamp['owner']): Promise<{ forms: BothForms; messageId: string; bcc: Attendee[] }>;
+}
+
+async function draftSource(deps: ComposeDeps, send: SendRow, draftId: string): Promise<Source> {
+  const draft = await loadDraft(deps.db, send.accountId, draftId);
+  const stored = draft?.emailId ? await storedSource(deps.db, send.accountId, draft.emailId) : undefined;
+  if (!draft?.emailId || !stored) throw new ApiError('not_found', 'there is no draft with that id');
+  return {
+    key: stored.key,
+    draftEmailId: draft.emailId,
+    async compose(owner) {
+      const messageId = send.messageId ?? draft.messageId ?? newMessageId(owner.email);
+      const source = await loadSource(deps.storage, stored.key);
+      const forms = await composeDraft(deps, source, { owner, messageId, date: new Date() }, trackingOf(send));
+      if (forms.envelope.to.length === 0) throw new ApiError('invalid_parameters', 'to: the draft has no recipients');
+      return { forms, messageId, bcc: stored.bcc };
+    },
+  };
+}
+
+function inputSource(deps: ComposeDeps, send: SendRow): Source {
+  const { inputKey: key } = send;
+  if (!key) throw new ApiError('not_found', 'there is no such send any more');
+  return {
+    key,
+    draftEmailId: null,
+    async compose(owner) {
+      const outgoing = await loadInput(deps.storage, key);
+      const { from, bcc = [] } = outgoing.input;
+      const messageId = send.messageId ?? newMessageId(from?.email ?? owner.email);
+      const message = messageOf(outgoing, { owner, messageId, date: new Date() });
+      return { forms: await inBothForms(deps, message, trackingOf(send)), messageId, bcc: bcc.map(attendeeOf) };
+    },
+  };
+}
+
 /** What is tracked, under which id. */
-export interface Tracking {
+interface Tracking {
   trackingId: string;
   options: NonNullable<SendInput['tracking_options']>;
 }
 
-/** Reads back what the caller sent. */
-export async function loadInput(storage: Storage, key: string): Promise<SendInput> {
-  return JSON.parse(await text(await storage.get(key))) as SendInput;
+function trackingOf({ trackingId, tracking }: SendRow): Tracking | null {
+  return trackingId && tracking ? { trackingId, options: tracking } : null;
 }
 
-/** The address that a mail is from: the caller's wish over the mailbox's own. */
-export function senderOf(settings: Pick<SyncSettings, 'owner'>, input: Pick<SendInput, 'from'>): Recipient {
-  const { display_name, email } = input.from ?? {};
+function attendeeOf({ email, display_name = '' }: Recipient): Attendee {
+  return { identifier: email, display_name, identifier_type: 'EMAIL_ADDRESS' };
+}
+
+/** The sender of a message: what the caller gave, else the mailbox's own. */
+function senderOf(owner: Recipient, { from }: Pick<SendInput, 'from'>): Recipient {
+  const { display_name, email } = from ?? {};
   return {
-    ...settings.owner,
+    ...owner,
     ...(email === undefined ? {} : { email }),
     ...(display_name === undefined ? {} : { display_name }),
   };
 }
 
-/**
- * What `reply_to_message_id` leads to.
- * @throws ApiError invalid_parameters when it is an `email_…` id of no email
- */
-export async function repliedTo(db: Queryable, accountId: string, input: SendInput): Promise<RepliedTo | null> {
-  if (!input.reply_to_message_id) return null;
-  const target = await findReplyTarget(db, accountId, input.reply_to_message_id);
-  if (!target) throw new ApiError('invalid_parameters', 'reply_to_message_id is no email of this account');
-  return target.messageId ? { messageId: target.messageId, references: target.references } : null;
+/** The message that a caller asked for. */
+export function messageOf({ input, repliedTo = null }: OutgoingInput, stamp: Stamp): OutgoingMessage {
+  const { owner, messageId, date } = stamp;
+  return messageFromInput(input, { from: senderOf(owner, input), messageId, date, reply: repliedTo });
 }
 
-/** Composes what a caller sent. */
-export async function composeInput(
-  deps: ComposeDeps,
-  accountId: string,
-  settings: SyncSettings,
-  input: SendInput,
-  given: { messageId: string; date: Date; tracking: Tracking | null },
-): Promise<ComposedSend> {
-  const reply = await repliedTo(deps.db, accountId, input);
-  const { messageId, date } = given;
-  const letter = messageFromInput(input, { from: senderOf(settings, input), messageId, date, reply });
-  return inBothForms(deps, letter, given.tracking);
-}
-
-/** Composes a draft: byte for byte as it lies in Drafts but for its headers, save that tracking changes its HTML. */
-export async function composeDraft(
-  deps: ComposeDeps,
-  settings: SyncSettings,
+/** A stored draft with what the caller sent in place of its fields. */
+export async function updatedMessage(
+  { tempDir }: Pick<ComposeDeps, 'tempDir'>,
   source: Buffer,
-  given: { messageId: string; date: Date; tracking: Tracking | null },
-): Promise<ComposedSend> {
-  const { messageId, date, tracking } = given;
+  { input, repliedTo }: OutgoingInput,
+  { owner, messageId, date }: Stamp,
+): Promise<OutgoingMessage> {
+  const stored = await readDraftMessage(source, { from: owner, messageId, date }, tempDir);
+  const from = senderOf(stored.from.email ? stored.from : owner, input);
+  return mergeInput(stored, input, { from, messageId, date, reply: repliedTo });
+}
+
+/** Composes a draft: byte for byte as it is in Drafts except for its headers, unless tracking changes its HTML. */
+async function composeDraft(
+  deps: ComposeDeps,
+  source: Buffer,
+  { owner, messageId, date }: Stamp,
+  tracking: Tracking | null,
+): Promise<BothForms> {
+  const given = { from: owner, messageId, date };
   if (tracking) {
-    const draft = await readDraftMessage(source, { from: settings.owner, messageId, date }, deps.tempDir);
-    const letter = withoutDraftHeaders(draft);
-    return inBothForms(deps, { ...letter, messageId, date }, tracking);
+    const message = withoutDraftHeaders(await readDraftMessage(source, given, deps.tempDir));
+    return inBothForms(deps, { ...message, messageId, date }, tracking);
   }
-  const own = { from: settings.owner, messageId, date };
-  const { sentCopy, delivered, envelope } = await draftForSending(source, own, deps.tempDir);
+  const { sentCopy, delivered, envelope } = await draftForSending(source, given, deps.tempDir);
   return { sentCopy, delivered, envelope, links: [] };
 }
 
 async function inBothForms(
   { publicUrl }: ComposeDeps,
-  letter: OutgoingMessage,
+  message: OutgoingMessage,
   tracking: Tracking | null,
-): Promise<ComposedSend> {
-  const sentCopy = await compose(letter, { keepBcc: true });
-  const envelope = envelopeOf(letter);
+): Promise<BothForms> {
+  const sentCopy = await compose(message, { keepBcc: true });
+  const envelope = envelopeOf(message);
   if (!tracking) {
-    const delivered = letter.bcc.length === 0 ? sentCopy : await compose(letter, { keepBcc: false });
+    const delivered = message.bcc.length === 0 ? sentCopy : await compose(message, { keepBcc: false });
     return { sentCopy, delivered, envelope, links: [] };
   }
   const { opens = false, links = false, custom_domain } = tracking.options;
   const baseUrl = trackingBase(publicUrl, custom_domain);
-  const tracked = trackMessage(letter, { trackingId: tracking.trackingId, opens, links, baseUrl });
+  const tracked = trackMessage(message, { trackingId: tracking.trackingId, opens, links, baseUrl });
   return { sentCopy, delivered: await compose(tracked.message, { keepBcc: false }), envelope, links: tracked.links };
 }
 
-/** `custom_domain` takes the place of the host (CONTRACT "Tracking"). */
+/** `custom_domain` replaces the host (CONTRACT "Tracking"). */
 function trackingBase(publicUrl: string, customDomain: string | undefined): string {
   if (!customDomain) return publicUrl;
   const url = new URL(publicUrl);
   url.port = '';
   url.host = customDomain;
   return url.href.replace(/\/+$/, '');
-}
-
-/** The raw message of a draft as a letter, with what the caller sent in the place of its fields. */
-export async function composeUpdate(
-  deps: ComposeDeps,
-  accountId: string,
-  settings: SyncSettings,
-  source: Buffer,
-  input: SendInput,
-  given: { messageId: string; date: Date },
-): Promise<{ message: Buffer; letter: OutgoingMessage }> {
-  const { messageId, date } = given;
-  const kept = await readDraftMessage(source, { from: settings.owner, messageId, date }, deps.tempDir);
-  const from = senderOf({ owner: kept.from.email ? kept.from : settings.owner }, input);
-  const reply = input.reply_to_message_id === undefined ? undefined : await repliedTo(deps.db, accountId, input);
-  const letter = mergeInput(kept, input, { from, messageId, date, reply });
-  return { letter, message: await compose(letter, { keepBcc: true }) };
 }
 
 /** The bytes of a stored message. */

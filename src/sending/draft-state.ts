@@ -1,18 +1,24 @@
 import { and, eq, sql } from 'drizzle-orm';
 import type { Attendee } from '../contract/email.ts';
 import type { SendInput } from '../contract/sending.ts';
-import type { Queryable, Tx } from '../db/client.ts';
-import { anyOf } from '../db/any-of.ts';
+import type { Db, Queryable, Tx } from '../db/client.ts';
 import { drafts, emails } from '../db/schema.ts';
+import { STALE_AFTER_MS } from './send-state.ts';
 
 /*
- * state       what it means                              next
- * saving      asked for; it may lie in Drafts already    active (it was taken in), failed
- * active      stands for the email in Drafts             superseded, sent, deleted
- * superseded  another `drf_…` id took its place          the end
- * sent        it was sent                                the end
- * deleted     it left Drafts                             the end
- * failed      it was not saved, the caller knows         saving (the caller tries again, same id)
+ * The only file that writes `drafts.state` and `drafts.held_by`; each transition is one function.
+ *
+ * state       what it means                                         next
+ * saving      asked for; the message may be in Drafts already       active (it was ingested), failed
+ * active      stands for the email in Drafts                        superseded, sent, deleted
+ * superseded  another `drf_…` id took its place                     final
+ * sent        it was sent                                           final
+ * deleted     its email left Drafts                                 final
+ * failed      it was not saved, the caller was told                 saving (the caller tries again, same id),
+ *                                                                   active (its message was in Drafts after all)
+ *
+ * `held_by` names the save or the send that has reserved an active draft: only that one may take its place. A
+ * reservation ends with the save or send that made it, and with the draft's state `active`.
  */
 export type DraftState = 'saving' | 'active' | 'superseded' | 'sent' | 'deleted' | 'failed';
 
@@ -30,7 +36,7 @@ export interface DraftRow {
   tracking: SendInput['tracking_options'] | null;
 }
 
-/** What is known when the caller asks for a draft to be saved. */
+/** What is given when the caller asks for a draft to be saved. */
 export type NewDraft = Pick<DraftRow, 'id' | 'accountId' | 'inputKey' | 'metadata' | 'trackingId' | 'tracking'>;
 
 /** Undefined when the account has no such draft. */
@@ -42,7 +48,7 @@ export async function loadDraft(db: Queryable, accountId: string, id: string): P
   return row && { ...row, state: row.state as DraftState };
 }
 
-/** The draft that a `drf_…` or an `email_…` id stands for, while it lies in Drafts. */
+/** The active draft that a `drf_…` or an `email_…` id stands for, while its email is in Drafts. */
 export async function findDraft(db: Queryable, accountId: string, id: string): Promise<DraftRow | undefined> {
   const [row] = await db
     .select({ draft: drafts })
@@ -58,120 +64,20 @@ export async function findDraft(db: Queryable, accountId: string, id: string): P
   return row && { ...row.draft, state: 'active' };
 }
 
-/** Notes a draft that is about to be saved; one that failed before begins anew. Answers how it stands. */
-export async function recordDraft(db: Queryable, draft: NewDraft, now: Date): Promise<DraftRow> {
-  await db
-    .insert(drafts)
-    .values({ ...draft, state: 'saving', createdAt: now })
-    .onConflictDoUpdate({
-      target: drafts.id,
-      set: { state: 'saving', inputKey: draft.inputKey },
-      setWhere: eq(drafts.state, 'failed'),
-    });
-  return (await loadDraft(db, draft.accountId, draft.id)) as DraftRow;
-}
-
-/** Holders that have not ended after so long died with their process. */
-const LONGEST_RESERVATION = sql`interval '15 minutes'`;
-
-/** Whether a save or a send that is under way has reserved the row of `drafts`. */
-const RESERVED = sql`(held_by is not null and (
-  exists (select from drafts h where h.id = drafts.held_by and h.state = 'saving'
-    and h.created_at > now() - ${LONGEST_RESERVATION})
-  or exists (select from sends h where h.id = drafts.held_by and h.state in ('queued', 'submitting')
-    and h.updated_at > now() - ${LONGEST_RESERVATION})))`;
-
-/** Whether a save or a send of the draft is under way. */
-export async function isReserved(db: Queryable, { id }: { id: string }): Promise<boolean> {
-  const { rows } = await db.execute(sql`select from drafts where id = ${id} and ${RESERVED}`);
-  return rows.length > 0;
-}
-
-/**
- * Reserves a draft for the save or the send `by`, which is the only one that may take its place. Answers who has it
- * then: `by`, or another; undefined when the draft is not there (any more).
- */
-export async function reserveDraft(tx: Tx, id: string, by: string): Promise<string | undefined> {
-  // A statement that waits for a lock sees the other tables as they were before it: whoever holds it would be missed.
-  await tx.execute(sql`select from drafts where id = ${id} for update`);
-  await tx.execute(sql`update drafts set held_by = ${by} where id = ${id} and state = 'active' and not ${RESERVED}`);
-  const [row] = await tx
-    .select({ heldBy: drafts.heldBy })
-    .from(drafts)
-    .where(and(eq(drafts.id, id), eq(drafts.state, 'active')));
-  return row?.heldBy ?? undefined;
-}
-
-/** Gives a draft free that `by` had reserved. */
-export async function releaseReservation(db: Queryable, by: string): Promise<void> {
-  await db.update(drafts).set({ heldBy: null }).where(eq(drafts.heldBy, by));
-}
-
-/** Gives a draft that is being saved its Message-ID, unless it has one: the one that counts. */
-export async function assignMessageId(db: Queryable, id: string, messageId: string): Promise<string> {
-  const [row] = await db
-    .update(drafts)
-    .set({ messageId: sql`coalesce(${drafts.messageId}, ${messageId})` })
-    .where(eq(drafts.id, id))
-    .returning({ messageId: drafts.messageId });
-  return row?.messageId ?? messageId;
-}
-
-/** Changes a draft's state, if it is in one of the states `from`. */
-export async function moveDraft(
+/** Where the raw message of an email is stored, and its Bcc; undefined when the account has no such email. */
+export async function storedSource(
   db: Queryable,
-  id: string,
-  from: DraftState[],
-  to: DraftState,
-  values: { supersededBy?: string } = {},
-): Promise<void> {
-  await db
-    .update(drafts)
-    .set({ state: to, heldBy: null, ...values })
-    .where(and(eq(drafts.id, id), anyOf(drafts.state, from)));
+  accountId: string,
+  emailId: string,
+): Promise<{ key: string; bcc: Attendee[] } | undefined> {
+  const [row] = await db
+    .select({ key: emails.storageKey, bcc: emails.bccAttendees })
+    .from(emails)
+    .where(and(eq(emails.id, emailId), eq(emails.accountId, accountId)));
+  return row;
 }
 
-/**
- * Makes drafts stand for the emails that are in Drafts now, as `active`. One that is being saved through the API has a
- * row already; others get theirs here.
- */
-export async function activateDrafts(tx: Tx, active: { id: string; emailId: string }[], now: Date): Promise<void> {
-  if (active.length === 0) return;
-  const rows = active.map(({ id, emailId }) => ({ id, email_id: emailId }));
-  await tx.execute(sql`
-    insert into drafts (id, account_id, email_id, message_id, state, created_at)
-    select r.id, e.account_id, e.id, e.message_id, 'active', ${now.toISOString()}::timestamptz
-    from json_to_recordset(${JSON.stringify(rows)}::json) as r(id text, email_id text) join emails e on e.id = r.email_id
-    on conflict (id) do update set email_id = excluded.email_id, state = 'active'
-      where drafts.state in ('saving', 'failed', 'active')`);
-}
-
-/** Ends drafts whose emails left Drafts; those that ended before keep their state. `sent`: the email is in Sent now. */
-export async function emailLeftDrafts(tx: Tx, draftIds: string[], { sent }: { sent: boolean }): Promise<void> {
-  if (draftIds.length === 0) return;
-  await tx
-    .update(drafts)
-    .set({
-      emailId: null,
-      state: sql`case when ${drafts.state} = 'active' then ${sent ? 'sent' : 'deleted'} else ${drafts.state} end`,
-    })
-    .where(anyOf(drafts.id, draftIds));
-}
-
-/** Ends the drafts that stood for emails which are deleted. */
-export async function draftEmailsDeleted(tx: Tx, emailIds: string[]): Promise<void> {
-  await tx
-    .update(drafts)
-    .set({ state: 'deleted' })
-    .where(and(anyOf(drafts.emailId, emailIds), eq(drafts.state, 'active')));
-}
-
-/** What the draft was saved from is not needed any more. */
-export async function dropInput(db: Queryable, id: string): Promise<void> {
-  await db.update(drafts).set({ inputKey: null }).where(eq(drafts.id, id));
-}
-
-/** Drafts with these Message-IDs that are being saved, or were given up, though they may lie in Drafts after all. */
+/** Drafts with these Message-IDs that are being saved, or were given up though they may be in Drafts after all. */
 export async function awaitedDrafts(
   tx: Queryable,
   accountId: string,
@@ -184,22 +90,202 @@ export async function awaitedDrafts(
     .where(
       and(
         eq(drafts.accountId, accountId),
-        anyOf(drafts.messageId, messageIds),
-        anyOf(drafts.state, ['saving', 'failed']),
+        sql`${drafts.messageId} = any(${sql.param(messageIds)}::text[])`,
+        sql`${drafts.state} in ('saving', 'failed')`,
       ),
     );
   return rows.map(({ messageId, ...rest }) => ({ ...rest, messageId: messageId as string }));
 }
 
-/** Where the raw message of an email is stored, and its Bcc; undefined when the account has no such email. */
-export async function storedSource(
-  db: Queryable,
-  accountId: string,
-  emailId: string,
-): Promise<{ key: string; bcc: Attendee[] } | undefined> {
+/**
+ * Records a draft that is about to be saved: new → saving, failed → saving; any other is left as it is.
+ * @returns the draft, and whether this call asks for the save
+ */
+export async function recordDraft(db: Queryable, draft: NewDraft): Promise<{ draft: DraftRow; isNew: boolean }> {
+  const now = new Date();
   const [row] = await db
-    .select({ key: emails.storageKey, bcc: emails.bccAttendees })
-    .from(emails)
-    .where(and(eq(emails.id, emailId), eq(emails.accountId, accountId)));
-  return row;
+    .insert(drafts)
+    .values({ ...draft, state: 'saving', createdAt: now, updatedAt: now })
+    .onConflictDoUpdate({
+      target: drafts.id,
+      set: { state: 'saving', inputKey: draft.inputKey, updatedAt: now },
+      setWhere: eq(drafts.state, 'failed'),
+    })
+    .returning();
+  if (row) return { draft: { ...row, state: 'saving' }, isNew: true };
+  return { draft: (await loadDraft(db, draft.accountId, draft.id)) as DraftRow, isNew: false };
+}
+
+/** Gives a draft that is being saved its Message-ID, unless it has one. @returns the one it has then */
+export async function assignMessageId(db: Queryable, id: string, messageId: string): Promise<string> {
+  const [row] = await db
+    .update(drafts)
+    .set({ messageId: sql`coalesce(${drafts.messageId}, ${messageId})` })
+    .where(eq(drafts.id, id))
+    .returning({ messageId: drafts.messageId });
+  return row?.messageId ?? messageId;
+}
+
+/** The file that the draft was saved from has been deleted. */
+export async function clearDraftInput(db: Queryable, id: string): Promise<void> {
+  await db.update(drafts).set({ inputKey: null }).where(eq(drafts.id, id));
+}
+
+/** An email that is in Drafts from now on, with the `drf_…` id that stands for it. */
+export interface EnteredDraft {
+  draftId: string;
+  emailId: string;
+}
+
+/** new → active; saving | failed → active, for drafts that were saved through the API. One statement. */
+export async function emailsEnteredDrafts(tx: Tx, entered: EnteredDraft[], now = new Date()): Promise<void> {
+  if (entered.length === 0) return;
+  const rows = entered.map(({ draftId, emailId }) => ({ id: draftId, email_id: emailId }));
+  await tx.execute(sql`
+    insert into drafts (id, account_id, email_id, message_id, state, created_at, updated_at)
+    select r.id, e.account_id, e.id, e.message_id, 'active', ${now.toISOString()}::timestamptz, ${now.toISOString()}::timestamptz
+    from json_to_recordset(${JSON.stringify(rows)}::json) as r(id text, email_id text) join emails e on e.id = r.email_id
+    on conflict (id) do update
+      set email_id = excluded.email_id, state = 'active', held_by = null, updated_at = excluded.updated_at
+      where drafts.state in ('saving', 'failed')`);
+}
+
+/**
+ * active → sent, when the email was sent by moving it to Sent, else active → deleted. Drafts in a final state stay in
+ * it; none of them stands for an email any more. One statement.
+ */
+export async function emailsLeftDrafts(tx: Tx, draftIds: string[], { sent }: { sent: boolean }): Promise<void> {
+  if (draftIds.length === 0) return;
+  await tx.execute(leave(sent ? 'sent' : 'deleted', sql`id = any(${sql.param(draftIds)}::text[])`));
+}
+
+/** active → deleted for the drafts of these emails, which are being deleted. One statement. */
+export async function draftsDeletedWithEmails(tx: Tx, emailIds: string[]): Promise<void> {
+  if (emailIds.length === 0) return;
+  await tx.execute(leave('deleted', sql`email_id = any(${sql.param(emailIds)}::text[])`));
+}
+
+function leave(to: 'sent' | 'deleted', which: ReturnType<typeof sql>) {
+  return sql`
+    update drafts set email_id = null, updated_at = now(),
+      state = case when state = 'active' then ${to} else state end,
+      held_by = case when state = 'active' then null else held_by end
+    where ${which}`;
+}
+
+/** active → superseded: the draft `by` took its place. */
+export function markDraftSuperseded(db: Queryable, id: string, by: string): Promise<void> {
+  return end(db, id, 'superseded', by);
+}
+
+/** active → sent. */
+export function markDraftSent(db: Queryable, id: string): Promise<void> {
+  return end(db, id, 'sent');
+}
+
+/** active → deleted. */
+export function markDraftDeleted(db: Queryable, id: string): Promise<void> {
+  return end(db, id, 'deleted');
+}
+
+async function end(
+  db: Queryable,
+  id: string,
+  state: 'superseded' | 'sent' | 'deleted',
+  supersededBy: string | null = null,
+): Promise<void> {
+  await db
+    .update(drafts)
+    .set({ state, supersededBy, heldBy: null, updatedAt: new Date() })
+    .where(and(eq(drafts.id, id), eq(drafts.state, 'active')));
+}
+
+/** saving → failed: it was not saved, and the draft whose place it was to take is free again. */
+export async function giveUpDraft(db: Queryable, id: string): Promise<void> {
+  await db
+    .update(drafts)
+    .set({ state: 'failed', updatedAt: new Date() })
+    .where(and(eq(drafts.id, id), eq(drafts.state, 'saving')));
+  await releaseReservation(db, id);
+}
+
+/** Holders that have not ended after so long died with their process. */
+const LONGEST_RESERVATION = sql`interval '15 minutes'`;
+
+/** Whether a save or a send that is under way has reserved the row of `drafts`. */
+const RESERVED = sql`(held_by is not null and (
+  exists (select from drafts h where h.id = drafts.held_by and h.state = 'saving'
+    and h.updated_at > now() - ${LONGEST_RESERVATION})
+  or exists (select from sends h where h.id = drafts.held_by and h.state in ('queued', 'submitting')
+    and h.updated_at > now() - ${LONGEST_RESERVATION})))`;
+
+/** Whether a save or a send of the draft is under way. */
+export async function isReserved(db: Queryable, { id }: { id: string }): Promise<boolean> {
+  const { rows } = await db.execute(sql`select from drafts where id = ${id} and ${RESERVED}`);
+  return rows.length > 0;
+}
+
+/**
+ * Reserves an active draft for the save or the send `by`.
+ * @returns who has reserved it now, `by` or another; undefined when the draft is not active (any more)
+ */
+export async function reserveDraft(tx: Tx, id: string, by: string): Promise<string | undefined> {
+  // A statement that waits for a lock sees the other tables as they were before it: whoever holds it would be missed.
+  await tx.execute(sql`select from drafts where id = ${id} for update`);
+  await tx.execute(sql`update drafts set held_by = ${by} where id = ${id} and state = 'active' and not ${RESERVED}`);
+  const [row] = await tx
+    .select({ heldBy: drafts.heldBy })
+    .from(drafts)
+    .where(and(eq(drafts.id, id), eq(drafts.state, 'active')));
+  return row?.heldBy ?? undefined;
+}
+
+/** Ends the reservation that `by` made, if any. */
+export async function releaseReservation(db: Queryable, by: string): Promise<void> {
+  await db.update(drafts).set({ heldBy: null }).where(eq(drafts.heldBy, by));
+}
+
+/** Drafts whose files are deleted at once. */
+const FILES_AT_ONCE = 500;
+
+/**
+ * saving → failed for drafts whose workflow was never started, since the process died in between. Then deletes the files
+ * that failed drafts were to be saved from.
+ */
+export async function giveUpStaleDrafts(
+  db: Db,
+  now: Date,
+  deleteFiles: (keys: string[]) => Promise<void>,
+): Promise<void> {
+  const before = new Date(now.getTime() - STALE_AFTER_MS).toISOString();
+  await db.execute(sql`
+    update drafts set state = 'failed' where state = 'saving' and updated_at < ${before}::timestamptz`);
+  for (;;) {
+    const { rows } = await db.execute<{ id: string; key: string }>(sql`
+      select id, input_key as key from drafts
+      where state = 'failed' and updated_at < ${before}::timestamptz and input_key is not null limit ${FILES_AT_ONCE}`);
+    if (rows.length === 0) return;
+    await deleteFiles(rows.map(({ key }) => key));
+    await db.execute(sql`
+      update drafts set input_key = null
+      where id = any(${sql.param(rows.map(({ id }) => id))}::text[]) and state = 'failed'
+        and updated_at < ${before}::timestamptz`);
+  }
+}
+
+/** Small enough for one statement to take well under a second. */
+const ROWS_PER_STATEMENT = 1_000;
+
+/**
+ * Deletes drafts that came to a final state, or failed, before `before` and whose email has left Drafts. Their ids are
+ * not found before and after. @returns how many
+ */
+export async function deleteEndedDrafts(db: Db, before: Date): Promise<number> {
+  const { rowCount } = await db.execute(sql`
+    delete from drafts where id = any(array(
+      select id from drafts
+      where state in ('superseded', 'sent', 'deleted', 'failed') and updated_at < ${before.toISOString()}::timestamptz
+        and email_id is null and input_key is null
+      order by updated_at limit ${ROWS_PER_STATEMENT}))`);
+  return rowCount ?? 0;
 }

@@ -1,4 +1,3 @@
-import { withMailbox, type MailboxDeps } from '../mailbox/with-mailbox.ts';
 import { ApiError } from '../contract/errors.ts';
 import { appendMessage } from '../imap/append.ts';
 import { findByMessageId } from '../imap/search.ts';
@@ -8,48 +7,87 @@ import type { SyncContext } from '../mailbox/context.ts';
 import { ensureRoleFolder } from '../mailbox/folders/by-role.ts';
 import { ingestAppended } from '../mailbox/ingest/written.ts';
 import { saveProvisionalEmail } from '../mailbox/provisional-email.ts';
-import { loadSyncSettings } from '../mailbox/settings.ts';
-import { loadSource } from './compose.ts';
-import { removeProvisional, isCopyIngested, loadSend, type SendRow } from './send-state.ts';
+import { type MailboxDeps, withMailbox } from '../mailbox/with-mailbox.ts';
+import { type LoadedSend, loadSource } from './compose.ts';
+import { removeDraftEmail } from './drafts.ts';
+import { clearProvisional, filesOfIngested, isCopyIngested, loadSend, type SendRow } from './send-state.ts';
 
 /** How a copy is filed. */
 export interface Filing {
   /** the provider has had its time to file the copy itself */
   appendAnyway: boolean;
-  /** an earlier try, or the provider, may have filed it: look first */
+  /** an earlier attempt, or the provider, may have filed it: search first */
   search: boolean;
 }
 
-/** SMTP servers beside Gmail's that put what they send into Sent by themselves. */
+/** The caller waits so long for the copy of an email that has been sent. */
+const PATIENCE_MS = 3_000;
+
+/**
+ * What is left once the SMTP server has accepted the message: files its copy and removes the draft that it was. What
+ * takes longer, or fails, gets a provisional Email instead of the copy (CONTRACT "Emails", send), with which the caller
+ * gets his response.
+ * @returns whether nothing is left
+ */
+export async function finishSend(deps: MailboxDeps, loaded: LoadedSend, search: boolean): Promise<boolean> {
+  const { id: sendId, accountId } = loaded.send;
+  const showProvisional = () =>
+    createProvisionalEmail(deps, loaded).catch((err: unknown) =>
+      deps.logger.warn({ accountId, sendId, err }, 'a sent email is not shown before its copy has synced'),
+    );
+  const timer = setTimeout(() => void showProvisional(), PATIENCE_MS);
+  try {
+    if ((await fileSentCopy(deps, loaded, { appendAnyway: false, search })) === 'done') {
+      await removeSentDraft(deps, loaded.send);
+      return true;
+    }
+  } catch (err) {
+    deps.logger.warn({ accountId, sendId, err }, 'the copy of a sent email is filed later');
+  } finally {
+    clearTimeout(timer);
+  }
+  await showProvisional();
+  return false;
+}
+
+/** Removes the draft that was sent from Drafts; its `drf_…` id is not found any more. */
+export async function removeSentDraft(deps: MailboxDeps, { accountId, draftId }: SendRow): Promise<void> {
+  if (draftId) await withMailbox(deps, accountId, (ctx) => removeDraftEmail(ctx, draftId));
+}
+
+/** SMTP servers other than Gmail's that file in Sent what they send. */
 const FILES_ITSELF = /(^|\.)(office365|outlook|zoho)\.(com|eu|in|jp|com\.au)$/i;
 
 /**
- * Puts the copy of a sent mail into Sent, unless it lies there. Steps: 1 look for it; 2 APPEND; 3 take it in. `waiting`:
- * the provider files it itself, and has not yet.
+ * Files the copy of a sent email in Sent, unless it is there. Steps: 1 search for it; 2 APPEND; 3 ingest it. Safe to be
+ * repeated after each. `waiting`: the provider files it itself, and has not yet.
  */
-export async function fileCopyOf(deps: MailboxDeps, send: SendRow, filing: Filing): Promise<'done' | 'waiting'> {
+export async function fileSentCopy(
+  deps: MailboxDeps,
+  { send, settings }: LoadedSend,
+  filing: Filing,
+): Promise<'done' | 'waiting'> {
+  const { db, storage } = deps;
   const { id, accountId } = send;
-  if (!filing.search || !(await isCopyIngested(deps.db, id))) {
-    const settings = await loadSyncSettings(deps.db, accountId);
-    const filesItself = FILES_ITSELF.test(settings?.smtp.host ?? '');
-    const filed = await withMailbox(deps, accountId, (ctx) => fileCopy(deps, ctx, send, { ...filing, filesItself }));
-    if (!filed) return 'waiting';
+  if (!filing.search || !(await isCopyIngested(db, id))) {
+    const filesItself = FILES_ITSELF.test(settings.smtp.host);
+    const isFiled = await withMailbox(deps, accountId, (ctx) => fileCopy(ctx, send, { ...filing, filesItself }));
+    if (!isFiled) return 'waiting';
   }
-  const unused = await removeProvisional(deps.db, accountId, id);
-  // where the watch has to map the folder anew first, the copy is not here until it has
+  const unused = await filesOfIngested(db, accountId, id);
+  // Under a new UIDVALIDITY the copy is ingested once the watch has mapped the folder to it.
   if (!unused) return 'waiting';
-  await deps.storage.delete(unused);
+  await storage.delete(unused);
+  await clearProvisional(db, id);
   return 'done';
 }
 
-/** False: the provider files the copy itself, and it has not turned up yet. */
+/** False: the provider files the copy itself, and has not yet. */
 async function fileCopy(
-  deps: MailboxDeps,
   ctx: SyncContext,
-  send: SendRow,
+  { messageId, storageKey }: SendRow,
   filing: Filing & { filesItself: boolean },
 ): Promise<boolean> {
-  const { messageId, storageKey } = send;
   if (!messageId || !storageKey) throw new ApiError('not_found', 'there is no such send any more');
   const { session } = ctx;
   const filesItself = filing.filesItself || session.has('X-GM-EXT-1');
@@ -62,7 +100,7 @@ async function fileCopy(
   }
   if (uids.length === 0) {
     if (filesItself && !filing.appendAnyway) return false;
-    const source = await loadSource(deps.storage, storageKey);
+    const source = await loadSource(ctx.storage, storageKey);
     const appended = await appendMessage(session, folder.path, source, { flags: ['\\Seen'] });
     if (appended) uids = [appended.uid];
   }
@@ -72,7 +110,7 @@ async function fileCopy(
   return true;
 }
 
-/** Whether a copy of the mail lies in Sent; no when the mailbox cannot be looked at. */
+/** Whether a copy of the message is in Sent; no when the mailbox cannot be reached. */
 export async function isInSent(deps: MailboxDeps, { accountId, messageId }: SendRow): Promise<boolean> {
   if (!messageId) return false;
   try {
@@ -87,13 +125,13 @@ export async function isInSent(deps: MailboxDeps, { accountId, messageId }: Send
   }
 }
 
-/** Makes what is shown until the copy has synced, unless that or the copy is there. */
-export async function createProvisionalEmail(deps: MailboxDeps, accountId: string, sendId: string): Promise<void> {
-  const send = await loadSend(deps.db, accountId, sendId);
-  if (!send || send.hasProvisional || !send.storageKey || (await isCopyIngested(deps.db, sendId))) return;
-  const settings = await loadSyncSettings(deps.db, accountId);
-  if (!settings) return;
+/** Creates the Email that is shown until the copy has synced, unless that or the copy exists. */
+async function createProvisionalEmail(deps: MailboxDeps, loaded: LoadedSend): Promise<void> {
+  const { id, accountId } = loaded.send;
+  // the copy may have been filed meanwhile, or shown by another attempt
+  const send = await loadSend(deps.db, accountId, id);
+  if (!send || send.hasProvisional || !send.storageKey || (await isCopyIngested(deps.db, id))) return;
   const source = await loadSource(deps.storage, send.storageKey);
-  const account = { id: accountId, ...settings };
+  const account = { id: accountId, ...loaded.settings };
   await saveProvisionalEmail(deps, account, { ...send, messageId: send.messageId ?? '' }, source);
 }

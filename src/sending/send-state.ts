@@ -2,16 +2,19 @@ import { and, desc, eq, getTableColumns, isNull, notExists, sql } from 'drizzle-
 import type { Attendee, Email, SentBy } from '../contract/email.ts';
 import type { SendInput } from '../contract/sending.ts';
 import type { Db, Queryable, Tx } from '../db/client.ts';
-import { anyOf } from '../db/any-of.ts';
 import { emails, type SendResult, sends } from '../db/schema.ts';
 
 /*
+ * The only file that writes `sends.state`; each transition is one function.
+ *
  * state       what it means                                          next
  * queued      nothing has left yet                                   submitting, failed
- * submitting  committed before the first byte of the message leaves  sent, queued (it was refused), unknown
- * sent        the SMTP server took it                                the end
- * unknown     it may have been taken: never sent again               sent (its copy was found)
- * failed      it was not sent, the caller knows                      queued (the caller tries again, same id)
+ * submitting  committed before the first byte of the message leaves  sent, queued (nothing was accepted), unknown
+ * sent        the SMTP server accepted it                            final
+ * unknown     it may have been accepted: never sent again            sent (its copy was found)
+ * failed      it was not sent, the caller was told                   queued (the caller tries again, same id)
+ *
+ * An attempt that the SMTP server accepted ends as `sent` whatever another attempt made of the row meanwhile.
  */
 export type SendState = 'queued' | 'submitting' | 'sent' | 'unknown' | 'failed';
 
@@ -28,12 +31,12 @@ export interface SendRow {
   inputKey: string | null;
   storageKey: string | null;
   result: SendResult | null;
-  /** an Email is shown until the Sent copy has synced */
+  /** a provisional Email is shown until the Sent copy has synced */
   hasProvisional: boolean;
   sentBy: SentBy;
 }
 
-/** What is known when the caller asks for a send. */
+/** What is given when the caller asks for a send. */
 export interface NewSend {
   id: string;
   accountId: string;
@@ -46,20 +49,15 @@ export interface NewSend {
   inputKey: string | null;
 }
 
-/**
- * Notes a send that is about to be made, and answers how it stands: one that failed before begins anew, any other is
- * left as it is.
- */
-export async function recordSend(db: Queryable, send: NewSend, now: Date): Promise<SendRow> {
-  await db
-    .insert(sends)
-    .values({ ...send, createdAt: now, updatedAt: now })
-    .onConflictDoUpdate({
-      target: sends.id,
-      set: { state: 'queued', inputKey: send.inputKey, updatedAt: now },
-      setWhere: eq(sends.state, 'failed'),
-    });
-  return (await loadSend(db, send.accountId, send.id)) as SendRow;
+const { email, ...SMALL } = getTableColumns(sends);
+/** Without the provisional Email, which may be large. */
+const COLUMNS = { ...SMALL, hasProvisional: sql<boolean>`${email} is not null` };
+
+function toSendRow(row: Omit<typeof sends.$inferSelect, 'email'> & { hasProvisional: boolean }): SendRow {
+  const { id, accountId, messageId, draftId, metadata, trackingId, tracking, inputKey, storageKey, result } = row;
+  const sentBy = { api_key_id: row.apiKeyId, api_key_name: row.apiKeyName, metadata };
+  const own = { id, accountId, messageId, draftId, metadata, trackingId, tracking, inputKey, storageKey, result };
+  return { ...own, state: row.state as SendState, hasProvisional: row.hasProvisional, sentBy };
 }
 
 /** Undefined when the account has no such send (any more). */
@@ -71,33 +69,70 @@ export async function loadSend(db: Queryable, accountId: string, id: string): Pr
   return row && toSendRow(row);
 }
 
-const { email, ...SMALL } = getTableColumns(sends);
-/** Without the Email that stands in for the copy, which may be large. */
-const COLUMNS = { ...SMALL, hasProvisional: sql<boolean>`${email} is not null` };
-
-function toSendRow(row: Omit<typeof sends.$inferSelect, 'email'> & { hasProvisional: boolean }): SendRow {
-  const { id, accountId, messageId, draftId, metadata, trackingId, tracking, inputKey, storageKey, result } = row;
-  const sentBy = { api_key_id: row.apiKeyId, api_key_name: row.apiKeyName, metadata };
-  const own = { id, accountId, messageId, draftId, metadata, trackingId, tracking, inputKey, storageKey, result };
-  return { ...own, state: row.state as SendState, hasProvisional: row.hasProvisional, sentBy };
+/**
+ * Records a send that is about to be made: new → queued, failed → queued; any other is left as it is.
+ * @returns the send, and whether this call queued it
+ */
+export async function recordSend(db: Queryable, send: NewSend): Promise<{ send: SendRow; isNew: boolean }> {
+  const now = new Date();
+  const [row] = await db
+    .insert(sends)
+    .values({ ...send, state: 'queued', createdAt: now, updatedAt: now })
+    .onConflictDoUpdate({
+      target: sends.id,
+      set: { state: 'queued', inputKey: send.inputKey, updatedAt: now },
+      setWhere: eq(sends.state, 'failed'),
+    })
+    .returning(COLUMNS);
+  if (row) return { send: toSendRow(row), isNew: true };
+  return { send: (await loadSend(db, send.accountId, send.id)) as SendRow, isNew: false };
 }
 
-/** Notes the Message-ID of the composed message and where it lies; false when the send is not to be made any more. */
+/** Records the Message-ID of the composed message and where it is stored; false when the send is not queued any more. */
 export async function saveComposed(
   db: Queryable,
   id: string,
   composed: { messageId: string; storageKey: string; result: SendResult },
 ): Promise<boolean> {
-  const noted = await db
+  const saved = await db
     .update(sends)
     .set(composed)
     .where(and(eq(sends.id, id), eq(sends.state, 'queued')))
     .returning({ id: sends.id });
-  return noted.length > 0;
+  return saved.length > 0;
 }
 
-/** Moves a send from one of the states `from` to another; false when it is in none of them. */
-export async function moveSend(
+/** queued → submitting: from here on the message may have been sent. False when it is not queued any more. */
+export function markSubmitting(db: Queryable, id: string): Promise<boolean> {
+  return move(db, id, ['queued'], 'submitting');
+}
+
+/** submitting → queued: the SMTP server accepted nothing, so it may be sent again. */
+export function requeue(db: Queryable, id: string): Promise<boolean> {
+  return move(db, id, ['submitting'], 'queued');
+}
+
+/** → sent: the SMTP server accepted it. That holds whatever another attempt made of the row meanwhile. */
+export function markSent(db: Queryable, id: string, result: SendResult): Promise<boolean> {
+  return move(db, id, ['queued', 'submitting', 'unknown', 'failed'], 'sent', { result });
+}
+
+/** submitting | unknown → sent: its copy was found in Sent. */
+export function markFoundInSent(db: Queryable, id: string, result: SendResult): Promise<boolean> {
+  return move(db, id, ['submitting', 'unknown'], 'sent', { result });
+}
+
+/** submitting → unknown: nobody knows whether the SMTP server accepted it. */
+export function markOutcomeUnknown(db: Queryable, id: string): Promise<boolean> {
+  return move(db, id, ['submitting'], 'unknown');
+}
+
+/** queued → failed: it has not left, and does not leave any more. False when it is not queued any more. */
+export function giveUp(db: Queryable, id: string): Promise<boolean> {
+  return move(db, id, ['queued'], 'failed');
+}
+
+async function move(
   db: Queryable,
   id: string,
   from: SendState[],
@@ -107,45 +142,96 @@ export async function moveSend(
   const moved = await db
     .update(sends)
     .set({ state: to, updatedAt: new Date(), ...values })
-    .where(and(eq(sends.id, id), anyOf(sends.state, from)))
+    .where(and(eq(sends.id, id), sql`${sends.state} = any(${sql.param(from)}::text[])`))
     .returning({ id: sends.id });
   return moved.length > 0;
 }
 
-/** Keeps what is shown until the Sent copy has synced; false when that has, or there is one already. */
+/** Longer than any workflow of a send or a draft runs before something has left. */
+export const STALE_AFTER_MS = 2 * 60 * 60_000;
+/** Sends whose files are deleted at once. */
+const FILES_AT_ONCE = 500;
+
+/**
+ * queued → failed for sends whose workflow was never started, since the process died in between. Then deletes the
+ * files of sends that ended without success.
+ */
+export async function giveUpStaleSends(
+  db: Db,
+  now: Date,
+  deleteFiles: (keys: string[]) => Promise<void>,
+): Promise<void> {
+  const before = new Date(now.getTime() - STALE_AFTER_MS).toISOString();
+  await db.execute(sql`
+    update sends set state = 'failed' where state = 'queued' and updated_at < ${before}::timestamptz`);
+  for (;;) {
+    const { rows } = await db.execute<{ id: string; input_key: string | null; storage_key: string | null }>(sql`
+      select id, input_key, storage_key from sends
+      where state in ('failed', 'unknown') and updated_at < ${before}::timestamptz
+        and (input_key is not null or storage_key is not null)
+      limit ${FILES_AT_ONCE}`);
+    if (rows.length === 0) return;
+    await deleteFiles(rows.flatMap((row) => [row.input_key, row.storage_key]).filter((key) => key !== null));
+    const ids = sql.param(rows.map(({ id }) => id));
+    await db.execute(sql`
+      update sends set input_key = null, storage_key = null
+      where id = any(${ids}::text[]) and state in ('failed', 'unknown') and updated_at < ${before}::timestamptz`);
+  }
+}
+
+/** Small enough for one statement to take well under a second. */
+const ROWS_PER_STATEMENT = 1_000;
+
+/**
+ * Deletes sends that ended before `before` and have nothing left to do: their Sent copy has been ingested, or they were
+ * not sent. @returns how many
+ */
+export async function deleteEndedSends(db: Db, before: Date): Promise<number> {
+  const { rowCount } = await db.execute(sql`
+    delete from sends where id = any(array(
+      select id from sends
+      where created_at < ${before.toISOString()}::timestamptz and updated_at < ${before.toISOString()}::timestamptz
+        and state in ('sent', 'unknown', 'failed')
+        and input_key is null and storage_key is null and email is null
+      order by created_at limit ${ROWS_PER_STATEMENT}))`);
+  return rowCount ?? 0;
+}
+
+/** Stores what is shown until the Sent copy has synced; false when that has, or one is stored already. */
 export async function saveProvisional(tx: Tx, id: string, email: Email): Promise<boolean> {
-  const kept = await tx
+  const saved = await tx
     .update(sends)
     .set({ email })
     .where(and(eq(sends.id, id), isNull(sends.email), notExists(tx.select().from(emails).where(eq(emails.id, id)))))
     .returning({ id: sends.id });
-  return kept.length > 0;
+  return saved.length > 0;
 }
 
-/**
- * Where the Sent copy lies in the store, what stood in for it is not needed any more. Answers the keys of its files;
- * undefined when the copy is not there yet.
- */
-export async function removeProvisional(db: Queryable, accountId: string, id: string): Promise<string[] | undefined> {
-  const { rows } = await db.execute<{ input_key: string | null; storage_key: string | null }>(sql`
-    update sends set email = null, storage_key = null, input_key = null
-    from (select id, input_key, storage_key from sends where id = ${id} for update) old
-    where sends.id = old.id and sends.account_id = ${accountId}
-      and exists (select from emails where emails.id = ${id})
-    returning old.input_key, old.storage_key`);
-  return rows[0] && [rows[0].input_key, rows[0].storage_key].flatMap((key) => key ?? []);
+/** Storage keys of a send's files once its Sent copy has been ingested; undefined before. */
+export async function filesOfIngested(db: Queryable, accountId: string, id: string): Promise<string[] | undefined> {
+  const [row] = await db
+    .select({ input: sends.inputKey, copy: sends.storageKey })
+    .from(sends)
+    .innerJoin(emails, eq(emails.id, sends.id))
+    .where(and(eq(sends.id, id), eq(sends.accountId, accountId)));
+  return row && [row.input, row.copy].filter((key) => key !== null);
 }
 
-/** A send that a mail in the mailbox may be a copy of. */
+/** The Sent copy has been ingested and the send's files are deleted: neither they nor the provisional Email are needed. */
+export async function clearProvisional(db: Queryable, id: string): Promise<void> {
+  await db.update(sends).set({ email: null, storageKey: null, inputKey: null }).where(eq(sends.id, id));
+}
+
+/** A send that a message in the mailbox may be a copy of. */
 export interface SentMail {
   id: string;
   messageId: string;
   trackingId: string | null;
   sentBy: SentBy;
   bcc: Attendee[];
-  /** its Sent copy has not been taken in */
+  /** its Sent copy has not been ingested */
   awaited: boolean;
-  /** an Email is shown until then */
+  /** a provisional Email is shown until then */
   hasProvisional: boolean;
 }
 
@@ -153,27 +239,35 @@ export interface SentMail {
 export async function findSends(tx: Queryable, accountId: string, messageIds: string[]): Promise<SentMail[]> {
   if (messageIds.length === 0) return [];
   const rows = await tx
-    .select({ ...COLUMNS, takenInAs: emails.id })
+    .select({ ...COLUMNS, ingestedAs: emails.id })
     .from(sends)
     .leftJoin(emails, eq(emails.id, sends.id))
     .where(
       and(
         eq(sends.accountId, accountId),
-        anyOf(sends.messageId, messageIds),
-        anyOf(sends.state, ['submitting', 'sent', 'unknown']),
+        sql`${sends.messageId} = any(${sql.param(messageIds)}::text[])`,
+        sql`${sends.state} in ('submitting', 'sent', 'unknown')`,
       ),
     )
-    // of several sends of one draft the copy is that of the one that is known to have left
+    // of several sends of one draft the copy belongs to the one that certainly left
     .orderBy(sql`${sends.state} = 'sent' desc`, desc(sends.createdAt));
-  return rows.map(({ takenInAs, ...row }) => {
+  return rows.map(({ ingestedAs, ...row }) => {
     const { id, messageId, trackingId, sentBy, hasProvisional, result } = toSendRow(row);
     const bcc = result?.bcc ?? [];
-    return { id, messageId: messageId as string, trackingId, sentBy, bcc, hasProvisional, awaited: takenInAs === null };
+    return {
+      id,
+      messageId: messageId as string,
+      trackingId,
+      sentBy,
+      bcc,
+      hasProvisional,
+      awaited: ingestedAs === null,
+    };
   });
 }
 
-/** Whether the Sent copy of a send has been taken in. */
-export async function isCopyIngested(db: Db | Tx, id: string): Promise<boolean> {
+/** Whether the Sent copy of a send has been ingested. */
+export async function isCopyIngested(db: Queryable, id: string): Promise<boolean> {
   const rows = await db.select({ id: emails.id }).from(emails).where(eq(emails.id, id));
   return rows.length > 0;
 }

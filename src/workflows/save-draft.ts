@@ -10,21 +10,21 @@ import type { DraftActivities } from '../activities/save-draft.ts';
 import { QUEUES, removeDraftWorkflowId } from './names.ts';
 
 /*
- * saveDraft    appending  the draft is put into Drafts and taken in                    removing, or the end
- *              removing   the draft that it takes the place of is removed              the end
+ * saveDraft    appending  the draft is appended to Drafts and ingested                 removing, or final
+ *              removing   the draft whose place it takes is removed                    final
  *
  * A draft is appended before the old one is removed: nothing is lost wherever this stops. Failures while appending fail
- * the run, and with it the call; the old draft is as it was.
+ * the workflow, and with it the call; the old draft stays as it was.
  */
 
 const QUICK = {
   taskQueue: QUEUES.commands,
-  // a large one over a slow line; that the worker lives is told by its beats
+  // a large one over a slow line; heartbeats show that the worker is alive
   startToCloseTimeout: '30m',
   heartbeatTimeout: '10s',
 } as const;
 
-/** Tried again when the worker or our own store failed; the caller hears of the provider's failures at once. */
+/** Retried when the worker or our own store failed; the caller gets the provider's failures at once. */
 const { appendDraft, deleteDraftMail } = proxyActivities<DraftActivities>({
   ...QUICK,
   retry: {
@@ -35,13 +35,13 @@ const { appendDraft, deleteDraftMail } = proxyActivities<DraftActivities>({
   },
   summary: 'save it in the mailbox',
 });
-/** The caller waits for it a little. */
+/** The caller waits for these few attempts. */
 const { removeSuperseded } = proxyActivities<DraftActivities>({
   ...QUICK,
   retry: { initialInterval: '500ms', maximumAttempts: 3 },
-  summary: 'remove the draft that it takes the place of',
+  summary: 'remove the draft whose place it takes',
 });
-const { deleteDraftMail: removeInTheEnd } = proxyActivities<DraftActivities>({
+const { deleteDraftMail: removeEventually } = proxyActivities<DraftActivities>({
   ...QUICK,
   retry: { initialInterval: '5s', maximumInterval: '1h', maximumAttempts: 80 },
   summary: 'remove the draft whose place was taken',
@@ -50,7 +50,7 @@ const { giveUpDraft } = proxyActivities<DraftActivities>({
   taskQueue: QUEUES.commands,
   startToCloseTimeout: '10s',
   retry: { initialInterval: '200ms', maximumInterval: '30s' },
-  summary: 'note that it was not saved',
+  summary: 'record that it was not saved',
 });
 
 export interface SaveDraftInput {
@@ -61,7 +61,7 @@ export interface SaveDraftInput {
   previousId: string | null;
 }
 
-/** Saves a draft in the mailbox, in the place of another if there is one. */
+/** Saves a draft in the mailbox, in place of another if there is one. */
 export async function saveDraft({ accountId, draftId, previousId }: SaveDraftInput): Promise<void> {
   try {
     setCurrentDetails('appending');
@@ -71,12 +71,12 @@ export async function saveDraft({ accountId, draftId, previousId }: SaveDraftInp
     throw error;
   }
   if (previousId) {
-    setCurrentDetails('removing the draft before');
+    setCurrentDetails('removing the superseded draft');
     try {
       await removeSuperseded({ accountId, draftId, previousId });
     } catch (error) {
       if (isCancellation(error)) throw error;
-      // It is saved all the same, and the old id is dead.
+      // It is saved nevertheless, and the old id is not found any more.
       await startChild(removeDraft, {
         workflowId: removeDraftWorkflowId(previousId),
         args: [{ accountId, draftId: previousId }],
@@ -87,9 +87,9 @@ export async function saveDraft({ accountId, draftId, previousId }: SaveDraftInp
   setCurrentDetails('saved');
 }
 
-/** Removes the mail of a draft whose place was taken, through outages of the provider. */
+/** Removes the email of a superseded draft, through outages of the provider. */
 export async function removeDraft({ accountId, draftId }: { accountId: string; draftId: string }): Promise<void> {
-  await removeInTheEnd({ accountId, draftId });
+  await removeEventually({ accountId, draftId });
 }
 
 /** Removes a draft from the mailbox for good. */

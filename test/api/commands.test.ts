@@ -219,7 +219,7 @@ describe('removing', () => {
   });
 });
 
-describe('toApiError', () => {
+describe('workflowErrorToApiError', () => {
   const nested = (inner: Error) =>
     new Error('workflow failed', { cause: new Error('activity failed', { cause: inner }) });
 

@@ -4,7 +4,14 @@ import Value from 'typebox/value';
 import { EVENT_DATA } from '../../src/contract/events.ts';
 import { markRemoved } from '../../src/db/accounts.ts';
 import { accounts, trackingRecords } from '../../src/db/schema.ts';
-import { findTracking, recordHit, saveTrackingRecord, type TrackingRecord } from '../../src/db/tracking.ts';
+import {
+  findTracking,
+  type Hit,
+  recordHit,
+  REPORTED_PER_MINUTE,
+  saveTrackingRecord,
+  type TrackingRecord,
+} from '../../src/db/tracking.ts';
 import { newId } from '../../src/new-id.ts';
 import { type ApiUnderTest, apiUnderTest } from '../helpers/api-under-test.ts';
 import { storeAccount } from '../helpers/stored-account.ts';
@@ -188,6 +195,49 @@ describe('a record', () => {
   });
 });
 
+describe('hits of one record in one minute', () => {
+  const at = (seconds: number): Hit => ({
+    date: new Date(Date.UTC(2026, 0, 1, 12, 0, seconds)),
+    ip: '',
+    userAgent: '',
+  });
+
+  it('are reported up to a rate, and again in the next minute', async () => {
+    const record = await track();
+    const { db } = api.database;
+    for (let hit = 0; hit < REPORTED_PER_MINUTE + 5; hit++) await recordHit(db, record, at(hit % 60));
+    expect(await events()).toHaveLength(REPORTED_PER_MINUTE);
+    const [row] = await db.select().from(trackingRecords).where(eq(trackingRecords.id, record.id));
+    expect(row).toMatchObject({ hitMinute: at(0).date, hitsInMinute: REPORTED_PER_MINUTE + 5 });
+    await recordHit(db, record, at(60));
+    // a process whose clock is behind
+    await recordHit(db, record, at(59));
+    expect(await events()).toHaveLength(REPORTED_PER_MINUTE + 2);
+  });
+
+  it('are answered as ever above the rate, and wait for no lock of the account', async () => {
+    const { id } = await track();
+    const { db, pool } = api.database;
+    const hitMinute = new Date(Date.now() + 3_600_000);
+    await db.update(trackingRecords).set({ hitMinute, hitsInMinute: REPORTED_PER_MINUTE });
+    const holder = await pool.connect();
+    try {
+      await holder.query('begin');
+      await holder.query('select 1 from accounts where id = $1 for update', [account]);
+      const [pixel, link] = [await fetchAt(`/t/o/${id}.gif`), await fetchAt(`/t/c/${id}/0`)];
+      expect([pixel.statusCode, link.statusCode, link.headers.location]).toEqual([200, 302, LINKS[0]]);
+      const { rows } = await holder.query(
+        "select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()",
+      );
+      expect(rows).toEqual([]);
+    } finally {
+      await holder.query('rollback');
+      holder.release();
+    }
+    expect(await events()).toEqual([]);
+  });
+});
+
 describe("the reader's address", () => {
   const ipOf = async (trustProxy: boolean | number | string[], forwarded: string, remoteAddress = '10.0.0.9') => {
     const other = await apiUnderTest({ trustProxy });
@@ -256,6 +306,7 @@ describe('with the database away', () => {
     const record = await track();
     const { db } = api.database;
     const failing = {
+      execute: db.execute.bind(db),
       transaction: (work: (tx: unknown) => Promise<void>) =>
         db.transaction(async (tx) => {
           await work(tx);

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { withFailures } from '../../src/activities/failures.ts';
-import { execute, type Run, workflowErrorToApiError } from '../../src/api/commands/run-workflow.ts';
+import { execute, type WorkflowCall, workflowErrorToApiError } from '../../src/api/commands/run-workflow.ts';
 import { MailError } from '../../src/mail-error.ts';
 import { newId } from '../../src/new-id.ts';
 import {
@@ -44,7 +44,7 @@ beforeEach(() => {
 });
 
 const run = (type: string, workflowId: string, args: object): Promise<void> => {
-  const what: Run = { type, workflowId, accountId, args: [args], summary: type, deadlineMs: 20_000 };
+  const what: WorkflowCall = { type, workflowId, accountId, args: [args], summary: type, deadlineMs: 20_000 };
   return execute(workers.api, what);
 };
 const send = (sendId = newId('email')) => run(WORKFLOWS.sendEmail, sendWorkflowId(sendId), { accountId, sendId });

@@ -12,21 +12,23 @@ export interface ChangeCommandDeps {
 }
 
 const CHANGE_DEADLINE_MS = 40_000;
-const LATE = 'the change did not finish in time; it goes on';
+const LATE = 'the change did not finish in time; it continues';
 
-/** Every change of a mailbox is a run of its own; see src/workflows/change-mailbox.ts. */
+/** Each change of a mailbox is a workflow of its own; see src/workflows/change-mailbox.ts. */
 export function createChangeCommands(deps: ChangeCommandDeps): ChangeCommands {
-  const make = (change: MailboxChange, requestId?: string) => run(deps, change, requestId);
+  const make = (change: MailboxChange, requestId?: string) => makeChange(deps, change, requestId);
   return {
     markEmail: (accountId, emailId, seen) => make({ accountId, emailId, kind: seen ? 'read' : 'unread' }),
     moveEmail: (accountId, emailId, folderId) => make({ accountId, emailId, folderId, kind: 'move' }),
     trashEmail: (accountId, emailId) => make({ accountId, emailId, kind: 'trash' }),
-    // the folder's id is the request's too: a call that is made again makes the same folder
+    // the folder's id identifies the request too: a repeated call creates the same folder
     createFolder: (accountId, folderId, folder) =>
       make({ accountId, folderId, ...folder, kind: 'createFolder' }, 'create'),
     changeFolder: (accountId, folderId, { name, parent_id: parentId }) =>
       make({
-        ...{ accountId, folderId, kind: 'changeFolder' },
+        accountId,
+        folderId,
+        kind: 'changeFolder',
         ...(name === undefined ? {} : { name }),
         ...(parentId === undefined ? {} : { parentId }),
       }),
@@ -34,7 +36,7 @@ export function createChangeCommands(deps: ChangeCommandDeps): ChangeCommands {
   };
 }
 
-async function run(
+async function makeChange(
   { client, changeDeadlineMs: deadlineMs = CHANGE_DEADLINE_MS }: ChangeCommandDeps,
   change: MailboxChange,
   requestId: string = newId('change'),

@@ -3,19 +3,29 @@ import { newId } from '../../new-id.ts';
 import {
   type DraftRow,
   findDraft,
-  reserveDraft,
+  giveUpDraft,
   isReserved,
   loadDraft,
   recordDraft,
+  reserveDraft,
 } from '../../sending/draft-state.ts';
+import { inputKeyOf, resolveInput } from '../../sending/outgoing-input.ts';
 import { deleteDraftWorkflowId, draftWorkflowId, WORKFLOWS } from '../../workflows/names.ts';
 import type { DraftCommands } from '../deps.ts';
-import { draftNotFound, isTracked, type OutgoingDeps, storeInput, trackingIdFor, whenFree } from './outgoing.ts';
+import {
+  draftNotFound,
+  isTracked,
+  type OutgoingDeps,
+  storeRecordedInput,
+  trackingIdFor,
+  whenFree,
+} from './outgoing.ts';
 import { execute, workflowErrorToApiError } from './run-workflow.ts';
 
+/** How long callers wait, ms. */
 const DRAFT_MS = 60_000;
 
-/** Every workflow that saves or deletes drafts, as one function each; what fails comes back as ApiError. */
+/** Every workflow that saves or deletes drafts, as one function each; failures are ApiErrors. */
 export function createDraftCommands(deps: OutgoingDeps): DraftCommands {
   return {
     createDraft: (accountId, id, input) => createDraft(deps, accountId, id, input),
@@ -25,16 +35,24 @@ export function createDraftCommands(deps: OutgoingDeps): DraftCommands {
 }
 
 async function createDraft(deps: OutgoingDeps, accountId: string, id: string, input: SendInput): Promise<DraftResult> {
-  let draft = await loadDraft(deps.db, accountId, id);
-  if (!draft || draft.state === 'failed') {
-    const { metadata = null, tracking_options: tracking = null } = input;
-    const inputKey = await storeInput(deps, accountId, id, input);
-    const noted = { id, accountId, inputKey, metadata, tracking, trackingId: trackingIdFor(tracking) };
-    draft = await recordDraft(deps.db, noted, new Date());
-  }
+  const { db } = deps;
+  const outgoing = await resolveInput(db, accountId, input);
+  const { metadata = null, tracking_options: tracking = null } = input;
+  const inputKey = inputKeyOf(accountId, id);
+  const { draft, isNew } = await recordDraft(db, {
+    id,
+    accountId,
+    inputKey,
+    metadata,
+    tracking,
+    trackingId: trackingIdFor(tracking),
+  });
+  if (draft.state === 'saving')
+    await storeRecordedInput(deps, { inputKey, isNew }, outgoing, () => giveUpDraft(db, id));
   return saveDraft(deps, draft, null);
 }
 
+/** `id` is new with each call. */
 async function updateDraft(
   deps: OutgoingDeps,
   accountId: string,
@@ -43,27 +61,22 @@ async function updateDraft(
   input: SendInput,
 ): Promise<DraftResult> {
   const { db } = deps;
-  const inputKey = await storeInput(deps, accountId, id, input);
-  try {
-    const { draft, previous } = await whenFree(async () => {
-      const previous = await findDraft(db, accountId, previousId);
-      if (!previous) throw draftNotFound();
-      const metadata = input.metadata ?? previous.metadata;
-      const tracking = input.tracking_options ?? previous.tracking;
-      const trackingId = isTracked(tracking) ? (previous.trackingId ?? newId('tracking')) : null;
-      const draft = await db.transaction(async (tx) => {
-        const by = await reserveDraft(tx, previous.id, id);
-        return by === id
-          ? recordDraft(tx, { id, accountId, inputKey, metadata, tracking, trackingId }, new Date())
-          : undefined;
-      });
-      return draft && { draft, previous };
+  const outgoing = await resolveInput(db, accountId, input);
+  const inputKey = inputKeyOf(accountId, id);
+  const { draft, previous } = await whenFree(async () => {
+    const previous = await findDraft(db, accountId, previousId);
+    if (!previous) throw draftNotFound();
+    const metadata = input.metadata ?? previous.metadata;
+    const tracking = input.tracking_options ?? previous.tracking;
+    const trackingId = isTracked(tracking) ? (previous.trackingId ?? newId('tracking')) : null;
+    const recorded = await db.transaction(async (tx) => {
+      const by = await reserveDraft(tx, previous.id, id);
+      return by === id ? recordDraft(tx, { id, accountId, inputKey, metadata, tracking, trackingId }) : undefined;
     });
-    return await saveDraft(deps, draft, previous.id);
-  } catch (error) {
-    if (!(await loadDraft(db, accountId, id))) await deps.storage.delete([inputKey]);
-    throw error;
-  }
+    return recorded && { draft: recorded.draft, previous };
+  });
+  await storeRecordedInput(deps, { inputKey, isNew: true }, outgoing, () => giveUpDraft(db, id));
+  return saveDraft(deps, draft, previous.id);
 }
 
 async function saveDraft(deps: OutgoingDeps, draft: DraftRow, previousId: string | null): Promise<DraftResult> {
@@ -76,12 +89,12 @@ async function saveDraft(deps: OutgoingDeps, draft: DraftRow, previousId: string
         workflowId: draftWorkflowId(id),
         accountId,
         args: [{ accountId, draftId: id, previousId }],
-        summary: previousId ? `save ${id} in the place of ${previousId}` : `save ${id}`,
+        summary: previousId ? `save ${id} in place of ${previousId}` : `save ${id}`,
         deadlineMs: DRAFT_MS,
       });
     }
   } catch (error) {
-    throw workflowErrorToApiError(error, 'the draft was not saved in time; the saving goes on');
+    throw workflowErrorToApiError(error, 'the draft was not saved in time; saving it continues');
   }
   const saved = await loadDraft(db, accountId, id);
   if (!saved) throw draftNotFound();
@@ -98,9 +111,9 @@ async function saveDraft(deps: OutgoingDeps, draft: DraftRow, previousId: string
 
 async function deleteDraft({ client, db }: OutgoingDeps, accountId: string, draftId: string): Promise<void> {
   const draft = await whenFree(async () => {
-    const found = await findDraft(db, accountId, draftId);
-    if (!found) throw draftNotFound();
-    return (await isReserved(db, found)) ? undefined : found;
+    const active = await findDraft(db, accountId, draftId);
+    if (!active) throw draftNotFound();
+    return (await isReserved(db, active)) ? undefined : active;
   });
   try {
     await execute(client, {
@@ -112,6 +125,6 @@ async function deleteDraft({ client, db }: OutgoingDeps, accountId: string, draf
       deadlineMs: DRAFT_MS,
     });
   } catch (error) {
-    throw workflowErrorToApiError(error, 'the draft was not removed in time; its removal goes on');
+    throw workflowErrorToApiError(error, 'the draft was not removed in time; its removal continues');
   }
 }

@@ -30,7 +30,7 @@ export interface CommandDeps {
 const CONNECT_DEADLINE_MS = 45_000;
 const REMOVE_DEADLINE_MS = 20_000;
 
-/** Every workflow that the API starts, as one function each; what fails comes back as ApiError. */
+/** Every workflow that the API starts, as one function each; failures are ApiErrors. */
 export function createCommands(deps: CommandDeps): Commands {
   return {
     connectMailbox: (intent) => connectMailbox(deps, intent),
@@ -43,8 +43,8 @@ export function createCommands(deps: CommandDeps): Commands {
 }
 
 /**
- * Seals what the caller sent, has it tried, and answers the account's id. Whatever else is answered, nothing is saved:
- * the intent is taken back, and without it the run cannot save.
+ * Seals what the caller sent, has the workflow verify it, and returns the account's id. When this throws, nothing is
+ * saved: the intent is deleted, and without it the workflow cannot save.
  */
 async function connectMailbox(deps: CommandDeps, intent: AuthIntent): Promise<string> {
   const { client, db, secrets } = deps;
@@ -67,10 +67,10 @@ async function connectMailbox(deps: CommandDeps, intent: AuthIntent): Promise<st
   const accountId = await deleteIntent(db, intentId);
   if (accountId) return accountId;
   await stop(client.workflow, workflowId);
-  throw workflowErrorToApiError(failure, 'the mail servers did not answer in time; nothing was saved');
+  throw workflowErrorToApiError(failure, 'the mail servers did not respond in time; nothing was saved');
 }
 
-/** Answers once everything is deleted; after the deadline as soon as the account is gone for everybody. */
+/** Returns once everything is deleted; after the deadline as soon as the account is not found any more. */
 async function removeAccount(deps: CommandDeps, accountId: string): Promise<void> {
   const { client, db } = deps;
   if (!isId('account', accountId) || !(await getAccount(db, accountId))) throw notFound();
@@ -86,9 +86,9 @@ async function removeAccount(deps: CommandDeps, accountId: string): Promise<void
       }),
     );
   } catch (error) {
-    // Marked as removed: the rest is done without anybody waiting for it.
+    // Marked as removed: nobody has to wait for the rest.
     if (!(await getAccount(db, accountId))) return;
-    throw workflowErrorToApiError(error, 'the account was not removed in time; its removal goes on');
+    throw workflowErrorToApiError(error, 'the account was not removed in time; its removal continues');
   }
 }
 
@@ -100,6 +100,6 @@ async function stop(client: WorkflowClient, workflowId: string): Promise<void> {
   try {
     await client.getHandle(workflowId).cancel();
   } catch {
-    // It has ended, or was never started; without its intent it can do no harm either way.
+    // It has ended, or was never started; without its intent it saves nothing either way.
   }
 }

@@ -4,53 +4,64 @@ import { ApiError } from '../../contract/errors.ts';
 import type { SendInput } from '../../contract/sending.ts';
 import type { Db } from '../../db/client.ts';
 import { newId } from '../../new-id.ts';
+import { type OutgoingInput, storeInput } from '../../sending/outgoing-input.ts';
 import type { Storage } from '../../storage/storage.ts';
 
-/** What sends and drafts are asked for with. */
+/** What the commands for sends and drafts need. */
 export interface OutgoingDeps {
   client: Client;
   db: Db;
   storage: Storage;
 }
 
-/** A draft that is being saved or sent is waited for. */
-const HELD_MS = 20_000;
-const LOOK_EVERY_MS = 100;
+/** How long a call waits for a draft that is being saved or sent, and how often it checks. */
+const RESERVED_MS = 20_000;
+const CHECK_EVERY_MS = 100;
 
-/** Waits while another call changes the draft. */
-export async function whenFree<T>(tryIt: () => Promise<T | undefined>): Promise<T> {
-  const until = Date.now() + HELD_MS;
+/** Attempts something with a draft until no other call has reserved it: `attempt` returns undefined until then. */
+export async function whenFree<T>(attempt: () => Promise<T | undefined>): Promise<T> {
+  const until = Date.now() + RESERVED_MS;
   for (;;) {
-    const got = await tryIt();
-    if (got !== undefined) return got;
-    if (Date.now() > until) throw new ApiError('provider_error', 'another change of this draft takes long: try again');
-    await sleep(LOOK_EVERY_MS);
+    const result = await attempt();
+    if (result !== undefined) return result;
+    if (Date.now() > until) {
+      throw new ApiError('provider_error', 'another change of this draft is taking long: try again');
+    }
+    await sleep(CHECK_EVERY_MS);
   }
 }
 
-/** What the caller sent lies in the storage until the worker has composed it; mail text never enters a workflow. */
-export async function storeInput(
+/**
+ * Stores what the caller sent for a row that was just recorded, or was recorded by a call that died before it stored it.
+ * Where that fails, `giveUp` ends the row.
+ */
+export async function storeRecordedInput(
   { storage }: OutgoingDeps,
-  accountId: string,
-  id: string,
-  input: SendInput,
-): Promise<string> {
-  const key = `${accountId}/outgoing/${id}.json`;
-  await storage.put(key, Buffer.from(JSON.stringify(input)));
-  return key;
+  { inputKey, isNew }: { inputKey: string | null; isNew: boolean },
+  outgoing: OutgoingInput,
+  giveUp: () => Promise<unknown>,
+): Promise<void> {
+  if (!inputKey) return;
+  try {
+    if (isNew || (await storage.size(inputKey)) === undefined) await storeInput(storage, inputKey, outgoing);
+  } catch (error) {
+    // where the database is away too, housekeeping gives the row up
+    await giveUp().catch(() => undefined);
+    throw error;
+  }
 }
 
-/** Whether opens or clicks are to be told. */
+/** Whether opens or clicks are reported. */
 export function isTracked(tracking: SendInput['tracking_options'] | null): boolean {
   return tracking?.opens === true || tracking?.links === true;
 }
 
-/** A new `trk_…` id where opens or clicks are to be told. */
+/** A new `trk_…` id where opens or clicks are reported. */
 export function trackingIdFor(tracking: SendInput['tracking_options'] | null): string | null {
   return isTracked(tracking) ? newId('tracking') : null;
 }
 
-/** The answer for a draft that is not there, or no longer. */
+/** The error for a draft that does not exist, or no longer. */
 export function draftNotFound(): ApiError {
   return new ApiError('not_found', 'there is no draft with that id');
 }

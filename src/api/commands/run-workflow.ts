@@ -2,8 +2,8 @@ import { type Client, WorkflowExecutionAlreadyStartedError } from '@temporalio/c
 import { ApiError, type ErrorCode, ERRORS } from '../../contract/errors.ts';
 import { QUEUES, SEARCH_KEYS } from '../../workflows/names.ts';
 
-/** A run that a caller waits for. */
-export interface Run {
+/** A workflow that a caller waits for. */
+export interface WorkflowCall {
   type: string;
   workflowId: string;
   accountId: string;
@@ -15,24 +15,24 @@ export interface Run {
 }
 
 /**
- * Starts a run, unless one of that id is under way or has ended well, and waits for its end. One that failed is run
- * again: what it does is safe to be done again.
+ * Starts a workflow, unless one of that id is running or has completed, and waits for its end. One that failed is started
+ * again: its steps are safe to repeat.
  */
-export async function execute(client: Client, run: Run): Promise<void> {
+export async function execute(client: Client, run: WorkflowCall): Promise<void> {
   const handle = await onceOnly(client.withDeadline(Date.now() + run.deadlineMs, () => start(client, run)));
   if (handle) await client.withDeadline(Date.now() + run.deadlineMs, () => handle.result());
 }
 
-/** Waits for the end of a run that was started before. */
-export async function awaitRun(client: Client, workflowId: string, deadlineMs: number): Promise<void> {
+/** Waits for the end of a workflow that was started before. */
+export async function awaitWorkflow(client: Client, workflowId: string, deadlineMs: number): Promise<void> {
   await client.withDeadline(Date.now() + deadlineMs, () => client.workflow.getHandle(workflowId).result());
 }
 
-function start(client: Client, run: Run) {
+function start(client: Client, run: WorkflowCall) {
   return client.workflow.start(run.type, optionsOf(run));
 }
 
-function optionsOf({ workflowId, accountId, args, summary }: Run) {
+function optionsOf({ workflowId, accountId, args, summary }: WorkflowCall) {
   return {
     taskQueue: QUEUES.commands,
     workflowIdConflictPolicy: 'USE_EXISTING' as const,
@@ -44,7 +44,7 @@ function optionsOf({ workflowId, accountId, args, summary }: Run) {
   };
 }
 
-/** Undefined: a run of that id has ended well already. */
+/** Undefined: a workflow of that id has completed already. */
 async function onceOnly<T>(running: Promise<T>): Promise<T | undefined> {
   try {
     return await running;
@@ -55,8 +55,8 @@ async function onceOnly<T>(running: Promise<T>): Promise<T | undefined> {
 }
 
 /**
- * What a failed run means to the caller: the code and the detail that the activity gave (see
- * src/activities/failures.ts). `late` is told when the deadline passed, or a worker did not answer.
+ * What a failed workflow means to the caller: the code and the detail that the activity gave (see
+ * src/activities/failures.ts). `late` is the detail when the deadline passed, or no worker responded.
  */
 export function workflowErrorToApiError(error: unknown, late: string): ApiError {
   for (let at = error, depth = 0; at instanceof Error && depth < 8; at = at.cause, depth++) {
@@ -70,8 +70,8 @@ export function workflowErrorToApiError(error: unknown, late: string): ApiError 
   return new ApiError('unexpected_error', 'something unexpected happened', { cause: error });
 }
 
-/** Whether the run itself failed: anything else says nothing about it. */
-export function isAnswer(error: unknown): boolean {
+/** Whether the workflow itself failed: any other error says nothing about it. */
+export function isWorkflowFailure(error: unknown): boolean {
   for (let at = error, depth = 0; at instanceof Error && depth < 8; at = at.cause, depth++) {
     if (at.name === 'ApplicationFailure' || at.name === 'TimeoutFailure' || at.name === 'WorkflowFailedError')
       return true;
@@ -81,7 +81,7 @@ export function isAnswer(error: unknown): boolean {
 
 const LATE = new Set(['TimeoutFailure', 'WorkflowUpdateRPCTimeoutOrCancelledError']);
 
-/** gRPC DEADLINE_EXCEEDED, or CANCELLED, as which some connections tell their own deadline. */
+/** gRPC DEADLINE_EXCEEDED, or CANCELLED, as which some connections report their own deadline. */
 function isDeadline(error: Error): boolean {
   const { code } = error as { code?: unknown };
   return code === 4 || code === 1;

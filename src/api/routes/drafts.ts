@@ -12,7 +12,6 @@ import {
   responsesWith,
   existing,
   Id,
-  requireReplyTarget,
   requireWritable,
   type Routes,
   sendJson,
@@ -87,7 +86,6 @@ export const draftRoutes: Routes = (app, { db, pool, cursors, commands, settings
       checkSendInput(body, settings.send, 'draft');
       checkTrackable(body.tracking_options, Boolean(body.html));
       await requireWritable(db, params.account_id);
-      await requireReplyTarget(db, params.account_id, body);
       const draft = await commands.createDraft(params.account_id, reservedId, body);
       return reply.code(201).send(draft);
     },
@@ -112,7 +110,6 @@ export const draftRoutes: Routes = (app, { db, pool, cursors, commands, settings
     async ({ params, body, reservedId }) => {
       checkSendInput(body, settings.send, 'draft');
       await requireWritable(db, params.account_id);
-      await requireReplyTarget(db, params.account_id, body);
       return commands.updateDraft(params.account_id, reservedId, params.draft_id, body);
     },
   );
@@ -145,7 +142,7 @@ export const draftRoutes: Routes = (app, { db, pool, cursors, commands, settings
         operationId: 'sendDraft',
         summary: 'Send a draft',
         description:
-          'Answers when the mail server has taken it; the draft leaves Drafts. One that is refused stays as it is.',
+          'Responds when the mail server has accepted it; the draft leaves Drafts. A draft that is refused stays as it is.',
         params: DraftParams,
         response: responses('Sent', DraftSent, 'already_exists', ...ERRORS),
       },

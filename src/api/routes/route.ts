@@ -4,11 +4,9 @@ import type { FastifyBaseLogger, FastifyInstance, FastifyReply, RawServerDefault
 import Type from 'typebox';
 import { ApiError, ErrorBody, type ErrorCode, ERRORS } from '../../contract/errors.ts';
 import { type IdKind, idPattern } from '../../contract/ids.ts';
-import type { SendInput } from '../../contract/sending.ts';
 import { getAccountState } from '../../db/accounts.ts';
 import type { Queryable } from '../../db/client.ts';
 import type { JsonOf } from '../../db/json-text.ts';
-import { findReplyTarget } from '../../db/reply-target.ts';
 import type { Cursors } from '../cursor.ts';
 import type { ApiDeps } from '../deps.ts';
 
@@ -90,16 +88,5 @@ export async function requireWritable(db: Queryable, accountId: string): Promise
   if (!account) throw new ApiError('not_found', 'there is no account with that id');
   if (account.status === 'disconnected') {
     throw new ApiError('invalid_credentials', 'the provider refused the login of this account: connect it again');
-  }
-}
-
-/**
- * Checks that `reply_to_message_id`, if any, names an email to reply to.
- * @throws ApiError invalid_parameters
- */
-export async function requireReplyTarget(db: Queryable, accountId: string, input: SendInput): Promise<void> {
-  const reference = input.reply_to_message_id;
-  if (reference && !(await findReplyTarget(db, accountId, reference))) {
-    throw new ApiError('invalid_parameters', 'reply_to_message_id is no email of this account');
   }
 }

@@ -1,6 +1,6 @@
 import { EmailSent, SendInput } from '../../contract/sending.ts';
 import { checkSendInput } from '../send-input.ts';
-import { AccountParams, responses, requireReplyTarget, requireWritable, type Routes } from './route.ts';
+import { AccountParams, responses, requireWritable, type Routes } from './route.ts';
 
 /** Sending (CONTRACT "Emails"). */
 export const sendRoutes: Routes = (app, { db, commands, settings }) => {
@@ -14,8 +14,8 @@ export const sendRoutes: Routes = (app, { db, commands, settings }) => {
         summary: 'Send an email',
         description:
           'At least one recipient over `to`, `cc` and `bcc`, and one of `html`, `plain_text`, `subject` and ' +
-          '`attachments`. Answers when the mail server has taken the mail; the copy then goes to the folder whose role ' +
-          'is SENT, under the `id` given here. With an `Idempotency-Key` nothing is sent twice.',
+          '`attachments`. Responds when the mail server has accepted the email; its copy then goes to the folder whose ' +
+          'role is SENT, under the `id` given here. With an `Idempotency-Key` nothing is sent twice.',
         params: AccountParams,
         body: SendInput,
         response: responses(
@@ -28,7 +28,6 @@ export const sendRoutes: Routes = (app, { db, commands, settings }) => {
     async ({ params, body, caller, reservedId }) => {
       checkSendInput(body, settings.send, 'send');
       await requireWritable(db, params.account_id);
-      await requireReplyTarget(db, params.account_id, body);
       return commands.sendEmail(params.account_id, caller, reservedId, body);
     },
   );

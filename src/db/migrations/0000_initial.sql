@@ -113,6 +113,7 @@ CREATE TABLE "drafts" (
 	"tracking_id" text,
 	"tracking" jsonb,
 	"created_at" timestamp (3) with time zone NOT NULL,
+	"updated_at" timestamp (3) with time zone DEFAULT now() NOT NULL,
 	CONSTRAINT "drafts_state" CHECK (state in ('saving', 'active', 'superseded', 'sent', 'deleted', 'failed'))
 );
 --> statement-breakpoint
@@ -288,6 +289,8 @@ CREATE TABLE "tracking_records" (
 	"label" text,
 	"opens" boolean NOT NULL,
 	"links" jsonb NOT NULL,
+	"hit_minute" timestamp (3) with time zone,
+	"hits_in_minute" integer DEFAULT 0 NOT NULL,
 	"created_at" timestamp (3) with time zone NOT NULL
 );
 --> statement-breakpoint
@@ -322,8 +325,8 @@ CREATE INDEX "deliveries_account" ON "deliveries" USING btree ("account_id","cre
 CREATE INDEX "drafts_email" ON "drafts" USING btree ("email_id");--> statement-breakpoint
 CREATE INDEX "drafts_account" ON "drafts" USING btree ("account_id");--> statement-breakpoint
 CREATE INDEX "drafts_message_id" ON "drafts" USING btree ("account_id","message_id");--> statement-breakpoint
-CREATE INDEX "drafts_held_by" ON "drafts" USING btree ("held_by") WHERE held_by is not null;--> statement-breakpoint
-CREATE INDEX "drafts_not_saved" ON "drafts" USING btree ("created_at") WHERE state in ('saving', 'failed');--> statement-breakpoint
+CREATE INDEX "drafts_reserved" ON "drafts" USING btree ("held_by") WHERE held_by is not null;--> statement-breakpoint
+CREATE INDEX "drafts_not_active" ON "drafts" USING btree ("updated_at") WHERE state <> 'active';--> statement-breakpoint
 CREATE INDEX "email_contents_account" ON "email_contents" USING btree ("account_id");--> statement-breakpoint
 CREATE INDEX "email_search_list" ON "email_search" USING btree ("account_id","date","email_id");--> statement-breakpoint
 CREATE INDEX "email_search_text" ON "email_search" USING gin ("account_id","text" gin_trgm_ops);--> statement-breakpoint
@@ -351,11 +354,13 @@ CREATE INDEX "locations_identity" ON "locations" USING btree ("account_id","weak
 CREATE INDEX "locations_vanished" ON "locations" USING btree ("account_id") WHERE vanished_at is not null;--> statement-breakpoint
 CREATE INDEX "locations_server_id" ON "locations" USING btree ("account_id","server_id") WHERE server_id is not null;--> statement-breakpoint
 CREATE INDEX "sends_message_id" ON "sends" USING btree ("account_id","message_id");--> statement-breakpoint
-CREATE INDEX "sends_not_sent" ON "sends" USING btree ("updated_at") WHERE state in ('queued', 'failed', 'unknown');--> statement-breakpoint
+CREATE INDEX "sends_unsent" ON "sends" USING btree ("updated_at") WHERE state in ('queued', 'failed', 'unknown');--> statement-breakpoint
+CREATE INDEX "sends_created" ON "sends" USING btree ("created_at");--> statement-breakpoint
 CREATE INDEX "thread_keys_thread" ON "thread_keys" USING btree ("thread_id");--> statement-breakpoint
 CREATE INDEX "threads_account" ON "threads" USING btree ("account_id");--> statement-breakpoint
 CREATE INDEX "threads_merged" ON "threads" USING btree ("merged_into");--> statement-breakpoint
 CREATE INDEX "tracking_records_account" ON "tracking_records" USING btree ("account_id");--> statement-breakpoint
+CREATE INDEX "tracking_records_created" ON "tracking_records" USING btree ("created_at");--> statement-breakpoint
 -- Large values: lz4 where the server has it, else uncompressed; pglz would take most of the time of lists and searches.
 DO $$
 BEGIN

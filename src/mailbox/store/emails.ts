@@ -7,7 +7,7 @@ import { isGoingAway } from '../../db/pending-removal.ts';
 import { anyOf } from '../../db/any-of.ts';
 import { attachments, emailContents, emails, emailSearch, folders, locations } from '../../db/schema.ts';
 import { gatherSearchEntries } from '../../db/search-index.ts';
-import { activateDrafts, draftEmailsDeleted } from '../../sending/draft-state.ts';
+import { draftsDeletedWithEmails, emailsEnteredDrafts } from '../../sending/draft-state.ts';
 import { linkEarlierBounces } from '../bounces.ts';
 import { addContacts, contactsIn, type Person, refreshContacts } from '../contacts.ts';
 import type { EmailState } from '../transition.ts';
@@ -169,9 +169,9 @@ export async function insertEmails(tx: Tx, accountId: string, mails: NewEmailRow
     attachments,
     mails.flatMap((mail) => mail.attachments),
   );
-  await activateDrafts(
+  await emailsEnteredDrafts(
     tx,
-    mails.flatMap(({ email }) => (email.draftId ? [{ id: email.draftId, emailId: email.id }] : [])),
+    mails.flatMap(({ email: { id: emailId, draftId } }) => (draftId ? [{ draftId, emailId }] : [])),
     now,
   );
   await addContacts(
@@ -233,7 +233,7 @@ export async function deleteEmails(tx: Tx, ids: string[]): Promise<string[]> {
   await deleteLocationsOf(tx, ids);
   await tx.delete(emailContents).where(anyOf(emailContents.emailId, ids));
   await tx.delete(emailSearch).where(anyOf(emailSearch.emailId, ids));
-  await draftEmailsDeleted(tx, ids);
+  await draftsDeletedWithEmails(tx, ids);
   const rows = await tx.delete(emails).where(anyOf(emails.id, ids)).returning({ key: emails.storageKey });
   for (const [accountId, addresses] of people) await refreshContacts(tx, accountId, addresses);
   return [...files, ...rows].map((row) => row.key);

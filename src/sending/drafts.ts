@@ -1,0 +1,212 @@
+import { ApiError } from '../contract/errors.ts';
+import { inLease } from '../db/lease.ts';
+import { recordEvents } from '../db/outbox.ts';
+import { appendMessage } from '../imap/append.ts';
+import { expungeMessages } from '../imap/expunge.ts';
+import { fetchMetaOf } from '../imap/fetch.ts';
+import { moveMessages } from '../imap/move.ts';
+import { findByMessageId } from '../imap/search.ts';
+import { openFolder } from '../imap/select.ts';
+import { FolderMissing, MailError } from '../mail-error.ts';
+import { deletionEvents } from '../mailbox/change-emails.ts';
+import type { SyncContext } from '../mailbox/context.ts';
+import { ensureRoleFolder } from '../mailbox/folders/by-role.ts';
+import { ingestAppended } from '../mailbox/ingest/written.ts';
+import { loadSyncSettings, type SyncSettings } from '../mailbox/settings.ts';
+import { deleteEmails, loadStoredEmails } from '../mailbox/store/emails.ts';
+import { addToTotal } from '../mailbox/store/folders.ts';
+import { type EmailLocation, loadLocations } from '../mailbox/store/moves.ts';
+import { type MailboxDeps, withMailbox } from '../mailbox/with-mailbox.ts';
+import { newMessageId } from '../mime/message-ids.ts';
+import { compose } from '../mime/write/compose.ts';
+import { loadSource, messageOf, updatedMessage } from './compose.ts';
+import {
+  assignMessageId,
+  clearDraftInput,
+  type DraftRow,
+  findDraft,
+  loadDraft,
+  markDraftSuperseded,
+  storedSource,
+} from './draft-state.ts';
+import { loadInput } from './outgoing-input.ts';
+
+/** The save of a draft. */
+export interface Saving {
+  accountId: string;
+  /** the new `drf_…` id */
+  draftId: string;
+  /** the draft whose place it takes */
+  previousId: string | null;
+}
+
+/** The save failed after APPEND was sent: the message may be in Drafts. Another attempt looks for it first. */
+export class MayBeAppended extends Error {
+  override readonly name = 'MayBeAppended';
+}
+
+/**
+ * Saves a draft in Drafts, and ends the `drf_…` id whose place it takes. Steps: 1 search for the message, since an
+ * earlier attempt may have appended it; 2 APPEND; 3 ingest it. Safe to be repeated after each.
+ * @throws ApiError not_found when the draft whose place it takes exists no more; MayBeAppended
+ */
+export async function saveDraft(deps: MailboxDeps, { accountId, draftId, previousId }: Saving): Promise<void> {
+  const { db } = deps;
+  const draft = await loadDraft(db, accountId, draftId);
+  const settings = await loadSyncSettings(db, accountId);
+  if (!draft || !settings) throw new ApiError('not_found', 'there is no account with that id');
+  if (draft.state === 'failed') throw new ApiError('provider_error', 'the draft was given up');
+  if (draft.state === 'saving') {
+    const messageId = await assignMessageId(db, draftId, draft.messageId ?? newMessageId(settings.owner.email));
+    const previous = previousId ? await loadPrevious(deps, accountId, previousId) : undefined;
+    const message = await composeMessage(deps, settings, { ...draft, messageId }, previous);
+    await withMailbox(deps, accountId, (ctx) => appendOnce(ctx, messageId, message, previous));
+  }
+  if (previousId) await markDraftSuperseded(db, previousId, draftId);
+  if (draft.inputKey) {
+    await deps.storage.delete([draft.inputKey]);
+    await clearDraftInput(db, draftId);
+  }
+}
+
+/** The draft that another takes the place of. */
+interface Previous {
+  emailId: string;
+  storageKey: string;
+}
+
+async function loadPrevious({ db }: MailboxDeps, accountId: string, previousId: string): Promise<Previous> {
+  const draft = await findDraft(db, accountId, previousId);
+  const stored = draft?.emailId ? await storedSource(db, accountId, draft.emailId) : undefined;
+  if (!draft?.emailId || !stored) throw draftMissing();
+  return { emailId: draft.emailId, storageKey: stored.key };
+}
+
+async function composeMessage(
+  deps: MailboxDeps,
+  { owner }: SyncSettings,
+  { inputKey, trackingId, messageId }: DraftRow & { messageId: string },
+  previous: Previous | undefined,
+): Promise<Buffer> {
+  const outgoing = inputKey ? await loadInput(deps.storage, inputKey) : { input: {} };
+  const stamp = { owner, messageId, date: new Date() };
+  const message = previous
+    ? await updatedMessage(deps, await loadSource(deps.storage, previous.storageKey), outgoing, stamp)
+    : messageOf(outgoing, stamp);
+  if (trackingId && message.html === null) {
+    throw new ApiError('invalid_parameters', 'tracking_options needs html, which the draft does not have');
+  }
+  return compose(message, { keepBcc: true });
+}
+
+async function appendOnce(
+  ctx: SyncContext,
+  messageId: string,
+  message: Buffer,
+  previous: Previous | undefined,
+): Promise<void> {
+  const folder = await ensureRoleFolder(ctx, 'DRAFTS');
+  let selected = await openFolder(ctx.session, folder.path);
+  let uids = await findByMessageId(ctx.session, messageId);
+  if (uids.length === 0) {
+    if (previous) await assertEmailExists(ctx, previous.emailId);
+    await orMayBeAppended(async () => {
+      const appended = await appendMessage(ctx.session, folder.path, message, { flags: ['\\Draft', '\\Seen'] });
+      selected = await openFolder(ctx.session, folder.path);
+      uids = appended ? [appended.uid] : await findByMessageId(ctx.session, messageId);
+    });
+  }
+  await orMayBeAppended(() => ingestAppended(ctx, folder, selected, uids.slice(-1)));
+}
+
+/** A refusal of the provider is final; after any other failure the message may be in Drafts. */
+async function orMayBeAppended(work: () => Promise<void>): Promise<void> {
+  try {
+    await work();
+  } catch (error) {
+    if (error instanceof MailError && (error.refused || error.code !== 'provider_error')) throw error;
+    throw new MayBeAppended('the draft may have been saved', { cause: error });
+  }
+}
+
+/**
+ * Checks that a draft's email is in the mailbox: another mail program may have deleted it, or saved it under another UID.
+ * @throws ApiError not_found
+ */
+export async function assertDraftExists(deps: MailboxDeps, accountId: string, emailId: string): Promise<void> {
+  await withMailbox(deps, accountId, (ctx) => assertEmailExists(ctx, emailId));
+}
+
+async function assertEmailExists(ctx: SyncContext, emailId: string): Promise<void> {
+  for (const location of (await loadLocations(ctx.db, ctx.account.id, emailId)) ?? []) {
+    try {
+      const selected = await openFolder(ctx.session, location.path);
+      if (selected.uidValidity !== location.uidValidity) continue;
+      if ((await fetchMetaOf(ctx.session, [location.uid])).length > 0) return;
+    } catch (error) {
+      if (!(error instanceof FolderMissing)) throw error;
+    }
+  }
+  throw draftMissing();
+}
+
+function draftMissing(): ApiError {
+  return new ApiError('not_found', 'there is no draft with that id any more');
+}
+
+/**
+ * Removes a draft's email from the mailbox for good, and from the store with its event, unless that was done already.
+ * Steps: 1 select its folder; 2 expunge; 3 commit. Safe to be repeated after each.
+ */
+export async function removeDraftEmail(ctx: SyncContext, draftId: string): Promise<void> {
+  const draft = await loadDraft(ctx.db, ctx.account.id, draftId);
+  if (!draft?.emailId) return;
+  const locations = (await loadLocations(ctx.db, ctx.account.id, draft.emailId)) ?? [];
+  for (const location of locations) await expungeAt(ctx, location, draft.messageId);
+  await deleteFromStore(ctx, draft.emailId, locations);
+}
+
+async function expungeAt(ctx: SyncContext, location: EmailLocation, messageId: string | null): Promise<void> {
+  const { session } = ctx;
+  try {
+    const selected = await openFolder(session, location.path);
+    const uid = await currentUid(ctx, selected.uidValidity, location, messageId);
+    if (uid === undefined) return;
+    if (!session.has('X-GM-EXT-1')) return await expungeMessages(session, [uid]);
+    // In Gmail what is expunged from Drafts stays in All Mail; only an EXPUNGE in Trash deletes it for good.
+    if (location.role === 'ALL') return;
+    const trash = await ensureRoleFolder(ctx, 'TRASH');
+    const moved = (await moveMessages(session, [uid], trash.path)).uids.get(uid);
+    if (moved === undefined) return;
+    await openFolder(session, trash.path);
+    await expungeMessages(session, [moved]);
+  } catch (error) {
+    if (!(error instanceof FolderMissing)) throw error;
+  }
+}
+
+/** A UID is never used under another UIDVALIDITY than the one it was given under (QUALITY "Sync" 2). */
+async function currentUid(
+  { session }: SyncContext,
+  uidValidity: number,
+  location: EmailLocation,
+  messageId: string | null,
+): Promise<number | undefined> {
+  if (uidValidity === location.uidValidity) return location.uid;
+  if (messageId) return (await findByMessageId(session, messageId)).at(-1);
+  throw new MailError('provider_error', 'imap', 'the UIDs of the folder have changed: try again');
+}
+
+async function deleteFromStore(ctx: SyncContext, emailId: string, locations: EmailLocation[]): Promise<void> {
+  const keys = await inLease(ctx.db, ctx.lease, async (tx) => {
+    const stored = [...(await loadStoredEmails(tx, [emailId])).values()];
+    const now = new Date();
+    await recordEvents(tx, ctx.account.id, await deletionEvents(tx, stored, now));
+    for (const { folderId } of stored.length > 0 ? locations : []) await addToTotal(tx, folderId, -1);
+    return deleteEmails(
+      tx,
+      stored.map(({ row }) => row.id),
+    );
+  });
+  await ctx.storage.delete(keys);
+}

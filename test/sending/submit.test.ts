@@ -1,0 +1,165 @@
+import { randomBytes } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, it, jest } from '@jest/globals';
+import { eq } from 'drizzle-orm';
+import type { SendInput } from '../../src/contract/sending.ts';
+import { accounts, drafts, folders, locations } from '../../src/db/schema.ts';
+import { createSessionPool, type SessionPool } from '../../src/imap/pool.ts';
+import { createLogger } from '../../src/logger.ts';
+import { loadSyncSettings, sealCredentials } from '../../src/mailbox/settings.ts';
+import type { MailParser } from '../../src/mime/parser.ts';
+import { newId } from '../../src/new-id.ts';
+import { createSecrets } from '../../src/secrets.ts';
+import type { LoadedSend } from '../../src/sending/compose.ts';
+import { finishSend } from '../../src/sending/file-sent-copy.ts';
+import { inputKeyOf, storeInput } from '../../src/sending/outgoing-input.ts';
+import { loadSend, type NewSend, recordSend } from '../../src/sending/send-state.ts';
+import { sendOnce, type SubmitDeps } from '../../src/sending/submit.ts';
+import type { Submission } from '../../src/smtp/session.ts';
+import { openStorage } from '../../src/storage/storage.ts';
+import { FakeImap } from '../helpers/fake-imap.ts';
+import { LOOPBACK } from '../helpers/mail-session.ts';
+import { mailText } from '../helpers/mail-text.ts';
+import { testDatabase, type TestDatabase } from '../helpers/postgres.ts';
+import { storeEmail, storeFolder } from '../helpers/rows.ts';
+import { storeAccount } from '../helpers/stored-account.ts';
+import { waitFor } from '../helpers/wait.ts';
+
+let test: TestDatabase;
+let dir: string;
+let imap: FakeImap;
+let sessions: SessionPool;
+let deps: SubmitDeps;
+let accountId: string;
+/** messages that the SMTP server is asked to accept */
+let submitted: Submission[];
+/** lets the SMTP server respond */
+let respond: () => void;
+
+const secrets = createSecrets({ current: randomBytes(32) });
+const logger = createLogger('silent', 'test');
+
+beforeAll(async () => {
+  test = await testDatabase();
+  dir = await mkdtemp(join(tmpdir(), 'submit-test-'));
+});
+afterAll(async () => {
+  await test.drop();
+  await rm(dir, { recursive: true, force: true });
+});
+
+beforeEach(async () => {
+  imap = await new FakeImap({ folders: { Drafts: ['\\Drafts'], Sent: ['\\Sent'] } }).listen();
+  sessions = createSessionPool({ outbound: LOOPBACK });
+  accountId = await storeAccount(test.database);
+  const credentials = sealCredentials(secrets, accountId, { imapPassword: 'secret', smtpPassword: 'secret' });
+  const imapSide = { imapHost: '127.0.0.1', imapPort: imap.port, imapEncryption: 'NONE' };
+  await test.database.db
+    .update(accounts)
+    .set({ ...imapSide, credentials })
+    .where(eq(accounts.id, accountId));
+  submitted = [];
+  const responding = new Promise<void>((resolve) => (respond = resolve));
+  deps = {
+    db: test.database.db,
+    storage: openStorage(pathToFileURL(dir).href),
+    parser: { parse: () => Promise.reject(new Error('no parser')) } as unknown as MailParser,
+    logger,
+    secrets,
+    outbound: LOOPBACK,
+    sessions,
+    tempDir: dir,
+    publicUrl: 'http://127.0.0.1:3000',
+    markDisconnected: async () => {},
+    submitter: {
+      async submit(_account, _smtp, message) {
+        submitted.push(message);
+        await responding;
+        await message.beforeData();
+        return { rejected: [] };
+      },
+      drop: async () => {},
+      close: async () => {},
+    },
+  };
+});
+afterEach(async () => {
+  respond();
+  await sessions.close();
+  await imap.close();
+  jest.restoreAllMocks();
+});
+
+const MAIL: SendInput = { to: [{ email: 'bea@elsewhere.test' }], subject: 'Hello', plain_text: 'Hi' };
+
+async function load(sendId: string): Promise<LoadedSend> {
+  const [send, settings] = [await loadSend(deps.db, accountId, sendId), await loadSyncSettings(deps.db, accountId)];
+  if (!send || !settings) throw new Error('no such send');
+  return { send, settings };
+}
+
+async function record(given: Partial<NewSend> = {}, input?: SendInput): Promise<LoadedSend> {
+  const id = newId('email');
+  const inputKey = input ? inputKeyOf(accountId, id) : null;
+  const own = { apiKeyId: 'pk_1', apiKeyName: 'key', metadata: null, trackingId: null, tracking: null };
+  await recordSend(deps.db, { ...own, id, accountId, draftId: null, inputKey, ...given });
+  if (input && inputKey) await storeInput(deps.storage, inputKey, { input });
+  return load(id);
+}
+
+/** A send of a draft that is in the mailbox and in the store. */
+async function recordDraftSend(folderId: string): Promise<LoadedSend> {
+  const { db } = deps;
+  const { id, draftId, storageKey } = await storeEmail(test.database, accountId, { draft: true, folders: [folderId] });
+  const source = mailText({ to: 'bea@elsewhere.test', subject: 'a draft' });
+  const uid = imap.add('Drafts', source, { flags: ['\\Draft'] });
+  await db.update(locations).set({ uid }).where(eq(locations.emailId, id));
+  await deps.storage.put(storageKey, source);
+  return record({ draftId });
+}
+
+const states = async (sends: LoadedSend[]) =>
+  Promise.all(sends.map(async ({ send }) => (await loadSend(deps.db, accountId, send.id))?.state));
+
+it('sends of small drafts do not wait for one another, however slow the SMTP servers are', async () => {
+  const folderId = await storeFolder(test.database, accountId, { role: 'DRAFTS' });
+  const { uidValidity } = imap.folder('Drafts');
+  await deps.db.update(folders).set({ path: 'Drafts', uidValidity }).where(eq(folders.id, folderId));
+  const sends = [];
+  for (let n = 0; n < 4; n++) sends.push(await recordDraftSend(folderId));
+  const outcomes = Promise.all(sends.map((loaded) => sendOnce(deps, loaded)));
+  await waitFor(() => submitted.length === 4);
+  respond();
+  expect((await outcomes).map(({ isFirst }) => isFirst)).toEqual([true, true, true, true]);
+  expect(await states(sends)).toEqual(['sent', 'sent', 'sent', 'sent']);
+  const rows = await deps.db.select({ state: drafts.state }).from(drafts).where(eq(drafts.accountId, accountId));
+  expect(rows.map(({ state }) => state)).toEqual(['sent', 'sent', 'sent', 'sent']);
+});
+
+it('large messages are composed in turn, and do not wait for slow SMTP servers', async () => {
+  const large = { ...MAIL, plain_text: 'x'.repeat(1024 * 1024) };
+  const sends = [];
+  for (let n = 0; n < 4; n++) sends.push(await record({}, large));
+  const outcomes = Promise.all(sends.map((loaded) => sendOnce(deps, loaded)));
+  await waitFor(() => submitted.length === 4);
+  respond();
+  await outcomes;
+  expect(await states(sends)).toEqual(['sent', 'sent', 'sent', 'sent']);
+});
+
+it('says in the log that a sent email cannot be shown before its copy has synced, and why', async () => {
+  const warn = jest.spyOn(logger, 'warn');
+  const loaded = await record({}, MAIL);
+  respond();
+  const { send } = await sendOnce(deps, loaded);
+  imap.script.greeting = '* BYE not now\r\n';
+  for (const session of imap.sessions) session.socket.destroy();
+  expect(await finishSend(deps, { ...loaded, send }, false)).toBe(false);
+  expect(warn).toHaveBeenCalledWith(
+    { accountId, sendId: send.id, err: expect.objectContaining({ message: 'no parser' }) },
+    'a sent email is not shown before its copy has synced',
+  );
+});
