@@ -5,7 +5,7 @@ import { openFolder } from '../imap/select.ts';
 import { MailError } from '../mail-error.ts';
 import type { SyncContext } from '../mailbox/context.ts';
 import { ensureRoleFolder } from '../mailbox/folders/by-role.ts';
-import { ingestAppended } from '../mailbox/ingest/written.ts';
+import { ingestAppended } from '../mailbox/ingest/ingest.ts';
 import { loadSyncSettings, type SyncSettings } from '../mailbox/settings.ts';
 import { newMessageId } from '../mime/message-ids.ts';
 import { compose } from '../mime/write/compose.ts';

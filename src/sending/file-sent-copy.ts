@@ -6,7 +6,7 @@ import { openFolder } from '../imap/select.ts';
 import { MailError } from '../mail-error.ts';
 import type { SyncContext } from '../mailbox/context.ts';
 import { ensureRoleFolder } from '../mailbox/folders/by-role.ts';
-import { ingestAppended } from '../mailbox/ingest/written.ts';
+import { ingestAppended } from '../mailbox/ingest/ingest.ts';
 import { saveProvisionalEmail } from '../mailbox/provisional-email.ts';
 import { loadSyncSettings } from '../mailbox/settings.ts';
 import { loadSource } from './compose.ts';
