@@ -3,6 +3,7 @@ import type { WorkflowClient } from '@temporalio/client';
 import { createLimiter } from '../async.ts';
 import type { Db } from '../db/client.ts';
 import { deleteDeliveriesBefore, deleteEventsBefore, deleteIdempotencyKeysBefore } from '../db/retention.ts';
+import { nextSweep, saveSweep, unreferencedKeys } from '../db/stored-objects.ts';
 import { deleteUnusedTracking } from '../db/tracking.ts';
 import type { Logger } from '../logger.ts';
 import { deleteEndedDrafts, giveUpStaleDrafts } from '../sending/draft-state.ts';
@@ -41,11 +42,16 @@ const OVERDUE_PAGE = 500;
 /** Calls to Temporal at a time. */
 const PARALLEL_CHECKS = 10;
 
+/** Each account's storage is compared with its rows this often, and objects younger than that may be about to get a row. */
+const SWEEP_MS = DAY_MS;
+/** One execution of `deleteExpired` sweeps for this long; the next hour's goes on. */
+const SWEEP_STEP_MS = 2 * 60_000;
+
 /** Activities of the `housekeeping` workflow. */
 export function createHousekeepingActivities({ db, storage, client, logger }: HousekeepingDeps) {
   /**
    * Deletes what is stored for a time only, a bounded number of rows at a time; `done: false` when there is more. Gives
-   * up sends and drafts that lost their run.
+   * up sends and drafts that lost their run, and deletes objects in storage that no row names.
    */
   async function deleteExpired(): Promise<{ done: boolean }> {
     const until = Date.now() + STEP_MS;
@@ -59,7 +65,25 @@ export function createHousekeepingActivities({ db, storage, client, logger }: Ho
     const deleteFiles = (keys: string[]) => storage.delete(keys);
     await giveUpStaleSends(db, new Date(), deleteFiles);
     await giveUpStaleDrafts(db, new Date(), deleteFiles);
+    await sweepStorage(Date.now() + SWEEP_STEP_MS).catch((err: unknown) => {
+      logger.warn({ err }, 'the sweep of the storage was interrupted: it continues in an hour');
+    });
     return { done: true };
+  }
+
+  /** Deletes objects that no row names, as a process leaves that was killed between writing a file and saving its row. */
+  async function sweepStorage(until: number): Promise<void> {
+    const before = new Date(Date.now() - SWEEP_MS);
+    for (let due = await nextSweep(db, before); due && Date.now() < until; due = await nextSweep(db, before)) {
+      Context.current().heartbeat();
+      const { accountId, after } = due;
+      const objects = await storage.list(`${accountId}/`, after ?? undefined);
+      const old = objects.filter(({ modifiedAt }) => modifiedAt < before).map(({ key }) => key);
+      const unused = await unreferencedKeys(db, accountId, old);
+      await storage.delete(unused);
+      if (unused.length > 0) logger.warn({ accountId, objects: unused.length }, 'objects without a row were deleted');
+      await saveSweep(db, accountId, objects.at(-1)?.key ?? null, new Date());
+    }
   }
 
   /**

@@ -74,6 +74,8 @@ interface Mailbox {
   lease: Lease;
   settings: SyncSettings;
   imap: ServerLogin;
+  /** whether the baseline of every folder has been scanned; the scan sets it */
+  baseline: { scanned: boolean };
   /** Opens a connection; closed, at any time, by the signal that ends the activity. */
   connect(): Promise<ImapSession>;
 }
@@ -87,7 +89,7 @@ async function watchUntilEnd(deps: WatchDeps, accountId: string): Promise<void> 
   const stopListening = deps.leases.onLost(lease, end.abort);
   let connected = false;
   try {
-    const mailbox = openMailbox(deps, lease, settings, end.signal);
+    const mailbox = await openMailbox(deps, lease, settings, end.signal);
     const ctx = await openContext(mailbox);
     connected = true;
     const parts = [
@@ -97,7 +99,7 @@ async function watchUntilEnd(deps: WatchDeps, accountId: string): Promise<void> 
         onInSync: () => deps.signalConnected(accountId),
       }),
       checkLogins(mailbox, end.signal),
-      scanInParallel(mailbox, ctx, end.signal),
+      scanInParallel(mailbox, end.signal),
     ];
     // The first part that ends, ends the others; none of them may go on writing once the activity has ended.
     await Promise.race(parts).finally(() => {
@@ -119,7 +121,7 @@ async function importUntilEnd(deps: WatchDeps, accountId: string): Promise<boole
   const { cancellationSignal } = Context.current();
   const end = endSignal(IMPORT_MS);
   try {
-    const mailbox = openMailbox(deps, { accountId, watchEpoch: null }, settings, cancellationSignal);
+    const mailbox = await openMailbox(deps, { accountId, watchEpoch: null }, settings, cancellationSignal);
     const ctx = await openContext(mailbox);
     try {
       const { days } = settings.initialSync;
@@ -158,17 +160,22 @@ function endSignal(ms: number): { signal: AbortSignal; abort(): void; stop(): vo
 }
 
 /** @param signal closes every connection to the mailbox */
-function openMailbox(deps: WatchDeps, lease: Lease, settings: SyncSettings, signal: AbortSignal): Mailbox {
+async function openMailbox(
+  deps: WatchDeps,
+  lease: Lease,
+  settings: SyncSettings,
+  signal: AbortSignal,
+): Promise<Mailbox> {
   const { imapPassword: password } = openCredentials(deps.secrets, lease.accountId, settings.credentials);
   const imap = { ...settings.imap, password };
   const connect = () => openSession(imap, { outbound: deps.outbound, signal });
-  return { deps, lease, settings, imap, connect };
+  const baseline = { scanned: isScanned(await loadFolders(deps.db, lease.accountId)) };
+  return { deps, lease, settings, imap, baseline, connect };
 }
 
-async function openContext({ deps, lease, settings, imap, connect }: Mailbox): Promise<SyncContext> {
-  const scanned = isScanned(await loadFolders(deps.db, lease.accountId));
+async function openContext({ deps, lease, settings, imap, baseline, connect }: Mailbox): Promise<SyncContext> {
   const session = await connect();
-  const ctx = syncContext(deps, lease, settings, imap, session, { freshSession: true, baselineKnown: () => scanned });
+  const ctx = syncContext(deps, settings, { imap, session, lease, baselineKnown: () => baseline.scanned });
   return { ...ctx, reopen: connect };
 }
 
@@ -191,14 +198,14 @@ async function checkLogins({ deps, connect }: Mailbox, signal: AbortSignal): Pro
 }
 
 /** Scans the mail from before the connect, on a connection of its own; tries again when that breaks. */
-async function scanInParallel(mailbox: Mailbox, ctx: SyncContext, signal: AbortSignal): Promise<void> {
-  const { deps, lease } = mailbox;
-  while (!signal.aborted && !ctx.baselineKnown()) {
+async function scanInParallel(mailbox: Mailbox, signal: AbortSignal): Promise<void> {
+  const { deps, lease, baseline } = mailbox;
+  while (!signal.aborted && !baseline.scanned) {
     let own: SyncContext | undefined;
     try {
       own = await openContext(mailbox);
       await scanBaseline(own, signal);
-      if (isScanned(await loadFolders(deps.db, lease.accountId))) ctx.baselineKnown = () => true;
+      baseline.scanned = isScanned(await loadFolders(deps.db, lease.accountId));
     } catch (error) {
       if (!(error instanceof MailError)) throw error;
       if (!signal.aborted) {
@@ -208,7 +215,7 @@ async function scanInParallel(mailbox: Mailbox, ctx: SyncContext, signal: AbortS
     } finally {
       await own?.session.end();
     }
-    if (!ctx.baselineKnown()) await pause(SCAN_RETRY_MS, signal);
+    if (!baseline.scanned) await pause(SCAN_RETRY_MS, signal);
   }
   return untilAborted(signal);
 }

@@ -74,6 +74,10 @@ export const accounts = pgTable(
     watchEpoch: bigint('watch_epoch', { mode: 'number' }).notNull().default(0),
     /** last `sequence` given to an event of this account */
     eventSequence: bigint('event_sequence', { mode: 'number' }).notNull().default(0),
+    /** when its objects in storage were last compared with its rows; see src/db/stored-objects.ts */
+    storageSweptAt: at('storage_swept_at'),
+    /** the last key compared in a sweep that is under way */
+    storageSweepAfter: text('storage_sweep_after'),
     /** set when removal began; the account is not found from then on */
     removedAt: at('removed_at'),
   },
@@ -230,6 +234,8 @@ export const emails = pgTable(
     index('emails_with_attachments').on(t.accountId, t.date, t.id).where(sql`has_attachments and not is_draft`),
     index('emails_thread').on(t.threadId, t.date, t.id),
     index('emails_message_id').on(t.accountId, t.messageId),
+    // whose storage key does not tell the email's id; see src/db/stored-objects.ts
+    index('emails_api_storage_key').on(t.storageKey).where(sql`origin = 'api'`),
     index('emails_subject_key').on(t.accountId, t.subjectKey, t.date).where(sql`subject_key is not null`),
     index('emails_missing').on(t.accountId).where(sql`missing_since is not null`),
     uniqueIndex('emails_draft_id').on(t.draftId).where(sql`draft_id is not null`),

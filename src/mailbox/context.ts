@@ -5,31 +5,28 @@ import type { Logger } from '../logger.ts';
 import type { MailParser } from '../mime/parser.ts';
 import type { Storage } from '../storage/storage.ts';
 
-/** The account whose mail is taken in. */
+/** The account whose mail is ingested. */
 export interface SyncAccount {
   id: string;
   /** lower-cased addresses of the mailbox's owner */
   ownAddresses: string[];
-  /** mail that lay in the mailbox before this is not new */
+  /** mail that was in the mailbox before this is not new */
   connectedAt: Date;
 }
 
-/** What every step of taking in one account's mail needs. */
+/** What every step of a sync needs. A context belongs to one connection: another connection gets another context. */
 export interface SyncContext {
-  db: Db;
-  storage: Storage;
-  parser: MailParser;
-  /** where mail may be put while it is read */
-  tempDir: string;
-  logger: Logger;
-  /** the connection that is used now; `reopen` gives a new one */
-  session: ImapSession;
-  /** no folder list has been asked for on it yet */
-  freshSession: boolean;
-  /** opens another connection to the same mailbox */
+  readonly db: Db;
+  readonly storage: Storage;
+  readonly parser: MailParser;
+  readonly logger: Logger;
+  /** directory for messages that are too large for memory */
+  readonly tempDir: string;
+  readonly session: ImapSession;
+  /** opens another connection to the same mailbox; the caller ends it */
   reopen(): Promise<ImapSession>;
-  lease: Lease;
-  account: SyncAccount;
-  /** whether every folder's baseline has been scanned, so that moved old mail is recognised */
+  readonly lease: Lease;
+  readonly account: SyncAccount;
+  /** whether the baseline of every folder has been scanned: until then older mail cannot be matched when it moves */
   baselineKnown(): boolean;
 }

@@ -1,5 +1,4 @@
 import { inLease } from '../db/lease.ts';
-import { recordEvents } from '../db/outbox.ts';
 import {
   fetchChanges,
   fetchFlags,
@@ -10,264 +9,315 @@ import {
   type MessageMeta,
 } from '../imap/fetch.ts';
 import { fetchUids, searchUids } from '../imap/search.ts';
-import { type SelectedFolder, selectFolder, trySelect } from '../imap/select.ts';
 import type { UidRange } from '../imap/imapflow-patches.ts';
 import { MailError } from '../mail-error.ts';
-import { changeEmails, deletionEvents } from './change-emails.ts';
+import { changeEmails } from './change-emails.ts';
 import { applyFlags } from './changes/flags.ts';
 import type { SyncContext } from './context.ts';
 import { remapUids } from './folders/uidvalidity.ts';
 import { ingest } from './ingest/ingest.ts';
 import { foldersToCheck, matchMessages } from './ingest/match.ts';
-import { deleteEmails, findMissing, loadStoredEmails } from './store/emails.ts';
-import { getLocalRevision, type FolderState, countLocations, recountLocations, updateFolder } from './store/folders.ts';
+import { assertSelected, ensureSelected, type Selection, withSelected } from './selected.ts';
 import {
-  type Candidate,
-  emailsAt,
-  findCandidates,
-  deleteVanished,
-  deleteVanishedBefore,
-  knownUids,
-  markVanished,
-} from './store/locations.ts';
+  countLocations,
+  type FolderState,
+  getLocalRevision,
+  loadFolder,
+  recountLocations,
+  updateFolder,
+} from './store/folders.ts';
+import { type Candidate, emailsAt, findCandidates, knownUids, markVanished } from './store/locations.ts';
 
-/** What one round over the folders keeps in mind. */
-export interface SyncPass {
-  /** every folder of the account by id; changed in place as cursors move */
-  folders: Map<string, FolderState>;
-  /** folders whose vanished mail has been looked for in this round */
-  checked: Set<string>;
-  /** some mail left a folder: every folder is to be looked at before it is known where it went */
-  missing: boolean;
-  /** looks at the folder list, and at all folders in which something changed but this one */
-  syncOthers(but: FolderState): Promise<void>;
-  /** compare all flags, not just the newest, where the server keeps no MODSEQ */
-  thorough: boolean;
+export interface FolderPassOptions {
+  /** compare all flags where the server has no MODSEQ, not just those of the newest messages */
+  everyFlag: boolean;
+  /** folders whose vanished messages are known in this pass */
+  compared: ReadonlySet<string>;
+  /** ingest only messages with lower UIDs; the other folders have been synced since those were listed */
+  arrivalsBelow?: number | undefined;
 }
 
-/** New messages that are looked up at once. */
+export interface FolderPassResult {
+  /** false: the server refused to open the folder, or the folder is gone */
+  opened: boolean;
+  /** emails left a folder */
+  missing: boolean;
+  /** folders whose vanished messages are known now */
+  compared: string[];
+  /** the other folders must be synced first, and then this one again with this `arrivalsBelow` */
+  othersFirst: number | null;
+}
+
+/** New messages whose look-alikes are read at once. */
 const CHUNK = 500;
 
-/** Flags of this many newest messages are compared each time on servers without CONDSTORE. */
+/** Flags of this many newest messages are compared in each pass on servers without CONDSTORE. */
 const NEWEST = 200;
 
+/** Messages that are marked as vanished in one transaction. */
+const VANISHED_BATCH = 500;
+
 /**
- * Brings one folder up to date: new mail, then flags and vanished mail below the cursor. What the server refuses to
- * open is left for the next look at the folder list.
- * @returns false when the folder could not be opened
+ * Syncs one folder: new messages, then flags and vanished messages below the cursor. A folder that the server refuses to
+ * open is left to the next pass.
+ * @throws MailError; LeaseLost
  */
-export async function syncFolder(ctx: SyncContext, folder: FolderState, round: SyncPass): Promise<boolean> {
-  const localRevision = await getLocalRevision(ctx.db, folder.id);
-  const selected = await open(ctx, folder);
-  if (!selected) return false;
-  await ingestNew(ctx, folder, selected, round);
-  await applyChanges(ctx, folder, selected, round, localRevision);
-  return true;
+export async function syncFolder(
+  ctx: SyncContext,
+  folderId: string,
+  options: FolderPassOptions,
+): Promise<FolderPassResult> {
+  const notOpened = { opened: false, missing: false, compared: [], othersFirst: null };
+  // Read before SELECT: flags that are read after a change of this API show that change.
+  const stored = await loadFolder(ctx.db, folderId);
+  if (!stored || stored.vacating) return notOpened;
+  const result = await withSelected(ctx.session, stored.path, async (selection) => {
+    const mapped = await mapUids(ctx, stored, selection);
+    const { folder, complete, ...arrivals } = await ingestArrivals(ctx, mapped, selection, options);
+    if (!complete) return { opened: true, ...arrivals };
+    const pass = { ctx, folder, selection, localRevision: stored.localRevision };
+    const missing = await applyChanges(pass, options.everyFlag);
+    return {
+      opened: true,
+      missing: arrivals.missing || missing,
+      compared: [...arrivals.compared, folder.id],
+      othersFirst: null,
+    };
+  });
+  return result ?? notOpened;
 }
 
-/** SELECT, and a baseline or a new mapping of UIDs where one is due; null when the server refuses. */
-async function open(ctx: SyncContext, folder: FolderState): Promise<SelectedFolder | null> {
-  const selected = await trySelect(ctx.session, folder.path);
-  if (!selected) return null;
-  if (folder.uidNext === null || folder.uidValidity === null) await readBaseline(ctx, folder, selected);
-  else if (folder.uidValidity !== selected.uidValidity) Object.assign(folder, await remapUids(ctx, folder, selected));
-  return selected;
+/** The folder with UIDs of its present UIDVALIDITY: its baseline is read, or its UIDs mapped, where either is due. */
+async function mapUids(ctx: SyncContext, folder: FolderState, selection: Selection): Promise<FolderState> {
+  if (folder.uidNext === null || folder.uidValidity === null) return readBaseline(ctx, folder, selection);
+  if (folder.uidValidity === selection.uidValidity) return folder;
+  return remapUids(ctx, folder, selection);
 }
 
-/** A folder that was there at connect and is opened for the first time: all in it is baseline. */
-async function readBaseline(ctx: SyncContext, folder: FolderState, selected: SelectedFolder): Promise<void> {
-  const known = folder.uidNext;
-  const uidNext = known ?? selected.uidNext ?? (await firstFreeUid(ctx));
+/** A folder that existed at connect and is opened for the first time: all messages in it are baseline. */
+async function readBaseline(ctx: SyncContext, folder: FolderState, selection: Selection): Promise<FolderState> {
+  const uidNext = folder.uidNext ?? selection.uidNext ?? (await firstFreeUid(ctx, selection));
   const values = {
-    uidValidity: selected.uidValidity,
+    uidValidity: selection.uidValidity,
     uidNext,
     baselineUidNext: folder.baselineUidNext ?? uidNext,
-    scannedFrom: folder.scannedFrom ?? (selected.exists === 0 ? 1 : uidNext),
+    scannedFrom: folder.scannedFrom ?? (selection.exists === 0 ? 1 : uidNext),
   };
   await inLease(ctx.db, ctx.lease, (tx) => updateFolder(tx, folder.id, values));
-  Object.assign(folder, values);
+  return { ...folder, ...values };
 }
 
-async function firstFreeUid(ctx: SyncContext): Promise<number> {
+async function firstFreeUid(ctx: SyncContext, selection: Selection): Promise<number> {
+  assertSelected(ctx.session, selection);
   const metas = await fetchMeta(ctx.session, 1);
   return (metas.at(-1)?.uid ?? 0) + 1;
 }
 
-async function ingestNew(
-  ctx: SyncContext,
-  folder: FolderState,
-  selected: SelectedFolder,
-  round: SyncPass,
-): Promise<void> {
-  const cursor = folder.uidNext ?? 1;
-  // Some servers forget to count UIDNEXT up; that there are more messages tells then.
-  if (selected.uidNext !== null && selected.uidNext <= cursor && selected.exists <= folder.totalCount) return;
-  const metas = await fetchMeta(ctx.session, cursor);
-  for (let start = 0; start < metas.length; start += CHUNK) {
-    await ingestChunk(ctx, folder, selected, metas.slice(start, start + CHUNK), round);
-  }
+interface ArrivalsResult extends Pick<FolderPassResult, 'missing' | 'compared' | 'othersFirst'> {
+  /** with its cursor as it is now */
+  folder: FolderState;
+  /** false: the rest of the folder is left to a later pass */
+  complete: boolean;
 }
 
-async function ingestChunk(
+/** Ingests the messages at and above the cursor. */
+async function ingestArrivals(
+  ctx: SyncContext,
+  opened: FolderState,
+  selection: Selection,
+  options: FolderPassOptions,
+): Promise<ArrivalsResult> {
+  let result: ArrivalsResult = { folder: opened, missing: false, compared: [], othersFirst: null, complete: true };
+  const metas = await listArrivals(ctx, opened, selection, options.arrivalsBelow);
+  for (let start = 0; start < metas.length; start += CHUNK) {
+    const chunk = metas.slice(start, start + CHUNK);
+    const { folder } = result;
+    const compared = new Set([...options.compared, ...result.compared]);
+    const others = await compareLookAlikes(ctx, folder, selection, chunk, { ...options, compared });
+    result = {
+      ...result,
+      missing: result.missing || others.missing,
+      compared: [...result.compared, ...others.compared],
+    };
+    if (others.othersFirst) return { ...result, complete: false, othersFirst: (metas.at(-1)?.uid ?? 0) + 1 };
+    if (!(await ensureSelected(ctx.session, selection))) return { ...result, complete: false };
+    const { uidNext } = await ingest(ctx, { folder, selection, source: 'live' }, chunk);
+    result = { ...result, folder: { ...folder, uidNext } };
+  }
+  return result;
+}
+
+async function listArrivals(
   ctx: SyncContext,
   folder: FolderState,
-  selected: SelectedFolder,
+  selection: Selection,
+  below = Infinity,
+): Promise<MessageMeta[]> {
+  const cursor = folder.uidNext ?? 1;
+  // Some servers do not raise UIDNEXT; then only a greater number of messages shows that some arrived.
+  if (selection.uidNext !== null && selection.uidNext <= cursor && selection.exists <= folder.totalCount) return [];
+  if (below <= cursor) return [];
+  assertSelected(ctx.session, selection);
+  return fetchMeta(ctx.session, cursor, below - 1);
+}
+
+/**
+ * Whether an arrival moved here, was copied here or is new depends on whether its look-alike is still in another folder:
+ * brings the vanished messages of those folders up to date. May select other folders.
+ */
+async function compareLookAlikes(
+  ctx: SyncContext,
+  folder: FolderState,
+  selection: Selection,
   metas: MessageMeta[],
-  round: SyncPass,
-): Promise<void> {
-  // What looks like mail that lies elsewhere was moved, copied, or is new: that other folder tells.
+  { everyFlag, compared, arrivalsBelow }: FolderPassOptions,
+): Promise<{ missing: boolean; compared: string[]; othersFirst: boolean }> {
   const candidates = await findCandidates(ctx.db, ctx.account.id, metas);
-  // It may have left this folder and come back under another UID.
-  if (foldersToCheck('', metas, candidates).includes(folder.id)) await findVanished(ctx, folder, selected, round);
-  let left = false;
-  if (folder.role === 'ALL' && hasUnmatched(folder, metas, candidates)) {
-    // They have come since the other folders were looked at, or lie here alone; these tell where else they lie.
-    await round.syncOthers(folder);
-    left = true;
+  let missing = false;
+  // It may have left this folder and returned under another UID.
+  if (foldersToCheck('', metas, candidates).includes(folder.id)) {
+    missing = await findVanished(ctx, folder, selection, everyFlag);
   }
+  // All Mail has a copy of every email. One that nothing matches arrived after the other folders were synced, or is in
+  // All Mail only: those folders know.
+  if (folder.role === 'ALL' && arrivalsBelow === undefined && hasUnmatched(folder, metas, candidates)) {
+    return { missing, compared: [], othersFirst: true };
+  }
+  const now: string[] = [];
   for (const id of foldersToCheck(folder.id, metas, candidates)) {
-    const other = round.folders.get(id);
-    if (!other || round.checked.has(id) || !needsCheck(folder, other)) continue;
-    left = true;
-    const selectedOther = await open(ctx, other);
-    if (selectedOther) await findVanished(ctx, other, selectedOther, round);
+    if (compared.has(id)) continue;
+    const other = await loadFolder(ctx.db, id);
+    if (!other || !isComparable(folder, other)) continue;
+    await withSelected(ctx.session, other.path, async (selectedOther) => {
+      const mapped = await mapUids(ctx, other, selectedOther);
+      if (await findVanished(ctx, mapped, selectedOther, everyFlag)) missing = true;
+      now.push(id);
+    });
   }
-  if (left) await selectFolder(ctx.session, folder.path);
-  await ingest(ctx, folder, metas, 'arriving');
+  return { missing, compared: now, othersFirst: false };
 }
 
 function hasUnmatched(folder: FolderState, metas: MessageMeta[], candidates: Candidate[]): boolean {
   return [...matchMessages(folder.id, metas, candidates).values()].some(({ kind }) => kind === 'new');
 }
 
-/** In Gmail every mail lies in All Mail too, which says nothing about a move. */
-function needsCheck(folder: FolderState, other: FolderState): boolean {
-  return folder.role !== 'ALL' && other.role !== 'ALL' && other.uidNext !== null;
+/** In Gmail every email is in All Mail too, which says nothing about a move. A folder being vacated has no messages. */
+function isComparable(folder: FolderState, other: FolderState): boolean {
+  return folder.role !== 'ALL' && other.role !== 'ALL' && other.uidNext !== null && !other.vacating;
 }
 
-/** Flags and vanished mail since the folder was looked at last. */
-async function applyChanges(
-  ctx: SyncContext,
-  folder: FolderState,
-  selected: SelectedFolder,
-  round: SyncPass,
-  localRevision: number,
-): Promise<void> {
+interface OpenFolder {
+  ctx: SyncContext;
+  folder: FolderState;
+  selection: Selection;
+  /** as it was before the folder was selected */
+  localRevision: number;
+}
+
+/** Applies flags and vanished messages since the last pass; true when emails left the folder. */
+async function applyChanges(open: OpenFolder, everyFlag: boolean): Promise<boolean> {
+  const { ctx, folder, selection, localRevision } = open;
   const stored = folder.highestModseq === null ? null : BigInt(folder.highestModseq);
-  const now = selected.highestModseq;
-  let modseq = now;
-  if (now !== null && stored !== null && now >= stored) {
-    if (now > stored) {
-      const changes = await fetchChanges(ctx.session, stored);
-      await applyFlags(ctx, folder, changes.flags, localRevision);
-      if (changes.vanished) await applyVanished(ctx, folder, await onlyKnown(ctx, folder, changes.vanished), round);
-      if (changes.modseq > now) modseq = changes.modseq;
-    }
-    await findVanished(ctx, folder, selected, round);
-  } else {
+  const current = selection.highestModseq;
+  let modseq = current;
+  let missing = false;
+  assertSelected(ctx.session, selection);
+  if (current === null || stored === null || current < stored) {
     // No MODSEQ to start from, or it went backwards: compare everything once.
-    const everything = now !== null || round.thorough;
-    if (selected.exists > 0) await applyFlags(ctx, folder, await readFlags(ctx, selected, everything), localRevision);
-    await findVanished(ctx, folder, selected, round);
+    const flags = await readFlags(ctx, selection, current !== null || everyFlag);
+    await applyFlags(ctx, folder, flags, localRevision);
+  } else if (current > stored) {
+    const changes = await fetchChanges(ctx.session, stored);
+    await applyFlags(ctx, folder, changes.flags, localRevision);
+    const vanished = changes.vanished && (await onlyKnown(ctx, folder, changes.vanished));
+    if (vanished) missing = await applyVanished(ctx, folder, vanished);
+    if (changes.modseq > current) modseq = changes.modseq;
   }
-  const values = { highestModseq: modseq === null ? null : modseq.toString(), totalCount: selected.exists };
-  if (values.highestModseq !== folder.highestModseq || values.totalCount !== folder.totalCount) {
-    await inLease(ctx.db, ctx.lease, async (tx) => {
-      // What this API has changed since then is counted already.
-      const { totalCount: _, ...cursor } = values;
-      await updateFolder(tx, folder.id, (await getLocalRevision(tx, folder.id)) === localRevision ? values : cursor);
-    });
-    Object.assign(folder, values);
-  }
+  if (await findVanished(ctx, folder, selection, everyFlag)) missing = true;
+  await saveCounters(open, modseq);
+  return missing;
 }
 
-function readFlags(ctx: SyncContext, selected: SelectedFolder, everything: boolean): Promise<MessageFlags[]> {
-  if (everything || selected.exists <= NEWEST) return fetchFlags(ctx.session, '1:*');
-  return fetchFlagsBySequence(ctx.session, `${selected.exists - NEWEST + 1}:*`);
+async function saveCounters({ ctx, folder, selection, localRevision }: OpenFolder, modseq: bigint | null) {
+  const highestModseq = modseq === null ? null : modseq.toString();
+  const totalCount = selection.exists;
+  if (highestModseq === folder.highestModseq && totalCount === folder.totalCount) return;
+  await inLease(ctx.db, ctx.lease, async (tx) => {
+    // What this API has changed since is counted already.
+    const current = (await getLocalRevision(tx, folder.id)) === localRevision;
+    await updateFolder(tx, folder.id, current ? { highestModseq, totalCount } : { highestModseq });
+  });
 }
 
-/** Where the number of messages does not add up, the UIDs that are there tell which have vanished. */
+async function readFlags(ctx: SyncContext, selection: Selection, everything: boolean): Promise<MessageFlags[]> {
+  if (selection.exists === 0) return [];
+  if (everything || selection.exists <= NEWEST) return fetchFlags(ctx.session, '1:*');
+  return fetchFlagsBySequence(ctx.session, `${selection.exists - NEWEST + 1}:*`);
+}
+
+/**
+ * Where the number of messages does not match the stored one, compares the UIDs. Marks those that have vanished; true
+ * when there are any.
+ */
 async function findVanished(
   ctx: SyncContext,
   folder: FolderState,
-  selected: SelectedFolder,
-  round: SyncPass,
-): Promise<void> {
-  round.checked.add(folder.id);
-  const known = await countLocations(ctx.db, folder.id);
-  // Baseline mail that is not scanned yet is not known: fewer known than there is no sign then.
-  const untaken = selected.uidNext === null || selected.uidNext > (folder.uidNext ?? 1);
-  if ((known === selected.exists && !untaken) || (known === 0 && folder.scannedFrom !== 1)) return;
-  if (folder.scannedFrom !== 1 && selected.highestModseq !== null && ctx.session.qresync && !round.thorough) return;
-  const cursor = folder.uidNext ?? 1;
-  const there = new Set(await allUids(ctx, selected));
-  const stored = await knownUids(ctx.db, folder.id, 1, cursor);
-  if (stored.length !== known && !untaken) await inLease(ctx.db, ctx.lease, (tx) => recountLocations(tx, folder.id));
-  const gone = stored.filter((uid) => !there.has(uid));
-  await applyVanished(ctx, folder, gone, round);
+  selection: Selection,
+  everyFlag: boolean,
+): Promise<boolean> {
+  const counted = await countLocations(ctx.db, folder.id);
+  // While the baseline is not scanned, fewer stored messages than there are is no sign.
+  const scanned = folder.scannedFrom === 1;
+  const arrived = selection.uidNext === null || selection.uidNext > (folder.uidNext ?? 1);
+  if ((counted === selection.exists && !arrived) || (counted === 0 && !scanned)) return false;
+  if (!scanned && selection.highestModseq !== null && ctx.session.qresync && !everyFlag) return false;
+  const present = new Set(await allUids(ctx, selection));
+  const known = await knownUids(ctx.db, folder.id, 1, folder.uidNext ?? 1);
+  if (known.length !== counted && !arrived) {
+    await inLease(ctx.db, ctx.lease, (tx) => recountLocations(tx, folder.id));
+  }
+  return applyVanished(
+    ctx,
+    folder,
+    known.filter((uid) => !present.has(uid)),
+  );
 }
 
-/** Every UID of the folder; an answer that leaves out some must not pass for mail that was deleted. */
-async function allUids(ctx: SyncContext, selected: SelectedFolder): Promise<number[]> {
-  const found = await searchUids(ctx.session, MAX_UID + 1);
+/** Every UID of the folder. A response that leaves out some must not be taken for deleted messages. */
+async function allUids(ctx: SyncContext, selection: Selection): Promise<number[]> {
+  assertSelected(ctx.session, selection);
+  const searched = await searchUids(ctx.session, MAX_UID + 1);
   const { mailbox } = ctx.session.client;
   if (!mailbox) throw new MailError('provider_error', 'imap', 'the connection was closed');
-  const exists = Math.min(selected.exists, mailbox.exists);
-  if (found.length >= exists) return found;
+  const exists = Math.min(selection.exists, mailbox.exists);
+  if (searched.length >= exists) return searched;
   const fetched = await fetchUids(ctx.session, MAX_UID + 1);
-  if (fetched.length >= exists || fetched.length === found.length) return fetched;
+  if (fetched.length >= exists || fetched.length === searched.length) return fetched;
   throw new MailError('provider_error', 'imap', 'the IMAP server left out messages');
 }
 
+/** Of the reported ranges, the UIDs that are stored: servers report UIDs that the folder never had, too. */
 async function onlyKnown(ctx: SyncContext, folder: FolderState, vanished: UidRange[]): Promise<number[]> {
   if (vanished.length === 0) return [];
-  const known = await knownUids(ctx.db, folder.id, 1, folder.uidNext ?? 1);
+  const stored = await knownUids(ctx.db, folder.id, 1, folder.uidNext ?? 1);
   const ranges = [...vanished].sort((a, b) => a.from - b.from);
   let at = 0;
-  return known.filter((uid) => {
+  return stored.filter((uid) => {
     while (at < ranges.length && (ranges[at] as UidRange).to < uid) at++;
     const range = ranges[at];
     return range !== undefined && range.from <= uid;
   });
 }
 
-async function applyVanished(ctx: SyncContext, folder: FolderState, uids: number[], round: SyncPass): Promise<void> {
-  for (let start = 0; start < uids.length; start += 500) {
-    const batch = uids.slice(start, start + 500);
+/** Marks messages as vanished; true when there are any. */
+async function applyVanished(ctx: SyncContext, folder: FolderState, uids: number[]): Promise<boolean> {
+  for (let start = 0; start < uids.length; start += VANISHED_BATCH) {
+    const batch = uids.slice(start, start + VANISHED_BATCH);
     await inLease(ctx.db, ctx.lease, async (tx) => {
       const now = new Date();
       const emails = await emailsAt(tx, folder.id, batch);
       await changeEmails(tx, ctx.lease, [...emails.values()], now, () => markVanished(tx, folder.id, batch, now));
     });
-    round.missing = true;
   }
-}
-
-/**
- * Every folder has been looked at since `lookedSince`: mail that had left a folder before that lies where it is known to
- * lie, and what lies nowhere is deleted for good (QUALITY "Sync" 4).
- */
-export async function finishMissing(ctx: SyncContext, lookedSince: Date): Promise<void> {
-  for (;;) {
-    const { keys, done } = await inLease(ctx.db, ctx.lease, async (tx) => {
-      const found = [...(await loadStoredEmails(tx, await findMissing(tx, ctx.account.id, lookedSince))).values()];
-      if (found.length === 0) {
-        return { keys: [], done: await deleteVanishedBefore(tx, ctx.account.id, lookedSince) };
-      }
-      const now = new Date();
-      const staying = found.filter((email) => !email.gone).map(({ row }) => row.id);
-      await changeEmails(tx, ctx.lease, staying, now, () => deleteVanished(tx, staying));
-      const deleted = found.filter((email) => email.gone);
-      await recordEvents(tx, ctx.account.id, await deletionEvents(tx, deleted, now));
-      return {
-        keys: await deleteEmails(
-          tx,
-          deleted.map(({ row }) => row.id),
-        ),
-        done: false,
-      };
-    });
-    if (done) return;
-    if (keys.length > 0) await ctx.storage.delete(keys);
-  }
+  return uids.length > 0;
 }

@@ -1,25 +1,25 @@
 import { fetchMetaOf, MAX_UID } from '../imap/fetch.ts';
 import { searchUids } from '../imap/search.ts';
-import { trySelect } from '../imap/select.ts';
 import type { SyncContext } from './context.ts';
-import { ingest } from './ingest/ingest.ts';
+import { ingest, type IngestTarget } from './ingest/ingest.ts';
+import { assertSelected, withSelected } from './selected.ts';
 import { type FolderState, loadFolders } from './store/folders.ts';
 import { locatedUids } from './store/locations.ts';
 
 export interface ImportOptions {
-  /** mail that arrived since then is imported */
+  /** messages that arrived since then are imported */
   since: Date;
   signal: AbortSignal;
   /** called after each batch that was committed */
   onProgress(imported: number): void;
 }
 
-/** Messages whose metadata is asked for at once. */
+/** Messages whose metadata is requested at once. */
 const CHUNK = 500;
 
 /**
- * Imports mail from before the connect, folder by folder (INBOX first), newest first. What is stored already is passed
- * over, so it goes on where it was stopped. Sends no `email.new` (SPEC "Initial sync").
+ * Imports messages from before the connect, folder by folder (INBOX first), newest first. What is stored already is
+ * skipped, so it continues where it was stopped. Emits no `email.new` (SPEC "Initial sync").
  */
 export async function importMail(ctx: SyncContext, options: ImportOptions): Promise<void> {
   const folders = (await loadFolders(ctx.db, ctx.account.id)).filter((folder) => folder.selectable);
@@ -30,26 +30,33 @@ export async function importMail(ctx: SyncContext, options: ImportOptions): Prom
   }
 }
 
-async function importFolder(
+async function importFolder(ctx: SyncContext, folder: FolderState, options: ImportOptions): Promise<void> {
+  await withSelected(ctx.session, folder.path, async (selection) => {
+    if (selection.exists === 0) return;
+    if (folder.uidValidity !== null && selection.uidValidity !== folder.uidValidity) return;
+    // SEARCH SINCE knows days only, in the server's time zone: ask for one more day and compare INTERNALDATE.
+    const asked = new Date(options.since.getTime() - 24 * 3600 * 1000);
+    const uids = await searchUids(ctx.session, folder.baselineUidNext ?? MAX_UID + 1, asked);
+    for (let end = uids.length; end > 0 && !options.signal.aborted; end -= CHUNK) {
+      const chunk = uids.slice(Math.max(0, end - CHUNK), end);
+      await importChunk(ctx, { folder, selection, source: 'initialSync' }, chunk, options);
+    }
+  });
+}
+
+async function importChunk(
   ctx: SyncContext,
-  folder: FolderState,
-  { since, signal, onProgress }: ImportOptions,
+  target: IngestTarget,
+  uids: number[],
+  { since, onProgress }: ImportOptions,
 ): Promise<void> {
-  const selected = await trySelect(ctx.session, folder.path);
-  if (!selected || selected.exists === 0) return;
-  if (folder.uidValidity !== null && selected.uidValidity !== folder.uidValidity) return;
-  // SEARCH SINCE knows days only, in the server's own time zone: ask for one more and compare INTERNALDATE.
-  const asked = new Date(since.getTime() - 24 * 3600 * 1000);
-  const uids = await searchUids(ctx.session, folder.baselineUidNext ?? MAX_UID + 1, asked);
-  for (let end = uids.length; end > 0 && !signal.aborted; end -= CHUNK) {
-    const chunk = uids.slice(Math.max(0, end - CHUNK), end);
-    const placed = await locatedUids(ctx.db, folder.id, chunk, true);
-    const metas = await fetchMetaOf(
-      ctx.session,
-      chunk.filter((uid) => !placed.has(uid)),
-    );
-    const wanted = metas.filter((meta) => meta.internalDate >= since).sort((a, b) => b.uid - a.uid);
-    await ingest(ctx, folder, wanted, 'imported', async (taken) => onProgress(taken));
-    onProgress(0);
-  }
+  assertSelected(ctx.session, target.selection);
+  const located = await locatedUids(ctx.db, target.folder.id, uids, true);
+  const metas = await fetchMetaOf(
+    ctx.session,
+    uids.filter((uid) => !located.has(uid)),
+  );
+  const wanted = metas.filter((meta) => meta.internalDate >= since).sort((a, b) => b.uid - a.uid);
+  await ingest(ctx, target, wanted, onProgress);
+  onProgress(0);
 }

@@ -2,21 +2,23 @@ import { insertAttachments } from '../db/attachments.ts';
 import type { Db } from '../db/client.ts';
 import { toEmail } from '../db/email-object.ts';
 import { inLease } from '../db/lease.ts';
+import type { Logger } from '../logger.ts';
 import type { MailParser } from '../mime/parser.ts';
 import { saveProvisional, type SendRow } from '../sending/send-state.ts';
 import type { Storage } from '../storage/storage.ts';
 import type { SyncAccount } from './context.ts';
 import { storeAttachments } from './ingest/fetch.ts';
-import { buildEmail } from './ingest/rows.ts';
+import { buildEmail, threadFactsOf } from './ingest/rows.ts';
 import { assignThreads } from './ingest/threads.ts';
 import { emailRowOf } from './store/emails.ts';
+import { deleteUnreferenced } from './unsaved-files.ts';
 
 /**
- * Reads a mail that was sent as its Sent copy will be read, and keeps the Email that is shown until that copy has
- * synced: in the thread and with the attachments that the copy will have (CONTRACT "Emails", send).
+ * Saves the Email that is shown of a sent message until its Sent copy is ingested: read as the copy will be, in the thread
+ * and with the attachments that the copy will have (CONTRACT "Emails", send).
  */
 export async function saveProvisionalEmail(
-  deps: { db: Db; storage: Storage; parser: MailParser },
+  deps: { db: Db; storage: Storage; parser: MailParser; logger: Logger },
   account: SyncAccount,
   send: Pick<SendRow, 'id' | 'accountId' | 'trackingId' | 'sentBy' | 'hasProvisional'> & { messageId: string },
   source: Buffer,
@@ -28,26 +30,21 @@ export async function saveProvisionalEmail(
   const attachments = await storeAttachments({ ...deps, account }, parsed);
   const mail = { emailId: send.id, meta: { ...meta, ...unknown }, parsed, storageKey: '', attachments };
   const files = attachments.map(({ storageKey }) => storageKey);
-  const unused: string[] = [];
   try {
-    await inLease(deps.db, { accountId: account.id, watchEpoch: null }, async (tx) => {
-      const [thread] = await assignThreads(tx, account.id, account.ownAddresses, [
-        { ...parsed, serverThreadId: null, date: parsed.date ?? now },
-      ]);
-      if (!thread) return;
+    const saved = await inLease(deps.db, { accountId: account.id, watchEpoch: null }, async (tx) => {
+      const [thread] = await assignThreads(tx, account.id, account.ownAddresses, [threadFactsOf(mail)]);
+      if (!thread) return false;
       const rows = buildEmail(account, mail, thread, {
-        isDraft: false,
-        bounce: null,
-        sent: { ...send, bcc: parsed.bcc, awaited: true },
-        now,
+        ...{ isDraft: false, bounce: null, draft: null, sentByApi: false, now },
+        copyOf: { ...send, bcc: parsed.bcc, awaited: true },
       });
-      const kept = await saveProvisional(tx, send.id, toEmail(emailRowOf(rows.email), rows.contents, []));
-      if (kept) await insertAttachments(tx, rows.attachments);
-      else unused.push(...files);
+      const isSaved = await saveProvisional(tx, send.id, toEmail(emailRowOf(rows.email), rows.contents, []));
+      if (isSaved) await insertAttachments(tx, rows.attachments);
+      return isSaved;
     });
-    await deps.storage.delete(unused);
+    if (!saved) await deps.storage.delete(files);
   } catch (error) {
-    await deps.storage.delete(files);
+    await deleteUnreferenced({ ...deps, account }, files);
     throw error;
   }
 }

@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { ServerLogin } from '../contract/account.ts';
 import { ApiError } from '../contract/errors.ts';
 import type { Db } from '../db/client.ts';
-import { type Lease, LeaseLost } from '../db/lease.ts';
+import { LeaseLost } from '../db/lease.ts';
 import type { SessionPool } from '../imap/pool.ts';
-import { type ImapSession, openSession } from '../imap/session.ts';
-import type { ServerLogin } from '../contract/account.ts';
+import { openSession } from '../imap/session.ts';
 import type { Logger } from '../logger.ts';
 import { MailError, type MailSide } from '../mail-error.ts';
 import type { SyncContext } from './context.ts';
@@ -14,31 +14,31 @@ import type { Outbound } from '../outbound.ts';
 import type { Secrets } from '../secrets.ts';
 import type { Storage } from '../storage/storage.ts';
 
-/** What confirms that a login is refused. */
+/** What confirming a refused login needs. */
 export interface LoginDeps {
   db: Db;
   /** makes the account `disconnected`, with what the provider said */
   markDisconnected(accountId: string, detail: string): Promise<void>;
 }
 
-/** What it takes to change a mailbox. */
+/** What a change of a mailbox needs. */
 export interface MailboxDeps extends LoginDeps {
   storage: Storage;
   parser: MailParser;
-  /** where mail may be put while it is read */
-  tempDir: string;
   logger: Logger;
   secrets: Secrets;
   outbound: Outbound;
   sessions: SessionPool;
+  /** directory for messages that are too large for memory */
+  tempDir: string;
 }
 
-/** A refused login is tried once more, since some servers refuse while they are busy. */
-const SECOND_TRY_MS = 500;
+/** Before the second attempt of a refused login: some servers refuse while they are busy. */
+const SECOND_ATTEMPT_MS = 500;
 
 /**
- * Runs `work` on a connection of the account's, beside the watching activity: what it commits must hold whoever saw the
- * change first. A refused login is confirmed by a second try on a fresh connection and makes the account `disconnected`.
+ * Runs `work` on a connection of the account, alongside the watching activity: what it commits must be right whoever saw
+ * the change first. A refused login is confirmed on a new connection and makes the account `disconnected`.
  * @throws MailError; ApiError not_found when the account is gone, before or meanwhile
  */
 export async function withMailbox<T>(
@@ -54,8 +54,8 @@ export async function withMailbox<T>(
 }
 
 /**
- * Tries what needs a login, and once more on a fresh connection when the login was refused. One that is refused again
- * makes the account `disconnected`.
+ * Attempts what needs a login, and again on a new connection when the login was refused. A second refusal makes the
+ * account `disconnected`.
  */
 export async function withLoginConfirmed<T>(
   deps: LoginDeps,
@@ -63,9 +63,9 @@ export async function withLoginConfirmed<T>(
   side: MailSide,
   login: {
     attempt(): Promise<T>;
-    /** ends the connections that are kept */
+    /** ends the pooled connections */
     drop(): void | Promise<void>;
-    /** the sealed credentials that the second try uses */
+    /** the sealed credentials that the second attempt uses */
     tried(): Promise<Buffer>;
   },
 ): Promise<T> {
@@ -77,7 +77,7 @@ export async function withLoginConfirmed<T>(
     if (!isRefused(error)) throw error;
   }
   await login.drop();
-  await sleep(SECOND_TRY_MS);
+  await sleep(SECOND_ATTEMPT_MS);
   const tried = await login.tried();
   try {
     return await login.attempt();
@@ -88,9 +88,8 @@ export async function withLoginConfirmed<T>(
 }
 
 /**
- * Notes that a login was refused for the second time: the account is `disconnected`, and its workflow lets go of the
- * mailbox. `tried` are the sealed credentials that were refused: where others are stored by now, the account was connected
- * again meanwhile.
+ * Records that a login was refused for the second time: the account is `disconnected`, and its workflow ends the watch.
+ * `tried` are the sealed credentials that were refused: if others are stored by now, the account was connected again.
  */
 async function refusedLogin(deps: LoginDeps, accountId: string, error: MailError, tried: Buffer): Promise<void> {
   const settings = await loadSyncSettings(deps.db, accountId);
@@ -103,16 +102,14 @@ async function settingsOf(deps: MailboxDeps, accountId: string): Promise<SyncSet
   return settings;
 }
 
-/** The baseline is not looked up for each write; see lookOnce. */
-const BESIDE_THE_WATCH = { freshSession: false, baselineKnown: () => false };
-
 async function attempt<T>(deps: MailboxDeps, accountId: string, work: (ctx: SyncContext) => Promise<T>): Promise<T> {
   const settings = await settingsOf(deps, accountId);
   const { imapPassword: password } = openCredentials(deps.secrets, accountId, settings.credentials);
   const imap = { ...settings.imap, password };
   try {
     return await deps.sessions.use(accountId, imap, (session) =>
-      work(syncContext(deps, { accountId, watchEpoch: null }, settings, imap, session, BESIDE_THE_WATCH)),
+      // Whether the baseline is known is not looked up for each write; syncOnce does.
+      work(syncContext(deps, settings, { imap, session, lease: { accountId, watchEpoch: null }, baselineKnown: NO })),
     );
   } catch (error) {
     if (error instanceof LeaseLost) throw accountGone();
@@ -120,25 +117,17 @@ async function attempt<T>(deps: MailboxDeps, accountId: string, work: (ctx: Sync
   }
 }
 
-/** What a session of an account is used with, under a lease. */
+const NO = () => false;
+
+/** The context of a session of an account under a lease. */
 export function syncContext(
-  {
-    db,
-    storage,
-    parser,
-    tempDir,
-    logger,
-    outbound,
-  }: Pick<MailboxDeps, 'db' | 'storage' | 'parser' | 'tempDir' | 'logger' | 'outbound'>,
-  lease: Lease,
+  { db, storage, parser, logger, outbound, tempDir }: Omit<MailboxDeps, 'secrets' | 'sessions' | 'markDisconnected'>,
   { ownAddresses, connectedAt }: SyncSettings,
-  imap: ServerLogin,
-  session: ImapSession,
-  known: Pick<SyncContext, 'freshSession' | 'baselineKnown'>,
+  { imap, ...own }: Pick<SyncContext, 'session' | 'lease' | 'baselineKnown'> & { imap: ServerLogin },
 ): SyncContext {
-  const account = { id: lease.accountId, ownAddresses, connectedAt };
+  const account = { id: own.lease.accountId, ownAddresses, connectedAt };
   const reopen = () => openSession(imap, { outbound });
-  return { db, storage, parser, tempDir, logger, session, reopen, lease, account, ...known };
+  return { db, storage, parser, logger, tempDir, reopen, account, ...own };
 }
 
 function accountGone(): ApiError {

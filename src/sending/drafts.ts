@@ -11,7 +11,7 @@ import { FolderMissing, MailError } from '../mail-error.ts';
 import { deletionEvents } from '../mailbox/change-emails.ts';
 import type { SyncContext } from '../mailbox/context.ts';
 import { ensureRoleFolder } from '../mailbox/folders/by-role.ts';
-import { ingestAppended } from '../mailbox/ingest/written.ts';
+import { ingestAppended } from '../mailbox/ingest/ingest.ts';
 import { loadSyncSettings, type SyncSettings } from '../mailbox/settings.ts';
 import { deleteEmails, loadStoredEmails } from '../mailbox/store/emails.ts';
 import { addToTotal } from '../mailbox/store/folders.ts';

@@ -5,7 +5,7 @@ import { openFolder } from '../imap/select.ts';
 import { MailError } from '../mail-error.ts';
 import type { SyncContext } from '../mailbox/context.ts';
 import { ensureRoleFolder } from '../mailbox/folders/by-role.ts';
-import { ingestAppended } from '../mailbox/ingest/written.ts';
+import { ingestAppended } from '../mailbox/ingest/ingest.ts';
 import { saveProvisionalEmail } from '../mailbox/provisional-email.ts';
 import { type MailboxDeps, withMailbox } from '../mailbox/with-mailbox.ts';
 import { type LoadedSend, loadSource } from './compose.ts';

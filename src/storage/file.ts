@@ -1,10 +1,12 @@
 import { randomBytes } from 'node:crypto';
-import { mkdir, open, rename, rm, stat, unlink, writeFile } from 'node:fs/promises';
-import { dirname, join, resolve } from 'node:path';
+import { mkdir, open, readdir, rename, rm, stat, unlink, writeFile } from 'node:fs/promises';
+import { dirname, join, relative, resolve, sep } from 'node:path';
 import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { segmentsOf, segmentsOfPrefix, StorageMissing } from './keys.ts';
-import type { Storage } from './storage.ts';
+import { isKey, segmentsOf, segmentsOfPrefix, StorageMissing } from './keys.ts';
+import type { Storage, StoredObject } from './storage.ts';
+
+const LISTED_AT_ONCE = 1000;
 
 /**
  * Objects as files below `root`. The last segment of a key is in a folder that is named by the two characters before its
@@ -61,6 +63,20 @@ export function openFileStorage(root: string): Storage {
     async deletePrefix(prefix) {
       await rm(join(base, ...segmentsOfPrefix(prefix)), { recursive: true, force: true, maxRetries: 3 });
     },
+
+    async list(prefix, after) {
+      const folder = join(base, ...segmentsOfPrefix(prefix));
+      const objects: StoredObject[] = [];
+      for await (const path of filesAfter(folder, after === undefined ? '' : pathOf(base, after))) {
+        const file = await stat(path).catch((error: unknown) => {
+          if (!isMissing(error)) throw error;
+        });
+        const key = keyOf(base, path);
+        if (file && isKey(key)) objects.push({ key, modifiedAt: file.mtime });
+        if (objects.length >= LISTED_AT_ONCE) break;
+      }
+      return objects;
+    },
   };
 }
 
@@ -110,6 +126,28 @@ function pathOf(base: string, key: string): string {
   const last = segments.pop() ?? '';
   const stem = last.replace(/\..*$/, '');
   return join(base, ...segments, stem.slice(-2), last);
+}
+
+/** What `pathOf` made the path of. */
+function keyOf(base: string, path: string): string {
+  const segments = relative(base, path).split(sep);
+  segments.splice(-2, 1);
+  return segments.join('/');
+}
+
+/** Files below a folder in the order of their paths, from the one after `after` on. */
+async function* filesAfter(folder: string, after: string): AsyncGenerator<string> {
+  const entries = await readdir(folder, { withFileTypes: true }).catch((error: unknown) => {
+    if (isMissing(error)) return [];
+    throw error;
+  });
+  // a folder is compared as the beginning of its files' paths
+  const paths = entries.map((entry) => ({ path: join(folder, entry.name) + (entry.isDirectory() ? sep : ''), entry }));
+  for (const { path, entry } of paths.sort((a, b) => (a.path < b.path ? -1 : 1))) {
+    if (path <= after && !after.startsWith(path)) continue;
+    if (entry.isDirectory()) yield* filesAfter(path, after);
+    else if (path > after) yield path;
+  }
 }
 
 function isMissing(error: unknown): boolean {

@@ -17,8 +17,13 @@ const SEGMENT = /^[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}$/;
  */
 export function segmentsOf(key: string): string[] {
   const segments = key.split('/');
-  if (!segments.every((segment) => SEGMENT.test(segment))) throw new Error('not a storage key');
+  if (!isKey(key)) throw new Error('not a storage key');
   return segments;
+}
+
+/** Whether `segmentsOf` accepts it. */
+export function isKey(key: string): boolean {
+  return key.split('/').every((segment) => SEGMENT.test(segment));
 }
 
 /** The segments of a prefix, which must end in `/`. @throws Error for any other prefix */

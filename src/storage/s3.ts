@@ -8,7 +8,7 @@ import {
   S3Client,
 } from '@aws-sdk/client-s3';
 import { Upload } from '@aws-sdk/lib-storage';
-import { segmentsOf, segmentsOfPrefix, StorageMissing } from './keys.ts';
+import { isKey, segmentsOf, segmentsOfPrefix, StorageMissing } from './keys.ts';
 import type { Storage } from './storage.ts';
 
 export interface S3Settings {
@@ -98,6 +98,20 @@ export function openS3Storage({ bucket, prefix, endpoint }: S3Settings): Storage
         await remove((page.Contents ?? []).flatMap(({ Key }) => (Key === undefined ? [] : [Key])));
         ContinuationToken = page.IsTruncated ? page.NextContinuationToken : undefined;
       } while (ContinuationToken);
+    },
+
+    async list(prefix, after) {
+      const { Contents = [] } = await client.send(
+        new ListObjectsV2Command({
+          Bucket: bucket,
+          Prefix: `${full(segmentsOfPrefix(prefix))}/`,
+          ...(after === undefined ? {} : { StartAfter: keyOf(after) }),
+        }),
+      );
+      return Contents.flatMap(({ Key, LastModified }) => {
+        const key = Key?.slice(root === '' ? 0 : root.length + 1) ?? '';
+        return isKey(key) ? [{ key, modifiedAt: LastModified ?? new Date() }] : [];
+      });
     },
   };
 }

@@ -19,6 +19,16 @@ export interface Storage {
   delete(keys: readonly string[]): Promise<void>;
   /** Removes every object whose key begins with `prefix`, which must end in `/`. */
   deletePrefix(prefix: string): Promise<void>;
+  /**
+   * Keys that begin with `prefix`, which must end in `/`, at most 1,000 at a time in an order of the storage's own; those
+   * after the key `after`. Also names what an interrupted `put` left behind.
+   */
+  list(prefix: string, after?: string): Promise<StoredObject[]>;
+}
+
+export interface StoredObject {
+  key: string;
+  modifiedAt: Date;
 }
 
 export interface ByteRange {
@@ -58,5 +68,6 @@ function whenNeeded(load: () => Promise<Storage>): Storage {
     size: async (key) => (await storage()).size(key),
     delete: async (keys) => (await storage()).delete(keys),
     deletePrefix: async (prefix) => (await storage()).deletePrefix(prefix),
+    list: async (prefix, after) => (await storage()).list(prefix, after),
   };
 }

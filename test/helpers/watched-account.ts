@@ -137,7 +137,6 @@ export class WatchedAccount {
       tempDir,
       logger,
       session: await this.session(),
-      freshSession: true,
       reopen: () => this.session(),
       lease,
       account,

@@ -5,7 +5,7 @@ import { folders } from '../../src/db/schema.ts';
 import { applyFlags } from '../../src/mailbox/changes/flags.ts';
 import { changeEmails } from '../../src/mailbox/change-emails.ts';
 import type { SyncContext } from '../../src/mailbox/context.ts';
-import { finishMissing } from '../../src/mailbox/folder-pass.ts';
+import { decideMissing } from '../../src/mailbox/sync-pass.ts';
 import { renumberFolder } from '../../src/mailbox/folders/uidvalidity.ts';
 import { locateEmails } from '../../src/mailbox/store/emails.ts';
 import { countLocations, type FolderState, loadFolder } from '../../src/mailbox/store/folders.ts';
@@ -165,7 +165,7 @@ describe('a folder of 100,000 messages', () => {
     }
     expectBounded({ min: 100, max: 100 });
     expect(await countLocations(db(), folderId)).toBe(0);
-    await finishMissing(ctx, new Date(now.getTime() + 1000));
+    await decideMissing(ctx, new Date(now.getTime() + 1000));
     expectBounded({ min: 170, max: 190 });
     expect(await count(sql`locations`)).toBe(0);
     expect(await count(sql`emails`)).toBe(0);

@@ -1,5 +1,15 @@
 import { describe, expect, it } from '@jest/globals';
-import { type ArrivedMessage, foldersToCheck, matchMessages } from '../../src/mailbox/ingest/match.ts';
+import type { MessageMeta } from '../../src/imap/fetch.ts';
+import {
+  type ArrivedMessage,
+  foldersToCheck,
+  matchArrivals,
+  type MatchFacts,
+  matchMessages,
+  type MatchRules,
+  selectUnknown,
+} from '../../src/mailbox/ingest/match.ts';
+import type { SentMail } from '../../src/sending/send-state.ts';
 import type { Candidate } from '../../src/mailbox/store/locations.ts';
 
 const arrival = (over: Partial<ArrivedMessage> = {}): ArrivedMessage => ({
@@ -69,5 +79,122 @@ describe('folders to check before judging', () => {
   it('are those where a look-alike still seems to lie', () => {
     const known = [candidate(), candidate({ folderId: 'fld_c', vanishedAt: gone }), candidate({ folderId: 'fld_b' })];
     expect(foldersToCheck('fld_b', [arrival()], known)).toEqual(['fld_a']);
+  });
+});
+
+describe('arrivals and what this API sent or saved', () => {
+  const meta = (over: Partial<MessageMeta> = {}): MessageMeta => ({
+    ...{ uid: 7, seen: false, deleted: false, size: 100, internalDate: new Date('2024-05-06') },
+    ...{ identity: 'strong', weakIdentity: 'weak', serverId: null, serverThreadId: null, messageId: '<m@x>' },
+    ...over,
+  });
+  const send = (over: Partial<SentMail> = {}): SentMail => ({
+    ...{ id: 'email_s', messageId: '<m@x>', trackingId: null, sentBy: {} as never, bcc: [] },
+    ...{ hasProvisional: false, awaited: true },
+    ...over,
+  });
+  const draft = { id: 'drf_1', messageId: '<m@x>', trackingId: null };
+  const facts = (over: Partial<MatchFacts> = {}): MatchFacts => ({
+    ...{ located: new Set(), candidates: [], sends: [], drafts: [] },
+    ...over,
+  });
+  const rules = (over: Partial<MatchRules> = {}): MatchRules => ({
+    ...{ folderId: 'fld_b', source: 'live', sentCopies: 'never', baselineBefore: null },
+    ...over,
+  });
+  const told = (given: MatchRules, metas: MessageMeta[], known: MatchFacts) =>
+    [...matchArrivals(given, metas, known).values()].map((match) =>
+      match.kind !== 'new'
+        ? match.kind
+        : (match.copyOf?.id ?? match.draft?.id ?? (match.sentByApi ? 'sent by API' : 'new')),
+    );
+
+  const later = new Date('2024-05-07');
+  const cases: [string, MatchRules, MessageMeta[], MatchFacts, string[]][] = [
+    ['stored already is left out', rules(), [meta()], facts({ located: new Set([7]) }), []],
+    ['in Sent is the copy', rules({ sentCopies: 'always' }), [meta()], facts({ sends: [send()] }), ['email_s']],
+    [
+      'in Sent is the copy, though it looks like the draft it was',
+      rules({ sentCopies: 'always' }),
+      [meta()],
+      facts({ sends: [send()], candidates: [candidate({ vanishedAt: gone })] }),
+      ['email_s'],
+    ],
+    [
+      'in Sent, of two only the first is the copy',
+      rules({ sentCopies: 'always' }),
+      [meta(), meta({ uid: 8 })],
+      facts({ sends: [send()] }),
+      ['email_s', 'sent by API'],
+    ],
+    [
+      'in Sent is no copy once that is stored',
+      rules({ sentCopies: 'always' }),
+      [meta()],
+      facts({ sends: [send({ awaited: false })] }),
+      ['sent by API'],
+    ],
+    [
+      'of two sends, the copy is of the first',
+      rules({ sentCopies: 'always' }),
+      [meta()],
+      facts({ sends: [send(), send({ id: 'email_t' })] }),
+      ['email_s'],
+    ],
+    ['elsewhere is a received email', rules(), [meta()], facts({ sends: [send()] }), ['sent by API']],
+    [
+      'elsewhere in Gmail is the copy when nothing matches it',
+      rules({ sentCopies: 'unmatched' }),
+      [meta()],
+      facts({ sends: [send()] }),
+      ['email_s'],
+    ],
+    [
+      'elsewhere in Gmail is what matches it',
+      rules({ sentCopies: 'unmatched' }),
+      [meta({ serverId: 's' })],
+      facts({ sends: [send()], candidates: [candidate({ serverId: 's' })] }),
+      ['email'],
+    ],
+    ['in Drafts is the draft', rules(), [meta()], facts({ drafts: [draft] }), ['drf_1']],
+    ['without Message-ID is new', rules(), [meta({ messageId: null })], facts({ sends: [send()] }), ['new']],
+    ['older than the baseline is baseline', rules({ baselineBefore: later }), [meta()], facts(), ['baseline']],
+    [
+      'older than the baseline and a copy is the copy',
+      rules({ baselineBefore: later, sentCopies: 'always' }),
+      [meta()],
+      facts({ sends: [send()] }),
+      ['email_s'],
+    ],
+    [
+      'older than the baseline is no copy in another Gmail folder',
+      rules({ baselineBefore: later, sentCopies: 'unmatched' }),
+      [meta()],
+      facts({ sends: [send()] }),
+      ['baseline'],
+    ],
+  ];
+  it.each(cases)('a message %s', (_, given, metas, known, expected) => {
+    expect(told(given, metas, known)).toEqual(expected);
+  });
+
+  const fetched: [string, MatchRules, MatchFacts, boolean][] = [
+    ['that nothing resembles', rules(), facts(), true],
+    ['that is stored', rules(), facts({ located: new Set([7]) }), false],
+    ['that is stored, but was appended by this API', rules({ source: 'api' }), facts({ located: new Set([7]) }), true],
+    ['that resembles one elsewhere', rules(), facts({ candidates: [candidate()] }), false],
+    ['that resembles one in this folder', rules(), facts({ candidates: [candidate({ folderId: 'fld_b' })] }), true],
+    [
+      'that resembles one that left this folder',
+      rules(),
+      facts({ candidates: [candidate({ folderId: 'fld_b', vanishedAt: gone })] }),
+      false,
+    ],
+    ['whose copy is awaited', rules(), facts({ candidates: [candidate()], sends: [send()] }), true],
+    ['whose draft is awaited', rules(), facts({ candidates: [candidate()], drafts: [draft] }), true],
+    ['that is older than the baseline', rules({ baselineBefore: later }), facts(), false],
+  ];
+  it.each(fetched)('the source of a message %s is fetched before the commit: %#', (_, given, known, expected) => {
+    expect(selectUnknown(given, [meta()], known)).toHaveLength(expected ? 1 : 0);
   });
 });

@@ -57,7 +57,7 @@ export async function startFakeS3(): Promise<FakeS3> {
   }
 
   function list(url: URL, response: ServerResponse): void {
-    const after = url.searchParams.get('continuation-token') ?? '';
+    const after = url.searchParams.get('continuation-token') ?? url.searchParams.get('start-after') ?? '';
     const prefix = url.searchParams.get('prefix') ?? '';
     const found = [...objects.keys()].filter((key) => key.startsWith(prefix) && key > after).sort();
     const page = found.slice(0, PAGE);
@@ -67,7 +67,7 @@ export async function startFakeS3(): Promise<FakeS3> {
         : '';
     xml(
       response,
-      `<ListBucketResult>${next}${page.map((key) => `<Contents><Key>${key}</Key></Contents>`).join('')}</ListBucketResult>`,
+      `<ListBucketResult>${next}${page.map((key) => `<Contents><Key>${key}</Key><LastModified>2024-05-06T07:08:09.000Z</LastModified></Contents>`).join('')}</ListBucketResult>`,
     );
   }
 

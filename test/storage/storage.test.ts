@@ -52,6 +52,24 @@ describe.each<[string, () => Storage]>([
     expect(await storage.size('acc_1/att/att_b2')).toBe(6);
   });
 
+  test('lists what a prefix holds, in parts that go on after a key', async () => {
+    const keys = Array.from({ length: 120 }, (_, n) => `acc_7/raw/email_${String(n).padStart(3, '0')}.eml`);
+    // one by one: a crowd of idle connections would be closed by the server while later tests use them
+    for (const key of [...keys, 'acc_7/att/att_x', 'acc_77/raw/email_y.eml']) await storage.put(key, Buffer.from('x'));
+    const listed: string[] = [];
+    for (let after: string | undefined; ; after = listed.at(-1)) {
+      const page = await storage.list('acc_7/', after);
+      for (const { key, modifiedAt } of page) {
+        listed.push(key);
+        expect(modifiedAt.getTime()).toBeLessThanOrEqual(Date.now());
+      }
+      if (page.length === 0) break;
+    }
+    expect(listed).toHaveLength(121);
+    expect([...listed].sort()).toEqual(['acc_7/att/att_x', ...keys]);
+    expect(await storage.list('acc_none/')).toEqual([]);
+  });
+
   test('keeps empty objects and replaces existing ones', async () => {
     expect(await storage.put('acc_1/att/empty', Buffer.alloc(0))).toBe(0);
     expect([await storage.size('acc_1/att/empty'), await read(storage, 'acc_1/att/empty')]).toEqual([0, '']);

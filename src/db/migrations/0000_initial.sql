@@ -27,6 +27,8 @@ CREATE TABLE "accounts" (
 	"initial_sync_imported" integer DEFAULT 0 NOT NULL,
 	"watch_epoch" bigint DEFAULT 0 NOT NULL,
 	"event_sequence" bigint DEFAULT 0 NOT NULL,
+	"storage_swept_at" timestamp (3) with time zone,
+	"storage_sweep_after" text,
 	"removed_at" timestamp (3) with time zone,
 	CONSTRAINT "accounts_status" CHECK (status in ('running', 'errored', 'disconnected'))
 );
@@ -339,6 +341,7 @@ CREATE INDEX "emails_unread" ON "emails" USING btree ("account_id","date","id") 
 CREATE INDEX "emails_with_attachments" ON "emails" USING btree ("account_id","date","id") WHERE has_attachments and not is_draft;--> statement-breakpoint
 CREATE INDEX "emails_thread" ON "emails" USING btree ("thread_id","date","id");--> statement-breakpoint
 CREATE INDEX "emails_message_id" ON "emails" USING btree ("account_id","message_id");--> statement-breakpoint
+CREATE INDEX "emails_api_storage_key" ON "emails" USING btree ("storage_key") WHERE origin = 'api';--> statement-breakpoint
 CREATE INDEX "emails_subject_key" ON "emails" USING btree ("account_id","subject_key","date") WHERE subject_key is not null;--> statement-breakpoint
 CREATE INDEX "emails_missing" ON "emails" USING btree ("account_id") WHERE missing_since is not null;--> statement-breakpoint
 CREATE UNIQUE INDEX "emails_draft_id" ON "emails" USING btree ("draft_id") WHERE draft_id is not null;--> statement-breakpoint

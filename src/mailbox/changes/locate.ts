@@ -12,7 +12,7 @@ import type { SyncContext } from '../context.ts';
 import type { FolderState } from '../store/folders.ts';
 import { markVanished, locatedUids } from '../store/locations.ts';
 import { type EmailLocation, loadLocations } from '../store/moves.ts';
-import { syncOnce } from '../watch.ts';
+import { syncOnce } from '../sync-pass.ts';
 
 /** A mail is not where it was: another program moved or deleted it, or a folder is another one by now. */
 export class LocationChanged extends Error {

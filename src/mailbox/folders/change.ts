@@ -4,7 +4,7 @@ import { findFolder, listFolders, statusOf } from '../../imap/list.ts';
 import { FolderExists, FolderMissing, MailError } from '../../mail-error.ts';
 import type { SyncContext } from '../context.ts';
 import { type FolderState, loadFolders } from '../store/folders.ts';
-import { syncOnce } from '../watch.ts';
+import { syncOnce } from '../sync-pass.ts';
 import { applyPlan } from './apply.ts';
 import { reservedRenames, type FolderPlan, planFolders } from './plan.ts';
 import { reservePath, releaseReservations } from './reservations.ts';

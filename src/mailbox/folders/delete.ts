@@ -21,7 +21,7 @@ import {
   readFolders,
 } from '../store/folders.ts';
 import { baselineLocation, insertLocations, locatedUids } from '../store/locations.ts';
-import { syncOnce } from '../watch.ts';
+import { syncOnce } from '../sync-pass.ts';
 import { ensureRoleFolder } from './by-role.ts';
 import { bringToPath, changeable, pathOf } from './change.ts';
 import { areVacated, markVacating, vacateFolder } from './vacate.ts';

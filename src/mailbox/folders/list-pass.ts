@@ -53,20 +53,20 @@ export class DoubtfulList extends Error {
  * which folders changed inside.
  * @throws DoubtfulList when a folder is missing on a connection that was not opened for this pass
  */
-export async function syncFolders(ctx: SyncContext): Promise<FolderListPass> {
+export async function syncFolders(ctx: SyncContext, { freshSession = false } = {}): Promise<FolderListPass> {
   for (;;) {
-    const pass = await listOnce(ctx);
+    const pass = await listOnce(ctx, freshSession);
     if (pass) return pass;
   }
 }
 
 /** Undefined: this API changed the folders while they were listed, so the list may be from before. */
-async function listOnce(ctx: SyncContext): Promise<FolderListPass | undefined> {
+async function listOnce(ctx: SyncContext, freshSession: boolean): Promise<FolderListPass | undefined> {
   const stored = await loadFolders(ctx.db, ctx.account.id);
   const listed = await listFoldersWithStatus(ctx.session);
   const renamed = await findRenames(ctx, stored, listed);
   const plan = planFolders(stored, listed, renamed);
-  const isDoubtful = plan.deleted.length > 0 && !ctx.freshSession;
+  const isDoubtful = plan.deleted.length > 0 && !freshSession;
   // Those whose deletion was seen before, and has not been finished.
   plan.deleted.push(...(await loadDeletedFolders(ctx.db, ctx.account.id)));
   let missing = false;
@@ -77,7 +77,6 @@ async function listOnce(ctx: SyncContext): Promise<FolderListPass | undefined> {
     if (!applied) return undefined;
     missing = applied.missing;
   }
-  ctx.freshSession = false;
   const dirty = new Set(plan.kept.filter(({ folder, facts }) => isDirty(folder, facts)).map(({ folder }) => folder.id));
   for (const { folder } of plan.changed) dirty.add(folder.id);
   await saveCounters(ctx, plan, dirty);

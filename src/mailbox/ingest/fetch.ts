@@ -1,61 +1,125 @@
 import { createReadStream, createWriteStream } from 'node:fs';
 import { rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { downloadSource, fetchSources, type MessageMeta } from '../../imap/fetch.ts';
 import type { ParsedMail } from '../../mime/parser.ts';
-import { newId } from '../../new-id.ts';
 import { inTempFolder } from '../../temp-dir.ts';
+import { newId } from '../../new-id.ts';
 import type { SyncContext } from '../context.ts';
-import { attachmentKey, rawKey, type ReadMail } from './rows.ts';
+import { assertSelected, type Selection } from '../selected.ts';
+import { attachmentKey, type FetchedMail, rawKey, type StoredAttachment } from './rows.ts';
 
-type ReadContext = Pick<SyncContext, 'session' | 'storage' | 'parser' | 'tempDir' | 'account'>;
+type FetchContext = Pick<SyncContext, 'session' | 'storage' | 'parser' | 'account' | 'tempDir'>;
 
-/** Larger mails are streamed through a file, one at a time. */
+/** Larger messages are streamed through a file, one at a time. */
 export const STREAM_FROM_BYTES = 4 * 1024 * 1024;
 
-/** Fetches, stores and reads messages of the selected folder. What has vanished meanwhile is missing from the answer. */
-export async function readMails(ctx: ReadContext, metas: MessageMeta[]): Promise<ReadMail[]> {
-  const small = metas.filter((meta) => meta.size < STREAM_FROM_BYTES);
-  const large = metas.filter((meta) => meta.size >= STREAM_FROM_BYTES);
-  const { mails, left } = await readSmall(ctx, small, MAX_HELD_BYTES);
-  for (const meta of left) mails.push(...(await readSmall(ctx, [meta], Infinity)).mails);
-  for (const meta of large) {
-    const mail = await readLarge(ctx, meta);
-    if (mail) mails.push(mail);
+/** Bytes of messages in memory at once. RFC822.SIZE is only what the server claims: what does not fit is read singly. */
+const MAX_BYTES_IN_MEMORY = 2 * STREAM_FROM_BYTES;
+
+const DOWNLOAD_TIMEOUT_MS = 30 * 60_000;
+
+/**
+ * Fetches messages of the selected folder, parses them and writes their sources and attachments to storage. Messages that
+ * have vanished are left out. When it fails, it deletes what it has written.
+ * @throws MailError; the storage's errors
+ */
+export async function fetchMails(
+  ctx: FetchContext,
+  selection: Selection,
+  metas: MessageMeta[],
+): Promise<FetchedMail[]> {
+  if (metas.length === 0) return [];
+  assertSelected(ctx.session, selection);
+  const written = recordKeys(ctx.storage);
+  try {
+    const mails = await fetchAll({ ...ctx, storage: written.storage }, metas);
+    return mails.sort((a, b) => a.meta.uid - b.meta.uid);
+  } catch (error) {
+    // What cannot be deleted now is left to housekeeping.
+    await ctx.storage.delete(written.keys).catch(() => {});
+    throw error;
   }
-  return mails.sort((a, b) => a.meta.uid - b.meta.uid);
 }
 
-/** Bytes of mails that are held in memory at once. RFC822.SIZE is what the server says: larger ones are read one by one. */
-const MAX_HELD_BYTES = 2 * STREAM_FROM_BYTES;
+type Writer = Pick<SyncContext['storage'], 'put'>;
 
-async function readSmall(
-  ctx: ReadContext,
+interface WritingContext extends Omit<FetchContext, 'storage'> {
+  storage: Writer;
+}
+
+/** A storage that records the keys written to it. */
+function recordKeys(storage: Writer): { keys: string[]; storage: Writer } {
+  const keys: string[] = [];
+  const put = (key: string, body: Buffer | Readable) => {
+    keys.push(key);
+    return storage.put(key, body);
+  };
+  return { keys, storage: { put } };
+}
+
+async function fetchAll(ctx: WritingContext, metas: MessageMeta[]): Promise<FetchedMail[]> {
+  const isLarge = ({ size }: MessageMeta) => size >= STREAM_FROM_BYTES;
+  const { mails, remaining } = await fetchSmall(
+    ctx,
+    metas.filter((meta) => !isLarge(meta)),
+    MAX_BYTES_IN_MEMORY,
+  );
+  const all = [...mails];
+  for (const meta of remaining) all.push(...(await fetchSmall(ctx, [meta], Infinity)).mails);
+  for (const meta of metas.filter(isLarge)) {
+    const mail = await fetchLarge(ctx, meta);
+    if (mail) all.push(mail);
+  }
+  return all;
+}
+
+async function fetchSmall(
+  ctx: WritingContext,
   metas: MessageMeta[],
   maxBytes: number,
-): Promise<{ mails: ReadMail[]; left: MessageMeta[] }> {
-  const { sources, remaining: left } = await fetchSources(
+): Promise<{ mails: FetchedMail[]; remaining: MessageMeta[] }> {
+  const { sources, remaining } = await fetchSources(
     ctx.session,
     metas.map((meta) => meta.uid),
     maxBytes,
   );
-  const found = metas.filter((meta) => sources.has(meta.uid));
-  const buffers = found.map((meta) => sources.get(meta.uid) as Buffer);
-  const parsed = await ctx.parser.parseMany(buffers);
-  const mails = await Promise.all(
-    found.map(async (meta, index) => {
-      const emailId = newId('email');
-      const storageKey = rawKey(ctx.account.id, emailId);
-      const source = buffers[index] as Buffer;
-      await ctx.storage.put(storageKey, source);
-      return stored(ctx, { ...meta, size: source.length }, emailId, storageKey, parsed[index] as ParsedMail);
-    }),
+  const received = metas.flatMap((meta) => {
+    const source = sources.get(meta.uid);
+    return source ? [{ meta: { ...meta, size: source.length }, source }] : [];
+  });
+  const parsed = await ctx.parser.parseMany(received.map(({ source }) => source));
+  const mails = await allOrNone(
+    received.map(({ meta, source }, index) => storeMail(ctx, meta, source, parsed[index] as ParsedMail)),
   );
-  return { mails, left: metas.filter((meta) => left.has(meta.uid)) };
+  return { mails, remaining: metas.filter((meta) => remaining.has(meta.uid)) };
 }
 
-/** Passes on what a server sends of one mail, up to twice of what it announced and some. */
+/** Like Promise.all, but rejects only when none is under way any more: nothing is written after that. */
+async function allOrNone<T>(works: Promise<T>[]): Promise<T[]> {
+  const settled = await Promise.allSettled(works);
+  return settled.map((result) => {
+    if (result.status === 'rejected') throw result.reason;
+    return result.value;
+  });
+}
+
+async function fetchLarge(ctx: WritingContext, meta: MessageMeta): Promise<FetchedMail | null> {
+  return inTempFolder(ctx.tempDir, async (dir) => {
+    const path = join(dir, 'source');
+    const content = await downloadSource(ctx.session, meta.uid);
+    if (!content) return null;
+    const download = () => pipeline(content, upTo(meta.size), createWriteStream(path));
+    await ctx.session.run('FETCH', download, { deadlineMs: DOWNLOAD_TIMEOUT_MS, maxResponses: Infinity });
+    const { size } = await stat(path);
+    const parsed = await ctx.parser.parse({ path });
+    return storeMail(ctx, { ...meta, size }, createReadStream(path), parsed);
+  });
+}
+
+/** Passes on what a server sends of one message, up to twice of what it announced and a margin. */
 function upTo(announced: number) {
   const max = 2 * announced + 4 * STREAM_FROM_BYTES;
   return async function* (source: AsyncIterable<Buffer>) {
@@ -68,40 +132,30 @@ function upTo(announced: number) {
   };
 }
 
-async function readLarge(ctx: ReadContext, meta: MessageMeta): Promise<ReadMail | null> {
-  return inTempFolder(ctx.tempDir, async (dir) => {
-    const path = join(dir, 'source');
-    const content = await downloadSource(ctx.session, meta.uid);
-    if (!content) return null;
-    await ctx.session.run('FETCH', () => pipeline(content, upTo(meta.size), createWriteStream(path)), {
-      deadlineMs: 30 * 60_000,
-      maxResponses: Infinity,
-    });
-    const { size } = await stat(path);
-    const emailId = newId('email');
-    const storageKey = rawKey(ctx.account.id, emailId);
-    await ctx.storage.put(storageKey, createReadStream(path));
-    return stored(ctx, { ...meta, size }, emailId, storageKey, await ctx.parser.parse({ path }));
-  });
-}
-
-async function stored(
-  ctx: ReadContext,
+async function storeMail(
+  ctx: WritingContext,
   meta: MessageMeta,
-  emailId: string,
-  storageKey: string,
+  source: Buffer | Readable,
   parsed: ParsedMail,
-): Promise<ReadMail> {
+): Promise<FetchedMail> {
+  const emailId = newId('email');
+  const storageKey = rawKey(ctx.account.id, emailId);
+  try {
+    await ctx.storage.put(storageKey, source);
+  } catch (error) {
+    await removeTempDir(parsed);
+    throw error;
+  }
   return { emailId, meta, parsed, storageKey, attachments: await storeAttachments(ctx, parsed) };
 }
 
-/** Copies the attachments of a mail to the storage (SPEC "What the service does" 3). */
+/** Writes the attachments of a message to storage (SPEC "What the service does" 3). */
 export async function storeAttachments(
-  { storage, account }: Pick<ReadContext, 'storage' | 'account'>,
+  { storage, account }: { storage: Writer; account: { id: string } },
   parsed: ParsedMail,
-): Promise<ReadMail['attachments']> {
+): Promise<StoredAttachment[]> {
   try {
-    const attachments: ReadMail['attachments'] = [];
+    const attachments: StoredAttachment[] = [];
     for (const { content, ...attachment } of parsed.attachments) {
       const id = newId('attachment');
       const key = attachmentKey(account.id, id);
@@ -111,11 +165,15 @@ export async function storeAttachments(
     }
     return attachments;
   } finally {
-    if (parsed.tempDir) await rm(parsed.tempDir, { recursive: true, force: true });
+    await removeTempDir(parsed);
   }
 }
 
-/** Storage keys of mails that were read but not saved after all. */
-export function keysOf(mails: ReadMail[]): string[] {
+async function removeTempDir({ tempDir }: ParsedMail): Promise<void> {
+  if (tempDir) await rm(tempDir, { recursive: true, force: true });
+}
+
+/** Storage keys of fetched messages. */
+export function keysOf(mails: FetchedMail[]): string[] {
   return mails.flatMap((mail) => [mail.storageKey, ...mail.attachments.map((attachment) => attachment.storageKey)]);
 }

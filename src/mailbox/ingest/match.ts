@@ -3,16 +3,17 @@ import type { MessageMeta } from '../../imap/fetch.ts';
 import { awaitedDrafts } from '../../sending/draft-state.ts';
 import { findSends, type SentMail } from '../../sending/send-state.ts';
 import type { SyncContext } from '../context.ts';
+import type { Selection } from '../selected.ts';
 import type { FolderState } from '../store/folders.ts';
-import type { Candidate, MessageIdentity } from '../store/locations.ts';
+import { type Candidate, findCandidates, locatedUids, type MessageIdentity } from '../store/locations.ts';
 
-/** What a message in a folder turned out to be. */
+/** What a message in a folder is. */
 export type Match =
   /** never seen: a new email */
   | { kind: 'new' }
   /** a stored email, moved or copied here */
   | { kind: 'email'; emailId: string; from: Candidate }
-  /** mail that was there before the account connected, moved or copied here */
+  /** a message that existed before the account connected, moved or copied here */
   | { kind: 'baseline'; from: Candidate | null };
 
 /** One message that may be new. */
@@ -21,10 +22,10 @@ export interface ArrivedMessage extends MessageIdentity {
 }
 
 /**
- * Recognises arrivals in a folder among what is known anywhere in the account (QUALITY "Sync" 2, 4, 5). A server's own
- * id decides where both have one; else Message-ID + size + INTERNALDATE; and for mail that has vanished elsewhere,
- * Message-ID + size alone, since some servers date a moved mail anew. Each known mail is recognised once, and never in
- * a folder that holds it already: two equal mails in one folder are two.
+ * Matches arrivals in a folder with the messages that are stored anywhere in the account (QUALITY "Sync" 2, 4, 5). A
+ * server's own id decides where both have one; else Message-ID + size + INTERNALDATE; and for messages that have vanished
+ * elsewhere Message-ID + size alone, since some servers change INTERNALDATE on a move. Each stored message is matched
+ * once, and never in a folder that has it already: two equal messages in one folder are two.
  */
 export function matchMessages(
   folderId: string,
@@ -33,44 +34,46 @@ export function matchMessages(
 ): Map<number, Match> {
   const here = new Set(candidates.filter((c) => c.folderId === folderId && !c.vanishedAt).map(keyOf));
   const alike = indexed(candidates.filter((candidate) => !here.has(keyOf(candidate))));
-  const taken = new Set<string>();
-  const found = new Map<number, Match>();
+  const matched = new Set<string>();
+  const matches = new Map<number, Match>();
   for (const arrival of arrivals) {
     let best: Candidate | undefined;
     let bestRank = 0;
     for (const candidate of alike(arrival)) {
-      const rank = taken.has(keyOf(candidate)) ? 0 : rankOf(arrival, candidate);
+      const rank = matched.has(keyOf(candidate)) ? 0 : rankOf(arrival, candidate);
       if (rank > bestRank) [best, bestRank] = [candidate, rank];
     }
-    if (best) taken.add(keyOf(best));
-    found.set(arrival.uid, matchOf(best));
+    if (best) matched.add(keyOf(best));
+    matches.set(arrival.uid, matchOf(best));
   }
-  return found;
+  return matches;
 }
 
-/** Folders in which a look-alike still seems to lie: whether it does decides between a move, a copy and new mail. */
+/** Folders in which a look-alike seems to be still: whether it is decides between a move, a copy and a new email. */
 export function foldersToCheck(folderId: string, arrivals: ArrivedMessage[], candidates: Candidate[]): string[] {
   const alike = indexed(candidates.filter((candidate) => candidate.folderId !== folderId && !candidate.vanishedAt));
   const suspects = arrivals.flatMap((arrival) => alike(arrival).filter((candidate) => isSimilar(arrival, candidate)));
   return [...new Set(suspects.map((candidate) => candidate.folderId))];
 }
 
-/** Candidates that share a sign with an arrival; the strong identity implies the weak one. */
+/** Candidates that share the weak identity or the server's id with an arrival; equal identities imply equal weak ones. */
 function indexed(candidates: Candidate[]): (arrival: ArrivedMessage) => Candidate[] {
-  const byWeak = new Map<string, Candidate[]>();
-  const byServerId = new Map<string, Candidate[]>();
-  const add = (map: Map<string, Candidate[]>, key: string, candidate: Candidate) => {
-    const known = map.get(key);
-    if (known) known.push(candidate);
-    else map.set(key, [candidate]);
-  };
-  for (const candidate of candidates) {
-    add(byWeak, candidate.weakIdentity, candidate);
-    if (candidate.serverId) add(byServerId, candidate.serverId, candidate);
-  }
+  const byWeak = groupBy(candidates, ({ weakIdentity }) => weakIdentity);
+  const byServerId = groupBy(candidates, ({ serverId }) => serverId);
   return ({ weakIdentity, serverId }) => [
     ...new Set([...(byWeak.get(weakIdentity) ?? []), ...((serverId && byServerId.get(serverId)) || [])]),
   ];
+}
+
+function groupBy<K>(candidates: Candidate[], keyOf: (candidate: Candidate) => K): Map<K, Candidate[]> {
+  const groups = new Map<K, Candidate[]>();
+  for (const candidate of candidates) {
+    const key = keyOf(candidate);
+    const group = groups.get(key);
+    if (group) group.push(candidate);
+    else groups.set(key, [candidate]);
+  }
+  return groups;
 }
 
 function matchOf(candidate: Candidate | undefined): Match {
@@ -80,12 +83,12 @@ function matchOf(candidate: Candidate | undefined): Match {
     : { kind: 'baseline', from: candidate };
 }
 
-/** One known mail: an email wherever it lies, or one baseline location. */
+/** One stored message: an email in all its locations, or one baseline location. */
 function keyOf(candidate: Candidate): string {
   return candidate.emailId ?? `${candidate.folderId}:${candidate.uid}`;
 }
 
-/** 0: not the same. Stored emails before baseline, surer signs before weaker ones, vanished before still there. */
+/** 0: not the same. Emails before baseline, stronger identities before weaker ones, vanished before present. */
 function rankOf(arrival: ArrivedMessage, candidate: Candidate): number {
   const sure = sameServerId(arrival, candidate);
   if (sure === false) return 0;
@@ -96,8 +99,7 @@ function rankOf(arrival: ArrivedMessage, candidate: Candidate): number {
 }
 
 function isSimilar(arrival: ArrivedMessage, candidate: Candidate): boolean {
-  const sure = sameServerId(arrival, candidate);
-  return sure ?? arrival.weakIdentity === candidate.weakIdentity;
+  return sameServerId(arrival, candidate) ?? arrival.weakIdentity === candidate.weakIdentity;
 }
 
 /** True or false where both have a server's id, undefined where one lacks it. */
@@ -106,56 +108,161 @@ function sameServerId(arrival: ArrivedMessage, candidate: Candidate): boolean | 
   return arrival.serverId === candidate.serverId;
 }
 
-/** What this API knows of the messages of a batch, by UID (QUALITY "Sync" 6). */
-export interface SentByApi {
-  /** the Sent copies of sends, which get the ids reserved for them */
-  copies: Map<number, SentMail>;
-  /** drafts that were being saved, with the ids reserved for them */
-  drafts: Map<number, { id: string; trackingId: string | null }>;
-  /** messages that were sent by this API, copies and received ones */
-  sent: Set<number>;
+/** Where messages are ingested. */
+export interface IngestTarget {
+  folder: FolderState;
+  selection: Selection;
+  /**
+   * `live`: arrived; `api`: appended by this API, not covered by the cursor yet; `initialSync`: from before the connect
+   * (no `email.new`)
+   */
+  source: 'live' | 'api' | 'initialSync';
+}
+
+/** A draft that this API saved, with the id reserved for it. */
+export interface ReservedDraft {
+  id: string;
+  messageId: string;
+  trackingId: string | null;
+}
+
+/** What an arrival is, and what this API knows of a new one (QUALITY "Sync" 6). */
+export type ArrivalMatch =
+  | Exclude<Match, { kind: 'new' }>
+  | {
+      kind: 'new';
+      /** the send whose Sent copy it is; it gets that send's id */
+      copyOf: SentMail | null;
+      draft: ReservedDraft | null;
+      /** it was sent by this API: a copy, or received */
+      sentByApi: boolean;
+    };
+
+/** What the store knows of the messages of a batch. */
+export interface MatchFacts {
+  /** UIDs of this folder that are stored already */
+  located: ReadonlySet<number>;
+  candidates: Candidate[];
+  /** sends with the same Message-IDs */
+  sends: SentMail[];
+  /** drafts that are being saved with the same Message-IDs */
+  drafts: ReservedDraft[];
+}
+
+/** Reads what matching a batch needs. */
+export async function loadMatchFacts(
+  db: Queryable,
+  accountId: string,
+  { folder, source }: IngestTarget,
+  metas: MessageMeta[],
+): Promise<MatchFacts> {
+  const imported = source === 'initialSync';
+  const uids = metas.map(({ uid }) => uid);
+  const located = await locatedUids(db, folder.id, uids, imported);
+  const arrivals = metas.filter(({ uid }) => !located.has(uid));
+  const candidates = await findCandidates(db, accountId, arrivals);
+  if (imported) {
+    const emails = candidates.filter((candidate) => candidate.emailId !== null);
+    return { located, candidates: emails, sends: [], drafts: [] };
+  }
+  const messageIds = [...new Set(arrivals.flatMap(({ messageId }) => messageId ?? []))];
+  return folder.role === 'DRAFTS'
+    ? { located, candidates, sends: [], drafts: await awaitedDrafts(db, accountId, messageIds) }
+    : { located, candidates, sends: await findSends(db, accountId, messageIds), drafts: [] };
+}
+
+/** What decides about arrivals, apart from the store. */
+export interface MatchRules {
+  folderId: string;
+  source: IngestTarget['source'];
+  /** a Sent copy may arrive in this folder; in Gmail only if nothing else matches it */
+  sentCopies: 'always' | 'unmatched' | 'never';
+  /** messages from before then existed when the account connected; null: the baseline is known */
+  baselineBefore: Date | null;
+}
+
+/** How far a mail server's clock may differ from ours. */
+const CLOCK_SKEW_MS = 120_000;
+
+export function matchRulesOf(
+  { account, session, baselineKnown }: Pick<SyncContext, 'account' | 'session' | 'baselineKnown'>,
+  { folder, source }: IngestTarget,
+): MatchRules {
+  // In Gmail the copy in All Mail may be seen first. Drafts are in All Mail too, and on their removal in Trash: those
+  // are matched by their X-GM-MSGID.
+  const copyIsLabel = session.has('X-GM-EXT-1') && folder.role !== 'TRASH' && folder.role !== 'SPAM';
+  return {
+    folderId: folder.id,
+    source,
+    sentCopies: folder.role === 'SENT' ? 'always' : copyIsLabel ? 'unmatched' : 'never',
+    baselineBefore:
+      source === 'initialSync' || baselineKnown() ? null : new Date(account.connectedAt.getTime() - CLOCK_SKEW_MS),
+  };
 }
 
 /**
- * Which arrivals are what this API itself sent or saved, told by the Message-ID. Such a one is new whatever else it
- * looks like: the Sent copy of a draft has the draft's Message-ID and often its size. A mail that the owner sent to the
- * mailbox itself has a Sent copy and is received as well: only the one in Sent is the copy, save in Gmail, where both
- * are one mail.
+ * The messages whose source is fetched before the commit: those that resemble nothing stored. A cheap guess, which needs
+ * no ranking: the commit decides, and asks for what is missing.
  */
-export async function findSentByApi(
-  db: Queryable,
-  ctx: SyncContext,
-  folder: FolderState,
-  arrivals: MessageMeta[],
-  found: Map<number, Match>,
-): Promise<SentByApi> {
-  const ours: SentByApi = { copies: new Map(), drafts: new Map(), sent: new Set() };
-  const byMessageId = new Map<string, MessageMeta[]>();
-  for (const meta of arrivals) {
-    if (!meta.messageId) continue;
-    const known = byMessageId.get(meta.messageId);
-    if (known) known.push(meta);
-    else byMessageId.set(meta.messageId, [meta]);
+export function selectUnknown(rules: MatchRules, metas: MessageMeta[], facts: MatchFacts): MessageMeta[] {
+  if (rules.source === 'api') return metas;
+  const { located, candidates, sends, drafts } = facts;
+  const alike = indexed(candidates.filter(({ folderId, vanishedAt }) => folderId !== rules.folderId || vanishedAt));
+  const awaited = new Set([...sends.filter((send) => send.awaited), ...drafts].map(({ messageId }) => messageId));
+  return metas.filter((meta) => {
+    if (located.has(meta.uid)) return false;
+    if (meta.messageId && awaited.has(meta.messageId)) return true;
+    return alike(meta).length === 0 && !isOlder(meta, rules.baselineBefore);
+  });
+}
+
+/**
+ * What each message of a batch is; those that are stored already are left out. A message that this API sent or saved is
+ * new whatever else it resembles: the Sent copy of a draft has the draft's Message-ID and often its size. An email that
+ * the owner sends to the mailbox itself has a Sent copy and is received as well: only the one in Sent is the copy, except
+ * in Gmail, where both are one email.
+ */
+export function matchArrivals(rules: MatchRules, metas: MessageMeta[], facts: MatchFacts): Map<number, ArrivalMatch> {
+  const arrivals = metas.filter(({ uid }) => !facts.located.has(uid));
+  const stored = matchMessages(rules.folderId, arrivals, facts.candidates);
+  const isUnmatched = (meta: MessageMeta) =>
+    stored.get(meta.uid)?.kind === 'new' && !isOlder(meta, rules.baselineBefore);
+  const firstWith = firstByMessageId(arrivals);
+  const draftOf = new Map<number, ReservedDraft>();
+  for (const draft of facts.drafts) setOnce(draftOf, firstWith.get(draft.messageId)?.uid, draft);
+  const sendOf = new Map<number, SentMail>();
+  for (const send of facts.sends) {
+    const meta = firstWith.get(send.messageId);
+    const isCopy = rules.sentCopies === 'always' || (rules.sentCopies === 'unmatched' && meta && isUnmatched(meta));
+    if (send.awaited && isCopy) setOnce(sendOf, meta?.uid, send);
   }
-  const messageIds = [...byMessageId.keys()];
-  const reserve = <T>(map: Map<number, T>, messageId: string, value: T) => {
-    const uid = byMessageId.get(messageId)?.[0]?.uid;
-    if (uid === undefined || map.has(uid)) return;
-    map.set(uid, value);
-    found.set(uid, { kind: 'new' });
-  };
-  if (folder.role === 'DRAFTS') {
-    for (const draft of await awaitedDrafts(db, ctx.account.id, messageIds))
-      reserve(ours.drafts, draft.messageId, draft);
-    return ours;
-  }
-  // There a draft lies in All Mail too, and on its way out in Trash: those are known by their X-GM-MSGID.
-  const inGmail = ctx.session.has('X-GM-EXT-1') && folder.role !== 'TRASH' && folder.role !== 'SPAM';
-  for (const send of await findSends(db, ctx.account.id, messageIds)) {
-    const metas = byMessageId.get(send.messageId) ?? [];
-    for (const { uid } of metas) ours.sent.add(uid);
-    const isCopy = folder.role === 'SENT' || (inGmail && metas[0] && found.get(metas[0].uid)?.kind === 'new');
-    if (send.awaited && isCopy) reserve(ours.copies, send.messageId, send);
-  }
-  return ours;
+  const sent = new Set(facts.sends.map(({ messageId }) => messageId));
+  return new Map(
+    arrivals.map((meta): [number, ArrivalMatch] => {
+      const copyOf = sendOf.get(meta.uid) ?? null;
+      const draft = draftOf.get(meta.uid) ?? null;
+      const match = stored.get(meta.uid) ?? { kind: 'new' };
+      if (!copyOf && !draft) {
+        if (match.kind !== 'new') return [meta.uid, match];
+        // Until the baseline is scanned, an older message is taken for one that existed before and was moved.
+        if (isOlder(meta, rules.baselineBefore)) return [meta.uid, { kind: 'baseline', from: null }];
+      }
+      const sentByApi = meta.messageId !== null && sent.has(meta.messageId);
+      return [meta.uid, { kind: 'new', copyOf, draft, sentByApi }];
+    }),
+  );
+}
+
+function isOlder({ internalDate }: MessageMeta, before: Date | null): boolean {
+  return before !== null && internalDate < before;
+}
+
+function firstByMessageId(metas: MessageMeta[]): Map<string, MessageMeta> {
+  const first = new Map<string, MessageMeta>();
+  for (const meta of metas) if (meta.messageId && !first.has(meta.messageId)) first.set(meta.messageId, meta);
+  return first;
+}
+
+function setOnce<T>(map: Map<number, T>, uid: number | undefined, value: T): void {
+  if (uid !== undefined && !map.has(uid)) map.set(uid, value);
 }

@@ -7,15 +7,18 @@ import { normalAddress } from '../../contract/search-text.ts';
 import { contactsOf } from '../contacts.ts';
 import type { SyncAccount } from '../context.ts';
 import type { NewEmailRows } from '../store/emails.ts';
-import type { AssignedThread } from './threads.ts';
+import type { AssignedThread, ThreadedMail } from './threads.ts';
 
-/** A message that was read and stored, before it has rows. */
-export interface ReadMail {
+/** An attachment whose bytes are in storage. */
+export type StoredAttachment = Attachment & { storageKey: string };
+
+/** A message that was fetched and parsed, with its files in storage and no rows yet. */
+export interface FetchedMail {
   emailId: string;
   meta: MessageMeta;
   parsed: ParsedMail;
   storageKey: string;
-  attachments: (Attachment & { storageKey: string })[];
+  attachments: StoredAttachment[];
 }
 
 /** Storage key of a raw message. */
@@ -24,26 +27,43 @@ export const rawKey = (accountId: string, emailId: string): string => `${account
 /** Storage key of an attachment. */
 export const attachmentKey = (accountId: string, attachmentId: string): string => `${accountId}/att/${attachmentId}`;
 
+/** What threading needs to know of a message. */
+export function threadFactsOf({ parsed, meta }: FetchedMail): ThreadedMail {
+  const { messageId, inReplyTo, references, baseSubject, isReplySubject, from, to, cc } = parsed;
+  const date = parsed.date ?? meta.internalDate;
+  const { serverThreadId } = meta;
+  return { serverThreadId, messageId, inReplyTo, references, baseSubject, isReplySubject, date, from, to, cc };
+}
+
+/** The row of a message's location; `emailId` null: baseline. */
+export function locationRow(accountId: string, folderId: string, meta: MessageMeta, emailId: string | null) {
+  const { uid, seen, deleted, identity, weakIdentity, serverId } = meta;
+  return { folderId, uid, accountId, emailId, seen, deleted, identity, weakIdentity, serverId };
+}
+
+/** What the rows of an email say apart from the message. */
+export interface EmailFacts {
+  isDraft: boolean;
+  bounce: Bounce | null;
+  /** the send whose Sent copy it is */
+  copyOf: SentMail | null;
+  /** the draft that an id was reserved for */
+  draft: { id: string; trackingId: string | null } | null;
+  /** it was sent by this API, and is a copy or was received */
+  sentByApi: boolean;
+  now: Date;
+}
+
 /** The rows of one email. */
 export function buildEmail(
   account: SyncAccount,
-  mail: ReadMail,
+  mail: FetchedMail,
   thread: AssignedThread,
-  place: {
-    isDraft: boolean;
-    bounce: Bounce | null;
-    /** it is the Sent copy of this send */
-    sent?: SentMail | undefined;
-    /** it is the draft that this id was reserved for */
-    draft?: { id: string; trackingId: string | null } | undefined;
-    /** it was sent by this API, and is a copy or was received */
-    isOurs?: boolean;
-    now: Date;
-  },
+  facts: EmailFacts,
 ): NewEmailRows {
   const { parsed, meta } = mail;
-  const { sent } = place;
-  const emailId = sent?.id ?? mail.emailId;
+  const { copyOf, draft } = facts;
+  const emailId = copyOf?.id ?? mail.emailId;
   const date = parsed.date ?? meta.internalDate;
   const from = normalAddress(parsed.from.identifier);
   const recipients = [...parsed.to, ...parsed.cc, ...parsed.bcc];
@@ -63,17 +83,17 @@ export function buildEmail(
       replyToAttendees: parsed.replyTo,
       hasAttachments: hasAttachments(parsed.attachments),
       isUnread: !meta.seen,
-      isDraft: place.isDraft,
-      draftId: place.isDraft ? (place.draft?.id ?? newId('draft')) : null,
-      origin: sent ? 'api' : 'external',
-      isEcho: account.ownAddresses.includes(from) || (place.isOurs ?? false),
-      sentBy: sent?.sentBy ?? null,
-      trackingId: sent?.trackingId ?? place.draft?.trackingId ?? null,
-      bounce: place.bounce,
+      isDraft: facts.isDraft,
+      draftId: facts.isDraft ? (draft?.id ?? newId('draft')) : null,
+      origin: copyOf ? 'api' : 'external',
+      isEcho: account.ownAddresses.includes(from) || facts.sentByApi,
+      sentBy: copyOf?.sentBy ?? null,
+      trackingId: copyOf?.trackingId ?? draft?.trackingId ?? null,
+      bounce: facts.bounce,
       size: meta.size,
       internalDate: meta.internalDate,
       storageKey: mail.storageKey,
-      createdAt: place.now,
+      createdAt: facts.now,
     },
     contents: {
       emailId,
@@ -101,6 +121,6 @@ export function buildEmail(
       size,
       storageKey,
     })),
-    contacts: place.isDraft || parsed.bounce ? [] : contactsOf(account.ownAddresses, parsed),
+    contacts: facts.isDraft || parsed.bounce ? [] : contactsOf(account.ownAddresses, parsed),
   };
 }

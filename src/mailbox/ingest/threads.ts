@@ -1,8 +1,8 @@
-import { and, between, eq, sql } from 'drizzle-orm';
+import { and, eq, sql } from 'drizzle-orm';
 import type { Attendee } from '../../contract/email.ts';
+import { anyOf } from '../../db/any-of.ts';
 import type { Tx } from '../../db/client.ts';
 import { insertRows } from '../../db/insert-rows.ts';
-import { anyOf } from '../../db/any-of.ts';
 import { emails, threadKeys, threads } from '../../db/schema.ts';
 import {
   decideThread,
@@ -10,100 +10,101 @@ import {
   SUBJECT_WINDOW_MS,
   subjectNeighbours,
   type ThreadFacts,
+  type ThreadKeys,
   threadKeysOf,
 } from '../../mime/threads.ts';
 import { newId } from '../../new-id.ts';
 
-/** What one mail came to. */
-export interface AssignedThread {
-  threadId: string;
-  subjectKey: string | null;
-}
-
-type Attendees = Pick<SubjectMail, 'from' | 'to' | 'cc'>;
-
-/** Finds or makes the thread of each mail, in order, and joins threads that turn out to be one (CONTRACT "Thread"). */
-export async function assignThreads(
-  tx: Tx,
-  accountId: string,
-  ownAddresses: string[],
-  mails: (Omit<ThreadFacts, 'participants'> & Attendees)[],
-): Promise<AssignedThread[]> {
-  const facts = mails.map((mail) => ({ ...mail, participants: participantsOf(mail, ownAddresses) }));
-  const keys = facts.map(threadKeysOf);
-  const leads = await readThreadKeys(tx, accountId, [...new Set(keys.flatMap((each) => each.keys))]);
-  const bySubject = await subjectMails(
-    tx,
-    accountId,
-    facts,
-    keys.flatMap((each) => each.subjectLookups),
-  );
-  const made: string[] = [];
-  const points = new Map<string, string>();
-  const merges = new Map<string, string>();
-  const survivor = (id: string): string => (merges.has(id) ? survivor(merges.get(id) as string) : id);
-
-  const assigned = facts.map((mail, index) => {
-    const { keys: own, subjectKey, subjectLookups } = keys[index] as (typeof keys)[number];
-    const candidates = bySubject
-      .filter((other) => subjectLookups.includes(other.subjectKey))
-      .map((other) => ({
-        threadId: survivor(other.threadId),
-        date: other.date,
-        participants: participantsOf(other, ownAddresses),
-      }));
-    const existing = new Map(
-      own.flatMap((key) => (leads.has(key) ? [[key, survivor(leads.get(key) as string)] as const] : [])),
-    );
-    const decision = decideThread(own, existing, subjectNeighbours(mail, candidates));
-    const threadId = decision.threadId ?? newThreadId();
-    if (decision.threadId === null) made.push(threadId);
-    for (const merged of decision.merge) merges.set(merged, threadId);
-    for (const key of decision.keysToPoint) {
-      leads.set(key, threadId);
-      points.set(key, threadId);
-    }
-    if (subjectKey)
-      bySubject.push({ subjectKey, threadId, date: mail.date, from: mail.from, to: mail.to, cc: mail.cc });
-    return { threadId, subjectKey };
-  });
-
-  await saveThreads(tx, accountId, made, new Map([...points].map(([key, id]) => [key, survivor(id)])));
-  for (const kept of new Set([...merges.values()].map(survivor))) {
-    await mergeThreads(
-      tx,
-      kept,
-      [...merges.keys()].filter((id) => survivor(id) === kept),
-    );
-  }
-  return assigned.map(({ threadId, subjectKey }) => ({ threadId: survivor(threadId), subjectKey }));
-}
-
-async function subjectMails(
-  tx: Tx,
-  accountId: string,
-  facts: ThreadFacts[],
-  lookups: string[],
-): Promise<SubjectMail[]> {
-  if (lookups.length === 0) return [];
-  const times = facts.map((mail) => mail.date.getTime());
-  const from = new Date(Math.min(...times) - SUBJECT_WINDOW_MS);
-  const to = new Date(Math.max(...times) + SUBJECT_WINDOW_MS);
-  return readSubjectMails(tx, accountId, [...new Set(lookups)], from, to);
-}
-
-/** A mail found by its subject key. */
-export interface SubjectMail {
-  subjectKey: string;
-  threadId: string;
-  date: Date;
+/** What threading needs to know of one mail. */
+export interface ThreadedMail extends Omit<ThreadFacts, 'participants'> {
   from: Attendee;
   to: Attendee[];
   cc: Attendee[];
 }
 
-/** Where these keys lead. */
-export async function readThreadKeys(tx: Tx, accountId: string, keys: string[]): Promise<Map<string, string>> {
+/** The thread of one mail. */
+export interface AssignedThread {
+  threadId: string;
+  /** see src/mime/threads.ts */
+  subjectKey: string | null;
+}
+
+/** Finds or creates the thread of each mail, in order, and merges threads that turn out to be one (CONTRACT "Thread"). */
+export async function assignThreads(
+  tx: Tx,
+  accountId: string,
+  ownAddresses: string[],
+  mails: ThreadedMail[],
+): Promise<AssignedThread[]> {
+  const facts = mails.map((mail) => {
+    const participants = participantsOf(mail, ownAddresses);
+    return { ...mail, participants, ...threadKeysOf({ ...mail, participants }) };
+  });
+  const stored = {
+    threadByKey: await readThreadKeys(tx, accountId, [...new Set(facts.flatMap(({ keys }) => keys))]),
+    bySubject: await readSubjectThreads(tx, accountId, ownAddresses, facts),
+  };
+  const plan = planThreads(facts, stored, () => newId('thread'));
+  await saveThreads(tx, accountId, plan);
+  return plan.assigned;
+}
+
+type Threaded = ThreadFacts & ThreadKeys;
+
+/** What is stored of the threads that mails may belong to. */
+interface StoredThreads {
+  threadByKey: ReadonlyMap<string, string>;
+  /** threads that each mail belongs to by its subject, by the mail's index */
+  bySubject: ReadonlyMap<number, string[]>;
+}
+
+interface ThreadPlan {
+  assigned: AssignedThread[];
+  created: string[];
+  /** keys that lead to another thread from now on */
+  threadByKey: Map<string, string>;
+  /** merged thread → the thread that stays */
+  merges: Map<string, string>;
+}
+
+/** Decides the threads of mails one after the other: each also belongs to those before it. */
+export function planThreads(mails: Threaded[], stored: StoredThreads, newThreadId: () => string): ThreadPlan {
+  const threadByKey = new Map(stored.threadByKey);
+  const changedKeys = new Map<string, string>();
+  const created: string[] = [];
+  const mergedInto = new Map<string, string>();
+  const staying = (id: string): string => {
+    const into = mergedInto.get(id);
+    return into === undefined ? id : staying(into);
+  };
+  const before: (Threaded & { threadId: string })[] = [];
+  for (const [index, mail] of mails.entries()) {
+    const known = mail.keys.flatMap((key) => {
+      const threadId = threadByKey.get(key);
+      return threadId === undefined ? [] : [[key, staying(threadId)] as const];
+    });
+    const alike = before.filter(({ subjectKey }) => subjectKey !== null && mail.subjectLookups.includes(subjectKey));
+    const neighbours = [...(stored.bySubject.get(index) ?? []), ...subjectNeighbours(mail, alike)].map(staying);
+    const decision = decideThread(mail.keys, new Map(known), neighbours);
+    const threadId = decision.threadId ?? newThreadId();
+    if (decision.threadId === null) created.push(threadId);
+    for (const merged of decision.merge) mergedInto.set(merged, threadId);
+    for (const key of decision.keysToPoint) {
+      threadByKey.set(key, threadId);
+      changedKeys.set(key, threadId);
+    }
+    before.push({ ...mail, threadId });
+  }
+  return {
+    assigned: before.map(({ threadId, subjectKey }) => ({ threadId: staying(threadId), subjectKey })),
+    created,
+    threadByKey: new Map([...changedKeys].map(([key, id]) => [key, staying(id)])),
+    merges: new Map([...mergedInto.keys()].map((id) => [id, staying(id)])),
+  };
+}
+
+/** The threads that these keys lead to. */
+async function readThreadKeys(tx: Tx, accountId: string, keys: string[]): Promise<Map<string, string>> {
   if (keys.length === 0) return new Map();
   const rows = await tx
     .select({ key: threadKeys.key, threadId: threadKeys.threadId })
@@ -112,43 +113,53 @@ export async function readThreadKeys(tx: Tx, accountId: string, keys: string[]):
   return new Map(rows.map((row) => [row.key, row.threadId]));
 }
 
-/** Mails with one of these subject keys in a span of dates, at most 100 of them. */
-export async function readSubjectMails(
+/**
+ * The threads that each mail belongs to by its subject: those of every stored mail with one of its keys, a date within
+ * SUBJECT_WINDOW_MS and a common participant (`participantsOf`). Without a limit on the number of mails, since one that
+ * is left out would make the threads depend on the order of arrival; only the threads leave the database.
+ */
+async function readSubjectThreads(
   tx: Tx,
   accountId: string,
-  keys: string[],
-  from: Date,
-  to: Date,
-): Promise<SubjectMail[]> {
-  if (keys.length === 0) return [];
-  const rows = await tx
-    .select({
-      subjectKey: emails.subjectKey,
-      threadId: emails.threadId,
-      date: emails.date,
-      from: emails.fromAttendee,
-      to: emails.toAttendees,
-      cc: emails.ccAttendees,
-    })
-    .from(emails)
-    .where(and(eq(emails.accountId, accountId), anyOf(emails.subjectKey, keys), between(emails.date, from, to)))
-    .limit(100);
-  return rows.map((row) => ({ ...row, subjectKey: row.subjectKey as string }));
+  ownAddresses: string[],
+  mails: Threaded[],
+): Promise<Map<number, string[]>> {
+  const wanted = mails.flatMap(({ subjectLookups, participants, date }, mail) =>
+    subjectLookups.flatMap((key) =>
+      participants.map((address) => ({ mail, key, address, date, own: ownAddresses.includes(address) })),
+    ),
+  );
+  if (wanted.length === 0) return new Map();
+  const span = sql.raw(`interval '${SUBJECT_WINDOW_MS} milliseconds'`);
+  const addresses = sql`
+    select lower(p.person ->> 'identifier') as address
+    from jsonb_array_elements(jsonb_build_array(e.from_attendee) || e.to_attendees || e.cc_attendees) as p(person)`;
+  // A mail whose participants are all the owner's has no common participant with one that has others.
+  const hasOthers = sql`exists (
+    select 1 from (${addresses}) o where o.address <> '' and o.address <> all (${sql.param(ownAddresses)}::text[]))`;
+  const { rows } = await tx.execute<{ mail: number; thread_id: string }>(sql`
+    with wanted as (
+      select * from json_to_recordset(${JSON.stringify(wanted)}::json)
+        as w(mail int, key text, address text, date timestamptz, own boolean)),
+    spans as (select key, min(date) - ${span} as first, max(date) + ${span} as last from wanted group by key)
+    select distinct w.mail, e.thread_id from spans s
+    join emails e on e.account_id = ${accountId} and e.subject_key = s.key and e.date between s.first and s.last
+    cross join lateral (${addresses}) a
+    join wanted w on w.key = s.key and w.address = a.address and e.date between w.date - ${span} and w.date + ${span}
+    where e.subject_key is not null and not (w.own and ${hasOthers})`);
+  const threadsOf = new Map<number, string[]>();
+  for (const { mail, thread_id } of rows) threadsOf.set(mail, [...(threadsOf.get(mail) ?? []), thread_id]);
+  return threadsOf;
 }
 
-/** Makes threads and points keys at threads; both may be empty. */
-export async function saveThreads(
-  tx: Tx,
-  accountId: string,
-  made: string[],
-  points: Map<string, string>,
-): Promise<void> {
+/** Saves new threads, where keys lead, and which threads were merged. */
+async function saveThreads(tx: Tx, accountId: string, { created, threadByKey, merges }: ThreadPlan): Promise<void> {
   await insertRows(
     tx,
     threads,
-    made.map((id) => ({ id, accountId })),
+    created.map((id) => ({ id, accountId })),
   );
-  const rows = [...points]
+  const rows = [...threadByKey]
     .map(([key, threadId]) => ({ accountId, key, threadId }))
     .sort((a, b) => (a.key < b.key ? -1 : 1));
   await insertRows(
@@ -157,18 +168,18 @@ export async function saveThreads(
     rows,
     sql`on conflict (account_id, key) do update set thread_id = excluded.thread_id`,
   );
+  for (const stays of new Set(merges.values())) {
+    const merged = [...merges].filter(([, into]) => into === stays).map(([id]) => id);
+    await mergeThreads(tx, stays, merged);
+  }
 }
 
-/** Joins threads to an older one, whose id stays; their own ids go on resolving to it. */
-export async function mergeThreads(tx: Tx, kept: string, merged: string[]): Promise<void> {
-  if (merged.length === 0) return;
-  await tx.update(emails).set({ threadId: kept }).where(anyOf(emails.threadId, merged));
-  await tx.update(threadKeys).set({ threadId: kept }).where(anyOf(threadKeys.threadId, merged));
+/** Merges threads into an older one, whose id stays; their own ids go on resolving to it. */
+async function mergeThreads(tx: Tx, stays: string, merged: string[]): Promise<void> {
+  await tx.update(emails).set({ threadId: stays }).where(anyOf(emails.threadId, merged));
+  await tx.update(threadKeys).set({ threadId: stays }).where(anyOf(threadKeys.threadId, merged));
   await tx
     .update(threads)
-    .set({ mergedInto: kept })
+    .set({ mergedInto: stays })
     .where(sql`${threads.id} in ${merged} or ${threads.mergedInto} in ${merged}`);
 }
-
-/** A new thread's id; saved by saveThreads. */
-export const newThreadId = (): string => newId('thread');

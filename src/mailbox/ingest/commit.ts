@@ -1,0 +1,189 @@
+import type { Tx } from '../../db/client.ts';
+import { toEmail } from '../../db/email-object.ts';
+import { inLease } from '../../db/lease.ts';
+import { type NewEvent, recordEvents } from '../../db/outbox.ts';
+import type { MessageMeta } from '../../imap/fetch.ts';
+import { linkBounces } from '../bounces.ts';
+import { changeEmails } from '../change-emails.ts';
+import type { SyncAccount, SyncContext } from '../context.ts';
+import { addImported, touchSynced } from '../settings.ts';
+import { emailRowOf, insertEmails, saveSeen, type NewEmailRows } from '../store/emails.ts';
+import { addToTotal, addToUnread, type FolderState, updateFolder } from '../store/folders.ts';
+import { dateLocations, deleteVanished, insertLocations } from '../store/locations.ts';
+import { keysOf } from './fetch.ts';
+import { type ArrivalMatch, type IngestTarget, loadMatchFacts, matchArrivals, matchRulesOf } from './match.ts';
+import { buildEmail, type FetchedMail, locationRow, threadFactsOf } from './rows.ts';
+import { applySentCopies } from './sent-copies.ts';
+import { type AssignedThread, assignThreads } from './threads.ts';
+
+/** Messages of a folder with the sources that were fetched of them. */
+export interface FetchedBatch {
+  metas: MessageMeta[];
+  /** UIDs whose sources were requested; those without a mail have vanished */
+  requested: ReadonlySet<number>;
+  mails: FetchedMail[];
+}
+
+export interface CommittedBatch {
+  /** emails that were new to the store */
+  ingested: number;
+  /** storage keys that no row names */
+  unusedKeys: string[];
+  /** the folder's cursor */
+  uidNext: number | null;
+}
+
+/**
+ * Commits one batch: rows, locations, events and the folder's cursor. `needed`: messages that turned out to be new
+ * without their source having been requested; nothing is saved.
+ * @throws LeaseLost
+ */
+export function commitBatch(
+  ctx: SyncContext,
+  target: IngestTarget,
+  { metas, requested, mails }: FetchedBatch,
+): Promise<CommittedBatch | { needed: MessageMeta[] }> {
+  return inLease(ctx.db, ctx.lease, async (tx) => {
+    const facts = await loadMatchFacts(tx, ctx.account.id, target, metas);
+    const matches = matchArrivals(matchRulesOf(ctx, target), metas, facts);
+    const isNew = ({ uid }: MessageMeta) => matches.get(uid)?.kind === 'new';
+    const needed = metas.filter((meta) => isNew(meta) && !requested.has(meta.uid));
+    if (needed.length > 0) return { needed };
+
+    const now = new Date();
+    const copies = await applySentCopies(
+      tx,
+      mails.filter(({ meta }) => isNew(meta)),
+      matches,
+    );
+    const rows = await buildRows(tx, ctx.account, target.folder, { mails: copies.mails, matches, now });
+    const located = locate(metas, matches, copies.mails, rows);
+    await saveEmails(tx, ctx, target, { rows, located, now });
+    const uidNext = await saveProgress(tx, ctx, target, { metas, rows, located, now });
+    const known = mails.filter(({ meta }) => !isNew(meta));
+    return { ingested: rows.length, unusedKeys: [...keysOf(known), ...copies.unusedKeys], uidNext };
+  });
+}
+
+/** The rows of the new emails, in the order of `mails`. */
+async function buildRows(
+  tx: Tx,
+  account: SyncAccount,
+  folder: FolderState,
+  { mails, matches, now }: { mails: FetchedMail[]; matches: Map<number, ArrivalMatch>; now: Date },
+): Promise<NewEmailRows[]> {
+  const threads = await assignThreads(tx, account.id, account.ownAddresses, mails.map(threadFactsOf));
+  const bounces = await linkBounces(
+    tx,
+    account.id,
+    mails.map(({ parsed }) => parsed),
+  );
+  return mails.map((mail, index) => {
+    const match = matches.get(mail.meta.uid);
+    const { copyOf, draft, sentByApi } = match?.kind === 'new' ? match : NOT_BY_API;
+    const thread = threads[index] as AssignedThread;
+    const bounce = bounces[index] ?? null;
+    return buildEmail(account, mail, thread, {
+      ...{ isDraft: folder.role === 'DRAFTS', bounce, now },
+      ...{ copyOf, draft, sentByApi },
+    });
+  });
+}
+
+const NOT_BY_API = { copyOf: null, draft: null, sentByApi: false };
+
+/** Where the messages of a batch are now. */
+interface Located {
+  /** messages that get a location in this folder */
+  metas: MessageMeta[];
+  /** their emails; baseline has none */
+  emailIds: Map<number, string>;
+  /** stored emails that moved or were copied here */
+  movedIds: string[];
+  /** of the moved ones, those that had left another folder: they look as they do here */
+  left: { emailId: string; seen: boolean }[];
+}
+
+function locate(
+  metas: MessageMeta[],
+  matches: Map<number, ArrivalMatch>,
+  mails: FetchedMail[],
+  rows: NewEmailRows[],
+): Located {
+  const emailIds = new Map(rows.map(({ email }, index) => [(mails[index] as FetchedMail).meta.uid, email.id]));
+  const moved = metas.flatMap(({ uid, seen }) => {
+    const match = matches.get(uid);
+    return match?.kind === 'email' ? [{ uid, seen, emailId: match.emailId, left: match.from.vanishedAt !== null }] : [];
+  });
+  for (const { uid, emailId } of moved) emailIds.set(uid, emailId);
+  return {
+    // A message that is new and has no mail vanished before it could be fetched.
+    metas: metas.filter(({ uid }) => emailIds.has(uid) || matches.get(uid)?.kind === 'baseline'),
+    emailIds,
+    movedIds: moved.map(({ emailId }) => emailId),
+    left: moved.filter(({ left }) => left).map(({ emailId, seen }) => ({ emailId, seen })),
+  };
+}
+
+/** Saves new emails and all locations, with the events of those that moved. */
+async function saveEmails(
+  tx: Tx,
+  { account, lease }: SyncContext,
+  { folder, source }: IngestTarget,
+  { rows, located, now }: { rows: NewEmailRows[]; located: Located; now: Date },
+): Promise<void> {
+  await insertEmails(tx, account.id, rows, now);
+  const { metas, emailIds, movedIds, left } = located;
+  const saveLocations = async () => {
+    await insertLocations(
+      tx,
+      metas.map((meta) => locationRow(account.id, folder.id, meta, emailIds.get(meta.uid) ?? null)),
+    );
+    await dateLocations(tx, folder.id, [...emailIds.keys()]);
+    await saveSeen(tx, left);
+    // All Mail has every email: a location there says nothing about where an email went.
+    if (folder.role !== 'ALL') await deleteVanished(tx, movedIds);
+  };
+  await changeEmails(tx, lease, movedIds, now, saveLocations, { quiet: source === 'initialSync' });
+}
+
+interface Progress {
+  metas: MessageMeta[];
+  rows: NewEmailRows[];
+  located: Located;
+  now: Date;
+}
+
+/** Records the events of new emails, the folder's counters and its cursor; returns the cursor. */
+async function saveProgress(
+  tx: Tx,
+  { account }: SyncContext,
+  { folder, source }: IngestTarget,
+  { metas, rows, located, now }: Progress,
+): Promise<number | null> {
+  if (source === 'initialSync') {
+    await addImported(tx, account.id, rows.length);
+    return folder.uidNext;
+  }
+  await recordEvents(
+    tx,
+    account.id,
+    rows.map((row) => arrivalEvent(row, folder, now)),
+  );
+  await addToUnread(tx, folder.id, located.metas.filter((meta) => !meta.seen).length);
+  if (source === 'api') {
+    await addToTotal(tx, folder.id, located.metas.length);
+    return folder.uidNext;
+  }
+  const uidNext = metas.reduce((max, { uid }) => Math.max(max, uid + 1), folder.uidNext ?? 1);
+  await updateFolder(tx, folder.id, { uidNext });
+  await touchSynced(tx, account.id, now);
+  return uidNext;
+}
+
+function arrivalEvent({ email, contents }: NewEmailRows, folder: FolderState, now: Date): NewEvent {
+  const row = emailRowOf(email);
+  const type = row.isDraft ? 'email.draft.new' : row.bounce ? 'email.new.bounce' : 'email.new';
+  const object = row.isDraft ? 'Draft' : 'Email';
+  return { type, objectId: row.id, data: { email: toEmail(row, contents, [folder.id], object) }, createdAt: now };
+}

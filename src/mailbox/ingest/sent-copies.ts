@@ -1,0 +1,65 @@
+import { detachAttachments } from '../../db/attachments.ts';
+import type { Tx } from '../../db/client.ts';
+import { findTracking } from '../../db/tracking.ts';
+import { untrackHtml } from '../../mime/tracking.ts';
+import type { SentMail } from '../../sending/send-state.ts';
+import type { ArrivalMatch } from './match.ts';
+import type { FetchedMail, StoredAttachment } from './rows.ts';
+
+/**
+ * Makes Sent copies the emails that callers have seen already: with the ids of the attachments shown so far, all
+ * recipients, and without tracking. Returns the mails in the same order, and the storage keys that are not needed then.
+ */
+export async function applySentCopies(
+  tx: Tx,
+  mails: FetchedMail[],
+  matches: ReadonlyMap<number, ArrivalMatch>,
+): Promise<{ mails: FetchedMail[]; unusedKeys: string[] }> {
+  const applied: FetchedMail[] = [];
+  const unusedKeys: string[] = [];
+  for (const mail of mails) {
+    const match = matches.get(mail.meta.uid);
+    const copy = match?.kind === 'new' && match.copyOf ? await asCopyOf(tx, mail, match.copyOf) : undefined;
+    applied.push(copy?.mail ?? mail);
+    unusedKeys.push(...(copy?.unusedKeys ?? []));
+  }
+  return { mails: applied, unusedKeys };
+}
+
+async function asCopyOf(
+  tx: Tx,
+  mail: FetchedMail,
+  send: SentMail,
+): Promise<{ mail: FetchedMail; unusedKeys: string[] }> {
+  const { attachments, unusedKeys } = send.hasProvisional
+    ? await reuseAttachments(tx, mail, send)
+    : { attachments: mail.attachments, unusedKeys: [] };
+  const { parsed } = mail;
+  // a copy that the provider filed does not name the Bcc recipients
+  const bcc = parsed.bcc.length === 0 ? send.bcc : parsed.bcc;
+  const body = send.trackingId ? await untracked(tx, parsed.body, send.trackingId) : parsed.body;
+  return { mail: { ...mail, attachments, parsed: { ...parsed, bcc, body } }, unusedKeys };
+}
+
+/** Until its copy arrived, the email was shown with attachments of its own: they keep their ids and files. */
+async function reuseAttachments(
+  tx: Tx,
+  mail: FetchedMail,
+  send: SentMail,
+): Promise<{ attachments: StoredAttachment[]; unusedKeys: string[] }> {
+  const shown = await detachAttachments(tx, send.id);
+  const same =
+    shown.length === mail.attachments.length && shown.every(({ size }, at) => size === mail.attachments[at]?.size);
+  if (!same) return { attachments: mail.attachments, unusedKeys: shown.map(({ storageKey }) => storageKey) };
+  return {
+    attachments: mail.attachments.map((attachment, at) => ({ ...attachment, ...shown[at] })),
+    unusedKeys: mail.attachments.map(({ storageKey }) => storageKey),
+  };
+}
+
+/** A provider that files the copy itself files it with its tracking, which is not shown (CONTRACT "Tracking"). */
+async function untracked(tx: Tx, html: string, trackingId: string): Promise<string> {
+  if (!html.includes(trackingId)) return html;
+  const record = await findTracking(tx, trackingId);
+  return record ? untrackHtml(html, trackingId, record.links) : html;
+}

@@ -1,0 +1,173 @@
+import { inLease } from '../db/lease.ts';
+import { recordEvents } from '../db/outbox.ts';
+import { isScanned } from './baseline.ts';
+import { changeEmails, deletionEvents } from './change-emails.ts';
+import type { SyncContext } from './context.ts';
+import { syncFolder } from './folder-pass.ts';
+import { DoubtfulList, type FolderListPass, syncFolders } from './folders/list-pass.ts';
+import { selectedPath } from './selected.ts';
+import { touchSynced } from './settings.ts';
+import { deleteEmails, findMissing, loadStoredEmails } from './store/emails.ts';
+import { type FolderState, loadFolders } from './store/folders.ts';
+import { deleteVanished, deleteVanishedBefore } from './store/locations.ts';
+
+/** Passes in a row while emails keep leaving folders; what is still missing then is decided by the next sync. */
+const MAX_PASSES = 3;
+
+export interface SyncOptions {
+  /** no folder list has been requested on this connection yet */
+  freshSession?: boolean;
+  /** compares all flags where the server has no MODSEQ, and decides about missing emails whatever the passes find */
+  thorough?: boolean;
+  /** paths of folders to sync even if their counters did not change */
+  changed?: ReadonlySet<string>;
+  /** an earlier pass found that emails left a folder: decide about them */
+  missingBefore?: boolean;
+}
+
+/**
+ * Syncs the folder list and every folder in which something changed, then decides what became of emails that left a
+ * folder: that takes a pass during which no email left any folder (QUALITY "Sync" 3b).
+ * @throws DoubtfulList; MailError; LeaseLost
+ */
+export async function syncMailbox(ctx: SyncContext, options: SyncOptions): Promise<FolderListPass> {
+  const { freshSession = false, thorough = false, changed = new Set<string>(), missingBefore = false } = options;
+  const everyFlag = thorough && !ctx.session.condstore;
+  let startedAt = new Date();
+  let list = await syncFolders(ctx, { freshSession });
+  let due = foldersOf(list).filter(
+    (folder) => list.dirty.has(folder.id) || changed.has(folder.path) || (everyFlag && folder.selectable),
+  );
+  let decide = thorough || missingBefore;
+  for (let pass = 1; ; pass++) {
+    const { missing } = await syncEach(ctx, due, everyFlag);
+    const leftFolders = list.missing || missing;
+    decide ||= leftFolders;
+    if (!leftFolders || pass === MAX_PASSES) break;
+    // An email may have moved to a folder that was synced before it left: sync all folders once more.
+    startedAt = new Date();
+    list = await syncFolders(ctx);
+    due = dirtyOf(list);
+  }
+  if (decide) await decideMissing(ctx, startedAt);
+  await inLease(ctx.db, ctx.lease, (tx) => touchSynced(tx, ctx.account.id, new Date()));
+  return list;
+}
+
+/** Syncs the folders of which the server sent a notification; all, when emails left them or one could not be opened. */
+export async function syncNotified(
+  ctx: SyncContext,
+  list: FolderListPass,
+  paths: ReadonlySet<string>,
+): Promise<FolderListPass> {
+  const folders = foldersOf(list).filter((folder) => paths.has(folder.path));
+  const { missing, allOpened } = await syncEach(ctx, folders, false);
+  if (allOpened && !missing && folders.length === paths.size) return list;
+  return syncMailbox(ctx, { missingBefore: missing });
+}
+
+/** Selects INBOX, where IDLE listens, and ingests what arrived there while another folder was selected. */
+export async function selectInbox(ctx: SyncContext, list: FolderListPass): Promise<FolderListPass> {
+  for (let current = list; ; ) {
+    const inbox = foldersOf(current).find((folder) => folder.role === 'INBOX');
+    if (!inbox || selectedPath(ctx.session) === inbox.path) return current;
+    const { missing, allOpened } = await syncEach(ctx, [inbox], false);
+    if (!missing || !allOpened) return current;
+    current = await syncMailbox(ctx, { missingBefore: true });
+  }
+}
+
+/**
+ * Syncs the whole mailbox once, alongside the watch: afterwards the store knows the location of every email, and what was
+ * deleted. Folders with the paths `changed` are synced even if their counters did not change.
+ */
+export async function syncOnce(ctx: SyncContext, changed: ReadonlySet<string>): Promise<void> {
+  const scanned = isScanned(await loadFolders(ctx.db, ctx.account.id));
+  const own = { ...ctx, baselineKnown: () => scanned };
+  const options = { changed, missingBefore: true };
+  try {
+    await syncMailbox(own, options);
+  } catch (error) {
+    if (!(error instanceof DoubtfulList)) throw error;
+    await withNewSession(own, (renewed) => syncMailbox(renewed, { ...options, freshSession: true }));
+  }
+}
+
+/** Runs `work` on a new connection, which ends with it. */
+export async function withNewSession<T>(ctx: SyncContext, work: (renewed: SyncContext) => Promise<T>): Promise<T> {
+  const session = await ctx.reopen();
+  try {
+    return await work({ ...ctx, session });
+  } finally {
+    await session.end();
+  }
+}
+
+interface FoldersSynced {
+  /** emails left a folder */
+  missing: boolean;
+  allOpened: boolean;
+}
+
+/** Syncs folders one after the other. */
+async function syncEach(ctx: SyncContext, folders: FolderState[], everyFlag: boolean): Promise<FoldersSynced> {
+  /** folders whose vanished messages are known in this pass */
+  const compared = new Set<string>();
+  let missing = false;
+  let allOpened = true;
+  const sync = async ({ id }: FolderState, arrivalsBelow?: number) => {
+    const result = await syncFolder(ctx, id, { everyFlag, compared, arrivalsBelow });
+    for (const other of result.compared) compared.add(other);
+    missing ||= result.missing;
+    return result;
+  };
+  for (const folder of inSyncOrder(folders)) {
+    let result = await sync(folder);
+    if (result.othersFirst !== null) {
+      const list = await syncFolders(ctx);
+      missing ||= list.missing;
+      for (const other of inSyncOrder(dirtyOf(list))) if (other.id !== folder.id) await sync(other);
+      result = await sync(folder, result.othersFirst);
+    }
+    allOpened &&= result.opened;
+  }
+  return { missing, allOpened };
+}
+
+/**
+ * INBOX first, since its events are waited for; Trash and Spam after the folders that emails leave for them; All Mail
+ * last: an email that is in other folders too is matched by those, as a draft is by Drafts.
+ */
+function inSyncOrder(folders: FolderState[]): FolderState[] {
+  const ranks: Partial<Record<string, number>> = { INBOX: 0, TRASH: 2, SPAM: 2, ALL: 3 };
+  const rank = (folder: FolderState) => ranks[folder.role] ?? 1;
+  return [...folders].sort((a, b) => rank(a) - rank(b));
+}
+
+const foldersOf = (list: FolderListPass): FolderState[] => [...list.folders.values()];
+const dirtyOf = (list: FolderListPass): FolderState[] => foldersOf(list).filter(({ id }) => list.dirty.has(id));
+
+/**
+ * Every folder has been synced since `startedAt`: emails that had left a folder before are where the store has located
+ * them, and those without any location were deleted (QUALITY "Sync" 4).
+ */
+export async function decideMissing(ctx: SyncContext, startedAt: Date): Promise<void> {
+  for (;;) {
+    const { done, unusedKeys } = await inLease(ctx.db, ctx.lease, async (tx) => {
+      const missingIds = await findMissing(tx, ctx.account.id, startedAt);
+      const missing = [...(await loadStoredEmails(tx, missingIds)).values()];
+      if (missing.length === 0) {
+        return { done: await deleteVanishedBefore(tx, ctx.account.id, startedAt), unusedKeys: [] };
+      }
+      const now = new Date();
+      const located = missing.filter((email) => !email.gone).map(({ row }) => row.id);
+      await changeEmails(tx, ctx.lease, located, now, () => deleteVanished(tx, located));
+      const deleted = missing.filter((email) => email.gone);
+      await recordEvents(tx, ctx.account.id, await deletionEvents(tx, deleted, now));
+      const ids = deleted.map(({ row }) => row.id);
+      return { done: false, unusedKeys: await deleteEmails(tx, ids) };
+    });
+    if (done) return;
+    if (unusedKeys.length > 0) await ctx.storage.delete(unusedKeys);
+  }
+}

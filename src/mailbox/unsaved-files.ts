@@ -1,0 +1,22 @@
+import { unreferencedKeys } from '../db/stored-objects.ts';
+import type { SyncContext } from './context.ts';
+
+/*
+ * Files are written to storage under an email's id before its rows commit. What a failed save leaves behind is deleted
+ * here; what a killed process leaves behind, by housekeeping.
+ */
+
+type Deps = Pick<SyncContext, 'db' | 'storage' | 'logger'> & { account: { id: string } };
+
+/**
+ * Deletes the files of a save that failed. The COMMIT may have succeeded without its response having arrived, so the
+ * rows decide which files are needed. Does not throw: what cannot be deleted now is left to housekeeping.
+ */
+export async function deleteUnreferenced({ db, storage, logger, account }: Deps, keys: string[]): Promise<void> {
+  if (keys.length === 0) return;
+  try {
+    await storage.delete(await unreferencedKeys(db, account.id, keys));
+  } catch (err) {
+    logger.warn({ err, accountId: account.id }, 'files of a save that failed are left to housekeeping');
+  }
+}

@@ -1,0 +1,87 @@
+import { mkdtemp, readdir, rm, utimes } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { MockActivityEnvironment } from '@temporalio/testing';
+import { eq, sql } from 'drizzle-orm';
+import { createHousekeepingActivities } from '../../src/activities/housekeeping.ts';
+import { drafts, emails } from '../../src/db/schema.ts';
+import { createLogger } from '../../src/logger.ts';
+import { newId } from '../../src/new-id.ts';
+import { openStorage, type Storage } from '../../src/storage/storage.ts';
+import { type TestDatabase, testDatabase } from '../helpers/postgres.ts';
+import { storeEmail } from '../helpers/rows.ts';
+import { storeAccount } from '../helpers/stored-account.ts';
+
+let test: TestDatabase;
+let dir: string;
+let storage: Storage;
+
+beforeAll(async () => {
+  test = await testDatabase();
+  dir = await mkdtemp(join(tmpdir(), 'sweep-'));
+  storage = openStorage(`file://${dir}`);
+});
+afterAll(async () => {
+  await test.drop();
+  await rm(dir, { recursive: true, force: true });
+});
+
+async function housekeep(): Promise<void> {
+  const { db } = test.database;
+  const logger = createLogger('silent', 'test');
+  const { deleteExpired } = createHousekeepingActivities({ db, storage, client: {} as never, logger });
+  await new MockActivityEnvironment().run(deleteExpired);
+}
+
+async function putOld(keys: string[]): Promise<void> {
+  for (const key of keys) await storage.put(key, Buffer.from('x'));
+  const names = new Set(keys.map((key) => key.split('/').at(-1)));
+  const old = new Date(Date.now() - 25 * 3_600_000);
+  for (const entry of await readdir(dir, { recursive: true, withFileTypes: true })) {
+    if (names.has(entry.name)) await utimes(join(entry.parentPath, entry.name), old, old);
+  }
+}
+
+const keysOf = async (accountId: string) => (await storage.list(`${accountId}/`)).map(({ key }) => key).sort();
+
+describe('the storage of an account', () => {
+  it('loses objects that no row names, once they are a day old', async () => {
+    const { db } = test.database;
+    const accountId = await storeAccount(test.database);
+    const stored = await storeEmail(test.database, accountId, {
+      attachments: [{ name: 'a.txt', mime: 'text/plain', size: 1 }],
+    });
+    const copy = await storeEmail(test.database, accountId);
+    // the email of a Sent copy has the id of its send, its file has another one
+    const copyKey = `${accountId}/raw/${newId('email')}.eml`;
+    await db.update(emails).set({ origin: 'api', storageKey: copyKey }).where(eq(emails.id, copy.id));
+    const draftId = newId('draft');
+    const draftKey = `${accountId}/outgoing/${draftId}.json`;
+    await db.insert(drafts).values({ id: draftId, accountId, inputKey: draftKey, createdAt: new Date() });
+    const attachment = `${accountId}/att/${stored.attachmentIds[0]}`;
+    const young = `${accountId}/raw/${newId('email')}.eml`;
+    const named = [stored.storageKey, attachment, copyKey, draftKey];
+    const orphans = ['raw/email_1.eml', 'raw/email_2.eml.9f-1.tmp', 'att/att_1', 'outgoing/x.json', 'sent/x.eml'];
+    await putOld([...named, ...orphans.map((key) => `${accountId}/${key}`), `${accountId}/other/of-another-kind`]);
+    await storage.put(young, Buffer.from('x'));
+
+    await housekeep();
+    expect(await keysOf(accountId)).toEqual([...named, young, `${accountId}/other/of-another-kind`].sort());
+  });
+
+  it('is swept once a day, and goes on where a sweep was interrupted', async () => {
+    const { db } = test.database;
+    const accountId = await storeAccount(test.database);
+    const [first, second] = [`${accountId}/raw/email_11.eml`, `${accountId}/raw/email_22.eml`];
+    await putOld([first, second]);
+    await db.execute(sql`update accounts set storage_sweep_after = ${first} where id = ${accountId}`);
+    await housekeep();
+    expect(await keysOf(accountId)).toEqual([first]);
+    await housekeep();
+    expect(await keysOf(accountId)).toEqual([first]);
+    await db.execute(sql`update accounts set storage_swept_at = now() - interval '25 hours' where id = ${accountId}`);
+    await housekeep();
+    expect(await keysOf(accountId)).toEqual([]);
+  });
+});

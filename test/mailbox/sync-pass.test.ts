@@ -1,0 +1,305 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { asc, eq } from 'drizzle-orm';
+import { emails, locations } from '../../src/db/schema.ts';
+import { scanBaseline } from '../../src/mailbox/baseline.ts';
+import { DoubtfulList } from '../../src/mailbox/folders/list-pass.ts';
+import { type SyncOptions, syncMailbox, syncNotified, syncOnce } from '../../src/mailbox/sync-pass.ts';
+import { gmailOptions } from '../helpers/fake-gmail.ts';
+import { type FakeImap, type FakeImapOptions, type FakeMessage, PLAIN } from '../helpers/fake-imap.ts';
+import { mailText } from '../helpers/mail-text.ts';
+import { openSyncGround, type SyncGround } from '../helpers/watched-account.ts';
+import { type Engine, startEngine } from './engine.ts';
+
+let ground: SyncGround;
+const open: Engine[] = [];
+
+beforeAll(async () => {
+  ground = await openSyncGround();
+});
+afterAll(() => ground.close());
+afterEach(async () => {
+  for (const engine of open.splice(0)) await engine.close();
+});
+
+async function start(options: FakeImapOptions = {}, prepare?: (server: FakeImap) => void): Promise<Engine> {
+  const engine = await startEngine(ground, options, prepare);
+  open.push(engine);
+  return engine;
+}
+
+const sync = ({ ctx }: Engine, options: SyncOptions = {}) => syncMailbox(ctx, options);
+
+const emailsOf = ({ ctx }: Engine) => ctx.db.select().from(emails).where(eq(emails.accountId, ctx.account.id));
+
+/** Where the emails are, as paths, those without a location too; baseline as `-`. */
+async function located({ ctx, ...engine }: Engine): Promise<string[]> {
+  const rows = await ctx.db
+    .select()
+    .from(locations)
+    .where(eq(locations.accountId, ctx.account.id))
+    .orderBy(asc(locations.uid));
+  const paths = new Map(
+    await Promise.all(
+      [...engine.server.folders.keys()].map(async (path) => [(await engine.folder(path)).id, path] as const),
+    ),
+  );
+  return rows
+    .map(
+      ({ folderId, emailId, vanishedAt }) => `${paths.get(folderId)}${emailId ? '' : ' -'}${vanishedAt ? ' left' : ''}`,
+    )
+    .sort();
+}
+
+const DATE = new Date('2024-05-06T07:08:09Z');
+const server2000 = { capabilities: 'IMAP4rev1', folders: { Work: [], Later: [] } };
+const modern = { capabilities: `${PLAIN} CONDSTORE QRESYNC`, folders: { Work: [], Later: [] } };
+
+/** Moves a message as another mail program does. */
+function move(server: FakeImap, from: string, uid: number, to: string): number {
+  const message = server.folder(from).messages.find((each) => each.uid === uid);
+  if (!message) throw new Error(`${from} has no message ${uid}`);
+  return server.move(server.folder(from), message, server.folder(to));
+}
+
+describe.each([
+  ['with IMAP4rev1 alone', server2000],
+  ['with CONDSTORE and QRESYNC', modern],
+])('a sync of a mailbox on a server %s', (_, options) => {
+  it('stores new messages of every folder', async () => {
+    const engine = await start(options);
+    engine.server.append('INBOX', mailText());
+    engine.server.append('Work', mailText());
+    await sync(engine);
+    expect(await engine.events()).toEqual(['email.new', 'email.new']);
+    await sync(engine);
+    expect(await engine.events()).toHaveLength(2);
+  });
+
+  it('emits one email.update for a move, to a folder that was synced before or after', async () => {
+    const engine = await start(options);
+    const [a, b] = ['a', 'b'].map((subject) => engine.server.append('INBOX', mailText({ subject }), { date: DATE }));
+    await sync(engine);
+    move(engine.server, 'INBOX', a as number, 'Work');
+    await sync(engine);
+    expect(await engine.events()).toEqual(['email.new', 'email.new', 'email.update']);
+    move(engine.server, 'INBOX', b as number, 'Later');
+    move(engine.server, 'Work', 1, 'INBOX');
+    await sync(engine);
+    expect((await engine.events()).slice(3).sort()).toEqual(['email.update', 'email.update']);
+    expect(await located(engine)).toEqual(['INBOX', 'Later']);
+  });
+
+  it('emits one email.delete once every folder was synced', async () => {
+    const engine = await start(options);
+    const uid = engine.server.append('INBOX', mailText());
+    await sync(engine);
+    expect(await engine.files()).toHaveLength(1);
+    engine.server.remove('INBOX', uid);
+    await sync(engine);
+    expect(await engine.events()).toEqual(['email.new', 'email.delete']);
+    expect(await emailsOf(engine)).toEqual([]);
+    expect(await engine.files()).toEqual([]);
+  });
+
+  it('keeps the id of a message that returns under another UID', async () => {
+    const engine = await start(options);
+    const uid = engine.server.append('INBOX', mailText(), { date: DATE });
+    await sync(engine);
+    const [before] = await emailsOf(engine);
+    move(engine.server, 'INBOX', uid, 'INBOX');
+    await sync(engine);
+    expect((await emailsOf(engine)).map(({ id }) => id)).toEqual([before?.id]);
+    expect((await engine.events()).filter((type) => type !== 'email.update')).toEqual(['email.new']);
+  });
+
+  it('emits one email.update for a flag', async () => {
+    const engine = await start(options);
+    const uid = engine.server.append('INBOX', mailText());
+    await sync(engine);
+    engine.server.setFlag('INBOX', uid, '\\Seen');
+    await sync(engine, { thorough: true });
+    expect(await engine.events()).toEqual(['email.new', 'email.update']);
+    expect((await emailsOf(engine)).map(({ isUnread }) => isUnread)).toEqual([false]);
+  });
+
+  it('maps emails to their UIDs under a new UIDVALIDITY, without events, and finds what is new or gone', async () => {
+    const engine = await start(options);
+    const stays = mailText({ subject: 'stays' });
+    engine.server.append('INBOX', mailText({ subject: 'goes' }), { date: DATE });
+    engine.server.append('INBOX', stays, { date: DATE });
+    await sync(engine);
+    const before = (await emailsOf(engine)).find(({ subject }) => subject === 'stays')?.id;
+    const inbox = engine.server.folder('INBOX');
+    Object.assign(inbox, { uidValidity: 77, uidNext: 1, modseq: 1, messages: [], vanished: [] });
+    engine.server.append('INBOX', stays, { date: DATE });
+    engine.server.append('INBOX', mailText({ subject: 'comes' }), { date: DATE });
+    await sync(engine);
+    await sync(engine, { thorough: true });
+    const now = await emailsOf(engine);
+    expect(now.map(({ subject }) => subject).sort()).toEqual(['comes', 'stays']);
+    expect(now.find(({ subject }) => subject === 'stays')?.id).toBe(before);
+    expect((await engine.events()).slice(2).sort()).toEqual(['email.delete', 'email.new']);
+    expect(await engine.folder('INBOX')).toMatchObject({ uidValidity: 77, uidNext: 3 });
+  });
+
+  it('emits nothing of messages from before the connect that move', async () => {
+    const engine = await start(options, (server) => server.append('INBOX', mailText(), { date: DATE }));
+    await scanBaseline(engine.ctx, new AbortController().signal);
+    await sync(engine, { thorough: true });
+    move(engine.server, 'INBOX', 1, 'Work');
+    await sync(engine);
+    expect(await engine.events()).toEqual([]);
+    expect(await located(engine)).toEqual(['Work -']);
+  });
+
+  it('emits one email.new for a message that another program moves before it was seen', async () => {
+    const engine = await start(options);
+    const uid = engine.server.append('INBOX', mailText());
+    move(engine.server, 'INBOX', uid, 'Later');
+    await sync(engine);
+    expect(await engine.events()).toEqual(['email.new']);
+    expect(await located(engine)).toEqual(['Later']);
+  });
+});
+
+describe('a sync of a mailbox', () => {
+  it('decides about a message that moved on during the pass with a second pass', async () => {
+    const engine = await start({ folders: { Work: [] } });
+    const uid = engine.server.append('Work', mailText(), { date: DATE });
+    await sync(engine);
+    // INBOX is synced before Work: when Work is opened, the message has just moved to INBOX
+    engine.server.append('Work', mailText({ subject: 'another' }));
+    let moved = false;
+    engine.server.script.command = ({ name, args }) => {
+      if (moved || name !== 'EXAMINE' || args[0] !== 'Work') return;
+      moved = true;
+      move(engine.server, 'Work', uid, 'INBOX');
+    };
+    await sync(engine);
+    expect((await engine.events()).sort()).toEqual(['email.new', 'email.new', 'email.update']);
+  });
+
+  it('leaves a folder that the server does not open to the next one', async () => {
+    const engine = await start({ folders: { Work: [] } });
+    engine.server.append('Work', mailText());
+    engine.server.script.command = (command, session) => {
+      if (command.name !== 'EXAMINE' || command.args[0] !== 'Work') return false;
+      session.done(command, 'NO not now');
+      return true;
+    };
+    await sync(engine);
+    expect(await engine.events()).toEqual([]);
+    engine.server.script = {};
+    await sync(engine);
+    expect(await engine.events()).toEqual(['email.new']);
+  });
+
+  it('leaves the rest of a folder to the next one when its UIDs change in between', async () => {
+    const engine = await start({ folders: { Work: [] } });
+    engine.server.append('INBOX', mailText(), { date: DATE });
+    await sync(engine);
+    const [copied] = engine.server.folder('INBOX').messages;
+    engine.server.copy(engine.server.folder('INBOX'), copied as FakeMessage, engine.server.folder('Work'));
+    // Work is selected, then INBOX, which has the look-alike, then Work again
+    let selects = 0;
+    engine.server.script.command = ({ name, args }) => {
+      if (name !== 'EXAMINE' || args[0] !== 'Work' || ++selects !== 2) return;
+      Object.assign(engine.server.folder('Work'), { uidValidity: 99 });
+    };
+    await sync(engine);
+    expect(await engine.events()).toEqual(['email.new']);
+    await sync(engine);
+    expect(await engine.events()).toEqual(['email.new', 'email.update']);
+    expect(await located(engine)).toEqual(['INBOX', 'Work']);
+    expect((await engine.folder('Work')).uidValidity).toBe(99);
+  });
+
+  it('syncs only the folders of a notification', async () => {
+    const engine = await start({ folders: { Work: [], Later: [] } });
+    const list = await sync(engine, { freshSession: true });
+    engine.server.append('Work', mailText());
+    engine.server.append('Later', mailText());
+    expect(await syncNotified(engine.ctx, list, new Set(['Work']))).toBe(list);
+    expect(await located(engine)).toEqual(['Work']);
+    engine.server.createFolder('Newer');
+    await syncNotified(engine.ctx, list, new Set(['Newer']));
+    expect(await engine.events()).toEqual(['email.new', 'email.folder.create', 'email.new']);
+  });
+
+  it('believes that a folder is gone on a new connection only', async () => {
+    const engine = await start({ folders: { Work: [] } });
+    engine.server.append('Work', mailText());
+    await sync(engine, { freshSession: true });
+    engine.server.deleteFolder('Work');
+    await expect(sync(engine)).rejects.toThrow(DoubtfulList);
+    await syncOnce(engine.ctx, new Set());
+    expect(await engine.events()).toEqual(['email.new', 'email.folder.delete', 'email.delete']);
+    expect(engine.server.sessions.size).toBeLessThanOrEqual(2);
+  });
+
+  it('reads the baseline of a folder whose STATUS was refused when it is first opened', async () => {
+    const engine = await start({ folders: { Work: [] } }, (server) => {
+      server.append('Work', mailText());
+      server.script.answer = (text) => (text.startsWith('* STATUS "Work"') ? '' : text);
+    });
+    expect(await engine.folder('Work')).toMatchObject({ uidNext: null });
+    engine.server.script = {};
+    await sync(engine);
+    expect(await engine.folder('Work')).toMatchObject({ uidNext: 2, baselineUidNext: 2 });
+    expect(await engine.events()).toEqual([]);
+  });
+
+  it('does not take a SEARCH that leaves out messages for deletions', async () => {
+    const engine = await start({ folders: {} });
+    const uids = [0, 1, 2].map((n) => engine.server.append('INBOX', mailText({ subject: `mail ${n}` })));
+    await sync(engine);
+    engine.server.remove('INBOX', uids[0] as number);
+    engine.server.script.answer = (text, { name }) =>
+      name === 'UID SEARCH' && text.startsWith('* SEARCH') ? '* SEARCH\r\n' : text;
+    await sync(engine);
+    expect(await engine.events()).toEqual(['email.new', 'email.new', 'email.new', 'email.delete']);
+  });
+});
+
+describe('a sync of a Gmail mailbox', () => {
+  const ALL = '[Gmail]/All Mail';
+
+  it('asks the other folders about an email in All Mail that nothing matches', async () => {
+    const engine = await start(gmailOptions());
+    await sync(engine, { freshSession: true });
+    // it arrives in INBOX after INBOX was synced, and before All Mail is
+    const raw = mailText();
+    const ids = { emailId: '181', threadId: '171', date: new Date() };
+    let arrived = false;
+    engine.server.script.command = ({ name, args }) => {
+      if (arrived || name !== 'EXAMINE' || args[0] !== ALL) return;
+      arrived = true;
+      engine.server.add('INBOX', raw, ids);
+      engine.server.add(ALL, raw, ids);
+    };
+    await sync(engine, { changed: new Set([ALL]) });
+    expect(await engine.events()).toEqual(['email.new']);
+    expect(await located(engine)).toEqual(['INBOX', ALL].sort());
+    expect(await emailsOf(engine)).toHaveLength(1);
+  });
+
+  it('leaves an email that reaches All Mail after that to the next one', async () => {
+    const engine = await start(gmailOptions());
+    await sync(engine, { freshSession: true });
+    const archived = { emailId: '182', threadId: '172', date: new Date() };
+    engine.server.add(ALL, mailText({ subject: 'archived' }), archived);
+    const ids = { emailId: '183', threadId: '173', date: new Date() };
+    const raw = mailText({ subject: 'late' });
+    let opened = 0;
+    engine.server.script.command = ({ name, args }) => {
+      if (name !== 'EXAMINE' || args[0] !== ALL || ++opened !== 2) return;
+      engine.server.add('INBOX', raw, ids);
+      engine.server.add(ALL, raw, ids);
+    };
+    await sync(engine);
+    expect((await emailsOf(engine)).map(({ subject }) => subject)).toEqual(['archived']);
+    await sync(engine);
+    expect(await engine.events()).toEqual(['email.new', 'email.new']);
+    expect(await located(engine)).toEqual(['INBOX', ALL, ALL].sort());
+  });
+});

@@ -1,0 +1,137 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { eq } from 'drizzle-orm';
+import type { Attendee } from '../../src/contract/email.ts';
+import { emails } from '../../src/db/schema.ts';
+import { type AssignedThread, assignThreads, type ThreadedMail } from '../../src/mailbox/ingest/threads.ts';
+import { newId } from '../../src/new-id.ts';
+import { type TestDatabase, testDatabase } from '../helpers/postgres.ts';
+import { storeAccount } from '../helpers/stored-account.ts';
+
+let database: TestDatabase;
+beforeAll(async () => {
+  database = await testDatabase();
+});
+afterAll(() => database.drop());
+
+const OWN = ['me@example.test'];
+const BASE = Date.UTC(2024, 4, 6);
+const person = (identifier: string): Attendee => ({
+  identifier,
+  display_name: '',
+  identifier_type: 'EMAIL_ADDRESS',
+});
+
+interface Mail {
+  minute: number;
+  from: string;
+  /** `Re: status` without reference headers, else `status` */
+  reply: boolean;
+}
+
+/** Assigns the threads of a batch and stores its mails; the ids of the mails, in order. */
+async function store(accountId: string, batch: ThreadedMail[]): Promise<string[]> {
+  return database.database.db.transaction(async (tx) => {
+    const assigned = await assignThreads(tx, accountId, OWN, batch);
+    const rows = batch.map((mail, index) => ({
+      ...{ id: newId('email'), accountId, ...(assigned[index] as AssignedThread), date: mail.date, subject: 'status' },
+      ...{
+        fromAttendee: mail.from,
+        toAttendees: mail.to,
+        ccAttendees: mail.cc,
+        bccAttendees: [],
+        replyToAttendees: [],
+      },
+      ...{
+        hasAttachments: false,
+        isUnread: false,
+        size: 1,
+        internalDate: mail.date,
+        storageKey: '',
+        createdAt: mail.date,
+      },
+    }));
+    await tx.insert(emails).values(rows);
+    return rows.map(({ id }) => id);
+  });
+}
+
+async function threadsOf(accountId: string): Promise<Map<string, string>> {
+  const columns = { id: emails.id, threadId: emails.threadId };
+  const rows = await database.database.db.select(columns).from(emails).where(eq(emails.accountId, accountId));
+  return new Map(rows.map((row) => [row.id, row.threadId]));
+}
+
+/** Stores mails in the order given, so many to a batch; the thread of each. */
+async function arrive(mails: Mail[], batch: number): Promise<Map<Mail, string>> {
+  const accountId = await storeAccount(database.database);
+  const ids: string[] = [];
+  for (let start = 0; start < mails.length; start += batch) {
+    ids.push(...(await store(accountId, mails.slice(start, start + batch).map(factsOf))));
+  }
+  const threads = await threadsOf(accountId);
+  return new Map(mails.map((mail, index) => [mail, threads.get(ids[index] as string) as string]));
+}
+
+function factsOf({ minute, from, reply }: Mail) {
+  return {
+    serverThreadId: null,
+    messageId: `<${newId('email')}@example.test>`,
+    inReplyTo: [],
+    references: [],
+    baseSubject: 'status',
+    isReplySubject: reply,
+    date: new Date(BASE + minute * 60_000),
+    from: person(from),
+    to: OWN.map(person),
+    cc: [],
+  };
+}
+
+/** The threads as groups, each as the sorted numbers of its mails in `all`. */
+function groups(all: Mail[], threads: Map<Mail, string>): string[] {
+  const byThread = new Map<string, number[]>();
+  for (const [index, mail] of all.entries()) {
+    const thread = threads.get(mail) as string;
+    byThread.set(thread, [...(byThread.get(thread) ?? []), index]);
+  }
+  return [...byThread.values()].map((members) => members.join(',')).sort();
+}
+
+describe('mails that are joined by their subject alone', () => {
+  const others = Array.from(
+    { length: 130 },
+    (_, n): Mail => ({ minute: n + 1, from: `p${n}@example.test`, reply: false }),
+  );
+  const question: Mail = { minute: 300, from: 'ann@example.test', reply: false };
+  const answer: Mail = { minute: 500, from: 'ann@example.test', reply: true };
+  const all = [question, ...others, answer];
+
+  it('come to the same threads in whatever order they arrive, however many have that subject', async () => {
+    const expected = groups(all, await arrive([question, answer, ...others], 2));
+    expect(expected).toHaveLength(131);
+    expect(groups(all, await arrive([...others, question, answer], 131))).toEqual(expected);
+    expect(groups(all, await arrive([...all].reverse(), 50))).toEqual(expected);
+  });
+
+  it('are not kept from their thread by another subject in the same batch', async () => {
+    const accountId = await storeAccount(database.database);
+    const facts = (baseSubject: string, mail: Mail) => ({ ...factsOf(mail), baseSubject });
+    const popular = others.map((mail) => facts('popular', mail));
+    await store(accountId, popular);
+    const [rare] = await store(accountId, [facts('rare', { minute: 200, from: 'bob@example.test', reply: false })]);
+    const [, reply] = await store(accountId, [
+      facts('popular', { minute: 400, from: 'p1@example.test', reply: true }),
+      facts('rare', { minute: 401, from: 'bob@example.test', reply: true }),
+    ]);
+    const threads = await threadsOf(accountId);
+    expect(threads.get(reply as string)).toBe(threads.get(rare as string));
+  });
+
+  it('of the owner alone are joined to each other, and to nobody else', async () => {
+    const own: Mail = { minute: 1, from: 'me@example.test', reply: false };
+    const ownReply: Mail = { minute: 2, from: 'ME@example.test', reply: true };
+    const other: Mail = { minute: 3, from: 'ann@example.test', reply: false };
+    expect(groups([own, ownReply, other], await arrive([own, other, ownReply], 1))).toEqual(['0,1', '2']);
+    expect(groups([own, ownReply, other], await arrive([ownReply, other, own], 3))).toEqual(['0,1', '2']);
+  });
+});

@@ -1,0 +1,84 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { watch } from '../../src/mailbox/watch.ts';
+import type { FakeImapOptions } from '../helpers/fake-imap.ts';
+import { mailText } from '../helpers/mail-text.ts';
+import { waitFor } from '../helpers/wait.ts';
+import { openSyncGround, type SyncGround } from '../helpers/watched-account.ts';
+import { type Engine, startEngine } from './engine.ts';
+
+let ground: SyncGround;
+const open: Engine[] = [];
+
+beforeAll(async () => {
+  ground = await openSyncGround();
+});
+afterAll(() => ground.close());
+afterEach(async () => {
+  for (const engine of open.splice(0)) await engine.close();
+});
+
+async function start(options: FakeImapOptions = {}): Promise<Engine> {
+  const engine = await startEngine(ground, options);
+  open.push(engine);
+  return engine;
+}
+
+/** Watches until the test stops it; what it gives is in sync. */
+async function watching({ ctx }: Engine, pollMs = 60_000) {
+  const ending = new AbortController();
+  let inSync = () => {};
+  const synced = new Promise<void>((resolve) => (inSync = resolve));
+  const running = watch(ctx, { pollMs, signal: ending.signal, onInSync: async () => inSync() });
+  await Promise.race([synced, running]);
+  return {
+    async stop() {
+      ending.abort();
+      await running;
+    },
+    abort: () => ending.abort(),
+    running,
+  };
+}
+
+describe('a watch', () => {
+  it('stores a message that EXISTS reports, long before the next poll', async () => {
+    const engine = await start();
+    const watch = await watching(engine);
+    engine.server.append('INBOX', mailText({ subject: 'hello' }));
+    await waitFor(() => [...engine.server.sessions].some((session) => session.idling), { what: 'IDLE' });
+    engine.server.tell();
+    await waitFor(async () => (await engine.events()).includes('email.new'), { what: 'the event' });
+    await watch.stop();
+  });
+
+  it('takes a folder that is missing from the list for deleted on a new connection only', async () => {
+    const engine = await start({ folders: { Work: [] } });
+    const watch = await watching(engine, 100);
+    const [first] = engine.server.sessions;
+    engine.server.deleteFolder('Work');
+    await waitFor(async () => (await engine.events()).includes('email.folder.delete'), { what: 'the event' });
+    expect([...engine.server.sessions]).not.toContain(first);
+    await watch.stop();
+    await engine.ctx.session.end();
+    await waitFor(() => engine.server.sessions.size === 0, { what: 'all connections to end' });
+  });
+
+  it('ends a connection that was being opened when it was told to stop', async () => {
+    const engine = await start({ folders: { Work: [] } });
+    const watch = await watching(engine, 100);
+    let login = () => {};
+    engine.server.script.command = (command, session) => {
+      if (command.name !== 'LOGIN') return false;
+      login = () => session.answer(command);
+      return true;
+    };
+    engine.server.deleteFolder('Work');
+    await waitFor(() => engine.server.log.filter(({ name }) => name === 'LOGIN').length === 2, { what: 'a LOGIN' });
+    // as the watching activity does
+    watch.abort();
+    await engine.ctx.session.end();
+    login();
+    await watch.running;
+    await waitFor(() => engine.server.sessions.size === 0, { timeoutMs: 3_000, what: 'all connections to end' });
+  });
+});
