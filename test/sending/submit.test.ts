@@ -71,6 +71,7 @@ beforeEach(async () => {
     secrets,
     outbound: LOOPBACK,
     sessions,
+    tempDir: dir,
     publicUrl: 'http://127.0.0.1:3000',
     markDisconnected: async () => {},
     submitter: {
@@ -80,7 +81,7 @@ beforeEach(async () => {
         await message.beforeData();
         return { rejected: [] };
       },
-      drop: () => {},
+      drop: async () => {},
       close: async () => {},
     },
   };
