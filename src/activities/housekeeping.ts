@@ -23,8 +23,8 @@ export type HousekeepingActivities = ReturnType<typeof createHousekeepingActivit
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 /**
- * The log and the events are stored for 30 days, responses to idempotent calls for 24 h (CONTRACT); sends and drafts that ended
- * for 30 days; tracking of deleted emails for a year, in which the links of the message still lead on.
+ * Stored for 30 days: the log and the events (CONTRACT), and sends and drafts that ended. For 24 h: responses to idempotent
+ * calls (CONTRACT). For a year: the tracking of an email that was deleted, whose links in other mailboxes work as long.
  */
 const RETENTION: readonly [days: number, deleteBefore: (db: Db, before: Date) => Promise<number>][] = [
   [30, deleteDeliveriesBefore],

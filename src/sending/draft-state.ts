@@ -1,6 +1,7 @@
 import { and, eq, sql } from 'drizzle-orm';
 import type { Attendee } from '../contract/email.ts';
 import type { SendInput } from '../contract/sending.ts';
+import { anyOf } from '../db/any-of.ts';
 import type { Db, Queryable, Tx } from '../db/client.ts';
 import { drafts, emails } from '../db/schema.ts';
 import { STALE_AFTER_MS } from './send-state.ts';
@@ -90,7 +91,7 @@ export async function awaitedDrafts(
     .where(
       and(
         eq(drafts.accountId, accountId),
-        sql`${drafts.messageId} = any(${sql.param(messageIds)}::text[])`,
+        anyOf(drafts.messageId, messageIds),
         sql`${drafts.state} in ('saving', 'failed')`,
       ),
     );
@@ -156,13 +157,13 @@ export async function emailsEnteredDrafts(tx: Tx, entered: EnteredDraft[], now =
  */
 export async function emailsLeftDrafts(tx: Tx, draftIds: string[], { sent }: { sent: boolean }): Promise<void> {
   if (draftIds.length === 0) return;
-  await tx.execute(leave(sent ? 'sent' : 'deleted', sql`id = any(${sql.param(draftIds)}::text[])`));
+  await tx.execute(leave(sent ? 'sent' : 'deleted', anyOf(drafts.id, draftIds)));
 }
 
 /** active → deleted for the drafts of these emails, which are being deleted. One statement. */
 export async function draftsDeletedWithEmails(tx: Tx, emailIds: string[]): Promise<void> {
   if (emailIds.length === 0) return;
-  await tx.execute(leave('deleted', sql`email_id = any(${sql.param(emailIds)}::text[])`));
+  await tx.execute(leave('deleted', anyOf(drafts.emailId, emailIds)));
 }
 
 function leave(to: 'sent' | 'deleted', which: ReturnType<typeof sql>) {

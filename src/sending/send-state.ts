@@ -1,6 +1,7 @@
 import { and, desc, eq, getTableColumns, isNull, notExists, sql } from 'drizzle-orm';
 import type { Attendee, Email, SentBy } from '../contract/email.ts';
 import type { SendInput } from '../contract/sending.ts';
+import { anyOf } from '../db/any-of.ts';
 import type { Db, Queryable, Tx } from '../db/client.ts';
 import { emails, type SendResult, sends } from '../db/schema.ts';
 
@@ -142,7 +143,7 @@ async function move(
   const moved = await db
     .update(sends)
     .set({ state: to, updatedAt: new Date(), ...values })
-    .where(and(eq(sends.id, id), sql`${sends.state} = any(${sql.param(from)}::text[])`))
+    .where(and(eq(sends.id, id), anyOf(sends.state, from)))
     .returning({ id: sends.id });
   return moved.length > 0;
 }
@@ -245,7 +246,7 @@ export async function findSends(tx: Queryable, accountId: string, messageIds: st
     .where(
       and(
         eq(sends.accountId, accountId),
-        sql`${sends.messageId} = any(${sql.param(messageIds)}::text[])`,
+        anyOf(sends.messageId, messageIds),
         sql`${sends.state} in ('submitting', 'sent', 'unknown')`,
       ),
     )
