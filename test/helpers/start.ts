@@ -13,9 +13,9 @@ export interface Started {
   output(): string;
   /** the processes that it runs, as it writes them down */
   marks(): ProcessMark[];
-  /** Waits until it says that all is ready; fails when it ends before. Answers how long it took, ms. */
+  /** Waits until it says that all is ready; fails when it ends before. Returns how long it took, ms. */
   ready(timeoutMs?: number): Promise<number>;
-  /** Waits for its end and answers the exit code. */
+  /** Waits for its end and returns the exit code. */
   ended(): Promise<number | null>;
 }
 
@@ -62,7 +62,7 @@ export function start(
   };
 }
 
-/** Waits until none of these processes runs any more; answers how long it took, ms. */
+/** Waits until none of these processes runs any more; returns how long it took, ms. */
 export async function untilGone(marks: readonly ProcessMark[], timeoutMs: number): Promise<number> {
   const began = Date.now();
   await waitFor(() => !marks.some(isRunning), { timeoutMs, what: 'the end of all processes' });
