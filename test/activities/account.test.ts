@@ -149,6 +149,6 @@ describe('starting workflows', () => {
     await saveIntent(db, young, Buffer.from('x'), new Date());
     await activities().ensureAccounts();
     expect(await readIntent(db, old)).toBeUndefined();
-    expect(await readIntent(db, young)).toBeDefined();
+    expect(await readIntent(db, young)).toEqual({ sealed: Buffer.from('x'), accountId: null });
   });
 });

@@ -198,7 +198,7 @@ it('deletes rows and files of this account only, and keeps the log', async () =>
 
 it('keeps the row of an account that is not being removed', async () => {
   await run(activities().finishRemoval);
-  expect(await getAccount(test.database.db, accountId)).toBeDefined();
+  expect(await getAccount(test.database.db, accountId)).toMatchObject({ id: accountId });
 });
 
 it('cancels the runs of the account, whether they are there or not', async () => {

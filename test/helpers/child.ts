@@ -4,10 +4,10 @@ import { createConnection } from 'node:net';
 import { promisify } from 'node:util';
 import { waitFor } from './wait.ts';
 
-/** Runs a command to its end and answers its output. Throws when it fails. */
+/** Runs a command to its end and returns its output. Throws when it fails. */
 export const run = promisify(execFile);
 
-/** Runs "$@" and ends it when our standard input ends, which it does when the process that started us is gone. */
+/** Runs "$@" and stops it when standard input closes, as it does once the process that started this one is gone. */
 const WATCHED = `
 exec 3<&0
 # Postfix wants to lead a process group

@@ -31,7 +31,7 @@ export const DOVECOT_PROFILES = {
 
 export type DovecotProfile = keyof typeof DOVECOT_PROFILES;
 
-/** Starts a Dovecot of a profile beside that of the test run; its files are removed with it. */
+/** Starts a Dovecot of a profile next to that of the test run; its files are removed with it. */
 export async function startDovecotProfile(profile: DovecotProfile): Promise<RunningDovecot> {
   const dir = await mkdtemp(join(tmpdir(), 'dovecot-'));
   const { stop, ...info } = await startDovecot(dir, {

@@ -30,7 +30,7 @@ export function gmailOptions(): FakeImapOptions {
 
 /**
  * A mailbox as Gmail shows it by IMAP: one store of messages, each with one X-GM-MSGID, and labels that look like
- * folders. A message lies in All Mail and in each of its labels, or else in Trash or in Spam alone; flags are of the
+ * folders. A message is in All Mail and in each of its labels, or else in Trash or in Spam alone; flags are of the
  * message, `\Deleted` is of the label. https://developers.google.com/workspace/gmail/imap/imap-extensions
  */
 export class FakeGmail extends FakeImap {

@@ -121,7 +121,7 @@ export class FakeSession {
     }
   }
 
-  /** Untagged news of the selected folder since the client was told last. */
+  /** Untagged news of the selected folder since the client got some last. */
   tellNews(): void {
     const folder = this.selected;
     if (!folder) return;

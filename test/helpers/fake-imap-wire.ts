@@ -109,7 +109,7 @@ export function quoted(text: string): string {
   return `"${text.replace(/["\\]/g, '\\$&')}"`;
 }
 
-/** Whether a number lies in a sequence set such as `1:3,7:*`; `*` is the largest number in use. */
+/** Whether a number is in a sequence set such as `1:3,7:*`; `*` is the largest number in use. */
 export function inSet(set: string, number: number, largest: number): boolean {
   return set.split(',').some((part) => {
     const [from = 0, to = from] = part.split(':').map((end) => (end === '*' ? largest : Number(end)));

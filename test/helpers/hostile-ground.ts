@@ -13,7 +13,7 @@ const MiB = 1024 * 1024;
 const IMPATIENT = { pollMs: 300, silenceMs: 600, maxStepMs: 2_000, maxAnswers: 20_000 };
 
 /**
- * For each test a server that the test turns hostile, with an account on it, and beside them for the whole file a good
+ * For each test a server that the test turns hostile, with an account on it, and next to them for the whole file a good
  * server with an account that must not notice anything.
  */
 export class HostileGround {
@@ -71,8 +71,8 @@ export class HostileGround {
     const error = await this.account.failed(60_000);
     expect(error).toBeInstanceOf(MailError);
     expect(error).toMatchObject({ code: 'provider_error', side: 'imap' });
-    // The server that floods is in this process too, and the collector takes its time: so much for what lies about, and
-    // little of it may be held on to.
+    // The server that floods is in this process too, and the collector takes its time: some of it may lie around, but
+    // little may be held on to.
     expect(process.memoryUsage().rss - rss).toBeLessThan(1024 * MiB);
     expect(held() - before).toBeLessThan(100 * MiB);
     await this.expectNeighbourWell();

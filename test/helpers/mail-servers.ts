@@ -50,7 +50,7 @@ export async function startMailServers(
 
 /** The servers that the test run started. Throws when it started none. */
 export function mailServers(): MailServers {
-  const told = process.env[VARIABLE];
-  if (!told) throw new Error(`${VARIABLE} is not set: run this test by \`npm test\``);
-  return JSON.parse(told) as MailServers;
+  const value = process.env[VARIABLE];
+  if (!value) throw new Error(`${VARIABLE} is not set: run this test by \`npm test\``);
+  return JSON.parse(value) as MailServers;
 }

@@ -13,9 +13,9 @@ export interface Started {
   output(): string;
   /** the processes that it runs, as it writes them down */
   handles(): ProcessHandle[];
-  /** Waits until it says that all is ready; fails when it ends before. Answers how long it took, ms. */
+  /** Waits until it says that all is ready; fails when it ends before. Returns how long it took, ms. */
   ready(timeoutMs?: number): Promise<number>;
-  /** Waits for its end and answers the exit code. */
+  /** Waits for its end and returns the exit code. */
   ended(): Promise<number | null>;
 }
 
@@ -67,7 +67,7 @@ export function handlesIn(dataDir: string): ProcessHandle[] {
   return JSON.parse(readFileSync(join(dataDir, 'processes.json'), 'utf8')) as ProcessHandle[];
 }
 
-/** Waits until none of these processes runs any more; answers how long it took, ms. */
+/** Waits until none of these processes runs any more; returns how long it took, ms. */
 export async function untilGone(handles: readonly ProcessHandle[], timeoutMs: number): Promise<number> {
   const began = Date.now();
   await waitFor(() => !handles.some(isRunning), { timeoutMs, what: 'the end of all processes' });

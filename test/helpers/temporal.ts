@@ -13,12 +13,16 @@ export interface TestTemporal {
 
 /** The Temporal server of this run, with a namespace that no other caller gets. Throws outside of `npm test`. */
 export function testTemporal(): TestTemporal {
-  return { address: told('TEST_TEMPORAL_ADDRESS'), namespace: takeNamespace(), binary: told('TEST_TEMPORAL_BINARY') };
+  return {
+    address: required('TEST_TEMPORAL_ADDRESS'),
+    namespace: takeNamespace(),
+    binary: required('TEST_TEMPORAL_BINARY'),
+  };
 }
 
 /** Making a folder succeeds for one caller only, over all processes. */
 function takeNamespace(): string {
-  const dir = join(told('TEST_DIR'), 'namespaces');
+  const dir = join(required('TEST_DIR'), 'namespaces');
   for (const name of NAMESPACES) {
     try {
       mkdirSync(join(dir, name));
@@ -30,7 +34,7 @@ function takeNamespace(): string {
   throw new Error(`all ${NAMESPACES.length} namespaces are in use`);
 }
 
-function told(name: string): string {
+function required(name: string): string {
   const value = process.env[name];
   if (value === undefined) throw new Error(`${name} is not set: run tests by \`npm test -- <path>\``);
   return value;

@@ -6,14 +6,14 @@ export class WaitTimeout extends Error {}
 export interface WaitOptions {
   /** how long to wait, ms; default 10 s */
   timeoutMs?: number;
-  /** time between two looks, ms; default 50 */
+  /** time between two attempts, ms; default 50 */
   everyMs?: number;
-  /** what is waited for, told when it does not come */
+  /** what is waited for, named when it does not come */
   what?: string | (() => string);
 }
 
 /**
- * Looks again and again until `probe` gives something truthy, and answers that.
+ * Calls `probe` again and again until it returns something truthy, and returns that.
  * @throws WaitTimeout after `timeoutMs`
  */
 export async function waitFor<T>(

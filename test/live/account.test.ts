@@ -93,9 +93,9 @@ test('a password changed at the provider disconnects; reads go on; reconnecting 
   const { call, uid } = await gus.receive('INBOX', 'before');
   await gus.settle();
   await setPassword(gus.user, 'a new one');
-  const told = await gus.event('account.status.disconnected', undefined, { timeoutMs: 90_000 });
-  expect(told.event.data).toMatchObject({ status: 'disconnected', previous_status: 'running' });
-  expect(told.event.data['status_detail']).not.toBe('');
+  const disconnected = await gus.event('account.status.disconnected', undefined, { timeoutMs: 90_000 });
+  expect(disconnected.event.data).toMatchObject({ status: 'disconnected', previous_status: 'running' });
+  expect(disconnected.event.data['status_detail']).not.toBe('');
   expect(await accountNow(gus.account.id)).toMatchObject({ status: 'disconnected' });
   expect(await live.api.email(gus.account.id, emailOf(call).id)).toEqual(emailOf(call));
 
@@ -150,7 +150,7 @@ test('metadata is replaced as a whole; accounts are found by name, id and status
   await jon.box.close();
 });
 
-test('a deleted account ends its session, forgets everything and tells account.remove', async () => {
+test('a deleted account ends its session, deletes everything and emits account.remove', async () => {
   const kim = await connectUser(live);
   const { call } = await kim.receive('INBOX', 'will be forgotten');
   await kim.box.close();

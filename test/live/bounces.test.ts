@@ -44,7 +44,7 @@ test('the report says what became of whom, and which mail it is about', async ()
   expect(user.events('email.new')).toHaveLength(1);
 }, 60_000);
 
-test('a bounce that comes before the copy in Sent is tied to it when it is there', async () => {
+test('a bounce that comes before the copy in Sent is linked to it once it is there', async () => {
   const messageId = newMessageId();
   const fields = { from: user.user.user, to: GONE, subject: 'To nobody again', messageId };
   await submit(user.user, GONE, fields);

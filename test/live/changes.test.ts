@@ -9,7 +9,7 @@ import { newMessageId } from '../helpers/mail-text.ts';
 import { emailOf } from '../helpers/receiver.ts';
 import { startTcpProxy } from '../helpers/tcp-proxy.ts';
 
-/** What the user does in other mail programs: each change is told once, under the same id. */
+/** What the user does in other mail programs: each change is one event, under the same id. */
 
 let live: Live;
 let eve: ConnectedUser;
@@ -37,7 +37,7 @@ async function expectGone(email: Email): Promise<void> {
   await expect(live.api.email(email.account_id, email.id)).rejects.toBeInstanceOf(ApiFailure);
 }
 
-test('reading and unreading are told as email.update, and the folder counts follow', async () => {
+test('reading and unreading are events of type email.update, and the folder counts follow', async () => {
   const { uid, call } = await eve.receive('INBOX', 'flags');
   await eve.settle();
   const { id } = emailOf(call);
@@ -50,14 +50,14 @@ test('reading and unreading are told as email.update, and the folder counts foll
   expect(typesOf(await eve.settle())).toEqual(['email.update', 'email.update']);
 });
 
-test('a flag that the API does not show is not told', async () => {
+test('a flag that the API does not show makes no event', async () => {
   const { uid } = await eve.receive('INBOX', 'flagged');
   await eve.settle();
   await eve.box.addFlags('INBOX', uid, ['$Forwarded', '\\Answered']);
   expect(brief(await eve.settle())).toEqual([]);
 });
 
-test('a move keeps the id and is told once, there and back', async () => {
+test('a move keeps the id and is one event, there and back', async () => {
   const { uid, call } = await eve.receive('INBOX', 'goes places');
   const { id } = emailOf(call);
   await eve.settle();
@@ -128,7 +128,7 @@ test('somebody is a contact as long as there is mail of theirs', async () => {
   expect(await contacts()).toEqual([]);
 });
 
-test('mail from before connecting is not taken in, and makes no events when it changes', async () => {
+test('mail from before connecting is not stored, and makes no events when it changes', async () => {
   const [seen, moved, deleted] = await eve.box.uids('INBOX');
   await eve.box.addFlags('INBOX', seen ?? 0, ['\\Seen']);
   await eve.box.move('INBOX', moved ?? 0, 'Archive');
@@ -146,15 +146,15 @@ test('a mail that another program files away at once is one new mail there', asy
   await eve.event('email.new', (one) => emailOf(one).message_id === messageId);
   await eve.settle('Archive');
   await eve.settle();
-  const told = eve.events('email.new', 'email.update', 'email.delete');
-  const types = typesOf(told.filter((call) => emailOf(call).message_id === messageId));
+  const calls = eve.events('email.new', 'email.update', 'email.delete');
+  const types = typesOf(calls.filter((call) => emailOf(call).message_id === messageId));
   expect(types.filter((type) => type === 'email.new')).toHaveLength(1);
   expect(types).not.toContain('email.delete');
   const [email] = (await live.api.emails(eve.account.id, { message_id: messageId })).data;
   expect(email?.folders).toEqual([await folderId('ARCHIVE')]);
 });
 
-test('a draft of another program is told, listed, edited and sent', async () => {
+test('a draft of another program is reported, listed, edited and sent', async () => {
   const messageId = newMessageId();
   const uid = await eve.box.append(
     'Drafts',
@@ -218,7 +218,7 @@ test('sessions ended by the server lose nothing', async () => {
   expect(typesOf(await eve.settle()).sort()).toEqual(['email.new', 'email.update']);
 }, 45_000);
 
-test('what happened while the network was cut is told once after it came back, ids kept', async () => {
+test('what happened while the network was cut is reported once after it came back, ids kept', async () => {
   const proxy = await startTcpProxy(eve.user.dovecot.imapPort);
   const far = await connectUser(live, { imapPort: proxy.port });
   const moved = await far.receive('INBOX', 'moved meanwhile');

@@ -88,7 +88,7 @@ afterAll(async () => {
   await stripped?.stop();
 });
 
-/** Makes a call while the worker dies at the step, starts another worker, and answers what the caller is told. */
+/** Makes a call while the worker dies at the step, starts another worker, and returns the response that the caller gets. */
 async function killedAt(step: Step, call: () => Promise<Response>): Promise<Response> {
   dying = false;
   armed = step.at;
@@ -190,10 +190,10 @@ describe('a draft update', () => {
       await anna.settle('INBOX', { timeoutMs: 90_000 });
       const left = await subjectsIn(anna, 'DRAFTS', subject);
       expect(left.map((email) => [email.draft_id, email.body_plain.trim()])).toEqual([[id, 'second']]);
-      const told = (type: 'email.draft.new' | 'email.draft.delete') =>
+      const reported = (type: 'email.draft.new' | 'email.draft.delete') =>
         anna.events(type).flatMap((call) => (emailOf(call).subject === subject ? [emailOf(call).draft_id] : []));
-      expect(told('email.draft.new')).toEqual([draft.id, id]);
-      expect(told('email.draft.delete')).toEqual([draft.id]);
+      expect(reported('email.draft.new')).toEqual([draft.id, id]);
+      expect(reported('email.draft.delete')).toEqual([draft.id]);
       expect((await live.api.request('DELETE', `/${anna.account.id}/drafts/${id}`)).status).toBe(204);
     },
     180_000,
@@ -230,11 +230,11 @@ describe('a move', () => {
     expect(((await answer.json()) as Email).folders).toEqual([target.id]);
     await of.settle('INBOX', { timeoutMs: 90_000 });
     expect((await subjectsIn(of, 'Filed', subject)).map((email) => email.id)).toEqual([id]);
-    const told = of
+    const reported = of
       .events()
       .filter((one) => emailOf(one)?.id === id)
       .map((one) => one.event.type);
-    expect(told).toEqual(['email.new', 'email.update']);
+    expect(reported).toEqual(['email.new', 'email.update']);
   }
 
   test.each(steps(withMove))('killed at $name is made once', (step) => movedOnce(anna, step), 180_000);

@@ -3,7 +3,7 @@ import { connectUser, type OwnLive, startLive } from '../helpers/live.ts';
 import { emailOf } from '../helpers/receiver.ts';
 import { waitFor } from '../helpers/wait.ts';
 
-/** Nothing is lost and nothing told twice when the worker dies without a word. */
+/** Nothing is lost and nothing reported twice when the worker dies without a word. */
 
 let live: OwnLive;
 
@@ -15,7 +15,7 @@ afterAll(() => live?.close());
 
 test('kill -9 of the worker while 300 mails arrive: each is reported once after its restart', async () => {
   const owners = await Promise.all([1, 2, 3].map(() => connectUser(live)));
-  const told = () => new Set(live.receiver.accepted({ types: ['email.new'] }).map((call) => emailOf(call).subject));
+  const reported = () => new Set(live.receiver.accepted({ types: ['email.new'] }).map((call) => emailOf(call).subject));
   let died: () => void = () => {};
   const dead = new Promise<void>((resolve) => {
     died = resolve;
@@ -27,14 +27,17 @@ test('kill -9 of the worker while 300 mails arrive: each is reported once after 
       if (index === 66) await dead;
     }
   });
-  await waitFor(() => told().size > 60, { timeoutMs: 30_000, everyMs: 5 });
+  await waitFor(() => reported().size > 60, { timeoutMs: 30_000, everyMs: 5 });
   await live.product.killWorker('SIGKILL');
   died();
   await Promise.all(filling);
-  expect(told().size).toBeLessThan(300);
+  expect(reported().size).toBeLessThan(300);
 
   live.product.startWorker();
-  await waitFor(() => told().size === 300, { timeoutMs: 90_000, what: () => `300 mails; told: ${told().size}` });
+  await waitFor(() => reported().size === 300, {
+    timeoutMs: 90_000,
+    what: () => `300 mails; came: ${reported().size}`,
+  });
 
   for (const owner of owners) await owner.settle();
   const events = new Map<string, Set<string>>();

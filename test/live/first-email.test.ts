@@ -10,7 +10,7 @@ import { mailServers } from '../helpers/mail-servers.ts';
 import { mailText, newMessageId } from '../helpers/mail-text.ts';
 import { emailOf, startReceiver } from '../helpers/receiver.ts';
 
-/** The main way: a mailbox is connected, mail arrives, is told and can be read over the public API alone. */
+/** The main way: a mailbox is connected, mail arrives, is reported and can be read over the public API alone. */
 
 let live: Live;
 let api: Api;
@@ -27,7 +27,7 @@ afterAll(async () => {
   await live?.close();
 });
 
-test('connecting answers the account and tells account.add with the given state', async () => {
+test('connecting returns the account and emits account.add with the given state', async () => {
   const { dovecot, postfix } = mailServers();
   expect(anna.account).toMatchObject({
     object: 'Account',
@@ -56,7 +56,7 @@ test('connecting answers the account and tells account.add with the given state'
   expect(JSON.stringify(event)).not.toContain(anna.user.password);
 });
 
-test('a mail appended right after connecting is told once, and the event equals GET field for field', async () => {
+test('a mail appended right after connecting is reported once, and the event equals GET field for field', async () => {
   const bea = await connectUser(live);
   const messageId = newMessageId();
   await bea.box.append('INBOX', {
@@ -67,8 +67,8 @@ test('a mail appended right after connecting is told once, and the event equals 
     to: bea.user.user,
   });
   const call = await bea.event('email.new', (one) => emailOf(one).message_id === messageId);
-  const told = emailOf(call);
-  expect(told).toMatchObject({
+  const email = emailOf(call);
+  expect(email).toMatchObject({
     object: 'Email',
     account_id: bea.account.id,
     subject: 'Grüße 🌍',
@@ -84,12 +84,12 @@ test('a mail appended right after connecting is told once, and the event equals 
     has_attachments: false,
     folders: [(await api.folder(bea.account.id, 'INBOX')).id],
   });
-  expect(await api.email(bea.account.id, told.id)).toEqual(told);
+  expect(await api.email(bea.account.id, email.id)).toEqual(email);
   expect((await bea.settle()).map(({ event }) => event.type)).toEqual(['email.new']);
   await bea.box.close();
 });
 
-test('mail through Postfix is told, readable as source byte for byte, and its attachments download', async () => {
+test('mail through Postfix is reported, readable as source byte for byte, and its attachments download', async () => {
   const content = randomBytes(300_000);
   const picture = randomBytes(5_000);
   const raw = mailText({
@@ -103,22 +103,22 @@ test('mail through Postfix is told, readable as source byte for byte, and its at
   });
   await deliver(anna.user.user, raw);
   const call = await anna.event('email.new', (one) => emailOf(one).subject === 'With files');
-  const told = emailOf(call);
-  expect(await api.email(anna.account.id, told.id)).toEqual(told);
-  expect(told.body).toContain('cid:pic1');
-  expect(told.has_attachments).toBe(true);
-  expect(told.attachments).toMatchObject([
+  const email = emailOf(call);
+  expect(await api.email(anna.account.id, email.id)).toEqual(email);
+  expect(email.body).toContain('cid:pic1');
+  expect(email.has_attachments).toBe(true);
+  expect(email.attachments).toMatchObject([
     { name: 'Bericht.PDF', extension: 'pdf', size: 300_000, mime: 'application/pdf', cid: null, inline: false },
     { name: 'pic.png', extension: 'png', size: 5_000, mime: 'image/png', cid: 'pic1', inline: true },
   ]);
 
-  const source = await bytes(`/${anna.account.id}/emails/${told.id}/source`);
+  const source = await bytes(`/${anna.account.id}/emails/${email.id}/source`);
   expect(source.headers.get('content-type')).toContain('message/rfc822');
   // the servers put their own lines on top
   expect(source.body.toString('latin1').endsWith(raw.toString('latin1'))).toBe(true);
 
-  const [file, inline] = told.attachments;
-  const path = `/${anna.account.id}/emails/${told.id}/attachments/${file?.id}`;
+  const [file, inline] = email.attachments;
+  const path = `/${anna.account.id}/emails/${email.id}/attachments/${file?.id}`;
   const download = await bytes(path);
   expect(download.status).toBe(200);
   expect(download.body.equals(content)).toBe(true);
@@ -130,7 +130,7 @@ test('mail through Postfix is told, readable as source byte for byte, and its at
   expect(range.status).toBe(206);
   expect(range.headers.get('content-range')).toBe('bytes 1000-1999/300000');
   expect(range.body.equals(content.subarray(1000, 2000))).toBe(true);
-  const second = await bytes(`/${anna.account.id}/emails/${told.id}/attachments/${inline?.id}`);
+  const second = await bytes(`/${anna.account.id}/emails/${email.id}/attachments/${inline?.id}`);
   expect(second.body.equals(picture)).toBe(true);
 });
 
@@ -237,7 +237,7 @@ test('contacts and senders come from the mail and the account', async () => {
   });
 });
 
-test('a bounce made by Postfix is told as email.new.bounce and as nothing else', async () => {
+test('a bounce made by Postfix is reported as email.new.bounce and as nothing else', async () => {
   const messageId = newMessageId();
   await submit(anna.user, 'nobody.there@example.test', { subject: 'will come back', messageId });
   const call = await anna.event('email.new.bounce');
@@ -316,7 +316,7 @@ async function bytes(path: string, headers: Record<string, string> = {}) {
   return { status: response.status, headers: response.headers, body: Buffer.from(await response.arrayBuffer()) };
 }
 
-/** As a mail's Date header tells it: whole seconds. */
+/** As a mail's Date header shows it: whole seconds. */
 function toDate(date: Date | undefined): string {
   return new Date(Math.floor((date?.getTime() ?? 0) / 1000) * 1000).toISOString();
 }

@@ -5,7 +5,7 @@ import { emailOf, folderOf } from '../helpers/receiver.ts';
 
 /** Folders made, renamed and removed in other mail programs. */
 
-/** A server may keep a rename of folders to itself: it is found by the next look at all of them, after 30 s. */
+/** A server may keep a rename of folders to itself: it is found by the next pass over all of them, after 30 s. */
 const NEXT_LOOK = { timeoutMs: 45_000 };
 
 let live: Live;
@@ -46,7 +46,7 @@ test('folders of the first sync are listed, INBOX first, and make no events', as
   expect(brief(await finn.settle())).toEqual([]);
 });
 
-test('a new folder is told, with a name of any script; a removed one too, and its mail', async () => {
+test('a new folder is reported, with a name of any script; a removed one too, and its mail', async () => {
   for (const name of ['Rechnungen & Belege', 'Über "Ähren" 🌾', '受信箱']) {
     await finn.box.createFolder(name);
     const created = await finn.event('email.folder.create', (call) => folderOf(call).name === name);
@@ -63,9 +63,9 @@ test('a new folder is told, with a name of any script; a removed one too, and it
     expect(folderOf(deleted).name).toBe(name);
     await finn.event('email.delete', (one) => emailOf(one).id === emailOf(call).id);
   }
-  const told = typesOf(await finn.settle());
-  expect(told.filter((type) => type === 'email.folder.create')).toHaveLength(3);
-  expect(told).toHaveLength(12);
+  const types = typesOf(await finn.settle());
+  expect(types.filter((type) => type === 'email.folder.create')).toHaveLength(3);
+  expect(types).toHaveLength(12);
 });
 
 test('the rename of a folder with 100 mails is one email.folder.update and nothing else', async () => {
@@ -91,7 +91,7 @@ test('the rename of a folder with 100 mails is one email.folder.update and nothi
   expect(after.data).toHaveLength(102);
 }, 90_000);
 
-test('children follow a renamed parent under their ids and are not told', async () => {
+test('children follow a renamed parent under their ids and make no event', async () => {
   const one = await live.api.folder(finn.account.id, 'One');
   const { call } = await finn.receive('Projects/One', 'inside');
   await finn.settle();
@@ -103,7 +103,7 @@ test('children follow a renamed parent under their ids and are not told', async 
   expect((await live.api.email(finn.account.id, emailOf(call).id)).folders).toEqual([one.id]);
 }, 90_000);
 
-test('a folder that gets another parent is told once, its mail keeps its ids', async () => {
+test('a folder that gets another parent is one event, its mail keeps its ids', async () => {
   const { call } = await finn.receive('Projects/One', 'inside');
   const one = await live.api.folder(finn.account.id, 'One');
   await finn.settle();

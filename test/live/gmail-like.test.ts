@@ -65,8 +65,8 @@ async function watched(options: FakeImapOptions, pollMs = 200) {
   return { server, account };
 }
 
-/** Waits for the events, and then until every folder has been looked at twice more, in case of one too many. */
-async function expectTold({ server, account }: { server: FakeImap; account: WatchedAccount }, ...events: string[]) {
+/** Waits for the events, and then for two more passes over all folders, in case of one too many. */
+async function expectEvents({ server, account }: { server: FakeImap; account: WatchedAccount }, ...events: string[]) {
   await waitFor(async () => (await account.summary()).length >= events.length, {
     what: () =>
       `${events.length} events, commands: ${server.log
@@ -74,37 +74,37 @@ async function expectTold({ server, account }: { server: FakeImap; account: Watc
         .map(({ name }) => name)
         .join(', ')}`,
   }).catch(async (error: unknown) => {
-    throw new Error(`${String(error)}; told: ${(await account.summary()).join('; ')}`);
+    throw new Error(`${String(error)}; came: ${(await account.summary()).join('; ')}`);
   });
-  const looks = server.count('LIST');
-  await waitFor(() => server.count('LIST') >= looks + 2, { what: 'more looks at the folders' });
+  const passes = server.count('LIST');
+  await waitFor(() => server.count('LIST') >= passes + 2, { what: 'further passes over the folders' });
   expect(await account.summary()).toEqual(events);
 }
 
 describe('a mailbox with labels (X-GM-EXT-1)', () => {
-  it('tells each step of a mail once, under one id, and fetches it once', async () => {
+  it('reports each step of a mail once, under one id, and fetches it once', async () => {
     const here = await watched(GMAIL);
     const mail = new LabelledMail(here.server);
-    const told = ['email.new: INBOX'];
+    const expected = ['email.new: INBOX'];
     mail.label(['INBOX', ALL]);
-    await expectTold(here, ...told);
+    await expectEvents(here, ...expected);
     mail.label(['Work']);
-    await expectTold(here, ...told, 'email.update: INBOX, Work');
-    told.push('email.update: INBOX, Work');
+    await expectEvents(here, ...expected, 'email.update: INBOX, Work');
+    expected.push('email.update: INBOX, Work');
     mail.read('INBOX', 'Work', ALL);
-    await expectTold(here, ...told, 'email.update: INBOX, Work');
-    told.push('email.update: INBOX, Work');
+    await expectEvents(here, ...expected, 'email.update: INBOX, Work');
+    expected.push('email.update: INBOX, Work');
     mail.label([], ['Work']);
-    await expectTold(here, ...told, 'email.update: INBOX');
-    told.push('email.update: INBOX');
+    await expectEvents(here, ...expected, 'email.update: INBOX');
+    expected.push('email.update: INBOX');
     mail.label([], ['INBOX']);
-    await expectTold(here, ...told, `email.update: ${ALL}`);
-    told.push(`email.update: ${ALL}`);
+    await expectEvents(here, ...expected, `email.update: ${ALL}`);
+    expected.push(`email.update: ${ALL}`);
     mail.label([TRASH], [ALL]);
-    await expectTold(here, ...told, `email.update: ${TRASH}`);
-    told.push(`email.update: ${TRASH}`);
+    await expectEvents(here, ...expected, `email.update: ${TRASH}`);
+    expected.push(`email.update: ${TRASH}`);
     mail.label([], [TRASH]);
-    await expectTold(here, ...told, `email.delete: ${TRASH}`);
+    await expectEvents(here, ...expected, `email.delete: ${TRASH}`);
     expect(new Set((await here.account.events()).map(({ email }) => email.id)).size).toBe(1);
     const bodies = here.server.log.filter(({ args }) =>
       args.flat(9).some((arg) => String(arg).startsWith('BODY.PEEK[]')),
@@ -112,17 +112,17 @@ describe('a mailbox with labels (X-GM-EXT-1)', () => {
     expect(bodies).toHaveLength(1);
   });
 
-  it('tells a mail that goes from INBOX and its labels to Trash once', async () => {
+  it('reports a mail that goes from INBOX and its labels to Trash once', async () => {
     const here = await watched(GMAIL);
     const mail = new LabelledMail(here.server);
     mail.label(['INBOX', 'Work', ALL]);
     await waitFor(async () => (await here.account.summary()).at(-1)?.endsWith('INBOX, Work'), { what: 'both labels' });
     const before = await here.account.summary();
     mail.label([TRASH], ['INBOX', 'Work', ALL]);
-    await expectTold(here, ...before, `email.update: ${TRASH}`);
+    await expectEvents(here, ...before, `email.update: ${TRASH}`);
   });
 
-  it('tells a mail that is archived or thrown away right after it came', async () => {
+  it('reports a mail that is archived or thrown away right after it came', async () => {
     const here = await watched(GMAIL, 60_000);
     const archived = new LabelledMail(here.server);
     archived.label(['INBOX', ALL]);
@@ -139,7 +139,7 @@ describe('a mailbox with labels (X-GM-EXT-1)', () => {
     expect([third, fourth]).toEqual(['email.new: INBOX', `email.update: ${TRASH}`]);
   });
 
-  it('tells a mail that comes while All Mail is being looked at by its own folder', async () => {
+  it('reports a mail that comes during the pass over All Mail by its own folder', async () => {
     const here = await watched(GMAIL);
     const mail = new LabelledMail(here.server);
     // It comes after the counters of INBOX were given and before All Mail is opened.
@@ -151,29 +151,29 @@ describe('a mailbox with labels (X-GM-EXT-1)', () => {
       mail.label(['INBOX', ALL]);
     };
     other.label([ALL]);
-    await expectTold(here, 'email.new: INBOX', `email.new: ${ALL}`);
+    await expectEvents(here, 'email.new: INBOX', `email.new: ${ALL}`);
   });
 
-  it('tells a draft by draft events alone', async () => {
+  it('reports a draft by draft events alone', async () => {
     const here = await watched(GMAIL);
     const draft = new LabelledMail(here.server);
     draft.label([DRAFTS, ALL]);
-    await expectTold(here, `email.draft.new: ${DRAFTS}`);
+    await expectEvents(here, `email.draft.new: ${DRAFTS}`);
     draft.label([], [DRAFTS, ALL]);
-    await expectTold(here, `email.draft.new: ${DRAFTS}`, `email.draft.delete: ${DRAFTS}`);
+    await expectEvents(here, `email.draft.new: ${DRAFTS}`, `email.draft.delete: ${DRAFTS}`);
   });
 
   it('takes a sent draft for sent', async () => {
     const here = await watched(GMAIL);
     const draft = new LabelledMail(here.server);
     draft.label([DRAFTS, ALL]);
-    await expectTold(here, `email.draft.new: ${DRAFTS}`);
+    await expectEvents(here, `email.draft.new: ${DRAFTS}`);
     draft.label(['[Gmail]/Sent Mail'], [DRAFTS]);
     const sent = 'email.new: [Gmail]/Sent Mail';
-    await expectTold(here, `email.draft.new: ${DRAFTS}`, 'email.draft.delete: [Gmail]/Sent Mail', sent);
+    await expectEvents(here, `email.draft.new: ${DRAFTS}`, 'email.draft.delete: [Gmail]/Sent Mail', sent);
   });
 
-  it('tells nothing of mail that lay there before, whatever becomes of it', async () => {
+  it('reports nothing of mail that was there before, whatever becomes of it', async () => {
     const server = await new FakeImap(GMAIL).listen();
     const account = new WatchedAccount(ground, server.port, { pollMs: 300 });
     open.push({ server, account });
@@ -186,7 +186,7 @@ describe('a mailbox with labels (X-GM-EXT-1)', () => {
     const other = new LabelledMail(server);
     other.label(['INBOX', ALL]);
     old.label([TRASH], ['Work', ALL]);
-    await expectTold({ server, account }, 'email.new: INBOX');
+    await expectEvents({ server, account }, 'email.new: INBOX');
   });
 });
 
@@ -200,7 +200,7 @@ describe.each([
     const second = new LabelledMail(here.server, { subject: 'something else' }, '1999');
     const third = new LabelledMail(here.server, { subject: 'one' }, '2000');
     for (const mail of [first, second, third]) mail.label(['INBOX']);
-    await expectTold(here, 'email.new: INBOX', 'email.new: INBOX', 'email.new: INBOX');
+    await expectEvents(here, 'email.new: INBOX', 'email.new: INBOX', 'email.new: INBOX');
     const [a, b, c] = (await here.account.events()).map(({ email }) => email.thread_id);
     expect(a).toBe(b);
     expect(a).not.toBe(c);
@@ -210,14 +210,14 @@ describe.each([
     const here = await watched(options);
     const fields = { subject: 'twin', messageId: '<twin@example.test>', date: new Date(0) };
     new LabelledMail(here.server, fields).label(['INBOX']);
-    await expectTold(here, 'email.new: INBOX');
+    await expectEvents(here, 'email.new: INBOX');
     new LabelledMail(here.server, fields).label(['Work']);
-    await expectTold(here, 'email.new: INBOX', 'email.new: Work');
+    await expectEvents(here, 'email.new: INBOX', 'email.new: Work');
     const both = new LabelledMail(here.server, fields);
     both.label(['INBOX']);
-    await expectTold(here, 'email.new: INBOX', 'email.new: Work', 'email.new: INBOX');
+    await expectEvents(here, 'email.new: INBOX', 'email.new: Work', 'email.new: INBOX');
     both.label(['Work'], ['INBOX']);
-    await expectTold(here, 'email.new: INBOX', 'email.new: Work', 'email.new: INBOX', 'email.update: Work');
+    await expectEvents(here, 'email.new: INBOX', 'email.new: Work', 'email.new: INBOX', 'email.update: Work');
     both.label([], ['Work']);
     const events = [
       'email.new: INBOX',
@@ -226,6 +226,6 @@ describe.each([
       'email.update: Work',
       'email.delete: Work',
     ];
-    await expectTold(here, ...events);
+    await expectEvents(here, ...events);
   });
 });

@@ -114,6 +114,6 @@ test('a label that is deleted leaves mail with another label where it is, and th
   expect(alone.labels()).toEqual([TRASH]);
   expect(await live.api.email(eve.account.id, both.email.id)).toMatchObject({ folders: [await folderId('INBOX')] });
   expect(await live.api.email(eve.account.id, alone.email.id)).toMatchObject({ folders: [await folderId('TRASH')] });
-  const told = typesOf(await eve.settle());
-  expect(told.sort()).toEqual(['email.folder.delete', 'email.update', 'email.update']);
+  const types = typesOf(await eve.settle());
+  expect(types.sort()).toEqual(['email.folder.delete', 'email.update', 'email.update']);
 });

@@ -6,7 +6,7 @@ import type { Mailbox } from '../helpers/mailbox.ts';
 import { emailOf } from '../helpers/receiver.ts';
 import { waitFor } from '../helpers/wait.ts';
 
-/** The optional import of mail that lay in the mailbox before it was connected. */
+/** The optional import of mail that was in the mailbox before it was connected. */
 
 let live: OwnLive;
 
@@ -32,7 +32,7 @@ function progress(owner: Connected): InitialSync[] {
     .map(({ event }) => event.data['initial_sync'] as InitialSync);
 }
 
-test('mail of the last days is imported from every folder without email.new, with its progress told', async () => {
+test('mail of the last days is imported from every folder without email.new, with its progress reported', async () => {
   const lea = await connectUser(live, {
     before: async (box) => {
       await box.append('INBOX', { subject: 'recent', text: 'findable' }, { date: daysAgo(2), flags: ['\\Seen'] });
@@ -71,7 +71,7 @@ test('mail of the last days is imported from every folder without email.new, wit
   await lea.box.close();
 }, 60_000);
 
-test('with sync off nothing is imported and nothing is told of it', async () => {
+test('with sync off nothing is imported and nothing is reported of it', async () => {
   const max = await connectUser(live, { before: (box) => fill(box, 3) });
   expect(max.account.initial_sync).toBeNull();
   expect(brief(await max.settle())).toEqual([]);
@@ -79,7 +79,7 @@ test('with sync off nothing is imported and nothing is told of it', async () => 
   await max.box.close();
 });
 
-test('new mail is told while the import runs', async () => {
+test('new mail is reported while the import runs', async () => {
   const ned = await connectUser(live, { before: (box) => fill(box, 400), config: enabled(30) });
   const { call } = await ned.receive('INBOX', 'brand new');
   const done = await ned.event('account.initial_sync.completed', undefined, { timeoutMs: 60_000 });

@@ -29,7 +29,7 @@ afterEach(async () => {
   expect(account.failure).toBeUndefined();
 });
 
-async function waitForTold(...events: string[]) {
+async function waitForEvents(...events: string[]) {
   await waitFor(async () => (await account.summary()).length >= events.length, {
     what: () =>
       `${events.join('; ')}; commands: ${server.log
@@ -40,11 +40,11 @@ async function waitForTold(...events: string[]) {
   expect(await account.summary()).toEqual(events);
 }
 
-/** Waits for the events, and for two looks more at all folders, in case of one too many. */
-async function expectTold(...events: string[]) {
-  await waitForTold(...events);
-  const looks = server.count('LIST');
-  await waitFor(() => server.count('LIST') >= looks + 2, { what: 'more looks at the folders' });
+/** Waits for the events, and for two more passes over all folders, in case of one too many. */
+async function expectEvents(...events: string[]) {
+  await waitForEvents(...events);
+  const passes = server.count('LIST');
+  await waitFor(() => server.count('LIST') >= passes + 2, { what: 'further passes over the folders' });
   expect(await account.summary()).toEqual(events);
 }
 
@@ -54,16 +54,16 @@ async function expectMailLife(script: Script, read = true) {
   server.script = script;
   const uid = server.add('INBOX', mailText({ subject: 'one' }));
   server.tell();
-  await waitForTold('email.new: INBOX');
+  await waitForEvents('email.new: INBOX');
   server.add('Work', mailText({ subject: 'two' }));
-  await (read ? waitForTold : expectTold)('email.new: INBOX', 'email.new: Work');
+  await (read ? waitForEvents : expectEvents)('email.new: INBOX', 'email.new: Work');
   if (!read) return;
   server.setFlag('INBOX', uid, '\\Seen');
   server.tell();
-  await waitForTold('email.new: INBOX', 'email.new: Work', 'email.update: INBOX');
+  await waitForEvents('email.new: INBOX', 'email.new: Work', 'email.update: INBOX');
   server.remove('INBOX', uid);
   server.tell();
-  await expectTold('email.new: INBOX', 'email.new: Work', 'email.update: INBOX', 'email.delete: INBOX');
+  await expectEvents('email.new: INBOX', 'email.new: Work', 'email.update: INBOX', 'email.delete: INBOX');
 }
 
 const flagsOfTwo = ({ selected }: FakeSession) =>
@@ -77,18 +77,21 @@ describe('mail comes once and is followed though the server', () => {
   const cases: [string, Script][] = [
     ['keeps to the protocol', {}],
     [
-      'tells each message twice',
+      'reports each message twice',
       { answer: (text, { name }) => (isFetch(name) && text.startsWith('*') ? text + text : text) },
     ],
     [
-      'tells of messages without a UID',
+      'reports messages without a UID',
       { answer: (t, { name }) => (isFetch(name) ? `* 1 FETCH (FLAGS (\\Seen))\r\n${t}` : t) },
     ],
     [
-      'tells of UIDs that nobody asked for',
+      'reports UIDs that nobody asked for',
       { answer: (t, { name }) => (isFetch(name) ? `* 9 FETCH (UID 1 FLAGS ())\r\n${t}` : t) },
     ],
-    ['tells flags in between', { answer: (t, { name }, s) => (isFetch(name) && t[0] === '*' ? flagsOfTwo(s) + t : t) }],
+    [
+      'reports flags in between',
+      { answer: (t, { name }, s) => (isFetch(name) && t[0] === '*' ? flagsOfTwo(s) + t : t) },
+    ],
     ['leaves out UIDNEXT at SELECT', { answer: (text) => text.replace(/^\* OK \[UIDNEXT .*\r\n/, '') }],
     ['never counts up UIDNEXT', { answer: (text) => text.replace(/UIDNEXT \d+/, 'UIDNEXT 2') }],
     [
@@ -131,7 +134,7 @@ describe('mail comes once and is followed though the server', () => {
     await expectMailLife({});
   });
 
-  it('has UIDs for ever vanish that are there', async () => {
+  it('has UIDs vanish again and again that are there', async () => {
     const vanished = '* VANISHED (EARLIER) 1:4294967295\r\n';
     await account.connect();
     server.script = { answer: (text, { name }) => (isFetch(name) ? vanished.repeat(5) + text : text) };
@@ -149,20 +152,20 @@ describe('mail comes once and is followed though the server', () => {
     };
     server.add('Work', mailText());
     server.add('INBOX', mailText());
-    await expectTold('email.new: INBOX');
+    await expectEvents('email.new: INBOX');
     server.script = {};
-    await expectTold('email.new: INBOX', 'email.new: Work');
+    await expectEvents('email.new: INBOX', 'email.new: Work');
   });
 
   it('counts EXISTS down without an EXPUNGE', async () => {
     await account.connect();
     const uid = server.add('INBOX', mailText());
     server.tell();
-    await expectTold('email.new: INBOX');
+    await expectEvents('email.new: INBOX');
     server.remove('INBOX', uid);
     server.script.answer = (text) => text.replace(/^\* (VANISHED 2|2 EXPUNGE)\r\n/, '* 1 EXISTS\r\n');
     server.tell();
-    await expectTold('email.new: INBOX', 'email.delete: INBOX');
+    await expectEvents('email.new: INBOX', 'email.delete: INBOX');
   });
 
   it('loses a message between its metadata and its body', async () => {
@@ -173,7 +176,7 @@ describe('mail comes once and is followed though the server', () => {
       if (JSON.stringify(command.args).includes('BODY.PEEK[]')) server.remove('INBOX', lost);
     };
     server.tell();
-    await expectTold('email.new: INBOX');
+    await expectEvents('email.new: INBOX');
     expect((await account.events())[0]?.email.subject).toBe('kept');
   });
 

@@ -14,7 +14,7 @@ import { emailOf, folderOf } from '../helpers/receiver.ts';
 import { isLong } from '../helpers/long.ts';
 import { waitFor } from '../helpers/wait.ts';
 
-/** What the API does to emails: confirmed by the provider, in the store at once, and told once. */
+/** What the API does to emails: confirmed by the provider, in the store at once, and in one event. */
 
 /** Those in between are part of `npm run test:long`. */
 const PROFILES: DovecotProfile[] = isLong() ? ['full', 'withoutMove', 'stripped', 'prefixed'] : ['full', 'stripped'];
@@ -85,14 +85,14 @@ describe.each(PROFILES)('on a server that is %s', (profile) => {
     }
   }
 
-  /** What was told since the last settling, in whatever folder. */
-  async function told(...folders: string[]): Promise<string[]> {
+  /** The events since the last settling, in whatever folder. */
+  async function eventsSince(...folders: string[]): Promise<string[]> {
     const calls = [];
     for (const folder of ['INBOX', ...folders, 'INBOX']) calls.push(...(await eve.settle(path(folder))));
     return brief(calls);
   }
 
-  test('read and unread change the flag, the email at once, and are told once', async () => {
+  test('read and unread change the flag, the email at once, and make one event', async () => {
     const { uid, call } = await eve.receive('INBOX', 'to be read');
     await eve.settle();
     const email = emailOf(call);
@@ -101,7 +101,7 @@ describe.each(PROFILES)('on a server that is %s', (profile) => {
     expect(read).toEqual({ ...email, is_unread: false });
     expect(await get(email)).toEqual(read);
     expect(await flagsOf('INBOX', uid)).toContain('\\Seen');
-    // Counters that the server gave just before may still come in; the next look has them right.
+    // Counters that the server gave just before may still come in; the next pass has them right.
     await waitFor(
       async () => (await live.api.folder(eve.account.id, 'INBOX')).unread_count === before.unread_count - 1,
       {
@@ -115,10 +115,10 @@ describe.each(PROFILES)('on a server that is %s', (profile) => {
     expect(typesOf(calls)).toEqual(['email.update', 'email.update']);
     expect(calls.map(emailOf)).toEqual([read, unread]);
     expect(await mark(email, 'unread')).toEqual(email);
-    expect(await told()).toEqual([]);
+    expect(await eventsSince()).toEqual([]);
   });
 
-  test('modify moves the email under its id, and is told once', async () => {
+  test('modify moves the email under its id, and is one event', async () => {
     const { call } = await eve.receive('INBOX', 'to be moved');
     await eve.settle();
     const email = emailOf(call);
@@ -129,23 +129,23 @@ describe.each(PROFILES)('on a server that is %s', (profile) => {
     expect(await subjectsIn('Filed')).toEqual(['to be moved']);
     const filed = await live.api.folder(eve.account.id, 'Filed');
     expect(filed).toMatchObject({ total_count: 1, unread_count: 1 });
-    expect(await told('Filed')).toEqual(['email.update to be moved']);
+    expect(await eventsSince('Filed')).toEqual(['email.update to be moved']);
     expect(await move(email, 'Filed')).toEqual(moved);
     await mark(email, 'read');
     await move(email, 'INBOX');
-    expect(await told('Filed')).toEqual(['email.update to be moved', 'email.update to be moved']);
+    expect(await eventsSince('Filed')).toEqual(['email.update to be moved', 'email.update to be moved']);
     expect(await get(email)).toEqual({ ...email, is_unread: false });
     expect(await subjectsIn('INBOX')).toEqual(['to be moved']);
     expect(await subjectsIn('Filed')).toEqual([]);
   });
 
-  test('an email that lies in several folders ends in one', async () => {
+  test('an email that is in several folders ends in one', async () => {
     const { uid, call } = await eve.receive('INBOX', 'copied');
     const lock = await eve.box.client.getMailboxLock('INBOX');
     await eve.box.client.messageCopy(String(uid), path('Other'), { uid: true });
     lock.release();
     await waitFor(async () => (await get(emailOf(call))).folders.length === 2, { what: 'both folders' });
-    await told('Other');
+    await eventsSince('Other');
     const moved = await move(emailOf(call), 'Filed');
     expect(moved.folders).toEqual([await folderId('Filed')]);
     expect([await subjectsIn('INBOX'), await subjectsIn('Other'), await subjectsIn('Filed')]).toEqual([
@@ -153,7 +153,7 @@ describe.each(PROFILES)('on a server that is %s', (profile) => {
       [],
       ['copied'],
     ]);
-    expect(await told('Other', 'Filed')).toEqual(['email.update copied']);
+    expect(await eventsSince('Other', 'Filed')).toEqual(['email.update copied']);
   });
 
   test('a copy where it is to go already is kept, the others are removed', async () => {
@@ -162,11 +162,11 @@ describe.each(PROFILES)('on a server that is %s', (profile) => {
     await eve.box.client.messageCopy(String(uid), path('Filed'), { uid: true });
     lock.release();
     await waitFor(async () => (await get(emailOf(call))).folders.length === 2, { what: 'both folders' });
-    await told('Filed');
+    await eventsSince('Filed');
     const moved = await move(emailOf(call), 'Filed');
     expect(moved.folders).toEqual([await folderId('Filed')]);
     expect([await subjectsIn('INBOX'), await subjectsIn('Filed')]).toEqual([[], ['copied']]);
-    expect(await told('Filed')).toEqual(['email.update copied']);
+    expect(await eventsSince('Filed')).toEqual(['email.update copied']);
   });
 
   test('trash moves to Trash, which is made where there is none; there the email stays readable', async () => {
@@ -181,9 +181,9 @@ describe.each(PROFILES)('on a server that is %s', (profile) => {
     expect(await subjectsIn('INBOX')).toEqual([]);
     expect(await subjectsIn('Trash')).toEqual(['rubbish']);
     const created = existed ? [] : ['email.folder.create Trash'];
-    expect(await told('Trash')).toEqual([...created, 'email.update rubbish'].sort());
+    expect(await eventsSince('Trash')).toEqual([...created, 'email.update rubbish'].sort());
     expect(await trash(email)).toEqual({ object: 'EmailDeleted', id: email.id });
-    expect(await told('Trash')).toEqual([]);
+    expect(await eventsSince('Trash')).toEqual([]);
   });
 
   test('what another program did in the meantime is found out, and ends in the truth', async () => {
@@ -203,7 +203,7 @@ describe.each(PROFILES)('on a server that is %s', (profile) => {
     expect(await move(emailOf(elsewhere.call), 'Filed')).toMatchObject({ folders: [await folderId('Filed')] });
     expect((await subjectsIn('Other')).sort()).toEqual(['moved']);
     expect(await subjectsIn('Filed')).toEqual(['elsewhere']);
-    const events = await told('Other', 'Filed');
+    const events = await eventsSince('Other', 'Filed');
     expect(events.filter((line) => line.endsWith('gone'))).toEqual(['email.delete gone']);
     expect(new Set(events)).toEqual(new Set(['email.delete gone', 'email.update moved', 'email.update elsewhere']));
   });
@@ -254,7 +254,7 @@ describe.each(PROFILES)('on a server that is %s', (profile) => {
     for (const mail of mails) expect(await get(mail)).toMatchObject({ folders: [filed], is_unread: false });
     expect((await subjectsIn('Filed')).sort()).toEqual(['mail 0', 'mail 1', 'mail 2', 'mail 3']);
     expect(await subjectsIn('INBOX')).toEqual([]);
-    const events = (await told('Filed')).filter((line) => line.startsWith('email.update'));
+    const events = (await eventsSince('Filed')).filter((line) => line.startsWith('email.update'));
     expect(events).toEqual(
       mails.flatMap(({ subject }) => [`email.update ${subject}`, `email.update ${subject}`]).sort(),
     );

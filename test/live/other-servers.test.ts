@@ -88,7 +88,7 @@ describe.each(SERVERS)('$name', ({ prefix, separator, start }) => {
     expect(all.find(({ name }) => name === 'Filed')).toMatchObject({ role: 'UNKNOWN', parent_id: null });
   });
 
-  test('new mail is told in INBOX and in another folder', async () => {
+  test('new mail is reported in INBOX and in another folder', async () => {
     const first = await pia.receive('INBOX', 'in the inbox');
     expect(await live.api.email(pia.account.id, emailOf(first.call).id)).toEqual(emailOf(first.call));
     const second = await pia.receive(path('Filed'), 'filed');
@@ -96,7 +96,7 @@ describe.each(SERVERS)('$name', ({ prefix, separator, start }) => {
     expect(typesOf(await pia.settle())).toEqual(['email.new', 'email.new']);
   });
 
-  test('reading is told', async () => {
+  test('reading is reported', async () => {
     const { uid, call } = await pia.receive('INBOX', 'to be read');
     await pia.settle();
     await pia.box.addFlags('INBOX', uid, ['\\Seen']);
@@ -104,7 +104,7 @@ describe.each(SERVERS)('$name', ({ prefix, separator, start }) => {
     expect(typesOf(await pia.settle())).toEqual(['email.update']);
   });
 
-  test('a move keeps the id, a delete for good is told', async () => {
+  test('a move keeps the id, a permanent delete is reported', async () => {
     const { uid, call } = await pia.receive('INBOX', 'to be moved');
     await pia.settle();
     await pia.box.move('INBOX', uid, path('Filed'));

@@ -64,10 +64,10 @@ async function sendAndDraft(anna: Connected, uidsIn: (role: 'Sent' | 'Drafts') =
 
   await waitFor(async () => (await uidsIn('Drafts')).length === 0, { what: 'Drafts to be empty' });
   expect(await uidsIn('Sent')).toHaveLength(2);
-  const told = typesOf(await anna.settle('INBOX', { timeoutMs: 60_000 }));
-  expect(told.filter((type) => type === 'email.new')).toHaveLength(2);
-  expect(told.filter((type) => type === 'email.draft.new')).toHaveLength(3);
-  expect(told.filter((type) => type === 'email.draft.delete')).toHaveLength(3);
+  const types = typesOf(await anna.settle('INBOX', { timeoutMs: 60_000 }));
+  expect(types.filter((type) => type === 'email.new')).toHaveLength(2);
+  expect(types.filter((type) => type === 'email.draft.new')).toHaveLength(3);
+  expect(types.filter((type) => type === 'email.draft.delete')).toHaveLength(3);
   const { data } = await live.api.get<{ data: Email[] }>(path('/drafts'));
   expect(data).toEqual([]);
 }

@@ -31,7 +31,7 @@ const folderOf = async (role: string, of = anna) =>
   (await live.api.folders(of.account.id)).find((folder) => folder.role === role);
 
 describe('sending', () => {
-  test('a mail is delivered once, its copy lies in Sent under the id of the answer and is told once', async () => {
+  test('a mail is delivered once, its copy lies in Sent under the id of the answer and is one event', async () => {
     const answer = await sent({
       to: [{ email: bea.user.user, display_name: 'Bea Béla' }],
       subject: 'Grüße 🌍',
@@ -55,8 +55,8 @@ describe('sending', () => {
       has_attachments: true,
     });
 
-    const told = await anna.event('email.new', (call) => emailOf(call).id === answer.id);
-    const copy = emailOf(told);
+    const reported = await anna.event('email.new', (call) => emailOf(call).id === answer.id);
+    const copy = emailOf(reported);
     const sentFolder = await folderOf('SENT');
     expect(copy).toMatchObject({
       message_id: answer.message_id,
@@ -169,8 +169,8 @@ describe('drafts', () => {
     const draft = (await created.json()) as DraftResult;
     expect(draft).toMatchObject({ object: 'DraftCreated', id: expect.stringMatching(/^drf_/), tracking_id: null });
     expect(draft.draft_id).toBe(draft.id);
-    const told = emailOf(await anna.event('email.draft.new', (call) => emailOf(call).draft_id === draft.id));
-    expect(told).toMatchObject({ object: 'Draft', subject: 'draft one', message_id: draft.message_id });
+    const reported = emailOf(await anna.event('email.draft.new', (call) => emailOf(call).draft_id === draft.id));
+    expect(reported).toMatchObject({ object: 'Draft', subject: 'draft one', message_id: draft.message_id });
     expect((await draftsOf()).map((one) => one.draft_id)).toEqual([draft.id]);
 
     const updated = await live.api.patch<DraftResult>(path(`/drafts/${draft.id}`), {
@@ -211,10 +211,10 @@ describe('drafts', () => {
       { subject: 'by hand', text: 'hand', to: bea.user.user },
       { flags: ['\\Draft'] },
     );
-    const told = emailOf(await anna.event('email.draft.new', (call) => emailOf(call).subject === 'by hand'));
+    const reported = emailOf(await anna.event('email.draft.new', (call) => emailOf(call).subject === 'by hand'));
     expect(uid).toBeGreaterThan(0);
-    const updated = await live.api.patch<DraftResult>(path(`/drafts/${told.id}`), { subject: 'by hand 2' });
-    expect(updated.previous_draft_id).toBe(told.draft_id);
+    const updated = await live.api.patch<DraftResult>(path(`/drafts/${reported.id}`), { subject: 'by hand 2' });
+    expect(updated.previous_draft_id).toBe(reported.draft_id);
     await live.api.post<DraftSent>(path(`/drafts/${updated.id}/send`));
     const received = emailOf(await bea.event('email.new', (call) => emailOf(call).subject === 'by hand 2'));
     expect(received.body_plain.trim()).toBe('hand');

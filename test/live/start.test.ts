@@ -223,7 +223,7 @@ describe('npm start', () => {
   }, 60_000);
 });
 
-/** What the server answers that the UI at `ui` was told to have payloads decoded by. */
+/** What the server answers that decodes payloads for the UI at `ui`. */
 async function codecStatus(ui: string): Promise<number> {
   const { Codec } = (await (await fetch(`${ui}/api/v1/settings`)).json()) as { Codec: { Endpoint: string } };
   const response = await fetch(`${Codec.Endpoint}/decode`, {

@@ -85,7 +85,7 @@ describe('a message', () => {
 describe('a refusal', () => {
   const source = 'Subject: a\r\n\r\nbody\r\n';
 
-  it('of every recipient is told for what it is', async () => {
+  it('of every recipient is reported for what it is', async () => {
     const smtp = settings(await addUser());
     const forGood = await failure(smtp, ['refused.one@example.test', 'tempfail@example.test'], source);
     expect(forGood).toMatchObject({ outcome: 'not_sent', code: 'provider_rejected' });
@@ -94,14 +94,14 @@ describe('a refusal', () => {
     expect(forNow).toMatchObject({ outcome: 'not_sent', code: 'provider_error', temporary: true });
   });
 
-  it('of a login is told', async () => {
+  it('of a login is reported', async () => {
     const smtp = settings(await addUser(), { password: 'canary-wrong' });
     const error = await failure(smtp, ['you@example.test'], source);
     expect(error).toMatchObject({ outcome: 'not_sent', code: 'invalid_credentials' });
     expect(error.detail).not.toMatch(/canary/);
   });
 
-  it('of a message over the limit is told, and the next goes', async () => {
+  it('of a message over the limit is reported, and the next goes', async () => {
     const { messageSizeLimit } = mailServers().postfix;
     const [user, reader] = [await addUser(), await addUser()];
     const error = await failure(settings(user), [reader.user], `${source}${'x'.repeat(messageSizeLimit)}`);
