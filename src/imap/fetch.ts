@@ -125,7 +125,7 @@ export async function fetchChanges(session: ImapSession, since: bigint): Promise
   const vanished: UidRange[] = [];
   const events: NodeJS.EventEmitter = session.client;
   const onVanished = ({ ranges }: VanishedEvent) => {
-    if (vanished.length < MAX_ROWS) vanished.push(...ranges);
+    if (vanished.length < MAX_ROWS) for (const range of ranges) vanished.push(range);
   };
   events.on('vanished', onVanished);
   let modseq = since;

@@ -1,5 +1,5 @@
 import type { ImapFlow } from 'imapflow';
-import type { Untagged } from './tokens.ts';
+import type { Token, Untagged } from './tokens.ts';
 
 /** A range of UIDs, both ends included. */
 export interface UidRange {
@@ -26,11 +26,18 @@ export interface ResponseGuard {
 /** No response to our commands has more than a few; each costs memory however small it is. */
 const MAX_LITERALS = 200;
 
+/**
+ * Bytes of one token of a line. imapflow's parser takes quadratic time for sequence sets and other long atoms: a set of 280 KB
+ * holds up this process for a minute. The longest that a command here gets is a COPYUID, of a set as long as `uidSets` makes them.
+ */
+const MAX_TOKEN_BYTES = 16 * 1024;
+
 type UntaggedHandler = (untagged: Untagged) => Promise<void>;
 
 /** Private parts of imapflow that are called (command.ts, idle.ts) or replaced (patchClient). */
 export interface ImapFlowInternals {
-  handleResponse(data: unknown): Promise<boolean>;
+  handleResponse(data: { payload: Buffer }): Promise<boolean>;
+  getUntaggedHandler(command: string, attributes: Token[]): UntaggedHandler | undefined;
   untaggedVanished(untagged: Untagged, mailbox?: { path: string }): Promise<void>;
   /** by the keyword of the response; only what no command in progress listens for gets here */
   untaggedHandlers: Record<string, UntaggedHandler | undefined>;
@@ -45,10 +52,11 @@ export interface ImapFlowInternals {
 /** The private parts of a client. @throws Error naming the one that this version of imapflow does not have */
 export function internalsOf(client: ImapFlow): ImapFlowInternals {
   const internals = client as unknown as ImapFlowInternals;
-  const { streamer, handleResponse, untaggedVanished, untaggedHandlers, exec } = internals;
+  const { streamer, handleResponse, getUntaggedHandler, untaggedVanished, untaggedHandlers, exec } = internals;
   const isPresent: Record<string, boolean> = {
     exec: typeof exec === 'function',
     handleResponse: typeof handleResponse === 'function',
+    getUntaggedHandler: typeof getUntaggedHandler === 'function',
     untaggedVanished: typeof untaggedVanished === 'function',
     untaggedHandlers: typeof untaggedHandlers === 'object',
     'streamer.literals': Array.isArray(streamer?.literals),
@@ -73,7 +81,12 @@ export function patchClient(client: ImapFlow): ResponseGuard {
 
   const handleResponse = internals.handleResponse.bind(client);
   internals.handleResponse = async (data) => {
-    if (left-- > 0) return handleResponse(data);
+    const vanished = readVanished(data.payload);
+    if (left-- > 0 && vanished) {
+      await internals.getUntaggedHandler('VANISHED', vanished.attributes)?.(vanished);
+      return true;
+    }
+    if (left >= 0 && !hasLongToken(data.payload)) return handleResponse(data);
     exceeded = true;
     client.close();
     return false;
@@ -105,6 +118,29 @@ export function patchClient(client: ImapFlow): ResponseGuard {
       return exceeded;
     },
   };
+}
+
+const VANISHED = Buffer.from('* VANISHED ');
+
+/** A VANISHED line (RFC 7162 3.2.10) as imapflow's parser would return it, in linear time; undefined for other lines. */
+function readVanished(line: Buffer): Required<Untagged> | undefined {
+  const isVanished = line.subarray(0, VANISHED.length).toString('latin1').toUpperCase() === VANISHED.toString();
+  const parts = isVanished && /^(\(EARLIER\) )?([\d:,]+)$/i.exec(line.toString('latin1', VANISHED.length));
+  if (!parts) return undefined;
+  const set = { type: 'SEQUENCE', value: parts[2] };
+  return { command: 'VANISHED', attributes: parts[1] ? [[{ type: 'ATOM', value: 'EARLIER' }], set] : [set] };
+}
+
+const [SPACE, OPENING, CLOSING] = Buffer.from(' ()') as unknown as [number, number, number];
+
+function hasLongToken(line: Buffer): boolean {
+  if (line.length <= MAX_TOKEN_BYTES) return false;
+  let length = 0;
+  for (const byte of line) {
+    if (byte === SPACE || byte === OPENING || byte === CLOSING) length = 0;
+    else if (++length > MAX_TOKEN_BYTES) return true;
+  }
+  return false;
 }
 
 /** The ranges of a sequence set; what is not a number is left out. */

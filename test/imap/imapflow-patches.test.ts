@@ -20,6 +20,7 @@ describe('this version of imapflow has', () => {
   test.each([
     'exec',
     'handleResponse',
+    'getUntaggedHandler',
     'untaggedVanished',
     'untaggedHandlers',
     'streamer.literals',
@@ -75,6 +76,17 @@ describe('imapflow calls', () => {
     session.client.on('error', (error) => errors.push(error));
     await expect(session.run('NOOP', () => session.client.noop())).rejects.toMatchObject({ code: 'provider_error' });
     expect(errors).toMatchObject([{ code: 'LiteralTooLarge' }]);
+  });
+
+  test.each([
+    ['a sequence set', '* 1 X 1:2', ',1:2'],
+    ['an atom', '* X a', '[['],
+    ['a quoted string', '* X "', 'aa'],
+  ])('handleResponse before it parses %s of 800 KB, which would take minutes', async (_, start, more) => {
+    before('NOOP', `${start}${more.repeat(800_000 / more.length)}\r\n`);
+    await expect(session.run('NOOP', () => session.client.noop())).rejects.toMatchObject({
+      detail: 'NOOP failed: the response was too large',
+    });
   });
 
   test('untaggedVanished with the set as it was sent, while selecting and later', async () => {
