@@ -2,12 +2,15 @@
  * The API process: reads Postgres, and has Temporal do whatever changes something. Any number of them may run.
  */
 import { hkdfSync } from 'node:crypto';
+import type { Client } from '@temporalio/client';
+import type { FastifyInstance } from 'fastify';
 import { buildApp } from './src/api/app.ts';
 import { createCommands } from './src/api/commands/index.ts';
+import type { ApiDeps } from './src/api/deps.ts';
 import { retryUntilAvailable } from './src/async.ts';
 import { type Config, ConfigError, loadConfig } from './src/config.ts';
 import { ensureFirstKey } from './src/db/api-keys.ts';
-import { migrate, openDatabase } from './src/db/client.ts';
+import { type Database, migrate, openDatabase } from './src/db/client.ts';
 import { createLogger, type Logger } from './src/logger.ts';
 import { createOutbound } from './src/outbound.ts';
 import { createSecrets } from './src/secrets.ts';
@@ -17,21 +20,32 @@ import { retryDelivery } from './src/webhooks/delivery-runs.ts';
 
 const DATABASE_CONNECTIONS = 20;
 const PING_MS = 1_500;
-/** Calls that are not answered by then after a signal to end are given up. */
+/** Requests that take longer than this after a signal to end are aborted. */
 const END_MS = 8_000;
 
 async function main(config: Config, logger: Logger): Promise<void> {
   const database = openDatabase(config.databaseUrl, { max: DATABASE_CONNECTIONS, logger });
-  const { db, pool } = database;
   await retryUntilAvailable('the database', logger, () => migrate(database));
-  const firstKey = await ensureFirstKey(db, config.bootstrapApiKey);
-  // the only place where a key is ever shown besides the answer that creates one
+  const firstKey = await ensureFirstKey(database.db, config.bootstrapApiKey);
+  // a key is shown here and in the response that creates one, nowhere else
   if (firstKey !== undefined) process.stdout.write(`API key, shown this once: ${firstKey}\n`);
 
-  const { client, close: closeClient } = lazyClient(config);
+  const temporal = lazyClient(config);
+  const app = await buildApp(apiDeps(config, logger, database, temporal.client));
+  endOnSignal(logger, app, async () => {
+    await Promise.all([temporal.close(), database.close()]);
+  });
+  const listenTextResolver = (address: string) => `the API listens at ${address}`;
+  await app.listen({ host: config.host, port: config.port, listenTextResolver }).catch((error: unknown) => {
+    throw listenProblem(error, config) ?? error;
+  });
+  process.send?.('ready');
+}
+
+function apiDeps(config: Config, logger: Logger, { db, pool }: Database, client: Client): ApiDeps {
   const secrets = createSecrets(codecKeys(config));
   const storage = openStorage(config.storageUrl, config.s3Endpoint ? { s3Endpoint: config.s3Endpoint } : {});
-  const app = await buildApp({
+  return {
     db,
     pool,
     secrets,
@@ -49,36 +63,33 @@ async function main(config: Config, logger: Logger): Promise<void> {
       signingKeys: signingKeys(config),
       trustProxy: config.trustProxy,
     },
-  });
+  };
+}
 
+/** On the first SIGTERM or SIGINT: stops listening, waits for the requests under way, then closes the connections. */
+function endOnSignal(logger: Logger, app: FastifyInstance, closeConnections: () => Promise<void>): void {
   let ending = false;
   const end = (signal: string) => {
     if (ending) return;
     ending = true;
     logger.info({ signal }, 'the API ends');
     setTimeout(() => process.exit(1), END_MS).unref();
-    const closed = app.close().then(() => Promise.all([closeClient(), database.close()]));
+    const closed = app.close().then(closeConnections);
     closed.then(
       () => process.exit(0),
       () => process.exit(1),
     );
   };
   process.on('SIGTERM', end).on('SIGINT', end);
-
-  const listenTextResolver = (address: string) => `the API listens at ${address}`;
-  await app.listen({ host: config.host, port: config.port, listenTextResolver }).catch((error: unknown) => {
-    throw listenProblem(error, config) ?? error;
-  });
-  process.send?.('ready');
 }
 
-/** Apart from the keys that encrypt, though made from them. */
+/** Derived from the keys that encrypt, but different from them. */
 function signingKeys({ encryptionKey, encryptionKeyPrevious }: Config): [Buffer, ...Buffer[]] {
   const derive = (key: Buffer) => Buffer.from(hkdfSync('sha256', key, '', 'api signing', 32));
   return [derive(encryptionKey), ...(encryptionKeyPrevious ? [derive(encryptionKeyPrevious)] : [])];
 }
 
-/** Why the address cannot be listened on, where the operator can put that right. */
+/** Why the address cannot be listened on, when the operator can correct that. */
 function listenProblem(error: unknown, { host, port }: Config): ConfigError | undefined {
   const code = error instanceof Error && 'code' in error ? error.code : undefined;
   if (code === 'EADDRINUSE') return new ConfigError('PORT', `${port} on ${host} is taken by another process`);

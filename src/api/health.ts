@@ -25,7 +25,7 @@ export function serveHealth(app: FastifyInstance, { pool, pingTemporal }: Health
   });
 }
 
-async function responds(ping: Promise<unknown>): Promise<boolean> {
+function responds(ping: Promise<unknown>): Promise<boolean> {
   return withDeadline(DEADLINE_MS, ping, () => new Error('no response in time')).then(
     () => true,
     () => false,

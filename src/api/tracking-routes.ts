@@ -66,6 +66,7 @@ async function find(db: Db, id: string | undefined): Promise<TrackingRecord | un
   return id !== undefined && isId('tracking', id) ? findTracking(db, id) : undefined;
 }
 
+/** The result of a query, unless it takes too long; the query goes on then. */
 function inTime<T>(work: Promise<T>): Promise<T> {
   return withDeadline(DEADLINE_MS, work, () => new Error('the database did not respond in time'));
 }
