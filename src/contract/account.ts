@@ -31,7 +31,7 @@ export const InitialSync = Type.Object(
     started_at: Nullable(DateTime()),
     completed_at: Nullable(DateTime()),
     days: Type.Integer({ minimum: 1, maximum: 30 }),
-    imported: Type.Integer({ description: 'emails ingested so far' }),
+    imported: Type.Integer({ description: 'emails imported so far' }),
   },
   { $id: 'InitialSync' },
 );
@@ -56,7 +56,9 @@ export const Account = Type.Object(
     name: Type.String(),
     provider: Type.Literal('imap'),
     status: OneOf(ACCOUNT_STATUSES),
-    status_detail: Type.String({ description: 'what the provider answered; empty when there is nothing to say' }),
+    status_detail: Type.String({
+      description: 'reason for the status, in words of the mail provider; empty when there is none',
+    }),
     is_locked: Type.Boolean(),
     metadata: Type.Record(Type.String(), Type.String()),
     connection_params: Type.Object({ mail: MailParams }),

@@ -5,7 +5,7 @@ const apiKeyFields = {
   object: Type.Literal('ApiKey'),
   id: Type.String({ description: '`pk_…`' }),
   name: Type.String(),
-  prefix: Type.String({ description: 'first characters of the key, to recognise it by' }),
+  prefix: Type.String({ description: 'first characters of the key, which identify it' }),
   role: Type.Literal('service'),
   issued_at: DateTime(),
   expires_at: Nullable(DateTime()),
@@ -15,7 +15,7 @@ export const ApiKey = Type.Object(apiKeyFields, { $id: 'ApiKey' });
 export type ApiKey = Type.Static<typeof ApiKey>;
 
 export const ApiKeyCreated = Type.Object(
-  { ...apiKeyFields, api_key: Type.String({ description: 'shown this once' }) },
+  { ...apiKeyFields, api_key: Type.String({ description: 'the key itself; shown only in this response' }) },
   { $id: 'ApiKeyCreated' },
 );
 export const CreateApiKey = Type.Object(

@@ -1,10 +1,10 @@
 import Type from 'typebox';
 
-/** ISO 8601 in UTC with milliseconds, as every date of the API. */
+/** A date of the API: ISO 8601 in UTC with milliseconds. */
 export const DateTime = (description?: string) =>
   Type.String({ format: 'date-time', ...(description ? { description } : {}) });
 
-/** A nullable schema, as a union, which OpenAPI 3.1 tools read. */
+/** A nullable schema, as a union: the form that OpenAPI 3.1 tools read. */
 export const Nullable = <T extends Type.TSchema>(schema: T) => Type.Union([schema, Type.Null()]);
 
 /** A string that is one of the given values. */
@@ -21,7 +21,7 @@ export const CursorListOf = <T extends Type.TSchema>(name: string, item: T) =>
       object: Type.Literal(name),
       data: Type.Array(item),
       has_more: Type.Boolean(),
-      cursor: Nullable(Type.String({ description: 'pass it back as `cursor` to get the next page' })),
+      cursor: Nullable(Type.String({ description: 'send it as `cursor` to get the next page' })),
     },
     { $id: `${name}List` },
   );
@@ -34,7 +34,7 @@ export const Limit = (fallback = DEFAULT_LIMIT) =>
   Type.Integer({ minimum: 1, maximum: MAX_LIMIT, default: fallback, description: 'page size' });
 
 /** `offset` of a list that pages by offset. */
-export const Offset = Type.Integer({ minimum: 0, default: 0, description: 'rows to skip' });
+export const Offset = Type.Integer({ minimum: 0, default: 0, description: 'number of items to skip' });
 
-/** An opaque cursor from a list. */
+/** An opaque cursor from the response of a list. */
 export const Cursor = Type.String({ maxLength: 1024, description: '`cursor` of the previous response' });

@@ -1,7 +1,7 @@
 import Type from 'typebox';
 import { CursorListOf, DateTime, ListOf, Nullable } from './common.ts';
 
-/** Somebody the mailbox has exchanged mail with. */
+/** A person that the mailbox has exchanged mail with. */
 export const Contact = Type.Object(
   {
     object: Type.Literal('Contact'),

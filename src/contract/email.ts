@@ -1,7 +1,7 @@
 import Type from 'typebox';
 import { CursorListOf, DateTime, Nullable } from './common.ts';
 
-/** Somebody in a From, To, Cc, Bcc or Reply-To header (SPEC "Attendee"). */
+/** A person in a From, To, Cc, Bcc or Reply-To header (SPEC "Attendee"). */
 export const Attendee = Type.Object(
   {
     identifier: Type.String({ description: 'email address' }),
@@ -37,7 +37,7 @@ export const Bounce = Type.Object(
     status: Nullable(Type.String({ description: 'enhanced status code, RFC 3463' })),
     diagnostic: Nullable(Type.String()),
     message_id: Nullable(Type.String({ description: 'Message-ID of the mail that bounced' })),
-    email_id: Nullable(Type.String({ description: 'our `email_…` of the mail that bounced, once it is known' })),
+    email_id: Nullable(Type.String({ description: '`email_…` of the mail that bounced, once it is known' })),
     tracking_id: Nullable(Type.String()),
   },
   { $id: 'Bounce' },

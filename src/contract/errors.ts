@@ -1,7 +1,7 @@
 import Type from 'typebox';
 
 /**
- * Every error that the API can answer, as a table (SPEC "Errors", and what follows from it).
+ * Every error of the API, as a table (SPEC "Errors").
  * Code throws `new ApiError(code, detail)`; the HTTP layer looks the rest up here.
  */
 export const ERRORS = {
@@ -42,7 +42,7 @@ export const ErrorBody = Type.Object(
 );
 export type ErrorBody = Type.Static<typeof ErrorBody>;
 
-/** The answer's body for a code and a detail. */
+/** The response body for a code and a detail. */
 export function errorBody(code: ErrorCode, detail: string): ErrorBody {
   const { status, title } = ERRORS[code];
   return { status, type: `errors/${code}`, title, detail };

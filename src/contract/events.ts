@@ -5,7 +5,7 @@ import { Email } from './email.ts';
 import { Folder } from './folder.ts';
 import { TrackingClickData, TrackingOpenData } from './tracking.ts';
 
-/** Every event type an endpoint can ask for (SPEC "Events"). */
+/** Every event type that an endpoint can ask for (SPEC "Events"). */
 export const EVENT_TYPES = [
   'email.new',
   'email.new.bounce',
@@ -72,7 +72,7 @@ export const EVENT_DATA = {
   'account.initial_sync.failed': InitialSyncData,
 } as const;
 
-/** The body of every call to a webhook endpoint (SPEC "Envelope"); `sequence` counts per account without gaps. */
+/** The body of every request to a webhook endpoint (SPEC "Envelope"); `sequence` counts per account without gaps. */
 export const EventEnvelope = Type.Object(
   {
     object: Type.Literal('Event'),
@@ -100,8 +100,8 @@ export interface StoredEvent {
 }
 
 /**
- * The body of the call that tells an endpoint of an event (SPEC "Envelope"). Put together from stored pieces in a fixed
- * order, so that every try sends the same bytes.
+ * The body of the request that delivers an event to an endpoint (SPEC "Envelope"). It is put together from stored pieces in
+ * a fixed order: every attempt sends the same bytes.
  */
 export function envelopeText(event: StoredEvent, endpointId: string): string {
   const head = JSON.stringify({

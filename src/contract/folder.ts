@@ -1,7 +1,7 @@
 import Type from 'typebox';
 import { ListOf, Nullable, OneOf } from './common.ts';
 
-/** Roles in the order in which lists show them; UNKNOWN last. */
+/** Roles in the order of lists; UNKNOWN last. */
 export const FOLDER_ROLES = [
   'INBOX',
   'SENT',
@@ -48,7 +48,7 @@ export const CreateFolder = Type.Object(
 );
 export type CreateFolder = Type.Static<typeof CreateFolder>;
 
-/** Body of PATCH `/{account_id}/folders/{folder_id}`; what is left out stays. */
+/** Body of PATCH `/{account_id}/folders/{folder_id}`; a field that is left out does not change. */
 export const UpdateFolder = Type.Object(
   {
     name: Type.Optional(FolderName),

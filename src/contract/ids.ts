@@ -1,4 +1,4 @@
-/** Prefix of every public id (SPEC "Id prefixes"; `thr` and `rpl` are ours). */
+/** Prefix of every public id (SPEC "Id prefixes"; `thr` and `rpl` are additions). */
 export const ID_PREFIXES = {
   account: 'acc',
   email: 'email',

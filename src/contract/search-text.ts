@@ -1,10 +1,10 @@
 /*
- * Search looks at normalised text by LIKE with trigram indexes (pg_trgm). Text and query go through the same
- * function, and every rule in it depends on one character or on two neighbours only, so that any part of a text,
- * normalised, is a part of the normalised text.
+ * Searches compare normalised text, by LIKE with trigram indexes (pg_trgm). Text and query go through the same function.
+ * Every rule in it depends on one character or on two neighbours only: so any part of a text, normalised, is a part of the
+ * normalised text.
  */
 
-/** Letters that people take for an accented or ligated form, though Unicode does not decompose them. */
+/** Letters that people see as an accented or ligated form, though Unicode does not decompose them. */
 const FOLDS: Record<string, string> = {
   ß: 'ss',
   æ: 'ae',
@@ -43,7 +43,7 @@ const NON_ASCII = /[^\0-\x7f]/;
 const NON_ASCII_RUNS = /[^\0-\x7f]+/g;
 const GAPS = /[\0-\x20\x7f]+/g;
 const OTHER_GAPS = /[\s\u0080-\u009f\p{Zs}\p{Zl}\p{Zp}]+/gu;
-/** Soft hyphens, zero-width characters, direction marks, variation selectors, lone surrogates: nobody types them. */
+/** Soft hyphens, zero-width characters, direction marks, variation selectors, lone surrogates: not typed by people. */
 const INVISIBLE = /[\u00ad\p{Cf}\ufe00-\ufe0f\p{Cs}]+/gu;
 const BEFORE_WORD = /([!-/:-@[-`{-~])(?=[a-z0-9])/g;
 const BEFORE_ANY_WORD = new RegExp(`([\\p{P}\\p{S}${UNSPACED}])(?=[${WORD}])`, 'gu');
@@ -52,19 +52,19 @@ const STARTS_UNSPACED = new RegExp(`^[${UNSPACED}]`, 'u');
 const HAS_WORD = new RegExp(`[${WORD}]`, 'u');
 
 /**
- * Text as searches compare it: lower case, accents folded (NFKD without U+0300–036F, then NFC; marks of other
- * scripts stay), typographic quotes and dashes made plain, white space collapsed, and a space before each word:
- * after punctuation and between characters of scripts that are written without spaces. Begins and ends with a
- * space; text without anything visible gives one space.
+ * Text as searches compare it: lower case, accents folded (NFKD without U+0300–036F, then NFC; marks of other scripts
+ * stay), typographic quotes and dashes made plain, white space collapsed, and a space before each word: after punctuation
+ * and between characters of scripts that are written without spaces. Begins and ends with a space; text without a visible
+ * character gives one space.
  */
 export function normalise(text: string): string {
   const folded = text.toLowerCase().replace(NON_ASCII_RUNS, foldRun).replace(GAPS, ' ').trim();
-  return folded === '' ? ' ' : ` ${setApart(folded)} `;
+  return folded === '' ? ' ' : ` ${separateWords(folded)} `;
 }
 
 /**
- * The LIKE pattern (escape character `\`) that finds `q` in normalised text. One or two characters match
- * beginnings of words only, since shorter patterns have no trigram. A `q` without anything visible gives `%`.
+ * The LIKE pattern (escape character `\`) that finds `q` in normalised text. One or two characters match only the
+ * beginnings of words: shorter patterns have no trigram. A `q` without a visible character gives `%`.
  */
 export function likePattern(q: string): string {
   const wanted = normalise(q).trim();
@@ -78,7 +78,7 @@ export function normalAddress(address: string): string {
   return address.trim().toLowerCase();
 }
 
-/** Folds characters beyond ASCII; no ASCII letter composes with a mark that is kept, so that runs do not depend on it. */
+/** Folds a run of characters beyond ASCII. No ASCII letter composes with a mark that stays: runs do not depend on it. */
 function foldRun(run: string): string {
   return run
     .replace(INVISIBLE, '')
@@ -90,7 +90,7 @@ function foldRun(run: string): string {
     .replace(OTHER_GAPS, ' ');
 }
 
-function setApart(text: string): string {
+function separateWords(text: string): string {
   if (!NON_ASCII.test(text)) return text.replace(BEFORE_WORD, '$1 ');
   return text.replace(BEFORE_UNSPACED, '$1 ').replace(BEFORE_ANY_WORD, '$1 ');
 }

@@ -2,20 +2,22 @@ import Type from 'typebox';
 import { Nullable } from './common.ts';
 import { Header } from './email.ts';
 
-/** Somebody to send to (SPEC "Recipient"). */
+/** A person to send to (SPEC "Recipient"). */
 export const Recipient = Type.Object(
   { email: Type.String({ format: 'email' }), display_name: Type.Optional(Type.String()) },
   { $id: 'Recipient' },
 );
 export type Recipient = Type.Static<typeof Recipient>;
 
-/** What is tracked of a sent email (CONTRACT "Tracking"). */
+/** Which opens and clicks to report (CONTRACT "Tracking"). */
 export const TrackingOptions = Type.Object(
   {
     opens: Type.Optional(Type.Boolean()),
     links: Type.Optional(Type.Boolean()),
     label: Type.Optional(Type.String({ maxLength: 255 })),
-    custom_domain: Type.Optional(Type.String({ description: 'takes the place of the host of `PUBLIC_URL`' })),
+    custom_domain: Type.Optional(
+      Type.String({ description: 'host of the tracking URLs instead of that of `PUBLIC_URL`' }),
+    ),
   },
   { $id: 'TrackingOptions' },
 );
@@ -27,15 +29,17 @@ export const SendAttachment = Type.Object(
     content: Type.String({ description: 'base64' }),
     filename: Type.Optional(Type.String()),
     content_type: Type.Optional(Type.String()),
-    cid: Type.Optional(Type.String({ description: 'makes it an inline part that the HTML refers to as `cid:…`' })),
+    cid: Type.Optional(
+      Type.String({ description: 'Content-ID: makes the file an inline part that the HTML shows by `cid:…`' }),
+    ),
   },
   { $id: 'SendAttachment' },
 );
 export type SendAttachment = Type.Static<typeof SendAttachment>;
 
 /**
- * What is sent, or saved as a draft (SPEC "SendInput"). What the schema cannot say (limits that are settings, line
- * breaks in what becomes a header, base64, allowed headers) is checked by src/api/send-input.ts.
+ * An email to send, or to save as a draft (SPEC "SendInput"). src/api/send-input.ts checks what a schema cannot: limits that
+ * are settings, line breaks in fields that become headers, base64, allowed headers.
  */
 export const SendInput = Type.Object(
   {
@@ -53,7 +57,7 @@ export const SendInput = Type.Object(
     html: Type.Optional(Type.String()),
     plain_text: Type.Optional(Type.String({ description: 'made from `html` when left out' })),
     reply_to_message_id: Type.Optional(
-      Type.String({ description: 'the email being answered: its Message-ID or its `email_…` id' }),
+      Type.String({ description: 'the email to reply to: its Message-ID or its `email_…` id' }),
     ),
     custom_headers: Type.Optional(
       Type.Array(Header, {
@@ -62,7 +66,7 @@ export const SendInput = Type.Object(
       }),
     ),
     metadata: Type.Optional(
-      Type.String({ maxLength: 1000, description: 'your note, never placed in the email; see `sent_by`' }),
+      Type.String({ maxLength: 1000, description: 'a note for you; not a part of the email; see `sent_by`' }),
     ),
     tracking_options: Type.Optional(TrackingOptions),
     attachments: Type.Optional(Type.Array(SendAttachment)),
@@ -71,23 +75,23 @@ export const SendInput = Type.Object(
 );
 export type SendInput = Type.Static<typeof SendInput>;
 
-/** Answer to a send (CONTRACT "Emails"). */
+/** Response to a send (CONTRACT "Emails"). */
 export const EmailSent = Type.Object(
   {
     object: Type.Literal('EmailSent'),
-    id: Type.String({ description: '`email_…`, which the Sent copy bears' }),
+    id: Type.String({ description: '`email_…`; the Sent copy gets this id' }),
     account_id: Type.String(),
     message_id: Type.String(),
     tracking_id: Nullable(Type.String()),
     rejected: Type.Optional(
-      Type.Array(Type.String(), { description: 'recipients that the mail server refused; the others got it' }),
+      Type.Array(Type.String(), { description: 'recipients that the mail server refused; it accepted the others' }),
     ),
   },
   { $id: 'EmailSent' },
 );
 export type EmailSent = Type.Static<typeof EmailSent>;
 
-/** Answer to saving a draft (SPEC "DraftResult"). */
+/** Response to saving a draft (SPEC "DraftResult"). */
 export const DraftResult = Type.Object(
   {
     object: Type.Union([Type.Literal('DraftCreated'), Type.Literal('DraftUpdated')]),
@@ -104,7 +108,7 @@ export const DraftResult = Type.Object(
 );
 export type DraftResult = Type.Static<typeof DraftResult>;
 
-/** Answer to sending a draft (SPEC "DraftSent"); `rejected` as in EmailSent. */
+/** Response to sending a draft (SPEC "DraftSent"); `rejected` as in EmailSent. */
 export const DraftSent = Type.Object(
   {
     object: Type.Literal('DraftSent'),
@@ -115,7 +119,7 @@ export const DraftSent = Type.Object(
 );
 export type DraftSent = Type.Static<typeof DraftSent>;
 
-/** Answer to trashing an email (SPEC "EmailDeleted"). */
+/** Response to trashing an email (SPEC "EmailDeleted"). */
 export const EmailDeleted = Type.Object(
   { object: Type.Literal('EmailDeleted'), id: Type.String({ description: '`email_…`' }) },
   { $id: 'EmailDeleted' },

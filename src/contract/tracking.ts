@@ -7,7 +7,9 @@ const HIT = {
   message_id: Type.String({ description: 'Message-ID with its angle brackets' }),
   email_id: Type.String({ description: '`email_…` of the sent email' }),
   date: DateTime(),
-  ip: Type.String({ description: "of the reader, or of the proxy that the reader's provider loads images by" }),
+  ip: Type.String({
+    description: "address of the reader, or of the proxy through which the reader's provider loads images",
+  }),
   user_agent: Type.String({ description: 'empty when the request had none' }),
 };
 
@@ -16,5 +18,5 @@ export const TrackingOpenData = Type.Object(HIT);
 export type TrackingOpenData = Type.Static<typeof TrackingOpenData>;
 
 /** Data of `tracking.click`: a link of a sent email was followed. */
-export const TrackingClickData = Type.Object({ ...HIT, url: Type.String({ description: 'where the link leads' }) });
+export const TrackingClickData = Type.Object({ ...HIT, url: Type.String({ description: 'target of the link' }) });
 export type TrackingClickData = Type.Static<typeof TrackingClickData>;

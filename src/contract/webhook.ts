@@ -65,7 +65,7 @@ const conversationFields = {
   account_id: Type.String(),
   endpoint_url: Type.String(),
   status: OneOf(DELIVERY_STATUSES),
-  first_attempt: Type.Boolean({ description: 'true while no more than one try was made' }),
+  first_attempt: Type.Boolean({ description: 'true until a second attempt is made' }),
   attempts_count: Type.Integer(),
   http_status: Nullable(Type.Integer()),
   response_body: Nullable(Type.String({ description: 'at most 16 KiB' })),
@@ -95,8 +95,8 @@ export type WebhookConversation = Type.Static<typeof WebhookConversation>;
 export const WebhookConversationDetail = Type.Object(
   {
     ...conversationFields,
-    payload: Type.Unsafe<Record<string, unknown>>({ type: 'object', description: 'the body of the call' }),
-    workflow_id: Nullable(Type.String({ description: 'the run to open in the Temporal UI' })),
+    payload: Type.Unsafe<Record<string, unknown>>({ type: 'object', description: 'the request body' }),
+    workflow_id: Nullable(Type.String({ description: 'the workflow to open in the Temporal UI' })),
     attempts: Type.Array(DeliveryAttempt),
   },
   { $id: 'WebhookConversationDetail' },
@@ -108,7 +108,7 @@ export const WebhookConversationList = ListOf('WebhookConversations', WebhookCon
 const RESERVED =
   /^(host|connection|keep-alive|proxy-.*|te|trailer|upgrade|expect|transfer-encoding|content-.*|x-email-engine-.*|webhook-.*)$/i;
 
-/** Whether a header of a call belongs to the connection or to us, so that an endpoint may not bring its own. */
+/** Whether a header belongs to the connection or to this service: an endpoint may not set its own. */
 export function isReservedHeader(name: string): boolean {
   return RESERVED.test(name);
 }

@@ -15,16 +15,16 @@ import {
 } from './encoding.ts';
 import { cappedReferences, type Envelope, type OutgoingMessage, type OutgoingAttachment } from './outgoing-message.ts';
 
-/** Texts longer than this are sent in base64, piece by piece: quoted-printable of them would take the thread for long. */
+/** Longer texts are sent in base64, piece by piece: encoding them as quoted-printable would block the thread. */
 const LONG_TEXT = 256 * 1024;
 /** A multiple of the 57 bytes of a base64 line. */
 const PIECE = 57 * 4096;
 const MAX_CID = 900;
 
 /**
- * The message of a message (RFC 5322, MIME by nodemailer), lines of at most 998 octets that end in CRLF. The same
- * message gives the same bytes. Without `keepBcc` the message does not name the Bcc recipients: so it is delivered,
- * while the Sent copy and drafts keep them.
+ * The bytes of a message (RFC 5322, MIME by nodemailer): lines of at most 998 octets that end in CRLF. The same message
+ * gives the same bytes. Without `keepBcc` they do not name the Bcc recipients: for delivery. The Sent copy and drafts have
+ * them.
  */
 export async function compose(message: OutgoingMessage, options: { keepBcc: boolean }): Promise<Buffer> {
   const node = new MailComposer(structureOf(message)).compile();
@@ -39,7 +39,7 @@ export async function compose(message: OutgoingMessage, options: { keepBcc: bool
   return Buffer.concat([Buffer.from(`${fields.join('\r\n')}\r\n\r\n`, 'latin1'), ...body]);
 }
 
-/** Sender and recipients for SMTP: everybody of To, Cc and Bcc once, whatever the case of the address. */
+/** Sender and recipients for SMTP: To, Cc and Bcc, each address once, compared without case. */
 export function envelopeOf(message: Pick<OutgoingMessage, 'from' | 'to' | 'cc' | 'bcc'>): Envelope {
   const to = new Map<string, string>();
   for (const { email } of [...message.to, ...message.cc, ...message.bcc]) {
@@ -75,13 +75,13 @@ function fieldsOf(message: OutgoingMessage, keepBcc: boolean): string[] {
   return lines.filter((line) => line !== '');
 }
 
-/** Texts and files for nodemailer: the texts as alternatives, what the HTML shows beside it, the files around. */
+/** Texts and files for nodemailer: the texts as alternatives, images of the HTML related to it, the other files around. */
 function structureOf(message: OutgoingMessage): MailComposerOptions {
   const html = message.html === null ? null : toCrlf(message.html);
   const plain = message.plainText ?? (message.html === null ? null : htmlToPlain(message.html));
   const invites = message.attachments.filter(isInvite);
   const files = message.attachments.filter((attachment) => !isInvite(attachment));
-  // A message that is nothing but a file is hard to read for many programs: an empty text goes before it.
+  // Many programs cannot show a message that is only a file: an empty text goes before it.
   const text = plain || html !== null || files.length === 0 ? toCrlf(plain ?? '') : '\r\n';
   return {
     text: contentOf(text),
@@ -98,7 +98,7 @@ function structureOf(message: OutgoingMessage): MailComposerOptions {
   };
 }
 
-/** A calendar part without a name is another form of the text, which calendars read (RFC 6047). */
+/** A calendar part without a name is an alternative of the text, for calendars (RFC 6047). */
 function isInvite({ filename, contentType, cid }: OutgoingAttachment): boolean {
   return filename === null && cid === null && /^text\/calendar\b/i.test(contentType ?? '');
 }
@@ -115,11 +115,11 @@ function partOf(attachment: OutgoingAttachment, number: number): MailComposerAtt
   const encoding = /^message\//i.test(type) ? messageEncoding(content) : 'base64';
   return {
     filename: filename ?? (cid !== null ? false : `attachment-${number}.${libmime.detectExtension(type)}`),
-    // what cannot be told as a message that it is goes as the bytes that it is
+    // a message that cannot travel as a message goes as plain bytes
     contentType: encoding === null ? 'application/octet-stream' : type,
     contentTransferEncoding: encoding ?? 'base64',
     contentDisposition: inline ? 'inline' : 'attachment',
-    // a cid makes nodemailer put the part beside the HTML; a file that only has one stays among the files
+    // nodemailer relates a part with a `cid` to the HTML; a file that is not inline stays among the files
     ...(cid === null ? {} : inline ? { cid } : { headers: { 'Content-ID': `<${cid}>` } }),
     content: content.length > PIECE ? inPieces(content) : content,
   };
@@ -132,7 +132,7 @@ function typeOf({ contentType, filename }: OutgoingAttachment): string {
   return ending === undefined ? 'application/octet-stream' : libmime.detectMimeType(ending);
 }
 
-/** How an embedded message travels, which must not be encoded (RFC 2046 5.2.1); null when it cannot. */
+/** The encoding of an embedded message, which is none (RFC 2046 5.2.1); null when it cannot travel without one. */
 function messageEncoding(bytes: Buffer): '7bit' | '8bit' | null {
   let start = 0;
   let isAscii = true;
@@ -158,7 +158,7 @@ function inPieces(bytes: Buffer): Readable {
   return Readable.from(pieces(), { objectMode: false });
 }
 
-/** The same for the same message, and not to be found in what it bounds: a digest of all that is not in base64. */
+/** The same for the same message, and never part of its content: a digest of everything that is not in base64. */
 function boundaryOf(message: OutgoingMessage): string {
   const hash = createHash('sha256').update(`${message.messageId}\0${message.html ?? ''}\0${message.plainText ?? ''}\0`);
   for (const { contentType, content } of message.attachments) {
@@ -167,18 +167,13 @@ function boundaryOf(message: OutgoingMessage): string {
   return hash.digest('hex').slice(0, 24);
 }
 
-/** Cuts what was composed at the empty line that ends its header. */
+/** Cuts a composed message at the empty line that ends its header. */
 function splitAtBody(chunks: Buffer[]): [Buffer, Buffer[]] {
-  const start = Buffer.concat(
-    chunks.splice(
-      0,
-      1 +
-        Math.max(
-          0,
-          chunks.findIndex((chunk) => chunk.includes('\r\n\r\n')),
-        ),
-    ),
+  const last = Math.max(
+    0,
+    chunks.findIndex((chunk) => chunk.includes('\r\n\r\n')),
   );
+  const start = Buffer.concat(chunks.slice(0, last + 1));
   const end = start.indexOf('\r\n\r\n');
-  return [start.subarray(0, end), [start.subarray(end + 4), ...chunks]];
+  return [start.subarray(0, end), [start.subarray(end + 4), ...chunks.slice(last + 1)]];
 }

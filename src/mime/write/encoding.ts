@@ -4,13 +4,13 @@ import MimeNode from 'nodemailer/lib/mime-node';
 import type { Recipient } from '../../contract/sending.ts';
 
 /*
- * Header fields as they are sent: ASCII, folded (RFC 5322 2.2.3), encoded words where needed (RFC 2047). nodemailer
- * leaves long words, and text that looks like an encoded word, as they are: such lines may be longer than the 998
- * octets that SMTP takes, and such subjects would be read as something else.
+ * Header fields as they are sent: ASCII, folded (RFC 5322 2.2.3), encoded words where needed (RFC 2047). nodemailer does not
+ * change long words and text that looks like an encoded word: such lines may exceed the 998 octets of SMTP, and such
+ * subjects would be decoded to something else.
  */
 
 const LINE = 76;
-/** Words up to this long stay as they are: with any name before them the line is within 998 octets. */
+/** Longer words are encoded: with any name before it, a word of this length fits in a line of 998 octets. */
 const MAX_WORD = 800;
 const ENCODED_WORD = 52;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: what no header may hold
@@ -33,13 +33,13 @@ export function headerLine(name: string, value: string): string {
   return [...lines, line].join('\r\n');
 }
 
-/** Unstructured text, as of a subject: it is read just as it is given. */
+/** Unstructured text such as a subject: it is read back exactly as given. */
 export function encodeText(text: string): string {
   const clean = text.replace(CONTROL, ' ');
   return needsEncoding(clean) || clean.includes('=?') || clean !== clean.trim() ? encoded(clean) : clean;
 }
 
-/** The value of a header that may have structure or be encoded already: changed only where it cannot be sent. */
+/** The value of a header that may have structure or be encoded already: changed only when it cannot be sent. */
 export function encodeValue(value: string): string {
   const clean = value.replace(CONTROL, ' ').trim();
   return needsEncoding(clean) ? encoded(clean) : clean;
@@ -53,13 +53,13 @@ export function encodeAddresses(people: readonly Recipient[]): string {
     .join(', ');
 }
 
-/** An address as the header and SMTP are told it: the domain in punycode, the local part quoted where it must be. */
+/** An address for headers and SMTP: the domain in punycode, the local part quoted where it must be. */
 export function plainAddress(email: string): string {
   const value = MimeNode.encodeHeaderValue('To', [{ address: email, name: '' }]);
   return value.startsWith('<') && value.endsWith('>') ? value.slice(1, -1) : value;
 }
 
-/** The mailboxes of an address header (undecoded), groups flattened; what holds no address is left out. */
+/** The mailboxes of an address header (undecoded); groups are flattened, entries without an address left out. */
 export function parseAddresses(value: string): Recipient[] {
   const flat = addressparser(value, { flatten: true });
   return flat.flatMap(({ address, name }) =>
@@ -96,7 +96,7 @@ function longestWord(text: string): number {
   return longest;
 }
 
-/** Encoded words: Q where most of it is Latin, so that it can be read, else B. */
+/** Encoded words: Q, which people can read, where most of the text is Latin; else B. */
 function encoded(text: string): string {
   const latin = text.match(/[a-z]/gi)?.length ?? 0;
   const other = text.match(/[^\x20-\x7e]/g)?.length ?? 0;
@@ -107,7 +107,7 @@ const CR = 0x0d;
 const LF = 0x0a;
 const MAX_LINE = 998;
 
-/** Text or bytes with every line end, CR and LF on their own too, as CRLF. Bytes that have only those are not copied. */
+/** Text or bytes with every line end as CRLF, also lone CR and LF. Bytes that have only CRLF are not copied. */
 export function toCrlf(text: string): string;
 export function toCrlf(bytes: Buffer): Buffer;
 export function toCrlf(content: string | Buffer): string | Buffer {
@@ -132,7 +132,7 @@ export function toCrlf(content: string | Buffer): string | Buffer {
   return result;
 }
 
-/** Whether a line of these bytes, which end in CRLF, is longer than SMTP takes (998 octets, RFC 5321 4.5.3.1.6). */
+/** Whether a line of these bytes, which end in CRLF, is longer than SMTP allows (998 octets, RFC 5321 4.5.3.1.6). */
 export function hasLongLine(bytes: Buffer): boolean {
   let start = 0;
   while (bytes.length - start > MAX_LINE) {
@@ -145,7 +145,7 @@ export function hasLongLine(bytes: Buffer): boolean {
   return false;
 }
 
-/** CRs and LFs that stand alone. */
+/** Number of lone CRs and LFs. */
 function countBare(bytes: Buffer): number {
   let count = 0;
   for (let at = bytes.indexOf(LF); at >= 0; at = bytes.indexOf(LF, at + 1)) if (bytes[at - 1] !== CR) count += 1;

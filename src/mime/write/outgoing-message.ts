@@ -20,7 +20,7 @@ export interface OutgoingAttachment {
   content: Buffer;
 }
 
-/** A message to be composed (compose.ts), as values. */
+/** A message as values, before it is composed (compose.ts). */
 export interface OutgoingMessage {
   from: Recipient;
   to: Recipient[];
@@ -32,7 +32,7 @@ export interface OutgoingMessage {
   /** null: made from `html` when the message is composed */
   plainText: string | null;
   attachments: OutgoingAttachment[];
-  /** further headers; a `Reply-To` among them wins over `replyTo` */
+  /** further headers; a `Reply-To` among them replaces `replyTo` */
   headers: Header[];
   /** with its angle brackets */
   messageId: string;
@@ -43,7 +43,7 @@ export interface OutgoingMessage {
   references: string[];
 }
 
-/** The mail that is answered: its Message-ID and the References chain that leads to it. */
+/** The mail that is replied to: its Message-ID and the References chain that leads to it. */
 export interface RepliedTo {
   messageId: string;
   references: readonly string[];
@@ -58,7 +58,7 @@ export interface MessageContext {
   reply: RepliedTo | null;
 }
 
-/** Ids of a References header at most, and their length together: the first and the last ones stay (RFC 5537 3.4.4). */
+/** At most so many ids and characters in a References header: the first and the last ids stay (RFC 5537 3.4.4). */
 const MAX_REFERENCES = 100;
 const MAX_REFERENCES_LENGTH = 8000;
 
@@ -82,26 +82,26 @@ export function messageFromInput(input: SendInput, given: MessageContext): Outgo
 }
 
 /**
- * A draft's message with what was sent in its place: sent fields replace the draft's, the others are kept. HTML sent
- * without `plain_text` has its text made anew. `reply` undefined keeps the threading, null ends it.
+ * A draft's message with the fields of `input` in place of its own; it keeps the others. HTML without `plain_text` gets a new
+ * plain text. `reply` undefined keeps the threading, null removes it.
  */
 export function mergeInput(
   message: OutgoingMessage,
   input: SendInput,
   given: Omit<MessageContext, 'reply'> & { reply?: RepliedTo | null | undefined },
 ): OutgoingMessage {
-  const sent = messageFromInput(input, { ...given, reply: given.reply ?? null });
-  const isSent = (field: keyof SendInput): boolean => input[field] !== undefined;
+  const own = messageFromInput(input, { ...given, reply: given.reply ?? null });
+  const isGiven = (field: keyof SendInput): boolean => input[field] !== undefined;
   return {
-    from: isSent('from') || message.from.email === '' ? given.from : message.from,
-    to: isSent('to') ? sent.to : message.to,
-    cc: isSent('cc') ? sent.cc : message.cc,
-    bcc: isSent('bcc') ? sent.bcc : message.bcc,
-    replyTo: isSent('reply_to') ? sent.replyTo : message.replyTo,
-    subject: isSent('subject') ? sent.subject : message.subject,
-    html: isSent('html') ? sent.html : message.html,
-    plainText: isSent('html') || isSent('plain_text') ? sent.plainText : message.plainText,
-    attachments: isSent('attachments') ? sent.attachments : message.attachments,
+    from: isGiven('from') || message.from.email === '' ? given.from : message.from,
+    to: isGiven('to') ? own.to : message.to,
+    cc: isGiven('cc') ? own.cc : message.cc,
+    bcc: isGiven('bcc') ? own.bcc : message.bcc,
+    replyTo: isGiven('reply_to') ? own.replyTo : message.replyTo,
+    subject: isGiven('subject') ? own.subject : message.subject,
+    html: isGiven('html') ? own.html : message.html,
+    plainText: isGiven('html') || isGiven('plain_text') ? own.plainText : message.plainText,
+    attachments: isGiven('attachments') ? own.attachments : message.attachments,
     headers: mergeHeaders(message.headers, input),
     messageId: given.messageId,
     date: given.date,
@@ -111,7 +111,7 @@ export function mergeInput(
   };
 }
 
-/** Headers that callers can set; those of a draft that they cannot set stay whatever is sent. */
+/** Headers that callers can set. Others of a draft always stay. */
 const SETTABLE = /^(x-.*|list-unsubscribe|list-unsubscribe-post|auto-submitted|reply-to)$/i;
 
 /** Whether callers may set a header of that name (SPEC "SendInput"). */
@@ -124,7 +124,7 @@ function mergeHeaders(headers: Header[], input: SendInput): Header[] {
   return input.reply_to ? headers.filter(({ name }) => name.toLowerCase() !== 'reply-to') : headers;
 }
 
-/** In-Reply-To and References of an answer to that mail (RFC 5322 3.6.4). */
+/** In-Reply-To and References of a reply to that mail (RFC 5322 3.6.4). */
 function threadingOf(reply: RepliedTo | null): Pick<OutgoingMessage, 'inReplyTo' | 'references'> {
   const parent = reply && readMessageId(reply.messageId);
   if (!reply || !parent) return { inReplyTo: null, references: [] };
@@ -132,7 +132,7 @@ function threadingOf(reply: RepliedTo | null): Pick<OutgoingMessage, 'inReplyTo'
   return { inReplyTo: parent, references: cappedReferences([...chain, parent]) };
 }
 
-/** A References chain that fits: of one too long the first id and the last ones. */
+/** A References chain that fits: the first id and the last ones of a longer one. */
 export function cappedReferences(ids: readonly string[]): string[] {
   const [first, ...rest] = ids;
   if (first === undefined) return [];

@@ -15,7 +15,7 @@ export interface PreparedDraft {
   envelope: Envelope;
   /** with its angle brackets */
   messageId: string;
-  /** the body has a line over 998 octets: it cannot be sent so; see draftForSending */
+  /** the body has a line over 998 octets and cannot be sent as it is; see draftForSending */
   hasLongLine: boolean;
 }
 
@@ -30,9 +30,9 @@ const ADDRESSES = /^(from|sender|to|cc|bcc|reply-to)$/;
 const MAX_LINE = 998;
 
 /**
- * A draft as it is sent: its header is set right (Date, and From, Message-ID and MIME-Version where they are missing;
- * a mail program's notes to itself are left out), its body stays as it is but for bare line ends. `messageId` null
- * keeps the draft's own.
+ * A draft as it is sent. Header: Date is new; From, Message-ID and MIME-Version are added where they are missing; a mail
+ * program's notes to itself are left out. The body stays as it is, except bare line ends. `messageId` null keeps the draft's
+ * own.
  */
 export function prepareDraft(
   source: Buffer,
@@ -64,15 +64,15 @@ export function prepareDraft(
   return { sentCopy, delivered, envelope, messageId, hasLongLine: hasLongLine(body) };
 }
 
-/** The fields with those in the place of theirs; each of these names once. */
-function replaced(fields: readonly Field[], news: readonly Field[]): Field[] {
+/** The fields, with `replacements` in place of those of the same name; each of these names once. */
+function replaced(fields: readonly Field[], replacements: readonly Field[]): Field[] {
   const result: Field[] = [];
-  const missing = new Map(news.map((one) => [one.key, one]));
+  const missing = new Map(replacements.map((one) => [one.key, one]));
   const names = new Set(missing.keys());
   for (const one of fields) {
     if (!names.has(one.key)) result.push(one);
-    const fresh = missing.get(one.key);
-    if (fresh) result.push(fresh);
+    const replacement = missing.get(one.key);
+    if (replacement) result.push(replacement);
     missing.delete(one.key);
   }
   return [...missing.values(), ...result];
@@ -110,7 +110,7 @@ function readField(lines: string[]): Field | null {
   if (!header || !/^[!-9;-~]+$/.test(header.name)) return null;
   const { name, key, raw } = header;
   const value = decodeHeaderBytes(raw, null);
-  // Bytes beyond ASCII and lines beyond the limit are no header that can be sent.
+  // A header with bytes beyond ASCII or lines beyond the limit cannot be sent.
   const isSendable = value === raw && /^[\t\x20-\x7e]*$/.test(raw) && lines.every((line) => line.length <= MAX_LINE);
   if (isSendable) return { key, lines: lines.join('\r\n'), value };
   const encoded = ADDRESSES.test(key) ? encodeAddresses(parseAddresses(value)) : encodeValue(value);
@@ -130,28 +130,27 @@ function endOfHeader(source: Buffer): { start: number; end: number } {
 }
 
 /*
- * Headers that mean something to the program that wrote a draft, or to a server that carried a message, and nothing
- * to who reads the mail.
+ * Headers for the program that wrote a draft, or for servers that carried a message; not for the reader of the mail.
  */
 
 /** Settings of a mail program for its own draft: Thunderbird, Apple Mail, Outlook, KMail, Evolution. */
 const OF_DRAFTS =
   /^(x-mozilla-.*|x-identity-key|x-account-key|fcc|x-fcc|x-unsent|x-apple-.*|x-uniform-type-identifier|x-universally-unique-identifier|x-kmail-.*|x-evolution-.*)$/i;
 
-/** What a mail on its way or a mail store added. */
+/** Added by servers on the way, or by a mail store. */
 const OF_CARRIAGE =
   /^(received|x-received|return-path|delivered-to|x-original-to|envelope-to|dkim-signature|arc-.*|authentication-results|received-spf|domainkey-signature|status|x-status|x-uid|x-uidl|x-keywords|resent-bcc)$/i;
 
-/** Headers that the parts of an OutgoingMessage stand for. */
+/** Headers that an OutgoingMessage has fields for, or that composing makes. */
 const OF_CONTENT =
   /^(from|to|cc|bcc|reply-to|subject|date|message-id|in-reply-to|references|mime-version|content-.*)$/i;
 
-/** Whether a header is a mail program's note to itself, which is not to be sent. */
+/** Whether a header is a mail program's note to itself, which must not be sent. */
 export function isDraftHeader(name: string): boolean {
   return OF_DRAFTS.test(name);
 }
 
-/** Whether a header tells how a message came to where it lies. */
+/** Whether a header was added on the way of a message, or by a mail store. */
 export function isTraceHeader(name: string): boolean {
   return OF_CARRIAGE.test(name);
 }

@@ -18,9 +18,9 @@ import { isDraftHeader, isContentHeader, isTraceHeader, type PreparedDraft, prep
 export { type PreparedDraft, prepareDraft };
 
 /**
- * A draft, whatever program wrote it, as a message. HTML and text are told apart as they are there: what is not there
- * is null. Other threads and timers have their turn while a large one is read. `given` stands in for the From,
- * Message-ID and Date that a draft may lack.
+ * A draft, whatever program wrote it, as a message. HTML or text that the draft does not have is null. Other work has its
+ * turn while a large draft is read. `given` has the From, Message-ID and Date for a draft without them; `tempDir` is for
+ * files over 256 KB.
  * @throws MailError provider_rejected when the draft cannot be read whole: something of it would be lost
  */
 export async function readDraftMessage(
@@ -43,9 +43,9 @@ export async function readDraftMessage(
 }
 
 /**
- * A draft as it is sent, whatever lines it has: by prepareDraft, or composed anew where its body cannot be sent as it
- * is. `messageId` null keeps the draft's own.
- * @throws MailError provider_rejected when it would have to be composed anew and cannot be read whole
+ * A draft as it is sent: by prepareDraft, or composed again when its body has lines that cannot be sent. `messageId` null
+ * keeps the draft's own.
+ * @throws MailError provider_rejected when it must be composed again and cannot be read whole
  */
 export async function draftForSending(
   source: Buffer,
@@ -94,16 +94,16 @@ function toRecipient({ identifier, display_name: name }: Attendee): Recipient {
   return { email: identifier, ...(name === '' ? {} : { display_name: name }) };
 }
 
-/** Values in ASCII stay as they are: encoded words may stand within structure. */
+/** Values in ASCII stay as they are: encoded words may be part of a structure. */
 function toHeader({ name, raw }: RawHeader, charset: string | null): Header {
   return { name, value: /^[\x20-\x7e\t]*$/.test(raw) ? raw : decodeHeader(raw, charset) };
 }
 
 async function readFiles(parts: readonly Part[], html: string): Promise<OutgoingAttachment[]> {
   const files = parts.filter((part) => part.role === 'file');
-  const told = toAttachments(files, html);
+  const attachments = toAttachments(files, html);
   return Promise.all(
-    told.map(async ({ name, mime, cid, inline, content }, index) => ({
+    attachments.map(async ({ name, mime, cid, inline, content }, index) => ({
       filename: files[index]?.filename ? name : null,
       contentType: contentTypeOf(files[index], mime),
       cid,
