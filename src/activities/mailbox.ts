@@ -1,4 +1,5 @@
 import { CancelledFailure, Context } from '@temporalio/activity';
+import { sleep } from '../async.ts';
 import type { ServerLogin } from '../contract/account.ts';
 import { ApiError } from '../contract/errors.ts';
 import type { Db } from '../db/client.ts';
@@ -186,7 +187,7 @@ async function openContext({ deps, lease, settings, imap, baseline, connect }: M
 async function checkLogins({ deps, connect }: Mailbox, signal: AbortSignal): Promise<void> {
   if (deps.sync.loginCheckMs === 0) return untilAborted(signal);
   while (!signal.aborted) {
-    await pause(deps.sync.loginCheckMs, signal);
+    await sleep(deps.sync.loginCheckMs, signal);
     if (signal.aborted) return;
     try {
       const session = await connect();
@@ -215,7 +216,7 @@ async function scanInParallel(mailbox: Mailbox, signal: AbortSignal): Promise<vo
     } finally {
       await own?.session.end();
     }
-    if (!baseline.scanned) await pause(SCAN_RETRY_MS, signal);
+    if (!baseline.scanned) await sleep(SCAN_RETRY_MS, signal);
   }
   return untilAborted(signal);
 }
@@ -225,18 +226,5 @@ function accountNotFound(): ApiError {
 }
 
 function untilAborted(signal: AbortSignal): Promise<void> {
-  return pause(2 ** 31 - 1, signal);
-}
-
-function pause(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const done = () => {
-      clearTimeout(timer);
-      signal.removeEventListener('abort', done);
-      resolve();
-    };
-    const timer = setTimeout(done, ms);
-    if (signal.aborted) done();
-    else signal.addEventListener('abort', done, { once: true });
-  });
+  return sleep(2 ** 31 - 1, signal);
 }

@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { bundleWorkflowCode, type WorkflowBundleOption } from '@temporalio/worker';
 import { FAILURE_CONVERTER_PATH } from './data-converter.ts';
 
-/** Where the build puts the bundle: beside `src` in `dist`. In the sources there is none. */
+/** Where the build puts the bundle: next to `src` in `dist`. In the sources there is none. */
 const BUILT = fileURLToPath(new URL('../../workflow-bundle.js', import.meta.url));
 
 /** The bundle of the workflows: the built one, or, when run from source, one made now (about 2 s). */
@@ -11,7 +11,7 @@ export async function workflowBundle(): Promise<WorkflowBundleOption> {
   return existsSync(BUILT) ? { codePath: BUILT } : bundleWorkflows();
 }
 
-/** Bundles the workflows that lie beside this file, as the build does. */
+/** Bundles the workflows of this source tree, as the build does. */
 export async function bundleWorkflows(): Promise<{ code: string }> {
   const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js';
   const quiet = { log() {}, trace() {}, debug() {}, info() {}, warn() {}, error() {} };

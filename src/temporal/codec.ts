@@ -25,14 +25,14 @@ interface NamedKey {
  * kind: Temporal stores them in clear.
  *
  * `encode` throws a non-retryable ApplicationFailure `PayloadTooLarge`; `decode` an Error when a payload was encrypted
- * under a key that is not known any more, or was changed. Payloads that are not encrypted pass `decode` unchanged.
+ * under an unknown key, or was changed. Payloads that are not encrypted pass `decode` unchanged.
  */
 export function createPayloadCodec(keys: CodecKeys): PayloadCodec {
   const current = derive(keys.current);
-  const known = keys.previous ? [current, derive(keys.previous)] : [current];
+  const derived = keys.previous ? [current, derive(keys.previous)] : [current];
   return {
     encode: async (payloads) => payloads.map((payload) => encrypt(current, payload)),
-    decode: async (payloads) => payloads.map((payload) => decrypt(known, payload)),
+    decode: async (payloads) => payloads.map((payload) => decrypt(derived, payload)),
   };
 }
 
@@ -58,11 +58,11 @@ function encrypt({ id, key }: NamedKey, payload: Payload): Payload {
   };
 }
 
-function decrypt(known: NamedKey[], payload: Payload): Payload {
+function decrypt(keys: NamedKey[], payload: Payload): Payload {
   const { metadata, data } = payload;
   if (!metadata?.['encoding'] || Buffer.from(metadata['encoding']).toString() !== ENCODING) return payload;
   const id = Buffer.from(metadata['encryption-key-id'] ?? []).toString();
-  const key = known.find((candidate) => candidate.id.toString('base64url') === id)?.key;
+  const key = keys.find((candidate) => candidate.id.toString('base64url') === id)?.key;
   if (!key)
     throw new Error('a payload was encrypted with another key: check ENCRYPTION_KEY and ENCRYPTION_KEY_PREVIOUS');
   const bytes = Buffer.from(data ?? []);

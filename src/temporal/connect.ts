@@ -4,7 +4,7 @@ import type { TemporalTls } from '../config.ts';
 import type { CodecKeys } from './codec.ts';
 import { createDataConverter } from './data-converter.ts';
 
-/** Where Temporal is and with what it is written to; a part of Config. */
+/** The address of Temporal and the keys of its payloads; a part of Config. */
 export interface TemporalSettings {
   temporal: { address: string; namespace: string; apiKey?: string; tls?: TemporalTls };
   encryptionKey: Buffer;

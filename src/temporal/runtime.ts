@@ -2,23 +2,23 @@ import { Runtime } from '@temporalio/worker';
 import type { LogLevel, LogMetadata } from '@temporalio/common';
 import type { Logger } from '../logger.ts';
 
-/** What of a message's attributes is logged; others could quote a failure's text. */
+/** The attributes of a message that are logged; others could quote a failure's text. */
 const LOGGED = ['taskQueue', 'workflowType', 'workflowId', 'runId', 'activityType', 'attempt', 'sdkComponent'];
 
-/** A queue without workflows is meant to have none; why a run failed is told by whoever made it fail. */
+/** A queue without workflows has none on purpose; why a run failed is logged where it failed. */
 const EXPECTED = /^(No workflows registered|Workflow failed$)/;
 
 /**
  * Installs the SDK's runtime, once per process and before any connection: its messages go to our logger, and signals
- * to end are left to the process.
+ * to shut down are left to the process.
  */
 export function installRuntime(logger: Logger): void {
   const write = (level: LogLevel, message: string, meta: LogMetadata = {}) => {
     if (EXPECTED.test(message)) return;
-    const known = LOGGED.flatMap((name) => (meta[name] === undefined ? [] : [[name, String(meta[name])]]));
+    const attributes = LOGGED.flatMap((name) => (meta[name] === undefined ? [] : [[name, String(meta[name])]]));
     const error: unknown = meta['error'];
     logger[PINO_LEVELS[level]](
-      { ...(Object.fromEntries(known) as object), ...(error === undefined ? {} : { err: error }) },
+      { ...(Object.fromEntries(attributes) as object), ...(error === undefined ? {} : { err: error }) },
       message,
     );
   };
@@ -36,5 +36,5 @@ export function installRuntime(logger: Logger): void {
   });
 }
 
-/** The SDK tells every start and end of a worker at INFO. */
+/** The SDK logs every start and end of a worker at INFO. */
 const PINO_LEVELS = { TRACE: 'trace', DEBUG: 'trace', INFO: 'debug', WARN: 'warn', ERROR: 'error' } as const;

@@ -7,7 +7,7 @@ const KEYWORD = 2;
 
 /**
  * Registers the search attributes that the namespace lacks; starts that name an unknown one are refused by the server.
- * Where this is not allowed (Temporal Cloud, a locked-down server) it says in the log which ones an operator has to add.
+ * Where this is not allowed (Temporal Cloud, a locked-down server) the log names those that an operator has to add.
  */
 export async function ensureSearchAttributes(client: Client, logger: Logger): Promise<void> {
   const { namespace } = client.options;
@@ -26,7 +26,7 @@ export async function ensureSearchAttributes(client: Client, logger: Logger): Pr
   }
 }
 
-/** What of the operator service is used; not every kind of connection of the client has it. */
+/** The part of the operator service that is used; not every kind of connection has it. */
 interface OperatorService {
   listSearchAttributes(request: { namespace: string }): Promise<{ customAttributes: Record<string, unknown> }>;
   addSearchAttributes(request: { namespace: string; searchAttributes: Record<string, number> }): Promise<unknown>;

@@ -19,12 +19,12 @@ export interface Workers {
   shutdown(): void;
 }
 
-/** A few are enough at rest; under load the server asks for more. */
+/** A few are enough at rest; under load there are more. */
 const POLLERS = { type: 'autoscaling', minimum: 2, initial: 4, maximum: 30 } as const;
 
 /**
- * One Worker for each task queue, so that what a caller waits for never queues behind watching or deliveries. Without
- * `shutdownForceTime` an activity that does not end would keep `run` from ending.
+ * One Worker for each task queue, so work that a caller waits for never queues behind watching or deliveries. Without
+ * `shutdownForceTime` an activity that does not end would prevent `run` from ending.
  */
 export async function createWorkers(options: WorkersOptions): Promise<Workers> {
   const { connection, namespace, dataConverter, workflowBundle, activities, maxWatchers } = options;
@@ -51,7 +51,7 @@ export async function createWorkers(options: WorkersOptions): Promise<Workers> {
       maxConcurrentWorkflowTaskExecutions: 200,
       maxCachedWorkflows: 500,
     }),
-    // a first try is a local activity, which holds the slot of its workflow task
+    // a first attempt is a local activity, which holds the slot of its workflow task
     Worker.create({
       ...common,
       taskQueue: QUEUES.webhooks,
@@ -70,13 +70,13 @@ export async function createWorkers(options: WorkersOptions): Promise<Workers> {
   return {
     shutdown,
     async run() {
-      const runs = workers.map((worker) => worker.run());
+      const running = workers.map((worker) => worker.run());
       try {
-        await Promise.all(runs);
+        await Promise.all(running);
       } finally {
-        // one that breaks takes the others along
+        // when one breaks, all stop
         shutdown();
-        await Promise.allSettled(runs);
+        await Promise.allSettled(running);
       }
     },
   };

@@ -6,14 +6,14 @@ import { types } from 'node:util';
 import type { Outbound, VettedAddress } from '../outbound.ts';
 
 type Connected = (err: Error | null, socket?: Duplex) => void;
-/** What the agents hand over: the host as the URL has it, the port, the server name for TLS, … */
-type Wanted = NetConnectOpts & { host?: string };
+/** What the agents connect to: the host as in the URL, the port, the server name for TLS, … */
+type Destination = NetConnectOpts & { host?: string };
 
 /** Idle connections are closed after this, ms. */
 const IDLE_MS = 15_000;
 /**
  * Calls are bounded by endpoint, in the relay and in the activity. A bound by origin here would let one endpoint that
- * does not answer hold up another one at the same address.
+ * does not respond delay another one at the same address.
  */
 const OPTIONS = { keepAlive: true, maxFreeSockets: 16, timeout: IDLE_MS };
 
@@ -36,8 +36,8 @@ class VettedHttpAgent extends http.Agent {
     this.#outbound = outbound;
   }
 
-  override createConnection(wanted: Wanted, connected: Connected): undefined {
-    vetted(this.#outbound, wanted, (options) => super.createConnection(options) as Socket, connected);
+  override createConnection(destination: Destination, connected: Connected): undefined {
+    vetted(this.#outbound, destination, (options) => super.createConnection(options) as Socket, connected);
   }
 }
 
@@ -49,20 +49,20 @@ class VettedHttpsAgent extends https.Agent {
     this.#outbound = outbound;
   }
 
-  override createConnection(wanted: Wanted, connected: Connected): undefined {
-    vetted(this.#outbound, wanted, (options) => super.createConnection(options) as Socket, connected);
+  override createConnection(destination: Destination, connected: Connected): undefined {
+    vetted(this.#outbound, destination, (options) => super.createConnection(options) as Socket, connected);
   }
 }
 
 function vetted(
   outbound: Pick<Outbound, 'resolve'>,
-  wanted: Wanted,
-  connect: (options: Wanted) => Duplex,
+  destination: Destination,
+  connect: (options: Destination) => Duplex,
   connected: Connected,
 ): void {
   outbound
-    .resolve(wanted.host ?? '')
-    .then((addresses) => connect(towards(wanted, addresses)))
+    .resolve(destination.host ?? '')
+    .then((addresses) => connect(towards(destination, addresses)))
     .then(
       (socket) => connected(null, socket),
       (error: unknown) => connected(types.isNativeError(error) ? error : new Error('the connection failed')),
@@ -73,12 +73,12 @@ function vetted(
  * The same connection, to one of these addresses and no other. Node asks `lookup` only for names: one address takes the
  * place of the host, several are a name's, and Node tries them in turn.
  */
-function towards(wanted: Wanted, addresses: VettedAddress[]): Wanted {
+function towards(destination: Destination, addresses: VettedAddress[]): Destination {
   const [first] = addresses;
   if (!first) throw new Error('the host has no address');
-  if (addresses.length === 1) return { ...wanted, host: first.address };
+  if (addresses.length === 1) return { ...destination, host: first.address };
   return {
-    ...wanted,
+    ...destination,
     autoSelectFamily: true,
     lookup: (_host, options, found) => {
       if (options.all) found(null, addresses);

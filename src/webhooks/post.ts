@@ -10,16 +10,16 @@ export interface PostRequest {
   url: string;
   headers: readonly { name: string; value: string }[];
   body: Buffer;
-  /** for everything: DNS, connection, TLS, request, and the answer with its body; ms */
+  /** for everything: DNS, connection, TLS, request, and the response with its body; ms */
   timeoutMs: number;
-  /** gives the call up: `post` rejects with the signal's reason */
+  /** cancels the call: `post` rejects with the signal's reason */
   signal?: AbortSignal;
 }
 
-/** What came of a call; either an answer or an `error` that may be shown. */
+/** What came of a call: either a response or an `error` that may be shown. */
 export interface PostOutcome {
   httpStatus: number | null;
-  /** text of the answer, at most MAX_ANSWER_BYTES */
+  /** text of the response, at most MAX_RESPONSE_BYTES */
   responseBody: string | null;
   /** `Retry-After` as sent */
   retryAfter: string | undefined;
@@ -30,12 +30,12 @@ export interface PostOutcome {
 export interface Poster {
   /** Makes one POST; never follows a redirect. Rejects only when `signal` is aborted. */
   post(request: PostRequest): Promise<PostOutcome>;
-  /** closes the connections that are kept open */
+  /** closes the open connections */
   close(): void;
 }
 
-/** So much of an answer is read and kept (CONTRACT "Webhooks"); the rest is not waited for. */
-export const MAX_ANSWER_BYTES = 16 * 1024;
+/** So much of a response is read and stored (CONTRACT "Webhooks"); the rest is not waited for. */
+export const MAX_RESPONSE_BYTES = 16 * 1024;
 
 /** Calls webhook endpoints, only at addresses that `outbound` allows. `ca` is for tests. */
 export function createPoster(outbound: Pick<Outbound, 'resolve'>, options: { ca?: string } = {}): Poster {
@@ -44,26 +44,26 @@ export function createPoster(outbound: Pick<Outbound, 'resolve'>, options: { ca?
     async post(request) {
       const began = performance.now();
       const end = new AbortController();
-      const giveUp = () => end.abort();
-      const timer = setTimeout(giveUp, request.timeoutMs);
-      request.signal?.addEventListener('abort', giveUp);
-      const answer = await exchange(agents, request, end.signal)
+      const cancel = () => end.abort();
+      const timer = setTimeout(cancel, request.timeoutMs);
+      request.signal?.addEventListener('abort', cancel);
+      const response = await exchange(agents, request, end.signal)
         .catch((error: unknown) => {
-          // The other side closed a kept connection just as it was used again, and most likely has seen nothing of
-          // this call. Had it, a later try would repeat it as well.
+          // The other side closed an idle connection just as it was used again, and most likely has seen nothing of
+          // this call. If it has, a later attempt would repeat the call as well.
           if (error instanceof StaleConnection) return exchange(agents, request, end.signal);
           throw error;
         })
         .catch((error: unknown) => (types.isNativeError(error) ? error : new Error('the call failed')))
         .finally(() => {
           clearTimeout(timer);
-          request.signal?.removeEventListener('abort', giveUp);
+          request.signal?.removeEventListener('abort', cancel);
         });
       const durationMs = Math.round(performance.now() - began);
-      if (!types.isNativeError(answer)) return { ...answer, error: null, durationMs };
+      if (!types.isNativeError(response)) return { ...response, error: null, durationMs };
       request.signal?.throwIfAborted();
       const late = end.signal.aborted;
-      const error = late ? `no complete answer within ${request.timeoutMs} ms` : describePostError(answer);
+      const error = late ? `no complete response within ${request.timeoutMs} ms` : describePostError(response);
       return { httpStatus: null, responseBody: null, retryAfter: undefined, error, durationMs };
     },
     close() {
@@ -73,28 +73,28 @@ export function createPoster(outbound: Pick<Outbound, 'resolve'>, options: { ca?
   };
 }
 
-type Answer = Pick<PostOutcome, 'httpStatus' | 'responseBody' | 'retryAfter'>;
+type Response = Pick<PostOutcome, 'httpStatus' | 'responseBody' | 'retryAfter'>;
 
 class StaleConnection extends Error {}
 
-/** One request and its answer, or a rejection; the connection goes back to the agent when the answer was read whole. */
-function exchange(agents: ReturnType<typeof createAgents>, request: PostRequest, end: AbortSignal): Promise<Answer> {
+/** One request and its response, or a rejection; the agent reuses the connection when the response was read whole. */
+function exchange(agents: ReturnType<typeof createAgents>, request: PostRequest, end: AbortSignal): Promise<Response> {
   return new Promise((resolve, reject) => {
     const call = begin(agents, request, end);
-    let answered = false;
+    let hasResponse = false;
     const fail = (error: Error) => {
       const code = (error as NodeJS.ErrnoException).code;
-      const stale = call.reusedSocket && !answered && (code === 'ECONNRESET' || code === 'EPIPE');
+      const stale = call.reusedSocket && !hasResponse && (code === 'ECONNRESET' || code === 'EPIPE');
       reject(stale ? new StaleConnection() : error);
     };
     call.on('error', fail);
-    // once there is an answer, its own end or error counts
+    // once there is a response, its own end or error counts
     call.on('close', () => {
-      if (!answered) fail(Object.assign(new Error('closed without an answer'), { code: 'ECONNRESET' }));
+      if (!hasResponse) fail(Object.assign(new Error('closed without a response'), { code: 'ECONNRESET' }));
     });
     call.on('response', (response) => {
-      answered = true;
-      readAnswer(response).then((body) => {
+      hasResponse = true;
+      readBody(response).then((body) => {
         if (!response.complete) call.destroy();
         const status = response.statusCode ?? 0;
         resolve({ httpStatus: status, responseBody: body, retryAfter: response.headers['retry-after'] });
@@ -122,30 +122,30 @@ function begin(agents: ReturnType<typeof createAgents>, request: PostRequest, si
   return call;
 }
 
-async function readAnswer(response: IncomingMessage): Promise<string> {
+async function readBody(response: IncomingMessage): Promise<string> {
   const chunks: Buffer[] = [];
   let size = 0;
   for await (const chunk of response as AsyncIterable<Buffer>) {
     chunks.push(chunk);
     size += chunk.length;
-    if (size > MAX_ANSWER_BYTES) break;
+    if (size > MAX_RESPONSE_BYTES) break;
   }
-  return answerText(Buffer.concat(chunks));
+  return bodyText(Buffer.concat(chunks));
 }
 
-/** At most MAX_ANSWER_BYTES of UTF-8, cut between characters; Postgres keeps no NUL. */
-function answerText(bytes: Buffer): string {
+/** At most MAX_RESPONSE_BYTES of UTF-8, cut between characters; Postgres stores no NUL. */
+function bodyText(bytes: Buffer): string {
   const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
-  const text = decoder.decode(bytes.subarray(0, MAX_ANSWER_BYTES), { stream: bytes.length > MAX_ANSWER_BYTES });
+  const text = decoder.decode(bytes.subarray(0, MAX_RESPONSE_BYTES), { stream: bytes.length > MAX_RESPONSE_BYTES });
   const plain = text.replaceAll('\0', '\uFFFD');
-  if (Buffer.byteLength(plain) <= MAX_ANSWER_BYTES) return plain;
-  return new TextDecoder().decode(Buffer.from(plain).subarray(0, MAX_ANSWER_BYTES), { stream: true });
+  if (Buffer.byteLength(plain) <= MAX_RESPONSE_BYTES) return plain;
+  return new TextDecoder().decode(Buffer.from(plain).subarray(0, MAX_RESPONSE_BYTES), { stream: true });
 }
 
 const MESSAGES: Readonly<Record<string, string>> = {
   ECONNREFUSED: 'the connection was refused',
-  ECONNRESET: 'the connection was closed before the answer was complete',
-  EPIPE: 'the connection was closed before the answer was complete',
+  ECONNRESET: 'the connection was closed before the response was complete',
+  EPIPE: 'the connection was closed before the response was complete',
   ETIMEDOUT: 'the connection timed out',
   EHOSTUNREACH: 'the host cannot be reached',
   ENETUNREACH: 'the network cannot be reached',
@@ -153,13 +153,13 @@ const MESSAGES: Readonly<Record<string, string>> = {
 
 const TLS = /^(ERR_TLS_|ERR_SSL_|EPROTO$|CERT_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|HOSTNAME_MISMATCH$|INVALID_CA$)/;
 
-/** Why a call got no answer, in words that the delivery log may show. */
+/** Why a call got no response, in words that the delivery log may show. */
 export function describePostError(error: Error): string {
   if (error instanceof OutboundRefused || error instanceof OutboundUnresolved) return error.message;
   const code = (error as NodeJS.ErrnoException).code;
   if (code === undefined) return 'the call failed';
-  const known = MESSAGES[code];
-  if (known !== undefined) return known;
+  const message = MESSAGES[code];
+  if (message !== undefined) return message;
   if (TLS.test(code)) return `the TLS connection failed (${code})`;
-  return code.startsWith('HPE_') ? `the answer is not valid HTTP (${code})` : `the call failed (${code})`;
+  return code.startsWith('HPE_') ? `the response is not valid HTTP (${code})` : `the call failed (${code})`;
 }

@@ -4,17 +4,17 @@ export const MAX_RETRY_AFTER_MS = 24 * 60 * 60 * 1000;
 const SPREAD = 0.2;
 
 /**
- * How long to wait after a failed try, in ms; undefined when it was the last one. The delay of the schedule varies by
- * ±20 %, so that deliveries which failed together do not come back together; a longer `Retry-After` is obeyed.
- * `tries` made so far count from 1; `random` is in [0, 1).
+ * How long to wait after a failed attempt, in ms; undefined when it was the last one. The delay of the schedule varies by
+ * ±20 %, so deliveries that failed together are not repeated together; a longer `Retry-After` is obeyed.
+ * `attempts` made so far count from 1; `random` is in [0, 1).
  */
 export function nextDelay(
   scheduleMs: readonly number[],
-  tries: number,
+  attempts: number,
   retryAfterMs: number | null,
   random: number,
 ): number | undefined {
-  const planned = scheduleMs[tries - 1];
+  const planned = scheduleMs[attempts - 1];
   if (planned === undefined) return undefined;
   const varied = Math.round(planned * (1 - SPREAD + 2 * SPREAD * random));
   return Math.max(varied, Math.min(retryAfterMs ?? 0, MAX_RETRY_AFTER_MS));

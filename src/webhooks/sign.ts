@@ -8,16 +8,16 @@ export interface Signing {
   eventId: string;
   /** the exact bytes that are sent */
   body: Buffer;
-  /** of this try */
+  /** of this attempt */
   at: Date;
   secret: string;
-  /** a secret that was rotated away and still signs beside the new one */
+  /** a secret that was replaced by a rotation and still signs together with the new one */
   previousSecret?: string | undefined;
 }
 
 /**
  * The signature headers of a call: `X-Email-Engine-Signature`, keyed by the UTF-8 bytes of the whole secret string
- * (SPEC "Authentication" 6), and those of Standard Webhooks, keyed by the bytes that the secret stands for.
+ * (SPEC "Authentication" 6), and those of Standard Webhooks, keyed by the bytes that the secret encodes.
  */
 export function signatureHeaders({ eventId, body, at, secret, previousSecret }: Signing): Record<string, string> {
   const timestamp = String(Math.floor(at.getTime() / 1000));
@@ -43,12 +43,12 @@ export interface CallHeader {
 
 const USER_AGENT: CallHeader = { name: 'User-Agent', value: 'email-mailbox-api' };
 
-/** All headers of a call but Content-Length and those of the connection (SPEC "Request headers"); the endpoint's own first. */
+/** All headers of a call except Content-Length and those of the connection (SPEC "Request headers"); the endpoint's own first. */
 export function callHeaders(
   own: readonly CallHeader[],
   call: Signing & { type: EventType; deliveryId: string },
 ): CallHeader[] {
-  const ours = {
+  const callHeadersByName = {
     'Content-Type': 'application/json',
     'X-Email-Engine-Event': call.type,
     'X-Email-Engine-Delivery': call.deliveryId,
@@ -56,5 +56,5 @@ export function callHeaders(
   };
   const sent = own.filter(({ name }) => !isReservedHeader(name));
   if (!sent.some(({ name }) => name.toLowerCase() === 'user-agent')) sent.push(USER_AGENT);
-  return [...sent, ...Object.entries(ours).map(([name, value]) => ({ name, value }))];
+  return [...sent, ...Object.entries(callHeadersByName).map(([name, value]) => ({ name, value }))];
 }

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import type { Client } from '@temporalio/client';
 import proto from '@temporalio/proto';
 
-/** Recorded histories can be read with the key that they were written with: that of all tests. */
+/** The key of all tests: recorded histories can only be read with the key that encrypted them. */
 export const TEST_KEY = createHash('sha256').update('histories of the tests').digest();
 
 const { History } = proto.temporal.api.history.v1;
@@ -28,7 +28,7 @@ function toText({
   return `${JSON.stringify({ workflowId, history: Buffer.from(bytes).toString('base64') })}\n`;
 }
 
-/** A run that was recorded into this text. */
+/** The run that is recorded in this text. */
 export function parseRecordedRun(text: string): RecordedRun {
   const { workflowId, history } = JSON.parse(text) as { workflowId: string; history: string };
   return { workflowId, history: History.decode(Buffer.from(history, 'base64')) };
@@ -41,7 +41,7 @@ function withoutHost(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, withoutHost(inner)]));
 }
 
-/** What a history has gone through, by the events that it holds; the first is how it ended. */
+/** The features of a history, by the events in it; the first is how it ended. */
 const FEATURES = {
   failed: 'workflowExecutionFailedEventAttributes',
   cancelled: 'workflowExecutionCanceledEventAttributes',
@@ -60,12 +60,12 @@ const FEATURES = {
   'child-failed': 'childWorkflowExecutionFailedEventAttributes',
 } as const;
 
-/** Longer ones only say the same again. */
+/** Longer ones only repeat themselves. */
 const MAX_EVENTS = 200;
 
 /**
  * Saves histories of the namespace into `dir`: of each workflow type one for every set of features, named after them.
- * Those that are there already are kept.
+ * A file that exists already stays as it is.
  */
 export async function recordHistories(client: Client, dir: string): Promise<void> {
   mkdirSync(dir, { recursive: true });
@@ -76,7 +76,7 @@ export async function recordHistories(client: Client, dir: string): Promise<void
     const features = Object.entries(FEATURES).flatMap(([name, attributes]) =>
       events.some((event) => event[attributes]) ? [name] : [],
     );
-    // one that has not begun says nothing
+    // one that has not begun shows nothing
     if (features.length === 0) continue;
     try {
       writeFileSync(join(dir, `${[type, ...features].join('.')}.json`), toText({ workflowId, history }), {

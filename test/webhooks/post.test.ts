@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { createOutbound } from '../../src/outbound.ts';
-import { createPoster, MAX_ANSWER_BYTES, type Poster, type PostOutcome } from '../../src/webhooks/post.ts';
+import { createPoster, MAX_RESPONSE_BYTES, type Poster, type PostOutcome } from '../../src/webhooks/post.ts';
 import { makeCertificate, type TestCertificate } from '../helpers/test-ca.ts';
 import { waitFor } from '../helpers/wait.ts';
 import { listenOnFreePort } from '../helpers/free-port.ts';
@@ -133,12 +133,12 @@ describe('a call', () => {
 
   it('keeps the first 16 KiB of an answer and does not wait for more', async () => {
     const url = await web((response) => {
-      response.write('ä'.repeat(MAX_ANSWER_BYTES));
+      response.write('ä'.repeat(MAX_RESPONSE_BYTES));
       response.write('\0');
     });
     const { httpStatus, responseBody, error } = await post(url, { timeoutMs: 20_000 });
     expect(httpStatus).toBe(200);
-    expect(responseBody).toBe('ä'.repeat(MAX_ANSWER_BYTES / 2));
+    expect(responseBody).toBe('ä'.repeat(MAX_RESPONSE_BYTES / 2));
     // the call would have ended so if it had waited
     expect(error).toBeNull();
   });
@@ -146,9 +146,9 @@ describe('a call', () => {
   it('keeps text that Postgres can hold', async () => {
     const url = await web((response) => response.end(Buffer.from([0x61, 0, 0xff, 0x62])));
     expect(await post(url)).toMatchObject({ responseBody: 'a\uFFFD\uFFFDb' });
-    const filled = await web((response) => response.end(Buffer.alloc(MAX_ANSWER_BYTES + 10, 0xff)));
+    const filled = await web((response) => response.end(Buffer.alloc(MAX_RESPONSE_BYTES + 10, 0xff)));
     const { responseBody } = await post(filled);
-    expect(Buffer.byteLength(responseBody ?? '')).toBeLessThanOrEqual(MAX_ANSWER_BYTES);
+    expect(Buffer.byteLength(responseBody ?? '')).toBeLessThanOrEqual(MAX_RESPONSE_BYTES);
   });
 });
 
@@ -160,7 +160,7 @@ describe('a call that fails', () => {
   ])('ends after its time: %s', async (_what, answer) => {
     const url = await web(answer);
     const outcome = await post(url, { timeoutMs: 300 });
-    expect(outcome).toMatchObject({ httpStatus: null, error: 'no complete answer within 300 ms' });
+    expect(outcome).toMatchObject({ httpStatus: null, error: 'no complete response within 300 ms' });
   });
 
   it.each<[string, (socket: Socket) => void, string | RegExp]>([
