@@ -4,7 +4,7 @@ import { normalAddress } from '../contract/search-text.ts';
 import type { Tx } from '../db/client.ts';
 import { isBounceSender } from '../mime/bounces.ts';
 
-/** Who wrote and received a mail. */
+/** Who wrote and received an email. */
 export interface People {
   from: Attendee;
   to: Attendee[];
@@ -13,8 +13,8 @@ export interface People {
 }
 
 /**
- * Who wrote or received a mail, less the owner and bounce senders (CONTRACT "Contacts"); each once, by the first name
- * given. Of drafts and bounces nobody counts, which is for the caller to know.
+ * Who wrote or received an email, without the owner and bounce senders (CONTRACT "Contacts"); each once, by the first name
+ * given. Nobody counts in drafts and bounces: the caller leaves those out.
  */
 export function contactsOf(ownAddresses: string[], { from, to, cc, bcc }: People): Person[] {
   const byAddress = new Map<string, string | null>();
@@ -28,25 +28,24 @@ export function contactsOf(ownAddresses: string[], { from, to, cc, bcc }: People
 }
 
 /*
- * Contacts are what the stored mail says, in whatever order it came and went: somebody is a contact as long as there is
- * a mail of or to them that counts (no draft, no bounce), contacted last at the date of the newest such mail, and named
- * as in the newest one that names them; of two of one moment the greater name. Who counts at all is said by
- * src/mailbox/contacts.ts; only people that counted have rows.
+ * Contacts follow from the stored emails, in whatever order they came and went: somebody is a contact as long as there is
+ * an email from or to them that counts (no draft, no bounce), contacted last at the date of the newest such email, and
+ * named as in the newest one that names them; of two at one moment the greater name. contactsOf says who counts at all.
  *
- * Writers of one account follow one another (see lease.ts), so that what is read here stands until the commit.
+ * Writers of one account follow one another (see lease.ts): what is read here holds until the commit.
  */
 
-/** Somebody in a mail that counts. */
+/** Somebody in an email that counts. */
 export interface Person {
   /** lower-cased */
   address: string;
   displayName: string | null;
 }
 
-/** Bounds one statement: some 0.2 ms each. */
+/** Bounds one statement: an address takes about 0.2 ms. */
 const ADDRESSES_PER_STATEMENT = 500;
 
-/** Adds the people of mails that have been stored. */
+/** Adds the people of emails that have been stored. */
 export async function addContacts(
   tx: Tx,
   accountId: string,
@@ -54,8 +53,8 @@ export async function addContacts(
 ): Promise<void> {
   const people = newest(mails);
   if (people.length === 0) return;
-  // Where a known contact is named in another way by a mail that is not newer than all others, that mail may be older
-  // than the one that gave the name: such names are looked up.
+  // Where an email that is not newer than all others names a contact in another way, it may be older than the one that
+  // gave the name: such names are looked up.
   const { rows } = await tx.execute<{ address: string }>(sql`
     with seen as (
       select * from json_to_recordset(${JSON.stringify(people)}::json)
@@ -81,7 +80,7 @@ export async function addContacts(
   );
 }
 
-/** One entry for each person, as `seen` above wants it. */
+/** One entry for each person, as the statement of addContacts reads it. */
 function newest(mails: { date: Date; contacts: Person[] }[]) {
   const people = new Map<string, { name: string | null; namedAt: Date | null; lastAt: Date }>();
   for (const { date, contacts } of mails) {
@@ -101,7 +100,7 @@ function newest(mails: { date: Date; contacts: Person[] }[]) {
   }));
 }
 
-/** Whether a mail of that date names somebody rather than the one that did so far. */
+/** Whether an email of that date names somebody rather than the one that did so far. */
 function names(date: Date, name: string, known: { name: string | null; namedAt: Date | null }): boolean {
   if (known.name === null || known.namedAt === null || date > known.namedAt) return true;
   // in the order of Postgres' collation "C"
@@ -120,7 +119,7 @@ export async function contactsIn(tx: Tx, emailIds: string[]): Promise<Map<string
   return new Map(rows.map(({ account_id, addresses }) => [account_id, addresses]));
 }
 
-/** Makes these contacts what the mail that is there says of them; who is in none is no contact any more. */
+/** Makes these contacts what the stored emails say of them; who is in none is no contact any more. */
 export async function refreshContacts(tx: Tx, accountId: string, addresses: string[]): Promise<void> {
   for (let start = 0; start < addresses.length; start += ADDRESSES_PER_STATEMENT) {
     await tx.execute(sql`
@@ -135,8 +134,8 @@ export async function refreshContacts(tx: Tx, accountId: string, addresses: stri
 }
 
 /**
- * Gives `address, last_at, name` of each of these contacts by the stored mail; `last_at` is null where none counts.
- * Looks at the newest mails of each until one fits; whom no mail named before is named by none that is left.
+ * Gives `address, last_at, name` of each of these contacts by the stored emails; `last_at` is null where none counts.
+ * Reads the newest emails of each until one fits; whom no email named before is named by none that is left.
  */
 export function currentContacts(accountId: string, addresses: string[]): SQL {
   const mails = sql`

@@ -14,73 +14,73 @@ import { markVanished, locatedUids } from '../store/locations.ts';
 import { type EmailLocation, loadLocations } from '../store/moves.ts';
 import { syncOnce } from '../sync-pass.ts';
 
-/** A mail is not where it was: another program moved or deleted it, or a folder is another one by now. */
+/** An email is not where it was: another program moved or deleted it, or the folder is another one by now. */
 export class LocationChanged extends Error {
-  override readonly name = 'Displaced';
+  override readonly name = 'LocationChanged';
   readonly location: EmailLocation;
   /** the folder is the same and does not hold this UID any more */
   readonly gone: boolean;
-  /** paths of folders that have to be looked at whatever their counters say */
-  readonly pass: string[];
+  /** paths of folders that have to be synced whatever their counters say */
+  readonly syncPaths: string[];
 
-  constructor(place: EmailLocation, options: { gone: boolean; look?: string[] }) {
-    super('the mail is not where it was');
-    this.location = place;
+  constructor(location: EmailLocation, options: { gone: boolean; sync?: string[] }) {
+    super('the email is not where it was');
+    this.location = location;
     this.gone = options.gone;
-    this.pass = [place.path, ...(options.look ?? [])];
+    this.syncPaths = [location.path, ...(options.sync ?? [])];
   }
 }
 
 export type EmailLocations = readonly [EmailLocation, ...EmailLocation[]];
 
-/** Looks at the mailbox before a mail that other programs keep moving is given up. */
+/** Sync passes before an email that other programs keep moving is given up. */
 const MAX_PASSES = 4;
 
 /**
- * Runs a change of an email where it lies now. When it turns out to lie elsewhere, the whole mailbox is looked at and
- * the change is made there: a conflict with another mail program ends in the truth.
+ * Runs a change of an email where it is now. When it turns out to be elsewhere, the whole mailbox is synced and the change
+ * is made there: after a conflict with another mail program the store says what the server has.
  * @throws ApiError not_found when the email is gone for good; MailError
  */
 export async function locateEmail<T>(
   ctx: SyncContext,
   emailId: string,
-  change: (places: EmailLocations) => Promise<T>,
+  change: (locations: EmailLocations) => Promise<T>,
 ): Promise<T> {
-  for (let looks = 0; ; looks++) {
+  for (let passes = 0; ; passes++) {
     const [first, ...others] = await locationsOf(ctx, emailId);
-    let look: string[] = [];
+    let paths: string[] = [];
     try {
       if (first) return await change([first, ...others]);
     } catch (error) {
       if (!(error instanceof LocationChanged)) throw error;
-      look = error.pass;
+      paths = error.syncPaths;
       if (error.gone) await recordVanished(ctx, emailId, error.location);
     }
-    if (looks === MAX_PASSES) {
+    if (passes === MAX_PASSES) {
       throw new MailError('provider_error', 'imap', 'other mail programs keep moving this email: try again');
     }
-    await syncOnce(ctx, new Set(look));
+    await syncOnce(ctx, new Set(paths));
   }
 }
 
 async function locationsOf(ctx: SyncContext, emailId: string): Promise<EmailLocation[]> {
-  const places = await loadLocations(ctx.db, ctx.account.id, emailId);
-  if (!places) throw new ApiError('not_found', 'there is no email with that id');
-  return places;
+  const locations = await loadLocations(ctx.db, ctx.account.id, emailId);
+  if (!locations) throw new ApiError('not_found', 'there is no email with that id');
+  return locations;
 }
 
 /**
- * Selects the folder of a place for writing: a UID is never used under another UIDVALIDITY.
- * @throws Displaced when the folder is gone or has another UIDVALIDITY; MailError
+ * Selects the folder of a location for writing: a UID is never used under another UIDVALIDITY.
+ * @throws LocationChanged when the folder is gone or has another UIDVALIDITY; MailError
  */
-export async function openLocation(ctx: SyncContext, place: EmailLocation): Promise<void> {
-  const selected = await openFolder(ctx.session, place.path).catch((error: unknown) => {
-    throw error instanceof FolderMissing ? new LocationChanged(place, { gone: false }) : error;
+export async function openLocation(ctx: SyncContext, location: EmailLocation): Promise<void> {
+  const selected = await openFolder(ctx.session, location.path).catch((error: unknown) => {
+    throw error instanceof FolderMissing ? new LocationChanged(location, { gone: false }) : error;
   });
-  if (selected.uidValidity !== place.uidValidity) throw new LocationChanged(place, { gone: false });
+  if (selected.uidValidity !== location.uidValidity) throw new LocationChanged(location, { gone: false });
 }
 
-/** The server says that the mail has left this folder; where it went is told by the look that follows. */
+/** The server says that the email has left this folder; the sync pass that follows finds where it went. */
 async function recordVanished(ctx: SyncContext, emailId: string, { folderId, uid }: EmailLocation): Promise<void> {
   await inLease(ctx.db, ctx.lease, async (tx) => {
     const now = new Date();
@@ -89,8 +89,8 @@ async function recordVanished(ctx: SyncContext, emailId: string, { folderId, uid
 }
 
 /**
- * The first UID that what is about to be put into a folder can have there. Undefined where the server tells the UID
- * itself (UIDPLUS, RFC 4315).
+ * The lowest UID that a message which is about to be put into a folder can get. Undefined where the server returns the
+ * UID itself (UIDPLUS, RFC 4315).
  */
 export async function targetMark(session: ImapSession, target: FolderState): Promise<number | undefined> {
   if (hasUidplus(session)) return undefined;
@@ -98,9 +98,9 @@ export async function targetMark(session: ImapSession, target: FolderState): Pro
 }
 
 /**
- * The UID of a mail that was just put into a folder: as COPYUID tells it, else what looks like it among the mail that
+ * The UID of an email that was just put into a folder: from COPYUID, else of what looks like it among the messages that
  * came there since. Selects that folder in the latter case.
- * @throws Displaced when it is not there (any more): another program may have moved it on, or changed the folder
+ * @throws LocationChanged when it is not there (any more): another program may have moved it on, or changed the folder
  */
 export async function findArrival(
   ctx: SyncContext,
@@ -109,28 +109,28 @@ export async function findArrival(
   moved: Moved,
   mark: number | undefined,
 ): Promise<number> {
-  const displaced = () => new LocationChanged(source, { gone: false, look: [target.path] });
+  const changed = () => new LocationChanged(source, { gone: false, sync: [target.path] });
   const uid = moved.uids.get(source.uid);
   if (uid !== undefined && moved.uidValidity !== null) {
-    if (!isKnown(target, moved.uidValidity)) throw displaced();
+    if (!isKnown(target, moved.uidValidity)) throw changed();
     return uid;
   }
   const selected = await openFolder(ctx.session, target.path);
-  if (!isKnown(target, selected.uidValidity)) throw displaced();
+  if (!isKnown(target, selected.uidValidity)) throw changed();
   const metas = await fetchMeta(ctx.session, mark ?? target.uidNext ?? 1);
-  const placed = await locatedUids(
+  const located = await locatedUids(
     ctx.db,
     target.id,
     metas.map((meta) => meta.uid),
     false,
   );
-  const alike = metas.filter((meta) => !placed.has(meta.uid) && meta.weakIdentity === source.weakIdentity);
+  const alike = metas.filter((meta) => !located.has(meta.uid) && meta.weakIdentity === source.weakIdentity);
   const found = alike.find((meta) => meta.identity === source.identity) ?? alike[0];
-  if (!found) throw displaced();
+  if (!found) throw changed();
   return found.uid;
 }
 
-/** Under another UIDVALIDITY than the store knows all of the folder is to be mapped anew first. */
+/** Under another UIDVALIDITY than the stored one the folder must be numbered anew first. */
 function isKnown({ uidValidity }: FolderState, now: number): boolean {
   return uidValidity === null || uidValidity === 0 || uidValidity === now;
 }

@@ -8,23 +8,24 @@ import { LocationChanged, locateEmail, openLocation } from './locate.ts';
 const SEEN = '\\Seen';
 
 /**
- * Marks an email as read or unread at the provider, wherever it lies, and then here. Both steps may be done again.
+ * Marks an email as read or unread at the provider, wherever it is, and then here. Both steps may be done again.
  * @throws ApiError not_found; MailError
  */
 export async function markEmail(ctx: SyncContext, emailId: string, seen: boolean): Promise<void> {
-  await locateEmail(ctx, emailId, async (places) => {
+  await locateEmail(ctx, emailId, async (locations) => {
     // 1. the provider; in Gmail all labels show the flags of the one mail
     const oneMail = ctx.session.has('X-GM-EXT-1');
     const stored: { folderId: string; flags: MessageFlags }[] = [];
-    for (const place of oneMail ? places.slice(0, 1) : places) {
-      await openLocation(ctx, place);
+    for (const location of oneMail ? locations.slice(0, 1) : locations) {
+      await openLocation(ctx, location);
       const change = seen ? { add: [SEEN] } : { remove: [SEEN] };
-      const now = (await storeFlags(ctx.session, [place.uid], change)).get(place.uid);
-      if (!now) throw new LocationChanged(place, { gone: true });
+      const now = (await storeFlags(ctx.session, [location.uid], change)).get(location.uid);
+      if (!now) throw new LocationChanged(location, { gone: true });
       const flags = { seen: now.has(SEEN), deleted: now.has('\\Deleted') };
-      for (const { folderId, uid } of oneMail ? places : [place]) stored.push({ folderId, flags: { uid, ...flags } });
+      for (const { folderId, uid } of oneMail ? locations : [location])
+        stored.push({ folderId, flags: { uid, ...flags } });
     }
-    // 2. the store, with its event unless the watching activity has told it already
+    // 2. the store, with its event unless the watching activity has emitted it
     await inLease(ctx.db, ctx.lease, async (tx) => {
       for (const { folderId, flags } of stored) {
         await storeFlagChanges(tx, ctx.lease, folderId, [flags], { byApi: true });

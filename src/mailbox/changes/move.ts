@@ -15,21 +15,21 @@ import { LocationChanged, findArrival, openLocation, type EmailLocations, target
 
 /*
  * How an email gets into one folder and out of all others. Each numbered step may be the last one before a crash; the
- * next try goes on from where the mail lies then.
+ * next attempt goes on from where the email is then.
  * 1. without MOVE, or out of several folders: commit which ones it is leaving, so that nobody takes its copy for another
- *    place of it
+ *    location of it
  * 2. MOVE, or COPY
- * 3. without MOVE: \Deleted and EXPUNGE where it came from; the same where else it lies
- * 4. commit where it lies, with its event unless the watching activity has told it already
+ * 3. without MOVE: \Deleted and EXPUNGE where it came from; the same wherever else it is
+ * 4. commit where it is, with its event unless the watching activity has emitted it
  */
 
-/** Folders that show mail which lies elsewhere too (RFC 6154): moving a mail takes it out of none of these. */
+/** Folders that show mail of other folders (RFC 6154): moving an email takes it out of none of these. */
 const VIEWS = new Set<string>(['ALL', 'STARRED', 'IMPORTANT']);
 /** What Gmail puts here it takes out of everywhere else. */
 const BINS = new Set<string>(['TRASH', 'SPAM']);
 
 const DELETED = ['\\Deleted'];
-/** Longer than a run that died counts as alive; see beginLeaving. */
+/** Longer than an execution that died counts as alive; see markPendingRemoval. */
 const OTHER_EXECUTION_MS = 12_000;
 const CHECK_EVERY_MS = 250;
 
@@ -43,82 +43,82 @@ export async function moveEmail(
   findTarget: () => Promise<FolderState>,
 ): Promise<void> {
   const marked = new Set<string>();
-  await locateEmail(ctx, emailId, async (places) => {
+  await locateEmail(ctx, emailId, async (locations) => {
     const target = await findTarget();
     // 4.
-    await saveMove(ctx, emailId, await new Move(ctx, target, places, marked).make());
+    await saveMove(ctx, emailId, await new Move(ctx, target, locations, marked).make());
   });
 }
 
-/** One try. */
+/** One attempt. */
 class Move {
   private readonly ctx: SyncContext;
   private readonly target: FolderState;
-  private readonly places: EmailLocations;
-  /** what this run has marked as being left, by earlier tries too */
+  private readonly locations: EmailLocations;
+  /** what this execution has marked as pending removal, in earlier attempts too */
   private readonly marked: Set<string>;
   private readonly gmail: boolean;
   private readonly canMove: boolean;
 
-  constructor(ctx: SyncContext, target: FolderState, places: EmailLocations, marked: Set<string>) {
+  constructor(ctx: SyncContext, target: FolderState, locations: EmailLocations, marked: Set<string>) {
     const { session } = ctx;
     this.ctx = ctx;
     this.target = target;
-    this.places = places;
+    this.locations = locations;
     this.marked = marked;
     this.gmail = session.has('X-GM-EXT-1');
     this.canMove = hasMove(session);
   }
 
   async make(): Promise<MoveOutcome> {
-    const { target, places } = this;
-    const there = places.find((place) => place.folderId === target.id);
+    const { target, locations } = this;
+    const there = locations.find((location) => location.folderId === target.id);
     const leaves = this.leaves();
     const outcome: MoveOutcome = { target, removed: [], arrived: undefined };
     if (there) await this.keep(there);
     else {
-      const from = leaves[0] ?? places[0];
+      const from = leaves[0] ?? locations[0];
       for (const other of leaves.slice(1)) await this.mark(other);
       const { uid, left } = await this.bring(from);
       outcome.arrived = { uid, from };
       if (left) outcome.removed.push(from);
     }
-    const others = (this.binned ? places : leaves).filter(
-      (place) => place.folderId !== target.id && place !== outcome.arrived?.from,
+    const others = (this.binned ? locations : leaves).filter(
+      (location) => location.folderId !== target.id && location !== outcome.arrived?.from,
     );
-    for (const place of others) if (await this.takeAway(place)) outcome.removed.push(place);
+    for (const location of others) if (await this.takeAway(location)) outcome.removed.push(location);
     return outcome;
   }
 
-  /** Where it is not to lie any more. */
+  /** The locations that it has to leave. */
   private leaves(): EmailLocation[] {
-    const others = this.places.filter((place) => place.folderId !== this.target.id);
-    const real = others.filter((place) => !VIEWS.has(place.role));
-    // On other servers than Gmail a folder of all mail that is the only one to hold it is a folder as any other.
-    return real.length > 0 || this.gmail || others.length < this.places.length ? real : others;
+    const others = this.locations.filter((location) => location.folderId !== this.target.id);
+    const real = others.filter((location) => !VIEWS.has(location.role));
+    // On other servers than Gmail a folder of all mail that alone holds it is a folder like any other.
+    return real.length > 0 || this.gmail || others.length < this.locations.length ? real : others;
   }
 
   private get binned(): boolean {
     return this.gmail && BINS.has(this.target.role);
   }
 
-  /** It lies there already: the provider confirms it, and it is not on its way out. */
-  private async keep(place: EmailLocation): Promise<void> {
+  /** It is there already: the provider confirms it, and it is not pending removal. */
+  private async keep(location: EmailLocation): Promise<void> {
     const { session } = this.ctx;
-    await openLocation(this.ctx, place);
-    const flags = place.deleted
-      ? await storeFlags(session, [place.uid], { remove: DELETED })
-      : await fetchFlagSets(session, [place.uid]);
-    if (!flags.has(place.uid)) throw new LocationChanged(place, { gone: true });
+    await openLocation(this.ctx, location);
+    const flags = location.deleted
+      ? await storeFlags(session, [location.uid], { remove: DELETED })
+      : await fetchFlagSets(session, [location.uid]);
+    if (!flags.has(location.uid)) throw new LocationChanged(location, { gone: true });
   }
 
-  /** 1. Another run that moves it is waited for; after one that died, the target is looked at for its copy. */
-  private async mark(place: EmailLocation): Promise<void> {
-    const key = `${place.folderId} ${place.uid}`;
+  /** 1. Waits for another execution that moves it; after one that died, the target is synced to find its copy. */
+  private async mark(location: EmailLocation): Promise<void> {
+    const key = `${location.folderId} ${location.uid}`;
     for (const until = Date.now() + OTHER_EXECUTION_MS; !this.marked.has(key); ) {
-      const state = await markPendingRemoval(this.ctx.db, this.ctx.lease, place);
+      const state = await markPendingRemoval(this.ctx.db, this.ctx.lease, location);
       if (state !== 'taken') this.marked.add(key);
-      if (state === 'again') throw new LocationChanged(place, { gone: false, look: [this.target.path] });
+      if (state === 'again') throw new LocationChanged(location, { gone: false, sync: [this.target.path] });
       if (state === 'taken' && Date.now() >= until) {
         throw new MailError('provider_error', 'imap', 'another call is moving this email: try again');
       }
@@ -130,7 +130,7 @@ class Move {
   private async bring(from: EmailLocation): Promise<{ uid: number; left: boolean }> {
     const { ctx, target } = this;
     const { session } = ctx;
-    // In Gmail all mail lies in All Mail, and a copy elsewhere is a label.
+    // In Gmail all mail is in All Mail, and a copy elsewhere is a label.
     const stays = this.gmail && VIEWS.has(from.role) && !this.binned;
     const copies = stays || !this.canMove;
     if (copies && !stays) await this.mark(from);
@@ -150,7 +150,7 @@ class Move {
     const { ctx, target } = this;
     try {
       const moved = await transfer(ctx.session, [from.uid], target.path);
-      if (moved.gone.length > 0) throw new LocationChanged(from, { gone: true, look: [target.path] });
+      if (moved.gone.length > 0) throw new LocationChanged(from, { gone: true, sync: [target.path] });
       return moved;
     } catch (error) {
       if (error instanceof FolderMissing) throw new LocationChanged(from, { gone: false });
@@ -161,26 +161,26 @@ class Move {
 
   /** The provider refused: it stays where it is. */
   private async unmark(): Promise<void> {
-    for (const place of this.places) await clearPendingRemoval(this.ctx.db, this.ctx.lease, place);
+    for (const location of this.locations) await clearPendingRemoval(this.ctx.db, this.ctx.lease, location);
   }
 
-  /** Takes it out of a folder where it lies besides; false: it stays there, as sent mail does in Gmail's Sent. */
-  private async takeAway(place: EmailLocation): Promise<boolean> {
+  /** Takes it out of another folder; false: it stays there, as sent mail does in Gmail's Sent. */
+  private async takeAway(location: EmailLocation): Promise<boolean> {
     if (!this.gmail) {
-      await this.expunge(place);
+      await this.expunge(location);
       return true;
     }
-    await openLocation(this.ctx, place);
-    if (await this.hasLeft(place)) return true;
-    if (VIEWS.has(place.role)) return false;
+    await openLocation(this.ctx, location);
+    if (await this.hasLeft(location)) return true;
+    if (VIEWS.has(location.role)) return false;
     // Moving it takes the label off. An EXPUNGE may throw the mail away, depending on the mailbox's settings.
-    await moveMessages(this.ctx.session, [place.uid], this.target.path);
-    return this.hasLeft(place);
+    await moveMessages(this.ctx.session, [location.uid], this.target.path);
+    return this.hasLeft(location);
   }
 
-  private async expunge(place: EmailLocation): Promise<void> {
-    await openLocation(this.ctx, place);
-    await expungeMessages(this.ctx.session, [place.uid]);
+  private async expunge(location: EmailLocation): Promise<void> {
+    await openLocation(this.ctx, location);
+    await expungeMessages(this.ctx.session, [location.uid]);
   }
 
   /** In the folder that is selected. */
@@ -192,13 +192,13 @@ class Move {
 /** What a move of one email came to at the provider. */
 export interface MoveOutcome {
   target: FolderState;
-  /** where it does not lie any more */
+  /** where it is not any more */
   removed: EmailLocation[];
-  /** where it lies now, and what it was taken from; undefined when it lay there before */
+  /** where it is now, and what it was taken from; undefined when it was there before */
   arrived: { uid: number; from: EmailLocation } | undefined;
 }
 
-/** Commits a move with its event; whatever the watching activity has seen of it by then, it is told once. */
+/** Commits a move with its event, which is emitted once, whatever the watching activity has seen of it by then. */
 export async function saveMove(ctx: SyncContext, emailId: string, outcome: MoveOutcome): Promise<void> {
   const { target, removed, arrived } = outcome;
   if (removed.length === 0 && !arrived) return;
@@ -208,7 +208,7 @@ export async function saveMove(ctx: SyncContext, emailId: string, outcome: MoveO
       if (arrived) await addLocations(tx, [locationOf(ctx, emailId, target, arrived)]);
       await deleteVanished(tx, [emailId]);
     });
-    await bumpLocalRevision(tx, [...new Set([target.id, ...removed.map((place) => place.folderId)])]);
+    await bumpLocalRevision(tx, [...new Set([target.id, ...removed.map((location) => location.folderId)])]);
   });
 }
 

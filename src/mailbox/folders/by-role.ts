@@ -11,26 +11,27 @@ import { type FolderState, insertFolders, loadFolders, readFolders } from '../st
 const NAMES = { SENT: 'Sent', DRAFTS: 'Drafts', TRASH: 'Trash' } as const satisfies Partial<Record<FolderRole, string>>;
 
 /**
- * The folder of that role; made at the top level where the provider has none (CONTRACT "Emails"), and told by its
- * event once, whoever sees it first.
+ * The folder of that role; created at the top level where the provider has none (CONTRACT "Emails"). Its event is emitted
+ * once, whoever sees the folder first.
  */
 export async function ensureRoleFolder(ctx: SyncContext, role: keyof typeof NAMES): Promise<FolderState> {
-  const known = await folderOf(ctx, role);
-  if (known) return known;
+  const existing = await folderOf(ctx, role);
+  if (existing) return existing;
   const path = folderPath(ctx.session, null, NAMES[role]);
   await createFolder(ctx.session, path).catch((error: unknown) => {
     if (!(error instanceof FolderExists)) throw error;
   });
   const facts = (await listFolders(ctx.session)).find((folder) => folder.path === path);
-  if (!facts) throw new MailError('provider_error', 'imap', 'the IMAP server does not list a folder that it has made');
+  if (!facts)
+    throw new MailError('provider_error', 'imap', 'the IMAP server does not list a folder that it has created');
   const status = await statusOf(ctx.session, path);
   const now = new Date();
   await inLease(ctx.db, ctx.lease, async (tx) => {
     const stored = await loadFolders(tx, ctx.account.id);
     if (stored.some((folder) => folder.path === path)) return;
-    // with no counters: what lies in it is taken in as new, like that of any folder that appears
-    const created = await insertFolders(tx, ctx.account.id, [{ ...facts, role, status }], stored, now, 'new');
-    const ids = created.map(({ id }) => id);
+    // without a baseline: what is in it is ingested as new, as in any folder that appears
+    const inserted = await insertFolders(tx, ctx.account.id, [{ ...facts, role, status }], stored, now, 'new');
+    const ids = inserted.map(({ id }) => id);
     const events = (await readFolders(tx, ids)).map((folder) => ({
       type: 'email.folder.create' as const,
       objectId: folder.id,
@@ -39,9 +40,10 @@ export async function ensureRoleFolder(ctx: SyncContext, role: keyof typeof NAME
     }));
     await recordEvents(tx, ctx.account.id, events);
   });
-  const made = (await folderOf(ctx, role)) ?? (await loadFolders(ctx.db, ctx.account.id)).find((f) => f.path === path);
-  if (!made) throw new MailError('provider_error', 'imap', 'the folder was removed as it was made');
-  return made;
+  const created =
+    (await folderOf(ctx, role)) ?? (await loadFolders(ctx.db, ctx.account.id)).find((f) => f.path === path);
+  if (!created) throw new MailError('provider_error', 'imap', 'the folder was removed as it was created');
+  return created;
 }
 
 async function folderOf(ctx: SyncContext, role: FolderRole): Promise<FolderState | undefined> {

@@ -10,11 +10,11 @@ import { reservedRenames, type FolderPlan, planFolders } from './plan.ts';
 import { reservePath, releaseReservations } from './reservations.ts';
 
 /*
- * How a folder is created or renamed. Each numbered step may be the last one before a crash; the next try finds the
- * claim, and takes the folder that lies at its path for its own.
+ * How a folder is created or renamed. Each numbered step may be the last one before a crash; the next attempt
+ * finds the reservation, and takes the folder at its path for its own.
  * 1. commit which folder the new path is for
  * 2. CREATE or RENAME
- * 3. commit the folder with its event, unless the watching activity has told it already
+ * 3. commit the folder with its event, unless the watching activity has done so
  */
 
 export interface NewFolder {
@@ -26,11 +26,11 @@ export interface NewFolder {
 /** What is left out stays. */
 export type FolderChange = Partial<NewFolder>;
 
-/** Folders that others renamed meanwhile are looked at anew so often. */
-const LOOKS = 3;
+/** Attempts at a folder that others keep renaming. */
+const ATTEMPTS = 3;
 
 /**
- * Makes a folder under the id given.
+ * Creates a folder under the id given.
  * @throws ApiError invalid_parameters, not_found (the parent), already_exists; MailError
  */
 export async function createFolder(ctx: SyncContext, folderId: string, wanted: NewFolder): Promise<void> {
@@ -45,7 +45,7 @@ export async function createFolder(ctx: SyncContext, folderId: string, wanted: N
  * @throws ApiError not_found, provider_rejected, invalid_parameters, already_exists; MailError
  */
 export async function changeFolder(ctx: SyncContext, folderId: string, wanted: FolderChange): Promise<void> {
-  for (let looks = 0; ; looks++) {
+  for (let attempt = 0; ; attempt++) {
     const stored = await loadFolders(ctx.db, ctx.account.id);
     const folder = changeable(stored, folderId);
     const { name = folder.name, parentId = folder.parentId } = wanted;
@@ -58,14 +58,14 @@ export async function changeFolder(ctx: SyncContext, folderId: string, wanted: F
     try {
       return await bringToPath(ctx, folderId, path, () => renameFolder(ctx.session, folder.path, path));
     } catch (error) {
-      if (!(error instanceof FolderMissing) || looks === LOOKS) throw error;
+      if (!(error instanceof FolderMissing) || attempt === ATTEMPTS) throw error;
       // Another program has renamed or deleted it.
       await syncOnce(ctx, new Set());
     }
   }
 }
 
-/** The folder that is to be changed. Throws ApiError not_found; provider_rejected for one with a role. */
+/** The folder that will be changed. Throws ApiError not_found; provider_rejected for one with a role. */
 export function changeable(stored: FolderState[], folderId: string): FolderState {
   const folder = stored.find(({ id }) => id === folderId);
   if (!folder) throw new ApiError('not_found', 'there is no folder with that id');
@@ -85,25 +85,25 @@ export async function bringToPath(
   if (await isTaken(ctx, path)) await syncOnce(ctx, new Set());
   if (await isTaken(ctx, path)) throw nameTaken();
   // 1.
-  const claim = await reservePath(ctx.db, ctx.lease, { path, folderId });
-  if (claim === 'taken') throw nameTaken();
+  const reservation = await reservePath(ctx.db, ctx.lease, { path, folderId });
+  if (reservation === 'taken') throw nameTaken();
   try {
     // 2.
     await bring();
   } catch (error) {
-    const isThere = error instanceof FolderExists || error instanceof FolderMissing;
-    const madeBefore = claim === 'again' && isThere && (await findFolder(ctx.session, path)) !== undefined;
-    if (!madeBefore) {
+    const exists = error instanceof FolderExists || error instanceof FolderMissing;
+    const doneBefore = reservation === 'again' && exists && (await findFolder(ctx.session, path)) !== undefined;
+    if (!doneBefore) {
       if (error instanceof MailError && error.refused) await releaseReservations(ctx.db, ctx.account.id, [path]);
       throw error instanceof FolderExists ? nameTaken() : error;
     }
   }
   // 3.
-  await takeIn(ctx, path, folderId);
+  await commitAtPath(ctx, path, folderId);
 }
 
-/** Commits the folder that came to a path, and where those in it lie now. */
-async function takeIn(ctx: SyncContext, path: string, folderId: string): Promise<void> {
+/** Commits the folder that came to a path, and the paths of those in it. */
+async function commitAtPath(ctx: SyncContext, path: string, folderId: string): Promise<void> {
   for (;;) {
     const stored = await loadFolders(ctx.db, ctx.account.id);
     const listed = await listFolders(ctx.session);
@@ -111,15 +111,15 @@ async function takeIn(ctx: SyncContext, path: string, folderId: string): Promise
     if (!facts) throw new MailError('provider_error', 'imap', 'the IMAP server does not list the folder');
     const renamed = reservedRenames(stored, listed, new Map([[path, folderId]]));
     const plan = planFolders(stored, listed, renamed);
-    // The rest of the list is the watch's business: it has the counters by which it knows other renamed folders.
-    const ours: FolderPlan = {
+    // The rest of the list is left to the watch: it has the counters by which it recognises other renamed folders.
+    const own: FolderPlan = {
       created: plan.created.filter((each) => each.path === path),
       changed: plan.changed.filter(({ folder }) => renamed.has(folder.path)),
       deleted: [],
       kept: [],
     };
-    if (ours.created.length > 0) facts.status = await statusOf(ctx.session, path);
-    if (await applyPlan(ctx, ours, stored)) return;
+    if (own.created.length > 0) facts.status = await statusOf(ctx.session, path);
+    if (await applyPlan(ctx, own, stored)) return;
   }
 }
 

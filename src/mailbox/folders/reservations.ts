@@ -4,28 +4,28 @@ import { inLease, type Lease } from '../../db/lease.ts';
 import { anyOf } from '../../db/any-of.ts';
 import { pathReservations } from '../../db/schema.ts';
 
-/** A folder that lies, or is about to lie, at a path. */
+/** A folder that is, or is about to be, at a path. */
 export interface PathReservation {
   path: string;
   folderId: string;
 }
 
-/** A claim that is older was left by a call that ended without being told; another folder may have its path. */
+/** An older reservation was left by a call that was stopped; another folder may have its path. */
 const LASTS_MS = 60_000;
 
 /**
- * Notes that a folder is about to come to a path. `first`: nobody did before; `again`: for the same folder, so that it may
- * be there already; `taken`: another folder is about to.
+ * Records that a folder is about to come to a path. `first`: nobody did before; `again`: for the same folder, which may be
+ * there already; `taken`: another folder is about to.
  */
-export async function reservePath(db: Db, lease: Lease, claim: PathReservation): Promise<'first' | 'again' | 'taken'> {
+export async function reservePath(db: Db, lease: Lease, wanted: PathReservation): Promise<'first' | 'again' | 'taken'> {
   const { accountId } = lease;
   return inLease(db, lease, async (tx) => {
-    const [old] = await tx.select().from(pathReservations).where(at(accountId, claim.path));
-    const same = old?.folderId === claim.folderId;
+    const [old] = await tx.select().from(pathReservations).where(at(accountId, wanted.path));
+    const same = old?.folderId === wanted.folderId;
     if (old && !same && Date.now() - old.createdAt.getTime() < LASTS_MS) return 'taken';
     await tx
       .insert(pathReservations)
-      .values({ accountId, ...claim, createdAt: new Date() })
+      .values({ accountId, ...wanted, createdAt: new Date() })
       .onConflictDoUpdate({
         target: [pathReservations.accountId, pathReservations.path],
         set: { folderId: sql`excluded.folder_id`, createdAt: sql`excluded.created_at` },
@@ -34,7 +34,7 @@ export async function reservePath(db: Db, lease: Lease, claim: PathReservation):
   });
 }
 
-/** Gives paths back. */
+/** Deletes the reservations of these paths. */
 export async function releaseReservations(tx: Queryable, accountId: string, paths: string[]): Promise<void> {
   if (paths.length === 0) return;
   await tx
@@ -42,7 +42,7 @@ export async function releaseReservations(tx: Queryable, accountId: string, path
     .where(and(eq(pathReservations.accountId, accountId), anyOf(pathReservations.path, paths)));
 }
 
-/** Every path that is claimed in the account, with the id of its folder. */
+/** Every path that is reserved in the account, with the id of its folder. */
 export async function loadReservations(tx: Tx | Queryable, accountId: string): Promise<Map<string, string>> {
   const rows = await tx.select().from(pathReservations).where(eq(pathReservations.accountId, accountId));
   return new Map(rows.map(({ path, folderId }) => [path, folderId]));
