@@ -165,3 +165,27 @@ describe('a folder of 100,000 messages', () => {
     }
     expectBounded({ min: 100, max: 100 });
     expect(await countLocations(db(), folderId)).toBe(0);
+    await decideMissing(ctx, new Date(now.getTime() + 1000));
+    expectBounded({ min: 155, max: 175 });
+    expect(await count(sql`locations`)).toBe(0);
+    expect(await count(sql`emails`)).toBe(0);
+    expect(await count(sql`events where type = 'email.delete'`)).toBe(EMAILS);
+  }, 120_000);
+
+  it('is not read when a message arrives', async () => {
+    const uid = COUNT + 1;
+    const arrival = { identity: 'i', weakIdentity: 'w', serverId: null };
+    await measured.db.transaction(async (tx) => {
+      await findCandidates(tx, account, [arrival]);
+      const location = { folderId, uid, accountId: account, emailId: null, seen: false };
+      await insertLocations(tx, [{ ...location, ...arrival }]);
+      expect(await countLocations(tx, folderId)).toBe(COUNT + 1);
+    });
+    expect(measured.transactions[0]?.rowsRead).toBeLessThan(20);
+  });
+
+  it('has more emails than a statement may have parameters', async () => {
+    const ids = Array.from({ length: COUNT }, (_, index) => emailAt(index + 1));
+    expect((await locateEmails(db(), ids)).size).toBe(EMAILS);
+  });
+});
