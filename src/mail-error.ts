@@ -1,19 +1,19 @@
-/** What a mail server's failure means to the caller; the HTTP answers of the contract follow from it. */
+/** What a mail server's failure means to the caller; the HTTP responses of the contract follow from it. */
 export type MailErrorCode = 'invalid_credentials' | 'provider_rejected' | 'provider_error';
 
 export type MailSide = 'imap' | 'smtp';
 
 /**
- * A failure of a mail server or of the way to it.
+ * A failure of a mail server or of the connection to it.
  * `detail` may be shown to callers: it holds no password and no user name.
- * `temporary` says that the same step may work later.
+ * `temporary` says that the same command may work later.
  */
 export class MailError extends Error {
   readonly code: MailErrorCode;
   readonly side: MailSide;
   readonly temporary: boolean;
   readonly detail: string;
-  /** the server answered NO or BAD: the connection still stands */
+  /** the server responded NO or BAD: the connection is still open */
   readonly refused: boolean;
   constructor(
     code: MailErrorCode,
@@ -31,7 +31,7 @@ export class MailError extends Error {
   }
 }
 
-/** A folder that the command needs does not exist, or no longer. */
+/** A folder that the command names does not exist (any more). */
 export class FolderMissing extends MailError {
   constructor(cause?: unknown) {
     super('provider_error', 'imap', 'the folder does not exist', { temporary: false, refused: true, cause });
@@ -39,22 +39,22 @@ export class FolderMissing extends MailError {
   }
 }
 
-/** The name for a folder is taken. */
+/** A folder of that name exists already. */
 export class FolderExists extends MailError {
   constructor(cause?: unknown) {
-    super('provider_rejected', 'imap', 'there is a folder of this name already', { refused: true, cause });
+    super('provider_rejected', 'imap', 'a folder with this name exists already', { refused: true, cause });
     this.name = 'FolderExists';
   }
 }
 
-/** What a server said, cut to one short line, with the given secrets taken out wherever they stand in it. */
-export function safeAnswer(text: string | undefined, secrets: string[]): string {
-  let answer = (text ?? '').replace(/[\p{Cc}\s]+/gu, ' ').trim();
+/** What a server said, cut to one short line, without the given secrets. */
+export function safeResponse(text: string | undefined, secrets: string[]): string {
+  let safe = (text ?? '').replace(/[\p{Cc}\s]+/gu, ' ').trim();
   for (const secret of secrets) {
     if (!secret) continue;
-    for (const form of [secret, Buffer.from(secret).toString('base64')]) answer = answer.split(form).join('…');
+    for (const form of [secret, Buffer.from(secret).toString('base64')]) safe = safe.split(form).join('…');
   }
-  return answer.replace(/\S+@\S+/g, '…').slice(0, 200);
+  return safe.replace(/\S+@\S+/g, '…').slice(0, 200);
 }
 
 /** Codes of Node, of imapflow and of nodemailer. */
@@ -86,14 +86,27 @@ const REASONS: Record<string, string> = {
 /** Codes of Node and OpenSSL for a TLS handshake or a certificate that failed. */
 const TLS_CODE = /^(ERR_TLS|ERR_SSL|CERT_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO|EPROTO$|HOSTNAME_MISMATCH|STARTTLS)/;
 
+/** Those of them that a person can do something about. */
+const TLS_REASONS: Record<string, string> = {
+  ERR_SSL_WRONG_VERSION_NUMBER: 'the server does not begin with TLS on this port, try starttls',
+  ERR_TLS_CERT_ALTNAME_INVALID: 'the certificate is for another host name',
+  CERT_HAS_EXPIRED: 'the certificate has expired',
+  CERT_NOT_YET_VALID: 'the certificate is not valid yet',
+  DEPTH_ZERO_SELF_SIGNED_CERT: 'the certificate is self-signed',
+  SELF_SIGNED_CERT_IN_CHAIN: 'the certificate is self-signed',
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: 'the issuer of the certificate is not trusted',
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: 'the issuer of the certificate is not trusted',
+};
+
 /** Why a server could not be reached: a short reason built from codes, never from text that a server chose. */
 export function reasonOf(cause: unknown): string {
   const error = (cause ?? {}) as { name?: string; code?: string; originalCode?: string; tlsFailed?: boolean };
   if (error.name === 'OutboundRefused') return 'the address is not allowed';
   if (error.name === 'OutboundUnresolved') return 'unknown host';
-  // nodemailer puts its own code in the place of the system's
+  // nodemailer replaces the system's code by its own
   const code = error.originalCode ?? error.code ?? '';
   if (REASONS[code]) return REASONS[code];
+  if (TLS_REASONS[code]) return `TLS failed: ${TLS_REASONS[code]} (${code})`;
   if (error.tlsFailed || TLS_CODE.test(code)) return `TLS failed (${code || 'no TLS'})`;
   return /^\w{1,40}$/.test(code) ? code : 'connection closed';
 }

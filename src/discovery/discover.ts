@@ -5,32 +5,32 @@ import type { Outbound } from '../outbound.ts';
 import { type Autoconfig, fetchDocument, parseAutoconfig } from './autoconfig.ts';
 import { providerOfDomain, providerOfExchanger, type ServerAddress } from './providers.ts';
 
-/** The questions that discovery asks; each one answers in bounded time and never throws. */
+/** Where discovery looks servers up; each lookup ends in bounded time and never throws. */
 export interface DiscoverSources {
   srv(name: string): Promise<{ name: string; port: number; priority: number; weight: number }[]>;
   mx(domain: string): Promise<string[]>;
   document(url: string): Promise<string | undefined>;
 }
 
-const QUESTION_TIMEOUT_MS = 3_000;
+const LOOKUP_TIMEOUT_MS = 3_000;
 
-/** The real sources: the system's DNS servers, and HTTPS to addresses that the guard allows; 3 s for each question. */
+/** The real sources: the system's DNS servers, and HTTPS to addresses that the guard allows; 3 s for each lookup. */
 export function createDiscoverSources(outbound: Outbound): DiscoverSources {
   return {
-    srv: (name) => ask((resolver) => resolver.resolveSrv(name)),
+    srv: (name) => resolve((resolver) => resolver.resolveSrv(name)),
     mx: async (domain) => {
-      const records = await ask((resolver) => resolver.resolveMx(domain));
+      const records = await resolve((resolver) => resolver.resolveMx(domain));
       return records.sort((a, b) => a.priority - b.priority).map(({ exchange }) => exchange);
     },
-    document: (url) => fetchDocument(url, { outbound, timeoutMs: QUESTION_TIMEOUT_MS }),
+    document: (url) => fetchDocument(url, { outbound, timeoutMs: LOOKUP_TIMEOUT_MS }),
   };
 }
 
-async function ask<T>(question: (resolver: Resolver) => Promise<T[]>): Promise<T[]> {
-  const resolver = new Resolver({ timeout: QUESTION_TIMEOUT_MS / 2, tries: 1 });
-  const timer = setTimeout(() => resolver.cancel(), QUESTION_TIMEOUT_MS);
+async function resolve<T>(lookup: (resolver: Resolver) => Promise<T[]>): Promise<T[]> {
+  const resolver = new Resolver({ timeout: LOOKUP_TIMEOUT_MS / 2, tries: 1 });
+  const timer = setTimeout(() => resolver.cancel(), LOOKUP_TIMEOUT_MS);
   try {
-    return await question(resolver);
+    return await lookup(resolver);
   } catch {
     return [];
   } finally {
@@ -41,13 +41,13 @@ async function ask<T>(question: (resolver: Resolver) => Promise<T[]>): Promise<T
 /**
  * Finds the servers of an address (CONTRACT "Connect"): the table of known providers, then DNS SRV (RFC 6186,
  * RFC 8314), then the provider's autoconfig document, then the provider whose mail exchanger the domain uses. A later
- * source fills in only what the earlier ones left open. Takes 9 s at most.
+ * source adds only what the earlier ones did not have. Takes 9 s at most.
  */
 export async function discoverServers(address: string, sources: DiscoverSources): Promise<Autoconfig> {
   const domain = domainToASCII(address.slice(address.lastIndexOf('@') + 1)).replace(/\.$/, '');
   if (!address.includes('@') || !domain.includes('.')) return {};
-  const known = providerOfDomain(domain);
-  if (known) return { imap: known.imap, smtp: known.smtp };
+  const provider = providerOfDomain(domain);
+  if (provider) return { imap: provider.imap, smtp: provider.smtp };
   let found: Autoconfig = {};
   for (const source of [fromSrv, fromDocuments, fromExchanger]) {
     found = { ...(await source(domain, address, sources)), ...found };
@@ -79,7 +79,7 @@ async function fromDocuments(domain: string, address: string, { document }: Disc
   const documents = await Promise.all([
     document(`https://autoconfig.${domain}/mail/config-v1.1.xml${query}`),
     document(`https://${domain}/.well-known/autoconfig/mail/config-v1.1.xml${query}`),
-    // Others are asked for the domain only: the address is nobody else's business.
+    // Other organisations get the domain only, never the address.
     document(`https://autoconfig.thunderbird.net/v1.1/${domain}`),
   ]);
   return documents.reduce<Autoconfig>(

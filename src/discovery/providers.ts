@@ -1,6 +1,6 @@
 import type { ServerSettings } from '../contract/account.ts';
 
-/** Where one side of a mailbox is found. `user` is the login name, where it is not the address. */
+/** A server that discovery found. `user` is the login name, where it is not the address. */
 export interface ServerAddress extends Omit<ServerSettings, 'user'> {
   user?: string;
 }
@@ -9,7 +9,7 @@ export interface ServerAddress extends Omit<ServerSettings, 'user'> {
 export interface Provider {
   imap: ServerAddress;
   smtp: ServerAddress;
-  /** what to tell a user whose login was refused */
+  /** helps a user whose login was refused */
   hint?: string;
 }
 
@@ -24,7 +24,7 @@ const both = (imap: string, smtp: string, hint?: string): Provider => ({
   smtp: ssl(smtp, 465),
   ...(hint ? { hint } : {}),
 });
-/** As `both`, for providers whose SMTP answers on 587 only. */
+/** As `both`, for providers whose SMTP servers listen on 587 only. */
 const submission = (imap: string, smtp: string, hint?: string): Provider => ({
   ...both(imap, smtp, hint),
   smtp: starttls(smtp),
@@ -94,7 +94,7 @@ const BY_DOMAIN: [domains: string, provider: Provider][] = [
   ],
 ];
 
-/** Ends of the names of mail exchangers: whose customer a domain of one's own is. */
+/** Suffixes of the names of mail exchangers: which provider a domain of one's own uses. */
 const BY_EXCHANGER: [suffix: string, provider: Provider][] = [
   ['google.com', GMAIL],
   ['googlemail.com', GMAIL],
@@ -128,13 +128,13 @@ export function providerOfDomain(domain: string): Provider | undefined {
   return DOMAINS.get(domain);
 }
 
-/** The provider that takes mail in at that mail exchanger (a host name). */
+/** The provider that receives mail at that mail exchanger (a host name). */
 export function providerOfExchanger(exchanger: string): Provider | undefined {
   const name = exchanger.toLowerCase().replace(/\.$/, '');
   return BY_EXCHANGER.find(([suffix]) => name === suffix || name.endsWith(`.${suffix}`))?.[1];
 }
 
-/** What to tell a user whose login that server refused. */
+/** A text that helps a user whose login that server refused; undefined for most servers. */
 export function hintOfHost(host: string): string | undefined {
   const name = host.toLowerCase();
   const providers = [...BY_DOMAIN, ...BY_EXCHANGER].map(([, provider]) => provider);

@@ -12,7 +12,7 @@ const BYTES_PER_MS = 32;
 /**
  * Puts a message into a folder (APPEND, RFC 3501 6.3.11), which need not be selected.
  * @param options.date INTERNALDATE; without one the server takes the time of now
- * @returns where it is (APPENDUID, RFC 4315); null where the server does not tell it
+ * @returns the location (APPENDUID, RFC 4315); null where the server does not report it
  * @throws MailError provider_rejected when it is over a limit of size or quota; FolderMissing; MailError
  */
 export async function appendMessage(
@@ -32,7 +32,7 @@ export async function appendMessage(
     { type: 'LITERAL', value: source, isLiteral8 },
   ];
   const uploadMs = APPEND_TIMEOUT_MS + source.length / BYTES_PER_MS;
-  // The server is silent while it takes the message in.
+  // The server is silent while it receives the message.
   const limits = { deadlineMs: uploadMs, silenceMs: uploadMs };
   const code = await command(session, 'APPEND', args, limits).catch((error: unknown) => judge(session, path, error));
   const [uidValidity, uid] = hasUidplus(session) && code?.name === 'APPENDUID' ? code.values.map(Number) : [];
@@ -47,6 +47,6 @@ async function judge(session: ImapSession, path: string, error: unknown): Promis
 }
 
 function tooMuch(cause?: unknown): MailError {
-  const detail = 'the message is over the limit of size or the quota of the mailbox';
+  const detail = 'the message is too large for the mailbox, or the mailbox is full (size limit or quota)';
   return new MailError('provider_rejected', 'imap', detail, { refused: true, cause });
 }

@@ -27,7 +27,7 @@ export async function createFolder(session: ImapSession, path: string): Promise<
 }
 
 /**
- * Renames a folder; those in it follow, and so do the subscriptions.
+ * Renames a folder, with the folders in it and the subscriptions.
  * @throws FolderExists when the name is taken; FolderMissing; MailError
  */
 export async function renameFolder(session: ImapSession, from: string, to: string): Promise<void> {
@@ -41,7 +41,7 @@ export async function renameFolder(session: ImapSession, from: string, to: strin
 }
 
 /**
- * Deletes a folder with the mail in it. Folders in it stay (RFC 3501 6.3.4), or the server refuses for their sake.
+ * Deletes a folder with its messages. Folders in it stay (RFC 3501 6.3.4), or make the server refuse.
  * @throws FolderMissing; MailError
  */
 export async function deleteFolder(session: ImapSession, path: string): Promise<void> {
@@ -58,7 +58,7 @@ async function run(session: ImapSession, verb: string, paths: string[]): Promise
   await command(session, verb, args, { deadlineMs: FOLDER_TIMEOUT_MS });
 }
 
-/** A server may refuse to rename or delete what is selected. CLOSE would expunge what others marked \Deleted. */
+/** A server may refuse to rename or delete the selected folder. CLOSE would expunge what others marked \Deleted. */
 async function leave(session: ImapSession, path: string): Promise<void> {
   const { mailbox } = session.client;
   if (!mailbox || !mailbox.path.startsWith(normalizePath(session.client, path))) return;
@@ -91,7 +91,7 @@ export function unsubscribe(session: ImapSession, path: string): Promise<void> {
   return leniently(() => command(session, 'UNSUBSCRIBE', [folderArgument(session, path)]));
 }
 
-/** Runs a rename, and takes the subscriptions of the folder and of those in it along: servers keep the old names. */
+/** Runs a rename and renames the subscriptions of the folder and of those in it, which servers leave as they were. */
 export async function moveSubscriptions(
   session: ImapSession,
   from: string,
@@ -104,18 +104,18 @@ export async function moveSubscriptions(
   await leniently(async () => {
     for (const path of [before, `${before}${delimiter}*`]) subscribed.push(...(await listSubscribed(session, path)));
   });
-  const ours = new Set(subscribed.filter((path) => path === before || path.startsWith(before + delimiter)));
+  const affected = new Set(subscribed.filter((path) => path === before || path.startsWith(before + delimiter)));
   await rename();
-  for (const path of ours) {
+  for (const path of affected) {
     await unsubscribe(session, path);
     await subscribe(session, after + path.slice(before.length));
   }
 }
 
-/** LSUB, which IMAP4rev2 has no more; there it is an option of LIST. */
+/** LSUB; in IMAP4rev2 an option of LIST replaces it. */
 async function listSubscribed(session: ImapSession, pattern: string): Promise<string[]> {
   const paths: string[] = [];
-  const hear = ({ attributes = [] }: Untagged) => {
+  const listen = ({ attributes = [] }: Untagged) => {
     const flags = (Array.isArray(attributes[0]) ? attributes[0] : []).map(textOf);
     const raw = textOf(attributes[2]);
     // LSUB gives parents of subscribed folders as \Noselect
@@ -123,8 +123,8 @@ async function listSubscribed(session: ImapSession, pattern: string): Promise<st
   };
   const names: Argument[] = [{ type: 'STRING', value: '' }, folderArgument(session, pattern)];
   const extended = session.has('LIST-EXTENDED') || session.has('IMAP4rev2');
-  if (extended) await command(session, 'LIST', [[atom('SUBSCRIBED')], ...names], { untagged: { LIST: hear } });
-  else await command(session, 'LSUB', names, { untagged: { LSUB: hear } });
+  if (extended) await command(session, 'LIST', [[atom('SUBSCRIBED')], ...names], { untagged: { LIST: listen } });
+  else await command(session, 'LSUB', names, { untagged: { LSUB: listen } });
   return paths;
 }
 

@@ -1,6 +1,6 @@
 import type { ImapFlowError } from 'imapflow';
 import type { ServerLogin } from '../contract/account.ts';
-import { MailError, reasonOf, safeAnswer } from '../mail-error.ts';
+import { MailError, reasonOf, safeResponse } from '../mail-error.ts';
 import { means } from './response-codes.ts';
 
 /** reasonOf knows the code. */
@@ -15,7 +15,7 @@ export function mailErrorOf(cause: unknown, login: ServerLogin, command: string)
     authenticationFailed?: boolean;
     serverResponseCode?: string;
   };
-  const answer = safeAnswer(error.responseText, [login.password, login.user]);
+  const answer = safeResponse(error.responseText, [login.password, login.user]);
   const busy = means('busy', error.serverResponseCode?.toUpperCase(), answer);
   if (error.authenticationFailed && error.responseStatus === 'NO' && !busy) {
     const detail = answer ? `the IMAP server refused the login: ${answer}` : 'the IMAP server refused the login';

@@ -7,10 +7,10 @@ import { fetchFlagSets, storeSilently } from './store.ts';
 
 const DELETED = ['\\Deleted'];
 const EXPUNGE_TIMEOUT_MS = 120_000;
-const MAX_TRIES = 10;
+const MAX_ATTEMPTS = 10;
 
 /**
- * Deletes messages of the selected folder for good, and no others; those that have gone already are passed over.
+ * Deletes these messages of the selected folder permanently, and no others; UIDs that no longer exist are ignored.
  * UID EXPUNGE (RFC 4315), else EXPUNGE that spares what other mail programs marked.
  * @throws MailError
  */
@@ -22,25 +22,26 @@ export async function expungeMessages(session: ImapSession, uids: number[]): Pro
 }
 
 /**
- * EXPUNGE takes away whatever is marked: marks that others set are taken off for that moment.
+ * EXPUNGE deletes whatever is marked: marks that others set are removed for that moment.
  * What somebody marks in between is lost, as RFC 4315 says of servers without UIDPLUS: the sessions of one pool do this
- * one at a time. Another process that does the same takes our marks off, so it is done until our messages are gone.
+ * one at a time. Another process that does the same removes our marks, so this repeats until our messages are deleted.
  */
 async function expungeSparingly(session: ImapSession, uids: number[]): Promise<void> {
   let left = uids;
-  for (let tries = 1; left.length > 0; tries++) {
-    if (tries > MAX_TRIES) throw new MailError('provider_error', 'imap', 'the IMAP server did not delete the messages');
-    if (tries > 1) await sleep(Math.random() * 50 * tries);
+  for (let attempt = 1; left.length > 0; attempt++) {
+    if (attempt > MAX_ATTEMPTS)
+      throw new MailError('provider_error', 'imap', 'the IMAP server did not delete the messages');
+    if (attempt > 1) await sleep(Math.random() * 50 * attempt);
     const marked = left;
     await (session.exclusive ?? ((work) => work()))(() => expungeMarked(session, marked));
-    const there = await fetchFlagSets(session, left);
-    left = left.filter((uid) => there.has(uid));
+    const existing = await fetchFlagSets(session, left);
+    left = left.filter((uid) => existing.has(uid));
   }
 }
 
 async function expungeMarked(session: ImapSession, uids: number[]): Promise<void> {
-  const ours = new Set(uids);
-  const others = (await markedDeleted(session)).filter((uid) => !ours.has(uid));
+  const deleting = new Set(uids);
+  const others = (await markedDeleted(session)).filter((uid) => !deleting.has(uid));
   try {
     await storeSilently(session, others, '-', DELETED);
     await storeSilently(session, uids, '+', DELETED);
@@ -50,16 +51,16 @@ async function expungeMarked(session: ImapSession, uids: number[]): Promise<void
   }
 }
 
-/** By the NOOP the server tells first what has changed; EXPUNGE goes by what is marked by then. */
+/** The NOOP makes the server report changes first; EXPUNGE deletes what is marked by then. */
 async function markedDeleted(session: ImapSession): Promise<number[]> {
   await session.run('NOOP', () => session.client.noop());
-  const found = await session.run('SEARCH', () => session.client.search({ deleted: true }, { uid: true }));
-  // imapflow answers false for a refused SEARCH
-  if (Array.isArray(found)) return found;
+  const marked = await session.run('SEARCH', () => session.client.search({ deleted: true }, { uid: true }));
+  // imapflow returns false for a refused SEARCH
+  if (Array.isArray(marked)) return marked;
   return (await fetchFlags(session, '1:*')).filter(({ deleted }) => deleted).map(({ uid }) => uid);
 }
 
-/** Each message that goes is one answer. */
+/** Each deleted message is one response. */
 function limits(session: ImapSession) {
   const exists = (session.client.mailbox && session.client.mailbox.exists) || 0;
   return { deadlineMs: EXPUNGE_TIMEOUT_MS, maxAnswers: exists + 10_000 };

@@ -37,6 +37,8 @@ const META_QUERY: FetchQueryObject = {
   headers: ['message-id', 'subject', 'from', 'date'],
 };
 
+const FLAGS_QUERY: FetchQueryObject = { uid: true, flags: true };
+
 /** Longest sequence set that is put into one command; servers refuse lines much over 8,000 bytes. */
 const MAX_SET_LENGTH = 4_000;
 export const FETCH_TIMEOUT_MS = 300_000;
@@ -44,10 +46,10 @@ export const FETCH_TIMEOUT_MS = 300_000;
 /** UIDs have 32 bits (RFC 3501 2.3.1.1). */
 export const MAX_UID = 4_294_967_295;
 
-/** Metadata of the messages with UIDs from `from` to `to`, ascending; others are dropped (RFC 3501 `n:*`). */
+/** Metadata of the messages with UIDs from `from` to `to`, ascending; others are left out (RFC 3501 `n:*`). */
 export async function fetchMeta(session: ImapSession, from: number, to = Infinity): Promise<MessageMeta[]> {
   const range = `${from}:${to === Infinity ? '*' : to}`;
-  const metas = await fetchRows(session, range, META_QUERY, metaOf(session));
+  const metas = await fetchRows(session, { set: range, query: META_QUERY }, metaOf(session));
   return byUid(metas.filter(({ uid }) => uid >= from && uid <= to));
 }
 
@@ -56,8 +58,8 @@ export async function fetchMetaOf(session: ImapSession, uids: number[]): Promise
   const wanted = new Set(uids);
   const metas: MessageMeta[] = [];
   for (const set of uidSets(uids)) {
-    const found = await fetchRows(session, set, META_QUERY, metaOf(session));
-    metas.push(...found.filter(({ uid }) => wanted.has(uid)));
+    const rows = await fetchRows(session, { set, query: META_QUERY }, metaOf(session));
+    metas.push(...rows.filter(({ uid }) => wanted.has(uid)));
   }
   return metas;
 }
@@ -66,33 +68,33 @@ export async function fetchMetaOf(session: ImapSession, uids: number[]): Promise
 export async function fetchNewestMeta(session: ImapSession, exists: number, count: number): Promise<MessageMeta[]> {
   if (exists === 0) return [];
   const set = `${Math.max(1, exists - count + 1)}:*`;
-  return byUid(await fetchRows(session, set, META_QUERY, metaOf(session), { uid: false }));
+  return byUid(await fetchRows(session, { set, query: META_QUERY, uid: false }, metaOf(session)));
 }
 
-/** Whole messages that were held in memory, and the UIDs of those that did not fit. */
+/** Whole messages in memory, and the UIDs of those that did not fit. */
 export interface Sources {
   sources: Map<number, Buffer>;
   remaining: Set<number>;
 }
 
 /**
- * Whole messages by UID, held in memory up to `maxBytes` in all, whatever RFC822.SIZE said. Vanished ones are missing.
+ * Whole messages by UID, in memory, up to `maxBytes` in all, whatever RFC822.SIZE said. Vanished ones are missing.
  */
 export async function fetchSources(session: ImapSession, uids: number[], maxBytes: number): Promise<Sources> {
   const wanted = new Set(uids);
   const sources = new Map<number, Buffer>();
-  const left = new Set<number>();
+  const remaining = new Set<number>();
   let bytes = 0;
   for (const set of uidSets(uids)) {
-    await fetchRows(session, set, { uid: true, source: true }, ({ uid, source }) => {
-      if (!source || !wanted.has(uid) || sources.has(uid) || left.has(uid)) return undefined;
+    await fetchRows(session, { set, query: { uid: true, source: true } }, ({ uid, source }) => {
+      if (!source || !wanted.has(uid) || sources.has(uid) || remaining.has(uid)) return undefined;
       bytes += source.length;
       if (bytes <= maxBytes) sources.set(uid, source);
-      else left.add(uid);
+      else remaining.add(uid);
       return undefined;
     });
   }
-  return { sources, remaining: left };
+  return { sources, remaining };
 }
 
 /** One message as a stream, in pieces, however large; null when it has vanished. */
@@ -103,20 +105,20 @@ export async function downloadSource(session: ImapSession, uid: number) {
 
 /** Flags of the messages in a UID set. */
 export async function fetchFlags(session: ImapSession, set: string): Promise<MessageFlags[]> {
-  return fetchRows(session, set, { uid: true, flags: true }, flagsOf);
+  return fetchRows(session, { set, query: FLAGS_QUERY }, flagsOf);
 }
 
-/** Flags of the messages in a set of sequence numbers, for servers that tell a change by number alone. */
+/** Flags of the messages in a set of sequence numbers, for servers that report a change by number alone. */
 export async function fetchFlagsBySequence(session: ImapSession, set: string): Promise<MessageFlags[]> {
-  return fetchRows(session, set, { uid: true, flags: true }, flagsOf, { uid: false });
+  return fetchRows(session, { set, query: FLAGS_QUERY, uid: false }, flagsOf);
 }
 
 /** What has changed since a MODSEQ. */
 export interface Changes {
   flags: MessageFlags[];
-  /** UIDs that have vanished; null where the server cannot tell (no QRESYNC) */
+  /** UIDs that have vanished; null where the server does not report them (no QRESYNC) */
   vanished: UidRange[] | null;
-  /** highest MODSEQ seen in the answer */
+  /** highest MODSEQ in the responses */
   modseq: bigint;
 }
 
@@ -134,26 +136,33 @@ export async function fetchChanges(session: ImapSession, since: bigint): Promise
       if (row.modseq && row.modseq > modseq) modseq = row.modseq;
       return flagsOf(row);
     };
-    const flags = await fetchRows(session, '1:*', { uid: true, flags: true }, read, { changedSince: since });
+    const flags = await fetchRows(session, { set: '1:*', query: FLAGS_QUERY, changedSince: since }, read);
     return { flags, vanished: session.qresync ? vanished : null, modseq };
   } finally {
     events.off('vanished', onVanished);
   }
 }
 
-/** Messages of one FETCH that are taken in; a folder that holds more is not one that people read. */
+interface FetchRequest {
+  /** UIDs, or sequence numbers with `uid: false` */
+  set: string;
+  query: FetchQueryObject;
+  uid?: boolean;
+  /** MODSEQ */
+  changedSince?: bigint;
+}
+
+/** Messages of one FETCH that are read; no folder that people use holds more. */
 const MAX_ROWS = 1_000_000;
 
 /**
- * FETCH, with what `read` makes of each message; undefined is passed over. A message that is told twice counts once.
- * Messages without a UID are left out: untold changes of other messages come in between.
+ * FETCH of a set, with what `read` makes of each message; undefined is left out. A message that is reported twice counts
+ * once. Responses without a UID are left out: they report changes of other messages in between.
  */
 export async function fetchRows<T extends { uid: number }>(
   session: ImapSession,
-  set: string,
-  query: FetchQueryObject,
+  { set, query, ...options }: FetchRequest,
   read: (row: FetchMessageObject) => T | undefined,
-  options: { uid?: boolean; changedSince?: bigint } = {},
 ): Promise<T[]> {
   const { client } = session;
   const rows = new Map<number, T>();
@@ -173,7 +182,7 @@ export function byUid<T extends { uid: number }>(rows: T[]): T[] {
   return rows.sort((a, b) => a.uid - b.uid);
 }
 
-/** Reads metadata; undefined for a row without it, by which servers tell a change of flags in between. */
+/** Reads metadata; undefined for a row without it, by which servers report a change of flags in between. */
 function metaOf(session: ImapSession): (row: FetchMessageObject) => MessageMeta | undefined {
   return (row) => (row.size === undefined ? undefined : readMeta(session, row));
 }
@@ -185,7 +194,7 @@ function readMeta(session: ImapSession, row: FetchMessageObject): MessageMeta | 
   const field = (name: string) => new RegExp(`^${name}:((?:[^\\r\\n]|\\r?\\n[ \\t])*)`, 'im').exec(header)?.[1]?.trim();
   const messageId = field('message-id')?.replace(/\s+/g, '') || null;
   const internalDate = validDate(row.internalDate);
-  // A date that is made up would be another one each time.
+  // An invented date would differ each time.
   const extra = messageId ? [] : [field('subject'), field('from'), field('date')];
   const facts = { messageId, size: row.size ?? 0, internalDate: internalDate ?? '', extra };
   const kind = session.has('OBJECTID') ? 'oid' : 'gm';

@@ -5,7 +5,7 @@ import { command, folderArgument } from './command.ts';
 import { textOf, type Untagged } from './tokens.ts';
 import type { ImapSession } from './session.ts';
 
-/** What a server says of one folder at one moment. */
+/** One folder as the server reports it at one moment. */
 export interface FolderSnapshot {
   /** full path, decoded to Unicode */
   path: string;
@@ -68,8 +68,8 @@ export async function statusOf(session: ImapSession, path: string): Promise<Fold
   return status ? folderStatus(status) : null;
 }
 
-/** The counters of an answer to STATUS, or null when it lacks what a cursor needs. */
-export function folderStatus(status: StatusObject | { error?: unknown } | undefined): FolderStatus | null {
+/** The counters of a STATUS response; null when it lacks what a cursor needs. */
+function folderStatus(status: StatusObject | { error?: unknown } | undefined): FolderStatus | null {
   if (!status || !('uidValidity' in status) || status.uidValidity === undefined || status.uidNext === undefined)
     return null;
   return {
@@ -82,7 +82,7 @@ export function folderStatus(status: StatusObject | { error?: unknown } | undefi
 }
 
 function snapshotsOf(session: ImapSession, entries: ListResponse[]): FolderSnapshot[] {
-  // Below a prefix such as `INBOX.` (RFC 2342) lie the folders of the top level, not children of INBOX.
+  // The folders below a prefix such as `INBOX.` (RFC 2342) are those of the top level, not children of INBOX.
   const prefix = session.client.namespace?.prefix ?? '';
   const listed = entries.filter((entry) => entry.path);
   const snapshots = listed.map((entry) => ({
@@ -94,11 +94,11 @@ function snapshotsOf(session: ImapSession, entries: ListResponse[]): FolderSnaps
     selectable: !entry.flags.has('\\Noselect') && !entry.flags.has('\\NonExistent'),
     status: folderStatus(entry.status),
   }));
-  const taken = new Set<FolderRole>();
+  const givenRoles = new Set<FolderRole>();
   for (const snapshot of snapshots) {
     // The first match keeps the role (CONTRACT "Folders"); imapflow sorts special-use before guessed names.
-    if (snapshot.role !== 'UNKNOWN' && taken.has(snapshot.role)) snapshot.role = 'UNKNOWN';
-    taken.add(snapshot.role);
+    if (snapshot.role !== 'UNKNOWN' && givenRoles.has(snapshot.role)) snapshot.role = 'UNKNOWN';
+    givenRoles.add(snapshot.role);
   }
   return snapshots;
 }
@@ -132,20 +132,20 @@ export interface FoundFolder {
 }
 
 /**
- * Looks with LIST whether a folder exists. Names that differ in upper and lower case alone count when the server takes
- * them for the same. @throws MailError
+ * Finds a folder with LIST. A name that differs in upper and lower case only counts when the server treats both as the
+ * same. @throws MailError
  */
 export async function findFolder(session: ImapSession, path: string): Promise<FoundFolder | undefined> {
   const wanted = normalizePath(session.client, path);
   const found: FoundFolder[] = [];
-  const hear = ({ attributes = [] }: Untagged) => {
+  const listen = ({ attributes = [] }: Untagged) => {
     const raw = textOf(attributes[2]);
     if (raw === undefined) return;
     found.push({ path: decodePath(session.client, raw), delimiter: textOf(attributes[1]) ?? null });
   };
-  // `*` and `%` in the name stand for any text here (RFC 3501 6.3.8): what they bring beside it is passed over.
+  // `*` and `%` in the name stand for any text here (RFC 3501 6.3.8): other matches are ignored.
   const args = [{ type: 'STRING' as const, value: '' }, folderArgument(session, path)];
-  await command(session, 'LIST', args, { untagged: { LIST: hear } });
+  await command(session, 'LIST', args, { untagged: { LIST: listen } });
   const same = (a: string, b: string) => a.toLowerCase() === b.toLowerCase();
   return found.find((each) => each.path === wanted) ?? found.find((each) => same(each.path, wanted));
 }

@@ -11,18 +11,24 @@ import { fetchFlagSets } from './store.ts';
 
 /** Where messages went. */
 export interface Moved {
-  /** UIDVALIDITY of the target folder; null where the server does not tell it (no UIDPLUS) */
+  /** UIDVALIDITY of the target folder; null where the server does not report it (no UIDPLUS) */
   uidValidity: number | null;
-  /** UID in the source folder → UID in the target, as far as the server tells */
+  /** UID in the source folder → UID in the target, as far as the server reports them */
   uids: Map<number, number>;
-  /** UIDs that were not there any more: nothing was done with these */
-  gone: number[];
+  /** UIDs that did not exist any more: nothing was done with these */
+  missing: number[];
 }
 
 type Verb = 'UID MOVE' | 'UID COPY';
 
+interface Transfer {
+  verb: Verb;
+  /** path of the folder that the messages get into */
+  target: string;
+}
+
 const TRANSFER_TIMEOUT_MS = 300_000;
-const MAX_TRIES = 3;
+const MAX_ATTEMPTS = 3;
 
 /**
  * Moves messages of the selected folder: MOVE (RFC 6851), else COPY, then `\Deleted` and EXPUNGE of just these. Between
@@ -32,9 +38,7 @@ const MAX_TRIES = 3;
 export async function moveMessages(session: ImapSession, uids: number[], target: string): Promise<Moved> {
   if (hasMove(session)) return transfer(session, 'UID MOVE', uids, target);
   const copied = await transfer(session, 'UID COPY', uids, target);
-  const gone = new Set(copied.gone);
-  const left = uids.filter((uid) => !gone.has(uid));
-  await expungeMessages(session, left);
+  await expungeMessages(session, without(uids, copied.missing));
   return copied;
 }
 
@@ -48,39 +52,39 @@ export function copyMessages(session: ImapSession, uids: number[], target: strin
 
 async function transfer(session: ImapSession, verb: Verb, uids: number[], target: string): Promise<Moved> {
   const uidplus = hasUidplus(session);
-  // Without COPYUID nothing tells afterwards what was there: that is looked at first.
-  const there = uidplus ? uids : await existing(session, uids);
-  const gone = new Set(uids);
-  for (const uid of there) gone.delete(uid);
-  const moved: Moved = { uidValidity: null, uids: new Map(), gone: [] };
-  for (const set of uidSets(there)) {
-    const part = await transferSet(session, verb, set, target);
+  // Without COPYUID nothing reports afterwards which messages existed: that is checked first.
+  const present = uidplus ? uids : await existing(session, uids);
+  const missing = new Set(without(uids, present));
+  const moved: Moved = { uidValidity: null, uids: new Map(), missing: [] };
+  for (const set of uidSets(present)) {
+    const part = await transferSet(session, { verb, target }, set);
     moved.uidValidity ??= part.uidValidity;
     for (const [from, to] of part.uids) moved.uids.set(from, to);
-    // COPYUID names all that went; without one, news of an expunge say that it was not nothing.
-    const went = part.uids.size > 0 ? [...part.uids.keys()] : !uidplus || part.expunged ? part.asked : [];
-    const untold = without(numbersOf(set), went);
-    const left = await existing(session, untold);
+    // COPYUID names all messages that were transferred; without one, an expunge shows that some were.
+    const transferred = part.uids.size > 0 ? [...part.uids.keys()] : !uidplus || part.expunged ? part.asked : [];
+    const unreported = without(numbersOf(set), transferred);
+    const left = await existing(session, unreported);
     // A COPY that was done without COPYUID leaves them just so.
     if (left.length > 0 && (verb === 'UID MOVE' || part.uids.size > 0)) {
-      throw new MailError('provider_error', 'imap', 'the IMAP server did not do what it said it had done');
+      throw new MailError('provider_error', 'imap', 'the IMAP server reported a move or copy that did not happen');
     }
-    for (const uid of without(untold, left)) gone.add(uid);
+    for (const uid of without(unreported, left)) missing.add(uid);
   }
-  return { ...moved, gone: uids.filter((uid) => gone.has(uid)) };
+  return { ...moved, missing: uids.filter((uid) => missing.has(uid)) };
 }
 
 interface Part {
-  /** what the command named in the end */
+  /** what the last attempt named */
   asked: number[];
   uidValidity: number | null;
   uids: Map<number, number>;
-  /** the server told meanwhile that messages of the set are no longer in the folder */
+  /** the server reported meanwhile that messages of the set are no longer in the folder */
   expunged: boolean;
 }
 
-/** One MOVE or COPY. The COPYUID comes before the tagged answer (RFC 6851 4.3) or with it. */
-async function transferSet(session: ImapSession, verb: Verb, set: string, target: string, tries = 1): Promise<Part> {
+/** One MOVE or COPY. The COPYUID comes before the tagged response (RFC 6851 4.3) or with it. */
+async function transferSet(session: ImapSession, transfer: Transfer, set: string, attempt = 1): Promise<Part> {
+  const { verb, target } = transfer;
   const part: Part = { asked: numbersOf(set), uidValidity: null, uids: new Map(), expunged: false };
   const numbers = new Set(part.asked);
   const take = (code: ReturnType<typeof responseCode>) => {
@@ -101,16 +105,16 @@ async function transferSet(session: ImapSession, verb: Verb, set: string, target
   events.on('expunge', onExpunge).on('vanished', onVanished);
   try {
     const args = [setArgument(set), folderArgument(session, target)];
-    const untagged = { OK: (answer: Untagged) => take(responseCode(answer)) };
+    const untagged = { OK: (response: Untagged) => take(responseCode(response)) };
     take(await command(session, verb, args, { untagged, deadlineMs: TRANSFER_TIMEOUT_MS }));
     return part;
   } catch (error) {
     if (!(error instanceof MailError) || !error.refused) throw error;
     if (refusedAsMissing(error) || !(await findFolder(session, target))) throw new FolderMissing(error);
-    // A server may refuse a set that names messages which have gone, of which the session has not heard yet.
-    const [left, ...more] = tries < MAX_TRIES && refusedAs('expunged', error) ? await remaining(session, set) : [];
+    // A server may refuse a set that names expunged messages, before it has reported to this session that they are.
+    const [left, ...more] = attempt < MAX_ATTEMPTS && refusedAs('expunged', error) ? await remaining(session, set) : [];
     if (left === undefined || more.length > 0) throw error;
-    return left === '' ? { ...part, asked: [] } : await transferSet(session, verb, left, target, tries + 1);
+    return left === '' ? { ...part, asked: [] } : await transferSet(session, transfer, left, attempt + 1);
   } finally {
     events.off('expunge', onExpunge).off('vanished', onVanished);
   }
@@ -122,7 +126,7 @@ async function remaining(session: ImapSession, set: string): Promise<string[]> {
   return left.length === 0 ? [''] : [...uidSets(left)];
 }
 
-/** Those of the UIDs that are in the selected folder now: by the NOOP the server tells what has gone meanwhile. */
+/** Those of the UIDs that are in the selected folder now: the NOOP makes the server report what was expunged. */
 async function existing(session: ImapSession, uids: number[]): Promise<number[]> {
   if (uids.length === 0) return [];
   await session.run('NOOP', () => session.client.noop());

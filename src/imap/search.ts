@@ -11,27 +11,27 @@ export async function searchUids(session: ImapSession, before: number, since?: D
   if (before <= 1) return [];
   const uids = new Set<number>();
   const exists = (session.client.mailbox && session.client.mailbox.exists) || 0;
-  // The answer is one line, which is to stay short. From the last message to the first: one that is expunged meanwhile
-  // moves those after it down, to where they are met a second time at worst.
+  // The response is one line, which must stay short. From the last message to the first: one that is expunged meanwhile
+  // moves those after it down, where they are at worst found a second time.
   for (let last = exists; last > 0; last -= SEARCH_SPAN) {
     const seq = `${Math.max(1, last - SEARCH_SPAN + 1)}:${last === exists ? '*' : last}`;
     const query = { uid: `1:${before - 1}`, ...(exists > SEARCH_SPAN ? { seq } : {}), ...(since ? { since } : {}) };
     const found = await session.run('SEARCH', () => session.client.search(query, { uid: true }), {
       deadlineMs: FETCH_TIMEOUT_MS,
     });
-    // imapflow answers false for a refused SEARCH: ask in another way.
+    // imapflow returns false for a refused SEARCH: ask in another way.
     if (!Array.isArray(found)) return fetchUids(session, before, since);
     for (const uid of found) if (uid < before) uids.add(uid);
   }
   return [...uids].sort((a, b) => a - b);
 }
 
-/** What searchUids answers, by FETCH. */
+/** What searchUids returns, by FETCH. */
 export async function fetchUids(session: ImapSession, before: number, since?: Date): Promise<number[]> {
   const query = { uid: true, internalDate: true };
   const read = ({ uid, internalDate }: FetchMessageObject) =>
     uid < before && (!since || new Date(internalDate ?? 0) >= since) ? { uid } : undefined;
-  return byUid(await fetchRows(session, `1:${before - 1}`, query, read)).map(({ uid }) => uid);
+  return byUid(await fetchRows(session, { set: `1:${before - 1}`, query }, read)).map(({ uid }) => uid);
 }
 
 const FIND_TIMEOUT_MS = 120_000;
@@ -42,7 +42,7 @@ const MAX_FOUND = 1_000;
 
 /**
  * UIDs of the messages in the selected folder that have just this Message-ID, ascending. Servers search for a part of
- * the text, some not at all, and some find a new message only after a while: the newest are looked at then.
+ * the text, some not at all, and some find a new message only after a while: the newest are read then.
  * @param messageId with or without angle brackets
  * @throws MailError
  */
@@ -50,11 +50,11 @@ export async function findByMessageId(session: ImapSession, messageId: string): 
   const [wanted] = readMessageIds(messageId);
   if (!wanted) return [];
   const query = { header: { 'message-id': wanted } };
-  const answer = await session.run('SEARCH', () => session.client.search(query, { uid: true }), {
+  const matches = await session.run('SEARCH', () => session.client.search(query, { uid: true }), {
     deadlineMs: FIND_TIMEOUT_MS,
   });
-  // imapflow answers false for a refused SEARCH
-  const candidates = Array.isArray(answer) ? answer.slice(-MAX_FOUND) : undefined;
+  // imapflow returns false for a refused SEARCH
+  const candidates = Array.isArray(matches) ? matches.slice(-MAX_FOUND) : undefined;
   const found = new Set<number>();
   for (const set of uidSets(candidates ?? [])) {
     for (const uid of await uidsWith(session, wanted, set, true)) found.add(uid);

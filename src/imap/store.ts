@@ -7,8 +7,8 @@ import type { ImapSession } from './session.ts';
 const STORE_TIMEOUT_MS = 120_000;
 
 /**
- * Adds and removes flags of messages in the selected folder (RFC 3501 6.4.6). Keywords that the folder cannot keep are
- * left out.
+ * Adds and removes flags of messages in the selected folder (RFC 3501 6.4.6). Keywords that the folder cannot store
+ * are left out.
  * @returns the flags as they are now, by UID, of those of the messages that exist
  * @throws MailError
  */
@@ -21,29 +21,30 @@ export async function storeFlags(
   const remove = change.remove ?? [];
   const flags = new Map<number, Set<string>>();
   const wanted = new Set(uids);
-  const hear = (untagged: Untagged) => {
+  const listen = (untagged: Untagged) => {
     const row = flagsOf(untagged);
     if (row && wanted.has(row.uid)) flags.set(row.uid, row.flags);
   };
   for (const set of uidSets(uids)) {
-    // What the last STORE tells stands; what the first one told would only be in the way.
-    if (add.length > 0) await store(session, set, remove.length > 0 ? '+FLAGS.SILENT' : '+FLAGS', add, hear);
-    if (remove.length > 0) await store(session, set, '-FLAGS', remove, hear);
+    // Only the flags after the last STORE are of use.
+    if (add.length > 0)
+      await store(session, set, { item: remove.length > 0 ? '+FLAGS.SILENT' : '+FLAGS', flags: add }, listen);
+    if (remove.length > 0) await store(session, set, { item: '-FLAGS', flags: remove }, listen);
   }
-  // Those of which nothing was told have gone, or the server says nothing where nothing changed.
-  const untold = uids.filter((uid) => !flags.has(uid));
-  for (const [uid, now] of await fetchFlagSets(session, untold)) flags.set(uid, now);
+  // Those that were not reported are expunged, or the server reports nothing where nothing changed.
+  const unreported = uids.filter((uid) => !flags.has(uid));
+  for (const [uid, now] of await fetchFlagSets(session, unreported)) flags.set(uid, now);
   return flags;
 }
 
-/** One STORE of which no answer is wanted. */
+/** One STORE without the resulting flags. */
 export async function storeSilently(
   session: ImapSession,
   uids: number[],
   operation: '+' | '-',
   flags: string[],
 ): Promise<void> {
-  for (const set of uidSets(uids)) await store(session, set, `${operation}FLAGS.SILENT`, flags, () => {});
+  for (const set of uidSets(uids)) await store(session, set, { item: `${operation}FLAGS.SILENT`, flags });
 }
 
 /** All flags of messages in the selected folder, by UID; those that do not exist are missing. */
@@ -63,15 +64,14 @@ export async function fetchFlagSets(session: ImapSession, uids: number[]): Promi
 async function store(
   session: ImapSession,
   set: string,
-  item: string,
-  flags: string[],
-  hear: (untagged: Untagged) => void,
+  { item, flags }: { item: string; flags: string[] },
+  listen: (untagged: Untagged) => void = () => {},
 ): Promise<void> {
   const args = [setArgument(set), atom(item), flags.map(atom)];
-  await command(session, 'UID STORE', args, { untagged: { FETCH: hear }, deadlineMs: STORE_TIMEOUT_MS });
+  await command(session, 'UID STORE', args, { untagged: { FETCH: listen }, deadlineMs: STORE_TIMEOUT_MS });
 }
 
-/** PERMANENTFLAGS (RFC 3501 7.1) names what a folder keeps; `\*` stands for any keyword. */
+/** PERMANENTFLAGS (RFC 3501 7.1) names the flags that a folder stores; `\*` stands for any keyword. */
 function keepable(session: ImapSession, flags: string[]): string[] {
   const { mailbox } = session.client;
   const permanent = mailbox ? mailbox.permanentFlags : undefined;

@@ -5,12 +5,12 @@ import { MailError, reasonOf } from '../mail-error.ts';
 import type { Outbound } from '../outbound.ts';
 import { Ended, NO_LOGIN, smtpErrorOf } from './errors.ts';
 
-/** What one address of several may take at least, so that a dead one leaves time for the next. */
+/** Milliseconds that one address of several gets at least; a dead one leaves time for the next. */
 const SHARE_MS = 4_000;
 
 /**
  * Opens and logs in one connection, to a vetted address, with the certificate checked against the host's name.
- * `timeoutMs` is for name look-up, connect, TLS and login together. Whoever gets the connection ends it.
+ * `timeoutMs` is for name look-up, connect, TLS and login together. The caller ends the connection.
  * @throws MailError invalid_credentials when the login was refused, provider_error for all else
  */
 export async function openSmtp(
@@ -49,7 +49,7 @@ async function login(settings: ServerLogin, address: string, ms: number): Promis
     connectionTimeout: ms,
     greetingTimeout: ms,
     socketTimeout: ms,
-    // What stands in our buffer when we give a connection up must not reach the server any more.
+    // What is in our buffer when we give up a connection must not reach the server any more.
     socketCloseTimeout: 0,
     maxResponseSize: 64 * 1024,
     logger: false,
@@ -82,7 +82,7 @@ async function login(settings: ServerLogin, address: string, ms: number): Promis
 
 const QUIT_MS = 2_000;
 
-/** QUIT, then close, when the server has answered or after 2 s; never throws. */
+/** QUIT, then close, when the server has replied or after 2 s; never throws. */
 export function quitSmtp(connection: SMTPConnection): Promise<void> {
   return new Promise((resolve) => {
     if (connection.destroyed) return resolve();
@@ -95,7 +95,7 @@ export function quitSmtp(connection: SMTPConnection): Promise<void> {
   });
 }
 
-export interface SubmitOptions {
+export interface VerifyOptions {
   outbound: Outbound;
   /** milliseconds for connect, TLS and login together */
   timeoutMs?: number;
@@ -104,12 +104,12 @@ export interface SubmitOptions {
 const LOGIN_TIMEOUT_MS = 20_000;
 
 /**
- * Logs in to the SMTP server and leaves again, to see whether mail can be sent.
+ * Checks that the SMTP server accepts the login.
  * @throws MailError invalid_credentials when the login was refused, provider_error for all else
  */
-export async function verifySmtpLogin(settings: ServerLogin, options: SubmitOptions): Promise<void> {
+export async function verifySmtpLogin(settings: ServerLogin, options: VerifyOptions): Promise<void> {
   const { outbound, timeoutMs = LOGIN_TIMEOUT_MS } = options;
   const connection = await openSmtp(settings, { outbound, timeoutMs });
-  // nobody waits for the goodbye
+  // Nobody waits for the end of QUIT.
   void quitSmtp(connection);
 }

@@ -16,7 +16,7 @@ export interface MessageSteps {
 
 /**
  * A message as nodemailer reads it, once the server said 354. Its end is held back until every byte before it was given
- * to the system, so that a connection that fails earlier has certainly not handed the message over.
+ * to the system: a connection that fails earlier has certainly not submitted the message.
  */
 export class SmtpMessage extends Readable {
   private readonly pieces: AsyncGenerator<Buffer, void>;
@@ -43,15 +43,15 @@ export class SmtpMessage extends Readable {
   private async *read64k({ source, socket, begin, end }: MessageSteps): AsyncGenerator<Buffer, void> {
     await begin();
     for (let at = 0; at < source.length; at += CHUNK) yield source.subarray(at, at + CHUNK);
-    await this.allHandedOver(socket);
-    // A server that refused or hung up in the middle is heard before the dot makes it a message.
+    await this.allWritten(socket);
+    // A refusal or a hang-up in the middle is noticed before the dot makes it a message.
     await turn();
     if (this.destroyed || !socket.writable || socket.destroyed) throw new Ended('ECONNECTION');
     end();
   }
 
   /** Never settles on a connection that dies before; nodemailer ends the message then. */
-  private async allHandedOver(socket: Socket): Promise<void> {
+  private async allWritten(socket: Socket): Promise<void> {
     const { lines } = this;
     while (!this.destroyed) {
       if (socket.writableNeedDrain) await new Promise((resolve) => socket.once('drain', resolve));

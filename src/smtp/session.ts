@@ -25,11 +25,11 @@ export interface SmtpSession {
   /** addresses may hold more than ASCII (RFC 6531) */
   readonly smtpUtf8: boolean;
   readonly usable: boolean;
-  /** messages tried so far */
+  /** messages attempted so far */
   readonly messages: number;
   /**
-   * Hands one message over and answers the recipients that were refused beside others that were not.
-   * @throws SendFailed when the server did not take it; what `beforeData` threw, as it is
+   * Submits one message and returns the recipients that were refused while others were accepted.
+   * @throws SendFailed when the server did not accept it; what `beforeData` threw, unchanged
    */
   send(message: Submission): Promise<string[]>;
   /** RSET: ends a transaction that was refused. */
@@ -42,32 +42,32 @@ export interface SmtpSession {
 
 /** Milliseconds that a server may take. */
 export interface SmtpTimes {
-  /** silence of a server that owes an answer to MAIL, RCPT or DATA */
-  answer: number;
-  /** the same for the first answer on a connection that was kept: a dead one shows itself by silence */
-  firstAnswer: number;
-  /** nothing of the message could be handed on */
+  /** silence of a server that owes a reply to MAIL, RCPT or DATA */
+  reply: number;
+  /** the same for the first reply on a connection that was idle: a dead one shows by silence */
+  firstReply: number;
+  /** nothing of the message could be written */
   stall: number;
-  /** the answer to the end of a small message */
+  /** the reply to the end of a small message */
   final: number;
 }
 
-/** RFC 5321, 4.5.3.2 would wait 5 to 10 minutes each; a caller of ours is waiting. */
-const TIMES: SmtpTimes = { answer: 15_000, firstAnswer: 5_000, stall: 30_000, final: 60_000 };
+/** RFC 5321, 4.5.3.2 would wait 5 to 10 minutes each; here an API caller waits. */
+const TIMES: SmtpTimes = { reply: 15_000, firstReply: 5_000, stall: 30_000, final: 60_000 };
 const MiB = 1024 * 1024;
 
-/** What the parts of sending a message may take altogether, whatever the server says meanwhile. */
+/** Milliseconds that the parts of sending a message may take in all, whatever the server sends meanwhile. */
 function limitsOf({ source, envelope }: Submission, times: SmtpTimes) {
   const mebibytes = Math.ceil(source.length / MiB);
   return {
-    envelope: 2 * times.answer + 100 * envelope.to.length,
+    envelope: 2 * times.reply + 100 * envelope.to.length,
     // 64 KiB a second
     data: 2 * times.stall + 16_000 * mebibytes,
     final: times.final + 1_000 * mebibytes,
   };
 }
 
-/** What nodemailer keeps of the answer to EHLO, and hands out to authentication handlers only. */
+/** What nodemailer stores of the reply to EHLO, in private fields. */
 interface Announced {
   _maxAllowedSize: number;
   _supportedExtensions: string[];
@@ -90,12 +90,12 @@ export function smtpSession(connection: SMTPConnection, given: Partial<SmtpTimes
       return messages;
     },
     send(message) {
-      const firstAnswer = messages++ === 0 ? times.answer : times.firstAnswer;
-      return sendOn(connection, message, { ...times, firstAnswer });
+      const firstReply = messages++ === 0 ? times.reply : times.firstReply;
+      return sendOn(connection, message, { ...times, firstReply });
     },
     async reset() {
       await attempt<void>(connection, (settle) => {
-        socket.setTimeout(times.answer);
+        socket.setTimeout(times.reply);
         connection.reset((error) => settle(error));
       }).finally(() => socket.setTimeout(0));
     },
@@ -127,13 +127,13 @@ async function sendOn(connection: SMTPConnection, message: Submission, times: Sm
     timer = setTimeout(() => giveUp(new Ended('ETIMEDOUT')), totalMs);
     socket.setTimeout(silenceMs);
   };
-  const answered = () => socket.setTimeout(times.answer);
+  const onReply = () => socket.setTimeout(times.reply);
   const steps = new SmtpMessage({
     source,
     socket,
     begin: async () => {
       progress.stage = 'data';
-      // Our own step takes the time that it takes.
+      // beforeData is not bound by the server's limits.
       clearTimeout(timer);
       socket.setTimeout(0);
       progress.begun = (async () => beforeData())();
@@ -144,26 +144,26 @@ async function sendOn(connection: SMTPConnection, message: Submission, times: Sm
       allow(limits.data, times.stall);
     },
     end: () => {
-      progress.stage = 'handed_over';
+      progress.stage = 'final_dot';
       allow(limits.final, 0);
     },
   });
   try {
     const info = await attempt<SMTPConnection.SentMessageInfo>(connection, (settle) => {
       giveUp = settle;
-      allow(limits.envelope, times.firstAnswer);
-      socket.once('data', answered);
+      allow(limits.envelope, times.firstReply);
+      socket.once('data', onReply);
       const size = source.length;
       const use8BitMime = !isAscii(source);
       connection.send({ from: envelope.from, to: envelope.to, size, use8BitMime }, steps, settle);
     });
-    // An answer that came before the end is none to the message.
-    if (progress.stage !== 'handed_over') throw new Ended('EPROTOCOL');
+    // A reply that came before the end is no reply to the message.
+    if (progress.stage !== 'final_dot') throw new Ended('EPROTOCOL');
     return info.rejected;
   } catch (cause) {
     if (progress.stage === 'data' || !isRefusal(cause)) connection.close();
     const { stage } = progress;
-    // What it does must be done before the failure is told.
+    // It must have ended before the failure is reported.
     await progress.begun.catch(() => {});
     if (progress.stopped) throw progress.stopped.reason;
     throw new SendFailed(stage, cause);
@@ -171,7 +171,7 @@ async function sendOn(connection: SMTPConnection, message: Submission, times: Sm
     progress.over = true;
     clearTimeout(timer);
     steps.destroy();
-    socket.removeListener('data', answered);
+    socket.removeListener('data', onReply);
     socket.setTimeout(0);
   }
 }
@@ -182,7 +182,7 @@ async function attempt<T>(
   run: (settle: (error?: Error | null, value?: T) => void) => void,
 ): Promise<T> {
   let failed: (error: Error) => void = () => {};
-  // nodemailer may tell the end first, and then why
+  // nodemailer may report the end first, and the reason after it
   const ended = () => void setImmediate(failed, new Ended('ECONNECTION'));
   try {
     return await new Promise<T>((resolve, reject) => {

@@ -12,22 +12,22 @@ export { SubmitError, type SubmitOutcome } from './errors.ts';
 export type { Envelope, Submission as OutgoingMessage } from './session.ts';
 
 export interface Submitted {
-  /** recipients that the server refused while it took the message for others, as they were given */
+  /** recipients that the server refused while it accepted the message for others, as they were given */
   rejected: string[];
 }
 
-/** Hands messages over to the SMTP servers of accounts. */
+/** Submits messages to the SMTP servers of accounts. */
 export interface Submitter {
   /**
-   * Hands one message over, on a connection that is kept for the account's next one.
+   * Submits one message, on a connection that stays open for the account's next one.
    * `beforeData` runs after the server's 354 and before the first byte of the message, once at most. If it throws,
-   * nothing is sent and `submit` throws the same. It has settled when `submit` fails.
-   * @throws SubmitError with the outcome; temporary where a later try may do better, never when it is unknown
+   * nothing is sent and `submit` throws the same error. It has settled when `submit` fails.
+   * @throws SubmitError with the outcome; temporary where a later attempt may do better, never when it is unknown
    */
   submit(accountId: string, smtp: ServerLogin, message: Submission): Promise<Submitted>;
-  /** Ends the connections that are kept for an account. */
+  /** Ends the open connections of an account. */
   drop(accountId: string): Promise<void>;
-  /** Ends everything; whatever is being sent fails. */
+  /** Ends all connections; whatever is being sent fails. */
   close(): Promise<void>;
 }
 
@@ -71,7 +71,7 @@ export function createSubmitter(options: SubmitterOptions): Submitter {
 async function sendOver(lease: Lease<SmtpSession>, message: Submission, smtp: ServerLogin): Promise<string[]> {
   const { connection: session, reused } = lease;
   try {
-    assertTakes(session, message);
+    assertAccepted(session, message);
     const rejected = await session.send(message);
     lease.giveBack();
     return rejected;
@@ -86,15 +86,15 @@ async function sendOver(lease: Lease<SmtpSession>, message: Submission, smtp: Se
     }
     if (reused && isStale(error)) return sendOver(await lease.replace().catch(notSent), message, smtp);
     if (leavesConnection(error)) {
-      // nobody waits for it
+      // Nobody waits for it.
       session.reset().then(() => lease.giveBack(), lease.discard);
     } else lease.discard();
     throw submitErrorOf(error, smtp);
   }
 }
 
-/** What the server said that it does not take is refused without a try. */
-function assertTakes({ maxSize, smtpUtf8 }: SmtpSession, { envelope, source }: Submission): void {
+/** Refuses without an attempt what the server has said that it does not accept. */
+function assertAccepted({ maxSize, smtpUtf8 }: SmtpSession, { envelope, source }: Submission): void {
   if (maxSize && source.length > maxSize) {
     const detail = `the message has ${source.length} bytes, larger than the ${maxSize} bytes the server takes`;
     throw new SubmitError('not_sent', 'provider_rejected', detail);
@@ -102,7 +102,7 @@ function assertTakes({ maxSize, smtpUtf8 }: SmtpSession, { envelope, source }: S
   if (smtpUtf8) return;
   const field = fieldBeyondAscii(envelope);
   if (field) {
-    const detail = `the SMTP server takes ASCII addresses only, and ${field} has other characters`;
+    const detail = `the SMTP server accepts ASCII addresses only, and ${field} has other characters`;
     throw new SubmitError('not_sent', 'provider_rejected', detail);
   }
 }

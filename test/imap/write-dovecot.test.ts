@@ -99,7 +99,7 @@ describe.each(['full', 'withoutMove', 'stripped', 'old', 'prefixed'] as DovecotP
     await fill(path('Filed'), 'there');
     await openFolder(session, 'INBOX');
     const moved = await moveMessages(session, [one, three, 4_000_000], path('Filed'));
-    expect(moved.gone).toEqual([4_000_000]);
+    expect(moved.missing).toEqual([4_000_000]);
     expect(await subjects('INBOX')).toEqual(['two']);
     expect(await subjects(path('Filed'))).toEqual(['there', 'one \\Flagged \\Seen', 'three']);
     const uids = await box.uids(path('Filed'));
@@ -115,8 +115,8 @@ describe.each(['full', 'withoutMove', 'stripped', 'old', 'prefixed'] as DovecotP
     );
     const status = await box.client.status(path('Filed'), { uidValidity: true });
     expect(moved.uidValidity).toBe(uidplus && status ? Number(status.uidValidity) : null);
-    expect(await moveMessages(session, [one], path('Filed'))).toMatchObject({ uids: new Map(), gone: [one] });
-    expect(await moveMessages(session, [], path('Filed'))).toMatchObject({ uids: new Map(), gone: [] });
+    expect(await moveMessages(session, [one], path('Filed'))).toMatchObject({ uids: new Map(), missing: [one] });
+    expect(await moveMessages(session, [], path('Filed'))).toMatchObject({ uids: new Map(), missing: [] });
     expect(await box.uids('INBOX')).toEqual([two]);
   });
 
@@ -124,8 +124,8 @@ describe.each(['full', 'withoutMove', 'stripped', 'old', 'prefixed'] as DovecotP
     const [one, two] = (await fill('INBOX', 'one', 'two')) as [number, number];
     await openFolder(session, 'INBOX');
     await box.move('INBOX', one, path('Filed'));
-    const { gone } = await moveMessages(session, [one, two], path('Filed'));
-    expect(gone).toEqual([one]);
+    const { missing } = await moveMessages(session, [one, two], path('Filed'));
+    expect(missing).toEqual([one]);
     expect(await subjects('INBOX')).toEqual([]);
     expect(await subjects(path('Filed'))).toEqual(['one', 'two']);
   });
@@ -147,7 +147,7 @@ describe.each(['full', 'withoutMove', 'stripped', 'old', 'prefixed'] as DovecotP
     const [one] = (await fill('INBOX', 'one')) as [number];
     await openFolder(session, 'INBOX');
     const copied = await copyMessages(session, [one, 99], path('Filed'));
-    expect(copied.gone).toEqual([99]);
+    expect(copied.missing).toEqual([99]);
     expect(copied.uids.size).toBe(uidplus ? 1 : 0);
     expect([await subjects('INBOX'), await subjects(path('Filed'))]).toEqual([['one'], ['one']]);
   });
@@ -157,12 +157,12 @@ describe.each(['full', 'withoutMove', 'stripped', 'old', 'prefixed'] as DovecotP
     for (let index = 0; index < 40; index++) await box.append('INBOX', source);
     const uids = (await box.uids('INBOX')).filter((uid) => uid % 2 === 0);
     await openFolder(session, 'INBOX');
-    const { gone } = await moveMessages(
+    const { missing } = await moveMessages(
       session,
       [...uids, ...Array.from({ length: 1000 }, (_, n) => 1000 + 2 * n)],
       path('Filed'),
     );
-    expect(gone).toHaveLength(1000);
+    expect(missing).toHaveLength(1000);
     expect(await box.uids(path('Filed'))).toHaveLength(20);
   });
 

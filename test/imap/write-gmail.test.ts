@@ -69,7 +69,7 @@ describe('a mail with labels', () => {
     expect(moved).toEqual({
       uidValidity: server.folder('Work').uidValidity,
       uids: new Map([[1, uidOf('Work', id)]]),
-      gone: [77],
+      missing: [77],
     });
     expect(server.labelsOf(id)).toEqual(['Work', ALL]);
     expect([await seen('INBOX'), await seen('Work'), await seen(ALL)]).toEqual([[], ['one'], ['one']]);

@@ -21,7 +21,7 @@ const withOptions = (options: Partial<SubmitterOptions> = {}) =>
 
 beforeEach(async () => {
   server = await new FakeSmtp().listen();
-  submitter = withOptions({ times: { firstAnswer: 200 } });
+  submitter = withOptions({ times: { firstReply: 200 } });
   begun = 0;
 });
 afterEach(async () => {
@@ -407,7 +407,7 @@ describe('a server that says nothing', () => {
     ['DATA', 'not_sent'],
     ['dot', 'unknown'],
   ])('to %s is given up, %s', async (moment, outcome) => {
-    submitter = withOptions({ times: { answer: 200, final: 200 } });
+    submitter = withOptions({ times: { reply: 200, final: 200 } });
     server.script = at(moment, 'silence');
     expect(await failure()).toMatchObject({
       outcome,
@@ -418,7 +418,7 @@ describe('a server that says nothing', () => {
   });
 
   it('but a word now and then is given up, too', async () => {
-    submitter = withOptions({ times: { answer: 200 } });
+    submitter = withOptions({ times: { reply: 200 } });
     server.script = (moment, _, session) => {
       if (moment !== 'MAIL') return undefined;
       const timer = setInterval(() => session.socket.write('250-still here\r\n'), 20);

@@ -150,7 +150,7 @@ class Move {
     const { ctx, target } = this;
     try {
       const moved = await transfer(ctx.session, [from.uid], target.path);
-      if (moved.gone.length > 0) throw new LocationChanged(from, { gone: true, sync: [target.path] });
+      if (moved.missing.length > 0) throw new LocationChanged(from, { gone: true, sync: [target.path] });
       return moved;
     } catch (error) {
       if (error instanceof FolderMissing) throw new LocationChanged(from, { gone: false });
