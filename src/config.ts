@@ -29,13 +29,13 @@ export interface TemporalTls {
   key?: Buffer;
 }
 
-/** What every process knows about its surroundings. All durations are milliseconds, all sizes bytes. */
+/** The settings of every process. All durations are milliseconds, all sizes bytes. */
 export interface Config {
   host: string;
   port: number;
-  /** how the outside reaches the API, without a trailing slash */
+  /** URL of the API from outside, without a trailing slash */
   publicUrl: string;
-  /** whose X-Forwarded-For is believed: nobody's, everybody's, that of the last so many proxies, or of these networks */
+  /** whose X-Forwarded-For counts: nobody's, everybody's, that of the last so many proxies, or of these networks */
   trustProxy: boolean | number | string[];
   databaseUrl: string;
   temporal: { address: string; namespace: string; apiKey?: string; tls?: TemporalTls };
@@ -49,25 +49,25 @@ export interface Config {
   encryptionKey: Buffer;
   encryptionKeyPrevious?: Buffer;
   bootstrapApiKey?: string;
-  /** CIDRs that connections to addresses named by callers may reach though they are private */
+  /** private networks (CIDRs) that connections to addresses named by callers may reach */
   outboundAllow: string[];
   /** mail connections without TLS; `loopback`: to this machine only */
   allowInsecureMail: 'never' | 'loopback' | 'always';
-  /** delays before the second, third, … try; their count is the number of retries */
+  /** delays before the second, third, … attempt; their count is the number of retries */
   webhook: { retryScheduleMs: number[]; timeoutMs: number };
   sync: {
-    /** how long a watching activity may be silent before another worker takes its mailbox over */
+    /** how long a watching activity may be without a heartbeat before another worker watches its mailbox */
     heartbeatTimeoutMs: number;
-    /** how often folders that cannot be listened to are looked at */
+    /** interval of checks of folders without notifications */
     pollMs: number;
-    /** how often an idle mailbox's password is tried on a fresh connection; 0 = never */
+    /** interval of logins on a fresh connection that check an idle mailbox's password; 0 = never */
     loginCheckMs: number;
-    /** mailboxes that one worker process watches at most */
+    /** most mailboxes that one worker process watches */
     maxWatchers: number;
   };
   limits: {
     bodyBytes: number;
-    /** of one mail: decoded bytes of its attachments, their number, its recipients, characters of its subject */
+    /** for one email: decoded bytes of its attachments, their number, its recipients, characters of its subject */
     send: { attachmentBytes: number; attachments: number; recipients: number; subject: number };
   };
   logLevel: LogLevel;
@@ -86,7 +86,7 @@ const DEFAULT_RETRY_SCHEDULE = '5s,30s,5m,30m,2h,5h,10h,14h,20h,24h';
 export function loadConfig(env: Env): Config {
   const dataDir = resolve(text(env, 'DATA_DIR') ?? '.data');
   const host = text(env, 'HOST') ?? '127.0.0.1';
-  const port = integer(env, 'PORT', 3000, 0, 65_535);
+  const port = integer(env, 'PORT', 3000, [0, 65_535]);
   const bootstrapApiKey = apiKey(env, 'BOOTSTRAP_API_KEY');
   const s3Endpoint = endpoint(env, 'S3_ENDPOINT');
   return {
@@ -104,22 +104,22 @@ export function loadConfig(env: Env): Config {
     outboundAllow: cidrs(env, 'OUTBOUND_ALLOW'),
     allowInsecureMail: oneOf(env, 'ALLOW_INSECURE_MAIL', INSECURE_MAIL, 'never'),
     webhook: {
-      retryScheduleMs: durations(env, 'WEBHOOK_RETRY_SCHEDULE', DEFAULT_RETRY_SCHEDULE, 1, 30 * DAY),
-      timeoutMs: duration(env, 'WEBHOOK_TIMEOUT', 30 * SECOND, SECOND / 10, 5 * MINUTE),
+      retryScheduleMs: durations(env, 'WEBHOOK_RETRY_SCHEDULE', DEFAULT_RETRY_SCHEDULE, [1, 30 * DAY]),
+      timeoutMs: duration(env, 'WEBHOOK_TIMEOUT', 30 * SECOND, [SECOND / 10, 5 * MINUTE]),
     },
     sync: {
-      heartbeatTimeoutMs: duration(env, 'SYNC_HEARTBEAT_TIMEOUT', 30 * SECOND, 2 * SECOND, 10 * MINUTE),
-      pollMs: duration(env, 'SYNC_POLL_INTERVAL', 25 * SECOND, SECOND / 10, HOUR),
-      loginCheckMs: duration(env, 'SYNC_LOGIN_CHECK', 45 * SECOND, 0, DAY),
-      maxWatchers: integer(env, 'SYNC_MAX_MAILBOXES', 2000, 1, 100_000),
+      heartbeatTimeoutMs: duration(env, 'SYNC_HEARTBEAT_TIMEOUT', 30 * SECOND, [2 * SECOND, 10 * MINUTE]),
+      pollMs: duration(env, 'SYNC_POLL_INTERVAL', 25 * SECOND, [SECOND / 10, HOUR]),
+      loginCheckMs: duration(env, 'SYNC_LOGIN_CHECK', 45 * SECOND, [0, DAY]),
+      maxWatchers: integer(env, 'SYNC_MAX_MAILBOXES', 2000, [1, 100_000]),
     },
     limits: {
-      bodyBytes: integer(env, 'MAX_BODY_BYTES', 40 * MiB, 1024, 1024 * MiB),
+      bodyBytes: integer(env, 'MAX_BODY_BYTES', 40 * MiB, [1024, 1024 * MiB]),
       send: {
-        attachmentBytes: integer(env, 'MAX_ATTACHMENT_BYTES', 25 * MiB, 0, 1024 * MiB),
-        attachments: integer(env, 'MAX_ATTACHMENTS', 100, 0, 10_000),
-        recipients: integer(env, 'MAX_RECIPIENTS', 500, 1, 100_000),
-        subject: integer(env, 'MAX_SUBJECT_LENGTH', 998, 1, 100_000),
+        attachmentBytes: integer(env, 'MAX_ATTACHMENT_BYTES', 25 * MiB, [0, 1024 * MiB]),
+        attachments: integer(env, 'MAX_ATTACHMENTS', 100, [0, 10_000]),
+        recipients: integer(env, 'MAX_RECIPIENTS', 500, [1, 100_000]),
+        subject: integer(env, 'MAX_SUBJECT_LENGTH', 998, [1, 100_000]),
       },
     },
     logLevel: oneOf(env, 'LOG_LEVEL', Object.fromEntries(LOG_LEVELS.map((level) => [level, level])), 'info'),
@@ -135,13 +135,13 @@ export function loadEncryptionKeys(env: Env): Pick<Config, 'encryptionKey' | 'en
     : { encryptionKey, encryptionKeyPrevious: key(env, 'ENCRYPTION_KEY_PREVIOUS') };
 }
 
-/** What only `npm start` needs: which parts to bring up itself, and where. */
+/** Settings of `npm start` only: which parts it starts itself, and where. */
 export interface StartConfig {
   /** absolute path */
   dataDir: string;
   host: string;
   port: number;
-  /** where the UI of the embedded Temporal is tried first */
+  /** the first port to try for the UI of the embedded Temporal */
   temporalUiPort: number;
   embedPostgres: boolean;
   embedTemporal: boolean;
@@ -149,7 +149,7 @@ export interface StartConfig {
   encryptionKeyIsOurs: boolean;
 }
 
-/** Stands for what the start itself will set. */
+/** Placeholders for what the start itself sets. */
 const FILLED_IN = {
   DATABASE_URL: 'postgresql://127.0.0.1/placeholder',
   TEMPORAL_ADDRESS: '127.0.0.1:7233',
@@ -157,7 +157,7 @@ const FILLED_IN = {
 };
 
 /**
- * Reads and checks every setting before anything is started: those that the start itself will fill in count as valid.
+ * Reads and checks every setting before anything is started. Settings that the start itself fills in count as valid.
  * Throws ConfigError like `loadConfig`.
  */
 export function loadStartConfig(env: Env): StartConfig {
@@ -169,7 +169,7 @@ export function loadStartConfig(env: Env): StartConfig {
     dataDir,
     host,
     port,
-    temporalUiPort: integer(env, 'TEMPORAL_UI_PORT', 8233, 1, 65_535),
+    temporalUiPort: integer(env, 'TEMPORAL_UI_PORT', 8233, [1, 65_535]),
     embedPostgres: absent('DATABASE_URL'),
     embedTemporal: absent('TEMPORAL_ADDRESS'),
     apiKeyIsOurs: absent('BOOTSTRAP_API_KEY'),
@@ -186,7 +186,7 @@ const INSECURE_MAIL = {
 } as const;
 
 function databaseUrl(env: Env): string {
-  const value = required(env, 'DATABASE_URL', 'a Postgres URL (npm start brings a database of its own up)');
+  const value = required(env, 'DATABASE_URL', 'a Postgres URL (npm start runs a database of its own)');
   url('DATABASE_URL', value, ['postgres:', 'postgresql:']);
   return value;
 }
@@ -206,7 +206,7 @@ function publicUrl(env: Env, host: string, port: number): string {
 function trustProxy(env: Env, name: string): Config['trustProxy'] {
   const value = text(env, name)?.toLowerCase() ?? 'false';
   if (value === 'false' || value === 'true') return value === 'true';
-  if (/^\d+$/.test(value)) return integer(env, name, 0, 1, 100);
+  if (/^\d+$/.test(value)) return integer(env, name, 0, [1, 100]);
   if (/^[\d.:a-f/, ]+$/.test(value) && value.includes('/')) return cidrs(env, name);
   throw new ConfigError(
     name,
@@ -217,7 +217,7 @@ function trustProxy(env: Env, name: string): Config['trustProxy'] {
 function storageUrl(env: Env, dataDir: string): string {
   const value = text(env, 'STORAGE_URL');
   if (value === undefined) return pathToFileURL(resolve(dataDir, 'storage')).href;
-  // `file:./mail` means a path from where the process was started, as in DATA_DIR
+  // `file:./mail` is relative to the working directory, like DATA_DIR
   if (/^file:(?!\/)/.test(value)) return pathToFileURL(resolve(value.slice('file:'.length))).href;
   const parsed = url('STORAGE_URL', value, ['file:', 's3:']);
   if (parsed.protocol === 's3:' && parsed.hostname === '') {
@@ -235,7 +235,7 @@ function endpoint(env: Env, name: string): string | undefined {
 }
 
 function temporal(env: Env): Config['temporal'] {
-  const address = required(env, 'TEMPORAL_ADDRESS', 'host:port of Temporal (npm start brings a server of its own up)');
+  const address = required(env, 'TEMPORAL_ADDRESS', 'host:port of Temporal (npm start runs a server of its own)');
   if (!/^[^\s/]+:\d{1,5}$/.test(address)) {
     throw new ConfigError('TEMPORAL_ADDRESS', `must be host:port, not ${quote(address)}`);
   }
@@ -250,7 +250,7 @@ function temporal(env: Env): Config['temporal'] {
   };
 }
 
-/** The variables are those of Temporal's own tools; an API key or any TLS file turns TLS on. */
+/** The variables of Temporal's own tools; an API key or any TLS file turns TLS on. */
 function temporalTls(env: Env, hasApiKey: boolean): TemporalTls | undefined {
   const serverName = text(env, 'TEMPORAL_TLS_SERVER_NAME');
   const ca = pem(env, 'TEMPORAL_TLS_SERVER_CA_CERT_PATH');

@@ -2,7 +2,7 @@ import { type DestinationStream, type Logger, pino } from 'pino';
 
 export type { Logger } from 'pino';
 
-/** Keys that never reach a log line, whatever object they hang on. */
+/** Keys that are hidden in log lines, in any object up to two levels deep. */
 const SECRET_KEYS = [
   'password',
   'credentials',
@@ -48,8 +48,8 @@ export interface ErrorDescription {
 const MAX_CAUSES = 4;
 
 /**
- * What may be logged of an error. Messages of databases and mail servers quote values (a row, an address, a subject):
- * whatever is quoted, bracketed or looks like an address is cut out, and only the first line is kept.
+ * An error as it may be logged. Messages of databases and mail servers quote values (a row, an address, a subject): everything
+ * quoted, in brackets or like an address is removed, and only the first line stays.
  */
 export function describeError(error: unknown, depth = 0): ErrorDescription {
   if (!(error instanceof Error) && !isErrorLike(error)) return { type: typeof error, message: '' };
@@ -64,7 +64,7 @@ export function describeError(error: unknown, depth = 0): ErrorDescription {
   };
 }
 
-/** Errors that crossed a realm (worker threads, test runners) are no `instanceof Error`. */
+/** Errors from another realm (worker threads, test runners) are not `instanceof Error`. */
 function isErrorLike(value: unknown): value is Error {
   return (
     typeof value === 'object' &&

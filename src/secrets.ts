@@ -1,17 +1,20 @@
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto';
 
-/** Where a sealed value lies. It is part of what is authenticated: a value moved to another row does not open. */
+/** The location of a sealed value. It is authenticated with the value: a value copied to another row does not open. */
 export interface SealedAt {
   table: string;
   column: string;
   id: string;
 }
 
-/** Encrypts what must not be readable in the database: mail passwords, webhook secrets and headers. */
+/**
+ * Encrypts what must not be readable in the database: mail passwords, webhook secrets and headers. To seal is to encrypt
+ * and to authenticate.
+ */
 export interface Secrets {
-  /** Seals text for one place. Two calls never give the same bytes. */
+  /** Seals text for one location. Two calls never give the same bytes. */
   seal(where: SealedAt, plaintext: string): Buffer;
-  /** Opens what `seal` gave for the same place. Throws SealError. */
+  /** Opens a value that `seal` made for the same location. Throws SealError. */
   open(where: SealedAt, sealed: Buffer): string;
 }
 
@@ -31,8 +34,8 @@ export class SealError extends Error {
 
 /*
  * Layout: version (1) | key id (8) | wrapped data key: iv (12), key (32), tag (16) | value: iv (12), tag (16), text.
- * Each value has a data key of its own, wrapped by the settings key, so that the settings key encrypts nothing but
- * random keys, and few of them. Everything is AES-256-GCM; version, key id and place are the additional data of both.
+ * Each value has a data key of its own, wrapped by the key of the settings: that key encrypts only random keys. Everything is
+ * AES-256-GCM; version, key id and location are the additional data of both.
  */
 const VERSION = 1;
 const KEY_BYTES = 32;
@@ -44,12 +47,12 @@ const WRAPPED_BYTES = IV_BYTES + KEY_BYTES + TAG_BYTES;
 const MIN_BYTES = HEAD_BYTES + WRAPPED_BYTES + IV_BYTES + TAG_BYTES;
 
 /**
- * Secrets under the settings' keys (32 bytes each; throws RangeError otherwise). `current` seals; `previous` only
- * opens, so that a key is changed without downtime.
+ * Secrets under the keys of the settings (32 bytes each; throws RangeError otherwise). `current` seals; `previous` only
+ * opens: a key changes without downtime.
  */
 export function createSecrets(keys: { current: Buffer; previous?: Buffer }): Secrets {
   const current = named(keys.current);
-  const known = keys.previous ? [current, named(keys.previous)] : [current];
+  const all = keys.previous ? [current, named(keys.previous)] : [current];
 
   return {
     seal(where, plaintext) {
@@ -64,12 +67,12 @@ export function createSecrets(keys: { current: Buffer; previous?: Buffer }): Sec
       if (sealed.length < MIN_BYTES || sealed[0] !== VERSION) throw new SealError('damaged');
       const head = sealed.subarray(0, HEAD_BYTES);
       const keyId = head.subarray(1);
-      const found = known.find(({ id }) => id.equals(keyId));
-      if (!found) throw new SealError('unknown_key');
+      const key = all.find(({ id }) => id.equals(keyId));
+      if (!key) throw new SealError('unknown_key');
       const aad = additionalData(head, where);
       const wrapped = sealed.subarray(HEAD_BYTES, HEAD_BYTES + WRAPPED_BYTES);
       const value = sealed.subarray(HEAD_BYTES + WRAPPED_BYTES);
-      const dataKey = decrypt(found.key, aad, {
+      const dataKey = decrypt(key.key, aad, {
         iv: wrapped.subarray(0, IV_BYTES),
         text: wrapped.subarray(IV_BYTES, IV_BYTES + KEY_BYTES),
         tag: wrapped.subarray(IV_BYTES + KEY_BYTES),
@@ -95,7 +98,7 @@ function named(key: Buffer): { id: Buffer; key: Buffer } {
   return { id: createHash('sha256').update(key).digest().subarray(0, KEY_ID_BYTES), key };
 }
 
-/** Every part is preceded by its length: no two places share one encoding. */
+/** Every part follows its length: no two locations have the same encoding. */
 function additionalData(head: Buffer, where: SealedAt): Buffer {
   const parts = [head, ...[where.table, where.column, where.id].map((part) => Buffer.from(part, 'utf8'))];
   return Buffer.concat(

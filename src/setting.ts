@@ -3,11 +3,14 @@ import ipaddr from 'ipaddr.js';
 import { parseDuration } from './duration.ts';
 
 /*
- * How one setting is read: each function takes the environment and a name, answers the value or what stands for an
- * absent one, and throws ConfigError when the value is wrong.
+ * How one setting is read: each function gets the environment and a name, returns the value or the default for an absent
+ * one, and throws ConfigError when the value is wrong.
  */
 
 export type Env = Readonly<Record<string, string | undefined>>;
+
+/** The least and the greatest value. */
+type Range = readonly [min: number, max: number];
 
 /** A setting is missing or wrong. The message is one line that names it and never repeats a secret. */
 export class ConfigError extends Error {
@@ -25,7 +28,7 @@ export function text(env: Env, name: string): string | undefined {
   return value === '' ? undefined : value;
 }
 
-/** Throws when it is absent; `what` tells what is wanted. */
+/** The value. Throws when it is absent; `what` says what it must be. */
 export function required(env: Env, name: string, what: string): string {
   const value = text(env, name);
   if (value === undefined) throw new ConfigError(name, `is not set: ${what}`);
@@ -33,7 +36,7 @@ export function required(env: Env, name: string, what: string): string {
 }
 
 /** A whole number from `min` to `max`. */
-export function integer(env: Env, name: string, fallback: number, min: number, max: number): number {
+export function integer(env: Env, name: string, fallback: number, [min, max]: Range): number {
   const value = text(env, name);
   if (value === undefined) return fallback;
   const number = /^\d{1,12}$/.test(value) ? Number(value) : Number.NaN;
@@ -43,29 +46,29 @@ export function integer(env: Env, name: string, fallback: number, min: number, m
   return number;
 }
 
-/** One of the names of `values`, in any case; answers what it stands for. */
+/** The value of one of the names of `values`, in upper or lower case. */
 export function oneOf<T extends string>(env: Env, name: string, values: Readonly<Record<string, T>>, fallback: T): T {
   const value = text(env, name);
   if (value === undefined) return fallback;
-  const known = Object.hasOwn(values, value.toLowerCase()) ? values[value.toLowerCase()] : undefined;
-  if (known === undefined) {
+  const named = Object.hasOwn(values, value.toLowerCase()) ? values[value.toLowerCase()] : undefined;
+  if (named === undefined) {
     throw new ConfigError(name, `must be one of ${Object.keys(values).join(', ')}, not ${quote(value)}`);
   }
-  return known;
+  return named;
 }
 
 /** A time from `min` to `max`, all in ms. */
-export function duration(env: Env, name: string, fallback: number, min: number, max: number): number {
+export function duration(env: Env, name: string, fallback: number, range: Range): number {
   const value = text(env, name);
-  return value === undefined ? fallback : oneDuration(name, value, min, max);
+  return value === undefined ? fallback : oneDuration(name, value, range);
 }
 
 /** A comma-separated list of times from `min` to `max` ms each. */
-export function durations(env: Env, name: string, fallback: string, min: number, max: number): number[] {
-  return (text(env, name) ?? fallback).split(',').map((part) => oneDuration(name, part.trim(), min, max));
+export function durations(env: Env, name: string, fallback: string, range: Range): number[] {
+  return (text(env, name) ?? fallback).split(',').map((part) => oneDuration(name, part.trim(), range));
 }
 
-function oneDuration(name: string, value: string, min: number, max: number): number {
+function oneDuration(name: string, value: string, [min, max]: Range): number {
   const ms = parseDuration(value);
   if (ms === undefined) throw new ConfigError(name, `must be a time such as 500ms, 30s, 5m or 2h, not ${quote(value)}`);
   if (ms < min || ms > max) throw new ConfigError(name, `must be from ${min} ms to ${max} ms, not ${quote(value)}`);
@@ -82,7 +85,7 @@ export function key(env: Env, name: string): Buffer {
   return bytes;
 }
 
-/** A key that goes into a header as it is. */
+/** A key of printable ASCII, for a header. */
 export function apiKey(env: Env, name: string): string | undefined {
   const value = text(env, name);
   if (value !== undefined && !/^[\x21-\x7e]{20,200}$/.test(value)) {
@@ -108,7 +111,7 @@ export function cidrs(env: Env, name: string): string[] {
 export function url(name: string, value: string, protocols: readonly string[]): URL {
   const parsed = URL.canParse(value) ? new URL(value) : undefined;
   if (parsed === undefined || !protocols.includes(parsed.protocol)) {
-    // a URL may carry a password: it is not repeated
+    // a URL may hold a password: it is not repeated
     throw new ConfigError(name, `must be a URL that begins with ${protocols.map((p) => `${p}//`).join(' or ')}`);
   }
   return parsed;
@@ -125,7 +128,7 @@ export function pem(env: Env, name: string): Buffer | undefined {
   }
 }
 
-/** A value that may be repeated to the operator, shortened. */
+/** A value that is repeated to the operator, shortened. */
 export function quote(value: string): string {
   return JSON.stringify(value.length > 60 ? `${value.slice(0, 60)}…` : value);
 }

@@ -3,7 +3,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { ApiError } from '../contract/errors.ts';
 import type { IdKind } from '../contract/ids.ts';
 import type { Queryable } from '../db/client.ts';
-import { type IdempotencyKey, keepAnswer, type KeptCall, readKey, releaseKey, takeKey } from '../db/idempotency.ts';
+import { type IdempotencyKey, storeResponse, type StoredCall, readKey, releaseKey, reserveKey } from '../db/idempotency.ts';
 import { newId } from '../new-id.ts';
 import type { Secrets } from '../secrets.ts';
 import type { Signer } from './cursor.ts';
@@ -58,7 +58,7 @@ export function honourIdempotencyKeys(app: FastifyInstance, deps: IdempotencyDep
     }
     const key = { apiKeyId: request.caller.apiKeyId, key: given };
     const text = fingerprintText(request);
-    const call = await takeKey(db, key, signer.sign(PURPOSE, text), reserves ? request.reservedId : null);
+    const call = await reserveKey(db, key, signer.sign(PURPOSE, text), reserves ? request.reservedId : null);
     if (!call) {
       request.reservedKey = key;
       return;
@@ -66,7 +66,7 @@ export function honourIdempotencyKeys(app: FastifyInstance, deps: IdempotencyDep
     if (!signer.isSigned(PURPOSE, text, call.fingerprint)) {
       throw new ApiError('already_exists', 'Idempotency-Key was used for another call');
     }
-    if (reserves && !call.answer && call.reservedId) {
+    if (reserves && !call.response && call.reservedId) {
       request.reservedKey = key;
       request.reservedId = call.reservedId;
       return;
@@ -85,7 +85,7 @@ export function honourIdempotencyKeys(app: FastifyInstance, deps: IdempotencyDep
     request.reservedKey = null;
     if (reply.statusCode >= 500 || typeof payload !== 'string') {
       if (!request.routeOptions.config.reserves) await releaseKey(db, key);
-    } else await keepAnswer(db, key, { status: reply.statusCode, sealedBody: secrets.seal(sealContext(key), payload) });
+    } else await storeResponse(db, key, { status: reply.statusCode, sealedBody: secrets.seal(sealContext(key), payload) });
     return payload;
   });
 }
@@ -98,11 +98,11 @@ function fingerprintText(request: FastifyRequest): string {
 async function responseOf(
   db: Queryable,
   key: IdempotencyKey,
-  first: KeptCall,
-): Promise<NonNullable<KeptCall['answer']>> {
+  first: StoredCall,
+): Promise<NonNullable<StoredCall['response']>> {
   const until = Date.now() + WAIT_MS;
-  for (let call: KeptCall | undefined = first; call && Date.now() < until; call = await readKey(db, key)) {
-    if (call.answer) return call.answer;
+  for (let call: StoredCall | undefined = first; call && Date.now() < until; call = await readKey(db, key)) {
+    if (call.response) return call.response;
     await sleep(POLL_MS);
   }
   throw new ApiError('already_exists', 'a call with this Idempotency-Key is still under way, or has failed: try again');

@@ -8,42 +8,42 @@ import type { Db, Queryable } from './client.ts';
 import { apiKeys } from './schema.ts';
 
 /*
- * A key is `mbx_<12 hex>_<64 hex>`: what stands before the last underscore is its look-up part, kept in clear and shown
- * as `prefix`; the rest are 256 random bits. Only the SHA-256 of the whole key is stored. A bootstrap key may look
- * otherwise: its look-up part is then made from its digest.
+ * A key is `mbx_<12 hex>_<64 hex>`. The part before the last underscore finds it: stored in clear and shown as `prefix`. The
+ * rest are 256 random bits. Only the SHA-256 of the whole key is stored. A bootstrap key may have any form: then its prefix
+ * is made from its digest.
  */
-const OURS = /^(mbx_[0-9a-f]{12})_[0-9a-f]{64}$/;
+const GENERATED = /^(mbx_[0-9a-f]{12})_[0-9a-f]{64}$/;
 const BOOTSTRAP_PREFIX = 'boot_';
 const BOOTSTRAP_LOCK = 7_364_218_093;
 
-/** The key that a call came with. */
+/** The key of a request. */
 export interface Caller {
   apiKeyId: string;
   apiKeyName: string;
 }
 
-/** Who a call's key stands for, and whether the account that its path names is there. */
+/** The key of a request, and whether the account in its path exists. */
 export interface Admission {
   caller: Caller;
   accountExists: boolean;
 }
 
 /**
- * Looks a key up; undefined when there is no such key, or it has expired. In the same statement, which every call pays
- * for: whether the account of that id is there.
+ * Finds a key; undefined when there is no such key, or it has expired. Every request runs this statement, so it also says
+ * whether the account of that id exists.
  */
 export async function admit(pool: pg.Pool, key: string, accountId: string | undefined): Promise<Admission | undefined> {
   const { rows } = await pool.query<AdmissionRow>({
     name: 'admit',
     text: `select id, name, digest, last_used_at is null or last_used_at < now() - interval '1 minute' as stale,
-        exists (select from accounts where accounts.id = $2 and removed_at is null) as account_is_there
+        exists (select from accounts where accounts.id = $2 and removed_at is null) as account_exists
       from api_keys where prefix = $1 and (expires_at is null or expires_at > now())`,
-    values: [lookUpPart(key), accountId !== undefined && isId('account', accountId) ? accountId : null],
+    values: [prefixOf(key), accountId !== undefined && isId('account', accountId) ? accountId : null],
   });
   const row = rows[0];
   if (!row || !timingSafeEqual(row.digest, digestOf(key))) return undefined;
-  if (row.stale) void noteUse(pool, row.id);
-  return { caller: { apiKeyId: row.id, apiKeyName: row.name }, accountExists: row.account_is_there };
+  if (row.stale) void recordUse(pool, row.id);
+  return { caller: { apiKeyId: row.id, apiKeyName: row.name }, accountExists: row.account_exists };
 }
 
 interface AdmissionRow {
@@ -51,11 +51,11 @@ interface AdmissionRow {
   name: string;
   digest: Buffer;
   stale: boolean;
-  account_is_there: boolean;
+  account_exists: boolean;
 }
 
-/** At most once a minute, and nobody waits for it; what is lost by a failure is made up by the next call. */
-async function noteUse(pool: pg.Pool, id: string): Promise<void> {
+/** At most once a minute, and nothing waits for it. After a failure the next request does it. */
+async function recordUse(pool: pg.Pool, id: string): Promise<void> {
   const text = `update api_keys set last_used_at = now()
     where id = $1 and (last_used_at is null or last_used_at < now() - interval '1 minute')`;
   await pool.query(text, [id]).catch(() => undefined);
@@ -75,7 +75,7 @@ export async function listApiKeys(
   return { data: rows.slice(0, page.limit).map(toApiKey), hasMore: rows.length > page.limit };
 }
 
-/** Makes a key; `key` is its value, which is stored nowhere. */
+/** Creates a key; `key` is its value, which is not stored. */
 export async function createApiKey(
   db: Queryable,
   { name, expiresAt, key = newKey() }: { name: string; expiresAt: Date | null; key?: string },
@@ -85,7 +85,7 @@ export async function createApiKey(
     .values({
       id: newId('apiKey'),
       name,
-      prefix: lookUpPart(key),
+      prefix: prefixOf(key),
       digest: digestOf(key),
       issuedAt: new Date(),
       expiresAt,
@@ -94,24 +94,24 @@ export async function createApiKey(
   return { apiKey: toApiKey(row as ApiKeyRow), key };
 }
 
-/** Revokes a key, at once and everywhere; whether there was one with that id. */
+/** Revokes a key, at once and everywhere; returns whether there was one with that id. */
 export async function deleteApiKey(db: Queryable, id: string): Promise<boolean> {
   const rows = await db.delete(apiKeys).where(eq(apiKeys.id, id)).returning({ id: apiKeys.id });
   return rows.length > 0;
 }
 
 /**
- * Makes sure that there is a key to begin with: the configured one, which takes the place of the one configured before,
- * or, when none is configured and there is none at all, a new one, whose value is returned.
+ * Makes sure that there is a first key: the configured one, which replaces the one configured before. When none is
+ * configured and there is no key at all: a new one, whose value is returned.
  */
 export async function ensureFirstKey(db: Db, configured: string | undefined): Promise<string | undefined> {
   return db.transaction(async (tx) => {
     await tx.execute(sql`select pg_advisory_xact_lock(${BOOTSTRAP_LOCK})`);
     if (configured !== undefined) {
-      const prefix = lookUpPart(configured);
+      const prefix = prefixOf(configured);
       await tx.delete(apiKeys).where(and(like(apiKeys.prefix, `${BOOTSTRAP_PREFIX}%`), ne(apiKeys.prefix, prefix)));
-      const known = await tx.select({ id: apiKeys.id }).from(apiKeys).where(eq(apiKeys.prefix, prefix));
-      if (known.length === 0) await createApiKey(tx, { name: 'bootstrap', expiresAt: null, key: configured });
+      const existing = await tx.select({ id: apiKeys.id }).from(apiKeys).where(eq(apiKeys.prefix, prefix));
+      if (existing.length === 0) await createApiKey(tx, { name: 'bootstrap', expiresAt: null, key: configured });
       return undefined;
     }
     const anyKey = await tx.select({ id: apiKeys.id }).from(apiKeys).limit(1);
@@ -124,8 +124,8 @@ function newKey(): string {
   return `mbx_${randomBytes(6).toString('hex')}_${randomBytes(32).toString('hex')}`;
 }
 
-function lookUpPart(key: string): string {
-  return OURS.exec(key)?.[1] ?? `${BOOTSTRAP_PREFIX}${digestOf(key).toString('hex').slice(0, 12)}`;
+function prefixOf(key: string): string {
+  return GENERATED.exec(key)?.[1] ?? `${BOOTSTRAP_PREFIX}${digestOf(key).toString('hex').slice(0, 12)}`;
 }
 
 function digestOf(key: string): Buffer {

@@ -5,7 +5,7 @@ import { toQuery } from './email-select.ts';
 import { insertRows } from './insert-rows.ts';
 import { attachments } from './schema.ts';
 
-/** What a download needs to know of an attachment. */
+/** An attachment for a download. */
 export interface StoredAttachment {
   name: string;
   mime: string;
@@ -28,7 +28,7 @@ export async function getAttachment(
   return rows[0];
 }
 
-/** Takes the rows of an email's attachments away, in their order, for it to be saved anew with them. */
+/** Deletes the rows of an email's attachments and returns them in order: the email is saved again with them. */
 export async function detachAttachments(
   tx: Tx,
   emailId: string,
@@ -43,7 +43,7 @@ export async function detachAttachments(
   return rows;
 }
 
-/** Saves the rows of attachments whose email has none of its own yet. */
+/** Inserts rows of attachments. */
 export async function insertAttachments(tx: Tx, rows: (typeof attachments.$inferInsert)[]): Promise<void> {
   await insertRows(tx, attachments, rows);
 }

@@ -8,7 +8,7 @@ import { SMALL_PENDING_LIST } from './search-index.ts';
 
 export type Db = NodePgDatabase<typeof schema>;
 export type Tx = Parameters<Parameters<Db['transaction']>[0]>[0];
-/** What a query function takes: the database itself or a transaction. */
+/** The database itself or a transaction. */
 export type Queryable = Db | Tx;
 
 export interface Database {
@@ -17,14 +17,14 @@ export interface Database {
   close(): Promise<void>;
 }
 
-/** Beside this file in the sources; `npm run build` copies the folder beside the built one. */
+/** Next to this file in the sources; `npm run build` copies the folder next to the built one. */
 const MIGRATIONS = fileURLToPath(new URL('./migrations', import.meta.url));
 
 /** Any number that no other user of the database takes: the lock under which migrations run. */
 const MIGRATION_LOCK = 7_364_218_091;
 
 /**
- * A pool of connections; connects on first use, and again by itself after the database was away.
+ * A pool of connections; connects on first use, and reconnects after the database was unreachable.
  * `max` connections (default 10); a statement may take 60 s.
  */
 export function openDatabase(url: string, options: { max?: number; logger?: Logger } = {}): Database {
@@ -37,11 +37,11 @@ export function openDatabase(url: string, options: { max?: number; logger?: Logg
     keepAlive: true,
     options: SMALL_PENDING_LIST,
   });
-  // One that breaks between two queries of a transaction: the next query tells. Without a listener it would end the process.
+  // A connection breaks between two queries of a transaction: the next query fails. Without a listener the process stops.
   pool.on('connect', (client) => {
     client.on('error', () => {});
   });
-  // An idle one that breaks is replaced on the next query.
+  // An idle connection that breaks is replaced on the next query.
   pool.on('error', (err) => options.logger?.warn({ err }, 'lost an idle database connection'));
   let closed: Promise<void> | undefined;
   return {
@@ -59,7 +59,7 @@ export async function migrate(database: Database): Promise<void> {
     await client.query('SELECT pg_advisory_lock($1)', [MIGRATION_LOCK]);
     await applyMigrations(drizzle({ client }), { migrationsFolder: MIGRATIONS });
   } finally {
-    // closing the connection gives the lock back and forgets the setting
+    // closing the connection releases the lock and resets the setting
     client.release(true);
   }
 }

@@ -3,14 +3,14 @@ import type { Contact } from '../contract/contact.ts';
 import type { Queryable } from './client.ts';
 import { contacts } from './schema.ts';
 
-/** The place of a contact in the list. */
+/** The position of a contact in the list. */
 export interface ContactPosition {
   date: Date;
   /** the contact's address */
   id: string;
 }
 
-/** A page of an account's contacts, the one with the latest mail first. `search` is any part of address or name. */
+/** A page of an account's contacts, the one with the latest mail first. `search` is a part of address or name. */
 export async function listContacts(
   db: Queryable,
   accountId: string,

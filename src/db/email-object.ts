@@ -33,7 +33,7 @@ export type EmailContentsRow = Pick<
   'body' | 'bodyPlain' | 'headers' | 'attachments'
 >;
 
-/** What the folder rule needs to know of a location. */
+/** A location as the folder rule needs it. */
 export interface LocationOfEmail {
   folderId: string;
   role: string;
@@ -44,10 +44,10 @@ export interface LocationOfEmail {
 const ALL: FolderRole = 'ALL';
 
 /**
- * The contract's Email from rows. Reads and events both come from here and so agree field for field.
+ * The contract's Email from rows. Reads and events both use it: they agree field for field.
  *
- * @param contents null where bodies, headers and attachments are not wanted or not there: they are shown empty
- * @param folders ids as `shownFolders` gives them
+ * @param contents null when bodies, headers and attachments are not wanted or missing: they are empty then
+ * @param folders ids from `shownFolders`
  * @param object `Draft` in events about drafts, else `Email` (SPEC "Email")
  */
 export function toEmail(
@@ -68,7 +68,7 @@ export function toEmail(
 /** The columns of `email_contents` as the JSON text that they hold. */
 export type EmailContentsJson = { [Column in keyof EmailContentsRow]: JsonOf<EmailContentsRow[Column]> };
 
-/** `JSON.stringify(toEmail(…))` without parsing and writing the large part again: it is stored as JSON text. */
+/** `JSON.stringify(toEmail(…))` without parsing and writing the large part again, which is stored as JSON text. */
 export function toEmailJson(row: EmailRow, contents: EmailContentsJson, folders: string[]): JsonOf<Email> {
   const { body, bodyPlain: body_plain, attachments, headers } = contents;
   return jsonWith<Email, Contents>(withoutContents(row, folders, 'Email'), { body, body_plain, attachments, headers });
@@ -76,7 +76,7 @@ export function toEmailJson(row: EmailRow, contents: EmailContentsJson, folders:
 
 type Contents = 'body' | 'body_plain' | 'attachments' | 'headers';
 
-/** The small part; the large one is added behind it, so that it can be added as text. */
+/** The small part; the large one follows it, as text. */
 function withoutContents(row: EmailRow, folders: string[], object: Email['object']): Omit<Email, Contents> {
   return {
     object,
@@ -105,8 +105,8 @@ function withoutContents(row: EmailRow, folders: string[], object: Email['object
 }
 
 /**
- * The folder ids that an email shows, sorted: those of its locations, less the ones on their way out (\Deleted) while
- * others remain, less the folder of all mail (Gmail's All Mail holds every mail) while others remain.
+ * The folder ids of an email, sorted: those of its locations, without the ones marked with \Deleted while others remain, and
+ * without the folder of all mail (Gmail's All Mail has every mail) while others remain.
  */
 export function shownFolders(locations: readonly LocationOfEmail[]): string[] {
   const kept = unlessNone(locations, (location) => !location.deleted);

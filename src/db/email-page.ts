@@ -1,16 +1,16 @@
 import { type SQL, sql } from 'drizzle-orm';
 import { likePattern, normalAddress } from '../contract/search-text.ts';
 
-/** What a list of emails may be narrowed by; all of it is combined with AND. */
+/** Filters of a list of emails, combined with AND. */
 export interface EmailFilter {
-  /** any part of subject, plain body, addresses and names */
+  /** part of subject, plain body, addresses or names */
   q?: string;
   from?: string;
   /** to, cc or bcc */
   to?: string;
   /** any of these addresses in from, to, cc or bcc */
   anyEmail?: string[];
-  /** any part of the subject */
+  /** part of the subject */
   subject?: string;
   hasAttachment?: boolean;
   isUnread?: boolean;
@@ -26,27 +26,27 @@ export interface EmailFilter {
   folderId?: string;
 }
 
-/** The place of an email in a list by date. */
+/** The position of an email in a list by date. */
 export interface EmailPosition {
   date: Date;
   id: string;
 }
 
-/** The pieces that a statement for a page is made of. */
+/** The pieces of a statement for a page. */
 interface PagedList {
-  /** the newest `count` that fulfil some more conditions, in order and each once */
+  /** the newest `count` that meet further conditions, in order and each once */
   page(more: (SQL | undefined)[], count: SQL): SQL;
-  /** all that fulfil some more conditions, in no order */
+  /** all that meet further conditions, in no order */
   candidates(more: (SQL | undefined)[]): SQL;
   after: SQL | undefined;
   key: SQL;
-  /** gives how many emails are in the list, filters aside, about */
+  /** selects about how many emails are in the list, without the filters */
   size: SQL;
 }
 
 /**
- * A statement that gives `id, date` of the newest `rows` emails that pass the filter and come after `position`,
- * each once and in order. `rows` is a number as SQL.
+ * A statement that selects `id, date` of the newest `rows` emails that pass the filter and come after `position`, each once
+ * and in order. `rows` is a number as SQL.
  */
 export function emailPage(accountId: string, filter: EmailFilter, position: EmailPosition | null, rows: SQL): SQL {
   const { source, date, id, conditions } = driver(accountId, filter);
@@ -80,49 +80,40 @@ interface Driver {
 }
 
 /**
- * The table whose index gives the order, and the conditions besides text. Conditions that belong to a row are written as
- * scalar subqueries where they could be joins: without fresh statistics, as just after an import, the planner would
- * otherwise join thousands of rows to show fifty.
+ * The table whose index gives the order, and the conditions besides text. Conditions on a row are scalar subqueries where
+ * they could be joins: without fresh statistics, as just after an import, the planner would otherwise join thousands of
+ * rows to show fifty.
  */
 function driver(accountId: string, filter: EmailFilter): Driver {
   const { folderId } = filter;
   const ofEmail = rowConditions(filter);
   const ofSearch = addressConditions(filter);
   const searches = [filter.q, filter.subject].some((text) => text !== undefined) || ofSearch.length > 0;
-  const emailsOf = (id: SQL) => sql`join emails e on e.id = ${id} and e.account_id = ${accountId}`;
-  // mail of one sender is found by the sender, whatever folder it lies in
-  if (folderId !== undefined && filter.from === undefined) {
-    const [date, id] = [sql`p.date`, sql`p.email_id`];
-    const joins = [
-      ...(ofEmail.length > 0 ? [emailsOf(id)] : []),
-      ...(searches ? [sql`join email_search s on s.email_id = ${id} and s.account_id = ${accountId}`] : []),
-    ];
-    return {
-      source: sql.join([sql`locations p`, ...joins], sql` `),
-      date,
-      id,
-      conditions: [
-        sql`p.folder_id = ${folderId} and p.email_id is not null`,
-        lies('p'),
-        ...span(filter, date),
-        ...ofEmail,
-        ...ofSearch,
-      ],
-    };
-  }
-  const scope = folderId === undefined ? sql`not e.is_draft` : liesIn([folderId]);
-  if (!searches) {
-    const date = sql`e.date`;
-    const conditions = [sql`e.account_id = ${accountId}`, scope, ...span(filter, date), ...ofEmail];
-    return { source: sql`emails e`, date, id: sql`e.id`, conditions };
-  }
-  const [date, id] = [sql`s.date`, sql`s.email_id`];
-  return {
-    source: sql`email_search s ${emailsOf(id)}`,
+  const joinEmails = (id: SQL) => sql`join emails e on e.id = ${id} and e.account_id = ${accountId}`;
+  const driverOf = (tables: SQL[], { date, id }: Pick<Driver, 'date' | 'id'>, scope: SQL[]): Driver => ({
+    source: sql.join(tables, sql` `),
     date,
     id,
-    conditions: [sql`s.account_id = ${accountId}`, scope, ...span(filter, date), ...ofEmail, ...ofSearch],
-  };
+    conditions: [...scope, ...span(filter, date), ...ofEmail, ...ofSearch],
+  });
+  // mail of one sender is found by the sender, in whatever folder it is
+  if (folderId !== undefined && filter.from === undefined) {
+    const [date, id] = [sql`p.date`, sql`p.email_id`];
+    const joinSearch = sql`join email_search s on s.email_id = ${id} and s.account_id = ${accountId}`;
+    const tables = [
+      sql`locations p`,
+      ...(ofEmail.length > 0 ? [joinEmails(id)] : []),
+      ...(searches ? [joinSearch] : []),
+    ];
+    return driverOf(tables, { date, id }, [sql`p.folder_id = ${folderId} and p.email_id is not null`, isLocation('p')]);
+  }
+  const scope = folderId === undefined ? sql`not e.is_draft` : isIn([folderId]);
+  if (!searches) {
+    return driverOf([sql`emails e`], { date: sql`e.date`, id: sql`e.id` }, [sql`e.account_id = ${accountId}`, scope]);
+  }
+  const [date, id] = [sql`s.date`, sql`s.email_id`];
+  const tables = [sql`email_search s`, joinEmails(id)];
+  return driverOf(tables, { date, id }, [sql`s.account_id = ${accountId}`, scope]);
 }
 
 function span({ before, after }: EmailFilter, date: SQL): SQL[] {
@@ -148,7 +139,7 @@ function rowConditions(filter: EmailFilter): SQL[] {
     conditions.push(sql`e.message_id = ${`<${bare}>`}`);
   }
   if (filter.excludeFolders !== undefined && filter.excludeFolders.length > 0) {
-    conditions.push(sql`not ${liesIn(filter.excludeFolders)}`);
+    conditions.push(sql`not ${isIn(filter.excludeFolders)}`);
   }
   return conditions;
 }
@@ -164,15 +155,15 @@ function addressConditions(filter: EmailFilter): SQL[] {
   return conditions;
 }
 
-/** That the email lies in one of the folders. */
-function liesIn(folderIds: string[]): SQL {
+/** The condition that the email is in one of the folders. */
+function isIn(folderIds: string[]): SQL {
   const folders = sql.param(folderIds);
-  return sql`coalesce((select bool_or(x.folder_id = any(${folders}::text[]) and ${lies('x')})
+  return sql`coalesce((select bool_or(x.folder_id = any(${folders}::text[]) and ${isLocation('x')})
     from locations x where x.email_id = e.id), false)`;
 }
 
-/** That a location counts: one on its way out (\Deleted) does so only where there is no other. */
-function lies(alias: 'p' | 'x'): SQL {
+/** The condition that a location counts: one marked with \Deleted does only when there is no other. */
+function isLocation(alias: 'p' | 'x'): SQL {
   const location = sql.raw(alias);
   return sql`(not ${location}.deleted
     or (select bool_and(y.deleted) from locations y where y.email_id = ${location}.email_id))`;
@@ -180,65 +171,65 @@ function lies(alias: 'p' | 'x'): SQL {
 
 /** A text search in the two forms that `searchPage` needs. */
 interface TextConditions {
-  /** by looking into each text; no index serves it */
-  looked: SQL;
-  /** by the trigram index */
-  indexed: SQL;
+  /** searches each text, without an index */
+  byText: SQL;
+  /** searches the trigram index */
+  byIndex: SQL;
 }
 
 function textConditions({ q, subject }: EmailFilter): TextConditions | undefined {
   const searches = [
-    ...searched(q, (pattern) => ({
-      looked: sql`strpos(s.text, ${needle(pattern)}) > 0`,
-      indexed: sql`s.text like ${pattern}`,
+    ...searchOf(q, (pattern) => ({
+      byText: sql`strpos(s.text, ${searchedText(pattern)}) > 0`,
+      byIndex: sql`s.text like ${pattern}`,
     })),
-    ...searched(subject, (pattern) => ({
-      looked: sql`strpos(s.subject, ${needle(pattern)}) > 0`,
-      indexed: sql`s.subject like ${pattern}`,
+    ...searchOf(subject, (pattern) => ({
+      byText: sql`strpos(s.subject, ${searchedText(pattern)}) > 0`,
+      byIndex: sql`s.subject like ${pattern}`,
     })),
   ];
   if (searches.length === 0) return undefined;
   return {
-    looked: sql.join(
-      searches.map(({ looked }) => looked),
+    byText: sql.join(
+      searches.map(({ byText }) => byText),
       sql` and `,
     ),
-    indexed: sql.join(
-      searches.map(({ indexed }) => indexed),
+    byIndex: sql.join(
+      searches.map(({ byIndex }) => byIndex),
       sql` and `,
     ),
   };
 }
 
-/** Nothing is searched for by a text without anything visible. */
-function searched(text: string | undefined, conditions: (pattern: string) => TextConditions): TextConditions[] {
+/** A text without a visible character is no search. */
+function searchOf(text: string | undefined, conditions: (pattern: string) => TextConditions): TextConditions[] {
   const pattern = likePattern(text ?? '');
   return pattern === '%' ? [] : [conditions(pattern)];
 }
 
-/** The plain text that a pattern of `likePattern` looks for. */
-function needle(pattern: string): string {
+/** The text that a pattern of `likePattern` searches for. */
+function searchedText(pattern: string): string {
   return pattern.slice(1, -1).replace(/\\(.)/gs, '$1');
 }
 
-/** How many of the newest emails tell how common the searched text is. */
+/** How common the searched text is shows in so many of the newest emails. */
 const SAMPLE = sql.raw('200');
-/** A list of so many emails is looked through, however rare the text. */
+/** Lists of at most so many emails are searched text by text, however rare the text. */
 const SHORT_LIST = sql.raw('2000');
 
 /**
- * A common word is found fastest by looking into the newest texts until the page is full, a rare one by the trigram
- * index, which finds every hit of all time before the newest can be taken. With hits at a rate f in N emails, a page of
- * L costs L / f looks the one way and f · N the other: equal at f² = L / N. So the newest SAMPLE are looked into first,
- * and where they do not fill the page their rate decides how to go on. (Postgres cannot decide: it keeps no statistics
- * of long texts.) All in one statement; a branch that is not taken costs nothing.
+ * A common word is found fastest by searching the newest texts until the page is full. A rare one is found fastest by the
+ * trigram index, which finds every hit of all time before the newest can be chosen. With hits at a rate f in N emails, a
+ * page of L costs L / f texts the one way and f · N the other: equal at f² = L / N. So the newest SAMPLE are searched
+ * first, and where they do not fill the page their rate decides how to go on. (Postgres cannot decide: it has no statistics
+ * of long texts.) All in one statement; a branch that is not used costs nothing.
  */
 function searchPage(text: TextConditions, list: PagedList, rows: SQL): SQL {
   const { page, candidates, after, key, size } = list;
   const beyond = sql`${key} < (select date, id from sampled order by date, id limit 1)`;
   return sql`
     with sampled as materialized (
-      select newest.id, newest.date, ${text.looked} as hit
+      select newest.id, newest.date, ${text.byText} as hit
       from (${page([after], SAMPLE)}) newest join email_search s on s.email_id = newest.id),
     sample as materialized (
       select hits < ${rows} and taken = ${SAMPLE} as short,
@@ -246,10 +237,10 @@ function searchPage(text: TextConditions, list: PagedList, rows: SQL): SQL {
       from (select count(*) filter (where hit) as hits, count(*) as taken from sampled) counted, (${size}) list (size))
     (select id, date from sampled where hit order by date desc, id desc limit ${rows})
     union all
-    (${page([beyond, sql`(select short and common from sample)`, text.looked], rows)})
+    (${page([beyond, sql`(select short and common from sample)`, text.byText], rows)})
     union all
     (select distinct on (date, id) id, date
-      from (${candidates([beyond, sql`(select short and not common from sample)`, text.indexed])}) hits
+      from (${candidates([beyond, sql`(select short and not common from sample)`, text.byIndex])}) hits
       order by date desc, id desc limit ${rows})
     order by date desc, id desc limit ${rows}`;
 }

@@ -13,12 +13,12 @@ import type { JsonOf } from './json-text.ts';
 import { isGoingAway } from './pending-removal.ts';
 
 /*
- * How emails are read: one statement gives the columns of `emails`, where each email lies, and its contents as JSON text
- * that goes into the answer as it is. Through drizzle's row mapping the same list takes three times as long.
+ * How emails are read: one statement gives the columns of `emails`, the locations of each email, and its contents as JSON
+ * text that goes into the response as it is. Drizzle's row mapping takes three times as long for the same list.
  */
 
 /** An email as these statements give it; contents are null when the email has none. */
-type SelectedEmail = EmailRow & { places: LocationOfEmail[] | null } & {
+type SelectedEmail = EmailRow & { locations: LocationOfEmail[] | null } & {
   [Column in keyof EmailContentsJson]: EmailContentsJson[Column] | null;
 };
 
@@ -29,12 +29,12 @@ const COLUMNS = sql.raw(`
   e.has_attachments as "hasAttachments", e.is_unread as "isUnread", e.draft_id as "draftId", e.origin,
   e.is_echo as "isEcho", e.sent_by as "sentBy", e.tracking_id as "trackingId", e.bounce,
   (select jsonb_agg(jsonb_build_object('folderId', f.id, 'role', f.role, 'deleted', ${isGoingAway('o')}))
-    from locations o join folders f on f.id = o.folder_id where o.email_id = e.id) as places`);
+    from locations o join folders f on f.id = o.folder_id where o.email_id = e.id) as locations`);
 
 const CONTENTS = sql.raw(`c.body, c.body_plain as "bodyPlain", c.headers, c.attachments`);
 const CONTENTS_META_ONLY = sql.raw(`null as body, null as "bodyPlain", c.headers, null as attachments`);
 
-/** What to select from `emails e left join email_contents c` to make Emails of it. */
+/** The columns to select from `emails e left join email_contents c` for an Email. */
 export function emailColumns(metaOnly: boolean): SQL {
   return sql`${COLUMNS}, ${metaOnly ? CONTENTS_META_ONLY : CONTENTS}`;
 }
@@ -56,7 +56,7 @@ function toJson(row: SelectedEmail): JsonOf<Email> {
     attachments: row.attachments ?? NONE,
     headers: row.headers ?? NONE,
   };
-  return toEmailJson(row, contents, shownFolders(row.places ?? []));
+  return toEmailJson(row, contents, shownFolders(row.locations ?? []));
 }
 
 const EMPTY_TEXT = '""' as JsonOf<string>;
@@ -72,8 +72,8 @@ const dialect = new PgDialect();
 const names = new Map<string, string>();
 
 /**
- * A statement as pg takes it. Prepared ones are planned once per connection, for any values: only for statements whose
- * best plan is always the same, and of which there are few.
+ * A statement in the form that pg expects. Prepared ones are planned once per connection, for any values: only for
+ * statements whose best plan is always the same, and of which there are few.
  */
 export function toQuery(
   statement: SQL,

@@ -21,7 +21,7 @@ export async function listEmails(
 ): Promise<EmailListing> {
   const { limit } = page;
   const prepared = hasFixedPlan(filter);
-  // a plan for any limit must not expect a tenth of the table, which is what Postgres takes a parameter for
+  // a plan for any limit must not expect a tenth of the table, as Postgres does for a parameter
   const rows = sql.raw(String(prepared ? MAX_LIMIT + 1 : limit + 1));
   const statement = sql`
     with page as materialized (
@@ -30,10 +30,10 @@ export async function listEmails(
     from (select id, date from page order by date desc, id desc limit ${limit}) shown
     join emails e on e.id = shown.id and e.account_id = ${accountId} left join email_contents c on c.email_id = e.id
     order by shown.date desc, shown.id desc`;
-  const found = await selectEmails<{ more: boolean }>(pool, statement, { prepared });
-  const last = found.at(-1)?.row;
+  const selected = await selectEmails<{ more: boolean }>(pool, statement, { prepared });
+  const last = selected.at(-1)?.row;
   return {
-    data: found.map(({ email }) => email),
+    data: selected.map(({ email }) => email),
     next: last?.more ? { date: last.date, id: last.id } : null,
   };
 }
@@ -48,9 +48,9 @@ export async function getEmail(
   const statement = sql`
     select ${emailColumns(options.metaOnly)} from emails e left join email_contents c on c.email_id = e.id
     where e.id = ${emailId} and e.account_id = ${accountId}`;
-  const [found] = await selectEmails(pool, statement, { prepared: true });
-  // sent a moment ago, its copy has not synced
-  if (found) return found.email;
+  const [stored] = await selectEmails(pool, statement, { prepared: true });
+  // sent a moment ago: its Sent copy has not synced
+  if (stored) return stored.email;
   const sent = (await getSentEmail(pool, accountId, emailId))?.email;
   return sent && options.metaOnly ? withoutContents(sent) : sent;
 }
@@ -71,7 +71,7 @@ export async function getEmailSource(pool: pg.Pool, accountId: string, emailId: 
   return rows[0]?.key ?? (await getSentEmail(pool, accountId, emailId))?.storageKey ?? undefined;
 }
 
-/** The Email of a mail that was sent and whose copy has not synced yet (CONTRACT "Emails", send). */
+/** The provisional Email of a mail that was sent and whose Sent copy has not synced yet (CONTRACT "Emails", send). */
 async function getSentEmail(
   pool: pg.Pool,
   accountId: string,

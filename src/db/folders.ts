@@ -3,7 +3,7 @@ import { type Folder, FOLDER_ROLES } from '../contract/folder.ts';
 import type { Queryable } from './client.ts';
 import { folders } from './schema.ts';
 
-/** The columns of `folders` that a Folder shows. */
+/** The columns of `folders` in a Folder. */
 export type FolderRow = Pick<
   typeof folders.$inferSelect,
   'id' | 'accountId' | 'name' | 'role' | 'parentId' | 'totalCount' | 'unreadCount'
@@ -23,7 +23,7 @@ export function toFolder(row: FolderRow): Folder {
   };
 }
 
-/** Every folder of an account: INBOX, other roles, then by name. */
+/** Every folder of an account, in the order of roles, then by name. */
 export async function listFolders(db: Queryable, accountId: string): Promise<Folder[]> {
   const rows = await db.select().from(folders).where(eq(folders.accountId, accountId));
   return rows.map(toFolder).sort(inListOrder);

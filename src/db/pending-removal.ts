@@ -5,8 +5,8 @@ import { inLease, type Lease } from './lease.ts';
 import { locations } from './schema.ts';
 
 /*
- * A mail that is moved without MOVE, or out of several folders, lies in more than one for a moment. What it is to leave
- * is marked before, and counts as marked with \Deleted: whoever looks in between sees it in its new folder alone.
+ * A mail that is moved without MOVE, or out of several folders, is in more than one for a moment. The locations that it
+ * leaves are marked before, and count as marked with \Deleted: a read in between shows it in its new folder only.
  */
 
 /** One UID in one folder. */
@@ -15,38 +15,38 @@ export interface LocationKey {
   uid: number;
 }
 
-/** A mark that is older was left by a run that died: the folders tell where the mail lies. */
+/** An older mark was left by an attempt that died: the folders show where the mail is. */
 const LASTS = "interval '2 minutes'";
-/** A run that marked a mail before that is taken for dead, as its heartbeats say by then. */
-const TAKEN_FOR_DEAD = "interval '8 seconds'";
+/** An attempt that marked a mail before that counts as dead, as its heartbeats show by then. */
+const COUNTS_AS_DEAD = "interval '8 seconds'";
 
-/** SQL: the location under this alias is on its way out. */
+/** SQL: the location under this alias is marked with \Deleted or is being left. */
 export function isGoingAway(alias: string): string {
   return `(${alias}.deleted or ${isPendingRemoval(alias)})`;
 }
 
-/** SQL: the location under this alias is being left by a move of ours. */
+/** SQL: the location under this alias is being left by a move of this service. */
 export function isPendingRemoval(alias: string): string {
   return `coalesce(${alias}.pending_removal_since > now() - ${LASTS}, false)`;
 }
 
 /**
- * Marks a location as being left. `first`: nobody did before; `again`: a run that died had begun; `taken`: another run
- * is at it.
+ * Marks a location as being left. `first`: it had no mark; `again`: an attempt that died had marked it; `taken`: another
+ * attempt is moving the mail.
  */
 export async function markPendingRemoval(
   db: Db,
   lease: Lease,
-  place: LocationKey,
+  location: LocationKey,
 ): Promise<'first' | 'again' | 'taken'> {
   const { rows } = await inLease(db, lease, (tx) =>
     tx.execute<{ before: Date | null; taken: boolean }>(sql`
       with old as (
-        select pending_removal_since as before, coalesce(pending_removal_since > now() - ${sql.raw(TAKEN_FOR_DEAD)}, false) as taken
-        from locations where folder_id = ${place.folderId} and uid = ${place.uid}
+        select pending_removal_since as before, coalesce(pending_removal_since > now() - ${sql.raw(COUNTS_AS_DEAD)}, false) as taken
+        from locations where folder_id = ${location.folderId} and uid = ${location.uid}
       ), marked as (
         update locations p set pending_removal_since = now() from old
-        where p.folder_id = ${place.folderId} and p.uid = ${place.uid} and not old.taken
+        where p.folder_id = ${location.folderId} and p.uid = ${location.uid} and not old.taken
       )
       select before, taken from old`),
   );
@@ -55,16 +55,16 @@ export async function markPendingRemoval(
   return old?.before ? 'again' : 'first';
 }
 
-/** Takes the mark off: the provider refused the move. */
-export async function clearPendingRemoval(db: Db, lease: Lease, place: LocationKey): Promise<void> {
+/** Clears the mark: the provider refused the move. */
+export async function clearPendingRemoval(db: Db, lease: Lease, location: LocationKey): Promise<void> {
   await inLease(db, lease, (tx) =>
     tx.execute(
-      sql`update locations set pending_removal_since = null where folder_id = ${place.folderId} and uid = ${place.uid}`,
+      sql`update locations set pending_removal_since = null where folder_id = ${location.folderId} and uid = ${location.uid}`,
     ),
   );
 }
 
-/** Marks locations of a folder as being left, whoever marked them before. */
+/** Marks locations of a folder as being left, also those that are marked already. */
 export async function markAllPendingRemoval(db: Db, lease: Lease, folderId: string, uids: number[]): Promise<void> {
   if (uids.length === 0) return;
   await inLease(db, lease, (tx) =>
@@ -75,7 +75,10 @@ export async function markAllPendingRemoval(db: Db, lease: Lease, folderId: stri
   );
 }
 
-/** Of these UIDs of a folder, those whose mail lies in another one too: in that one, or in any that is no view of mail. */
+/**
+ * Of these UIDs of a folder, those whose mail is in another folder too: in `otherId`, or in any folder that is no view of
+ * all, starred or important mail.
+ */
 export async function locatedElsewhere(
   db: Queryable,
   folderId: string,

@@ -1,14 +1,14 @@
 import { sql } from 'drizzle-orm';
 import type { Db } from './client.ts';
 
-/** What the reads of src/db/email-page.ts are planned by. */
+/** The tables whose statistics plan the reads of src/db/email-page.ts. */
 const TABLES = ['emails', 'email_search', 'email_contents', 'locations'];
-/** A table is looked at again when so many of its rows have changed, and at least a fifth of them. */
+/** A table is analysed again when so many of its rows have changed, and at least a fifth of them. */
 const CHANGED_ROWS = 500;
 
 /**
- * Has Postgres look at tables that have changed a lot, as when a mailbox is imported. It does so by itself, but up to a
- * minute later (autovacuum_naptime), and meanwhile sorts whole mailboxes to show fifty emails. One process at a time.
+ * Analyses tables that have changed a lot, for example by the import of a mailbox. Postgres does so itself, but up to a
+ * minute later (autovacuum_naptime), and until then it sorts whole mailboxes to show fifty emails. One process at a time.
  */
 export async function refreshPlannerStatistics(db: Db): Promise<void> {
   await db.transaction(async (tx) => {

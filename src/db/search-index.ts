@@ -4,19 +4,19 @@ import type { Db, Tx } from './client.ts';
 /*
  * The trigram indexes of email_search. Adding the 1,500 trigrams of a mail one by one costs 4 ms of CPU; adding those of
  * many mails at once, under 1 ms a mail. So new entries gather in the pending list of GIN ("fast update"), which searches
- * read as well, and the worker merges it every other second. A pending list that stays large makes the planner find the
- * index too dear (searches of 200 ms), hence the small limit for everybody but the writers of mail.
+ * read as well, and the worker merges it every two seconds. With a large pending list the planner avoids the index
+ * (searches of 200 ms): hence the small limit for every connection except the writers of mail.
  */
 
-/** Options of each connection: what others than `gatherSearchEntries` add is merged soon. */
+/** Options of each connection: entries are merged soon, except after `gatherSearchEntries`. */
 export const SMALL_PENDING_LIST = '-c gin_pending_list_limit=1MB';
 
-/** For the transaction: its entries are left to mergeSearchEntries. */
+/** For this transaction: mergeSearchEntries merges its entries. */
 export async function gatherSearchEntries(tx: Tx): Promise<void> {
   await tx.execute(sql`set local gin_pending_list_limit = '64MB'`);
 }
 
-/** Merges what has gathered; one process at a time. */
+/** Merges the gathered entries; one process at a time. */
 export async function mergeSearchEntries(db: Db): Promise<void> {
   await db.execute(sql`
     select gin_clean_pending_list(indexrelid)

@@ -1,14 +1,14 @@
 import type pg from 'pg';
 
-/** What operators watch of the whole service. */
+/** Figures of the whole service for operators. */
 export interface Statistics {
   accountsByStatus: { status: string; count: number }[];
   pendingDeliveries: number;
-  /** seconds since the oldest event was recorded that no delivery run has taken; 0 when there is none */
+  /** age in seconds of the oldest event that no delivery workflow has; 0 when there is none */
   outboxAgeSeconds: number;
 }
 
-/** Cheap enough for every scrape: indexes of what is open, and one row per account. */
+/** Reads the figures; cheap enough for every scrape: indexes of open deliveries, and one row per account. */
 export async function readStatistics(pool: pg.Pool): Promise<Statistics> {
   const { rows } = await pool.query<Statistics>({
     name: 'statistics',

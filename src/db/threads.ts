@@ -6,7 +6,7 @@ import { emailColumns, selectEmails, toQuery } from './email-select.ts';
 import type { JsonOf } from './json-text.ts';
 
 export interface ThreadListing {
-  /** the thread's id today: one that was joined to another is found under the other's */
+  /** the thread's id now: a thread that was merged into another has the other's id */
   id: string;
   data: JsonOf<Email>[];
   next: EmailPosition | null;

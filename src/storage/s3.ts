@@ -19,14 +19,14 @@ export interface S3Settings {
   endpoint?: string | undefined;
 }
 
-/** S3 takes no more keys in one delete. */
+/** S3 accepts no more keys in one delete. */
 const DELETE_AT_ONCE = 1000;
 
 /** Objects in an S3 bucket. Credentials and region come from the usual AWS variables, files or roles. */
 export function openS3Storage({ bucket, prefix, endpoint }: S3Settings): Storage {
   const client = new S3Client({
     ...(endpoint ? { endpoint, forcePathStyle: true, region: regionOrDefault } : {}),
-    // Other servers than Amazon's often do not know the newer checksums.
+    // Servers other than Amazon's often do not know the newer checksums.
     requestChecksumCalculation: 'WHEN_REQUIRED',
     responseChecksumValidation: 'WHEN_REQUIRED',
   });
@@ -37,10 +37,10 @@ export function openS3Storage({ bucket, prefix, endpoint }: S3Settings): Storage
   async function remove(keys: string[]): Promise<void> {
     for (let start = 0; start < keys.length; start += DELETE_AT_ONCE) {
       const objects = keys.slice(start, start + DELETE_AT_ONCE).map((Key) => ({ Key }));
-      const answer = await client.send(
+      const response = await client.send(
         new DeleteObjectsCommand({ Bucket: bucket, Delete: { Objects: objects, Quiet: true } }),
       );
-      const failed = answer.Errors?.find((error) => error.Code !== 'NoSuchKey');
+      const failed = response.Errors?.find((error) => error.Code !== 'NoSuchKey');
       if (failed) throw new Error(`S3 refused to delete: ${failed.Code ?? 'unknown error'}`);
     }
   }
@@ -68,7 +68,7 @@ export function openS3Storage({ bucket, prefix, endpoint }: S3Settings): Storage
           new GetObjectCommand({ Bucket: bucket, Key: keyOf(key), ...(Range ? { Range } : {}) }),
         );
         if (Body instanceof Readable) return Body;
-        throw new Error('S3 answered without a body');
+        throw new Error('S3 sent no body');
       } catch (error) {
         throw isMissing(error) ? new StorageMissing(key) : error;
       }
@@ -116,7 +116,7 @@ export function openS3Storage({ bucket, prefix, endpoint }: S3Settings): Storage
   };
 }
 
-/** The region that the AWS settings name; other servers than Amazon's need none, though the signature has one. */
+/** The region of the AWS settings. Servers other than Amazon's need none, but the signature has one. */
 async function regionOrDefault(): Promise<string> {
   try {
     return await new S3Client({}).config.region();

@@ -4,18 +4,18 @@ import { openFileStorage } from './file.ts';
 
 export { StorageMissing } from './keys.ts';
 
-/** Where raw mail and attachments lie. Keys are relative paths of safe characters: `<acc>/raw/<email>.eml`. */
+/** Stores raw mail and attachments. Keys are relative paths of safe characters: `<acc>/raw/<email>.eml`. */
 export interface Storage {
-  /** Writes or replaces an object as a whole, never half of it; the number of bytes written. */
+  /** Writes or replaces an object as a whole, never half of it, durably; returns the number of bytes written. */
   put(key: string, body: Buffer | Readable): Promise<number>;
   /**
-   * The object's bytes, or those from `start` to `end` (both included; `end` may lie past the last one).
+   * The object's bytes, or those from `start` to `end` (both included; `end` may be past the last one).
    * @throws StorageMissing when there is no such object (before anything is read)
    */
   get(key: string, range?: ByteRange): Promise<Readable>;
   /** Bytes of the object; undefined when there is none. */
   size(key: string): Promise<number | undefined>;
-  /** Removes the objects that are there; missing ones are not an error. */
+  /** Removes objects; missing ones are no error. */
   delete(keys: readonly string[]): Promise<void>;
   /** Removes every object whose key begins with `prefix`, which must end in `/`. */
   deletePrefix(prefix: string): Promise<void>;
@@ -36,7 +36,7 @@ export interface ByteRange {
   end: number;
 }
 
-/** For S3 beside what the AWS variables say; see STORAGE_URL and S3_ENDPOINT. */
+/** For S3, besides the AWS variables; see STORAGE_URL and S3_ENDPOINT. */
 export interface StorageOptions {
   /** another server than Amazon's, addressed in path style */
   s3Endpoint?: string;
@@ -58,7 +58,7 @@ export function openStorage(url: string, options: StorageOptions = {}): Storage 
   throw new Error('the storage URL is neither file:<folder> nor s3://<bucket>/<prefix>');
 }
 
-/** Loads a storage with its first use: the S3 client takes memory that a storage of files does without. */
+/** Loads a storage on first use: the S3 client needs memory that a storage of files does not. */
 function whenNeeded(load: () => Promise<Storage>): Storage {
   let opened: Promise<Storage> | undefined;
   const storage = (): Promise<Storage> => (opened ??= load());

@@ -70,14 +70,14 @@ describe('recording events', () => {
 
   it('stores the text of the data as it is sent', async () => {
     const accountId = await storeAccount(test.database);
-    const told = event('email.update');
-    await record(accountId, [told]);
+    const stored = event('email.update');
+    await record(accountId, [stored]);
     expect(await eventsOf(accountId)).toMatchObject([
       {
         type: 'email.update',
-        objectId: told.objectId,
-        data: JSON.stringify(told.data),
-        createdAt: told.createdAt,
+        objectId: stored.objectId,
+        data: JSON.stringify(stored.data),
+        createdAt: stored.createdAt,
         test: false,
       },
     ]);
@@ -123,20 +123,20 @@ describe('recording events', () => {
     });
   });
 
-  it('tells the relay at the commit', async () => {
+  it('notifies the relay at the commit', async () => {
     const listener = new pg.Client({ connectionString: test.url });
     await listener.connect();
-    let heard = 0;
-    listener.on('notification', () => heard++);
+    let notifications = 0;
+    listener.on('notification', () => notifications++);
     await listener.query(`listen ${DELIVERIES_CHANNEL}`);
     await endpoint();
     const accountId = await storeAccount(test.database);
     await test.database.db.transaction(async (tx) => {
       await recordEvents(tx, accountId, [event()]);
       await tx.execute(sql`select 1`);
-      expect(heard).toBe(0);
+      expect(notifications).toBe(0);
     });
-    await waitFor(() => heard === 1);
+    await waitFor(() => notifications === 1);
     await listener.end();
   });
 });

@@ -18,6 +18,8 @@ export interface Product {
   api: Api;
   database: TestDatabase;
   temporal: TestTemporal;
+  /** DATA_DIR of both processes */
+  dataDir: string;
   /** what both processes have printed so far */
   logs(): Promise<string>;
   /** Ends the worker, as kill -9 does unless another signal is asked for; returns when it is gone. */
@@ -71,6 +73,7 @@ export async function startProduct(settings: Record<string, string> = {}): Promi
     api,
     database,
     temporal,
+    dataDir: dir,
     logs: () => readFile(logFile, 'utf8'),
     killWorker: (signal = 'SIGKILL') => end(worker, signal),
     startWorker: () => {

@@ -1,12 +1,16 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { Client, Connection } from '@temporalio/client';
 import { randomBytes } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { mkdir, readdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { ApiFailure } from '../helpers/api.ts';
 import { freePort } from '../helpers/free-port.ts';
 import { type ConnectedUser, connectUser, type OwnLive, startLive } from '../helpers/live.ts';
 import { addUser, kick, setPassword } from '../helpers/mail-user.ts';
 import { submit } from '../helpers/mailbox.ts';
 import { emailOf, startReceiver } from '../helpers/receiver.ts';
+import { waitFor } from '../helpers/wait.ts';
 
 /**
  * What a person wrote, and what opens a mailbox, is found in no workflow history, log line or error:
@@ -187,6 +191,22 @@ test('no password anywhere in the database, the webhook calls or the answers', a
   const calls = live.receiver.calls.map(({ body }) => body.toString()).join('\n');
   expect(found(calls, SECRETS)).toEqual([]);
 });
+
+test('no mail stays in the folder for temporary files, neither of a removed account nor of a killed worker', async () => {
+  const { product } = live;
+  const tempDir = join(product.dataDir, 'tmp');
+  const filesIn = async () =>
+    (await readdir(tempDir, { recursive: true, withFileTypes: true })).filter((entry) => entry.isFile());
+  expect(await filesIn()).toEqual([]);
+  const [own] = await readdir(tempDir);
+  const folder = join(tempDir, own as string);
+  await mkdir(join(folder, 'mail-1'));
+  await writeFile(join(folder, 'mail-1', 'source'), CANARIES.body);
+  await product.killWorker();
+  product.startWorker();
+  await waitFor(() => !existsSync(folder), { timeoutMs: 60_000, what: 'the folder of the killed worker to be removed' });
+  expect(await filesIn()).toEqual([]);
+}, 90_000);
 
 /** Every string and every byte of a value, payloads included. */
 function readable(value: unknown): string {

@@ -105,7 +105,7 @@ describe('what a bounce reports', () => {
         inReplyTo: ['<answered@example.net>', '<further@example.net>'],
         bodyPlain: 'Below is the header:\n\n  > Message-Id:\n <quoted@example.net>\n',
         parts: [
-          { mime: 'message/delivery-status', text: 'X-Original-Message-ID: <told@example.net>\r\n\r\nAction: failed' },
+          { mime: 'message/delivery-status', text: 'X-Original-Message-ID: <reported@example.net>\r\n\r\nAction: failed' },
           { mime: 'text/rfc822-headers', text: headers },
         ],
       }),
@@ -113,7 +113,7 @@ describe('what a bounce reports', () => {
     expect(bounce?.messageIds).toEqual([
       '<given-by-the-relay@relay.example>',
       '<ours@example.net>',
-      '<told@example.net>',
+      '<reported@example.net>',
       '<quoted@example.net>',
       '<answered@example.net>',
     ]);

@@ -94,7 +94,7 @@ describe('mails share a thread', () => {
       ],
       '0,1,2',
     ],
-    ['not strangers', [{ id: 'a', subject: 'Hi' }, { id: 'b', subject: 'Hi' }, {}, {}], '0 1 2 3'],
+    ['unmatched mails stay apart', [{ id: 'a', subject: 'Hi' }, { id: 'b', subject: 'Hi' }, {}, {}], '0 1 2 3'],
     [
       'the server says so',
       [

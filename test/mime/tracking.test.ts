@@ -116,7 +116,7 @@ test('the text is that of the HTML as it was', () => {
   expect(trackMessage(one, OPTIONS).message.plainText).toBe('mine');
 });
 
-test('a message without HTML, or with nothing to be told, stays as it is', () => {
+test('a message without HTML, or with nothing to track, stays as it is', () => {
   const plain = outgoingMessage({ plain_text: 'https://x.example/' });
   expect(trackMessage(plain, { ...OPTIONS, opens: true })).toEqual({ message: plain, links: [] });
   const html = outgoingMessage({ html: '<a href="https://x.example/">x</a>' });

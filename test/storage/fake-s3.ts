@@ -2,8 +2,8 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { listenOnFreePort } from '../helpers/free-port.ts';
 
 /*
- * The few operations of S3 that the storage uses, in memory: a stand-in, since no real server can be had in the
- * tests. It checks that requests are signed, not their signatures. Lists come in pages of 100.
+ * The few operations of S3 that the storage uses, in memory: a fake server, since the tests have no real one.
+ * It checks that requests are signed, not their signatures. Lists come in pages of 100.
  */
 export interface FakeS3 {
   endpoint: string;

@@ -36,8 +36,8 @@ const read = async (storage: Storage, key: string, range?: { start: number; end:
 
 describe.each<[string, () => Storage]>([
   ['files', () => openStorage(pathToFileURL(join(folder, 'files')).href)],
-  ['S3 (a stand-in)', () => openStorage('s3://mails/some/prefix/', { s3Endpoint: s3.endpoint })],
-  ['S3 (a stand-in) without a prefix', () => openStorage('s3://mails', { s3Endpoint: s3.endpoint })],
+  ['S3 (a fake server)', () => openStorage('s3://mails/some/prefix/', { s3Endpoint: s3.endpoint })],
+  ['S3 (a fake server) without a prefix', () => openStorage('s3://mails', { s3Endpoint: s3.endpoint })],
 ])('a storage of %s', (_, open) => {
   let storage: Storage;
   beforeAll(() => {
@@ -237,7 +237,7 @@ async function fileCallsOf(root: string, use: string): Promise<string[]> {
   return calls;
 }
 
-test('S3 uploads that fail are aborted, and objects lie below the prefix', () => {
+test('S3 uploads that fail are aborted, and objects are below the prefix', () => {
   expect(s3.uploads.size).toBe(0);
   expect(s3.objects.has('some/prefix/acc_1/raw/email_a1.eml')).toBe(true);
 });
