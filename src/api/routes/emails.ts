@@ -38,7 +38,7 @@ export const emailRoutes: Routes = (app, deps) => {
         response: responses('Emails, newest first', EmailList, 'not_found'),
       },
     },
-    ({ params, query }, reply) => sendList(deps, reply, params.account_id, query),
+    ({ params, query }, reply) => sendList(deps, reply, params, query),
   );
 
   app.get(
@@ -55,7 +55,7 @@ export const emailRoutes: Routes = (app, deps) => {
     },
     async ({ params, query }, reply) => {
       existing(await getFolder(db, params.account_id, params.folder_id), 'folder');
-      return sendList(deps, reply, params.account_id, query, params.folder_id);
+      return sendList(deps, reply, params, query);
     },
   );
 
@@ -105,9 +105,8 @@ export const emailRoutes: Routes = (app, deps) => {
 async function sendList(
   { pool, cursors }: RouteDeps,
   reply: FastifyReply,
-  accountId: string,
+  { account_id: accountId, folder_id: folderId }: { account_id: string; folder_id?: string },
   query: EmailQuery,
-  folderId?: string,
 ): Promise<FastifyReply> {
   const list = { name: `Emails ${folderId ?? ''}`, accountId, query };
   const position = cursors.read(list, query.cursor);

@@ -30,23 +30,24 @@ export const threadRoutes: Routes = (app, deps) => {
         params: Type.Object({ account_id: Id('account'), thread_id: Id('thread') }),
       },
     },
-    ({ params, query }, reply) => sendThread(deps, reply, params.account_id, { threadId: params.thread_id }, query),
+    ({ params, query }, reply) => sendThread(deps, reply, params, query),
   );
 
   app.get(
     '/:account_id/emails/:email_id/thread',
     { schema: { ...schema, operationId: 'getEmailThread', summary: "Get an email's thread", params: EmailParams } },
-    ({ params, query }, reply) => sendThread(deps, reply, params.account_id, { emailId: params.email_id }, query),
+    ({ params, query }, reply) => sendThread(deps, reply, params, query),
   );
 };
 
 async function sendThread(
   { pool, cursors }: RouteDeps,
   reply: FastifyReply,
-  accountId: string,
-  of: { threadId: string } | { emailId: string },
+  params: { account_id: string } & ({ thread_id: string } | { email_id: string }),
   query: Type.Static<typeof ThreadQuery>,
 ): Promise<FastifyReply> {
+  const accountId = params.account_id;
+  const of = 'thread_id' in params ? { threadId: params.thread_id } : { emailId: params.email_id };
   const list = { name: `Thread ${'threadId' in of ? of.threadId : of.emailId}`, accountId, query };
   const position = cursors.read(list, query.cursor);
   const page = { metaOnly: query.meta_only, limit: query.limit, position };
