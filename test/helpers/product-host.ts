@@ -1,6 +1,5 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import { json } from 'node:stream/consumers';
 import { freePort } from './free-port.ts';
 import { startProduct } from './product.ts';
 import { type Call, startReceiver } from './receiver.ts';
@@ -15,25 +14,23 @@ export interface ProductHost {
 
 type Hosted = Awaited<ReturnType<typeof startHosted>>;
 
-/** Runs in the process that starts jest. `POST /products` takes settings, `GET /calls/<n>` streams webhook calls. */
+/** Runs in the process that starts jest. With the settings as JSON in the query, `/product` returns how a product is reached, and `/calls` streams its webhook calls. */
 export async function startProductHost(): Promise<ProductHost> {
-  const products = new Map<string, { index: number; starting: Promise<Hosted> }>();
-  const find = (settings: Record<string, string>) => {
-    const key = JSON.stringify(Object.entries(settings).sort());
-    const started = products.get(key) ?? { index: products.size, starting: startHosted(settings) };
-    products.set(key, started);
-    return started;
+  const products = new Map<string, Promise<Hosted>>();
+  const find = (key: string): Promise<Hosted> => {
+    const found = products.get(key);
+    if (found !== undefined) return found;
+    const starting = startHosted(JSON.parse(key) as Record<string, string>);
+    products.set(key, starting);
+    // the next file that asks tries again
+    starting.catch(() => products.delete(key));
+    return starting;
   };
   const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
-    const callsOf = /^\/calls\/(\d+)$/.exec(request.url ?? '')?.[1];
-    if (callsOf !== undefined) {
-      const { starting } = [...products.values()][Number(callsOf)]!;
-      (await starting).follow(response);
-      return;
-    }
-    const { index, starting } = find((await json(request)) as Record<string, string>);
-    const address: ProductAddress = { ...(await starting).address, callsPath: `/calls/${index}` };
-    response.end(JSON.stringify(address));
+    const url = new URL(request.url ?? '', 'http://host');
+    const product = await find(url.searchParams.get('settings') ?? '{}');
+    if (url.pathname === '/calls') product.follow(response);
+    else response.end(JSON.stringify(product.address));
   };
   const server = createServer((request, response) => {
     answer(request, response).catch((error: unknown) => {
@@ -49,7 +46,7 @@ export async function startProductHost(): Promise<ProductHost> {
       server.close();
       server.closeAllConnections();
       // one that could not be started has failed the tests that asked for it
-      const stopping = [...products.values()].map(({ starting }) => starting.then((product) => product.stop()));
+      const stopping = [...products.values()].map((starting) => starting.then((product) => product.stop()));
       await Promise.allSettled(stopping);
     },
   };
@@ -72,7 +69,7 @@ async function startHosted(settings: Record<string, string>) {
       base: product.api.base,
       key: product.api.key,
       databaseUrl: product.database.url,
-    },
+    } satisfies ProductAddress,
     follow(response: ServerResponse) {
       followers.add(response);
       response.on('close', () => followers.delete(response));

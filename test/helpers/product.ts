@@ -95,7 +95,7 @@ export async function startProduct(settings: Record<string, string> = {}): Promi
           () => false,
         );
       },
-      { timeoutMs: 60_000, everyMs: 100, what: 'the API to be ready' },
+      { timeoutMs: 110_000, everyMs: 100, what: 'the API to be ready' },
     );
   } catch (error) {
     const printed = await product.logs();

@@ -13,8 +13,6 @@ export interface ProductAddress {
   base: string;
   key: string;
   databaseUrl: string;
-  /** where its webhook calls are streamed, a line of JSON each */
-  callsPath: string;
 }
 
 /** A call on its way to the test files. */
@@ -38,10 +36,11 @@ export interface SharedProduct {
 export async function joinProduct(settings: Record<string, string>): Promise<SharedProduct> {
   const host = process.env[HOST_VARIABLE];
   if (host === undefined) throw new Error(`${HOST_VARIABLE} is not set: run tests by \`npm test -- <path>\``);
-  const response = await fetch(`${host}/products`, { method: 'POST', body: JSON.stringify(settings) });
+  const query = new URLSearchParams({ settings: JSON.stringify(Object.fromEntries(Object.entries(settings).sort())) });
+  const response = await fetch(`${host}/product?${query.toString()}`);
   if (!response.ok) throw new Error(await response.text());
-  const { base, key, databaseUrl, callsPath } = (await response.json()) as ProductAddress;
-  const { calls, leave } = await follow(`${host}${callsPath}`);
+  const { base, key, databaseUrl } = (await response.json()) as ProductAddress;
+  const { calls, leave } = await follow(`${host}/calls?${query.toString()}`);
   return { api: new Api(base, key), calls, databaseUrl, leave };
 }
 
