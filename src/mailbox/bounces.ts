@@ -3,7 +3,7 @@ import type { Bounce } from '../contract/email.ts';
 import type { Queryable, Tx } from '../db/client.ts';
 import type { ParsedMail } from '../mime/parser.ts';
 
-/** What the report of each mail says, and which of our emails it is about; null for mail that is no bounce. */
+/** What the report in each mail says, and which sent email it is about; null for mail that is no bounce. */
 export async function linkBounces(
   db: Queryable,
   accountId: string,
@@ -31,7 +31,7 @@ export async function linkBounces(
   });
 }
 
-/** One of our emails that came back. */
+/** A sent email that bounced. */
 export interface Bounced {
   emailId: string;
   trackingId: string | null;
@@ -50,8 +50,8 @@ export async function findBounced(
 }
 
 /**
- * Gives `message_id, id, tracking_id`. What this API sent is known before its Sent copy has synced, and the copy has the
- * same id; of several emails with one Message-ID (who writes to himself has two) it is the one that was sent.
+ * Selects `message_id, id, tracking_id`. What this API sent is found before its Sent copy is ingested, and the copy has
+ * the same id; of several emails with one Message-ID (an email to oneself has two) it is the one that was sent.
  */
 export function sentWith(accountId: string, messageIds: string[]): SQL {
   const wanted = sql`${sql.param(messageIds)}::text[]`;
@@ -72,22 +72,22 @@ export function sentWith(accountId: string, messageIds: string[]): SQL {
 }
 
 /**
- * Ties bounces that were here before the mail that they are about, as when a bounce is imported first or comes before
- * the copy in Sent is seen.
+ * Links bounces that were stored before the email that they are about, as when a bounce is imported first or arrives
+ * before the copy in Sent is ingested.
  */
 export async function linkEarlierBounces(tx: Tx, accountId: string, messageIds: string[]): Promise<void> {
   if (messageIds.length === 0) return;
   const { rows } = await tx.execute<{ id: string; message_id: string }>(unlinkedBounces(accountId, messageIds));
-  const found = await findBounced(tx, accountId, [...new Set(rows.map((row) => row.message_id))]);
+  const bounced = await findBounced(tx, accountId, [...new Set(rows.map((row) => row.message_id))]);
   for (const { id, message_id } of rows) {
-    const { emailId, trackingId } = found.get(message_id) ?? {};
+    const { emailId, trackingId } = bounced.get(message_id) ?? {};
     if (emailId === undefined || emailId === id) continue;
-    const tie = JSON.stringify({ email_id: emailId, tracking_id: trackingId });
-    await tx.execute(sql`update emails set bounce = bounce || ${tie}::jsonb where id = ${id}`);
+    const link = JSON.stringify({ email_id: emailId, tracking_id: trackingId });
+    await tx.execute(sql`update emails set bounce = bounce || ${link}::jsonb where id = ${id}`);
   }
 }
 
-/** Gives `id, message_id` of the bounces that are about mail with these Message-IDs and are not tied to it. */
+/** Selects `id, message_id` of the bounces that are about emails with these Message-IDs and are not linked to one. */
 export function unlinkedBounces(accountId: string, messageIds: string[]): SQL {
   return sql`
     select id, bounce ->> 'message_id' as message_id from emails

@@ -4,29 +4,18 @@ import {
   fetchFlags,
   fetchFlagsBySequence,
   fetchMeta,
-  MAX_UID,
   type MessageFlags,
   type MessageMeta,
 } from '../imap/fetch.ts';
-import { fetchUids, searchUids } from '../imap/search.ts';
-import type { UidRange } from '../imap/imapflow-patches.ts';
-import { MailError } from '../mail-error.ts';
-import { changeEmails } from './change-emails.ts';
 import { applyFlags } from './changes/flags.ts';
 import type { SyncContext } from './context.ts';
 import { remapUids } from './folders/uidvalidity.ts';
 import { ingest } from './ingest/ingest.ts';
 import { foldersToCheck, matchMessages } from './ingest/match.ts';
 import { assertSelected, ensureSelected, type Selection, withSelected } from './selected.ts';
-import {
-  countLocations,
-  type FolderState,
-  getLocalRevision,
-  loadFolder,
-  recountLocations,
-  updateFolder,
-} from './store/folders.ts';
-import { type Candidate, emailsAt, findCandidates, knownUids, markVanished } from './store/locations.ts';
+import { type FolderState, getLocalRevision, loadFolder, updateFolder } from './store/folders.ts';
+import { type Candidate, findCandidates } from './store/locations.ts';
+import { applyVanishedRanges, findVanished } from './vanished.ts';
 
 export interface FolderPassOptions {
   /** compare all flags where the server has no MODSEQ, not just those of the newest messages */
@@ -54,9 +43,6 @@ const CHUNK = 500;
 /** Flags of this many newest messages are compared in each pass on servers without CONDSTORE. */
 const NEWEST = 200;
 
-/** Messages that are marked as vanished in one transaction. */
-const VANISHED_BATCH = 500;
-
 /**
  * Syncs one folder: new messages, then flags and vanished messages below the cursor. A folder that the server refuses to
  * open is left to the next pass.
@@ -73,10 +59,10 @@ export async function syncFolder(
   if (!stored || stored.vacating) return notOpened;
   const result = await withSelected(ctx.session, stored.path, async (selection) => {
     const mapped = await mapUids(ctx, stored, selection);
-    const { folder, complete, ...arrivals } = await ingestArrivals(ctx, mapped, selection, options);
+    const open = { ctx, folder: mapped, selection, localRevision: stored.localRevision };
+    const { folder, complete, ...arrivals } = await ingestArrivals(open, options);
     if (!complete) return { opened: true, ...arrivals };
-    const pass = { ctx, folder, selection, localRevision: stored.localRevision };
-    const missing = await applyChanges(pass, options.everyFlag);
+    const missing = await applyChanges({ ...open, folder }, options.everyFlag);
     return {
       opened: true,
       missing: arrivals.missing || missing,
@@ -85,6 +71,14 @@ export async function syncFolder(
     };
   });
   return result ?? notOpened;
+}
+
+interface OpenFolder {
+  ctx: SyncContext;
+  folder: FolderState;
+  selection: Selection;
+  /** as it was before the folder was selected */
+  localRevision: number;
 }
 
 /** The folder with UIDs of its present UIDVALIDITY: its baseline is read, or its UIDs mapped, where either is due. */
@@ -121,19 +115,15 @@ interface ArrivalsResult extends Pick<FolderPassResult, 'missing' | 'compared' |
 }
 
 /** Ingests the messages at and above the cursor. */
-async function ingestArrivals(
-  ctx: SyncContext,
-  opened: FolderState,
-  selection: Selection,
-  options: FolderPassOptions,
-): Promise<ArrivalsResult> {
-  let result: ArrivalsResult = { folder: opened, missing: false, compared: [], othersFirst: null, complete: true };
-  const metas = await listArrivals(ctx, opened, selection, options.arrivalsBelow);
+async function ingestArrivals(open: OpenFolder, options: FolderPassOptions): Promise<ArrivalsResult> {
+  const { ctx, selection } = open;
+  let result: ArrivalsResult = { folder: open.folder, missing: false, compared: [], othersFirst: null, complete: true };
+  const metas = await listArrivals(open, options.arrivalsBelow);
   for (let start = 0; start < metas.length; start += CHUNK) {
     const chunk = metas.slice(start, start + CHUNK);
     const { folder } = result;
     const compared = new Set([...options.compared, ...result.compared]);
-    const others = await compareLookAlikes(ctx, folder, selection, chunk, { ...options, compared });
+    const others = await compareLookAlikes({ ...open, folder }, chunk, { ...options, compared });
     result = {
       ...result,
       missing: result.missing || others.missing,
@@ -147,12 +137,7 @@ async function ingestArrivals(
   return result;
 }
 
-async function listArrivals(
-  ctx: SyncContext,
-  folder: FolderState,
-  selection: Selection,
-  below = Infinity,
-): Promise<MessageMeta[]> {
+async function listArrivals({ ctx, folder, selection }: OpenFolder, below = Infinity): Promise<MessageMeta[]> {
   const cursor = folder.uidNext ?? 1;
   // Some servers do not raise UIDNEXT; then only a greater number of messages shows that some arrived.
   if (selection.uidNext !== null && selection.uidNext <= cursor && selection.exists <= folder.totalCount) return [];
@@ -166,9 +151,7 @@ async function listArrivals(
  * brings the vanished messages of those folders up to date. May select other folders.
  */
 async function compareLookAlikes(
-  ctx: SyncContext,
-  folder: FolderState,
-  selection: Selection,
+  { ctx, folder, selection }: OpenFolder,
   metas: MessageMeta[],
   { everyFlag, compared, arrivalsBelow }: FolderPassOptions,
 ): Promise<{ missing: boolean; compared: string[]; othersFirst: boolean }> {
@@ -206,14 +189,6 @@ function isComparable(folder: FolderState, other: FolderState): boolean {
   return folder.role !== 'ALL' && other.role !== 'ALL' && other.uidNext !== null && !other.vacating;
 }
 
-interface OpenFolder {
-  ctx: SyncContext;
-  folder: FolderState;
-  selection: Selection;
-  /** as it was before the folder was selected */
-  localRevision: number;
-}
-
 /** Applies flags and vanished messages since the last pass; true when emails left the folder. */
 async function applyChanges(open: OpenFolder, everyFlag: boolean): Promise<boolean> {
   const { ctx, folder, selection, localRevision } = open;
@@ -229,8 +204,7 @@ async function applyChanges(open: OpenFolder, everyFlag: boolean): Promise<boole
   } else if (current > stored) {
     const changes = await fetchChanges(ctx.session, stored);
     await applyFlags(ctx, folder, changes.flags, localRevision);
-    const vanished = changes.vanished && (await onlyKnown(ctx, folder, changes.vanished));
-    if (vanished) missing = await applyVanished(ctx, folder, vanished);
+    if (changes.vanished) missing = await applyVanishedRanges(ctx, folder, changes.vanished);
     if (changes.modseq > current) modseq = changes.modseq;
   }
   if (await findVanished(ctx, folder, selection, everyFlag)) missing = true;
@@ -253,71 +227,4 @@ async function readFlags(ctx: SyncContext, selection: Selection, everything: boo
   if (selection.exists === 0) return [];
   if (everything || selection.exists <= NEWEST) return fetchFlags(ctx.session, '1:*');
   return fetchFlagsBySequence(ctx.session, `${selection.exists - NEWEST + 1}:*`);
-}
-
-/**
- * Where the number of messages does not match the stored one, compares the UIDs. Marks those that have vanished; true
- * when there are any.
- */
-async function findVanished(
-  ctx: SyncContext,
-  folder: FolderState,
-  selection: Selection,
-  everyFlag: boolean,
-): Promise<boolean> {
-  const counted = await countLocations(ctx.db, folder.id);
-  // While the baseline is not scanned, fewer stored messages than there are is no sign.
-  const scanned = folder.scannedFrom === 1;
-  const arrived = selection.uidNext === null || selection.uidNext > (folder.uidNext ?? 1);
-  if ((counted === selection.exists && !arrived) || (counted === 0 && !scanned)) return false;
-  if (!scanned && selection.highestModseq !== null && ctx.session.qresync && !everyFlag) return false;
-  const present = new Set(await allUids(ctx, selection));
-  const known = await knownUids(ctx.db, folder.id, 1, folder.uidNext ?? 1);
-  if (known.length !== counted && !arrived) {
-    await inLease(ctx.db, ctx.lease, (tx) => recountLocations(tx, folder.id));
-  }
-  return applyVanished(
-    ctx,
-    folder,
-    known.filter((uid) => !present.has(uid)),
-  );
-}
-
-/** Every UID of the folder. A response that leaves out some must not be taken for deleted messages. */
-async function allUids(ctx: SyncContext, selection: Selection): Promise<number[]> {
-  assertSelected(ctx.session, selection);
-  const searched = await searchUids(ctx.session, MAX_UID + 1);
-  const { mailbox } = ctx.session.client;
-  if (!mailbox) throw new MailError('provider_error', 'imap', 'the connection was closed');
-  const exists = Math.min(selection.exists, mailbox.exists);
-  if (searched.length >= exists) return searched;
-  const fetched = await fetchUids(ctx.session, MAX_UID + 1);
-  if (fetched.length >= exists || fetched.length === searched.length) return fetched;
-  throw new MailError('provider_error', 'imap', 'the IMAP server left out messages');
-}
-
-/** Of the reported ranges, the UIDs that are stored: servers report UIDs that the folder never had, too. */
-async function onlyKnown(ctx: SyncContext, folder: FolderState, vanished: UidRange[]): Promise<number[]> {
-  if (vanished.length === 0) return [];
-  const stored = await knownUids(ctx.db, folder.id, 1, folder.uidNext ?? 1);
-  const ranges = [...vanished].sort((a, b) => a.from - b.from);
-  let at = 0;
-  return stored.filter((uid) => {
-    while (at < ranges.length && (ranges[at] as UidRange).to < uid) at++;
-    const range = ranges[at];
-    return range !== undefined && range.from <= uid;
-  });
-}
-
-/** Marks messages as vanished; true when there are any. */
-async function applyVanished(ctx: SyncContext, folder: FolderState, uids: number[]): Promise<boolean> {
-  for (let start = 0; start < uids.length; start += VANISHED_BATCH) {
-    const batch = uids.slice(start, start + VANISHED_BATCH);
-    await inLease(ctx.db, ctx.lease, async (tx) => {
-      const now = new Date();
-      const emails = await emailsAt(tx, folder.id, batch);
-      await changeEmails(tx, ctx.lease, [...emails.values()], now, () => markVanished(tx, folder.id, batch, now));
-    });
-  }
-  return uids.length > 0;
 }

@@ -4,11 +4,11 @@ import type { Queryable } from '../db/client.ts';
 import { accounts } from '../db/schema.ts';
 import type { SealedAt, Secrets } from '../secrets.ts';
 
-/** What taking in an account's mail needs to know of it. */
+/** What a sync needs to know of an account. */
 export interface SyncSettings {
   imap: ServerSettings;
   smtp: ServerSettings;
-  /** see src/mailbox/settings.ts */
+  /** see sealCredentials */
   credentials: Buffer;
   /** lower-cased addresses of the mailbox's owner */
   ownAddresses: string[];
@@ -37,12 +37,12 @@ export async function loadSyncSettings(db: Queryable, accountId: string): Promis
   };
 }
 
-/** Notes that the account was in step with its mailbox just now. */
+/** Records that the account was in sync with its mailbox just now. */
 export async function touchSynced(db: Queryable, accountId: string, now: Date): Promise<void> {
   await db.update(accounts).set({ lastSyncedAt: now }).where(eq(accounts.id, accountId));
 }
 
-/** Adds to the number of emails that the initial sync has taken in. */
+/** Adds to the number of emails that the initial sync has imported. */
 export async function addImported(db: Queryable, accountId: string, count: number): Promise<void> {
   if (count === 0) return;
   await db

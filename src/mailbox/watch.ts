@@ -8,7 +8,7 @@ import { selectInbox, syncMailbox, syncNotified, withNewSession } from './sync-p
  * Reading order, from EXISTS to the commit of one new email:
  *   watch.ts          one connection: listens, polls, decides when to sync and what
  *   sync-pass.ts      one pass over folders; decides what became of emails that left a folder
- *   folder-pass.ts    one folder: SELECT, new messages, flags, vanished messages
+ *   folder-pass.ts    one folder: SELECT, new messages, flags (vanished.ts: messages that left it)
  *   ingest/ingest.ts  new messages in batches, the next one fetched while one is saved
  *   ingest/fetch.ts   sources from the server into storage, parsed
  *   ingest/match.ts   new, moved, known from before, or sent by this API: decided once, in the transaction
