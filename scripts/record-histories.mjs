@@ -32,4 +32,9 @@ process.env.RECORD_HISTORIES = dir;
 const { register } = await import('tsx/esm/api');
 register();
 const { runTests } = await import('../test/helpers/run-tests.ts');
-process.exitCode = await runTests(['test/workflows', 'test/webhooks/retry', 'test/api/commands', '--testPathIgnorePatterns=replay']);
+process.exitCode = await runTests([
+  'test/workflows',
+  'test/webhooks/retry',
+  'test/api/commands',
+  '--testPathIgnorePatterns=replay',
+]);

@@ -3,7 +3,14 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { ApiError } from '../contract/errors.ts';
 import type { IdKind } from '../contract/ids.ts';
 import type { Queryable } from '../db/client.ts';
-import { type IdempotencyKey, storeResponse, type StoredCall, readKey, releaseKey, reserveKey } from '../db/idempotency.ts';
+import {
+  type IdempotencyKey,
+  storeResponse,
+  type StoredCall,
+  readKey,
+  releaseKey,
+  reserveKey,
+} from '../db/idempotency.ts';
 import { newId } from '../new-id.ts';
 import type { Secrets } from '../secrets.ts';
 import type { Signer } from './cursor.ts';
@@ -85,7 +92,8 @@ export function honourIdempotencyKeys(app: FastifyInstance, deps: IdempotencyDep
     request.reservedKey = null;
     if (reply.statusCode >= 500 || typeof payload !== 'string') {
       if (!request.routeOptions.config.reserves) await releaseKey(db, key);
-    } else await storeResponse(db, key, { status: reply.statusCode, sealedBody: secrets.seal(sealContext(key), payload) });
+    } else
+      await storeResponse(db, key, { status: reply.statusCode, sealedBody: secrets.seal(sealContext(key), payload) });
     return payload;
   });
 }

@@ -213,7 +213,10 @@ describe('removing', () => {
     const idle = await testClient();
     const accountId = await storeAccount(test.database);
     const answer = within({ removeDeadlineMs: 300 }, idle.api).removeAccount(accountId);
-    await expect(answer).rejects.toMatchObject({ code: 'provider_error', detail: expect.stringMatching(/its removal continues/) });
+    await expect(answer).rejects.toMatchObject({
+      code: 'provider_error',
+      detail: expect.stringMatching(/its removal continues/),
+    });
     expect(await getAccount(test.database.db, accountId)).toMatchObject({ id: accountId });
     await idle.close();
   });

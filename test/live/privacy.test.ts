@@ -204,7 +204,10 @@ test('no mail stays in the folder for temporary files, neither of a removed acco
   await writeFile(join(folder, 'mail-1', 'source'), CANARIES.body);
   await product.killWorker();
   product.startWorker();
-  await waitFor(() => !existsSync(folder), { timeoutMs: 60_000, what: 'the folder of the killed worker to be removed' });
+  await waitFor(() => !existsSync(folder), {
+    timeoutMs: 60_000,
+    what: 'the folder of the killed worker to be removed',
+  });
   expect(await filesIn()).toEqual([]);
 }, 90_000);
 

@@ -105,7 +105,10 @@ describe('what a bounce reports', () => {
         inReplyTo: ['<answered@example.net>', '<further@example.net>'],
         bodyPlain: 'Below is the header:\n\n  > Message-Id:\n <quoted@example.net>\n',
         parts: [
-          { mime: 'message/delivery-status', text: 'X-Original-Message-ID: <reported@example.net>\r\n\r\nAction: failed' },
+          {
+            mime: 'message/delivery-status',
+            text: 'X-Original-Message-ID: <reported@example.net>\r\n\r\nAction: failed',
+          },
           { mime: 'text/rfc822-headers', text: headers },
         ],
       }),
