@@ -48,7 +48,8 @@ const SWEEP_MS = DAY_MS;
 const SWEEP_STEP_MS = 2 * 60_000;
 
 /** Activities of the `housekeeping` workflow. */
-export function createHousekeepingActivities({ db, storage, client, logger }: HousekeepingDeps) {
+export function createHousekeepingActivities(deps: HousekeepingDeps) {
+  const { db, storage, client, logger } = deps;
   /**
    * Deletes what is stored for a time only, a bounded number of rows at a time; `done: false` when there is more. Gives
    * up sends and drafts that lost their run, and deletes objects in storage that no row names.
@@ -65,25 +66,10 @@ export function createHousekeepingActivities({ db, storage, client, logger }: Ho
     const deleteFiles = (keys: string[]) => storage.delete(keys);
     await giveUpStaleSends(db, new Date(), deleteFiles);
     await giveUpStaleDrafts(db, new Date(), deleteFiles);
-    await sweepStorage(Date.now() + SWEEP_STEP_MS).catch((err: unknown) => {
+    await sweepStorage(deps, Date.now() + SWEEP_STEP_MS).catch((err: unknown) => {
       logger.warn({ err }, 'the sweep of the storage was interrupted: it continues in an hour');
     });
     return { done: true };
-  }
-
-  /** Deletes objects that no row names, as a process leaves that was killed between writing a file and saving its row. */
-  async function sweepStorage(until: number): Promise<void> {
-    const before = new Date(Date.now() - SWEEP_MS);
-    for (let due = await nextSweep(db, before); due && Date.now() < until; due = await nextSweep(db, before)) {
-      Context.current().heartbeat();
-      const { accountId, after } = due;
-      const objects = await storage.list(`${accountId}/`, after ?? undefined);
-      const old = objects.filter(({ modifiedAt }) => modifiedAt < before).map(({ key }) => key);
-      const unused = await unreferencedKeys(db, accountId, old);
-      await storage.delete(unused);
-      if (unused.length > 0) logger.warn({ accountId, objects: unused.length }, 'objects without a row were deleted');
-      await saveSweep(db, accountId, objects.at(-1)?.key ?? null, new Date());
-    }
   }
 
   /**
@@ -130,4 +116,19 @@ export function createHousekeepingActivities({ db, storage, client, logger }: Ho
 function lastHeartbeat(): string {
   const details: unknown = Context.current().info.heartbeatDetails;
   return typeof details === 'string' ? details : '';
+}
+
+/** Deletes objects that no row names, as a process leaves that was killed between writing a file and saving its row. */
+async function sweepStorage({ db, storage, logger }: HousekeepingDeps, until: number): Promise<void> {
+  const before = new Date(Date.now() - SWEEP_MS);
+  for (let due = await nextSweep(db, before); due && Date.now() < until; due = await nextSweep(db, before)) {
+    Context.current().heartbeat();
+    const { accountId, after } = due;
+    const objects = await storage.list(`${accountId}/`, after ?? undefined);
+    const old = objects.filter(({ modifiedAt }) => modifiedAt < before).map(({ key }) => key);
+    const unused = await unreferencedKeys(db, accountId, old);
+    await storage.delete(unused);
+    if (unused.length > 0) logger.warn({ accountId, objects: unused.length }, 'objects without a row were deleted');
+    await saveSweep(db, accountId, objects.at(-1)?.key ?? null, new Date());
+  }
 }
