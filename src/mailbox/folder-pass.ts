@@ -29,6 +29,8 @@ export interface FolderPassOptions {
 export interface FolderPassResult {
   /** false: the server refused to open the folder, or the folder is gone */
   opened: boolean;
+  /** the folder could not be selected again: the rest of it is left to the next sync */
+  interrupted: boolean;
   /** emails left a folder */
   missing: boolean;
   /** folders whose vanished messages are known now */
@@ -53,7 +55,7 @@ export async function syncFolder(
   folderId: string,
   options: FolderPassOptions,
 ): Promise<FolderPassResult> {
-  const notOpened = { opened: false, missing: false, compared: [], othersFirst: null };
+  const notOpened = { opened: false, interrupted: false, missing: false, compared: [], othersFirst: null };
   // Read before SELECT: flags that are read after a change of this API show that change.
   const stored = await loadFolder(ctx.db, folderId);
   if (!stored || stored.vacating) return notOpened;
@@ -61,10 +63,11 @@ export async function syncFolder(
     const mapped = await mapUids(ctx, stored, selection);
     const open = { ctx, folder: mapped, selection, localRevision: stored.localRevision };
     const { folder, complete, ...arrivals } = await ingestArrivals(open, options);
-    if (!complete) return { opened: true, ...arrivals };
+    if (!complete) return { opened: true, interrupted: arrivals.othersFirst === null, ...arrivals };
     const missing = await applyChanges({ ...open, folder }, options.everyFlag);
     return {
       opened: true,
+      interrupted: false,
       missing: arrivals.missing || missing,
       compared: [...arrivals.compared, folder.id],
       othersFirst: null,

@@ -11,8 +11,8 @@ import { deleteEmails, findMissing, loadStoredEmails } from './store/emails.ts';
 import { type FolderState, loadFolders } from './store/folders.ts';
 import { deleteVanished, deleteVanishedBefore } from './store/locations.ts';
 
-/** Passes in a row while emails keep leaving folders; what is still missing then is decided by the next sync. */
-const MAX_PASSES = 3;
+/** Passes in a row while folders keep changing; emails that left a folder during the last one are decided by the next sync. */
+const MAX_PASSES = 5;
 
 export interface SyncOptions {
   /** no folder list has been requested on this connection yet */
@@ -27,31 +27,58 @@ export interface SyncOptions {
 
 /**
  * Syncs the folder list and every folder in which something changed, then decides what became of emails that left a
- * folder: that takes a pass during which no email left any folder (QUALITY "Sync" 3b).
+ * folder: that takes a pass during and after which no folder changed (QUALITY "Sync" 3b).
  * @throws DoubtfulList; MailError; LeaseLost
  */
 export async function syncMailbox(ctx: SyncContext, options: SyncOptions): Promise<FolderListPass> {
-  const { freshSession = false, thorough = false, changed = new Set<string>(), missingBefore = false } = options;
+  const { freshSession = false, thorough = false, changed = new Set<string>() } = options;
   const everyFlag = thorough && !ctx.session.condstore;
-  let startedAt = new Date();
-  let list = await syncFolders(ctx, { freshSession });
-  let due = foldersOf(list).filter(
+  const startedAt = new Date();
+  const list = await syncFolders(ctx, { freshSession });
+  const due = foldersOf(list).filter(
     (folder) => list.dirty.has(folder.id) || changed.has(folder.path) || (everyFlag && folder.selectable),
   );
-  let decide = thorough || missingBefore;
-  for (let pass = 1; ; pass++) {
-    const { missing } = await syncEach(ctx, due, everyFlag);
-    const leftFolders = list.missing || missing;
-    decide ||= leftFolders;
-    if (!leftFolders || pass === MAX_PASSES) break;
-    // An email may have moved to a folder that was synced before it left: sync all folders once more.
-    startedAt = new Date();
-    list = await syncFolders(ctx);
-    due = dirtyOf(list);
-  }
-  if (decide) await decideMissing(ctx, startedAt);
+  const decide = thorough || (options.missingBefore ?? false);
+  const passes = await syncUntilSettled(ctx, { startedAt, list, due, decide }, everyFlag);
+  if (passes.decide) await decideMissing(ctx, passes.startedAt);
   await inLease(ctx.db, ctx.lease, (tx) => touchSynced(tx, ctx.account.id, new Date()));
-  return list;
+  return passes.list;
+}
+
+/** What one pass over the folders starts from. */
+interface Pass {
+  startedAt: Date;
+  list: FolderListPass;
+  /** folders to sync */
+  due: FolderState[];
+  /** emails left a folder: what became of them must be decided */
+  decide: boolean;
+}
+
+/**
+ * Makes passes while emails leave folders. An email may have moved to a folder after that was listed or synced: what
+ * became of it can be decided (`decide`) when no folder changed since the last pass.
+ */
+async function syncUntilSettled(ctx: SyncContext, first: Pass, everyFlag: boolean): Promise<Pass> {
+  let pass = first;
+  let interrupted = false;
+  for (let count = 1; ; count++) {
+    const synced = await syncEach(ctx, pass.due, everyFlag);
+    interrupted ||= synced.interrupted;
+    const leftFolders = pass.list.missing || synced.missing;
+    pass = { ...pass, decide: pass.decide || leftFolders };
+    if (!pass.decide || count === MAX_PASSES) break;
+    const startedAt = new Date();
+    const list = await syncFolders(ctx);
+    const next = { startedAt, list, due: dirtyOf(list), decide: true };
+    if (!leftFolders && !list.missing && next.due.length === 0) {
+      pass = { ...pass, list };
+      break;
+    }
+    pass = next;
+  }
+  // What a folder holds that was not synced whole is not known: a later sync decides.
+  return { ...pass, decide: pass.decide && !interrupted };
 }
 
 /** Syncs the folders of which the server sent a notification; all, when emails left them or one could not be opened. */
@@ -107,6 +134,8 @@ interface FoldersSynced {
   /** emails left a folder */
   missing: boolean;
   allOpened: boolean;
+  /** the rest of a folder is left to the next sync */
+  interrupted: boolean;
 }
 
 /** Syncs folders one after the other. */
@@ -115,10 +144,12 @@ async function syncEach(ctx: SyncContext, folders: FolderState[], everyFlag: boo
   const compared = new Set<string>();
   let missing = false;
   let allOpened = true;
+  let interrupted = false;
   const sync = async ({ id }: FolderState, arrivalsBelow?: number) => {
     const result = await syncFolder(ctx, id, { everyFlag, compared, arrivalsBelow });
     for (const other of result.compared) compared.add(other);
     missing ||= result.missing;
+    interrupted ||= result.interrupted;
     return result;
   };
   for (const folder of inSyncOrder(folders)) {
@@ -131,7 +162,7 @@ async function syncEach(ctx: SyncContext, folders: FolderState[], everyFlag: boo
     }
     allOpened &&= result.opened;
   }
-  return { missing, allOpened };
+  return { missing, allOpened, interrupted };
 }
 
 /**

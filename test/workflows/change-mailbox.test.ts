@@ -94,7 +94,10 @@ describe('a change', () => {
     act = () => new Promise((resolve) => (release = resolve));
     const impatient = createChangeCommands({ client: workers.api, changeDeadlineMs: 500 });
     const answer = impatient.trashEmail(accountId, emailId);
-    await expect(answer).rejects.toMatchObject({ code: 'provider_error', detail: expect.stringMatching(/it continues/) });
+    await expect(answer).rejects.toMatchObject({
+      code: 'provider_error',
+      detail: expect.stringMatching(/it continues/),
+    });
     release();
   });
 });
