@@ -1,4 +1,4 @@
-/** The value below which a share `part` (0 to 1) of the numbers lies; NaN of none. */
+/** The value below which a share `part` (0 to 1) of the numbers is; NaN of none. */
 export function percentile(numbers: number[], part: number): number {
   const sorted = [...numbers].sort((a, b) => a - b);
   return sorted[Math.min(sorted.length - 1, Math.max(0, Math.ceil(part * sorted.length) - 1))] ?? Number.NaN;

@@ -30,8 +30,8 @@ async function measure(
     sent.push(Date.now());
     await box.imap.append(folder, [mail]);
   }
-  await bench.allTold(series, mails, timeoutMs);
-  const waits = sent.map((at, number) => (bench.toldAt(benchMessageId(series, number)) ?? Number.NaN) - at);
+  await bench.allReported(series, mails, timeoutMs);
+  const waits = sent.map((at, number) => (bench.reportedAt(benchMessageId(series, number)) ?? Number.NaN) - at);
   return {
     'p50, ms': percentile(waits, 0.5),
     'p95, ms': percentile(waits, 0.95),

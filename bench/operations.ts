@@ -45,12 +45,12 @@ export const operations = {
   },
 };
 
-/** Has mail delivered and taken in; the ids of it. */
+/** Has mail delivered and ingested; the ids of it. */
 async function received(bench: Bench, { user, imap, account }: BenchMailbox): Promise<string[]> {
   const name = `ops${process.pid}x${++series}`;
   const mails = Array.from({ length: MAILS }, (_, number) => benchMail(name, number, { to: user.user }));
   await imap.append('INBOX', mails);
-  await bench.allTold(name, MAILS, 60_000);
+  await bench.allReported(name, MAILS, 60_000);
   const inbox = await bench.api.folder(account.id, 'INBOX');
   const list = await bench.api.get<{ data: Email[] }>(
     `/${account.id}/folders/${inbox.id}/emails?limit=250&meta_only=true`,

@@ -19,7 +19,7 @@ interface Prepared {
   inbox: Mailbox;
 }
 
-/** 500 sends through the API, 8 at a time, until all lie in the recipient's mailbox. */
+/** 500 sends through the API, 8 at a time, until all are in the recipient's mailbox. */
 export const sends = {
   title: `${SENDS} sends at ${AT_A_TIME} at a time, of one account to one mailbox`,
   bounds: {
@@ -109,10 +109,10 @@ async function send(
 async function callsOf<T>(count: number, atATime: number, work: (number: number) => Promise<T>): Promise<T[]> {
   const results: T[] = [];
   let next = 0;
-  const lane = async () => {
+  const sendInTurn = async () => {
     for (let number = next++; number < count; number = next++) results[number] = await work(number);
   };
-  await Promise.all(Array.from({ length: atATime }, lane));
+  await Promise.all(Array.from({ length: atATime }, sendInTurn));
   return results;
 }
 

@@ -26,10 +26,10 @@ export interface Bench {
   pid: number;
   /** Makes a mailbox, fills it where asked, connects it. */
   mailbox(options?: MailboxOptions): Promise<BenchMailbox>;
-  /** When a mail was first told as email.new, ms since 1970; undefined while it has not been. */
-  toldAt(messageId: string): number | undefined;
-  /** Waits until every mail of a series was told. */
-  allTold(series: string, count: number, timeoutMs: number): Promise<void>;
+  /** When a mail was first reported as email.new, ms since 1970; undefined while it has not been. */
+  reportedAt(messageId: string): number | undefined;
+  /** Waits until every mail of a series was reported. */
+  allReported(series: string, count: number, timeoutMs: number): Promise<void>;
   dir: string;
   /** something else to end when the figure has been taken */
   alsoStop: (() => Promise<void>)[];
@@ -104,7 +104,7 @@ export async function startBench(settings: Record<string, string> = {}): Promise
     await receiver.close();
     throw error;
   }
-  return { api, receiver, pid: product.pid ?? 0, mailbox: mailboxes(api), dir, alsoStop, stop, ...told(receiver) };
+  return { api, receiver, pid: product.pid ?? 0, mailbox: mailboxes(api), dir, alsoStop, stop, ...reports(receiver) };
 }
 
 async function endProduct(product: ChildProcess): Promise<void> {
@@ -124,10 +124,10 @@ function mailboxes(api: Api) {
   };
 }
 
-function told(receiver: Receiver): Pick<Bench, 'toldAt' | 'allTold'> {
+function reports(receiver: Receiver): Pick<Bench, 'reportedAt' | 'allReported'> {
   const first = new Map<string, number>();
   let seen = 0;
-  const toldAt = (messageId: string) => {
+  const reportedAt = (messageId: string) => {
     for (; seen < receiver.calls.length; seen++) {
       const call = receiver.calls[seen];
       if (call?.event.type !== 'email.new') continue;
@@ -137,10 +137,10 @@ function told(receiver: Receiver): Pick<Bench, 'toldAt' | 'allTold'> {
     return first.get(messageId);
   };
   return {
-    toldAt,
-    allTold: async (series, count, timeoutMs) => {
+    reportedAt,
+    allReported: async (series, count, timeoutMs) => {
       const missing = () =>
-        Array.from({ length: count }, (_, n) => n).filter((n) => !toldAt(benchMessageId(series, n)));
+        Array.from({ length: count }, (_, n) => n).filter((n) => !reportedAt(benchMessageId(series, n)));
       await waitFor(() => missing().length === 0, {
         timeoutMs,
         what: () => `${count} mails of ${series}; missing: ${missing().length}`,
@@ -162,6 +162,6 @@ export async function watchedMailboxes(
     boxes.push(box);
     await box.imap.append('INBOX', [benchMail(series, index, { to: box.user.user, bytes: 1000 })]);
   }
-  await bench.allTold(series, count, 120_000);
+  await bench.allReported(series, count, 120_000);
   return boxes;
 }

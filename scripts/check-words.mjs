@@ -39,7 +39,7 @@ function patternOf(forms) {
     const [first, ...others] = form.split(' ').map((word) => `[${word[0].toUpperCase()}${word[0]}]${word.slice(1)}`);
     return [first, ...others].join('[ -]?');
   });
-  return new RegExp(`(?<![a-z])(?<![A-Z](?=[A-Z]))(?:${variants.join('|')})(?![a-z])`, 'g');
+  return new RegExp(`(?<![a-z])(?<![A-Z](?=[A-Za-z]))(?:${variants.join('|')})(?![a-z])`, 'g');
 }
 
 function filesIn(path) {

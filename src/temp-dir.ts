@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { handleOf } from './process-handle.ts';
 
 /*
- * Where mail lies in plain text while it is read. `DATA_DIR/tmp` holds one folder for each worker process, named
+ * Where mail is in plain text while it is read. `DATA_DIR/tmp` holds one folder for each worker process, named
  * `<host>~<pid>~<start of the process>~<random>`. A process that is killed leaves its folder behind: the next worker that
  * starts removes it. Workers on other machines (or in other containers) cannot be asked whether they run: their folders
  * are removed once nothing in them has changed for a day.

@@ -91,7 +91,7 @@ const imports = importsOf(ROOT);
 const inSrc = imports.filter(({ from }) => from.startsWith('src/'));
 
 const roomOf = (path: string) => /^src\/([^/.]+(?:-[^/.]+)*)/.exec(path)?.[1] ?? path;
-const told = ({ from, to }: Import) => `${from} imports ${to}`;
+const reported = ({ from, to }: Import) => `${from} imports ${to}`;
 
 function isAllowed({ from, to, isOurs, isTypeOnly }: Import): boolean {
   const room = TABLE[roomOf(from)];
@@ -119,11 +119,11 @@ describe('the house', () => {
   });
 
   it('imports only what the table allows', () => {
-    expect(inSrc.filter((found) => !isAllowed(found)).map(told)).toEqual([]);
+    expect(inSrc.filter((found) => !isAllowed(found)).map(reported)).toEqual([]);
   });
 
   it('imports no entry file', () => {
-    expect(imports.filter(({ to, isOurs }) => isOurs && ENTRIES.includes(to)).map(told)).toEqual([]);
+    expect(imports.filter(({ to, isOurs }) => isOurs && ENTRIES.includes(to)).map(reported)).toEqual([]);
     const unknown = sourceFiles(ROOT).filter((path) => !path.startsWith('src/') && !ENTRIES.includes(path));
     expect(unknown).toEqual([]);
   });
@@ -134,17 +134,17 @@ describe('the house', () => {
 
   it('keeps the embedded servers to the start', () => {
     const users = inSrc.filter(({ from, to }) => roomOf(to) === 'embedded' && roomOf(from) !== 'embedded');
-    expect(users.map(told)).toEqual([]);
+    expect(users.map(reported)).toEqual([]);
     expect(
       imports
         .filter(
           ({ from, to }) => from !== 'start.ts' && /^(server|worker)\.ts$/.test(from) && roomOf(to) === 'embedded',
         )
-        .map(told),
+        .map(reported),
     ).toEqual([]);
   });
 
-  it('is told its environment by the entry files: nothing in src looks it up', () => {
+  it('gets its environment from the entry files: nothing in src reads it', () => {
     const readers = sourceFiles(ROOT).filter(
       (path) =>
         path.startsWith('src/') && /process\s*\.\s*env\b|process\[.env.\]/.test(readFileSync(join(ROOT, path), 'utf8')),

@@ -22,7 +22,7 @@ describe('the logger', () => {
   });
 
   it('is quiet below its level', () => {
-    expect(logged((logger) => logger.debug('not told'))).toBe('');
+    expect(logged((logger) => logger.debug('not logged'))).toBe('');
   });
 
   it.each([

@@ -286,7 +286,7 @@ function worstOf(logins: { host: string; result: PromiseSettledResult<unknown> }
   return new MailError(code, side, [...details, ...(hint ? [hint] : [])].join('; '), { cause: worst.error });
 }
 
-/** The caller was told that nothing is saved, so nothing may be. */
+/** The response said that nothing is saved, so nothing may be. */
 function givenUp(): ApplicationFailure {
   return ApplicationFailure.nonRetryable('the caller has its response', 'provider_error');
 }

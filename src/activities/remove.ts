@@ -20,7 +20,7 @@ export interface RemoveDeps {
 
 export type RemoveActivities = ReturnType<typeof createRemoveActivities>;
 
-/** More than a heartbeat interval: a watching activity is told with its heartbeat that it is cancelled. */
+/** More than a heartbeat interval: a watching activity learns from its heartbeat that it is cancelled. */
 const RUN_END_MS = 90_000;
 
 /**

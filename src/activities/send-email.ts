@@ -48,15 +48,15 @@ export function createSendActivities(deps: SendDeps) {
 
   /**
    * Files the copy of an email that has been sent. A provider that files it itself gets its time for that until
-   * `insist`.
+   * `appendAnyway`.
    */
   async function fileSentCopy({
-    insist,
+    appendAnyway,
     ...ref
   }: SendRef & {
-    insist: boolean;
+    appendAnyway: boolean;
   }): Promise<'done' | 'waiting'> {
-    return withHeartbeat(async () => fileCopy(deps, await load(ref), { appendAnyway: insist, search: true }));
+    return withHeartbeat(async () => fileCopy(deps, await load(ref), { appendAnyway, search: true }));
   }
 
   /** Removes the draft that was sent from Drafts. */

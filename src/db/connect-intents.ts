@@ -22,7 +22,7 @@ export async function readIntent(
 
 /**
  * Links the intent to the account, in the transaction that saves the account, and deletes the credentials in the intent.
- * False: the caller was told meanwhile that nothing is saved; the transaction must be rolled back.
+ * False: the caller has meanwhile got the response that nothing is saved; the transaction must be rolled back.
  */
 export async function linkIntent(tx: Tx, id: string, accountId: string): Promise<boolean> {
   const rows = await tx

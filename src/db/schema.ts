@@ -23,7 +23,7 @@ import type { TrackingOptions } from '../contract/sending.ts';
  *   accounts 1─n events 1─n deliveries n─1 webhook_endpoints; deliveries 1─n delivery_attempts
  *
  * `emails` holds what changes (folders' side: locations); `email_contents` and `email_search` are written once.
- * A location is one UID in one folder. Its email_id is null for mail that lay there before the account connected
+ * A location is one UID in one folder. Its email_id is null for mail that was there before the account connected
  * (baseline) and was not imported: it is known, so that a later move of it is not taken for new mail.
  *
  * Rows of an account are deleted in steps by the deleteAccount run, hence no cascades from accounts.
@@ -157,7 +157,7 @@ export interface Renumbering {
 }
 
 /**
- * Which folder lies, or is about to lie, at a path: noted before this API creates or renames one at the provider, so that
+ * Which folder has, or is about to get, a path: recorded before this API creates or renames one at the provider, so that
  * whoever sees it there first knows its id. Gone when the folder's own row says so.
  */
 export const pathReservations = pgTable(
@@ -209,7 +209,7 @@ export const emails = pgTable(
     replyToAttendees: jsonb('reply_to_attendees').$type<Attendee[]>().notNull(),
     hasAttachments: boolean('has_attachments').notNull(),
     isUnread: boolean('is_unread').notNull(),
-    /** lies in the folder whose role is DRAFTS */
+    /** is in the folder whose role is DRAFTS */
     isDraft: boolean('is_draft').notNull().default(false),
     draftId: text('draft_id'),
     origin: text().notNull().default('external'),
@@ -298,7 +298,7 @@ export const locations = pgTable(
     folderId: text('folder_id').notNull(),
     uid: bigint({ mode: 'number' }).notNull(),
     accountId: text('account_id').notNull(),
-    /** null: baseline mail that was not taken in */
+    /** null: baseline mail that was not ingested */
     emailId: text('email_id'),
     /** date of the email, for the folder's list; null for baseline */
     date: at('date'),

@@ -150,8 +150,8 @@ function sessionOf(client: ImapFlow, guard: ResponseGuard, login: ServerLogin, o
       guard.allow(limits.maxResponses ?? options.maxResponses ?? MAX_RESPONSES);
       try {
         assertUsable(client);
-        const heard = untilSilent(client, Math.max(silenceMs, usualSilenceMs), work(), giveUp);
-        const result = await withDeadline(Math.min(deadlineMs, maxCommandMs), heard, giveUp);
+        const active = untilSilent(client, Math.max(silenceMs, usualSilenceMs), work(), giveUp);
+        const result = await withDeadline(Math.min(deadlineMs, maxCommandMs), active, giveUp);
         assertUsable(client);
         return result;
       } catch (cause) {

@@ -7,12 +7,12 @@ import { emailsEnteredDrafts, emailsLeftDrafts } from '../sending/draft-state.ts
 import { addContacts, contactsIn, contactsOf, refreshContacts } from './contacts.ts';
 import { loadSyncSettings } from './settings.ts';
 import {
-  type EmailPlacement,
+  type MailboxState,
   loadContents,
   loadEmailRows,
   type LocatedEmail,
   locateEmails,
-  savePlacements,
+  saveMailboxStates,
 } from './store/emails.ts';
 import { type Transition, transition } from './transition.ts';
 
@@ -51,14 +51,14 @@ interface EmailChange extends Transition {
 
 /** Stores what follows from where the emails are now. */
 async function saveChanges(tx: Tx, accountId: string, changes: EmailChange[], now: Date): Promise<void> {
-  const placements = changes.map((each) => ({ ...each, placement: placementOf(each, now) }));
-  const entered = placements.filter(({ after, isDraft }) => isDraft && !after.isDraft);
+  const states = changes.map((each) => ({ ...each, state: mailboxStateOf(each, now) }));
+  const entered = states.filter(({ after, isDraft }) => isDraft && !after.isDraft);
   const left = changes.filter(({ after, isDraft }) => !isDraft && after.isDraft);
-  await savePlacements(
+  await saveMailboxStates(
     tx,
-    placements.filter(({ after, placement }) => differs(after, placement)).map(({ placement }) => placement),
+    states.filter(({ after, state }) => differs(after, state)).map(({ state }) => state),
   );
-  const newDrafts = entered.map(({ placement }) => ({ draftId: placement.draftId as string, emailId: placement.id }));
+  const newDrafts = entered.map(({ state }) => ({ draftId: state.draftId as string, emailId: state.id }));
   await emailsEnteredDrafts(tx, newDrafts, now);
   for (const sent of [true, false]) {
     const ended = left.filter(({ events }) => events.includes('email.new') === sent);
@@ -79,15 +79,15 @@ async function saveChanges(tx: Tx, accountId: string, changes: EmailChange[], no
   );
 }
 
-function placementOf({ after, isDraft }: EmailChange, now: Date): EmailPlacement {
+function mailboxStateOf({ after, isDraft }: EmailChange, now: Date): MailboxState {
   const { id } = after;
   const missingSince = after.missing ? (after.leftAt ?? after.missingSince ?? now) : null;
   const draftId = isDraft === after.isDraft ? after.draftId : isDraft ? newId('draft') : null;
   return { id, isDraft, draftId, missingSince };
 }
 
-function differs(stored: EmailPlacement, placement: EmailPlacement): boolean {
-  return stored.isDraft !== placement.isDraft || stored.missingSince?.getTime() !== placement.missingSince?.getTime();
+function differs(stored: MailboxState, state: MailboxState): boolean {
+  return stored.isDraft !== state.isDraft || stored.missingSince?.getTime() !== state.missingSince?.getTime();
 }
 
 /** Drafts make nobody a contact: the people of an email that is a draft again count no longer. */

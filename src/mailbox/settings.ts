@@ -51,7 +51,7 @@ export async function addImported(db: Queryable, accountId: string, count: numbe
     .where(eq(accounts.id, accountId));
 }
 
-/** The passwords of an account, as they lie sealed in `accounts.credentials`. */
+/** The passwords of an account, as they are sealed in `accounts.credentials`. */
 export interface Credentials {
   imapPassword: string;
   smtpPassword: string;

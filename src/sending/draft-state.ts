@@ -15,7 +15,7 @@ import { STALE_AFTER_MS } from './send-state.ts';
  * superseded  another `drf_…` id took its place                     final
  * sent        it was sent                                           final
  * deleted     its email left Drafts                                 final
- * failed      it was not saved, the caller was told                 saving (the caller tries again, same id),
+ * failed      it was not saved, the caller knows                    saving (the caller tries again, same id),
  *                                                                   active (its message was in Drafts after all)
  *
  * `held_by` names the save or the send that has reserved an active draft: only that one may take its place. A

@@ -13,7 +13,7 @@ import { emails, type SendResult, sends } from '../db/schema.ts';
  * submitting  committed before the first byte of the message leaves  sent, queued (nothing was accepted), unknown
  * sent        the SMTP server accepted it                            final
  * unknown     it may have been accepted: never sent again            sent (its copy was found)
- * failed      it was not sent, the caller was told                   queued (the caller tries again, same id)
+ * failed      it was not sent, the caller knows                      queued (the caller tries again, same id)
  *
  * An attempt that the SMTP server accepted ends as `sent` whatever another attempt made of the row meanwhile.
  */

@@ -56,7 +56,7 @@ export interface SmtpTimes {
 const TIMES: SmtpTimes = { reply: 15_000, firstReply: 5_000, stall: 30_000, final: 60_000 };
 const MiB = 1024 * 1024;
 
-/** Milliseconds that the parts of sending a message may take in all, whatever the server sends meanwhile. */
+/** Milliseconds that the parts of sending a message may take together, whatever the server sends meanwhile. */
 function limitsOf({ source, envelope }: Submission, times: SmtpTimes) {
   const mebibytes = Math.ceil(source.length / MiB);
   return {

@@ -89,7 +89,7 @@ export async function sendEmail(input: SendWorkflowInput): Promise<void> {
 /** Files the copy of a message that has been sent, and removes the draft that it was. */
 export async function finishSend(input: SendWorkflowInput): Promise<void> {
   await Promise.all([
-    untilDone((checks) => fileSentCopy({ ...input, insist: checks >= PROVIDER_CHECKS }), 'filing the copy'),
+    untilDone((checks) => fileSentCopy({ ...input, appendAnyway: checks >= PROVIDER_CHECKS }), 'filing the copy'),
     untilDone(() => removeSentDraft(input), 'removing the draft'),
   ]);
   setCurrentDetails('its copy is filed');

@@ -75,15 +75,18 @@ describe('a change of status', () => {
 describe('the initial sync', () => {
   const typesOf = async () => (await eventsOf(accountId)).map(({ type }) => type);
 
-  it('is told when it starts and when it is complete, once each', async () => {
+  it('is reported when it starts and when it is complete, once each', async () => {
     const { setInitialSync } = activities();
     for (const to of ['running', 'running', 'completed', 'completed'] as const) {
       expect(await setInitialSync({ accountId, to })).toBe(true);
     }
-    const told = await eventsOf(accountId);
-    expect(told.map(({ type }) => type)).toEqual(['account.initial_sync.running', 'account.initial_sync.completed']);
+    const reported = await eventsOf(accountId);
+    expect(reported.map(({ type }) => type)).toEqual([
+      'account.initial_sync.running',
+      'account.initial_sync.completed',
+    ]);
     const account = await getAccount(test.database.db, accountId);
-    expect(told[1]?.data).toEqual({ initial_sync: account?.initial_sync });
+    expect(reported[1]?.data).toEqual({ initial_sync: account?.initial_sync });
     expect(account?.initial_sync).toEqual({
       status: 'completed',
       started_at: expect.any(String),
@@ -91,10 +94,10 @@ describe('the initial sync', () => {
       days: 7,
       imported: 0,
     });
-    expect(told[0]?.data).toMatchObject({ initial_sync: { status: 'running', completed_at: null } });
+    expect(reported[0]?.data).toMatchObject({ initial_sync: { status: 'running', completed_at: null } });
   });
 
-  it('is told when it failed', async () => {
+  it('is reported when it failed', async () => {
     const { setInitialSync } = activities();
     await setInitialSync({ accountId, to: 'running' });
     expect(await setInitialSync({ accountId, to: 'failed' })).toBe(true);

@@ -65,7 +65,7 @@ async function connect(intent: Omit<AuthIntent, 'provider'>, more: Partial<Conne
   return (await verifyMailbox({ intentId: await keep(intent) })).accountId;
 }
 
-/** The failure as Temporal would be told, with its code and detail. */
+/** The failure as Temporal gets it, with its code and detail. */
 async function failureOf(intent: Omit<AuthIntent, 'provider'>, more: Partial<ConnectDeps> = {}) {
   const before = await test.database.db.$count(accounts);
   const failure = await connect(intent, more).then(
@@ -89,7 +89,7 @@ async function disconnect(accountId: string): Promise<void> {
 }
 
 describe('a new mailbox', () => {
-  it('is saved with its folders as the baseline and told by account.add', async () => {
+  it('is saved with its folders as the baseline and reported by account.add', async () => {
     const accountId = await connect({ credentials: whole(user), state: 'my state', name: 'Ann' });
     const account = await getAccount(test.database.db, accountId);
     expect(account).toMatchObject({
@@ -218,7 +218,7 @@ describe('what was left out', () => {
 });
 
 describe('a login that fails', () => {
-  it('is told when it was refused, by both sides', async () => {
+  it('is reported when it was refused, by both sides', async () => {
     const failure = await failureOf({ credentials: { ...whole(user), password: 'canary-wrong' } });
     expect(failure.code).toBe('invalid_credentials');
     expect(failure.detail).toMatch(/IMAP server refused the login.*SMTP server refused the login/);
@@ -226,7 +226,7 @@ describe('a login that fails', () => {
     expect(failure.detail).not.toContain(user.user);
   });
 
-  it.each(['imap', 'smtp'] as const)('is told when it was refused by the %s side only', async (side) => {
+  it.each(['imap', 'smtp'] as const)('is reported when it was refused by the %s side only', async (side) => {
     const credentials = whole(user);
     const block = { ...credentials[side], password: 'wrong', host, port: credentials[side]?.port ?? 0 };
     const failure = await failureOf({ credentials: { ...credentials, [side]: block } });
@@ -234,19 +234,19 @@ describe('a login that fails', () => {
     expect(failure.detail).toMatch(new RegExp(`^the ${side.toUpperCase()} server refused`));
   });
 
-  it.each(['imap', 'smtp'] as const)('is told when the %s server is not there', async (side) => {
+  it.each(['imap', 'smtp'] as const)('is reported when the %s server is not there', async (side) => {
     const failure = await failureOf({ credentials: { ...whole(user), [side]: { host, port: 1, encryption: 'none' } } });
     expect(failure.code).toBe('provider_error');
     expect(failure.detail).toMatch(new RegExp(`${side.toUpperCase()}.*connection refused`));
   });
 
-  it('is told when a server speaks no TLS', async () => {
+  it('is reported when a server speaks no TLS', async () => {
     const credentials = { ...whole(user), smtp: { ...smtpOf(user), encryption: 'ssl' } };
     const failure = await failureOf({ credentials });
     expect(failure).toMatchObject({ code: 'provider_error', detail: expect.stringMatching(/SMTP.*TLS failed/) });
   });
 
-  it('is told when a server does not answer', async () => {
+  it('is reported when a server does not answer', async () => {
     const sockets = new Set<Socket>();
     const server = createServer((socket) => sockets.add(socket));
     const silent = { host, port: await listenOnFreePort(server, host), encryption: 'none' };
@@ -260,7 +260,7 @@ describe('a login that fails', () => {
     server.close();
   });
 
-  it('is told when the server is a private one', async () => {
+  it('is reported when the server is a private one', async () => {
     const failure = await failureOf(
       { credentials: whole(user) },
       {
@@ -299,8 +299,8 @@ describe('a mailbox that is connected already', () => {
     expect(await connect({ credentials, account_id: accountId, state: 's' })).toBe(accountId);
     const account = await getAccount(test.database.db, accountId);
     expect(account?.status).toBe('running');
-    const [, ...told] = await eventsOf(accountId);
-    expect(told).toEqual([
+    const [, ...reported] = await eventsOf(accountId);
+    expect(reported).toEqual([
       { type: 'account.reconnect', objectId: accountId, data: { account, state: 's' } },
       {
         type: 'account.status.running',

@@ -120,7 +120,7 @@ describe('a change', () => {
   });
 
   it.each(['invalid_credentials', 'not_found', 'provider_rejected', 'provider_error'] as const)(
-    'that fails is told as %s',
+    'that fails is reported as %s',
     async (code) => {
       fail = new ApiError(code, 'the cause');
       for (const [method, path, body] of routes()) {

@@ -83,8 +83,8 @@ describe('an email', () => {
     const { db } = api.database;
     const [row] = await db.select().from(emails).where(eq(emails.id, id));
     const [contents] = await db.select().from(emailContents).where(eq(emailContents.emailId, id));
-    const told = toEmail(row as typeof emails.$inferSelect, contents as typeof emailContents.$inferSelect, [inbox]);
-    expect(await api.get(`/${account}/emails/${id}`)).toEqual(JSON.parse(JSON.stringify(told)));
+    const reported = toEmail(row as typeof emails.$inferSelect, contents as typeof emailContents.$inferSelect, [inbox]);
+    expect(await api.get(`/${account}/emails/${id}`)).toEqual(JSON.parse(JSON.stringify(reported)));
   });
 
   it('keeps bodies that look like other JSON as the text they are', async () => {
@@ -106,7 +106,7 @@ describe('an email', () => {
     });
   });
 
-  it('shows where it lies, less the folder of all mail and the folders that it is leaving', async () => {
+  it('shows where it is, except the folder of all mail and the folders that it is leaving', async () => {
     const all = await storeFolder(api.database, account, { role: 'ALL' });
     const work = await storeFolder(api.database, account, { name: 'Work' });
     const shown = async (folders: string[], deletedIn: string[] = []) => {
@@ -212,7 +212,7 @@ describe('a list of emails', () => {
     expect(await status(`/${other}/emails?cursor=${cursor}`)).toBe(400);
   });
 
-  it('shows an email once that lies in a folder twice', async () => {
+  it('shows an email once that is in a folder twice', async () => {
     const account = await storeAccount(api.database);
     const inbox = await storeFolder(api.database, account, { role: 'INBOX' });
     const { id } = await storeEmail(api.database, account, { folders: [inbox, inbox] });

@@ -105,7 +105,7 @@ describe('an attachment', () => {
     expect(answer.headers['content-range']).toBe(code === 206 ? `bytes ${start}-${end - 1}/1000` : undefined);
   });
 
-  it('says when a range lies behind its end, and gives the whole when it has changed since', async () => {
+  it('says when a range is behind its end, and gives the whole when it has changed since', async () => {
     const beyond = await api.call('GET', path, { headers: { range: 'bytes=1000-' } });
     expect([beyond.statusCode, beyond.headers['content-range'], beyond.json().status]).toEqual([
       416,
@@ -127,7 +127,7 @@ describe('an attachment', () => {
     );
   });
 
-  it('is told by HEAD without its bytes', async () => {
+  it('is reported by HEAD without its bytes', async () => {
     const url = `/api/v1${path}`;
     const answer = await api.app.inject({ method: 'HEAD', url, headers: { 'x-api-key': api.key } });
     expect([answer.statusCode, answer.headers['content-length'], answer.body]).toEqual([200, '1000', '']);

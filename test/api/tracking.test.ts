@@ -53,7 +53,7 @@ const events = () => storedEvents(api.database, account);
 const NO_STORE = expect.stringContaining('no-store');
 
 describe('the pixel', () => {
-  it('is a transparent picture that nobody keeps, and each load is told', async () => {
+  it('is a transparent picture that nobody keeps, and each load is reported', async () => {
     const { id, emailId } = await track();
     const before = Date.now();
     for (const url of [`/t/o/${id}.gif`, `/t/o/${id}.gif/`]) {
@@ -62,9 +62,9 @@ describe('the pixel', () => {
       expect(answer.headers).toMatchObject({ 'content-type': 'image/gif', 'cache-control': NO_STORE });
       expect(answer.rawPayload.subarray(0, 10)).toEqual(Buffer.from('GIF89a\x01\0\x01\0', 'latin1'));
     }
-    const told = await events();
-    expect(told).toHaveLength(2);
-    expect(told[0]).toEqual({
+    const reported = await events();
+    expect(reported).toHaveLength(2);
+    expect(reported[0]).toEqual({
       type: 'tracking.open',
       objectId: emailId,
       data: {
@@ -77,8 +77,8 @@ describe('the pixel', () => {
         user_agent: AGENT,
       },
     });
-    expect(Date.parse((told[0]?.data as { date: string }).date)).toBeGreaterThanOrEqual(before);
-    expect(Value.Check(EVENT_DATA['tracking.open'], told[0]?.data)).toBe(true);
+    expect(Date.parse((reported[0]?.data as { date: string }).date)).toBeGreaterThanOrEqual(before);
+    expect(Value.Check(EVENT_DATA['tracking.open'], reported[0]?.data)).toBe(true);
   });
 
   it('is a picture also where there is nothing to tell', async () => {
@@ -116,22 +116,22 @@ describe('a tracked link', () => {
     [0, LINKS[0]],
     [1, LINKS[1]],
     [2, 'https://xn--bcher-kva.example/stra%C3%9Fe'],
-  ])('leads to where number %i of the mail led, and is told', async (n, target) => {
+  ])('leads to where number %i of the mail led, and is reported', async (n, target) => {
     const { id, emailId } = await track();
     const answer = await fetchAt(`/t/c/${id}/${n}`);
     expect([answer.statusCode, answer.headers.location]).toEqual([302, target]);
     expect(answer.headers['cache-control']).toEqual(NO_STORE);
-    const [told, ...more] = await events();
-    expect(told).toMatchObject({
+    const [reported, ...more] = await events();
+    expect(reported).toMatchObject({
       type: 'tracking.click',
       objectId: emailId,
       data: { tracking_id: id, label: 'spring', email_id: emailId, ip: '127.0.0.1', user_agent: AGENT, url: LINKS[n] },
     });
     expect(more).toEqual([]);
-    expect(Value.Check(EVENT_DATA['tracking.click'], told?.data)).toBe(true);
+    expect(Value.Check(EVENT_DATA['tracking.click'], reported?.data)).toBe(true);
   });
 
-  it('leads on for who only looks at it, without being told', async () => {
+  it('leads on for who only looks at it, without being reported', async () => {
     const { id } = await track();
     const answer = await fetchAt(`/t/c/${id}/1`, 'HEAD');
     expect([answer.statusCode, answer.headers.location]).toEqual([302, LINKS[1]]);
@@ -167,12 +167,12 @@ describe('a record', () => {
       links: ['https://new.example/'],
       label: 'summer',
     });
-    const stranger = await storeAccount(api.database);
-    await track({ ...record, accountId: stranger, links: ['https://evil.example/'] });
+    const otherAccount = await storeAccount(api.database);
+    await track({ ...record, accountId: otherAccount, links: ['https://evil.example/'] });
     expect(await findTracking(api.database.db, record.id)).toMatchObject({ accountId: account, label: 'summer' });
   });
 
-  it('is erased with its account: the picture is still there, and nothing is told', async () => {
+  it('is erased with its account: the picture is still there, and no event is recorded', async () => {
     const record = await track();
     const { db } = api.database;
     await db.transaction((tx) => markRemoved(tx, account, new Date()));
@@ -187,7 +187,7 @@ describe('a record', () => {
     expect(await events()).toEqual([]);
   });
 
-  it('and its hits are told once and in order, however many come at once', async () => {
+  it('and its hits are reported once and in order, however many come at once', async () => {
     const { id } = await track();
     await Promise.all(Array.from({ length: 40 }, (_, n) => fetchAt(n % 2 ? `/t/o/${id}.gif` : `/t/c/${id}/0`)));
     const types = (await events()).map(({ type }) => type).sort();
@@ -286,7 +286,7 @@ describe('with the database away', () => {
     await other.close();
   });
 
-  it('a hit that cannot be told keeps nobody from where the link leads', async () => {
+  it('a hit that cannot be recorded keeps nobody from where the link leads', async () => {
     const { id } = await track();
     const { pool } = api.database;
     const holder = await pool.connect();
@@ -302,7 +302,7 @@ describe('with the database away', () => {
     }
   });
 
-  it('nothing is told of a hit whose transaction is rolled back', async () => {
+  it('no event is recorded of a hit whose transaction is rolled back', async () => {
     const record = await track();
     const { db } = api.database;
     const failing = {

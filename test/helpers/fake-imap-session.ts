@@ -37,7 +37,7 @@ export class FakeSession {
       this.write('+ go on\r\n');
       return true;
     });
-    socket.on('data', (chunk) => reader.read(chunk).forEach((line) => this.hear(line)));
+    socket.on('data', (chunk) => reader.read(chunk).forEach((line) => this.receive(line)));
     const { greeting = '* OK ready' } = server.script;
     if (greeting !== null) this.write(`${greeting}\r\n`);
   }
@@ -55,7 +55,7 @@ export class FakeSession {
     this.send(command, `${command.tag} ${text}\r\n`);
   }
 
-  private hear(line: Line): void {
+  private receive(line: Line): void {
     const command: Command =
       line.text.toUpperCase() === 'DONE'
         ? { tag: this.idling?.tag ?? '*', name: 'DONE', args: [] }

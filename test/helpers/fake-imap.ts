@@ -178,7 +178,7 @@ export class FakeImap {
     if (message) this.changeFlags(folder, message, [flag], []);
   }
 
-  /** Adds and removes flags of one message; the sessions that have its folder open hear of it. */
+  /** Adds and removes flags of one message; the sessions that have its folder open are notified. */
   changeFlags(folder: FakeFolder, message: FakeMessage, add: string[], remove: string[]): void {
     for (const flag of remove) message.flags.delete(flag);
     for (const flag of add) message.flags.add(flag);

@@ -71,7 +71,7 @@ export class HostileGround {
     const error = await this.account.failed(60_000);
     expect(error).toBeInstanceOf(MailError);
     expect(error).toMatchObject({ code: 'provider_error', side: 'imap' });
-    // The server that floods is in this process too, and the collector takes its time: some of it may lie around, but
+    // The server that floods is in this process too, and the collector takes its time: some of it may remain, but
     // little may be held on to.
     expect(process.memoryUsage().rss - rss).toBeLessThan(1024 * MiB);
     expect(held() - before).toBeLessThan(100 * MiB);

@@ -16,7 +16,7 @@ export interface PythonMail {
 
 export interface PythonPart {
   type: string;
-  /** type of the multipart that it lies in */
+  /** type of the multipart that it is in */
   parent: string | null;
   charset: string | null;
   disposition: string | null;
@@ -24,7 +24,7 @@ export interface PythonPart {
   cid: string | null;
   /** the text of a text part, decoded; its line ends are `\n` */
   text: string | null;
-  /** the decoded bytes of a leaf, in base64; of an embedded message its bytes as they lie there */
+  /** the decoded bytes of a leaf, in base64; of an embedded message its bytes as they are there */
   content: string | null;
 }
 

@@ -170,7 +170,7 @@ describe('who waits for a session', () => {
     expect([order, logins()]).toEqual([[1, 2, 3, 4], 1]);
   });
 
-  test('is told when it takes too long, and those behind go on', async () => {
+  test('is reported when it takes too long, and those behind go on', async () => {
     const sessions = pool({ maxPerAccount: 1, waitMs: 200 });
     const first = held(sessions);
     await first.started;
@@ -217,7 +217,7 @@ describe('who waits for a session', () => {
     expect(logins()).toBe(3);
   });
 
-  test('is told of the limit when there is no other session to wait for', async () => {
+  test('reports the limit when there is no other session to wait for', async () => {
     const sessions = pool();
     server.script.command = ({ name, tag }, session) =>
       name === 'LOGIN' && (session.write(`${tag} NO too many connections\r\n`), true);

@@ -93,7 +93,7 @@ describe.each(['full', 'withoutMove', 'stripped', 'old', 'prefixed'] as DovecotP
     expect(await subjects('INBOX')).toEqual(['two \\Seen']);
   });
 
-  test('mail is moved with its flags, and what is not there is told', async () => {
+  test('mail is moved with its flags, and what is not there is reported', async () => {
     const [one, two, three] = (await fill('INBOX', 'one', 'two', 'three')) as [number, number, number];
     await box.addFlags('INBOX', [one], ['\\Seen', '\\Flagged']);
     await fill(path('Filed'), 'there');
@@ -166,7 +166,7 @@ describe.each(['full', 'withoutMove', 'stripped', 'old', 'prefixed'] as DovecotP
     expect(await box.uids(path('Filed'))).toHaveLength(20);
   });
 
-  test('folders that do not exist are told', async () => {
+  test('folders that do not exist are reported', async () => {
     const [one] = (await fill('INBOX', 'one')) as [number];
     await expect(openFolder(session, path('None'))).rejects.toThrow(FolderMissing);
     await openFolder(session, 'INBOX');

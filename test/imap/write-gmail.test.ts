@@ -206,12 +206,12 @@ test('a server that cannot search headers is asked for them', async () => {
   }
 });
 
-test('other programs hear at once of what is changed', async () => {
-  const told: string[] = [];
+test('other programs are notified at once of what is changed', async () => {
+  const reported: string[] = [];
   await box.client.mailboxOpen('Work');
-  box.client.on('exists', ({ count }) => told.push(`${count} there`));
-  box.client.on('expunge', ({ seq }) => told.push(`${seq} gone`));
-  box.client.on('flags', ({ seq, flags }) => told.push(`${seq} ${[...flags].join(' ')}`));
+  box.client.on('exists', ({ count }) => reported.push(`${count} there`));
+  box.client.on('expunge', ({ seq }) => reported.push(`${seq} gone`));
+  box.client.on('flags', ({ seq, flags }) => reported.push(`${seq} ${[...flags].join(' ')}`));
   void box.client.idle();
   deliver('one');
   await openFolder(session, 'INBOX');
@@ -221,7 +221,7 @@ test('other programs hear at once of what is changed', async () => {
   await storeFlags(session, [uid as number], { add: ['\\Seen'] });
   await moveMessages(session, [uid as number], 'INBOX');
   await box.client.noop();
-  expect(told).toEqual(['1 there', '1 \\Seen', '1 gone']);
+  expect(reported).toEqual(['1 there', '1 \\Seen', '1 gone']);
 });
 
 test('labels are made, renamed and taken away; the mail stays', async () => {

@@ -27,8 +27,8 @@ async function untilDeadPeerIsFound(): Promise<void> {
   const fay = await connectLogin(live, user, { imapPort: proxy.port });
   await fay.settle();
   proxy.freeze();
-  await fay.box.append('INBOX', { subject: 'nobody heard' });
-  await fay.event('email.new', (one) => emailOf(one).subject === 'nobody heard', { timeoutMs: 120_000 });
+  await fay.box.append('INBOX', { subject: 'nobody noticed' });
+  await fay.event('email.new', (one) => emailOf(one).subject === 'nobody noticed', { timeoutMs: 120_000 });
   await live.api.delete(`/accounts/${fay.account.id}`);
   await proxy.close();
 }

@@ -35,7 +35,7 @@ function progress(owner: Connected): InitialSync[] {
 test('mail of the last days is imported from every folder without email.new, with its progress reported', async () => {
   const lea = await connectUser(live, {
     before: async (box) => {
-      await box.append('INBOX', { subject: 'recent', text: 'findable' }, { date: daysAgo(2), flags: ['\\Seen'] });
+      await box.append('INBOX', { subject: 'recent', text: 'wanted' }, { date: daysAgo(2), flags: ['\\Seen'] });
       await box.append('Archive', { subject: 'recent, filed' }, { date: daysAgo(3) });
       await box.append('Drafts', { subject: 'a draft' }, { date: daysAgo(1), flags: ['\\Draft'] });
       await box.append('INBOX', { subject: 'too old' }, { date: daysAgo(20) });
@@ -56,7 +56,7 @@ test('mail of the last days is imported from every folder without email.new, wit
     recent: false,
     'recent, filed': true,
   });
-  expect((await live.api.emails(lea.account.id, { q: 'findable' })).data).toHaveLength(1);
+  expect((await live.api.emails(lea.account.id, { q: 'wanted' })).data).toHaveLength(1);
   const drafts = await live.api.get<{ data: Email[] }>(`/${lea.account.id}/drafts`);
   expect(drafts.data).toMatchObject([{ subject: 'a draft', draft_id: expect.stringMatching(/^drf_/) }]);
   expect(brief(await lea.settle())).toEqual([]);

@@ -31,7 +31,7 @@ const folderOf = async (role: string, of = anna) =>
   (await live.api.folders(of.account.id)).find((folder) => folder.role === role);
 
 describe('sending', () => {
-  test('a mail is delivered once, its copy lies in Sent under the id of the answer and is one event', async () => {
+  test('a mail is delivered once, its copy is in Sent under the id of the answer and is one event', async () => {
     const answer = await sent({
       to: [{ email: bea.user.user, display_name: 'Bea Béla' }],
       subject: 'Grüße 🌍',

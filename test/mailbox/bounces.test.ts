@@ -56,9 +56,9 @@ it('a mail that bounced is the one in Sent, not the copy that was received or a 
 
 it('a mail that bounced is known before its Sent copy is there', async () => {
   await storeSend('failed');
-  const stranger = await storeAccount(test.database);
-  await storeSend('sent', stranger);
-  await store({}, stranger);
+  const otherAccount = await storeAccount(test.database);
+  await storeSend('sent', otherAccount);
+  await store({}, otherAccount);
   expect(await found()).toBeUndefined();
   const unknown = await storeSend('unknown');
   expect(await found()).toBe(unknown);

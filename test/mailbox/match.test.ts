@@ -76,7 +76,7 @@ describe('an arrival is recognised', () => {
 });
 
 describe('folders to check before judging', () => {
-  it('are those where a look-alike still seems to lie', () => {
+  it('are those where a look-alike still seems to be', () => {
     const known = [candidate(), candidate({ folderId: 'fld_c', vanishedAt: gone }), candidate({ folderId: 'fld_b' })];
     expect(foldersToCheck('fld_b', [arrival()], known)).toEqual(['fld_a']);
   });
@@ -102,7 +102,7 @@ describe('arrivals and what this API sent or saved', () => {
     ...{ folderId: 'fld_b', source: 'live', sentCopies: 'never', baselineBefore: null },
     ...over,
   });
-  const told = (given: MatchRules, metas: MessageMeta[], known: MatchFacts) =>
+  const reported = (given: MatchRules, metas: MessageMeta[], known: MatchFacts) =>
     [...matchArrivals(given, metas, known).values()].map((match) =>
       match.kind !== 'new'
         ? match.kind
@@ -175,7 +175,7 @@ describe('arrivals and what this API sent or saved', () => {
     ],
   ];
   it.each(cases)('a message %s', (_, given, metas, known, expected) => {
-    expect(told(given, metas, known)).toEqual(expected);
+    expect(reported(given, metas, known)).toEqual(expected);
   });
 
   const fetched: [string, MatchRules, MatchFacts, boolean][] = [

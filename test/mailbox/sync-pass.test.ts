@@ -179,6 +179,25 @@ describe('a sync of a mailbox', () => {
     expect((await engine.events()).sort()).toEqual(['email.new', 'email.new', 'email.update']);
   });
 
+  it('decides about a message only when no folder changed since the last pass', async () => {
+    const engine = await start(server2000);
+    const { server } = engine;
+    const text = mailText();
+    const uid = server.append('Work', text, { date: DATE });
+    await sync(engine);
+    // another program moves it by EXPUNGE and APPEND, the latter after the second pass has seen the counters of Later
+    server.remove('Work', uid);
+    let seen = 0;
+    server.script.command = ({ name, args }) => {
+      if (name !== 'STATUS' || args[0] !== 'Later' || ++seen !== 2) return;
+      setImmediate(() => server.append('Later', text, { date: DATE }));
+    };
+    await sync(engine);
+    expect(seen).toBeGreaterThan(2);
+    expect(await engine.events()).toEqual(['email.new', 'email.update']);
+    expect(await located(engine)).toEqual(['Later']);
+  });
+
   it('leaves a folder that the server does not open to the next one', async () => {
     const engine = await start({ folders: { Work: [] } });
     engine.server.append('Work', mailText());

@@ -63,7 +63,7 @@ describe('a watch', () => {
     await waitFor(() => engine.server.sessions.size === 0, { what: 'all connections to end' });
   });
 
-  it('ends a connection that was being opened when it was told to stop', async () => {
+  it('ends a connection that was being opened when it was asked to stop', async () => {
     const engine = await start({ folders: { Work: [] } });
     const watch = await watching(engine, 100);
     let login = () => {};

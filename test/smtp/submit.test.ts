@@ -77,7 +77,7 @@ describe('a message', () => {
     expect(begun).toBe(1);
   });
 
-  it('is told apart from the answer of a server without PIPELINING', async () => {
+  it('is distinguished from the answer of a server without PIPELINING', async () => {
     server.extensions = ['AUTH LOGIN'];
     expect(await submit({ to: ['a@example.test', 'b@example.test'] })).toEqual({ rejected: [] });
     expect(sources()).toEqual([text]);
@@ -112,7 +112,7 @@ describe('a message', () => {
     expect(server.messages[0]?.source.equals(source)).toBe(true);
   });
 
-  it('goes to those who were not refused, and the others are told', async () => {
+  it('goes to those who were not refused, and the others are reported', async () => {
     server.script = (moment, line) =>
       moment === 'RCPT' && line.includes('bad') ? '550 5.1.1 no such user' : undefined;
     const { rejected } = await submit({ to: ['good@example.test', 'bad@Bücher.example', 'bad@example.test'] });

@@ -35,8 +35,8 @@ describe('the codec', () => {
     const hidden = await codec.encode([payload('x')]);
     const rotated = createPayloadCodec({ current: randomBytes(32), previous: current });
     expect((await rotated.decode(hidden)).map(valueOf)).toEqual(['x']);
-    const stranger = createPayloadCodec({ current: randomBytes(32) });
-    await expect(stranger.decode(hidden)).rejects.toThrow('ENCRYPTION_KEY_PREVIOUS');
+    const otherCodec = createPayloadCodec({ current: randomBytes(32) });
+    await expect(otherCodec.decode(hidden)).rejects.toThrow('ENCRYPTION_KEY_PREVIOUS');
   });
 
   it('refuses what was changed, and lets pass what was never encrypted', async () => {

@@ -38,7 +38,7 @@ async function listen(server: Server): Promise<number> {
   return listenOnFreePort(server);
 }
 
-/** A web server that notes what it gets and answers as told. */
+/** A web server that notes what it gets and answers as scripted. */
 function receive(answer: (response: ServerResponse, request: IncomingMessage) => void) {
   return (request: IncomingMessage, response: ServerResponse) => {
     const chunks: Buffer[] = [];
@@ -55,7 +55,7 @@ async function web(answer: Parameters<typeof receive>[0]): Promise<string> {
   return `http://127.0.0.1:${await listen(http.createServer(receive(answer)))}/hook?a=1`;
 }
 
-/** A server that speaks as told as soon as something was sent to it. */
+/** A server that speaks as scripted as soon as something was sent to it. */
 async function raw(speak: (socket: Socket) => void): Promise<string> {
   const server = createServer((socket) => {
     socket.on('error', () => {});

@@ -44,14 +44,14 @@ const connectThen =
     throw failure();
   };
 
-/** An account whose mailbox does as told; the store is this object. */
+/** An account whose mailbox does as scripted; the store is this object. */
 class Mailbox {
   readonly id = newId('account');
   status: AccountStatus = 'running';
   initialSync: InitialSyncStatus | null = null;
   removed = false;
   /** every change of status that was committed */
-  readonly told: string[] = [];
+  readonly reported: string[] = [];
   watches = 0;
   silent = false;
   watching = 0;
@@ -81,7 +81,9 @@ const activities = {
   async setAccountStatus(input: { accountId: string; status: AccountStatus; detail: string; watchEpoch?: number }) {
     const mailbox = of(input);
     if (mailbox.status !== input.status) {
-      mailbox.told.push(`${mailbox.status} → ${input.status}: ${input.detail || '-'} ${input.watchEpoch ?? ''}`.trim());
+      mailbox.reported.push(
+        `${mailbox.status} → ${input.status}: ${input.detail || '-'} ${input.watchEpoch ?? ''}`.trim(),
+      );
       mailbox.status = input.status;
     }
     return mailbox.status;
@@ -143,7 +145,7 @@ describe('the account workflow', () => {
   it('goes from connecting to running without an event', async () => {
     const mailbox = await start([]);
     await untilState(mailbox, 'running');
-    expect(mailbox.told).toEqual([]);
+    expect(mailbox.reported).toEqual([]);
     await stop(mailbox);
   });
 
@@ -159,14 +161,14 @@ describe('the account workflow', () => {
     const mailbox = await start([end, end, end]);
     await untilState(mailbox, 'running');
     expect(mailbox.watches).toBe(4);
-    expect(mailbox.told).toEqual([]);
+    expect(mailbox.reported).toEqual([]);
     await stop(mailbox);
   });
 
   it('is disconnected by a second refused login, and says under which lease it was refused', async () => {
     const mailbox = await start([fail(refused), fail(refused)]);
     await untilState(mailbox, 'disconnected');
-    expect(mailbox.told).toEqual(['running → disconnected: refused 7']);
+    expect(mailbox.reported).toEqual(['running → disconnected: refused 7']);
     expect(mailbox.watches).toBe(2);
     await stop(mailbox);
   });
@@ -175,7 +177,7 @@ describe('the account workflow', () => {
     const mailbox = await start([fail(refused), connectThen(refused), stay]);
     await waitFor(() => mailbox.watches === 3);
     await untilState(mailbox, 'running');
-    expect(mailbox.told).toEqual([]);
+    expect(mailbox.reported).toEqual([]);
     await stop(mailbox);
   });
 
@@ -186,14 +188,14 @@ describe('the account workflow', () => {
     await mailbox.signal(SIGNALS.reconnected);
     await untilState(mailbox, 'running');
     expect(mailbox.watches).toBe(3);
-    expect(mailbox.told).toHaveLength(1);
+    expect(mailbox.reported).toHaveLength(1);
     await stop(mailbox);
   });
 
   it('is errored by three failures in a row, goes on trying, and runs again with the next success', async () => {
     const mailbox = await start([fail(unreachable), fail(unreachable), fail(unreachable), fail(unreachable), stay]);
     await untilState(mailbox, 'running');
-    expect(mailbox.told).toEqual(['running → errored: timed out', 'errored → running: -']);
+    expect(mailbox.reported).toEqual(['running → errored: timed out', 'errored → running: -']);
     await stop(mailbox);
   });
 
@@ -201,21 +203,21 @@ describe('the account workflow', () => {
     const mailbox = await start([fail(unreachable), fail(unreachable), connectThen(dropped), fail(unreachable), stay]);
     await waitFor(() => mailbox.watches === 5);
     await untilState(mailbox, 'running');
-    expect(mailbox.told).toEqual([]);
+    expect(mailbox.reported).toEqual([]);
     await stop(mailbox);
   });
 
   it('goes from errored to disconnected when the login is refused', async () => {
     const mailbox = await start([...Array(3).fill(fail(unreachable)), fail(refused), fail(refused)]);
     await untilState(mailbox, 'disconnected');
-    expect(mailbox.told).toEqual(['running → errored: timed out', 'errored → disconnected: refused 7']);
+    expect(mailbox.reported).toEqual(['running → errored: timed out', 'errored → disconnected: refused 7']);
     await stop(mailbox);
   });
 
   it('counts a refusal and failures in between apart', async () => {
     const mailbox = await start([fail(refused), fail(unreachable), fail(refused)]);
     await untilState(mailbox, 'disconnected');
-    expect(mailbox.told).toEqual(['running → disconnected: refused 7']);
+    expect(mailbox.reported).toEqual(['running → disconnected: refused 7']);
     await stop(mailbox);
   });
 
@@ -228,7 +230,7 @@ describe('the account workflow', () => {
     ]);
     await waitFor(() => mailbox.watches === 9);
     await untilState(mailbox, 'running');
-    expect(mailbox.told).toEqual([]);
+    expect(mailbox.reported).toEqual([]);
     await stop(mailbox);
   });
 
@@ -236,7 +238,7 @@ describe('the account workflow', () => {
     const mailbox = await start([silent, stay]);
     await waitFor(() => mailbox.watches === 2);
     await untilState(mailbox, 'running');
-    expect(mailbox.told).toEqual([]);
+    expect(mailbox.reported).toEqual([]);
     await stop(mailbox);
   });
 
@@ -247,14 +249,14 @@ describe('the account workflow', () => {
     await waitFor(() => mailbox.watches === 2);
     await untilState(mailbox, 'running');
     expect(mailbox.most).toBe(1);
-    expect(mailbox.told).toEqual([]);
+    expect(mailbox.reported).toEqual([]);
     await stop(mailbox);
   });
 
   it('stays errored or disconnected, as the store says, when it is started anew', async () => {
     const errored = await start([fail(unreachable), stay], { status: 'errored' });
     await untilState(errored, 'running');
-    expect(errored.told).toEqual(['errored → running: -']);
+    expect(errored.reported).toEqual(['errored → running: -']);
     const disconnected = await start([], { status: 'disconnected' });
     await untilState(disconnected, 'disconnected');
     expect(disconnected.watches).toBe(0);
@@ -282,6 +284,6 @@ describe('the account workflow', () => {
     const mailbox = await start([gone]);
     await workers.client.workflow.getHandle(accountWorkflowId(mailbox.id)).result();
     expect(mailbox.watches).toBe(1);
-    expect(mailbox.told).toEqual([]);
+    expect(mailbox.reported).toEqual([]);
   });
 });

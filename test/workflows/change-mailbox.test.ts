@@ -8,7 +8,7 @@ import { newId } from '../../src/new-id.ts';
 import { changeWorkflowId } from '../../src/workflows/names.ts';
 import { startTestWorkers, type TestWorkers } from '../helpers/temporal-workers.ts';
 
-/** A change of a mailbox as a run: what its activity is asked, what the caller is told. */
+/** A change of a mailbox as a run: what its activity is asked, what the caller gets. */
 
 const accountId = newId('account');
 const emailId = newId('email');
@@ -76,7 +76,7 @@ describe('a change', () => {
     ['provider_rejected', 1, new MailError('provider_rejected', 'imap', 'refused')],
     ['invalid_credentials', 1, new MailError('invalid_credentials', 'imap', 'no')],
     ['provider_error', 3, new MailError('provider_error', 'imap', 'away')],
-  ])('that fails with %s is told after %d tries', async (code, tries, error) => {
+  ])('that fails with %s is reported after %d tries', async (code, tries, error) => {
     act = () => Promise.reject(error);
     await expect(commands.markEmail(accountId, emailId, true)).rejects.toMatchObject({ name: 'ApiError', code });
     expect(asked).toHaveLength(tries);
@@ -89,7 +89,7 @@ describe('a change', () => {
     expect(asked).toHaveLength(2);
   });
 
-  it('that takes long is told to go on', async () => {
+  it('that takes long is reported to continue', async () => {
     let release = () => {};
     act = () => new Promise((resolve) => (release = resolve));
     const impatient = createChangeCommands({ client: workers.api, changeDeadlineMs: 500 });

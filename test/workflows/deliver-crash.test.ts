@@ -31,15 +31,15 @@ const emails = (count: number) => Array.from({ length: count }, () => newId('ema
 
 const claim = () => claimDeliveries(the.db, { perEndpoint: 100, except: [], plan: planRuns });
 
-/** How often each delivery was told, and how each one stands. */
+/** How often each delivery was reported, and how each one stands. */
 async function outcome() {
   const log = await the.log();
-  const told = log.map(
+  const reported = log.map(
     ({ id }) => the.receiver.calls.filter((call) => call.headers['x-email-engine-delivery'] === id).length,
   );
   const attempts = await Promise.all(log.map(({ id }) => the.attempts(id)));
   return {
-    told,
+    reported,
     stands: log.map(({ status, attemptsCount }, index) => `${status} ${attemptsCount}/${attempts[index]?.length}`),
   };
 }
@@ -66,7 +66,7 @@ describe('a delivery whose worker is lost', () => {
     expect(found).toEqual(claimed);
     for (const run of found) await startDeliveryRun(the.client, run);
     await the.end(found[0]?.workflowId ?? '');
-    expect(await outcome()).toEqual({ told: all(count, 1), stands: all(count, 'delivered 1/1') });
+    expect(await outcome()).toEqual({ reported: all(count, 1), stands: all(count, 'delivered 1/1') });
   });
 
   it('after the start, before it was noted: starting it again does nothing', async () => {
@@ -78,11 +78,11 @@ describe('a delivery whose worker is lost', () => {
     for (const found of await unstartedRuns(the.db, 0)) await startDeliveryRun(the.client, found);
     await the.end(run.workflowId);
     await startDeliveryRun(the.client, run);
-    expect(await outcome()).toEqual({ told: all(3, 1), stands: all(3, 'delivered 1/1') });
+    expect(await outcome()).toEqual({ reported: all(3, 1), stands: all(3, 'delivered 1/1') });
     expect(await unstartedRuns(the.db, 0)).toEqual([]);
   });
 
-  it.each([1, 6])('after the answer, before its result: of %i only that one is told twice', async (count) => {
+  it.each([1, 6])('after the answer, before its result: of %i only that one is reported twice', async (count) => {
     const kill = once();
     const poster: DeliverDeps['poster'] = {
       post: async (request) => {
@@ -95,12 +95,12 @@ describe('a delivery whose worker is lost', () => {
     await the.happen(emails(count));
     const [run] = await the.relayOnce();
     await the.end(run?.workflowId ?? '');
-    const { told, stands } = await outcome();
-    expect(told.sort()).toEqual([...all(count - 1, 1), 2]);
+    const { reported, stands } = await outcome();
+    expect(reported.sort()).toEqual([...all(count - 1, 1), 2]);
     expect(stands).toEqual(all(count, 'delivered 1/1'));
   });
 
-  it.each([1, 6])('after the result: none of %i is told twice', async (count) => {
+  it.each([1, 6])('after the result: none of %i is reported twice', async (count) => {
     const kill = once();
     await the.work({}, (real) => ({
       attemptDeliveries: async (input) => {
@@ -112,7 +112,7 @@ describe('a delivery whose worker is lost', () => {
     await the.happen(emails(count));
     const [run] = await the.relayOnce();
     await the.end(run?.workflowId ?? '');
-    expect(await outcome()).toEqual({ told: all(count, 1), stands: all(count, 'delivered 1/1') });
+    expect(await outcome()).toEqual({ reported: all(count, 1), stands: all(count, 'delivered 1/1') });
   });
 
   it('after a failed result in a batch: it goes on in its own run, and nothing is tried out of turn', async () => {
@@ -138,7 +138,7 @@ describe('a delivery whose worker is lost', () => {
       'delivered 1/1',
       'delivered 1/1',
     ]);
-    expect((await outcome()).told.filter((times) => times === 1)).toHaveLength(3);
+    expect((await outcome()).reported.filter((times) => times === 1)).toHaveLength(3);
   });
 
   it('after the result of a retry: the retry is not made twice', async () => {
@@ -155,12 +155,12 @@ describe('a delivery whose worker is lost', () => {
     await the.happen();
     const [run] = await the.relayOnce();
     await the.end(run?.workflowId ?? '');
-    expect(await outcome()).toEqual({ told: [3], stands: ['delivered 3/3'] });
+    expect(await outcome()).toEqual({ reported: [3], stands: ['delivered 3/3'] });
   });
 });
 
 describe('a store that is away', () => {
-  it('when results are due: they are kept until it is back, and nothing is told twice', async () => {
+  it('when results are due: they are kept until it is back, and no event is recorded twice', async () => {
     let away = 0;
     // every statement that stores results fails three times
     const db = new Proxy(the.db, {
@@ -178,11 +178,11 @@ describe('a store that is away', () => {
     const [run] = await the.relayOnce();
     await the.end(run?.workflowId ?? '');
     expect(away).toBeGreaterThan(3);
-    expect(await outcome()).toEqual({ told: all(5, 1), stands: all(5, 'delivered 1/1') });
+    expect(await outcome()).toEqual({ reported: all(5, 1), stands: all(5, 'delivered 1/1') });
   });
 });
 
-describe('a worker that is told to end', () => {
+describe('a worker that is asked to end', () => {
   it('gives up a call that is not answered soon, without counting it as a try', async () => {
     await the.work();
     const { poster } = the;
@@ -204,9 +204,9 @@ describe('a worker that is told to end', () => {
     await waitFor(() => hung === 1);
     shutdown.abort();
     await the.stopWork();
-    expect(await outcome()).toEqual({ told: [0], stands: ['pending 0/0'] });
+    expect(await outcome()).toEqual({ reported: [0], stands: ['pending 0/0'] });
     await the.work({ poster });
     await the.end(run?.workflowId ?? '');
-    expect(await outcome()).toEqual({ told: [1], stands: ['delivered 1/1'] });
+    expect(await outcome()).toEqual({ reported: [1], stands: ['delivered 1/1'] });
   });
 });

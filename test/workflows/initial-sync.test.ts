@@ -14,7 +14,7 @@ type Import = (sync: Sync) => Promise<{ done: boolean }>;
 interface Sync {
   status: 'pending' | 'running' | 'completed' | 'failed' | null;
   imported: number | null;
-  told: string[];
+  reported: string[];
   imports: number;
   script: Import[];
 }
@@ -44,7 +44,7 @@ const activities = {
     const sync = of(input);
     if (sync.status === (input.to === 'running' ? 'pending' : 'running')) {
       sync.status = input.to;
-      sync.told.push(input.to);
+      sync.reported.push(input.to);
     }
     return sync.status === input.to;
   },
@@ -66,7 +66,7 @@ afterAll(() => workers.stop());
 
 async function start(script: Import[], state: Partial<Sync> = {}) {
   const accountId = newId('account');
-  const sync: Sync = { status: 'pending', imported: 0, told: [], imports: 0, ...state, script };
+  const sync: Sync = { status: 'pending', imported: 0, reported: [], imports: 0, ...state, script };
   syncs.set(accountId, sync);
   const handle = await workers.client.workflow.start(WORKFLOWS.initialSync, {
     taskQueue: QUEUES.commands,
@@ -80,19 +80,19 @@ describe('the initial sync', () => {
   it('imports until there is no more, and tells its start and its end', async () => {
     const { sync, ended } = await start([more, more, done]);
     await ended;
-    expect(sync).toMatchObject({ told: ['running', 'completed'], imports: 3, status: 'completed' });
+    expect(sync).toMatchObject({ reported: ['running', 'completed'], imports: 3, status: 'completed' });
   });
 
   it('gives up after five failures in a row, and the run shows it', async () => {
     const { sync, ended } = await start([fail, fail, fail, fail, fail]);
     await expect(ended).rejects.toMatchObject({ name: 'WorkflowFailedError' });
-    expect(sync).toMatchObject({ told: ['running', 'failed'], imports: 5, status: 'failed' });
+    expect(sync).toMatchObject({ reported: ['running', 'failed'], imports: 5, status: 'failed' });
   });
 
   it('does not give up while it makes progress', async () => {
     const { sync, ended } = await start([fail, fail, fail, fail, failAfterProgress, fail, fail, fail, done]);
     await ended;
-    expect(sync).toMatchObject({ told: ['running', 'completed'], imports: 9 });
+    expect(sync).toMatchObject({ reported: ['running', 'completed'], imports: 9 });
   });
 
   it('takes our own store being away for no failure of the mailbox', async () => {
@@ -101,7 +101,7 @@ describe('the initial sync', () => {
     };
     const { sync, ended } = await start([away, away, away, away, away, away, done]);
     await ended;
-    expect(sync.told).toEqual(['running', 'completed']);
+    expect(sync.reported).toEqual(['running', 'completed']);
   });
 
   it('counts an import that stood still', async () => {
@@ -114,13 +114,13 @@ describe('the initial sync', () => {
   it('goes on after it was lost, and does not tell its start again', async () => {
     const { sync, ended } = await start([done], { status: 'running', imported: 500 });
     await ended;
-    expect(sync.told).toEqual(['completed']);
+    expect(sync.reported).toEqual(['completed']);
   });
 
   it.each(['completed', 'failed', null] as const)('does nothing when it is %s', async (status) => {
     const { sync, ended } = await start([], { status });
     await ended;
-    expect(sync).toMatchObject({ told: [], imports: 0 });
+    expect(sync).toMatchObject({ reported: [], imports: 0 });
   });
 
   it('ends when the account is gone', async () => {
@@ -130,7 +130,7 @@ describe('the initial sync', () => {
     };
     const { sync, ended } = await start([gone]);
     await ended;
-    expect(sync.told).toEqual(['running']);
+    expect(sync.reported).toEqual(['running']);
   });
 
   it('lets go of the mailbox before it ends, when it is cancelled', async () => {
@@ -148,6 +148,6 @@ describe('the initial sync', () => {
     await handle.cancel();
     await expect(ended).rejects.toMatchObject({ name: 'WorkflowFailedError' });
     expect(letGo).toBe(true);
-    expect(sync.told).toEqual(['running']);
+    expect(sync.reported).toEqual(['running']);
   });
 });

@@ -14,7 +14,7 @@ import {
 import { startTestWorkers, type TestWorkers } from '../helpers/temporal-workers.ts';
 import { waitFor } from '../helpers/wait.ts';
 
-/** Sends and drafts as runs: which steps they ask for, in which order, and what the caller is told. */
+/** Sends and drafts as runs: which steps they ask for, in which order, and what the caller gets. */
 
 const accountId = newId('account');
 const NAMES = ['submitEmail', 'giveUpSend', 'fileSentCopy', 'removeSentDraft'] as const;
@@ -64,7 +64,7 @@ describe('a send', () => {
     expect(asked).toEqual(['submitEmail']);
   });
 
-  it('whose copy is not filed yet is told, and finished by a run of its own', async () => {
+  it('whose copy is not filed yet is reported, and finished by a run of its own', async () => {
     const id = newId('email');
     act = {
       submitEmail: () => ({ finished: false }),
@@ -85,7 +85,7 @@ describe('a send', () => {
     [new MailError('provider_rejected', 'smtp', 'too large'), 'provider_rejected'],
     [new MailError('invalid_credentials', 'smtp', 'no'), 'invalid_credentials'],
     [new MailError('provider_error', 'smtp', 'away'), 'provider_error'],
-  ])('that fails with %s is told at once, and can be made again under its id', async (error, code) => {
+  ])('that fails with %s is reported at once, and can be made again under its id', async (error, code) => {
     const id = newId('email');
     act = {
       submitEmail: () => {

@@ -50,8 +50,8 @@ export async function changeFolder(ctx: SyncContext, folderId: string, wanted: F
     const folder = changeable(stored, folderId);
     const { name = folder.name, parentId = folder.parentId } = wanted;
     if (name === folder.name && parentId === folder.parentId) return;
-    if (parentId !== null && liesWithin(stored, parentId, folder)) {
-      throw new ApiError('invalid_parameters', 'parent_id: a folder cannot lie within itself');
+    if (parentId !== null && isWithin(stored, parentId, folder)) {
+      throw new ApiError('invalid_parameters', 'parent_id: a folder cannot be within itself');
     }
     const path = pathOf(ctx, { name, parentId }, stored);
     if (path === folder.path) return;
@@ -145,7 +145,7 @@ export function pathOf(ctx: SyncContext, { name, parentId }: NewFolder, stored: 
   return folderPath(ctx.session, parent?.path ?? null, name);
 }
 
-function liesWithin(stored: FolderState[], folderId: string, folder: FolderState): boolean {
+function isWithin(stored: FolderState[], folderId: string, folder: FolderState): boolean {
   let at: string | null = folderId;
   for (let depth = 0; at !== null && depth <= stored.length; depth++) {
     if (at === folder.id) return true;

@@ -127,12 +127,12 @@ export async function loadContents(tx: Queryable, ids: string[]): Promise<Map<st
 }
 
 /** What changes of an email when it comes to other folders, or leaves them. */
-export type EmailPlacement = Pick<LocatedEmail, 'id' | 'isDraft' | 'draftId' | 'missingSince'>;
+export type MailboxState = Pick<LocatedEmail, 'id' | 'isDraft' | 'draftId' | 'missingSince'>;
 
 /** Stores these columns of emails, in one statement. */
-export async function savePlacements(tx: Tx, placements: EmailPlacement[]): Promise<void> {
-  if (placements.length === 0) return;
-  const rows = placements.map(({ id, isDraft, draftId, missingSince }) => ({
+export async function saveMailboxStates(tx: Tx, states: MailboxState[]): Promise<void> {
+  if (states.length === 0) return;
+  const rows = states.map(({ id, isDraft, draftId, missingSince }) => ({
     id,
     is_draft: isDraft,
     draft_id: draftId,
