@@ -71,7 +71,9 @@ async function syncUntilSettled(ctx: SyncContext, first: Pass, everyFlag: boolea
     const startedAt = new Date();
     const list = await syncFolders(ctx);
     const next = { startedAt, list, due: dirtyOf(list), decide: true };
-    if (!leftFolders && !list.missing && next.due.length === 0) {
+    // A folder that its pass leaves dirty, as miscounting servers do, has not changed.
+    const changed = next.due.some(({ id }) => !pass.list.dirty.has(id));
+    if (!leftFolders && !list.missing && !changed) {
       pass = { ...pass, list };
       break;
     }
