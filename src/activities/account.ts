@@ -67,7 +67,7 @@ export function createAccountActivities({ db, client, heartbeatTimeoutMs }: Acco
     return db.transaction(async (tx) => {
       const changed = await changeStatus(tx, accountId, change);
       if (changed) {
-        const event = statusEvent(accountId, change.status, changed.previous, change.detail, new Date());
+        const event = statusEvent(accountId, { ...change, previous: changed.previous }, new Date());
         await recordEvents(tx, accountId, [event]);
         return change.status;
       }
@@ -131,9 +131,7 @@ export function createAccountActivities({ db, client, heartbeatTimeoutMs }: Acco
 /** The event of a change of status (SPEC "Account status"). */
 export function statusEvent(
   accountId: string,
-  status: AccountStatus,
-  previous: AccountStatus,
-  detail: string,
+  { status, previous, detail }: { status: AccountStatus; previous: AccountStatus; detail: string },
   createdAt: Date,
 ): NewEvent {
   const data = { status, previous_status: previous, status_detail: detail };

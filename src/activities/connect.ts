@@ -100,7 +100,7 @@ export function createConnectActivities(deps: ConnectDeps) {
       return await db.transaction(async (tx) => {
         const saved = stored
           ? await reconnectAccount(tx, accountId, intent, connection)
-          : await addAccount(tx, accountId, intent, connection, { ...baseline, at });
+          : await addAccount(tx, accountId, intent, { connection, baseline: { ...baseline, at } });
         if (saved && !(await linkIntent(tx, intentId, accountId))) throw givenUp();
         return saved ? accountId : undefined;
       });
@@ -209,8 +209,7 @@ async function addAccount(
   tx: Tx,
   accountId: string,
   intent: AuthIntent,
-  connection: NewConnection,
-  baseline: Baseline & { at: Date },
+  { connection, baseline }: { connection: NewConnection; baseline: Baseline & { at: Date } },
 ): Promise<boolean> {
   const login = loginAddressOf(intent.credentials) ?? connection.imap.user;
   const { at } = baseline;
@@ -223,7 +222,7 @@ async function addAccount(
     at,
   });
   if (!account) return false;
-  await insertBaselineFolders(tx, accountId, baseline.folders, at, baseline.newest);
+  await insertBaselineFolders(tx, accountId, baseline, at);
   const data = { account, ...stateOf(intent) };
   await recordEvents(tx, accountId, [{ type: 'account.add', objectId: accountId, data, createdAt: new Date() }]);
   return true;
@@ -243,7 +242,8 @@ async function reconnectAccount(
   const createdAt = new Date();
   const reconnected = { account, ...stateOf(intent) };
   const events: NewEvent[] = [{ type: 'account.reconnect', objectId: accountId, data: reconnected, createdAt }];
-  if (previous !== 'running') events.push(statusEvent(accountId, 'running', previous, '', createdAt));
+  if (previous !== 'running')
+    events.push(statusEvent(accountId, { status: 'running', previous, detail: '' }, createdAt));
   await recordEvents(tx, accountId, events);
   return true;
 }

@@ -26,11 +26,8 @@ const BODIES_AT_ONCE = 100;
  */
 export async function changeEmails(
   tx: Tx,
-  lease: Lease,
-  emailIds: string[],
-  now: Date,
+  { lease, emailIds, now, quiet = false }: { lease: Lease; emailIds: string[]; now: Date; quiet?: boolean },
   change: () => Promise<void>,
-  { quiet = false } = {},
 ): Promise<void> {
   const ids = [...new Set(emailIds)];
   const before = await locateEmails(tx, ids);

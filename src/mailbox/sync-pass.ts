@@ -194,7 +194,7 @@ export async function decideMissing(ctx: SyncContext, startedAt: Date): Promise<
       }
       const now = new Date();
       const located = missing.filter((email) => !email.gone).map(({ row }) => row.id);
-      await changeEmails(tx, ctx.lease, located, now, () => deleteVanished(tx, located));
+      await changeEmails(tx, { lease: ctx.lease, emailIds: located, now }, () => deleteVanished(tx, located));
       const deleted = missing.filter((email) => email.gone);
       await recordEvents(tx, ctx.account.id, await deletionEvents(tx, deleted, now));
       const ids = deleted.map(({ row }) => row.id);

@@ -78,7 +78,9 @@ async function applyVanished(ctx: SyncContext, folder: FolderState, uids: number
     await inLease(ctx.db, ctx.lease, async (tx) => {
       const now = new Date();
       const emails = await emailsAt(tx, folder.id, batch);
-      await changeEmails(tx, ctx.lease, [...emails.values()], now, () => markVanished(tx, folder.id, batch, now));
+      await changeEmails(tx, { lease: ctx.lease, emailIds: [...emails.values()], now }, () =>
+        markVanished(tx, folder.id, batch, now),
+      );
     });
   }
   return uids.length > 0;

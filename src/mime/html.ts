@@ -125,21 +125,25 @@ export function stripTags(html: string): string {
     const end = open < 0 ? html.length : open;
     if (hidden === null && end > at) pieces.push(html.slice(at, end));
     if (open < 0) break;
-    const isComment = html.startsWith('<!--', open);
-    const close = html.indexOf(isComment ? '-->' : '>', open);
-    if (close < 0) break;
-    const [, slash, name = ''] = /^<(\/?)([a-z][a-z0-9]*)/i.exec(html.slice(open, open + 16)) ?? [];
-    const tag = name.toLowerCase();
-    if (hidden === null && !slash && HIDDEN.has(tag)) hidden = tag;
-    else if (slash && tag === hidden) hidden = null;
+    const { tag, closing, end: after } = readTag(html, open);
+    if (hidden === null && !closing && HIDDEN.has(tag)) hidden = tag;
+    else if (closing && tag === hidden) hidden = null;
     if (BREAKS.has(tag)) pieces.push('\n');
-    at = close + (isComment ? 3 : 1);
+    at = after;
   }
   return decodeEntities(pieces.join(''))
     .replace(/[^\S\n]+/g, ' ')
     .replace(/ ?\n ?/g, '\n')
     .replace(/\n{3,}/g, '\n\n')
     .trim();
+}
+
+/** The tag or comment that begins at `open`, its name in lower case, and where it ends: the end of the text if it does not. */
+function readTag(html: string, open: number): { tag: string; closing: boolean; end: number } {
+  const terminator = html.startsWith('<!--', open) ? '-->' : '>';
+  const close = html.indexOf(terminator, open);
+  const [, slash, name = ''] = /^<(\/?)([a-z][a-z0-9]*)/i.exec(html.slice(open, open + 16)) ?? [];
+  return { tag: name.toLowerCase(), closing: slash === '/', end: close < 0 ? html.length : close + terminator.length };
 }
 
 function decodeEntities(text: string): string {

@@ -105,39 +105,38 @@ export async function saveComposed(
 
 /** queued → submitting: from here on the message may have been sent. False when it is not queued any more. */
 export function markSubmitting(db: Queryable, id: string): Promise<boolean> {
-  return move(db, id, ['queued'], 'submitting');
+  return move(db, id, { from: ['queued'], to: 'submitting' });
 }
 
 /** submitting → queued: the SMTP server accepted nothing, so it may be sent again. */
 export function requeue(db: Queryable, id: string): Promise<boolean> {
-  return move(db, id, ['submitting'], 'queued');
+  return move(db, id, { from: ['submitting'], to: 'queued' });
 }
 
 /** → sent: the SMTP server accepted it. That holds whatever another attempt made of the row meanwhile. */
 export function markSent(db: Queryable, id: string, result: SendResult): Promise<boolean> {
-  return move(db, id, ['queued', 'submitting', 'unknown', 'failed'], 'sent', { result });
+  return move(db, id, { from: ['queued', 'submitting', 'unknown', 'failed'], to: 'sent' }, { result });
 }
 
 /** submitting | unknown → sent: its copy was found in Sent. */
 export function markFoundInSent(db: Queryable, id: string, result: SendResult): Promise<boolean> {
-  return move(db, id, ['submitting', 'unknown'], 'sent', { result });
+  return move(db, id, { from: ['submitting', 'unknown'], to: 'sent' }, { result });
 }
 
 /** submitting → unknown: nobody knows whether the SMTP server accepted it. */
 export function markOutcomeUnknown(db: Queryable, id: string): Promise<boolean> {
-  return move(db, id, ['submitting'], 'unknown');
+  return move(db, id, { from: ['submitting'], to: 'unknown' });
 }
 
 /** queued → failed: it has not left, and does not leave any more. False when it is not queued any more. */
 export function giveUp(db: Queryable, id: string): Promise<boolean> {
-  return move(db, id, ['queued'], 'failed');
+  return move(db, id, { from: ['queued'], to: 'failed' });
 }
 
 async function move(
   db: Queryable,
   id: string,
-  from: SendState[],
-  to: SendState,
+  { from, to }: { from: SendState[]; to: SendState },
   values: { result?: SendResult } = {},
 ): Promise<boolean> {
   const moved = await db

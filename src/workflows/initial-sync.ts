@@ -62,32 +62,43 @@ export async function initialSync(input: InitialSyncInput): Promise<void> {
 
   for (;;) {
     if (workflowInfo().continueAsNewSuggested) await continueAsNew<typeof initialSync>({ ...input, failures });
-    let error: unknown;
-    try {
-      const { done } = await importMailbox({ accountId });
-      if (done) break;
+    const attempt = await attemptImport(() => importMailbox({ accountId }));
+    if (attempt.failed === undefined) {
+      if (attempt.done) break;
       failures = 0;
       continue;
-    } catch (thrown) {
-      error = thrown;
     }
-    const failed = readFailure(error);
+    const { failed, error } = attempt;
     if (failed.kind === 'cancelled') throw error;
     const before = imported;
     imported = await countImported({ accountId });
     if (imported === null) return;
     if (before !== null && imported > before) failures = 0;
-    const counts = countsAsAttempt(failed);
-    if (counts) failures += 1;
+    if (countsAsAttempt(failed)) failures += 1;
     if (failures >= MAX_FAILURES) {
       await setInitialSync({ accountId, to: 'failed' });
       setCurrentDetails('failed');
       throw error;
     }
-    await sleep(pace * (counts ? (BACKOFF_MS[failures - 1] ?? 0) : INTERRUPTED_MS));
+    await sleep(pace * waitAfter(failed, failures));
   }
   await setInitialSync({ accountId, to: 'completed' });
   setCurrentDetails('completed');
+}
+
+async function attemptImport(
+  work: () => Promise<{ done: boolean }>,
+): Promise<{ failed?: undefined; done: boolean } | { failed: Failed; error: unknown }> {
+  try {
+    return { done: (await work()).done };
+  } catch (error) {
+    return { failed: readFailure(error), error };
+  }
+}
+
+/** Milliseconds until the next attempt. */
+function waitAfter(failed: Failed, failures: number): number {
+  return countsAsAttempt(failed) ? (BACKOFF_MS[failures - 1] ?? 0) : INTERRUPTED_MS;
 }
 
 /** Whether it counts as a failed attempt: failures of this service itself do not. */

@@ -115,7 +115,7 @@ export class WatchedAccount {
     const rest = { credentials: Buffer.alloc(0), createdAt: now, connectedAt: now };
     await this.ground.database.database.db.transaction(async (tx) => {
       await tx.insert(accounts).values({ ...names, ...imap, ...smtp, ...rest });
-      await insertBaselineFolders(tx, this.id, folders, now);
+      await insertBaselineFolders(tx, this.id, { folders }, now);
     });
     const scan = await this.context();
     await scanBaseline(scan, this.stopping.signal);

@@ -39,7 +39,7 @@ describe('a draft whose email leaves Drafts', () => {
     const { id, draftId } = await storeEmail(test.database, account, { draft: true, folders: [from] });
     await db().update(drafts).set({ state }).where(eq(drafts.emailId, id));
     await inLease(db(), lease, (tx) =>
-      changeEmails(tx, lease, [id], new Date(), async () => {
+      changeEmails(tx, { lease, emailIds: [id], now: new Date() }, async () => {
         await tx.update(locations).set({ folderId: to }).where(eq(locations.emailId, id));
       }),
     );
@@ -61,12 +61,10 @@ describe('flags of many messages', () => {
     const read = (some: number[]) =>
       countStatements(() =>
         inLease(db(), lease, (tx) =>
-          storeFlagChanges(
-            tx,
-            lease,
-            folder,
-            some.map((uid) => ({ uid, seen: true, deleted: false })),
-          ),
+          storeFlagChanges(tx, lease, {
+            folderId: folder,
+            flags: some.map((uid) => ({ uid, seen: true, deleted: false })),
+          }),
         ),
       );
     const ofOne = await read(uids.slice(0, 1));

@@ -130,7 +130,7 @@ async function move(mail: Mail, draft: boolean): Promise<void> {
   mail.draft = draft;
   const folderId = draft ? folders.drafts : folders.inbox;
   await inLease(test.database.db, lease, (tx) =>
-    changeEmails(tx, lease, [mail.id], new Date(), async () => {
+    changeEmails(tx, { lease, emailIds: [mail.id], now: new Date() }, async () => {
       await tx.update(locations).set({ folderId }).where(eq(locations.emailId, mail.id));
     }),
   );

@@ -44,7 +44,7 @@ export async function startEngine(
   };
   const session = await reopen();
   const folders = await listFoldersWithStatus(session);
-  await db.transaction((tx) => insertBaselineFolders(tx, id, folders, new Date()));
+  await db.transaction((tx) => insertBaselineFolders(tx, id, { folders }, new Date()));
   const ctx: SyncContext = {
     db,
     storage: ground.storage,

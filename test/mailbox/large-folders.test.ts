@@ -160,7 +160,7 @@ describe('a folder of 100,000 messages', () => {
       const uids = Array.from({ length: 1000 }, (_, index) => start + index);
       await inLease(measured.db, lease, async (tx) => {
         const emailIds = [...(await emailsAt(tx, folderId, uids)).values()];
-        await changeEmails(tx, lease, emailIds, now, () => markVanished(tx, folderId, uids, now));
+        await changeEmails(tx, { lease, emailIds, now }, () => markVanished(tx, folderId, uids, now));
       });
     }
     expectBounded({ min: 100, max: 100 });

@@ -29,7 +29,7 @@ const DRAFT_MS = 60_000;
 export function createDraftCommands(deps: OutgoingDeps): DraftCommands {
   return {
     createDraft: (accountId, id, input) => createDraft(deps, accountId, id, input),
-    updateDraft: (accountId, id, previous, input) => updateDraft(deps, accountId, id, previous, input),
+    updateDraft: (accountId, id, previous, input) => updateDraft(deps, accountId, { id, previousId: previous }, input),
     deleteDraft: (accountId, draft) => deleteDraft(deps, accountId, draft),
   };
 }
@@ -56,8 +56,7 @@ async function createDraft(deps: OutgoingDeps, accountId: string, id: string, in
 async function updateDraft(
   deps: OutgoingDeps,
   accountId: string,
-  id: string,
-  previousId: string,
+  { id, previousId }: { id: string; previousId: string },
   input: SendInput,
 ): Promise<DraftResult> {
   const { db } = deps;

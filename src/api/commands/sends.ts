@@ -20,16 +20,21 @@ const ACCEPTED_MS = 85_000;
 /** Every workflow that sends, as one function each; failures are ApiErrors. */
 export function createSendCommands(deps: OutgoingDeps): SendCommands {
   return {
-    sendEmail: (accountId, caller, id, input) => sendEmail(deps, accountId, caller, id, input),
-    sendDraft: (accountId, caller, id, draft) => sendDraft(deps, accountId, caller, id, draft),
+    sendEmail: (accountId, caller, id, input) => sendEmail(deps, accountId, { caller, id }, input),
+    sendDraft: (accountId, caller, id, draft) => sendDraft(deps, accountId, { caller, id }, draft),
   };
+}
+
+/** Who sends, and the id of the email that is sent. */
+interface NewSendId {
+  caller: Caller;
+  id: string;
 }
 
 async function sendEmail(
   deps: OutgoingDeps,
   accountId: string,
-  caller: Caller,
-  id: string,
+  { caller, id }: NewSendId,
   input: SendInput,
 ): Promise<EmailSent> {
   const { db } = deps;
@@ -61,8 +66,7 @@ async function sendEmail(
 async function sendDraft(
   deps: OutgoingDeps,
   accountId: string,
-  caller: Caller,
-  id: string,
+  { caller, id }: NewSendId,
   draftId: string,
 ): Promise<DraftSent> {
   let send = await loadSend(deps.db, accountId, id);

@@ -42,7 +42,7 @@ function saveChangedFlags(
 ): Promise<boolean> {
   return inLease(ctx.db, ctx.lease, async (tx) => {
     if ((await getLocalRevision(tx, folder.id)) !== localRevision) return false;
-    await storeFlagChanges(tx, ctx.lease, folder.id, flags);
+    await storeFlagChanges(tx, ctx.lease, { folderId: folder.id, flags });
     return true;
   });
 }
@@ -51,14 +51,12 @@ function saveChangedFlags(
 export async function storeFlagChanges(
   tx: Tx,
   lease: Lease,
-  folderId: string,
-  flags: MessageFlags[],
-  { byApi = false } = {},
+  { folderId, flags, byApi = false }: { folderId: string; flags: MessageFlags[]; byApi?: boolean },
 ): Promise<void> {
   const changed = await changedFlags(tx, folderId, flags);
   const seen = changed.filter((flag) => flag.seen !== flag.wasSeen);
   const emailIds = changed.flatMap((flag) => flag.emailId ?? []);
-  await changeEmails(tx, lease, emailIds, new Date(), async () => {
+  await changeEmails(tx, { lease, emailIds, now: new Date() }, async () => {
     await saveFlags(tx, folderId, changed);
     await saveSeen(
       tx,

@@ -84,7 +84,9 @@ export async function openLocation(ctx: SyncContext, location: EmailLocation): P
 async function recordVanished(ctx: SyncContext, emailId: string, { folderId, uid }: EmailLocation): Promise<void> {
   await inLease(ctx.db, ctx.lease, async (tx) => {
     const now = new Date();
-    await changeEmails(tx, ctx.lease, [emailId], now, () => markVanished(tx, folderId, [uid], now));
+    await changeEmails(tx, { lease: ctx.lease, emailIds: [emailId], now }, () =>
+      markVanished(tx, folderId, [uid], now),
+    );
   });
 }
 
@@ -106,8 +108,7 @@ export async function findArrival(
   ctx: SyncContext,
   source: EmailLocation,
   target: FolderState,
-  moved: Moved,
-  mark: number | undefined,
+  { moved, mark }: { moved: Moved; mark: number | undefined },
 ): Promise<number> {
   const changed = () => new LocationChanged(source, { gone: false, sync: [target.path] });
   const uid = moved.uids.get(source.uid);

@@ -28,7 +28,7 @@ export async function markEmail(ctx: SyncContext, emailId: string, seen: boolean
     // 2. the store, with its event unless the watching activity has emitted it
     await inLease(ctx.db, ctx.lease, async (tx) => {
       for (const { folderId, flags } of stored) {
-        await storeFlagChanges(tx, ctx.lease, folderId, [flags], { byApi: true });
+        await storeFlagChanges(tx, ctx.lease, { folderId, flags: [flags], byApi: true });
       }
     });
   });

@@ -140,7 +140,7 @@ class Move {
     // 2.
     const moved = await this.transfer(from, copies ? copyMessages : moveMessages);
     const left = copies ? !stays : !this.gmail || (await this.hasLeft(from));
-    const uid = await findArrival(ctx, from, target, moved, mark);
+    const uid = await findArrival(ctx, from, target, { moved, mark });
     // 3.
     if (copies && left) await this.expunge(from);
     return { uid, left };
@@ -203,7 +203,7 @@ export async function saveMove(ctx: SyncContext, emailId: string, outcome: MoveO
   const { target, removed, arrived } = outcome;
   if (removed.length === 0 && !arrived) return;
   await inLease(ctx.db, ctx.lease, async (tx) => {
-    await changeEmails(tx, ctx.lease, [emailId], new Date(), async () => {
+    await changeEmails(tx, { lease: ctx.lease, emailIds: [emailId], now: new Date() }, async () => {
       await removeLocations(tx, removed);
       if (arrived) await addLocations(tx, [locationOf(ctx, emailId, target, arrived)]);
       await deleteVanished(tx, [emailId]);

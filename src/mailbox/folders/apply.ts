@@ -89,7 +89,7 @@ async function save(tx: Tx, accountId: string, plan: FolderPlan, remaining: Fold
   }
   const newPaths = new Map(plan.changed.map(({ folder, facts }) => [folder.id, facts.path]));
   const paths = remaining.map(({ id, path }) => ({ id, path: newPaths.get(id) ?? path }));
-  const saved = await saveRemaining(tx, accountId, plan, paths, now);
+  const saved = await saveRemaining(tx, accountId, plan, { paths, now });
   const visible = saved.changed.filter(
     ({ folder, name, role, parentId }) => name !== folder.name || role !== folder.role || parentId !== folder.parentId,
   );
@@ -112,15 +112,19 @@ async function saveRemaining(
   tx: Tx,
   accountId: string,
   plan: FolderPlan,
-  paths: { id: string; path: string }[],
-  now: Date,
+  { paths, now }: { paths: { id: string; path: string }[]; now: Date },
 ) {
   const reservations = await loadReservations(tx, accountId);
   await freePaths(
     tx,
     plan.changed.map(({ folder }) => folder.id),
   );
-  const created = await insertFolders(tx, accountId, plan.created, paths, now, 'new', reservations);
+  const created = await insertFolders(tx, accountId, plan.created, {
+    now,
+    mode: 'new',
+    existing: paths,
+    reservations,
+  });
   const idByPath = new Map([...paths, ...created].map(({ id, path }) => [path, id]));
   const changed = plan.changed.map(({ folder, facts }) => ({
     ...facts,

@@ -30,7 +30,11 @@ export async function ensureRoleFolder(ctx: SyncContext, role: keyof typeof NAME
     const stored = await loadFolders(tx, ctx.account.id);
     if (stored.some((folder) => folder.path === path)) return;
     // without a baseline: what is in it is ingested as new, as in any folder that appears
-    const inserted = await insertFolders(tx, ctx.account.id, [{ ...facts, role, status }], stored, now, 'new');
+    const inserted = await insertFolders(tx, ctx.account.id, [{ ...facts, role, status }], {
+      now,
+      mode: 'new',
+      existing: stored,
+    });
     const ids = inserted.map(({ id }) => id);
     const events = (await readFolders(tx, ids)).map((folder) => ({
       type: 'email.folder.create' as const,

@@ -157,7 +157,7 @@ async function match(tx: Tx, ctx: RenumberContext, chunk: Chunk): Promise<Partia
   const now = new Date();
   // Of what had vanished and is there again, the state may change; of the rest nothing does.
   const revived = moves.flatMap(({ from }) => (from.vanishedAt && from.emailId ? [from.emailId] : []));
-  await changeEmails(tx, ctx.lease, revived, now, () => giveUids(tx, folder.id, moves));
+  await changeEmails(tx, { lease: ctx.lease, emailIds: revived, now }, () => giveUids(tx, folder.id, moves));
   // Baseline that was never scanned cannot be found again; there, what is older than the connect stays baseline.
   const isNew = (meta: MessageMeta) => folder.scannedFrom === 1 || meta.internalDate >= ctx.account.connectedAt;
   const firstNew = state.firstNew ?? fresh.find(isNew)?.uid ?? null;
@@ -218,7 +218,7 @@ async function vanish(
   const now = new Date();
   const emailIds = chunk.flatMap((location) => location.emailId ?? []);
   const uids = chunk.map((location) => location.uid);
-  await changeEmails(tx, ctx.lease, emailIds, now, () => markVanished(tx, folder.id, uids, now));
+  await changeEmails(tx, { lease: ctx.lease, emailIds, now }, () => markVanished(tx, folder.id, uids, now));
   return { renumbering: { ...state, cursor: last.uid } };
 }
 

@@ -64,7 +64,7 @@ async function vacateChunk(tx: Tx, { lease }: VacateContext, folderId: string): 
   const uids = chunk.map(({ uid }) => uid);
   const emailIds = chunk.flatMap(({ emailId }) => emailId ?? []);
   const now = new Date();
-  await changeEmails(tx, lease, emailIds, now, () => takeOut(tx, folderId, uids, now));
+  await changeEmails(tx, { lease, emailIds, now }, () => takeOut(tx, folderId, uids, now));
   await tx.update(folders).set({ vacatedTo: last.uid }).where(eq(folders.id, folderId));
   return false;
 }

@@ -144,7 +144,7 @@ async function saveEmails(
     // All Mail has every email: a location there says nothing about where an email went.
     if (folder.role !== 'ALL') await deleteVanished(tx, movedIds);
   };
-  await changeEmails(tx, lease, movedIds, now, saveLocations, { quiet: source === 'initialSync' });
+  await changeEmails(tx, { lease, emailIds: movedIds, now, quiet: source === 'initialSync' }, saveLocations);
 }
 
 interface Progress {

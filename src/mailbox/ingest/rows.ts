@@ -61,40 +61,10 @@ export function buildEmail(
   thread: AssignedThread,
   facts: EmailFacts,
 ): NewEmailRows {
-  const { parsed, meta } = mail;
-  const { copyOf, draft } = facts;
-  const emailId = copyOf?.id ?? mail.emailId;
-  const date = parsed.date ?? meta.internalDate;
-  const from = normalAddress(parsed.from.identifier);
-  const recipients = [...parsed.to, ...parsed.cc, ...parsed.bcc];
+  const { parsed } = mail;
+  const emailId = facts.copyOf?.id ?? mail.emailId;
   return {
-    email: {
-      id: emailId,
-      accountId: account.id,
-      threadId: thread.threadId,
-      subjectKey: thread.subjectKey,
-      date,
-      messageId: parsed.messageId,
-      subject: parsed.subject,
-      fromAttendee: parsed.from,
-      toAttendees: parsed.to,
-      ccAttendees: parsed.cc,
-      bccAttendees: parsed.bcc,
-      replyToAttendees: parsed.replyTo,
-      hasAttachments: hasAttachments(parsed.attachments),
-      isUnread: !meta.seen,
-      isDraft: facts.isDraft,
-      draftId: facts.isDraft ? (draft?.id ?? newId('draft')) : null,
-      origin: copyOf ? 'api' : 'external',
-      isEcho: account.ownAddresses.includes(from) || facts.sentByApi,
-      sentBy: copyOf?.sentBy ?? null,
-      trackingId: copyOf?.trackingId ?? draft?.trackingId ?? null,
-      bounce: facts.bounce,
-      size: meta.size,
-      internalDate: meta.internalDate,
-      storageKey: mail.storageKey,
-      createdAt: facts.now,
-    },
+    email: emailRow(account, mail, thread, facts),
     contents: {
       emailId,
       accountId: account.id,
@@ -103,15 +73,7 @@ export function buildEmail(
       headers: parsed.headers,
       attachments: mail.attachments.map(({ storageKey: _, ...attachment }) => attachment),
     },
-    search: {
-      emailId,
-      accountId: account.id,
-      date,
-      text: parsed.searchText,
-      subject: parsed.searchSubject,
-      fromAddress: from,
-      toAddresses: [...new Set(recipients.map((attendee) => normalAddress(attendee.identifier)))].filter(Boolean),
-    },
+    search: searchRow(account.id, emailId, mail),
     attachments: mail.attachments.map(({ id, name, mime, size, storageKey }) => ({
       id,
       emailId,
@@ -122,5 +84,54 @@ export function buildEmail(
       storageKey,
     })),
     contacts: facts.isDraft || parsed.bounce ? [] : contactsOf(account.ownAddresses, parsed),
+  };
+}
+
+function emailRow(
+  account: SyncAccount,
+  mail: FetchedMail,
+  { threadId, subjectKey }: AssignedThread,
+  { copyOf, draft, isDraft, bounce, sentByApi, now }: EmailFacts,
+): NewEmailRows['email'] {
+  const { parsed, meta, storageKey } = mail;
+  return {
+    id: copyOf?.id ?? mail.emailId,
+    accountId: account.id,
+    threadId,
+    subjectKey,
+    date: parsed.date ?? meta.internalDate,
+    messageId: parsed.messageId,
+    subject: parsed.subject,
+    fromAttendee: parsed.from,
+    toAttendees: parsed.to,
+    ccAttendees: parsed.cc,
+    bccAttendees: parsed.bcc,
+    replyToAttendees: parsed.replyTo,
+    hasAttachments: hasAttachments(parsed.attachments),
+    isUnread: !meta.seen,
+    isDraft,
+    draftId: isDraft ? (draft?.id ?? newId('draft')) : null,
+    origin: copyOf ? 'api' : 'external',
+    isEcho: account.ownAddresses.includes(normalAddress(parsed.from.identifier)) || sentByApi,
+    sentBy: copyOf?.sentBy ?? null,
+    trackingId: copyOf?.trackingId ?? draft?.trackingId ?? null,
+    bounce,
+    size: meta.size,
+    internalDate: meta.internalDate,
+    storageKey,
+    createdAt: now,
+  };
+}
+
+function searchRow(accountId: string, emailId: string, { parsed, meta }: FetchedMail): NewEmailRows['search'] {
+  const recipients = [...parsed.to, ...parsed.cc, ...parsed.bcc];
+  return {
+    emailId,
+    accountId,
+    date: parsed.date ?? meta.internalDate,
+    text: parsed.searchText,
+    subject: parsed.searchSubject,
+    fromAddress: normalAddress(parsed.from.identifier),
+    toAddresses: [...new Set(recipients.map((attendee) => normalAddress(attendee.identifier)))].filter(Boolean),
   };
 }

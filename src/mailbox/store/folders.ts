@@ -65,12 +65,11 @@ export async function loadFolder(db: Queryable, id: string): Promise<FolderState
 export async function insertBaselineFolders(
   tx: Tx,
   accountId: string,
-  facts: FolderFacts[],
+  { folders: facts, newest }: { folders: FolderFacts[]; newest?: ReadonlyMap<string, BaselineMail> },
   now: Date,
-  newest: ReadonlyMap<string, BaselineMail> = new Map(),
 ): Promise<void> {
-  for (const folder of await insertFolders(tx, accountId, facts, [], now, 'baseline')) {
-    const known = newest.get(folder.path);
+  for (const folder of await insertFolders(tx, accountId, facts, { now, mode: 'baseline', existing: [] })) {
+    const known = newest?.get(folder.path);
     if (!known) continue;
     await insertLocations(
       tx,
@@ -81,51 +80,58 @@ export async function insertBaselineFolders(
   }
 }
 
-/**
- * Saves folders that appeared; their mail is new unless `mode` is baseline. Parents are found among them and the
- * `existing` ones; `claims` are ids that wait for a path.
- */
+/** How folders that appeared are saved. */
+export interface NewFolders {
+  now: Date;
+  /** new: all mail in them is; baseline: the mail in them was there before */
+  mode: 'baseline' | 'new';
+  /** the stored folders, which may be parents of new ones */
+  existing: Pick<FolderState, 'id' | 'path'>[];
+  /** ids that are reserved for a path */
+  reservations?: ReadonlyMap<string, string>;
+}
+
+/** Saves folders that appeared. */
 export async function insertFolders(
   tx: Tx,
   accountId: string,
   facts: FolderFacts[],
-  existing: Pick<FolderState, 'id' | 'path'>[],
-  now: Date,
-  mode: 'baseline' | 'new',
-  claims: ReadonlyMap<string, string> = new Map(),
+  { now, mode, existing, reservations }: NewFolders,
 ): Promise<FolderState[]> {
   if (facts.length === 0) return [];
   const idByPath = new Map(existing.map((folder) => [folder.path, folder.id]));
   const taken = new Set(existing.map((folder) => folder.id));
   for (const fact of facts) {
-    const claimed = claims.get(fact.path);
-    idByPath.set(fact.path, claimed !== undefined && !taken.has(claimed) ? claimed : newId('folder'));
+    const reserved = reservations?.get(fact.path);
+    idByPath.set(fact.path, reserved !== undefined && !taken.has(reserved) ? reserved : newId('folder'));
   }
-  const rows = facts.map((fact) => {
-    const baseline = mode === 'baseline' ? fact.status : null;
-    return {
-      id: idByPath.get(fact.path) as string,
-      accountId,
-      path: fact.path,
-      delimiter: fact.delimiter,
-      name: fact.name,
-      parentId: parentIdOf(fact, idByPath),
-      role: fact.role,
-      selectable: fact.selectable,
-      uidValidity: fact.status?.uidValidity ?? null,
-      // null: a baseline whose STATUS was refused; it is read when the folder is first selected
-      baselineUidNext: mode === 'new' ? 1 : (baseline?.uidNext ?? null),
-      uidNext: mode === 'new' ? 1 : (baseline?.uidNext ?? null),
-      highestModseq: baseline?.highestModseq ?? null,
-      scannedFrom: mode === 'new' || baseline?.messages === 0 ? 1 : (baseline?.uidNext ?? null),
-      totalCount: fact.status?.messages ?? 0,
-      unreadCount: fact.status?.unseen ?? 0,
-      createdAt: now,
-    };
-  });
+  const rows = facts.map((fact) => ({
+    id: idByPath.get(fact.path) as string,
+    accountId,
+    path: fact.path,
+    delimiter: fact.delimiter,
+    name: fact.name,
+    parentId: parentIdOf(fact, idByPath),
+    role: fact.role,
+    selectable: fact.selectable,
+    uidValidity: fact.status?.uidValidity ?? null,
+    ...(mode === 'new' ? CURSOR_OF_NEW : baselineCursor(fact.status)),
+    totalCount: fact.status?.messages ?? 0,
+    unreadCount: fact.status?.unseen ?? 0,
+    createdAt: now,
+  }));
   await insertRows(tx, folders, rows);
   const untouched = { localRevision: 0, knownCount: 0, vacating: null, vacatedTo: null, renumbering: null };
   return rows.map((row) => ({ ...row, ...untouched }));
+}
+
+const CURSOR_OF_NEW = { baselineUidNext: 1, uidNext: 1, highestModseq: null, scannedFrom: 1 };
+
+/** null: a baseline whose STATUS was refused; it is read when the folder is first selected */
+function baselineCursor(status: FolderFacts['status']) {
+  const uidNext = status?.uidNext ?? null;
+  const highestModseq = status?.highestModseq ?? null;
+  return { baselineUidNext: uidNext, uidNext, highestModseq, scannedFrom: status?.messages === 0 ? 1 : uidNext };
 }
 
 /** The id of the folder that holds this one; null at the top. */
