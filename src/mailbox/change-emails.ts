@@ -12,6 +12,7 @@ import {
   loadEmailRows,
   type LocatedEmail,
   locateEmails,
+  refreshUnread,
   saveMailboxStates,
 } from './store/emails.ts';
 import { type Transition, transition } from './transition.ts';
@@ -32,6 +33,7 @@ export async function changeEmails(
   const ids = [...new Set(emailIds)];
   const before = await locateEmails(tx, ids);
   await change();
+  await refreshUnread(tx, ids);
   const after = await locateEmails(tx, ids);
   const changes = [...after.values()].flatMap((email): EmailChange[] => {
     const earlier = before.get(email.id);

@@ -1,9 +1,11 @@
 import { inLease } from '../db/lease.ts';
 import {
+  byUid,
   fetchChanges,
   fetchFlags,
   fetchFlagsBySequence,
   fetchMeta,
+  fetchMetaOf,
   type MessageFlags,
   type MessageMeta,
 } from '../imap/fetch.ts';
@@ -31,6 +33,8 @@ export interface FolderPassResult {
   opened: boolean;
   /** the folder could not be selected again: the rest of it is left to the next sync */
   interrupted: boolean;
+  /** messages came or left, or flags changed */
+  changed: boolean;
   /** emails left a folder */
   missing: boolean;
   /** folders whose vanished messages are known now */
@@ -55,21 +59,30 @@ export async function syncFolder(
   folderId: string,
   options: FolderPassOptions,
 ): Promise<FolderPassResult> {
-  const notOpened = { opened: false, interrupted: false, missing: false, compared: [], othersFirst: null };
+  const notOpened = {
+    ...{ opened: false, interrupted: false, changed: false, missing: false },
+    ...{ compared: [], othersFirst: null },
+  };
   // Read before SELECT: flags that are read after a change of this API show that change.
   const stored = await loadFolder(ctx.db, folderId);
   if (!stored || stored.vacating) return notOpened;
   const result = await withSelected(ctx.session, stored.path, async (selection) => {
     const mapped = await mapUids(ctx, stored, selection);
+    // Whether what was not found again under the new UIDs moved elsewhere has to be decided.
+    const isRemapped = mapped.uidValidity !== stored.uidValidity && stored.uidValidity !== null;
     const open = { ctx, folder: mapped, selection, localRevision: stored.localRevision };
-    const { folder, complete, ...arrivals } = await ingestArrivals(open, options);
-    if (!complete) return { opened: true, interrupted: arrivals.othersFirst === null, ...arrivals };
-    const missing = await applyChanges({ ...open, folder }, options.everyFlag);
+    const listed = await listArrivals(open, options.arrivalsBelow);
+    const { folder, complete, ...arrivals } = await ingestArrivals(open, options, listed);
+    if (!complete) return { opened: true, changed: true, interrupted: arrivals.othersFirst === null, ...arrivals };
+    const changes = await applyChanges({ ...open, folder }, options.everyFlag);
+    const late = await ingestUnknown({ ...open, folder: changes.folder }, options, changes.unknown);
+    const missing = isRemapped || arrivals.missing || changes.missing || late.missing;
     return {
       opened: true,
-      interrupted: false,
-      missing: arrivals.missing || missing,
-      compared: [...arrivals.compared, folder.id],
+      interrupted: !late.complete,
+      changed: missing || changes.flagsChanged || listed.length + changes.unknown.length > 0,
+      missing,
+      compared: [...arrivals.compared, ...late.compared, folder.id],
       othersFirst: null,
     };
   });
@@ -117,11 +130,14 @@ interface ArrivalsResult extends Pick<FolderPassResult, 'missing' | 'compared' |
   complete: boolean;
 }
 
-/** Ingests the messages at and above the cursor. */
-async function ingestArrivals(open: OpenFolder, options: FolderPassOptions): Promise<ArrivalsResult> {
+/** Ingests messages of the folder that may be new, ascending. */
+async function ingestArrivals(
+  open: OpenFolder,
+  options: FolderPassOptions,
+  metas: MessageMeta[],
+): Promise<ArrivalsResult> {
   const { ctx, selection } = open;
   let result: ArrivalsResult = { folder: open.folder, missing: false, compared: [], othersFirst: null, complete: true };
-  const metas = await listArrivals(open, options.arrivalsBelow);
   for (let start = 0; start < metas.length; start += CHUNK) {
     const chunk = metas.slice(start, start + CHUNK);
     const { folder } = result;
@@ -140,6 +156,25 @@ async function ingestArrivals(open: OpenFolder, options: FolderPassOptions): Pro
   return result;
 }
 
+/** Ingests messages below the cursor that are not stored: the server showed them only after it had counted beyond them. */
+async function ingestUnknown(open: OpenFolder, options: FolderPassOptions, uids: number[]): Promise<ArrivalsResult> {
+  const { ctx, selection } = open;
+  let result = await ingestArrivals(open, options, []);
+  for (let start = 0; start < uids.length && result.complete; start += CHUNK) {
+    if (!(await ensureSelected(ctx.session, selection))) return { ...result, complete: false };
+    const metas = byUid(await fetchMetaOf(ctx.session, uids.slice(start, start + CHUNK)));
+    const { folder } = result;
+    const ingested = await ingestArrivals({ ...open, folder }, { ...options, arrivalsBelow: Infinity }, metas);
+    result = {
+      ...ingested,
+      missing: result.missing || ingested.missing,
+      compared: [...result.compared, ...ingested.compared],
+    };
+  }
+  return result;
+}
+
+/** The messages at and above the cursor. */
 async function listArrivals({ ctx, folder, selection }: OpenFolder, below = Infinity): Promise<MessageMeta[]> {
   const cursor = folder.uidNext ?? 1;
   // Some servers do not raise UIDNEXT; then only a greater number of messages shows that some arrived.
@@ -162,7 +197,7 @@ async function compareLookAlikes(
   let missing = false;
   // It may have left this folder and returned under another UID.
   if (foldersToCheck('', metas, candidates).includes(folder.id)) {
-    missing = await findVanished(ctx, folder, selection, everyFlag);
+    missing = (await findVanished(ctx, folder, selection, everyFlag)).missing;
   }
   // All Mail has a copy of every email. One that nothing matches arrived after the other folders were synced, or is in
   // All Mail only: those folders know.
@@ -176,7 +211,7 @@ async function compareLookAlikes(
     if (!other || !isComparable(folder, other)) continue;
     await withSelected(ctx.session, other.path, async (selectedOther) => {
       const mapped = await mapUids(ctx, other, selectedOther);
-      if (await findVanished(ctx, mapped, selectedOther, everyFlag)) missing = true;
+      if ((await findVanished(ctx, mapped, selectedOther, everyFlag)).missing) missing = true;
       now.push(id);
     });
   }
@@ -192,37 +227,54 @@ function isComparable(folder: FolderState, other: FolderState): boolean {
   return folder.role !== 'ALL' && other.role !== 'ALL' && other.uidNext !== null && !other.vacating;
 }
 
-/** Applies flags and vanished messages since the last pass; true when emails left the folder. */
-async function applyChanges(open: OpenFolder, everyFlag: boolean): Promise<boolean> {
+interface ChangesResult {
+  /** with its cursor as it is now */
+  folder: FolderState;
+  /** emails left the folder */
+  missing: boolean;
+  flagsChanged: boolean;
+  /** UIDs below the cursor that are not stored */
+  unknown: number[];
+}
+
+/** Applies flags and vanished messages since the last pass, and saves how far the store is equal to the folder. */
+async function applyChanges(open: OpenFolder, everyFlag: boolean): Promise<ChangesResult> {
   const { ctx, folder, selection, localRevision } = open;
   const stored = folder.highestModseq === null ? null : BigInt(folder.highestModseq);
   const current = selection.highestModseq;
   let modseq = current;
   let missing = false;
+  let flagsChanged = false;
   assertSelected(ctx.session, selection);
   if (current === null || stored === null || current < stored) {
     // No MODSEQ to start from, or it went backwards: compare everything once.
     const flags = await readFlags(ctx, selection, current !== null || everyFlag);
-    await applyFlags(ctx, folder, flags, localRevision);
+    flagsChanged = await applyFlags(ctx, folder, flags, localRevision);
   } else if (current > stored) {
     const changes = await fetchChanges(ctx.session, stored);
-    await applyFlags(ctx, folder, changes.flags, localRevision);
+    flagsChanged = await applyFlags(ctx, folder, changes.flags, localRevision);
     if (changes.vanished) missing = await applyVanishedRanges(ctx, folder, changes.vanished);
     if (changes.modseq > current) modseq = changes.modseq;
   }
-  if (await findVanished(ctx, folder, selection, everyFlag)) missing = true;
-  await saveCounters(open, modseq);
-  return missing;
+  const { uidNext, unknown, ...vanished } = await findVanished(ctx, folder, selection, everyFlag);
+  await saveProgress(open, modseq, uidNext);
+  return { folder: { ...folder, uidNext }, missing: missing || vanished.missing, flagsChanged, unknown };
 }
 
-async function saveCounters({ ctx, folder, selection, localRevision }: OpenFolder, modseq: bigint | null) {
+async function saveProgress(
+  { ctx, folder, selection, localRevision }: OpenFolder,
+  modseq: bigint | null,
+  uidNext: number,
+): Promise<void> {
   const highestModseq = modseq === null ? null : modseq.toString();
   const totalCount = selection.exists;
-  if (highestModseq === folder.highestModseq && totalCount === folder.totalCount) return;
+  const isSame = highestModseq === folder.highestModseq && totalCount === folder.totalCount;
+  if (isSame && uidNext === folder.uidNext) return;
   await inLease(ctx.db, ctx.lease, async (tx) => {
     // What this API has changed since is counted already.
     const current = (await getLocalRevision(tx, folder.id)) === localRevision;
-    await updateFolder(tx, folder.id, current ? { highestModseq, totalCount } : { highestModseq });
+    const counters = current ? { totalCount } : {};
+    await updateFolder(tx, folder.id, { highestModseq, uidNext, ...counters });
   });
 }
 

@@ -1,10 +1,11 @@
+import type { FolderStatus } from '../imap/list.ts';
 import { inLease } from '../db/lease.ts';
 import { recordEvents } from '../db/outbox.ts';
 import { isScanned } from './baseline.ts';
 import { changeEmails, deletionEvents } from './change-emails.ts';
 import type { SyncContext } from './context.ts';
 import { syncFolder } from './folder-pass.ts';
-import { DoubtfulList, type FolderListPass, syncFolders } from './folders/list-pass.ts';
+import { DoubtfulList, type FolderListPass, saveUnexplained, syncFolders } from './folders/list-pass.ts';
 import { selectedPath } from './selected.ts';
 import { touchSynced } from './settings.ts';
 import { deleteEmails, findMissing, loadStoredEmails } from './store/emails.ts';
@@ -63,7 +64,7 @@ async function syncUntilSettled(ctx: SyncContext, first: Pass, everyFlag: boolea
   let pass = first;
   let interrupted = false;
   for (let count = 1; ; count++) {
-    const synced = await syncEach(ctx, pass.due, everyFlag);
+    const synced = await syncEach(ctx, pass.due, everyFlag, pass.list.counters);
     interrupted ||= synced.interrupted;
     const leftFolders = pass.list.missing || synced.missing;
     pass = { ...pass, decide: pass.decide || leftFolders };
@@ -140,8 +141,13 @@ interface FoldersSynced {
   interrupted: boolean;
 }
 
-/** Syncs folders one after the other. */
-async function syncEach(ctx: SyncContext, folders: FolderState[], everyFlag: boolean): Promise<FoldersSynced> {
+/** Syncs folders one after the other; `counters` are those of the dirty ones. */
+async function syncEach(
+  ctx: SyncContext,
+  folders: FolderState[],
+  everyFlag: boolean,
+  counters: ReadonlyMap<string, FolderStatus> = new Map(),
+): Promise<FoldersSynced> {
   /** folders whose vanished messages are known in this pass */
   const compared = new Set<string>();
   let missing = false;
@@ -163,6 +169,8 @@ async function syncEach(ctx: SyncContext, folders: FolderState[], everyFlag: boo
       result = await sync(folder, result.othersFirst);
     }
     allOpened &&= result.opened;
+    const counted = counters.get(folder.id);
+    if (counted && result.opened && !result.changed) await saveUnexplained(ctx, folder, counted);
   }
   return { missing, allOpened, interrupted };
 }

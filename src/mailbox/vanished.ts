@@ -7,37 +7,80 @@ import { changeEmails } from './change-emails.ts';
 import type { SyncContext } from './context.ts';
 import { assertSelected, type Selection } from './selected.ts';
 import { countLocations, type FolderState, recountLocations } from './store/folders.ts';
-import { emailsAt, knownUids, markVanished } from './store/locations.ts';
+import { emailsAt, knownUids, locatedUids, markVanished, reviveLocations } from './store/locations.ts';
 
-/** Messages that are marked as vanished in one transaction. */
-const VANISHED_BATCH = 500;
+/** Messages that are marked as vanished, or not any more, in one transaction. */
+const BATCH = 500;
+
+function* batchesOf(uids: number[]): Generator<number[]> {
+  for (let start = 0; start < uids.length; start += BATCH) yield uids.slice(start, start + BATCH);
+}
+
+/** What comparing the UIDs of a folder with the stored ones found. */
+export interface Comparison {
+  /** messages left the folder: they are marked as vanished */
+  missing: boolean;
+  /** UIDs below the cursor that the folder holds and the store does not, ascending */
+  unknown: number[];
+  /** where the cursor belongs: all messages below it are stored */
+  uidNext: number;
+}
 
 /**
- * Where the number of messages does not match the stored one, compares the UIDs. Marks those that have vanished; true
- * when there are any.
+ * Where the number of messages does not match the stored one, or UIDNEXT is beyond the cursor, compares the UIDs. Every
+ * location below UIDNEXT is judged, those too that this API wrote since the last pass: their messages existed when the
+ * folder was selected, or had left it by then.
  */
 export async function findVanished(
   ctx: SyncContext,
   folder: FolderState,
   selection: Selection,
   everyFlag: boolean,
-): Promise<boolean> {
+): Promise<Comparison> {
   const counted = await countLocations(ctx.db, folder.id);
+  const cursor = folder.uidNext ?? 1;
+  const same: Comparison = { missing: false, unknown: [], uidNext: cursor };
   // While the baseline is not scanned, fewer stored messages than there are is no sign.
   const scanned = folder.scannedFrom === 1;
-  const arrived = selection.uidNext === null || selection.uidNext > (folder.uidNext ?? 1);
-  if ((counted === selection.exists && !arrived) || (counted === 0 && !scanned)) return false;
-  if (!scanned && selection.highestModseq !== null && ctx.session.qresync && !everyFlag) return false;
-  const present = new Set(await allUids(ctx, selection));
-  const known = await knownUids(ctx.db, folder.id, 1, folder.uidNext ?? 1);
-  if (known.length !== counted && !arrived) {
-    await inLease(ctx.db, ctx.lease, (tx) => recountLocations(tx, folder.id));
-  }
-  return applyVanished(
+  const isAhead = selection.uidNext === null || selection.uidNext > cursor;
+  if ((counted === selection.exists && !isAhead) || (counted === 0 && !scanned)) return same;
+  if (!scanned && selection.highestModseq !== null && ctx.session.qresync && !everyFlag) return same;
+  const uids = await allUids(ctx, selection);
+  const present = new Set(uids);
+  const known = await knownUids(ctx.db, folder.id, 1, MAX_UID + 1);
+  if (known.length !== counted) await inLease(ctx.db, ctx.lease, (tx) => recountLocations(tx, folder.id));
+  const end = Math.max(cursor, selection.uidNext ?? (uids.at(-1) ?? 0) + 1);
+  const missing = await applyVanished(
     ctx,
     folder,
-    known.filter((uid) => !present.has(uid)),
+    known.filter((uid) => uid < end && !present.has(uid)),
   );
+  const stored = new Set(known);
+  const isUnknown = (uid: number) => !stored.has(uid);
+  const from = folder.scannedFrom ?? cursor;
+  const unknown = await withoutRevived(
+    ctx,
+    folder,
+    uids.filter((uid) => uid >= from && uid < cursor && isUnknown(uid)),
+  );
+  // A server may announce the UID of a message that cannot be fetched yet.
+  const isComplete =
+    uids.length >= selection.exists && !uids.some((uid) => uid >= cursor && uid < end && isUnknown(uid));
+  return { missing, unknown, uidNext: isComplete ? end : cursor };
+}
+
+/** Revives locations that were taken for vanished although the folder has them; returns the other UIDs. */
+async function withoutRevived(ctx: SyncContext, folder: FolderState, uids: number[]): Promise<number[]> {
+  const located = await locatedUids(ctx.db, folder.id, uids, false);
+  for (const batch of batchesOf(uids.filter((uid) => located.has(uid)))) {
+    await inLease(ctx.db, ctx.lease, async (tx) => {
+      const emailIds = [...(await emailsAt(tx, folder.id, batch)).values()];
+      await changeEmails(tx, { lease: ctx.lease, emailIds, now: new Date() }, () =>
+        reviveLocations(tx, folder.id, batch),
+      );
+    });
+  }
+  return uids.filter((uid) => !located.has(uid));
 }
 
 /** Every UID of the folder. A response that leaves out some must not be taken for deleted messages. */
@@ -61,7 +104,7 @@ export async function applyVanishedRanges(ctx: SyncContext, folder: FolderState,
 /** Of the reported ranges, the UIDs that are stored: servers report UIDs that the folder never had, too. */
 async function onlyKnown(ctx: SyncContext, folder: FolderState, vanished: UidRange[]): Promise<number[]> {
   if (vanished.length === 0) return [];
-  const stored = await knownUids(ctx.db, folder.id, 1, folder.uidNext ?? 1);
+  const stored = await knownUids(ctx.db, folder.id, 1, MAX_UID + 1);
   const ranges = [...vanished].sort((a, b) => a.from - b.from);
   let at = 0;
   return stored.filter((uid) => {
@@ -73,8 +116,7 @@ async function onlyKnown(ctx: SyncContext, folder: FolderState, vanished: UidRan
 
 /** Marks messages as vanished; true when there are any. */
 async function applyVanished(ctx: SyncContext, folder: FolderState, uids: number[]): Promise<boolean> {
-  for (let start = 0; start < uids.length; start += VANISHED_BATCH) {
-    const batch = uids.slice(start, start + VANISHED_BATCH);
+  for (const batch of batchesOf(uids)) {
     await inLease(ctx.db, ctx.lease, async (tx) => {
       const now = new Date();
       const emails = await emailsAt(tx, folder.id, batch);

@@ -4,7 +4,6 @@ import { fetchFlags, type MessageFlags, uidSets } from '../../imap/fetch.ts';
 import { changeEmails } from '../change-emails.ts';
 import type { SyncContext } from '../context.ts';
 import { addToUnread, getLocalRevision, type FolderState, bumpLocalRevision } from '../store/folders.ts';
-import { saveSeen } from '../store/emails.ts';
 import { changedFlags, saveFlags } from '../store/locations.ts';
 
 /** Messages of one transaction; each may have an event with its body. */
@@ -13,24 +12,28 @@ const CHUNK = 500;
 /**
  * Stores the flags that differ, with the events of emails that became read or unread. `localRevision` is the folder's
  * before the flags were read: where this API changed the folder since, they are read again.
+ * @returns whether flags differed
  */
 export async function applyFlags(
   ctx: SyncContext,
   folder: FolderState,
   flags: MessageFlags[],
   localRevision: number,
-): Promise<void> {
+): Promise<boolean> {
+  let isAnyChanged = false;
   const below = flags.filter((flag) => flag.uid < (folder.uidNext ?? 1));
   for (let start = 0; start < below.length; start += CHUNK) {
     let batch = below.slice(start, start + CHUNK);
     for (let readAt = localRevision; ; ) {
       const changed = (await changedFlags(ctx.db, folder.id, batch)).map((flag) => flag.uid);
+      isAnyChanged ||= changed.length > 0;
       if (changed.length === 0 || (await saveChangedFlags(ctx, folder, batch, readAt))) break;
       readAt = await getLocalRevision(ctx.db, folder.id);
       batch = [];
       for (const set of uidSets(changed)) batch.push(...(await fetchFlags(ctx.session, set)));
     }
   }
+  return isAnyChanged;
 }
 
 /** False: the folder was changed by this API meanwhile, nothing is saved. */
@@ -58,10 +61,6 @@ export async function storeFlagChanges(
   const emailIds = changed.flatMap((flag) => flag.emailId ?? []);
   await changeEmails(tx, { lease, emailIds, now: new Date() }, async () => {
     await saveFlags(tx, folderId, changed);
-    await saveSeen(
-      tx,
-      seen.flatMap(({ emailId, seen: isSeen }) => (emailId ? [{ emailId, seen: isSeen }] : [])),
-    );
   });
   const unread = seen.reduce((by, flag) => by + (flag.seen ? -1 : 1), 0);
   if (byApi) await bumpLocalRevision(tx, [folderId], { unread });

@@ -1,9 +1,8 @@
 import { inLease } from '../../db/lease.ts';
-import { fetchMetaOf } from '../../imap/fetch.ts';
-import { MAX_UID } from '../../imap/fetch.ts';
+import { fetchMetaOf, MAX_UID } from '../../imap/fetch.ts';
 import { searchUids } from '../../imap/search.ts';
 import { trySelect } from '../../imap/select.ts';
-import { listFoldersWithStatus } from '../../imap/list.ts';
+import { type FolderStatus, listFoldersWithStatus } from '../../imap/list.ts';
 import type { SyncContext } from '../context.ts';
 import {
   type FolderFacts,
@@ -30,6 +29,8 @@ export interface FolderListPass {
   folders: Map<string, FolderState>;
   /** ids of folders whose counters say that something changed */
   dirty: Set<string>;
+  /** the counters of the dirty folders */
+  counters: Map<string, FolderStatus>;
   /** a folder with mail was deleted */
   missing: boolean;
 }
@@ -83,7 +84,10 @@ async function listOnce(ctx: SyncContext, freshSession: boolean): Promise<Folder
   const folders = new Map((await loadFolders(ctx.db, ctx.account.id)).map((folder) => [folder.id, folder]));
   const before = new Set(stored.map((folder) => folder.id));
   for (const folder of folders.values()) if (!before.has(folder.id) && folder.totalCount > 0) dirty.add(folder.id);
-  return { folders, dirty, missing };
+  const counters = new Map(
+    plan.kept.flatMap(({ folder, facts }) => (dirty.has(folder.id) && facts.status ? [[folder.id, facts.status]] : [])),
+  );
+  return { folders, dirty, counters, missing };
 }
 
 function isDirty(folder: FolderState, { status, selectable }: FolderFacts): boolean {
@@ -149,6 +153,21 @@ async function holdsAll(ctx: SyncContext, identities: ReadonlySet<string>): Prom
     for (const meta of metas) wanted.delete(meta.identity);
   }
   return wanted.size === 0;
+}
+
+/**
+ * Saves the counters of a folder in which its pass found nothing to do. What made it dirty is then a counter that was
+ * stored wrong, or that the server counts in another way. `folder` is as it was when it was listed.
+ */
+export async function saveUnexplained(
+  ctx: SyncContext,
+  folder: FolderState,
+  { messages, unseen }: FolderStatus,
+): Promise<void> {
+  await inLease(ctx.db, ctx.lease, async (tx) => {
+    if ((await getLocalRevision(tx, folder.id)) !== folder.localRevision) return;
+    await updateFolder(tx, folder.id, { totalCount: messages, unreadCount: unseen });
+  });
 }
 
 /** The counters of folders that are not about to be synced, which counts by itself. */

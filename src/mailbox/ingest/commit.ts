@@ -7,7 +7,7 @@ import { linkBounces } from '../bounces.ts';
 import { changeEmails } from '../change-emails.ts';
 import type { SyncAccount, SyncContext } from '../context.ts';
 import { addImported, touchSynced } from '../settings.ts';
-import { emailRowOf, insertEmails, saveSeen, type NewEmailRows } from '../store/emails.ts';
+import { emailRowOf, insertEmails, type NewEmailRows } from '../store/emails.ts';
 import { addToTotal, addToUnread, type FolderState, updateFolder } from '../store/folders.ts';
 import { dateLocations, deleteVanished, insertLocations } from '../store/locations.ts';
 import { keysOf } from './fetch.ts';
@@ -100,8 +100,6 @@ interface Located {
   emailIds: Map<number, string>;
   /** stored emails that moved or were copied here */
   movedIds: string[];
-  /** of the moved ones, those that had left another folder: they look as they do here */
-  left: { emailId: string; seen: boolean }[];
 }
 
 function locate(
@@ -111,9 +109,9 @@ function locate(
   rows: NewEmailRows[],
 ): Located {
   const emailIds = new Map(rows.map(({ email }, index) => [(mails[index] as FetchedMail).meta.uid, email.id]));
-  const moved = metas.flatMap(({ uid, seen }) => {
+  const moved = metas.flatMap(({ uid }) => {
     const match = matches.get(uid);
-    return match?.kind === 'email' ? [{ uid, seen, emailId: match.emailId, left: match.from.vanishedAt !== null }] : [];
+    return match?.kind === 'email' ? [{ uid, emailId: match.emailId }] : [];
   });
   for (const { uid, emailId } of moved) emailIds.set(uid, emailId);
   return {
@@ -121,7 +119,6 @@ function locate(
     metas: metas.filter(({ uid }) => emailIds.has(uid) || matches.get(uid)?.kind === 'baseline'),
     emailIds,
     movedIds: moved.map(({ emailId }) => emailId),
-    left: moved.filter(({ left }) => left).map(({ emailId, seen }) => ({ emailId, seen })),
   };
 }
 
@@ -133,14 +130,13 @@ async function saveEmails(
   { rows, located, now }: { rows: NewEmailRows[]; located: Located; now: Date },
 ): Promise<void> {
   await insertEmails(tx, account.id, rows, now);
-  const { metas, emailIds, movedIds, left } = located;
+  const { metas, emailIds, movedIds } = located;
   const saveLocations = async () => {
     await insertLocations(
       tx,
       metas.map((meta) => locationRow(account.id, folder.id, meta, emailIds.get(meta.uid) ?? null)),
     );
     await dateLocations(tx, folder.id, [...emailIds.keys()]);
-    await saveSeen(tx, left);
     // All Mail has every email: a location there says nothing about where an email went.
     if (folder.role !== 'ALL') await deleteVanished(tx, movedIds);
   };

@@ -201,12 +201,16 @@ export function emailRowOf(email: NewEmailRow): EmailRow & { isDraft: boolean } 
   };
 }
 
-/** Makes emails read or unread as they are in the folder where they were seen last, such as the one they moved to. */
-export async function saveSeen(tx: Tx, seen: { emailId: string; seen: boolean }[]): Promise<void> {
-  if (seen.length === 0) return;
+/** Makes emails read that are read in one of the folders that hold them, and the others unread. */
+export async function refreshUnread(tx: Tx, ids: string[]): Promise<void> {
+  if (ids.length === 0) return;
   await tx.execute(sql`
-    update emails e set is_unread = not s.seen
-    from json_to_recordset(${JSON.stringify(seen)}::json) as s("emailId" text, seen boolean) where e.id = s."emailId"`);
+    update emails e set is_unread = not l.seen
+    from (
+      select email_id, bool_or(seen) as seen from locations
+      where ${anyOf(locations.emailId, ids)} and vanished_at is null group by email_id
+    ) l
+    where e.id = l.email_id and e.is_unread = l.seen`);
 }
 
 /** Emails that one transaction decides about, since their bodies go into events. */

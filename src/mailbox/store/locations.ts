@@ -208,6 +208,16 @@ export async function markVanished(tx: Tx, folderId: string, uids: number[], now
   await tx.execute(sql`${counted(mark)} select`);
 }
 
+/** Marks UIDs of a folder as not vanished: the folder has them. */
+export async function reviveLocations(tx: Tx, folderId: string, uids: number[]): Promise<void> {
+  if (uids.length === 0) return;
+  const mark = sql`
+    update locations set vanished_at = null
+    where folder_id = ${folderId} and ${anyOf(locations.uid, uids)} and vanished_at is not null
+    returning folder_id, 1 as by`;
+  await tx.execute(sql`${counted(mark)} select`);
+}
+
 /** Deletes what vanished from where the emails were before, now that another folder has them. */
 export async function deleteVanished(tx: Tx, emailIds: string[]): Promise<void> {
   if (emailIds.length === 0) return;

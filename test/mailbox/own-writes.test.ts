@@ -1,0 +1,170 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { and, eq, isNull } from 'drizzle-orm';
+import { emails, folders, locations } from '../../src/db/schema.ts';
+import { moveEmail } from '../../src/mailbox/changes/move.ts';
+import { markEmail } from '../../src/mailbox/changes/mark.ts';
+import { syncMailbox } from '../../src/mailbox/sync-pass.ts';
+import { type FakeImap, type FakeImapOptions, PLAIN } from '../helpers/fake-imap.ts';
+import { mailText } from '../helpers/mail-text.ts';
+import { openSyncGround, type SyncGround } from '../helpers/watched-account.ts';
+import { type Engine, startEngine } from './engine.ts';
+
+/** What other mail programs do to messages that this API has just placed, before the next sync pass sees those. */
+
+let ground: SyncGround;
+let engine: Engine | undefined;
+
+beforeAll(async () => {
+  ground = await openSyncGround();
+});
+afterAll(() => ground.close());
+afterEach(() => engine?.close());
+
+const folderOptions = { Work: [], Later: [], Trash: ['\\Trash'] };
+const SERVERS: [string, FakeImapOptions][] = [
+  ['with UIDPLUS and MOVE', { capabilities: `${PLAIN} MOVE`, folders: folderOptions }],
+  ['with IMAP4rev1 alone', { capabilities: 'IMAP4rev1', folders: folderOptions }],
+  ['with CONDSTORE and QRESYNC', { capabilities: `${PLAIN} MOVE CONDSTORE QRESYNC`, folders: folderOptions }],
+];
+
+/** Where the store has the email, live locations alone. */
+async function pathsOf({ ctx }: Engine, emailId: string): Promise<string[]> {
+  const rows = await ctx.db
+    .select({ path: folders.path })
+    .from(locations)
+    .innerJoin(folders, eq(folders.id, locations.folderId))
+    .where(and(eq(locations.emailId, emailId), isNull(locations.vanishedAt)));
+  return rows.map(({ path }) => path).sort();
+}
+
+/** Where the server has the message with this subject. */
+function serverPaths(server: FakeImap, subject: string): string[] {
+  return [...server.folders.values()]
+    .flatMap(({ path, messages }) => messages.filter(({ source }) => source.includes(subject)).map(() => path))
+    .sort();
+}
+
+async function onlyEmail({ ctx }: Engine): Promise<{ id: string; isUnread: boolean }> {
+  const [row] = await ctx.db.select().from(emails).where(eq(emails.accountId, ctx.account.id));
+  return row!;
+}
+
+describe.each(SERVERS)('on a server %s', (_, options) => {
+  async function placed(subject: string): Promise<{ running: Engine; id: string }> {
+    const running = await startEngine(ground, options);
+    engine = running;
+    running.server.append('INBOX', mailText({ subject }), { date: new Date('2024-05-06T07:08:09Z') });
+    await syncMailbox(running.ctx, { freshSession: true });
+    const { id } = await onlyEmail(running);
+    await moveEmail(running.ctx, id, () => running.folder('Work'));
+    expect(await pathsOf(running, id)).toEqual(['Work']);
+    return { running, id };
+  }
+  const takeOut = ({ server }: Engine) => server.folder('Work').messages.at(-1)!;
+
+  it('an email that is expunged right after a move is deleted, and its folder is clean again', async () => {
+    const { running, id } = await placed('expunged');
+    running.server.remove('Work', takeOut(running).uid);
+    await syncMailbox(running.ctx, {});
+    expect(await pathsOf(running, id)).toEqual([]);
+    expect(await running.events()).toEqual(['email.new', 'email.update', 'email.delete']);
+    const { totalCount, unreadCount, uidNext } = await running.folder('Work');
+    expect([totalCount, unreadCount, uidNext]).toEqual([0, 0, running.server.folder('Work').uidNext]);
+    const selected = () =>
+      running.server.log.filter(({ name, args }) => /SELECT|EXAMINE/.test(name) && args[0] === 'Work').length;
+    const before = selected();
+    await syncMailbox(running.ctx, {});
+    expect(selected()).toBe(before);
+  });
+
+  it('an email that is moved on right after a move is in the last folder alone', async () => {
+    const { running, id } = await placed('moved on');
+    const { server } = running;
+    server.move(server.folder('Work'), takeOut(running), server.folder('Later'));
+    await syncMailbox(running.ctx, {});
+    await syncMailbox(running.ctx, {});
+    expect(await pathsOf(running, id)).toEqual(serverPaths(server, 'moved on'));
+    expect(await running.events()).toEqual(['email.new', 'email.update', 'email.update']);
+  });
+
+  it('an email that is copied right after a move is in both folders, one email', async () => {
+    const { running, id } = await placed('copied');
+    const { server } = running;
+    server.copy(server.folder('Work'), takeOut(running), server.folder('Later'));
+    await syncMailbox(running.ctx, {});
+    expect(await pathsOf(running, id)).toEqual(['Later', 'Work']);
+    expect(await running.events()).toEqual(['email.new', 'email.update', 'email.update']);
+  });
+
+  it('the counters are right when a flag changes in the same moment', async () => {
+    const { running, id } = await placed('flagged');
+    running.server.setFlag('Work', takeOut(running).uid, '\\Seen');
+    await syncMailbox(running.ctx, {});
+    await syncMailbox(running.ctx, {});
+    expect((await running.folder('Work')).unreadCount).toBe(0);
+    expect((await onlyEmail(running)).isUnread).toBe(false);
+    await markEmail(running.ctx, id, false);
+    running.server.remove('Work', takeOut(running).uid);
+    await syncMailbox(running.ctx, {});
+    await syncMailbox(running.ctx, {});
+    expect((await running.folder('Work')).unreadCount).toBe(0);
+  });
+
+  it('a read copy that leaves makes the email unread again', async () => {
+    const running = await startEngine(ground, options);
+    engine = running;
+    const { server } = running;
+    const date = new Date('2024-05-06T07:08:09Z');
+    const uid = server.append('INBOX', mailText({ subject: 'twice' }), { date });
+    const message = server.folder('INBOX').messages.find((each) => each.uid === uid)!;
+    const copy = server.copy(server.folder('INBOX'), message, server.folder('Work'));
+    await syncMailbox(running.ctx, { freshSession: true });
+    server.setFlag('Work', copy, '\\Seen');
+    await syncMailbox(running.ctx, {});
+    expect((await onlyEmail(running)).isUnread).toBe(false);
+    server.remove('Work', copy);
+    await syncMailbox(running.ctx, {});
+    const email = await onlyEmail(running);
+    expect(await pathsOf(running, email.id)).toEqual(['INBOX']);
+    expect(email.isUnread).toBe(true);
+  });
+
+  it('a message that can be fetched only after its UID was announced is one new email', async () => {
+    const running = await startEngine(ground, options);
+    engine = running;
+    const { server } = running;
+    const inbox = server.folder('INBOX');
+    inbox.uidNext += 1;
+    await syncMailbox(running.ctx, { freshSession: true });
+    server.append('INBOX', mailText({ subject: 'after it' }));
+    await syncMailbox(running.ctx, {});
+    expect(await running.events()).toEqual(['email.new']);
+    inbox.messages.unshift({
+      uid: 1,
+      flags: new Set(),
+      date: new Date(),
+      source: mailText({ subject: 'late' }),
+      modseq: ++inbox.modseq,
+    });
+    await syncMailbox(running.ctx, {});
+    await syncMailbox(running.ctx, {});
+    expect(await running.events()).toEqual(['email.new', 'email.new']);
+  });
+});
+
+describe('mail from before the account connected', () => {
+  it('makes no email.new when it is copied twice into one folder', async () => {
+    const running = await startEngine(ground, { folders: folderOptions }, (server) => {
+      server.append('INBOX', mailText({ subject: 'old' }), { date: new Date('2024-05-06T07:08:09Z') });
+    });
+    engine = running;
+    const { server } = running;
+    const { scanBaseline } = await import('../../src/mailbox/baseline.ts');
+    await scanBaseline(running.ctx, new AbortController().signal);
+    await syncMailbox(running.ctx, { freshSession: true });
+    const [old] = server.folder('INBOX').messages;
+    for (let i = 0; i < 2; i++) server.copy(server.folder('INBOX'), old!, server.folder('Trash'));
+    await syncMailbox(running.ctx, {});
+    expect(await running.events()).toEqual([]);
+  });
+});
