@@ -3,7 +3,7 @@ import { FolderMissing, MailError } from '../mail-error.ts';
 import { refusedAsMissing } from './response-codes.ts';
 import type { ImapSession } from './session.ts';
 
-/** The selected folder at the moment of its SELECT or EXAMINE (RFC 3501 6.3.1). */
+/** The selected folder at the moment of its SELECT (RFC 3501 6.3.1) or EXAMINE (6.3.2). */
 export interface SelectedFolder {
   uidValidity: number;
   /** null where the server does not say */
@@ -27,11 +27,18 @@ export async function trySelect(session: ImapSession, path: string): Promise<Sel
 }
 
 /**
- * Opens a folder for reading (EXAMINE), also when it is selected already: the counters are of this moment.
+ * Opens a folder, also when it is selected already: the counters are of this moment. By SELECT, since some servers
+ * (Courier) give new messages UIDs under EXAMINE that they do not keep; by EXAMINE where SELECT is refused. Messages are
+ * read with PEEK, so no flag changes.
  * @throws MailError
  */
 export async function selectFolder(session: ImapSession, path: string): Promise<SelectedFolder> {
-  return selectedFolder(session, await open(session, path, true));
+  try {
+    return selectedFolder(session, await open(session, path, false));
+  } catch (error) {
+    if (!(error instanceof MailError && error.refused) || isMissing(error)) throw error;
+    return selectedFolder(session, await open(session, path, true));
+  }
 }
 
 /**

@@ -11,12 +11,12 @@ import {
 } from '../imap/fetch.ts';
 import { applyFlags } from './changes/flags.ts';
 import type { SyncContext } from './context.ts';
-import { remapUids } from './folders/uidvalidity.ts';
+import { remapFolder, remapUids } from './folders/uidvalidity.ts';
 import { ingest } from './ingest/ingest.ts';
-import { foldersToCheck, matchMessages } from './ingest/match.ts';
+import { foldersToCheck, isSameMessage, matchMessages } from './ingest/match.ts';
 import { assertSelected, ensureSelected, type Selection, withSelected } from './selected.ts';
 import { type FolderState, getLocalRevision, loadFolder, updateFolder } from './store/folders.ts';
-import { type Candidate, findCandidates } from './store/locations.ts';
+import { type Candidate, findCandidates, locationsAt } from './store/locations.ts';
 import { applyVanishedRanges, findVanished } from './vanished.ts';
 
 export interface FolderPassOptions {
@@ -59,9 +59,20 @@ export async function syncFolder(
   folderId: string,
   options: FolderPassOptions,
 ): Promise<FolderPassResult> {
+  const { renumbered, ...first } = await passOnce(ctx, folderId, options);
+  if (!renumbered) return first;
+  const { renumbered: again, ...second } = await passOnce(ctx, folderId, options);
+  return { ...second, interrupted: again || second.interrupted, missing: true };
+}
+
+async function passOnce(
+  ctx: SyncContext,
+  folderId: string,
+  options: FolderPassOptions,
+): Promise<FolderPassResult & { renumbered: boolean }> {
   const notOpened = {
     ...{ opened: false, interrupted: false, changed: false, missing: false },
-    ...{ compared: [], othersFirst: null },
+    ...{ compared: [], othersFirst: null, renumbered: false },
   };
   // Read before SELECT: flags that are read after a change of this API show that change.
   const stored = await loadFolder(ctx.db, folderId);
@@ -73,7 +84,8 @@ export async function syncFolder(
     const open = { ctx, folder: mapped, selection, localRevision: stored.localRevision };
     const listed = await listArrivals(open, options.arrivalsBelow);
     const { folder, complete, ...arrivals } = await ingestArrivals(open, options, listed);
-    if (!complete) return { opened: true, changed: true, interrupted: arrivals.othersFirst === null, ...arrivals };
+    if (arrivals.renumbered) await remapFolder(ctx, folderId, selection);
+    if (!complete) return { ...arrivals, opened: true, changed: true, interrupted: arrivals.othersFirst === null };
     const changes = await applyChanges({ ...open, folder }, options.everyFlag);
     const late = await ingestUnknown({ ...open, folder: changes.folder }, options, changes.unknown);
     const missing = isRemapped || arrivals.missing || changes.missing || late.missing;
@@ -84,6 +96,7 @@ export async function syncFolder(
       missing,
       compared: [...arrivals.compared, ...late.compared, folder.id],
       othersFirst: null,
+      renumbered: false,
     };
   });
   return result ?? notOpened;
@@ -128,6 +141,8 @@ interface ArrivalsResult extends Pick<FolderPassResult, 'missing' | 'compared' |
   folder: FolderState;
   /** false: the rest of the folder is left to a later pass */
   complete: boolean;
+  /** UIDs name other messages than those stored of them: they have to be mapped first */
+  renumbered: boolean;
 }
 
 /** Ingests messages of the folder that may be new, ascending. */
@@ -137,7 +152,10 @@ async function ingestArrivals(
   metas: MessageMeta[],
 ): Promise<ArrivalsResult> {
   const { ctx, selection } = open;
-  let result: ArrivalsResult = { folder: open.folder, missing: false, compared: [], othersFirst: null, complete: true };
+  let result: ArrivalsResult = {
+    ...{ folder: open.folder, missing: false, compared: [], othersFirst: null },
+    ...{ complete: true, renumbered: false },
+  };
   for (let start = 0; start < metas.length; start += CHUNK) {
     const chunk = metas.slice(start, start + CHUNK);
     const { folder } = result;
@@ -148,6 +166,7 @@ async function ingestArrivals(
       missing: result.missing || others.missing,
       compared: [...result.compared, ...others.compared],
     };
+    if (others.renumbered) return { ...result, complete: false, renumbered: true };
     if (others.othersFirst) return { ...result, complete: false, othersFirst: (metas.at(-1)?.uid ?? 0) + 1 };
     if (!(await ensureSelected(ctx.session, selection))) return { ...result, complete: false };
     const { uidNext } = await ingest(ctx, { folder, selection, source: 'live' }, chunk);
@@ -189,20 +208,22 @@ async function listArrivals({ ctx, folder, selection }: OpenFolder, below = Infi
  * brings the vanished messages of those folders up to date. May select other folders.
  */
 async function compareLookAlikes(
-  { ctx, folder, selection }: OpenFolder,
+  open: OpenFolder,
   metas: MessageMeta[],
   { everyFlag, compared, arrivalsBelow }: FolderPassOptions,
-): Promise<{ missing: boolean; compared: string[]; othersFirst: boolean }> {
+): Promise<{ missing: boolean; compared: string[]; othersFirst: boolean; renumbered: boolean }> {
+  const { ctx, folder, selection } = open;
   const candidates = await findCandidates(ctx.db, ctx.account.id, metas);
+  const none = { missing: false, compared: [], othersFirst: false, renumbered: false };
   let missing = false;
   // It may have left this folder and returned under another UID.
-  if (foldersToCheck('', metas, candidates).includes(folder.id)) {
-    missing = (await findVanished(ctx, folder, selection, everyFlag)).missing;
-  }
+  const hasTwin = foldersToCheck('', metas, candidates).includes(folder.id);
+  if (hasTwin) missing = (await findVanished(ctx, folder, selection, everyFlag)).missing;
+  if (await isRenumbered(open, metas, hasTwin ? candidates : [])) return { ...none, missing, renumbered: true };
   // All Mail has a copy of every email. One that nothing matches arrived after the other folders were synced, or is in
   // All Mail only: those folders know.
   if (folder.role === 'ALL' && arrivalsBelow === undefined && hasUnmatched(folder, metas, candidates)) {
-    return { missing, compared: [], othersFirst: true };
+    return { ...none, missing, othersFirst: true };
   }
   const now: string[] = [];
   for (const id of foldersToCheck(folder.id, metas, candidates)) {
@@ -215,7 +236,34 @@ async function compareLookAlikes(
       now.push(id);
     });
   }
-  return { missing, compared: now, othersFirst: false };
+  return { ...none, missing, compared: now };
+}
+
+/**
+ * Whether the server has numbered the messages of the folder anew under the same UIDVALIDITY: the UID of a stored message
+ * that an arrival has, or that an arrival looks like, names another message now.
+ */
+async function isRenumbered(
+  { ctx, folder }: OpenFolder,
+  metas: MessageMeta[],
+  candidates: Candidate[],
+): Promise<boolean> {
+  const arrived = new Map(metas.map((meta) => [meta.uid, meta]));
+  const known = await locationsAt(ctx.db, folder.id, [...arrived.keys()]);
+  const isOther = (meta: MessageMeta | undefined, stored: Candidate) => meta && !isSameMessage(meta, stored);
+  if (known.some((location) => isOther(arrived.get(location.uid), location))) return true;
+  const twins = candidates.filter(
+    ({ folderId, uid, vanishedAt }) => folderId === folder.id && !vanishedAt && !arrived.has(uid),
+  );
+  const present = new Map(
+    (
+      await fetchMetaOf(
+        ctx.session,
+        twins.slice(0, CHUNK).map(({ uid }) => uid),
+      )
+    ).map((meta) => [meta.uid, meta]),
+  );
+  return twins.some((twin) => isOther(present.get(twin.uid), twin));
 }
 
 function hasUnmatched(folder: FolderState, metas: MessageMeta[], candidates: Candidate[]): boolean {

@@ -15,6 +15,9 @@ import { deleteVanished, deleteVanishedBefore } from './store/locations.ts';
 /** Passes in a row while folders keep changing; emails that left a folder during the last one are decided by the next sync. */
 const MAX_PASSES = 5;
 
+/** How long emails stay undecided while a folder cannot be opened, in milliseconds. */
+const REFUSED_MS = 15 * 60_000;
+
 export interface SyncOptions {
   /** no folder list has been requested on this connection yet */
   freshSession?: boolean;
@@ -37,7 +40,7 @@ export async function syncMailbox(ctx: SyncContext, options: SyncOptions): Promi
   const startedAt = new Date();
   const list = await syncFolders(ctx, { freshSession });
   const due = foldersOf(list).filter(
-    (folder) => list.dirty.has(folder.id) || changed.has(folder.path) || (everyFlag && folder.selectable),
+    (folder) => folder.selectable && (list.dirty.has(folder.id) || changed.has(folder.path) || everyFlag),
   );
   const decide = thorough || (options.missingBefore ?? false);
   const passes = await syncUntilSettled(ctx, { startedAt, list, due, decide }, everyFlag);
@@ -63,9 +66,12 @@ interface Pass {
 async function syncUntilSettled(ctx: SyncContext, first: Pass, everyFlag: boolean): Promise<Pass> {
   let pass = first;
   let interrupted = false;
+  let refused: ReadonlySet<string> = new Set();
   for (let count = 1; ; count++) {
     const synced = await syncEach(ctx, pass.due, everyFlag, pass.list.counters);
     interrupted ||= synced.interrupted;
+    const opened = new Set(pass.due.map(({ id }) => id).filter((id) => !synced.refused.has(id)));
+    refused = new Set([...refused, ...synced.refused].filter((id) => !opened.has(id)));
     const leftFolders = pass.list.missing || synced.missing;
     pass = { ...pass, decide: pass.decide || leftFolders };
     if (!pass.decide || count === MAX_PASSES) break;
@@ -81,7 +87,17 @@ async function syncUntilSettled(ctx: SyncContext, first: Pass, everyFlag: boolea
     pass = next;
   }
   // What a folder holds that was not synced whole is not known: a later sync decides.
-  return { ...pass, decide: pass.decide && !interrupted };
+  const decide = pass.decide && !interrupted;
+  const isRefused = [...refused].some((id) => pass.list.folders.get(id)?.selectable);
+  return { ...pass, decide, startedAt: isRefused ? patience(pass) : pass.startedAt };
+}
+
+/**
+ * An email may be in a folder that the server refuses to open just now: what left the others is decided later, but not
+ * never, since some folders are never opened.
+ */
+function patience({ startedAt }: Pass): Date {
+  return new Date(startedAt.getTime() - REFUSED_MS);
 }
 
 /** Syncs the folders of which the server sent a notification; all, when emails left them or one could not be opened. */
@@ -91,8 +107,8 @@ export async function syncNotified(
   paths: ReadonlySet<string>,
 ): Promise<FolderListPass> {
   const folders = foldersOf(list).filter((folder) => paths.has(folder.path));
-  const { missing, allOpened } = await syncEach(ctx, folders, false);
-  if (allOpened && !missing && folders.length === paths.size) return list;
+  const { missing, refused } = await syncEach(ctx, folders, false);
+  if (refused.size === 0 && !missing && folders.length === paths.size) return list;
   return syncMailbox(ctx, { missingBefore: missing });
 }
 
@@ -101,8 +117,8 @@ export async function selectInbox(ctx: SyncContext, list: FolderListPass): Promi
   for (let current = list; ; ) {
     const inbox = foldersOf(current).find((folder) => folder.role === 'INBOX');
     if (!inbox || selectedPath(ctx.session) === inbox.path) return current;
-    const { missing, allOpened } = await syncEach(ctx, [inbox], false);
-    if (!missing || !allOpened) return current;
+    const { missing, refused } = await syncEach(ctx, [inbox], false);
+    if (!missing || refused.size > 0) return current;
     current = await syncMailbox(ctx, { missingBefore: true });
   }
 }
@@ -136,7 +152,8 @@ export async function withNewSession<T>(ctx: SyncContext, work: (renewed: SyncCo
 interface FoldersSynced {
   /** emails left a folder */
   missing: boolean;
-  allOpened: boolean;
+  /** ids of the folders that could not be opened */
+  refused: ReadonlySet<string>;
   /** the rest of a folder is left to the next sync */
   interrupted: boolean;
 }
@@ -151,13 +168,15 @@ async function syncEach(
   /** folders whose vanished messages are known in this pass */
   const compared = new Set<string>();
   let missing = false;
-  let allOpened = true;
+  const refused = new Set<string>();
   let interrupted = false;
   const sync = async ({ id }: FolderState, arrivalsBelow?: number) => {
     const result = await syncFolder(ctx, id, { everyFlag, compared, arrivalsBelow });
     for (const other of result.compared) compared.add(other);
     missing ||= result.missing;
     interrupted ||= result.interrupted;
+    if (result.opened) refused.delete(id);
+    else refused.add(id);
     return result;
   };
   for (const folder of inSyncOrder(folders)) {
@@ -168,11 +187,10 @@ async function syncEach(
       for (const other of inSyncOrder(dirtyOf(list))) if (other.id !== folder.id) await sync(other);
       result = await sync(folder, result.othersFirst);
     }
-    allOpened &&= result.opened;
     const counted = counters.get(folder.id);
     if (counted && result.opened && !result.changed) await saveUnexplained(ctx, folder, counted);
   }
-  return { missing, allOpened, interrupted };
+  return { missing, refused, interrupted };
 }
 
 /**
@@ -186,7 +204,8 @@ function inSyncOrder(folders: FolderState[]): FolderState[] {
 }
 
 const foldersOf = (list: FolderListPass): FolderState[] => [...list.folders.values()];
-const dirtyOf = (list: FolderListPass): FolderState[] => foldersOf(list).filter(({ id }) => list.dirty.has(id));
+const dirtyOf = (list: FolderListPass): FolderState[] =>
+  foldersOf(list).filter(({ id, selectable }) => selectable && list.dirty.has(id));
 
 /**
  * Every folder has been synced since `startedAt`: emails that had left a folder before are where the store has located

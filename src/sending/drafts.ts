@@ -11,6 +11,7 @@ import { FolderMissing, MailError } from '../mail-error.ts';
 import { deletionEvents } from '../mailbox/change-emails.ts';
 import type { SyncContext } from '../mailbox/context.ts';
 import { ensureRoleFolder } from '../mailbox/folders/by-role.ts';
+import { isSameMessage } from '../mailbox/ingest/match.ts';
 import { ingestAppended } from '../mailbox/ingest/ingest.ts';
 import { loadSyncSettings, type SyncSettings } from '../mailbox/settings.ts';
 import { deleteEmails, loadStoredEmails } from '../mailbox/store/emails.ts';
@@ -142,7 +143,8 @@ async function assertEmailExists(ctx: SyncContext, emailId: string): Promise<voi
     try {
       const selected = await openFolder(ctx.session, location.path);
       if (selected.uidValidity !== location.uidValidity) continue;
-      if ((await fetchMetaOf(ctx.session, [location.uid])).length > 0) return;
+      const [meta] = await fetchMetaOf(ctx.session, [location.uid]);
+      if (meta && isSameMessage(meta, location)) return;
     } catch (error) {
       if (!(error instanceof FolderMissing)) throw error;
     }
@@ -185,14 +187,18 @@ async function expungeAt(ctx: SyncContext, location: EmailLocation, messageId: s
   }
 }
 
-/** A UID is never used under another UIDVALIDITY than the one it was given under (QUALITY "Sync" 2). */
+/** A UID is used only for the message that is stored of it, under the UIDVALIDITY that it was given under. */
 async function currentUid(
   { session }: SyncContext,
   uidValidity: number,
   location: EmailLocation,
   messageId: string | null,
 ): Promise<number | undefined> {
-  if (uidValidity === location.uidValidity) return location.uid;
+  if (uidValidity === location.uidValidity) {
+    const [meta] = await fetchMetaOf(session, [location.uid]);
+    if (!meta) return undefined;
+    if (isSameMessage(meta, location)) return location.uid;
+  }
   if (messageId) return (await findByMessageId(session, messageId)).at(-1);
   throw new MailError('provider_error', 'imap', 'the UIDs of the folder have changed: try again');
 }

@@ -36,6 +36,8 @@ class LabelledMail {
   private readonly server: FakeImap;
   private readonly source: Buffer;
   private readonly ids: { emailId: string; threadId: string; date: Date };
+  /** of the one mail, whatever folder shows it */
+  private readonly flags = new Set<string>();
   private static count = 0;
 
   constructor(server: FakeImap, fields: MailFields = {}, threadId = `17${++LabelledMail.count}`) {
@@ -46,12 +48,14 @@ class LabelledMail {
 
   /** Adds and takes away folders at one moment. */
   label(add: string[], remove: string[] = []): void {
-    for (const path of add) this.uids.set(path, this.server.add(path, this.source, this.ids));
+    const flags = [...this.flags];
+    for (const path of add) this.uids.set(path, this.server.add(path, this.source, { ...this.ids, flags }));
     for (const path of remove) this.server.remove(path, this.uids.get(path) as number);
     this.server.tell();
   }
 
   read(...paths: string[]): void {
+    this.flags.add('\\Seen');
     for (const path of paths) this.server.setFlag(path, this.uids.get(path) as number, '\\Seen');
     this.server.tell();
   }
@@ -146,7 +150,7 @@ describe('a mailbox with labels (X-GM-EXT-1)', () => {
     const other = new LabelledMail(here.server);
     let come = false;
     here.server.script.command = ({ name, args }) => {
-      if (come || name !== 'EXAMINE' || args[0] !== ALL) return;
+      if (come || name !== 'SELECT' || args[0] !== ALL) return;
       come = true;
       mail.label(['INBOX', ALL]);
     };

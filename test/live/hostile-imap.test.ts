@@ -28,7 +28,7 @@ describe('a server that sends too much', () => {
       { command: at('UID FETCH', (s) => forever(s, (n) => `* 1 FETCH (UID ${n + 9} FLAGS ())\r\n`)) },
     ],
     ['folders without end', { command: at('LIST', (s) => forever(s, (n) => `* LIST () "/" f${n}\r\n`)) }],
-    ['untagged answers without end', { command: at('EXAMINE', (s) => forever(s, () => '* OK still here\r\n')) }],
+    ['untagged answers without end', { command: at('SELECT', (s) => forever(s, () => '* OK still here\r\n')) }],
     [
       'untagged answers without end while idling',
       { command: at('IDLE', (s) => forever(s, () => '* OK still here\r\n')) },

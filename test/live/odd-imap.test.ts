@@ -146,7 +146,7 @@ describe('mail comes once and is followed though the server', () => {
   it('refuses to open one folder', async () => {
     await account.connect();
     server.script.command = ({ name, args, tag }, session) => {
-      if (name !== 'EXAMINE' || args[0] !== 'Work') return false;
+      if (!/SELECT|EXAMINE/.test(name) || args[0] !== 'Work') return false;
       session.write(`${tag} NO out of order\r\n`);
       return true;
     };

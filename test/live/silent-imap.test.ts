@@ -6,7 +6,7 @@ import { at, HostileGround } from '../helpers/hostile-ground.ts';
 /** Servers that fall silent or leave: the connection ends in time, and nothing else does. */
 
 const here = new HostileGround();
-const COMMANDS = ['EXAMINE', 'UID FETCH', 'IDLE', 'LIST', 'DONE'];
+const COMMANDS = ['SELECT', 'UID FETCH', 'IDLE', 'LIST', 'DONE'];
 
 describe('a server that stops to answer', () => {
   it.each(COMMANDS)('at %s', async (name) => {

@@ -171,7 +171,7 @@ describe('a sync of a mailbox', () => {
     engine.server.append('Work', mailText({ subject: 'another' }));
     let moved = false;
     engine.server.script.command = ({ name, args }) => {
-      if (moved || name !== 'EXAMINE' || args[0] !== 'Work') return;
+      if (moved || name !== 'SELECT' || args[0] !== 'Work') return;
       moved = true;
       move(engine.server, 'Work', uid, 'INBOX');
     };
@@ -202,7 +202,7 @@ describe('a sync of a mailbox', () => {
     const engine = await start({ folders: { Work: [] } });
     engine.server.append('Work', mailText());
     engine.server.script.command = (command, session) => {
-      if (command.name !== 'EXAMINE' || command.args[0] !== 'Work') return false;
+      if (!/SELECT|EXAMINE/.test(command.name) || command.args[0] !== 'Work') return false;
       session.done(command, 'NO not now');
       return true;
     };
@@ -222,7 +222,7 @@ describe('a sync of a mailbox', () => {
     // Work is selected, then INBOX, which has the look-alike, then Work again
     let selects = 0;
     engine.server.script.command = ({ name, args }) => {
-      if (name !== 'EXAMINE' || args[0] !== 'Work' || ++selects !== 2) return;
+      if (name !== 'SELECT' || args[0] !== 'Work' || ++selects !== 2) return;
       Object.assign(engine.server.folder('Work'), { uidValidity: 99 });
     };
     await sync(engine);
@@ -291,7 +291,7 @@ describe('a sync of a Gmail mailbox', () => {
     const ids = { emailId: '181', threadId: '171', date: new Date() };
     let arrived = false;
     engine.server.script.command = ({ name, args }) => {
-      if (arrived || name !== 'EXAMINE' || args[0] !== ALL) return;
+      if (arrived || name !== 'SELECT' || args[0] !== ALL) return;
       arrived = true;
       engine.server.add('INBOX', raw, ids);
       engine.server.add(ALL, raw, ids);
@@ -311,7 +311,7 @@ describe('a sync of a Gmail mailbox', () => {
     const raw = mailText({ subject: 'late' });
     let opened = 0;
     engine.server.script.command = ({ name, args }) => {
-      if (name !== 'EXAMINE' || args[0] !== ALL || ++opened !== 2) return;
+      if (name !== 'SELECT' || args[0] !== ALL || ++opened !== 2) return;
       engine.server.add('INBOX', raw, ids);
       engine.server.add(ALL, raw, ids);
     };

@@ -1,7 +1,7 @@
 import { ApiError } from '../../contract/errors.ts';
 import { inLease } from '../../db/lease.ts';
 import { hasUidplus } from '../../imap/command.ts';
-import { fetchMeta } from '../../imap/fetch.ts';
+import { fetchMeta, fetchMetaOf } from '../../imap/fetch.ts';
 import { statusOf } from '../../imap/list.ts';
 import type { Moved } from '../../imap/move.ts';
 import { openFolder } from '../../imap/select.ts';
@@ -12,6 +12,8 @@ import type { SyncContext } from '../context.ts';
 import type { FolderState } from '../store/folders.ts';
 import { markVanished, locatedUids } from '../store/locations.ts';
 import { type EmailLocation, loadLocations } from '../store/moves.ts';
+import { remapFolder } from '../folders/uidvalidity.ts';
+import { isSameMessage } from '../ingest/match.ts';
 import { syncOnce } from '../sync-pass.ts';
 
 /** An email is not where it was: another program moved or deleted it, or the folder is another one by now. */
@@ -70,14 +72,19 @@ async function locationsOf(ctx: SyncContext, emailId: string): Promise<EmailLoca
 }
 
 /**
- * Selects the folder of a location for writing: a UID is never used under another UIDVALIDITY.
- * @throws LocationChanged when the folder is gone or has another UIDVALIDITY; MailError
+ * Selects the folder of a location for writing. A UID is never used under another UIDVALIDITY, nor when the message that
+ * it names is another one now: the folder is mapped again then. A UID without a message is left to the command.
+ * @throws LocationChanged when the folder is gone, has another UIDVALIDITY or was numbered anew; MailError
  */
 export async function openLocation(ctx: SyncContext, location: EmailLocation): Promise<void> {
   const selected = await openFolder(ctx.session, location.path).catch((error: unknown) => {
     throw error instanceof FolderMissing ? new LocationChanged(location, { gone: false }) : error;
   });
   if (selected.uidValidity !== location.uidValidity) throw new LocationChanged(location, { gone: false });
+  const [meta] = await fetchMetaOf(ctx.session, [location.uid]);
+  if (!meta || isSameMessage(meta, location)) return;
+  await remapFolder(ctx, location.folderId, selected);
+  throw new LocationChanged(location, { gone: false });
 }
 
 /** The server says that the email has left this folder; the sync pass that follows finds where it went. */

@@ -115,6 +115,8 @@ class Move {
   /** 1. Waits for another execution that moves it; after one that died, the target is synced to find its copy. */
   private async mark(location: EmailLocation): Promise<void> {
     const key = `${location.folderId} ${location.uid}`;
+    // Before the mark, which would otherwise outlive a location that turns out to be another one.
+    if (!this.marked.has(key)) await openLocation(this.ctx, location);
     for (const until = Date.now() + OTHER_EXECUTION_MS; !this.marked.has(key); ) {
       const state = await markPendingRemoval(this.ctx.db, this.ctx.lease, location);
       if (state !== 'taken') this.marked.add(key);

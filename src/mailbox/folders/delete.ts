@@ -20,7 +20,8 @@ import {
   moveToTopLevel,
   readFolders,
 } from '../store/folders.ts';
-import { baselineLocation, insertLocations, locatedUids } from '../store/locations.ts';
+import { baselineLocation, insertLocations, locatedUids, locationsAt } from '../store/locations.ts';
+import { isSameMessage } from '../ingest/match.ts';
 import { syncOnce } from '../sync-pass.ts';
 import { ensureRoleFolder } from './by-role.ts';
 import { bringToPath, changeable, pathOf } from './change.ts';
@@ -138,6 +139,16 @@ async function emptyOnce(ctx: SyncContext, folder: FolderState, trash: FolderSta
   return isMoving;
 }
 
+/** Those of the UIDs of the selected folder that name the messages which are stored of them. */
+async function withSameMessage(ctx: SyncContext, folderId: string, uids: number[]): Promise<number[]> {
+  const stored = new Map((await locationsAt(ctx.db, folderId, uids)).map((location) => [location.uid, location]));
+  const metas = await fetchMetaOf(ctx.session, uids);
+  return metas.flatMap((meta) => {
+    const location = stored.get(meta.uid);
+    return location && isSameMessage(meta, location) ? [meta.uid] : [];
+  });
+}
+
 /** Mail from before the connect that was never scanned would be taken for new where it goes. */
 async function insertUnscanned(ctx: SyncContext, folder: FolderState, uids: number[]): Promise<void> {
   const located = await locatedUids(ctx.db, folder.id, uids, false);
@@ -162,7 +173,8 @@ async function moveBatch(ctx: SyncContext, folder: FolderState, trash: FolderSta
   }
   // Copied and then deleted: see src/db/pending-removal.ts. What an earlier attempt has copied already is not copied again.
   await markAllPendingRemoval(ctx.db, ctx.lease, folder.id, uids);
-  const copied = await locatedElsewhere(ctx.db, folder.id, uids, trash.id);
+  const located = [...(await locatedElsewhere(ctx.db, folder.id, uids, trash.id))];
+  const copied = new Set(await withSameMessage(ctx, folder.id, located));
   await expungeMessages(session, [...copied]);
   const left = uids.filter((uid) => !copied.has(uid));
   if (left.length > 0) await moveMessages(session, left, trash.path);

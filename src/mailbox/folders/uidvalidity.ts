@@ -14,7 +14,8 @@ import { type FolderState, loadFolder, updateFolder } from '../store/folders.ts'
 import { type Candidate, counted, findFreedCandidates, locatedUids, markVanished } from '../store/locations.ts';
 
 /*
- * UIDVALIDITY has changed (RFC 3501 2.3.1.1): no UID of before counts any more. Each message is found again by the
+ * UIDVALIDITY has changed (RFC 3501 2.3.1.1), or a UID turned out to name another message under the same one, as servers do
+ * that renumber: no UID of before counts any more. Each message is found again by the
  * server's own id, else by Message-ID, size and INTERNALDATE, and keeps its email; what is not found again is left as
  * vanished, and what was not known is ingested as new by the sync pass that follows, since the cursor stays below it.
  *
@@ -47,7 +48,23 @@ export type RenumberContext = Pick<SyncContext, 'db' | 'lease' | 'account'>;
 
 /** Gives the locations of the selected folder their UIDs under its new UIDVALIDITY. @returns the folder as it is then */
 export function remapUids(ctx: SyncContext, folder: FolderState, selected: SelectedFolder): Promise<FolderState> {
-  return renumberFolder(ctx, folder.id, selected, {
+  return remapById(ctx, folder.id, selected);
+}
+
+/** Maps all UIDs of the selected folder again, under the UIDVALIDITY that is stored, after one named another message. */
+export async function remapFolder(ctx: SyncContext, folderId: string, selected: SelectedFolder): Promise<void> {
+  await inLease(ctx.db, ctx.lease, async (tx) => {
+    const folder = await loadFolder(tx, folderId);
+    // Another one may be at it already.
+    if (folder && !folder.vacating && folder.uidValidity === selected.uidValidity) {
+      await updateFolder(tx, folderId, { uidValidity: REPLACING });
+    }
+  });
+  await remapById(ctx, folderId, selected);
+}
+
+function remapById(ctx: SyncContext, folderId: string, selected: SelectedFolder): Promise<FolderState> {
+  return renumberFolder(ctx, folderId, selected, {
     uids: async () => (selected.exists === 0 ? [] : searchUids(ctx.session, MAX_UID + 1)),
     metas: (uids) => fetchMetaOf(ctx.session, uids),
   });

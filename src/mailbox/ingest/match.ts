@@ -65,7 +65,9 @@ function isCopyOfBaseline(arrival: ArrivedMessage, candidates: Candidate[]): boo
 /** Folders in which a look-alike seems to be still: whether it is decides between a move, a copy and a new email. */
 export function foldersToCheck(folderId: string, arrivals: ArrivedMessage[], candidates: Candidate[]): string[] {
   const alike = indexed(candidates.filter((candidate) => candidate.folderId !== folderId && !candidate.vanishedAt));
-  const suspects = arrivals.flatMap((arrival) => alike(arrival).filter((candidate) => isSimilar(arrival, candidate)));
+  const suspects = arrivals.flatMap((arrival) =>
+    alike(arrival).filter((candidate) => isSameMessage(arrival, candidate)),
+  );
   return [...new Set(suspects.map((candidate) => candidate.folderId))];
 }
 
@@ -111,14 +113,21 @@ function rankOf(arrival: ArrivedMessage, candidate: Candidate): number {
   return (sure ? 16 : 0) + (strong ? 8 : 0) + (candidate.vanishedAt ? 4 : 0) + (candidate.emailId ? 2 : 0) + 1;
 }
 
-function isSimilar(arrival: ArrivedMessage, candidate: Candidate): boolean {
-  return sameServerId(arrival, candidate) ?? arrival.weakIdentity === candidate.weakIdentity;
+/**
+ * Whether a message is the one that is stored of its UID: by the server's own id where both have one, else by Message-ID
+ * and size, since INTERNALDATE may differ after a move.
+ */
+export function isSameMessage(message: MessageIdentity, stored: MessageIdentity): boolean {
+  return sameServerId(message, stored) ?? message.weakIdentity === stored.weakIdentity;
 }
 
 /** True or false where both have a server's id, undefined where one lacks it. */
-function sameServerId(arrival: ArrivedMessage, candidate: Candidate): boolean | undefined {
-  if (!arrival.serverId || !candidate.serverId) return undefined;
-  return arrival.serverId === candidate.serverId;
+function sameServerId(
+  one: Pick<MessageIdentity, 'serverId'>,
+  other: Pick<MessageIdentity, 'serverId'>,
+): boolean | undefined {
+  if (!one.serverId || !other.serverId) return undefined;
+  return one.serverId === other.serverId;
 }
 
 /** Where messages are ingested. */

@@ -283,6 +283,15 @@ export async function saveFlags(tx: Tx, folderId: string, flags: ChangedFlags[])
     where p.folder_id = ${folderId} and p.uid = f.uid`);
 }
 
+/** The locations that these UIDs of a folder are, vanished ones left out. */
+export async function locationsAt(db: Queryable, folderId: string, uids: number[]): Promise<Candidate[]> {
+  if (uids.length === 0) return [];
+  return db
+    .select(CANDIDATE)
+    .from(locations)
+    .where(and(eq(locations.folderId, folderId), anyOf(locations.uid, uids), isNull(locations.vanishedAt)));
+}
+
 /** The newest messages that are known to be in a folder, highest UID first. */
 export function newestLocations(db: Queryable, folderId: string, limit: number): Promise<Candidate[]> {
   return db

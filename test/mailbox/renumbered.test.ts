@@ -1,0 +1,125 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { eq } from 'drizzle-orm';
+import { emails, locations } from '../../src/db/schema.ts';
+import { markEmail } from '../../src/mailbox/changes/mark.ts';
+import { moveEmail } from '../../src/mailbox/changes/move.ts';
+import { syncMailbox } from '../../src/mailbox/sync-pass.ts';
+import { type FakeImap, PLAIN } from '../helpers/fake-imap.ts';
+import { mailText } from '../helpers/mail-text.ts';
+import { openSyncGround, type SyncGround } from '../helpers/watched-account.ts';
+import { type Engine, startEngine } from './engine.ts';
+
+/** A server that numbers messages anew under the same UIDVALIDITY, as Courier did with UIDs given under EXAMINE. */
+
+let ground: SyncGround;
+let engine: Engine | undefined;
+
+beforeAll(async () => {
+  ground = await openSyncGround();
+});
+afterAll(() => ground.close());
+afterEach(() => engine?.close());
+
+const folders = { Work: [], Trash: ['\\Trash'] };
+const SERVERS = [`${PLAIN} MOVE`, 'IMAP4rev1', `${PLAIN} MOVE CONDSTORE QRESYNC`];
+
+/** Puts another message before all others and gives the UIDs in the new order. */
+function renumber(server: FakeImap, path: string, subject?: string): void {
+  const folder = server.folder(path);
+  if (subject) {
+    folder.uidNext++;
+    const message = { uid: 0, flags: new Set<string>(), date: new Date(), source: mailText({ subject }), modseq: 0 };
+    folder.messages.unshift(message);
+  } else folder.messages.reverse();
+  const uids = Array.from(
+    { length: folder.messages.length },
+    (_, index) => folder.uidNext - folder.messages.length + index,
+  );
+  folder.messages.forEach((message, index) => {
+    message.uid = uids[index]!;
+    message.modseq = ++folder.modseq;
+  });
+}
+
+const subjectsIn = (server: FakeImap, path: string) =>
+  server.folder(path).messages.map(({ source }) => /^Subject: (.*)$/m.exec(source.toString())?.[1]?.trim());
+
+describe.each(SERVERS)('with %s', (capabilities) => {
+  async function start(): Promise<{ running: Engine; idOf(subject: string): Promise<string> }> {
+    const running = await startEngine(ground, { capabilities, folders });
+    engine = running;
+    for (const subject of ['a', 'b', 'c']) running.server.append('INBOX', mailText({ subject }));
+    await syncMailbox(running.ctx, { freshSession: true });
+    const idOf = async (subject: string) => {
+      const rows = await running.ctx.db.select().from(emails).where(eq(emails.accountId, running.ctx.account.id));
+      return rows.find((row) => row.subject === subject)!.id;
+    };
+    return { running, idOf };
+  }
+
+  it('a move takes the message that is meant', async () => {
+    const { running, idOf } = await start();
+    renumber(running.server, 'INBOX');
+    await moveEmail(running.ctx, await idOf('a'), () => running.folder('Trash'));
+    expect(subjectsIn(running.server, 'Trash')).toEqual(['a']);
+    expect(subjectsIn(running.server, 'INBOX').sort()).toEqual(['b', 'c']);
+  });
+
+  it('a flag is set on the message that is meant', async () => {
+    const { running, idOf } = await start();
+    renumber(running.server, 'INBOX');
+    await markEmail(running.ctx, await idOf('c'), true);
+    const seen = running.server.folder('INBOX').messages.filter(({ flags }) => flags.has('\\Seen'));
+    expect(seen.map(({ source }) => source.toString().includes('Subject: c'))).toEqual([true]);
+  });
+
+  it('a new message makes one email, and the others keep theirs', async () => {
+    const { running, idOf } = await start();
+    const before = await Promise.all(['a', 'b', 'c'].map(idOf));
+    renumber(running.server, 'INBOX', 'new');
+    for (let i = 0; i < 2; i++) await syncMailbox(running.ctx, {});
+    expect(await Promise.all(['a', 'b', 'c'].map(idOf))).toEqual(before);
+    expect(await running.events()).toEqual(Array(4).fill('email.new'));
+    for (const subject of ['a', 'b', 'c', 'new']) {
+      const [location] = await running.ctx.db
+        .select()
+        .from(locations)
+        .where(eq(locations.emailId, await idOf(subject)));
+      const message = running.server.folder('INBOX').messages.find(({ uid }) => uid === location!.uid);
+      expect(message?.source.toString()).toContain(`Subject: ${subject}`);
+    }
+  });
+});
+
+it('an email is not deleted while the folder that it moved to cannot be opened', async () => {
+  const running = await startEngine(ground, { capabilities: `${PLAIN} MOVE`, folders });
+  engine = running;
+  const { server } = running;
+  server.append('INBOX', mailText({ subject: 'moved' }));
+  await syncMailbox(running.ctx, { freshSession: true });
+  server.script.command = (command, session) => {
+    if (!/SELECT|EXAMINE/.test(command.name) || command.args[0] !== 'Work') return false;
+    session.done(command, 'NO [INUSE] busy');
+    return true;
+  };
+  const inbox = server.folder('INBOX');
+  server.move(inbox, inbox.messages[0]!, server.folder('Work'));
+  for (let i = 0; i < 3; i++) await syncMailbox(running.ctx, {});
+  expect(await running.events()).toEqual(['email.new']);
+  server.script = {};
+  await syncMailbox(running.ctx, {});
+  expect(await running.events()).toEqual(['email.new', 'email.update']);
+});
+
+it('a folder that is deleted and created again under its name loses its old mail at once', async () => {
+  const running = await startEngine(ground, { capabilities: `${PLAIN} MOVE`, folders });
+  engine = running;
+  const { server } = running;
+  server.append('Work', mailText({ subject: 'old' }));
+  await syncMailbox(running.ctx, { freshSession: true });
+  server.deleteFolder('Work');
+  server.createFolder('Work');
+  server.append('Work', mailText({ subject: 'fresh' }));
+  await syncMailbox(running.ctx, {});
+  expect((await running.events()).sort()).toEqual(['email.delete', 'email.new', 'email.new']);
+});
