@@ -3,6 +3,7 @@ import type { MessageFlags } from '../../imap/fetch.ts';
 import { storeFlags } from '../../imap/store.ts';
 import type { SyncContext } from '../context.ts';
 import { storeFlagChanges } from './flags.ts';
+import { storedSeen } from '../store/moves.ts';
 import { LocationChanged, locateEmail, openLocation } from './locate.ts';
 
 const SEEN = '\\Seen';
@@ -27,6 +28,10 @@ export async function markEmail(ctx: SyncContext, emailId: string, seen: boolean
     }
     // 2. the store, with its event unless the watching activity has emitted it
     await inLease(ctx.db, ctx.lease, async (tx) => {
+      for (const location of locations) {
+        // Moved meanwhile, by another call or program: marked again where it is now.
+        if (!(await storedSeen(tx, location))) throw new LocationChanged(location, { gone: false });
+      }
       for (const { folderId, flags } of stored) {
         await storeFlagChanges(tx, ctx.lease, { folderId, flags: [flags], byApi: true });
       }

@@ -10,7 +10,7 @@ import { changeEmails } from '../change-emails.ts';
 import type { SyncContext } from '../context.ts';
 import { type FolderState, bumpLocalRevision } from '../store/folders.ts';
 import { deleteVanished } from '../store/locations.ts';
-import { addLocations, type EmailLocation, type MovedLocation, removeLocations } from '../store/moves.ts';
+import { addLocations, type EmailLocation, type MovedLocation, removeLocations, storedSeen } from '../store/moves.ts';
 import { LocationChanged, findArrival, openLocation, type EmailLocations, targetMark, locateEmail } from './locate.ts';
 
 /*
@@ -206,8 +206,10 @@ export async function saveMove(ctx: SyncContext, emailId: string, outcome: MoveO
   if (removed.length === 0 && !arrived) return;
   await inLease(ctx.db, ctx.lease, async (tx) => {
     await changeEmails(tx, { lease: ctx.lease, emailIds: [emailId], now: new Date() }, async () => {
+      // Another call may have read or unread it since the move began.
+      const seen = arrived && (await storedSeen(tx, arrived.from));
       await removeLocations(tx, removed);
-      if (arrived) await addLocations(tx, [locationOf(ctx, emailId, target, arrived)]);
+      if (arrived) await addLocations(tx, [{ ...locationOf(ctx, emailId, target, arrived), ...(seen ?? {}) }]);
       await deleteVanished(tx, [emailId]);
     });
     await bumpLocalRevision(tx, [...new Set([target.id, ...removed.map((location) => location.folderId)])]);

@@ -1,7 +1,8 @@
-import { type SQL, sql } from 'drizzle-orm';
+import { and, eq, isNull, type SQL, sql } from 'drizzle-orm';
 import type { FolderRole } from '../../contract/folder.ts';
 import type { Queryable, Tx } from '../../db/client.ts';
 import type { LocationKey } from '../../db/pending-removal.ts';
+import { locations } from '../../db/schema.ts';
 import { locationColumns, type MessageIdentity } from './locations.ts';
 
 /** One location of an email, with what a command to it has to name and what recognises the message elsewhere. */
@@ -43,6 +44,15 @@ export interface MovedLocation extends LocationKey, MessageIdentity {
   accountId: string;
   emailId: string | null;
   seen: boolean;
+}
+
+/** Whether a location is read, as it is stored now; undefined when there is no such location any more. */
+export async function storedSeen(tx: Tx, { folderId, uid }: LocationKey): Promise<{ seen: boolean } | undefined> {
+  const [row] = await tx
+    .select({ seen: locations.seen })
+    .from(locations)
+    .where(and(eq(locations.folderId, folderId), eq(locations.uid, uid), isNull(locations.vanishedAt)));
+  return row;
 }
 
 /** Takes emails out of folders that they were moved away from, and off their counters unless that was done already. */
