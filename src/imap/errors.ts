@@ -8,6 +8,53 @@ export class TimedOut extends Error {
   readonly code = 'ETIMEDOUT';
 }
 
+/** Ways to log in that this API does not have, as SASL names, with what a person may do instead. */
+const OAUTH = new Set(['XOAUTH2', 'OAUTHBEARER']);
+
+/**
+ * Maps what imapflow threw while it connected and logged in, to words that a person can act on.
+ * @param capabilities what the server announced until then
+ */
+export function loginErrorOf(
+  cause: unknown,
+  login: ServerLogin,
+  capabilities: ReadonlyMap<string, unknown>,
+): MailError {
+  const { code, message, serverResponseCode, reason } = (cause ?? {}) as Partial<ImapFlowError> & {
+    serverResponseCode?: string;
+    reason?: string;
+  };
+  const failed = (detail: string) =>
+    new MailError('provider_error', 'imap', `the IMAP login failed: ${detail}`, { cause });
+  const offered = [...capabilities.keys()].map((name) => name.toUpperCase());
+  if (serverResponseCode?.toUpperCase() === 'PRIVACYREQUIRED') {
+    return failed('the server wants an encrypted connection, try the encryption starttls or ssl');
+  }
+  if (message === LOGIN_DISABLED) {
+    if (login.encryption === 'NONE' && offered.includes('STARTTLS')) {
+      return failed('the server allows no password on a connection without TLS, try the encryption starttls');
+    }
+    const methods = offered.flatMap((name) => (name.startsWith('AUTH=') ? [name.slice('AUTH='.length)] : []));
+    const hint = methods.some((name) => OAUTH.has(name)) ? ': it wants OAuth, or an app password' : '';
+    const list = methods.length > 0 ? ` (it offers ${methods.slice(0, 8).join(', ')})` : '';
+    return failed(`the server accepts no login with a password here${safeResponse(list, [])}${hint}`);
+  }
+  if (code === 'CONNECT_TIMEOUT' && login.encryption === 'SSL') {
+    return failed('timed out: the server did not answer with TLS on this port, try the encryption starttls');
+  }
+  if (code === 'GREETING_TIMEOUT' && login.encryption !== 'SSL') {
+    return failed('timed out: the server sent no IMAP greeting, it may want the encryption ssl on this port');
+  }
+  if (code === 'ClosedAfterConnectText' || code === 'ClosedAfterConnectTLS') {
+    const why = safeResponse(reason, [login.password, login.user]);
+    return failed(why ? `the server closed the connection: ${why}` : 'the server closed the connection');
+  }
+  return mailErrorOf(cause, login, 'the IMAP login');
+}
+
+/** What imapflow throws where the server has LOGINDISABLED and none of the mechanisms that imapflow has. */
+const LOGIN_DISABLED = 'Login is disabled';
+
 /** Maps whatever imapflow, TLS or the socket threw during `command` to the one error that callers know. */
 export function mailErrorOf(cause: unknown, login: ServerLogin, command: string): MailError {
   if (cause instanceof MailError) return cause;

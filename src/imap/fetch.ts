@@ -211,7 +211,10 @@ function readMeta(session: ImapSession, row: FetchMessageObject): MessageMeta | 
 }
 
 function flagsOf({ uid, flags }: FetchMessageObject): MessageFlags | undefined {
-  return flags && { uid, seen: flags.has('\\Seen'), deleted: flags.has('\\Deleted') };
+  if (!flags) return undefined;
+  // System flags are the same in upper and lower case (RFC 3501 2.3.2).
+  const names = new Set([...flags].map((flag) => flag.toLowerCase()));
+  return { uid, seen: names.has('\\seen'), deleted: names.has('\\deleted') };
 }
 
 /** Undefined for a date that is none, or outside of what a database and ISO 8601 hold. */

@@ -46,15 +46,17 @@ export interface ImapFlowInternals {
     args: unknown[],
     options?: { untagged: Record<string, UntaggedHandler> },
   ): Promise<{ response: Untagged; next(): void }>;
+  run(command: string, ...args: unknown[]): Promise<unknown>;
   streamer: { literals: unknown[]; checkLiteralMarker(line: Buffer): boolean; failStream(error: Error): false };
 }
 
 /** The private parts of a client. @throws Error naming the one that this version of imapflow does not have */
 export function internalsOf(client: ImapFlow): ImapFlowInternals {
   const internals = client as unknown as ImapFlowInternals;
-  const { streamer, handleResponse, getUntaggedHandler, untaggedVanished, untaggedHandlers, exec } = internals;
+  const { streamer, handleResponse, getUntaggedHandler, untaggedVanished, untaggedHandlers, exec, run } = internals;
   const isPresent: Record<string, boolean> = {
     exec: typeof exec === 'function',
+    run: typeof run === 'function',
     handleResponse: typeof handleResponse === 'function',
     getUntaggedHandler: typeof getUntaggedHandler === 'function',
     untaggedVanished: typeof untaggedVanished === 'function',
@@ -70,7 +72,8 @@ export function internalsOf(client: ImapFlow): ImapFlowInternals {
 
 /**
  * Sets limits that imapflow has no options for: how many responses one command may get, and how many literals one
- * response. A VANISHED stays the ranges it came in: `1:4294967295` is 22 bytes on the wire, and imapflow would emit one
+ * response. Names of folders are quoted, and UTF8=ACCEPT (RFC 6855) is enabled only where the server demands it: some that
+ * offer it (Courier) store names that no other mail program can list. A VANISHED stays the ranges it came in: `1:4294967295` is 22 bytes on the wire, and imapflow would emit one
  * event for each UID.
  */
 export function patchClient(client: ImapFlow): ResponseGuard {
@@ -90,6 +93,22 @@ export function patchClient(client: ImapFlow): ResponseGuard {
     exceeded = true;
     client.close();
     return false;
+  };
+
+  const exec = internals.exec.bind(client);
+  internals.exec = (command, args, options) =>
+    exec(command, BEGIN_WITH_NAME.has(command) ? quoteName(args) : args, options);
+
+  const run = internals.run.bind(client);
+  internals.run = (command, ...args) => {
+    const [extensions] = args;
+    if (command !== 'ENABLE' || !Array.isArray(extensions) || client.capabilities.has('UTF8=ONLY')) {
+      return run(command, ...args);
+    }
+    return run(
+      command,
+      extensions.filter((name) => name !== 'UTF8=ACCEPT'),
+    );
   };
 
   const checkLiteralMarker = streamer.checkLiteralMarker.bind(streamer);
@@ -118,6 +137,15 @@ export function patchClient(client: ImapFlow): ResponseGuard {
       return exceeded;
     },
   };
+}
+
+/** Commands whose first argument is the name of a folder, which imapflow leaves without quotes where it may. */
+const BEGIN_WITH_NAME = new Set(['SELECT', 'EXAMINE', 'STATUS']);
+
+/** Some servers take a name such as `~` or `NIL` for something else unless it is quoted. */
+function quoteName([name, ...others]: unknown[]): unknown[] {
+  const { type, value } = (name ?? {}) as { type?: string; value?: unknown };
+  return type === 'ATOM' && typeof value === 'string' ? [{ type: 'STRING', value }, ...others] : [name, ...others];
 }
 
 const VANISHED = Buffer.from('* VANISHED ');

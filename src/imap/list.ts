@@ -90,17 +90,27 @@ function snapshotsOf(session: ImapSession, entries: ListResponse[]): FolderSnaps
     delimiter: entry.delimiter || null,
     name: entry.name,
     parentPath: entry.parentPath && entry.parentPath + entry.delimiter !== prefix ? entry.parentPath : null,
-    role: roleOf(entry),
-    selectable: !entry.flags.has('\\Noselect') && !entry.flags.has('\\NonExistent'),
+    role: 'UNKNOWN' as FolderRole,
+    selectable: !hasFlag(entry.flags, '\\Noselect') && !hasFlag(entry.flags, '\\NonExistent'),
     status: folderStatus(entry.status),
   }));
-  const givenRoles = new Set<FolderRole>();
-  for (const snapshot of snapshots) {
-    // The first match keeps the role (CONTRACT "Folders"); imapflow sorts special-use before guessed names.
-    if (snapshot.role !== 'UNKNOWN' && givenRoles.has(snapshot.role)) snapshot.role = 'UNKNOWN';
-    givenRoles.add(snapshot.role);
+  // The first match keeps the role (CONTRACT "Folders"): flags go before names.
+  const taken = new Set<FolderRole>();
+  for (const roleOf of [flaggedRole, guessedRole]) {
+    listed.forEach((entry, index) => {
+      const snapshot = snapshots[index] as FolderSnapshot;
+      const role = roleOf(entry);
+      if (snapshot.role !== 'UNKNOWN' || role === undefined || taken.has(role)) return;
+      snapshot.role = role;
+      taken.add(role);
+    });
   }
   return snapshots;
+}
+
+/** Attributes and flags are the same in upper and lower case (RFC 3501 2.3.2, RFC 5258 6). */
+function hasFlag(flags: Iterable<string>, name: string): boolean {
+  return [...flags].some((flag) => flag.toLowerCase() === name.toLowerCase());
 }
 
 const SPECIAL_USE: Record<string, FolderRole> = {
@@ -115,12 +125,15 @@ const SPECIAL_USE: Record<string, FolderRole> = {
   '\\Flagged': 'STARRED',
 };
 
-/** Special-use flag (RFC 6154, RFC 8457), else the well-known name that imapflow recognised in its language tables. */
-function roleOf(entry: ListResponse): FolderRole {
-  if (entry.specialUse && SPECIAL_USE[entry.specialUse]) return SPECIAL_USE[entry.specialUse] as FolderRole;
-  if (entry.path.toUpperCase() === 'INBOX') return 'INBOX';
-  if (entry.flags.has('\\Important')) return 'IMPORTANT';
-  return 'UNKNOWN';
+/** The role that a special-use flag gives (RFC 6154, RFC 8457), and that of INBOX. */
+function flaggedRole({ path, flags }: ListResponse): FolderRole | undefined {
+  if (path.toUpperCase() === 'INBOX') return 'INBOX';
+  return Object.entries(SPECIAL_USE).find(([flag]) => hasFlag(flags, flag))?.[1];
+}
+
+/** The role of the well-known name that imapflow recognised in its language tables. */
+function guessedRole({ specialUse }: ListResponse): FolderRole | undefined {
+  return specialUse ? SPECIAL_USE[specialUse] : undefined;
 }
 
 /** What LIST says of one folder. */

@@ -4,7 +4,7 @@ import { withDeadline } from '../async.ts';
 import type { ServerLogin } from '../contract/account.ts';
 import { MailError, reasonOf } from '../mail-error.ts';
 import type { Outbound } from '../outbound.ts';
-import { mailErrorOf, TimedOut } from './errors.ts';
+import { loginErrorOf, mailErrorOf, TimedOut } from './errors.ts';
 import { type ResponseGuard, patchClient } from './imapflow-patches.ts';
 
 export interface SessionOptions {
@@ -84,7 +84,7 @@ export async function openSession(login: ServerLogin, options: SessionOptions): 
       return sessionOf(client, guard, login, options);
     } catch (cause) {
       client.close();
-      const error = mailErrorOf(cause, login, 'the IMAP login');
+      const error = loginErrorOf(cause, login, client.capabilities);
       if (error.code === 'invalid_credentials' || options.signal?.aborted) throw error;
       last = error;
       if (Date.now() >= deadline) break;
