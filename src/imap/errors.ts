@@ -36,8 +36,8 @@ export function loginErrorOf(
     }
     const methods = offered.flatMap((name) => (name.startsWith('AUTH=') ? [name.slice('AUTH='.length)] : []));
     const hint = methods.some((name) => OAUTH.has(name)) ? ': it wants OAuth, or an app password' : '';
-    const list = methods.length > 0 ? ` (it offers ${methods.slice(0, 8).join(', ')})` : '';
-    return failed(`the server accepts no login with a password here${safeResponse(list, [])}${hint}`);
+    const list = safeResponse(methods.slice(0, 8).join(', '), []);
+    return failed(`the server accepts no login with a password here${list && ` (it offers ${list})`}${hint}`);
   }
   if (code === 'CONNECT_TIMEOUT' && login.encryption === 'SSL') {
     return failed('timed out: the server did not answer with TLS on this port, try the encryption starttls');
