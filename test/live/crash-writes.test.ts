@@ -92,7 +92,7 @@ const prepareSend: Write['prepare'] = async (of, subject) => {
 };
 
 async function expectOk(answer: Response): Promise<void> {
-  expect({ status: answer.status, body: await answer.clone().json() }).toMatchObject({ status: 200 });
+  expect([answer.status, await answer.clone().json()]).toEqual([200, expect.anything()]);
 }
 
 const sendMadeOnce: Write = {
@@ -274,7 +274,8 @@ async function setScene(step: (typeof STEPS)[number]): Promise<void> {
     imapPort: await proxied(user.imapPort),
     submissionPort: await proxied(mailServers().postfix.submissionPort),
   });
-  const subject = `mail of ${step.title}`;
+  // without a word that steps look for
+  const subject = `written ${String(STEPS.indexOf(step)).padStart(3, '0')}`;
   const prepared = await step.write.prepare(account, subject);
   scenes.set(step.title, { ...step, ...prepared, account, subject, armed: false });
 }
