@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Script } from '../helpers/fake-imap.ts';
 import { at, forever, HostileGround } from '../helpers/hostile-ground.ts';
+import { isLong } from '../helpers/long.ts';
 import { mailText } from '../helpers/mail-text.ts';
 import { waitFor } from '../helpers/wait.ts';
 
@@ -50,7 +51,7 @@ describe('a server that sends too much', () => {
   it('bodies of mails that are larger than announced are not held in memory', async () => {
     here.newAccount({ pollMs: 300 });
     await here.account.connect();
-    const sizes = [3, 5, 7].map((size) => size * MiB);
+    const sizes = (isLong() ? [3, 5, 7] : [1, 2, 3]).map((size) => size * MiB);
     for (const size of sizes)
       here.server.add('INBOX', Buffer.concat([mailText({ subject: `${size}` }), Buffer.alloc(size, 'x')]));
     here.server.script = { answer: (text) => text.replace(/RFC822\.SIZE \d+/, 'RFC822.SIZE 100') };
