@@ -111,6 +111,9 @@ const activities = {
   },
 };
 
+/** The waits between attempts are a second each at least. */
+const PATIENT = { timeoutMs: 25_000 };
+
 // concurrent tests begin before any hook
 const workers = await startTestWorkers(activities);
 afterAll(() => workers.stop());
@@ -131,7 +134,7 @@ const stateOf = async (mailbox: Mailbox): Promise<unknown> => {
   return searchAttributes['MailStatus']?.[0];
 };
 const untilState = (mailbox: Mailbox, state: string) =>
-  waitFor(async () => (await stateOf(mailbox)) === state, { what: `state ${state}` });
+  waitFor(async () => (await stateOf(mailbox)) === state, { ...PATIENT, what: `state ${state}` });
 
 async function stop(mailbox: Mailbox): Promise<void> {
   const handle = workers.client.workflow.getHandle(accountWorkflowId(mailbox.id));
@@ -173,7 +176,7 @@ describe('the account workflow', () => {
 
   it.concurrent('is not disconnected by one refused login', async () => {
     const mailbox = await start([fail(refused), connectThen(refused), stay]);
-    await waitFor(() => mailbox.watches === 3);
+    await waitFor(() => mailbox.watches === 3, PATIENT);
     await untilState(mailbox, 'running');
     expect(mailbox.reported).toEqual([]);
     await stop(mailbox);
@@ -199,7 +202,7 @@ describe('the account workflow', () => {
 
   it.concurrent('is not errored by two failures', async () => {
     const mailbox = await start([fail(unreachable), fail(unreachable), connectThen(dropped), fail(unreachable), stay]);
-    await waitFor(() => mailbox.watches === 5);
+    await waitFor(() => mailbox.watches === 5, PATIENT);
     await untilState(mailbox, 'running');
     expect(mailbox.reported).toEqual([]);
     await stop(mailbox);
@@ -226,7 +229,7 @@ describe('the account workflow', () => {
       ...Array(4).fill(fail(away)),
       stay,
     ]);
-    await waitFor(() => mailbox.watches === 9);
+    await waitFor(() => mailbox.watches === 9, PATIENT);
     await untilState(mailbox, 'running');
     expect(mailbox.reported).toEqual([]);
     await stop(mailbox);
@@ -234,7 +237,7 @@ describe('the account workflow', () => {
 
   it.concurrent('takes a watch that stood still for no failure of the mailbox', async () => {
     const mailbox = await start([silent, stay]);
-    await waitFor(() => mailbox.watches === 2);
+    await waitFor(() => mailbox.watches === 2, PATIENT);
     await untilState(mailbox, 'running');
     expect(mailbox.reported).toEqual([]);
     await stop(mailbox);
@@ -244,7 +247,7 @@ describe('the account workflow', () => {
     const mailbox = await start([]);
     await untilState(mailbox, 'running');
     await mailbox.signal(SIGNALS.reconnected);
-    await waitFor(() => mailbox.watches === 2);
+    await waitFor(() => mailbox.watches === 2, PATIENT);
     await untilState(mailbox, 'running');
     expect(mailbox.most).toBe(1);
     expect(mailbox.reported).toEqual([]);
