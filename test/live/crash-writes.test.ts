@@ -29,6 +29,8 @@ import { waitFor } from '../helpers/wait.ts';
 interface Step {
   name: string;
   at: (piece: Piece) => boolean;
+  /** over which connections; default IMAP */
+  smtp?: true;
   /** part of the short form */
   short?: boolean;
 }
@@ -168,8 +170,8 @@ const WRITES: { title: string; write: Write; steps: Step[] }[] = [
     title: 'a send killed at $name is made once',
     write: sendMadeOnce,
     steps: [
-      { name: 'MAIL', at: client(/^MAIL FROM/im) },
-      { name: '354, before submitting is committed', at: server(/^354/m), short: true },
+      { name: 'MAIL', smtp: true, at: client(/^MAIL FROM/im) },
+      { name: '354, before submitting is committed', smtp: true, at: server(/^354/m), short: true },
       { name: 'SELECT of Sent', at: client(/ SELECT "?Sent/) },
       { name: 'APPEND', at: client(/ APPEND /) },
       { name: 'the answer to APPEND', at: server(/APPENDUID/) },
@@ -180,8 +182,13 @@ const WRITES: { title: string; write: Write; steps: Step[] }[] = [
     title: 'a send killed at $name is reported as unknown and never made again',
     write: sendUnknown,
     steps: [
-      { name: 'the message, after submitting was committed', at: after(server(/^354/m), client(/./s)), short: true },
-      { name: 'the 250 that is lost', at: after(client(/(^|\n)\.\r\n$/), server(/^250/m)), short: true },
+      {
+        name: 'the message, after submitting was committed',
+        smtp: true,
+        at: after(server(/^354/m), client(/./s)),
+        short: true,
+      },
+      { name: 'the 250 that is lost', smtp: true, at: after(client(/(^|\n)\.\r\n$/), server(/^250/m)), short: true },
     ],
   },
   {
@@ -256,14 +263,14 @@ afterAll(async () => {
 
 /** Connects an account whose conversations with its servers are watched, and prepares the call. */
 async function setScene(step: (typeof STEPS)[number]): Promise<void> {
-  const see = async (piece: Piece): Promise<void> => {
+  const see = async (piece: Piece, smtp: boolean): Promise<void> => {
     const scene = scenes.get(step.title);
-    if (!scene?.armed || !step.at(piece)) return;
+    if (!scene?.armed || smtp !== (step.smtp === true) || !step.at(piece)) return;
     scene.armed = false;
     await dead;
   };
-  const proxied = async (port: number) => {
-    const proxy = await startTappedProxy(port, see);
+  const proxied = async (port: number, smtp = false) => {
+    const proxy = await startTappedProxy(port, (piece) => see(piece, smtp));
     proxies.push(proxy);
     return proxy.port;
   };
@@ -272,7 +279,7 @@ async function setScene(step: (typeof STEPS)[number]): Promise<void> {
   const account = await connectLogin(live, {
     ...user,
     imapPort: await proxied(user.imapPort),
-    submissionPort: await proxied(mailServers().postfix.submissionPort),
+    submissionPort: await proxied(mailServers().postfix.submissionPort, true),
   });
   // without a word that steps look for
   const subject = `written ${String(STEPS.indexOf(step)).padStart(3, '0')}`;
