@@ -150,12 +150,20 @@ describe('connecting', () => {
 
   it('answers the account when it was saved just before the deadline', async () => {
     const accountId = newId('account');
+    let release = () => {};
+    const answered = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    let tried = '';
     verify = async (intentId) => {
+      tried = intentId;
       await settle(intentId, accountId);
-      await new Promise((resolve) => setTimeout(resolve, 1_500));
+      await answered;
       return accountId;
     };
     expect(await within({ connectDeadlineMs: 700 }).connectMailbox(intent)).toBe(accountId);
+    release();
+    await workers.client.workflow.getHandle(connectWorkflowId(tried)).result();
   });
 
   it('tells that nothing was saved when no worker is there', async () => {

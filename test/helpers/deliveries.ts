@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { afterAll } from '@jest/globals';
 import { asc, eq } from 'drizzle-orm';
 import { createDeliverActivities, type DeliverDeps } from '../../src/activities/deliver.ts';
 import { withFailures } from '../../src/activities/failures.ts';
@@ -18,7 +19,7 @@ import { QUEUES } from '../../src/workflows/names.ts';
 import { testDatabase } from './postgres.ts';
 import { type Receiver, startReceiver } from './receiver.ts';
 import { storeAccount } from './stored-account.ts';
-import { testClient } from './temporal-workers.ts';
+import { testClient, type TestClient } from './temporal-workers.ts';
 
 /** Loopback endpoints may be reached. */
 const outbound = createOutbound({ allow: ['127.0.0.0/8'] });
@@ -27,14 +28,25 @@ export const secrets = createSecrets({ current: randomBytes(32) });
 /** Everything that deliveries need: a store, a Temporal namespace, a receiver; what a worker does is up to the test. */
 export type Deliveries = Awaited<ReturnType<typeof startDeliveries>>;
 
+type Activities = ReturnType<typeof createDeliverActivities>;
+
+/** The Temporal client of a test file, with one worker of the queue `webhooks` that does what the test at hand wants. */
+let ofFile: Promise<TestClient> | undefined;
+let activities: Activities;
+let stopWorker: (() => Promise<void>) | undefined;
+
+afterAll(async () => {
+  await stopWorker?.();
+  await (await ofFile)?.close();
+});
+
 export async function startDeliveries() {
   const database = await testDatabase();
-  const temporal = await testClient();
+  const temporal = await (ofFile ??= testClient());
   const receiver: Receiver = await startReceiver();
   const poster = createPoster(outbound);
   const { db } = database.database;
   const accountId = await storeAccount(database.database);
-  const stops: (() => Promise<void>)[] = [];
 
   return {
     db,
@@ -44,13 +56,12 @@ export async function startDeliveries() {
     poster,
     accountId,
 
-    /** A worker of the queue `webhooks`, with these dependencies in place of the real ones. */
+    /** The worker of the queue `webhooks` works from now on, with these dependencies in place of the real ones. */
     async work(
       deps: Partial<DeliverDeps> = {},
-      wrap: (real: ReturnType<typeof createDeliverActivities>) => ReturnType<typeof createDeliverActivities> = (real) =>
-        real,
+      wrap: (real: Activities) => Activities = (real) => real,
     ): Promise<void> {
-      const activities = createDeliverActivities({
+      const real = createDeliverActivities({
         db,
         secrets,
         poster,
@@ -58,11 +69,19 @@ export async function startDeliveries() {
         webhook: { retryScheduleMs: [150, 300], timeoutMs: 5_000 },
         ...deps,
       });
-      stops.push(await temporal.work(withFailures(wrap(activities)), [QUEUES.webhooks]));
+      activities = withFailures(wrap(real));
+      stopWorker ??= await temporal.work(
+        {
+          attemptDeliveries: (input: Parameters<Activities['attemptDeliveries']>[0]) =>
+            activities.attemptDeliveries(input),
+        },
+        [QUEUES.webhooks],
+      );
     },
 
     async stopWork(): Promise<void> {
-      await Promise.all(stops.splice(0).map((stop) => stop()));
+      await stopWorker?.();
+      stopWorker = undefined;
     },
 
     /** An endpoint for all events of all accounts; calls of it are checked by the receiver. */
@@ -125,10 +144,8 @@ export async function startDeliveries() {
     end: (workflowId: string) => temporal.client.workflow.getHandle(workflowId).result(),
 
     async stop(): Promise<void> {
-      await Promise.all(stops.splice(0).map((stop) => stop()));
       poster.close();
       await receiver.close();
-      await temporal.close();
       await database.drop();
     },
   };

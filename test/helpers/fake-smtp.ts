@@ -1,5 +1,6 @@
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { FakeSmtpSession } from './fake-smtp-session.ts';
+import { listenOnFreePort } from './free-port.ts';
 
 /** Where in a conversation a script may step in; `data`: the message is coming; `dot`: it has come whole. */
 export type SmtpMoment = 'greeting' | 'EHLO' | 'AUTH' | 'MAIL' | 'RCPT' | 'DATA' | 'data' | 'dot' | 'RSET' | 'QUIT';
@@ -65,7 +66,7 @@ export class FakeSmtp {
   }
 
   async listen(): Promise<this> {
-    await new Promise<void>((resolve) => this.server.listen(0, '127.0.0.1', resolve));
+    await listenOnFreePort(this.server);
     return this;
   }
 

@@ -4,13 +4,14 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, jest } from '@jest/
 import { MailError } from '../../src/mail-error.ts';
 import type { FakeSession } from './fake-imap-session.ts';
 import { FakeImap, PLAIN, type Script } from './fake-imap.ts';
+import { isLong } from './long.ts';
 import { mailText } from './mail-text.ts';
 import { waitFor } from './wait.ts';
 import { openSyncGround, type SyncGround, WatchedAccount, type WatchSettings } from './watched-account.ts';
 
 const MiB = 1024 * 1024;
 /** The limits of one step, lowered: the flood and what it floods share one event loop here, which makes it slow. */
-const IMPATIENT = { pollMs: 300, silenceMs: 600, maxStepMs: 2_000, maxAnswers: 20_000 };
+const IMPATIENT = { pollMs: 300, silenceMs: 600, maxStepMs: 2_000, maxAnswers: isLong() ? 20_000 : 4_000 };
 
 /**
  * For each test a server that the test turns hostile, with an account on it, and next to them for the whole file a good

@@ -10,6 +10,7 @@ import { storeFlags } from '../../src/imap/store.ts';
 import { FolderExists, FolderMissing, MailError } from '../../src/mail-error.ts';
 import { DOVECOT_PROFILES, type DovecotProfile, startDovecotProfile } from '../helpers/dovecot-profiles.ts';
 import type { RunningDovecot } from '../helpers/dovecot.ts';
+import { isLong } from '../helpers/long.ts';
 import { openTestSession } from '../helpers/mail-session.ts';
 import { mailText, newMessageId } from '../helpers/mail-text.ts';
 import { addUser, type MailUser } from '../helpers/mail-user.ts';
@@ -17,7 +18,12 @@ import { type Mailbox, openMailbox } from '../helpers/mailbox.ts';
 
 /** Each verb against a real server, with and without the extensions that it leans on; seen by another mail program. */
 
-describe.each(['full', 'withoutMove', 'stripped', 'old', 'prefixed'] as DovecotProfile[])('Dovecot, %s', (profile) => {
+/** Those in between are part of `npm run test:long`. */
+const PROFILES: DovecotProfile[] = isLong()
+  ? ['full', 'withoutMove', 'stripped', 'old', 'prefixed']
+  : ['full', 'withoutMove', 'old'];
+
+describe.each(PROFILES)('Dovecot, %s', (profile) => {
   const {
     prefix = '',
     separator = '/',

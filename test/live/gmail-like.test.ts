@@ -61,7 +61,7 @@ class LabelledMail {
   }
 }
 
-async function watched(options: FakeImapOptions, pollMs = 200) {
+async function watched(options: FakeImapOptions, pollMs = 100) {
   const server = await new FakeImap(options).listen();
   const account = new WatchedAccount(ground, server.port, { pollMs });
   open.push({ server, account });

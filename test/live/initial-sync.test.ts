@@ -1,17 +1,16 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import type { Account, InitialSync } from '../../src/contract/account.ts';
 import type { Email } from '../../src/contract/email.ts';
-import { brief, type Connected, connectUser, type OwnLive, startLive, typesOf } from '../helpers/live.ts';
+import { brief, type Connected, connectUser, type Live, joinLive, typesOf } from '../helpers/live.ts';
 import type { Mailbox } from '../helpers/mailbox.ts';
 import { emailOf } from '../helpers/receiver.ts';
-import { waitFor } from '../helpers/wait.ts';
 
 /** The optional import of mail that was in the mailbox before it was connected. */
 
-let live: OwnLive;
+let live: Live;
 
 beforeAll(async () => {
-  live = await startLive();
+  live = await joinLive();
 }, 120_000);
 
 afterAll(() => live?.close());
@@ -88,30 +87,3 @@ test('new mail is reported while the import runs', async () => {
   expect(typesOf(await ned.settle())).toEqual(['email.new']);
   await ned.box.close();
 }, 90_000);
-
-test('an import is resumed after the worker was killed, and imports nothing twice', async () => {
-  const ora = await connectUser(live, { before: (box) => fill(box, 600), config: enabled(30) });
-  const imported = async () => (await live.api.get<Account>(`/accounts/${ora.account.id}`)).initial_sync?.imported ?? 0;
-  await waitFor(async () => (await imported()) > 0, { timeoutMs: 30_000, everyMs: 10 });
-  await live.product.killWorker('SIGKILL');
-  const atKill = await imported();
-  live.product.startWorker();
-  await ora.event('account.initial_sync.completed', undefined, { timeoutMs: 120_000 });
-  expect(atKill).toBeLessThan(600);
-  expect(progress(ora).map(({ status }) => status)).toEqual(['running', 'completed']);
-  expect(await imported()).toBe(600);
-  const subjects = new Set<string>();
-  let cursor: string | null = null;
-  do {
-    const query: Record<string, string> = { limit: '250', meta_only: 'true', ...(cursor === null ? {} : { cursor }) };
-    const page = await live.api.emails(ora.account.id, query);
-    for (const { subject } of page.data) {
-      expect(subjects).not.toContain(subject);
-      subjects.add(subject);
-    }
-    cursor = page.cursor;
-  } while (cursor !== null);
-  expect(subjects.size).toBe(600);
-  expect(brief(await ora.settle())).toEqual([]);
-  await ora.box.close();
-}, 180_000);

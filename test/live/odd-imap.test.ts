@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { FakeImap, PLAIN, type Script } from '../helpers/fake-imap.ts';
 import type { FakeSession } from '../helpers/fake-imap-session.ts';
+import { isLong } from '../helpers/long.ts';
 import { mailText } from '../helpers/mail-text.ts';
 import { waitFor } from '../helpers/wait.ts';
 import { openSyncGround, type SyncGround, WatchedAccount } from '../helpers/watched-account.ts';
@@ -73,6 +74,16 @@ const flagsOfTwo = ({ selected }: FakeSession) =>
     .join('');
 const isFetch = (name: string) => name === 'UID FETCH';
 
+/** Each of these is much like another one, and is part of `npm run test:long`. */
+const LONG = new Set([
+  'keeps to the protocol',
+  'reports messages without a UID',
+  'leaves out UIDNEXT at SELECT',
+  'has dates that are none',
+  'refuses SEARCH',
+  'announces something else',
+]);
+
 describe('mail comes once and is followed though the server', () => {
   const cases: [string, Script][] = [
     ['keeps to the protocol', {}],
@@ -125,7 +136,7 @@ describe('mail comes once and is followed though the server', () => {
       { answer: (t, { name }) => (name === 'NOOP' || name === 'IDLE' ? `* CAPABILITY IMAP4rev1\r\n${t}` : t) },
     ],
   ];
-  it.each(cases)('%s', async (_, script) => {
+  it.each(cases.filter(([name]) => isLong() || !LONG.has(name)))('%s', async (_, script) => {
     await expectMailLife(script);
   });
 

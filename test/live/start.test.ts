@@ -1,15 +1,16 @@
-import { execFileSync, spawn } from 'node:child_process';
+import { type ChildProcessByStdio, execFileSync, spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { chmod, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { type AddressInfo, createServer, type Server } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { Readable } from 'node:stream';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { projectRoot } from '../../src/embedded/project-root.ts';
 import { commandOf, isRunning } from '../../src/process-handle.ts';
 import { freePort, listenOnFreePort } from '../helpers/free-port.ts';
 import { testDatabase } from '../helpers/postgres.ts';
-import { handlesIn, type Started, start, untilGone } from '../helpers/start.ts';
+import { handlesIn, READY, type Started, start, untilGone } from '../helpers/start.ts';
 import { testTemporal } from '../helpers/temporal.ts';
 import { waitFor } from '../helpers/wait.ts';
 
@@ -20,6 +21,9 @@ describe('npm start', () => {
   let settings: Record<string, string>;
   let url: string;
   let runs: Started[];
+  /** goes on after its test, for the next ones */
+  let lasting: Started | undefined;
+  let npm: ChildProcessByStdio<null, Readable, Readable> | undefined;
   /** holds a port that the product may not have */
   let taken: Server;
 
@@ -37,11 +41,15 @@ describe('npm start', () => {
   });
   afterEach(async () => {
     // a test that failed may have left one
-    for (const run of runs) run.child.kill('SIGTERM');
-    await Promise.all(runs.map((run) => run.ended()));
-    runs = [];
+    const over = runs.filter((run) => run !== lasting);
+    for (const run of over) run.child.kill('SIGTERM');
+    await Promise.all(over.map((run) => run.ended()));
+    runs = lasting ? [lasting] : [];
   });
   afterAll(async () => {
+    lasting?.child.kill('SIGTERM');
+    await lasting?.ended();
+    npm?.kill('SIGKILL');
     taken.close();
     await rm(home, { recursive: true, force: true });
   });
@@ -68,6 +76,7 @@ describe('npm start', () => {
 
   it('brings everything up in an empty folder and says how to go on', async () => {
     const run = begin({}, dataDir, 'scripts/start.mjs');
+    lasting = run;
     await run.ready(240_000);
     const output = run.output();
     expect(output).toContain(`${url}/api/v1`);
@@ -88,22 +97,17 @@ describe('npm start', () => {
       headers: { 'X-API-KEY': await key(), 'Content-Type': 'application/json' },
       body: JSON.stringify({ name: 'kept' }),
     });
-    const handles = run.handles();
-    run.child.kill('SIGTERM');
-    expect(await run.ended()).toBe(0);
-    expect(handles.filter(isRunning)).toEqual([]);
   }, 300_000);
 
-  it('starts again later on with all that it stored, and does not show the key any more', async () => {
-    const run = begin();
-    await run.ready();
-    expect(run.output()).not.toContain(await key());
-    expect(await keyNames()).toContain('kept');
+  it('refuses a folder that another start holds', async () => {
+    const second = begin({ PORT: String(await freePort()) });
+    expect(await second.ended()).toBe(1);
+    expect(second.output().trim()).toMatch(/^DATA_DIR \S+ is in use by the start with pid \d+: [^\n]+$/);
+    expect(await isReady()).toBe(true);
   }, 60_000);
 
   it('starts each process again that dies', async () => {
-    const run = begin();
-    await run.ready();
+    const run = lasting!;
     const names = {
       worker: 'dist/worker.js',
       server: 'dist/server.js',
@@ -120,33 +124,30 @@ describe('npm start', () => {
     await waitFor(isReady, { timeoutMs: 20_000, what: 'the API to have found both servers again' });
   }, 120_000);
 
-  it('leaves nothing behind when it is killed, and the next start goes on', async () => {
+  it('ends everything when it is asked to end', async () => {
+    const run = lasting!;
+    const handles = run.handles();
+    expect(handles.filter(isRunning)).toHaveLength(handles.length);
+    lasting = undefined;
+    run.child.kill('SIGTERM');
+    expect(await run.ended()).toBe(0);
+    expect(handles.filter(isRunning)).toEqual([]);
+  }, 60_000);
+
+  it('starts again later on with all that it stored, does not show the key any more, and leaves nothing behind when it is killed', async () => {
     const run = begin();
     await run.ready();
+    expect(run.output()).not.toContain(await key());
+    expect(await keyNames()).toContain('kept');
     const handles = run.handles();
     run.child.kill('SIGKILL');
     await untilGone(handles, 10_000);
-    const next = begin();
-    await next.ready();
-    expect(await keyNames()).toContain('kept');
   }, 60_000);
 
-  it('leaves nothing behind when npm is killed', async () => {
-    const npm = spawn('npm', ['start'], {
-      cwd: projectRoot(),
-      env: { PATH: process.env['PATH'], HOME: process.env['HOME'], DATA_DIR: dataDir, ...settings },
-      stdio: 'ignore',
-    });
-    await waitFor(isReady, { timeoutMs: 60_000, what: 'the API' });
-    const handles = handlesIn(dataDir);
-    npm.kill('SIGKILL');
-    await untilGone(handles, 15_000);
-    await waitFor(() => !existsSync(join(dataDir, 'lock')), { what: 'the data folder to be unlocked' });
-  }, 90_000);
-
-  it('ends what a start that was killed with its watcher left running', async () => {
+  it('goes on after it was killed, and ends what a start that was killed with its watcher left running', async () => {
     const run = begin();
     await run.ready();
+    expect(await keyNames()).toContain('kept');
     const handles = run.handles();
     const watcher = execFileSync('pgrep', ['-P', String(run.child.pid), '-f', 'read -r line'], { encoding: 'utf8' });
     const worker = handles.find(({ pid }) => commandOf(pid).includes('dist/worker.js'))!;
@@ -155,12 +156,27 @@ describe('npm start', () => {
     process.kill(Number(watcher), 'SIGKILL');
     run.child.kill('SIGKILL');
     await run.ended();
-    const next = begin();
-    await next.ready();
-    expect(next.output()).toMatch(/^Ending \d+ processes that an earlier start left/m);
+
+    npm = spawn('npm', ['start'], {
+      cwd: projectRoot(),
+      env: { PATH: process.env['PATH'], HOME: process.env['HOME'], DATA_DIR: dataDir, ...settings },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    let output = '';
+    for (const stream of [npm.stdout, npm.stderr]) stream.on('data', (chunk: Buffer) => (output += chunk.toString()));
+    await waitFor(() => output.includes(READY), { timeoutMs: 60_000, what: () => `npm start:\n${output}` });
+    expect(output).toMatch(/^Ending \d+ processes that an earlier start left/m);
     expect(handles.filter(isRunning)).toEqual([]);
     expect(await keyNames()).toContain('kept');
-  }, 60_000);
+  }, 90_000);
+
+  it('leaves nothing behind when npm is killed', async () => {
+    const handles = handlesIn(dataDir);
+    expect(handles.filter(isRunning)).toHaveLength(handles.length);
+    npm!.kill('SIGKILL');
+    await untilGone(handles, 15_000);
+    await waitFor(() => !existsSync(join(dataDir, 'lock')), { what: 'the data folder to be unlocked' });
+  }, 90_000);
 
   it('says in one line what stands in its way, and ends', async () => {
     const inTheWay = join(home, 'a-file');
@@ -187,15 +203,6 @@ describe('npm start', () => {
       expect(lines).toHaveLength(1);
       expect(lines[0]).toMatch(line);
     }
-  }, 60_000);
-
-  it('refuses a folder that another start holds', async () => {
-    const run = begin();
-    await run.ready();
-    const second = begin({ PORT: String(await freePort()) });
-    expect(await second.ended()).toBe(1);
-    expect(second.output().trim()).toMatch(/^DATA_DIR \S+ is in use by the start with pid \d+: [^\n]+$/);
-    expect(await isReady()).toBe(true);
   }, 60_000);
 
   it('embeds nothing where a database and a Temporal are given', async () => {

@@ -1,4 +1,5 @@
-import { createServer, type Socket } from 'node:net';
+import { once } from 'node:events';
+import { createConnection, createServer, type Socket } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { createOutbound } from '../../src/outbound.ts';
 import type { ServerLogin } from '../../src/contract/account.ts';
@@ -66,6 +67,14 @@ const failure = async (given: Given = {}): Promise<SubmitError> => {
   if (!(error instanceof SubmitError)) throw error;
   return error;
 };
+
+/** Ends once somebody else has been greeted and has left: what came in before has been dealt with. */
+async function conversation(): Promise<void> {
+  const socket = createConnection(server.port, '127.0.0.1');
+  await once(socket, 'data');
+  socket.end();
+  await once(socket, 'close');
+}
 
 const sources = () => server.messages.map(({ source }) => source.toString('latin1'));
 
@@ -340,7 +349,7 @@ describe('a connection that breaks', () => {
     const beforeData = async () => {
       server.sessions.forEach(({ socket }) => socket.destroy());
       await waitFor(() => server.sessions.size === 0);
-      await new Promise((resolve) => setTimeout(resolve, 100));
+      await conversation();
       ended = true;
     };
     expect(await failure({ beforeData })).toMatchObject({ outcome: 'not_sent', code: 'provider_error' });
@@ -380,7 +389,10 @@ describe('beforeData', () => {
   });
 
   it('may take its time', async () => {
-    const beforeData = () => new Promise<void>((resolve) => setTimeout(resolve, 300));
+    const beforeData = async () => {
+      await conversation();
+      expect(server.messages).toEqual([]);
+    };
     await submit({ beforeData });
     expect(server.messages).toHaveLength(1);
   });

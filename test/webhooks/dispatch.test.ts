@@ -71,7 +71,7 @@ describe('dispatching', () => {
     outbox.dispatch({ poll: 30 });
     await rest();
     outbox.waiting.set('a', ['1']);
-    await waitFor(() => outbox.started.length === 1, { everyMs: 5, timeoutMs: 1_000 });
+    await waitFor(() => outbox.started.length === 1, { everyMs: 5 });
   });
 
   it('lets the deliveries of a busy endpoint gather', async () => {
@@ -84,7 +84,7 @@ describe('dispatching', () => {
       await new Promise((resolve) => setTimeout(resolve, 12));
     }
     outbox.add('b', '5');
-    await waitFor(() => outbox.started.length === 3, { everyMs: 1, timeoutMs: 1_000 });
+    await waitFor(() => outbox.started.length === 3, { everyMs: 1 });
     expect(outbox.started).toEqual(['run of 1', 'run of 5', 'run of 2,3,4']);
   });
 
@@ -106,7 +106,7 @@ describe('dispatching', () => {
     outbox.onStart = async () => false;
     outbox.add('a', ...Array.from({ length: 500 }, (_, index) => String(index)));
     outbox.dispatch({ elsewhere: 30 });
-    await waitFor(() => outbox.started.length === 5, { everyMs: 5, timeoutMs: 2_000 });
+    await waitFor(() => outbox.started.length === 5, { everyMs: 5 });
   });
 
   it('starts a run again until it is started, without holding up others', async () => {

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, describe, expect, it } from '@jest/globals';
 import { Context } from '@temporalio/activity';
 import { toFailure } from '../../src/activities/failures.ts';
 import type { AccountStatus, InitialSyncStatus } from '../../src/contract/account.ts';
@@ -7,7 +7,7 @@ import { LeaseLost } from '../../src/db/lease.ts';
 import { MailError } from '../../src/mail-error.ts';
 import { newId } from '../../src/new-id.ts';
 import { accountWorkflowId, QUEUES, SIGNALS, WORKFLOWS } from '../../src/workflows/names.ts';
-import { startTestWorkers, type TestWorkers } from '../helpers/temporal-workers.ts';
+import { startTestWorkers } from '../helpers/temporal-workers.ts';
 import { waitFor } from '../helpers/wait.ts';
 
 const refused = () => toFailure(new MailError('invalid_credentials', 'imap', 'refused'), { watchEpoch: 7 });
@@ -111,10 +111,11 @@ const activities = {
   },
 };
 
-let workers: TestWorkers;
-beforeAll(async () => {
-  workers = await startTestWorkers(activities);
-}, 60_000);
+/** The waits between attempts are a second each at least. */
+const PATIENT = { timeoutMs: 25_000 };
+
+// concurrent tests begin before any hook
+const workers = await startTestWorkers(activities);
 afterAll(() => workers.stop());
 
 async function start(script: Watch[], options: Partial<Mailbox> = {}): Promise<Mailbox> {
@@ -133,7 +134,7 @@ const stateOf = async (mailbox: Mailbox): Promise<unknown> => {
   return searchAttributes['MailStatus']?.[0];
 };
 const untilState = (mailbox: Mailbox, state: string) =>
-  waitFor(async () => (await stateOf(mailbox)) === state, { what: `state ${state}` });
+  waitFor(async () => (await stateOf(mailbox)) === state, { ...PATIENT, what: `state ${state}` });
 
 async function stop(mailbox: Mailbox): Promise<void> {
   const handle = workers.client.workflow.getHandle(accountWorkflowId(mailbox.id));
@@ -142,14 +143,14 @@ async function stop(mailbox: Mailbox): Promise<void> {
 }
 
 describe('the account workflow', () => {
-  it('goes from connecting to running without an event', async () => {
+  it.concurrent('goes from connecting to running without an event', async () => {
     const mailbox = await start([]);
     await untilState(mailbox, 'running');
     expect(mailbox.reported).toEqual([]);
     await stop(mailbox);
   });
 
-  it('can be found by its account', async () => {
+  it.concurrent('can be found by its account', async () => {
     const mailbox = await start([]);
     await untilState(mailbox, 'running');
     const { searchAttributes } = await workers.client.workflow.getHandle(accountWorkflowId(mailbox.id)).describe();
@@ -157,7 +158,7 @@ describe('the account workflow', () => {
     await stop(mailbox);
   });
 
-  it('runs the watch again at once when it ends by itself', async () => {
+  it.concurrent('runs the watch again at once when it ends by itself', async () => {
     const mailbox = await start([end, end, end]);
     await untilState(mailbox, 'running');
     expect(mailbox.watches).toBe(4);
@@ -165,7 +166,7 @@ describe('the account workflow', () => {
     await stop(mailbox);
   });
 
-  it('is disconnected by a second refused login, and says under which lease it was refused', async () => {
+  it.concurrent('is disconnected by a second refused login, and says under which lease it was refused', async () => {
     const mailbox = await start([fail(refused), fail(refused)]);
     await untilState(mailbox, 'disconnected');
     expect(mailbox.reported).toEqual(['running → disconnected: refused 7']);
@@ -173,15 +174,15 @@ describe('the account workflow', () => {
     await stop(mailbox);
   });
 
-  it('is not disconnected by one refused login', async () => {
+  it.concurrent('is not disconnected by one refused login', async () => {
     const mailbox = await start([fail(refused), connectThen(refused), stay]);
-    await waitFor(() => mailbox.watches === 3);
+    await waitFor(() => mailbox.watches === 3, PATIENT);
     await untilState(mailbox, 'running');
     expect(mailbox.reported).toEqual([]);
     await stop(mailbox);
   });
 
-  it('waits for a reconnect when disconnected, then connects', async () => {
+  it.concurrent('waits for a reconnect when disconnected, then connects', async () => {
     const mailbox = await start([fail(refused), fail(refused)]);
     await untilState(mailbox, 'disconnected');
     mailbox.status = 'running';
@@ -192,68 +193,68 @@ describe('the account workflow', () => {
     await stop(mailbox);
   });
 
-  it('is errored by three failures in a row, goes on trying, and runs again with the next success', async () => {
+  it.concurrent('is errored by three failures in a row, goes on trying, and runs again with the next success', async () => {
     const mailbox = await start([fail(unreachable), fail(unreachable), fail(unreachable), fail(unreachable), stay]);
     await untilState(mailbox, 'running');
     expect(mailbox.reported).toEqual(['running → errored: timed out', 'errored → running: -']);
     await stop(mailbox);
   });
 
-  it('is not errored by two failures', async () => {
+  it.concurrent('is not errored by two failures', async () => {
     const mailbox = await start([fail(unreachable), fail(unreachable), connectThen(dropped), fail(unreachable), stay]);
-    await waitFor(() => mailbox.watches === 5);
+    await waitFor(() => mailbox.watches === 5, PATIENT);
     await untilState(mailbox, 'running');
     expect(mailbox.reported).toEqual([]);
     await stop(mailbox);
   });
 
-  it('goes from errored to disconnected when the login is refused', async () => {
+  it.concurrent('goes from errored to disconnected when the login is refused', async () => {
     const mailbox = await start([...Array(3).fill(fail(unreachable)), fail(refused), fail(refused)]);
     await untilState(mailbox, 'disconnected');
     expect(mailbox.reported).toEqual(['running → errored: timed out', 'errored → disconnected: refused 7']);
     await stop(mailbox);
   });
 
-  it('counts a refusal and failures in between apart', async () => {
+  it.concurrent('counts a refusal and failures in between apart', async () => {
     const mailbox = await start([fail(refused), fail(unreachable), fail(refused)]);
     await untilState(mailbox, 'disconnected');
     expect(mailbox.reported).toEqual(['running → disconnected: refused 7']);
     await stop(mailbox);
   });
 
-  it('takes a lost lease and our own store being away for no failure of the mailbox', async () => {
+  it.concurrent('takes a lost lease and our own store being away for no failure of the mailbox', async () => {
     const away = () => toFailure(Object.assign(new Error('x'), { code: '57P01' }));
     const mailbox = await start([
       ...Array(4).fill(fail(() => toFailure(new LeaseLost('acc')))),
       ...Array(4).fill(fail(away)),
       stay,
     ]);
-    await waitFor(() => mailbox.watches === 9);
+    await waitFor(() => mailbox.watches === 9, PATIENT);
     await untilState(mailbox, 'running');
     expect(mailbox.reported).toEqual([]);
     await stop(mailbox);
   });
 
-  it('takes a watch that stood still for no failure of the mailbox', async () => {
+  it.concurrent('takes a watch that stood still for no failure of the mailbox', async () => {
     const mailbox = await start([silent, stay]);
-    await waitFor(() => mailbox.watches === 2);
+    await waitFor(() => mailbox.watches === 2, PATIENT);
     await untilState(mailbox, 'running');
     expect(mailbox.reported).toEqual([]);
     await stop(mailbox);
   });
 
-  it('restarts the watch with new settings on a reconnect, one watch at a time', async () => {
+  it.concurrent('restarts the watch with new settings on a reconnect, one watch at a time', async () => {
     const mailbox = await start([]);
     await untilState(mailbox, 'running');
     await mailbox.signal(SIGNALS.reconnected);
-    await waitFor(() => mailbox.watches === 2);
+    await waitFor(() => mailbox.watches === 2, PATIENT);
     await untilState(mailbox, 'running');
     expect(mailbox.most).toBe(1);
     expect(mailbox.reported).toEqual([]);
     await stop(mailbox);
   });
 
-  it('stays errored or disconnected, as the store says, when it is started anew', async () => {
+  it.concurrent('stays errored or disconnected, as the store says, when it is started anew', async () => {
     const errored = await start([fail(unreachable), stay], { status: 'errored' });
     await untilState(errored, 'running');
     expect(errored.reported).toEqual(['errored → running: -']);
@@ -263,20 +264,20 @@ describe('the account workflow', () => {
     await Promise.all([stop(errored), stop(disconnected)]);
   });
 
-  it('lets go of the mailbox before it ends, when it is cancelled', async () => {
-    let letGo = false;
+  it.concurrent('lets go of the mailbox before it ends, when it is cancelled', async () => {
+    let letGo: string | undefined;
     const mailbox = await start([]);
     mailbox.onLetGo = async () => {
-      await new Promise((resolve) => setTimeout(resolve, 300));
-      letGo = true;
+      const { status } = await workers.client.workflow.getHandle(accountWorkflowId(mailbox.id)).describe();
+      letGo = status.name;
     };
     await untilState(mailbox, 'running');
     await stop(mailbox);
-    expect(letGo).toBe(true);
+    expect(letGo).toBe('RUNNING');
     expect(mailbox.watching).toBe(0);
   });
 
-  it('ends when the account is gone', async () => {
+  it.concurrent('ends when the account is gone', async () => {
     const gone: Watch = async (mailbox) => {
       mailbox.removed = true;
       throw toFailure(new ApiError('not_found', 'gone'));

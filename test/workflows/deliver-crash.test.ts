@@ -184,10 +184,8 @@ describe('a store that is away', () => {
 
 describe('a worker that is asked to end', () => {
   it('gives up a call that is not answered soon, without counting it as a try', async () => {
-    await the.work();
     const { poster } = the;
     let hung = 0;
-    await the.stopWork();
     const shutdown = new AbortController();
     await the.work({
       shutdown: shutdown.signal,

@@ -1,11 +1,11 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, describe, expect, it } from '@jest/globals';
 import { Context } from '@temporalio/activity';
 import { toFailure } from '../../src/activities/failures.ts';
 import { ApiError } from '../../src/contract/errors.ts';
 import { MailError } from '../../src/mail-error.ts';
 import { newId } from '../../src/new-id.ts';
 import { initialSyncWorkflowId, QUEUES, WORKFLOWS } from '../../src/workflows/names.ts';
-import { startTestWorkers, type TestWorkers } from '../helpers/temporal-workers.ts';
+import { startTestWorkers } from '../helpers/temporal-workers.ts';
 import { waitFor } from '../helpers/wait.ts';
 
 /** What one run of the importing activity does. */
@@ -58,10 +58,8 @@ const activities = {
   },
 };
 
-let workers: TestWorkers;
-beforeAll(async () => {
-  workers = await startTestWorkers(activities);
-}, 60_000);
+// concurrent tests begin before any hook
+const workers = await startTestWorkers(activities);
 afterAll(() => workers.stop());
 
 async function start(script: Import[], state: Partial<Sync> = {}) {
@@ -77,25 +75,25 @@ async function start(script: Import[], state: Partial<Sync> = {}) {
 }
 
 describe('the initial sync', () => {
-  it('imports until there is no more, and tells its start and its end', async () => {
+  it.concurrent('imports until there is no more, and tells its start and its end', async () => {
     const { sync, ended } = await start([more, more, done]);
     await ended;
     expect(sync).toMatchObject({ reported: ['running', 'completed'], imports: 3, status: 'completed' });
   });
 
-  it('gives up after five failures in a row, and the run shows it', async () => {
+  it.concurrent('gives up after five failures in a row, and the run shows it', async () => {
     const { sync, ended } = await start([fail, fail, fail, fail, fail]);
     await expect(ended).rejects.toMatchObject({ name: 'WorkflowFailedError' });
     expect(sync).toMatchObject({ reported: ['running', 'failed'], imports: 5, status: 'failed' });
   });
 
-  it('does not give up while it makes progress', async () => {
+  it.concurrent('does not give up while it makes progress', async () => {
     const { sync, ended } = await start([fail, fail, fail, fail, failAfterProgress, fail, fail, fail, done]);
     await ended;
     expect(sync).toMatchObject({ reported: ['running', 'completed'], imports: 9 });
   });
 
-  it('takes our own store being away for no failure of the mailbox', async () => {
+  it.concurrent('takes our own store being away for no failure of the mailbox', async () => {
     const away: Import = async () => {
       throw toFailure(Object.assign(new Error('x'), { code: '57P01' }));
     };
@@ -104,26 +102,30 @@ describe('the initial sync', () => {
     expect(sync.reported).toEqual(['running', 'completed']);
   });
 
-  it('counts an import that stood still', async () => {
-    const silent: Import = () => new Promise((resolve) => setTimeout(() => resolve({ done: true }), 1_500));
+  it.concurrent('counts an import that stood still', async () => {
+    // no heartbeat until it is given up
+    const silent: Import = async () => {
+      await Context.current().cancelled.catch(() => {});
+      return { done: true };
+    };
     const { sync, ended } = await start([fail, fail, fail, fail, silent]);
     await expect(ended).rejects.toBeDefined();
     expect(sync.status).toBe('failed');
   });
 
-  it('goes on after it was lost, and does not tell its start again', async () => {
+  it.concurrent('goes on after it was lost, and does not tell its start again', async () => {
     const { sync, ended } = await start([done], { status: 'running', imported: 500 });
     await ended;
     expect(sync.reported).toEqual(['completed']);
   });
 
-  it.each(['completed', 'failed', null] as const)('does nothing when it is %s', async (status) => {
+  it.concurrent.each(['completed', 'failed', null] as const)('does nothing when it is %s', async (status) => {
     const { sync, ended } = await start([], { status });
     await ended;
     expect(sync).toMatchObject({ reported: [], imports: 0 });
   });
 
-  it('ends when the account is gone', async () => {
+  it.concurrent('ends when the account is gone', async () => {
     const gone: Import = async (sync) => {
       sync.imported = null;
       throw toFailure(new ApiError('not_found', 'gone'));
@@ -133,7 +135,7 @@ describe('the initial sync', () => {
     expect(sync.reported).toEqual(['running']);
   });
 
-  it('lets go of the mailbox before it ends, when it is cancelled', async () => {
+  it.concurrent('lets go of the mailbox before it ends, when it is cancelled', async () => {
     let letGo = false;
     const long: Import = async () => {
       const context = Context.current();
