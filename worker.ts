@@ -10,7 +10,7 @@ import { dropOnRemoval } from './src/activities/remove.ts';
 import { every, retryUntilAvailable } from './src/async.ts';
 import { type Config, ConfigError, loadConfig } from './src/config.ts';
 import { type Database, migrate, openDatabase } from './src/db/client.ts';
-import { createLeaseNotifications, LEASES_CHANNEL } from './src/db/lease.ts';
+import { createLeaseNotifications, LEASES_CHANNEL, requestRoom } from './src/db/lease.ts';
 import { listenTo } from './src/db/listen.ts';
 import { DELIVERIES_CHANNEL } from './src/db/outbox.ts';
 import { refreshPlannerStatistics } from './src/db/planner-statistics.ts';
@@ -110,11 +110,12 @@ function openDeps(config: Config, logger: Logger, surroundings: Surroundings) {
   const tempDir = openTempDir(join(config.dataDir, 'tmp'));
   const parser = createMailParser({ threads: Math.max(1, availableParallelism() - 1), tempDir });
   const poster = createPoster(outbound);
-  const sessions = createSessionPool({ outbound });
+  const sessions = createSessionPool({ outbound, makeRoom: (accountId) => requestRoom(database.db, accountId) });
   const submitter = createSubmitter({ outbound });
   const leases = createLeaseNotifications();
   const leaseListener = listenTo(config.databaseUrl, LEASES_CHANNEL, leases.receive, logger);
   dropOnRemoval(leases, [sessions, submitter], logger);
+  leases.onRoomWanted((accountId) => void sessions.dropIdle(accountId));
   const activities = createActivities({
     db: database.db,
     logger,

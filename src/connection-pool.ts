@@ -1,4 +1,4 @@
-import { createLimiter } from './async.ts';
+import { createLimiter, sleep } from './async.ts';
 import type { ServerLogin } from './contract/account.ts';
 import { MailError, type MailSide } from './mail-error.ts';
 
@@ -24,15 +24,18 @@ export interface ConnectionPool<C> {
   take(accountId: string, login: ServerLogin): Promise<Lease<C>>;
   /** Ends the connections of an account: the idle ones at once, those in use when they are given back. */
   drop(accountId: string): Promise<void>;
+  /** Ends the idle connections of an account. */
+  dropIdle(accountId: string): Promise<void>;
   /** Ends every connection for good; those in use are cut. */
   close(): Promise<void>;
 }
 
 /**
  * What a failed login means for the account's other callers. `own`: nothing. `all`: those who wait with the same login
- * would fail as well. `limit`: the server may allow no more connections than there are, and one of these will do.
+ * would fail as well. `limit`: the server allows no more connections than there are, and one of these will do. `cut`: it
+ * hung up without a reason, which may mean the same.
  */
-export type LoginFailure = 'own' | 'all' | 'limit';
+export type LoginFailure = 'own' | 'all' | 'limit' | 'cut';
 
 /** Runs such works one at a time among all connections of the account. */
 export type Exclusive = <T>(work: () => Promise<T>) => Promise<T>;
@@ -64,6 +67,8 @@ export interface PoolLimits {
   waitMs: number;
   /** milliseconds of idling after which a connection is probed before it is used */
   probeAfterMs: number;
+  /** asks others, in whatever process, to end connections to the account's server that can be ended */
+  makeRoom?(accountId: string): Promise<void>;
 }
 
 /** A pool without connections; one per process and protocol. */
@@ -87,7 +92,7 @@ export function createConnectionPool<C>(protocol: Protocol<C>, limits: PoolLimit
   const connectionsOf = (accountId: string): AccountConnections<C> => {
     const present = accounts.get(accountId);
     if (present) return present;
-    const created: AccountConnections<C> = new AccountConnections({ ...protocol, open }, limits, () => {
+    const created: AccountConnections<C> = new AccountConnections(accountId, { ...protocol, open }, limits, () => {
       if (accounts.get(accountId) === created) accounts.delete(accountId);
     });
     accounts.set(accountId, created);
@@ -106,6 +111,7 @@ export function createConnectionPool<C>(protocol: Protocol<C>, limits: PoolLimit
       return connectionsOf(accountId).take(login);
     },
     drop,
+    dropIdle: async (accountId) => accounts.get(accountId)?.dropIdle(),
     async close() {
       closed = true;
       for (const account of accounts.values()) account.rejectWaiting(shuttingDown());
@@ -117,6 +123,12 @@ export function createConnectionPool<C>(protocol: Protocol<C>, limits: PoolLimit
 
 /** How long a server's refusal of one more connection counts, in milliseconds. */
 const REFUSAL_COUNTS_MS = 60_000;
+/** Where no connection can be had beside others (the watch, other mail programs), milliseconds between two attempts. */
+const ROOM_INTERVAL_MS = 500;
+/** How long a server that hangs up without a reason may mean a limit, in milliseconds. */
+const CUT_COUNTS_MS = 5_000;
+/** Of an account with room for one connection: how long it is kept while it is used, idle, and left to others then. */
+const SINGLE = { turnMs: 5_000, idleMs: 500, pauseMs: 2_000 };
 
 /** An open connection: in use ⇄ idle → ended. */
 interface Idle<C> {
@@ -139,6 +151,7 @@ interface Waiting {
  * opened with them is, or somebody waits for one: `onEmpty` is called when neither is left.
  */
 class AccountConnections<C> {
+  private readonly accountId: string;
   private readonly protocol: Protocol<C>;
   private readonly limits: PoolLimits;
   private readonly onEmpty: () => void;
@@ -148,10 +161,13 @@ class AccountConnections<C> {
   private taken = 0;
   /** the server refused more connections than this; counts until then */
   private refused = { limit: Infinity, until: 0 };
+  /** the one connection is shared in turns with others until then */
+  private single = { until: 0, turnSince: 0, notBefore: 0 };
   private dropped = false;
   private readonly exclusive = createLimiter(1);
 
-  constructor(protocol: Protocol<C>, limits: PoolLimits, onEmpty: () => void) {
+  constructor(accountId: string, protocol: Protocol<C>, limits: PoolLimits, onEmpty: () => void) {
+    this.accountId = accountId;
     this.protocol = protocol;
     this.limits = limits;
     this.onEmpty = onEmpty;
@@ -160,6 +176,7 @@ class AccountConnections<C> {
   /** @throws MailError */
   async take(login: ServerLogin): Promise<Lease<C>> {
     const deadline = Date.now() + this.limits.waitMs;
+    const cutUntil = Date.now() + CUT_COUNTS_MS;
     await this.place(login, deadline, 'last');
     for (;;) {
       try {
@@ -168,16 +185,31 @@ class AccountConnections<C> {
         return this.lease(await this.open(login), login, false);
       } catch (error) {
         const meaning = this.protocol.meaningOf(error);
-        if (meaning !== 'limit' || this.taken === 1) {
-          if (meaning !== 'own') this.rejectWaiting(error as Error, login);
+        // Without a connection of ours, waiting helps only where others can make room.
+        const mayHelp = this.taken > 1 || this.limits.makeRoom !== undefined;
+        const until = meaning === 'limit' ? deadline : meaning === 'cut' ? Math.min(deadline, cutUntil) : 0;
+        if (!mayHelp || Date.now() >= until) {
+          const concernsAll = meaning === 'all' || (meaning === 'limit' && this.taken === 1);
+          if (concernsAll) this.rejectWaiting(error as Error, login);
           this.leave();
           throw error;
         }
+      }
+      // None of ours is open: others have to make room.
+      if (this.taken === 1) {
+        await this.awaitRoom();
+        continue;
       }
       this.taken -= 1;
       this.refused = { limit: this.taken, until: Date.now() + REFUSAL_COUNTS_MS };
       await this.place(login, deadline, 'first');
     }
+  }
+
+  private async awaitRoom(): Promise<void> {
+    this.single.until = Date.now() + REFUSAL_COUNTS_MS;
+    await this.limits.makeRoom?.(this.accountId).catch(() => {});
+    await sleep(ROOM_INTERVAL_MS);
   }
 
   /** Fails those who wait; with a login given, those with the same. */
@@ -190,6 +222,10 @@ class AccountConnections<C> {
   async drop(): Promise<void> {
     this.dropped = true;
     await this.endIdle(() => true);
+  }
+
+  dropIdle(): Promise<void> {
+    return this.endIdle(() => true);
   }
 
   /** Waits for a place; one that lost its place to the server's limit waits in front of all others. */
@@ -234,7 +270,9 @@ class AccountConnections<C> {
   }
 
   private async open(login: ServerLogin): Promise<C> {
+    if (this.isSingle) await sleep(Math.max(0, this.single.notBefore - Date.now()));
     const connection = await this.protocol.open(login, this.exclusive);
+    this.single.turnSince = Date.now();
     this.protocol.onEnd(connection, () => void this.endIdle((each) => each.connection === connection));
     return connection;
   }
@@ -246,6 +284,7 @@ class AccountConnections<C> {
       reused,
       giveBack: ({ inDoubt } = { inDoubt: false }) => {
         if (this.dropped || !protocol.isReusable(connection)) void protocol.end(connection);
+        else if (this.isTurnOver) this.endTurn(connection);
         else this.keep(connection, login, inDoubt);
         this.leave();
       },
@@ -265,9 +304,23 @@ class AccountConnections<C> {
     };
   }
 
+  private get isSingle(): boolean {
+    return Date.now() < this.single.until;
+  }
+
+  private get isTurnOver(): boolean {
+    return this.isSingle && Date.now() - this.single.turnSince >= SINGLE.turnMs;
+  }
+
+  /** Leaves the one connection that the server allows to others for a moment. */
+  private endTurn(connection: C): void {
+    this.single.notBefore = Date.now() + SINGLE.pauseMs;
+    void this.protocol.end(connection);
+  }
+
   private keep(connection: C, login: ServerLogin, inDoubt: boolean): void {
     const end = () => void this.endIdle((each) => each.connection === connection);
-    const timer = setTimeout(end, this.limits.idleMs).unref();
+    const timer = setTimeout(end, this.isSingle ? SINGLE.idleMs : this.limits.idleMs).unref();
     this.idle.push({ connection, login, since: Date.now(), inDoubt, timer });
   }
 

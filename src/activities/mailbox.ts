@@ -3,7 +3,8 @@ import { sleep } from '../async.ts';
 import type { ServerLogin } from '../contract/account.ts';
 import { ApiError } from '../contract/errors.ts';
 import type { Db } from '../db/client.ts';
-import { type Lease, type LeaseNotifications, takeLease } from '../db/lease.ts';
+import { type Lease, type LeaseNotifications, requestRoom, takeLease } from '../db/lease.ts';
+import { openInTurn } from '../imap/room.ts';
 import { type ImapSession, openSession } from '../imap/session.ts';
 import type { Logger } from '../logger.ts';
 import { MailError } from '../mail-error.ts';
@@ -48,6 +49,9 @@ const WATCH_MS = 50 * MINUTE;
 /** An import returns to its workflow this often, so that its history says how far it is. */
 const IMPORT_MS = 10 * MINUTE;
 const SCAN_RETRY_MS = MINUTE;
+/** How long a connection is kept that somebody else needs, and left to others then. */
+const TURN_MS = 2_000;
+const PAUSE_MS = 2_000;
 
 /** Long activities on the queue `mailboxes`: each holds IMAP connections of one account. */
 export function createMailboxActivities(deps: WatchDeps) {
@@ -98,6 +102,7 @@ async function watchUntilEnd(deps: WatchDeps, accountId: string): Promise<void> 
         pollMs: deps.sync.pollMs,
         signal: end.signal,
         onInSync: () => deps.signalConnected(accountId),
+        onRoomWanted: (wanted) => deps.leases.onRoomWanted((id) => id === accountId && wanted()),
       }),
       checkLogins(mailbox, end.signal),
       scanInParallel(mailbox, end.signal),
@@ -123,15 +128,10 @@ async function importUntilEnd(deps: WatchDeps, accountId: string): Promise<boole
   const end = endSignal(IMPORT_MS);
   try {
     const mailbox = await openMailbox(deps, { accountId, watchEpoch: null }, settings, cancellationSignal);
-    const ctx = await openContext(mailbox);
-    try {
-      const { days } = settings.initialSync;
-      const since = new Date(settings.connectedAt.getTime() - days * 24 * 60 * MINUTE);
-      await importMail(ctx, { since, signal: end.signal, onProgress: () => {} });
-      return !end.signal.aborted;
-    } finally {
-      await ctx.session.end();
-    }
+    const { days } = settings.initialSync;
+    const since = new Date(settings.connectedAt.getTime() - days * 24 * 60 * MINUTE);
+    await inTurns(mailbox, end.signal, (ctx, signal) => importMail(ctx, { since, signal, onProgress: () => {} }));
+    return !end.signal.aborted;
   } catch (error) {
     if (cancellationSignal.aborted) throw new CancelledFailure('the import was ended');
     throw toFailure(error);
@@ -169,7 +169,11 @@ async function openMailbox(
 ): Promise<Mailbox> {
   const { imapPassword: password } = openCredentials(deps.secrets, lease.accountId, settings.credentials);
   const imap = { ...settings.imap, password };
-  const connect = () => openSession(imap, { outbound: deps.outbound, signal });
+  const connect = () =>
+    openInTurn(() => openSession(imap, { outbound: deps.outbound, signal }), {
+      signal,
+      makeRoom: () => requestRoom(deps.db, lease.accountId),
+    });
   const baseline = { scanned: isScanned(await loadFolders(deps.db, lease.accountId)) };
   return { deps, lease, settings, imap, baseline, connect };
 }
@@ -178,6 +182,37 @@ async function openContext({ deps, lease, settings, imap, baseline, connect }: M
   const session = await connect();
   const ctx = syncContext(deps, settings, { imap, session, lease, baselineKnown: () => baseline.scanned });
   return { ...ctx, reopen: connect };
+}
+
+/**
+ * Does work that can be continued on connections of its own: whenever somebody else needs a connection and the server
+ * allows no further one, this one ends for a while. Returns when the work is done, or `signal` is aborted.
+ */
+async function inTurns(
+  mailbox: Mailbox,
+  signal: AbortSignal,
+  work: (ctx: SyncContext, signal: AbortSignal) => Promise<void>,
+): Promise<void> {
+  const { deps, lease } = mailbox;
+  for (let isDone = false; !isDone && !signal.aborted; ) {
+    const turn = new AbortController();
+    const ctx = await openContext(mailbox);
+    const began = Date.now();
+    let timer: NodeJS.Timeout | undefined;
+    const stopListening = deps.leases.onRoomWanted((accountId) => {
+      if (accountId !== lease.accountId) return;
+      timer ??= setTimeout(() => turn.abort(), Math.max(0, began + TURN_MS - Date.now()));
+    });
+    try {
+      await work(ctx, AbortSignal.any([signal, turn.signal]));
+      isDone = !turn.signal.aborted;
+    } finally {
+      stopListening();
+      clearTimeout(timer);
+      await ctx.session.end();
+    }
+    if (!isDone) await sleep(PAUSE_MS, signal);
+  }
 }
 
 /**
@@ -202,10 +237,8 @@ async function checkLogins({ deps, connect }: Mailbox, signal: AbortSignal): Pro
 async function scanInParallel(mailbox: Mailbox, signal: AbortSignal): Promise<void> {
   const { deps, lease, baseline } = mailbox;
   while (!signal.aborted && !baseline.scanned) {
-    let own: SyncContext | undefined;
     try {
-      own = await openContext(mailbox);
-      await scanBaseline(own, signal);
+      await inTurns(mailbox, signal, scanBaseline);
       baseline.scanned = isScanned(await loadFolders(deps.db, lease.accountId));
     } catch (error) {
       if (!(error instanceof MailError)) throw error;
@@ -213,8 +246,6 @@ async function scanInParallel(mailbox: Mailbox, signal: AbortSignal): Promise<vo
         const { code } = error;
         deps.logger.warn({ accountId: lease.accountId, code }, 'the scan of older mail was interrupted');
       }
-    } finally {
-      await own?.session.end();
     }
     if (!baseline.scanned) await sleep(SCAN_RETRY_MS, signal);
   }

@@ -18,7 +18,7 @@ export class LeaseLost extends Error {
 
 /**
  * Channel of LISTEN/NOTIFY for changes of holders: `<account id> <fencing number>`, with ` removed` behind it when the
- * account is being removed.
+ * account is being removed; and for requests to make room: `<account id> room`.
  */
 export const LEASES_CHANNEL = 'leases';
 
@@ -41,12 +41,25 @@ export async function announceLease(db: Queryable, accountId: string): Promise<v
     ) from accounts where id = ${accountId}`);
 }
 
+/**
+ * Asks whoever has connections to the account's mailbox to end those that can be ended, since the server allows no
+ * further one.
+ */
+export async function requestRoom(db: Queryable, accountId: string): Promise<void> {
+  await db.execute(sql`select pg_notify(${LEASES_CHANNEL}, ${`${accountId} ${ROOM}`})`);
+}
+
+/** In place of a fencing number. */
+const ROOM = 'room';
+
 /** The notifications of LEASES_CHANNEL for this process. */
 export interface LeaseNotifications {
   /** takes a payload of LEASES_CHANNEL; without one (after a reconnect) nothing is known and nobody is called */
   receive(payload: string | undefined): void;
   /** Calls `lost` once when a later holder takes the account; returns how to stop listening. */
   onLost(lease: Lease, lost: () => void): () => void;
+  /** Calls `wanted` whenever somebody needs a connection to the mailbox of an account. */
+  onRoomWanted(wanted: (accountId: string) => void): () => void;
   /** Calls `removed` for every account whose removal begins. */
   onRemoved(removed: (accountId: string) => void): void;
 }
@@ -55,9 +68,14 @@ export interface LeaseNotifications {
 export function createLeaseNotifications(): LeaseNotifications {
   const holders = new Map<string, Set<{ lease: Lease; lost: () => void }>>();
   const removals: ((accountId: string) => void)[] = [];
+  const wanting = new Set<(accountId: string) => void>();
   return {
     receive(payload) {
       const [accountId = '', epoch = '', removed] = payload?.split(' ') ?? [];
+      if (epoch === ROOM) {
+        for (const wanted of wanting) wanted(accountId);
+        return;
+      }
       for (const { lease, lost } of holders.get(accountId) ?? []) {
         if (Number(epoch) > (lease.watchEpoch ?? Infinity)) lost();
       }
@@ -71,6 +89,10 @@ export function createLeaseNotifications(): LeaseNotifications {
         sameAccount.delete(holder);
         if (sameAccount.size === 0) holders.delete(lease.accountId);
       };
+    },
+    onRoomWanted(wanted) {
+      wanting.add(wanted);
+      return () => wanting.delete(wanted);
     },
     onRemoved(removed) {
       removals.push(removed);

@@ -16,6 +16,11 @@ export interface MailboxNotifications {
 export interface ChangeListener {
   /** waits for a notification, at most `ms` milliseconds; IDLE is on meanwhile where the server has it */
   wait(ms: number, signal: AbortSignal): Promise<void>;
+  /**
+   * Asks the server by NOOP what it has not notified of. One that tells something then is not relied on any more: its IDLE
+   * is interrupted by a NOOP every few seconds.
+   */
+  probe(): Promise<void>;
   /** the notifications so far, which are cleared */
   take(): MailboxNotifications;
 }
@@ -45,6 +50,7 @@ export async function listenForChanges(session: ImapSession): Promise<ChangeList
   if (await notifyAll(session)) listenToAllFolders(session, notify);
 
   let idleRefused = false;
+  let isReliable = true;
   const idle = async (signal: AbortSignal) => {
     const began = Date.now();
     const result = await client.idle();
@@ -60,6 +66,11 @@ export async function listenForChanges(session: ImapSession): Promise<ChangeList
       notifications = { folders: new Set(), list: false };
       return taken;
     },
+    async probe() {
+      if (!session.has('IDLE') || idleRefused || notifications.folders.size > 0) return;
+      await session.run('NOOP', () => client.noop());
+      if (notifications.folders.size > 0) isReliable = false;
+    },
     async wait(ms, signal) {
       if (notifications.folders.size > 0 || notifications.list || signal.aborted) return;
       const woken = new Promise<void>((resolve) => {
@@ -70,7 +81,9 @@ export async function listenForChanges(session: ImapSession): Promise<ChangeList
       signal.addEventListener('abort', abort, { once: true });
       try {
         if (session.has('IDLE') && !idleRefused) {
-          await Promise.race([woken, sleep(ms, over.signal), idle(over.signal).catch(() => {})]);
+          const idleMs = isReliable ? ms : Math.min(ms, NOOP_INTERVAL_MS);
+          await Promise.race([woken, sleep(idleMs, over.signal), idle(over.signal).catch(() => {})]);
+          if (!isReliable && !over.signal.aborted) await session.run('NOOP', () => client.noop());
         } else {
           await Promise.race([woken, sleep(Math.min(ms, NOOP_INTERVAL_MS), over.signal)]);
           if (!signal.aborted) await session.run('NOOP', () => client.noop());

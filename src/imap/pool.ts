@@ -2,7 +2,7 @@ import { createConnectionPool } from '../connection-pool.ts';
 import type { ServerLogin } from '../contract/account.ts';
 import { MailError } from '../mail-error.ts';
 import type { Outbound } from '../outbound.ts';
-import { refusedAsLimit } from './response-codes.ts';
+import { isCut, refusedAsLimit } from './response-codes.ts';
 import { type ImapSession, openSession } from './session.ts';
 
 /** Logged-in sessions that stay open for a while, so that changing one flag does not pay a login. */
@@ -15,6 +15,8 @@ export interface SessionPool {
   use<T>(accountId: string, login: ServerLogin, work: (session: ImapSession) => Promise<T>): Promise<T>;
   /** Ends the sessions of an account: the idle ones at once, those in use when they become free. */
   drop(accountId: string): Promise<void>;
+  /** Ends the idle sessions of an account, for somebody who gets no connection. */
+  dropIdle(accountId: string): Promise<void>;
   /** Ends all sessions for good. */
   close(): Promise<void>;
 }
@@ -29,13 +31,15 @@ export interface SessionPoolOptions {
   waitMs?: number;
   /** milliseconds of idling after which a session is probed before it is used, default 5 s */
   probeAfterMs?: number;
+  /** asks others, in whatever process, to end connections to the mailbox that can be ended */
+  makeRoom?(accountId: string): Promise<void>;
 }
 
 const PROBE_TIMEOUT_MS = 5_000;
 
 /** A pool that opens sessions on demand; one per process. */
 export function createSessionPool(options: SessionPoolOptions): SessionPool {
-  const { outbound, maxPerAccount = 3, idleMs = 60_000, waitMs = 30_000, probeAfterMs = 5_000 } = options;
+  const { outbound, maxPerAccount = 3, idleMs = 60_000, waitMs = 30_000, probeAfterMs = 5_000, makeRoom } = options;
   const pool = createConnectionPool<ImapSession>(
     {
       side: 'imap',
@@ -44,7 +48,7 @@ export function createSessionPool(options: SessionPoolOptions): SessionPool {
         session.exclusive = exclusive;
         return session;
       },
-      meaningOf: (failure) => (refusedAsLimit(failure) ? 'limit' : 'own'),
+      meaningOf: (failure) => (refusedAsLimit(failure) ? 'limit' : isCut(failure) ? 'cut' : 'own'),
       // A server that has said BYE may take a while to hang up.
       isReusable: ({ client }) => client.usable && client.state !== client.states.LOGOUT,
       probe: (session) =>
@@ -58,7 +62,7 @@ export function createSessionPool(options: SessionPoolOptions): SessionPool {
       end: (session) => session.end(),
       destroy: ({ client }) => client.close(),
     },
-    { maxPerAccount, idleMs, waitMs, probeAfterMs },
+    { maxPerAccount, idleMs, waitMs, probeAfterMs, ...(makeRoom ? { makeRoom } : {}) },
   );
   return {
     async use(accountId, login, work) {
@@ -77,6 +81,7 @@ export function createSessionPool(options: SessionPoolOptions): SessionPool {
       }
     },
     drop: (accountId) => pool.drop(accountId),
+    dropIdle: (accountId) => pool.dropIdle(accountId),
     close: () => pool.close(),
   };
 }

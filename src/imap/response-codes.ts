@@ -76,6 +76,17 @@ export function refusedAsLimit(error: unknown): boolean {
   return means('limit', refusalCode(error), `${error.detail} ${reason}`);
 }
 
+/** Codes of imapflow and Node for a connection that ended before its login was answered. */
+const CUT_CODES = new Set([
+  ...['ClosedAfterConnectText', 'ClosedAfterConnectTLS', 'EConnectionClosed', 'NoConnection', 'ECONNRESET', 'EPIPE'],
+]);
+
+/** Whether the server hung up during the login without a reason: some do that when there are too many connections. */
+export function isCut(error: unknown): boolean {
+  if (!(error instanceof MailError) || error.refused || error.code !== 'provider_error') return false;
+  return CUT_CODES.has((error.cause as { code?: string } | undefined)?.code ?? '');
+}
+
 /** The response code with which a command was refused, in capitals; undefined when there was none. */
 export function refusalCode(error: unknown): string | undefined {
   if (!(error instanceof MailError) || !error.refused) return undefined;

@@ -50,6 +50,11 @@ export interface ImapSession {
   run<T>(command: string, work: () => Promise<T>, limits?: CommandLimits): Promise<T>;
   /** Runs such works one at a time among all sessions of the account that come from one pool. */
   exclusive?: <T>(work: () => Promise<T>) => Promise<T>;
+  /**
+   * Ends the connection and opens another one in its place: nothing is selected then.
+   * @throws MailError; the session is of no use then
+   */
+  renew(): Promise<void>;
   /** LOGOUT, then close; never throws. */
   end(): Promise<void>;
 }
@@ -68,6 +73,16 @@ const MAX_RESPONSES = 300_000;
  * @throws MailError invalid_credentials when the login was refused, provider_error for all else
  */
 export async function openSession(login: ServerLogin, options: SessionOptions): Promise<ImapSession> {
+  return sessionOf(await connect(login, options), login, options);
+}
+
+/** A connection that is logged in. */
+interface Connected {
+  client: ImapFlow;
+  guard: ResponseGuard;
+}
+
+async function connect(login: ServerLogin, options: SessionOptions): Promise<Connected> {
   const addresses = await options.outbound.resolve(login.host).catch((cause: unknown) => {
     throw new MailError('provider_error', 'imap', `the IMAP host could not be reached: ${reasonOf(cause)}`, { cause });
   });
@@ -81,7 +96,7 @@ export async function openSession(login: ServerLogin, options: SessionOptions): 
     try {
       await withDeadline(deadline - Date.now(), client.connect(), () => new TimedOut());
       guard.allow(Infinity);
-      return sessionOf(client, guard, login, options);
+      return { client, guard };
     } catch (cause) {
       client.close();
       const error = loginErrorOf(cause, login, client.capabilities);
@@ -130,14 +145,26 @@ function newClient(login: ServerLogin, address: string, options: SessionOptions)
   return client;
 }
 
-function sessionOf(client: ImapFlow, guard: ResponseGuard, login: ServerLogin, options: SessionOptions): ImapSession {
+function sessionOf(connected: Connected, login: ServerLogin, options: SessionOptions): ImapSession {
+  let { client, guard } = connected;
   const { maxCommandMs = Infinity, silenceMs: usualSilenceMs = SILENCE_MS } = options;
   const giveUp = () => {
     client.close();
     return new TimedOut();
   };
+  const end = async () => {
+    try {
+      if (client.usable) await withDeadline(LOGOUT_TIMEOUT_MS, client.logout(), () => new TimedOut());
+    } catch {
+      // The server may be gone; closing is all that is left.
+    } finally {
+      client.close();
+    }
+  };
   return {
-    client,
+    get client() {
+      return client;
+    },
     has: (capability) => client.capabilities.has(capability),
     get condstore() {
       return client.enabled.has('CONDSTORE');
@@ -160,15 +187,11 @@ function sessionOf(client: ImapFlow, guard: ResponseGuard, login: ServerLogin, o
         guard.allow(Infinity);
       }
     },
-    async end() {
-      try {
-        if (client.usable) await withDeadline(LOGOUT_TIMEOUT_MS, client.logout(), () => new TimedOut());
-      } catch {
-        // The server may be gone; closing is all that is left.
-      } finally {
-        client.close();
-      }
+    async renew() {
+      await end();
+      ({ client, guard } = await connect(login, options));
     },
+    end,
   };
 }
 

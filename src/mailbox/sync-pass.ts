@@ -135,7 +135,9 @@ export async function syncOnce(ctx: SyncContext, changed: ReadonlySet<string>): 
     await syncMailbox(own, options);
   } catch (error) {
     if (!(error instanceof DoubtfulList)) throw error;
-    await withNewSession(own, (renewed) => syncMailbox(renewed, { ...options, freshSession: true }));
+    // Not beside this one: the server may allow no further connection.
+    await own.session.renew();
+    await syncMailbox(own, { ...options, freshSession: true });
   }
 }
 

@@ -1,3 +1,4 @@
+import { sleep } from '../async.ts';
 import { listenForChanges } from '../imap/idle.ts';
 import { MailError } from '../mail-error.ts';
 import type { SyncContext } from './context.ts';
@@ -24,7 +25,12 @@ export interface WatchOptions {
   signal: AbortSignal;
   /** called once the store is in sync with the mailbox */
   onInSync(): Promise<void>;
+  /** calls back whenever somebody else needs a connection and the server allows no further one; returns how to stop */
+  onRoomWanted?(wanted: () => void): () => void;
 }
+
+/** How long the connection is left to others that need it, in milliseconds. */
+const ASIDE_MS = 1_000;
 
 /** Interval at which all flags are compared where the server has no MODSEQ. */
 const THOROUGH_MS = 5 * 60_000;
@@ -36,26 +42,51 @@ const THOROUGH_MS = 5 * 60_000;
  * @throws MailError when the connection or the server fails; LeaseLost when another holder took over
  */
 export async function watch(ctx: SyncContext, options: WatchOptions): Promise<void> {
+  let room = new AbortController();
+  const stopListening = options.onRoomWanted?.(() => room.abort());
+  let isReported = false;
+  const onInSync = async () => {
+    if (!isReported) await options.onInSync();
+    isReported = true;
+  };
+  const onConnection = (own: SyncContext) => {
+    room = new AbortController();
+    return watchConnection(own, { ...options, onInSync, room: room.signal });
+  };
   try {
-    let ended = await watchConnection(ctx, options);
-    if (ended === 'doubtful') await ctx.session.end();
-    while (ended === 'doubtful' && !options.signal.aborted) {
-      ended = await withNewSession(ctx, (renewed) => watchConnection(renewed, options));
+    let ended = await onConnection(ctx);
+    if (ended !== 'stopped') await ctx.session.end();
+    while (ended !== 'stopped' && !options.signal.aborted) {
+      if (ended === 'aside') await sleep(ASIDE_MS, options.signal);
+      ended = await withNewSession(ctx, onConnection);
     }
   } catch (error) {
     if (!options.signal.aborted) throw error;
+  } finally {
+    stopListening?.();
   }
 }
 
-/** Watches on one connection. `doubtful`: its folder list has to be verified on a new connection. */
-async function watchConnection(ctx: SyncContext, options: WatchOptions): Promise<'stopped' | 'doubtful'> {
+interface ConnectionOptions extends WatchOptions {
+  /** aborted when somebody else needs the connection */
+  room: AbortSignal;
+}
+
+/**
+ * Watches on one connection. `doubtful`: its folder list has to be verified on a new connection; `aside`: somebody else
+ * needs it for a moment.
+ */
+async function watchConnection(
+  ctx: SyncContext,
+  options: ConnectionOptions,
+): Promise<'stopped' | 'doubtful' | 'aside'> {
   const { signal } = options;
   if (signal.aborted) return 'stopped';
   const close = () => ctx.session.client.close();
   signal.addEventListener('abort', close, { once: true });
   try {
     await listenAndSync(ctx, options);
-    return 'stopped';
+    return signal.aborted ? 'stopped' : 'aside';
   } catch (error) {
     if (error instanceof DoubtfulList) return 'doubtful';
     throw error;
@@ -64,19 +95,22 @@ async function watchConnection(ctx: SyncContext, options: WatchOptions): Promise
   }
 }
 
-async function listenAndSync(ctx: SyncContext, { pollMs, signal, onInSync }: WatchOptions): Promise<void> {
+/** Until the signal, or until somebody else needs the connection. */
+async function listenAndSync(ctx: SyncContext, { pollMs, signal, room, onInSync }: ConnectionOptions): Promise<void> {
+  const over = AbortSignal.any([signal, room]);
   const listener = await listenForChanges(ctx.session);
   let list = await syncMailbox(ctx, { freshSession: true, thorough: true });
   await onInSync();
   let thoroughAt = Date.now();
   let polledAt = Date.now();
-  while (!signal.aborted) {
+  while (!over.aborted) {
     list = await selectInbox(ctx, list);
-    await listener.wait(Math.max(1, polledAt + pollMs - Date.now()), signal);
-    if (signal.aborted) return;
+    await listener.wait(Math.max(1, polledAt + pollMs - Date.now()), over);
+    if (over.aborted) return;
     if (!ctx.session.client.usable) throw new MailError('provider_error', 'imap', 'the connection was closed');
-    const notified = listener.take();
     const poll = Date.now() - polledAt >= pollMs;
+    if (poll) await listener.probe();
+    const notified = listener.take();
     const thorough = poll && Date.now() - thoroughAt >= THOROUGH_MS;
     if (poll || notified.list) list = await syncMailbox(ctx, { thorough, changed: notified.folders });
     else if (notified.folders.size > 0) list = await syncNotified(ctx, list, notified.folders);
