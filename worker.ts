@@ -10,6 +10,8 @@ import { dropOnRemoval } from './src/activities/remove.ts';
 import { every, retryUntilAvailable } from './src/async.ts';
 import { type Config, ConfigError, loadConfig } from './src/config.ts';
 import { type Database, migrate, openDatabase } from './src/db/client.ts';
+import { checkAccounts } from './src/activities/account-health.ts';
+import { takeLogin } from './src/db/login-budget.ts';
 import { createLeaseNotifications, LEASES_CHANNEL, requestRoom } from './src/db/lease.ts';
 import { listenTo } from './src/db/listen.ts';
 import { DELIVERIES_CHANNEL } from './src/db/outbox.ts';
@@ -40,6 +42,8 @@ const DATABASE_CONNECTIONS = 20;
 /** How often new mail is merged into the search index. */
 const MERGE_MS = 2_000;
 const STATISTICS_MS = 5_000;
+/** How often accounts that are not in sync are looked for. */
+const HEALTH_MS = 15_000;
 
 async function main(config: Config, logger: Logger): Promise<void> {
   installRuntime(logger);
@@ -73,6 +77,10 @@ async function main(config: Config, logger: Logger): Promise<void> {
   const listen = (wake: () => void) => listenTo(config.databaseUrl, DELIVERIES_CHANNEL, wake, logger);
   const relay = (late.relay = startRelay({ db, client, listen, logger }));
   const merging = every(MERGE_MS, () => mergeSearchEntries(db), logger);
+  const { pollMs, heartbeatTimeoutMs } = config.sync;
+  const prepare = () => ensureSearchAttributes(client, logger);
+  const healthDeps = { db, client, logger, pollMs, heartbeatTimeoutMs, ensureSearchAttributes: prepare };
+  const health = every(HEALTH_MS, () => checkAccounts(healthDeps), logger);
   const statistics = every(STATISTICS_MS, () => refreshPlannerStatistics(db), logger);
   onSignal((signal) => {
     if (shutdown.signal.aborted) return;
@@ -88,7 +96,7 @@ async function main(config: Config, logger: Logger): Promise<void> {
   process.send?.('ready');
 
   await running;
-  await Promise.all([merging.stop(), statistics.stop(), relay.stop()]);
+  await Promise.all([merging.stop(), statistics.stop(), health.stop(), relay.stop()]);
   await close();
   await temporal.close();
   await database.close();
@@ -110,7 +118,15 @@ function openDeps(config: Config, logger: Logger, surroundings: Surroundings) {
   const tempDir = openTempDir(join(config.dataDir, 'tmp'));
   const parser = createMailParser({ threads: Math.max(1, availableParallelism() - 1), tempDir });
   const poster = createPoster(outbound);
-  const sessions = createSessionPool({ outbound, makeRoom: (accountId) => requestRoom(database.db, accountId) });
+  const sessions = createSessionPool({
+    outbound,
+    makeRoom: (accountId) => requestRoom(database.db, accountId),
+    onLogin: (host) => {
+      takeLogin(database.db, host, config.sync.loginsPerMinute).catch((err: unknown) =>
+        logger.warn({ err }, 'a login was not counted'),
+      );
+    },
+  });
   const submitter = createSubmitter({ outbound });
   const leases = createLeaseNotifications();
   const leaseListener = listenTo(config.databaseUrl, LEASES_CHANNEL, leases.receive, logger);

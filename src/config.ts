@@ -62,6 +62,8 @@ export interface Config {
     pollMs: number;
     /** interval of logins on a fresh connection that check an idle mailbox's password; 0 = never */
     loginCheckMs: number;
+    /** logins at one provider, over all workers */
+    loginsPerMinute: number;
     /** most mailboxes that one worker process watches */
     maxWatchers: number;
   };
@@ -110,7 +112,8 @@ export function loadConfig(env: Env): Config {
     sync: {
       heartbeatTimeoutMs: duration(env, 'SYNC_HEARTBEAT_TIMEOUT', 30 * SECOND, [2 * SECOND, 10 * MINUTE]),
       pollMs: duration(env, 'SYNC_POLL_INTERVAL', 25 * SECOND, [SECOND / 10, HOUR]),
-      loginCheckMs: duration(env, 'SYNC_LOGIN_CHECK', 45 * SECOND, [0, DAY]),
+      loginCheckMs: duration(env, 'SYNC_LOGIN_CHECK', 6 * HOUR, [0, DAY]),
+      loginsPerMinute: integer(env, 'SYNC_LOGINS_PER_MINUTE', 120, [1, 100_000]),
       maxWatchers: integer(env, 'SYNC_MAX_MAILBOXES', 2000, [1, 100_000]),
     },
     limits: {

@@ -26,7 +26,13 @@ describe('settings', () => {
         retryScheduleMs: [5e3, 30e3, 300e3, 1800e3, 7200e3, 18_000e3, 36_000e3, 50_400e3, 72_000e3, 86_400e3],
         timeoutMs: 30_000,
       },
-      sync: { heartbeatTimeoutMs: 30_000, pollMs: 25_000, loginCheckMs: 45_000, maxWatchers: 2000 },
+      sync: {
+        heartbeatTimeoutMs: 30_000,
+        pollMs: 25_000,
+        loginCheckMs: 21_600_000,
+        loginsPerMinute: 120,
+        maxWatchers: 2000,
+      },
       limits: {
         bodyBytes: 40 * 1024 * 1024,
         send: { attachmentBytes: 25 * 1024 * 1024, attachments: 100, recipients: 500, subject: 998 },

@@ -1,5 +1,6 @@
 import { ApplicationFailure } from '@temporalio/common';
 import { ApiError, type ErrorCode } from '../contract/errors.ts';
+import { CredentialsUnreadable } from '../mailbox/settings.ts';
 import { LeaseLost } from '../db/lease.ts';
 import { MailError } from '../mail-error.ts';
 
@@ -44,6 +45,11 @@ export function toFailure(error: unknown, context: FailureContext = {}): Error {
   });
 }
 
+/** What failed, in words that callers and operators may see. */
+export function detailOf(error: unknown): string {
+  return classify(error).detail;
+}
+
 /** Wraps activities so that whatever they throw goes through `toFailure`. */
 export function withFailures<T extends object>(activities: T): T {
   const wrapped = Object.entries(activities).map(([name, run]: [string, (...args: unknown[]) => Promise<unknown>]) => [
@@ -76,8 +82,12 @@ function classify(error: unknown): Classification {
   if (error instanceof LeaseLost) {
     return { code: 'lease_lost', detail: 'another worker has taken the mailbox over', retryable: false };
   }
+  if (error instanceof CredentialsUnreadable) {
+    return { code: 'unexpected_error', detail: error.message, retryable: true };
+  }
   if (isUnavailable(error)) {
-    return { code: 'unavailable', detail: 'the service could not reach its own store', retryable: true };
+    const detail = isFull(error) ? 'the storage is full' : 'the service could not reach its own store';
+    return { code: 'unavailable', detail, retryable: true };
   }
   return { code: 'unexpected_error', detail: 'something unexpected happened', retryable: true };
 }
@@ -87,7 +97,17 @@ function classify(error: unknown): Classification {
  * down), and those of sockets.
  */
 const TEMPORARY =
-  /^(08...|40001|40P01|53...|57P0.|57014|ECONNREFUSED|ECONNRESET|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|ENOSPC|EMFILE)$/;
+  /^(08...|40001|40P01|53...|57P0.|57014|ECONNREFUSED|ECONNRESET|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|ENOSPC|EDQUOT|EMFILE)$/;
+
+const FULL = /^(ENOSPC|EDQUOT|53100)$/;
+
+/** Whether a disk is full, that of the storage or of the database. */
+function isFull(error: unknown): boolean {
+  for (let at = error, depth = 0; at instanceof Error && depth < 5; at = at.cause, depth++) {
+    if (FULL.test(String((at as { code?: unknown }).code))) return true;
+  }
+  return false;
+}
 
 /** Whether our own store is away, busy or full. Drizzle wraps the driver's error; the inner one has the code. */
 export function isUnavailable(error: unknown): boolean {

@@ -3,7 +3,9 @@ import { sleep } from '../async.ts';
 import type { ServerLogin } from '../contract/account.ts';
 import { ApiError } from '../contract/errors.ts';
 import type { Db } from '../db/client.ts';
+import { holdLogins, takeLogin } from '../db/login-budget.ts';
 import { type Lease, type LeaseNotifications, requestRoom, takeLease } from '../db/lease.ts';
+import { asksForPatience } from '../imap/response-codes.ts';
 import { openInTurn } from '../imap/room.ts';
 import { type ImapSession, openSession } from '../imap/session.ts';
 import type { Logger } from '../logger.ts';
@@ -11,7 +13,7 @@ import { MailError } from '../mail-error.ts';
 import { isScanned, scanBaseline } from '../mailbox/baseline.ts';
 import type { SyncContext } from '../mailbox/context.ts';
 import { importMail } from '../mailbox/import.ts';
-import { loadSyncSettings, openCredentials, type SyncSettings } from '../mailbox/settings.ts';
+import { loadSyncSettings, openCredentials, saveWatchFailure, type SyncSettings } from '../mailbox/settings.ts';
 import { loadFolders } from '../mailbox/store/folders.ts';
 import { watch } from '../mailbox/watch.ts';
 import { syncContext } from '../mailbox/with-mailbox.ts';
@@ -19,7 +21,7 @@ import type { MailParser } from '../mime/parser.ts';
 import type { Outbound } from '../outbound.ts';
 import type { Secrets } from '../secrets.ts';
 import type { Storage } from '../storage/storage.ts';
-import { toFailure } from './failures.ts';
+import { detailOf, toFailure } from './failures.ts';
 import { withHeartbeat } from './heartbeat.ts';
 
 export interface WatchDeps {
@@ -32,7 +34,7 @@ export interface WatchDeps {
   secrets: Secrets;
   outbound: Outbound;
   /** milliseconds; see Config.sync */
-  sync: { pollMs: number; loginCheckMs: number };
+  sync: { pollMs: number; loginCheckMs: number; loginsPerMinute: number };
   leases: LeaseNotifications;
   /** signals the account's workflow that its mailbox is connected and in sync */
   signalConnected(accountId: string): Promise<void>;
@@ -49,6 +51,8 @@ const WATCH_MS = 50 * MINUTE;
 /** An import returns to its workflow this often, so that its history says how far it is. */
 const IMPORT_MS = 10 * MINUTE;
 const SCAN_RETRY_MS = MINUTE;
+/** How long no mailbox of a provider logs in that asked for patience. */
+const HOLD_MS = 30_000;
 /** How long a connection is kept that somebody else needs, and left to others then. */
 const TURN_MS = 2_000;
 const PAUSE_MS = 2_000;
@@ -113,11 +117,32 @@ async function watchUntilEnd(deps: WatchDeps, accountId: string): Promise<void> 
       return Promise.allSettled(parts);
     });
   } catch (error) {
+    if (!end.signal.aborted) await noteFailure(deps, accountId, error);
     throw toFailure(error, { connected, ...(lease.watchEpoch === null ? {} : { watchEpoch: lease.watchEpoch }) });
   } finally {
     stopListening();
     end.stop();
   }
+}
+
+/** Stored for whoever asks why the account is not in sync. */
+async function noteFailure({ db, logger }: WatchDeps, accountId: string, error: unknown): Promise<void> {
+  await saveWatchFailure(db, accountId, detailOf(error)).catch((err: unknown) => {
+    logger.warn({ err, accountId }, 'the failure of a watch could not be stored');
+  });
+}
+
+/** Waits until the provider's budget has a login: all mailboxes of a provider come back one after the other. */
+async function awaitLogin({ db, sync }: WatchDeps, host: string, signal: AbortSignal): Promise<void> {
+  await sleep(await takeLogin(db, host, sync.loginsPerMinute), signal);
+}
+
+/** A provider that asks for patience gets it from every mailbox that can wait. */
+function notedRefusal({ db, logger }: WatchDeps, host: string, error: unknown): unknown {
+  if (asksForPatience(error)) {
+    holdLogins(db, host, HOLD_MS).catch((err: unknown) => logger.warn({ err }, 'the logins could not be held back'));
+  }
+  return error;
 }
 
 /** False: there is more to import. */
@@ -169,8 +194,14 @@ async function openMailbox(
 ): Promise<Mailbox> {
   const { imapPassword: password } = openCredentials(deps.secrets, lease.accountId, settings.credentials);
   const imap = { ...settings.imap, password };
+  const open = async () => {
+    await awaitLogin(deps, imap.host, signal);
+    return openSession(imap, { outbound: deps.outbound, signal }).catch((error: unknown) => {
+      throw notedRefusal(deps, imap.host, error);
+    });
+  };
   const connect = () =>
-    openInTurn(() => openSession(imap, { outbound: deps.outbound, signal }), {
+    openInTurn(open, {
       signal,
       makeRoom: () => requestRoom(deps.db, lease.accountId),
     });
@@ -222,7 +253,8 @@ async function inTurns(
 async function checkLogins({ deps, connect }: Mailbox, signal: AbortSignal): Promise<void> {
   if (deps.sync.loginCheckMs === 0) return untilAborted(signal);
   while (!signal.aborted) {
-    await sleep(deps.sync.loginCheckMs, signal);
+    // jittered, so that mailboxes connected at one moment are not checked at one moment for ever
+    await sleep(deps.sync.loginCheckMs * (0.8 + 0.4 * Math.random()), signal);
     if (signal.aborted) return;
     try {
       const session = await connect();

@@ -30,6 +30,11 @@ export function serveMetrics(app: FastifyInstance, pool: pg.Pool): void {
     labelNames: ['status'] as const,
     registers,
   });
+  const notInSync = new Gauge({
+    name: 'accounts_not_in_sync',
+    help: 'Accounts that have not been in sync with their mailbox for five minutes',
+    registers,
+  });
   const pending = new Gauge({ name: 'webhook_deliveries_pending', help: 'Deliveries that are pending', registers });
   const age = new Gauge({
     name: 'outbox_age_seconds',
@@ -44,6 +49,7 @@ export function serveMetrics(app: FastifyInstance, pool: pg.Pool): void {
     if (statistics) {
       accounts.reset();
       for (const { status, count } of statistics.accountsByStatus) accounts.set({ status }, count);
+      notInSync.set(statistics.accountsNotInSync);
       pending.set(statistics.pendingDeliveries);
       age.set(statistics.outboxAgeSeconds);
     }

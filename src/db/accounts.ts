@@ -1,4 +1,4 @@
-import { and, eq, ilike, isNull, or, type SQL, sql } from 'drizzle-orm';
+import { and, eq, gt, ilike, isNotNull, isNull, ne, or, type SQL, sql } from 'drizzle-orm';
 import type { Account, AccountStatus, Encryption, InitialSyncStatus, ServerSettings } from '../contract/account.ts';
 import { toAccount } from './account-object.ts';
 import type { Queryable, Tx } from './client.ts';
@@ -240,6 +240,58 @@ export async function changeStatus(
   if (change.watchEpoch !== undefined && before.watchEpoch !== change.watchEpoch) return undefined;
   await tx.update(accounts).set({ status: change.status, statusDetail: change.detail }).where(eq(accounts.id, id));
   return { previous: before.status as AccountStatus };
+}
+
+/** An account that should be in sync and is not. */
+export interface LateAccount {
+  id: string;
+  since: Date;
+  /** what its watch failed with last; empty: nothing is known */
+  failure: string;
+  isReported: boolean;
+}
+
+/** Accounts of one look; the others follow in the next one. */
+const LATE_AT_ONCE = 1_000;
+
+/** Accounts that were last in sync before `before`, the longest first. Those that are `disconnected` need not be. */
+export async function findLateAccounts(db: Queryable, before: Date): Promise<LateAccount[]> {
+  const since = sql<Date>`coalesce(${accounts.lastSyncedAt}, ${accounts.connectedAt})`.mapWith(accounts.connectedAt);
+  const rows = await db
+    .select({ id: accounts.id, since, failure: accounts.watchFailure, reported: accounts.notInSyncSince })
+    .from(accounts)
+    .where(and(present, ne(accounts.status, 'disconnected'), sql`${since} < ${before.toISOString()}::timestamptz`))
+    .orderBy(since)
+    .limit(LATE_AT_ONCE);
+  return rows.map(({ reported, ...row }) => ({ ...row, isReported: reported !== null }));
+}
+
+/** Reports that a running account is not in sync; its status, or undefined when that is reported already or has changed. */
+export async function markNotInSync(
+  tx: Tx,
+  id: string,
+  since: Date,
+  detail: string,
+): Promise<AccountStatus | undefined> {
+  const [row] = await tx
+    .update(accounts)
+    .set({ notInSyncSince: since, statusDetail: detail })
+    .where(and(eq(accounts.id, id), present, eq(accounts.status, 'running'), isNull(accounts.notInSyncSince)))
+    .returning({ status: accounts.status });
+  return row?.status as AccountStatus | undefined;
+}
+
+/** Ends the reports of accounts that have been in sync since; those that are running still. */
+export async function markInSyncAgain(tx: Tx): Promise<{ id: string; status: AccountStatus }[]> {
+  const rows = await tx
+    .update(accounts)
+    .set({
+      notInSyncSince: null,
+      statusDetail: sql`case when ${accounts.status} = 'running' then '' else ${accounts.statusDetail} end`,
+    })
+    .where(and(present, isNotNull(accounts.notInSyncSince), gt(accounts.lastSyncedAt, accounts.notInSyncSince)))
+    .returning({ id: accounts.id, status: accounts.status });
+  return rows.flatMap(({ id, status }) => (status === 'running' ? [{ id, status }] : []));
 }
 
 /** Changes the state of the initial sync if it is one of `from`: the account after that; undefined when it is not. */

@@ -65,6 +65,10 @@ export const accounts = pgTable(
     /** when the baseline was read: mail from before is not new */
     connectedAt: at('connected_at').notNull(),
     lastSyncedAt: at('last_synced_at'),
+    /** what the watch failed with since it was in sync last; empty: nothing */
+    watchFailure: text('watch_failure').notNull().default(''),
+    /** since when it was not in sync when that was reported; null: nothing is reported */
+    notInSyncSince: at('not_in_sync_since'),
     initialSyncStatus: text('initial_sync_status'),
     initialSyncStartedAt: at('initial_sync_started_at'),
     initialSyncCompletedAt: at('initial_sync_completed_at'),
@@ -87,6 +91,13 @@ export const accounts = pgTable(
     check('accounts_status', sql`status in ('running', 'errored', 'disconnected')`),
   ],
 );
+
+/** How many logins a provider gets: one row for each host, shared by all workers. See src/db/login-budget.ts. */
+export const loginBudgets = pgTable('login_budgets', {
+  host: text().primaryKey(),
+  /** when the next login is due */
+  nextAt: at('next_at').notNull(),
+});
 
 /** A connect that is being tried: what the caller sent, sealed; gone when it has been answered. */
 export const connectIntents = pgTable('connect_intents', {

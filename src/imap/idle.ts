@@ -35,17 +35,11 @@ export async function listenForChanges(session: ImapSession): Promise<ChangeList
   const { client } = session;
   let notifications: MailboxNotifications = { folders: new Set(), list: false };
   let wake = () => {};
-  const notify = (change: (notifications: MailboxNotifications) => void) => {
+  const notify: Notify = (change) => {
     change(notifications);
     wake();
   };
-  const inSelected = ({ path }: { path: string }) => notify(({ folders }) => folders.add(path));
-  client.on('exists', inSelected);
-  client.on('expunge', inSelected);
-  (client as NodeJS.EventEmitter).on('vanished', (event: VanishedEvent) => {
-    if (!event.earlier) inSelected(event);
-  });
-  client.on('flags', inSelected);
+  listenToSelected(session, notify);
   client.on('close', () => wake());
   if (await notifyAll(session)) listenToAllFolders(session, notify);
 
@@ -114,11 +108,20 @@ async function notifyAll(session: ImapSession): Promise<boolean> {
   }
 }
 
+type Notify = (change: (notifications: MailboxNotifications) => void) => void;
+
+function listenToSelected({ client }: ImapSession, notify: Notify): void {
+  const inSelected = ({ path }: { path: string }) => notify(({ folders }) => folders.add(path));
+  client.on('exists', inSelected);
+  client.on('expunge', inSelected);
+  (client as NodeJS.EventEmitter).on('vanished', (event: VanishedEvent) => {
+    if (!event.earlier) inSelected(event);
+  });
+  client.on('flags', inSelected);
+}
+
 /** STATUS and LIST arrive while idling, where imapflow has no listener of its own for them. */
-function listenToAllFolders(
-  { client }: ImapSession,
-  notify: (change: (notifications: MailboxNotifications) => void) => void,
-): void {
+function listenToAllFolders({ client }: ImapSession, notify: Notify): void {
   const { untaggedHandlers } = internalsOf(client);
   untaggedHandlers.STATUS = async ({ attributes }) => {
     const raw = (attributes?.[0] as { value?: unknown } | undefined)?.value;

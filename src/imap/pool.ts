@@ -33,17 +33,29 @@ export interface SessionPoolOptions {
   probeAfterMs?: number;
   /** asks others, in whatever process, to end connections to the mailbox that can be ended */
   makeRoom?(accountId: string): Promise<void>;
+  /** called before each login at a host; must not throw */
+  onLogin?(host: string): void;
 }
 
 const PROBE_TIMEOUT_MS = 5_000;
 
 /** A pool that opens sessions on demand; one per process. */
 export function createSessionPool(options: SessionPoolOptions): SessionPool {
-  const { outbound, maxPerAccount = 3, idleMs = 60_000, waitMs = 30_000, probeAfterMs = 5_000, makeRoom } = options;
+  const {
+    outbound,
+    maxPerAccount = 3,
+    idleMs = 60_000,
+    waitMs = 30_000,
+    probeAfterMs = 5_000,
+    makeRoom,
+    onLogin,
+  } = options;
   const pool = createConnectionPool<ImapSession>(
     {
       side: 'imap',
       async open(login, exclusive) {
+        // counted, and not waited for: somebody waits for the answer
+        void onLogin?.(login.host);
         const session = await openSession(login, { outbound, idleMs });
         session.exclusive = exclusive;
         return session;

@@ -76,6 +76,12 @@ export function refusedAsLimit(error: unknown): boolean {
   return means('limit', refusalCode(error), `${error.detail} ${reason}`);
 }
 
+/** Whether the server refused the login because it gets too many of them just now. */
+export function asksForPatience(error: unknown): boolean {
+  if (!(error instanceof MailError)) return false;
+  return refusalCode(error) === 'UNAVAILABLE' || /rate|throttl|too many login|try again later/i.test(error.detail);
+}
+
 /** Codes of imapflow and Node for a connection that ended before its login was answered. */
 const CUT_CODES = new Set([
   ...['ClosedAfterConnectText', 'ClosedAfterConnectTLS', 'EConnectionClosed', 'NoConnection', 'ECONNRESET', 'EPIPE'],

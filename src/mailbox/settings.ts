@@ -39,7 +39,12 @@ export async function loadSyncSettings(db: Queryable, accountId: string): Promis
 
 /** Records that the account was in sync with its mailbox just now. */
 export async function touchSynced(db: Queryable, accountId: string, now: Date): Promise<void> {
-  await db.update(accounts).set({ lastSyncedAt: now }).where(eq(accounts.id, accountId));
+  await db.update(accounts).set({ lastSyncedAt: now, watchFailure: '' }).where(eq(accounts.id, accountId));
+}
+
+/** Stores what a watch failed with, for whoever looks why the account is not in sync. */
+export async function saveWatchFailure(db: Queryable, accountId: string, failure: string): Promise<void> {
+  await db.update(accounts).set({ watchFailure: failure }).where(eq(accounts.id, accountId));
 }
 
 /** Adds to the number of emails that the initial sync has imported. */
@@ -70,9 +75,21 @@ export function sealCredentials(secrets: Secrets, accountId: string, credentials
 
 /** Opens what `sealCredentials` gave for the same account. Throws SealError. */
 export function openCredentials(secrets: Secrets, accountId: string, sealed: Buffer): Credentials {
-  const stored = JSON.parse(secrets.open(sealedAt(accountId), sealed)) as {
-    imap_password: string;
-    smtp_password: string;
-  };
+  const stored = JSON.parse(unsealed(secrets, accountId, sealed)) as { imap_password: string; smtp_password: string };
   return { imapPassword: stored.imap_password, smtpPassword: stored.smtp_password };
+}
+
+/** The credentials of an account cannot be opened: they were sealed with another key. */
+export class CredentialsUnreadable extends Error {
+  override readonly name = 'CredentialsUnreadable';
+}
+
+function unsealed(secrets: Secrets, accountId: string, sealed: Buffer): string {
+  try {
+    return secrets.open(sealedAt(accountId), sealed);
+  } catch (cause) {
+    throw new CredentialsUnreadable('the stored credentials cannot be opened with the present ENCRYPTION_KEY', {
+      cause,
+    });
+  }
 }

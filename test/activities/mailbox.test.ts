@@ -56,7 +56,7 @@ function watch(signalConnected: () => Promise<void>) {
     logger: createLogger('silent', 'test'),
     secrets,
     outbound: createOutbound({ allow: ['127.0.0.0/8'] }),
-    sync: { pollMs: 60_000, loginCheckMs: 100 },
+    sync: { pollMs: 60_000, loginCheckMs: 100, loginsPerMinute: 6_000 },
     leases,
     signalConnected,
     heartbeatMs: 20,

@@ -4,7 +4,7 @@ import { newId } from '../../src/new-id.ts';
 
 /** Saves an account as a connect would, without folders and without an event; its id. */
 export async function storeAccount(
-  { db }: Database,
+  { db }: Pick<Database, 'db'>,
   options: { initialSyncDays?: number; name?: string; userId?: string } = {},
 ): Promise<string> {
   const id = newId('account');

@@ -3,7 +3,7 @@ import type { Database } from '../../src/db/client.ts';
 import { events } from '../../src/db/schema.ts';
 
 /** What was written to the outbox for one account, in its order. */
-export async function storedEvents({ db }: Database, accountId: string) {
+export async function storedEvents({ db }: Pick<Database, 'db'>, accountId: string) {
   const rows = await db.select().from(events).where(eq(events.accountId, accountId)).orderBy(asc(events.sequence));
   return rows.map(({ type, data, objectId }) => ({
     type,

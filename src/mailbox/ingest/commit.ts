@@ -6,7 +6,7 @@ import type { MessageMeta } from '../../imap/fetch.ts';
 import { linkBounces } from '../bounces.ts';
 import { changeEmails } from '../change-emails.ts';
 import type { SyncAccount, SyncContext } from '../context.ts';
-import { addImported, touchSynced } from '../settings.ts';
+import { addImported } from '../settings.ts';
 import { emailRowOf, insertEmails, type NewEmailRows } from '../store/emails.ts';
 import { addToTotal, addToUnread, type FolderState, updateFolder } from '../store/folders.ts';
 import { dateLocations, deleteVanished, insertLocations } from '../store/locations.ts';
@@ -173,7 +173,6 @@ async function saveProgress(
   }
   const uidNext = metas.reduce((max, { uid }) => Math.max(max, uid + 1), folder.uidNext ?? 1);
   await updateFolder(tx, folder.id, { uidNext });
-  await touchSynced(tx, account.id, now);
   return uidNext;
 }
 

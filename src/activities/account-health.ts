@@ -1,0 +1,75 @@
+import type { Client } from '@temporalio/client';
+import { findLateAccounts, type LateAccount, markInSyncAgain, markNotInSync } from '../db/accounts.ts';
+import type { Db } from '../db/client.ts';
+import { recordEvents } from '../db/outbox.ts';
+import type { Logger } from '../logger.ts';
+import { accountWorkflowId, HOUSEKEEPING_WORKFLOW_ID, QUEUES, WORKFLOWS } from '../workflows/names.ts';
+import { statusEvent } from './account.ts';
+
+/*
+ * What ends the run of an account ends its watch, whoever did it: an operator who terminates it, a lost store of Temporal.
+ * Nothing in Temporal can heal that. So each worker looks at Postgres twice a minute: `last_synced_at` says which accounts
+ * are not in sync, and their workflows are started where they do not run.
+ */
+
+export interface HealthDeps {
+  db: Db;
+  client: Client;
+  logger: Logger;
+  /** milliseconds between two sync passes of a watch; see Config.sync */
+  pollMs: number;
+  /** how long a watching activity may be silent, ms */
+  heartbeatTimeoutMs: number;
+  /** registers what the workflows need in Temporal's store, where that is lost */
+  ensureSearchAttributes(): Promise<void>;
+}
+
+/** Not in sync for so long (and longer than between two passes): the workflow is started, unless it runs. */
+const START_AFTER_MS = 15_000;
+/** Not in sync for so long: the account says so. */
+const REPORT_AFTER_MS = 5 * 60_000;
+const AT_ONCE = 20;
+
+/** Starts what does not run, and reports which accounts are not in sync, and which are again. */
+export async function checkAccounts(deps: HealthDeps): Promise<void> {
+  const now = Date.now();
+  const late = await findLateAccounts(deps.db, new Date(now - Math.max(START_AFTER_MS, 1.4 * deps.pollMs)));
+  await reportAll(deps, late, new Date(now));
+  if (late.length > 0) await deps.ensureSearchAttributes();
+  for (let start = 0; start < late.length; start += AT_ONCE) {
+    await Promise.all(late.slice(start, start + AT_ONCE).map((account) => startWorkflow(deps, account)));
+  }
+  await deps.client.workflow.start(WORKFLOWS.housekeeping, {
+    workflowId: HOUSEKEEPING_WORKFLOW_ID,
+    taskQueue: QUEUES.commands,
+    workflowIdConflictPolicy: 'USE_EXISTING',
+  });
+}
+
+async function startWorkflow({ client, heartbeatTimeoutMs }: HealthDeps, { id }: LateAccount): Promise<void> {
+  await client.workflow.start(WORKFLOWS.account, {
+    taskQueue: QUEUES.commands,
+    workflowId: accountWorkflowId(id),
+    args: [{ accountId: id, heartbeatTimeoutMs }],
+    workflowIdConflictPolicy: 'USE_EXISTING',
+  });
+}
+
+async function reportAll({ db, logger }: HealthDeps, late: LateAccount[], now: Date): Promise<void> {
+  const due = new Date(now.getTime() - REPORT_AFTER_MS);
+  for (const { id, since, failure } of late.filter((account) => account.since < due && !account.isReported)) {
+    const detail = `not in sync since ${since.toISOString()}: ${failure || 'no worker watches the mailbox'}`;
+    await db.transaction(async (tx) => {
+      const status = await markNotInSync(tx, id, since, detail);
+      if (!status) return;
+      logger.warn({ accountId: id, since }, 'an account is not in sync');
+      await recordEvents(tx, id, [statusEvent(id, { status, previous: status, detail }, now)]);
+    });
+  }
+  await db.transaction(async (tx) => {
+    for (const { id, status } of await markInSyncAgain(tx)) {
+      logger.info({ accountId: id }, 'an account is in sync again');
+      await recordEvents(tx, id, [statusEvent(id, { status, previous: status, detail: '' }, now)]);
+    }
+  });
+}

@@ -1,0 +1,7 @@
+CREATE TABLE "login_budgets" (
+	"host" text PRIMARY KEY NOT NULL,
+	"next_at" timestamp (3) with time zone NOT NULL
+);
+--> statement-breakpoint
+ALTER TABLE "accounts" ADD COLUMN "watch_failure" text DEFAULT '' NOT NULL;--> statement-breakpoint
+ALTER TABLE "accounts" ADD COLUMN "not_in_sync_since" timestamp (3) with time zone;
