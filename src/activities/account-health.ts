@@ -1,9 +1,21 @@
 import type { Client } from '@temporalio/client';
-import { findLateAccounts, type LateAccount, markInSyncAgain, markNotInSync } from '../db/accounts.ts';
+import {
+  findLateAccounts,
+  type LateAccount,
+  markInSyncAgain,
+  markNotInSync,
+  takeDueVerifications,
+} from '../db/accounts.ts';
 import type { Db } from '../db/client.ts';
 import { recordEvents } from '../db/outbox.ts';
 import type { Logger } from '../logger.ts';
-import { accountWorkflowId, HOUSEKEEPING_WORKFLOW_ID, QUEUES, WORKFLOWS } from '../workflows/names.ts';
+import {
+  accountWorkflowId,
+  HOUSEKEEPING_WORKFLOW_ID,
+  QUEUES,
+  verifyWorkflowId,
+  WORKFLOWS,
+} from '../workflows/names.ts';
 import { statusEvent } from './account.ts';
 
 /*
@@ -29,8 +41,10 @@ const START_AFTER_MS = 15_000;
 /** Not in sync for so long: the account says so. */
 const REPORT_AFTER_MS = 5 * 60_000;
 const AT_ONCE = 20;
+/** Begun at one look: all accounts of an installation are spread over the day. */
+const VERIFICATIONS_AT_ONCE = 2;
 
-/** Starts what does not run, and reports which accounts are not in sync, and which are again. */
+/** Starts what does not run and what is due, and reports which accounts are not in sync, and which are again. */
 export async function checkAccounts(deps: HealthDeps): Promise<void> {
   const now = Date.now();
   const late = await findLateAccounts(deps.db, new Date(now - Math.max(START_AFTER_MS, 1.4 * deps.pollMs)));
@@ -38,6 +52,14 @@ export async function checkAccounts(deps: HealthDeps): Promise<void> {
   if (late.length > 0) await deps.ensureSearchAttributes();
   for (let start = 0; start < late.length; start += AT_ONCE) {
     await Promise.all(late.slice(start, start + AT_ONCE).map((account) => startWorkflow(deps, account)));
+  }
+  for (const accountId of await takeDueVerifications(deps.db, VERIFICATIONS_AT_ONCE)) {
+    await deps.client.workflow.start(WORKFLOWS.verifyMailbox, {
+      taskQueue: QUEUES.commands,
+      workflowId: verifyWorkflowId(accountId),
+      args: [{ accountId }],
+      workflowIdConflictPolicy: 'USE_EXISTING',
+    });
   }
   await deps.client.workflow.start(WORKFLOWS.housekeeping, {
     workflowId: HOUSEKEEPING_WORKFLOW_ID,

@@ -13,8 +13,15 @@ import { MailError } from '../mail-error.ts';
 import { isScanned, scanBaseline } from '../mailbox/baseline.ts';
 import type { SyncContext } from '../mailbox/context.ts';
 import { importMail } from '../mailbox/import.ts';
-import { loadSyncSettings, openCredentials, saveWatchFailure, type SyncSettings } from '../mailbox/settings.ts';
+import {
+  loadSyncSettings,
+  openCredentials,
+  saveVerification,
+  saveWatchFailure,
+  type SyncSettings,
+} from '../mailbox/settings.ts';
 import { loadFolders } from '../mailbox/store/folders.ts';
+import { type Verification, verifyMailbox as verify } from '../mailbox/verify.ts';
 import { watch } from '../mailbox/watch.ts';
 import { syncContext } from '../mailbox/with-mailbox.ts';
 import type { MailParser } from '../mime/parser.ts';
@@ -23,6 +30,8 @@ import type { Secrets } from '../secrets.ts';
 import type { Storage } from '../storage/storage.ts';
 import { detailOf, toFailure } from './failures.ts';
 import { withHeartbeat } from './heartbeat.ts';
+
+export type { Verification } from '../mailbox/verify.ts';
 
 export interface WatchDeps {
   db: Db;
@@ -74,7 +83,14 @@ export function createMailboxActivities(deps: WatchDeps) {
     return { done };
   }
 
-  return { watchMailbox, importMailbox };
+  /** Compares the store with the whole mailbox and repairs what differs. */
+  async function verifyMailbox({ accountId }: { accountId: string }): Promise<Verification> {
+    const verification = await withHeartbeat(() => verifyWhole(deps, accountId), heartbeatMs);
+    if (Context.current().cancellationSignal.aborted) throw new CancelledFailure('the verification was ended');
+    return verification;
+  }
+
+  return { watchMailbox, importMailbox, verifyMailbox };
 }
 
 /** An account whose mailbox an activity has connections to. */
@@ -162,6 +178,28 @@ async function importUntilEnd(deps: WatchDeps, accountId: string): Promise<boole
     throw toFailure(error);
   } finally {
     end.stop();
+  }
+}
+
+async function verifyWhole(deps: WatchDeps, accountId: string): Promise<Verification> {
+  const settings = await loadSyncSettings(deps.db, accountId);
+  if (!settings) throw toFailure(accountNotFound());
+  const { cancellationSignal } = Context.current();
+  let ctx: SyncContext | undefined;
+  try {
+    const mailbox = await openMailbox(deps, { accountId, watchEpoch: null }, settings, cancellationSignal);
+    ctx = await openContext(mailbox);
+    const verification = await verify(ctx, cancellationSignal);
+    await saveVerification(deps.db, accountId, verification.differences);
+    if (verification.differences > 0) {
+      deps.logger.error({ accountId, ...verification }, 'the store differed from the mailbox');
+    }
+    return verification;
+  } catch (error) {
+    if (cancellationSignal.aborted) throw new CancelledFailure('the verification was ended');
+    throw toFailure(error);
+  } finally {
+    await ctx?.session.end();
   }
 }
 

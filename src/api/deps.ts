@@ -1,5 +1,5 @@
 import type pg from 'pg';
-import type { AuthIntent } from '../contract/account.ts';
+import type { AuthIntent, MailboxVerification } from '../contract/account.ts';
 import type { UpdateFolder } from '../contract/folder.ts';
 import type { DraftResult, DraftSent, EmailSent, SendInput } from '../contract/sending.ts';
 import type { Caller } from '../db/api-keys.ts';
@@ -46,6 +46,8 @@ export interface Commands extends ChangeCommands, SendCommands, DraftCommands {
   connectMailbox(intent: AuthIntent): Promise<string>;
   /** Stops the sync and removes everything of the account; resolves when the account is no longer found. */
   removeAccount(accountId: string): Promise<void>;
+  /** Compares the store with the whole mailbox; resolves after a while, whether that has ended or not. */
+  verifyMailbox(accountId: string): Promise<MailboxVerification>;
   /** Makes a new attempt of one delivery at once, whatever its status. */
   retryDelivery(deliveryId: string): Promise<void>;
 }

@@ -35,6 +35,11 @@ export function serveMetrics(app: FastifyInstance, pool: pg.Pool): void {
     help: 'Accounts that have not been in sync with their mailbox for five minutes',
     registers,
   });
+  const differences = new Gauge({
+    name: 'mailbox_differences_found',
+    help: 'Differences between store and mailboxes that verifications found; they are repaired',
+    registers,
+  });
   const pending = new Gauge({ name: 'webhook_deliveries_pending', help: 'Deliveries that are pending', registers });
   const age = new Gauge({
     name: 'outbox_age_seconds',
@@ -50,6 +55,7 @@ export function serveMetrics(app: FastifyInstance, pool: pg.Pool): void {
       accounts.reset();
       for (const { status, count } of statistics.accountsByStatus) accounts.set({ status }, count);
       notInSync.set(statistics.accountsNotInSync);
+      differences.set(statistics.differencesFound);
       pending.set(statistics.pendingDeliveries);
       age.set(statistics.outboxAgeSeconds);
     }

@@ -76,6 +76,29 @@ export const AccountDeleted = Type.Object(
   { $id: 'AccountDeleted' },
 );
 
+export const MailboxVerification = Type.Object(
+  {
+    object: Type.Literal('MailboxVerification'),
+    account_id: Type.String(),
+    status: OneOf(['running', 'completed']),
+    workflow_id: Type.String(),
+    folders: Type.Integer({ description: 'folders that were compared' }),
+    messages: Type.Integer({ description: 'messages that were compared' }),
+    differences: Type.Integer({ description: 'differences that outlasted a sync pass; each is repaired' }),
+    left: Type.Integer({ description: 'differences that are there still' }),
+    sample: Type.Array(
+      Type.Object({
+        folder_id: Type.String(),
+        kind: OneOf(['message_not_stored', 'message_missing', 'other_message', 'flags', 'counters']),
+        uid: Type.Integer({ description: '0: the folder' }),
+      }),
+      { description: 'the first of the differences' },
+    ),
+  },
+  { $id: 'MailboxVerification' },
+);
+export type MailboxVerification = Type.Static<typeof MailboxVerification>;
+
 const Side = Type.Object({
   user: Type.Optional(Type.String({ minLength: 1, maxLength: 320 })),
   password: Type.Optional(Type.String({ minLength: 1, maxLength: 4096 })),

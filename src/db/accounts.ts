@@ -266,6 +266,21 @@ export async function findLateAccounts(db: Queryable, before: Date): Promise<Lat
   return rows.map(({ reported, ...row }) => ({ ...row, isReported: reported !== null }));
 }
 
+/** Between two verifications of an account, in hours. */
+const VERIFY_HOURS = 24;
+
+/** Takes accounts that are due to be verified, the longest due first: they are not due again until tomorrow. */
+export async function takeDueVerifications(db: Queryable, limit: number): Promise<string[]> {
+  const { rows } = await db.execute<{ id: string }>(sql`
+    update accounts set verified_at = now() where id in (
+      select id from accounts
+      where removed_at is null and status = 'running'
+        and coalesce(verified_at, connected_at) < now() - make_interval(hours => ${VERIFY_HOURS})
+      order by coalesce(verified_at, connected_at) limit ${limit} for update skip locked)
+    returning id`);
+  return rows.map(({ id }) => id);
+}
+
 /** Reports that a running account is not in sync; its status, or undefined when that is reported already or has changed. */
 export async function markNotInSync(
   tx: Tx,

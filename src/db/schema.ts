@@ -69,6 +69,10 @@ export const accounts = pgTable(
     watchFailure: text('watch_failure').notNull().default(''),
     /** since when it was not in sync when that was reported; null: nothing is reported */
     notInSyncSince: at('not_in_sync_since'),
+    /** when it was last compared whole with the mailbox, or that was begun; null: never */
+    verifiedAt: at('verified_at'),
+    /** differences that verifications have found so far */
+    differencesFound: integer('differences_found').notNull().default(0),
     initialSyncStatus: text('initial_sync_status'),
     initialSyncStartedAt: at('initial_sync_started_at'),
     initialSyncCompletedAt: at('initial_sync_completed_at'),

@@ -26,19 +26,10 @@ export function loginErrorOf(
   };
   const failed = (detail: string) =>
     new MailError('provider_error', 'imap', `the IMAP login failed: ${detail}`, { cause });
-  const offered = [...capabilities.keys()].map((name) => name.toUpperCase());
   if (serverResponseCode?.toUpperCase() === 'PRIVACYREQUIRED') {
     return failed('the server wants an encrypted connection, try the encryption starttls or ssl');
   }
-  if (message === LOGIN_DISABLED) {
-    if (login.encryption === 'NONE' && offered.includes('STARTTLS')) {
-      return failed('the server allows no password on a connection without TLS, try the encryption starttls');
-    }
-    const methods = offered.flatMap((name) => (name.startsWith('AUTH=') ? [name.slice('AUTH='.length)] : []));
-    const hint = methods.some((name) => OAUTH.has(name)) ? ': it wants OAuth, or an app password' : '';
-    const list = safeResponse(methods.slice(0, 8).join(', '), []);
-    return failed(`the server accepts no login with a password here${list && ` (it offers ${list})`}${hint}`);
-  }
+  if (message === LOGIN_DISABLED) return failed(disabledDetail(login, capabilities));
   if (code === 'CONNECT_TIMEOUT' && login.encryption === 'SSL') {
     return failed('timed out: the server did not answer with TLS on this port, try the encryption starttls');
   }
@@ -50,6 +41,17 @@ export function loginErrorOf(
     return failed(why ? `the server closed the connection: ${why}` : 'the server closed the connection');
   }
   return mailErrorOf(cause, login, 'the IMAP login');
+}
+
+function disabledDetail({ encryption }: ServerLogin, capabilities: ReadonlyMap<string, unknown>): string {
+  const offered = [...capabilities.keys()].map((name) => name.toUpperCase());
+  if (encryption === 'NONE' && offered.includes('STARTTLS')) {
+    return 'the server allows no password on a connection without TLS, try the encryption starttls';
+  }
+  const methods = offered.flatMap((name) => (name.startsWith('AUTH=') ? [name.slice('AUTH='.length)] : []));
+  const hint = methods.some((name) => OAUTH.has(name)) ? ': it wants OAuth, or an app password' : '';
+  const list = safeResponse(methods.slice(0, 8).join(', '), []);
+  return `the server accepts no login with a password here${list && ` (it offers ${list})`}${hint}`;
 }
 
 /** What imapflow throws where the server has LOGINDISABLED and none of the mechanisms that imapflow has. */

@@ -47,6 +47,14 @@ export async function saveWatchFailure(db: Queryable, accountId: string, failure
   await db.update(accounts).set({ watchFailure: failure }).where(eq(accounts.id, accountId));
 }
 
+/** Stores what a verification found. */
+export async function saveVerification(db: Queryable, accountId: string, differences: number): Promise<void> {
+  await db
+    .update(accounts)
+    .set({ verifiedAt: sql`now()`, differencesFound: sql`${accounts.differencesFound} + ${differences}` })
+    .where(eq(accounts.id, accountId));
+}
+
 /** Adds to the number of emails that the initial sync has imported. */
 export async function addImported(db: Queryable, accountId: string, count: number): Promise<void> {
   if (count === 0) return;

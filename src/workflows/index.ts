@@ -6,4 +6,5 @@ export { housekeeping } from './housekeeping.ts';
 export { initialSync } from './initial-sync.ts';
 export { removeAccount } from './remove-account.ts';
 export { deleteDraft, removeDraft, saveDraft } from './save-draft.ts';
+export { verifyMailbox } from './verify-mailbox.ts';
 export { finishSend, sendEmail } from './send-email.ts';

@@ -17,11 +17,13 @@ export const WORKFLOWS = {
   saveDraft: 'saveDraft',
   deleteDraft: 'deleteDraft',
   removeDraft: 'removeDraft',
+  verifyMailbox: 'verifyMailbox',
 } as const;
 
 /** Workflow ids derive from the resource: Temporal itself refuses to start one twice. */
 export const accountWorkflowId = (accountId: string) => `account/${accountId}`;
 export const initialSyncWorkflowId = (accountId: string) => `initial-sync/${accountId}`;
+export const verifyWorkflowId = (accountId: string) => `verify/${accountId}`;
 export const connectWorkflowId = (intentId: string) => `connect/${intentId}`;
 /** One change of an email or a folder. */
 export const changeWorkflowId = (objectId: string, requestId: string) => `change/${objectId}/${requestId}`;

@@ -103,12 +103,12 @@ test('mails that arrive around the kill are each reported once', async () => {
 test('an import is resumed after the kill, and imports nothing twice', async () => {
   await ora.event('account.initial_sync.completed', undefined, { timeoutMs: 120_000 });
   expect(atKill.imported).toBeLessThan(OLD);
-  const told = ora.events(
+  const reported = ora.events(
     'account.initial_sync.running',
     'account.initial_sync.completed',
     'account.initial_sync.failed',
   );
-  expect(typesOf(told)).toEqual(['account.initial_sync.running', 'account.initial_sync.completed']);
+  expect(typesOf(reported)).toEqual(['account.initial_sync.running', 'account.initial_sync.completed']);
   expect(await imported()).toBe(OLD);
   const subjects = new Set<string>();
   let cursor: string | null = null;

@@ -14,6 +14,7 @@ import { createChangeCommands } from './changes.ts';
 import { createDraftCommands } from './drafts.ts';
 import { workflowErrorToApiError } from './run-workflow.ts';
 import { createSendCommands } from './sends.ts';
+import { verifyMailbox } from './verify.ts';
 
 export interface CommandDeps {
   client: Client;
@@ -36,6 +37,7 @@ export function createCommands(deps: CommandDeps): Commands {
     connectMailbox: (intent) => connectMailbox(deps, intent),
     removeAccount: (accountId) => removeAccount(deps, accountId),
     retryDelivery: deps.retryDelivery,
+    verifyMailbox: (accountId) => verifyMailbox(deps.client, accountId),
     ...createChangeCommands(deps),
     ...createSendCommands(deps),
     ...createDraftCommands(deps),

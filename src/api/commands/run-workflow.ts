@@ -82,7 +82,7 @@ export function isWorkflowFailure(error: unknown): boolean {
 const LATE = new Set(['TimeoutFailure', 'WorkflowUpdateRPCTimeoutOrCancelledError']);
 
 /** gRPC DEADLINE_EXCEEDED, or CANCELLED, as which some connections report their own deadline. */
-function isDeadline(error: Error): boolean {
+export function isDeadline(error: unknown): boolean {
   const { code } = error as { code?: unknown };
   return code === 4 || code === 1;
 }

@@ -1,5 +1,12 @@
 import Type from 'typebox';
-import { Account, ACCOUNT_STATUSES, AccountDeleted, AccountList, AuthIntent } from '../../contract/account.ts';
+import {
+  Account,
+  ACCOUNT_STATUSES,
+  AccountDeleted,
+  AccountList,
+  AuthIntent,
+  MailboxVerification,
+} from '../../contract/account.ts';
 import { Limit, Offset, OneOf } from '../../contract/common.ts';
 import { getAccount, listAccounts, replaceMetadata } from '../../db/accounts.ts';
 import { responses, existing, Id, type Routes } from './route.ts';
@@ -73,6 +80,31 @@ export const accountRoutes: Routes = (app, { db, commands }) => {
       },
     },
     async ({ params }) => existing(await getAccount(db, params.id), 'account'),
+  );
+
+  app.post(
+    '/accounts/:id/verify',
+    {
+      schema: {
+        tags: ['Accounts'],
+        operationId: 'verifyMailbox',
+        summary: 'Verify a mailbox',
+        description:
+          'Compares all that is stored with the mailbox and repairs what differs, with its events. Every account is verified ' +
+          'once a day by itself. The answer comes after half a minute at the latest: `running` then; the same call again ' +
+          'waits for the same verification.',
+        params: Params,
+        response: responses(
+          'What was found',
+          MailboxVerification,
+          ...(['not_found', 'invalid_credentials', 'provider_error'] as const),
+        ),
+      },
+    },
+    async ({ params }) => {
+      const { id } = existing(await getAccount(db, params.id), 'account');
+      return commands.verifyMailbox(id);
+    },
   );
 
   app.patch(

@@ -4,4 +4,6 @@ CREATE TABLE "login_budgets" (
 );
 --> statement-breakpoint
 ALTER TABLE "accounts" ADD COLUMN "watch_failure" text DEFAULT '' NOT NULL;--> statement-breakpoint
-ALTER TABLE "accounts" ADD COLUMN "not_in_sync_since" timestamp (3) with time zone;
+ALTER TABLE "accounts" ADD COLUMN "not_in_sync_since" timestamp (3) with time zone;--> statement-breakpoint
+ALTER TABLE "accounts" ADD COLUMN "verified_at" timestamp (3) with time zone;--> statement-breakpoint
+ALTER TABLE "accounts" ADD COLUMN "differences_found" integer DEFAULT 0 NOT NULL;

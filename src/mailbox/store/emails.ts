@@ -213,6 +213,22 @@ export async function refreshUnread(tx: Tx, ids: string[]): Promise<void> {
     where e.id = l.email_id and e.is_unread = l.seen`);
 }
 
+/** Emails of one verification that are corrected; the others follow in the next one. */
+const WRONG_AT_ONCE = 10_000;
+
+/** Emails that are not read or unread as their locations say. */
+export async function findWrongUnread(db: Queryable, accountId: string): Promise<string[]> {
+  const { rows } = await db.execute<{ id: string }>(sql`
+    select e.id from emails e
+    join (
+      select email_id, bool_or(seen) as seen from locations
+      where account_id = ${accountId} and email_id is not null and vanished_at is null group by email_id
+    ) l on l.email_id = e.id
+    where e.account_id = ${accountId} and e.is_unread = l.seen
+    limit ${WRONG_AT_ONCE}`);
+  return rows.map(({ id }) => id);
+}
+
 /** Emails that one transaction decides about, since their bodies go into events. */
 const MISSING_AT_ONCE = 200;
 

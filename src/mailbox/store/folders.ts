@@ -148,6 +148,12 @@ export async function updateFolder(
   await tx.update(folders).set(values).where(eq(folders.id, id));
 }
 
+/** Makes the next pass over a folder compare all of its UIDs and flags, whatever its counters say. */
+export async function invalidateFolder(tx: Tx, id: string): Promise<void> {
+  // no folder has so many: the pass counts its locations again
+  await updateFolder(tx, id, { highestModseq: null, knownCount: -1 });
+}
+
 /** Takes their paths from folders that are about to get others: two may have swapped theirs. */
 export async function freePaths(tx: Tx, ids: string[]): Promise<void> {
   if (ids.length > 0) await tx.update(folders).set({ path: PATH_OF_NONE }).where(anyOf(folders.id, ids));

@@ -1,0 +1,182 @@
+import { inLease } from '../db/lease.ts';
+import { fetchMetaOf, MAX_UID, type MessageMeta } from '../imap/fetch.ts';
+import { statusOf } from '../imap/list.ts';
+import { searchUids } from '../imap/search.ts';
+import { changeEmails } from './change-emails.ts';
+import type { SyncContext } from './context.ts';
+import { remapFolder } from './folders/uidvalidity.ts';
+import { isSameMessage } from './ingest/match.ts';
+import { type Selection, withSelected } from './selected.ts';
+import { findWrongUnread } from './store/emails.ts';
+import { type FolderState, getLocalRevision, invalidateFolder, loadFolders, updateFolder } from './store/folders.ts';
+import { changedFlags, knownUids, locationsAt } from './store/locations.ts';
+import { syncOnce } from './sync-pass.ts';
+
+/*
+ * Compares all that is stored of a mailbox with the server, whatever the cursors say, and has what differs repaired by the
+ * sync passes, with their events. The mailbox goes on changing meanwhile: only what differs twice, with a sync pass in
+ * between, is a difference.
+ */
+
+export type DifferenceKind =
+  /** the folder holds a message that is not stored */
+  | 'message_not_stored'
+  /** a message is stored that the folder does not hold */
+  | 'message_missing'
+  /** the UID names another message than the one that is stored of it */
+  | 'other_message'
+  /** \Seen or \Deleted differ, or the email's `is_unread` from those of its locations */
+  | 'flags'
+  /** the folder's counters */
+  | 'counters';
+
+export interface Difference {
+  folderId: string;
+  kind: DifferenceKind;
+  /** 0: the folder, or an email */
+  uid: number;
+}
+
+export interface Verification {
+  folders: number;
+  messages: number;
+  differences: number;
+  /** of the differences, those that are there still after the repair */
+  left: number;
+  /** the first of the differences */
+  sample: Difference[];
+}
+
+/** Messages whose metadata is in memory at one time. */
+const CHUNK = 1_000;
+const SAMPLE = 50;
+
+/**
+ * Verifies and repairs a mailbox. Needs a session that nobody else uses; ends early, with what was compared by then, when
+ * `signal` is aborted.
+ * @throws MailError; LeaseLost
+ */
+export async function verifyMailbox(ctx: SyncContext, signal: AbortSignal): Promise<Verification> {
+  await syncOnce(ctx, new Set());
+  const all = (await loadFolders(ctx.db, ctx.account.id)).filter(({ selectable, vacating }) => selectable && !vacating);
+  const first = await compareFolders(ctx, all, signal);
+  const emails = await findWrongUnread(ctx.db, ctx.account.id);
+  const lasting = first.found.length === 0 ? [] : await lastingOf(ctx, first.found, signal);
+  await repair(ctx, lasting);
+  await refreshEmails(ctx, emails);
+  const left = lasting.length === 0 ? [] : await lastingOf(ctx, lasting, signal);
+  return {
+    folders: all.length,
+    messages: first.messages,
+    differences: lasting.length + emails.length,
+    left: left.length,
+    sample: lasting.slice(0, SAMPLE),
+  };
+}
+
+/** Of these differences, those that are there after a sync pass of their folders. */
+async function lastingOf(ctx: SyncContext, before: Difference[], signal: AbortSignal): Promise<Difference[]> {
+  const ids = new Set(before.map(({ folderId }) => folderId));
+  const pathsOf = (folders: FolderState[]) => new Set(folders.map(({ path }) => path));
+  const suspect = async () => (await loadFolders(ctx.db, ctx.account.id)).filter(({ id }) => ids.has(id));
+  await syncOnce(ctx, pathsOf(await suspect()));
+  const again = await compareFolders(ctx, await suspect(), signal);
+  const keyOf = ({ folderId, kind, uid }: Difference) => `${folderId} ${kind} ${uid}`;
+  const seen = new Set(before.map(keyOf));
+  return again.found.filter((difference) => seen.has(keyOf(difference)));
+}
+
+interface Compared {
+  messages: number;
+  found: Difference[];
+}
+
+async function compareFolders(ctx: SyncContext, folders: FolderState[], signal: AbortSignal): Promise<Compared> {
+  const total: Compared = { messages: 0, found: [] };
+  for (const folder of folders) {
+    if (signal.aborted) break;
+    const compared = await withSelected(ctx.session, folder.path, (selection) =>
+      compareFolder(ctx, folder, selection, signal),
+    );
+    total.messages += compared?.messages ?? 0;
+    total.found.push(...(compared?.found ?? []));
+  }
+  return total;
+}
+
+/** Compares one folder. One that is not opened yet, or whose UIDs have changed, is left to the sync passes. */
+async function compareFolder(
+  ctx: SyncContext,
+  folder: FolderState,
+  selection: Selection,
+  signal: AbortSignal,
+): Promise<Compared> {
+  if (folder.uidNext === null || folder.uidValidity !== selection.uidValidity) return { messages: 0, found: [] };
+  const uids = selection.exists === 0 ? [] : await searchUids(ctx.session, MAX_UID + 1);
+  const found: Difference[] = [];
+  let unread = 0;
+  for (let start = 0; start < uids.length; start += CHUNK) {
+    if (signal.aborted) return { messages: start, found };
+    const metas = await fetchMetaOf(ctx.session, uids.slice(start, start + CHUNK));
+    unread += metas.filter(({ seen }) => !seen).length;
+    found.push(...(await compareMessages(ctx, folder, metas)));
+  }
+  const present = new Set(uids);
+  const gone = (await knownUids(ctx.db, folder.id, 1, folder.uidNext)).filter((uid) => !present.has(uid));
+  for (const uid of gone) found.push({ folderId: folder.id, kind: 'message_missing', uid });
+  if (folder.totalCount !== uids.length || folder.unreadCount !== unread) {
+    found.push({ folderId: folder.id, kind: 'counters', uid: 0 });
+  }
+  return { messages: uids.length, found };
+}
+
+async function compareMessages(ctx: SyncContext, folder: FolderState, metas: MessageMeta[]): Promise<Difference[]> {
+  const uids = metas.map(({ uid }) => uid);
+  const stored = new Map((await locationsAt(ctx.db, folder.id, uids)).map((location) => [location.uid, location]));
+  const flags = await changedFlags(ctx.db, folder.id, metas);
+  const differ = (kind: DifferenceKind) => (uid: number) => ({ folderId: folder.id, kind, uid });
+  const isExpected = (uid: number) => uid >= (folder.scannedFrom ?? MAX_UID) && uid < (folder.uidNext ?? 1);
+  const others = metas.filter((meta) => {
+    const location = stored.get(meta.uid);
+    return location && !isSameMessage(meta, location);
+  });
+  return [
+    ...uids.filter((uid) => !stored.has(uid) && isExpected(uid)).map(differ('message_not_stored')),
+    ...others.map(({ uid }) => uid).map(differ('other_message')),
+    ...flags.map(({ uid }) => uid).map(differ('flags')),
+  ];
+}
+
+/** Prepares the folders so that the next sync pass finds what differs. */
+async function repair(ctx: SyncContext, differences: Difference[]): Promise<void> {
+  const ids = new Set(differences.map(({ folderId }) => folderId));
+  for (const folder of (await loadFolders(ctx.db, ctx.account.id)).filter(({ id }) => ids.has(id))) {
+    const own = differences.filter(({ folderId }) => folderId === folder.id);
+    const kinds = new Set(own.map(({ kind }) => kind));
+    await withSelected(ctx.session, folder.path, async (selection) => {
+      if (kinds.has('other_message')) await remapFolder(ctx, folder.id, selection);
+      await inLease(ctx.db, ctx.lease, (tx) => invalidateFolder(tx, folder.id));
+      if (kinds.has('counters')) await repairCounters(ctx, folder);
+    });
+  }
+}
+
+/** The counters as they are on the server, unless this API changes the folder just now: the next STATUS has them then. */
+async function repairCounters(ctx: SyncContext, folder: FolderState): Promise<void> {
+  const status = await statusOf(ctx.session, folder.path);
+  if (!status) return;
+  await inLease(ctx.db, ctx.lease, async (tx) => {
+    if ((await getLocalRevision(tx, folder.id)) !== folder.localRevision) return;
+    await updateFolder(tx, folder.id, { totalCount: status.messages, unreadCount: status.unseen });
+  });
+}
+
+/** Emails that are read or unread in another way than their locations. */
+async function refreshEmails(ctx: SyncContext, emailIds: string[]): Promise<void> {
+  for (let start = 0; start < emailIds.length; start += CHUNK / 2) {
+    const part = emailIds.slice(start, start + CHUNK / 2);
+    await inLease(ctx.db, ctx.lease, (tx) =>
+      changeEmails(tx, { lease: ctx.lease, emailIds: part, now: new Date() }, async () => {}),
+    );
+  }
+}

@@ -1,0 +1,29 @@
+import { ActivityCancellationType, proxyActivities, setCurrentDetails } from '@temporalio/workflow';
+import type { MailboxActivities, Verification } from '../activities/mailbox.ts';
+
+import { QUEUES } from './names.ts';
+import { setSearchAttributes } from './search-attributes.ts';
+
+/*
+ * state      what happens                                                    next
+ * verifying  the store is compared with the whole mailbox, and repaired      done; or the run fails
+ * done       the end: the result says what differed
+ */
+
+const { verifyMailbox: verify } = proxyActivities<MailboxActivities>({
+  taskQueue: QUEUES.mailboxes,
+  startToCloseTimeout: '6h',
+  heartbeatTimeout: '30s',
+  cancellationType: ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+  retry: { initialInterval: '10s', maximumInterval: '10m', maximumAttempts: 3 },
+});
+
+/** Compares the store with the mailbox of one account, and repairs what differs. */
+export async function verifyMailbox({ accountId }: { accountId: string }): Promise<Verification> {
+  setSearchAttributes(accountId);
+  setCurrentDetails('verifying');
+  const result = await verify({ accountId });
+  const { folders, messages, differences, left } = result;
+  setCurrentDetails(`done: ${folders} folders, ${messages} messages, ${differences} differences, ${left} left`);
+  return result;
+}

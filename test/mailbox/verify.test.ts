@@ -1,0 +1,100 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { and, eq, sql } from 'drizzle-orm';
+import { emails, folders, locations } from '../../src/db/schema.ts';
+import { syncMailbox } from '../../src/mailbox/sync-pass.ts';
+import { verifyMailbox } from '../../src/mailbox/verify.ts';
+import { type FakeImapOptions, PLAIN } from '../helpers/fake-imap.ts';
+import { mailText } from '../helpers/mail-text.ts';
+import { openSyncGround, type SyncGround } from '../helpers/watched-account.ts';
+import { type Engine, startEngine } from './engine.ts';
+
+/** What a verification finds in a store that a bug has left wrong, and how it is repaired. */
+
+let ground: SyncGround;
+let engine: Engine | undefined;
+
+beforeAll(async () => {
+  ground = await openSyncGround();
+});
+afterAll(() => ground.close());
+afterEach(() => engine?.close());
+
+const SERVERS: [string, FakeImapOptions][] = [
+  ['with IMAP4rev1 alone', { capabilities: 'IMAP4rev1', folders: { Work: [] } }],
+  ['with CONDSTORE and QRESYNC', { capabilities: `${PLAIN} MOVE CONDSTORE QRESYNC`, folders: { Work: [] } }],
+];
+const never = new AbortController().signal;
+
+describe.each(SERVERS)('on a server %s', (_, options) => {
+  async function start(): Promise<Engine> {
+    engine = await startEngine(ground, options);
+    for (const subject of ['a', 'b', 'c', 'd']) engine.server.append('INBOX', mailText({ subject }));
+    engine.server.append('Work', mailText({ subject: 'e' }), { flags: ['\\Seen'] });
+    await syncMailbox(engine.ctx, { freshSession: true });
+    return engine;
+  }
+  const inbox = async ({ ctx }: Engine, uid: number) => {
+    const [folder] = await ctx.db
+      .select()
+      .from(folders)
+      .where(and(eq(folders.accountId, ctx.account.id), eq(folders.path, 'INBOX')));
+    return and(eq(locations.folderId, folder!.id), eq(locations.uid, uid));
+  };
+  const kinds = async ({ ctx }: Engine) =>
+    (await verifyMailbox(ctx, never)).sample.map(({ kind, uid }) => `${kind} ${uid}`).sort();
+
+  it('finds nothing in a store that is right', async () => {
+    const running = await start();
+    expect(await verifyMailbox(running.ctx, never)).toMatchObject({ folders: 2, messages: 5, differences: 0, left: 0 });
+  });
+
+  it('finds a message that is not stored, one that is gone, wrong flags and counters', async () => {
+    const running = await start();
+    const { db } = running.ctx;
+    await db.delete(locations).where(await inbox(running, 1));
+    await db
+      .update(locations)
+      .set({ seen: true })
+      .where(await inbox(running, 2));
+    running.server.folder('INBOX').messages = running.server.folder('INBOX').messages.filter(({ uid }) => uid !== 3);
+    await db.execute(
+      sql`update folders set unread_count = 17 where account_id = ${running.ctx.account.id} and path = 'Work'`,
+    );
+    // the counters agree with one another, so that no sync pass looks
+    await db.execute(
+      sql`update folders set total_count = 3, known_count = 3 where account_id = ${running.ctx.account.id} and path = 'INBOX'`,
+    );
+    const found = await kinds(running);
+    expect(found).toEqual(expect.arrayContaining(['message_missing 3', 'message_not_stored 1']));
+    expect(await verifyMailbox(running.ctx, never)).toMatchObject({ differences: 0 });
+    expect(await running.events()).toContain('email.delete');
+    const [work] = await db
+      .select()
+      .from(folders)
+      .where(and(eq(folders.accountId, running.ctx.account.id), eq(folders.path, 'Work')));
+    expect([work!.totalCount, work!.unreadCount]).toEqual([1, 0]);
+  });
+
+  it('finds another message behind a UID', async () => {
+    const running = await start();
+    const messages = running.server.folder('INBOX').messages;
+    [messages[0]!.source, messages[1]!.source] = [messages[1]!.source, messages[0]!.source];
+    [messages[0]!.date, messages[1]!.date] = [messages[1]!.date, messages[0]!.date];
+    expect(await kinds(running)).toEqual(['other_message 1', 'other_message 2']);
+    expect(await verifyMailbox(running.ctx, never)).toMatchObject({ differences: 0, left: 0 });
+    expect(await running.events()).toEqual(Array(5).fill('email.new'));
+  });
+
+  it('finds emails that are read in another way than their locations', async () => {
+    const running = await start();
+    const { db } = running.ctx;
+    await db.update(emails).set({ isUnread: false }).where(eq(emails.subject, 'a'));
+    expect(await verifyMailbox(running.ctx, never)).toMatchObject({ differences: 1, left: 0 });
+    const [email] = await db
+      .select()
+      .from(emails)
+      .where(and(eq(emails.subject, 'a'), eq(emails.accountId, running.ctx.account.id)));
+    expect(email!.isUnread).toBe(true);
+    expect((await running.events()).at(-1)).toBe('email.update');
+  });
+});
