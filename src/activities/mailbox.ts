@@ -21,7 +21,7 @@ import {
   type SyncSettings,
 } from '../mailbox/settings.ts';
 import { loadFolders } from '../mailbox/store/folders.ts';
-import { type Verification, verifyMailbox as verify } from '../mailbox/verify.ts';
+import { type Verification, verifyMailbox } from '../mailbox/verify.ts';
 import { watch } from '../mailbox/watch.ts';
 import { syncContext } from '../mailbox/with-mailbox.ts';
 import type { MailParser } from '../mime/parser.ts';
@@ -84,13 +84,13 @@ export function createMailboxActivities(deps: WatchDeps) {
   }
 
   /** Compares the store with the whole mailbox and repairs what differs. */
-  async function verifyMailbox({ accountId }: { accountId: string }): Promise<Verification> {
+  async function verifyStore({ accountId }: { accountId: string }): Promise<Verification> {
     const verification = await withHeartbeat(() => verifyWhole(deps, accountId), heartbeatMs);
     if (Context.current().cancellationSignal.aborted) throw new CancelledFailure('the verification was ended');
     return verification;
   }
 
-  return { watchMailbox, importMailbox, verifyMailbox };
+  return { watchMailbox, importMailbox, verifyStore };
 }
 
 /** An account whose mailbox an activity has connections to. */
@@ -189,7 +189,7 @@ async function verifyWhole(deps: WatchDeps, accountId: string): Promise<Verifica
   try {
     const mailbox = await openMailbox(deps, { accountId, watchEpoch: null }, settings, cancellationSignal);
     ctx = await openContext(mailbox);
-    const verification = await verify(ctx, cancellationSignal);
+    const verification = await verifyMailbox(ctx, cancellationSignal);
     await saveVerification(deps.db, accountId, verification.differences);
     if (verification.differences > 0) {
       deps.logger.error({ accountId, ...verification }, 'the store differed from the mailbox');

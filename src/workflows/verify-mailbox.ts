@@ -10,7 +10,7 @@ import { setSearchAttributes } from './search-attributes.ts';
  * done       the end: the result says what differed
  */
 
-const { verifyMailbox: verify } = proxyActivities<MailboxActivities>({
+const { verifyStore } = proxyActivities<MailboxActivities>({
   taskQueue: QUEUES.mailboxes,
   startToCloseTimeout: '6h',
   heartbeatTimeout: '30s',
@@ -22,7 +22,7 @@ const { verifyMailbox: verify } = proxyActivities<MailboxActivities>({
 export async function verifyMailbox({ accountId }: { accountId: string }): Promise<Verification> {
   setSearchAttributes(accountId);
   setCurrentDetails('verifying');
-  const result = await verify({ accountId });
+  const result = await verifyStore({ accountId });
   const { folders, messages, differences, left } = result;
   setCurrentDetails(`done: ${folders} folders, ${messages} messages, ${differences} differences, ${left} left`);
   return result;
