@@ -2,6 +2,7 @@ import { ApplicationFailure } from '@temporalio/common';
 import { ApiError, type ErrorCode } from '../contract/errors.ts';
 import { LeaseLost } from '../db/lease.ts';
 import { MailError } from '../mail-error.ts';
+import { isUnavailable, unavailablePart } from '../outage.ts';
 
 /**
  * What failed, as workflows and callers know it: the codes of the contract, `lease_lost` (another activity holds the
@@ -77,25 +78,8 @@ function classify(error: unknown): Classification {
     return { code: 'lease_lost', detail: 'another worker has taken the mailbox over', retryable: false };
   }
   if (isUnavailable(error)) {
-    return { code: 'unavailable', detail: 'the service could not reach its own store', retryable: true };
+    const { detail = 'the database cannot be reached now' } = unavailablePart(error) ?? {};
+    return { code: 'unavailable', detail, retryable: true };
   }
   return { code: 'unexpected_error', detail: 'something unexpected happened', retryable: true };
-}
-
-/**
- * SQLSTATE classes and codes of temporary failures (connection lost, serialization, deadlock, out of resources, shutting
- * down), and those of sockets.
- */
-const TEMPORARY =
-  /^(08...|40001|40P01|53...|57P0.|57014|ECONNREFUSED|ECONNRESET|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|ENOSPC|EMFILE)$/;
-
-/** Whether our own store is away, busy or full. Drizzle wraps the driver's error; the inner one has the code. */
-export function isUnavailable(error: unknown): boolean {
-  for (let at = error, depth = 0; at instanceof Error && depth < 5; at = at.cause, depth++) {
-    const code = (at as { code?: unknown }).code;
-    if (typeof code === 'string' && TEMPORARY.test(code)) return true;
-    // pg and pg-pool give these without a code
-    if (/^(Connection terminated|timeout exceeded when trying to connect)/.test(at.message)) return true;
-  }
-  return false;
 }
