@@ -49,10 +49,7 @@ export function serveTracking(app: FastifyInstance, { db, logger }: TrackingDeps
     } catch (err) {
       failed(err);
       const body = errorBody('service_unavailable', 'the link cannot be looked up just now; try again in a moment');
-      return uncached(reply)
-        .code(body.status)
-        .header('Retry-After', '5')
-        .send(body);
+      return uncached(reply).code(body.status).header('Retry-After', '5').send(body);
     }
     const url = /^(0|[1-9]\d{0,4})$/.test(n) ? record?.links[Number(n)] : undefined;
     const target = url === undefined ? undefined : headerSafe(url);

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import pg from 'pg';
 
-/** How long a database may take before a caller is told that it is away, ms. */
+/** How long a database may take before it counts as away, ms. */
 export interface Patience {
   /** to take a new connection */
   connectMs: number;
@@ -70,7 +70,7 @@ export function patientClient(url: string, { connectMs, queryMs }: Patience): ty
         });
       }, queryMs).unref();
     }
-  } as unknown as typeof pg.Client;
+  };
 }
 
 /** Whether the database answers on a new connection: that it has none left is an answer, too. */

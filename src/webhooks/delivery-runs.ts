@@ -17,7 +17,11 @@ const WAITED_FOR_MS = 2_000;
  * `eager` hands the first task straight back to this process; only for a client that shares its connection with workers.
  * Whether it was handed back. Rejects when Temporal did not respond; then the run may have been started or not.
  */
-export async function startDeliveryRun(client: Client, run: ClaimedRun, { eager = false, timeoutMs = TEMPORAL_TIMEOUT_MS } = {}): Promise<boolean> {
+export async function startDeliveryRun(
+  client: Client,
+  run: ClaimedRun,
+  { eager = false, timeoutMs = TEMPORAL_TIMEOUT_MS } = {},
+): Promise<boolean> {
   try {
     const handle = await client.withDeadline(Date.now() + timeoutMs, () =>
       client.workflow.start<typeof deliverWebhooks>(WORKFLOWS.deliverWebhooks, startOptions(run, eager)),

@@ -3,7 +3,7 @@ import type { FailureDetail } from '../activities/failures.ts';
 
 /**
  * A start that Temporal got after `startBy` (ms since the epoch) was on its way while Temporal was frozen: the caller has
- * long been told that nothing is known of it. When the worker takes it does not matter, so replays decide the same.
+ * long had its response, that nothing is known of it. When the worker takes it does not matter, so replays decide the same.
  * @throws ApplicationFailure `unavailable`
  */
 export function refuseLateStart(startBy: number | undefined): void {

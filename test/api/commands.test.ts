@@ -243,6 +243,9 @@ describe('workflowErrorToApiError', () => {
     [new Error('canary'), 'unexpected_error', 'something unexpected happened'],
     ['thrown', 'unexpected_error', 'something unexpected happened'],
   ])('reads %#', (error, code, detail) => {
-    expect(workflowErrorToApiError(error, 'late', { notDone: 'not done', mayBeDone: 'not known' })).toMatchObject({ code, detail });
+    expect(workflowErrorToApiError(error, 'late', { notDone: 'not done', mayBeDone: 'not known' })).toMatchObject({
+      code,
+      detail,
+    });
   });
 });

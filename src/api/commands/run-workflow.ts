@@ -1,9 +1,9 @@
 import { type Client, WorkflowExecutionAlreadyStartedError } from '@temporalio/client';
-import { sleep } from '../../async.ts';
+import { sleep, withDeadline } from '../../async.ts';
 import { ApiError, type ErrorCode, ERRORS } from '../../contract/errors.ts';
 import { type InstallationPart, PartUnavailable, unavailablePart } from '../../outage.ts';
 import { QUEUES, SEARCH_KEYS } from '../../workflows/names.ts';
-import { notTaken, stopUntaken, waitingFor } from './untaken.ts';
+import { notTaken, stopUntaken, waitingFor, wasTaken } from './untaken.ts';
 
 /** A workflow that a caller waits for. */
 export interface WorkflowCall extends Wait {
@@ -58,7 +58,7 @@ export async function execute(client: Client, run: WorkflowCall): Promise<void> 
   const takenBy = Date.now() + TAKEN_MS;
   let started: boolean;
   try {
-    started = await onceOnly(client.withDeadline(takenBy, () => client.workflow.start(run.type, optionsOf(run))));
+    started = await onceOnly(within(client, TAKEN_MS, () => client.workflow.start(run.type, optionsOf(run))));
   } catch (error) {
     throw outageOf(error, 'unknown') ?? error;
   }
@@ -93,7 +93,9 @@ export async function watched<T>(client: Client, wait: Watched, call: () => Prom
   const over = new AbortController();
   const until = Date.now() + wait.deadlineMs;
   // the watch decides what the deadline means
-  const result = client.withDeadline(until + 2 * TEMPORAL_MS, () => client.withAbortSignal(over.signal, call));
+  const result = client
+    .withDeadline(until + 2 * TEMPORAL_MS, () => client.withAbortSignal(over.signal, call))
+    .catch((error: unknown) => ended(client, wait.workflowId, error));
   try {
     return await Promise.race([result, watch(client, wait, { until, over: over.signal })]);
   } catch (error) {
@@ -112,7 +114,6 @@ async function watch(
   { workflowId, askDatabase, takenBy = Date.now() + TAKEN_MS, stays = false }: Watched,
   { until, over }: { until: number; over: AbortSignal },
 ): Promise<never> {
-  let waitedFor: string | undefined;
   await sleep(Math.min(takenBy, until) - Date.now(), over);
   for (;;) {
     const [now] = await Promise.all([
@@ -124,20 +125,43 @@ async function watch(
     });
     if (over.aborted) return new Promise<never>(() => {});
     if (now === notTaken) {
-      const isEnded = !stays && (await ask(client, () => stopUntaken(client, workflowId)).catch(() => false));
-      throw new CallOutage('worker', isEnded ? 'no' : 'unknown');
+      if (!stays) {
+        await ask(client, () => stopUntaken(client, workflowId)).catch(() => undefined);
+        // the result of the workflow says whether a worker was faster
+        await sleep(RESULT_MS, over);
+      }
+      throw new CallOutage('worker', 'unknown');
     }
-    // the same task for the second time: the worker that had begun is gone, and no other takes it
-    if (now !== undefined && (now === waitedFor || Date.now() >= until)) throw new CallOutage('worker', 'yes');
+    // the worker that had begun is gone, and no other took it over while the caller waited
+    if (now !== undefined && Date.now() >= until) throw new CallOutage('worker', 'yes');
     if (Date.now() >= until) throw new StillRunning('the deadline passed');
-    waitedFor = now;
     await sleep(Math.min(CHECK_EVERY_MS, Math.max(until - Date.now(), 1)), over);
   }
 }
 
-function ask<T>(client: Client, call: () => Promise<T>): Promise<T> {
-  return client.withDeadline(Date.now() + TEMPORAL_MS, call);
+/** For the end of a workflow to arrive, ms. */
+const RESULT_MS = 500;
+
+/** A workflow that was ended while it was waited for, by this caller or another one of the same. */
+async function ended(client: Client, workflowId: string, error: unknown): Promise<never> {
+  const isTerminated =
+    error instanceof Error && error.cause instanceof Error && error.cause.name === 'TerminatedFailure';
+  if (!isTerminated) throw error;
+  const taken = await ask(client, () => wasTaken(client, workflowId)).catch(() => true);
+  throw new CallOutage('worker', taken ? 'unknown' : 'no', error);
 }
+
+function ask<T>(client: Client, call: () => Promise<T>): Promise<T> {
+  return within(client, TEMPORAL_MS, call);
+}
+
+/** The client's own deadline passes late while it waits to try again. */
+function within<T>(client: Client, ms: number, call: () => Promise<T>): Promise<T> {
+  const late = () => new PartUnavailable('temporal');
+  return withDeadline(ms + GRACE_MS, client.withDeadline(Date.now() + ms, call), late);
+}
+
+const GRACE_MS = 200;
 
 function outageOf(error: unknown, begun: CallOutage['begun']): CallOutage | undefined {
   const away = unavailablePart(error);
@@ -152,9 +176,7 @@ function optionsOf({ workflowId, accountId, args, summary }: WorkflowCall) {
     workflowId,
     args,
     ...(summary === undefined ? {} : { staticSummary: summary }),
-    ...(accountId === undefined
-      ? {}
-      : { typedSearchAttributes: [{ key: SEARCH_KEYS.mailAccount, value: accountId }] }),
+    ...(accountId === undefined ? {} : { typedSearchAttributes: [{ key: SEARCH_KEYS.mailAccount, value: accountId }] }),
   };
 }
 
@@ -169,7 +191,7 @@ async function onceOnly(starting: Promise<unknown>): Promise<boolean> {
   }
 }
 
-/** What a caller is told when something of the installation is away. */
+/** The detail for a caller when something of the installation is away. */
 export interface OutageTexts {
   /** it is known that nothing was done, and that nothing will be */
   notDone: string;
@@ -184,23 +206,29 @@ const OUTAGE: OutageTexts = { notDone: 'nothing was done', mayBeDone: 'it may st
  */
 export function workflowErrorToApiError(error: unknown, late: string, outage: OutageTexts = OUTAGE): ApiError {
   const { notDone, mayBeDone } = outage;
-  const unavailable = (detail: string, what: string) =>
-    new ApiError('service_unavailable', `${detail}: ${what}`, { cause: error });
   for (let at = error, depth = 0; at instanceof Error && depth < 8; at = at.cause, depth++) {
-    if (at instanceof CallOutage) return unavailable(at.detail, at.begun === 'no' ? notDone : mayBeDone);
+    if (at instanceof CallOutage) return unavailable(at.detail, at.begun === 'no' ? notDone : mayBeDone, error);
     if (LATE.has(at.name)) return new ApiError('provider_error', late, { cause: error });
-    // another caller of the same execution has ended it, since no worker took it
-    if (at.name === 'TerminatedFailure') return unavailable(new PartUnavailable('worker').detail, mayBeDone);
-    if (at.name !== 'ApplicationFailure') continue;
-    const { details } = at as Error & { details?: { code?: string; detail?: string }[] };
-    const { code, detail } = details?.[0] ?? {};
-    if (code === 'lease_lost') return new ApiError('not_found', 'there is no account with that id', { cause: error });
-    if (code === 'unavailable' && detail) return unavailable(detail, mayBeDone);
-    if (code && Object.hasOwn(ERRORS, code) && detail) return new ApiError(code as ErrorCode, detail, { cause: error });
+    const given = at.name === 'ApplicationFailure' ? failureToApiError(at, mayBeDone, error) : undefined;
+    if (given) return given;
   }
   const away = unavailablePart(error);
-  if (away) return unavailable(away.detail, mayBeDone);
+  if (away) return unavailable(away.detail, mayBeDone, error);
   return new ApiError('unexpected_error', 'something unexpected happened', { cause: error });
+}
+
+function unavailable(detail: string, what: string, cause: unknown): ApiError {
+  return new ApiError('service_unavailable', `${detail}: ${what}`, { cause });
+}
+
+/** Undefined for a failure that the activity gave no code of the contract. */
+function failureToApiError(failure: Error, mayBeDone: string, cause: unknown): ApiError | undefined {
+  const { details } = failure as Error & { details?: { code?: string; detail?: string }[] };
+  const { code, detail } = details?.[0] ?? {};
+  if (code === 'lease_lost') return new ApiError('not_found', 'there is no account with that id', { cause });
+  if (code === 'unavailable' && detail) return unavailable(detail, mayBeDone, cause);
+  if (code && Object.hasOwn(ERRORS, code) && detail) return new ApiError(code as ErrorCode, detail, { cause });
+  return undefined;
 }
 
 /** Whether the workflow itself failed: any other error says nothing about it. */

@@ -5,14 +5,20 @@ import { isId } from '../../contract/ids.ts';
 import type { DraftSent, EmailSent, SendInput } from '../../contract/sending.ts';
 import type { Caller } from '../../db/api-keys.ts';
 import type { Db } from '../../db/client.ts';
-import { PartUnavailable, unavailablePart } from '../../outage.ts';
+import { type PartUnavailable, unavailablePart } from '../../outage.ts';
 import { type DraftRow, findDraft, releaseReservation, reserveDraft } from '../../sending/draft-state.ts';
 import { inputKeyOf, resolveInput } from '../../sending/outgoing-input.ts';
 import { giveUp, loadSend, type NewSend, recordSend, type SendRow } from '../../sending/send-state.ts';
 import { sendWorkflowId, WORKFLOWS } from '../../workflows/names.ts';
 import type { SendCommands } from '../deps.ts';
 import { draftNotFound, type OutgoingDeps, storeRecordedInput, trackingIdFor, whenFree } from './outgoing.ts';
-import { awaitWorkflow, execute, isWorkflowFailure, type OutageTexts, workflowErrorToApiError } from './run-workflow.ts';
+import {
+  awaitWorkflow,
+  execute,
+  isWorkflowFailure,
+  type OutageTexts,
+  workflowErrorToApiError,
+} from './run-workflow.ts';
 
 /** How long a message may wait for a worker and an SMTP server before it is given up. */
 const LEAVE_MS = 28_000;
@@ -53,7 +59,8 @@ async function sendEmail(
     tracking,
     trackingId: trackingIdFor(tracking),
   });
-  if (send.state === 'queued') await storeRecordedInput(deps, { inputKey, isNew }, outgoing, {
+  if (send.state === 'queued')
+    await storeRecordedInput(deps, { inputKey, isNew }, outgoing, {
       giveUp: () => giveUp(db, id),
       notDone: OUTAGE.notDone,
     });
@@ -106,7 +113,7 @@ async function runSend({ client, db }: OutgoingDeps, { id, accountId, state }: S
     if (state !== 'sent') await Promise.race([untilAccepted(client, db, accountId, id), shown.done]);
   } catch (error) {
     // the workflow was started, and its row cannot be read
-    const away = error instanceof ApiError ? undefined : awayOf(error);
+    const away = error instanceof ApiError ? undefined : unavailablePart(error);
     throw away ? unavailable(away, OUTAGE.mayBeDone) : error;
   } finally {
     shown.stop();
@@ -141,7 +148,7 @@ async function untilAccepted(client: Client, db: Db, accountId: string, id: stri
           mayBeDone: state === 'failed' ? notDone : mayBeDone,
         });
       }
-      const away = awayOf(error);
+      const away = unavailablePart(error);
       if (await giveUp(db, id)) {
         await releaseReservation(db, id);
         throw away ? unavailable(away, OUTAGE.notDone) : new ApiError('provider_error', NOT_SENT, { cause: error });
@@ -172,12 +179,6 @@ function until(holds: () => Promise<boolean | undefined>): { done: Promise<void>
       clearTimeout(timer);
     },
   };
-}
-
-/** Our own outage: also when another caller ended the workflow, since no worker took it. */
-function awayOf(error: unknown): PartUnavailable | undefined {
-  const isEnded = error instanceof Error && error.cause instanceof Error && error.cause.name === 'TerminatedFailure';
-  return isEnded ? new PartUnavailable('worker', { cause: error }) : unavailablePart(error);
 }
 
 function unavailable(away: PartUnavailable, what: string): ApiError {

@@ -4,7 +4,7 @@ import type { Client } from '@temporalio/client';
 export const notTaken = 'not taken';
 
 /** PENDING_WORKFLOW_TASK_STATE_SCHEDULED and PENDING_ACTIVITY_STATE_SCHEDULED of Temporal's API. */
-const SCHEDULED = 1;
+const SCHEDULED: number = 1;
 /** A history has two events until a worker takes the first task. */
 const EVENTS_BEFORE_TASK = 2;
 
@@ -13,24 +13,26 @@ export async function waitingFor(client: Client, workflowId: string): Promise<st
   const { status, historyLength, raw } = await client.workflow.getHandle(workflowId).describe();
   if (status.name !== 'RUNNING') return undefined;
   const { pendingWorkflowTask: task, pendingActivities: activities } = raw;
-  if (task?.state === SCHEDULED) {
+  if (task && Number(task.state) === SCHEDULED) {
     if (historyLength <= EVENTS_BEFORE_TASK && Number(task.attempt ?? 1) <= 1) return notTaken;
     return `workflow task ${historyLength} ${Number(task.attempt ?? 1)}`;
   }
   // one that waits for its next attempt is scheduled too
   const untaken = (activities ?? []).find(
-    ({ state, attempt, lastFailure }) => state === SCHEDULED && Number(attempt ?? 1) <= 1 && !lastFailure,
+    ({ state, attempt, lastFailure }) => Number(state) === SCHEDULED && Number(attempt ?? 1) <= 1 && !lastFailure,
   );
   return untaken && `activity ${untaken.activityId}`;
 }
 
-/**
- * Ends a workflow that no worker has taken, so that none does it later. Whether none had taken it by then either: its
- * history says so.
- */
-export async function stopUntaken(client: Client, workflowId: string): Promise<boolean> {
-  const handle = client.workflow.getHandle(workflowId);
-  await handle.terminate('no worker took it in time; the caller was told so');
-  const { events } = await handle.fetchHistory();
-  return !(events ?? []).some(({ workflowTaskStartedEventAttributes: taken }) => taken);
+/** Ends a workflow that no worker has taken, so that none does it later. */
+export async function stopUntaken(client: Client, workflowId: string): Promise<void> {
+  await client.workflow
+    .getHandle(workflowId)
+    .terminate('no worker took it in time, and the caller has been answered so');
+}
+
+/** Whether a worker had taken a workflow before it was ended: its history says so. */
+export async function wasTaken(client: Client, workflowId: string): Promise<boolean> {
+  const { events } = await client.workflow.getHandle(workflowId).fetchHistory();
+  return (events ?? []).some(({ workflowTaskStartedEventAttributes: taken }) => taken);
 }

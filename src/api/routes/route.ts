@@ -64,7 +64,13 @@ export function responsesAs(
   schema: Type.TSchema,
   ...errors: ErrorCode[]
 ): Record<number, object> {
-  const codes: ErrorCode[] = ['invalid_parameters', 'unauthorized', ...errors, 'unexpected_error', 'service_unavailable'];
+  const codes: ErrorCode[] = [
+    'invalid_parameters',
+    'unauthorized',
+    ...errors,
+    'unexpected_error',
+    'service_unavailable',
+  ];
   const byStatus = new Map<number, string[]>();
   for (const code of new Set(codes)) {
     const { status, title } = ERRORS[code];
