@@ -19,12 +19,20 @@ import { codecKeys, lazyClient } from './src/temporal/connect.ts';
 import { retryDelivery } from './src/webhooks/delivery-runs.ts';
 
 const DATABASE_CONNECTIONS = 20;
+/** A database that is frozen is noticed within their sum; queries that are slow are not hurried. */
+const DATABASE_PATIENCE = { queryMs: 1_000, connectMs: 1_500 };
+/** For the storage to answer, and to take a megabyte, ms. */
+const STORAGE_MS = 3_000;
 const PING_MS = 1_500;
 /** Requests that take longer than this after a signal to end are aborted. */
 const END_MS = 8_000;
 
 async function main(config: Config, logger: Logger): Promise<void> {
-  const database = openDatabase(config.databaseUrl, { max: DATABASE_CONNECTIONS, logger });
+  const database = openDatabase(config.databaseUrl, {
+    max: DATABASE_CONNECTIONS,
+    logger,
+    patience: DATABASE_PATIENCE,
+  });
   await retryUntilAvailable('the database', logger, () => migrate(database));
   const firstKey = await ensureFirstKey(database.db, config.bootstrapApiKey);
   // a key is shown here and in the response that creates one, nowhere else
@@ -44,7 +52,10 @@ async function main(config: Config, logger: Logger): Promise<void> {
 
 function apiDeps(config: Config, logger: Logger, { db, pool }: Database, client: Client): ApiDeps {
   const secrets = createSecrets(codecKeys(config));
-  const storage = openStorage(config.storageUrl, config.s3Endpoint ? { s3Endpoint: config.s3Endpoint } : {});
+  const storage = openStorage(config.storageUrl, {
+    ...(config.s3Endpoint ? { s3Endpoint: config.s3Endpoint } : {}),
+    answerMs: STORAGE_MS,
+  });
   return {
     db,
     pool,

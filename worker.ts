@@ -2,6 +2,7 @@
  * A worker process: watches mailboxes, runs the workflows and delivers webhooks. Any number of them may run. It exits
  * when it can no longer work; its supervisor starts it again.
  */
+import { randomUUID } from 'node:crypto';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import type { Client } from '@temporalio/client';
@@ -12,6 +13,7 @@ import { type Config, ConfigError, loadConfig } from './src/config.ts';
 import { type Database, migrate, openDatabase } from './src/db/client.ts';
 import { checkAccounts } from './src/activities/account-health.ts';
 import { takeLogin } from './src/db/login-budget.ts';
+import { ANNOUNCE_MS, announceWorker, forgetWorker } from './src/db/workers.ts';
 import { createLeaseNotifications, LEASES_CHANNEL, requestRoom } from './src/db/lease.ts';
 import { listenTo } from './src/db/listen.ts';
 import { DELIVERIES_CHANNEL } from './src/db/outbox.ts';
@@ -77,6 +79,8 @@ async function main(config: Config, logger: Logger): Promise<void> {
   const listen = (wake: () => void) => listenTo(config.databaseUrl, DELIVERIES_CHANNEL, wake, logger);
   const relay = (late.relay = startRelay({ db, client, listen, logger }));
   const merging = every(MERGE_MS, () => mergeSearchEntries(db), logger);
+  const workerId = randomUUID();
+  const announcing = every(ANNOUNCE_MS, () => announceWorker(db, workerId), logger);
   const { pollMs, heartbeatTimeoutMs } = config.sync;
   const prepare = () => ensureSearchAttributes(client, logger);
   const healthDeps = { db, client, logger, pollMs, heartbeatTimeoutMs, ensureSearchAttributes: prepare };
@@ -97,6 +101,8 @@ async function main(config: Config, logger: Logger): Promise<void> {
 
   await running;
   await Promise.all([merging.stop(), statistics.stop(), health.stop(), relay.stop()]);
+  await announcing.stop();
+  await forgetWorker(db, workerId).catch((err: unknown) => logger.warn({ err }, 'the worker could not sign off'));
   await close();
   await temporal.close();
   await database.close();

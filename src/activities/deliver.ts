@@ -9,7 +9,7 @@ import {
 } from '../webhooks/attempts.ts';
 import { type AttemptResult, recordAttemptResults } from '../webhooks/delivery-state.ts';
 import { createRecordQueue } from '../webhooks/record-queue.ts';
-import { isUnavailable } from './failures.ts';
+import { isUnavailable } from '../outage.ts';
 
 export type { AttemptedDeliveries, AttemptInput, DeliverDeps, NextAttempt } from '../webhooks/attempts.ts';
 

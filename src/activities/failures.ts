@@ -3,6 +3,7 @@ import { ApiError, type ErrorCode } from '../contract/errors.ts';
 import { CredentialsUnreadable } from '../mailbox/settings.ts';
 import { LeaseLost } from '../db/lease.ts';
 import { MailError } from '../mail-error.ts';
+import { isUnavailable, unavailablePart } from '../outage.ts';
 
 /**
  * What failed, as workflows and callers know it: the codes of the contract, `lease_lost` (another activity holds the
@@ -86,36 +87,8 @@ function classify(error: unknown): Classification {
     return { code: 'unexpected_error', detail: error.message, retryable: true };
   }
   if (isUnavailable(error)) {
-    const detail = isFull(error) ? 'the storage is full' : 'the service could not reach its own store';
+    const { detail = 'the database cannot be reached now' } = unavailablePart(error) ?? {};
     return { code: 'unavailable', detail, retryable: true };
   }
   return { code: 'unexpected_error', detail: 'something unexpected happened', retryable: true };
-}
-
-/**
- * SQLSTATE classes and codes of temporary failures (connection lost, serialization, deadlock, out of resources, shutting
- * down), and those of sockets.
- */
-const TEMPORARY =
-  /^(08...|40001|40P01|53...|57P0.|57014|ECONNREFUSED|ECONNRESET|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|ENOSPC|EDQUOT|EMFILE)$/;
-
-const FULL = /^(ENOSPC|EDQUOT|53100)$/;
-
-/** Whether a disk is full, that of the storage or of the database. */
-function isFull(error: unknown): boolean {
-  for (let at = error, depth = 0; at instanceof Error && depth < 5; at = at.cause, depth++) {
-    if (FULL.test(String((at as { code?: unknown }).code))) return true;
-  }
-  return false;
-}
-
-/** Whether our own store is away, busy or full. Drizzle wraps the driver's error; the inner one has the code. */
-export function isUnavailable(error: unknown): boolean {
-  for (let at = error, depth = 0; at instanceof Error && depth < 5; at = at.cause, depth++) {
-    const code = (at as { code?: unknown }).code;
-    if (typeof code === 'string' && TEMPORARY.test(code)) return true;
-    // pg and pg-pool give these without a code
-    if (/^(Connection terminated|timeout exceeded when trying to connect)/.test(at.message)) return true;
-  }
-  return false;
 }

@@ -2,6 +2,7 @@ import type { Socket } from 'node:net';
 import type { Readable } from 'node:stream';
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { ApiError, errorBody, type ErrorCode } from '../contract/errors.ts';
+import { unavailablePart } from '../outage.ts';
 import { StorageMissing } from '../storage/storage.ts';
 
 /** Makes every error a response in the shape of SPEC "Errors". */
@@ -11,6 +12,9 @@ export function handleErrors(app: FastifyInstance, limits: { bodyBytes: number }
     const apiError = toApiError(error, limits);
     if (apiError.code === 'unexpected_error') {
       request.log.error({ err: error, route: request.routeOptions.url }, 'a request failed');
+    }
+    if (apiError.code === 'service_unavailable') {
+      request.log.warn({ err: error, route: request.routeOptions.url }, 'a part of the installation is away');
     }
     return sendError(reply, apiError.code, apiError.detail);
   });
@@ -61,12 +65,24 @@ export function sendClientError(error: NodeJS.ErrnoException, socket: Socket): v
 
 function sendError(reply: FastifyReply, code: ErrorCode, detail: string): FastifyReply {
   const body = errorBody(code, detail);
+  if (code === 'service_unavailable') {
+    reply.header('Retry-After', String(RETRY_AFTER_S));
+    for (const name of OF_DOWNLOADS) reply.removeHeader(name);
+  }
   return reply.code(body.status).type('application/json; charset=utf-8').send(JSON.stringify(body));
 }
+
+/** When a caller of a service that is away does well to try again, s. */
+const RETRY_AFTER_S = 5;
+
+/** Set before it shows that the bytes cannot be read. */
+const OF_DOWNLOADS = ['Accept-Ranges', 'Content-Disposition', 'Content-Range', 'ETag', 'Cache-Control'];
 
 function toApiError(error: FastifyError | Error, limits: { bodyBytes: number }): ApiError {
   if (error instanceof ApiError) return error;
   if (error instanceof StorageMissing) return new ApiError('not_found', 'it is no longer stored');
+  const away = unavailablePart(error);
+  if (away) return new ApiError('service_unavailable', away.detail, { cause: error });
   if (isTooLarge(error)) {
     return new ApiError('invalid_parameters', `the body is larger than ${limits.bodyBytes} bytes`);
   }

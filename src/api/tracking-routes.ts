@@ -48,11 +48,8 @@ export function serveTracking(app: FastifyInstance, { db, logger }: TrackingDeps
       record = await inTime(find(db, id));
     } catch (err) {
       failed(err);
-      const body = errorBody('unexpected_error', 'the link cannot be looked up just now; try again in a moment');
-      return uncached(reply)
-        .code(503)
-        .header('Retry-After', '5')
-        .send({ ...body, status: 503 });
+      const body = errorBody('service_unavailable', 'the link cannot be looked up just now; try again in a moment');
+      return uncached(reply).code(body.status).header('Retry-After', '5').send(body);
     }
     const url = /^(0|[1-9]\d{0,4})$/.test(n) ? record?.links[Number(n)] : undefined;
     const target = url === undefined ? undefined : headerSafe(url);

@@ -14,6 +14,7 @@ export const ERRORS = {
   too_many_requests: { status: 429, title: 'Too many requests' },
   unexpected_error: { status: 500, title: 'Unexpected error' },
   provider_error: { status: 502, title: 'Mail provider error' },
+  service_unavailable: { status: 503, title: 'Service unavailable' },
 } as const satisfies Record<string, { status: number; title: string }>;
 
 export type ErrorCode = keyof typeof ERRORS;

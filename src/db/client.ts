@@ -3,6 +3,7 @@ import { drizzle, type NodePgDatabase } from 'drizzle-orm/node-postgres';
 import { migrate as applyMigrations } from 'drizzle-orm/node-postgres/migrator';
 import pg from 'pg';
 import type { Logger } from '../logger.ts';
+import { patientClient, type Patience } from './patient-client.ts';
 import * as schema from './schema.ts';
 import { SMALL_PENDING_LIST } from './search-index.ts';
 
@@ -25,13 +26,20 @@ const MIGRATION_LOCK = 7_364_218_091;
 
 /**
  * A pool of connections; connects on first use, and reconnects after the database was unreachable.
- * `max` connections (default 10); a statement may take 60 s.
+ * `max` connections (default 10); a statement may take 60 s. With `patience` a database that is away or frozen fails
+ * what waits for it soon.
  */
-export function openDatabase(url: string, options: { max?: number; logger?: Logger } = {}): Database {
+export function openDatabase(
+  url: string,
+  options: { max?: number; logger?: Logger; patience?: Patience } = {},
+): Database {
+  const { patience } = options;
   const pool = new pg.Pool({
     connectionString: url,
     max: options.max ?? 10,
-    connectionTimeoutMillis: 10_000,
+    // also for one that is free: as long as a query that hangs takes to fail, and a new connection
+    connectionTimeoutMillis: patience ? patience.queryMs + 2 * patience.connectMs : 10_000,
+    ...(patience ? { Client: patientClient(url, patience) } : {}),
     idleTimeoutMillis: 60_000,
     statement_timeout: 60_000,
     keepAlive: true,

@@ -103,6 +103,9 @@ export const loginBudgets = pgTable('login_budgets', {
   nextAt: at('next_at').notNull(),
 });
 
+/** Worker processes that are there; see src/db/workers.ts. */
+export const workers = pgTable('workers', { id: text().primaryKey(), seenAt: at('seen_at').notNull() });
+
 /** A connect that is being tried: what the caller sent, sealed; gone when it has been answered. */
 export const connectIntents = pgTable('connect_intents', {
   id: text().primaryKey(),

@@ -8,7 +8,7 @@ import { startCodecServer } from '../temporal/codec-server.ts';
 import { type DataDir, newEncryptionKey } from './data-dir.ts';
 import { StartFailure } from './failure.ts';
 import { serverPart, workerPart } from './product-parts.ts';
-import { firstFreePort, tryListen } from './ports.ts';
+import { firstFreePort, retryWhenPortTaken, tryListen } from './ports.ts';
 import { embedPostgres } from './postgres.ts';
 import { projectRoot } from './project-root.ts';
 import type { Report } from './report.ts';
@@ -46,7 +46,7 @@ export async function bringUp({ env, settings, dataDir, supervisor, report }: Br
   const root = projectRoot();
   const started: Record<string, string> = { DATA_DIR: settings.dataDir, ...keys(settings, dataDir) };
   const [databaseUrl, temporal] = await Promise.all([
-    settings.embedPostgres ? startPostgres(settings, supervisor, report) : undefined,
+    settings.embedPostgres ? retryWhenPortTaken(() => startPostgres(settings, supervisor, report)) : undefined,
     settings.embedTemporal ? startTemporal({ env: { ...env, ...started }, settings, supervisor, report }) : undefined,
   ]);
   if (databaseUrl !== undefined) {
@@ -130,6 +130,13 @@ async function startTemporal({
   report,
 }: Omit<BringUp, 'dataDir'>): Promise<{ address: string; uiUrl: string }> {
   const binary = await findTemporal({ env, dataDir: settings.dataDir, report });
+  return retryWhenPortTaken(() => startTemporalOnce({ env, settings, supervisor, report }, binary));
+}
+
+async function startTemporalOnce(
+  { env, settings, supervisor, report }: Omit<BringUp, 'dataDir'>,
+  binary: string,
+): Promise<{ address: string; uiUrl: string }> {
   const uiPort = await firstFreePort(settings.temporalUiPort);
   const { encryptionKey: current, encryptionKeyPrevious: previous } = loadEncryptionKeys(env);
   // lets the UI show what is encrypted in the histories
@@ -147,7 +154,12 @@ async function startTemporal({
     uiPort,
     uiCodecEndpoint: codec.url,
   });
-  await report.during('Starting Temporal', () => supervisor.start(part));
+  await report
+    .during('Starting Temporal', () => supervisor.start(part))
+    .catch(async (error: unknown) => {
+      await codec.close();
+      throw error;
+    });
   return { address, uiUrl: `http://127.0.0.1:${uiPort}` };
 }
 

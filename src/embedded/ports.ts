@@ -1,4 +1,23 @@
 import { createServer } from 'node:net';
+import { StartFailure } from './failure.ts';
+
+/** What Postgres and Temporal say when another process took their port after it was found free. */
+const TAKEN = /could not create any TCP\/IP sockets|address already in use/i;
+const ATTEMPTS = 5;
+
+/**
+ * Starts a server on ports that were found free just before; when another process was faster, `start` is called again and
+ * has to look for others.
+ */
+export async function retryWhenPortTaken<T>(start: () => Promise<T>): Promise<T> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await start();
+    } catch (error) {
+      if (attempt === ATTEMPTS || !(error instanceof StartFailure && TAKEN.test(error.message))) throw error;
+    }
+  }
+}
 
 /** Whether nothing listens on that address and port, and this user may. */
 export function isFree(port: number, host = '127.0.0.1'): Promise<boolean> {

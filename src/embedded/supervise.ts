@@ -170,7 +170,13 @@ export function createSupervisor({ logDir, printLine, onChange }: SupervisorOpti
       };
       parts.push(running);
       const child = await launch(running);
-      await untilReady(running, child);
+      try {
+        await untilReady(running, child);
+      } catch (error) {
+        // it may be started again in another way
+        if (hasEnded(child)) parts.splice(parts.indexOf(running), 1);
+        throw error;
+      }
       // it reports each failure itself and returns only when stopping
       void keepAlive(running, child);
     },

@@ -10,7 +10,7 @@ import { trackMessage } from '../mime/tracking.ts';
 import { compose, envelopeOf } from '../mime/write/compose.ts';
 import { type Envelope, type OutgoingMessage, messageFromInput, mergeInput } from '../mime/write/outgoing-message.ts';
 import { draftForSending, readDraftMessage, withoutDraftHeaders } from '../mime/write/stored-draft.ts';
-import type { Storage } from '../storage/storage.ts';
+import { type Storage, StorageMissing } from '../storage/storage.ts';
 import { loadDraft, storedSource } from './draft-state.ts';
 import { loadInput, type OutgoingInput } from './outgoing-input.ts';
 import type { SendRow } from './send-state.ts';
@@ -105,7 +105,7 @@ async function draftSource(deps: ComposeDeps, send: SendRow, draftId: string): P
     draftEmailId: draft.emailId,
     async compose(owner) {
       const messageId = send.messageId ?? draft.messageId ?? newMessageId(owner.email);
-      const source = await loadSource(deps.storage, stored.key);
+      const source = await loadDraftSource(deps.storage, stored.key);
       const forms = await composeDraft(deps, source, { owner, messageId, date: new Date() }, trackingOf(send));
       if (forms.envelope.to.length === 0) throw new ApiError('invalid_parameters', 'to: the draft has no recipients');
       return { forms, messageId, bcc: stored.bcc };
@@ -211,6 +211,21 @@ function trackingBase(publicUrl: string, customDomain: string | undefined): stri
   url.port = '';
   url.host = customDomain;
   return url.href.replace(/\/+$/, '');
+}
+
+/**
+ * The bytes of a stored draft.
+ * @throws ApiError not_found when they are gone: another mail program has deleted the draft meanwhile
+ */
+export async function loadDraftSource(storage: Storage, key: string): Promise<Buffer> {
+  try {
+    return await loadSource(storage, key);
+  } catch (error) {
+    if (error instanceof StorageMissing) {
+      throw new ApiError('not_found', 'there is no draft with that id any more', { cause: error });
+    }
+    throw error;
+  }
 }
 
 /** The bytes of a stored message. */

@@ -20,7 +20,7 @@ import { type EmailLocation, loadLocations } from '../mailbox/store/moves.ts';
 import { type MailboxDeps, withMailbox } from '../mailbox/with-mailbox.ts';
 import { newMessageId } from '../mime/message-ids.ts';
 import { compose } from '../mime/write/compose.ts';
-import { loadSource, messageOf, updatedMessage } from './compose.ts';
+import { loadDraftSource, messageOf, updatedMessage } from './compose.ts';
 import {
   assignMessageId,
   clearDraftInput,
@@ -92,7 +92,7 @@ async function composeMessage(
   const outgoing = inputKey ? await loadInput(deps.storage, inputKey) : { input: {} };
   const stamp = { owner, messageId, date: new Date() };
   const message = previous
-    ? await updatedMessage(deps, await loadSource(deps.storage, previous.storageKey), outgoing, stamp)
+    ? await updatedMessage(deps, await loadDraftSource(deps.storage, previous.storageKey), outgoing, stamp)
     : messageOf(outgoing, stamp);
   if (trackingId && message.html === null) {
     throw new ApiError('invalid_parameters', 'tracking_options needs html, which the draft does not have');

@@ -1,6 +1,7 @@
 import type { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { openFileStorage } from './file.ts';
+import { guardStorage } from './guard.ts';
 
 export { StorageMissing } from './keys.ts';
 
@@ -40,14 +41,21 @@ export interface ByteRange {
 export interface StorageOptions {
   /** another server than Amazon's, addressed in path style */
   s3Endpoint?: string;
+  /** ms after which a call that has not been answered fails, and one that writes for each megabyte; default: never */
+  answerMs?: number;
 }
 
 /**
  * Opens the storage of a STORAGE_URL: `file:///var/lib/mail`, `file:./data` (relative to the working directory) or
- * `s3://bucket/prefix`. Nothing is read or written yet.
+ * `s3://bucket/prefix`. Nothing is read or written yet. What fails because the storage is away, full or closed to this
+ * process rejects with PartUnavailable.
  * @throws Error of one line when the URL is of another kind
  */
 export function openStorage(url: string, options: StorageOptions = {}): Storage {
+  return guardStorage(openUnguarded(url, options), options.answerMs);
+}
+
+function openUnguarded(url: string, options: StorageOptions): Storage {
   if (url.startsWith('file://')) return openFileStorage(fileURLToPath(url));
   if (url.startsWith('file:') && url.length > 5) return openFileStorage(url.slice(5));
   const bucket = /^s3:\/\/([a-z0-9][a-z0-9.-]+)(?:\/(.*))?$/.exec(url);

@@ -9,15 +9,21 @@ import { type ClaimedRun, getDeliveryState, markDueNow, markStarted, reclaimDeli
 
 /** Milliseconds that Temporal is given for one call. */
 const TEMPORAL_TIMEOUT_MS = 10_000;
+/** The same for a call that a caller waits for; there are two at most. */
+const WAITED_FOR_MS = 2_000;
 
 /**
  * Starts the run whose id is already in the rows of its deliveries. Doing it again does nothing: Temporal knows the id.
  * `eager` hands the first task straight back to this process; only for a client that shares its connection with workers.
  * Whether it was handed back. Rejects when Temporal did not respond; then the run may have been started or not.
  */
-export async function startDeliveryRun(client: Client, run: ClaimedRun, { eager = false } = {}): Promise<boolean> {
+export async function startDeliveryRun(
+  client: Client,
+  run: ClaimedRun,
+  { eager = false, timeoutMs = TEMPORAL_TIMEOUT_MS } = {},
+): Promise<boolean> {
   try {
-    const handle = await client.withDeadline(Date.now() + TEMPORAL_TIMEOUT_MS, () =>
+    const handle = await client.withDeadline(Date.now() + timeoutMs, () =>
       client.workflow.start<typeof deliverWebhooks>(WORKFLOWS.deliverWebhooks, startOptions(run, eager)),
     );
     return handle.eagerlyStarted ?? false;
@@ -86,14 +92,14 @@ export async function retryDelivery(client: Client, db: Db, deliveryId: string):
   const workflowId = deliveryRetryWorkflowId(deliveryId, retryNumber(seen.workflowId) + 1);
   const run = await reclaimDelivery(db, deliveryId, seen, workflowId);
   if (!run) return;
-  await startDeliveryRun(client, run);
+  await startDeliveryRun(client, run, { timeoutMs: WAITED_FOR_MS });
   await markStarted(db, [deliveryId]);
 }
 
 /** False: no such run is alive. */
 async function signalRetryNow(client: Client, workflowId: string): Promise<boolean> {
   try {
-    await client.withDeadline(Date.now() + TEMPORAL_TIMEOUT_MS, () =>
+    await client.withDeadline(Date.now() + WAITED_FOR_MS, () =>
       client.workflow.getHandle(workflowId).signal(SIGNALS.retryNow),
     );
     return true;

@@ -1,6 +1,7 @@
 import { proxyActivities, proxyLocalActivities, setCurrentDetails } from '@temporalio/workflow';
 import type { ChangeEmailActivities, ChangeFolderActivities } from '../activities/change-mailbox.ts';
 import { QUEUES } from './names.ts';
+import { refuseLateStart } from './late-start.ts';
 
 /*
  * state     what happens                                          next
@@ -37,7 +38,8 @@ const { deleteFolder } = proxyActivities<ChangeFolderActivities>({
 });
 
 /** Makes one change: at the provider first, then in the store with its event. */
-export async function changeMailbox(change: MailboxChange): Promise<void> {
+export async function changeMailbox(change: MailboxChange, { startBy }: { startBy?: number } = {}): Promise<void> {
+  refuseLateStart(startBy);
   setCurrentDetails(`changing: ${change.kind}`);
   await make(change);
   setCurrentDetails(`done: ${change.kind}`);

@@ -7,6 +7,7 @@ import {
   startChild,
 } from '@temporalio/workflow';
 import type { DraftActivities } from '../activities/save-draft.ts';
+import { refuseLateStart } from './late-start.ts';
 import { QUEUES, removeDraftWorkflowId } from './names.ts';
 
 /*
@@ -92,8 +93,16 @@ export async function removeDraft({ accountId, draftId }: { accountId: string; d
   await removeEventually({ accountId, draftId });
 }
 
+export interface DeleteDraftInput {
+  accountId: string;
+  draftId: string;
+  /** not begun when Temporal got the start later, ms since the epoch */
+  startBy?: number;
+}
+
 /** Removes a draft from the mailbox for good. */
-export async function deleteDraft({ accountId, draftId }: { accountId: string; draftId: string }): Promise<void> {
+export async function deleteDraft({ accountId, draftId, startBy }: DeleteDraftInput): Promise<void> {
+  refuseLateStart(startBy);
   setCurrentDetails('removing');
   await deleteDraftMail({ accountId, draftId });
   setCurrentDetails('removed');

@@ -169,7 +169,10 @@ describe('connecting', () => {
   it('tells that nothing was saved when no worker is there', async () => {
     const idle = await testClient();
     const answer = within({ connectDeadlineMs: 300 }, idle.api).connectMailbox(intent);
-    await expect(answer).rejects.toMatchObject({ code: 'provider_error' });
+    await expect(answer).rejects.toMatchObject({
+      code: 'service_unavailable',
+      detail: 'no worker takes work now: nothing was saved',
+    });
     await idle.close();
   });
 });
@@ -222,8 +225,8 @@ describe('removing', () => {
     const accountId = await storeAccount(test.database);
     const answer = within({ removeDeadlineMs: 300 }, idle.api).removeAccount(accountId);
     await expect(answer).rejects.toMatchObject({
-      code: 'provider_error',
-      detail: expect.stringMatching(/its removal continues/),
+      code: 'service_unavailable',
+      detail: expect.stringMatching(/no worker takes work now: .* its removal continues/),
     });
     expect(await getAccount(test.database.db, accountId)).toMatchObject({ id: accountId });
     await idle.close();
@@ -237,12 +240,20 @@ describe('workflowErrorToApiError', () => {
   it.each([
     [nested(toFailure(new ApiError('already_exists', 'taken'))), 'already_exists', 'taken'],
     [nested(Object.assign(new Error('x'), { name: 'TimeoutFailure' })), 'provider_error', 'late'],
-    [Object.assign(new Error('x'), { code: 4 }), 'provider_error', 'late'],
+    [Object.assign(new Error('x'), { code: 4 }), 'service_unavailable', 'Temporal cannot be reached now: not known'],
     [Object.assign(new Error('x'), { name: 'WorkflowUpdateRPCTimeoutOrCancelledError' }), 'provider_error', 'late'],
+    [
+      nested(toFailure(Object.assign(new Error('canary'), { code: '57P01' }))),
+      'service_unavailable',
+      'the database cannot be reached now: not known',
+    ],
     [nested(toFailure(new Error('canary'))), 'unexpected_error', 'something unexpected happened'],
     [new Error('canary'), 'unexpected_error', 'something unexpected happened'],
     ['thrown', 'unexpected_error', 'something unexpected happened'],
   ])('reads %#', (error, code, detail) => {
-    expect(workflowErrorToApiError(error, 'late')).toMatchObject({ code, detail });
+    expect(workflowErrorToApiError(error, 'late', { notDone: 'not done', mayBeDone: 'not known' })).toMatchObject({
+      code,
+      detail,
+    });
   });
 });

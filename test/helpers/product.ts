@@ -30,7 +30,7 @@ export interface Product {
 
 /**
  * Starts server and worker, as they were built, with settings for tests: loopback without TLS allowed, webhooks retried soon.
- * Returns when the API says that it is ready; the worker may take a moment longer.
+ * Returns when the API says that it is ready, and the worker takes work.
  */
 export async function startProduct(settings: Record<string, string> = {}): Promise<Product> {
   const database = await testDatabase({ max: 2 });
@@ -59,7 +59,7 @@ export async function startProduct(settings: Record<string, string> = {}): Promi
     const child = spawn(process.execPath, ['--enable-source-maps', builtEntry(name)], {
       env,
       cwd: projectRoot(),
-      stdio: ['ignore', 'pipe', 'pipe'],
+      stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
     });
     child.stdout?.pipe(log, { end: false });
     child.stderr?.pipe(log, { end: false });
@@ -68,6 +68,9 @@ export async function startProduct(settings: Record<string, string> = {}): Promi
 
   const server = start('server');
   let worker = start('worker');
+  let isWorking = false;
+  // without one, what changes something is 503
+  worker.once('message', () => (isWorking = true));
   const api = new Api(`http://127.0.0.1:${port}`, key);
   const product: Product = {
     api,
@@ -91,7 +94,7 @@ export async function startProduct(settings: Record<string, string> = {}): Promi
       () => {
         if (server.exitCode !== null || worker.exitCode !== null) throw new Error('a process ended at its start');
         return fetch(`${api.base}/ready`).then(
-          (response) => response.ok,
+          (response) => response.ok && isWorking,
           () => false,
         );
       },

@@ -3,16 +3,19 @@ import { newId } from '../../new-id.ts';
 import type { MailboxChange } from '../../workflows/change-mailbox.ts';
 import { changeWorkflowId, WORKFLOWS } from '../../workflows/names.ts';
 import type { ChangeCommands } from '../deps.ts';
-import { execute, workflowErrorToApiError } from './run-workflow.ts';
+import { execute, START_WITHIN_MS, workflowErrorToApiError } from './run-workflow.ts';
 
 export interface ChangeCommandDeps {
   client: Client;
+  /** rejects when the database is away */
+  hasWorker?: () => Promise<boolean>;
   /** how long callers wait, ms; for tests */
   changeDeadlineMs?: number;
 }
 
 const CHANGE_DEADLINE_MS = 40_000;
 const LATE = 'the change did not finish in time; it continues';
+const OUTAGE = { notDone: 'nothing was changed', mayBeDone: 'the change may still be made' };
 
 /** Each change of a mailbox is a workflow of its own; see src/workflows/change-mailbox.ts. */
 export function createChangeCommands(deps: ChangeCommandDeps): ChangeCommands {
@@ -37,7 +40,7 @@ export function createChangeCommands(deps: ChangeCommandDeps): ChangeCommands {
 }
 
 async function makeChange(
-  { client, changeDeadlineMs: deadlineMs = CHANGE_DEADLINE_MS }: ChangeCommandDeps,
+  { client, hasWorker, changeDeadlineMs: deadlineMs = CHANGE_DEADLINE_MS }: ChangeCommandDeps,
   change: MailboxChange,
   requestId: string = newId('change'),
 ): Promise<void> {
@@ -50,11 +53,12 @@ async function makeChange(
       type: WORKFLOWS.changeMailbox,
       workflowId,
       accountId,
-      args: [change],
+      args: [change, { startBy: Date.now() + START_WITHIN_MS }],
       summary,
       deadlineMs,
+      ...(hasWorker ? { hasWorker } : {}),
     });
   } catch (error) {
-    throw workflowErrorToApiError(error, LATE);
+    throw workflowErrorToApiError(error, LATE, OUTAGE);
   }
 }

@@ -1,3 +1,5 @@
+import { hasWorker } from '../../db/workers.ts';
+import { sql } from 'drizzle-orm';
 import type { DraftResult, SendInput } from '../../contract/sending.ts';
 import { newId } from '../../new-id.ts';
 import {
@@ -20,10 +22,16 @@ import {
   trackingIdFor,
   whenFree,
 } from './outgoing.ts';
-import { execute, workflowErrorToApiError } from './run-workflow.ts';
+import { CallOutage, execute, type OutageTexts, START_WITHIN_MS, workflowErrorToApiError } from './run-workflow.ts';
 
 /** How long callers wait, ms. */
 const DRAFT_MS = 60_000;
+
+const NOT_SAVED: OutageTexts = { notDone: 'the draft was not saved', mayBeDone: 'the draft may have been saved' };
+const NOT_DELETED: OutageTexts = {
+  notDone: 'the draft was not deleted',
+  mayBeDone: 'the draft may still be deleted',
+};
 
 /** Every workflow that saves or deletes drafts, as one function each; failures are ApiErrors. */
 export function createDraftCommands(deps: OutgoingDeps): DraftCommands {
@@ -48,7 +56,10 @@ async function createDraft(deps: OutgoingDeps, accountId: string, id: string, in
     trackingId: trackingIdFor(tracking),
   });
   if (draft.state === 'saving')
-    await storeRecordedInput(deps, { inputKey, isNew }, outgoing, () => giveUpDraft(db, id));
+    await storeRecordedInput(deps, { inputKey, isNew }, outgoing, {
+      giveUp: () => giveUpDraft(db, id),
+      notDone: NOT_SAVED.notDone,
+    });
   return saveDraft(deps, draft, null);
 }
 
@@ -74,7 +85,10 @@ async function updateDraft(
     });
     return recorded && { draft: recorded.draft, previous };
   });
-  await storeRecordedInput(deps, { inputKey, isNew: true }, outgoing, () => giveUpDraft(db, id));
+  await storeRecordedInput(deps, { inputKey, isNew: true }, outgoing, {
+    giveUp: () => giveUpDraft(db, id),
+    notDone: NOT_SAVED.notDone,
+  });
   return saveDraft(deps, draft, previous.id);
 }
 
@@ -90,10 +104,13 @@ async function saveDraft(deps: OutgoingDeps, draft: DraftRow, previousId: string
         args: [{ accountId, draftId: id, previousId }],
         summary: previousId ? `save ${id} in place of ${previousId}` : `save ${id}`,
         deadlineMs: DRAFT_MS,
+        hasWorker: () => hasWorker(db),
       });
     }
   } catch (error) {
-    throw workflowErrorToApiError(error, 'the draft was not saved in time; saving it continues');
+    // no worker saves what was given up; one that had begun when Temporal went away finds it saved nevertheless
+    if (error instanceof CallOutage && error.begun !== 'yes') await giveUpDraft(db, id).catch(() => undefined);
+    throw workflowErrorToApiError(error, 'the draft was not saved in time; saving it continues', NOT_SAVED);
   }
   const saved = await loadDraft(db, accountId, id);
   if (!saved) throw draftNotFound();
@@ -119,11 +136,12 @@ async function deleteDraft({ client, db }: OutgoingDeps, accountId: string, draf
       type: WORKFLOWS.deleteDraft,
       workflowId: deleteDraftWorkflowId(draft.id),
       accountId,
-      args: [{ accountId, draftId: draft.id }],
+      args: [{ accountId, draftId: draft.id, startBy: Date.now() + START_WITHIN_MS }],
       summary: `remove ${draft.id}`,
       deadlineMs: DRAFT_MS,
+      hasWorker: () => hasWorker(db),
     });
   } catch (error) {
-    throw workflowErrorToApiError(error, 'the draft was not removed in time; its removal continues');
+    throw workflowErrorToApiError(error, 'the draft was not removed in time; its removal continues', NOT_DELETED);
   }
 }

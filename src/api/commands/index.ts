@@ -1,8 +1,10 @@
-import { type Client, WithStartWorkflowOperation, type WorkflowClient } from '@temporalio/client';
+import { type Client, WithStartWorkflowOperation } from '@temporalio/client';
+import { sql } from 'drizzle-orm';
 import type { AuthIntent } from '../../contract/account.ts';
 import { ApiError } from '../../contract/errors.ts';
 import { isId } from '../../contract/ids.ts';
 import { getAccount } from '../../db/accounts.ts';
+import { hasWorker } from '../../db/workers.ts';
 import type { Db } from '../../db/client.ts';
 import { deleteIntent, intentLocation, saveIntent } from '../../db/connect-intents.ts';
 import { newId } from '../../new-id.ts';
@@ -12,7 +14,7 @@ import { connectWorkflowId, QUEUES, removeWorkflowId, UPDATES, WORKFLOWS } from 
 import type { Commands } from '../deps.ts';
 import { createChangeCommands } from './changes.ts';
 import { createDraftCommands } from './drafts.ts';
-import { workflowErrorToApiError } from './run-workflow.ts';
+import { execute, watched, workflowErrorToApiError } from './run-workflow.ts';
 import { createSendCommands } from './sends.ts';
 import { verifyMailbox } from './verify.ts';
 
@@ -37,8 +39,8 @@ export function createCommands(deps: CommandDeps): Commands {
     connectMailbox: (intent) => connectMailbox(deps, intent),
     removeAccount: (accountId) => removeAccount(deps, accountId),
     retryDelivery: deps.retryDelivery,
-    verifyMailbox: (accountId) => verifyMailbox(deps.client, accountId),
-    ...createChangeCommands(deps),
+    verifyMailbox: (accountId) => verifyMailbox(deps, accountId),
+    ...createChangeCommands({ ...deps, hasWorker: () => hasWorker(deps.db) }),
     ...createSendCommands(deps),
     ...createDraftCommands(deps),
   };
@@ -55,21 +57,24 @@ async function connectMailbox(deps: CommandDeps, intent: AuthIntent): Promise<st
   const workflowId = connectWorkflowId(intentId);
   let failure: unknown;
   try {
-    await client.withDeadline(Date.now() + (deps.connectDeadlineMs ?? CONNECT_DEADLINE_MS), () =>
-      client.workflow.execute(WORKFLOWS.connectMailbox, {
-        taskQueue: QUEUES.commands,
-        workflowId,
-        args: [{ intentId }],
-      }),
-    );
+    await execute(client, {
+      type: WORKFLOWS.connectMailbox,
+      workflowId,
+      args: [{ intentId }],
+      deadlineMs: deps.connectDeadlineMs ?? CONNECT_DEADLINE_MS,
+      hasWorker: () => hasWorker(db),
+    });
   } catch (error) {
     failure = error;
   }
   // It may have been saved just as the deadline passed.
-  const accountId = await deleteIntent(db, intentId);
+  const accountId = await deleteIntent(db, intentId).catch((error: unknown) => {
+    throw workflowErrorToApiError(error, LATE_CONNECT, MAY_BE_SAVED);
+  });
   if (accountId) return accountId;
-  await stop(client.workflow, workflowId);
-  throw workflowErrorToApiError(failure, 'the mail servers did not respond in time; nothing was saved');
+  // nobody waits for this: without its intent it saves nothing either way
+  void stop(client, workflowId);
+  throw workflowErrorToApiError(failure, LATE_CONNECT, { notDone: NOTHING_SAVED, mayBeDone: NOTHING_SAVED });
 }
 
 /** Returns once everything is deleted; after the deadline as soon as the account is not found any more. */
@@ -77,7 +82,13 @@ async function removeAccount(deps: CommandDeps, accountId: string): Promise<void
   const { client, db } = deps;
   if (!isId('account', accountId) || !(await getAccount(db, accountId))) throw notFound();
   try {
-    await client.withDeadline(Date.now() + (deps.removeDeadlineMs ?? REMOVE_DEADLINE_MS), () =>
+    const wait = {
+      workflowId: removeWorkflowId(accountId),
+      deadlineMs: deps.removeDeadlineMs ?? REMOVE_DEADLINE_MS,
+      hasWorker: () => hasWorker(db),
+      stays: true,
+    };
+    await watched(client, wait, () =>
       client.workflow.executeUpdateWithStart(UPDATES.deleted, {
         startWorkflowOperation: new WithStartWorkflowOperation(WORKFLOWS.removeAccount, {
           taskQueue: QUEUES.commands,
@@ -90,7 +101,7 @@ async function removeAccount(deps: CommandDeps, accountId: string): Promise<void
   } catch (error) {
     // Marked as removed: nobody has to wait for the rest.
     if (!(await getAccount(db, accountId))) return;
-    throw workflowErrorToApiError(error, 'the account was not removed in time; its removal continues');
+    throw workflowErrorToApiError(error, LATE_REMOVAL, { notDone: LATE_REMOVAL, mayBeDone: LATE_REMOVAL });
   }
 }
 
@@ -98,9 +109,16 @@ function notFound(): ApiError {
   return new ApiError('not_found', 'no account with that id');
 }
 
-async function stop(client: WorkflowClient, workflowId: string): Promise<void> {
+const LATE_CONNECT = 'the mail servers did not respond in time; nothing was saved';
+const NOTHING_SAVED = 'nothing was saved';
+const MAY_BE_SAVED = { notDone: NOTHING_SAVED, mayBeDone: 'the mailbox may have been connected' };
+const LATE_REMOVAL = 'the account was not removed in time; its removal continues';
+
+const STOP_MS = 5_000;
+
+async function stop(client: Client, workflowId: string): Promise<void> {
   try {
-    await client.getHandle(workflowId).cancel();
+    await client.withDeadline(Date.now() + STOP_MS, () => client.workflow.getHandle(workflowId).cancel());
   } catch {
     // It has ended, or was never started; without its intent it saves nothing either way.
   }

@@ -4,6 +4,7 @@ import { ApiError } from '../../contract/errors.ts';
 import type { SendInput } from '../../contract/sending.ts';
 import type { Db } from '../../db/client.ts';
 import { newId } from '../../new-id.ts';
+import { unavailablePart } from '../../outage.ts';
 import { type OutgoingInput, storeInput } from '../../sending/outgoing-input.ts';
 import type { Storage } from '../../storage/storage.ts';
 
@@ -33,13 +34,13 @@ export async function whenFree<T>(attempt: () => Promise<T | undefined>): Promis
 
 /**
  * Stores what the caller sent for a row that was just recorded, or was recorded by a call that died before it stored it.
- * Where that fails, `giveUp` ends the row.
+ * Where that fails, `giveUp` ends the row: no workflow is started for it.
  */
 export async function storeRecordedInput(
   { storage }: OutgoingDeps,
   { inputKey, isNew }: { inputKey: string | null; isNew: boolean },
   outgoing: OutgoingInput,
-  giveUp: () => Promise<unknown>,
+  { giveUp, notDone }: { giveUp: () => Promise<unknown>; notDone: string },
 ): Promise<void> {
   if (!inputKey) return;
   try {
@@ -47,7 +48,8 @@ export async function storeRecordedInput(
   } catch (error) {
     // where the database is away too, housekeeping gives the row up
     await giveUp().catch(() => undefined);
-    throw error;
+    const away = unavailablePart(error);
+    throw away ? new ApiError('service_unavailable', `${away.detail}: ${notDone}`, { cause: error }) : error;
   }
 }
 

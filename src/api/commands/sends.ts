@@ -1,16 +1,25 @@
 import type { Client } from '@temporalio/client';
+import { sql } from 'drizzle-orm';
 import { ApiError } from '../../contract/errors.ts';
 import { isId } from '../../contract/ids.ts';
 import type { DraftSent, EmailSent, SendInput } from '../../contract/sending.ts';
 import type { Caller } from '../../db/api-keys.ts';
+import { hasWorker } from '../../db/workers.ts';
 import type { Db } from '../../db/client.ts';
+import { type PartUnavailable, unavailablePart } from '../../outage.ts';
 import { type DraftRow, findDraft, releaseReservation, reserveDraft } from '../../sending/draft-state.ts';
 import { inputKeyOf, resolveInput } from '../../sending/outgoing-input.ts';
 import { giveUp, loadSend, type NewSend, recordSend, type SendRow } from '../../sending/send-state.ts';
 import { sendWorkflowId, WORKFLOWS } from '../../workflows/names.ts';
 import type { SendCommands } from '../deps.ts';
 import { draftNotFound, type OutgoingDeps, storeRecordedInput, trackingIdFor, whenFree } from './outgoing.ts';
-import { awaitWorkflow, execute, isWorkflowFailure, workflowErrorToApiError } from './run-workflow.ts';
+import {
+  awaitWorkflow,
+  execute,
+  isWorkflowFailure,
+  type OutageTexts,
+  workflowErrorToApiError,
+} from './run-workflow.ts';
 
 /** How long a message may wait for a worker and an SMTP server before it is given up. */
 const LEAVE_MS = 28_000;
@@ -51,7 +60,11 @@ async function sendEmail(
     tracking,
     trackingId: trackingIdFor(tracking),
   });
-  if (send.state === 'queued') await storeRecordedInput(deps, { inputKey, isNew }, outgoing, () => giveUp(db, id));
+  if (send.state === 'queued')
+    await storeRecordedInput(deps, { inputKey, isNew }, outgoing, {
+      giveUp: () => giveUp(db, id),
+      notDone: OUTAGE.notDone,
+    });
   const { messageId, trackingId, result } = await runSend(deps, send);
   return {
     object: 'EmailSent',
@@ -99,6 +112,10 @@ async function runSend({ client, db }: OutgoingDeps, { id, accountId, state }: S
   const shown = until(async () => (await loadSend(db, accountId, id))?.hasProvisional);
   try {
     if (state !== 'sent') await Promise.race([untilAccepted(client, db, accountId, id), shown.done]);
+  } catch (error) {
+    // the workflow was started, and its row cannot be read
+    const away = error instanceof ApiError ? undefined : unavailablePart(error);
+    throw away ? unavailable(away, OUTAGE.mayBeDone) : error;
   } finally {
     shown.stop();
   }
@@ -114,20 +131,30 @@ async function runSend({ client, db }: OutgoingDeps, { id, accountId, state }: S
 async function untilAccepted(client: Client, db: Db, accountId: string, id: string): Promise<void> {
   const args = [{ accountId, sendId: id }];
   const run = { type: WORKFLOWS.sendEmail, workflowId: sendWorkflowId(id), accountId, args, summary: `send ${id}` };
+  const busy = { hasWorker: () => hasWorker(db) };
   const waits = [
-    () => execute(client, { ...run, deadlineMs: LEAVE_MS }),
-    () => awaitWorkflow(client, run.workflowId, ACCEPTED_MS),
+    () => execute(client, { ...run, deadlineMs: LEAVE_MS, ...busy }),
+    () => awaitWorkflow(client, run.workflowId, { deadlineMs: ACCEPTED_MS, ...busy }),
   ];
   for (const wait of waits) {
     try {
       return await wait();
     } catch (error) {
-      if ((await loadSend(db, accountId, id))?.state === 'sent') return;
-      if (isWorkflowFailure(error)) throw workflowErrorToApiError(error, MAY_BE_SENT);
+      const state = (await loadSend(db, accountId, id))?.state;
+      if (state === 'sent') return;
+      if (isWorkflowFailure(error)) {
+        const { notDone, mayBeDone } = OUTAGE;
+        throw workflowErrorToApiError(error, MAY_BE_SENT, {
+          notDone,
+          mayBeDone: state === 'failed' ? notDone : mayBeDone,
+        });
+      }
+      const away = unavailablePart(error);
       if (await giveUp(db, id)) {
         await releaseReservation(db, id);
-        throw new ApiError('provider_error', NOT_SENT, { cause: error });
+        throw away ? unavailable(away, OUTAGE.notDone) : new ApiError('provider_error', NOT_SENT, { cause: error });
       }
+      if (away) throw unavailable(away, state === 'failed' ? OUTAGE.notDone : OUTAGE.mayBeDone);
     }
   }
   throw new ApiError('provider_error', MAY_BE_SENT);
@@ -155,6 +182,11 @@ function until(holds: () => Promise<boolean | undefined>): { done: Promise<void>
   };
 }
 
+function unavailable(away: PartUnavailable, what: string): ApiError {
+  return new ApiError('service_unavailable', `${away.detail}: ${what}`, { cause: away });
+}
+
+const OUTAGE: OutageTexts = { notDone: 'the email was not sent', mayBeDone: 'the email may have been sent' };
 const NOT_SENT = 'the email was not sent: no SMTP server accepted it in time';
 const MAY_BE_SENT = 'the SMTP server has not accepted the email yet: it may still be sent';
 

@@ -1,27 +1,35 @@
-import { type Client, WorkflowFailedError } from '@temporalio/client';
+import type { Client } from '@temporalio/client';
 import type { MailboxVerification } from '../../contract/account.ts';
+import type { Db } from '../../db/client.ts';
+import { hasWorker } from '../../db/workers.ts';
 import { QUEUES, SEARCH_KEYS, verifyWorkflowId, WORKFLOWS } from '../../workflows/names.ts';
 import type { verifyMailbox as verifyMailboxWorkflow } from '../../workflows/verify-mailbox.ts';
-import { isDeadline, workflowErrorToApiError } from './run-workflow.ts';
+import { StillRunning, watched, workflowErrorToApiError } from './run-workflow.ts';
 
 /** How long a caller waits; a large mailbox takes longer. */
 const WAIT_MS = 30_000;
+/** How long Temporal may take to start it. */
+const START_MS = 3_000;
 
 /** Starts the verification of a mailbox, or joins the one that is under way, and waits for it for a while. */
-export async function verifyMailbox(client: Client, accountId: string): Promise<MailboxVerification> {
+export async function verifyMailbox(
+  { client, db }: { client: Client; db: Db },
+  accountId: string,
+): Promise<MailboxVerification> {
   const workflowId = verifyWorkflowId(accountId);
   const about = { object: 'MailboxVerification' as const, account_id: accountId, workflow_id: workflowId };
   try {
-    const result = await client.withDeadline(Date.now() + WAIT_MS, async () => {
-      const handle = await client.workflow.start<typeof verifyMailboxWorkflow>(WORKFLOWS.verifyMailbox, {
+    const handle = await client.withDeadline(Date.now() + START_MS, () =>
+      client.workflow.start<typeof verifyMailboxWorkflow>(WORKFLOWS.verifyMailbox, {
         taskQueue: QUEUES.commands,
         workflowId,
         args: [{ accountId }],
         workflowIdConflictPolicy: 'USE_EXISTING',
         typedSearchAttributes: [{ key: SEARCH_KEYS.mailAccount, value: accountId }],
-      });
-      return handle.result();
-    });
+      }),
+    );
+    const wait = { workflowId, deadlineMs: WAIT_MS, hasWorker: () => hasWorker(db) };
+    const result = await watched(client, wait, () => handle.result());
     const { sample, ...counts } = result;
     return {
       ...about,
@@ -30,7 +38,7 @@ export async function verifyMailbox(client: Client, accountId: string): Promise<
       sample: sample.map(({ folderId, kind, uid }) => ({ folder_id: folderId, kind, uid })),
     };
   } catch (error) {
-    if (isDeadline(error) && !(error instanceof WorkflowFailedError)) {
+    if (error instanceof StillRunning) {
       return { ...about, status: 'running', folders: 0, messages: 0, differences: 0, left: 0, sample: [] };
     }
     throw workflowErrorToApiError(error, 'the verification did not begin');

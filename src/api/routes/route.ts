@@ -39,6 +39,8 @@ export function sendJson<T>(reply: FastifyReply, text: JsonOf<T>): FastifyReply 
   return reply.type('application/json; charset=utf-8').send(Buffer.from(text));
 }
 
+const RETRY_AFTER = { type: 'integer', description: 'seconds after which to try again' };
+
 /** The responses of a route: the schema of 200, and the errors in addition to those of every route. */
 export function responses(description: string, schema: Type.TSchema, ...errors: ErrorCode[]): Record<number, object> {
   return responsesAs('application/json', description, schema, ...errors);
@@ -62,7 +64,13 @@ export function responsesAs(
   schema: Type.TSchema,
   ...errors: ErrorCode[]
 ): Record<number, object> {
-  const codes: ErrorCode[] = ['invalid_parameters', 'unauthorized', ...errors, 'unexpected_error'];
+  const codes: ErrorCode[] = [
+    'invalid_parameters',
+    'unauthorized',
+    ...errors,
+    'unexpected_error',
+    'service_unavailable',
+  ];
   const byStatus = new Map<number, string[]>();
   for (const code of new Set(codes)) {
     const { status, title } = ERRORS[code];
@@ -73,7 +81,11 @@ export function responsesAs(
     ...Object.fromEntries(
       [...byStatus].map(([status, lines]) => [
         status,
-        { description: lines.join('; '), content: { 'application/json': { schema: ErrorBody } } },
+        {
+          description: lines.join('; '),
+          ...(Number(status) === ERRORS.service_unavailable.status ? { headers: { 'Retry-After': RETRY_AFTER } } : {}),
+          content: { 'application/json': { schema: ErrorBody } },
+        },
       ]),
     ),
   };

@@ -7,7 +7,7 @@ import { type FolderState, loadFolders } from '../store/folders.ts';
 import { syncOnce } from '../sync-pass.ts';
 import { applyPlan } from './apply.ts';
 import { reservedRenames, type FolderPlan, planFolders } from './plan.ts';
-import { reservePath, releaseReservations } from './reservations.ts';
+import { abandonReservation, reservePath, releaseReservations } from './reservations.ts';
 
 /*
  * How a folder is created or renamed. Each numbered step may be the last one before a crash; the next attempt
@@ -91,10 +91,13 @@ export async function bringToPath(
     // 2.
     await bring();
   } catch (error) {
-    const exists = error instanceof FolderExists || error instanceof FolderMissing;
-    const doneBefore = reservation === 'again' && exists && (await findFolder(ctx.session, path)) !== undefined;
+    const refused = error instanceof MailError && error.refused;
+    // whatever the server calls it: an attempt before this one may have done it
+    const doneBefore = reservation === 'again' && refused && (await findFolder(ctx.session, path)) !== undefined;
     if (!doneBefore) {
-      if (error instanceof MailError && error.refused) await releaseReservations(ctx.db, ctx.account.id, [path]);
+      if (refused) await releaseReservations(ctx.db, ctx.account.id, [path]);
+      // the connection was lost: it may be done, and the next call for this path finds that out
+      else await abandonReservation(ctx.db, ctx.account.id, path);
       throw error instanceof FolderExists ? nameTaken() : error;
     }
   }

@@ -14,8 +14,8 @@ export interface PathReservation {
 const LASTS_MS = 60_000;
 
 /**
- * Records that a folder is about to come to a path. `first`: nobody did before; `again`: for the same folder, which may be
- * there already; `taken`: another folder is about to.
+ * Records that a folder is about to come to a path. `first`: nobody did before; `again`: for the same folder, or after a call
+ * that was stopped, so that it may be there already; `taken`: another folder is about to.
  */
 export async function reservePath(db: Db, lease: Lease, wanted: PathReservation): Promise<'first' | 'again' | 'taken'> {
   const { accountId } = lease;
@@ -30,8 +30,17 @@ export async function reservePath(db: Db, lease: Lease, wanted: PathReservation)
         target: [pathReservations.accountId, pathReservations.path],
         set: { folderId: sql`excluded.folder_id`, createdAt: sql`excluded.created_at` },
       });
-    return same ? 'again' : 'first';
+    // the folder of an older one may be there, too
+    return old ? 'again' : 'first';
   });
+}
+
+/** A call whose outcome is not known has ended: the next one for this path takes over what it finds there. */
+export async function abandonReservation(db: Queryable, accountId: string, path: string): Promise<void> {
+  await db
+    .update(pathReservations)
+    .set({ createdAt: new Date(0) })
+    .where(at(accountId, path));
 }
 
 /** Deletes the reservations of these paths. */

@@ -1,0 +1,30 @@
+import { eq, lt, sql } from 'drizzle-orm';
+import type { Db } from './client.ts';
+import { workers } from './schema.ts';
+
+/** How often a worker says that it is there, in milliseconds. */
+export const ANNOUNCE_MS = 1_000;
+/** One that has been silent for so long is taken for dead, in milliseconds. */
+const SILENT_MS = 4_000;
+
+/** A worker process says that it is there, and forgets those that have been silent for an hour. */
+export async function announceWorker(db: Db, id: string): Promise<void> {
+  await db
+    .insert(workers)
+    .values({ id, seenAt: sql`now()` })
+    .onConflictDoUpdate({ target: workers.id, set: { seenAt: sql`now()` } });
+  await db.delete(workers).where(lt(workers.seenAt, sql`now() - interval '1 hour'`));
+}
+
+/** A worker process ends. */
+export async function forgetWorker(db: Db, id: string): Promise<void> {
+  await db.delete(workers).where(eq(workers.id, id));
+}
+
+/** Whether there is a worker that takes work, as the database knows it. */
+export async function hasWorker(db: Db): Promise<boolean> {
+  const [row] = await db
+    .select({ found: sql<boolean>`bool_or(${workers.seenAt} > now() - make_interval(secs => ${SILENT_MS / 1000}))` })
+    .from(workers);
+  return row?.found ?? false;
+}

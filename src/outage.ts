@@ -1,0 +1,62 @@
+/** A part of this installation, as an answer to a caller names it. */
+export type InstallationPart = 'database' | 'storage' | 'temporal' | 'worker';
+
+const CANNOT_BE_REACHED: Record<InstallationPart, string> = {
+  database: 'the database cannot be reached now',
+  storage: 'the storage cannot be reached now',
+  temporal: 'Temporal cannot be reached now',
+  worker: 'no worker takes work now',
+};
+
+/** A part of this installation is away, frozen or full. */
+export class PartUnavailable extends Error {
+  override readonly name = 'PartUnavailable';
+  readonly part: InstallationPart;
+  /** may be shown to callers */
+  readonly detail: string;
+  constructor(part: InstallationPart, options: { detail?: string; cause?: unknown } = {}) {
+    const detail = options.detail ?? CANNOT_BE_REACHED[part];
+    super(detail, options.cause === undefined ? undefined : { cause: options.cause });
+    this.part = part;
+    this.detail = detail;
+  }
+}
+
+/**
+ * SQLSTATE classes and codes of temporary failures (connection lost, serialization, deadlock, out of resources, shutting
+ * down), and those of sockets and files.
+ */
+const TEMPORARY =
+  /^(08...|40001|40P01|53...|57P0.|57014|58030|ECONNREFUSED|ECONNRESET|EPIPE|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|EAI_AGAIN|ENOSPC|EDQUOT|EROFS|EIO|EMFILE|ENFILE)$/;
+
+/** pg and pg-pool give these without a code. */
+const LOST =
+  /^(Connection terminated|Client has encountered a connection error|Client was closed|timeout expired|timeout exceeded when trying to connect)/;
+
+/** gRPC: CANCELLED (some connections report their own deadline so), DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED, UNAVAILABLE. */
+const GRPC = new Set([1, 4, 8, 14]);
+
+/** Which part of this installation an error says is away, busy or full; undefined when it says nothing like that. */
+export function unavailablePart(error: unknown): PartUnavailable | undefined {
+  for (let at = error, depth = 0; at instanceof Error && depth < 8; at = at.cause, depth++) {
+    if (at instanceof PartUnavailable) return at;
+    const { code } = at as { code?: unknown };
+    if (typeof code === 'number' && GRPC.has(code)) return new PartUnavailable('temporal', { cause: error });
+    // what the storage fails with is a PartUnavailable already
+    if (isTemporary(at)) return new PartUnavailable('database', { cause: error });
+  }
+  return undefined;
+}
+
+/** Whether our own store is away, busy or full. Drizzle wraps the driver's error; the inner one has the code. */
+export function isUnavailable(error: unknown): boolean {
+  for (let at = error, depth = 0; at instanceof Error && depth < 5; at = at.cause, depth++) {
+    if (at instanceof PartUnavailable || isTemporary(at)) return true;
+  }
+  return false;
+}
+
+function isTemporary(error: Error): boolean {
+  const { code } = error as { code?: unknown };
+  return (typeof code === 'string' && TEMPORARY.test(code)) || LOST.test(error.message);
+}

@@ -1,0 +1,66 @@
+import { withDeadline } from '../async.ts';
+import { PartUnavailable } from '../outage.ts';
+import type { Storage } from './storage.ts';
+
+/** Of files: away, full, closed to this process, broken. Of sockets: S3 cannot be reached. */
+const AWAY =
+  /^(ENOSPC|EDQUOT|EACCES|EPERM|EROFS|EIO|ENXIO|ENODEV|ESTALE|EMFILE|ENFILE|ETIMEDOUT|ECONN\w+|EPIPE|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|EAI_AGAIN)$/;
+const FULL = /^(ENOSPC|EDQUOT)$/;
+/** What the S3 client throws without a response. */
+const NO_RESPONSE = /^(TimeoutError|NetworkingError|CredentialsProviderError|RequestTimeout)$/;
+
+/** The S3 client wraps some errors of sockets without their code. */
+const NOT_CONNECTED = /\bconnect E[A-Z]+\b/;
+
+const MEGABYTE = 1024 * 1024;
+/** However large it is: what a timer takes. */
+const LONGEST_MS = 24 * 60 * 60_000;
+
+/** The same storage; what fails because it is away, full or closed to this process is a PartUnavailable. */
+export function guardStorage(storage: Storage, answerMs?: number): Storage {
+  const guarded = async <T>(work: Promise<T>, { bytes = 0, writes = false } = {}): Promise<T> => {
+    try {
+      if (answerMs === undefined) return await work;
+      return await withDeadline(Math.min(answerMs * (1 + Math.floor(bytes / MEGABYTE)), LONGEST_MS), work, late);
+    } catch (error) {
+      throw outageOf(error, writes) ?? error;
+    }
+  };
+  return {
+    put: (key, body) =>
+      guarded(storage.put(key, body), {
+        bytes: Buffer.isBuffer(body) ? body.length : Number.MAX_SAFE_INTEGER,
+        writes: true,
+      }),
+    get: (key, range) => guarded(storage.get(key, range)),
+    size: (key) => guarded(storage.size(key)),
+    delete: (keys) => guarded(storage.delete(keys)),
+    deletePrefix: (prefix) => guarded(storage.deletePrefix(prefix)),
+    list: (prefix, after) => guarded(storage.list(prefix, after)),
+  };
+}
+
+const late = () => new PartUnavailable('storage');
+
+/** Where nothing can be written there is no folder: Node reports a file system without inodes as ENOENT, too. */
+const NO_FOLDER = /^(ENOENT|ENOTDIR)$/;
+
+function outageOf(cause: unknown, writes: boolean): PartUnavailable | undefined {
+  if (typeof cause !== 'object' || cause === null || cause instanceof PartUnavailable) return undefined;
+  const { code, name, message, $metadata } = cause as Error & {
+    code?: unknown;
+    $metadata?: { httpStatusCode?: number };
+  };
+  const { httpStatusCode: status = 200 } = $metadata ?? {};
+  const said = typeof code === 'string' ? code : '';
+  if (FULL.test(said)) return new PartUnavailable('storage', { detail: 'the storage is full', cause });
+  const signs = [
+    AWAY.test(said),
+    writes && NO_FOLDER.test(said),
+    // refused credentials, throttled, out of order
+    status >= 500 || [401, 403, 429].includes(status),
+    NO_RESPONSE.test(name),
+    NOT_CONNECTED.test(message),
+  ];
+  return signs.includes(true) ? new PartUnavailable('storage', { cause }) : undefined;
+}

@@ -1,0 +1,68 @@
+import { chmod, mkdtemp, rm } from 'node:fs/promises';
+import { createServer, type Server } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { StartFailure } from '../../src/embedded/failure.ts';
+import { retryWhenPortTaken } from '../../src/embedded/ports.ts';
+import { embedPostgres } from '../../src/embedded/postgres.ts';
+import { createSupervisor, type Part, type Supervisor } from '../../src/embedded/supervise.ts';
+import { embedTemporal } from '../../src/embedded/temporal.ts';
+import { freePort, listenOnFreePort } from '../helpers/free-port.ts';
+import { testTemporal } from '../helpers/temporal.ts';
+
+/** Another process takes the port between the look for a free one and the start of the server. */
+describe('a port that is taken meanwhile', () => {
+  let dir: string;
+  let supervisor: Supervisor;
+  let other: Server;
+  let takenPort: number;
+
+  beforeEach(async () => {
+    dir = await mkdtemp(join(tmpdir(), 'taken-port-'));
+    // as root, Postgres runs as a user who has to come through
+    await chmod(dir, 0o711);
+    supervisor = createSupervisor({ logDir: dir, printLine: () => {} });
+    other = createServer();
+    takenPort = await listenOnFreePort(other);
+  });
+  afterEach(async () => {
+    await supervisor.stop();
+    other.close();
+    await rm(dir, { recursive: true });
+  });
+
+  const KINDS: [string, (port: number) => Promise<Part>][] = [
+    ['Postgres', async (port) => (await embedPostgres({ dir, port, printLine: () => {} })).part],
+    [
+      'Temporal',
+      async (port) => embedTemporal({ binary: testTemporal().binary, port, httpPort: await freePort() }).part,
+    ],
+  ];
+
+  it.each(KINDS)(
+    'has %s started on another one',
+    async (_name, partAt) => {
+      const ports = [takenPort, await freePort()];
+      const port = await retryWhenPortTaken(async () => {
+        const next = ports.shift() as number;
+        await supervisor.start(await partAt(next));
+        return next;
+      });
+      expect(ports).toEqual([]);
+      expect(port).not.toBe(takenPort);
+      expect(supervisor.handles()).toHaveLength(1);
+    },
+    60_000,
+  );
+
+  it('is all that is tried again', async () => {
+    let starts = 0;
+    const start = () => {
+      starts += 1;
+      return Promise.reject(new StartFailure('postgres ended: FATAL: no disk'));
+    };
+    await expect(retryWhenPortTaken(start)).rejects.toThrow('no disk');
+    expect(starts).toBe(1);
+  });
+});

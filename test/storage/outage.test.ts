@@ -1,0 +1,88 @@
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { createServer, type Server, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { guardStorage } from '../../src/storage/guard.ts';
+import { openStorage, type Storage } from '../../src/storage/storage.ts';
+import { freePort, listenOnFreePort } from '../helpers/free-port.ts';
+
+/** What a storage that is away, full or closed is to its callers; see test/live/outage.test.ts for what the API answers. */
+
+const KEY = 'acc_1/raw/email_a1.eml';
+const ANSWER_MS = 700;
+const before = { ...process.env };
+const silent: Socket[] = [];
+let frozen: Server;
+let frozenPort: number;
+let refusedPort: number;
+let dir: string;
+
+beforeAll(async () => {
+  Object.assign(process.env, { AWS_ACCESS_KEY_ID: 'test', AWS_SECRET_ACCESS_KEY: 'test', AWS_REGION: 'us-east-1' });
+  // takes connections and never answers
+  frozen = createServer((socket) => silent.push(socket));
+  frozenPort = await listenOnFreePort(frozen);
+  refusedPort = await freePort();
+  dir = await mkdtemp(join(tmpdir(), 'storage-outage-'));
+});
+afterAll(async () => {
+  for (const name of ['AWS_ACCESS_KEY_ID', 'AWS_SECRET_ACCESS_KEY', 'AWS_REGION']) {
+    if (before[name] === undefined) delete process.env[name];
+    else process.env[name] = before[name];
+  }
+  for (const socket of silent) socket.destroy();
+  frozen.close();
+  await rm(dir, { recursive: true });
+});
+
+const s3At = (port: number) =>
+  openStorage('s3://mails', { s3Endpoint: `http://127.0.0.1:${port}`, answerMs: ANSWER_MS });
+
+describe.each([
+  ['refuses connections', () => s3At(refusedPort)],
+  ['does not answer', () => s3At(frozenPort)],
+])('S3 that %s', (_, open) => {
+  it.each<[string, (storage: Storage) => Promise<unknown>]>([
+    ['size', (storage) => storage.size(KEY)],
+    ['get', (storage) => storage.get(KEY)],
+    ['put', (storage) => storage.put(KEY, Buffer.from('x'))],
+  ])('is away to %s, soon', async (_name, call) => {
+    const began = Date.now();
+    await expect(call(open())).rejects.toMatchObject({ name: 'PartUnavailable', part: 'storage' });
+    expect(Date.now() - began).toBeLessThan(ANSWER_MS + 1_500);
+  });
+});
+
+describe('a storage of files', () => {
+  const failing = (code: string): Storage =>
+    guardStorage({
+      put: () => Promise.reject(Object.assign(new Error(code), { code })),
+      size: () => Promise.reject(Object.assign(new Error(code), { code })),
+    } as unknown as Storage);
+
+  it.each(['EACCES', 'EROFS', 'EIO', 'EPERM', 'EMFILE'])('that fails with %s is away', async (code) => {
+    await expect(failing(code).size(KEY)).rejects.toMatchObject({
+      part: 'storage',
+      detail: expect.stringMatching(/cannot be reached/),
+    });
+  });
+
+  it('that is full says so', async () => {
+    await expect(failing('ENOSPC').put(KEY, Buffer.from('x'))).rejects.toMatchObject({
+      detail: 'the storage is full',
+    });
+  });
+
+  it('in which no folder can be made is away', async () => {
+    await mkdir(join(dir, 'root'));
+    await writeFile(join(dir, 'root', 'acc_1'), 'a file in place of the folder');
+    await expect(openStorage(`file:${join(dir, 'root')}`).put(KEY, Buffer.from('x'))).rejects.toMatchObject({
+      part: 'storage',
+    });
+  });
+
+  it('that has no such object is not away', async () => {
+    await expect(openStorage(`file:${dir}`).get(KEY)).rejects.toMatchObject({ name: 'StorageMissing' });
+  });
+});
