@@ -1,5 +1,4 @@
 import { hasWorker } from '../../db/workers.ts';
-import { sql } from 'drizzle-orm';
 import type { DraftResult, SendInput } from '../../contract/sending.ts';
 import { newId } from '../../new-id.ts';
 import {

@@ -1,5 +1,4 @@
 import { type Client, WithStartWorkflowOperation } from '@temporalio/client';
-import { sql } from 'drizzle-orm';
 import type { AuthIntent } from '../../contract/account.ts';
 import { ApiError } from '../../contract/errors.ts';
 import { isId } from '../../contract/ids.ts';

@@ -1,5 +1,4 @@
 import type { Client } from '@temporalio/client';
-import { sql } from 'drizzle-orm';
 import { ApiError } from '../../contract/errors.ts';
 import { isId } from '../../contract/ids.ts';
 import type { DraftSent, EmailSent, SendInput } from '../../contract/sending.ts';
