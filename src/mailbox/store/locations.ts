@@ -174,13 +174,14 @@ export function locationColumns(row: NewLocation) {
 /** Bounds one statement. */
 const ROWS_PER_STATEMENT = 2_000;
 
-/** Saves locations. One that is there as baseline gets its email. */
+/** Saves locations, of folders that are stored still. One that is there as baseline gets its email. */
 export async function insertLocations(tx: Tx, rows: NewLocation[]): Promise<void> {
   for (let start = 0; start < rows.length; start += ROWS_PER_STATEMENT) {
     const part = JSON.stringify(rows.slice(start, start + ROWS_PER_STATEMENT).map(locationColumns));
     // xmax is 0 in a row that was inserted, and not in one that was there
     const insert = sql`
-      insert into locations (${COLUMNS}) select ${COLUMNS} from json_populate_recordset(null::locations, ${part}::json)
+      insert into locations (${COLUMNS}) select ${COLUMNS} from json_populate_recordset(null::locations, ${part}::json) r
+        where exists (select from folders f where f.id = r.folder_id)
       on conflict (folder_id, uid) do update set email_id = excluded.email_id
         where locations.email_id is null and locations.vanished_at is null
       returning folder_id, (xmax = 0)::int as by`;
