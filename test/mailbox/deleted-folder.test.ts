@@ -5,11 +5,13 @@ import { fetchMeta } from '../../src/imap/fetch.ts';
 import { moveEmail, saveMove } from '../../src/mailbox/changes/move.ts';
 import { LocationChanged } from '../../src/mailbox/changes/locate.ts';
 import { commitBatch } from '../../src/mailbox/ingest/commit.ts';
+import { syncFolder } from '../../src/mailbox/folder-pass.ts';
 import { type Selection, withSelected } from '../../src/mailbox/selected.ts';
 import { loadLocations } from '../../src/mailbox/store/moves.ts';
 import { syncMailbox } from '../../src/mailbox/sync-pass.ts';
 import { PLAIN } from '../helpers/fake-imap.ts';
 import { mailText } from '../helpers/mail-text.ts';
+import { storedEvents } from '../helpers/stored-events.ts';
 import { openSyncGround, type SyncGround } from '../helpers/watched-account.ts';
 import { type Engine, startEngine } from './engine.ts';
 
@@ -81,6 +83,24 @@ describe('a folder that is deleted meanwhile', () => {
     await moveEmail(ctx, id, () => running.folder('Later'));
     expect((await loadLocations(ctx.db, ctx.account.id, id))?.map(({ path }) => path)).toEqual(['Later']);
   });
+});
+
+it('an email that comes back to its other folder after one was deleted is reported there alone', async () => {
+  const running = await start();
+  const { server, ctx } = running;
+  const inbox = server.folder('INBOX');
+  const [message] = inbox.messages;
+  server.copy(inbox, message!, server.folder('Work'));
+  await syncMailbox(ctx, {});
+  server.remove('INBOX', message!.uid);
+  await syncFolder(ctx, (await running.folder('INBOX')).id, { everyFlag: false, compared: new Set() });
+  server.deleteFolder('Work');
+  server.append('INBOX', message!.source, { date: message!.date });
+  for (let i = 0; i < 2; i++) await syncMailbox(ctx, { freshSession: true });
+  const events = await storedEvents(ground.database.database, ctx.account.id);
+  const last = events.filter(({ type }) => type === 'email.update').at(-1)?.data as { email: { folders: string[] } };
+  expect(last.email.folders).toEqual([(await running.folder('INBOX')).id]);
+  expect(events.map(({ type }) => type)).not.toContain('email.delete');
 });
 
 it('a move that ends after its email was deleted leaves no location without an email', async () => {
