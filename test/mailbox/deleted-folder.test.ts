@@ -50,6 +50,13 @@ async function orphans({ ctx }: Engine) {
 const onlyEmail = async ({ ctx }: Engine) =>
   (await ctx.db.select().from(emails).where(eq(emails.accountId, ctx.account.id)))[0]!;
 
+/** The folders of the last event of an email. */
+async function lastFolders({ ctx }: Engine): Promise<string[]> {
+  const events = await storedEvents(ground.database.database, ctx.account.id);
+  const last = events.filter(({ type }) => type.startsWith('email.') && !type.includes('folder')).at(-1);
+  return (last?.data as { email: { folders: string[] } }).email.folders;
+}
+
 describe('a folder that is deleted meanwhile', () => {
   it('gets no mail that was read of it before', async () => {
     const running = await start();
@@ -97,10 +104,24 @@ it('an email that comes back to its other folder after one was deleted is report
   server.deleteFolder('Work');
   server.append('INBOX', message!.source, { date: message!.date });
   for (let i = 0; i < 2; i++) await syncMailbox(ctx, { freshSession: true });
-  const events = await storedEvents(ground.database.database, ctx.account.id);
-  const last = events.filter(({ type }) => type === 'email.update').at(-1)?.data as { email: { folders: string[] } };
-  expect(last.email.folders).toEqual([(await running.folder('INBOX')).id]);
-  expect(events.map(({ type }) => type)).not.toContain('email.delete');
+  expect(await lastFolders(running)).toEqual([(await running.folder('INBOX')).id]);
+  expect(await running.events()).not.toContain('email.delete');
+});
+
+it('an email whose folder is deleted while its copy among all mail is renewed is reported there alone', async () => {
+  engine = await startEngine(ground, { capabilities: `${PLAIN} MOVE`, folders: { Work: [], All: ['\\All'] } });
+  const { server, ctx } = engine;
+  const [source, date] = [mailText({ subject: 'labelled' }), new Date('2024-05-06T07:08:09Z')];
+  server.append('Work', source, { date });
+  const uid = server.append('All', source, { date });
+  await syncMailbox(ctx, { freshSession: true });
+  server.remove('All', uid);
+  server.append('All', source, { date });
+  const all = await engine.folder('All');
+  await syncFolder(ctx, all.id, { everyFlag: false, compared: new Set(), arrivalsBelow: 1_000 });
+  server.deleteFolder('Work');
+  for (let i = 0; i < 2; i++) await syncMailbox(ctx, { freshSession: true });
+  expect(await lastFolders(engine)).toEqual([all.id]);
 });
 
 it('a move that ends after its email was deleted leaves no location without an email', async () => {

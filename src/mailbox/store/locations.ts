@@ -226,14 +226,17 @@ export async function deleteVanished(tx: Tx, emailIds: string[]): Promise<void> 
 }
 
 /**
- * Deletes what vanished before `before`, some at a time: by then it is known where it went, or that it was deleted.
+ * Deletes what vanished before `before`, some at a time: by then it is known where it went, or that it was deleted. What
+ * has left another folder since is decided with that, by a later pass.
  * @returns whether that was all
  */
 export async function deleteVanishedBefore(tx: Tx, accountId: string, before: Date): Promise<boolean> {
   const { rowCount } = await tx.execute(sql`
     delete from locations l using (
       select folder_id, uid from locations
-      where account_id = ${accountId} and vanished_at < ${before.toISOString()}::timestamptz limit ${ROWS_PER_STATEMENT}
+      where account_id = ${accountId} and vanished_at < ${before.toISOString()}::timestamptz
+        and not exists (select from emails e where e.id = email_id and e.missing_since is not null)
+      limit ${ROWS_PER_STATEMENT}
     ) v where l.folder_id = v.folder_id and l.uid = v.uid`);
   return (rowCount ?? 0) < ROWS_PER_STATEMENT;
 }
