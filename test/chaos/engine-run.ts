@@ -1,25 +1,20 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { accounts } from '../../src/db/schema.ts';
 import { type Lease, takeLease } from '../../src/db/lease.ts';
 import { listFoldersWithStatus } from '../../src/imap/list.ts';
-import { createSessionPool } from '../../src/imap/pool.ts';
 import { type ImapSession, openSession } from '../../src/imap/session.ts';
-import { createLogger } from '../../src/logger.ts';
 import { scanBaseline } from '../../src/mailbox/baseline.ts';
 import type { SyncContext } from '../../src/mailbox/context.ts';
-import { sealCredentials } from '../../src/mailbox/settings.ts';
-import { insertBaselineFolders } from '../../src/mailbox/store/folders.ts';
 import { syncMailbox } from '../../src/mailbox/sync-pass.ts';
 import { watch } from '../../src/mailbox/watch.ts';
 import type { MailboxDeps } from '../../src/mailbox/with-mailbox.ts';
 import { newId } from '../../src/new-id.ts';
-import { createSecrets } from '../../src/secrets.ts';
 import { FakeGmail } from '../helpers/fake-gmail.ts';
 import { FakeImap, type FakeImapOptions } from '../helpers/fake-imap.ts';
 import type { FakeSession } from '../helpers/fake-imap-session.ts';
 import type { Command } from '../helpers/fake-imap-wire.ts';
 import { headerFields } from '../helpers/fake-imap-wire.ts';
 import { LOOPBACK } from '../helpers/mail-session.ts';
+import { mailboxDeps, storeServedAccount } from '../helpers/served-account.ts';
 import type { SyncGround } from '../helpers/watched-account.ts';
 import { type ApiCall, ApiCalls, isExpected } from './api-calls.ts';
 import { differences, type ServerFolder } from './compare.ts';
@@ -89,17 +84,7 @@ class EngineRun {
     this.random = new Random(seed);
     this.server = mode.gmail ? new FakeGmail() : new FakeImap({ folders: FOLDERS, ...mode });
     this.other = new OtherProgram(this.server, new Random(seed + 1), mode);
-    this.deps = {
-      db: ground.database.database.db,
-      storage: ground.storage,
-      parser: ground.parser,
-      logger: createLogger('silent', 'test'),
-      secrets: createSecrets({ current: Buffer.alloc(32, 7) }),
-      outbound: LOOPBACK,
-      sessions: createSessionPool({ outbound: LOOPBACK, maxPerAccount: CALLS_AT_ONCE, waitMs: 60_000 }),
-      tempDir: ground.tempDir,
-      markDisconnected: async () => {},
-    };
+    this.deps = mailboxDeps(ground, CALLS_AT_ONCE);
     this.calls = new ApiCalls(this.deps, this.accountId, new Random(seed + 2));
   }
 
@@ -112,17 +97,7 @@ class EngineRun {
     const session = await this.session();
     const folders = await listFoldersWithStatus(session);
     await session.end();
-    const { db, secrets } = this.deps;
-    const user = 'reader@example.test';
-    const imap = { imapHost: '127.0.0.1', imapPort: server.port, imapUser: user, imapEncryption: 'NONE' };
-    const smtp = { smtpHost: '127.0.0.1', smtpPort: 1, smtpUser: user, smtpEncryption: 'NONE' };
-    const credentials = sealCredentials(secrets, id, { imapPassword: 'p', smtpPassword: 'p' });
-    const now = new Date();
-    await db.transaction(async (tx) => {
-      const names = { id, userId: user, name: user, mailboxKey: id };
-      await tx.insert(accounts).values({ ...names, ...imap, ...smtp, credentials, createdAt: now, connectedAt: now });
-      await insertBaselineFolders(tx, id, { folders }, now);
-    });
+    await storeServedAccount(this.deps, id, { port: server.port, folders });
     await this.onSession((ctx) => scanBaseline(ctx, new AbortController().signal));
     this.server.script.command = (command, session) => this.meddle(command, session);
     this.startWatch();
