@@ -6,9 +6,18 @@ export interface ServerMessage {
   uid: number;
   seen: boolean;
   deleted: boolean;
-  messageId: string | null;
+  /** the header section, or the fields of it that name a message */
+  header: string;
   size: number;
   date: Date;
+}
+
+/** Fields of the header by which a message is known again. */
+export const NAMING_FIELDS = ['message-id', 'subject', 'from', 'date'];
+
+function fieldOf(header: string, name: string): string | null {
+  const [, value] = new RegExp(`^${name}:[ \\t]*(.*(?:\\r?\\n[ \\t].*)*)`, 'im').exec(header) ?? [];
+  return value?.trim() ?? null;
 }
 
 /** One folder that can be opened, as the server has it. */
@@ -146,7 +155,8 @@ function* locationsOf(stored: Stored, server: ServerFolder[], { keepsDates }: Co
     `${seen ? 'read' : 'unread'}${deleted ? ' deleted' : ''}`;
   const wanted = server.flatMap(({ path, messages }) =>
     messages.map((message) => {
-      const facts = { messageId: message.messageId, size: message.size, internalDate: message.date };
+      const [messageId = null, ...extra] = NAMING_FIELDS.map((name) => fieldOf(message.header, name));
+      const facts = { messageId, extra, size: message.size, internalDate: message.date };
       const identity = keepsDates ? identityOf(facts) : '';
       return `${path} ${message.uid} ${flags(message)} ${weakIdentityOf(facts)} ${identity}`;
     }),

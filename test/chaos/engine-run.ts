@@ -17,7 +17,7 @@ import { LOOPBACK } from '../helpers/mail-session.ts';
 import { mailboxDeps, storeServedAccount } from '../helpers/served-account.ts';
 import type { SyncGround } from '../helpers/watched-account.ts';
 import { type ApiCall, ApiCalls, isExpected } from './api-calls.ts';
-import { differences, type ServerFolder } from './compare.ts';
+import { differences, NAMING_FIELDS, type ServerFolder } from './compare.ts';
 import { OtherProgram, type OtherProgramOptions } from './other-program.ts';
 import { Random } from './random.ts';
 
@@ -257,7 +257,7 @@ class EngineRun {
         path,
         messages: messages.map(({ uid, flags, source, date }) => ({
           ...{ uid, date, seen: flags.has('\\Seen'), deleted: flags.has('\\Deleted'), size: source.length },
-          messageId: /<[^>]*>/.exec(headerFields(source, ['message-id']).toString())?.[0] ?? null,
+          header: headerFields(source, NAMING_FIELDS).toString('latin1'),
         })),
       }));
   }

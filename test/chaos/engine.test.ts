@@ -22,7 +22,7 @@ const MODES: Record<string, Mode> = {
 };
 
 const { CHAOS_SEED, CHAOS_OPERATIONS, CHAOS_MODE, CHAOS_SEEDS } = process.env;
-const operations = Number(CHAOS_OPERATIONS ?? (isLong() ? 2_000 : 150));
+const operations = Number(CHAOS_OPERATIONS ?? (isLong() ? 2_000 : 120));
 const first = Number(CHAOS_SEED ?? 1);
 const seeds = Number(CHAOS_SEEDS ?? (CHAOS_SEED === undefined && isLong() ? 20 : 1));
 /** the short form takes those that differ most */

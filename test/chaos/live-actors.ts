@@ -4,7 +4,7 @@ import type { Api } from '../helpers/api.ts';
 import type { Connected } from '../helpers/live.ts';
 import { mailText } from '../helpers/mail-text.ts';
 import type { Mailbox } from '../helpers/mailbox.ts';
-import type { ServerFolder } from './compare.ts';
+import { NAMING_FIELDS, type ServerFolder } from './compare.ts';
 import { Random } from './random.ts';
 
 const OTHER = {
@@ -195,12 +195,12 @@ export async function readMailbox({ client }: Mailbox): Promise<ServerFolder[]> 
     if (flags.has('\\Noselect') || flags.has('\\NonExistent')) continue;
     const lock = await client.getMailboxLock(path);
     try {
-      const query = { uid: true, flags: true, envelope: true, size: true, internalDate: true } as const;
+      const query = { uid: true, flags: true, headers: NAMING_FIELDS, size: true, internalDate: true };
       const exists = client.mailbox ? client.mailbox.exists : 0;
       const found = exists > 0 ? await client.fetchAll('1:*', query) : [];
-      const messages = found.map(({ uid, flags: set = new Set<string>(), envelope, size = 0, internalDate }) => ({
+      const messages = found.map(({ uid, flags: set = new Set<string>(), headers, size = 0, internalDate }) => ({
         ...{ uid, size, seen: set.has('\\Seen'), deleted: set.has('\\Deleted') },
-        ...{ messageId: envelope?.messageId ?? null, date: new Date(internalDate ?? 0) },
+        ...{ header: headers?.toString('latin1') ?? '', date: new Date(internalDate ?? 0) },
       }));
       folders.push({ path, messages });
     } finally {

@@ -14,7 +14,7 @@ import { LiveActors, readMailbox } from './live-actors.ts';
  */
 
 const { CHAOS_SEED, CHAOS_OPERATIONS } = process.env;
-const operations = Number(CHAOS_OPERATIONS ?? (isLong() ? 500 : 40));
+const operations = Number(CHAOS_OPERATIONS ?? (isLong() ? 500 : 30));
 const first = Number(CHAOS_SEED ?? 1);
 const seeds = Array.from({ length: isLong() && CHAOS_SEED === undefined ? 5 : 1 }, (_, index) => first + index);
 

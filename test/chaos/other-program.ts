@@ -62,7 +62,9 @@ export class OtherProgram {
     const date = new Date(Date.UTC(2024, 4, 6, 7, 8, this.made % 7));
     const messageId = `<${subject}@chaos.test>`;
     const flags = this.random.chance(0.3) ? ['\\Seen'] : [];
-    const source = mailText({ subject, messageId, date, text: 'x'.repeat(this.random.below(40)) });
+    const whole = mailText({ subject, messageId, date, text: 'x'.repeat(this.random.below(40)) });
+    // some mail has no Message-ID
+    const source = this.random.chance(0.1) ? Buffer.from(whole.toString().replace(/^Message-ID:.*\r\n/m, '')) : whole;
     this.server.arrive(path, source, { date, flags });
     return `${subject} ${path}`;
   }
