@@ -100,7 +100,10 @@ async function load(pool: Pool, accountId: string): Promise<Stored> {
   };
 }
 
-/** What of the store is not as the server, and what of the events is not as the store; empty when all is. */
+/**
+ * What of the store is not as the server, and what of the events is not as the store; empty when all is. Which of two
+ * byte-identical messages has which id is not compared: no server tells them apart once they were moved.
+ */
 export async function differences(
   pool: Pool,
   accountId: string,
