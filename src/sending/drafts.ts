@@ -81,7 +81,11 @@ async function appendDraft(
   const { id, accountId } = draft;
   const messageId = await assignMessageId(deps.db, id, draft.messageId ?? newMessageId(settings.owner.email));
   const previous = previousId ? await loadPrevious(deps, accountId, previousId) : undefined;
-  const message = await composeMessage(deps, settings, { ...draft, messageId }, previous);
+  const message = await composeMessage(deps, settings, { ...draft, messageId }, previous).catch(async (error) => {
+    // The files of the draft before go with its email, which another program may have deleted meanwhile.
+    if (previousId) await loadPrevious(deps, accountId, previousId);
+    throw error;
+  });
   await withMailbox(deps, accountId, (ctx) => appendOnce(ctx, messageId, message, previous));
 }
 
