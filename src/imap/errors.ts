@@ -31,13 +31,7 @@ export function loginErrorOf(
     return failed('the server wants an encrypted connection, try the encryption starttls or ssl');
   }
   if (message === LOGIN_DISABLED) {
-    if (login.encryption === 'NONE' && offered.includes('STARTTLS')) {
-      return failed('the server allows no password on a connection without TLS, try the encryption starttls');
-    }
-    const methods = offered.flatMap((name) => (name.startsWith('AUTH=') ? [name.slice('AUTH='.length)] : []));
-    const hint = methods.some((name) => OAUTH.has(name)) ? ': it wants OAuth, or an app password' : '';
-    const list = methods.length > 0 ? ` (it offers ${methods.slice(0, 8).join(', ')})` : '';
-    return failed(`the server accepts no login with a password here${safeResponse(list, [])}${hint}`);
+    return failed(disabledDetail(login, offered));
   }
   if (code === 'CONNECT_TIMEOUT' && login.encryption === 'SSL') {
     return failed('timed out: the server did not answer with TLS on this port, try the encryption starttls');
@@ -50,6 +44,16 @@ export function loginErrorOf(
     return failed(why ? `the server closed the connection: ${why}` : 'the server closed the connection');
   }
   return mailErrorOf(cause, login, 'the IMAP login');
+}
+
+function disabledDetail({ encryption }: ServerLogin, offered: string[]): string {
+  if (encryption === 'NONE' && offered.includes('STARTTLS')) {
+    return 'the server allows no password on a connection without TLS, try the encryption starttls';
+  }
+  const methods = offered.flatMap((name) => (name.startsWith('AUTH=') ? [name.slice('AUTH='.length)] : []));
+  const hint = methods.some((name) => OAUTH.has(name)) ? ': it wants OAuth, or an app password' : '';
+  const list = methods.length > 0 ? ` (it offers ${methods.slice(0, 8).join(', ')})` : '';
+  return `the server accepts no login with a password here${safeResponse(list, [])}${hint}`;
 }
 
 /** What imapflow throws where the server has LOGINDISABLED and none of the mechanisms that imapflow has. */

@@ -85,15 +85,17 @@ function snapshotsOf(session: ImapSession, entries: ListResponse[]): FolderSnaps
   // The folders below a prefix such as `INBOX.` (RFC 2342) are those of the top level, not children of INBOX.
   const prefix = session.client.namespace?.prefix ?? '';
   const listed = entries.filter((entry) => entry.path);
-  const snapshots = listed.map((entry) => ({
-    path: entry.path,
-    delimiter: entry.delimiter || null,
-    name: entry.name,
-    parentPath: entry.parentPath && entry.parentPath + entry.delimiter !== prefix ? entry.parentPath : null,
-    role: 'UNKNOWN' as FolderRole,
-    selectable: !hasFlag(entry.flags, '\\Noselect') && !hasFlag(entry.flags, '\\NonExistent'),
-    status: folderStatus(entry.status),
-  }));
+  const snapshots = listed.map(
+    (entry): FolderSnapshot => ({
+      path: entry.path,
+      delimiter: entry.delimiter || null,
+      name: entry.name,
+      parentPath: entry.parentPath && entry.parentPath + entry.delimiter !== prefix ? entry.parentPath : null,
+      role: 'UNKNOWN',
+      selectable: !hasFlag(entry.flags, '\\Noselect') && !hasFlag(entry.flags, '\\NonExistent'),
+      status: folderStatus(entry.status),
+    }),
+  );
   // The first match keeps the role (CONTRACT "Folders"): flags go before names.
   const taken = new Set<FolderRole>();
   for (const roleOf of [flaggedRole, guessedRole]) {

@@ -40,11 +40,7 @@ export async function findVanished(
   const counted = await countLocations(ctx.db, folder.id);
   const cursor = folder.uidNext ?? 1;
   const same: Comparison = { missing: false, unknown: [], uidNext: cursor };
-  // While the baseline is not scanned, fewer stored messages than there are is no sign.
-  const scanned = folder.scannedFrom === 1;
-  const isAhead = selection.uidNext === null || selection.uidNext > cursor;
-  if ((counted === selection.exists && !isAhead) || (counted === 0 && !scanned)) return same;
-  if (!scanned && selection.highestModseq !== null && ctx.session.qresync && !everyFlag) return same;
+  if (!isDue(ctx, folder, selection, { counted, everyFlag })) return same;
   const uids = await allUids(ctx, selection);
   const present = new Set(uids);
   const known = await knownUids(ctx.db, folder.id, 1, MAX_UID + 1);
@@ -67,6 +63,20 @@ export async function findVanished(
   const isComplete =
     uids.length >= selection.exists && !uids.some((uid) => uid >= cursor && uid < end && isUnknown(uid));
   return { missing, unknown, uidNext: isComplete ? end : cursor };
+}
+
+/** Whether the UIDs of a folder have to be compared. */
+function isDue(
+  { session }: SyncContext,
+  folder: FolderState,
+  { exists, uidNext, highestModseq }: Selection,
+  { counted, everyFlag }: { counted: number; everyFlag: boolean },
+): boolean {
+  // While the baseline is not scanned, fewer stored messages than there are is no sign.
+  const scanned = folder.scannedFrom === 1;
+  const isAhead = uidNext === null || uidNext > (folder.uidNext ?? 1);
+  if ((counted === exists && !isAhead) || (counted === 0 && !scanned)) return false;
+  return scanned || highestModseq === null || !session.qresync || everyFlag;
 }
 
 /** Revives locations that were taken for vanished although the folder has them; returns the other UIDs. */
