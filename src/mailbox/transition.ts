@@ -7,6 +7,8 @@ export interface EmailState {
   missing: boolean;
   /** folder ids as shown to callers, sorted */
   shown: string[];
+  /** of the folders that callers were shown, one was deleted since; it is not in `shown` */
+  inDeletedFolder?: boolean;
   /** roles of the folders that hold it, pending removals left out */
   roles: FolderRole[];
   isUnread: boolean;
@@ -37,6 +39,7 @@ export function transition(before: EmailState, after: EmailState): Transition {
     // Sending by moving the draft is how some programs send: the email in Sent is then new (SPEC "email.new").
     return { isDraft, events: ['email.draft.delete', after.roles.includes('SENT') ? 'email.new' : 'email.update'] };
   }
-  const changed = before.isUnread !== after.isUnread || before.shown.join() !== after.shown.join();
+  const changed =
+    before.isUnread !== after.isUnread || before.shown.join() !== after.shown.join() || before.inDeletedFolder;
   return { isDraft, events: changed ? ['email.update'] : [] };
 }

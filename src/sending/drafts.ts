@@ -58,16 +58,35 @@ export async function saveDraft(deps: MailboxDeps, { accountId, draftId, previou
   if (!draft || !settings) throw new ApiError('not_found', 'there is no account with that id');
   if (draft.state === 'failed') throw new ApiError('provider_error', 'the draft was given up');
   if (draft.state === 'saving') {
-    const messageId = await assignMessageId(db, draftId, draft.messageId ?? newMessageId(settings.owner.email));
-    const previous = previousId ? await loadPrevious(deps, accountId, previousId) : undefined;
-    const message = await composeMessage(deps, settings, { ...draft, messageId }, previous);
-    await withMailbox(deps, accountId, (ctx) => appendOnce(ctx, messageId, message, previous));
+    try {
+      await appendDraft(deps, settings, draft, previousId);
+    } catch (error) {
+      // An attempt that was taken for dead has saved it meanwhile, and ended what it was saved from.
+      if ((await loadDraft(db, accountId, draftId))?.state !== 'active') throw error;
+    }
   }
   if (previousId) await markDraftSuperseded(db, previousId, draftId);
   if (draft.inputKey) {
     await deps.storage.delete([draft.inputKey]);
     await clearDraftInput(db, draftId);
   }
+}
+
+async function appendDraft(
+  deps: MailboxDeps,
+  settings: SyncSettings,
+  draft: DraftRow,
+  previousId: string | null,
+): Promise<void> {
+  const { id, accountId } = draft;
+  const messageId = await assignMessageId(deps.db, id, draft.messageId ?? newMessageId(settings.owner.email));
+  const previous = previousId ? await loadPrevious(deps, accountId, previousId) : undefined;
+  const message = await composeMessage(deps, settings, { ...draft, messageId }, previous).catch(async (error) => {
+    // The files of the draft before go with its email, which another program may have deleted meanwhile.
+    if (previousId) await loadPrevious(deps, accountId, previousId);
+    throw error;
+  });
+  await withMailbox(deps, accountId, (ctx) => appendOnce(ctx, messageId, message, previous));
 }
 
 /** The draft that another takes the place of. */

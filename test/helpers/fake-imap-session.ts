@@ -32,6 +32,8 @@ export class FakeSession {
   constructor(server: FakeImap, socket: Socket) {
     this.server = server;
     this.socket = socket;
+    // An answer is written in pieces: none waits until the one before it is acknowledged.
+    socket.setNoDelay(true);
     const reader = new CommandReader((size, line) => {
       if (refuseLiteral(this, size, line)) return false;
       this.write('+ go on\r\n');

@@ -31,6 +31,14 @@ export interface FakeImapOptions {
   folders?: Record<string, string[]>;
   /** bytes of the largest message that APPEND takes */
   appendLimit?: number;
+  /** closes a connection without a word when more than so many are open */
+  hangsUpOver?: number;
+  /** tells nothing in IDLE */
+  lazyIdle?: boolean;
+  /** gives a copy the date on which it was made */
+  losesDates?: boolean;
+  /** milliseconds in which UIDNEXT counts a message that has come in and cannot be fetched yet */
+  announcesMs?: number;
 }
 
 /** What an APPEND brings, or a delivery. */
@@ -64,15 +72,19 @@ export class FakeImap {
   capabilities: string;
   readonly appendLimit: number;
   script: Script = {};
+  private readonly options: FakeImapOptions;
   private readonly server: Server;
   private created = 0;
 
-  constructor({ capabilities = PLAIN, folders = {}, appendLimit = Infinity }: FakeImapOptions = {}) {
+  constructor(options: FakeImapOptions = {}) {
+    const { capabilities = PLAIN, folders = {}, appendLimit = Infinity, hangsUpOver = Infinity } = options;
+    this.options = options;
     this.capabilities = capabilities;
     this.appendLimit = appendLimit;
     for (const [path, attributes] of Object.entries({ INBOX: [], ...folders })) this.createFolder(path, attributes);
     for (const path of this.folders.keys()) this.subscribed.add(path);
     this.server = createServer((socket) => {
+      if (this.sessions.size >= hangsUpOver) return void socket.destroy();
       const session = new FakeSession(this, socket);
       this.sessions.add(session);
       socket.on('close', () => this.sessions.delete(session)).on('error', () => {});
@@ -143,6 +155,34 @@ export class FakeImap {
     return this.add(path, source, more);
   }
 
+  /** Mail that comes in by itself. */
+  arrive(path: string, source: Buffer, more: NewMessage = {}): void {
+    const { announcesMs } = this.options;
+    if (!announcesMs) return void this.append(path, source, more);
+    const { flags = [], date = new Date() } = more;
+    const folder = this.folder(path);
+    const uid = folder.uidNext++;
+    setTimeout(() => {
+      folder.messages.push({ source, date, flags: new Set(flags), uid, modseq: ++folder.modseq });
+      folder.messages.sort((a, b) => a.uid - b.uid);
+      this.tell();
+    }, announcesMs);
+  }
+
+  /**
+   * Numbers the messages of a folder anew under the same UIDVALIDITY, a message that comes in before all others, as
+   * Courier did with UIDs that it had given under EXAMINE.
+   */
+  renumber(path: string, source: Buffer): void {
+    const folder = this.folder(path);
+    folder.uidNext++;
+    folder.messages.unshift({ uid: 0, flags: new Set(), date: new Date(), source, modseq: 0 });
+    folder.messages.forEach((message, index) => {
+      message.uid = folder.uidNext - folder.messages.length + index;
+      message.modseq = ++folder.modseq;
+    });
+  }
+
   protected put(folder: FakeFolder, message: Omit<FakeMessage, 'uid' | 'modseq'>): number {
     const uid = folder.uidNext++;
     folder.messages.push({ ...message, uid, modseq: ++folder.modseq });
@@ -157,7 +197,8 @@ export class FakeImap {
 
   /** COPY of one message; its UID in the target. */
   copy(_from: FakeFolder, message: FakeMessage, to: FakeFolder): number {
-    return this.put(to, { ...message, flags: new Set(message.flags) });
+    const date = this.options.losesDates ? new Date() : message.date;
+    return this.put(to, { ...message, date, flags: new Set(message.flags) });
   }
 
   /** MOVE of one message; its UID in the target. */
@@ -188,6 +229,7 @@ export class FakeImap {
 
   /** Tells the sessions that idle what has changed in the folder they have selected. */
   tell(): void {
+    if (this.options.lazyIdle) return;
     for (const session of this.sessions) if (session.idling) session.tellNews();
   }
 

@@ -8,7 +8,7 @@ import { fetchFlagSets, storeFlags } from '../../imap/store.ts';
 import { FolderMissing, MailError } from '../../mail-error.ts';
 import { changeEmails } from '../change-emails.ts';
 import type { SyncContext } from '../context.ts';
-import { type FolderState, bumpLocalRevision } from '../store/folders.ts';
+import { type FolderState, bumpLocalRevision, loadFolder } from '../store/folders.ts';
 import { deleteVanished } from '../store/locations.ts';
 import { addLocations, type EmailLocation, type MovedLocation, removeLocations, storedSeen } from '../store/moves.ts';
 import { LocationChanged, findArrival, openLocation, type EmailLocations, targetMark, locateEmail } from './locate.ts';
@@ -205,6 +205,8 @@ export async function saveMove(ctx: SyncContext, emailId: string, outcome: MoveO
   const { target, removed, arrived } = outcome;
   if (removed.length === 0 && !arrived) return;
   await inLease(ctx.db, ctx.lease, async (tx) => {
+    // Others have seen that the target is gone, and the email with it, or that it was moved on.
+    if (arrived && !(await loadFolder(tx, target.id))) throw new LocationChanged(arrived.from, { gone: false });
     await changeEmails(tx, { lease: ctx.lease, emailIds: [emailId], now: new Date() }, async () => {
       // Another call may have read or unread it since the move began.
       const seen = arrived && (await storedSeen(tx, arrived.from));

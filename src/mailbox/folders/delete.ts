@@ -83,9 +83,15 @@ async function forgetFolder(ctx: SyncContext, folderId: string): Promise<void> {
       if (!folder) return true;
       if (!(await areVacated(tx, ctx, [folderId]))) return false;
       await deleteFolders(tx, [folderId]);
-      await moveToTopLevel(tx, folderId);
+      // Others have put folders into it meanwhile.
+      const moved = await readFolders(tx, await moveToTopLevel(tx, folderId));
+      const createdAt = new Date();
       await recordEvents(tx, ctx.account.id, [
-        { type: 'email.folder.delete', objectId: folderId, data: { folder }, createdAt: new Date() },
+        { type: 'email.folder.delete', objectId: folderId, data: { folder }, createdAt },
+        ...moved.map((child) => ({
+          ...{ type: 'email.folder.update' as const, objectId: child.id },
+          ...{ data: { folder: child }, createdAt },
+        })),
       ]);
       return true;
     });

@@ -80,13 +80,18 @@ function nextLocations(tx: Tx, folderId: string, after: number | null) {
     .limit(CHUNK);
 }
 
-/** Deletes the locations of emails that another folder holds, and marks the others as vanished. */
+/**
+ * Deletes the locations of emails that another folder holds, and marks the others as vanished: also those of emails that
+ * have left yet another folder, whose event comes when it is known where they went.
+ */
 async function takeOut(tx: Tx, folderId: string, uids: number[], now: Date): Promise<void> {
   const inChunk = sql`p.folder_id = ${folderId} and p.uid = any(${sql.param(uids)}::bigint[]) and p.vanished_at is null`;
   // a scalar subquery, so that it is looked up for each location of the chunk and never joined with all of the account
   const elsewhere = sql`(select true from locations o
     where o.email_id = p.email_id and o.folder_id <> p.folder_id and o.vanished_at is null limit 1)`;
-  const remove = sql`delete from locations p where ${inChunk} and ${elsewhere} returning p.folder_id, -1 as by`;
+  const leftOther = sql`exists (select from locations v where v.email_id = p.email_id and v.vanished_at is not null)`;
+  const remove = sql`
+    delete from locations p where ${inChunk} and ${elsewhere} and not ${leftOther} returning p.folder_id, -1 as by`;
   await tx.execute(sql`${counted(remove)} select`);
   const mark = sql`
     update locations p set vanished_at = ${now.toISOString()}::timestamptz where ${inChunk}

@@ -8,7 +8,7 @@ import { changeEmails } from '../change-emails.ts';
 import type { SyncAccount, SyncContext } from '../context.ts';
 import { addImported } from '../settings.ts';
 import { emailRowOf, insertEmails, type NewEmailRows } from '../store/emails.ts';
-import { addToTotal, addToUnread, type FolderState, updateFolder } from '../store/folders.ts';
+import { addToTotal, addToUnread, type FolderState, loadFolder, updateFolder } from '../store/folders.ts';
 import { dateLocations, deleteVanished, insertLocations } from '../store/locations.ts';
 import { keysOf } from './fetch.ts';
 import { type ArrivalMatch, type IngestTarget, loadMatchFacts, matchArrivals, matchRulesOf } from './match.ts';
@@ -44,6 +44,10 @@ export function commitBatch(
   { metas, requested, mails }: FetchedBatch,
 ): Promise<CommittedBatch | { needed: MessageMeta[] }> {
   return inLease(ctx.db, ctx.lease, async (tx) => {
+    // Another pass or call may have seen that the folder is gone: its mail is gone with it, or found where it went.
+    if (!(await loadFolder(tx, target.folder.id))) {
+      return { ingested: 0, unusedKeys: keysOf(mails), uidNext: target.folder.uidNext };
+    }
     const facts = await loadMatchFacts(tx, ctx.account.id, target, metas);
     const matches = matchArrivals(matchRulesOf(ctx, target), metas, facts);
     const isNew = ({ uid }: MessageMeta) => matches.get(uid)?.kind === 'new';

@@ -73,7 +73,8 @@ export async function loadEmailRows(tx: Queryable, ids: string[]): Promise<(type
 
 interface LocationOfStored {
   folderId: string;
-  role: string;
+  /** null: the folder was deleted */
+  role: string | null;
   deleted: boolean;
   vanishedAt: Date | null;
 }
@@ -88,7 +89,7 @@ async function loadLocationsOf(tx: Queryable, emailIds: string[]): Promise<Map<s
       vanishedAt: locations.vanishedAt,
     })
     .from(locations)
-    .innerJoin(folders, eq(folders.id, locations.folderId))
+    .leftJoin(folders, eq(folders.id, locations.folderId))
     .where(anyOf(locations.emailId, emailIds));
   const byEmail = new Map<string, LocationOfStored[]>();
   for (const { emailId, ...location } of rows) {
@@ -104,10 +105,12 @@ function located(
   all: LocationOfStored[],
 ): LocatedEmail {
   const live = all.filter((location) => !location.vanishedAt);
+  const stored = all.filter((location): location is LocationOfStored & { role: string } => location.role !== null);
   const staying = live.some((location) => !location.deleted) ? live.filter((location) => !location.deleted) : live;
   return {
     ...row,
-    shown: shownFolders(all),
+    shown: shownFolders(stored),
+    inDeletedFolder: stored.length < all.length,
     roles: staying.map((location) => location.role as FolderRole),
     missing: live.length < all.length || live.length === 0,
     gone: live.length === 0,

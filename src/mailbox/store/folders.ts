@@ -244,7 +244,12 @@ export async function bumpLocalRevision(tx: Tx, folderIds: string[], { unread = 
     .where(anyOf(folders.id, folderIds));
 }
 
-/** The folders in one that is deleted are at the top level from then on. */
-export async function moveToTopLevel(tx: Tx, parentId: string): Promise<void> {
-  await tx.update(folders).set({ parentId: null }).where(eq(folders.parentId, parentId));
+/** The folders in one that is deleted are at the top level from then on; their ids. */
+export async function moveToTopLevel(tx: Tx, parentId: string): Promise<string[]> {
+  const moved = await tx
+    .update(folders)
+    .set({ parentId: null })
+    .where(eq(folders.parentId, parentId))
+    .returning({ id: folders.id });
+  return moved.map(({ id }) => id);
 }

@@ -174,13 +174,14 @@ export function locationColumns(row: NewLocation) {
 /** Bounds one statement. */
 const ROWS_PER_STATEMENT = 2_000;
 
-/** Saves locations. One that is there as baseline gets its email. */
+/** Saves locations, of folders that are stored still. One that is there as baseline gets its email. */
 export async function insertLocations(tx: Tx, rows: NewLocation[]): Promise<void> {
   for (let start = 0; start < rows.length; start += ROWS_PER_STATEMENT) {
     const part = JSON.stringify(rows.slice(start, start + ROWS_PER_STATEMENT).map(locationColumns));
     // xmax is 0 in a row that was inserted, and not in one that was there
     const insert = sql`
-      insert into locations (${COLUMNS}) select ${COLUMNS} from json_populate_recordset(null::locations, ${part}::json)
+      insert into locations (${COLUMNS}) select ${COLUMNS} from json_populate_recordset(null::locations, ${part}::json) r
+        where exists (select from folders f where f.id = r.folder_id)
       on conflict (folder_id, uid) do update set email_id = excluded.email_id
         where locations.email_id is null and locations.vanished_at is null
       returning folder_id, (xmax = 0)::int as by`;
@@ -225,14 +226,17 @@ export async function deleteVanished(tx: Tx, emailIds: string[]): Promise<void> 
 }
 
 /**
- * Deletes what vanished before `before`, some at a time: by then it is known where it went, or that it was deleted.
+ * Deletes what vanished before `before`, some at a time: by then it is known where it went, or that it was deleted. What
+ * has left another folder since is decided with that, by a later pass.
  * @returns whether that was all
  */
 export async function deleteVanishedBefore(tx: Tx, accountId: string, before: Date): Promise<boolean> {
   const { rowCount } = await tx.execute(sql`
     delete from locations l using (
       select folder_id, uid from locations
-      where account_id = ${accountId} and vanished_at < ${before.toISOString()}::timestamptz limit ${ROWS_PER_STATEMENT}
+      where account_id = ${accountId} and vanished_at < ${before.toISOString()}::timestamptz
+        and not exists (select from emails e where e.id = email_id and e.missing_since is not null)
+      limit ${ROWS_PER_STATEMENT}
     ) v where l.folder_id = v.folder_id and l.uid = v.uid`);
   return (rowCount ?? 0) < ROWS_PER_STATEMENT;
 }

@@ -66,7 +66,10 @@ export async function removeLocations(tx: Tx, removed: LocationKey[]): Promise<v
   await countAll(tx, remove);
 }
 
-/** Places emails in the folders that they were moved to, unless the watch has placed them there. */
+/**
+ * Places emails in the folders that they were moved to, unless the watch has placed them there, or has found out that the
+ * email or the folder is gone.
+ */
 export async function addLocations(tx: Tx, added: MovedLocation[]): Promise<void> {
   if (added.length === 0) return;
   const insert = sql`
@@ -74,6 +77,7 @@ export async function addLocations(tx: Tx, added: MovedLocation[]): Promise<void
     select r.folder_id, r.uid, r.account_id, r.email_id, e.date, r.seen, r.deleted, r.identity, r.weak_identity, r.server_id
     from json_populate_recordset(null::locations, ${JSON.stringify(added.map(locationColumns))}::json) r
     left join emails e on e.id = r.email_id
+    where (r.email_id is null or e.id is not null) and exists (select from folders f where f.id = r.folder_id)
     on conflict do nothing
     returning folder_id, 1 as by, seen`;
   await countAll(tx, insert);

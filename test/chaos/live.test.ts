@@ -1,0 +1,88 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
+import { type Connected, connectLogin, connectUser, type Live, joinLive } from '../helpers/live.ts';
+import { isLong } from '../helpers/long.ts';
+import { kick } from '../helpers/mail-user.ts';
+import { type Mailbox, openMailbox } from '../helpers/mailbox.ts';
+import { greenMail, type OtherServer, pymap } from '../helpers/other-servers.ts';
+import { differences } from './compare.ts';
+import { LiveActors, readMailbox } from './live-actors.ts';
+
+/**
+ * The same as engine.test.ts with the whole product, by REST, on real servers. To replay, as far as that goes:
+ * CHAOS_SEED=… CHAOS_OPERATIONS=… npm test -- test/chaos/live.test.ts
+ */
+
+const { CHAOS_SEED, CHAOS_OPERATIONS } = process.env;
+const operations = Number(CHAOS_OPERATIONS ?? (isLong() ? 500 : 30));
+const first = Number(CHAOS_SEED ?? 1);
+const seeds = Array.from({ length: isLong() && CHAOS_SEED === undefined ? 5 : 1 }, (_, index) => first + index);
+
+/** What the store may be behind: several polls, and at last a thorough pass. */
+const SETTLED_MS = isLong() ? 360_000 : 20_000;
+const TIMEOUT_MS = 60_000 + SETTLED_MS + operations * 1_000;
+
+let live: Live;
+
+beforeAll(async () => {
+  live = await joinLive({ SYNC_POLL_INTERVAL: '1s' });
+}, 120_000);
+afterAll(() => live?.close());
+
+async function run(connected: Connected, seed: number, on: { kick?: () => Promise<Mailbox>; keepsDates: boolean }) {
+  const actors = new LiveActors(live.api, connected, seed);
+  await actors.act(operations, on.kick);
+  const { account } = connected;
+  const until = Date.now() + SETTLED_MS;
+  for (;;) {
+    const found = await differences(live.pool, account.id, await readMailbox(actors.box), on);
+    const all = [...found, ...actors.faults];
+    if (found.length > 0 && Date.now() < until) {
+      await sleep(500);
+      continue;
+    }
+    if (all.length > 0) {
+      const replay = `CHAOS_SEED=${seed} CHAOS_OPERATIONS=${operations} npm test -- test/chaos/live.test.ts`;
+      console.error(`${replay}\n${actors.log.join('\n')}`);
+    }
+    expect(all).toEqual([]);
+    return;
+  }
+}
+
+it.each(seeds)(
+  'on Dovecot the store equals the mailbox, seed %i',
+  async (seed) => {
+    const connected = await connectUser(live);
+    const again = async () => {
+      await kick(connected.user);
+      const box = await openMailbox(connected.user);
+      live.boxes.add(box);
+      return box;
+    };
+    await run(connected, seed, { kick: again, keepsDates: true });
+  },
+  TIMEOUT_MS,
+);
+
+if (isLong() || process.env.CHAOS_SERVER) {
+  const others: [string, () => Promise<(() => Promise<OtherServer>) | undefined>][] = [
+    ['GreenMail', greenMail],
+    ['pymap', pymap],
+  ];
+  it.each(others.flatMap(([name, find]) => seeds.map((seed) => [name, seed, find] as const)))(
+    'on %s, where it can be had, the store equals the mailbox, seed %i',
+    async (_name, seed, find) => {
+      const start = await find();
+      if (!start) return;
+      const server = await start();
+      try {
+        // Neither says that a copy keeps its date.
+        await run(await connectLogin(live, server.login), seed, { keepsDates: false });
+      } finally {
+        await server.stop();
+      }
+    },
+    TIMEOUT_MS,
+  );
+}

@@ -1,0 +1,43 @@
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
+import { listFoldersWithStatus } from '../../src/imap/list.ts';
+import { newId } from '../../src/new-id.ts';
+import { loadDraft, recordDraft } from '../../src/sending/draft-state.ts';
+import { saveDraft } from '../../src/sending/drafts.ts';
+import { inputKeyOf, storeInput } from '../../src/sending/outgoing-input.ts';
+import { FakeImap } from '../helpers/fake-imap.ts';
+import { openTestSession } from '../helpers/mail-session.ts';
+import { mailboxDeps, storeServedAccount } from '../helpers/served-account.ts';
+import { openSyncGround, type SyncGround } from '../helpers/watched-account.ts';
+
+let ground: SyncGround;
+
+beforeAll(async () => {
+  ground = await openSyncGround();
+});
+afterAll(() => ground.close());
+
+it('a draft that another attempt saves in the same moment is saved once, and both attempts end well', async () => {
+  const server = await new FakeImap({ folders: { Drafts: ['\\Drafts'] } }).listen();
+  const session = await openTestSession({ user: 'reader@example.test', password: 'p', imapPort: server.port });
+  const folders = await listFoldersWithStatus(session);
+  await session.end();
+  const deps = mailboxDeps(ground);
+  const { db, storage } = deps;
+  const accountId = newId('account');
+  await storeServedAccount(deps, accountId, { port: server.port, folders });
+  const draftId = newId('draft');
+  const inputKey = inputKeyOf(accountId, draftId);
+  await storeInput(storage, inputKey, { input: { subject: 'once' } });
+  await recordDraft(db, { id: draftId, accountId, inputKey, metadata: null, tracking: null, trackingId: null });
+  const saving = { accountId, draftId, previousId: null };
+  // The other attempt saves it, and deletes its input, just before this one reads that.
+  const get: typeof storage.get = async (...args) => {
+    await saveDraft(deps, saving);
+    return storage.get(...args);
+  };
+  await saveDraft({ ...deps, storage: { ...storage, get } }, saving);
+  expect((await loadDraft(db, accountId, draftId))?.state).toBe('active');
+  expect(server.folder('Drafts').messages).toHaveLength(1);
+  await deps.sessions.close();
+  await server.close();
+});
