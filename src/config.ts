@@ -113,7 +113,7 @@ export function loadConfig(env: Env): Config {
       heartbeatTimeoutMs: duration(env, 'SYNC_HEARTBEAT_TIMEOUT', 30 * SECOND, [2 * SECOND, 10 * MINUTE]),
       pollMs: duration(env, 'SYNC_POLL_INTERVAL', 25 * SECOND, [SECOND / 10, HOUR]),
       loginCheckMs: duration(env, 'SYNC_LOGIN_CHECK', 6 * HOUR, [0, DAY]),
-      loginsPerMinute: integer(env, 'SYNC_LOGINS_PER_MINUTE', 120, [1, 100_000]),
+      loginsPerMinute: integer(env, 'SYNC_LOGINS_PER_MINUTE', 240, [1, 100_000]),
       maxWatchers: integer(env, 'SYNC_MAX_MAILBOXES', 2000, [1, 100_000]),
     },
     limits: {

@@ -30,7 +30,7 @@ describe('settings', () => {
         heartbeatTimeoutMs: 30_000,
         pollMs: 25_000,
         loginCheckMs: 21_600_000,
-        loginsPerMinute: 120,
+        loginsPerMinute: 240,
         maxWatchers: 2000,
       },
       limits: {

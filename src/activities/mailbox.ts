@@ -55,8 +55,8 @@ export type MailboxActivities = ReturnType<typeof createMailboxActivities>;
 
 const MINUTE = 60_000;
 const HEARTBEAT_MS = 5_000;
-/** A watch ends by itself about once an hour, so that mailboxes spread over the workers that there are. */
-const WATCH_MS = 50 * MINUTE;
+/** A watch ends by itself after 80 to 112 minutes, so that mailboxes spread over the workers that there are. */
+const WATCH_MS = 80 * MINUTE;
 /** An import returns to its workflow this often, so that its history says how far it is. */
 const IMPORT_MS = 10 * MINUTE;
 const SCAN_RETRY_MS = MINUTE;
@@ -70,7 +70,7 @@ const PAUSE_MS = 2_000;
 export function createMailboxActivities(deps: WatchDeps) {
   const heartbeatMs = deps.heartbeatMs ?? HEARTBEAT_MS;
 
-  /** Watches a mailbox for about an hour; whoever watched it before can write no more. */
+  /** Watches a mailbox for about one and a half hours; whoever watched it before can write no more. */
   async function watchMailbox({ accountId }: { accountId: string }): Promise<void> {
     await withHeartbeat(() => watchUntilEnd(deps, accountId), heartbeatMs);
     if (Context.current().cancellationSignal.aborted) throw new CancelledFailure('the watch was ended');

@@ -2,7 +2,7 @@ import { sql } from 'drizzle-orm';
 import type { Db } from './client.ts';
 
 /** Logins that a provider gets without waiting, after a time without any. */
-const BURST = 30;
+const BURST = 60;
 
 /**
  * Takes one login at a host from the budget that all workers share. Returns how long to wait before it, in milliseconds.

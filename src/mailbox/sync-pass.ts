@@ -7,15 +7,15 @@ import type { SyncContext } from './context.ts';
 import { syncFolder } from './folder-pass.ts';
 import { DoubtfulList, type FolderListPass, saveUnexplained, syncFolders } from './folders/list-pass.ts';
 import { selectedPath } from './selected.ts';
-import { touchSynced } from './settings.ts';
+import { saveWatchFailure, touchSynced } from './settings.ts';
 import { deleteEmails, findMissing, loadStoredEmails } from './store/emails.ts';
 import { type FolderState, loadFolders } from './store/folders.ts';
 import { deleteVanished, deleteVanishedBefore } from './store/locations.ts';
 
-/** Passes in a row while folders keep changing; emails that left a folder during the last one are decided by the next sync. */
+/** Passes in a row while folders keep changing; what became of emails that left one is decided by a later sync then. */
 const MAX_PASSES = 5;
 
-/** How long emails stay undecided while a folder cannot be opened, in milliseconds. */
+/** How long emails stay undecided while a folder cannot be opened, or folders keep changing, in milliseconds. */
 const REFUSED_MS = 15 * 60_000;
 
 export interface SyncOptions {
@@ -34,7 +34,7 @@ export interface SyncOptions {
  * folder: that takes a pass during and after which no folder changed (QUALITY "Sync" 3b).
  * @throws DoubtfulList; MailError; LeaseLost
  */
-export async function syncMailbox(ctx: SyncContext, options: SyncOptions): Promise<FolderListPass> {
+export async function syncMailbox(ctx: SyncContext, options: SyncOptions): Promise<SyncedList> {
   const { freshSession = false, thorough = false, changed = new Set<string>() } = options;
   const everyFlag = thorough && !ctx.session.condstore;
   const startedAt = new Date();
@@ -45,8 +45,18 @@ export async function syncMailbox(ctx: SyncContext, options: SyncOptions): Promi
   const decide = thorough || (options.missingBefore ?? false);
   const passes = await syncUntilSettled(ctx, { startedAt, list, due, decide }, everyFlag);
   if (passes.decide) await decideMissing(ctx, passes.startedAt);
-  await inLease(ctx.db, ctx.lease, (tx) => touchSynced(tx, ctx.account.id, new Date()));
-  return passes.list;
+  await inLease(ctx.db, ctx.lease, (tx) =>
+    passes.refused === 0
+      ? touchSynced(tx, ctx.account.id, new Date())
+      : saveWatchFailure(tx, ctx.account.id, `the IMAP server does not open ${passes.refused} of the folders it lists`),
+  );
+  return { ...passes.list, undecided: passes.undecided };
+}
+
+/** The folder list that a sync went by last. */
+export interface SyncedList extends FolderListPass {
+  /** folders kept changing: what became of emails that left one is decided by the next sync */
+  undecided?: boolean;
 }
 
 /** What one pass over the folders starts from. */
@@ -63,9 +73,10 @@ interface Pass {
  * Makes passes while emails leave folders. An email may have moved to a folder after that was listed or synced: what
  * became of it can be decided (`decide`) when no folder changed since the last pass.
  */
-async function syncUntilSettled(ctx: SyncContext, first: Pass, everyFlag: boolean): Promise<Pass> {
+async function syncUntilSettled(ctx: SyncContext, first: Pass, everyFlag: boolean): Promise<SettledPass> {
   let pass = first;
   let interrupted = false;
+  let settled = false;
   let refused: ReadonlySet<string> = new Set();
   for (let count = 1; ; count++) {
     const synced = await syncEach(ctx, pass.due, everyFlag, pass.list.counters);
@@ -80,21 +91,27 @@ async function syncUntilSettled(ctx: SyncContext, first: Pass, everyFlag: boolea
     const next = { startedAt, list, due: dirtyOf(list), decide: true };
     // A folder that its pass leaves dirty, as miscounting servers do, has not changed.
     const changed = next.due.some(({ id }) => !pass.list.dirty.has(id));
-    if (!leftFolders && !list.missing && !changed) {
-      pass = { ...pass, list };
-      break;
-    }
-    pass = next;
+    settled = !leftFolders && !list.missing && !changed;
+    pass = settled ? { ...pass, list } : next;
+    if (settled) break;
   }
   // What a folder holds that was not synced whole is not known: a later sync decides.
   const decide = pass.decide && !interrupted;
-  const isRefused = [...refused].some((id) => pass.list.folders.get(id)?.selectable);
-  return { ...pass, decide, startedAt: isRefused ? patience(pass) : pass.startedAt };
+  const listed = [...refused].filter((id) => pass.list.folders.get(id)?.selectable).length;
+  const undecided = pass.decide && (interrupted || !settled);
+  const startedAt = listed > 0 || !settled ? patience(pass) : pass.startedAt;
+  return { ...pass, decide, undecided, refused: listed, startedAt };
+}
+
+interface SettledPass extends Pass {
+  undecided: boolean;
+  /** listed folders that could not be opened */
+  refused: number;
 }
 
 /**
- * An email may be in a folder that the server refuses to open just now: what left the others is decided later, but not
- * never, since some folders are never opened.
+ * An email may be in a folder that the server refuses to open just now, or be moved again and again: what left a folder is
+ * decided later, but not never.
  */
 function patience({ startedAt }: Pass): Date {
   return new Date(startedAt.getTime() - REFUSED_MS);
@@ -105,7 +122,7 @@ export async function syncNotified(
   ctx: SyncContext,
   list: FolderListPass,
   paths: ReadonlySet<string>,
-): Promise<FolderListPass> {
+): Promise<SyncedList> {
   const folders = foldersOf(list).filter((folder) => paths.has(folder.path));
   const { missing, refused } = await syncEach(ctx, folders, false);
   if (refused.size === 0 && !missing && folders.length === paths.size) return list;
@@ -113,7 +130,7 @@ export async function syncNotified(
 }
 
 /** Selects INBOX, where IDLE listens, and ingests what arrived there while another folder was selected. */
-export async function selectInbox(ctx: SyncContext, list: FolderListPass): Promise<FolderListPass> {
+export async function selectInbox(ctx: SyncContext, list: SyncedList): Promise<SyncedList> {
   for (let current = list; ; ) {
     const inbox = foldersOf(current).find((folder) => folder.role === 'INBOX');
     if (!inbox || selectedPath(ctx.session) === inbox.path) return current;

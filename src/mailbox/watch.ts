@@ -29,6 +29,9 @@ export interface WatchOptions {
   onRoomWanted?(wanted: () => void): () => void;
 }
 
+/** Until the next pass while it is not decided what became of emails that left a folder, in milliseconds. */
+const UNDECIDED_MS = 2_000;
+
 /** How long the connection is left to others that need it, in milliseconds. */
 const ASIDE_MS = 1_000;
 
@@ -105,6 +108,8 @@ async function listenAndSync(ctx: SyncContext, { pollMs, signal, room, onInSync 
   let polledAt = Date.now();
   while (!over.aborted) {
     list = await selectInbox(ctx, list);
+    // What was left undecided is not left for long.
+    if (list.undecided) polledAt = Math.min(polledAt, Date.now() - pollMs + UNDECIDED_MS);
     await listener.wait(Math.max(1, polledAt + pollMs - Date.now()), over);
     if (over.aborted) return;
     if (!ctx.session.client.usable) throw new MailError('provider_error', 'imap', 'the connection was closed');

@@ -5,6 +5,7 @@ import { ApiError } from '../contract/errors.ts';
 import type { Recipient, SendInput } from '../contract/sending.ts';
 import type { Db } from '../db/client.ts';
 import type { SyncSettings } from '../mailbox/settings.ts';
+import { assignSendMessageId } from './send-state.ts';
 import { newMessageId } from '../mime/message-ids.ts';
 import { trackMessage } from '../mime/tracking.ts';
 import { compose, envelopeOf } from '../mime/write/compose.ts';
@@ -104,7 +105,11 @@ async function draftSource(deps: ComposeDeps, send: SendRow, draftId: string): P
     key: stored.key,
     draftEmailId: draft.emailId,
     async compose(owner) {
-      const messageId = send.messageId ?? draft.messageId ?? newMessageId(owner.email);
+      const messageId = await assignSendMessageId(
+        deps.db,
+        send.id,
+        send.messageId ?? draft.messageId ?? newMessageId(owner.email),
+      );
       const source = await loadDraftSource(deps.storage, stored.key);
       const forms = await composeDraft(deps, source, { owner, messageId, date: new Date() }, trackingOf(send));
       if (forms.envelope.to.length === 0) throw new ApiError('invalid_parameters', 'to: the draft has no recipients');
@@ -122,7 +127,8 @@ function inputSource(deps: ComposeDeps, send: SendRow): Source {
     async compose(owner) {
       const outgoing = await loadInput(deps.storage, key);
       const { from, bcc = [] } = outgoing.input;
-      const messageId = send.messageId ?? newMessageId(from?.email ?? owner.email);
+      const proposed = send.messageId ?? newMessageId(from?.email ?? owner.email);
+      const messageId = await assignSendMessageId(deps.db, send.id, proposed);
       const message = messageOf(outgoing, { owner, messageId, date: new Date() });
       return { forms: await inBothForms(deps, message, trackingOf(send)), messageId, bcc: bcc.map(attendeeOf) };
     },

@@ -89,6 +89,16 @@ export async function recordSend(db: Queryable, send: NewSend): Promise<{ send: 
   return { send: (await loadSend(db, send.accountId, send.id)) as SendRow, isNew: false };
 }
 
+/** Gives a send its Message-ID, unless an earlier attempt did: all of its copies have the same. @returns that one */
+export async function assignSendMessageId(db: Queryable, id: string, messageId: string): Promise<string> {
+  const [row] = await db
+    .update(sends)
+    .set({ messageId: sql`coalesce(${sends.messageId}, ${messageId})` })
+    .where(eq(sends.id, id))
+    .returning({ messageId: sends.messageId });
+  return row?.messageId ?? messageId;
+}
+
 /** Records the Message-ID of the composed message and where it is stored; false when the send is not queued any more. */
 export async function saveComposed(
   db: Queryable,

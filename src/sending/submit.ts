@@ -3,6 +3,7 @@ import { ApiError } from '../contract/errors.ts';
 import type { Queryable } from '../db/client.ts';
 import { inLease } from '../db/lease.ts';
 import { saveTrackingRecord } from '../db/tracking.ts';
+import { MailError } from '../mail-error.ts';
 import { openCredentials } from '../mailbox/settings.ts';
 import { type MailboxDeps, withLoginConfirmed } from '../mailbox/with-mailbox.ts';
 import { SubmitError, type Submitted, type Submitter } from '../smtp/submit.ts';
@@ -61,6 +62,8 @@ export async function sendOnce(deps: SubmitDeps, loaded: LoadedSend): Promise<Se
 
 async function sendQueued(deps: SubmitDeps, loaded: LoadedSend): Promise<SendOutcome> {
   const attempt = await prepare(deps, loaded);
+  // Another attempt is ahead, or the caller gave up: the row says which.
+  if (!attempt) return { send: await findOutcome(deps, loaded.send), isFirst: false };
   const { send } = attempt;
   let submitted: Submitted;
   try {
@@ -83,12 +86,12 @@ interface Attempt extends LoadedSend {
   isSubmitting: boolean;
 }
 
-/** Step 1; the row has its Message-ID from then on. */
-async function prepare(deps: SubmitDeps, loaded: LoadedSend): Promise<Attempt> {
+/** Step 1; the row has its Message-ID from then on. Undefined when the send is not queued any more. */
+async function prepare(deps: SubmitDeps, loaded: LoadedSend): Promise<Attempt | undefined> {
   const { send } = loaded;
   const { message, messageId, storageKey, bcc, draftEmailId } = await composeSend(deps, loaded);
   const composed = { messageId, storageKey, result: { rejected: [], bcc } };
-  if (!(await saveComposed(deps.db, send.id, composed))) throw new ApiError('provider_error', GIVEN_UP);
+  if (!(await saveComposed(deps.db, send.id, composed))) return undefined;
   if (draftEmailId) await assertDraftExists(deps, send.accountId, draftEmailId);
   return { ...loaded, send: { ...send, ...composed }, message, isSubmitting: false };
 }
@@ -148,25 +151,29 @@ async function findOutcome(deps: SubmitDeps, { id, accountId }: SendRow): Promis
     if (!send || send.state === 'failed') throw new ApiError('provider_error', GIVEN_UP);
     if ((await isCopyIngested(db, id)) || (await isInSent(deps, send))) {
       const result = { ...send.result, rejected: [] };
-      await recordSent(deps, send, (tx) => markFoundInSent(tx, id, result));
-      return { ...send, state: 'sent', result };
+      const isRecorded = await recordSent(deps, send, (tx) => markFoundInSent(tx, id, result));
+      if (isRecorded) return { ...send, state: 'sent', result };
     }
     if (check < OUTCOME_CHECKS) await sleep(OUTCOME_WAIT_MS);
   }
-  await markOutcomeUnknown(db, id);
+  // Not submitting any more: the SMTP server has accepted nothing, and the next attempt sends it.
+  if (!(await markOutcomeUnknown(db, id)) && (await loadSend(db, accountId, id))?.state === 'queued') {
+    throw new MailError('provider_error', 'smtp', 'the message was not sent');
+  }
   throw new ApiError('provider_error', UNKNOWN);
 }
 
-/** Commits that the message was accepted, and with it that its draft was sent. */
+/** Commits that the message was accepted, and with it that its draft was sent; false when the row had ended otherwise. */
 async function recordSent(
   { db }: SubmitDeps,
   { draftId }: SendRow,
   mark: (tx: Queryable) => Promise<boolean>,
-): Promise<void> {
-  if (!draftId) return void (await mark(db));
-  await db.transaction(async (tx) => {
-    await mark(tx);
-    await markDraftSent(tx, draftId);
+): Promise<boolean> {
+  if (!draftId) return mark(db);
+  return db.transaction(async (tx) => {
+    const isMarked = await mark(tx);
+    if (isMarked) await markDraftSent(tx, draftId);
+    return isMarked;
   });
 }
 

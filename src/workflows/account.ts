@@ -27,7 +27,7 @@ import { setSearchAttributes } from './search-attributes.ts';
  *
  * state         what happens                            next
  * connecting    watchMailbox has been started           running       the activity signals `mailboxConnected`
- *                                                       errored       3 failures in a row
+ *                                                       errored       3 failures to connect in a row, or 6 cuts
  *                                                       disconnected  2 refused logins in a row
  * running       watchMailbox holds the connection       connecting    it failed, or ended to move to another worker
  * errored       watchMailbox is run with backoff        running       `mailboxConnected`
@@ -61,6 +61,8 @@ export const mailboxConnected = defineSignal(SIGNALS.mailboxConnected);
 
 const FAILURES_TO_ERRORED = 3;
 const REFUSALS_TO_DISCONNECTED = 2;
+/** A connection that was cut after its login counts half: the server is there, and the work goes on where it was. */
+const CUT = 0.5;
 /** Waits after the first, second, … failure in a row; the last one repeats. */
 const BACKOFF_MS = [1_000, 2_000, 5_000, 10_000, 20_000, 30_000, 60_000];
 /** Before a refused login is repeated, and before a mailbox that another worker took is taken back. */
@@ -68,8 +70,8 @@ const SHORT_WAIT_MS = 500;
 /** A connection that lasted this long resets all counts; a shorter one only does when the mailbox got in sync. */
 const STEADY_MS = 60_000;
 const HEARTBEAT_TIMEOUT_MS = 30_000;
-/** More than the hour after which watchMailbox ends by itself. */
-const WATCH_TIMEOUT = '75m';
+/** More than the time after which watchMailbox ends by itself. */
+const WATCH_TIMEOUT = '2h';
 /** Types of failures (see src/activities/failures.ts) that Temporal does not retry by itself. */
 const DECIDED_HERE = ['provider_error', 'provider_rejected', 'unexpected_error', 'unavailable'];
 
@@ -234,7 +236,7 @@ async function countFailure(connection: Connection, failed: Failed): Promise<num
       if (connection.refusals >= REFUSALS_TO_DISCONNECTED) await changeStatus(connection, 'disconnected', failed);
       return SHORT_WAIT_MS;
     default:
-      connection.failures += 1;
+      connection.failures += failed.connected ? CUT : 1;
       if (connection.failures >= FAILURES_TO_ERRORED && connection.status === 'running') {
         await changeStatus(connection, 'errored', failed);
       }

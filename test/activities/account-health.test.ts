@@ -90,10 +90,10 @@ describe('an account that is not in sync', () => {
 describe('the logins at one provider', () => {
   it('come after one another once a burst is used up', async () => {
     const waits: number[] = [];
-    for (let i = 0; i < 60; i++) waits.push(await takeLogin(the.db, 'Mail.Example.test', 60));
-    expect(waits.slice(0, 30).every((wait) => wait === 0)).toBe(true);
-    expect(waits[59]).toBeGreaterThan(25_000);
-    expect(waits[59]).toBeLessThanOrEqual(30_000);
+    for (let i = 0; i < 90; i++) waits.push(await takeLogin(the.db, 'Mail.Example.test', 60));
+    expect(waits.slice(0, 60).every((wait) => wait === 0)).toBe(true);
+    expect(waits[89]).toBeGreaterThan(25_000);
+    expect(waits[89]).toBeLessThanOrEqual(30_000);
     expect(await takeLogin(the.db, 'other.example.test', 60)).toBe(0);
   });
 

@@ -286,7 +286,7 @@ describe('with the database away', () => {
     expect([pixel.statusCode, pixel.headers['content-type']]).toEqual([200, 'image/gif']);
     const link = await other.app.inject({ method: 'GET', url: `/t/c/${newId('tracking')}/0` });
     expect(link.statusCode).toBe(503);
-    expect(link.json()).toMatchObject({ status: 503, type: 'errors/unexpected_error' });
+    expect(link.json()).toMatchObject({ status: 503, type: 'errors/service_unavailable' });
     expect(link.headers).toMatchObject({ 'retry-after': '5', 'cache-control': NO_STORE });
     await other.close();
   });

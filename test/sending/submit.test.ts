@@ -7,6 +7,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, it, jest } from '@j
 import { eq } from 'drizzle-orm';
 import type { SendInput } from '../../src/contract/sending.ts';
 import { accounts, drafts, folders, locations } from '../../src/db/schema.ts';
+import { weakIdentityOf } from '../../src/imap/identity.ts';
 import { createSessionPool, type SessionPool } from '../../src/imap/pool.ts';
 import { createLogger } from '../../src/logger.ts';
 import { loadSyncSettings, sealCredentials } from '../../src/mailbox/settings.ts';
@@ -116,7 +117,9 @@ async function recordDraftSend(folderId: string): Promise<LoadedSend> {
   const { id, draftId, storageKey } = await storeEmail(test.database, accountId, { draft: true, folders: [folderId] });
   const source = mailText({ to: 'bea@elsewhere.test', subject: 'a draft' });
   const uid = imap.add('Drafts', source, { flags: ['\\Draft'] });
-  await db.update(locations).set({ uid }).where(eq(locations.emailId, id));
+  const messageId = /^Message-ID: (.*)$/im.exec(source.toString())?.[1] ?? null;
+  const weakIdentity = weakIdentityOf({ messageId, size: source.length });
+  await db.update(locations).set({ uid, weakIdentity }).where(eq(locations.emailId, id));
   await deps.storage.put(storageKey, source);
   return record({ draftId });
 }
@@ -162,4 +165,16 @@ it('says in the log that a sent email cannot be shown before its copy has synced
     { accountId, sendId: send.id, err: expect.objectContaining({ message: 'no parser' }) },
     'a sent email is not shown before its copy has synced',
   );
+});
+
+it('two attempts at one send give it one Message-ID, whichever of them is accepted', async () => {
+  const loaded = await record({}, MAIL);
+  const attempts = [sendOnce(deps, loaded), sendOnce(deps, loaded)];
+  await waitFor(() => submitted.length === 2, { what: 'both attempts' });
+  const ids = submitted.map(({ source }) => /^Message-ID: (.*)$/im.exec(source.toString())?.[1]);
+  expect(ids[0]).toBe(ids[1]);
+  respond();
+  await Promise.allSettled(attempts);
+  const stored = await loadSend(deps.db, accountId, loaded.send.id);
+  expect([stored?.state, stored?.messageId]).toEqual(['sent', ids[0]]);
 });
