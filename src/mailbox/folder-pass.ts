@@ -88,6 +88,7 @@ async function passOnce(
     if (!complete) return { ...arrivals, opened: true, changed: true, interrupted: arrivals.othersFirst === null };
     const changes = await applyChanges({ ...open, folder }, options.everyFlag);
     const late = await ingestUnknown({ ...open, folder: changes.folder }, options, changes.unknown);
+    if (late.renumbered) await remapFolder(ctx, folderId, selection);
     const missing = isRemapped || arrivals.missing || changes.missing || late.missing;
     return {
       opened: true,
@@ -96,7 +97,7 @@ async function passOnce(
       missing,
       compared: [...arrivals.compared, ...late.compared, folder.id],
       othersFirst: null,
-      renumbered: false,
+      renumbered: late.renumbered,
     };
   });
   return result ?? notOpened;

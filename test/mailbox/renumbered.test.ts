@@ -5,6 +5,7 @@ import { markEmail } from '../../src/mailbox/changes/mark.ts';
 import { moveEmail } from '../../src/mailbox/changes/move.ts';
 import { syncMailbox } from '../../src/mailbox/sync-pass.ts';
 import { type FakeImap, PLAIN } from '../helpers/fake-imap.ts';
+import { isLong } from '../helpers/long.ts';
 import { mailText } from '../helpers/mail-text.ts';
 import { openSyncGround, type SyncGround } from '../helpers/watched-account.ts';
 import { type Engine, startEngine } from './engine.ts';
@@ -123,3 +124,54 @@ it('a folder that is deleted and created again under its name loses its old mail
   await syncMailbox(running.ctx, {});
   expect((await running.events()).sort()).toEqual(['email.delete', 'email.new', 'email.new']);
 });
+
+it.each([`${PLAIN} MOVE`, 'IMAP4rev1'])(
+  'no write hits another message, whenever the server renumbers (%s)',
+  async (capabilities) => {
+    const running = await startEngine(ground, { capabilities, folders });
+    engine = running;
+    const { server, ctx } = running;
+    const subjects = Array.from({ length: 12 }, (_, index) => `mail ${index}.`);
+    for (const subject of subjects) server.append('INBOX', mailText({ subject }));
+    await syncMailbox(ctx, { freshSession: true });
+    const rows = await ctx.db.select().from(emails).where(eq(emails.accountId, ctx.account.id));
+    const idOf = new Map(rows.map(({ id, subject }) => [subject, id]));
+    /** `folder seen` of each subject, as it must be */
+    const expected = new Map(subjects.map((subject) => [subject, 'INBOX false']));
+    const actual = () =>
+      new Map(
+        subjects.map((subject) => [
+          subject,
+          ['INBOX', 'Work']
+            .flatMap((path) =>
+              server
+                .folder(path)
+                .messages.filter(({ source }) => source.includes(`Subject: ${subject}`))
+                .map(({ flags }) => `${path} ${flags.has('\\Seen')}`),
+            )
+            .join(),
+        ]),
+      );
+    let seed = 7;
+    const random = (below: number) => {
+      seed = (seed * 1_103_515_245 + 12_345) % 2 ** 31;
+      return Math.floor((seed / 2 ** 31) * below);
+    };
+    for (let write = 0; write < (isLong() ? 500 : 60); write++) {
+      if (random(3) === 0) renumber(server, random(2) === 0 ? 'INBOX' : 'Work');
+      const subject = subjects[random(subjects.length)]!;
+      const id = idOf.get(subject)!;
+      const [path, seen] = expected.get(subject)!.split(' ');
+      if (random(2) === 0) {
+        await markEmail(ctx, id, seen === 'false');
+        expected.set(subject, `${path} ${seen === 'false'}`);
+      } else {
+        const target = path === 'INBOX' ? 'Work' : 'INBOX';
+        await moveEmail(ctx, id, () => running.folder(target));
+        expected.set(subject, `${target} ${seen}`);
+      }
+      expect(actual()).toEqual(expected);
+    }
+  },
+  240_000,
+);

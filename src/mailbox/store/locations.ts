@@ -213,7 +213,7 @@ export async function markVanished(tx: Tx, folderId: string, uids: number[], now
 export async function reviveLocations(tx: Tx, folderId: string, uids: number[]): Promise<void> {
   if (uids.length === 0) return;
   const mark = sql`
-    update locations set vanished_at = null
+    update locations set vanished_at = null, pending_removal_since = null
     where folder_id = ${folderId} and ${anyOf(locations.uid, uids)} and vanished_at is not null
     returning folder_id, 1 as by`;
   await tx.execute(sql`${counted(mark)} select`);
