@@ -1,7 +1,10 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { asc, eq } from 'drizzle-orm';
 import { emails, locations } from '../../src/db/schema.ts';
+import { inLease } from '../../src/db/lease.ts';
 import { scanBaseline } from '../../src/mailbox/baseline.ts';
+import { reservePath } from '../../src/mailbox/folders/reservations.ts';
+import { markVacating } from '../../src/mailbox/folders/vacate.ts';
 import { DoubtfulList } from '../../src/mailbox/folders/list-pass.ts';
 import { type SyncOptions, syncMailbox, syncNotified, syncOnce } from '../../src/mailbox/sync-pass.ts';
 import { gmailOptions } from '../helpers/fake-gmail.ts';
@@ -196,6 +199,19 @@ describe('a sync of a mailbox', () => {
     expect(seen).toBeGreaterThan(2);
     expect(await engine.events()).toEqual(['email.new', 'email.update']);
     expect(await located(engine)).toEqual(['Later']);
+  });
+
+  it('gives a path that is reserved for a folder which is being deleted to a new one', async () => {
+    const engine = await start({ folders: { Work: [] } });
+    await sync(engine);
+    const { id } = await engine.folder('Work');
+    const { db, lease } = engine.ctx;
+    await reservePath(db, lease, { path: 'Moved', folderId: id });
+    await inLease(db, lease, (tx) => markVacating(tx, [id], 'deletion'));
+    engine.server.renameFolder('Work', 'Moved');
+    await sync(engine, { freshSession: true });
+    expect((await engine.folder('Moved')).id).not.toBe(id);
+    expect((await engine.events()).sort()).toEqual(['email.folder.create', 'email.folder.delete']);
   });
 
   it('leaves a folder that the server does not open to the next one', async () => {

@@ -114,7 +114,9 @@ async function saveRemaining(
   plan: FolderPlan,
   { paths, now }: { paths: { id: string; path: string }[]; now: Date },
 ) {
-  const reservations = await loadReservations(tx, accountId);
+  const deleted = new Set(idsOf(plan.deleted));
+  // An id whose deletion is reported just now does not come back.
+  const reservations = new Map([...(await loadReservations(tx, accountId))].filter(([, id]) => !deleted.has(id)));
   await freePaths(
     tx,
     plan.changed.map(({ folder }) => folder.id),

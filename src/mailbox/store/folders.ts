@@ -100,7 +100,13 @@ export async function insertFolders(
 ): Promise<FolderState[]> {
   if (facts.length === 0) return [];
   const idByPath = new Map(existing.map((folder) => [folder.path, folder.id]));
-  const taken = new Set(existing.map((folder) => folder.id));
+  // A folder that is being deleted has its id still, and keeps it.
+  const reservedIds = [...(reservations?.values() ?? [])];
+  const stored =
+    reservedIds.length === 0
+      ? []
+      : await tx.select({ id: folders.id }).from(folders).where(anyOf(folders.id, reservedIds));
+  const taken = new Set([...existing, ...stored].map((folder) => folder.id));
   for (const fact of facts) {
     const reserved = reservations?.get(fact.path);
     idByPath.set(fact.path, reserved !== undefined && !taken.has(reserved) ? reserved : newId('folder'));
