@@ -95,6 +95,14 @@ async function syncUntilSettled(ctx: SyncContext, first: Pass, everyFlag: boolea
     pass = settled ? { ...pass, list } : next;
     if (settled) break;
   }
+  return settledPass(pass, { interrupted, settled, refused });
+}
+
+/** What is to be done after the last pass. */
+function settledPass(
+  pass: Pass,
+  { interrupted, settled, refused }: { interrupted: boolean; settled: boolean; refused: ReadonlySet<string> },
+): SettledPass {
   // What a folder holds that was not synced whole is not known: a later sync decides.
   const decide = pass.decide && !interrupted;
   const listed = [...refused].filter((id) => pass.list.folders.get(id)?.selectable).length;
