@@ -128,12 +128,17 @@ async function watchUntilEnd(deps: WatchDeps, accountId: string): Promise<void> 
       scanInParallel(mailbox, end.signal),
     ];
     // The first part that ends, ends the others; none of them may go on writing once the activity has ended.
-    await Promise.race(parts).finally(() => {
-      end.abort();
-      return Promise.allSettled(parts);
-    });
+    await Promise.race(parts)
+      .catch(async (error: unknown) => {
+        if (!end.signal.aborted) await noteFailure(deps, accountId, error);
+        throw error;
+      })
+      .finally(() => {
+        end.abort();
+        return Promise.allSettled(parts);
+      });
   } catch (error) {
-    if (!end.signal.aborted) await noteFailure(deps, accountId, error);
+    if (!connected && !end.signal.aborted) await noteFailure(deps, accountId, error);
     throw toFailure(error, { connected, ...(lease.watchEpoch === null ? {} : { watchEpoch: lease.watchEpoch }) });
   } finally {
     stopListening();

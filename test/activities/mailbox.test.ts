@@ -1,6 +1,8 @@
 import { tmpdir } from 'node:os';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { MockActivityEnvironment } from '@temporalio/testing';
+import { eq } from 'drizzle-orm';
+import { accounts } from '../../src/db/schema.ts';
 import { createMailboxActivities } from '../../src/activities/mailbox.ts';
 import { insertAccount } from '../../src/db/accounts.ts';
 import { createLeaseNotifications } from '../../src/db/lease.ts';
@@ -95,6 +97,9 @@ describe('watching a mailbox', () => {
     await waitFor(() => heartbeats.count > before + 5, { timeoutMs: 5_000 });
     release();
     await expect(ended).rejects.toMatchObject({ type: 'invalid_credentials' });
+    const { db } = ground.database.database;
+    const [row] = await db.select({ failure: accounts.watchFailure }).from(accounts).where(eq(accounts.id, accountId));
+    expect(row?.failure).toBe('the IMAP server refused the login: no');
   });
 
   it('closes every connection at once when another worker takes the mailbox, one that is being opened too', async () => {
