@@ -41,6 +41,8 @@ const START_AFTER_MS = 15_000;
 /** Not in sync for so long: the account says so. */
 const REPORT_AFTER_MS = 5 * 60_000;
 const AT_ONCE = 20;
+/** Calls to Temporal at one look, for accounts that may all be running. */
+const STARTS_OF_ONE_LOOK = 200;
 /** Begun at one look: all accounts of an installation are spread over the day. */
 const VERIFICATIONS_AT_ONCE = 2;
 
@@ -50,8 +52,9 @@ export async function checkAccounts(deps: HealthDeps): Promise<void> {
   const late = await findLateAccounts(deps.db, new Date(now - Math.max(START_AFTER_MS, 1.4 * deps.pollMs)));
   await reportAll(deps, late, new Date(now));
   if (late.length > 0) await deps.ensureSearchAttributes();
-  for (let start = 0; start < late.length; start += AT_ONCE) {
-    await Promise.all(late.slice(start, start + AT_ONCE).map((account) => startWorkflow(deps, account)));
+  const chosen = someOf(late, STARTS_OF_ONE_LOOK);
+  for (let start = 0; start < chosen.length; start += AT_ONCE) {
+    await Promise.all(chosen.slice(start, start + AT_ONCE).map((account) => startWorkflow(deps, account)));
   }
   for (const accountId of await takeDueVerifications(deps.db, VERIFICATIONS_AT_ONCE)) {
     await deps.client.workflow.start(WORKFLOWS.verifyMailbox, {
@@ -66,6 +69,13 @@ export async function checkAccounts(deps: HealthDeps): Promise<void> {
     taskQueue: QUEUES.commands,
     workflowIdConflictPolicy: 'USE_EXISTING',
   });
+}
+
+/** At random, since most of them may be late for years: their servers are gone. */
+function someOf(late: LateAccount[], count: number): LateAccount[] {
+  if (late.length <= count) return late;
+  const keyed = late.map((account) => ({ account, key: Math.random() })).sort((a, b) => a.key - b.key);
+  return keyed.slice(0, count).map(({ account }) => account);
 }
 
 async function startWorkflow({ client, heartbeatTimeoutMs }: HealthDeps, { id }: LateAccount): Promise<void> {
