@@ -54,11 +54,8 @@ export async function findVanished(
   const stored = new Set(known);
   const isUnknown = (uid: number) => !stored.has(uid);
   const from = folder.scannedFrom ?? cursor;
-  const unknown = await withoutRevived(
-    ctx,
-    folder,
-    uids.filter((uid) => uid >= from && uid < cursor && isUnknown(uid)),
-  );
+  const suspects = uids.filter((uid) => uid >= from && uid < cursor && isUnknown(uid));
+  const unknown = await withoutRevived(ctx, folder, await stillPresent(ctx, selection, suspects));
   // A server may announce the UID of a message that cannot be fetched yet.
   const isComplete =
     uids.length >= selection.exists && !uids.some((uid) => uid >= cursor && uid < end && isUnknown(uid));
@@ -77,6 +74,18 @@ function isSettled(
   // While the baseline is not scanned, fewer stored messages than there are is no sign.
   if (folder.scannedFrom === 1) return false;
   return counted === 0 || (selection.highestModseq !== null && ctx.session.qresync && !everyFlag);
+}
+
+/**
+ * Those of the UIDs that the folder holds now. This API expunges a message first and deletes it from the store then, while
+ * this session may see it still: after a NOOP it does not.
+ */
+async function stillPresent(ctx: SyncContext, selection: Selection, uids: number[]): Promise<number[]> {
+  if (uids.length === 0) return [];
+  await ctx.session.run('NOOP', () => ctx.session.client.noop());
+  assertSelected(ctx.session, selection);
+  const present = new Set(await searchUids(ctx.session, MAX_UID + 1));
+  return uids.filter((uid) => present.has(uid));
 }
 
 /** Revives locations that were taken for vanished although the folder has them; returns the other UIDs. */
