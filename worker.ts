@@ -11,7 +11,7 @@ import { dropOnRemoval } from './src/activities/remove.ts';
 import { every, retryUntilAvailable } from './src/async.ts';
 import { type Config, ConfigError, loadConfig } from './src/config.ts';
 import { type Database, migrate, openDatabase } from './src/db/client.ts';
-import { checkAccounts } from './src/activities/account-health.ts';
+import { checkAccounts, startHousekeeping } from './src/activities/account-health.ts';
 import { takeLogin } from './src/db/login-budget.ts';
 import { ANNOUNCE_MS, announceWorker, forgetWorker } from './src/db/workers.ts';
 import { createLeaseNotifications, LEASES_CHANNEL, requestRoom } from './src/db/lease.ts';
@@ -36,7 +36,7 @@ import { openTempDir } from './src/temp-dir.ts';
 import type { Dispatch } from './src/webhooks/dispatch.ts';
 import { createPoster } from './src/webhooks/post.ts';
 import { startRelay } from './src/webhooks/relay.ts';
-import { accountWorkflowId, HOUSEKEEPING_WORKFLOW_ID, QUEUES, SIGNALS, WORKFLOWS } from './src/workflows/names.ts';
+import { accountWorkflowId, SIGNALS } from './src/workflows/names.ts';
 
 /** What is not finished by then after a signal to shut down is left to be done again. */
 const SHUTDOWN_MS = 8_000;
@@ -178,16 +178,10 @@ function startInBackground(
   ensureAccounts: () => Promise<void>,
   { logger, shutdown }: { logger: Logger; shutdown: AbortSignal },
 ): void {
-  const startHousekeeping = () =>
-    client.workflow.start(WORKFLOWS.housekeeping, {
-      workflowId: HOUSEKEEPING_WORKFLOW_ID,
-      taskQueue: QUEUES.commands,
-      workflowIdConflictPolicy: 'USE_EXISTING',
-    });
   const untilShutdown = { over: () => shutdown.aborted };
   for (const started of [
     retryUntilAvailable('the accounts', logger, ensureAccounts, untilShutdown),
-    retryUntilAvailable('the housekeeping', logger, startHousekeeping, untilShutdown),
+    retryUntilAvailable('the housekeeping', logger, () => startHousekeeping(client), untilShutdown),
   ]) {
     started.catch((err: unknown) => logger.error({ err }, 'could not start workflows that every worker makes sure of'));
   }

@@ -9,18 +9,12 @@ import {
 import type { Db } from '../db/client.ts';
 import { recordEvents } from '../db/outbox.ts';
 import type { Logger } from '../logger.ts';
-import {
-  accountWorkflowId,
-  HOUSEKEEPING_WORKFLOW_ID,
-  QUEUES,
-  verifyWorkflowId,
-  WORKFLOWS,
-} from '../workflows/names.ts';
-import { statusEvent } from './account.ts';
+import { HOUSEKEEPING_WORKFLOW_ID, QUEUES, verifyWorkflowId, WORKFLOWS } from '../workflows/names.ts';
+import { accountStart, statusEvent } from './account.ts';
 
 /*
  * What ends the run of an account ends its watch, whoever did it: an operator who terminates it, a lost store of Temporal.
- * Nothing in Temporal can heal that. So each worker looks at Postgres twice a minute: `last_synced_at` says which accounts
+ * Nothing in Temporal can heal that. So each worker looks at Postgres every few seconds: `last_synced_at` says which accounts
  * are not in sync, and their workflows are started where they do not run.
  */
 
@@ -64,11 +58,7 @@ export async function checkAccounts(deps: HealthDeps): Promise<void> {
       workflowIdConflictPolicy: 'USE_EXISTING',
     });
   }
-  await deps.client.workflow.start(WORKFLOWS.housekeeping, {
-    workflowId: HOUSEKEEPING_WORKFLOW_ID,
-    taskQueue: QUEUES.commands,
-    workflowIdConflictPolicy: 'USE_EXISTING',
-  });
+  await startHousekeeping(deps.client);
 }
 
 /** At random, since most of them may be late for years: their servers are gone. */
@@ -80,9 +70,16 @@ function someOf(late: LateAccount[], count: number): LateAccount[] {
 
 async function startWorkflow({ client, heartbeatTimeoutMs }: HealthDeps, { id }: LateAccount): Promise<void> {
   await client.workflow.start(WORKFLOWS.account, {
+    ...accountStart(id, heartbeatTimeoutMs),
+    workflowIdConflictPolicy: 'USE_EXISTING',
+  });
+}
+
+/** Starts the one workflow of the installation that keeps house, unless it runs. */
+export async function startHousekeeping(client: Client): Promise<void> {
+  await client.workflow.start(WORKFLOWS.housekeeping, {
+    workflowId: HOUSEKEEPING_WORKFLOW_ID,
     taskQueue: QUEUES.commands,
-    workflowId: accountWorkflowId(id),
-    args: [{ accountId: id, heartbeatTimeoutMs }],
     workflowIdConflictPolicy: 'USE_EXISTING',
   });
 }

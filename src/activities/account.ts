@@ -27,11 +27,7 @@ const INTENT_RETENTION_MS = 60 * 60 * 1000;
 
 /** Activities of the `account` and `initialSync` workflows. */
 export function createAccountActivities({ db, client, heartbeatTimeoutMs }: AccountDeps) {
-  const startOptions = (accountId: string) => ({
-    taskQueue: QUEUES.commands,
-    workflowId: accountWorkflowId(accountId),
-    args: [{ accountId, heartbeatTimeoutMs }],
-  });
+  const startOptions = (accountId: string) => accountStart(accountId, heartbeatTimeoutMs);
   const removalOptions = (accountId: string) => ({
     taskQueue: QUEUES.commands,
     workflowId: removeWorkflowId(accountId),
@@ -126,6 +122,15 @@ export function createAccountActivities({ db, client, heartbeatTimeoutMs }: Acco
   }
 
   return { startAccount, loadAccount, setAccountStatus, countImported, setInitialSync, ensureAccounts };
+}
+
+/** How the workflow of an account is started. `heartbeatTimeoutMs`: see AccountDeps. */
+export function accountStart(accountId: string, heartbeatTimeoutMs: number) {
+  return {
+    taskQueue: QUEUES.commands,
+    workflowId: accountWorkflowId(accountId),
+    args: [{ accountId, heartbeatTimeoutMs }],
+  };
 }
 
 /** The event of a change of status (SPEC "Account status"). */

@@ -5,6 +5,7 @@ import type { Db } from '../db/client.ts';
 import { deleteDeliveriesBefore, deleteEventsBefore, deleteIdempotencyKeysBefore } from '../db/retention.ts';
 import { nextSweep, saveSweep, unreferencedKeys } from '../db/stored-objects.ts';
 import { deleteUnusedTracking } from '../db/tracking.ts';
+import { forgetDeadWorkers } from '../db/workers.ts';
 import type { Logger } from '../logger.ts';
 import { deleteEndedDrafts, giveUpStaleDrafts } from '../sending/draft-state.ts';
 import { deleteEndedSends, giveUpStaleSends } from '../sending/send-state.ts';
@@ -63,6 +64,7 @@ export function createHousekeepingActivities(deps: HousekeepingDeps) {
         deleted = await deleteBefore(db, new Date(Date.now() - days * DAY_MS));
       }
     }
+    await forgetDeadWorkers(db);
     const deleteFiles = (keys: string[]) => storage.delete(keys);
     await giveUpStaleSends(db, new Date(), deleteFiles);
     await giveUpStaleDrafts(db, new Date(), deleteFiles);

@@ -70,24 +70,25 @@ const PAUSE_MS = 2_000;
 export function createMailboxActivities(deps: WatchDeps) {
   const heartbeatMs = deps.heartbeatMs ?? HEARTBEAT_MS;
 
+  async function withHeartbeats<T>(what: string, work: () => Promise<T>): Promise<T> {
+    const result = await withHeartbeat(work, heartbeatMs);
+    if (Context.current().cancellationSignal.aborted) throw new CancelledFailure(`the ${what} was ended`);
+    return result;
+  }
+
   /** Watches a mailbox for about one and a half hours; whoever watched it before can write no more. */
   async function watchMailbox({ accountId }: { accountId: string }): Promise<void> {
-    await withHeartbeat(() => watchUntilEnd(deps, accountId), heartbeatMs);
-    if (Context.current().cancellationSignal.aborted) throw new CancelledFailure('the watch was ended');
+    await withHeartbeats('watch', () => watchUntilEnd(deps, accountId));
   }
 
   /** Imports mail from before the connect; goes on where the last execution stopped. `done` is false when there is more. */
   async function importMailbox({ accountId }: { accountId: string }): Promise<{ done: boolean }> {
-    const done = await withHeartbeat(() => importUntilEnd(deps, accountId), heartbeatMs);
-    if (Context.current().cancellationSignal.aborted) throw new CancelledFailure('the import was ended');
-    return { done };
+    return { done: await withHeartbeats('import', () => importUntilEnd(deps, accountId)) };
   }
 
   /** Compares the store with the whole mailbox and repairs what differs. */
   async function verifyStore({ accountId }: { accountId: string }): Promise<Verification> {
-    const verification = await withHeartbeat(() => verifyWhole(deps, accountId), heartbeatMs);
-    if (Context.current().cancellationSignal.aborted) throw new CancelledFailure('the verification was ended');
-    return verification;
+    return withHeartbeats('verification', () => verifyWhole(deps, accountId));
   }
 
   return { watchMailbox, importMailbox, verifyStore };
@@ -113,11 +114,12 @@ async function watchUntilEnd(deps: WatchDeps, accountId: string): Promise<void> 
   // A cancellation comes with the response to a heartbeat; new settings and a removal should not wait for that.
   const stopListening = deps.leases.onLost(lease, end.abort);
   let connected = false;
+  let parts: Promise<void>[] = [];
   try {
     const mailbox = await openMailbox(deps, lease, settings, end.signal);
     const ctx = await openContext(mailbox);
     connected = true;
-    const parts = [
+    parts = [
       watch(ctx, {
         pollMs: deps.sync.pollMs,
         signal: end.signal,
@@ -127,22 +129,15 @@ async function watchUntilEnd(deps: WatchDeps, accountId: string): Promise<void> 
       checkLogins(mailbox, end.signal),
       scanInParallel(mailbox, end.signal),
     ];
-    // The first part that ends, ends the others; none of them may go on writing once the activity has ended.
-    await Promise.race(parts)
-      .catch(async (error: unknown) => {
-        if (!end.signal.aborted) await noteFailure(deps, accountId, error);
-        throw error;
-      })
-      .finally(() => {
-        end.abort();
-        return Promise.allSettled(parts);
-      });
+    await Promise.race(parts);
   } catch (error) {
-    if (!connected && !end.signal.aborted) await noteFailure(deps, accountId, error);
+    if (!end.signal.aborted) await noteFailure(deps, accountId, error);
     throw toFailure(error, { connected, ...(lease.watchEpoch === null ? {} : { watchEpoch: lease.watchEpoch }) });
   } finally {
-    stopListening();
+    // The first part that ends, ends the others; none of them may go on writing once the activity has ended.
     end.stop();
+    await Promise.allSettled(parts);
+    stopListening();
   }
 }
 

@@ -7,12 +7,16 @@ export const ANNOUNCE_MS = 1_000;
 /** One that has been silent for so long is taken for dead, in milliseconds. */
 const SILENT_MS = 4_000;
 
-/** A worker process says that it is there, and forgets those that have been silent for an hour. */
+/** A worker process says that it is there. */
 export async function announceWorker(db: Db, id: string): Promise<void> {
   await db
     .insert(workers)
     .values({ id, seenAt: sql`now()` })
     .onConflictDoUpdate({ target: workers.id, set: { seenAt: sql`now()` } });
+}
+
+/** Forgets those that were killed. */
+export async function forgetDeadWorkers(db: Db): Promise<void> {
   await db.delete(workers).where(lt(workers.seenAt, sql`now() - interval '1 hour'`));
 }
 

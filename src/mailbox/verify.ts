@@ -8,7 +8,7 @@ import { remapFolder } from './folders/uidvalidity.ts';
 import { isSameMessage } from './ingest/match.ts';
 import { type Selection, withSelected } from './selected.ts';
 import { findWrongUnread } from './store/emails.ts';
-import { type FolderState, getLocalRevision, invalidateFolder, loadFolders, updateFolder } from './store/folders.ts';
+import { type FolderState, invalidateFolder, loadFolders, saveStatusCounters } from './store/folders.ts';
 import { changedFlags, knownUids, locationsAt } from './store/locations.ts';
 import { syncOnce } from './sync-pass.ts';
 
@@ -165,10 +165,7 @@ async function repair(ctx: SyncContext, differences: Difference[]): Promise<void
 async function repairCounters(ctx: SyncContext, folder: FolderState): Promise<void> {
   const status = await statusOf(ctx.session, folder.path);
   if (!status) return;
-  await inLease(ctx.db, ctx.lease, async (tx) => {
-    if ((await getLocalRevision(tx, folder.id)) !== folder.localRevision) return;
-    await updateFolder(tx, folder.id, { totalCount: status.messages, unreadCount: status.unseen });
-  });
+  await inLease(ctx.db, ctx.lease, (tx) => saveStatusCounters(tx, folder, status));
 }
 
 /** Emails that are read or unread in another way than their locations. */

@@ -5,7 +5,6 @@ import { ApiError } from '../contract/errors.ts';
 import type { Recipient, SendInput } from '../contract/sending.ts';
 import type { Db } from '../db/client.ts';
 import type { SyncSettings } from '../mailbox/settings.ts';
-import { assignSendMessageId } from './send-state.ts';
 import { newMessageId } from '../mime/message-ids.ts';
 import { trackMessage } from '../mime/tracking.ts';
 import { compose, envelopeOf } from '../mime/write/compose.ts';
@@ -14,7 +13,7 @@ import { draftForSending, readDraftMessage, withoutDraftHeaders } from '../mime/
 import { type Storage, StorageMissing } from '../storage/storage.ts';
 import { loadDraft, storedSource } from './draft-state.ts';
 import { loadInput, type OutgoingInput } from './outgoing-input.ts';
-import type { SendRow } from './send-state.ts';
+import { assignSendMessageId, type SendRow } from './send-state.ts';
 
 /** What composing needs. */
 export interface ComposeDeps {

@@ -3,15 +3,14 @@ import { inLease } from '../db/lease.ts';
 import { recordEvents } from '../db/outbox.ts';
 import { appendMessage } from '../imap/append.ts';
 import { expungeMessages } from '../imap/expunge.ts';
-import { fetchMetaOf } from '../imap/fetch.ts';
 import { moveMessages } from '../imap/move.ts';
 import { findByMessageId } from '../imap/search.ts';
 import { openFolder } from '../imap/select.ts';
 import { FolderMissing, MailError } from '../mail-error.ts';
 import { deletionEvents } from '../mailbox/change-emails.ts';
+import { messageAt } from '../mailbox/changes/locate.ts';
 import type { SyncContext } from '../mailbox/context.ts';
 import { ensureRoleFolder } from '../mailbox/folders/by-role.ts';
-import { isSameMessage } from '../mailbox/ingest/match.ts';
 import { ingestAppended } from '../mailbox/ingest/ingest.ts';
 import { loadSyncSettings, type SyncSettings } from '../mailbox/settings.ts';
 import { deleteEmails, loadStoredEmails } from '../mailbox/store/emails.ts';
@@ -162,8 +161,7 @@ async function assertEmailExists(ctx: SyncContext, emailId: string): Promise<voi
     try {
       const selected = await openFolder(ctx.session, location.path);
       if (selected.uidValidity !== location.uidValidity) continue;
-      const [meta] = await fetchMetaOf(ctx.session, [location.uid]);
-      if (meta && isSameMessage(meta, location)) return;
+      if ((await messageAt(ctx.session, location)) === 'same') return;
     } catch (error) {
       if (!(error instanceof FolderMissing)) throw error;
     }
@@ -214,9 +212,9 @@ async function currentUid(
   messageId: string | null,
 ): Promise<number | undefined> {
   if (uidValidity === location.uidValidity) {
-    const [meta] = await fetchMetaOf(session, [location.uid]);
-    if (!meta) return undefined;
-    if (isSameMessage(meta, location)) return location.uid;
+    const held = await messageAt(session, location);
+    if (held === 'none') return undefined;
+    if (held === 'same') return location.uid;
   }
   if (messageId) return (await findByMessageId(session, messageId)).at(-1);
   throw new MailError('provider_error', 'imap', 'the UIDs of the folder have changed: try again');

@@ -16,7 +16,7 @@ import { waitFor } from '../helpers/wait.ts';
 
 /** What the API does to emails: confirmed by the provider, in the store at once, and in one event. */
 
-/** Those in between are part of `npm run test:long`, and so is what a server without extensions is to do as any other. */
+/** The kinds in between, and what does not depend on extensions on a server without any, are part of `npm run test:long`. */
 const PROFILES: DovecotProfile[] = isLong() ? ['full', 'withoutMove', 'stripped', 'prefixed'] : ['full', 'stripped'];
 
 let live: Live;

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { eq } from 'drizzle-orm';
 import { emails, folders, locations } from '../../src/db/schema.ts';
 import { fetchMeta } from '../../src/imap/fetch.ts';
@@ -12,22 +12,14 @@ import { syncMailbox } from '../../src/mailbox/sync-pass.ts';
 import { PLAIN } from '../helpers/fake-imap.ts';
 import { mailText } from '../helpers/mail-text.ts';
 import { storedEvents } from '../helpers/stored-events.ts';
-import { openSyncGround, type SyncGround } from '../helpers/watched-account.ts';
-import { type Engine, startEngine } from './engine.ts';
+import { type Engine, engineTests } from './engine.ts';
 
 /** What a pass or a call finds out after another one has deleted the folder that it is about. */
 
-let ground: SyncGround;
-let engine: Engine | undefined;
-
-beforeAll(async () => {
-  ground = await openSyncGround();
-});
-afterAll(() => ground.close());
-afterEach(() => engine?.close());
+const { ground, start: startOn } = engineTests();
 
 async function start(): Promise<Engine> {
-  engine = await startEngine(ground, { capabilities: `${PLAIN} MOVE`, folders: { Work: [], Later: [] } });
+  const engine = await startOn({ capabilities: `${PLAIN} MOVE`, folders: { Work: [], Later: [] } });
   const { server } = engine;
   server.append('INBOX', mailText({ subject: 'in both' }), { date: new Date('2024-05-06T07:08:09Z') });
   await syncMailbox(engine.ctx, { freshSession: true });
@@ -52,7 +44,7 @@ const onlyEmail = async ({ ctx }: Engine) =>
 
 /** The folders of the last event of an email. */
 async function lastFolders({ ctx }: Engine): Promise<string[]> {
-  const events = await storedEvents(ground.database.database, ctx.account.id);
+  const events = await storedEvents(ground().database.database, ctx.account.id);
   const last = events.filter(({ type }) => type.startsWith('email.') && !type.includes('folder')).at(-1);
   return (last?.data as { email: { folders: string[] } }).email.folders;
 }
@@ -109,7 +101,7 @@ it('an email that comes back to its other folder after one was deleted is report
 });
 
 it('an email whose folder is deleted while its copy among all mail is renewed is reported there alone', async () => {
-  engine = await startEngine(ground, { capabilities: `${PLAIN} MOVE`, folders: { Work: [], All: ['\\All'] } });
+  const engine = await startOn({ capabilities: `${PLAIN} MOVE`, folders: { Work: [], All: ['\\All'] } });
   const { server, ctx } = engine;
   const [source, date] = [mailText({ subject: 'labelled' }), new Date('2024-05-06T07:08:09Z')];
   server.append('Work', source, { date });

@@ -1,23 +1,14 @@
-import { afterAll, afterEach, beforeAll, expect, it } from '@jest/globals';
+import { expect, it } from '@jest/globals';
 import { deleteFolder } from '../../src/mailbox/folders/delete.ts';
 import { markVacating } from '../../src/mailbox/folders/vacate.ts';
 import { PLAIN } from '../helpers/fake-imap.ts';
-import { openSyncGround, type SyncGround } from '../helpers/watched-account.ts';
-import { type Engine, startEngine } from './engine.ts';
+import { engineTests } from './engine.ts';
 
-let ground: SyncGround;
-let engine: Engine | undefined;
-
-beforeAll(async () => {
-  ground = await openSyncGround();
-});
-afterAll(() => ground.close());
-afterEach(() => engine?.close());
+const { start: startOn } = engineTests();
 
 it('a folder in one whose deletion is finished later is reported at the top level', async () => {
   const folders = { Work: [], 'Work/New': [], Trash: ['\\Trash'] };
-  const running = await startEngine(ground, { capabilities: `${PLAIN} MOVE`, folders });
-  engine = running;
+  const running = await startOn({ capabilities: `${PLAIN} MOVE`, folders });
   const { server, ctx } = running;
   const { id } = await running.folder('Work');
   expect((await running.folder('Work/New')).parentId).toBe(id);

@@ -1,3 +1,4 @@
+import { afterAll, afterEach, beforeAll } from '@jest/globals';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Lease, takeLease } from '../../src/db/lease.ts';
@@ -10,7 +11,7 @@ import { FakeImap, type FakeImapOptions } from '../helpers/fake-imap.ts';
 import { openTestSession } from '../helpers/mail-session.ts';
 import { storeAccount } from '../helpers/stored-account.ts';
 import { storedEvents } from '../helpers/stored-events.ts';
-import type { SyncGround } from '../helpers/watched-account.ts';
+import { openSyncGround, type SyncGround } from '../helpers/watched-account.ts';
 
 /** One account on a scripted IMAP server, for tests that call a stage of the engine by itself. */
 export interface Engine {
@@ -25,7 +26,7 @@ export interface Engine {
 }
 
 /** Saves an account with the mailbox as it is now as its baseline; `prepare` fills the mailbox before that. */
-export async function startEngine(
+async function startEngine(
   ground: SyncGround,
   options: FakeImapOptions = {},
   prepare: (server: FakeImap) => void = () => {},
@@ -70,6 +71,30 @@ export async function startEngine(
     close: async () => {
       await Promise.all(sessions.map((each) => each.end()));
       await server.close();
+    },
+  };
+}
+
+/** Hooks of a test file that starts engines; each ends with its test. `ground` is there from the first test on. */
+export function engineTests(): {
+  ground(): SyncGround;
+  start(options?: FakeImapOptions, prepare?: (server: FakeImap) => void): Promise<Engine>;
+} {
+  let ground: SyncGround;
+  const open: Engine[] = [];
+  beforeAll(async () => {
+    ground = await openSyncGround();
+  });
+  afterAll(() => ground.close());
+  afterEach(async () => {
+    for (const engine of open.splice(0)) await engine.close();
+  });
+  return {
+    ground: () => ground,
+    async start(options, prepare) {
+      const engine = await startEngine(ground, options, prepare);
+      open.push(engine);
+      return engine;
     },
   };
 }

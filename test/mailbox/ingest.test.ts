@@ -1,6 +1,6 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { eq } from 'drizzle-orm';
 import { takeLease } from '../../src/db/lease.ts';
 import { emails, locations, sends } from '../../src/db/schema.ts';
@@ -13,27 +13,10 @@ import { importMail } from '../../src/mailbox/import.ts';
 import { syncOnce } from '../../src/mailbox/sync-pass.ts';
 import { openFolder } from '../../src/imap/select.ts';
 import { newId } from '../../src/new-id.ts';
-import type { FakeImap, FakeImapOptions } from '../helpers/fake-imap.ts';
 import { mailText } from '../helpers/mail-text.ts';
-import { openSyncGround, type SyncGround } from '../helpers/watched-account.ts';
-import { type Engine, startEngine } from './engine.ts';
+import { type Engine, engineTests } from './engine.ts';
 
-let ground: SyncGround;
-const open: Engine[] = [];
-
-beforeAll(async () => {
-  ground = await openSyncGround();
-});
-afterAll(() => ground.close());
-afterEach(async () => {
-  for (const engine of open.splice(0)) await engine.close();
-});
-
-async function start(options: FakeImapOptions = {}, prepare?: (server: FakeImap) => void): Promise<Engine> {
-  const engine = await startEngine(ground, options, prepare);
-  open.push(engine);
-  return engine;
-}
+const { ground, start } = engineTests();
 
 /** Ingests everything in a folder. */
 async function ingestAll(
@@ -92,7 +75,7 @@ describe('ingestion', () => {
     const content = Buffer.alloc(STREAM_FROM_BYTES, 'a');
     const attachments = [{ name: 'a.bin', type: 'application/octet-stream', content }];
     engine.server.append('INBOX', mailText({ subject: 'large', attachments }));
-    const tempDir = join(ground.tempDir, 'no-directory');
+    const tempDir = join(ground().tempDir, 'no-directory');
     await writeFile(tempDir, '');
     await expect(ingestAll(engine, 'INBOX', 'live', { ...engine.ctx, tempDir })).rejects.toThrow('no-directory');
     expect(await ingestAll(engine, 'INBOX')).toMatchObject({ ingested: 1 });

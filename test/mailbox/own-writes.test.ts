@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { and, eq, isNull } from 'drizzle-orm';
 import { emails, folders, locations } from '../../src/db/schema.ts';
 import { moveEmail } from '../../src/mailbox/changes/move.ts';
@@ -6,19 +6,11 @@ import { markEmail } from '../../src/mailbox/changes/mark.ts';
 import { syncMailbox } from '../../src/mailbox/sync-pass.ts';
 import { type FakeImap, type FakeImapOptions, PLAIN } from '../helpers/fake-imap.ts';
 import { mailText } from '../helpers/mail-text.ts';
-import { openSyncGround, type SyncGround } from '../helpers/watched-account.ts';
-import { type Engine, startEngine } from './engine.ts';
+import { type Engine, engineTests } from './engine.ts';
 
 /** What other mail programs do to messages that this API has just placed, before the next sync pass sees those. */
 
-let ground: SyncGround;
-let engine: Engine | undefined;
-
-beforeAll(async () => {
-  ground = await openSyncGround();
-});
-afterAll(() => ground.close());
-afterEach(() => engine?.close());
+const { start: startOn } = engineTests();
 
 const folderOptions = { Work: [], Later: [], Trash: ['\\Trash'] };
 const SERVERS: [string, FakeImapOptions][] = [
@@ -51,8 +43,7 @@ async function onlyEmail({ ctx }: Engine): Promise<{ id: string; isUnread: boole
 
 describe.each(SERVERS)('on a server %s', (_, options) => {
   async function placed(subject: string): Promise<{ running: Engine; id: string }> {
-    const running = await startEngine(ground, options);
-    engine = running;
+    const running = await startOn(options);
     running.server.append('INBOX', mailText({ subject }), { date: new Date('2024-05-06T07:08:09Z') });
     await syncMailbox(running.ctx, { freshSession: true });
     const { id } = await onlyEmail(running);
@@ -111,8 +102,7 @@ describe.each(SERVERS)('on a server %s', (_, options) => {
   });
 
   it('a read copy that leaves makes the email unread again', async () => {
-    const running = await startEngine(ground, options);
-    engine = running;
+    const running = await startOn(options);
     const { server } = running;
     const date = new Date('2024-05-06T07:08:09Z');
     const uid = server.append('INBOX', mailText({ subject: 'twice' }), { date });
@@ -130,8 +120,7 @@ describe.each(SERVERS)('on a server %s', (_, options) => {
   });
 
   it('a message that can be fetched only after its UID was announced is one new email', async () => {
-    const running = await startEngine(ground, options);
-    engine = running;
+    const running = await startOn(options);
     const { server } = running;
     const inbox = server.folder('INBOX');
     inbox.uidNext += 1;
@@ -154,10 +143,9 @@ describe.each(SERVERS)('on a server %s', (_, options) => {
 
 describe('mail from before the account connected', () => {
   it('makes no email.new when it is copied twice into one folder', async () => {
-    const running = await startEngine(ground, { folders: folderOptions }, (server) => {
+    const running = await startOn({ folders: folderOptions }, (server) => {
       server.append('INBOX', mailText({ subject: 'old' }), { date: new Date('2024-05-06T07:08:09Z') });
     });
-    engine = running;
     const { server } = running;
     const { scanBaseline } = await import('../../src/mailbox/baseline.ts');
     await scanBaseline(running.ctx, new AbortController().signal);

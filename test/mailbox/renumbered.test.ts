@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { eq } from 'drizzle-orm';
 import { emails, locations } from '../../src/db/schema.ts';
 import { markEmail } from '../../src/mailbox/changes/mark.ts';
@@ -7,19 +7,11 @@ import { syncMailbox } from '../../src/mailbox/sync-pass.ts';
 import { type FakeImap, PLAIN } from '../helpers/fake-imap.ts';
 import { isLong } from '../helpers/long.ts';
 import { mailText } from '../helpers/mail-text.ts';
-import { openSyncGround, type SyncGround } from '../helpers/watched-account.ts';
-import { type Engine, startEngine } from './engine.ts';
+import { type Engine, engineTests } from './engine.ts';
 
 /** A server that numbers messages anew under the same UIDVALIDITY, as Courier did with UIDs given under EXAMINE. */
 
-let ground: SyncGround;
-let engine: Engine | undefined;
-
-beforeAll(async () => {
-  ground = await openSyncGround();
-});
-afterAll(() => ground.close());
-afterEach(() => engine?.close());
+const { start: startOn } = engineTests();
 
 const folders = { Work: [], Trash: ['\\Trash'] };
 const SERVERS = [`${PLAIN} MOVE`, 'IMAP4rev1', `${PLAIN} MOVE CONDSTORE QRESYNC`];
@@ -47,8 +39,7 @@ const subjectsIn = (server: FakeImap, path: string) =>
 
 describe.each(SERVERS)('with %s', (capabilities) => {
   async function start(): Promise<{ running: Engine; idOf(subject: string): Promise<string> }> {
-    const running = await startEngine(ground, { capabilities, folders });
-    engine = running;
+    const running = await startOn({ capabilities, folders });
     for (const subject of ['a', 'b', 'c']) running.server.append('INBOX', mailText({ subject }));
     await syncMailbox(running.ctx, { freshSession: true });
     const idOf = async (subject: string) => {
@@ -93,8 +84,7 @@ describe.each(SERVERS)('with %s', (capabilities) => {
 });
 
 it('an email is not deleted while the folder that it moved to cannot be opened', async () => {
-  const running = await startEngine(ground, { capabilities: `${PLAIN} MOVE`, folders });
-  engine = running;
+  const running = await startOn({ capabilities: `${PLAIN} MOVE`, folders });
   const { server } = running;
   server.append('INBOX', mailText({ subject: 'moved' }));
   await syncMailbox(running.ctx, { freshSession: true });
@@ -113,8 +103,7 @@ it('an email is not deleted while the folder that it moved to cannot be opened',
 });
 
 it('a folder that is deleted and created again under its name loses its old mail at once', async () => {
-  const running = await startEngine(ground, { capabilities: `${PLAIN} MOVE`, folders });
-  engine = running;
+  const running = await startOn({ capabilities: `${PLAIN} MOVE`, folders });
   const { server } = running;
   server.append('Work', mailText({ subject: 'old' }));
   await syncMailbox(running.ctx, { freshSession: true });
@@ -128,8 +117,7 @@ it('a folder that is deleted and created again under its name loses its old mail
 it.each([`${PLAIN} MOVE`, 'IMAP4rev1'])(
   'no write hits another message, whenever the server renumbers (%s)',
   async (capabilities) => {
-    const running = await startEngine(ground, { capabilities, folders });
-    engine = running;
+    const running = await startOn({ capabilities, folders });
     const { server, ctx } = running;
     const subjects = Array.from({ length: 12 }, (_, index) => `mail ${index}.`);
     for (const subject of subjects) server.append('INBOX', mailText({ subject }));

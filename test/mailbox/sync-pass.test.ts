@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { asc, eq } from 'drizzle-orm';
 import { emails, locations } from '../../src/db/schema.ts';
 import { inLease } from '../../src/db/lease.ts';
@@ -8,27 +8,11 @@ import { markVacating } from '../../src/mailbox/folders/vacate.ts';
 import { DoubtfulList } from '../../src/mailbox/folders/list-pass.ts';
 import { type SyncOptions, syncMailbox, syncNotified, syncOnce } from '../../src/mailbox/sync-pass.ts';
 import { gmailOptions } from '../helpers/fake-gmail.ts';
-import { type FakeImap, type FakeImapOptions, type FakeMessage, PLAIN } from '../helpers/fake-imap.ts';
+import { type FakeImap, type FakeMessage, PLAIN } from '../helpers/fake-imap.ts';
 import { mailText } from '../helpers/mail-text.ts';
-import { openSyncGround, type SyncGround } from '../helpers/watched-account.ts';
-import { type Engine, startEngine } from './engine.ts';
+import { type Engine, engineTests } from './engine.ts';
 
-let ground: SyncGround;
-const open: Engine[] = [];
-
-beforeAll(async () => {
-  ground = await openSyncGround();
-});
-afterAll(() => ground.close());
-afterEach(async () => {
-  for (const engine of open.splice(0)) await engine.close();
-});
-
-async function start(options: FakeImapOptions = {}, prepare?: (server: FakeImap) => void): Promise<Engine> {
-  const engine = await startEngine(ground, options, prepare);
-  open.push(engine);
-  return engine;
-}
+const { start } = engineTests();
 
 const sync = ({ ctx }: Engine, options: SyncOptions = {}) => syncMailbox(ctx, options);
 

@@ -1,23 +1,15 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { and, eq, sql } from 'drizzle-orm';
 import { emails, folders, locations } from '../../src/db/schema.ts';
 import { syncMailbox } from '../../src/mailbox/sync-pass.ts';
 import { verifyMailbox } from '../../src/mailbox/verify.ts';
 import { type FakeImapOptions, PLAIN } from '../helpers/fake-imap.ts';
 import { mailText } from '../helpers/mail-text.ts';
-import { openSyncGround, type SyncGround } from '../helpers/watched-account.ts';
-import { type Engine, startEngine } from './engine.ts';
+import { type Engine, engineTests } from './engine.ts';
 
 /** What a verification finds in a store that a bug has left wrong, and how it is repaired. */
 
-let ground: SyncGround;
-let engine: Engine | undefined;
-
-beforeAll(async () => {
-  ground = await openSyncGround();
-});
-afterAll(() => ground.close());
-afterEach(() => engine?.close());
+const { start: startOn } = engineTests();
 
 const SERVERS: [string, FakeImapOptions][] = [
   ['with IMAP4rev1 alone', { capabilities: 'IMAP4rev1', folders: { Work: [] } }],
@@ -27,7 +19,7 @@ const never = new AbortController().signal;
 
 describe.each(SERVERS)('on a server %s', (_, options) => {
   async function start(): Promise<Engine> {
-    engine = await startEngine(ground, options);
+    const engine = await startOn(options);
     for (const subject of ['a', 'b', 'c', 'd']) engine.server.append('INBOX', mailText({ subject }));
     engine.server.append('Work', mailText({ subject: 'e' }), { flags: ['\\Seen'] });
     await syncMailbox(engine.ctx, { freshSession: true });

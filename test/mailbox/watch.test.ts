@@ -1,27 +1,10 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { watch } from '../../src/mailbox/watch.ts';
-import type { FakeImapOptions } from '../helpers/fake-imap.ts';
 import { mailText } from '../helpers/mail-text.ts';
 import { waitFor } from '../helpers/wait.ts';
-import { openSyncGround, type SyncGround } from '../helpers/watched-account.ts';
-import { type Engine, startEngine } from './engine.ts';
+import { type Engine, engineTests } from './engine.ts';
 
-let ground: SyncGround;
-const open: Engine[] = [];
-
-beforeAll(async () => {
-  ground = await openSyncGround();
-});
-afterAll(() => ground.close());
-afterEach(async () => {
-  for (const engine of open.splice(0)) await engine.close();
-});
-
-async function start(options: FakeImapOptions = {}): Promise<Engine> {
-  const engine = await startEngine(ground, options);
-  open.push(engine);
-  return engine;
-}
+const { start } = engineTests();
 
 /** Watches until the test stops it; what it gives is in sync. */
 async function watching({ ctx }: Engine, pollMs = 60_000) {

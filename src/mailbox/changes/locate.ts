@@ -81,10 +81,16 @@ export async function openLocation(ctx: SyncContext, location: EmailLocation): P
     throw error instanceof FolderMissing ? new LocationChanged(location, { gone: false }) : error;
   });
   if (selected.uidValidity !== location.uidValidity) throw new LocationChanged(location, { gone: false });
-  const [meta] = await fetchMetaOf(ctx.session, [location.uid]);
-  if (!meta || isSameMessage(meta, location)) return;
+  if ((await messageAt(ctx.session, location)) !== 'other') return;
   await remapFolder(ctx, location.folderId, selected);
   throw new LocationChanged(location, { gone: false });
+}
+
+/** What the UID of a location names in the selected folder: the message that is stored of it, another one, or none. */
+export async function messageAt(session: ImapSession, location: EmailLocation): Promise<'same' | 'other' | 'none'> {
+  const [meta] = await fetchMetaOf(session, [location.uid]);
+  if (!meta) return 'none';
+  return isSameMessage(meta, location) ? 'same' : 'other';
 }
 
 /** The server says that the email has left this folder; the sync pass that follows finds where it went. */

@@ -7,10 +7,9 @@ import type { SyncContext } from '../context.ts';
 import {
   type FolderFacts,
   type FolderState,
-  getLocalRevision,
   loadDeletedFolders,
   loadFolders,
-  updateFolder,
+  saveStatusCounters,
 } from '../store/folders.ts';
 import { newestLocations } from '../store/locations.ts';
 import { applyPlan, changedSince } from './apply.ts';
@@ -159,15 +158,8 @@ async function holdsAll(ctx: SyncContext, identities: ReadonlySet<string>): Prom
  * Saves the counters of a folder in which its pass found nothing to do. What made it dirty is then a counter that was
  * stored wrong, or that the server counts in another way. `folder` is as it was when it was listed.
  */
-export async function saveUnexplained(
-  ctx: SyncContext,
-  folder: FolderState,
-  { messages, unseen }: FolderStatus,
-): Promise<void> {
-  await inLease(ctx.db, ctx.lease, async (tx) => {
-    if ((await getLocalRevision(tx, folder.id)) !== folder.localRevision) return;
-    await updateFolder(tx, folder.id, { totalCount: messages, unreadCount: unseen });
-  });
+export function saveUnexplained(ctx: SyncContext, folder: FolderState, status: FolderStatus): Promise<void> {
+  return inLease(ctx.db, ctx.lease, (tx) => saveStatusCounters(tx, folder, status));
 }
 
 /** The counters of folders that are not about to be synced, which counts by itself. */
@@ -180,13 +172,6 @@ async function saveCounters(ctx: SyncContext, plan: FolderPlan, dirty: Set<strin
   );
   if (differing.length === 0) return;
   await inLease(ctx.db, ctx.lease, async (tx) => {
-    for (const { folder, facts } of differing) {
-      // What this API changed since then is counted already.
-      if ((await getLocalRevision(tx, folder.id)) !== folder.localRevision) continue;
-      await updateFolder(tx, folder.id, {
-        totalCount: facts.status?.messages ?? 0,
-        unreadCount: facts.status?.unseen ?? 0,
-      });
-    }
+    for (const { folder, facts } of differing) if (facts.status) await saveStatusCounters(tx, folder, facts.status);
   });
 }

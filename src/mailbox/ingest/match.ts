@@ -34,7 +34,7 @@ export function matchMessages(
 ): Map<number, Match> {
   const here = new Set(candidates.filter((c) => c.folderId === folderId && !c.vanishedAt).map(keyOf));
   const alike = indexed(candidates.filter((candidate) => !here.has(keyOf(candidate))));
-  const alikeAnywhere = indexed(candidates);
+  const alikeBaseline = indexed(candidates.filter(({ emailId }) => emailId === null));
   const matched = new Set<string>();
   const matches = new Map<number, Match>();
   for (const arrival of arrivals) {
@@ -45,7 +45,8 @@ export function matchMessages(
       if (rank > bestRank) [best, bestRank] = [candidate, rank];
     }
     if (best) matched.add(keyOf(best));
-    else if (isCopyOfBaseline(arrival, alikeAnywhere(arrival))) {
+    // A further copy of a message that existed before the account connected is as old as that.
+    else if (alikeBaseline(arrival).some((candidate) => isCopy(arrival, candidate))) {
       matches.set(arrival.uid, { kind: 'baseline', from: null });
       continue;
     }
@@ -54,12 +55,8 @@ export function matchMessages(
   return matches;
 }
 
-/** A further copy of a message that existed before the account connected is as old as that. */
-function isCopyOfBaseline(arrival: ArrivedMessage, candidates: Candidate[]): boolean {
-  return candidates.some(
-    (candidate) =>
-      candidate.emailId === null && (sameServerId(arrival, candidate) ?? arrival.identity === candidate.identity),
-  );
+function isCopy(arrival: ArrivedMessage, candidate: Candidate): boolean {
+  return sameServerId(arrival, candidate) ?? arrival.identity === candidate.identity;
 }
 
 /** Folders in which a look-alike seems to be still: whether it is decides between a move, a copy and a new email. */

@@ -238,6 +238,16 @@ export async function getLocalRevision(db: Queryable, folderId: string): Promise
   return row?.localRevision ?? 0;
 }
 
+/** Stores the counters of a STATUS, unless this API has changed the folder since it was read: those are counted already. */
+export async function saveStatusCounters(
+  tx: Tx,
+  { id, localRevision }: Pick<FolderState, 'id' | 'localRevision'>,
+  { messages, unseen }: Pick<NonNullable<FolderFacts['status']>, 'messages' | 'unseen'>,
+): Promise<void> {
+  if ((await getLocalRevision(tx, id)) !== localRevision) return;
+  await updateFolder(tx, id, { totalCount: messages, unreadCount: unseen });
+}
+
 /** Counts a change that this API made, and unread mail up or down: what was read of these folders before is out of date. */
 export async function bumpLocalRevision(tx: Tx, folderIds: string[], { unread = 0 } = {}): Promise<void> {
   if (folderIds.length === 0) return;
