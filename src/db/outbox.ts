@@ -47,6 +47,7 @@ export async function recordEvents(tx: Tx, accountId: string, events: NewEvent[]
         accountId,
         eventType: type,
         objectId,
+        sequence,
         status: endpoint.enabled ? 'pending' : 'skipped',
         createdAt: now,
       });

@@ -519,6 +519,21 @@ export const webhookEndpoints = pgTable('webhook_endpoints', {
   /** sealed; still signs until the time beside it */
   previousSecret: bytea('previous_secret'),
   previousSecretUntil: at('previous_secret_until'),
+  /** failures in a row that say that the endpoint is away: no response, 5xx, 429 */
+  failuresInARow: integer('failures_in_a_row').notNull().default(0),
+  /** the circuit breaker is open: no call before then but a probe; null: closed */
+  breakerUntil: at('breaker_until'),
+  /** times in a row that the breaker opened */
+  breakerOpenings: integer('breaker_openings').notNull().default(0),
+  /** a probe is under way since */
+  breakerProbeAt: at('breaker_probe_at'),
+  /** first failed attempt since the last success, and how many there were */
+  failingSince: at('failing_since'),
+  failedAttempts: integer('failed_attempts').notNull().default(0),
+  /** accurate to a minute */
+  lastSuccessAt: at('last_success_at'),
+  /** when the log warned that it will be disabled */
+  warnedAt: at('warned_at'),
   createdAt: at('created_at').notNull(),
   updatedAt: at('updated_at').notNull(),
 });
@@ -557,24 +572,48 @@ export const deliveries = pgTable(
     accountId: text('account_id').notNull(),
     eventType: text('event_type').notNull(),
     objectId: text('object_id').notNull(),
+    /** of the event: deliveries of one object to one endpoint are made in this order */
+    sequence: bigint({ mode: 'number' }).notNull().default(0),
+    test: boolean().notNull().default(false),
     status: text().notNull().default('pending'),
     attemptsCount: integer('attempts_count').notNull().default(0),
+    /** attempts made before the retry schedule began that is in force now */
+    scheduleFrom: integer('schedule_from').notNull().default(0),
     httpStatus: integer('http_status'),
     responseBody: text('response_body'),
     error: text(),
     createdAt: at('created_at').notNull(),
     lastAttemptAt: at('last_attempt_at'),
     nextAttemptAt: at('next_attempt_at'),
+    /** a manual retry: it is attempted even while the breaker of the endpoint is open */
+    forced: boolean().notNull().default(false),
     /** the run that has it; null: the relay has not given it to one */
     workflowId: text('workflow_id'),
+    /** the last run that had it */
+    lastWorkflowId: text('last_workflow_id'),
+    /** the execution of that workflow that made the last attempt */
+    runId: text('run_id'),
+    /** runs that it has been given to */
+    runs: integer().notNull().default(0),
     claimedAt: at('claimed_at'),
     /** the run is known to Temporal */
     startedAt: at('started_at'),
+    /** the bulk replay that makes it again, and the status that it had before */
+    replayId: text('replay_id'),
+    statusBeforeReplay: text('status_before_replay'),
   },
   (t) => [
     uniqueIndex('deliveries_event').on(t.eventId, t.endpointId),
     // by endpoint first, so that the relay takes some of each, whatever one of them has waiting
-    index('deliveries_unclaimed').on(t.endpointId, t.id).where(sql`status = 'pending' and workflow_id is null`),
+    // and live events before replays
+    index('deliveries_unclaimed')
+      .on(t.endpointId, sql`(replay_id is not null)`, t.id)
+      .where(sql`status = 'pending' and workflow_id is null`),
+    // what an earlier event of the same object holds back
+    index('deliveries_order').on(t.endpointId, t.objectId, t.sequence).where(sql`status = 'pending'`),
+    index('deliveries_run').on(t.workflowId).where(sql`status = 'pending' and workflow_id is not null`),
+    index('deliveries_replay').on(t.replayId, t.status).where(sql`replay_id is not null`),
+    index('deliveries_object').on(t.objectId, t.createdAt, t.id),
     index('deliveries_unstarted').on(t.claimedAt).where(sql`status = 'pending' and started_at is null`),
     index('deliveries_endpoint').on(t.endpointId, t.createdAt, t.id),
     index('deliveries_created').on(t.createdAt, t.id),
@@ -599,6 +638,9 @@ export const deliveryAttempts = pgTable(
   (t) => [primaryKey({ columns: [t.deliveryId, t.number] })],
 );
 
+/** What is true of this installation as a whole, by name. */
+export const installation = pgTable('installation', { name: text().primaryKey(), value: text().notNull() });
+
 /** Bulk replays of the delivery log. */
 export const replays = pgTable('replays', {
   id: text().primaryKey(),
@@ -608,6 +650,8 @@ export const replays = pgTable('replays', {
   total: integer().notNull().default(0),
   delivered: integer().notNull().default(0),
   failed: integer().notNull().default(0),
+  /** the last delivery that was given to the relay */
+  cursor: text(),
   createdAt: at('created_at').notNull(),
   completedAt: at('completed_at'),
 });
