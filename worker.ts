@@ -13,7 +13,7 @@ import { type Config, ConfigError, loadConfig } from './src/config.ts';
 import { type Database, migrate, openDatabase } from './src/db/client.ts';
 import { checkAccounts, startHousekeeping } from './src/activities/account-health.ts';
 import { takeLogin } from './src/db/login-budget.ts';
-import { ANNOUNCE_MS, announceWorker, forgetWorker } from './src/db/workers.ts';
+import { ANNOUNCE_MS, announceWorker, countWorkers, forgetWorker } from './src/db/workers.ts';
 import { createLeaseNotifications, LEASES_CHANNEL, requestRoom } from './src/db/lease.ts';
 import { listenTo } from './src/db/listen.ts';
 import { DELIVERIES_CHANNEL } from './src/db/outbox.ts';
@@ -33,7 +33,10 @@ import { installRuntime } from './src/temporal/runtime.ts';
 import { ensureSearchAttributes } from './src/temporal/search-attributes.ts';
 import { createWorkers } from './src/temporal/workers.ts';
 import { openTempDir } from './src/temp-dir.ts';
+import { createCallSlots } from './src/webhooks/call-slots.ts';
+import { hurryRun } from './src/webhooks/delivery-runs.ts';
 import type { Dispatch } from './src/webhooks/dispatch.ts';
+import { createLostRuns, type LostRuns } from './src/webhooks/lost-runs.ts';
 import { createPoster } from './src/webhooks/post.ts';
 import { startRelay } from './src/webhooks/relay.ts';
 import { accountWorkflowId, SIGNALS } from './src/workflows/names.ts';
@@ -46,6 +49,14 @@ const MERGE_MS = 2_000;
 const STATISTICS_MS = 5_000;
 /** How often accounts that are not in sync are looked for. */
 const HEALTH_MS = 15_000;
+/** How often runs of deliveries that were terminated, or lost with Temporal's store, are looked for. */
+const TERMINATED_MS = 3_000;
+const LOST_STORE_MS = 5_000;
+const OVERDUE_MS = 30_000;
+/** Calls under way to one webhook endpoint, of all workers. */
+const CALLS_PER_ENDPOINT = 10;
+/** How often the workers that share them are counted. */
+const COUNT_MS = 5_000;
 
 async function main(config: Config, logger: Logger): Promise<void> {
   installRuntime(logger);
@@ -60,11 +71,13 @@ async function main(config: Config, logger: Logger): Promise<void> {
   const shutdown = new AbortController();
   /** made last, when there are workers that take the runs it starts */
   const late: { relay?: Dispatch } = {};
+  const lostRuns = createLostRuns({ db, client, logger });
   const { activities, close } = openDeps(config, logger, {
     database,
     client,
     shutdown: shutdown.signal,
-    onFirstAttemptsEnded: (workflowId) => late.relay?.firstAttemptsEnded(workflowId),
+    onAttemptsEnded: (workflowId, unblocked) => late.relay?.attemptsEnded(workflowId, unblocked),
+    lostRuns,
   });
   const workers = await createWorkers({
     connection,
@@ -85,6 +98,7 @@ async function main(config: Config, logger: Logger): Promise<void> {
   const prepare = () => ensureSearchAttributes(client, logger);
   const healthDeps = { db, client, logger, pollMs, heartbeatTimeoutMs, ensureSearchAttributes: prepare };
   const health = every(HEALTH_MS, () => checkAccounts(healthDeps), logger);
+  const lost = lookForLostRuns(lostRuns, logger);
   const statistics = every(STATISTICS_MS, () => refreshPlannerStatistics(db), logger);
   onSignal((signal) => {
     if (shutdown.signal.aborted) return;
@@ -100,12 +114,20 @@ async function main(config: Config, logger: Logger): Promise<void> {
   process.send?.('ready');
 
   await running;
-  await Promise.all([merging.stop(), statistics.stop(), health.stop(), relay.stop()]);
+  await Promise.all([...lost, merging, statistics, health, relay].map((each) => each.stop()));
   await announcing.stop();
   await forgetWorker(db, workerId).catch((err: unknown) => logger.warn({ err }, 'the worker could not sign off'));
   await close();
   await temporal.close();
   await database.close();
+}
+
+function lookForLostRuns(lostRuns: LostRuns, logger: Logger) {
+  return [
+    every(TERMINATED_MS, () => lostRuns.findTerminated(), logger),
+    every(LOST_STORE_MS, () => lostRuns.findLostStore(), logger),
+    every(OVERDUE_MS, () => lostRuns.findOverdue(), logger),
+  ];
 }
 
 /** What only `main` can give. */
@@ -114,12 +136,13 @@ interface Surroundings {
   client: Client;
   /** aborted when the worker shuts down */
   shutdown: AbortSignal;
-  onFirstAttemptsEnded(workflowId: string): void;
+  onAttemptsEnded(workflowId: string, unblocked: boolean): void;
+  lostRuns: LostRuns;
 }
 
 /** Makes all that the activities need, and the activities. `close` ends what was opened here. */
 function openDeps(config: Config, logger: Logger, surroundings: Surroundings) {
-  const { database, client, shutdown, onFirstAttemptsEnded } = surroundings;
+  const { database, client, shutdown, onAttemptsEnded, lostRuns } = surroundings;
   const outbound = createOutbound({ allow: config.outboundAllow });
   const tempDir = openTempDir(join(config.dataDir, 'tmp'));
   const parser = createMailParser({ threads: Math.max(1, availableParallelism() - 1), tempDir });
@@ -159,10 +182,16 @@ function openDeps(config: Config, logger: Logger, surroundings: Surroundings) {
     signalConnected: (accountId) =>
       client.workflow.getHandle(accountWorkflowId(accountId)).signal(SIGNALS.mailboxConnected),
     shutdown,
-    onFirstAttemptsEnded,
+    onAttemptsEnded,
+    lostRuns,
+    slots: createCallSlots(() => Math.max(1, Math.floor(CALLS_PER_ENDPOINT / workerCount))),
+    hurry: async (workflowIds) => void (await Promise.all(workflowIds.map((id) => hurryRun(client, id)))),
   });
+  let workerCount = 1;
+  const counting = every(COUNT_MS, async () => void (workerCount = await countWorkers(database.db)), logger);
   const close = async (): Promise<void> => {
     poster.close();
+    await counting.stop();
     await Promise.all([leaseListener.close(), sessions.close(), submitter.close(), parser.close()]);
   };
   return { activities, close };

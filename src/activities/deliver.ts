@@ -7,9 +7,8 @@ import {
   AttemptRound,
   type DeliverDeps,
 } from '../webhooks/attempts.ts';
-import { type AttemptResult, recordAttemptResults } from '../webhooks/delivery-state.ts';
-import { createRecordQueue } from '../webhooks/record-queue.ts';
-import { isUnavailable } from '../outage.ts';
+import { failDeliveries } from '../webhooks/delivery-state.ts';
+import { createResultStore } from '../webhooks/result-store.ts';
 
 export type { AttemptedDeliveries, AttemptInput, DeliverDeps, NextAttempt } from '../webhooks/attempts.ts';
 
@@ -21,14 +20,7 @@ const HEARTBEAT_MS = 5_000;
 
 /** Activities of the `deliverWebhooks` workflow. */
 export function createDeliverActivities(deps: DeliverDeps) {
-  const { db, logger } = deps;
-  const queue = createRecordQueue<AttemptResult>({
-    write: (results) => recordAttemptResults(db, results),
-    isTemporary: isUnavailable,
-    onError: (err, count) => logger.warn({ err, count }, 'could not store the results of deliveries yet'),
-    onGivenUp: (err, { deliveryId, number }) =>
-      logger.error({ err, deliveryId, number }, 'gave up storing the result of a delivery'),
-  });
+  const store = createResultStore(deps);
 
   /**
    * Makes one attempt of each delivery that is due and belongs to the calling run, and stores the outcome soon after each
@@ -37,20 +29,30 @@ export function createDeliverActivities(deps: DeliverDeps) {
    */
   async function attemptDeliveries(input: AttemptInput): Promise<AttemptedDeliveries> {
     const context = Context.current();
-    const { workflowId } = context.info.workflowExecution ?? {};
-    if (workflowId === undefined) throw new Error('deliveries are attempted from a workflow');
+    const { workflowExecution } = context.info;
+    if (workflowExecution === undefined) throw new Error('deliveries are attempted from a workflow');
+    const { workflowId, runId } = workflowExecution;
     const limits = startLimits(context, input.beginWithinMs, deps.shutdown);
+    let unblocked = input.after !== undefined;
     try {
       // results of an earlier execution of this activity may not be stored yet
-      for (const id of input.deliveryIds) await queue.pending(id);
-      return await new AttemptRound(deps, queue, { workflowId, input }, limits).run();
+      for (const id of input.deliveryIds) await store.pending(id);
+      const attempted = await new AttemptRound(deps, store, { workflowId, runId, input }, limits).run();
+      unblocked ||= attempted.waiting > 0;
+      return attempted;
     } finally {
       limits.stop();
-      if (input.attemptsMade === 0) deps.onFirstAttemptsEnded?.(workflowId);
+      deps.onAttemptsEnded?.(workflowId, unblocked);
     }
   }
 
-  return { attemptDeliveries };
+  /** The calling run was cancelled: what it has not delivered has failed, and can be retried. */
+  async function endDeliveries(deliveryIds: string[]): Promise<void> {
+    const { workflowId = '' } = Context.current().info.workflowExecution ?? {};
+    await failDeliveries(deps.db, deliveryIds, { workflowId, error: 'its run was cancelled' });
+  }
+
+  return { attemptDeliveries, endDeliveries };
 }
 
 /** Heartbeats until it is stopped; cancels calls some time after the activity is cancelled or the worker shuts down. */

@@ -1,6 +1,4 @@
 import { Context } from '@temporalio/activity';
-import type { WorkflowClient } from '@temporalio/client';
-import { createLimiter } from '../async.ts';
 import type { Db } from '../db/client.ts';
 import { deleteDeliveriesBefore, deleteEventsBefore, deleteIdempotencyKeysBefore } from '../db/retention.ts';
 import { nextSweep, saveSweep, unreferencedKeys } from '../db/stored-objects.ts';
@@ -10,13 +8,12 @@ import type { Logger } from '../logger.ts';
 import { deleteEndedDrafts, giveUpStaleDrafts } from '../sending/draft-state.ts';
 import { deleteEndedSends, giveUpStaleSends } from '../sending/send-state.ts';
 import type { Storage } from '../storage/storage.ts';
-import { getRunState } from '../webhooks/delivery-runs.ts';
-import { failDeliveries, overdueDeliveries, releaseDeliveries } from '../webhooks/delivery-state.ts';
+import type { LostRuns } from '../webhooks/lost-runs.ts';
 
 export interface HousekeepingDeps {
   db: Db;
   storage: Storage;
-  client: WorkflowClient;
+  lostRuns: Pick<LostRuns, 'findOverdue'>;
   logger: Logger;
 }
 
@@ -37,12 +34,6 @@ const RETENTION: readonly [days: number, deleteBefore: (db: Db, before: Date) =>
 ];
 /** One execution of `deleteExpired` works for about so long. */
 const STEP_MS = 60_000;
-/** A delivery whose attempt is late by this is checked: its run may have been lost. */
-const OVERDUE_MS = 15 * 60_000;
-const OVERDUE_PAGE = 500;
-/** Calls to Temporal at a time. */
-const PARALLEL_CHECKS = 10;
-
 /** Each account's storage is compared with its rows this often, and objects younger than that may be about to get a row. */
 const SWEEP_MS = DAY_MS;
 /** One execution of `deleteExpired` sweeps for this long; the next hour's goes on. */
@@ -50,7 +41,7 @@ const SWEEP_STEP_MS = 2 * 60_000;
 
 /** Activities of the `housekeeping` workflow. */
 export function createHousekeepingActivities(deps: HousekeepingDeps) {
-  const { db, storage, client, logger } = deps;
+  const { db, storage, lostRuns, logger } = deps;
   /**
    * Deletes what is stored for a time only, a bounded number of rows at a time; `done: false` when there is more. Gives
    * up sends and drafts that lost their run, and deletes objects in storage that no row names.
@@ -74,50 +65,12 @@ export function createHousekeepingActivities(deps: HousekeepingDeps) {
     return { done: true };
   }
 
-  /**
-   * Looks for deliveries whose run will not make them: it is unknown to Temporal (whose store was lost), has ended (an
-   * operator terminated it), or was never given them. Those that an ended run had been given have failed; the others are
-   * released, for the relay to give them to a new run.
-   */
+  /** Looks for deliveries whose run will not make them, as each worker does now and then. */
   async function repairDeliveries(): Promise<void> {
-    const limit = createLimiter(PARALLEL_CHECKS);
-    let afterId = lastHeartbeat();
-    const repair = (workflowId: string, ids: string[]) => {
-      Context.current().heartbeat(afterId);
-      return repairRun(workflowId, ids);
-    };
-    for (;;) {
-      Context.current().heartbeat(afterId);
-      const page = await overdueDeliveries(db, { lateMs: OVERDUE_MS, afterId, limit: OVERDUE_PAGE });
-      const byRun = new Map<string, string[]>();
-      for (const { id, workflowId } of page) byRun.set(workflowId, [...(byRun.get(workflowId) ?? []), id]);
-      await Promise.all([...byRun].map(([workflowId, ids]) => limit(() => repair(workflowId, ids))));
-      afterId = page.at(-1)?.id ?? afterId;
-      if (page.length < OVERDUE_PAGE) return;
-    }
-  }
-
-  /** @param deliveryIds overdue ones that the store says this run has */
-  async function repairRun(workflowId: string, deliveryIds: string[]): Promise<void> {
-    const run = await getRunState(client, workflowId);
-    if (run.is === 'running') return;
-    const given = new Set(run.is === 'ended' ? run.deliveryIds : []);
-    const failed = deliveryIds.filter((id) => given.has(id));
-    const released = deliveryIds.filter((id) => !given.has(id));
-    logger.warn({ workflowId, run: run.is, failed, released }, 'deliveries had lost their run');
-    if (failed.length > 0) {
-      await failDeliveries(db, failed, { workflowId, error: 'its run was ended before the delivery was made' });
-    }
-    if (released.length > 0) await releaseDeliveries(db, released, workflowId);
+    await lostRuns.findOverdue(() => Context.current().heartbeat());
   }
 
   return { deleteExpired, repairDeliveries };
-}
-
-/** Where an earlier attempt of the activity was, as its heartbeat said; '' for the first. */
-function lastHeartbeat(): string {
-  const details: unknown = Context.current().info.heartbeatDetails;
-  return typeof details === 'string' ? details : '';
 }
 
 /** Deletes objects that no row names, as a process leaves that was killed between writing a file and saving its row. */

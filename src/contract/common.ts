@@ -8,7 +8,8 @@ export const DateTime = (description?: string) =>
 export const Nullable = <T extends Type.TSchema>(schema: T) => Type.Union([schema, Type.Null()]);
 
 /** A string that is one of the given values. */
-export const OneOf = <Values extends string[]>(values: readonly [...Values]) => Type.Enum(values, { type: 'string' });
+export const OneOf = <Values extends string[]>(values: readonly [...Values], more: { description?: string } = {}) =>
+  Type.Enum(values, { type: 'string', ...more });
 
 /** `{object, data, has_more}`: the envelope of every list (SPEC "List envelope"). */
 export const ListOf = <T extends Type.TSchema>(name: string, item: T) =>

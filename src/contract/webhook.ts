@@ -56,6 +56,29 @@ export const WebhookEndpointDeleted = Type.Object(
 export const DELIVERY_STATUSES = ['pending', 'delivered', 'failed', 'skipped'] as const;
 export type DeliveryStatus = (typeof DELIVERY_STATUSES)[number];
 
+/** Where a call failed. */
+export const POST_ERROR_KINDS = [
+  'dns',
+  'address',
+  'connect',
+  'tls',
+  'timeout',
+  'status',
+  'too_large',
+  'response',
+  'secret',
+  'other',
+] as const;
+export type PostErrorKind = (typeof POST_ERROR_KINDS)[number];
+const errorKind = {
+  error_kind: Nullable(
+    OneOf(POST_ERROR_KINDS, {
+      description:
+        'where the call failed: the name (`dns`), an address that may not be called (`address`), `connect`, `tls`, `timeout`, the status of the response, its headers (`too_large`), a response that is not HTTP, the stored secret',
+    }),
+  ),
+};
+
 const conversationFields = {
   object: Type.Literal('WebhookConversation'),
   id: Type.String({ description: '`whc_…`' }),
@@ -70,6 +93,7 @@ const conversationFields = {
   http_status: Nullable(Type.Integer()),
   response_body: Nullable(Type.String({ description: 'at most 16 KiB' })),
   error: Nullable(Type.String()),
+  ...errorKind,
   created_at: DateTime(),
   last_attempt_at: Nullable(DateTime()),
   next_attempt_at: Nullable(DateTime()),
@@ -82,6 +106,7 @@ export const DeliveryAttempt = Type.Object(
     http_status: Nullable(Type.Integer()),
     response_body: Nullable(Type.String()),
     error: Nullable(Type.String()),
+    ...errorKind,
     duration_ms: Type.Integer(),
   },
   { $id: 'DeliveryAttempt' },

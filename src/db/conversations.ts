@@ -3,6 +3,7 @@ import { envelopeText, type EventType } from '../contract/events.ts';
 import type {
   DeliveryAttempt,
   DeliveryStatus,
+  PostErrorKind,
   WebhookConversation,
   WebhookConversationDetail,
 } from '../contract/webhook.ts';
@@ -64,7 +65,11 @@ export async function getConversationDetail(
   const { delivery, event } = row;
   const payload = envelopeText({ ...event, type: event.type as EventType }, delivery.endpointId);
   return jsonWith<WebhookConversationDetail, 'payload'>(
-    { ...toConversation(delivery), workflow_id: delivery.workflowId, attempts: attempts.map(toAttempt) },
+    {
+      ...toConversation(delivery),
+      workflow_id: delivery.workflowId ?? delivery.lastWorkflowId,
+      attempts: attempts.map(toAttempt),
+    },
     { payload: payload as JsonOf<Record<string, unknown>> },
   );
 }
@@ -98,6 +103,7 @@ function toConversation(row: typeof deliveries.$inferSelect): WebhookConversatio
     http_status: row.httpStatus,
     response_body: row.responseBody,
     error: row.error,
+    error_kind: row.errorKind as PostErrorKind | null,
     created_at: row.createdAt.toISOString(),
     last_attempt_at: row.lastAttemptAt?.toISOString() ?? null,
     next_attempt_at: row.nextAttemptAt?.toISOString() ?? null,
@@ -111,6 +117,7 @@ function toAttempt(row: typeof deliveryAttempts.$inferSelect): DeliveryAttempt {
     http_status: row.httpStatus,
     response_body: row.responseBody,
     error: row.error,
+    error_kind: row.errorKind as PostErrorKind | null,
     duration_ms: row.durationMs,
   };
 }

@@ -582,6 +582,7 @@ export const deliveries = pgTable(
     httpStatus: integer('http_status'),
     responseBody: text('response_body'),
     error: text(),
+    errorKind: text('error_kind'),
     createdAt: at('created_at').notNull(),
     lastAttemptAt: at('last_attempt_at'),
     nextAttemptAt: at('next_attempt_at'),
@@ -612,6 +613,10 @@ export const deliveries = pgTable(
     // what an earlier event of the same object holds back
     index('deliveries_order').on(t.endpointId, t.objectId, t.sequence).where(sql`status = 'pending'`),
     index('deliveries_run').on(t.workflowId).where(sql`status = 'pending' and workflow_id is not null`),
+    index('deliveries_forced').on(t.endpointId, t.id).where(sql`forced and status = 'pending' and workflow_id is null`),
+    index('deliveries_retrying')
+      .on(t.endpointId)
+      .where(sql`status = 'pending' and workflow_id is not null and next_attempt_at is not null`),
     index('deliveries_replay').on(t.replayId, t.status).where(sql`replay_id is not null`),
     index('deliveries_object').on(t.objectId, t.createdAt, t.id),
     index('deliveries_unstarted').on(t.claimedAt).where(sql`status = 'pending' and started_at is null`),
@@ -633,6 +638,7 @@ export const deliveryAttempts = pgTable(
     httpStatus: integer('http_status'),
     responseBody: text('response_body'),
     error: text(),
+    errorKind: text('error_kind'),
     durationMs: integer('duration_ms').notNull(),
   },
   (t) => [primaryKey({ columns: [t.deliveryId, t.number] })],

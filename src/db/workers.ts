@@ -32,3 +32,8 @@ export async function hasWorker(db: Db): Promise<boolean> {
     .from(workers);
   return row?.found ?? false;
 }
+
+/** Worker processes that are there. */
+export async function countWorkers(db: Db): Promise<number> {
+  return db.$count(workers, sql`${workers.seenAt} > now() - make_interval(secs => ${SILENT_MS / 1000})`);
+}

@@ -56,9 +56,9 @@ export async function createWorkers(options: WorkersOptions): Promise<Workers> {
       ...common,
       taskQueue: QUEUES.webhooks,
       workflowBundle,
-      maxConcurrentActivityTaskExecutions: 200,
-      maxConcurrentLocalActivityExecutions: 200,
-      maxConcurrentWorkflowTaskExecutions: 200,
+      maxConcurrentActivityTaskExecutions: 1_000,
+      maxConcurrentLocalActivityExecutions: 1_000,
+      maxConcurrentWorkflowTaskExecutions: 1_000,
       maxCachedWorkflows: 300,
     }),
   ]);

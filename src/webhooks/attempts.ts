@@ -4,16 +4,18 @@ import type { Logger } from '../logger.ts';
 import type { Secrets } from '../secrets.ts';
 import { deliveryWorkflowId } from '../workflows/names.ts';
 import { callEndpoint, describeStatus, isDelivered, openTarget, type OpenTarget } from './call-endpoint.ts';
-import { type AttemptResult, skipDeliveries } from './delivery-state.ts';
+import type { CallSlots } from './call-slots.ts';
+import { type AttemptResult, releaseDeliveries, reopenDeliveries, skipDeliveries } from './delivery-state.ts';
 import { type DeliveryTarget, type DueDelivery, loadDueDeliveries, loadEventData } from './due-deliveries.ts';
+import { OPEN_AFTER, outcomeOf } from './endpoint-health.ts';
 import type { Poster, PostOutcome } from './post.ts';
-import type { RecordQueue } from './record-queue.ts';
 import { nextDelay, parseRetryAfter } from './schedule.ts';
 
 export interface DeliverDeps {
   db: Db;
   secrets: Pick<Secrets, 'open'>;
   poster: Pick<Poster, 'post'>;
+  slots: CallSlots;
   logger: Logger;
   /** milliseconds; see Config.webhook */
   webhook: { retryScheduleMs: readonly number[]; timeoutMs: number };
@@ -22,39 +24,59 @@ export interface DeliverDeps {
    * another worker. Temporal does not tell local activities.
    */
   shutdown?: AbortSignal;
-  /** called when the first attempts of a run have ended, however they went */
-  onFirstAttemptsEnded?(workflowId: string): void;
+  /** Called when attempts of a run have ended, however they went. `unblocked`: others may be due by that. */
+  onAttemptsEnded?(workflowId: string, unblocked: boolean): void;
+  /** Has runs that wait for their next attempt make it now. */
+  hurry?(workflowIds: readonly string[]): Promise<void>;
 }
 
 export interface AttemptInput {
   /** of one endpoint */
   deliveryIds: string[];
-  /** attempts that the delivery had before its run began */
-  attemptsBefore: number;
-  /** attempts that the run has made; the next one is asked for */
-  attemptsMade: number;
+  /** attempts that the delivery of a run of one had when the next one was asked for; absent: the run's first */
+  after?: number;
   /** no call is begun later than this, ms; deliveries that remain are returned as `notAttempted` */
   beginWithinMs: number;
+  /** an operator reset the run: what has ended is attempted again */
+  reset?: boolean;
 }
 
-/** A delivery that will be attempted again. */
+/** A delivery that will be attempted again by a run of its own. */
 export interface NextAttempt {
   id: string;
-  /** attempts that its run has made by now */
-  attemptsMade: number;
+  workflowId: string;
+  /** attempts that it has had */
+  attempts: number;
   delayMs: number;
 }
 
+/** The last attempt of a delivery, in words that operators read. */
+export interface LastAttempt {
+  /** 1 for the first of the delivery */
+  number: number;
+  /** ISO 8601 */
+  at: string;
+  httpStatus: number | null;
+  error: string | null;
+}
+
 export interface AttemptedDeliveries {
+  /** the execution that made the attempts */
+  runId: string;
   delivered: number;
   skipped: number;
   retrying: NextAttempt[];
+  /** not attempted, or failed: they wait in the store, and go to a later run */
+  waiting: number;
+  /** why, of a run of one */
+  waitingFor?: string;
   /** given up */
   failed: string[];
   /** for lack of time */
   notAttempted: string[];
   /** retries that the schedule has */
   retries: number;
+  last?: LastAttempt;
 }
 
 /** When to begin no further call, and when to cancel those under way. */
@@ -65,40 +87,65 @@ export interface AttemptLimits {
   cancelCalls: AbortSignal;
 }
 
-/** Calls under way at a time for one run. */
+/** Stores results; resolves when that is done. */
+export interface ResultStore {
+  add(result: AttemptResult, target: DeliveryTarget): Promise<void>;
+  /** until when the breaker of an endpoint is open, as results stored since it was loaded have left it */
+  breakerUntil(target: DeliveryTarget): Date | null;
+}
+
+/** Objects of one run whose deliveries are made at the same time, as far as the endpoint's slots allow. */
 const CONCURRENCY = 10;
+const REPLAY_CONCURRENCY = 5;
 /** Event data up to this length is read for the whole run at once. */
 const INLINE_BYTES = 64 * 1024;
+/** Runs of one endpoint that wait for a next attempt; what fails beyond that waits in the store. */
+const MAX_RETRYING_RUNS = 20;
+
+interface Identity {
+  workflowId: string;
+  runId: string;
+}
 
 /** The next attempt of each delivery of one run: events of one object in their order, different objects in parallel. */
 export class AttemptRound {
   readonly #deps;
-  readonly #queue;
-  readonly #workflowId;
+  readonly #store;
+  readonly #run;
   readonly #input;
   readonly #limits;
   readonly #result: AttemptedDeliveries;
   /** endpoints that answered 410 */
   readonly #disabled = new Set<string>();
   readonly #opened = new Map<string, OpenTarget | undefined>();
+  /** released at the end */
+  readonly #heldBack: string[] = [];
+  #retryingHere = 0;
 
-  constructor(
-    deps: DeliverDeps,
-    queue: RecordQueue<AttemptResult>,
-    run: { workflowId: string; input: AttemptInput },
-    limits: AttemptLimits,
-  ) {
+  constructor(deps: DeliverDeps, store: ResultStore, run: Identity & { input: AttemptInput }, limits: AttemptLimits) {
     this.#deps = deps;
-    this.#queue = queue;
-    this.#workflowId = run.workflowId;
+    this.#store = store;
+    this.#run = run;
     this.#input = run.input;
     this.#limits = limits;
     const retries = deps.webhook.retryScheduleMs.length;
-    this.#result = { delivered: 0, skipped: 0, retrying: [], failed: [], notAttempted: [], retries };
+    this.#result = {
+      runId: run.runId,
+      delivered: 0,
+      skipped: 0,
+      retrying: [],
+      waiting: 0,
+      failed: [],
+      notAttempted: [],
+      retries,
+    };
   }
 
   async run(): Promise<AttemptedDeliveries> {
-    const { deliveries, targets } = await loadDueDeliveries(this.#deps.db, this.#input.deliveryIds, INLINE_BYTES);
+    const { db } = this.#deps;
+    const { deliveryIds, reset } = this.#input;
+    if (reset) await this.#reopen(deliveryIds);
+    const { deliveries, targets } = await loadDueDeliveries(db, deliveryIds, INLINE_BYTES);
     const byObject = new Map<string, DueDelivery[]>();
     const unwanted: Record<'deleted' | 'disabled', string[]> = { deleted: [], disabled: [] };
     for (const delivery of deliveries) {
@@ -111,30 +158,54 @@ export class AttemptRound {
     }
     for (const [why, ids] of Object.entries(unwanted)) await this.#skip(ids, `the endpoint is ${why}`);
     await this.#attemptAll([...byObject.values()], targets);
+    if (this.#heldBack.length > 0) await releaseDeliveries(db, this.#heldBack, this.#run.workflowId);
     const reason = this.#limits.reason();
     if (reason && this.#result.notAttempted.length > 0) throw reason;
     return this.#result;
   }
 
-  /** Whether the attempt is still due, or was made by an earlier execution of the activity, or is another run's. */
-  #dueState({ id, status, attemptsCount, workflowId }: DueDelivery): 'due' | 'attempted' | 'other run' {
-    const { attemptsBefore, attemptsMade, deliveryIds } = this.#input;
-    const isOwn = workflowId === this.#workflowId;
-    if (isOwn) return status === 'pending' && attemptsCount - attemptsBefore <= attemptsMade ? 'due' : 'attempted';
-    // One that failed its first attempt in a batch belongs to its own run, which the batch has yet to start.
-    const isToStart = deliveryIds.length > 1 && workflowId === deliveryWorkflowId(id) && attemptsCount > 0;
-    return isToStart ? 'attempted' : 'other run';
+  /** What has ended is pending again, but for what this execution has attempted. */
+  async #reopen(deliveryIds: string[]): Promise<void> {
+    const { deliveries } = await loadDueDeliveries(this.#deps.db, deliveryIds, 0);
+    const ended = deliveries.filter(({ runId, status }) => status !== 'pending' && runId !== this.#run.runId);
+    const ids = ended.map(({ id }) => id);
+    if (ids.length > 0) await reopenDeliveries(this.#deps.db, ids, this.#run.workflowId);
   }
 
-  #noteEarlierAttempt({ id, status, attemptsCount, nextAttemptAt }: DueDelivery): void {
-    if (status === 'pending') this.#noteRetry(id, attemptsCount - this.#input.attemptsBefore, nextAttemptAt);
-    else if (status === 'failed') this.#result.failed.push(id);
-    else this.#result[status]++;
+  /** Whether the attempt is due, or was made by an earlier execution of the activity, or is another run's. */
+  #dueState(delivery: DueDelivery): 'due' | 'attempted' | 'other run' {
+    const { status, attemptsCount, workflowId, runId } = delivery;
+    const { after } = this.#input;
+    const isOwn = workflowId === this.#run.workflowId;
+    const isNext = after === undefined ? runId !== this.#run.runId && !this.#isEarly(delivery) : attemptsCount <= after;
+    if (isOwn && status === 'pending' && isNext) return 'due';
+    return isOwn || runId === this.#run.runId ? 'attempted' : 'other run';
   }
 
-  #noteRetry(id: string, attemptsMade: number, at: Date | null): void {
-    const delayMs = Math.max(0, (at?.getTime() ?? 0) - Date.now());
-    this.#result.retrying.push({ id, attemptsMade, delayMs });
+  /** A run that goes on after a batch has its first attempt to wait for. */
+  #isEarly({ nextAttemptAt, isForced }: DueDelivery): boolean {
+    return !this.#input.reset && !isForced && nextAttemptAt !== null && nextAttemptAt.getTime() > Date.now();
+  }
+
+  #noteEarlierAttempt({ id, status, attemptsCount, nextAttemptAt, workflowId }: DueDelivery): void {
+    if (status === 'failed') this.#result.failed.push(id);
+    else if (status !== 'pending') this.#result[status]++;
+    else if (workflowId === null) this.#noteWaiting('its next attempt');
+    else this.#noteRetry({ id, workflowId, attempts: attemptsCount }, nextAttemptAt);
+  }
+
+  #noteRetry(next: Omit<NextAttempt, 'delayMs'>, at: Date | null): void {
+    this.#result.retrying.push({ ...next, delayMs: Math.max(0, (at?.getTime() ?? 0) - Date.now()) });
+  }
+
+  #noteWaiting(what: string): void {
+    this.#result.waiting += 1;
+    this.#result.waitingFor = what;
+  }
+
+  #holdBack(delivery: DueDelivery, why: string): void {
+    this.#heldBack.push(delivery.id);
+    this.#noteWaiting(why);
   }
 
   async #skip(ids: string[], why: string): Promise<void> {
@@ -146,24 +217,55 @@ export class AttemptRound {
   /** Lets every call finish, whatever fails meanwhile: a repeated activity must not call in parallel with it. */
   async #attemptAll(groups: DueDelivery[][], targets: Map<string, DeliveryTarget>): Promise<void> {
     const waiting = groups.values();
-    const parallel = Array.from({ length: Math.min(CONCURRENCY, groups.length) }, async () => {
-      for (const group of waiting) for (const delivery of group) await this.#attemptInTime(delivery, targets);
+    const concurrency = groups[0]?.[0]?.isReplay ? REPLAY_CONCURRENCY : CONCURRENCY;
+    const parallel = Array.from({ length: Math.min(concurrency, groups.length) }, async () => {
+      for (const group of waiting) await this.#attemptInOrder(group, targets);
     });
     const failed = (await Promise.allSettled(parallel)).find(({ status }) => status === 'rejected');
     if (failed?.status === 'rejected') throw failed.reason;
   }
 
-  async #attemptInTime(delivery: DueDelivery, targets: Map<string, DeliveryTarget>): Promise<void> {
-    const target = targets.get(delivery.endpointId);
-    if (!target || !this.#limits.mayBegin()) this.#result.notAttempted.push(delivery.id);
-    else if (this.#disabled.has(target.id)) await this.#skip([delivery.id], 'the endpoint is disabled');
-    else await this.#attempt(delivery, target);
+  /** Deliveries of one object: one that is to be attempted again holds back those after it. */
+  async #attemptInOrder(group: readonly DueDelivery[], targets: Map<string, DeliveryTarget>): Promise<void> {
+    let goesOn = true;
+    for (const delivery of group) {
+      const target = targets.get(delivery.endpointId);
+      if (!goesOn || delivery.isHeldBack) this.#holdBack(delivery, 'an earlier event of the same object');
+      else if (!target) this.#result.notAttempted.push(delivery.id);
+      else goesOn = await this.#attemptInTime(delivery, target);
+    }
   }
 
-  async #attempt(delivery: DueDelivery, target: DeliveryTarget): Promise<void> {
+  /** Whether the next delivery of the object may go on. */
+  async #attemptInTime(delivery: DueDelivery, target: DeliveryTarget): Promise<boolean> {
+    if (!this.#limits.mayBegin()) {
+      this.#result.notAttempted.push(delivery.id);
+      return true;
+    }
+    const giveBack = await this.#deps.slots.acquire(target.id);
+    try {
+      if (this.#disabled.has(target.id)) await this.#skip([delivery.id], 'the endpoint is disabled');
+      else if (this.#isAway(delivery, target)) this.#holdBack(delivery, 'the endpoint, which does not respond');
+      else if (!this.#limits.mayBegin()) this.#result.notAttempted.push(delivery.id);
+      else return await this.#attempt(delivery, target);
+      return true;
+    } finally {
+      giveBack();
+    }
+  }
+
+  #isAway({ isForced }: DueDelivery, target: DeliveryTarget): boolean {
+    const until = this.#store.breakerUntil(target);
+    return !isForced && until !== null && until.getTime() > Date.now();
+  }
+
+  async #attempt(delivery: DueDelivery, target: DeliveryTarget): Promise<boolean> {
     const { db, poster, webhook } = this.#deps;
     const data = delivery.data ?? (await loadEventData(db, delivery.eventId));
-    if (data === undefined) return this.#skip([delivery.id], 'the event is no longer stored');
+    if (data === undefined) {
+      await this.#skip([delivery.id], 'the event is no longer stored');
+      return true;
+    }
     const at = new Date();
     const outcome = await callEndpoint(poster, {
       delivery,
@@ -174,7 +276,9 @@ export class AttemptRound {
       signal: this.#limits.cancelCalls,
     });
     if (outcome.httpStatus === 410) await this.#disable(target.id);
-    await this.#record(this.#resultOf(delivery, target.url, at, outcome), delivery.endpointId);
+    const result = this.#resultOf({ delivery, target, at, outcome });
+    await this.#record(result, target);
+    return result.status !== 'pending';
   }
 
   #open(target: DeliveryTarget): OpenTarget | undefined {
@@ -189,26 +293,51 @@ export class AttemptRound {
     if (changed) this.#deps.logger.warn({ endpointId }, 'disabled a webhook endpoint that answered 410');
   }
 
-  #resultOf(delivery: DueDelivery, url: string, at: Date, outcome: PostOutcome): AttemptResult {
+  #resultOf(attempt: { delivery: DueDelivery; target: DeliveryTarget; at: Date; outcome: PostOutcome }): AttemptResult {
+    const { delivery, target, at, outcome } = attempt;
     const { httpStatus, responseBody, durationMs } = outcome;
     const number = delivery.attemptsCount + 1;
     const delivered = isDelivered(httpStatus);
     const isLast = delivered || httpStatus === 410;
-    const delayMs = isLast ? undefined : this.#retryDelay(number - this.#input.attemptsBefore, outcome);
-    const isBatch = this.#input.deliveryIds.length > 1;
+    const delayMs = isLast ? undefined : this.#retryDelay(number - delivery.scheduleFrom, outcome);
+    const willRetry = delayMs !== undefined;
     return {
       deliveryId: delivery.id,
+      endpointId: target.id,
       number,
       at,
-      url,
+      url: target.url,
       httpStatus,
       responseBody,
       error: outcome.error ?? describeStatus(httpStatus),
+      errorKind: outcome.errorKind ?? (delivered ? null : 'status'),
       durationMs,
-      status: delivered ? 'delivered' : delayMs === undefined ? 'failed' : 'pending',
-      nextAttemptAt: delayMs === undefined ? null : new Date(Date.now() + delayMs),
-      workflowId: isBatch && !delivered ? deliveryWorkflowId(delivery.id) : this.#workflowId,
+      status: delivered ? 'delivered' : willRetry ? 'pending' : 'failed',
+      nextAttemptAt: willRetry ? new Date(Date.now() + delayMs) : null,
+      runId: this.#run.runId,
+      ...this.#runAfter(delivery, target, willRetry && outcome),
     };
+  }
+
+  /** The run that has the delivery from now on. A retry is made by a run of its own, unless the endpoint is away. */
+  #runAfter(
+    delivery: DueDelivery,
+    target: DeliveryTarget,
+    toRetry: PostOutcome | false,
+  ): Pick<AttemptResult, 'workflowId' | 'runs'> {
+    const { id, runs, isReplay } = delivery;
+    const { workflowId } = this.#run;
+    if (!toRetry) return { workflowId, runs };
+    const isAway =
+      outcomeOf(toRetry.httpStatus) === 'away' &&
+      (target.breakerUntil !== null || target.failuresInARow >= OPEN_AFTER - 1 || this.#isAway(delivery, target));
+    const isOneOfMany = this.#input.deliveryIds.length > 1;
+    const isFirstRetry = isOneOfMany || this.#input.after === undefined;
+    const tooMany = isFirstRetry && target.retryingRuns + this.#retryingHere >= MAX_RETRYING_RUNS;
+    if (isAway || tooMany || isReplay) return { workflowId: null, runs };
+    if (isFirstRetry) this.#retryingHere += 1;
+    // the number that this run took for a delivery that is one of many names the run of its own
+    return { workflowId: isOneOfMany ? deliveryWorkflowId(id, runs - 1) : workflowId, runs };
   }
 
   #retryDelay(attemptsMade: number, { retryAfter }: PostOutcome): number | undefined {
@@ -216,14 +345,15 @@ export class AttemptRound {
     return nextDelay(retryScheduleMs, attemptsMade, parseRetryAfter(retryAfter, new Date()), Math.random());
   }
 
-  async #record(result: AttemptResult, endpointId: string): Promise<void> {
-    const { deliveryId, number, httpStatus, status, nextAttemptAt } = result;
-    await this.#queue.add(deliveryId, result);
+  async #record(result: AttemptResult, target: DeliveryTarget): Promise<void> {
+    const { deliveryId, number, httpStatus, error, status, nextAttemptAt, workflowId } = result;
+    await this.#store.add(result, target);
+    this.#result.last = { number, at: result.at.toISOString(), httpStatus, error };
     if (status === 'delivered') this.#result.delivered++;
-    else if (status === 'pending') this.#noteRetry(deliveryId, number - this.#input.attemptsBefore, nextAttemptAt);
-    else {
+    else if (status === 'failed') {
       this.#result.failed.push(deliveryId);
-      this.#deps.logger.warn({ deliveryId, endpointId, httpStatus, number }, 'gave up a webhook delivery');
-    }
+      this.#deps.logger.warn({ deliveryId, endpointId: target.id, httpStatus, number }, 'gave up a webhook delivery');
+    } else if (workflowId === null) this.#noteWaiting('its next attempt');
+    else this.#noteRetry({ id: deliveryId, workflowId, attempts: number }, nextAttemptAt);
   }
 }

@@ -53,7 +53,7 @@ export async function callEndpoint(poster: Pick<Poster, 'post'>, call: EndpointC
   const { delivery, target, data, at, timeoutMs, signal } = call;
   if (!target) {
     const error = 'the stored secret of the endpoint cannot be read';
-    return { httpStatus: null, responseBody: null, retryAfter: undefined, error, durationMs: 0 };
+    return { httpStatus: null, responseBody: null, retryAfter: undefined, error, errorKind: 'secret', durationMs: 0 };
   }
   const { id: deliveryId, eventId, eventType: type, accountId, sequence, eventCreatedAt: createdAt } = delivery;
   const body = Buffer.from(envelopeText({ id: eventId, type, createdAt, accountId, sequence, data }, target.id));

@@ -4,12 +4,13 @@ import { ApiError } from '../contract/errors.ts';
 import { isId } from '../contract/ids.ts';
 import type { Db } from '../db/client.ts';
 import type { deliverWebhooks } from '../workflows/deliver-webhooks.ts';
-import { deliveryRetryWorkflowId, QUEUES, SEARCH_KEYS, SIGNALS, WORKFLOWS } from '../workflows/names.ts';
-import { type ClaimedRun, getDeliveryState, markDueNow, markStarted, reclaimDelivery } from './delivery-state.ts';
+import { QUEUES, SEARCH_KEYS, SIGNALS, WORKFLOWS } from '../workflows/names.ts';
+import { type ClaimedRun, getDeliveryState } from './delivery-queries.ts';
+import { markDueNow, requeueDelivery } from './delivery-state.ts';
 
 /** Milliseconds that Temporal is given for one call. */
 const TEMPORAL_TIMEOUT_MS = 10_000;
-/** The same for a call that a caller waits for; there are two at most. */
+/** The same for a call that a caller waits for. */
 const WAITED_FOR_MS = 2_000;
 
 /**
@@ -42,8 +43,6 @@ function startOptions(
   const isOneType = deliveries.every((delivery) => delivery.eventType === first.eventType);
   const isOneAccount = deliveries.every((delivery) => delivery.accountId === first.accountId);
   const what = isOneType ? first.eventType : 'events';
-  // A manual retry has the whole schedule before it; any other run goes on from the attempts made so far.
-  const attemptsBefore = isRetryRun(workflowId) ? first.attemptsCount : 0;
   const searchAttributes: SearchAttributePair[] = [
     { key: SEARCH_KEYS.webhookEndpoint, value: first.endpointId },
     ...(isOneType ? [{ key: SEARCH_KEYS.eventType, value: first.eventType }] : []),
@@ -52,7 +51,7 @@ function startOptions(
   return {
     workflowId,
     taskQueue: QUEUES.webhooks,
-    args: [{ deliveryIds: deliveries.map(({ id }) => id), ...(attemptsBefore > 0 ? { attemptsBefore } : {}) }],
+    args: [{ deliveryIds: deliveries.map(({ id }) => id), ...(first.isFailing ? { regular: true } : {}) }],
     workflowIdReusePolicy: 'REJECT_DUPLICATE',
     workflowIdConflictPolicy: 'FAIL',
     requestEagerStart: eager,
@@ -64,40 +63,26 @@ function startOptions(
   };
 }
 
-/** Whether the id is that of a manual retry; see deliveryRetryWorkflowId. */
-export function isRetryRun(workflowId: string): boolean {
-  return retryNumber(workflowId) > 0;
-}
-
-/** The n of `deliver/<whc>/r<n>`; 0 for other runs. */
-export function retryNumber(workflowId: string | null): number {
-  return Number(/\/r(\d+)$/.exec(workflowId ?? '')?.[1] ?? 0);
-}
-
 /**
- * A manual retry: attempts a delivery again at once, whatever its status, with the same ids and the same bytes. One that
- * waits for its next attempt is signalled not to wait; any other one gets a new run, with the whole schedule before it.
+ * A manual retry: attempts a delivery again as soon as no earlier event of its object is pending, whatever its status and
+ * whatever the breaker of its endpoint says, with the same ids and the same bytes. A run that waits for its next attempt
+ * is signalled not to wait; anything else goes to the relay, with the whole schedule before it when it had ended.
  *
- * Throws ApiError `not_found`; rejects with the client's error when Temporal does not respond. A new run that could not
- * be started then is started by the relay later.
+ * Throws ApiError `not_found`; rejects with the client's error when Temporal does not respond about a run that waits.
  */
 export async function retryDelivery(client: Client, db: Db, deliveryId: string): Promise<void> {
   const seen = isId('delivery', deliveryId) ? await getDeliveryState(db, deliveryId) : undefined;
   if (!seen) throw new ApiError('not_found', 'no delivery with that id');
-  if (seen.status === 'pending') {
-    // its first attempt is under way, or about to be
-    if (seen.workflowId === null || !seen.started) return;
-    if (await signalRetryNow(client, seen.workflowId)) return markDueNow(db, deliveryId);
-  }
-  const workflowId = deliveryRetryWorkflowId(deliveryId, retryNumber(seen.workflowId) + 1);
-  const run = await reclaimDelivery(db, deliveryId, seen, workflowId);
-  if (!run) return;
-  await startDeliveryRun(client, run, { timeoutMs: WAITED_FOR_MS });
-  await markStarted(db, [deliveryId]);
+  const run = seen.status === 'pending' ? seen.workflowId : null;
+  // its attempt is under way, or about to be
+  if (run !== null && !seen.started) return;
+  if (run === null) return requeueDelivery(db, deliveryId);
+  await markDueNow(db, deliveryId, run);
+  if (!(await hurryRun(client, run))) await requeueDelivery(db, deliveryId, run);
 }
 
-/** False: no such run is alive. */
-async function signalRetryNow(client: Client, workflowId: string): Promise<boolean> {
+/** Has a run that waits for its next attempt make it now. False: no such run is alive. */
+export async function hurryRun(client: Client, workflowId: string): Promise<boolean> {
   try {
     await client.withDeadline(Date.now() + WAITED_FOR_MS, () =>
       client.workflow.getHandle(workflowId).signal(SIGNALS.retryNow),

@@ -1,7 +1,8 @@
 import { sql } from 'drizzle-orm';
-import type { EventType } from '../contract/events.ts';
-import type { DeliveryStatus } from '../contract/webhook.ts';
-import type { Db } from '../db/client.ts';
+import type { PostErrorKind } from '../contract/webhook.ts';
+import type { Db, Tx } from '../db/client.ts';
+import { DELIVERIES_CHANNEL } from '../db/outbox.ts';
+import { CLAIMED, type ClaimedDelivery, type ClaimedRow, type ClaimedRun, toClaimed } from './delivery-queries.ts';
 
 /*
  * The states of a delivery and every transition between them; nothing else writes these columns. `recordEvents`
@@ -11,35 +12,29 @@ import type { Db } from '../db/client.ts';
  * state      stored as                              next
  * waiting    pending, no workflow_id                claimed    claimDeliveries: the relay gives it to a run
  * claimed    pending, workflow_id, no started_at    started    markStarted, recordAttemptResults
- *                                                   waiting    releaseDeliveries: the run does not exist
+ *                                                   waiting    releaseDeliveries: held back, or the run does not exist
  * started    pending, workflow_id, started_at       delivered  recordAttemptResults: 2xx
- *                                                   started    recordAttemptResults: failed, next_attempt_at is set;
- *                                                              markDueNow: a manual retry, next_attempt_at is now
+ *                                                   started    recordAttemptResults: failed, its run waits until
+ *                                                              next_attempt_at; markDueNow: a manual retry
+ *                                                   waiting    recordAttemptResults: failed, it waits here until
+ *                                                              next_attempt_at; releaseDeliveries: held back, or its
+ *                                                              run does not know it
  *                                                   failed     recordAttemptResults: 410, or no retry is left;
  *                                                              failDeliveries: its run ended early
  *                                                   skipped    skipDeliveries: endpoint disabled or deleted
- *                                                   waiting    releaseDeliveries: its run does not know it
- * delivered, failed, skipped                        claimed    reclaimDelivery: a manual retry
+ * waiting                                           waiting    requeueDelivery: a manual retry, due now;
+ *                                                              makeDue: its endpoint is back
+ * delivered, failed, skipped                        waiting    requeueDelivery: a manual retry
+ *                                                   started    reopenDeliveries: an operator reset its run
+ *
+ * Order: of the pending deliveries of one object to one endpoint, only the one with the lowest `sequence` is attempted.
+ * Those that wait are passed over by `claimDeliveries`; those in a run are held back by the run.
  */
-
-/** A delivery that has been given to a run. */
-export interface ClaimedDelivery {
-  id: string;
-  endpointId: string;
-  accountId: string;
-  eventType: EventType;
-  attemptsCount: number;
-}
-
-/** A run and the deliveries that it makes; its id is in their `workflow_id`. */
-export interface ClaimedRun {
-  workflowId: string;
-  deliveries: ClaimedDelivery[];
-}
 
 /** What came of one attempt. */
 export interface AttemptResult {
   deliveryId: string;
+  endpointId: string;
   /** 1 for the first attempt of the delivery, across all of its runs */
   number: number;
   at: Date;
@@ -47,84 +42,168 @@ export interface AttemptResult {
   httpStatus: number | null;
   responseBody: string | null;
   error: string | null;
+  errorKind: PostErrorKind | null;
   durationMs: number;
   status: 'delivered' | 'failed' | 'pending';
   /** only when pending */
   nextAttemptAt: Date | null;
-  /** the run that has the delivery from now on */
-  workflowId: string;
+  /** the run that has the delivery from now on; null: it waits in the store */
+  workflowId: string | null;
+  /** runs that it has been given to by now */
+  runs: number;
+  /** the execution that made the attempt */
+  runId: string;
 }
-
-interface ClaimedRow extends Record<string, unknown> {
-  id: string;
-  endpoint_id: string;
-  account_id: string;
-  event_type: EventType;
-  attempts_count: number;
-}
-
-const toClaimed = (row: ClaimedRow): ClaimedDelivery => ({
-  id: row.id,
-  endpointId: row.endpoint_id,
-  accountId: row.account_id,
-  eventType: row.event_type,
-  attemptsCount: row.attempts_count,
-});
 
 export interface ClaimOptions {
   /** deliveries of one endpoint at most */
   perEndpoint: number;
   /** endpoints that get no further run now */
   except: readonly string[];
-  /** puts the deliveries into runs */
+  /** puts the deliveries into runs; those that are in none stay waiting */
   plan: (deliveries: ClaimedDelivery[]) => ClaimedRun[];
+  /** ms after which a probe that left no result is taken for lost */
+  probeMs?: number;
 }
 
+/** What a claim may take of an endpoint. */
+interface Share {
+  endpointId: string;
+  max: number;
+  /** manual retries alone: its breaker is open */
+  forcedOnly: boolean;
+  isProbe: boolean;
+  isFailing: boolean;
+}
+
+const PROBE_MS = 60_000;
+
 /**
- * waiting → claimed. Takes the oldest deliveries of each endpoint and stores the id of the run that `plan` puts each one
- * in. Rows that another worker is claiming are passed over.
+ * waiting → claimed. Takes the oldest due deliveries of each endpoint, live ones before those of a replay, and stores the
+ * id of the run that `plan` puts each one in. Passed over are those that an earlier delivery of the same object holds back.
+ * Of an endpoint with an open breaker only manual retries are taken, and one delivery as a probe when its time has come.
  */
-export async function claimDeliveries(db: Db, { perEndpoint, except, plan }: ClaimOptions): Promise<ClaimedRun[]> {
+export async function claimDeliveries(db: Db, options: ClaimOptions): Promise<ClaimedRun[]> {
+  const { perEndpoint, except, plan, probeMs = PROBE_MS } = options;
   return db.transaction(async (tx) => {
-    // Walks from endpoint to endpoint along the index: the cost is that of the endpoints that have deliveries waiting.
-    const { rows } = await tx.execute<ClaimedRow>(sql`
-      with recursive waiting as (
-        (select endpoint_id from deliveries where status = 'pending' and workflow_id is null order by endpoint_id limit 1)
-        union all
-        select (
-          select d.endpoint_id from deliveries d
-          where d.status = 'pending' and d.workflow_id is null and d.endpoint_id > w.endpoint_id
-          order by d.endpoint_id limit 1
-        ) from waiting w where w.endpoint_id is not null
-      )
-      select due.* from waiting w cross join lateral (
-        select d.id, d.endpoint_id, d.account_id, d.event_type, d.attempts_count from deliveries d
-        where d.status = 'pending' and d.workflow_id is null and d.endpoint_id = w.endpoint_id
-        order by d.id limit ${perEndpoint} for update skip locked
-      ) due
-      where w.endpoint_id <> all(${sql.param(except)}::text[])`);
-    if (rows.length === 0) return [];
-    const runs = plan(rows.map(toClaimed));
-    const ids = runs.flatMap((run) => run.deliveries.map(({ id }) => id));
-    const workflowIds = runs.flatMap((run) => run.deliveries.map(() => run.workflowId));
-    await tx.execute(sql`
-      update deliveries d set workflow_id = run.workflow_id, claimed_at = now()
-      from unnest(${sql.param(ids)}::text[], ${sql.param(workflowIds)}::text[]) as run (id, workflow_id)
-      where d.id = run.id`);
+    const shares = (await lockWaitingEndpoints(tx, except, probeMs)).map((row): Share => {
+      const isClosed = row.breaker === 'closed';
+      return {
+        endpointId: row.endpoint_id,
+        max: row.breaker === 'probe' ? 1 : perEndpoint,
+        forcedOnly: row.breaker === 'open',
+        isProbe: row.breaker === 'probe',
+        isFailing: !isClosed || row.is_failing,
+      };
+    });
+    if (shares.length === 0) return [];
+    const rows = [
+      ...(await takeDue(
+        tx,
+        shares.filter(({ forcedOnly }) => !forcedOnly),
+      )),
+      ...(await takeForced(
+        tx,
+        shares.filter(({ forcedOnly }) => forcedOnly),
+      )),
+    ];
+    const failing = new Set(shares.filter(({ isFailing }) => isFailing).map(({ endpointId }) => endpointId));
+    const runs = plan(rows.map((row) => ({ ...toClaimed(row), isFailing: failing.has(row.endpoint_id) })));
+    if (runs.length === 0) return [];
+    await saveRuns(tx, runs);
+    const claimed = new Set(rows.map((row) => row.endpoint_id));
+    const probed = shares.filter(({ isProbe, endpointId }) => isProbe && claimed.has(endpointId));
+    if (probed.length > 0) {
+      await tx.execute(sql`update webhook_endpoints set breaker_probe_at = now()
+        where id = any(${sql.param(probed.map(({ endpointId }) => endpointId))}::text[])`);
+    }
     return runs;
   });
 }
 
-/** claimed → started: the runs of these deliveries are known to Temporal. */
-export async function markStarted(db: Db, deliveryIds: string[]): Promise<void> {
+/**
+ * Endpoints that have deliveries waiting, each locked until the end of the transaction against another claim. What is
+ * claimed is read by a later statement, which sees what the claim before it has committed.
+ */
+async function lockWaitingEndpoints(tx: Tx, except: readonly string[], probeMs: number) {
+  type Row = { endpoint_id: string; breaker: 'closed' | 'open' | 'probe'; is_failing: boolean; locked: boolean };
+  // Walks from endpoint to endpoint along the index: the cost is that of the endpoints that have deliveries waiting.
+  const { rows } = await tx.execute<Row & Record<string, unknown>>(sql`
+    with recursive waiting as (
+      (select endpoint_id from deliveries where status = 'pending' and workflow_id is null order by endpoint_id limit 1)
+      union all
+      select (
+        select d.endpoint_id from deliveries d
+        where d.status = 'pending' and d.workflow_id is null and d.endpoint_id > w.endpoint_id
+        order by d.endpoint_id limit 1
+      ) from waiting w where w.endpoint_id is not null
+    ), chosen as materialized (
+      select w.endpoint_id, coalesce(e.failures_in_a_row, 0) > 0 as is_failing,
+        case when e.breaker_until is null then 'closed'
+          when e.breaker_until > now() or e.breaker_probe_at > now() - ${probeMs} * interval '1 millisecond' then 'open'
+          else 'probe' end as breaker
+      from waiting w left join webhook_endpoints e on e.id = w.endpoint_id
+      where w.endpoint_id is not null and w.endpoint_id <> all(${sql.param(except)}::text[])
+    )
+    select chosen.*, pg_try_advisory_xact_lock(hashtextextended('deliveries of ' || endpoint_id, 0)) as locked from chosen`);
+  return rows.filter(({ locked }) => locked);
+}
+
+/** Whether an earlier delivery `p` of the object of `d` holds it back: one that is in a run, is not due, or is taken later. */
+const HELD_BACK = sql`exists (
+  select 1 from deliveries p
+  where p.endpoint_id = d.endpoint_id and p.object_id = d.object_id and p.status = 'pending' and p.sequence < d.sequence
+    and (p.workflow_id is not null or p.next_attempt_at > now() or p.id > d.id
+      or (p.replay_id is not null and d.replay_id is null)))`;
+
+async function takeDue(tx: Tx, shares: readonly Share[]): Promise<ClaimedRow[]> {
+  if (shares.length === 0) return [];
+  const { rows } = await tx.execute<ClaimedRow>(sql`
+    select due.* from unnest(
+      ${sql.param(shares.map(({ endpointId }) => endpointId))}::text[], ${sql.param(shares.map(({ max }) => max))}::int[]
+    ) as share (endpoint_id, max) cross join lateral (
+      select ${CLAIMED} from deliveries d
+      where d.status = 'pending' and d.workflow_id is null and d.endpoint_id = share.endpoint_id
+        and (d.next_attempt_at is null or d.next_attempt_at <= now()) and not ${HELD_BACK}
+      order by (d.replay_id is not null), d.id limit share.max for update skip locked
+    ) due`);
+  return rows;
+}
+
+async function takeForced(tx: Tx, shares: readonly Share[]): Promise<ClaimedRow[]> {
+  if (shares.length === 0) return [];
+  const ids = sql.param(shares.map(({ endpointId }) => endpointId));
+  const { rows } = await tx.execute<ClaimedRow>(sql`
+    select ${CLAIMED} from deliveries d
+    where d.forced and d.status = 'pending' and d.workflow_id is null and d.endpoint_id = any(${ids}::text[])
+      and not ${HELD_BACK}
+    order by d.id limit 100 for update skip locked`);
+  return rows;
+}
+
+async function saveRuns(tx: Tx, runs: readonly ClaimedRun[]): Promise<void> {
+  const ids = runs.flatMap((run) => run.deliveries.map(({ id }) => id));
+  const workflowIds = runs.flatMap((run) => run.deliveries.map(() => run.workflowId));
+  await tx.execute(sql`
+    update deliveries d set workflow_id = run.workflow_id, last_workflow_id = run.workflow_id, runs = d.runs + 1,
+      claimed_at = now(), next_attempt_at = null
+    from unnest(${sql.param(ids)}::text[], ${sql.param(workflowIds)}::text[]) as run (id, workflow_id)
+    where d.id = run.id`);
+}
+
+/** claimed → started: this run of these deliveries is known to Temporal. */
+export async function markStarted(db: Db, runs: readonly { workflowId: string; deliveryId: string }[]): Promise<void> {
+  const ids = sql.param(runs.map(({ deliveryId }) => deliveryId));
+  const workflowIds = sql.param(runs.map(({ workflowId }) => workflowId));
   await db.execute(sql`
-    update deliveries set started_at = now()
-    where id = any(${sql.param(deliveryIds)}::text[]) and status = 'pending' and started_at is null`);
+    update deliveries d set started_at = now()
+    from unnest(${ids}::text[], ${workflowIds}::text[]) as run (id, workflow_id)
+    where d.id = run.id and d.workflow_id = run.workflow_id and d.status = 'pending' and d.started_at is null`);
 }
 
 /**
- * started → delivered, failed, or started again with a time for the next attempt. Stores the attempts and what they make
- * of their deliveries; a result that is stored already changes nothing.
+ * started → delivered, failed, started again or waiting, the last two with a time for the next attempt. Stores the
+ * attempts and what they make of their deliveries; a result that is stored already changes nothing.
  */
 export async function recordAttemptResults(db: Db, results: readonly AttemptResult[]): Promise<void> {
   const column = <T>(pick: (result: AttemptResult) => T) => sql.param(results.map(pick));
@@ -134,117 +213,110 @@ export async function recordAttemptResults(db: Db, results: readonly AttemptResu
         ${column((r) => r.deliveryId)}::text[], ${column((r) => r.number)}::int[],
         ${column((r) => r.at.toISOString())}::timestamptz[], ${column((r) => r.url)}::text[],
         ${column((r) => r.httpStatus)}::int[], ${column((r) => r.responseBody)}::text[],
-        ${column((r) => r.error)}::text[], ${column((r) => r.durationMs)}::int[],
+        ${column((r) => r.error)}::text[], ${column((r) => r.errorKind)}::text[], ${column((r) => r.durationMs)}::int[],
         ${column((r) => r.status)}::text[], ${column((r) => r.nextAttemptAt?.toISOString() ?? null)}::timestamptz[],
-        ${column((r) => r.workflowId)}::text[]
-      ) as t (delivery_id, number, at, url, http_status, response_body, error, duration_ms, status, next_attempt_at,
-        workflow_id)
+        ${column((r) => r.workflowId)}::text[], ${column((r) => r.runs)}::int[], ${column((r) => r.runId)}::text[]
+      ) as t (delivery_id, number, at, url, http_status, response_body, error, error_kind, duration_ms, status,
+        next_attempt_at, workflow_id, runs, run_id)
     ), attempt as (
-      insert into delivery_attempts (delivery_id, number, at, http_status, response_body, error, duration_ms)
-      select delivery_id, number, at, http_status, response_body, error, duration_ms from result
+      insert into delivery_attempts (delivery_id, number, at, http_status, response_body, error, error_kind, duration_ms)
+      select delivery_id, number, at, http_status, response_body, error, error_kind, duration_ms from result
       on conflict do nothing
     )
     update deliveries d set status = r.status, attempts_count = r.number, endpoint_url = r.url,
-      http_status = r.http_status, response_body = r.response_body, error = r.error, last_attempt_at = r.at,
-      next_attempt_at = r.next_attempt_at, workflow_id = r.workflow_id, started_at = coalesce(d.started_at, now())
+      http_status = r.http_status, response_body = r.response_body, error = r.error, error_kind = r.error_kind,
+      last_attempt_at = r.at, next_attempt_at = r.next_attempt_at, forced = false,
+      workflow_id = r.workflow_id, last_workflow_id = coalesce(r.workflow_id, d.last_workflow_id), runs = r.runs,
+      run_id = r.run_id,
+      claimed_at = case when r.workflow_id is null then null else d.claimed_at end,
+      started_at = case when r.workflow_id is null then null else coalesce(d.started_at, now()) end
     from result r where d.id = r.delivery_id and d.attempts_count < r.number`);
 }
 
 /** claimed or started → skipped: the endpoint wants no calls; `error` says why. */
 export async function skipDeliveries(db: Db, deliveryIds: string[], error: string): Promise<void> {
   await db.execute(sql`
-    update deliveries set status = 'skipped', error = ${error}, next_attempt_at = null
+    update deliveries set status = 'skipped', error = ${error}, next_attempt_at = null, forced = false
     where id = any(${sql.param(deliveryIds)}::text[]) and status = 'pending'`);
 }
 
-/** started → started: the next attempt is now. */
-export async function markDueNow(db: Db, deliveryId: string): Promise<void> {
+/** started → started: a manual retry, the next attempt is now. */
+export async function markDueNow(db: Db, deliveryId: string, workflowId: string): Promise<void> {
   await db.execute(sql`
-    update deliveries set next_attempt_at = now() where id = ${deliveryId} and status = 'pending'`);
+    update deliveries set next_attempt_at = now(), forced = true
+    where id = ${deliveryId} and status = 'pending' and workflow_id = ${workflowId}`);
 }
 
 /**
- * Any state but waiting → claimed, by a new run; not when the delivery is with another run than the caller saw.
- * Undefined then: somebody else has given it to a new run.
+ * Any state but claimed and started → waiting, due now: a manual retry. One that had ended has the whole schedule before
+ * it. `lostRun`: a run that is known to be no longer there; a delivery that it has goes as well.
  */
-export async function reclaimDelivery(
-  db: Db,
-  deliveryId: string,
-  seen: { workflowId: string | null },
-  workflowId: string,
-): Promise<ClaimedRun | undefined> {
-  const { rows } = await db.execute<ClaimedRow>(sql`
-    update deliveries set status = 'pending', workflow_id = ${workflowId}, claimed_at = now(), started_at = null,
-      next_attempt_at = now()
-    where id = ${deliveryId} and workflow_id is not distinct from ${seen.workflowId}
-    returning id, endpoint_id, account_id, event_type, attempts_count`);
-  return rows[0] && { workflowId, deliveries: [toClaimed(rows[0])] };
+export async function requeueDelivery(db: Db, deliveryId: string, lostRun: string | null = null): Promise<void> {
+  await db.execute(sql`
+    with requeued as (
+      update deliveries set status = 'pending', forced = true, next_attempt_at = null,
+        schedule_from = case when status = 'pending' then schedule_from else attempts_count end,
+        workflow_id = null, claimed_at = null, started_at = null
+      where id = ${deliveryId} and (status <> 'pending' or workflow_id is null or workflow_id = ${lostRun})
+      returning id
+    )
+    select pg_notify(${DELIVERIES_CHANNEL}, '') from requeued`);
+}
+
+/** delivered, failed or skipped → started: an operator reset the run of these deliveries, which attempts them again. */
+export async function reopenDeliveries(db: Db, deliveryIds: string[], workflowId: string): Promise<void> {
+  await db.execute(sql`
+    update deliveries set status = 'pending', schedule_from = attempts_count, next_attempt_at = null,
+      claimed_at = now(), started_at = now(), forced = true
+    where id = any(${sql.param(deliveryIds)}::text[]) and workflow_id = ${workflowId} and status <> 'pending'`);
 }
 
 /** claimed or started → waiting: this run does not make them. The relay gives them to another one. */
 export async function releaseDeliveries(db: Db, deliveryIds: string[], workflowId: string): Promise<void> {
   await db.execute(sql`
-    update deliveries set workflow_id = null, claimed_at = null, started_at = null
-    where id = any(${sql.param(deliveryIds)}::text[]) and workflow_id = ${workflowId} and status = 'pending'`);
+    with released as (
+      update deliveries set workflow_id = null, claimed_at = null, started_at = null
+      where id = any(${sql.param(deliveryIds)}::text[]) and workflow_id = ${workflowId} and status = 'pending'
+      returning id
+    )
+    select pg_notify(${DELIVERIES_CHANNEL}, '') from released limit 1`);
 }
 
-/** started → failed: their run has ended before it delivered them; `error` is shown in the log. */
+/** claimed or started → waiting, all there are, a chunk at a time: Temporal has lost its store. How many. */
+export async function releaseAllDeliveries(db: Db): Promise<number> {
+  for (let total = 0; ; ) {
+    const { rowCount } = await db.execute(sql`
+      update deliveries set workflow_id = null, claimed_at = null, started_at = null, next_attempt_at = null
+      where id in (
+        select id from deliveries where status = 'pending' and workflow_id is not null limit 1000 for update skip locked
+      )`);
+    total += rowCount ?? 0;
+    if ((rowCount ?? 0) < 1_000) {
+      await db.execute(sql`select pg_notify(${DELIVERIES_CHANNEL}, '')`);
+      return total;
+    }
+  }
+}
+
+/** waiting → waiting: what waits for its next attempt at this endpoint is due now, as the endpoint is back. */
+export async function makeDue(db: Db, endpointId: string): Promise<void> {
+  await db.execute(sql`
+    update deliveries set next_attempt_at = now()
+    where endpoint_id = ${endpointId} and status = 'pending' and workflow_id is null and next_attempt_at > now()`);
+  await db.execute(sql`select pg_notify(${DELIVERIES_CHANNEL}, '')`);
+}
+
+/** claimed or started → failed: their run has ended before it delivered them; `error` is shown in the log. */
 export async function failDeliveries(
   db: Db,
-  deliveryIds: string[],
+  deliveryIds: readonly string[],
   { workflowId, error }: { workflowId: string; error: string },
 ): Promise<void> {
   await db.execute(sql`
-    update deliveries set status = 'failed', error = ${error}, next_attempt_at = null
-    where id = any(${sql.param(deliveryIds)}::text[]) and workflow_id = ${workflowId} and status = 'pending'`);
-}
-
-/** A run is started with all of its deliveries, or those that are missing would never be attempted: no limit on rows. */
-const UNSTARTED_RUNS = 40;
-
-/**
- * Runs that were claimed more than `olderThanMs` ago and are not marked as started, each with all of its deliveries that
- * are still claimed. Not all such runs: those that are left come once these are marked.
- */
-export async function unstartedRuns(db: Db, olderThanMs: number): Promise<ClaimedRun[]> {
-  const { rows } = await db.execute<ClaimedRow & { workflow_id: string }>(sql`
-    with unstarted as (
-      select id, endpoint_id, account_id, event_type, attempts_count, workflow_id from deliveries
-      where status = 'pending' and started_at is null and workflow_id is not null
-        and claimed_at < now() - ${olderThanMs} * interval '1 millisecond'
+    with failed as (
+      update deliveries set status = 'failed', error = ${error}, next_attempt_at = null, forced = false
+      where id = any(${sql.param(deliveryIds)}::text[]) and workflow_id = ${workflowId} and status = 'pending'
+      returning id
     )
-    select * from unstarted
-    where workflow_id in (select distinct workflow_id from unstarted order by workflow_id limit ${UNSTARTED_RUNS})
-    order by workflow_id, id`);
-  const runs = new Map<string, ClaimedDelivery[]>();
-  for (const row of rows) {
-    const deliveries = runs.get(row.workflow_id) ?? [];
-    runs.set(row.workflow_id, deliveries);
-    deliveries.push(toClaimed(row));
-  }
-  return [...runs].map(([workflowId, deliveries]) => ({ workflowId, deliveries }));
-}
-
-/** A page of started deliveries whose next attempt is late by more than `lateMs`: ids in order, from after `afterId`. */
-export async function overdueDeliveries(
-  db: Db,
-  { lateMs, afterId, limit }: { lateMs: number; afterId: string; limit: number },
-): Promise<{ id: string; workflowId: string }[]> {
-  const { rows } = await db.execute<{ id: string; workflow_id: string }>(sql`
-    select id, workflow_id from deliveries
-    where status = 'pending' and started_at is not null and workflow_id is not null and id > ${afterId}
-      and coalesce(next_attempt_at, started_at) < now() - ${lateMs} * interval '1 millisecond'
-    order by id limit ${limit}`);
-  return rows.map((row) => ({ id: row.id, workflowId: row.workflow_id }));
-}
-
-/** The state of a delivery, for a manual retry; undefined when there is none with that id. */
-export async function getDeliveryState(
-  db: Db,
-  deliveryId: string,
-): Promise<{ status: DeliveryStatus; workflowId: string | null; started: boolean } | undefined> {
-  const { rows } = await db.execute<{ status: DeliveryStatus; workflow_id: string | null; started: boolean }>(
-    sql`select status, workflow_id, started_at is not null as started from deliveries where id = ${deliveryId}`,
-  );
-  return rows[0] && { status: rows[0].status, workflowId: rows[0].workflow_id, started: rows[0].started };
+    select pg_notify(${DELIVERIES_CHANNEL}, '') from failed limit 1`);
 }

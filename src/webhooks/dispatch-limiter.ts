@@ -17,22 +17,33 @@ export interface DispatchLimiter {
 }
 
 const MAX_RUNS_PER_ENDPOINT = 4;
-/** Runs of all endpoints: below the 200 local activities of the worker. */
+/** Runs of all endpoints that are making progress: far below the local activities of the worker. */
 const MAX_RUNS = 150;
+/**
+ * A run that takes longer is slow: its endpoint gets no further one, and it does not count against what all endpoints
+ * may have, so that endpoints that do not respond take nothing from those that do.
+ */
+const SLOW_MS = 1_000;
+/** Slow runs of all endpoints, for the worker's sake. */
+const MAX_SLOW_RUNS = 2_000;
 /**
  * A run costs the same for one delivery and for fifty. After a claim that emptied an endpoint, the next claim waits a
  * little, and longer where several deliveries came at once: under load they gather into batches.
  */
-const PACE_MS = 100;
-const BUSY_PACE_MS = 250;
+export const PACE = { one: 30, busy: 80 };
 const BUSY_COUNT = 4;
 /** A run without news for so long is on another worker, or waits for one. */
 const EXPIRY_MS = 45_000;
 
-/** A limiter without runs. `now` is in ms. */
-export function createDispatchLimiter(now: () => number = () => performance.now()): DispatchLimiter {
+interface Run {
+  endpointId: string;
+  since: number;
+}
+
+/** A limiter without runs. `now` and `pace` are in ms. */
+export function createDispatchLimiter(now: () => number = () => performance.now(), pace = PACE): DispatchLimiter {
   /** in the order of `since` */
-  const runs = new Map<string, { endpointId: string; since: number }>();
+  const runs = new Map<string, Run>();
   const runsOfEndpoint = new Map<string, number>();
   const notBefore = new Map<string, number>();
 
@@ -54,6 +65,13 @@ export function createDispatchLimiter(now: () => number = () => performance.now(
     for (const [endpointId, at] of notBefore) if (at <= now()) notBefore.delete(endpointId);
   }
 
+  /** in the order of `since`: slow ones come first */
+  function slowRuns(): Run[] {
+    const all = [...runs.values()];
+    const firstFast = all.findIndex(({ since }) => now() - since < SLOW_MS);
+    return firstFast < 0 ? all : all.slice(0, firstFast);
+  }
+
   /** by endpoint: ms for which it is throttled, if no run ends before */
   function waits(): Map<string, number> {
     removeExpired();
@@ -62,6 +80,7 @@ export function createDispatchLimiter(now: () => number = () => performance.now(
     for (const [endpointId, count] of runsOfEndpoint) {
       if (count >= MAX_RUNS_PER_ENDPOINT) waitMs.set(endpointId, EXPIRY_MS);
     }
+    for (const { endpointId } of slowRuns()) waitMs.set(endpointId, EXPIRY_MS);
     return waitMs;
   }
 
@@ -77,13 +96,16 @@ export function createDispatchLimiter(now: () => number = () => performance.now(
     end,
     isUnderWay: (workflowId) => runs.has(workflowId),
     claimed(endpointId, count, drained) {
-      if (drained) notBefore.set(endpointId, now() + (count > BUSY_COUNT ? BUSY_PACE_MS : PACE_MS));
+      if (drained) notBefore.set(endpointId, now() + (count > BUSY_COUNT ? pace.busy : pace.one));
     },
     throttled: () => [...waits().keys()],
     throttledForMs() {
       const waitMs = [...waits().values()];
       return waitMs.length === 0 ? undefined : Math.min(...waitMs);
     },
-    isFull: () => runs.size >= MAX_RUNS,
+    isFull() {
+      const slow = slowRuns().length;
+      return slow >= MAX_SLOW_RUNS || runs.size - slow >= MAX_RUNS;
+    },
   };
 }

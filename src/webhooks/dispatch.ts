@@ -1,6 +1,6 @@
 import { every } from '../async.ts';
 import type { Logger } from '../logger.ts';
-import { createDispatchLimiter } from './dispatch-limiter.ts';
+import { createDispatchLimiter, PACE } from './dispatch-limiter.ts';
 
 /** A run that deliveries have been given to. */
 export interface DispatchedRun {
@@ -16,7 +16,7 @@ export interface DispatchDeps<Run extends DispatchedRun> {
   unstarted(): Promise<Run[]>;
   /** Starts a run; doing it again does nothing. Whether its first task was given to this process. */
   start(run: Run): Promise<boolean>;
-  markStarted(deliveryIds: string[]): Promise<void>;
+  markStarted(runs: readonly { workflowId: string; deliveryId: string }[]): Promise<void>;
   /** Calls `wake` when deliveries have been added; returns how to stop. Reconnects by itself. */
   listen(wake: () => void): { close(): Promise<void> };
   logger: Logger;
@@ -25,8 +25,8 @@ export interface DispatchDeps<Run extends DispatchedRun> {
 }
 
 export interface Dispatch {
-  /** The first attempts of that run have ended: the next run of its endpoint may begin. */
-  firstAttemptsEnded(workflowId: string): void;
+  /** Attempts of that run have ended: the next run of its endpoint may begin. `unblocked`: others may be due by that. */
+  attemptsEnded(workflowId: string, unblocked?: boolean): void;
   /** Claims nothing any more and waits for starts under way. */
   stop(): Promise<void>;
 }
@@ -38,6 +38,8 @@ const PER_CLAIM = 2 * MAX_BATCH;
 
 /** Milliseconds. */
 const TIMES = {
+  /** between two claims for one endpoint; see PACE */
+  pace: PACE,
   /** between two claims without a notification */
   poll: 1_000,
   /** between two claims at least: what was notified meanwhile goes in one */
@@ -48,7 +50,7 @@ const TIMES = {
   /** until a run that could not be started is started again */
   startAgain: 1_000,
   /** for which a run that another worker got counts as under way */
-  elsewhere: 5_000,
+  elsewhere: 1_000,
   /** between two writes that mark runs as started; most have stored a result by then, which marks them too */
   mark: 2_000,
 };
@@ -58,7 +60,7 @@ export function startDispatch<Run extends DispatchedRun>(deps: DispatchDeps<Run>
   const loop = new DispatchLoop(deps);
   let stopping: Promise<void> | undefined;
   return {
-    firstAttemptsEnded: (workflowId) => loop.firstAttemptsEnded(workflowId),
+    attemptsEnded: (workflowId, unblocked = false) => loop.attemptsEnded(workflowId, unblocked),
     stop: () => (stopping ??= loop.stop()),
   };
 }
@@ -67,10 +69,10 @@ export function startDispatch<Run extends DispatchedRun>(deps: DispatchDeps<Run>
 class DispatchLoop<Run extends DispatchedRun> {
   readonly #deps: DispatchDeps<Run>;
   readonly #times: typeof TIMES;
-  readonly #limiter = createDispatchLimiter();
+  readonly #limiter;
   readonly #starting = new Set<Promise<void>>();
-  /** ids of started deliveries that are not marked yet */
-  readonly #toMark = new Set<string>();
+  /** runs of started deliveries that are not marked yet, by delivery */
+  readonly #toMark = new Map<string, string>();
   /** endpoints that the last claim passed over, or did not empty */
   #passedOver = new Set<string>();
   /** the last claim passed over all endpoints */
@@ -86,15 +88,17 @@ class DispatchLoop<Run extends DispatchedRun> {
   constructor(deps: DispatchDeps<Run>) {
     this.#deps = deps;
     this.#times = { ...TIMES, ...deps.times };
+    this.#limiter = createDispatchLimiter(undefined, this.#times.pace);
     this.#listener = deps.listen(() => this.#wake());
     this.#claiming = this.#claimLoop();
     this.#sweeping = every(this.#times.sweep, async () => this.#startAll(await deps.unstarted()), deps.logger);
     this.#marking = every(this.#times.mark, () => this.#mark(), deps.logger);
   }
 
-  firstAttemptsEnded(workflowId: string): void {
+  attemptsEnded(workflowId: string, unblocked: boolean): void {
     const endpointId = this.#limiter.end(workflowId);
-    if (endpointId !== undefined && (this.#wasFull || this.#passedOver.has(endpointId))) this.#wake();
+    const mayBegin = endpointId !== undefined && (this.#wasFull || this.#passedOver.has(endpointId));
+    if (unblocked || mayBegin) this.#wake();
   }
 
   async stop(): Promise<void> {
@@ -173,9 +177,9 @@ class DispatchLoop<Run extends DispatchedRun> {
     for (;;) {
       try {
         const isHere = await this.#deps.start(run);
-        for (const { id } of run.deliveries) this.#toMark.add(id);
+        for (const { id } of run.deliveries) this.#toMark.set(id, run.workflowId);
         // Nobody reports the end of its first attempts when another worker got it.
-        if (!isHere) setTimeout(() => this.firstAttemptsEnded(run.workflowId), this.#times.elsewhere).unref();
+        if (!isHere) setTimeout(() => this.attemptsEnded(run.workflowId, false), this.#times.elsewhere).unref();
         return;
       } catch (err) {
         this.#deps.logger.warn({ err, workflowId: run.workflowId }, 'could not start a delivery run yet');
@@ -187,10 +191,12 @@ class DispatchLoop<Run extends DispatchedRun> {
   }
 
   async #mark(): Promise<void> {
-    const ids = [...this.#toMark];
-    if (ids.length === 0) return;
-    await this.#deps.markStarted(ids);
-    for (const id of ids) this.#toMark.delete(id);
+    const runs = [...this.#toMark].map(([deliveryId, workflowId]) => ({ deliveryId, workflowId }));
+    if (runs.length === 0) return;
+    await this.#deps.markStarted(runs);
+    for (const { deliveryId, workflowId } of runs) {
+      if (this.#toMark.get(deliveryId) === workflowId) this.#toMark.delete(deliveryId);
+    }
   }
 }
 

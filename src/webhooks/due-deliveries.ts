@@ -2,6 +2,7 @@ import { sql } from 'drizzle-orm';
 import type { EventType } from '../contract/events.ts';
 import type { DeliveryStatus } from '../contract/webhook.ts';
 import type { Db } from '../db/client.ts';
+import type { EndpointHealth } from './endpoint-health.ts';
 
 /** A delivery with what an attempt of it needs. */
 export interface DueDelivery {
@@ -15,14 +16,26 @@ export interface DueDelivery {
   sequence: number;
   eventCreatedAt: Date;
   status: DeliveryStatus;
+  createdAt: Date;
   nextAttemptAt: Date | null;
   workflowId: string | null;
+  /** the execution that made the last attempt */
+  runId: string | null;
+  runs: number;
+  /** attempts made before the retry schedule that is in force */
+  scheduleFrom: number;
+  /** a manual retry, whatever the breaker says */
+  isForced: boolean;
+  isReplay: boolean;
+  /** an earlier delivery of the same object is pending, and is not with the same run */
+  isHeldBack: boolean;
+  isTest: boolean;
   /** the event's `data` as stored; null when it is longer than was asked for, see loadEventData */
   data: string | null;
 }
 
 /** An endpoint with what an attempt needs; secrets and headers are still sealed. */
-export interface DeliveryTarget {
+export interface DeliveryTarget extends EndpointHealth {
   id: string;
   url: string;
   enabled: boolean;
@@ -30,6 +43,9 @@ export interface DeliveryTarget {
   secret: Buffer;
   /** signs too; null when there is none or its time is over */
   previousSecret: Buffer | null;
+  /** runs that wait for the next attempt of a delivery to it */
+  retryingRuns: number;
+  loadedAt: Date;
 }
 
 /**
@@ -41,28 +57,63 @@ export async function loadDueDeliveries(
   deliveryIds: string[],
   inlineBytes: number,
 ): Promise<{ deliveries: DueDelivery[]; targets: Map<string, DeliveryTarget> }> {
+  const loadedAt = new Date();
   const { rows } = await db.execute<DueRow>(sql`
     select d.id, d.endpoint_id, d.account_id, d.event_type, d.attempts_count, d.event_id, d.object_id, d.status,
-      d.next_attempt_at, d.workflow_id, e.sequence, e.created_at,
+      d.created_at, d.next_attempt_at, d.workflow_id, d.run_id, d.runs, d.schedule_from, d.forced,
+      d.replay_id is not null as is_replay, d.test, d.sequence, e.created_at as event_created_at,
+      exists (
+        select 1 from deliveries p
+        where p.endpoint_id = d.endpoint_id and p.object_id = d.object_id and p.status = 'pending'
+          and p.sequence < d.sequence and p.workflow_id is distinct from d.workflow_id
+      ) as is_held_back,
       case when octet_length(e.data) <= ${inlineBytes} then e.data end as data
     from deliveries d join events e on e.id = d.event_id
-    where d.id = any(${sql.param(deliveryIds)}::text[]) order by e.account_id, e.sequence`);
+    where d.id = any(${sql.param(deliveryIds)}::text[]) order by d.account_id, d.sequence, d.id`);
   const endpointIds = [...new Set(rows.map((row) => row.endpoint_id))];
   const { rows: targets } = await db.execute<TargetRow>(sql`
     select id, url, enabled, headers, secret,
-      case when previous_secret_until > now() then previous_secret end as previous_secret
-    from webhook_endpoints where id = any(${sql.param(endpointIds)}::text[])`);
+      case when previous_secret_until > now() then previous_secret end as previous_secret,
+      failures_in_a_row, breaker_until, failing_since, last_success_at, (
+        select count(*)::int from deliveries d
+        where d.endpoint_id = w.id and d.status = 'pending' and d.workflow_id is not null and d.next_attempt_at is not null
+      ) as retrying_runs
+    from webhook_endpoints w where id = any(${sql.param(endpointIds)}::text[])`);
   return {
     deliveries: rows.map(toDue),
-    targets: new Map(
-      targets.map(({ previous_secret, ...row }) => [row.id, { ...row, previousSecret: previous_secret }]),
-    ),
+    targets: new Map(targets.map((row) => [row.id, { ...toTarget(row), loadedAt }])),
   };
 }
 
-interface TargetRow extends Record<string, unknown>, Omit<DeliveryTarget, 'previousSecret'> {
+interface TargetRow extends Record<string, unknown> {
+  id: string;
+  url: string;
+  enabled: boolean;
+  headers: Buffer;
+  secret: Buffer;
   previous_secret: Buffer | null;
+  failures_in_a_row: number;
+  breaker_until: string | null;
+  failing_since: string | null;
+  last_success_at: string | null;
+  retrying_runs: number;
 }
+
+const toTarget = (row: TargetRow): Omit<DeliveryTarget, 'loadedAt'> => ({
+  id: row.id,
+  url: row.url,
+  enabled: row.enabled,
+  headers: row.headers,
+  secret: row.secret,
+  previousSecret: row.previous_secret,
+  failuresInARow: row.failures_in_a_row,
+  breakerUntil: toDate(row.breaker_until),
+  failingSince: toDate(row.failing_since),
+  lastSuccessAt: toDate(row.last_success_at),
+  retryingRuns: row.retrying_runs,
+});
+
+const toDate = (value: string | null): Date | null => (value === null ? null : new Date(value));
 
 interface DueRow extends Record<string, unknown> {
   id: string;
@@ -73,10 +124,18 @@ interface DueRow extends Record<string, unknown> {
   event_id: string;
   object_id: string;
   status: DeliveryStatus;
+  created_at: string;
   next_attempt_at: string | null;
   workflow_id: string | null;
+  run_id: string | null;
+  runs: number;
+  schedule_from: number;
+  forced: boolean;
+  is_replay: boolean;
+  is_held_back: boolean;
+  test: boolean;
   sequence: string;
-  created_at: string;
+  event_created_at: string;
   data: string | null;
 }
 
@@ -89,10 +148,18 @@ const toDue = (row: DueRow): DueDelivery => ({
   eventId: row.event_id,
   objectId: row.object_id,
   sequence: Number(row.sequence),
-  eventCreatedAt: new Date(row.created_at),
+  eventCreatedAt: new Date(row.event_created_at),
   status: row.status,
-  nextAttemptAt: row.next_attempt_at === null ? null : new Date(row.next_attempt_at),
+  createdAt: new Date(row.created_at),
+  nextAttemptAt: toDate(row.next_attempt_at),
   workflowId: row.workflow_id,
+  runId: row.run_id,
+  runs: row.runs,
+  scheduleFrom: row.schedule_from,
+  isForced: row.forced,
+  isReplay: row.is_replay,
+  isHeldBack: row.is_held_back,
+  isTest: row.test,
   data: row.data,
 });
 

@@ -2,6 +2,7 @@ import http, { type ClientRequest, type IncomingMessage } from 'node:http';
 import https from 'node:https';
 import { urlToHttpOptions } from 'node:url';
 import { types } from 'node:util';
+import type { PostErrorKind } from '../contract/webhook.ts';
 import { type Outbound, OutboundRefused, OutboundUnresolved } from '../outbound.ts';
 import { createAgents } from './agents.ts';
 
@@ -24,6 +25,7 @@ export interface PostOutcome {
   /** `Retry-After` as sent */
   retryAfter: string | undefined;
   error: string | null;
+  errorKind: PostErrorKind | null;
   durationMs: number;
 }
 
@@ -60,11 +62,12 @@ export function createPoster(outbound: Pick<Outbound, 'resolve'>, options: { ca?
           request.signal?.removeEventListener('abort', cancel);
         });
       const durationMs = Math.round(performance.now() - began);
-      if (!types.isNativeError(response)) return { ...response, error: null, durationMs };
+      if (!types.isNativeError(response)) return { ...response, error: null, errorKind: null, durationMs };
       request.signal?.throwIfAborted();
       const late = end.signal.aborted;
       const error = late ? `no complete response within ${request.timeoutMs} ms` : describePostError(response);
-      return { httpStatus: null, responseBody: null, retryAfter: undefined, error, durationMs };
+      const errorKind = late ? 'timeout' : postErrorKind(response);
+      return { httpStatus: null, responseBody: null, retryAfter: undefined, error, errorKind, durationMs };
     },
     close() {
       agents.http.destroy();
@@ -158,8 +161,20 @@ export function describePostError(error: Error): string {
   if (error instanceof OutboundRefused || error instanceof OutboundUnresolved) return error.message;
   const code = (error as NodeJS.ErrnoException).code;
   if (code === undefined) return 'the call failed';
+  if (code === 'HPE_HEADER_OVERFLOW') return 'the headers of the response are too large';
   const message = MESSAGES[code];
   if (message !== undefined) return message;
   if (TLS.test(code)) return `the TLS connection failed (${code})`;
   return code.startsWith('HPE_') ? `the response is not valid HTTP (${code})` : `the call failed (${code})`;
+}
+
+/** In which step of a call the error came. */
+export function postErrorKind(error: Error): PostErrorKind {
+  if (error instanceof OutboundRefused) return 'address';
+  if (error instanceof OutboundUnresolved) return 'dns';
+  const code = (error as NodeJS.ErrnoException).code ?? '';
+  if (code in MESSAGES) return 'connect';
+  if (TLS.test(code)) return 'tls';
+  if (code === 'HPE_HEADER_OVERFLOW') return 'too_large';
+  return code.startsWith('HPE_') ? 'response' : 'other';
 }

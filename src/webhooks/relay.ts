@@ -3,13 +3,8 @@ import type { Db } from '../db/client.ts';
 import type { Logger } from '../logger.ts';
 import { deliveryBatchWorkflowId, deliveryWorkflowId } from '../workflows/names.ts';
 import { startDeliveryRun } from './delivery-runs.ts';
-import {
-  claimDeliveries,
-  type ClaimedDelivery,
-  type ClaimedRun,
-  markStarted,
-  unstartedRuns,
-} from './delivery-state.ts';
+import { type ClaimedDelivery, type ClaimedRun, unstartedRuns } from './delivery-queries.ts';
+import { claimDeliveries, markStarted } from './delivery-state.ts';
 import { type Dispatch, MAX_BATCH, startDispatch } from './dispatch.ts';
 
 /*
@@ -18,11 +13,13 @@ import { type Dispatch, MAX_BATCH, startDispatch } from './dispatch.ts';
  * relay.ts             takes deliveries that `recordEvents` left in the outbox and plans their runs
  * dispatch.ts          when: woken by notifications, as far as dispatch-limiter.ts lets each endpoint
  * delivery-runs.ts     starts the run (workflow `deliverWebhooks`), which runs the activity `attemptDeliveries`
- * attempts.ts          one attempt of each delivery of the run, loaded by due-deliveries.ts
+ * attempts.ts          one attempt of each delivery of the run, loaded by due-deliveries.ts, within call-slots.ts
  * call-endpoint.ts     the signed call: sign.ts, post.ts, agents.ts
  * schedule.ts          when the next attempt is due
- * record-queue.ts      stores the results, many in one statement
+ * result-store.ts      stores the results, many in one statement (record-queue.ts)
  * delivery-state.ts    the states of a delivery and every transition between them
+ * endpoint-health.ts   the circuit breaker of an endpoint
+ * lost-runs.ts         finds deliveries whose run was terminated or lost
  */
 
 /** A run that was claimed so long ago, ms, and was not marked as started may have been lost with its worker. */
@@ -47,28 +44,55 @@ export function startRelay({ db, client, listen, logger }: RelayDeps): Dispatch 
     claim: (perEndpoint, except) => claimDeliveries(db, { perEndpoint, except, plan: planRuns }),
     unstarted: () => unstartedRuns(db, UNSTARTED_AFTER_MS),
     start: (run) => startDeliveryRun(client, run, { eager: true }),
-    markStarted: (deliveryIds) => markStarted(db, deliveryIds),
+    markStarted: (runs) => markStarted(db, runs),
     listen,
     logger,
   });
 }
 
-/** Deliveries in the order given, split into runs: each run has one endpoint and at most MAX_BATCH deliveries. */
+/** So few deliveries of an endpoint get a run each: each is then found by its own id. */
+const FEW = 4;
+
+/**
+ * Deliveries in the order given, split into runs: each run has one endpoint and at most MAX_BATCH deliveries, and has all
+ * of one object. What exceeds a batch of one object is in no run.
+ */
 export function planRuns(deliveries: readonly ClaimedDelivery[]): ClaimedRun[] {
-  const batches: ClaimedDelivery[][] = [];
-  const filling = new Map<string, ClaimedDelivery[]>();
-  for (const delivery of deliveries) {
-    const batch = filling.get(delivery.endpointId);
-    if (batch && batch.length < MAX_BATCH) batch.push(delivery);
-    else {
-      const begun = [delivery];
-      batches.push(begun);
-      filling.set(delivery.endpointId, begun);
-    }
-  }
-  return batches.map((batch) => {
-    const { id, endpointId } = batch[0] as ClaimedDelivery;
-    const workflowId = batch.length === 1 ? deliveryWorkflowId(id) : deliveryBatchWorkflowId(endpointId, id);
-    return { workflowId, deliveries: batch };
+  const byEndpoint = groupBy(deliveries, ({ endpointId, isReplay }) => `${endpointId} ${isReplay ? 'replay' : 'live'}`);
+  return [...byEndpoint.values()].flatMap((ofEndpoint) => {
+    const objects = [...groupBy(ofEndpoint, ({ objectId }) => objectId).values()];
+    const batches = ofEndpoint.length <= FEW ? objects : fill(objects);
+    return batches.map(toRun);
   });
+}
+
+/** Objects put together into batches. */
+function fill(objects: readonly ClaimedDelivery[][]): ClaimedDelivery[][] {
+  const batches: ClaimedDelivery[][] = [];
+  for (const object of objects) {
+    const group = object.slice(0, MAX_BATCH);
+    const batch = batches.at(-1);
+    if (batch && batch.length + group.length <= MAX_BATCH) batch.push(...group);
+    else batches.push(group);
+  }
+  return batches;
+}
+
+function toRun(deliveries: ClaimedDelivery[]): ClaimedRun {
+  const { id, endpointId, runs } = deliveries[0] as ClaimedDelivery;
+  const isAlone = deliveries.length === 1;
+  return {
+    workflowId: isAlone ? deliveryWorkflowId(id, runs) : deliveryBatchWorkflowId(endpointId, id, runs),
+    deliveries,
+  };
+}
+
+function groupBy<T>(items: readonly T[], keyOf: (item: T) => string): Map<string, T[]> {
+  const groups = new Map<string, T[]>();
+  for (const item of items) {
+    const group = groups.get(keyOf(item));
+    if (group) group.push(item);
+    else groups.set(keyOf(item), [item]);
+  }
+  return groups;
 }

@@ -1,9 +1,11 @@
 import { WorkflowExecutionAlreadyStartedError } from '@temporalio/common';
 import {
   ApplicationFailure,
+  CancellationScope,
   ChildWorkflowCancellationType,
   condition,
   defineSignal,
+  isCancellation,
   ParentClosePolicy,
   proxyActivities,
   proxyLocalActivities,
@@ -12,26 +14,30 @@ import {
   startChild,
   workflowInfo,
 } from '@temporalio/workflow';
-import type { AttemptedDeliveries, AttemptInput, DeliverActivities } from '../activities/deliver.ts';
-import { deliveryWorkflowId, QUEUES, SIGNALS, WORKFLOWS } from './names.ts';
+import type { AttemptedDeliveries, AttemptInput, DeliverActivities, NextAttempt } from '../activities/deliver.ts';
+import { QUEUES, SIGNALS, WORKFLOWS } from './names.ts';
 
 /*
  * Deliveries of one endpoint, given to this run by the relay.
  *
  * state       what happens                             next
- * attempting  an attempt of each delivery              done       delivered, or the endpoint wants no calls
+ * attempting  an attempt of each delivery              done       delivered, or the endpoint wants no calls, or what
+ *                                                                 is left waits in the store and goes to a later run
  *                                                      waiting    failed, and there are retries left
  *                                                      failed     HTTP 410, or that was the last retry
  * waiting     a timer of the schedule                  attempting the timer fired, or the signal `retryNow`
  *
- * Several deliveries: only the first attempt is made here, and each one that failed it goes on in a run of its own.
- * The activity stores the status of each delivery; see src/webhooks/delivery-state.ts.
+ * Several deliveries: only the first attempt is made here, and each one that failed it goes on in a run of its own, or
+ * waits in the store. The activity stores the status of each delivery; see src/webhooks/delivery-state.ts.
+ *
+ * Reset by an operator: another attempt, whatever had come of the last one. Cancelled: what is not delivered has failed.
+ * Terminated: the same, found by src/webhooks/lost-runs.ts.
  */
 
 export interface DeliverInput {
   deliveryIds: string[];
-  /** attempts that the deliveries had before: those of earlier runs. Absent: none */
-  attemptsBefore?: number;
+  /** the endpoint failed last: no local activity, which would hold a slot of the worker while it does not respond */
+  regular?: boolean;
 }
 
 export const retryNow = defineSignal(SIGNALS.retryNow);
@@ -53,68 +59,99 @@ const { attemptDeliveries } = proxyActivities<DeliverActivities>({
   heartbeatTimeout: '30s',
   retry: { initialInterval: '1s', maximumInterval: '30s' },
 });
+const { endDeliveries } = proxyActivities<DeliverActivities>({
+  taskQueue: QUEUES.webhooks,
+  startToCloseTimeout: '30s',
+  retry: { initialInterval: '1s', maximumInterval: '30s' },
+});
 
 /** Delivers; fails when the only delivery of the run was given up. */
-export async function deliverWebhooks({ deliveryIds, attemptsBefore = 0 }: DeliverInput): Promise<void> {
+export async function deliverWebhooks(input: DeliverInput): Promise<void> {
+  try {
+    await deliver(input);
+  } catch (error) {
+    if (isCancellation(error)) await CancellationScope.nonCancellable(() => endDeliveries(input.deliveryIds));
+    throw error;
+  }
+}
+
+async function deliver({ deliveryIds, regular = false }: DeliverInput): Promise<void> {
   let isHurried = false;
   setHandler(retryNow, () => {
     isHurried = true;
   });
-  const first = await firstAttempts({ deliveryIds, attemptsBefore, attemptsMade: 0 });
-  if (deliveryIds.length > 1) return startRetriesAlone(first);
-
-  const [id = ''] = deliveryIds;
-  let result = first;
-  for (let next = result.retrying[0]; next; next = result.retrying[0]) {
-    const { attemptsMade, delayMs } = next;
-    const which = `retry ${attemptsMade} of ${result.retries}`;
-    setCurrentDetails(
-      `${attemptsMade} failed; ${which} in about ${readable(delayMs)}, or on the signal ${SIGNALS.retryNow}`,
-    );
-    await condition(() => isHurried, Math.max(1, delayMs), { summary: which });
-    isHurried = false;
-    setCurrentDetails(which);
-    result = await attemptDeliveries.executeWithOptions({ summary: which }, [
-      { deliveryIds, attemptsBefore, attemptsMade, beginWithinMs: REGULAR_MS },
-    ]);
+  const { runId, firstExecutionRunId } = workflowInfo();
+  const input = { deliveryIds, ...(runId === firstExecutionRunId ? {} : { reset: true }) };
+  let result = await firstAttempts(input, regular);
+  // the outcome is that of an execution that was reset: this one makes an attempt of its own
+  if (deliveryIds.length > 1) {
+    if (result.runId !== runId) result = await firstAttempts(input, true);
+    return startRetriesAlone(result);
   }
+  for (;;) {
+    for (let next = result.retrying[0]; next; next = result.retrying[0]) {
+      const which = `attempt ${next.attempts + 1}`;
+      setCurrentDetails(
+        `${describeLast(result)}; ${which} in about ${readable(next.delayMs)}, or on the signal ${SIGNALS.retryNow}`,
+      );
+      await condition(() => isHurried, Math.max(1, next.delayMs), { summary: which });
+      isHurried = false;
+      setCurrentDetails(`${describeLast(result)}; ${which} is being made`);
+      result = await attemptRegularly({ ...input, after: next.attempts }, which);
+    }
+    if (result.runId === runId) break;
+    result = await attemptRegularly(input, 'attempt after a reset');
+  }
+  conclude(deliveryIds[0] ?? '', result);
+}
+
+function conclude(id: string, result: AttemptedDeliveries): void {
   if (result.failed.length > 0) {
-    setCurrentDetails('failed: no retry is left');
-    throw ApplicationFailure.nonRetryable(`gave up ${id}`, 'delivery_failed');
+    setCurrentDetails(`failed: ${describeLast(result)}; no retry is left`);
+    throw ApplicationFailure.nonRetryable(`gave up ${id}: ${describeLast(result)}`, 'delivery_failed');
   }
   setCurrentDetails(describe(result));
 }
 
+function attemptRegularly(input: Omit<AttemptInput, 'beginWithinMs'>, summary: string): Promise<AttemptedDeliveries> {
+  return attemptDeliveries.executeWithOptions({ summary }, [{ ...input, beginWithinMs: REGULAR_MS }]);
+}
+
 /** The first attempt of all deliveries, at once; regular activities make those that a slow endpoint leaves over. */
-async function firstAttempts(input: Omit<AttemptInput, 'beginWithinMs'>): Promise<AttemptedDeliveries> {
+async function firstAttempts(
+  input: Omit<AttemptInput, 'beginWithinMs'>,
+  regular: boolean,
+): Promise<AttemptedDeliveries> {
   const { length } = input.deliveryIds;
   setCurrentDetails(length === 1 ? 'first attempt' : `first attempts of ${length}`);
   let result: AttemptedDeliveries | undefined;
   try {
-    result = await attemptAtOnce({ ...input, beginWithinMs: FIRST_ATTEMPTS_MS });
-  } catch {
+    if (!regular) result = await attemptAtOnce({ ...input, beginWithinMs: FIRST_ATTEMPTS_MS });
+  } catch (error) {
+    if (isCancellation(error)) throw error;
     // the results that it has stored stay
   }
   while (!result || result.notAttempted.length > 0) {
-    setCurrentDetails(`first attempts: ${result?.notAttempted.length ?? length} of ${length} to go`);
+    const left = result?.notAttempted.length ?? length;
+    setCurrentDetails(`first attempts: ${left} of ${length} to go`);
     // all of them again: the result is about all, and those that have been attempted are only looked up
-    result = await attemptDeliveries({ ...input, beginWithinMs: REGULAR_MS });
+    result = await attemptRegularly(input, `first attempt${length === 1 ? '' : `s of ${length}`}`);
   }
   return result;
 }
 
-/** Each delivery that failed its first attempt gets a run of its own, which finds the attempts made in the store. */
+/** Each delivery that waits for a run of its own gets it; what it was attempted is in the store. */
 async function startRetriesAlone(result: AttemptedDeliveries): Promise<void> {
-  const failed = [...result.retrying.map(({ id }) => id), ...result.failed];
-  await Promise.all(failed.map(startAlone));
-  setCurrentDetails(`${describe(result)}${failed.length > 0 ? `, ${failed.length} go on in runs of their own` : ''}`);
+  await Promise.all(result.retrying.map(startAlone));
+  const alone = result.retrying.length;
+  setCurrentDetails(`${describe(result)}${alone > 0 ? `, ${alone} go on in runs of their own` : ''}`);
 }
 
-async function startAlone(id: string): Promise<void> {
-  const input: DeliverInput = { deliveryIds: [id] };
+async function startAlone({ id, workflowId }: NextAttempt): Promise<void> {
+  const input: DeliverInput = { deliveryIds: [id], regular: true };
   try {
     await startChild(WORKFLOWS.deliverWebhooks, {
-      workflowId: deliveryWorkflowId(id),
+      workflowId,
       taskQueue: QUEUES.webhooks,
       args: [input],
       parentClosePolicy: ParentClosePolicy.ABANDON,
@@ -128,8 +165,18 @@ async function startAlone(id: string): Promise<void> {
   }
 }
 
-function describe({ delivered, skipped }: AttemptedDeliveries): string {
-  return skipped === 0 ? `${delivered} delivered` : `${delivered} delivered, ${skipped} skipped`;
+/** `attempt 2 at 2026-01-01T00:00:00.000Z: HTTP 503` */
+function describeLast({ last }: AttemptedDeliveries): string {
+  if (!last) return 'not attempted';
+  return `attempt ${last.number} at ${last.at}: ${last.httpStatus === null ? last.error : `HTTP ${last.httpStatus}`}`;
+}
+
+function describe({ delivered, skipped, waiting, waitingFor, failed }: AttemptedDeliveries): string {
+  const parts = [`${delivered} delivered`];
+  if (skipped > 0) parts.push(`${skipped} skipped`);
+  if (failed.length > 0) parts.push(`${failed.length} failed`);
+  if (waiting > 0) parts.push(`${waiting} will be made by a later run, waiting for ${waitingFor}`);
+  return parts.join(', ');
 }
 
 function readable(ms: number): string {

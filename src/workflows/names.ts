@@ -35,13 +35,12 @@ export const finishSendWorkflowId = (emailId: string) => `send/${emailId}/finish
 export const draftWorkflowId = (draftId: string) => `draft/${draftId}`;
 export const removeDraftWorkflowId = (draftId: string) => `draft/${draftId}/remove`;
 export const deleteDraftWorkflowId = (draftId: string) => `draft/${draftId}/delete`;
-/** One delivery in a run of its own. */
-export const deliveryWorkflowId = (deliveryId: string) => `deliver/${deliveryId}`;
-/** Several deliveries of one endpoint, named after the first of them. */
-export const deliveryBatchWorkflowId = (endpointId: string, firstDeliveryId: string) =>
-  `deliver/${endpointId}/${firstDeliveryId}`;
-/** The n-th manual retry of a delivery whose run has ended. */
-export const deliveryRetryWorkflowId = (deliveryId: string, n: number) => `deliver/${deliveryId}/r${n}`;
+/** One delivery in a run of its own; `runs` that it had before. */
+export const deliveryWorkflowId = (deliveryId: string, runs = 0) => `deliver/${deliveryId}${again(runs)}`;
+/** Several deliveries of one endpoint, named after the first of them; `runs` that this one had before. */
+export const deliveryBatchWorkflowId = (endpointId: string, firstDeliveryId: string, runs = 0) =>
+  `deliver/${endpointId}/${firstDeliveryId}${again(runs)}`;
+const again = (runs: number) => (runs === 0 ? '' : `/r${runs}`);
 export const HOUSEKEEPING_WORKFLOW_ID = 'housekeeping';
 
 export const SIGNALS = {

@@ -30,7 +30,12 @@ afterAll(async () => {
 async function housekeep(): Promise<void> {
   const { db } = test.database;
   const logger = createLogger('silent', 'test');
-  const { deleteExpired } = createHousekeepingActivities({ db, storage, client: {} as never, logger });
+  const { deleteExpired } = createHousekeepingActivities({
+    db,
+    storage,
+    lostRuns: { findOverdue: async () => {} },
+    logger,
+  });
   await new MockActivityEnvironment().run(deleteExpired);
 }
 

@@ -169,13 +169,13 @@ describe('the delivery log', () => {
   it('shows a delivery with its body, its run and its tries', async () => {
     const [record] = await list('event_type=email.new');
     await api.database.pool.query(
-      `insert into delivery_attempts (delivery_id, number, at, http_status, response_body, error, duration_ms)
-       values ($1, 1, $2, 500, 'no', null, 12), ($1, 2, $2, null, null, 'the connection was refused', 3)`,
+      `insert into delivery_attempts (delivery_id, number, at, http_status, response_body, error, error_kind, duration_ms)
+       values ($1, 1, $2, 500, 'no', null, 'status', 12), ($1, 2, $2, null, null, 'the connection was refused', 'connect', 3)`,
       [record?.id, at],
     );
     await api.database.pool.query(
       `update deliveries set workflow_id = 'deliver/x', attempts_count = 2, error = 'the connection was refused',
-         last_attempt_at = $2 where id = $1`,
+         error_kind = 'connect', last_attempt_at = $2 where id = $1`,
       [record?.id, at],
     );
     expect(await api.get(`/webhooks/conversations/${record?.id}`)).toEqual({
@@ -183,16 +183,26 @@ describe('the delivery log', () => {
       first_attempt: false,
       attempts_count: 2,
       error: 'the connection was refused',
+      error_kind: 'connect',
       last_attempt_at: at.toISOString(),
       workflow_id: 'deliver/x',
       attempts: [
-        { number: 1, at: at.toISOString(), http_status: 500, response_body: 'no', error: null, duration_ms: 12 },
+        {
+          number: 1,
+          at: at.toISOString(),
+          http_status: 500,
+          response_body: 'no',
+          error: null,
+          error_kind: 'status',
+          duration_ms: 12,
+        },
         {
           number: 2,
           at: at.toISOString(),
           http_status: null,
           response_body: null,
           error: 'the connection was refused',
+          error_kind: 'connect',
           duration_ms: 3,
         },
       ],

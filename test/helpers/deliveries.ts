@@ -12,7 +12,9 @@ import { newId } from '../../src/new-id.ts';
 import { createOutbound } from '../../src/outbound.ts';
 import { createSecrets } from '../../src/secrets.ts';
 import { startDeliveryRun } from '../../src/webhooks/delivery-runs.ts';
-import { claimDeliveries, type ClaimedRun, markStarted } from '../../src/webhooks/delivery-state.ts';
+import { createCallSlots } from '../../src/webhooks/call-slots.ts';
+import { type ClaimedRun } from '../../src/webhooks/delivery-queries.ts';
+import { claimDeliveries, markStarted } from '../../src/webhooks/delivery-state.ts';
 import { createPoster } from '../../src/webhooks/post.ts';
 import { planRuns } from '../../src/webhooks/relay.ts';
 import { QUEUES } from '../../src/workflows/names.ts';
@@ -59,21 +61,23 @@ export async function startDeliveries() {
     /** The worker of the queue `webhooks` works from now on, with these dependencies in place of the real ones. */
     async work(
       deps: Partial<DeliverDeps> = {},
-      wrap: (real: Activities) => Activities = (real) => real,
+      wrap: (real: Activities) => Partial<Activities> = (real) => real,
     ): Promise<void> {
       const real = createDeliverActivities({
         db,
         secrets,
         poster,
+        slots: createCallSlots(() => 10),
         logger: createLogger('silent', 'test'),
         webhook: { retryScheduleMs: [150, 300], timeoutMs: 5_000 },
         ...deps,
       });
-      activities = withFailures(wrap(real));
+      activities = withFailures({ ...real, ...wrap(real) });
       stopWorker ??= await temporal.work(
         {
           attemptDeliveries: (input: Parameters<Activities['attemptDeliveries']>[0]) =>
             activities.attemptDeliveries(input),
+          endDeliveries: (ids: string[]) => activities.endDeliveries(ids),
         },
         [QUEUES.webhooks],
       );
@@ -124,7 +128,7 @@ export async function startDeliveries() {
         await startDeliveryRun(temporal.client, run);
         await markStarted(
           db,
-          run.deliveries.map(({ id }) => id),
+          run.deliveries.map(({ id }) => ({ deliveryId: id, workflowId: run.workflowId })),
         );
       }
       return runs;

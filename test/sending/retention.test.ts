@@ -4,7 +4,6 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { MockActivityEnvironment } from '@temporalio/testing';
-import type { WorkflowClient } from '@temporalio/client';
 import { createHousekeepingActivities } from '../../src/activities/housekeeping.ts';
 import { drafts, sends, trackingRecords } from '../../src/db/schema.ts';
 import { createLogger } from '../../src/logger.ts';
@@ -38,7 +37,12 @@ const ago = (days: number) => new Date(Date.now() - days * 24 * HOUR_MS);
 async function keepHouse(): Promise<void> {
   const { db } = test.database;
   const logger = createLogger('silent', 'test');
-  const { deleteExpired } = createHousekeepingActivities({ db, storage, logger, client: {} as WorkflowClient });
+  const { deleteExpired } = createHousekeepingActivities({
+    db,
+    storage,
+    logger,
+    lostRuns: { findOverdue: async () => {} },
+  });
   expect(await new MockActivityEnvironment().run(deleteExpired)).toEqual({ done: true });
 }
 

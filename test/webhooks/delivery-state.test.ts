@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { sql } from 'drizzle-orm';
-import { markStarted, unstartedRuns } from '../../src/webhooks/delivery-state.ts';
+import { unstartedRuns } from '../../src/webhooks/delivery-queries.ts';
+import { markStarted } from '../../src/webhooks/delivery-state.ts';
 import { type Deliveries, startDeliveries } from '../helpers/deliveries.ts';
 
 let the: Deliveries;
@@ -28,7 +29,10 @@ describe('runs that were claimed and never started', () => {
         const ids = deliveries.map(({ id }) => id);
         expect({ workflowId, ids }).toEqual({ workflowId, ids: expected.get(workflowId) });
         found.set(workflowId, ids);
-        await markStarted(db, ids);
+        await markStarted(
+          db,
+          ids.map((deliveryId) => ({ deliveryId, workflowId })),
+        );
       }
     }
     expect(found.size).toBe(expected.size);

@@ -26,8 +26,24 @@ describe('the runs of an endpoint', () => {
     now += 30_000;
     limiter.renew('r1');
     now += 20_000;
-    expect(limiter.throttled()).toEqual([]);
+    expect(limiter.throttled()).toEqual(['a']);
     expect(['r1', 'r2', 'r3', 'r4'].filter((run) => limiter.isUnderWay(run))).toEqual(['r1']);
+    limiter.end('r1');
+    expect(limiter.throttled()).toEqual([]);
+  });
+
+  it('are one while it is slow, and slow ones leave other endpoints what they may have', () => {
+    for (let run = 0; run < 200; run++) {
+      limiter.begin(`slow ${run}`, `run ${run}`);
+      now += 10;
+    }
+    now += 1_000;
+    expect(limiter.throttled()).toHaveLength(200);
+    expect(limiter.isFull()).toBe(false);
+    limiter.begin('fast', 'another');
+    expect(limiter.throttled()).not.toContain('fast');
+    limiter.end('run 3');
+    expect(limiter.throttled()).not.toContain('slow 3');
   });
 
   it('wait a little after a claim that left nothing, longer after one of many, and not at all while there is more', () => {

@@ -36,7 +36,7 @@ class Outbox {
         return here;
       },
       unstarted: async () => this.unstarted,
-      markStarted: async (ids) => void this.marked.push(...ids),
+      markStarted: async (runs) => void this.marked.push(...runs.map(({ deliveryId }) => deliveryId)),
       listen: (wake) => {
         this.notice = wake;
         return { close: async () => {} };
@@ -76,7 +76,7 @@ describe('dispatching', () => {
 
   it('lets the deliveries of a busy endpoint gather', async () => {
     const outbox = new Outbox();
-    outbox.dispatch();
+    outbox.dispatch({ pace: { one: 300, busy: 300 } });
     outbox.add('a', '1');
     await waitFor(() => outbox.started.length === 1, { everyMs: 1 });
     for (const id of ['2', '3', '4']) {
@@ -91,11 +91,11 @@ describe('dispatching', () => {
   it('gives an endpoint no further run while four make their first attempts', async () => {
     const outbox = new Outbox();
     outbox.add('a', ...Array.from({ length: 600 }, (_, index) => String(index)));
-    const { firstAttemptsEnded } = outbox.dispatch();
+    const { attemptsEnded } = outbox.dispatch();
     await waitFor(() => outbox.started.length === 4, { everyMs: 1 });
     await rest();
     expect(outbox.started).toHaveLength(4);
-    firstAttemptsEnded(outbox.started[1] ?? '');
+    attemptsEnded(outbox.started[1] ?? '');
     await waitFor(() => outbox.started.length === 5, { everyMs: 1 });
     await rest();
     expect(outbox.started).toHaveLength(5);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import type { ClaimedDelivery } from '../../src/webhooks/delivery-state.ts';
+import type { ClaimedDelivery } from '../../src/webhooks/delivery-queries.ts';
 import { MAX_BATCH } from '../../src/webhooks/dispatch.ts';
 import { planRuns } from '../../src/webhooks/relay.ts';
 
@@ -8,25 +8,50 @@ const waiting = (endpointId: string, from: number, count: number): ClaimedDelive
     id: `d${from + index}`,
     endpointId,
     accountId: 'acc',
+    eventId: `e${from + index}`,
     eventType: 'email.new',
-    attemptsCount: 0,
+    objectId: `o${from + index}`,
+    sequence: from + index,
+    runs: 0,
+    isReplay: false,
+    isFailing: false,
   }));
 const planned = (deliveries: ClaimedDelivery[]) =>
   planRuns(deliveries).map((run) => [run.workflowId, run.deliveries.map(({ id }) => id)]);
 
 describe('runs for waiting deliveries', () => {
-  it('are named after the one delivery, or after the endpoint and the first of several', () => {
-    expect(planned([...waiting('a', 1, 1), ...waiting('b', 2, 2)])).toEqual([
+  it('are one each for a few, named after the delivery and the runs that it had', () => {
+    const [again] = waiting('b', 3, 1);
+    expect(planned([...waiting('a', 1, 2), { ...again!, runs: 2 }])).toEqual([
       ['deliver/d1', ['d1']],
-      ['deliver/b/d2', ['d2', 'd3']],
+      ['deliver/d2', ['d2']],
+      ['deliver/d3/r2', ['d3']],
     ]);
   });
 
-  it('have one endpoint each, and keep the order', () => {
-    const mixed = [...waiting('a', 1, 1), ...waiting('b', 2, 1), ...waiting('a', 3, 1), ...waiting('b', 4, 1)];
+  it('have one endpoint each, keep the order, and are named after the endpoint and the first of several', () => {
+    const mixed = [...waiting('a', 1, 3), ...waiting('b', 4, 1), ...waiting('a', 5, 2)];
     expect(planned(mixed)).toEqual([
+      ['deliver/a/d1', ['d1', 'd2', 'd3', 'd5', 'd6']],
+      ['deliver/d4', ['d4']],
+    ]);
+  });
+
+  it('have all deliveries of an object, as far as a batch goes', () => {
+    const few = waiting('a', 1, 3).map((delivery, n) => ({ ...delivery, objectId: n === 1 ? 'other' : 'same' }));
+    expect(planned(few)).toEqual([
       ['deliver/a/d1', ['d1', 'd3']],
-      ['deliver/b/d2', ['d2', 'd4']],
+      ['deliver/d2', ['d2']],
+    ]);
+    const many = waiting('a', 1, 70).map((delivery, n) => ({ ...delivery, objectId: n < 60 ? 'same' : `o${n}` }));
+    expect(planRuns(many).map((run) => run.deliveries.length)).toEqual([MAX_BATCH, 10]);
+  });
+
+  it('are not shared by live events and replays', () => {
+    const mixed = waiting('a', 1, 10).map((delivery, n) => ({ ...delivery, isReplay: n >= 5 }));
+    expect(planned(mixed).map(([, ids]) => ids)).toEqual([
+      ['d1', 'd2', 'd3', 'd4', 'd5'],
+      ['d6', 'd7', 'd8', 'd9', 'd10'],
     ]);
   });
 

@@ -3,7 +3,8 @@ import type { DeliverDeps } from '../../src/activities/deliver.ts';
 import type { Db } from '../../src/db/client.ts';
 import { newId } from '../../src/new-id.ts';
 import { startDeliveryRun } from '../../src/webhooks/delivery-runs.ts';
-import { claimDeliveries, unstartedRuns } from '../../src/webhooks/delivery-state.ts';
+import { unstartedRuns } from '../../src/webhooks/delivery-queries.ts';
+import { claimDeliveries } from '../../src/webhooks/delivery-state.ts';
 import { planRuns } from '../../src/webhooks/relay.ts';
 import { deliveryWorkflowId } from '../../src/workflows/names.ts';
 import { type Deliveries, startDeliveries } from '../helpers/deliveries.ts';
@@ -71,14 +72,14 @@ describe('a delivery whose worker is lost', () => {
 
   it('after the start, before it was noted: starting it again does nothing', async () => {
     await the.work();
-    await the.happen(emails(3));
+    await the.happen(emails(6));
     const [run] = await claim();
     if (!run) throw new Error('nothing was claimed');
     await startDeliveryRun(the.client, run);
     for (const found of await unstartedRuns(the.db, 0)) await startDeliveryRun(the.client, found);
     await the.end(run.workflowId);
     await startDeliveryRun(the.client, run);
-    expect(await outcome()).toEqual({ reported: all(3, 1), stands: all(3, 'delivered 1/1') });
+    expect(await outcome()).toEqual({ reported: all(6, 1), stands: all(6, 'delivered 1/1') });
     expect(await unstartedRuns(the.db, 0)).toEqual([]);
   });
 

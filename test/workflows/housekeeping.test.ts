@@ -1,11 +1,12 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import type { WorkflowClient } from '@temporalio/client';
+import type { Client } from '@temporalio/client';
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { sql } from 'drizzle-orm';
 import { createHousekeepingActivities } from '../../src/activities/housekeeping.ts';
 import { apiKeys, deliveries, deliveryAttempts, events, idempotencyKeys } from '../../src/db/schema.ts';
 import { createLogger } from '../../src/logger.ts';
 import { openStorage } from '../../src/storage/storage.ts';
+import { createLostRuns } from '../../src/webhooks/lost-runs.ts';
 import {
   deliveryBatchWorkflowId,
   deliveryWorkflowId,
@@ -22,11 +23,10 @@ let activities: ReturnType<typeof createHousekeepingActivities>;
 
 beforeAll(async () => {
   the = await startDeliveries();
-  const client = the.client.workflow;
   activities = createHousekeepingActivities({
     db: the.db,
     storage: openStorage('file:./.data/unused'),
-    client,
+    lostRuns: createLostRuns({ db: the.db, client: the.client, logger: createLogger('silent', 'test') }),
     logger: createLogger('silent', 'test'),
   });
 });
@@ -123,7 +123,7 @@ describe('housekeeping', () => {
     const lost = (await the.log()).at(-1)?.id ?? '';
     let underWay = 0;
     let most = 0;
-    const client = {
+    const workflow = {
       getHandle: (workflowId: string) => ({
         async describe() {
           most = Math.max(most, ++underWay);
@@ -134,15 +134,9 @@ describe('housekeeping', () => {
           return { status: { name: 'RUNNING' } };
         },
       }),
-    } as unknown as WorkflowClient;
-    const logger = createLogger('silent', 'test');
-    const { repairDeliveries } = createHousekeepingActivities({
-      db,
-      storage: openStorage('file:./.data/unused'),
-      client,
-      logger,
-    });
-    await run(repairDeliveries);
+    };
+    const client = { workflow } as unknown as Client;
+    await createLostRuns({ db, client, logger: createLogger('silent', 'test') }).findOverdue();
     expect((await the.log()).filter(({ workflowId }) => workflowId === null).map(({ id }) => id)).toEqual([lost]);
     expect(most).toBeGreaterThan(1);
     expect(most).toBeLessThanOrEqual(20);

@@ -7,12 +7,14 @@ DROP INDEX "deliveries_unclaimed";--> statement-breakpoint
 ALTER TABLE "deliveries" ADD COLUMN "sequence" bigint DEFAULT 0 NOT NULL;--> statement-breakpoint
 ALTER TABLE "deliveries" ADD COLUMN "test" boolean DEFAULT false NOT NULL;--> statement-breakpoint
 ALTER TABLE "deliveries" ADD COLUMN "schedule_from" integer DEFAULT 0 NOT NULL;--> statement-breakpoint
+ALTER TABLE "deliveries" ADD COLUMN "error_kind" text;--> statement-breakpoint
 ALTER TABLE "deliveries" ADD COLUMN "forced" boolean DEFAULT false NOT NULL;--> statement-breakpoint
 ALTER TABLE "deliveries" ADD COLUMN "last_workflow_id" text;--> statement-breakpoint
 ALTER TABLE "deliveries" ADD COLUMN "run_id" text;--> statement-breakpoint
 ALTER TABLE "deliveries" ADD COLUMN "runs" integer DEFAULT 0 NOT NULL;--> statement-breakpoint
 ALTER TABLE "deliveries" ADD COLUMN "replay_id" text;--> statement-breakpoint
 ALTER TABLE "deliveries" ADD COLUMN "status_before_replay" text;--> statement-breakpoint
+ALTER TABLE "delivery_attempts" ADD COLUMN "error_kind" text;--> statement-breakpoint
 ALTER TABLE "replays" ADD COLUMN "cursor" text;--> statement-breakpoint
 ALTER TABLE "webhook_endpoints" ADD COLUMN "failures_in_a_row" integer DEFAULT 0 NOT NULL;--> statement-breakpoint
 ALTER TABLE "webhook_endpoints" ADD COLUMN "breaker_until" timestamp (3) with time zone;--> statement-breakpoint
@@ -24,6 +26,8 @@ ALTER TABLE "webhook_endpoints" ADD COLUMN "last_success_at" timestamp (3) with 
 ALTER TABLE "webhook_endpoints" ADD COLUMN "warned_at" timestamp (3) with time zone;--> statement-breakpoint
 CREATE INDEX "deliveries_order" ON "deliveries" USING btree ("endpoint_id","object_id","sequence") WHERE status = 'pending';--> statement-breakpoint
 CREATE INDEX "deliveries_run" ON "deliveries" USING btree ("workflow_id") WHERE status = 'pending' and workflow_id is not null;--> statement-breakpoint
+CREATE INDEX "deliveries_forced" ON "deliveries" USING btree ("endpoint_id","id") WHERE forced and status = 'pending' and workflow_id is null;--> statement-breakpoint
+CREATE INDEX "deliveries_retrying" ON "deliveries" USING btree ("endpoint_id") WHERE status = 'pending' and workflow_id is not null and next_attempt_at is not null;--> statement-breakpoint
 CREATE INDEX "deliveries_replay" ON "deliveries" USING btree ("replay_id","status") WHERE replay_id is not null;--> statement-breakpoint
 CREATE INDEX "deliveries_object" ON "deliveries" USING btree ("object_id","created_at","id");--> statement-breakpoint
 CREATE INDEX "deliveries_unclaimed" ON "deliveries" USING btree ("endpoint_id",(replay_id is not null),"id") WHERE status = 'pending' and workflow_id is null;

@@ -1,0 +1,105 @@
+import { sql } from 'drizzle-orm';
+import type { Db } from '../db/client.ts';
+
+/*
+ * The circuit breaker of an endpoint, in its row, and what automatic disabling counts.
+ *
+ * state      stored as                              next
+ * closed     breaker_until is null                  open       10 failures in a row that say that it is away
+ * open       breaker_until is in the future         half open  its time has passed: 30 s, doubled up to 10 min
+ * half open  breaker_until is past                  closed     any response but 5xx and 429
+ *                                                   open       the probe failed
+ *
+ * While it is open the relay leaves the deliveries where they are, in the store; they use up no attempts.
+ */
+
+/** Failures in a row that open the breaker. */
+export const OPEN_AFTER = 10;
+const FIRST_OPEN_S = 30;
+const LONGEST_OPEN_S = 600;
+
+/** What a call says of its endpoint: it took the call, it refused this one, it is away. */
+export type CallOutcome = 'success' | 'refused' | 'away';
+
+/** Of a response, or of none: no response, 5xx and 429 say that the endpoint is away. */
+export function outcomeOf(httpStatus: number | null): CallOutcome {
+  if (httpStatus === null || httpStatus >= 500 || httpStatus === 429) return 'away';
+  return httpStatus >= 200 && httpStatus < 300 ? 'success' : 'refused';
+}
+
+export interface EndpointHealth {
+  failuresInARow: number;
+  /** null: the breaker is closed */
+  breakerUntil: Date | null;
+  failingSince: Date | null;
+  lastSuccessAt: Date | null;
+}
+
+/** A row's `last_success_at` may be so old before a success writes it again, ms. */
+const SUCCESS_EVERY_MS = 60_000;
+
+/** Whether these outcomes change what is stored of the endpoint. */
+export function changesHealth(known: EndpointHealth, outcomes: readonly CallOutcome[], now: Date): boolean {
+  if (outcomes.some((outcome) => outcome !== 'success')) return true;
+  const { failuresInARow, breakerUntil, failingSince, lastSuccessAt } = known;
+  if (failuresInARow > 0 || breakerUntil !== null || failingSince !== null) return true;
+  return lastSuccessAt === null || now.getTime() - lastSuccessAt.getTime() > SUCCESS_EVERY_MS;
+}
+
+/** Stores outcomes of calls, in the order of the calls. `change`: the breaker opened or closed by them. */
+export async function recordOutcomes(
+  db: Db,
+  endpointId: string,
+  outcomes: readonly CallOutcome[],
+): Promise<(EndpointHealth & { change: 'opened' | 'closed' | undefined }) | undefined> {
+  const lastResponse = outcomes.findLastIndex((outcome) => outcome !== 'away');
+  const lastSuccess = outcomes.lastIndexOf('success');
+  const answered = lastResponse >= 0;
+  const trailing = outcomes.length - 1 - lastResponse;
+  const failed = outcomes.length - 1 - lastSuccess;
+  const succeeded = lastSuccess >= 0;
+  type Row = {
+    failures_in_a_row: number;
+    breaker_until: string | null;
+    failing_since: string | null;
+    last_success_at: string | null;
+    was_open: boolean;
+    opens: boolean;
+  };
+  const { rows } = await db.execute<Row & Record<string, unknown>>(sql`
+    with before as (
+      select id, breaker_until is not null as was_open,
+        (case when ${answered}::boolean then 0 else failures_in_a_row end) + ${trailing}::int as failures,
+        (case when ${answered}::boolean then 0 else breaker_openings end) as openings,
+        ${trailing}::int > 0
+          and (case when ${answered}::boolean then 0 else failures_in_a_row end) + ${trailing}::int >= ${OPEN_AFTER}
+          and (${answered}::boolean or breaker_until is null or breaker_until <= now()) as opens
+      from webhook_endpoints where id = ${endpointId} for update
+    )
+    update webhook_endpoints e set
+      failures_in_a_row = b.failures,
+      breaker_openings = b.openings + (case when b.opens then 1 else 0 end),
+      breaker_until = case
+        when b.opens then now() + least(${FIRST_OPEN_S} * 2 ^ b.openings, ${LONGEST_OPEN_S}) * interval '1 second'
+        when ${answered}::boolean then null else e.breaker_until end,
+      breaker_probe_at = case when ${answered}::boolean or b.opens then null else e.breaker_probe_at end,
+      failing_since = case when ${failed}::int = 0 then null
+        when ${succeeded}::boolean then now() else coalesce(e.failing_since, now()) end,
+      failed_attempts = (case when ${succeeded}::boolean then 0 else e.failed_attempts end) + ${failed}::int,
+      last_success_at = case when ${succeeded}::boolean then now() else e.last_success_at end,
+      warned_at = case when ${succeeded}::boolean then null else e.warned_at end
+    from before b where e.id = b.id
+    returning e.failures_in_a_row, e.breaker_until, e.failing_since, e.last_success_at, b.was_open, b.opens`);
+  const row = rows[0];
+  if (!row) return undefined;
+  const isOpen = row.breaker_until !== null;
+  return {
+    failuresInARow: row.failures_in_a_row,
+    breakerUntil: toDate(row.breaker_until),
+    failingSince: toDate(row.failing_since),
+    lastSuccessAt: toDate(row.last_success_at),
+    change: row.opens ? 'opened' : row.was_open && !isOpen ? 'closed' : undefined,
+  };
+}
+
+const toDate = (value: string | null): Date | null => (value === null ? null : new Date(value));

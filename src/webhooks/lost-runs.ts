@@ -1,0 +1,98 @@
+import type { Client } from '@temporalio/client';
+import { createLimiter } from '../async.ts';
+import type { Db } from '../db/client.ts';
+import { replaceInstallationValue } from '../db/installation.ts';
+import type { Logger } from '../logger.ts';
+import { WORKFLOWS } from '../workflows/names.ts';
+import { getRunState } from './delivery-runs.ts';
+import { overdueDeliveries, pendingOfRun } from './delivery-queries.ts';
+import { failDeliveries, releaseAllDeliveries, releaseDeliveries } from './delivery-state.ts';
+
+export interface LostRunsDeps {
+  db: Db;
+  client: Client;
+  logger: Logger;
+}
+
+/** Terminations of the last ms are looked at again: visibility may be late. */
+const LOOK_BACK_MS = 120_000;
+const MAX_TERMINATED = 1_000;
+/** A delivery whose attempt is late by this is checked: its run may have been lost. */
+const OVERDUE_MS = 2 * 60_000;
+const OVERDUE_PAGE = 500;
+/** Calls to Temporal at a time. */
+const PARALLEL_CHECKS = 10;
+const ENDED = 'its run was ended before the delivery was made';
+
+/** Finds deliveries whose run will not make them. */
+export interface LostRuns {
+  /** Deliveries whose run an operator has terminated have failed; others of the run go to a new one. */
+  findTerminated(): Promise<void>;
+  /** Releases all deliveries when Temporal has lost its store: its namespace is another one than before. */
+  findLostStore(): Promise<void>;
+  /** Deliveries that are late: their run is unknown to Temporal, has ended, or was never given them. */
+  findOverdue(onProgress?: () => void): Promise<void>;
+}
+
+/** See LostRuns. */
+export function createLostRuns({ db, client, logger }: LostRunsDeps): LostRuns {
+  const seen = new Set<string>();
+
+  /** @param deliveryIds ones that the store says this run has */
+  async function repairRun(workflowId: string, deliveryIds: readonly string[]): Promise<void> {
+    if (deliveryIds.length === 0) return;
+    const run = await getRunState(client.workflow, workflowId);
+    if (run.is === 'running') return;
+    const given = new Set(run.is === 'ended' ? run.deliveryIds : []);
+    const failed = deliveryIds.filter((id) => given.has(id));
+    const released = deliveryIds.filter((id) => !given.has(id));
+    logger.warn({ workflowId, run: run.is, failed, released }, 'deliveries had lost their run');
+    if (failed.length > 0) await failDeliveries(db, failed, { workflowId, error: ENDED });
+    if (released.length > 0) await releaseDeliveries(db, released, workflowId);
+  }
+
+  async function findTerminated(): Promise<void> {
+    const since = new Date(Date.now() - LOOK_BACK_MS).toISOString();
+    const query = `WorkflowType = "${WORKFLOWS.deliverWebhooks}" AND ExecutionStatus IN ("Terminated", "TimedOut") AND CloseTime > "${since}"`;
+    const found = new Set<string>();
+    for await (const { workflowId, runId } of client.workflow.list({ query })) {
+      found.add(runId);
+      // a reset terminates the run before it: the state of the last one counts
+      if (!seen.has(runId)) await repairRun(workflowId, await pendingOfRun(db, workflowId));
+      seen.add(runId);
+      if (found.size >= MAX_TERMINATED) break;
+    }
+    for (const runId of seen) if (!found.has(runId)) seen.delete(runId);
+  }
+
+  async function findLostStore(): Promise<void> {
+    const { namespace } = client.options;
+    const { namespaceInfo } = await client.workflowService.describeNamespace({ namespace });
+    const id = `${namespace} ${namespaceInfo?.id ?? ''}`;
+    const isChanged = await replaceInstallationValue(db, 'temporal_namespace', id);
+    if (!isChanged) return;
+    const released = await releaseAllDeliveries(db);
+    logger.warn({ released }, 'Temporal has another store than before: all pending deliveries are given to new runs');
+  }
+
+  async function findOverdue(onProgress: () => void = () => {}): Promise<void> {
+    const limit = createLimiter(PARALLEL_CHECKS);
+    for (let afterId = ''; ; ) {
+      const page = await overdueDeliveries(db, { lateMs: OVERDUE_MS, afterId, limit: OVERDUE_PAGE });
+      const byRun = new Map<string, string[]>();
+      for (const { id, workflowId } of page) byRun.set(workflowId, [...(byRun.get(workflowId) ?? []), id]);
+      await Promise.all(
+        [...byRun].map(([workflowId, ids]) =>
+          limit(async () => {
+            onProgress();
+            await repairRun(workflowId, ids);
+          }),
+        ),
+      );
+      afterId = page.at(-1)?.id ?? afterId;
+      if (page.length < OVERDUE_PAGE) return;
+    }
+  }
+
+  return { findTerminated, findLostStore, findOverdue };
+}
