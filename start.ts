@@ -38,12 +38,13 @@ async function start(): Promise<void> {
   announce(result, dir);
 }
 
-function announce({ apiUrl, temporalUiUrl, apiKey }: BroughtUp, dir: DataDir): void {
+function announce({ apiUrl, workerMetricsUrl, temporalUiUrl, apiKey }: BroughtUp, dir: DataDir): void {
   const here = (path: string) => relative(process.cwd(), path) || '.';
   const rows = [
     ['API', `${apiUrl}/api/v1`],
     ['Docs', `${apiUrl}/docs`],
     ...(temporalUiUrl === undefined ? [] : [['Temporal UI', temporalUiUrl]]),
+    ['Metrics', [`${apiUrl}/metrics`, workerMetricsUrl].filter(Boolean).join(' and ')],
   ];
   let keyForCurl = '$BOOTSTRAP_API_KEY';
   if (apiKey !== undefined) {

@@ -21,6 +21,8 @@ import { refreshPlannerStatistics } from './src/db/planner-statistics.ts';
 import { mergeSearchEntries } from './src/db/search-index.ts';
 import { createSessionPool } from './src/imap/pool.ts';
 import { createLogger, type Logger } from './src/logger.ts';
+import { freeLoopbackPort, type MetricsServer, serveMetrics } from './src/metrics/serve.ts';
+import { createWorkerMetrics } from './src/metrics/worker-metrics.ts';
 import { createMailParser } from './src/mime/parser.ts';
 import { createOutbound } from './src/outbound.ts';
 import { createSecrets } from './src/secrets.ts';
@@ -59,7 +61,9 @@ const CALLS_PER_ENDPOINT = 10;
 const COUNT_MS = 5_000;
 
 async function main(config: Config, logger: Logger): Promise<void> {
-  installRuntime(logger);
+  const sdkAddress = config.workerMetrics ? `127.0.0.1:${await freeLoopbackPort()}` : undefined;
+  installRuntime(logger, sdkAddress);
+  const metrics = config.workerMetrics && (await startMetrics(config.workerMetrics, logger, sdkAddress));
   const database = openDatabase(config.databaseUrl, { max: DATABASE_CONNECTIONS, logger });
   const { db } = database;
   const bundling = workflowBundle();
@@ -116,6 +120,7 @@ async function main(config: Config, logger: Logger): Promise<void> {
   await running;
   await Promise.all([...lost, merging, statistics, health, relay].map((each) => each.stop()));
   await announcing.stop();
+  await metrics?.close();
   await forgetWorker(db, workerId).catch((err: unknown) => logger.warn({ err }, 'the worker could not sign off'));
   await close();
   await temporal.close();
@@ -128,6 +133,26 @@ function lookForLostRuns(lostRuns: LostRuns, logger: Logger) {
     every(LOST_STORE_MS, () => lostRuns.findLostStore(), logger),
     every(OVERDUE_MS, () => lostRuns.findOverdue(), logger),
   ];
+}
+
+/** A worker that cannot be measured works nevertheless. */
+async function startMetrics(
+  at: NonNullable<Config['workerMetrics']>,
+  logger: Logger,
+  sdkAddress: string | undefined,
+): Promise<MetricsServer | undefined> {
+  try {
+    const server = await serveMetrics({
+      ...at,
+      registry: createWorkerMetrics(),
+      ...(sdkAddress ? { sdkAddress } : {}),
+    });
+    logger.info({ url: server.url }, 'the metrics of the worker are served');
+    return server;
+  } catch (err) {
+    logger.error({ err, ...at }, 'the metrics of the worker are not served: check WORKER_METRICS_HOST and _PORT');
+    return undefined;
+  }
 }
 
 /** What only `main` can give. */

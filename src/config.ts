@@ -72,6 +72,8 @@ export interface Config {
     /** for one email: decoded bytes of its attachments, their number, its recipients, characters of its subject */
     send: { attachmentBytes: number; attachments: number; recipients: number; subject: number };
   };
+  /** where a worker serves its metrics; null: nowhere */
+  workerMetrics: { host: string; port: number } | null;
   logLevel: LogLevel;
 }
 
@@ -79,6 +81,7 @@ export const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', '
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
 const MiB = 1024 * 1024;
+const DEFAULT_METRICS_PORT = 9464;
 const DEFAULT_RETRY_SCHEDULE = '5s,30s,5m,30m,2h,5h,10h,14h,20h,24h';
 
 /**
@@ -125,6 +128,7 @@ export function loadConfig(env: Env): Config {
         subject: integer(env, 'MAX_SUBJECT_LENGTH', 998, [1, 100_000]),
       },
     },
+    workerMetrics: workerMetrics(env),
     logLevel: oneOf(env, 'LOG_LEVEL', Object.fromEntries(LOG_LEVELS.map((level) => [level, level])), 'info'),
   };
 }
@@ -146,6 +150,8 @@ export interface StartConfig {
   port: number;
   /** the first port to try for the UI of the embedded Temporal */
   temporalUiPort: number;
+  /** the first port to try for the metrics of the worker; null: none are served */
+  workerMetricsPort: number | null;
   embedPostgres: boolean;
   embedTemporal: boolean;
   apiKeyIsOurs: boolean;
@@ -166,13 +172,14 @@ const FILLED_IN = {
 export function loadStartConfig(env: Env): StartConfig {
   const absent = (name: string) => text(env, name) === undefined;
   const filled = Object.entries(FILLED_IN).filter(([name]) => absent(name));
-  const { dataDir, host, port } = loadConfig({ ...env, ...Object.fromEntries(filled) });
+  const { dataDir, host, port, workerMetrics: metrics } = loadConfig({ ...env, ...Object.fromEntries(filled) });
   if (port === 0) throw new ConfigError('PORT', 'must be a port from 1 to 65535 when started with npm start');
   return {
     dataDir,
     host,
     port,
     temporalUiPort: integer(env, 'TEMPORAL_UI_PORT', 8233, [1, 65_535]),
+    workerMetricsPort: metrics?.port ?? null,
     embedPostgres: absent('DATABASE_URL'),
     embedTemporal: absent('TEMPORAL_ADDRESS'),
     apiKeyIsOurs: absent('BOOTSTRAP_API_KEY'),
@@ -203,6 +210,12 @@ function publicUrl(env: Env, host: string, port: number): string {
   }
   const reachable = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host;
   return `http://${reachable.includes(':') ? `[${reachable}]` : reachable}:${port}`;
+}
+
+/** Port 0: none. */
+function workerMetrics(env: Env): Config['workerMetrics'] {
+  const port = integer(env, 'WORKER_METRICS_PORT', DEFAULT_METRICS_PORT, [0, 65_535]);
+  return port === 0 ? null : { host: text(env, 'WORKER_METRICS_HOST') ?? '127.0.0.1', port };
 }
 
 /** A single number is a count of proxies; a list is of networks. */

@@ -37,6 +37,7 @@ describe('settings', () => {
         bodyBytes: 40 * 1024 * 1024,
         send: { attachmentBytes: 25 * 1024 * 1024, attachments: 100, recipients: 500, subject: 998 },
       },
+      workerMetrics: { host: '127.0.0.1', port: 9464 },
       logLevel: 'info',
     });
   });
@@ -54,6 +55,11 @@ describe('settings', () => {
     [{ TRUST_PROXY: 'True' }, { trustProxy: true }],
     [{ TRUST_PROXY: '2' }, { trustProxy: 2 }],
     [{ TRUST_PROXY: '10.0.0.0/8, fd00::/8' }, { trustProxy: ['10.0.0.0/8', 'fd00::/8'] }],
+    [{ WORKER_METRICS_PORT: '0' }, { workerMetrics: null }],
+    [
+      { WORKER_METRICS_PORT: '9999', WORKER_METRICS_HOST: '0.0.0.0' },
+      { workerMetrics: { host: '0.0.0.0', port: 9999 } },
+    ],
     [{ STORAGE_URL: 's3://bucket/prefix' }, { storageUrl: 's3://bucket/prefix' }],
     [{ ENCRYPTION_KEY_PREVIOUS: KEY }, { encryptionKeyPrevious: Buffer.alloc(32, 7) }],
     [{ OUTBOUND_ALLOW: '10.0.0.0/8, fd00::/8,' }, { outboundAllow: ['10.0.0.0/8', 'fd00::/8'] }],
@@ -78,6 +84,7 @@ describe('settings', () => {
   it.each<[string, string | undefined]>([
     ['PORT', '65536'],
     ['PORT', '3000x'],
+    ['WORKER_METRICS_PORT', '70000'],
     ['PUBLIC_URL', 'mail.example.com'],
     ['PUBLIC_URL', 'https://mail.example.com/?a=b'],
     ['TRUST_PROXY', 'yes'],
@@ -124,6 +131,7 @@ describe('settings', () => {
       host: '127.0.0.1',
       port: 3000,
       temporalUiPort: 8233,
+      workerMetricsPort: 9464,
       embedPostgres: true,
       embedTemporal: true,
       apiKeyIsOurs: true,

@@ -9,7 +9,7 @@ import {
 import type { Db } from '../db/client.ts';
 import { recordEvents } from '../db/outbox.ts';
 import type { Logger } from '../logger.ts';
-import { HOUSEKEEPING_WORKFLOW_ID, QUEUES, verifyWorkflowId, WORKFLOWS } from '../workflows/names.ts';
+import { HOUSEKEEPING_WORKFLOW_ID, QUEUES, searchableBy, verifyWorkflowId, WORKFLOWS } from '../workflows/names.ts';
 import { accountStart, statusEvent } from './account.ts';
 
 /*
@@ -55,6 +55,8 @@ export async function checkAccounts(deps: HealthDeps): Promise<void> {
       taskQueue: QUEUES.commands,
       workflowId: verifyWorkflowId(accountId),
       args: [{ accountId }],
+      typedSearchAttributes: searchableBy(accountId),
+      staticSummary: `compare what is stored of ${accountId} with its mailbox`,
       workflowIdConflictPolicy: 'USE_EXISTING',
     });
   }
@@ -80,6 +82,7 @@ export async function startHousekeeping(client: Client): Promise<void> {
   await client.workflow.start(WORKFLOWS.housekeeping, {
     workflowId: HOUSEKEEPING_WORKFLOW_ID,
     taskQueue: QUEUES.commands,
+    staticSummary: 'delete what has expired, start what does not run',
     workflowIdConflictPolicy: 'USE_EXISTING',
   });
 }

@@ -4,7 +4,7 @@ import { accountIdsAfter, changeInitialSync, changeStatus, getAccountState } fro
 import type { Db } from '../db/client.ts';
 import { deleteIntentsBefore } from '../db/connect-intents.ts';
 import { type NewEvent, recordEvents } from '../db/outbox.ts';
-import { accountWorkflowId, QUEUES, removeWorkflowId, SIGNALS, WORKFLOWS } from '../workflows/names.ts';
+import { accountWorkflowId, QUEUES, removeWorkflowId, searchableBy, SIGNALS, WORKFLOWS } from '../workflows/names.ts';
 
 export interface AccountDeps {
   db: Db;
@@ -32,6 +32,8 @@ export function createAccountActivities({ db, client, heartbeatTimeoutMs }: Acco
     taskQueue: QUEUES.commands,
     workflowId: removeWorkflowId(accountId),
     args: [{ accountId }],
+    typedSearchAttributes: searchableBy(accountId),
+    staticSummary: `remove ${accountId}`,
   });
 
   /** Makes the account's workflow connect again; starts it where there is none, which repairs a lost one. */
@@ -130,6 +132,8 @@ export function accountStart(accountId: string, heartbeatTimeoutMs: number) {
     taskQueue: QUEUES.commands,
     workflowId: accountWorkflowId(accountId),
     args: [{ accountId, heartbeatTimeoutMs }],
+    typedSearchAttributes: searchableBy(accountId),
+    staticSummary: `keep ${accountId} connected`,
   };
 }
 

@@ -17,11 +17,12 @@ interface DraftRef {
 export function createDraftActivities(deps: DraftDeps) {
   const { db, storage } = deps;
 
-  /** Saves a draft in Drafts; see saveDraft in src/sending/drafts.ts. */
-  async function appendDraft(saving: Saving): Promise<void> {
-    await withHeartbeat(async () => {
+  /** Saves a draft in Drafts; see saveDraft in src/sending/drafts.ts. @returns the email that it is, where that is known */
+  async function appendDraft(saving: Saving): Promise<{ emailId: string | null } | undefined> {
+    return withHeartbeat(async () => {
       try {
         await saveDraft(deps, saving);
+        return { emailId: (await loadDraft(db, saving.accountId, saving.draftId))?.emailId ?? null };
       } catch (error) {
         throw error instanceof MayBeAppended ? toFailure(error.cause, { mayBeDone: true }) : error;
       }

@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify';
 import type pg from 'pg';
 import { collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
-import { readStatistics } from '../db/statistics.ts';
+import { readStatistics, type Statistics, WAIT_REASONS } from '../db/statistics.ts';
 
 const SECONDS = [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 
@@ -24,41 +24,49 @@ export function serveMetrics(app: FastifyInstance, pool: pg.Pool): void {
     done();
   });
 
-  const accounts = new Gauge({
-    name: 'accounts',
-    help: 'Accounts by status',
-    labelNames: ['status'] as const,
-    registers,
-  });
-  const notInSync = new Gauge({
-    name: 'accounts_not_in_sync',
-    help: 'Accounts that have not been in sync with their mailbox for five minutes',
-    registers,
-  });
-  const differences = new Gauge({
-    name: 'mailbox_differences_found',
-    help: 'Differences between store and mailboxes that verifications found; they are repaired',
-    registers,
-  });
-  const pending = new Gauge({ name: 'webhook_deliveries_pending', help: 'Deliveries that are pending', registers });
-  const age = new Gauge({
-    name: 'outbox_age_seconds',
-    help: 'Age of the oldest event without a delivery workflow',
-    registers,
-  });
-  const up = new Gauge({ name: 'database_up', help: 'Whether the database responded to this scrape', registers });
-
+  const show = statisticsGauges(registry);
   app.get('/metrics', { schema: { hide: true } }, async (_request, reply) => {
-    const statistics = await readStatistics(pool).catch(() => undefined);
-    up.set(statistics ? 1 : 0);
-    if (statistics) {
-      accounts.reset();
-      for (const { status, count } of statistics.accountsByStatus) accounts.set({ status }, count);
-      notInSync.set(statistics.accountsNotInSync);
-      differences.set(statistics.differencesFound);
-      pending.set(statistics.pendingDeliveries);
-      age.set(statistics.outboxAgeSeconds);
-    }
+    show(await readStatistics(pool).catch(() => undefined));
     return reply.type(registry.contentType).send(await registry.metrics());
   });
+}
+
+/** The gauges of what is in the database. They keep their last values while that does not respond. */
+function statisticsGauges(registry: Registry): (statistics: Statistics | undefined) => void {
+  const gauge = <Label extends string = never>(name: string, help: string, labelNames: Label[] = []) =>
+    new Gauge<Label>({ name, help, labelNames, registers: [registry] });
+  const up = gauge('database_up', 'Whether the database responded to this scrape');
+  const accounts = gauge('accounts', 'Accounts by status', ['status']);
+  const notInSync = gauge(
+    'accounts_not_in_sync',
+    'Accounts that have not been in sync with their mailbox for 5 minutes',
+  );
+  const lag = gauge('accounts_sync_lag_seconds', 'Time since accounts were in sync: max, and quantiles over all', [
+    'stat',
+  ]);
+  const differences = gauge(
+    'mailbox_differences_found',
+    'Differences between store and mailboxes that verifications found; they are repaired',
+  );
+  const pending = gauge('webhook_deliveries_pending', 'Deliveries that are pending');
+  const waiting = gauge('webhook_deliveries_waiting', 'Pending deliveries by what they wait for', ['reason']);
+  const age = gauge('outbox_age_seconds', 'For how long the oldest delivery has been due that nothing holds back');
+  const endpoints = gauge('webhook_endpoints', 'Endpoints by state of the circuit breaker', ['state']);
+  const breakers = gauge('webhook_breaker_open', '1 for each endpoint whose circuit breaker is open', ['endpoint_id']);
+
+  return (statistics) => {
+    up.set(statistics ? 1 : 0);
+    if (!statistics) return;
+    accounts.reset();
+    for (const { status, count } of statistics.accountsByStatus) accounts.set({ status }, count);
+    notInSync.set(statistics.accountsNotInSync);
+    for (const stat of ['max', 'p95', 'p50'] as const) lag.set({ stat }, statistics.syncLag?.[stat] ?? 0);
+    differences.set(statistics.differencesFound);
+    pending.set(Object.values(statistics.waiting).reduce((sum, count) => sum + count, 0));
+    for (const reason of WAIT_REASONS) waiting.set({ reason }, statistics.waiting[reason]);
+    age.set(statistics.outboxAgeSeconds);
+    for (const [state, count] of Object.entries(statistics.endpoints)) endpoints.set({ state }, count);
+    breakers.reset();
+    for (const id of statistics.openBreakers) breakers.set({ endpoint_id: id }, 1);
+  };
 }

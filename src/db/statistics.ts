@@ -5,26 +5,87 @@ export interface Statistics {
   accountsByStatus: { status: string; count: number }[];
   /** accounts that are reported not to be in sync, those with a refused password left out */
   accountsNotInSync: number;
+  /** seconds since accounts were in sync, those with a refused password left out; null: there are none */
+  syncLag: { max: number; p95: number; p50: number } | null;
   /** differences between store and mailboxes that were found, of the accounts that there are */
   differencesFound: number;
-  pendingDeliveries: number;
-  /** age in seconds of the oldest event that no delivery workflow has; 0 when there is none */
+  /** pending deliveries by what they wait for */
+  waiting: Record<WaitReason, number>;
+  /** seconds for which the oldest delivery has been due that nothing holds back; 0 when there is none */
   outboxAgeSeconds: number;
+  /** enabled endpoints by the state of their circuit breaker, and those that are disabled */
+  endpoints: Record<'closed' | 'open' | 'disabled', number>;
+  /** endpoints whose circuit breaker is open; a hundred at most */
+  openBreakers: string[];
 }
 
-/** Reads the figures; cheap enough for every scrape: indexes of open deliveries, and one row per account. */
-export async function readStatistics(pool: pg.Pool): Promise<Statistics> {
-  const { rows } = await pool.query<Statistics>({
-    name: 'statistics',
-    text: `select
-        (select coalesce(json_agg(json_build_object('status', status, 'count', count)), '[]') from
-          (select status, count(*)::int from accounts where removed_at is null group by status) a) as "accountsByStatus",
-        (select count(*)::int from accounts where removed_at is null and not_in_sync_since is not null
-          and status <> 'disconnected') as "accountsNotInSync",
-        (select coalesce(sum(differences_found), 0)::int from accounts where removed_at is null) as "differencesFound",
-        (select count(*)::int from deliveries where status = 'pending') as "pendingDeliveries",
-        (select coalesce(extract(epoch from now() - min(created_at)), 0)::float8 from deliveries
-          where status = 'pending' and workflow_id is null) as "outboxAgeSeconds"`,
-  });
-  return rows[0] as Statistics;
+/**
+ * What a pending delivery waits for: nothing, it is due; the time of its next attempt; the circuit breaker of its endpoint;
+ * an earlier delivery of the same object to the same endpoint.
+ */
+export type WaitReason = (typeof WAIT_REASONS)[number];
+export const WAIT_REASONS = ['due', 'retry', 'breaker', 'order'] as const;
+
+interface Row {
+  accountsByStatus: Statistics['accountsByStatus'];
+  accountsNotInSync: number;
+  syncLag: { max: number | null; p95: number; p50: number };
+  differencesFound: number;
+  waiting: { reason: WaitReason; count: number; age: number }[];
+  endpoints: { state: 'closed' | 'open' | 'disabled'; count: number; ids: string[] | null }[];
 }
+
+/**
+ * Reads the figures; cheap enough for every scrape: the pending deliveries, one row per account and per endpoint. A
+ * delivery that the relay has given to a run and that was never attempted is due all the same: who has it says nothing
+ * about how long it has waited.
+ */
+export async function readStatistics(pool: pg.Pool): Promise<Statistics> {
+  const { rows } = await pool.query<Row>({ name: 'statistics', text: TEXT });
+  const { waiting, endpoints, syncLag, ...row } = rows[0] as Row;
+  const counted = <K extends string>(list: { count: number }[], keys: readonly K[], keyOf: (item: never) => K) =>
+    Object.fromEntries(
+      keys.map((key) => [key, list.find((item) => keyOf(item as never) === key)?.count ?? 0]),
+    ) as Record<K, number>;
+  return {
+    ...row,
+    syncLag: syncLag.max === null ? null : { ...syncLag, max: syncLag.max },
+    waiting: counted(waiting, WAIT_REASONS, ({ reason }: Row['waiting'][number]) => reason),
+    outboxAgeSeconds: waiting.find(({ reason }) => reason === 'due')?.age ?? 0,
+    endpoints: counted(endpoints, ['closed', 'open', 'disabled'], ({ state }: Row['endpoints'][number]) => state),
+    openBreakers: endpoints.find(({ state }) => state === 'open')?.ids ?? [],
+  };
+}
+
+const TEXT = `
+  with pending as (
+    select d.created_at, d.next_attempt_at, e.enabled and e.breaker_until > now() as held,
+      coalesce(bool_or(d.next_attempt_at > now()) over (
+        partition by d.endpoint_id, d.object_id order by d.sequence, d.id rows between unbounded preceding and 1 preceding
+      ), false) as blocked
+    from deliveries d left join webhook_endpoints e on e.id = d.endpoint_id
+    where d.status = 'pending'
+  ), reasons as (
+    select coalesce(next_attempt_at, created_at) as due_at, case
+      when held then 'breaker' when next_attempt_at > now() then 'retry' when blocked then 'order' else 'due' end as reason
+    from pending
+  ), lags as (
+    select extract(epoch from now() - coalesce(last_synced_at, connected_at))::float8 as lag
+    from accounts where removed_at is null and status <> 'disconnected'
+  )
+  select
+    (select coalesce(json_agg(json_build_object('status', status, 'count', count)), '[]') from
+      (select status, count(*)::int from accounts where removed_at is null group by status) a) as "accountsByStatus",
+    (select count(*)::int from accounts where removed_at is null and not_in_sync_since is not null
+      and status <> 'disconnected') as "accountsNotInSync",
+    (select json_build_object('max', max(lag), 'p95', percentile_cont(0.95) within group (order by lag),
+      'p50', percentile_cont(0.5) within group (order by lag)) from lags) as "syncLag",
+    (select coalesce(sum(differences_found), 0)::int from accounts where removed_at is null) as "differencesFound",
+    (select coalesce(json_agg(w), '[]') from (
+      select reason, count(*)::int as count, extract(epoch from now() - min(due_at))::float8 as age
+      from reasons group by reason) w) as waiting,
+    (select coalesce(json_agg(s), '[]') from (
+      select state, count(*)::int as count, (array_agg(id order by id))[1:100] as ids from (
+        select id, case when not enabled then 'disabled' when breaker_until > now() then 'open' else 'closed' end as state
+        from webhook_endpoints) e
+      group by state) s) as endpoints`;

@@ -28,6 +28,8 @@ export interface BringUp {
 /** What is shown at the terminal when everything is ready. */
 export interface BroughtUp {
   apiUrl: string;
+  /** absent when WORKER_METRICS_PORT is 0 */
+  workerMetricsUrl?: string;
   /** absent with a Temporal that the settings name */
   temporalUiUrl?: string;
   /** absent when BOOTSTRAP_API_KEY is set */
@@ -55,6 +57,9 @@ export async function bringUp({ env, settings, dataDir, supervisor, report }: Br
     if (isAbsent(env, 'ALLOW_INSECURE_MAIL')) started['ALLOW_INSECURE_MAIL'] = 'loopback';
   }
   if (temporal !== undefined) started['TEMPORAL_ADDRESS'] = temporal.address;
+  if (settings.workerMetricsPort !== null) {
+    started['WORKER_METRICS_PORT'] = String(await firstFreePort(settings.workerMetricsPort));
+  }
   const childEnv = childEnvironment(env, started);
   const config = loadConfig(childEnv);
   await report.during('Migrating the database', () => migrateDatabase(config.databaseUrl));
@@ -68,6 +73,7 @@ export async function bringUp({ env, settings, dataDir, supervisor, report }: Br
   const apiKey = started['BOOTSTRAP_API_KEY'];
   return {
     apiUrl,
+    ...(config.workerMetrics === null ? {} : { workerMetricsUrl: urlOf(config.workerMetrics) }),
     ...(temporal === undefined ? {} : { temporalUiUrl: temporal.uiUrl }),
     ...(apiKey === undefined ? {} : { apiKey: { value: apiKey, file: join(dataDir.path, API_KEY_FILE) } }),
   };
@@ -162,6 +168,9 @@ async function startTemporalOnce(
     });
   return { address, uiUrl: `http://127.0.0.1:${uiPort}` };
 }
+
+const urlOf = ({ host, port }: { host: string; port: number }) =>
+  `http://${host.includes(':') ? `[${host}]` : host}:${port}/metrics`;
 
 async function migrateDatabase(url: string): Promise<void> {
   const database = openDatabase(url, { max: 1 });

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { SEARCH_ATTRIBUTES } from '../workflows/names.ts';
+import { SEARCH_ATTRIBUTES, searchAttributeType } from '../workflows/names.ts';
 import type { Part } from './supervise.ts';
 
 export interface TemporalOptions {
@@ -45,7 +45,7 @@ export function embedTemporal(options: TemporalOptions): { address: string; part
     ...each('--dynamic-config-value', DYNAMIC_CONFIG),
     ...each(
       '--search-attribute',
-      Object.values(SEARCH_ATTRIBUTES).map((name) => `${name}=Keyword`),
+      Object.values(SEARCH_ATTRIBUTES).map((name) => `${name}=${searchAttributeType(name)}`),
     ),
   ];
   return {

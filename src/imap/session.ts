@@ -3,6 +3,7 @@ import { ImapFlow } from 'imapflow';
 import { withDeadline } from '../async.ts';
 import type { ServerLogin } from '../contract/account.ts';
 import { MailError, reasonOf } from '../mail-error.ts';
+import { measured } from '../measure.ts';
 import type { Outbound } from '../outbound.ts';
 import { loginErrorOf, mailErrorOf, TimedOut } from './errors.ts';
 import { type ResponseGuard, patchClient } from './imapflow-patches.ts';
@@ -73,7 +74,15 @@ const MAX_RESPONSES = 300_000;
  * @throws MailError invalid_credentials when the login was refused, provider_error for all else
  */
 export async function openSession(login: ServerLogin, options: SessionOptions): Promise<ImapSession> {
-  return sessionOf(await connect(login, options), login, options);
+  try {
+    const session = sessionOf(await connect(login, options), login, options);
+    measured('imapLogin', { outcome: 'accepted' });
+    return session;
+  } catch (error) {
+    const isRefused = error instanceof MailError && error.code === 'invalid_credentials';
+    measured('imapLogin', { outcome: isRefused ? 'refused' : 'failed' });
+    throw error;
+  }
 }
 
 /** A connection that is logged in. */

@@ -1,5 +1,6 @@
 import { domainToASCII } from 'node:url';
 import { MailError } from '../mail-error.ts';
+import { type Measurements, measured } from '../measure.ts';
 import type { Outbound } from '../outbound.ts';
 import { isStale, leavesConnection, SendFailed, SubmitError, submitErrorOf } from './errors.ts';
 import { openSmtp } from './login.ts';
@@ -60,12 +61,27 @@ export function createSubmitter(options: SubmitterOptions): Submitter {
     async submit(accountId, smtp, message) {
       const given = new Map(message.envelope.to.map((address) => [asciiDomain(address), address]));
       const envelope = { from: asciiDomain(message.envelope.from), to: [...given.keys()] };
-      const rejected = await sendOver(await pool.take(accountId, smtp).catch(notSent), { ...message, envelope }, smtp);
+      const rejected = await pool
+        .take(accountId, smtp)
+        .catch(notSent)
+        .then((lease) => sendOver(lease, { ...message, envelope }, smtp))
+        .catch((error: unknown) => {
+          measured('smtpSubmission', { outcome: outcomeOf(error) });
+          throw error;
+        });
+      measured('smtpSubmission', { outcome: 'accepted' });
       return { rejected: rejected.map((address) => given.get(address) ?? address) };
     },
     drop: (accountId) => pool.drop(accountId),
     close: () => pool.close(),
   };
+}
+
+function outcomeOf(error: unknown): Measurements['smtpSubmission']['outcome'] {
+  if (!(error instanceof SubmitError)) return 'failed';
+  if (error.outcome === 'unknown') return 'unknown';
+  if (error.code === 'provider_rejected') return 'rejected';
+  return error.code === 'invalid_credentials' ? 'refused_login' : 'failed';
 }
 
 async function sendOver(lease: Lease<SmtpSession>, message: Submission, smtp: ServerLogin): Promise<string[]> {

@@ -10,9 +10,9 @@ const EXPECTED = /^(No workflows registered|Workflow failed$)/;
 
 /**
  * Installs the SDK's runtime, once per process and before any connection: its messages go to our logger, and signals
- * to shut down are left to the process.
+ * to shut down are left to the process. Its metrics are served at `metricsAddress` (host:port), if given.
  */
-export function installRuntime(logger: Logger): void {
+export function installRuntime(logger: Logger, metricsAddress?: string): void {
   const write = (level: LogLevel, message: string, meta: LogMetadata = {}) => {
     if (EXPECTED.test(message)) return;
     const attributes = LOGGED.flatMap((name) => (meta[name] === undefined ? [] : [[name, String(meta[name])]]));
@@ -32,9 +32,15 @@ export function installRuntime(logger: Logger): void {
       warn: (message, meta) => write('WARN', message, meta),
       error: (message, meta) => write('ERROR', message, meta),
     },
-    telemetryOptions: { logging: { filter: { core: 'WARN', other: 'ERROR' }, forward: {} } },
+    telemetryOptions: {
+      logging: { filter: { core: 'WARN', other: 'ERROR' }, forward: {} },
+      ...(metricsAddress === undefined ? {} : { metrics: { prometheus: { bindAddress: metricsAddress, ...NAMES } } }),
+    },
   });
 }
+
+/** Names as Prometheus recommends them. */
+const NAMES = { countersTotalSuffix: true, unitSuffix: true, useSecondsForDurations: true } as const;
 
 /** The SDK logs every start and end of a worker at INFO. */
 const PINO_LEVELS = { TRACE: 'trace', DEBUG: 'trace', INFO: 'debug', WARN: 'warn', ERROR: 'error' } as const;

@@ -1,9 +1,9 @@
 import type { Client } from '@temporalio/client';
 import type { Logger } from '../logger.ts';
-import { SEARCH_ATTRIBUTES } from '../workflows/names.ts';
+import { SEARCH_ATTRIBUTES, searchAttributeType } from '../workflows/names.ts';
 
 /** IndexedValueType of the server's API. */
-const KEYWORD = 2;
+const INDEXED_VALUE_TYPES = { Keyword: 2, KeywordList: 7 };
 
 /**
  * Registers the search attributes that the namespace lacks; starts that name an unknown one are refused by the server.
@@ -18,11 +18,14 @@ export async function ensureSearchAttributes(client: Client, logger: Logger): Pr
     const { customAttributes } = await operatorService.listSearchAttributes({ namespace });
     missing = missing.filter((name) => !(name in customAttributes));
     if (missing.length === 0) return;
-    const searchAttributes = Object.fromEntries(missing.map((name) => [name, KEYWORD]));
+    const searchAttributes = Object.fromEntries(
+      missing.map((name) => [name, INDEXED_VALUE_TYPES[searchAttributeType(name)]]),
+    );
     await operatorService.addSearchAttributes({ namespace, searchAttributes });
     logger.info({ namespace, names: missing }, 'registered search attributes');
   } catch (err) {
-    logger.warn({ err, namespace, names: missing }, 'could not register search attributes: add them as Keyword');
+    const lacking = missing.map((name) => `${name}=${searchAttributeType(name)}`);
+    logger.warn({ err, namespace, names: lacking }, 'could not register search attributes: add them');
   }
 }
 

@@ -8,7 +8,6 @@ import {
   isCancellation,
   ParentClosePolicy,
   proxyActivities,
-  setCurrentDetails,
   setHandler,
   sleep,
   startChild,
@@ -19,7 +18,8 @@ import type { FailureDetail } from '../activities/failures.ts';
 import type { MailboxActivities } from '../activities/mailbox.ts';
 import type { AccountStatus } from '../contract/account.ts';
 import { type Failed, readFailure } from './failure.ts';
-import { initialSyncWorkflowId, QUEUES, SIGNALS, WORKFLOWS } from './names.ts';
+import { initialSyncWorkflowId, QUEUES, searchableBy, SIGNALS, WORKFLOWS } from './names.ts';
+import { classOf, type StateTracker, trackState } from './run-state.ts';
 import { setSearchAttributes } from './search-attributes.ts';
 
 /*
@@ -46,7 +46,7 @@ export interface AccountInput {
   /** factor on every wait; tests use a small one */
   pace?: number;
   /** from the run before */
-  carried?: Counts;
+  carried?: Counts & { lastError?: string | null };
 }
 
 /** Failures in a row, refused logins in a row, and how far the backoff has grown. */
@@ -83,6 +83,7 @@ const { loadAccount, setAccountStatus } = proxyActivities<AccountActivities>({
 
 /** Keeps one account connected until it is removed. */
 export async function account(input: AccountInput): Promise<void> {
+  const shown = trackState('connecting');
   const signals: SignalCounts = { reconnected: 0, mailboxConnected: 0 };
   setHandler(reconnected, () => {
     signals.reconnected += 1;
@@ -91,7 +92,9 @@ export async function account(input: AccountInput): Promise<void> {
     signals.mailboxConnected += 1;
   });
   const { accountId } = input;
-  let counts = input.carried ?? NO_FAILURES;
+  const { lastError = null, ...carried } = input.carried ?? NO_CARRIED;
+  shown.enter('connecting', { lastError });
+  let counts: Counts = carried;
   try {
     for (;;) {
       const settingsVersion = signals.reconnected;
@@ -100,16 +103,17 @@ export async function account(input: AccountInput): Promise<void> {
       const isImporting = row.initialSync === 'pending' || row.initialSync === 'running';
       if (isImporting && row.status !== 'disconnected') await startInitialSync(input);
       const isOutdated = () => signals.reconnected !== settingsVersion;
-      await stayConnected({ input, signals, isOutdated, status: row.status, ...counts });
+      await stayConnected({ input, shown, signals, isOutdated, status: row.status, ...counts });
       counts = NO_FAILURES;
     }
   } catch (error) {
-    if (isCancellation(error)) show(accountId, 'removing');
+    if (isCancellation(error)) show({ input, shown }, 'removing');
     throw error;
   }
 }
 
 const NO_FAILURES: Counts = { failures: 0, refusals: 0, backoff: 0 };
+const NO_CARRIED: NonNullable<AccountInput['carried']> = NO_FAILURES;
 
 /** How often each signal has been received. */
 interface SignalCounts {
@@ -117,9 +121,14 @@ interface SignalCounts {
   mailboxConnected: number;
 }
 
-/** One account under the settings with which it was loaded. */
-interface Connection extends Counts {
+/** What operators are shown the state of. */
+interface Shown {
   readonly input: AccountInput;
+  readonly shown: StateTracker;
+}
+
+/** One account under the settings with which it was loaded. */
+interface Connection extends Counts, Shown {
   readonly signals: Readonly<SignalCounts>;
   /** whether there are newer settings than those that the account was loaded with */
   readonly isOutdated: () => boolean;
@@ -133,10 +142,11 @@ async function stayConnected(connection: Connection): Promise<void> {
   while (!isOutdated()) {
     if (workflowInfo().continueAsNewSuggested) {
       const { failures, refusals, backoff } = connection;
-      await continueAsNew<typeof account>({ ...input, carried: { failures, refusals, backoff } });
+      const { lastError } = connection.shown.current;
+      await continueAsNew<typeof account>({ ...input, carried: { failures, refusals, backoff, lastError } });
     }
     if (connection.status === 'disconnected') {
-      show(input.accountId, 'disconnected');
+      show(connection, 'disconnected');
       await condition(isOutdated);
       return;
     }
@@ -144,6 +154,7 @@ async function stayConnected(connection: Connection): Promise<void> {
     if (isOutdated()) return;
     const wait = failed === undefined ? 0 : await countFailure(connection, failed);
     if (wait === 'reload') return;
+    if (failed !== undefined) showFailure(connection, failed, wait * (input.pace ?? 1));
     if (wait > 0) await condition(isOutdated, wait * (input.pace ?? 1));
   }
 }
@@ -151,7 +162,7 @@ async function stayConnected(connection: Connection): Promise<void> {
 /** Runs the activity to its end, or until there are new settings. Undefined: it ended well and can run again at once. */
 async function watchOnce(connection: Connection): Promise<Failed | undefined> {
   const { input, signals, isOutdated } = connection;
-  show(input.accountId, connection.status === 'errored' ? 'errored' : 'connecting');
+  show(connection, connection.status === 'errored' ? 'errored' : 'connecting');
   const startedAt = Date.now();
   const connectsBefore = signals.mailboxConnected;
   let connects = connectsBefore;
@@ -218,7 +229,8 @@ async function markConnected(connection: Connection): Promise<void> {
   connection.failures = 0;
   connection.refusals = 0;
   if (connection.status !== 'running') await changeStatus(connection, 'running', {});
-  show(connection.input.accountId, 'running');
+  connection.shown.enter('running', { lastError: null, counts: {} });
+  show(connection, 'running');
 }
 
 /** Counts a failure and changes the status where it is due. Milliseconds to wait; `reload`: the account has changed. */
@@ -272,6 +284,8 @@ async function startInitialSync({ accountId, heartbeatTimeoutMs, pace }: Account
       taskQueue: QUEUES.commands,
       workflowId: initialSyncWorkflowId(accountId),
       args: [{ accountId, heartbeatTimeoutMs, pace }],
+      typedSearchAttributes: searchableBy(accountId),
+      staticSummary: `import the last days of ${accountId}`,
       // It outlives this run, which continues as a new one; removeAccount cancels it.
       parentClosePolicy: ParentClosePolicy.ABANDON,
     });
@@ -282,7 +296,16 @@ async function startInitialSync({ accountId, heartbeatTimeoutMs, pace }: Account
 }
 
 /** Shows operators the state, in the list of runs and on the run itself. */
-function show(accountId: string, state: string): void {
-  setCurrentDetails(state);
-  setSearchAttributes(accountId, state);
+function show({ input, shown }: Shown, state: string): void {
+  shown.enter(state);
+  setSearchAttributes(input.accountId, state);
+}
+
+/** A failure shows on the run itself at once; in the list of runs when the next attempt begins. */
+function showFailure({ shown, status, failures, refusals }: Connection, failed: Failed, waitMs: number): void {
+  shown.enter(status === 'running' ? 'connecting' : status, {
+    lastError: classOf(failed),
+    ...(status === 'disconnected' ? {} : { nextTryMs: waitMs }),
+    counts: { 'failures in a row': failures, 'refused logins in a row': refusals },
+  });
 }

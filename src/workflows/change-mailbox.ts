@@ -1,7 +1,8 @@
-import { proxyActivities, proxyLocalActivities, setCurrentDetails } from '@temporalio/workflow';
+import { proxyActivities, proxyLocalActivities } from '@temporalio/workflow';
 import type { ChangeEmailActivities, ChangeFolderActivities } from '../activities/change-mailbox.ts';
 import { QUEUES } from './names.ts';
 import { refuseLateStart } from './late-start.ts';
+import { trackState } from './run-state.ts';
 
 /*
  * state     what happens                                          next
@@ -39,10 +40,10 @@ const { deleteFolder } = proxyActivities<ChangeFolderActivities>({
 
 /** Makes one change: at the provider first, then in the store with its event. */
 export async function changeMailbox(change: MailboxChange, { startBy }: { startBy?: number } = {}): Promise<void> {
+  const shown = trackState('changing');
   refuseLateStart(startBy);
-  setCurrentDetails(`changing: ${change.kind}`);
   await make(change);
-  setCurrentDetails(`done: ${change.kind}`);
+  shown.enter('done');
 }
 
 function make(change: MailboxChange): Promise<void> {

@@ -1,7 +1,9 @@
-import { CancellationScope, proxyActivities, setCurrentDetails } from '@temporalio/workflow';
+import { CancellationScope, proxyActivities } from '@temporalio/workflow';
 import type { AccountActivities } from '../activities/account.ts';
 import type { ConnectActivities } from '../activities/connect.ts';
+import { readFailure } from './failure.ts';
 import { QUEUES } from './names.ts';
+import { classOf, trackState } from './run-state.ts';
 import { setSearchAttributes } from './search-attributes.ts';
 
 /** Retried only when the worker or our own store failed: anything else is returned to the caller at once. */
@@ -26,14 +28,15 @@ const { startAccount, deleteIntent } = proxyActivities<AccountActivities & Conne
  * starts its workflow, which watches it. Fails with the error for the caller.
  */
 export async function connectMailbox({ intentId }: { intentId: string }): Promise<{ accountId: string }> {
+  const shown = trackState('verifying the logins');
   try {
-    setCurrentDetails('verifying the logins');
     const { accountId } = await verifyMailbox({ intentId });
     setSearchAttributes(accountId);
-    setCurrentDetails('connected');
+    shown.enter('connected');
     await startAccount({ accountId });
     return { accountId };
   } catch (error) {
+    shown.enter('failed', { lastError: classOf(readFailure(error)) });
     await CancellationScope.nonCancellable(() => deleteIntent({ intentId }));
     throw error;
   }

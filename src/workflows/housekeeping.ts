@@ -1,7 +1,9 @@
-import { continueAsNew, proxyActivities, setCurrentDetails, sleep, workflowInfo } from '@temporalio/workflow';
+import { continueAsNew, proxyActivities, sleep, workflowInfo } from '@temporalio/workflow';
 import type { AccountActivities } from '../activities/account.ts';
 import type { HousekeepingActivities } from '../activities/housekeeping.ts';
+import { readFailure } from './failure.ts';
 import { QUEUES } from './names.ts';
+import { classOf, trackState } from './run-state.ts';
 
 /*
  * One run for the whole installation; every worker starts it, and Temporal lets it run once. Every hour it deletes
@@ -20,19 +22,23 @@ const { ensureAccounts } = proxyActivities<AccountActivities>({
   retry: { initialInterval: '10s', maximumInterval: '10m', maximumAttempts: 5 },
 });
 
+const HOUR_MS = 60 * 60 * 1000;
+
 /** Deletes expired rows in bounded steps, finds deliveries and accounts without a run; never ends. */
 export async function housekeeping(): Promise<void> {
+  const shown = trackState('working');
   while (!workflowInfo().continueAsNewSuggested) {
-    setCurrentDetails('working');
+    shown.enter('working', { lastError: null });
     while (!(await deleteExpired()).done);
     await repairDeliveries();
     try {
       await ensureAccounts();
-    } catch {
+    } catch (error) {
+      shown.enter('working', { lastError: classOf(readFailure(error)) });
       // again in an hour; every worker does it at its start, too
     }
-    setCurrentDetails('waiting for the next hour');
-    await sleep('1h', { summary: 'next round' });
+    shown.enter('waiting', { nextTryMs: HOUR_MS });
+    await sleep(HOUR_MS, { summary: 'next round' });
   }
   await continueAsNew<typeof housekeeping>();
 }

@@ -1,15 +1,9 @@
-import {
-  ActivityCancellationType,
-  continueAsNew,
-  proxyActivities,
-  setCurrentDetails,
-  sleep,
-  workflowInfo,
-} from '@temporalio/workflow';
+import { ActivityCancellationType, continueAsNew, proxyActivities, sleep, workflowInfo } from '@temporalio/workflow';
 import type { AccountActivities } from '../activities/account.ts';
 import type { MailboxActivities } from '../activities/mailbox.ts';
 import { type Failed, readFailure } from './failure.ts';
 import { QUEUES } from './names.ts';
+import { classOf, trackState } from './run-state.ts';
 import { setSearchAttributes } from './search-attributes.ts';
 
 /*
@@ -45,6 +39,7 @@ const { setInitialSync, countImported } = proxyActivities<AccountActivities>({
 /** Imports the mail of the last days of one account. Fails when it is given up. */
 export async function initialSync(input: InitialSyncInput): Promise<void> {
   const { accountId, heartbeatTimeoutMs = HEARTBEAT_TIMEOUT_MS, pace = 1 } = input;
+  const shown = trackState('running');
   const { importMailbox } = proxyActivities<MailboxActivities>({
     taskQueue: QUEUES.mailboxes,
     heartbeatTimeout: heartbeatTimeoutMs,
@@ -55,7 +50,6 @@ export async function initialSync(input: InitialSyncInput): Promise<void> {
     summary: `import ${accountId}`,
   });
   setSearchAttributes(accountId);
-  setCurrentDetails('running');
   if (!(await setInitialSync({ accountId, to: 'running' }))) return;
   let failures = input.failures ?? 0;
   let imported = await countImported({ accountId });
@@ -66,6 +60,7 @@ export async function initialSync(input: InitialSyncInput): Promise<void> {
     if (attempt.failed === undefined) {
       if (attempt.done) break;
       failures = 0;
+      shown.enter('running', { lastError: null, counts: {} });
       continue;
     }
     const { failed, error } = attempt;
@@ -77,14 +72,19 @@ export async function initialSync(input: InitialSyncInput): Promise<void> {
     if (countsAsAttempt(failed)) failures += 1;
     if (failures >= MAX_FAILURES) {
       await setInitialSync({ accountId, to: 'failed' });
-      setCurrentDetails('failed');
+      shown.enter('failed', { lastError: classOf(failed), counts: shownCounts(imported, failures) });
       throw error;
     }
-    await sleep(pace * waitAfter(failed, failures));
+    const waitMs = pace * waitAfter(failed, failures);
+    const counts = shownCounts(imported, failures);
+    shown.enter('running', { lastError: classOf(failed), nextTryMs: waitMs, counts });
+    await sleep(waitMs);
   }
   await setInitialSync({ accountId, to: 'completed' });
-  setCurrentDetails('completed');
+  shown.enter('completed');
 }
+
+const shownCounts = (imported: number, failures: number) => ({ imported, 'failures in a row': failures });
 
 async function attemptImport(
   work: () => Promise<{ done: boolean }>,

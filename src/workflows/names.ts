@@ -1,4 +1,4 @@
-import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
+import { defineSearchAttributeKey, type SearchAttributePair, SearchAttributeType } from '@temporalio/common';
 
 /** The task queues, each with a Worker of its own: watching, everything that a caller waits for, deliveries. */
 export const QUEUES = { mailboxes: 'mailboxes', commands: 'commands', webhooks: 'webhooks' } as const;
@@ -57,13 +57,25 @@ export const UPDATES = {
   deleted: 'deleted',
 } as const;
 
-/** Search attributes, all of type Keyword (Temporal allows ten per namespace). */
+export const QUERIES = {
+  /** every workflow: where it stands; see src/workflows/run-state.ts */
+  state: 'state',
+} as const;
+
+/** Search attributes: all of type Keyword but the last (Temporal allows ten Keywords and three KeywordLists per namespace). */
 export const SEARCH_ATTRIBUTES = {
   mailAccount: 'MailAccount',
   mailStatus: 'MailStatus',
   webhookEndpoint: 'WebhookEndpoint',
   eventType: 'EventType',
+  /** KeywordList: every id that the run is about, `acc_…`, `email_…`, `drf_…`, `fld_…`, `whc_…`, `evt_…` */
+  resourceIds: 'ResourceIds',
 } as const;
+
+/** The type of a search attribute, as Temporal's command line names it. */
+export function searchAttributeType(name: string): 'Keyword' | 'KeywordList' {
+  return name === SEARCH_ATTRIBUTES.resourceIds ? 'KeywordList' : 'Keyword';
+}
 
 const keyword = (name: string) => defineSearchAttributeKey(name, SearchAttributeType.KEYWORD);
 
@@ -73,4 +85,29 @@ export const SEARCH_KEYS = {
   mailStatus: keyword(SEARCH_ATTRIBUTES.mailStatus),
   webhookEndpoint: keyword(SEARCH_ATTRIBUTES.webhookEndpoint),
   eventType: keyword(SEARCH_ATTRIBUTES.eventType),
+  resourceIds: defineSearchAttributeKey(SEARCH_ATTRIBUTES.resourceIds, SearchAttributeType.KEYWORD_LIST),
 };
+
+/** Temporal refuses a larger value: `limit.searchAttributesSizeOfValueLimit` of its dynamic configuration, bytes of JSON. */
+const MAX_VALUE_BYTES = 2048;
+
+/**
+ * Makes a run be found by its account and by each of these ids; ids that are not known are left out, and the last ones where
+ * there are more than Temporal takes: about 58, or 19 deliveries with their event and email.
+ */
+export function searchableBy(
+  accountId: string | undefined,
+  ids: readonly (string | null | undefined)[] = [],
+): SearchAttributePair[] {
+  const all: string[] = [];
+  let bytes = 2;
+  for (const id of new Set([accountId, ...ids])) {
+    // quotes and comma
+    bytes += (id?.length ?? 0) + 3;
+    if (id && bytes <= MAX_VALUE_BYTES) all.push(id);
+  }
+  return [
+    ...(accountId === undefined ? [] : [{ key: SEARCH_KEYS.mailAccount, value: accountId }]),
+    ...(all.length === 0 ? [] : [{ key: SEARCH_KEYS.resourceIds, value: all }]),
+  ];
+}

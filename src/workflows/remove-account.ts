@@ -1,13 +1,7 @@
-import {
-  allHandlersFinished,
-  condition,
-  defineUpdate,
-  proxyActivities,
-  setCurrentDetails,
-  setHandler,
-} from '@temporalio/workflow';
+import { allHandlersFinished, condition, defineUpdate, proxyActivities, setHandler } from '@temporalio/workflow';
 import type { RemoveActivities } from '../activities/remove.ts';
 import { QUEUES, UPDATES } from './names.ts';
+import { trackState } from './run-state.ts';
 import { setSearchAttributes } from './search-attributes.ts';
 
 /*
@@ -35,20 +29,21 @@ const { deleteContents, awaitRuns } = proxyActivities<RemoveActivities>({
 
 /** Removes an account in steps that can each be done again. */
 export async function removeAccount({ accountId }: { accountId: string }): Promise<void> {
+  const shown = trackState('marking');
   let done = false;
   setHandler(deleted, () => condition(() => done));
   setSearchAttributes(accountId);
-  setCurrentDetails('marking');
   if (await beginRemoval({ accountId })) {
-    setCurrentDetails('deleting');
+    shown.enter('deleting');
     await stopRuns({ accountId });
     await deleteContents({ accountId });
   }
   done = true;
-  setCurrentDetails('waiting for the runs of the account to end');
+  shown.enter('waiting');
   await awaitRuns({ accountId });
+  shown.enter('sweeping');
   await deleteContents({ accountId });
   await finishRemoval({ accountId });
-  setCurrentDetails('removed');
+  shown.enter('removed');
   await condition(allHandlersFinished);
 }

@@ -3,12 +3,14 @@ import {
   isCancellation,
   ParentClosePolicy,
   proxyActivities,
-  setCurrentDetails,
   startChild,
 } from '@temporalio/workflow';
 import type { DraftActivities } from '../activities/save-draft.ts';
 import { refuseLateStart } from './late-start.ts';
-import { QUEUES, removeDraftWorkflowId } from './names.ts';
+import { readFailure } from './failure.ts';
+import { QUEUES, removeDraftWorkflowId, searchableBy } from './names.ts';
+import { classOf, trackState } from './run-state.ts';
+import { setSearchAttributes } from './search-attributes.ts';
 
 /*
  * saveDraft    appending  the draft is appended to Drafts and ingested                 removing, or final
@@ -64,15 +66,21 @@ export interface SaveDraftInput {
 
 /** Saves a draft in the mailbox, in place of another if there is one. */
 export async function saveDraft({ accountId, draftId, previousId }: SaveDraftInput): Promise<void> {
+  const shown = trackState('appending');
   try {
-    setCurrentDetails('appending');
-    await appendDraft({ accountId, draftId, previousId });
+    const saved = await appendDraft({ accountId, draftId, previousId });
+    // runs that began under an earlier version have no such result
+    if (saved?.emailId) {
+      const ids = [draftId, saved.emailId, ...(previousId === null ? [] : [previousId])];
+      setSearchAttributes(accountId, undefined, ids);
+    }
   } catch (error) {
+    shown.enter('failed', { lastError: classOf(readFailure(error)) });
     await CancellationScope.nonCancellable(() => giveUpDraft({ accountId, draftId }));
     throw error;
   }
   if (previousId) {
-    setCurrentDetails('removing the superseded draft');
+    shown.enter('removing');
     try {
       await removeSuperseded({ accountId, draftId, previousId });
     } catch (error) {
@@ -81,16 +89,20 @@ export async function saveDraft({ accountId, draftId, previousId }: SaveDraftInp
       await startChild(removeDraft, {
         workflowId: removeDraftWorkflowId(previousId),
         args: [{ accountId, draftId: previousId }],
+        typedSearchAttributes: searchableBy(accountId, [previousId, draftId]),
+        staticSummary: `remove ${previousId}, whose place ${draftId} took`,
         parentClosePolicy: ParentClosePolicy.ABANDON,
       });
     }
   }
-  setCurrentDetails('saved');
+  shown.enter('saved');
 }
 
 /** Removes the email of a superseded draft, through outages of the provider. */
 export async function removeDraft({ accountId, draftId }: { accountId: string; draftId: string }): Promise<void> {
+  const shown = trackState('removing');
   await removeEventually({ accountId, draftId });
+  shown.enter('removed');
 }
 
 export interface DeleteDraftInput {
@@ -102,8 +114,8 @@ export interface DeleteDraftInput {
 
 /** Removes a draft from the mailbox for good. */
 export async function deleteDraft({ accountId, draftId, startBy }: DeleteDraftInput): Promise<void> {
+  const shown = trackState('removing');
   refuseLateStart(startBy);
-  setCurrentDetails('removing');
   await deleteDraftMail({ accountId, draftId });
-  setCurrentDetails('removed');
+  shown.enter('removed');
 }

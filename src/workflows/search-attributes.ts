@@ -1,10 +1,10 @@
 import { upsertSearchAttributes } from '@temporalio/workflow';
-import { SEARCH_KEYS } from './names.ts';
+import { SEARCH_KEYS, searchableBy } from './names.ts';
 
-/** Lets operators find the run by its account and, if given, by the state that it is in. */
-export function setSearchAttributes(accountId: string, state?: string): void {
+/** Lets operators find the run by its account, by other ids and, if given, by the state that it is in. */
+export function setSearchAttributes(accountId: string, state?: string, ids: readonly string[] = []): void {
   upsertSearchAttributes([
-    { key: SEARCH_KEYS.mailAccount, value: accountId },
+    ...searchableBy(accountId, ids),
     ...(state === undefined ? [] : [{ key: SEARCH_KEYS.mailStatus, value: state }]),
   ]);
 }

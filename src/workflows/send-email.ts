@@ -5,13 +5,13 @@ import {
   ParentClosePolicy,
   proxyActivities,
   proxyLocalActivities,
-  setCurrentDetails,
   sleep,
   startChild,
 } from '@temporalio/workflow';
 import type { SendActivities } from '../activities/send-email.ts';
 import { readFailure } from './failure.ts';
-import { finishSendWorkflowId, QUEUES } from './names.ts';
+import { finishSendWorkflowId, QUEUES, searchableBy } from './names.ts';
+import { classOf, type StateTracker, trackState } from './run-state.ts';
 
 /*
  * sendEmail   submitting  the message is submitted to the SMTP server, its copy filed in    final, or finishSend for
@@ -67,36 +67,46 @@ const PROVIDER_WAIT_MS = 3_000;
 
 /** Sends an email, or a draft. Ends when the SMTP server has accepted it; fails with the caller's error. */
 export async function sendEmail(input: SendWorkflowInput): Promise<void> {
+  const shown = trackState('submitting');
   let finished = false;
   try {
     ({ finished } = await submitEmail(input));
   } catch (error) {
+    const lastError = classOf(readFailure(error));
+    shown.enter('submitting', { lastError });
     const state = await CancellationScope.nonCancellable(() => giveUpSend(input));
     if (state !== 'sent') {
-      setCurrentDetails('not sent, or not known to be: see the failure');
+      shown.enter(state === 'unknown' ? 'unknown' : 'failed');
       throw error;
     }
   }
-  if (finished) return;
-  setCurrentDetails('sent; another workflow files its copy');
+  if (finished) return shown.enter('sent');
+  shown.enter('sent; another workflow files its copy');
   await startChild(finishSend, {
     workflowId: finishSendWorkflowId(input.sendId),
     args: [input],
+    typedSearchAttributes: searchableBy(input.accountId, [input.sendId]),
+    staticSummary: `file the copy of ${input.sendId}`,
     parentClosePolicy: ParentClosePolicy.ABANDON,
   });
 }
 
 /** Files the copy of a message that has been sent, and removes the draft that it was. */
 export async function finishSend(input: SendWorkflowInput): Promise<void> {
+  const shown = trackState('filing');
   await Promise.all([
-    untilDone((checks) => fileSentCopy({ ...input, appendAnyway: checks >= PROVIDER_CHECKS }), 'filing the copy'),
-    untilDone(() => removeSentDraft(input), 'removing the draft'),
+    untilDone((checks) => fileSentCopy({ ...input, appendAnyway: checks >= PROVIDER_CHECKS }), 'filing', shown),
+    untilDone(() => removeSentDraft(input), 'removing', shown),
   ]);
-  setCurrentDetails('its copy is filed');
+  shown.enter('filed');
 }
 
 /** Repeats a step until it is done, through outages of the provider; ends when the account was removed. */
-async function untilDone(step: (checks: number) => Promise<'done' | 'waiting'>, what: string): Promise<void> {
+async function untilDone(
+  step: (checks: number) => Promise<'done' | 'waiting'>,
+  state: string,
+  shown: StateTracker,
+): Promise<void> {
   let checks = 0;
   for (let failures = 0; ; ) {
     try {
@@ -107,8 +117,9 @@ async function untilDone(step: (checks: number) => Promise<'done' | 'waiting'>, 
       const failed = readFailure(error);
       if (failed.kind === 'failed' && failed.code === 'not_found') return;
       if (++failures >= FILING_ATTEMPTS) throw error;
-      setCurrentDetails(`${what} failed ${failures} times`);
-      await sleep(FILING_WAITS_MS[Math.min(failures, FILING_WAITS_MS.length) - 1] ?? 0, {
+      const waitMs = FILING_WAITS_MS[Math.min(failures, FILING_WAITS_MS.length) - 1] ?? 0;
+      shown.enter(state, { lastError: classOf(failed), nextTryMs: waitMs, counts: { failures } });
+      await sleep(waitMs, {
         summary: 'before the next attempt',
       });
     }

@@ -1,7 +1,7 @@
-import { ActivityCancellationType, proxyActivities, setCurrentDetails } from '@temporalio/workflow';
+import { ActivityCancellationType, proxyActivities } from '@temporalio/workflow';
 import type { MailboxActivities, Verification } from '../activities/mailbox.ts';
-
 import { QUEUES } from './names.ts';
+import { trackState } from './run-state.ts';
 import { setSearchAttributes } from './search-attributes.ts';
 
 /*
@@ -20,10 +20,10 @@ const { verifyStore } = proxyActivities<MailboxActivities>({
 
 /** Compares the store with the mailbox of one account, and repairs what differs. */
 export async function verifyMailbox({ accountId }: { accountId: string }): Promise<Verification> {
+  const shown = trackState('verifying');
   setSearchAttributes(accountId);
-  setCurrentDetails('verifying');
   const result = await verifyStore({ accountId });
   const { folders, messages, differences, left } = result;
-  setCurrentDetails(`done: ${folders} folders, ${messages} messages, ${differences} differences, ${left} left`);
+  shown.enter('done', { counts: { folders, messages, differences, left } });
   return result;
 }

@@ -48,11 +48,17 @@ async function makeChange(
   const objectId = 'emailId' in change ? change.emailId : change.folderId;
   const workflowId = changeWorkflowId(objectId, requestId);
   const summary = `${kind} ${objectId}`;
+  const resourceIds = [
+    objectId,
+    'folderId' in change ? change.folderId : undefined,
+    'parentId' in change ? change.parentId : undefined,
+  ];
   try {
     await execute(client, {
       type: WORKFLOWS.changeMailbox,
       workflowId,
       accountId,
+      resourceIds,
       args: [change, { startBy: Date.now() + START_WITHIN_MS }],
       summary,
       deadlineMs,

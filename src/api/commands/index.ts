@@ -9,7 +9,14 @@ import { deleteIntent, intentLocation, saveIntent } from '../../db/connect-inten
 import { newId } from '../../new-id.ts';
 import type { Secrets } from '../../secrets.ts';
 import type { Storage } from '../../storage/storage.ts';
-import { connectWorkflowId, QUEUES, removeWorkflowId, UPDATES, WORKFLOWS } from '../../workflows/names.ts';
+import {
+  connectWorkflowId,
+  QUEUES,
+  removeWorkflowId,
+  searchableBy,
+  UPDATES,
+  WORKFLOWS,
+} from '../../workflows/names.ts';
 import type { Commands } from '../deps.ts';
 import { createChangeCommands } from './changes.ts';
 import { createDraftCommands } from './drafts.ts';
@@ -60,6 +67,7 @@ async function connectMailbox(deps: CommandDeps, intent: AuthIntent): Promise<st
       type: WORKFLOWS.connectMailbox,
       workflowId,
       args: [{ intentId }],
+      summary: 'log in to a mailbox and connect it',
       deadlineMs: deps.connectDeadlineMs ?? CONNECT_DEADLINE_MS,
       hasWorker: () => hasWorker(db),
     });
@@ -93,6 +101,8 @@ async function removeAccount(deps: CommandDeps, accountId: string): Promise<void
           taskQueue: QUEUES.commands,
           workflowId: removeWorkflowId(accountId),
           args: [{ accountId }],
+          typedSearchAttributes: searchableBy(accountId),
+          staticSummary: `remove ${accountId}`,
           workflowIdConflictPolicy: 'USE_EXISTING',
         }),
       }),

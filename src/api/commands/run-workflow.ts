@@ -2,7 +2,7 @@ import { type Client, WorkflowExecutionAlreadyStartedError } from '@temporalio/c
 import { sleep, withDeadline } from '../../async.ts';
 import { ApiError, type ErrorCode, ERRORS } from '../../contract/errors.ts';
 import { type InstallationPart, PartUnavailable, unavailablePart } from '../../outage.ts';
-import { QUEUES, SEARCH_KEYS } from '../../workflows/names.ts';
+import { QUEUES, searchableBy } from '../../workflows/names.ts';
 import { notTaken, stopUntaken, waitingFor, wasTaken } from './untaken.ts';
 
 /** A workflow that a caller waits for. */
@@ -11,6 +11,8 @@ export interface WorkflowCall extends Wait {
   workflowId: string;
   /** undefined: of no account yet */
   accountId?: string;
+  /** what else it is about: ids by which operators find it; those that are not known are left out */
+  resourceIds?: readonly (string | null | undefined)[];
   args: unknown[];
   /** shown in Temporal's UI; no mail text, no address */
   summary?: string;
@@ -175,7 +177,7 @@ function outageOf(error: unknown, begun: CallOutage['begun']): CallOutage | unde
   return away && new CallOutage(away.part, begun, error);
 }
 
-function optionsOf({ workflowId, accountId, args, summary }: WorkflowCall) {
+function optionsOf({ workflowId, accountId, resourceIds, args, summary }: WorkflowCall) {
   return {
     taskQueue: QUEUES.commands,
     workflowIdConflictPolicy: 'USE_EXISTING' as const,
@@ -183,7 +185,7 @@ function optionsOf({ workflowId, accountId, args, summary }: WorkflowCall) {
     workflowId,
     args,
     ...(summary === undefined ? {} : { staticSummary: summary }),
-    ...(accountId === undefined ? {} : { typedSearchAttributes: [{ key: SEARCH_KEYS.mailAccount, value: accountId }] }),
+    typedSearchAttributes: searchableBy(accountId, resourceIds),
   };
 }
 

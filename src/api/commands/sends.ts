@@ -107,10 +107,10 @@ async function reserveForSending({ db }: OutgoingDeps, draft: DraftRow, given: N
 }
 
 /** Has the workflow make the send. @returns the send once the SMTP server has accepted it */
-async function runSend({ client, db }: OutgoingDeps, { id, accountId, state }: SendRow): Promise<SendRow> {
+async function runSend({ client, db }: OutgoingDeps, { id, accountId, draftId, state }: SendRow): Promise<SendRow> {
   const shown = until(async () => (await loadSend(db, accountId, id))?.hasProvisional);
   try {
-    if (state !== 'sent') await Promise.race([untilAccepted(client, db, accountId, id), shown.done]);
+    if (state !== 'sent') await Promise.race([untilAccepted(client, db, { id, accountId, draftId }), shown.done]);
   } catch (error) {
     // the workflow was started, and its row cannot be read
     const away = error instanceof ApiError ? undefined : unavailablePart(error);
@@ -127,9 +127,19 @@ async function runSend({ client, db }: OutgoingDeps, { id, accountId, state }: S
  * Waits until the SMTP server has accepted the message. The result of the workflow counts; where there is none in time,
  * the row does: a send that has not begun to leave is given up, any other may have been made.
  */
-async function untilAccepted(client: Client, db: Db, accountId: string, id: string): Promise<void> {
-  const args = [{ accountId, sendId: id }];
-  const run = { type: WORKFLOWS.sendEmail, workflowId: sendWorkflowId(id), accountId, args, summary: `send ${id}` };
+async function untilAccepted(
+  client: Client,
+  db: Db,
+  { id, accountId, draftId }: Pick<SendRow, 'id' | 'accountId' | 'draftId'>,
+): Promise<void> {
+  const run = {
+    type: WORKFLOWS.sendEmail,
+    workflowId: sendWorkflowId(id),
+    accountId,
+    resourceIds: [id, draftId],
+    args: [{ accountId, sendId: id }],
+    summary: draftId ? `send ${id}, which is ${draftId}` : `send ${id}`,
+  };
   const busy = { hasWorker: () => hasWorker(db) };
   const waits = [
     () => execute(client, { ...run, deadlineMs: LEAVE_MS, ...busy }),

@@ -2,7 +2,7 @@ import type { Client } from '@temporalio/client';
 import type { MailboxVerification } from '../../contract/account.ts';
 import type { Db } from '../../db/client.ts';
 import { hasWorker } from '../../db/workers.ts';
-import { QUEUES, SEARCH_KEYS, verifyWorkflowId, WORKFLOWS } from '../../workflows/names.ts';
+import { QUEUES, searchableBy, verifyWorkflowId, WORKFLOWS } from '../../workflows/names.ts';
 import type { verifyMailbox as verifyMailboxWorkflow } from '../../workflows/verify-mailbox.ts';
 import { StillRunning, watched, workflowErrorToApiError } from './run-workflow.ts';
 
@@ -25,7 +25,8 @@ export async function verifyMailbox(
         workflowId,
         args: [{ accountId }],
         workflowIdConflictPolicy: 'USE_EXISTING',
-        typedSearchAttributes: [{ key: SEARCH_KEYS.mailAccount, value: accountId }],
+        typedSearchAttributes: searchableBy(accountId),
+        staticSummary: `compare what is stored of ${accountId} with its mailbox`,
       }),
     );
     const wait = { workflowId, deadlineMs: WAIT_MS, hasWorker: () => hasWorker(db) };

@@ -1,6 +1,7 @@
 import { fetchMetaOf, type MessageMeta } from '../../imap/fetch.ts';
 import type { SelectedFolder } from '../../imap/select.ts';
 import type { SyncContext } from '../context.ts';
+import { measured } from '../../measure.ts';
 import { assertSelected, selectionOf } from '../selected.ts';
 import type { FolderState } from '../store/folders.ts';
 import { deleteUnreferenced } from '../unsaved-files.ts';
@@ -118,6 +119,7 @@ async function saveBatch(
         fetched = await fetchMore(ctx, target, fetched, outcome.needed);
         continue;
       }
+      if (outcome.ingested > 0) measured('ingested', { source: target.source, count: outcome.ingested });
       if (outcome.unusedKeys.length > 0) await ctx.storage.delete(outcome.unusedKeys);
       return outcome;
     }

@@ -1,0 +1,40 @@
+import { channel } from 'node:diagnostics_channel';
+
+/** What is counted about the work of this process. Ids and classes only: these become labels of metrics. */
+export interface Measurements {
+  /** a login at an IMAP server, from the connect on */
+  imapLogin: { outcome: 'accepted' | 'refused' | 'failed' };
+  /** a message given to an SMTP server; `unknown`: it may have been accepted */
+  smtpSubmission: { outcome: 'accepted' | 'rejected' | 'refused_login' | 'failed' | 'unknown' };
+  /** emails that were new to the store, committed */
+  ingested: { source: 'live' | 'api' | 'initialSync'; count: number };
+  /** an attempt of a webhook delivery; see src/webhooks/metrics.ts */
+  webhookAttempt: {
+    endpointId: string;
+    outcome: 'delivered' | 'retrying' | 'failed';
+    /** null: no response */
+    httpStatus: number | null;
+    durationMs: number;
+    /** from the commit of the event to the end of the attempt */
+    sinceCommitMs: number;
+  };
+  /** deliveries that are not attempted any more, since the endpoint is disabled or deleted */
+  webhookSkipped: { endpointId: string; count: number };
+}
+
+const name = (what: keyof Measurements) => `email-mailbox-api:${what}`;
+
+/** Counts something; costs nothing where nobody listens. */
+export function measured<K extends keyof Measurements>(what: K, measurement: Measurements[K]): void {
+  channel(name(what)).publish(measurement);
+}
+
+/** Calls `listener` for each measurement of that kind in this process. Returns how to stop that. */
+export function onMeasured<K extends keyof Measurements>(
+  what: K,
+  listener: (measurement: Measurements[K]) => void,
+): () => void {
+  const receive = (message: unknown) => listener(message as Measurements[K]);
+  channel(name(what)).subscribe(receive);
+  return () => void channel(name(what)).unsubscribe(receive);
+}

@@ -1,0 +1,152 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { Context } from '@temporalio/activity';
+import { accountStart } from '../../src/activities/account.ts';
+import { toFailure } from '../../src/activities/failures.ts';
+import { createChangeCommands } from '../../src/api/commands/changes.ts';
+import { MailError } from '../../src/mail-error.ts';
+import { newId } from '../../src/new-id.ts';
+import {
+  accountWorkflowId,
+  changeWorkflowId,
+  QUERIES,
+  QUEUES,
+  searchableBy,
+  SEARCH_ATTRIBUTES,
+  SIGNALS,
+  WORKFLOWS,
+} from '../../src/workflows/names.ts';
+import type { RunState } from '../../src/workflows/run-state.ts';
+import { startTestWorkers, type TestWorkers } from '../helpers/temporal-workers.ts';
+import { waitFor } from '../helpers/wait.ts';
+
+/** What an operator learns of a run in the Temporal UI: by which ids it is found, and where it stands. */
+
+const WAIT = { timeoutMs: 30_000 };
+const unreachable = () => toFailure(new MailError('provider_error', 'imap', 'secret.example.test refused'));
+
+let workers: TestWorkers;
+/** fails the next watches of an account */
+const failing = new Set<string>();
+let kept = '';
+
+beforeAll(async () => {
+  workers = await startTestWorkers({
+    loadAccount: async () => ({ status: 'running', initialSync: null }),
+    setAccountStatus: async ({ status }: { status: string }) => status,
+    async watchMailbox({ accountId }: { accountId: string }) {
+      if (failing.has(accountId)) throw unreachable();
+      await workers.client.workflow.getHandle(accountWorkflowId(accountId)).signal(SIGNALS.mailboxConnected);
+      await Context.current().cancelled;
+    },
+    appendDraft: async () => ({ emailId: kept }),
+    moveEmail: async () => {},
+    deleteDraftMail: async () => {},
+  });
+}, 60_000);
+afterAll(() => workers.stop());
+
+const query = (workflowId: string) => workers.api.workflow.getHandle(workflowId).query<RunState>(QUERIES.state);
+
+async function foundBy(id: string): Promise<string[]> {
+  const found: string[] = [];
+  const list = workers.api.workflow.list({ query: `${SEARCH_ATTRIBUTES.resourceIds} = "${id}"` });
+  for await (const { workflowId } of list) found.push(workflowId);
+  return found.sort();
+}
+
+async function startAccount(): Promise<string> {
+  const accountId = newId('account');
+  const { args, ...options } = accountStart(accountId, 5_000);
+  await workers.api.workflow.start(WORKFLOWS.account, { ...options, args: [{ ...args[0], pace: 20 }] });
+  return accountId;
+}
+
+describe('a run', () => {
+  it('is found by every id that it is about', async () => {
+    const [accountId, emailId, folderId] = [newId('account'), newId('email'), newId('folder')];
+    const { moveEmail } = createChangeCommands({ client: workers.api });
+    await moveEmail(accountId, emailId, folderId);
+    await waitFor(async () => (await foundBy(folderId)).length === 1, WAIT);
+    expect(await foundBy(emailId)).toEqual(await foundBy(folderId));
+    expect((await foundBy(accountId))[0]).toMatch(changeWorkflowId(emailId, ''));
+    expect(await foundBy(newId('email'))).toEqual([]);
+  });
+
+  it('is found by an id that became known while it ran', async () => {
+    const [accountId, draftId] = [newId('account'), newId('draft')];
+    kept = newId('email');
+    const options = {
+      taskQueue: QUEUES.commands,
+      workflowId: `draft/${draftId}`,
+      typedSearchAttributes: searchableBy(accountId, [draftId]),
+    };
+    await workers.api.workflow.execute(WORKFLOWS.saveDraft, {
+      ...options,
+      args: [{ accountId, draftId, previousId: null }],
+    });
+    await waitFor(async () => (await foundBy(kept)).length === 1, WAIT);
+    expect(await foundBy(draftId)).toEqual([`draft/${draftId}`]);
+  });
+
+  it('is started whatever the number of ids, and found by as many as Temporal takes', async () => {
+    const ids = Array.from({ length: 50 }, () => [newId('event'), newId('email')]).flat();
+    const workflowId = `draft/${newId('draft')}/batch`;
+    await workers.api.workflow.execute(WORKFLOWS.removeDraft, {
+      taskQueue: QUEUES.commands,
+      workflowId,
+      args: [{ accountId: newId('account'), draftId: newId('draft') }],
+      typedSearchAttributes: searchableBy(newId('account'), ids),
+    });
+    await waitFor(async () => (await foundBy(ids[50] ?? '')).length === 1, WAIT);
+  });
+});
+
+describe('the run of an account', () => {
+  it('says in words, and to the query `state`, where it stands', async () => {
+    const accountId = await startAccount();
+    const workflowId = accountWorkflowId(accountId);
+    await waitFor(async () => (await query(workflowId)).state === 'running', WAIT);
+    const { since, ...running } = await query(workflowId);
+    expect(running).toEqual({ state: 'running', lastError: null, nextTry: null, counts: {} });
+    expect(new Date(since).toISOString()).toBe(since);
+    const handle = workers.api.workflow.getHandle(workflowId);
+    expect(await (await handle.describe()).staticSummary()).toBe(`keep ${accountId} connected`);
+    expect(await handle.query('__temporal_workflow_metadata')).toMatchObject({
+      currentDetails: `**running** since ${since}`,
+    });
+    expect(await foundBy(accountId)).toEqual([workflowId]);
+    await handle.terminate();
+  });
+
+  it('says what failed, without what the provider said, and when the next attempt is due', async () => {
+    const accountId = newId('account');
+    failing.add(accountId);
+    const { args, ...options } = accountStart(accountId, 5_000);
+    await workers.api.workflow.start(WORKFLOWS.account, { ...options, args: [{ ...args[0], pace: 50 }] });
+    const workflowId = accountWorkflowId(accountId);
+    await waitFor(async () => (await query(workflowId)).nextTry !== null, WAIT);
+    const state = await query(workflowId);
+    expect(state).toMatchObject({
+      state: 'connecting',
+      lastError: 'provider_error imap',
+      counts: { 'failures in a row': 1, 'refused logins in a row': 0 },
+    });
+    const handle = workers.api.workflow.getHandle(workflowId);
+    const { currentDetails } = await handle.query<{ currentDetails: string }>('__temporal_workflow_metadata');
+    expect(currentDetails).toContain(`next try: ${state.nextTry}`);
+    expect(currentDetails + JSON.stringify(state)).not.toContain('secret');
+    await handle.terminate();
+  });
+
+  it('is being removed when it is cancelled', async () => {
+    const accountId = await startAccount();
+    const workflowId = accountWorkflowId(accountId);
+    await waitFor(async () => (await query(workflowId)).state === 'running', WAIT);
+    await workers.api.workflow.getHandle(workflowId).cancel();
+    await workers.api.workflow
+      .getHandle(workflowId)
+      .result()
+      .catch(() => {});
+    expect(await query(workflowId)).toMatchObject({ state: 'removing' });
+  });
+});
