@@ -8,6 +8,7 @@ import type { CallSlots } from './call-slots.ts';
 import { type AttemptResult, releaseDeliveries, reopenDeliveries, skipDeliveries } from './delivery-state.ts';
 import { type DeliveryTarget, type DueDelivery, loadDueDeliveries, loadEventData } from './due-deliveries.ts';
 import { OPEN_AFTER, outcomeOf } from './endpoint-health.ts';
+import { noteAttempt, noteSkipped } from './metrics.ts';
 import type { Poster, PostOutcome } from './post.ts';
 import { nextDelay, parseRetryAfter } from './schedule.ts';
 
@@ -47,6 +48,8 @@ export interface NextAttempt {
   workflowId: string;
   /** attempts that it has had */
   attempts: number;
+  /** of the schedule */
+  retriesLeft: number;
   delayMs: number;
 }
 
@@ -156,7 +159,8 @@ export class AttemptRound {
       if (!target?.enabled) unwanted[target ? 'disabled' : 'deleted'].push(delivery.id);
       else byObject.set(delivery.objectId, [...(byObject.get(delivery.objectId) ?? []), delivery]);
     }
-    for (const [why, ids] of Object.entries(unwanted)) await this.#skip(ids, `the endpoint is ${why}`);
+    const endpointId = deliveries[0]?.endpointId ?? '';
+    for (const [why, ids] of Object.entries(unwanted)) await this.#skip(endpointId, ids, `the endpoint is ${why}`);
     await this.#attemptAll([...byObject.values()], targets);
     if (this.#heldBack.length > 0) await releaseDeliveries(db, this.#heldBack, this.#run.workflowId);
     const reason = this.#limits.reason();
@@ -187,15 +191,22 @@ export class AttemptRound {
     return !this.#input.reset && !isForced && nextAttemptAt !== null && nextAttemptAt.getTime() > Date.now();
   }
 
-  #noteEarlierAttempt({ id, status, attemptsCount, nextAttemptAt, workflowId }: DueDelivery): void {
+  #noteEarlierAttempt(delivery: DueDelivery): void {
+    const { id, status, attemptsCount, nextAttemptAt, workflowId } = delivery;
     if (status === 'failed') this.#result.failed.push(id);
     else if (status !== 'pending') this.#result[status]++;
     else if (workflowId === null) this.#noteWaiting('its next attempt');
-    else this.#noteRetry({ id, workflowId, attempts: attemptsCount }, nextAttemptAt);
+    else this.#noteRetry({ ...delivery, workflowId }, attemptsCount, nextAttemptAt);
   }
 
-  #noteRetry(next: Omit<NextAttempt, 'delayMs'>, at: Date | null): void {
-    this.#result.retrying.push({ ...next, delayMs: Math.max(0, (at?.getTime() ?? 0) - Date.now()) });
+  #noteRetry(
+    { id, workflowId, scheduleFrom }: { id: string; workflowId: string; scheduleFrom: number },
+    attempts: number,
+    at: Date | null,
+  ): void {
+    const retriesLeft = this.#deps.webhook.retryScheduleMs.length + 1 - (attempts - scheduleFrom);
+    const delayMs = Math.max(0, (at?.getTime() ?? 0) - Date.now());
+    this.#result.retrying.push({ id, workflowId, attempts, retriesLeft, delayMs });
   }
 
   #noteWaiting(what: string): void {
@@ -208,10 +219,11 @@ export class AttemptRound {
     this.#noteWaiting(why);
   }
 
-  async #skip(ids: string[], why: string): Promise<void> {
+  async #skip(endpointId: string, ids: string[], why: string): Promise<void> {
     if (ids.length === 0) return;
     await skipDeliveries(this.#deps.db, ids, why);
     this.#result.skipped += ids.length;
+    noteSkipped({ endpointId, count: ids.length });
   }
 
   /** Lets every call finish, whatever fails meanwhile: a repeated activity must not call in parallel with it. */
@@ -244,7 +256,8 @@ export class AttemptRound {
     }
     const giveBack = await this.#deps.slots.acquire(target.id);
     try {
-      if (this.#disabled.has(target.id)) await this.#skip([delivery.id], 'the endpoint is disabled');
+      if (this.#disabled.has(target.id))
+        await this.#skip(delivery.endpointId, [delivery.id], 'the endpoint is disabled');
       else if (this.#isAway(delivery, target)) this.#holdBack(delivery, 'the endpoint, which does not respond');
       else if (!this.#limits.mayBegin()) this.#result.notAttempted.push(delivery.id);
       else return await this.#attempt(delivery, target);
@@ -263,7 +276,7 @@ export class AttemptRound {
     const { db, poster, webhook } = this.#deps;
     const data = delivery.data ?? (await loadEventData(db, delivery.eventId));
     if (data === undefined) {
-      await this.#skip([delivery.id], 'the event is no longer stored');
+      await this.#skip(delivery.endpointId, [delivery.id], 'the event is no longer stored');
       return true;
     }
     const at = new Date();
@@ -277,7 +290,7 @@ export class AttemptRound {
     });
     if (outcome.httpStatus === 410) await this.#disable(target.id);
     const result = this.#resultOf({ delivery, target, at, outcome });
-    await this.#record(result, target);
+    await this.#record(result, delivery, target);
     return result.status !== 'pending';
   }
 
@@ -345,15 +358,22 @@ export class AttemptRound {
     return nextDelay(retryScheduleMs, attemptsMade, parseRetryAfter(retryAfter, new Date()), Math.random());
   }
 
-  async #record(result: AttemptResult, target: DeliveryTarget): Promise<void> {
+  async #record(result: AttemptResult, delivery: DueDelivery, target: DeliveryTarget): Promise<void> {
     const { deliveryId, number, httpStatus, error, status, nextAttemptAt, workflowId } = result;
     await this.#store.add(result, target);
+    noteAttempt({
+      endpointId: target.id,
+      outcome: status === 'pending' ? 'retrying' : status,
+      httpStatus,
+      durationMs: result.durationMs,
+      sinceCommitMs: Date.now() - delivery.eventCreatedAt.getTime(),
+    });
     this.#result.last = { number, at: result.at.toISOString(), httpStatus, error };
     if (status === 'delivered') this.#result.delivered++;
     else if (status === 'failed') {
       this.#result.failed.push(deliveryId);
       this.#deps.logger.warn({ deliveryId, endpointId: target.id, httpStatus, number }, 'gave up a webhook delivery');
     } else if (workflowId === null) this.#noteWaiting('its next attempt');
-    else this.#noteRetry({ id: deliveryId, workflowId, attempts: number }, nextAttemptAt);
+    else this.#noteRetry({ ...delivery, workflowId }, number, nextAttemptAt);
   }
 }

@@ -4,7 +4,7 @@ import { ApiError } from '../contract/errors.ts';
 import { isId } from '../contract/ids.ts';
 import type { Db } from '../db/client.ts';
 import type { deliverWebhooks } from '../workflows/deliver-webhooks.ts';
-import { QUEUES, SEARCH_KEYS, SIGNALS, WORKFLOWS } from '../workflows/names.ts';
+import { QUEUES, SEARCH_KEYS, searchableBy, SIGNALS, WORKFLOWS } from '../workflows/names.ts';
 import { type ClaimedRun, getDeliveryState } from './delivery-queries.ts';
 import { markDueNow, requeueDelivery } from './delivery-state.ts';
 
@@ -42,11 +42,15 @@ function startOptions(
   if (!first) throw new RangeError('a run has deliveries');
   const isOneType = deliveries.every((delivery) => delivery.eventType === first.eventType);
   const isOneAccount = deliveries.every((delivery) => delivery.accountId === first.accountId);
-  const what = isOneType ? first.eventType : 'events';
+  // ids of deliveries first: where Temporal takes no more, those of events and emails are left out
+  const ids = [
+    ...deliveries.map(({ id }) => id),
+    ...deliveries.flatMap(({ eventId, objectId }) => [eventId, objectId]),
+  ];
   const searchAttributes: SearchAttributePair[] = [
     { key: SEARCH_KEYS.webhookEndpoint, value: first.endpointId },
     ...(isOneType ? [{ key: SEARCH_KEYS.eventType, value: first.eventType }] : []),
-    ...(isOneAccount ? [{ key: SEARCH_KEYS.mailAccount, value: first.accountId }] : []),
+    ...searchableBy(isOneAccount ? first.accountId : undefined, ids),
   ];
   return {
     workflowId,
@@ -56,11 +60,16 @@ function startOptions(
     workflowIdConflictPolicy: 'FAIL',
     requestEagerStart: eager,
     typedSearchAttributes: searchAttributes,
-    staticSummary:
-      deliveries.length === 1
-        ? `${what} to ${first.endpointId}`
-        : `${deliveries.length} × ${what} to ${first.endpointId}`,
+    staticSummary: `${typesOf(deliveries)} to ${first.endpointId}`,
   };
+}
+
+/** `email.new`, or `3 × email.new, 2 × email.update` */
+function typesOf(deliveries: readonly { eventType: string }[]): string {
+  const counts = new Map<string, number>();
+  for (const { eventType } of deliveries) counts.set(eventType, (counts.get(eventType) ?? 0) + 1);
+  if (deliveries.length === 1) return deliveries[0]?.eventType ?? '';
+  return [...counts].map(([type, count]) => `${count} × ${type}`).join(', ');
 }
 
 /**

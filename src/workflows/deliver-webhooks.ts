@@ -1,4 +1,4 @@
-import { WorkflowExecutionAlreadyStartedError } from '@temporalio/common';
+import { type SearchAttributePair, WorkflowExecutionAlreadyStartedError } from '@temporalio/common';
 import {
   ApplicationFailure,
   CancellationScope,
@@ -9,13 +9,13 @@ import {
   ParentClosePolicy,
   proxyActivities,
   proxyLocalActivities,
-  setCurrentDetails,
   setHandler,
   startChild,
   workflowInfo,
 } from '@temporalio/workflow';
 import type { AttemptedDeliveries, AttemptInput, DeliverActivities, NextAttempt } from '../activities/deliver.ts';
-import { QUEUES, SIGNALS, WORKFLOWS } from './names.ts';
+import { QUEUES, SEARCH_KEYS, SIGNALS, WORKFLOWS } from './names.ts';
+import { type StateTracker, trackState } from './run-state.ts';
 
 /*
  * Deliveries of one endpoint, given to this run by the relay.
@@ -67,50 +67,53 @@ const { endDeliveries } = proxyActivities<DeliverActivities>({
 
 /** Delivers; fails when the only delivery of the run was given up. */
 export async function deliverWebhooks(input: DeliverInput): Promise<void> {
+  const shown = trackState('attempting');
   try {
-    await deliver(input);
+    await deliver(input, shown);
   } catch (error) {
     if (isCancellation(error)) await CancellationScope.nonCancellable(() => endDeliveries(input.deliveryIds));
     throw error;
   }
 }
 
-async function deliver({ deliveryIds, regular = false }: DeliverInput): Promise<void> {
+async function deliver({ deliveryIds, regular = false }: DeliverInput, shown: StateTracker): Promise<void> {
   let isHurried = false;
   setHandler(retryNow, () => {
     isHurried = true;
   });
   const { runId, firstExecutionRunId } = workflowInfo();
   const input = { deliveryIds, ...(runId === firstExecutionRunId ? {} : { reset: true }) };
-  let result = await firstAttempts(input, regular);
+  let result = await firstAttempts(input, regular, shown);
   // the outcome is that of an execution that was reset: this one makes an attempt of its own
   if (deliveryIds.length > 1) {
-    if (result.runId !== runId) result = await firstAttempts(input, true);
-    return startRetriesAlone(result);
+    if (result.runId !== runId) result = await firstAttempts(input, true, shown);
+    return startRetriesAlone(result, shown);
   }
   for (;;) {
     for (let next = result.retrying[0]; next; next = result.retrying[0]) {
-      const which = `attempt ${next.attempts + 1}`;
-      setCurrentDetails(
-        `${describeLast(result)}; ${which} in about ${readable(next.delayMs)}, or on the signal ${SIGNALS.retryNow}`,
-      );
+      const which = `attempt ${next.attempts + 1} of ${next.attempts + next.retriesLeft}`;
+      shown.enter('waiting', {
+        lastError: describeLast(result),
+        nextTryMs: next.delayMs,
+        counts: { attempts: next.attempts, 'retries left': next.retriesLeft },
+      });
       await condition(() => isHurried, Math.max(1, next.delayMs), { summary: which });
       isHurried = false;
-      setCurrentDetails(`${describeLast(result)}; ${which} is being made`);
+      shown.enter('attempting');
       result = await attemptRegularly({ ...input, after: next.attempts }, which);
     }
     if (result.runId === runId) break;
     result = await attemptRegularly(input, 'attempt after a reset');
   }
-  conclude(deliveryIds[0] ?? '', result);
+  conclude(deliveryIds[0] ?? '', result, shown);
 }
 
-function conclude(id: string, result: AttemptedDeliveries): void {
+function conclude(id: string, result: AttemptedDeliveries, shown: StateTracker): void {
   if (result.failed.length > 0) {
-    setCurrentDetails(`failed: ${describeLast(result)}; no retry is left`);
+    shown.enter('failed', { lastError: describeLast(result), counts: countsOf(result) });
     throw ApplicationFailure.nonRetryable(`gave up ${id}: ${describeLast(result)}`, 'delivery_failed');
   }
-  setCurrentDetails(describe(result));
+  shown.enter(stateAfter(result), { counts: countsOf(result) });
 }
 
 function attemptRegularly(input: Omit<AttemptInput, 'beginWithinMs'>, summary: string): Promise<AttemptedDeliveries> {
@@ -121,9 +124,9 @@ function attemptRegularly(input: Omit<AttemptInput, 'beginWithinMs'>, summary: s
 async function firstAttempts(
   input: Omit<AttemptInput, 'beginWithinMs'>,
   regular: boolean,
+  shown: StateTracker,
 ): Promise<AttemptedDeliveries> {
   const { length } = input.deliveryIds;
-  setCurrentDetails(length === 1 ? 'first attempt' : `first attempts of ${length}`);
   let result: AttemptedDeliveries | undefined;
   try {
     if (!regular) result = await attemptAtOnce({ ...input, beginWithinMs: FIRST_ATTEMPTS_MS });
@@ -132,8 +135,7 @@ async function firstAttempts(
     // the results that it has stored stay
   }
   while (!result || result.notAttempted.length > 0) {
-    const left = result?.notAttempted.length ?? length;
-    setCurrentDetails(`first attempts: ${left} of ${length} to go`);
+    shown.enter('attempting', { counts: { deliveries: length, left: result?.notAttempted.length ?? length } });
     // all of them again: the result is about all, and those that have been attempted are only looked up
     result = await attemptRegularly(input, `first attempt${length === 1 ? '' : `s of ${length}`}`);
   }
@@ -141,10 +143,9 @@ async function firstAttempts(
 }
 
 /** Each delivery that waits for a run of its own gets it; what it was attempted is in the store. */
-async function startRetriesAlone(result: AttemptedDeliveries): Promise<void> {
+async function startRetriesAlone(result: AttemptedDeliveries, shown: StateTracker): Promise<void> {
   await Promise.all(result.retrying.map(startAlone));
-  const alone = result.retrying.length;
-  setCurrentDetails(`${describe(result)}${alone > 0 ? `, ${alone} go on in runs of their own` : ''}`);
+  shown.enter(stateAfter(result), { counts: { ...countsOf(result), 'in runs of their own': result.retrying.length } });
 }
 
 async function startAlone({ id, workflowId }: NextAttempt): Promise<void> {
@@ -157,7 +158,7 @@ async function startAlone({ id, workflowId }: NextAttempt): Promise<void> {
       parentClosePolicy: ParentClosePolicy.ABANDON,
       cancellationType: ChildWorkflowCancellationType.ABANDON,
       workflowIdReusePolicy: 'REJECT_DUPLICATE',
-      typedSearchAttributes: workflowInfo().typedSearchAttributes,
+      typedSearchAttributes: attributesOf(id),
       staticSummary: `${id}, after a first attempt in a batch`,
     });
   } catch (error) {
@@ -171,15 +172,23 @@ function describeLast({ last }: AttemptedDeliveries): string {
   return `attempt ${last.number} at ${last.at}: ${last.httpStatus === null ? last.error : `HTTP ${last.httpStatus}`}`;
 }
 
-function describe({ delivered, skipped, waiting, waitingFor, failed }: AttemptedDeliveries): string {
-  const parts = [`${delivered} delivered`];
-  if (skipped > 0) parts.push(`${skipped} skipped`);
-  if (failed.length > 0) parts.push(`${failed.length} failed`);
-  if (waiting > 0) parts.push(`${waiting} will be made by a later run, waiting for ${waitingFor}`);
-  return parts.join(', ');
+function countsOf({ delivered, skipped, waiting, failed }: AttemptedDeliveries): Record<string, number> {
+  return { delivered, skipped, failed: failed.length, waiting };
 }
 
-function readable(ms: number): string {
-  if (ms < 120_000) return `${Math.ceil(ms / 1000)} s`;
-  return ms < 7_200_000 ? `${Math.round(ms / 60_000)} min` : `${Math.round(ms / 3_600_000)} h`;
+function stateAfter({ waiting, waitingFor }: AttemptedDeliveries): string {
+  return waiting === 0 ? 'done' : `done; what is left goes to a later run, it waits for ${waitingFor}`;
+}
+
+/** Those of this run, but for its other deliveries. */
+function attributesOf(deliveryId: string): SearchAttributePair[] {
+  const attributes = workflowInfo().typedSearchAttributes.getAll();
+  return attributes.map((pair) =>
+    pair.key.name === SEARCH_KEYS.resourceIds.name
+      ? {
+          key: SEARCH_KEYS.resourceIds,
+          value: [deliveryId, ...(pair.value as string[]).filter((id) => !id.startsWith('whc_'))],
+        }
+      : pair,
+  );
 }
