@@ -37,7 +37,11 @@ export default class Runner {
 
 function startProcess(globalConfig, projectConfig) {
   // standard output is that of jest: its results
-  const child = fork(ENTRY, [], { stdio: ['ignore', 2, 2, 'ipc'], serialization: 'advanced', execArgv: ['--no-warnings'] });
+  const child = fork(ENTRY, [], {
+    stdio: ['ignore', 2, 2, 'ipc'],
+    serialization: 'advanced',
+    execArgv: ['--no-warnings'],
+  });
   const exit = once(child, 'exit');
   const hasEnded = () => child.exitCode !== null || child.signalCode !== null || !child.connected;
   return {
