@@ -3,6 +3,7 @@ export default {
   testMatch: ['<rootDir>/test/**/*.test.ts'],
   // a built or stored copy of the tree must not be taken for the sources
   modulePathIgnorePatterns: ['<rootDir>/dist/', '<rootDir>/\\.data/'],
+  // loads what the tests import once for each worker, not once for each file
   runner: '<rootDir>/test/helpers/runner/runner.mjs',
   transform: {},
   watchman: false,
