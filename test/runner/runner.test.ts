@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
@@ -82,6 +82,14 @@ async function runJest(
 }
 
 describe('the runner of the tests', () => {
+  // they would be registered for the first file of a process only
+  it('has no helpers that register hooks when they are imported', async () => {
+    const tests = join(projectRoot(), 'test');
+    const helpers = (await readdir(tests, { recursive: true })).filter((path) => /(?<!\.test)\.ts$/.test(path));
+    const texts = await Promise.all(helpers.map((path) => readFile(join(tests, path), 'utf8')));
+    expect(helpers.filter((_, index) => /^(before|after)(All|Each)\(/m.test(texts[index]!))).toEqual([]);
+  });
+
   it('fails each file that does not run to its end without an error, and no other', async () => {
     const { statuses, exitCode, passed, failed, skipped } = await runJest();
     const bad = Object.keys(FILES).filter((name) => name.startsWith('bad'));
