@@ -15,6 +15,7 @@ const FILES: Record<string, string> = {
   'bad-empty': ``,
   'bad-endless': `it('never ends', () => new Promise(() => {}), 100);`,
   'bad-endless-by-default': `it('never ends', () => new Promise(() => {}));`,
+  'bad-endless-each': `describe.each([1])('%d', () => { it.each([2])('never ends', () => new Promise(() => {}), 100); });`,
   'bad-endless-hook': `beforeAll(() => new Promise(() => {}), 100); it('one', () => {});`,
   'bad-exit': `it('ends the process', () => process.exit(0));`,
   'bad-import': `import './nothing-of-that-name.ts'; it('one', () => {});`,
@@ -76,9 +77,15 @@ async function runJest(
     { cwd: dir, stdio: 'ignore' },
   );
   const [exitCode] = (await once(jest, 'exit')) as [number | null];
-  const json = JSON.parse(await readFile(output, 'utf8')) as { testResults: { name: string; status: string }[] };
+  const json = JSON.parse(await readFile(output, 'utf8')) as {
+    testResults: { name: string; status: string }[];
+  };
   const statuses = json.testResults.map(({ name, status }) => [basename(name, '.test.ts'), status]);
-  return { ...(await readResults(output)), exitCode, statuses: Object.fromEntries(statuses) as Record<string, string> };
+  return {
+    ...(await readResults(output)),
+    exitCode,
+    statuses: Object.fromEntries(statuses) as Record<string, string>,
+  };
 }
 
 describe('the runner of the tests', () => {

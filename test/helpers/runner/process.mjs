@@ -2,6 +2,8 @@
 import { register } from 'node:module';
 import { register as registerTypeScript } from 'tsx/esm/api';
 
+// as jest's own runner has it: with ten, what awaits an error is often not among them
+Error.stackTraceLimit = 100;
 process.on('disconnect', () => process.exit());
 registerTypeScript();
 register('./globals-hook.mjs', import.meta.url);
