@@ -3,18 +3,9 @@ export default {
   testMatch: ['<rootDir>/test/**/*.test.ts'],
   // a built or stored copy of the tree must not be taken for the sources
   modulePathIgnorePatterns: ['<rootDir>/dist/', '<rootDir>/\\.data/'],
-  extensionsToTreatAsEsm: ['.ts'],
-  transform: {
-    '^.+\\.ts$': [
-      '@swc/jest',
-      {
-        swcrc: false,
-        sourceMaps: 'inline',
-        module: { type: 'es6' },
-        jsc: { target: 'es2022', parser: { syntax: 'typescript' } },
-      },
-    ],
-  },
+  // loads what the tests import once for each worker, not once for each file
+  runner: '<rootDir>/test/helpers/runner/runner.mjs',
+  transform: {},
   watchman: false,
   // the slow files wait for servers most of the time: two cores have room for four of them
   maxWorkers: 4,

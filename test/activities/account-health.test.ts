@@ -6,10 +6,11 @@ import { holdLogins, takeLogin } from '../../src/db/login-budget.ts';
 import { createLogger } from '../../src/logger.ts';
 import { saveWatchFailure, touchSynced } from '../../src/mailbox/settings.ts';
 import { accountWorkflowId } from '../../src/workflows/names.ts';
-import { type Deliveries, startDeliveries } from '../helpers/deliveries.ts';
+import { type Deliveries, deliveryTests } from '../helpers/deliveries.ts';
 import { storeAccount } from '../helpers/stored-account.ts';
 import { storedEvents } from '../helpers/stored-events.ts';
 
+const startDeliveries = deliveryTests();
 let the: Deliveries;
 let deps: HealthDeps;
 

@@ -33,18 +33,25 @@ export type Deliveries = Awaited<ReturnType<typeof startDeliveries>>;
 type Activities = ReturnType<typeof createDeliverActivities>;
 
 /** The Temporal client of a test file, with one worker of the queue `webhooks` that does what the test at hand wants. */
-let ofFile: Promise<TestClient> | undefined;
-let activities: Activities;
-let stopWorker: (() => Promise<void>) | undefined;
+interface FileWorker {
+  client?: Promise<TestClient>;
+  activities?: Activities;
+  stopWorker?: (() => Promise<void>) | undefined;
+}
 
-afterAll(async () => {
-  await stopWorker?.();
-  await (await ofFile)?.close();
-});
+/** Hooks of a test file that delivers; returns what starts a store with deliveries. All of them share one client. */
+export function deliveryTests(): () => Promise<Deliveries> {
+  const worker: FileWorker = {};
+  afterAll(async () => {
+    await worker.stopWorker?.();
+    await (await worker.client)?.close();
+  });
+  return () => startDeliveries(worker);
+}
 
-export async function startDeliveries() {
+async function startDeliveries(ofFile: FileWorker) {
   const database = await testDatabase();
-  const temporal = await (ofFile ??= testClient());
+  const temporal = await (ofFile.client ??= testClient());
   const receiver: Receiver = await startReceiver();
   const poster = createPoster(outbound);
   const { db } = database.database;
@@ -72,20 +79,20 @@ export async function startDeliveries() {
         webhook: { retryScheduleMs: [150, 300], timeoutMs: 5_000 },
         ...deps,
       });
-      activities = withFailures({ ...real, ...wrap(real) });
-      stopWorker ??= await temporal.work(
+      ofFile.activities = withFailures({ ...real, ...wrap(real) });
+      ofFile.stopWorker ??= await temporal.work(
         {
           attemptDeliveries: (input: Parameters<Activities['attemptDeliveries']>[0]) =>
-            activities.attemptDeliveries(input),
-          endDeliveries: (ids: string[]) => activities.endDeliveries(ids),
+            (ofFile.activities as Activities).attemptDeliveries(input),
+          endDeliveries: (ids: string[]) => (ofFile.activities as Activities).endDeliveries(ids),
         },
         [QUEUES.webhooks],
       );
     },
 
     async stopWork(): Promise<void> {
-      await stopWorker?.();
-      stopWorker = undefined;
+      await ofFile.stopWorker?.();
+      ofFile.stopWorker = undefined;
     },
 
     /** An endpoint for all events of all accounts; calls of it are checked by the receiver. */

@@ -11,6 +11,15 @@ interface Operation {
 
 const schemas = new Map<unknown, TSchema>(NAMED.map((schema) => ['$id' in schema ? schema.$id : undefined, schema]));
 
+type Compiled = ReturnType<typeof Compile>;
+const compiledSchemas = new Map<TSchema, Compiled>();
+
+function compiledOf(schema: TSchema): Compiled {
+  const compiled = compiledSchemas.get(schema) ?? Compile(schema);
+  compiledSchemas.set(schema, compiled);
+  return compiled;
+}
+
 /** Throws unless the document has the operation, this status of it, and a schema that the body is an example of. */
 export function expectDocumented(document: unknown, method: string, url: string, status: number, body: string): void {
   const operation = findOperation(document as Document, method, url);
@@ -25,7 +34,7 @@ export function expectDocumented(document: unknown, method: string, url: string,
   if (name === undefined) return;
   const schema = schemas.get(name) as TSchema;
   const value = JSON.parse(body) as unknown;
-  const compiled = Compile(schema);
+  const compiled = compiledOf(schema);
   if (!compiled.Check(value)) {
     throw new Error(`${method} ${url}: no ${name}: ${JSON.stringify(compiled.Errors(value)[0])}`);
   }

@@ -13,7 +13,7 @@ import { readResults, type Results, slowestFiles } from './test-results.ts';
 import { startTestServers, type TestServers } from './test-servers.ts';
 
 const ROOT = projectRoot();
-const JEST = ['--experimental-vm-modules', '--no-warnings', join(ROOT, 'node_modules', 'jest', 'bin', 'jest.js')];
+const JEST = ['--no-warnings', join(ROOT, 'node_modules', 'jest', 'bin', 'jest.js')];
 const PREFIX = 'email-mailbox-api-test-';
 const LINGER_S = 20;
 

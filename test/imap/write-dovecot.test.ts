@@ -18,10 +18,8 @@ import { type Mailbox, openMailbox } from '../helpers/mailbox.ts';
 
 /** Each verb against a real server, with and without the extensions that it leans on; seen by another mail program. */
 
-/** Those in between are part of `npm run test:long`. */
-const PROFILES: DovecotProfile[] = isLong()
-  ? ['full', 'withoutMove', 'stripped', 'old', 'prefixed']
-  : ['full', 'withoutMove', 'old'];
+/** Those in between are part of the long form, which `.ci/run` runs too. */
+const PROFILES: DovecotProfile[] = isLong() ? ['full', 'withoutMove', 'stripped', 'old', 'prefixed'] : ['full', 'old'];
 
 describe.each(PROFILES)('Dovecot, %s', (profile) => {
   const {

@@ -20,7 +20,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-const MB_OF_TEXT = isLong() ? 20 : 10;
+const MB_OF_TEXT = isLong() ? 20 : 5;
 const MOST_CPU_MS = 2600;
 /** The CPU of the whole process is what can be measured: with the collector's threads, and whatever else goes on in it. */
 const TRIES = 3;

@@ -2,8 +2,9 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { sql } from 'drizzle-orm';
 import { unstartedRuns } from '../../src/webhooks/delivery-queries.ts';
 import { markStarted } from '../../src/webhooks/delivery-state.ts';
-import { type Deliveries, startDeliveries } from '../helpers/deliveries.ts';
+import { type Deliveries, deliveryTests } from '../helpers/deliveries.ts';
 
+const startDeliveries = deliveryTests();
 let the: Deliveries;
 beforeAll(async () => {
   the = await startDeliveries();

@@ -3,9 +3,10 @@ import { newId } from '../../src/new-id.ts';
 import { retryDelivery } from '../../src/webhooks/delivery-runs.ts';
 import { requeueDelivery } from '../../src/webhooks/delivery-state.ts';
 import { deliveryWorkflowId } from '../../src/workflows/names.ts';
-import { type Deliveries, startDeliveries } from '../helpers/deliveries.ts';
+import { type Deliveries, deliveryTests } from '../helpers/deliveries.ts';
 import { waitFor } from '../helpers/wait.ts';
 
+const startDeliveries = deliveryTests();
 let the: Deliveries;
 
 beforeEach(async () => {

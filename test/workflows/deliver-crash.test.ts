@@ -7,7 +7,7 @@ import { unstartedRuns } from '../../src/webhooks/delivery-queries.ts';
 import { claimDeliveries } from '../../src/webhooks/delivery-state.ts';
 import { planRuns } from '../../src/webhooks/relay.ts';
 import { deliveryWorkflowId } from '../../src/workflows/names.ts';
-import { type Deliveries, startDeliveries } from '../helpers/deliveries.ts';
+import { type Deliveries, deliveryTests } from '../helpers/deliveries.ts';
 import { waitFor } from '../helpers/wait.ts';
 
 /*
@@ -17,6 +17,7 @@ import { waitFor } from '../helpers/wait.ts';
  * made twice.
  */
 
+const startDeliveries = deliveryTests();
 let the: Deliveries;
 
 beforeEach(async () => {

@@ -8,12 +8,13 @@ import { claimDeliveries } from '../../src/webhooks/delivery-state.ts';
 import { createLostRuns } from '../../src/webhooks/lost-runs.ts';
 import { planRuns } from '../../src/webhooks/relay.ts';
 import { deliveryWorkflowId } from '../../src/workflows/names.ts';
-import { type Deliveries, startDeliveries } from '../helpers/deliveries.ts';
+import { type Deliveries, deliveryTests } from '../helpers/deliveries.ts';
 import type { Call } from '../helpers/receiver.ts';
 import { waitFor } from '../helpers/wait.ts';
 
 /** The order of deliveries, endpoints that are away, and runs that an operator resets, cancels or terminates. */
 
+const startDeliveries = deliveryTests();
 let the: Deliveries;
 let endpointId: string;
 

@@ -3,10 +3,11 @@ import { eq } from 'drizzle-orm';
 import { webhookEndpoints } from '../../src/db/schema.ts';
 import { newId } from '../../src/new-id.ts';
 import { deliveryWorkflowId } from '../../src/workflows/names.ts';
-import { type Deliveries, startDeliveries } from '../helpers/deliveries.ts';
+import { type Deliveries, deliveryTests } from '../helpers/deliveries.ts';
 import type { Call } from '../helpers/receiver.ts';
 import { waitFor } from '../helpers/wait.ts';
 
+const startDeliveries = deliveryTests();
 let the: Deliveries;
 
 beforeEach(async () => {

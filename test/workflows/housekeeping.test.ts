@@ -14,10 +14,11 @@ import {
   QUEUES,
   WORKFLOWS,
 } from '../../src/workflows/names.ts';
-import { type Deliveries, startDeliveries } from '../helpers/deliveries.ts';
+import { type Deliveries, deliveryTests } from '../helpers/deliveries.ts';
 import { startTestWorkers } from '../helpers/temporal-workers.ts';
 import { waitFor } from '../helpers/wait.ts';
 
+const startDeliveries = deliveryTests();
 let the: Deliveries;
 let activities: ReturnType<typeof createHousekeepingActivities>;
 

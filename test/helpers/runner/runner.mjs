@@ -1,0 +1,75 @@
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+
+const ENTRY = join(import.meta.dirname, 'process.mjs');
+const STOP_MS = 2_000;
+
+/**
+ * The runner of jest: as many processes as it has workers, each runs one test file after the other. What the files of
+ * a process import is loaded once; jest's own runner loads it again for each file.
+ */
+// jest loads a class by its default export
+export default class Runner {
+  #config;
+
+  constructor(globalConfig) {
+    this.#config = globalConfig;
+  }
+
+  async runTests(tests, watcher, onStart, onResult, onFailure) {
+    const waiting = [...tests];
+    const work = async () => {
+      let tester;
+      for (let test = waiting.shift(); test !== undefined && !watcher.isInterrupted(); test = waiting.shift()) {
+        tester ??= startProcess(this.#config, test.context.config);
+        await onStart(test);
+        const { result, error } = await tester.run(test.path);
+        if (result !== undefined) await onResult(test, result);
+        else await onFailure(test, error);
+        if (tester.hasEnded()) tester = undefined;
+      }
+      await tester?.stop();
+    };
+    await Promise.all(Array.from({ length: this.#config.maxWorkers }, work));
+  }
+}
+
+function startProcess(globalConfig, projectConfig) {
+  // standard output is that of jest: its results
+  const child = fork(ENTRY, [], {
+    stdio: ['ignore', 2, 2, 'ipc'],
+    serialization: 'advanced',
+    execArgv: ['--no-warnings'],
+  });
+  const exit = once(child, 'exit');
+  const hasEnded = () => child.exitCode !== null || child.signalCode !== null || !child.connected;
+  return {
+    hasEnded,
+    /** Never rejects: a process that dies has failed the file that it ran. */
+    async run(path) {
+      const done = new AbortController();
+      const { signal } = done;
+      child.send({ path, globalConfig, projectConfig });
+      const answer = once(child, 'message', { signal }).then(([message]) => message);
+      const death = once(child, 'exit', { signal }).then(([code, killedBy]) => ({
+        error: failure(`The process that ran this file ended: ${killedBy ?? `exit code ${code}`}`),
+      }));
+      return Promise.race([answer, death]).finally(() => {
+        done.abort();
+        for (const one of [answer, death]) one.catch(() => {});
+      });
+    },
+    async stop() {
+      if (hasEnded()) return;
+      child.disconnect();
+      const timer = setTimeout(() => child.kill('SIGKILL'), STOP_MS);
+      await exit;
+      clearTimeout(timer);
+    },
+  };
+}
+
+function failure(message) {
+  return { message, stack: message };
+}
