@@ -8,7 +8,7 @@ import { type AttemptResult, skipDeliveries } from './delivery-state.ts';
 import { type DeliveryTarget, type DueDelivery, loadDueDeliveries, loadEventData } from './due-deliveries.ts';
 import type { Poster, PostOutcome } from './post.ts';
 import type { RecordQueue } from './record-queue.ts';
-import { nextDelay, parseRetryAfter } from './schedule.ts';
+import { nextDelay, parseRetryAfter } from './retry-schedule.ts';
 
 export interface DeliverDeps {
   db: Db;

@@ -1,16 +1,11 @@
 import type { Client, WorkflowClient, WorkflowStartOptions } from '@temporalio/client';
 import type { SearchAttributePair } from '@temporalio/common';
-import { ApiError } from '../contract/errors.ts';
-import { isId } from '../contract/ids.ts';
-import type { Db } from '../db/client.ts';
 import type { deliverWebhooks } from '../workflows/deliver-webhooks.ts';
-import { deliveryRetryWorkflowId, QUEUES, SEARCH_KEYS, SIGNALS, WORKFLOWS } from '../workflows/names.ts';
-import { type ClaimedRun, getDeliveryState, markDueNow, markStarted, reclaimDelivery } from './delivery-state.ts';
+import { QUEUES, SEARCH_KEYS, WORKFLOWS } from '../workflows/names.ts';
+import type { ClaimedRun } from './delivery-state.ts';
 
 /** Milliseconds that Temporal is given for one call. */
 const TEMPORAL_TIMEOUT_MS = 10_000;
-/** The same for a call that a caller waits for; there are two at most. */
-const WAITED_FOR_MS = 2_000;
 
 /**
  * Starts the run whose id is already in the rows of its deliveries. Doing it again does nothing: Temporal knows the id.
@@ -74,41 +69,6 @@ export function retryNumber(workflowId: string | null): number {
   return Number(/\/r(\d+)$/.exec(workflowId ?? '')?.[1] ?? 0);
 }
 
-/**
- * A manual retry: attempts a delivery again at once, whatever its status, with the same ids and the same bytes. One that
- * waits for its next attempt is signalled not to wait; any other one gets a new run, with the whole schedule before it.
- *
- * Throws ApiError `not_found`; rejects with the client's error when Temporal does not respond. A new run that could not
- * be started then is started by the relay later.
- */
-export async function retryDelivery(client: Client, db: Db, deliveryId: string): Promise<void> {
-  const seen = isId('delivery', deliveryId) ? await getDeliveryState(db, deliveryId) : undefined;
-  if (!seen) throw new ApiError('not_found', 'no delivery with that id');
-  if (seen.status === 'pending') {
-    // its first attempt is under way, or about to be
-    if (seen.workflowId === null || !seen.started) return;
-    if (await signalRetryNow(client, seen.workflowId)) return markDueNow(db, deliveryId);
-  }
-  const workflowId = deliveryRetryWorkflowId(deliveryId, retryNumber(seen.workflowId) + 1);
-  const run = await reclaimDelivery(db, deliveryId, seen, workflowId);
-  if (!run) return;
-  await startDeliveryRun(client, run, { timeoutMs: WAITED_FOR_MS });
-  await markStarted(db, [deliveryId]);
-}
-
-/** False: no such run is alive. */
-async function signalRetryNow(client: Client, workflowId: string): Promise<boolean> {
-  try {
-    await client.withDeadline(Date.now() + WAITED_FOR_MS, () =>
-      client.workflow.getHandle(workflowId).signal(SIGNALS.retryNow),
-    );
-    return true;
-  } catch (error) {
-    if (isNotFound(error)) return false;
-    throw error;
-  }
-}
-
 /** How a run stands; of one that has ended, the deliveries that it had been given. */
 export type RunState = { is: 'running' | 'unknown' } | { is: 'ended'; deliveryIds: readonly string[] };
 
@@ -131,6 +91,7 @@ export async function getRunState(client: WorkflowClient, workflowId: string): P
   }
 }
 
-function isNotFound(error: unknown): boolean {
+/** Whether Temporal has no such run. */
+export function isNotFound(error: unknown): boolean {
   return error instanceof Error && error.name === 'WorkflowNotFoundError';
 }

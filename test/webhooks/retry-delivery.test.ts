@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { newId } from '../../src/new-id.ts';
-import { retryDelivery, startDeliveryRun } from '../../src/webhooks/delivery-runs.ts';
+import { startDeliveryRun } from '../../src/webhooks/delivery-runs.ts';
+import { retryDelivery } from '../../src/webhooks/retry-delivery.ts';
 import { reclaimDelivery } from '../../src/webhooks/delivery-state.ts';
 import { deliveryRetryWorkflowId, deliveryWorkflowId } from '../../src/workflows/names.ts';
 import { type Deliveries, startDeliveries } from '../helpers/deliveries.ts';

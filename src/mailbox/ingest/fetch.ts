@@ -1,5 +1,5 @@
 import { createReadStream, createWriteStream } from 'node:fs';
-import { rm, stat } from 'node:fs/promises';
+import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
@@ -9,7 +9,8 @@ import { inTempFolder } from '../../temp-dir.ts';
 import { newId } from '../../new-id.ts';
 import type { SyncContext } from '../context.ts';
 import { assertSelected, type Selection } from '../selected.ts';
-import { attachmentKey, type FetchedMail, rawKey, type StoredAttachment } from './rows.ts';
+import { type FetchedMail, rawKey } from './rows.ts';
+import { removeTempDir, storeAttachments, type Writer } from './store-attachments.ts';
 
 type FetchContext = Pick<SyncContext, 'session' | 'storage' | 'parser' | 'account' | 'tempDir'>;
 
@@ -43,8 +44,6 @@ export async function fetchMails(
     throw error;
   }
 }
-
-type Writer = Pick<SyncContext['storage'], 'put'>;
 
 interface WritingContext extends Omit<FetchContext, 'storage'> {
   storage: Writer;
@@ -147,30 +146,6 @@ async function storeMail(
     throw error;
   }
   return { emailId, meta, parsed, storageKey, attachments: await storeAttachments(ctx, parsed) };
-}
-
-/** Writes the attachments of a message to storage (SPEC "What the service does" 3). */
-export async function storeAttachments(
-  { storage, account }: { storage: Writer; account: { id: string } },
-  parsed: ParsedMail,
-): Promise<StoredAttachment[]> {
-  try {
-    const attachments: StoredAttachment[] = [];
-    for (const { content, ...attachment } of parsed.attachments) {
-      const id = newId('attachment');
-      const key = attachmentKey(account.id, id);
-      await storage.put(key, Buffer.isBuffer(content) ? content : createReadStream(content.path));
-      const { name, extension, size, mime, cid, inline } = attachment;
-      attachments.push({ id, name, extension, size, mime, cid, inline, storageKey: key });
-    }
-    return attachments;
-  } finally {
-    await removeTempDir(parsed);
-  }
-}
-
-async function removeTempDir({ tempDir }: ParsedMail): Promise<void> {
-  if (tempDir) await rm(tempDir, { recursive: true, force: true });
 }
 
 /** Storage keys of fetched messages. */

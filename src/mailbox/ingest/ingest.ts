@@ -1,5 +1,6 @@
 import { fetchMetaOf, type MessageMeta } from '../../imap/fetch.ts';
 import type { SelectedFolder } from '../../imap/select.ts';
+import { fitsUidValidity } from '../../imap/uidvalidity.ts';
 import type { SyncContext } from '../context.ts';
 import { assertSelected, selectionOf } from '../selected.ts';
 import type { FolderState } from '../store/folders.ts';
@@ -68,7 +69,7 @@ export async function ingestAppended(
   selected: SelectedFolder,
   uids: number[],
 ): Promise<void> {
-  if (folder.uidValidity !== null && folder.uidValidity !== 0 && folder.uidValidity !== selected.uidValidity) return;
+  if (!fitsUidValidity(folder.uidValidity, selected.uidValidity)) return;
   const selection = selectionOf(ctx.session, selected);
   assertSelected(ctx.session, selection);
   await ingest(ctx, { folder, selection, source: 'api' }, await fetchMetaOf(ctx.session, uids));
