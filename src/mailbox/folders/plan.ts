@@ -3,7 +3,7 @@ import type { FolderFacts, FolderState } from '../store/folders.ts';
 /** What has to be saved after the folder list was compared with the stored folders. */
 export interface FolderPlan {
   created: FolderFacts[];
-  /** same folder under another path, or with another role */
+  /** same folder under another path, in another one, or with another role */
   changed: { folder: FolderState; facts: FolderFacts }[];
   deleted: FolderState[];
   /** unchanged ones with their counters */
@@ -18,6 +18,10 @@ export function planFolders(stored: FolderState[], listed: FolderFacts[], rename
   const byPath = new Map(listed.map((facts) => [facts.path, facts]));
   const plan: FolderPlan = { created: [], changed: [], deleted: [], kept: [] };
   const paired = new Set<string>();
+  const idByPath = new Map(stored.map((folder) => [renamed.get(folder.path) ?? folder.path, folder.id]));
+  // What was deleted while the server lists the folders in it still is the parent of none; what was created may be.
+  const isIn = (parentId: string | null, { parentPath }: FolderFacts) =>
+    parentPath !== null && byPath.has(parentPath) ? idByPath.get(parentPath) === parentId : parentId === null;
   for (const folder of stored) {
     const facts = byPath.get(renamed.get(folder.path) ?? folder.path);
     if (!facts) {
@@ -30,7 +34,8 @@ export function planFolders(stored: FolderState[], listed: FolderFacts[], rename
       !folder.vacating &&
       facts.path === folder.path &&
       facts.role === folder.role &&
-      facts.selectable === folder.selectable;
+      facts.selectable === folder.selectable &&
+      isIn(folder.parentId, facts);
     plan[same ? 'kept' : 'changed'].push({ folder, facts });
   }
   plan.created = listed.filter((facts) => !paired.has(facts.path));
