@@ -3,6 +3,7 @@ import { inLease } from '../db/lease.ts';
 import { recordEvents } from '../db/outbox.ts';
 import { isScanned } from './baseline.ts';
 import { changeEmails, deletionEvents } from './change-emails.ts';
+import { endAbandonedMoves } from './changes/abandoned-moves.ts';
 import type { SyncContext } from './context.ts';
 import { syncFolder } from './folder-pass.ts';
 import { DoubtfulList, type FolderListPass, saveUnexplained, syncFolders } from './folders/list-pass.ts';
@@ -45,6 +46,7 @@ export async function syncMailbox(ctx: SyncContext, options: SyncOptions): Promi
   const decide = thorough || (options.missingBefore ?? false);
   const passes = await syncUntilSettled(ctx, { startedAt, list, due, decide }, everyFlag);
   if (passes.decide) await decideMissing(ctx, passes.startedAt);
+  await endAbandonedMoves(ctx, { synced: passes.refused === 0 && !passes.undecided });
   await inLease(ctx.db, ctx.lease, (tx) =>
     passes.refused === 0
       ? touchSynced(tx, ctx.account.id, new Date())

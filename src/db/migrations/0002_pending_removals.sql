@@ -1,0 +1,1 @@
+CREATE INDEX "locations_pending_removal" ON "locations" USING btree ("account_id") WHERE pending_removal_since is not null;
