@@ -10,7 +10,8 @@ import {
 } from '../store/folders.ts';
 import { applyPlan, changedSince } from './apply.ts';
 import { type FolderPlan, planFolders } from './plan.ts';
-import { findRenames } from './renames.ts';
+import { findRenames, withoutOngoing } from './renames.ts';
+import { loadOngoing } from './reservations.ts';
 
 /** What a pass over the folder list found. */
 export interface FolderListPass {
@@ -48,7 +49,8 @@ async function listOnce(ctx: SyncContext, freshSession: boolean): Promise<Folder
   const stored = await loadFolders(ctx.db, ctx.account.id);
   const listed = await listFoldersWithStatus(ctx.session);
   const renamed = await findRenames(ctx, stored, listed);
-  const plan = planFolders(stored, listed, renamed);
+  const ongoing = await loadOngoing(ctx.db, ctx.account.id);
+  const plan = withoutOngoing(planFolders(stored, listed, renamed), stored, ongoing);
   const isDoubtful = plan.deleted.length > 0 && !freshSession;
   // Those whose deletion was seen before, and has not been finished.
   plan.deleted.push(...(await loadDeletedFolders(ctx.db, ctx.account.id)));

@@ -4,7 +4,8 @@ import { trySelect } from '../../imap/select.ts';
 import type { SyncContext } from '../context.ts';
 import type { FolderFacts, FolderState } from '../store/folders.ts';
 import { newestLocations } from '../store/locations.ts';
-import { loadReservations } from './reservations.ts';
+import type { FolderPlan } from './plan.ts';
+import { loadReservations, type PathReservation } from './reservations.ts';
 
 /** Messages that are compared before a folder is believed to be a renamed one. */
 const SAMPLES = 5;
@@ -125,6 +126,24 @@ export function reservedRenames(
     }
   }
   return renamed;
+}
+
+/**
+ * The plan without the folders that a call of this API is renaming, and those in them: a list from meanwhile may show
+ * them at neither path, or at both. A later pass, or that call, saves where they are.
+ */
+export function withoutOngoing(plan: FolderPlan, stored: FolderState[], ongoing: PathReservation[]): FolderPlan {
+  const moving = ongoing.flatMap(({ path: to, folderId }) => {
+    const folder = stored.find(({ id }) => id === folderId);
+    return folder ? [{ from: folder.path, to, delimiter: folder.delimiter }] : [];
+  });
+  const isMoving = (path: string, end: 'from' | 'to') =>
+    moving.some((each) => path === each[end] || (each.delimiter && path.startsWith(each[end] + each.delimiter)));
+  return {
+    ...plan,
+    created: plan.created.filter(({ path }) => !isMoving(path, 'to')),
+    deleted: plan.deleted.filter(({ path }) => !isMoving(path, 'from')),
+  };
 }
 
 /** Paths of parents without mail of their own that moved along with their children. */
