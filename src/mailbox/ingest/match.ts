@@ -137,6 +137,8 @@ export interface IngestTarget {
    * (no `email.new`)
    */
   source: 'live' | 'api' | 'initialSync';
+  /** the cursor must not pass this UID: its message is not stored */
+  cursorLimit?: number;
 }
 
 /** A draft that this API saved, with the id reserved for it. */

@@ -6,11 +6,11 @@ import type { SyncContext } from '../context.ts';
 import { attachmentKey, type StoredAttachment } from './rows.ts';
 
 /** What writes to storage. */
-export type Writer = Pick<SyncContext['storage'], 'put'>;
+export type Writer = Pick<SyncContext['storage'], 'put' | 'delete'>;
 
 /** Writes the attachments of a message to storage (SPEC "What the service does" 3). */
 export async function storeAttachments(
-  { storage, account }: { storage: Writer; account: { id: string } },
+  { storage, account }: { storage: Pick<Writer, 'put'>; account: { id: string } },
   parsed: ParsedMail,
 ): Promise<StoredAttachment[]> {
   try {
