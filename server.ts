@@ -16,7 +16,7 @@ import { createOutbound } from './src/outbound.ts';
 import { createSecrets } from './src/secrets.ts';
 import { openStorage } from './src/storage/storage.ts';
 import { codecKeys, lazyClient } from './src/temporal/connect.ts';
-import { retryDelivery } from './src/webhooks/delivery-runs.ts';
+import { retryDelivery } from './src/webhooks/retry-delivery.ts';
 
 const DATABASE_CONNECTIONS = 20;
 /** A database that is frozen is noticed within their sum; queries that are slow are not hurried. */

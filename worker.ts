@@ -36,7 +36,7 @@ import { ensureSearchAttributes } from './src/temporal/search-attributes.ts';
 import { createWorkers } from './src/temporal/workers.ts';
 import { openTempDir } from './src/temp-dir.ts';
 import { createCallSlots } from './src/webhooks/call-slots.ts';
-import { hurryRun } from './src/webhooks/delivery-runs.ts';
+import { hurryRun } from './src/webhooks/retry-delivery.ts';
 import type { Dispatch } from './src/webhooks/dispatch.ts';
 import { createLostRuns, type LostRuns } from './src/webhooks/lost-runs.ts';
 import { createPoster } from './src/webhooks/post.ts';

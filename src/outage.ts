@@ -14,11 +14,14 @@ export class PartUnavailable extends Error {
   readonly part: InstallationPart;
   /** may be shown to callers */
   readonly detail: string;
-  constructor(part: InstallationPart, options: { detail?: string; cause?: unknown } = {}) {
+  /** it has no room left; something smaller may fit */
+  readonly full: boolean;
+  constructor(part: InstallationPart, options: { detail?: string; full?: boolean; cause?: unknown } = {}) {
     const detail = options.detail ?? CANNOT_BE_REACHED[part];
     super(detail, options.cause === undefined ? undefined : { cause: options.cause });
     this.part = part;
     this.detail = detail;
+    this.full = options.full ?? false;
   }
 }
 
@@ -46,6 +49,13 @@ export function unavailablePart(error: unknown): PartUnavailable | undefined {
     if (isTemporary(at)) return new PartUnavailable('database', { cause: error });
   }
   return undefined;
+}
+
+/** Whether there is no room for what was to be written: in the storage, or on the disk that has the temporary files. */
+export function isStorageFull(error: unknown): boolean {
+  if (error instanceof PartUnavailable) return error.part === 'storage' && error.full;
+  const { code } = error as { code?: unknown };
+  return code === 'ENOSPC' || code === 'EDQUOT';
 }
 
 /** Whether our own store is away, busy or full. Drizzle wraps the driver's error; the inner one has the code. */

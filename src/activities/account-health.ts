@@ -4,6 +4,7 @@ import {
   type LateAccount,
   markInSyncAgain,
   markNotInSync,
+  notInSyncDetail,
   takeDueVerifications,
 } from '../db/accounts.ts';
 import type { Db } from '../db/client.ts';
@@ -90,7 +91,7 @@ export async function startHousekeeping(client: Client): Promise<void> {
 async function reportAll({ db, logger }: HealthDeps, late: LateAccount[], now: Date): Promise<void> {
   const due = new Date(now.getTime() - REPORT_AFTER_MS);
   for (const { id, since, failure } of late.filter((account) => account.since < due && !account.isReported)) {
-    const detail = `not in sync since ${since.toISOString()}: ${failure || 'no worker watches the mailbox'}`;
+    const detail = notInSyncDetail(since, failure || 'no worker watches the mailbox');
     await db.transaction(async (tx) => {
       const status = await markNotInSync(tx, id, since, detail);
       if (!status) return;

@@ -65,7 +65,7 @@ export function createAccountActivities({ db, client, heartbeatTimeoutMs }: Acco
     return db.transaction(async (tx) => {
       const changed = await changeStatus(tx, accountId, change);
       if (changed) {
-        const event = statusEvent(accountId, { ...change, previous: changed.previous }, new Date());
+        const event = statusEvent(accountId, { ...change, ...changed }, new Date());
         await recordEvents(tx, accountId, [event]);
         return change.status;
       }

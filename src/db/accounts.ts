@@ -222,24 +222,32 @@ export async function getAccountState(
   );
 }
 
+/** What `status_detail` says of an account that should be in sync and is not. */
+export function notInSyncDetail(since: Date, failure: string): string {
+  return `not in sync since ${since.toISOString()}: ${failure}`;
+}
+
 /**
- * Changes the status. Undefined when nothing changed: the account does not exist, has that status already, or was taken
+ * Changes the status; what is stored as its detail then says of `errored` since when, too. Undefined when nothing changed: the account does not exist, has that status already, or was taken
  * over after the watch that `watchEpoch` belongs to.
  */
 export async function changeStatus(
   tx: Tx,
   id: string,
   change: { status: AccountStatus; detail: string; watchEpoch?: number },
-): Promise<{ previous: AccountStatus } | undefined> {
+): Promise<{ previous: AccountStatus; detail: string } | undefined> {
+  const { status, watchEpoch, lastSyncedAt, connectedAt } = accounts;
   const [before] = await tx
-    .select({ status: accounts.status, watchEpoch: accounts.watchEpoch })
+    .select({ status, watchEpoch, lastSyncedAt, connectedAt })
     .from(accounts)
     .where(and(eq(accounts.id, id), present))
     .for('no key update');
   if (!before || before.status === change.status) return undefined;
   if (change.watchEpoch !== undefined && before.watchEpoch !== change.watchEpoch) return undefined;
-  await tx.update(accounts).set({ status: change.status, statusDetail: change.detail }).where(eq(accounts.id, id));
-  return { previous: before.status as AccountStatus };
+  const since = before.lastSyncedAt ?? before.connectedAt;
+  const detail = change.status === 'errored' ? notInSyncDetail(since, change.detail) : change.detail;
+  await tx.update(accounts).set({ status: change.status, statusDetail: detail }).where(eq(accounts.id, id));
+  return { previous: before.status as AccountStatus, detail };
 }
 
 /** An account that should be in sync and is not. */

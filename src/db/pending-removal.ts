@@ -1,12 +1,14 @@
-import { and, eq, sql } from 'drizzle-orm';
+import { and, eq, isNotNull, lt, sql } from 'drizzle-orm';
 import { anyOf } from './any-of.ts';
-import type { Db, Queryable } from './client.ts';
+import type { Db, Queryable, Tx } from './client.ts';
 import { inLease, type Lease } from './lease.ts';
 import { locations } from './schema.ts';
 
 /*
  * A mail that is moved without MOVE, or out of several folders, is in more than one for a moment. The locations that it
- * leaves are marked before, and count as marked with \Deleted: a read in between shows it in its new folder only.
+ * leaves are marked before, and count as marked with \Deleted: a read in between shows it in its new folder only. A mark
+ * does not end by itself, since readers would see that and no event would tell it: the move ends it, or a sync pass does;
+ * see src/mailbox/changes/abandoned-moves.ts.
  */
 
 /** One UID in one folder. */
@@ -15,8 +17,6 @@ export interface LocationKey {
   uid: number;
 }
 
-/** An older mark was left by an attempt that died: the folders show where the mail is. */
-const LASTS = "interval '2 minutes'";
 /** An attempt that marked a mail before that counts as dead, as its heartbeats show by then. */
 const COUNTS_AS_DEAD = "interval '8 seconds'";
 
@@ -27,7 +27,7 @@ export function isGoingAway(alias: string): string {
 
 /** SQL: the location under this alias is being left by a move of this service. */
 export function isPendingRemoval(alias: string): string {
-  return `coalesce(${alias}.pending_removal_since > now() - ${LASTS}, false)`;
+  return `(${alias}.pending_removal_since is not null)`;
 }
 
 /**
@@ -55,13 +55,35 @@ export async function markPendingRemoval(
   return old?.before ? 'again' : 'first';
 }
 
-/** Clears the mark: the provider refused the move. */
-export async function clearPendingRemoval(db: Db, lease: Lease, location: LocationKey): Promise<void> {
-  await inLease(db, lease, (tx) =>
-    tx.execute(
-      sql`update locations set pending_removal_since = null where folder_id = ${location.folderId} and uid = ${location.uid}`,
-    ),
-  );
+/** Clears the marks of locations. */
+export async function clearPendingRemoval(tx: Tx, marked: LocationKey[]): Promise<void> {
+  if (marked.length === 0) return;
+  const rows = marked.map(({ folderId, uid }) => ({ folder_id: folderId, uid }));
+  await tx.execute(sql`
+    update locations l set pending_removal_since = null
+    from json_to_recordset(${JSON.stringify(rows)}::json) as r(folder_id text, uid bigint)
+    where l.folder_id = r.folder_id and l.uid = r.uid`);
+}
+
+/** Locations of an account that were marked longer than `olderThanMs` ago, the oldest first, with their emails. */
+export async function findPendingRemovals(
+  db: Queryable,
+  accountId: string,
+  { olderThanMs, limit }: { olderThanMs: number; limit: number },
+): Promise<(LocationKey & { emailId: string | null })[]> {
+  const { folderId, uid, emailId, pendingRemovalSince } = locations;
+  return db
+    .select({ folderId, uid, emailId })
+    .from(locations)
+    .where(
+      and(
+        eq(locations.accountId, accountId),
+        isNotNull(pendingRemovalSince),
+        lt(pendingRemovalSince, sql`now() - make_interval(secs => ${olderThanMs / 1000})`),
+      ),
+    )
+    .orderBy(pendingRemovalSince)
+    .limit(limit);
 }
 
 /** Marks locations of a folder as being left, also those that are marked already. */

@@ -340,6 +340,7 @@ export const locations = pgTable(
     index('locations_email').on(t.emailId),
     index('locations_identity').on(t.accountId, t.weakIdentity),
     index('locations_vanished').on(t.accountId).where(sql`vanished_at is not null`),
+    index('locations_pending_removal').on(t.accountId).where(sql`pending_removal_since is not null`),
     index('locations_server_id').on(t.accountId, t.serverId).where(sql`server_id is not null`),
   ],
 );

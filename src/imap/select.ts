@@ -2,6 +2,7 @@ import type { MailboxObject } from 'imapflow';
 import { FolderMissing, MailError } from '../mail-error.ts';
 import { refusedAsMissing } from './response-codes.ts';
 import type { ImapSession } from './session.ts';
+import { uidValidityOf } from './uidvalidity.ts';
 
 /** The selected folder at the moment of its SELECT (RFC 3501 6.3.1) or EXAMINE (6.3.2). */
 export interface SelectedFolder {
@@ -61,10 +62,10 @@ function open(session: ImapSession, path: string, readOnly: boolean): Promise<Ma
 }
 
 function selectedFolder(session: ImapSession, mailbox: MailboxObject): SelectedFolder {
-  const { exists = 0, uidValidity = 0, uidNext, noModseq, highestModseq } = mailbox;
+  const { exists = 0, uidNext, noModseq, highestModseq } = mailbox;
   if (exists > MAX_EXISTS) throw new MailError('provider_error', 'imap', 'SELECT failed: the response was too large');
   return {
-    uidValidity: Number(uidValidity),
+    uidValidity: uidValidityOf(mailbox),
     uidNext: uidNext || null,
     exists,
     highestModseq: session.condstore && !noModseq ? (highestModseq ?? null) : null,

@@ -15,7 +15,7 @@ import {
   refreshUnread,
   saveMailboxStates,
 } from './store/emails.ts';
-import { type Transition, transition } from './transition.ts';
+import { type Transition, transition } from './email-transition.ts';
 
 /** Emails whose bodies are in memory at one time. */
 const BODIES_AT_ONCE = 100;

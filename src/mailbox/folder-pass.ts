@@ -37,6 +37,8 @@ export interface FolderPassResult {
   changed: boolean;
   /** emails left a folder */
   missing: boolean;
+  /** messages for which the storage has no room */
+  leftOut: number;
   /** folders whose vanished messages are known now */
   compared: string[];
   /** the other folders must be synced first, and then this one again with this `arrivalsBelow` */
@@ -72,7 +74,7 @@ async function passOnce(
 ): Promise<FolderPassResult & { renumbered: boolean }> {
   const notOpened = {
     ...{ opened: false, interrupted: false, changed: false, missing: false },
-    ...{ compared: [], othersFirst: null, renumbered: false },
+    ...{ leftOut: 0, compared: [], othersFirst: null, renumbered: false },
   };
   // Read before SELECT: flags that are read after a change of this API show that change.
   const stored = await loadFolder(ctx.db, folderId);
@@ -85,7 +87,10 @@ async function passOnce(
     const listed = await listArrivals(open, options.arrivalsBelow);
     const { folder, complete, ...arrivals } = await ingestArrivals(open, options, listed);
     if (arrivals.renumbered) await remapFolder(ctx, folderId, selection);
-    if (!complete) return { ...arrivals, opened: true, changed: true, interrupted: arrivals.othersFirst === null };
+    const leftOut = arrivals.leftOut.length;
+    if (!complete) {
+      return { ...arrivals, leftOut, opened: true, changed: true, interrupted: arrivals.othersFirst === null };
+    }
     const changes = await applyChanges({ ...open, folder }, options.everyFlag);
     const late = await ingestUnknown({ ...open, folder: changes.folder }, options, changes.unknown);
     if (late.renumbered) await remapFolder(ctx, folderId, selection);
@@ -95,6 +100,7 @@ async function passOnce(
       interrupted: !late.complete,
       changed: missing || changes.flagsChanged || listed.length + changes.unknown.length > 0,
       missing,
+      leftOut: leftOut + late.leftOut.length,
       compared: [...arrivals.compared, ...late.compared, folder.id],
       othersFirst: null,
       renumbered: late.renumbered,
@@ -144,6 +150,8 @@ interface ArrivalsResult extends Pick<FolderPassResult, 'missing' | 'compared' |
   complete: boolean;
   /** UIDs name other messages than those stored of them: they have to be mapped first */
   renumbered: boolean;
+  /** UIDs of messages for which the storage has no room */
+  leftOut: number[];
 }
 
 /** Ingests messages of the folder that may be new, ascending. */
@@ -155,7 +163,7 @@ async function ingestArrivals(
   const { ctx, selection } = open;
   let result: ArrivalsResult = {
     ...{ folder: open.folder, missing: false, compared: [], othersFirst: null },
-    ...{ complete: true, renumbered: false },
+    ...{ complete: true, renumbered: false, leftOut: [] },
   };
   for (let start = 0; start < metas.length; start += CHUNK) {
     const chunk = metas.slice(start, start + CHUNK);
@@ -170,8 +178,9 @@ async function ingestArrivals(
     if (others.renumbered) return { ...result, complete: false, renumbered: true };
     if (others.othersFirst) return { ...result, complete: false, othersFirst: (metas.at(-1)?.uid ?? 0) + 1 };
     if (!(await ensureSelected(ctx.session, selection))) return { ...result, complete: false };
-    const { uidNext } = await ingest(ctx, { folder, selection, source: 'live' }, chunk);
-    result = { ...result, folder: { ...folder, uidNext } };
+    const cursorLimit = Math.min(...result.leftOut);
+    const { uidNext, leftOut } = await ingest(ctx, { folder, selection, source: 'live', cursorLimit }, chunk);
+    result = { ...result, folder: { ...folder, uidNext }, leftOut: [...result.leftOut, ...leftOut] };
   }
   return result;
 }
@@ -188,6 +197,7 @@ async function ingestUnknown(open: OpenFolder, options: FolderPassOptions, uids:
     result = {
       ...ingested,
       missing: result.missing || ingested.missing,
+      leftOut: [...result.leftOut, ...ingested.leftOut],
       compared: [...result.compared, ...ingested.compared],
     };
   }

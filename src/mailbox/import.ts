@@ -1,5 +1,6 @@
 import { fetchMetaOf, MAX_UID } from '../imap/fetch.ts';
 import { searchUids } from '../imap/search.ts';
+import { PartUnavailable } from '../outage.ts';
 import type { SyncContext } from './context.ts';
 import { ingest, type IngestTarget } from './ingest/ingest.ts';
 import { assertSelected, withSelected } from './selected.ts';
@@ -20,17 +21,22 @@ const CHUNK = 500;
 /**
  * Imports messages from before the connect, folder by folder (INBOX first), newest first. What is stored already is
  * skipped, so it continues where it was stopped. Emits no `email.new` (SPEC "Initial sync").
+ * @throws PartUnavailable once all that fits is imported, when there was no room for the rest; MailError
  */
 export async function importMail(ctx: SyncContext, options: ImportOptions): Promise<void> {
   const folders = (await loadFolders(ctx.db, ctx.account.id)).filter((folder) => folder.selectable);
+  let leftOut = 0;
   const rank = (folder: FolderState) => (folder.role === 'INBOX' ? 0 : folder.role === 'ALL' ? 2 : 1);
   for (const folder of folders.sort((a, b) => rank(a) - rank(b))) {
     if (options.signal.aborted) return;
-    await importFolder(ctx, folder, options);
+    leftOut += await importFolder(ctx, folder, options);
   }
+  if (leftOut > 0) throw new PartUnavailable('storage', { detail: 'the storage is full', full: true });
 }
 
-async function importFolder(ctx: SyncContext, folder: FolderState, options: ImportOptions): Promise<void> {
+/** The number of messages for which there was no room. */
+async function importFolder(ctx: SyncContext, folder: FolderState, options: ImportOptions): Promise<number> {
+  let leftOut = 0;
   await withSelected(ctx.session, folder.path, async (selection) => {
     if (selection.exists === 0) return;
     if (folder.uidValidity !== null && selection.uidValidity !== folder.uidValidity) return;
@@ -39,9 +45,10 @@ async function importFolder(ctx: SyncContext, folder: FolderState, options: Impo
     const uids = await searchUids(ctx.session, folder.baselineUidNext ?? MAX_UID + 1, asked);
     for (let end = uids.length; end > 0 && !options.signal.aborted; end -= CHUNK) {
       const chunk = uids.slice(Math.max(0, end - CHUNK), end);
-      await importChunk(ctx, { folder, selection, source: 'initialSync' }, chunk, options);
+      leftOut += await importChunk(ctx, { folder, selection, source: 'initialSync' }, chunk, options);
     }
   });
+  return leftOut;
 }
 
 async function importChunk(
@@ -49,7 +56,7 @@ async function importChunk(
   target: IngestTarget,
   uids: number[],
   { since, onProgress }: ImportOptions,
-): Promise<void> {
+): Promise<number> {
   assertSelected(ctx.session, target.selection);
   const located = await locatedUids(ctx.db, target.folder.id, uids, true);
   const metas = await fetchMetaOf(
@@ -57,6 +64,7 @@ async function importChunk(
     uids.filter((uid) => !located.has(uid)),
   );
   const wanted = metas.filter((meta) => meta.internalDate >= since).sort((a, b) => b.uid - a.uid);
-  await ingest(ctx, target, wanted, onProgress);
+  const { leftOut } = await ingest(ctx, target, wanted, onProgress);
   onProgress(0);
+  return leftOut.length;
 }

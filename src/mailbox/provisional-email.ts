@@ -7,7 +7,7 @@ import type { MailParser } from '../mime/parser.ts';
 import { saveProvisional, type SendRow } from '../sending/send-state.ts';
 import type { Storage } from '../storage/storage.ts';
 import type { SyncAccount } from './context.ts';
-import { storeAttachments } from './ingest/fetch.ts';
+import { storeAttachments } from './ingest/store-attachments.ts';
 import { buildEmail, threadFactsOf } from './ingest/rows.ts';
 import { assignThreads } from './ingest/threads.ts';
 import { emailRowOf } from './store/emails.ts';

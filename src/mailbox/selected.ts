@@ -1,5 +1,6 @@
 import { type SelectedFolder, trySelect } from '../imap/select.ts';
 import type { ImapSession } from '../imap/session.ts';
+import { uidValidityOf } from '../imap/uidvalidity.ts';
 
 /**
  * A folder as it was selected on a session. A UID means something in one folder under one UIDVALIDITY only (RFC 3501
@@ -45,5 +46,5 @@ export async function ensureSelected(session: ImapSession, selection: Selection)
 
 function isSelected({ client }: ImapSession, { path, uidValidity }: Selection): boolean {
   const { mailbox } = client;
-  return mailbox !== false && mailbox?.path === path && Number(mailbox.uidValidity ?? 0) === uidValidity;
+  return mailbox !== false && mailbox?.path === path && uidValidityOf(mailbox) === uidValidity;
 }

@@ -3,6 +3,7 @@ import { inLease } from '../db/lease.ts';
 import { recordEvents } from '../db/outbox.ts';
 import { isScanned } from './baseline.ts';
 import { changeEmails, deletionEvents } from './change-emails.ts';
+import { endAbandonedMoves } from './changes/abandoned-moves.ts';
 import type { SyncContext } from './context.ts';
 import { syncFolder } from './folder-pass.ts';
 import { DoubtfulList, type FolderListPass, saveUnexplained, syncFolders } from './folders/list-pass.ts';
@@ -45,12 +46,18 @@ export async function syncMailbox(ctx: SyncContext, options: SyncOptions): Promi
   const decide = thorough || (options.missingBefore ?? false);
   const passes = await syncUntilSettled(ctx, { startedAt, list, due, decide }, everyFlag);
   if (passes.decide) await decideMissing(ctx, passes.startedAt);
+  await endAbandonedMoves(ctx, { synced: passes.refused === 0 && !passes.undecided });
+  const failure = failureOf(passes);
   await inLease(ctx.db, ctx.lease, (tx) =>
-    passes.refused === 0
-      ? touchSynced(tx, ctx.account.id, new Date())
-      : saveWatchFailure(tx, ctx.account.id, `the IMAP server does not open ${passes.refused} of the folders it lists`),
+    failure ? saveWatchFailure(tx, ctx.account.id, failure) : touchSynced(tx, ctx.account.id, new Date()),
   );
   return { ...passes.list, undecided: passes.undecided };
+}
+
+/** Why the account is not in sync after a pass that ended well. */
+function failureOf({ refused, leftOut }: SettledPass): string | undefined {
+  if (refused > 0) return `the IMAP server does not open ${refused} of the folders it lists`;
+  return leftOut > 0 ? `the storage is full: ${leftOut} of the messages wait for room` : undefined;
 }
 
 /** The folder list that a sync went by last. */
@@ -78,9 +85,11 @@ async function syncUntilSettled(ctx: SyncContext, first: Pass, everyFlag: boolea
   let interrupted = false;
   let settled = false;
   let refused: ReadonlySet<string> = new Set();
+  const leftOut = new Map<string, number>();
   for (let count = 1; ; count++) {
     const synced = await syncEach(ctx, pass.due, everyFlag, pass.list.counters);
     interrupted ||= synced.interrupted;
+    for (const [id, messages] of synced.leftOut) leftOut.set(id, messages);
     const opened = new Set(pass.due.map(({ id }) => id).filter((id) => !synced.refused.has(id)));
     refused = new Set([...refused, ...synced.refused].filter((id) => !opened.has(id)));
     const leftFolders = pass.list.missing || synced.missing;
@@ -95,14 +104,15 @@ async function syncUntilSettled(ctx: SyncContext, first: Pass, everyFlag: boolea
     pass = settled ? { ...pass, list } : next;
     if (settled) break;
   }
-  return settledPass(pass, { interrupted, settled, refused });
+  const messages = [...leftOut.values()].reduce((sum, each) => sum + each, 0);
+  return { ...settledPass(pass, { interrupted, settled, refused }), leftOut: messages };
 }
 
 /** What is to be done after the last pass. */
 function settledPass(
   pass: Pass,
   { interrupted, settled, refused }: { interrupted: boolean; settled: boolean; refused: ReadonlySet<string> },
-): SettledPass {
+): Omit<SettledPass, 'leftOut'> {
   // What a folder holds that was not synced whole is not known: a later sync decides.
   const decide = pass.decide && !interrupted;
   const listed = [...refused].filter((id) => pass.list.folders.get(id)?.selectable).length;
@@ -115,6 +125,8 @@ interface SettledPass extends Pass {
   undecided: boolean;
   /** listed folders that could not be opened */
   refused: number;
+  /** messages for which the storage has no room */
+  leftOut: number;
 }
 
 /**
@@ -183,6 +195,8 @@ interface FoldersSynced {
   refused: ReadonlySet<string>;
   /** the rest of a folder is left to the next sync */
   interrupted: boolean;
+  /** messages of each folder for which the storage has no room */
+  leftOut: ReadonlyMap<string, number>;
 }
 
 /** Syncs folders one after the other; `counters` are those of the dirty ones. */
@@ -197,11 +211,13 @@ async function syncEach(
   let missing = false;
   const refused = new Set<string>();
   let interrupted = false;
+  const leftOut = new Map<string, number>();
   const sync = async ({ id }: FolderState, arrivalsBelow?: number) => {
     const result = await syncFolder(ctx, id, { everyFlag, compared, arrivalsBelow });
     for (const other of result.compared) compared.add(other);
     missing ||= result.missing;
     interrupted ||= result.interrupted;
+    leftOut.set(id, result.leftOut);
     if (result.opened) refused.delete(id);
     else refused.add(id);
     return result;
@@ -217,7 +233,7 @@ async function syncEach(
     const counted = counters.get(folder.id);
     if (counted && result.opened && !result.changed) await saveUnexplained(ctx, folder, counted);
   }
-  return { missing, refused, interrupted };
+  return { missing, refused, interrupted, leftOut };
 }
 
 /**

@@ -12,7 +12,7 @@ import { selectInbox, syncMailbox, syncNotified, withNewSession } from './sync-p
  *   folder-pass.ts    one folder: SELECT, new messages, flags (vanished.ts: messages that left it)
  *   ingest/ingest.ts  new messages in batches, the next one fetched while one is saved
  *   ingest/fetch.ts   sources from the server into storage, parsed
- *   ingest/match.ts   new, moved, known from before, or sent by this API: decided once, in the transaction
+ *   ingest/match.ts   new, moved, known from before, or sent by this API (sent-copies.ts): decided in the transaction
  *   ingest/threads.ts the thread of each new email
  *   ingest/rows.ts    its rows
  *   ingest/commit.ts  the one transaction: rows, locations, events, cursor

@@ -1,25 +1,16 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { ServerLogin } from '../contract/account.ts';
 import { ApiError } from '../contract/errors.ts';
-import type { Db } from '../db/client.ts';
 import { LeaseLost } from '../db/lease.ts';
 import type { SessionPool } from '../imap/pool.ts';
 import { openSession } from '../imap/session.ts';
 import type { Logger } from '../logger.ts';
-import { MailError, type MailSide } from '../mail-error.ts';
+import { type LoginDeps, withLoginConfirmed } from './confirm-login.ts';
 import type { SyncContext } from './context.ts';
 import { loadSyncSettings, openCredentials, type SyncSettings } from './settings.ts';
 import type { MailParser } from '../mime/parser.ts';
 import type { Outbound } from '../outbound.ts';
 import type { Secrets } from '../secrets.ts';
 import type { Storage } from '../storage/storage.ts';
-
-/** What confirming a refused login needs. */
-export interface LoginDeps {
-  db: Db;
-  /** makes the account `disconnected`, with what the provider said */
-  markDisconnected(accountId: string, detail: string): Promise<void>;
-}
 
 /** What a change of a mailbox needs. */
 export interface MailboxDeps extends LoginDeps {
@@ -32,9 +23,6 @@ export interface MailboxDeps extends LoginDeps {
   /** directory for messages that are too large for memory */
   tempDir: string;
 }
-
-/** Before the second attempt of a refused login: some servers refuse while they are busy. */
-const SECOND_ATTEMPT_MS = 500;
 
 /**
  * Runs `work` on a connection of the account, alongside the watching activity: what it commits must be right whoever saw
@@ -51,49 +39,6 @@ export async function withMailbox<T>(
     drop: () => deps.sessions.drop(accountId),
     tried: async () => (await settingsOf(deps, accountId)).credentials,
   });
-}
-
-/**
- * Attempts what needs a login, and again on a new connection when the login was refused. A second refusal makes the
- * account `disconnected`.
- */
-export async function withLoginConfirmed<T>(
-  deps: LoginDeps,
-  accountId: string,
-  side: MailSide,
-  login: {
-    attempt(): Promise<T>;
-    /** ends the pooled connections */
-    drop(): void | Promise<void>;
-    /** the sealed credentials that the second attempt uses */
-    tried(): Promise<Buffer>;
-  },
-): Promise<T> {
-  const isRefused = (error: unknown): error is MailError =>
-    error instanceof MailError && error.code === 'invalid_credentials' && error.side === side;
-  try {
-    return await login.attempt();
-  } catch (error) {
-    if (!isRefused(error)) throw error;
-  }
-  await login.drop();
-  await sleep(SECOND_ATTEMPT_MS);
-  const tried = await login.tried();
-  try {
-    return await login.attempt();
-  } catch (error) {
-    if (isRefused(error)) await refusedLogin(deps, accountId, error, tried);
-    throw error;
-  }
-}
-
-/**
- * Records that a login was refused for the second time: the account is `disconnected`, and its workflow ends the watch.
- * `tried` are the sealed credentials that were refused: if others are stored by now, the account was connected again.
- */
-async function refusedLogin(deps: LoginDeps, accountId: string, error: MailError, tried: Buffer): Promise<void> {
-  const settings = await loadSyncSettings(deps.db, accountId);
-  if (settings?.credentials.equals(tried)) await deps.markDisconnected(accountId, error.detail);
 }
 
 async function settingsOf(deps: MailboxDeps, accountId: string): Promise<SyncSettings> {

@@ -6,6 +6,8 @@ import type { Storage } from './storage.ts';
 const AWAY =
   /^(ENOSPC|EDQUOT|EACCES|EPERM|EROFS|EIO|ENXIO|ENODEV|ESTALE|EMFILE|ENFILE|ETIMEDOUT|ECONN\w+|EPIPE|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|EAI_AGAIN)$/;
 const FULL = /^(ENOSPC|EDQUOT)$/;
+/** The names of the errors by which servers of S3 say so, besides the status 507 (RFC 4918 11.5). */
+const NO_ROOM = /^(QuotaExceeded|InsufficientStorage|XMinioStorageFull|XMinioAdminBucketQuotaExceeded)$/;
 /** What the S3 client throws without a response. */
 const NO_RESPONSE = /^(TimeoutError|NetworkingError|CredentialsProviderError|RequestTimeout)$/;
 
@@ -53,7 +55,9 @@ function outageOf(cause: unknown, writes: boolean): PartUnavailable | undefined 
   };
   const { httpStatusCode: status = 200 } = $metadata ?? {};
   const said = typeof code === 'string' ? code : '';
-  if (FULL.test(said)) return new PartUnavailable('storage', { detail: 'the storage is full', cause });
+  if (FULL.test(said) || NO_ROOM.test(name) || status === 507) {
+    return new PartUnavailable('storage', { detail: 'the storage is full', full: true, cause });
+  }
   const signs = [
     AWAY.test(said),
     writes && NO_FOLDER.test(said),

@@ -10,7 +10,7 @@ import { type DeliveryTarget, type DueDelivery, loadDueDeliveries, loadEventData
 import { OPEN_AFTER, outcomeOf } from './endpoint-health.ts';
 import { noteAttempt, noteSkipped } from './metrics.ts';
 import type { Poster, PostOutcome } from './post.ts';
-import { nextDelay, parseRetryAfter } from './schedule.ts';
+import { nextDelay, parseRetryAfter } from './retry-schedule.ts';
 
 export interface DeliverDeps {
   db: Db;

@@ -1,17 +1,11 @@
 import type { Client, WorkflowClient, WorkflowStartOptions } from '@temporalio/client';
 import type { SearchAttributePair } from '@temporalio/common';
-import { ApiError } from '../contract/errors.ts';
-import { isId } from '../contract/ids.ts';
-import type { Db } from '../db/client.ts';
 import type { deliverWebhooks } from '../workflows/deliver-webhooks.ts';
-import { QUEUES, SEARCH_KEYS, searchableBy, SIGNALS, WORKFLOWS } from '../workflows/names.ts';
-import { type ClaimedRun, getDeliveryState } from './delivery-queries.ts';
-import { markDueNow, requeueDelivery } from './delivery-state.ts';
+import { QUEUES, SEARCH_KEYS, searchableBy, WORKFLOWS } from '../workflows/names.ts';
+import type { ClaimedRun } from './delivery-queries.ts';
 
 /** Milliseconds that Temporal is given for one call. */
 const TEMPORAL_TIMEOUT_MS = 10_000;
-/** The same for a call that a caller waits for. */
-const WAITED_FOR_MS = 2_000;
 
 /**
  * Starts the run whose id is already in the rows of its deliveries. Doing it again does nothing: Temporal knows the id.
@@ -72,37 +66,6 @@ function typesOf(deliveries: readonly { eventType: string }[]): string {
   return [...counts].map(([type, count]) => `${count} × ${type}`).join(', ');
 }
 
-/**
- * A manual retry: attempts a delivery again as soon as no earlier event of its object is pending, whatever its status and
- * whatever the breaker of its endpoint says, with the same ids and the same bytes. A run that waits for its next attempt
- * is signalled not to wait; anything else goes to the relay, with the whole schedule before it when it had ended.
- *
- * Throws ApiError `not_found`; rejects with the client's error when Temporal does not respond about a run that waits.
- */
-export async function retryDelivery(client: Client, db: Db, deliveryId: string): Promise<void> {
-  const seen = isId('delivery', deliveryId) ? await getDeliveryState(db, deliveryId) : undefined;
-  if (!seen) throw new ApiError('not_found', 'no delivery with that id');
-  const run = seen.status === 'pending' ? seen.workflowId : null;
-  // its attempt is under way, or about to be
-  if (run !== null && !seen.started) return;
-  if (run === null) return requeueDelivery(db, deliveryId);
-  await markDueNow(db, deliveryId, run);
-  if (!(await hurryRun(client, run))) await requeueDelivery(db, deliveryId, run);
-}
-
-/** Has a run that waits for its next attempt make it now. False: no such run is alive. */
-export async function hurryRun(client: Client, workflowId: string): Promise<boolean> {
-  try {
-    await client.withDeadline(Date.now() + WAITED_FOR_MS, () =>
-      client.workflow.getHandle(workflowId).signal(SIGNALS.retryNow),
-    );
-    return true;
-  } catch (error) {
-    if (isNotFound(error)) return false;
-    throw error;
-  }
-}
-
 /** How a run stands; of one that has ended, the deliveries that it had been given. */
 export type RunState = { is: 'running' | 'unknown' } | { is: 'ended'; deliveryIds: readonly string[] };
 
@@ -125,6 +88,7 @@ export async function getRunState(client: WorkflowClient, workflowId: string): P
   }
 }
 
-function isNotFound(error: unknown): boolean {
+/** Whether Temporal has no such run. */
+export function isNotFound(error: unknown): boolean {
   return error instanceof Error && error.name === 'WorkflowNotFoundError';
 }

@@ -15,7 +15,7 @@ import { type Dispatch, MAX_BATCH, startDispatch } from './dispatch.ts';
  * delivery-runs.ts     starts the run (workflow `deliverWebhooks`), which runs the activity `attemptDeliveries`
  * attempts.ts          one attempt of each delivery of the run, loaded by due-deliveries.ts, within call-slots.ts
  * call-endpoint.ts     the signed call: sign.ts, post.ts, agents.ts
- * schedule.ts          when the next attempt is due
+ * retry-schedule.ts    when the next attempt is due
  * result-store.ts      stores the results, many in one statement (record-queue.ts)
  * delivery-state.ts    the states of a delivery and every transition between them
  * endpoint-health.ts   the circuit breaker of an endpoint

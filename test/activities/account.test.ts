@@ -38,19 +38,27 @@ async function remove(id: string): Promise<void> {
 describe('a change of status', () => {
   it('is committed with its event, once', async () => {
     const change = { accountId, status: 'errored', detail: 'timed out' } as const;
+    const since = new Date('2024-05-06T07:08:09Z');
+    await test.database.db.update(accounts).set({ lastSyncedAt: since }).where(eq(accounts.id, accountId));
+    const detail = 'not in sync since 2024-05-06T07:08:09.000Z: timed out';
     expect(await activities().setAccountStatus(change)).toBe('errored');
     expect(await activities().setAccountStatus(change)).toBe('errored');
     expect(await getAccount(test.database.db, accountId)).toMatchObject({
       status: 'errored',
-      status_detail: 'timed out',
+      status_detail: detail,
     });
     expect(await eventsOf(accountId)).toEqual([
       {
         type: 'account.status.errored',
         objectId: accountId,
-        data: { status: 'errored', previous_status: 'running', status_detail: 'timed out' },
+        data: { status: 'errored', previous_status: 'running', status_detail: detail },
       },
     ]);
+  });
+
+  it('to disconnected says why alone: nothing is to be in sync', async () => {
+    await activities().setAccountStatus({ accountId, status: 'disconnected', detail: 'refused' });
+    expect(await getAccount(test.database.db, accountId)).toMatchObject({ status_detail: 'refused' });
   });
 
   it('is not made for a watch that was replaced meanwhile', async () => {

@@ -43,7 +43,12 @@ describe('ingestion', () => {
   it('saves messages in batches of 50, with their events, files and the cursor', async () => {
     const engine = await start();
     for (let n = 0; n < 120; n++) engine.server.append('INBOX', mailText({ subject: `mail ${n}` }));
-    expect(await ingestAll(engine, 'INBOX')).toEqual({ ingested: 120, uidNext: 121, batches: [50, 50, 20] });
+    expect(await ingestAll(engine, 'INBOX')).toEqual({
+      ingested: 120,
+      uidNext: 121,
+      leftOut: [],
+      batches: [50, 50, 20],
+    });
     expect((await engine.folder('INBOX')).uidNext).toBe(121);
     expect(await engine.events()).toEqual(Array<string>(120).fill('email.new'));
     expect(await engine.files()).toHaveLength(120);

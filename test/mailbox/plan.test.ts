@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { planFolders, renameCandidates, renamedParents } from '../../src/mailbox/folders/plan.ts';
+import { planFolders } from '../../src/mailbox/folders/plan.ts';
+import { renameCandidates, renamedParents } from '../../src/mailbox/folders/renames.ts';
 import type { FolderFacts, FolderState } from '../../src/mailbox/store/folders.ts';
 
 const folder = (path: string, over: Partial<FolderState> = {}): FolderState => ({

@@ -74,6 +74,14 @@ describe('a storage of files', () => {
     });
   });
 
+  it.each([
+    ['the status 507', Object.assign(new Error('no'), { $metadata: { httpStatusCode: 507 } })],
+    ['a quota', Object.assign(new Error('no'), { name: 'QuotaExceeded', $metadata: { httpStatusCode: 403 } })],
+  ])('of S3 that refuses with %s is full', async (_, error) => {
+    const full = guardStorage({ put: () => Promise.reject(error) } as unknown as Storage);
+    await expect(full.put(KEY, Buffer.from('x'))).rejects.toMatchObject({ part: 'storage', full: true });
+  });
+
   it('in which no folder can be made is away', async () => {
     await mkdir(join(dir, 'root'));
     await writeFile(join(dir, 'root', 'acc_1'), 'a file in place of the folder');

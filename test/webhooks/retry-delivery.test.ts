@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { newId } from '../../src/new-id.ts';
-import { retryDelivery } from '../../src/webhooks/delivery-runs.ts';
+import { retryDelivery } from '../../src/webhooks/retry-delivery.ts';
 import { requeueDelivery } from '../../src/webhooks/delivery-state.ts';
 import { deliveryWorkflowId } from '../../src/workflows/names.ts';
 import { type Deliveries, deliveryTests } from '../helpers/deliveries.ts';

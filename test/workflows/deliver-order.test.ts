@@ -3,7 +3,7 @@ import { eq, sql } from 'drizzle-orm';
 import { webhookEndpoints } from '../../src/db/schema.ts';
 import { createLogger } from '../../src/logger.ts';
 import { newId } from '../../src/new-id.ts';
-import { hurryRun, retryDelivery } from '../../src/webhooks/delivery-runs.ts';
+import { hurryRun, retryDelivery } from '../../src/webhooks/retry-delivery.ts';
 import { claimDeliveries } from '../../src/webhooks/delivery-state.ts';
 import { createLostRuns } from '../../src/webhooks/lost-runs.ts';
 import { planRuns } from '../../src/webhooks/relay.ts';

@@ -30,4 +30,5 @@ CREATE INDEX "deliveries_forced" ON "deliveries" USING btree ("endpoint_id","id"
 CREATE INDEX "deliveries_retrying" ON "deliveries" USING btree ("endpoint_id") WHERE status = 'pending' and workflow_id is not null and next_attempt_at is not null;--> statement-breakpoint
 CREATE INDEX "deliveries_replay" ON "deliveries" USING btree ("replay_id","status") WHERE replay_id is not null;--> statement-breakpoint
 CREATE INDEX "deliveries_object" ON "deliveries" USING btree ("object_id","created_at","id");--> statement-breakpoint
+CREATE INDEX "locations_pending_removal" ON "locations" USING btree ("account_id") WHERE pending_removal_since is not null;--> statement-breakpoint
 CREATE INDEX "deliveries_unclaimed" ON "deliveries" USING btree ("endpoint_id",(replay_id is not null),"id") WHERE status = 'pending' and workflow_id is null;

@@ -6,6 +6,7 @@ import { statusOf } from '../../imap/list.ts';
 import type { Moved } from '../../imap/move.ts';
 import { openFolder } from '../../imap/select.ts';
 import type { ImapSession } from '../../imap/session.ts';
+import { fitsUidValidity } from '../../imap/uidvalidity.ts';
 import { FolderMissing, MailError } from '../../mail-error.ts';
 import { changeEmails } from '../change-emails.ts';
 import type { SyncContext } from '../context.ts';
@@ -126,11 +127,11 @@ export async function findArrival(
   const changed = () => new LocationChanged(source, { gone: false, sync: [target.path] });
   const uid = moved.uids.get(source.uid);
   if (uid !== undefined && moved.uidValidity !== null) {
-    if (!isKnown(target, moved.uidValidity)) throw changed();
+    if (!fitsUidValidity(target.uidValidity, moved.uidValidity)) throw changed();
     return uid;
   }
   const selected = await openFolder(ctx.session, target.path);
-  if (!isKnown(target, selected.uidValidity)) throw changed();
+  if (!fitsUidValidity(target.uidValidity, selected.uidValidity)) throw changed();
   const metas = await fetchMeta(ctx.session, mark ?? target.uidNext ?? 1);
   const located = await locatedUids(
     ctx.db,
@@ -142,9 +143,4 @@ export async function findArrival(
   const found = alike.find((meta) => meta.identity === source.identity) ?? alike[0];
   if (!found) throw changed();
   return found.uid;
-}
-
-/** Under another UIDVALIDITY than the stored one the folder must be numbered anew first. */
-function isKnown({ uidValidity }: FolderState, now: number): boolean {
-  return uidValidity === null || uidValidity === 0 || uidValidity === now;
 }

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { inLease } from '../../db/lease.ts';
-import { markPendingRemoval, clearPendingRemoval } from '../../db/pending-removal.ts';
+import { markPendingRemoval } from '../../db/pending-removal.ts';
 import { hasMove } from '../../imap/command.ts';
 import { expungeMessages } from '../../imap/expunge.ts';
 import { copyMessages, type Moved, moveMessages } from '../../imap/move.ts';
@@ -11,6 +11,7 @@ import type { SyncContext } from '../context.ts';
 import { type FolderState, bumpLocalRevision, loadFolder } from '../store/folders.ts';
 import { deleteVanished } from '../store/locations.ts';
 import { addLocations, type EmailLocation, type MovedLocation, removeLocations, storedSeen } from '../store/moves.ts';
+import { unmark } from './abandoned-moves.ts';
 import { LocationChanged, findArrival, openLocation, type EmailLocations, targetMark, locateEmail } from './locate.ts';
 
 /*
@@ -46,26 +47,36 @@ export async function moveEmail(
   await locateEmail(ctx, emailId, async (locations) => {
     const target = await findTarget();
     // 4.
-    await saveMove(ctx, emailId, await new Move(ctx, target, locations, marked).make());
+    await saveMove(ctx, emailId, await new Move(ctx, { emailId, target, locations, marked }).make());
   });
+}
+
+interface MoveAttempt {
+  emailId: string;
+  target: FolderState;
+  /** where the email is */
+  locations: EmailLocations;
+  /** what this execution has marked as pending removal, in earlier attempts too */
+  marked: Set<string>;
 }
 
 /** One attempt. */
 class Move {
   private readonly ctx: SyncContext;
+  private readonly emailId: string;
   private readonly target: FolderState;
   private readonly locations: EmailLocations;
-  /** what this execution has marked as pending removal, in earlier attempts too */
   private readonly marked: Set<string>;
   private readonly gmail: boolean;
   private readonly canMove: boolean;
 
-  constructor(ctx: SyncContext, target: FolderState, locations: EmailLocations, marked: Set<string>) {
+  constructor(ctx: SyncContext, attempt: MoveAttempt) {
     const { session } = ctx;
     this.ctx = ctx;
-    this.target = target;
-    this.locations = locations;
-    this.marked = marked;
+    this.emailId = attempt.emailId;
+    this.target = attempt.target;
+    this.locations = attempt.locations;
+    this.marked = attempt.marked;
     this.gmail = session.has('X-GM-EXT-1');
     this.canMove = hasMove(session);
   }
@@ -156,14 +167,18 @@ class Move {
       return moved;
     } catch (error) {
       if (error instanceof FolderMissing) throw new LocationChanged(from, { gone: false });
-      if (error instanceof MailError && error.refused) await this.unmark();
+      if (error instanceof MailError && error.refused) await this.stay();
       throw error;
     }
   }
 
   /** The provider refused: it stays where it is. */
-  private async unmark(): Promise<void> {
-    for (const location of this.locations) await clearPendingRemoval(this.ctx.db, this.ctx.lease, location);
+  private stay(): Promise<void> {
+    const { ctx, emailId } = this;
+    return unmark(
+      ctx,
+      this.locations.map((location) => ({ ...location, emailId })),
+    );
   }
 
   /** Takes it out of another folder; false: it stays there, as sent mail does in Gmail's Sent. */

@@ -3,6 +3,7 @@ import type { Folder } from '../../contract/folder.ts';
 import type { Tx } from '../../db/client.ts';
 import { inLease } from '../../db/lease.ts';
 import { type NewEvent, recordEvents } from '../../db/outbox.ts';
+import { NO_UIDVALIDITY } from '../../imap/uidvalidity.ts';
 import type { SyncContext } from '../context.ts';
 import {
   deleteFolders,
@@ -76,7 +77,7 @@ function idsOf(folders: FolderState[]): string[] {
 }
 
 /** A name that became a folder: all in it has come since. */
-const FROM_THE_START = { uidValidity: 0, uidNext: 1, baselineUidNext: 1, scannedFrom: 1 };
+const FROM_THE_START = { uidValidity: NO_UIDVALIDITY, uidNext: 1, baselineUidNext: 1, scannedFrom: 1 };
 
 async function save(tx: Tx, accountId: string, plan: FolderPlan, remaining: FolderState[]): Promise<void> {
   const now = new Date();

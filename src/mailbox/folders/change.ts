@@ -6,7 +6,8 @@ import type { SyncContext } from '../context.ts';
 import { type FolderState, loadFolders } from '../store/folders.ts';
 import { syncOnce } from '../sync-pass.ts';
 import { applyPlan } from './apply.ts';
-import { reservedRenames, type FolderPlan, planFolders } from './plan.ts';
+import { type FolderPlan, planFolders } from './plan.ts';
+import { reservedRenames } from './renames.ts';
 import { abandonReservation, reservePath, releaseReservations } from './reservations.ts';
 
 /*

@@ -1,7 +1,4 @@
 import { inLease } from '../../db/lease.ts';
-import { fetchMetaOf, MAX_UID } from '../../imap/fetch.ts';
-import { searchUids } from '../../imap/search.ts';
-import { trySelect } from '../../imap/select.ts';
 import { type FolderStatus, listFoldersWithStatus } from '../../imap/list.ts';
 import type { SyncContext } from '../context.ts';
 import {
@@ -11,17 +8,10 @@ import {
   loadFolders,
   saveStatusCounters,
 } from '../store/folders.ts';
-import { newestLocations } from '../store/locations.ts';
 import { applyPlan, changedSince } from './apply.ts';
-import {
-  reservedRenames,
-  type FolderPlan,
-  planFolders,
-  type RenameCandidate,
-  renameCandidates,
-  renamedParents,
-} from './plan.ts';
-import { loadReservations } from './reservations.ts';
+import { type FolderPlan, planFolders } from './plan.ts';
+import { findRenames, withoutOngoing } from './renames.ts';
+import { loadOngoing } from './reservations.ts';
 
 /** What a pass over the folder list found. */
 export interface FolderListPass {
@@ -33,12 +23,6 @@ export interface FolderListPass {
   /** a folder with mail was deleted */
   missing: boolean;
 }
-
-/** Messages that are compared before a folder is believed to be a renamed one. */
-const SAMPLES = 5;
-
-/** Messages whose metadata is in memory at one time. */
-const METAS_AT_ONCE = 1_000;
 
 /**
  * The list of a connection that is in use lacks a stored folder. Some servers leave a folder out for good when it was
@@ -65,7 +49,8 @@ async function listOnce(ctx: SyncContext, freshSession: boolean): Promise<Folder
   const stored = await loadFolders(ctx.db, ctx.account.id);
   const listed = await listFoldersWithStatus(ctx.session);
   const renamed = await findRenames(ctx, stored, listed);
-  const plan = planFolders(stored, listed, renamed);
+  const ongoing = await loadOngoing(ctx.db, ctx.account.id);
+  const plan = withoutOngoing(planFolders(stored, listed, renamed), stored, ongoing);
   const isDoubtful = plan.deleted.length > 0 && !freshSession;
   // Those whose deletion was seen before, and has not been finished.
   plan.deleted.push(...(await loadDeletedFolders(ctx.db, ctx.account.id)));
@@ -97,61 +82,6 @@ function isDirty(folder: FolderState, { status, selectable }: FolderFacts): bool
   return status.highestModseq === null
     ? status.unseen !== folder.unreadCount
     : status.highestModseq !== folder.highestModseq;
-}
-
-/** Which stored paths live on under which listed ones; each candidate with mail is compared message by message. */
-async function findRenames(
-  ctx: SyncContext,
-  stored: FolderState[],
-  listed: FolderFacts[],
-): Promise<Map<string, string>> {
-  const renamed = reservedRenames(stored, listed, await loadReservations(ctx.db, ctx.account.id));
-  const taken = new Set(renamed.values());
-  const candidates = renameCandidates(stored, listed);
-  for (const candidate of candidates) {
-    const { folder, facts } = candidate;
-    if (renamed.has(folder.path) || taken.has(facts.path)) continue;
-    const rivals = candidates.filter((other) => other.folder === folder || other.facts === facts).length - 1;
-    if (!(await isSameFolder(ctx, candidate, rivals))) continue;
-    renamed.set(folder.path, facts.path);
-    taken.add(facts.path);
-  }
-  for (const [from, to] of renamedParents(stored, listed, renamed)) renamed.set(from, to);
-  return renamed;
-}
-
-async function isSameFolder(
-  ctx: SyncContext,
-  { folder, facts, sameValidity }: RenameCandidate,
-  rivals: number,
-): Promise<boolean> {
-  const samples = await newestLocations(ctx.db, folder.id, SAMPLES);
-  if (samples.length === 0) {
-    // Nothing stored to compare: with its validity kept and no other that could be meant, it is the same.
-    return sameValidity && rivals === 0 && facts.status?.uidNext === folder.uidNext;
-  }
-  if (!(await trySelect(ctx.session, facts.path))) return false;
-  if (!sameValidity) {
-    const identities = new Set(samples.map((sample) => sample.identity));
-    return holdsAll(ctx, identities);
-  }
-  const metas = await fetchMetaOf(
-    ctx.session,
-    samples.map((sample) => sample.uid),
-  );
-  const identityOf = new Map(metas.map((meta) => [meta.uid, meta.identity]));
-  return samples.some((sample) => identityOf.get(sample.uid) === sample.identity);
-}
-
-/** Whether the selected folder holds messages of all these identities; asks for the newest first, some at a time. */
-async function holdsAll(ctx: SyncContext, identities: ReadonlySet<string>): Promise<boolean> {
-  const wanted = new Set(identities);
-  const uids = await searchUids(ctx.session, MAX_UID + 1);
-  for (let end = uids.length; end > 0 && wanted.size > 0; end -= METAS_AT_ONCE) {
-    const metas = await fetchMetaOf(ctx.session, uids.slice(Math.max(0, end - METAS_AT_ONCE), end));
-    for (const meta of metas) wanted.delete(meta.identity);
-  }
-  return wanted.size === 0;
 }
 
 /**

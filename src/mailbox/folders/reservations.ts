@@ -1,4 +1,4 @@
-import { and, eq, sql } from 'drizzle-orm';
+import { and, eq, gt, sql } from 'drizzle-orm';
 import type { Db, Queryable, Tx } from '../../db/client.ts';
 import { inLease, type Lease } from '../../db/lease.ts';
 import { anyOf } from '../../db/any-of.ts';
@@ -55,6 +55,15 @@ export async function releaseReservations(tx: Queryable, accountId: string, path
 export async function loadReservations(tx: Tx | Queryable, accountId: string): Promise<Map<string, string>> {
   const rows = await tx.select().from(pathReservations).where(eq(pathReservations.accountId, accountId));
   return new Map(rows.map(({ path, folderId }) => [path, folderId]));
+}
+
+/** The reservations of calls that are under way, as far as known: they have just sent CREATE or RENAME, or are about to. */
+export async function loadOngoing(db: Queryable, accountId: string): Promise<PathReservation[]> {
+  const { path, folderId, createdAt } = pathReservations;
+  return db
+    .select({ path, folderId })
+    .from(pathReservations)
+    .where(and(eq(pathReservations.accountId, accountId), gt(createdAt, new Date(Date.now() - LASTS_MS))));
 }
 
 function at(accountId: string, path: string) {

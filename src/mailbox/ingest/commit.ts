@@ -22,6 +22,8 @@ export interface FetchedBatch {
   /** UIDs whose sources were requested; those without a mail have vanished */
   requested: ReadonlySet<number>;
   mails: FetchedMail[];
+  /** UIDs of messages for which the storage has no room: the cursor stays below them, so they are fetched again */
+  leftOut?: readonly number[];
 }
 
 export interface CommittedBatch {
@@ -41,8 +43,10 @@ export interface CommittedBatch {
 export function commitBatch(
   ctx: SyncContext,
   target: IngestTarget,
-  { metas, requested, mails }: FetchedBatch,
+  { metas: all, requested, mails, leftOut = [] }: FetchedBatch,
 ): Promise<CommittedBatch | { needed: MessageMeta[] }> {
+  const metas = all.filter(({ uid }) => !leftOut.includes(uid));
+  const cursorLimit = Math.min(target.cursorLimit ?? Infinity, ...leftOut);
   return inLease(ctx.db, ctx.lease, async (tx) => {
     // Another pass or call may have seen that the folder is gone: its mail is gone with it, or found where it went.
     if (!(await loadFolder(tx, target.folder.id))) {
@@ -63,7 +67,7 @@ export function commitBatch(
     const rows = await buildRows(tx, ctx.account, target.folder, { mails: copies.mails, matches, now });
     const located = locate(metas, matches, copies.mails, rows);
     await saveEmails(tx, ctx, target, { rows, located, now });
-    const uidNext = await saveProgress(tx, ctx, target, { metas, rows, located, now });
+    const uidNext = await saveProgress(tx, ctx, { ...target, cursorLimit }, { metas, rows, located, now });
     const known = mails.filter(({ meta }) => !isNew(meta));
     return { ingested: rows.length, unusedKeys: [...keysOf(known), ...copies.unusedKeys], uidNext };
   });
@@ -158,7 +162,7 @@ interface Progress {
 async function saveProgress(
   tx: Tx,
   { account }: SyncContext,
-  { folder, source }: IngestTarget,
+  { folder, source, cursorLimit = Infinity }: IngestTarget,
   { metas, rows, located, now }: Progress,
 ): Promise<number | null> {
   if (source === 'initialSync') {
@@ -175,7 +179,8 @@ async function saveProgress(
     await addToTotal(tx, folder.id, located.metas.length);
     return folder.uidNext;
   }
-  const uidNext = metas.reduce((max, { uid }) => Math.max(max, uid + 1), folder.uidNext ?? 1);
+  const reached = metas.reduce((max, { uid }) => Math.max(max, uid + 1), folder.uidNext ?? 1);
+  const uidNext = Math.min(reached, cursorLimit);
   await updateFolder(tx, folder.id, { uidNext });
   return uidNext;
 }

@@ -1,15 +1,17 @@
-import { createReadStream, createWriteStream } from 'node:fs';
-import { rm, stat } from 'node:fs/promises';
+import { createReadStream } from 'node:fs';
+import { open, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { downloadSource, fetchSources, type MessageMeta } from '../../imap/fetch.ts';
 import type { ParsedMail } from '../../mime/parser.ts';
+import { isStorageFull } from '../../outage.ts';
 import { inTempFolder } from '../../temp-dir.ts';
 import { newId } from '../../new-id.ts';
 import type { SyncContext } from '../context.ts';
 import { assertSelected, type Selection } from '../selected.ts';
-import { attachmentKey, type FetchedMail, rawKey, type StoredAttachment } from './rows.ts';
+import { type FetchedMail, rawKey } from './rows.ts';
+import { removeTempDir, storeAttachments, type Writer } from './store-attachments.ts';
 
 type FetchContext = Pick<SyncContext, 'session' | 'storage' | 'parser' | 'account' | 'tempDir'>;
 
@@ -21,22 +23,32 @@ const MAX_BYTES_IN_MEMORY = 2 * STREAM_FROM_BYTES;
 
 const DOWNLOAD_TIMEOUT_MS = 30 * 60_000;
 
+/** What was fetched of a batch. */
+export interface Fetched {
+  mails: FetchedMail[];
+  /** UIDs of messages for which the storage has no room */
+  leftOut: number[];
+}
+
 /**
  * Fetches messages of the selected folder, parses them and writes their sources and attachments to storage. Messages that
- * have vanished are left out. When it fails, it deletes what it has written.
+ * have vanished are missing in the result. With `leavesOut`, one for which there is no room is left out, and what fits is
+ * stored. When it fails, it deletes what it has written.
  * @throws MailError; the storage's errors
  */
 export async function fetchMails(
   ctx: FetchContext,
   selection: Selection,
   metas: MessageMeta[],
-): Promise<FetchedMail[]> {
-  if (metas.length === 0) return [];
+  { leavesOut }: { leavesOut: boolean },
+): Promise<Fetched> {
+  if (metas.length === 0) return { mails: [], leftOut: [] };
   assertSelected(ctx.session, selection);
   const written = recordKeys(ctx.storage);
+  const leftOut: number[] = [];
   try {
-    const mails = await fetchAll({ ...ctx, storage: written.storage }, metas);
-    return mails.sort((a, b) => a.meta.uid - b.meta.uid);
+    const mails = await fetchAll({ ...ctx, storage: written.storage, leftOut: leavesOut ? leftOut : null }, metas);
+    return { mails: mails.sort((a, b) => a.meta.uid - b.meta.uid), leftOut };
   } catch (error) {
     // What cannot be deleted now is left to housekeeping.
     await ctx.storage.delete(written.keys).catch(() => {});
@@ -44,10 +56,10 @@ export async function fetchMails(
   }
 }
 
-type Writer = Pick<SyncContext['storage'], 'put'>;
-
 interface WritingContext extends Omit<FetchContext, 'storage'> {
   storage: Writer;
+  /** gets the UIDs of messages for which there is no room; null: such a message fails the batch */
+  leftOut: number[] | null;
 }
 
 /** A storage that records the keys written to it. */
@@ -57,7 +69,24 @@ function recordKeys(storage: Writer): { keys: string[]; storage: Writer } {
     keys.push(key);
     return storage.put(key, body);
   };
-  return { keys, storage: { put } };
+  return { keys, storage: { put, delete: (unused) => storage.delete(unused) } };
+}
+
+/** Runs what stores one message. Null when there is no room for it: what was written of it is deleted. */
+async function whereRoom<T>(
+  ctx: WritingContext,
+  uid: number,
+  store: (own: WritingContext) => Promise<T>,
+): Promise<T | null> {
+  const written = recordKeys(ctx.storage);
+  try {
+    return await store({ ...ctx, storage: written.storage });
+  } catch (error) {
+    if (!ctx.leftOut || !isStorageFull(error)) throw error;
+    ctx.leftOut.push(uid);
+    await ctx.storage.delete(written.keys).catch(() => {});
+    return null;
+  }
 }
 
 async function fetchAll(ctx: WritingContext, metas: MessageMeta[]): Promise<FetchedMail[]> {
@@ -70,7 +99,7 @@ async function fetchAll(ctx: WritingContext, metas: MessageMeta[]): Promise<Fetc
   const all = [...mails];
   for (const meta of remaining) all.push(...(await fetchSmall(ctx, [meta], Infinity)).mails);
   for (const meta of metas.filter(isLarge)) {
-    const mail = await fetchLarge(ctx, meta);
+    const mail = await whereRoom(ctx, meta.uid, (own) => fetchLarge(own, meta));
     if (mail) all.push(mail);
   }
   return all;
@@ -92,9 +121,11 @@ async function fetchSmall(
   });
   const parsed = await ctx.parser.parseMany(received.map(({ source }) => source));
   const mails = await allOrNone(
-    received.map(({ meta, source }, index) => storeMail(ctx, meta, source, parsed[index] as ParsedMail)),
+    received.map(({ meta, source }, index) =>
+      whereRoom(ctx, meta.uid, (own) => storeMail(own, meta, source, parsed[index] as ParsedMail)),
+    ),
   );
-  return { mails, remaining: metas.filter((meta) => remaining.has(meta.uid)) };
+  return { mails: mails.filter((mail) => mail !== null), remaining: metas.filter((meta) => remaining.has(meta.uid)) };
 }
 
 /** Like Promise.all, but rejects only when none is under way any more: nothing is written after that. */
@@ -111,12 +142,35 @@ async function fetchLarge(ctx: WritingContext, meta: MessageMeta): Promise<Fetch
     const path = join(dir, 'source');
     const content = await downloadSource(ctx.session, meta.uid);
     if (!content) return null;
-    const download = () => pipeline(content, upTo(meta.size), createWriteStream(path));
-    await ctx.session.run('FETCH', download, { deadlineMs: DOWNLOAD_TIMEOUT_MS, maxResponses: Infinity });
+    const download = () => pipeline(content, upTo(meta.size), (source: AsyncIterable<Buffer>) => write(path, source));
+    const limits = { deadlineMs: DOWNLOAD_TIMEOUT_MS, maxResponses: Infinity };
+    const full = await ctx.session.run('FETCH', download, limits);
+    if (full) throw full;
     const { size } = await stat(path);
     const parsed = await ctx.parser.parse({ path });
     return storeMail(ctx, { ...meta, size }, createReadStream(path), parsed);
   });
+}
+
+/**
+ * Writes what comes to a file. Where there is no room, the rest is read nevertheless, so that the connection stays usable.
+ * @returns the error that says so
+ */
+async function write(path: string, source: AsyncIterable<Buffer>): Promise<Error | undefined> {
+  let full: Error | undefined;
+  const file = await open(path, 'w');
+  try {
+    for await (const piece of source) {
+      if (full) continue;
+      await file.appendFile(piece).catch((error: Error) => {
+        if (!isStorageFull(error)) throw error;
+        full = error;
+      });
+    }
+  } finally {
+    await file.close();
+  }
+  return full;
 }
 
 /** Passes on what a server sends of one message, up to twice of what it announced and a margin. */
@@ -147,30 +201,6 @@ async function storeMail(
     throw error;
   }
   return { emailId, meta, parsed, storageKey, attachments: await storeAttachments(ctx, parsed) };
-}
-
-/** Writes the attachments of a message to storage (SPEC "What the service does" 3). */
-export async function storeAttachments(
-  { storage, account }: { storage: Writer; account: { id: string } },
-  parsed: ParsedMail,
-): Promise<StoredAttachment[]> {
-  try {
-    const attachments: StoredAttachment[] = [];
-    for (const { content, ...attachment } of parsed.attachments) {
-      const id = newId('attachment');
-      const key = attachmentKey(account.id, id);
-      await storage.put(key, Buffer.isBuffer(content) ? content : createReadStream(content.path));
-      const { name, extension, size, mime, cid, inline } = attachment;
-      attachments.push({ id, name, extension, size, mime, cid, inline, storageKey: key });
-    }
-    return attachments;
-  } finally {
-    await removeTempDir(parsed);
-  }
-}
-
-async function removeTempDir({ tempDir }: ParsedMail): Promise<void> {
-  if (tempDir) await rm(tempDir, { recursive: true, force: true });
 }
 
 /** Storage keys of fetched messages. */

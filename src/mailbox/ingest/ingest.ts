@@ -1,5 +1,6 @@
 import { fetchMetaOf, type MessageMeta } from '../../imap/fetch.ts';
 import type { SelectedFolder } from '../../imap/select.ts';
+import { fitsUidValidity } from '../../imap/uidvalidity.ts';
 import type { SyncContext } from '../context.ts';
 import { measured } from '../../measure.ts';
 import { assertSelected, selectionOf } from '../selected.ts';
@@ -20,11 +21,14 @@ export interface IngestResult {
   ingested: number;
   /** the folder's cursor afterwards; only `live` ingestion moves it */
   uidNext: number | null;
+  /** UIDs of messages for which the storage has no room: the cursor stays below them */
+  leftOut: number[];
 }
 
 /**
  * Ingests messages of the selected folder in batches, each with its events and the folder's cursor in one transaction.
- * Messages that are stored already are skipped: running it again changes nothing.
+ * Messages that are stored already are skipped: running it again changes nothing. One for which the storage has no room
+ * does not keep smaller ones waiting.
  * @throws MailError; LeaseLost
  */
 export async function ingest(
@@ -33,7 +37,7 @@ export async function ingest(
   metas: MessageMeta[],
   onBatch: (ingested: number) => void = () => {},
 ): Promise<IngestResult> {
-  const result: IngestResult = { ingested: 0, uidNext: target.folder.uidNext };
+  const result: IngestResult = { ingested: 0, uidNext: target.folder.uidNext, leftOut: [] };
   const batches = [...batchesOf(metas)];
   // The next batch is fetched while this one is saved: one waits for the mail server, the other for Postgres.
   let next: Promise<FetchedBatch> | undefined;
@@ -44,7 +48,10 @@ export async function ingest(
       next = following && fetchBatch(ctx, target, following);
       next?.catch(() => {});
       const folder = { ...target.folder, uidNext: result.uidNext };
-      const { ingested, uidNext } = await saveBatch(ctx, { ...target, folder }, fetched, next);
+      const cursorLimit = Math.min(target.cursorLimit ?? Infinity, ...result.leftOut);
+      const saved = await saveBatch(ctx, { ...target, folder, cursorLimit }, fetched, next);
+      const { ingested, uidNext } = saved;
+      result.leftOut.push(...saved.leftOut);
       result.ingested += ingested;
       result.uidNext = uidNext;
       onBatch(ingested);
@@ -69,7 +76,7 @@ export async function ingestAppended(
   selected: SelectedFolder,
   uids: number[],
 ): Promise<void> {
-  if (folder.uidValidity !== null && folder.uidValidity !== 0 && folder.uidValidity !== selected.uidValidity) return;
+  if (!fitsUidValidity(folder.uidValidity, selected.uidValidity)) return;
   const selection = selectionOf(ctx.session, selected);
   assertSelected(ctx.session, selection);
   await ingest(ctx, { folder, selection, source: 'api' }, await fetchMetaOf(ctx.session, uids));
@@ -90,12 +97,17 @@ function* batchesOf(metas: MessageMeta[]): Generator<MessageMeta[]> {
   if (batch.length > 0) yield batch;
 }
 
+/** What this API appends was stored before, and its caller waits for it: it is not left out. */
+function leavesOut({ source }: IngestTarget): boolean {
+  return source !== 'api';
+}
+
 /** Fetches those messages of a batch that look new. */
 async function fetchBatch(ctx: SyncContext, target: IngestTarget, metas: MessageMeta[]): Promise<FetchedBatch> {
   const facts = await loadMatchFacts(ctx.db, ctx.account.id, target, metas);
   const unknown = selectUnknown(matchRulesOf(ctx, target), metas, facts);
-  const mails = await fetchMails(ctx, target.selection, unknown);
-  return { metas, requested: new Set(unknown.map(({ uid }) => uid)), mails };
+  const fetched = await fetchMails(ctx, target.selection, unknown, { leavesOut: leavesOut(target) });
+  return { metas, requested: new Set(unknown.map(({ uid }) => uid)), ...fetched };
 }
 
 /**
@@ -108,7 +120,7 @@ async function saveBatch(
   target: IngestTarget,
   first: FetchedBatch,
   next: Promise<unknown> | undefined,
-): Promise<CommittedBatch> {
+): Promise<CommittedBatch & { leftOut: readonly number[] }> {
   let fetched = first;
   try {
     for (;;) {
@@ -121,7 +133,7 @@ async function saveBatch(
       }
       if (outcome.ingested > 0) measured('ingested', { source: target.source, count: outcome.ingested });
       if (outcome.unusedKeys.length > 0) await ctx.storage.delete(outcome.unusedKeys);
-      return outcome;
+      return { ...outcome, leftOut: fetched.leftOut ?? [] };
     }
   } catch (error) {
     await deleteUnreferenced(ctx, keysOf(fetched.mails));
@@ -132,13 +144,14 @@ async function saveBatch(
 async function fetchMore(
   ctx: SyncContext,
   target: IngestTarget,
-  { metas, requested, mails }: FetchedBatch,
+  { metas, requested, mails, leftOut = [] }: FetchedBatch,
   needed: MessageMeta[],
 ): Promise<FetchedBatch> {
-  const more = await fetchMails(ctx, target.selection, needed);
+  const more = await fetchMails(ctx, target.selection, needed, { leavesOut: leavesOut(target) });
   return {
     metas,
     requested: new Set([...requested, ...needed.map(({ uid }) => uid)]),
-    mails: [...mails, ...more].sort((a, b) => a.meta.uid - b.meta.uid),
+    mails: [...mails, ...more.mails].sort((a, b) => a.meta.uid - b.meta.uid),
+    leftOut: [...leftOut, ...more.leftOut],
   };
 }

@@ -6,6 +6,7 @@ import type { SyncContext } from '../context.ts';
 import type { Selection } from '../selected.ts';
 import type { FolderState } from '../store/folders.ts';
 import { type Candidate, findCandidates, locatedUids, type MessageIdentity } from '../store/locations.ts';
+import { matchSentCopies, type SentCopyRule, sentCopyRule } from './sent-copies.ts';
 
 /** What a message in a folder is. */
 export type Match =
@@ -136,6 +137,8 @@ export interface IngestTarget {
    * (no `email.new`)
    */
   source: 'live' | 'api' | 'initialSync';
+  /** the cursor must not pass this UID: its message is not stored */
+  cursorLimit?: number;
 }
 
 /** A draft that this API saved, with the id reserved for it. */
@@ -194,8 +197,7 @@ export async function loadMatchFacts(
 export interface MatchRules {
   folderId: string;
   source: IngestTarget['source'];
-  /** a Sent copy may arrive in this folder; in Gmail only if nothing else matches it */
-  sentCopies: 'always' | 'unmatched' | 'never';
+  sentCopies: SentCopyRule;
   /** messages from before then existed when the account connected; null: the baseline is known */
   baselineBefore: Date | null;
 }
@@ -207,13 +209,10 @@ export function matchRulesOf(
   { account, session, baselineKnown }: Pick<SyncContext, 'account' | 'session' | 'baselineKnown'>,
   { folder, source }: IngestTarget,
 ): MatchRules {
-  // In Gmail the copy in All Mail may be seen first. Drafts are in All Mail too, and on their removal in Trash: those
-  // are matched by their X-GM-MSGID.
-  const copyIsLabel = session.has('X-GM-EXT-1') && folder.role !== 'TRASH' && folder.role !== 'SPAM';
   return {
     folderId: folder.id,
     source,
-    sentCopies: folder.role === 'SENT' ? 'always' : copyIsLabel ? 'unmatched' : 'never',
+    sentCopies: sentCopyRule(session, folder),
     baselineBefore:
       source === 'initialSync' || baselineKnown() ? null : new Date(account.connectedAt.getTime() - CLOCK_SKEW_MS),
   };
@@ -237,9 +236,7 @@ export function selectUnknown(rules: MatchRules, metas: MessageMeta[], facts: Ma
 
 /**
  * What each message of a batch is; those that are stored already are left out. A message that this API sent or saved is
- * new whatever else it resembles: the Sent copy of a draft has the draft's Message-ID and often its size. An email that
- * the owner sends to the mailbox itself has a Sent copy and is received as well: only the one in Sent is the copy, except
- * in Gmail, where both are one email.
+ * new whatever else it resembles: the Sent copy of a draft has the draft's Message-ID and often its size.
  */
 export function matchArrivals(rules: MatchRules, metas: MessageMeta[], facts: MatchFacts): Map<number, ArrivalMatch> {
   const arrivals = metas.filter(({ uid }) => !facts.located.has(uid));
@@ -248,13 +245,11 @@ export function matchArrivals(rules: MatchRules, metas: MessageMeta[], facts: Ma
     stored.get(meta.uid)?.kind === 'new' && !isOlder(meta, rules.baselineBefore);
   const firstWith = firstByMessageId(arrivals);
   const draftOf = new Map<number, ReservedDraft>();
-  for (const draft of facts.drafts) setOnce(draftOf, firstWith.get(draft.messageId)?.uid, draft);
-  const sendOf = new Map<number, SentMail>();
-  for (const send of facts.sends) {
-    const meta = firstWith.get(send.messageId);
-    const isCopy = rules.sentCopies === 'always' || (rules.sentCopies === 'unmatched' && meta && isUnmatched(meta));
-    if (send.awaited && isCopy) setOnce(sendOf, meta?.uid, send);
+  for (const draft of facts.drafts) {
+    const uid = firstWith.get(draft.messageId)?.uid;
+    if (uid !== undefined && !draftOf.has(uid)) draftOf.set(uid, draft);
   }
+  const sendOf = matchSentCopies(rules.sentCopies, facts.sends, { firstWith, isUnmatched });
   const sent = new Set(facts.sends.map(({ messageId }) => messageId));
   return new Map(
     arrivals.map((meta): [number, ArrivalMatch] => {
@@ -280,8 +275,4 @@ function firstByMessageId(metas: MessageMeta[]): Map<string, MessageMeta> {
   const first = new Map<string, MessageMeta>();
   for (const meta of metas) if (meta.messageId && !first.has(meta.messageId)) first.set(meta.messageId, meta);
   return first;
-}
-
-function setOnce<T>(map: Map<number, T>, uid: number | undefined, value: T): void {
-  if (uid !== undefined && !map.has(uid)) map.set(uid, value);
 }

@@ -1,10 +1,41 @@
 import { detachAttachments } from '../../db/attachments.ts';
 import type { Tx } from '../../db/client.ts';
 import { findTracking } from '../../db/tracking.ts';
+import type { MessageMeta } from '../../imap/fetch.ts';
+import type { ImapSession } from '../../imap/session.ts';
 import { untrackHtml } from '../../mime/tracking.ts';
 import type { SentMail } from '../../sending/send-state.ts';
-import type { ArrivalMatch } from './match.ts';
+import type { FolderState } from '../store/folders.ts';
 import type { FetchedMail, StoredAttachment } from './rows.ts';
+
+/** Whether a Sent copy may arrive in a folder; `unmatched`: only if nothing else matches it. */
+export type SentCopyRule = 'always' | 'unmatched' | 'never';
+
+export function sentCopyRule(session: Pick<ImapSession, 'has'>, { role }: Pick<FolderState, 'role'>): SentCopyRule {
+  if (role === 'SENT') return 'always';
+  // In Gmail the copy in All Mail may be seen first. Drafts are in All Mail too, and on their removal in Trash: those
+  // are matched by their X-GM-MSGID.
+  const copyIsLabel = session.has('X-GM-EXT-1') && role !== 'TRASH' && role !== 'SPAM';
+  return copyIsLabel ? 'unmatched' : 'never';
+}
+
+/**
+ * Which arrivals are the Sent copies of which sends, by UID. An email that the owner sends to the mailbox itself has a
+ * Sent copy and is received as well: only the one in Sent is the copy, except in Gmail, where both are one email.
+ */
+export function matchSentCopies(
+  rule: SentCopyRule,
+  sends: SentMail[],
+  arrivals: { firstWith: ReadonlyMap<string, MessageMeta>; isUnmatched(meta: MessageMeta): boolean },
+): Map<number, SentMail> {
+  const sendOf = new Map<number, SentMail>();
+  for (const send of sends) {
+    const meta = arrivals.firstWith.get(send.messageId);
+    if (!meta || !send.awaited || sendOf.has(meta.uid)) continue;
+    if (rule === 'always' || (rule === 'unmatched' && arrivals.isUnmatched(meta))) sendOf.set(meta.uid, send);
+  }
+  return sendOf;
+}
 
 /**
  * Makes Sent copies the emails that callers have seen already: with the ids of the attachments shown so far, all
@@ -13,13 +44,13 @@ import type { FetchedMail, StoredAttachment } from './rows.ts';
 export async function applySentCopies(
   tx: Tx,
   mails: FetchedMail[],
-  matches: ReadonlyMap<number, ArrivalMatch>,
+  matches: ReadonlyMap<number, { kind: string; copyOf?: SentMail | null }>,
 ): Promise<{ mails: FetchedMail[]; unusedKeys: string[] }> {
   const applied: FetchedMail[] = [];
   const unusedKeys: string[] = [];
   for (const mail of mails) {
     const match = matches.get(mail.meta.uid);
-    const copy = match?.kind === 'new' && match.copyOf ? await asCopyOf(tx, mail, match.copyOf) : undefined;
+    const copy = match?.copyOf ? await asCopyOf(tx, mail, match.copyOf) : undefined;
     applied.push(copy?.mail ?? mail);
     unusedKeys.push(...(copy?.unusedKeys ?? []));
   }

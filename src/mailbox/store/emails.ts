@@ -10,7 +10,7 @@ import { gatherSearchEntries } from '../../db/search-index.ts';
 import { draftsDeletedWithEmails, emailsEnteredDrafts } from '../../sending/draft-state.ts';
 import { linkEarlierBounces } from '../bounces.ts';
 import { addContacts, contactsIn, type Person, refreshContacts } from '../contacts.ts';
-import type { EmailState } from '../transition.ts';
+import type { EmailState } from '../email-transition.ts';
 import { deleteLocationsOf } from './locations.ts';
 
 export type NewEmailRow = typeof emails.$inferInsert;

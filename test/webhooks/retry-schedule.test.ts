@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { MAX_RETRY_AFTER_MS, nextDelay, parseRetryAfter } from '../../src/webhooks/schedule.ts';
+import { MAX_RETRY_AFTER_MS, nextDelay, parseRetryAfter } from '../../src/webhooks/retry-schedule.ts';
 
 const SCHEDULE = [5_000, 30_000, 300_000];
 

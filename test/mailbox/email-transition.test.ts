@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { type EmailState, transition } from '../../src/mailbox/transition.ts';
+import { type EmailState, transition } from '../../src/mailbox/email-transition.ts';
 
 const state = (over: Partial<EmailState> = {}): EmailState => ({
   missing: false,

@@ -1,0 +1,41 @@
+import { inLease } from '../../db/lease.ts';
+import { clearPendingRemoval, findPendingRemovals, type LocationKey } from '../../db/pending-removal.ts';
+import { changeEmails } from '../change-emails.ts';
+import type { SyncContext } from '../context.ts';
+
+/** A mark that is older was left by a move that died, in milliseconds: the folders show where the email is. */
+const ABANDONED_MS = 2 * 60_000;
+
+/** The same while not every folder is synced: the copy may be in one that is not, in milliseconds. */
+const UNSEEN_MS = 15 * 60_000;
+
+/** Marks that are cleared in one transaction; each may have an event with a body. */
+const BATCH = 500;
+
+/**
+ * Ends the pending removals that moves by copying have left which died, with the events of the emails that are shown in
+ * further folders from then on. `synced`: the pass before has synced every folder that changed.
+ * @throws LeaseLost
+ */
+export async function endAbandonedMoves(
+  ctx: Pick<SyncContext, 'db' | 'lease' | 'account'>,
+  { synced }: { synced: boolean },
+): Promise<void> {
+  const olderThanMs = synced ? ABANDONED_MS : UNSEEN_MS;
+  for (;;) {
+    const marked = await findPendingRemovals(ctx.db, ctx.account.id, { olderThanMs, limit: BATCH });
+    if (marked.length === 0) return;
+    await unmark(ctx, marked);
+  }
+}
+
+/** Shows emails in locations again that were pending removal, with the events of what that changes. */
+export async function unmark(
+  { db, lease }: Pick<SyncContext, 'db' | 'lease'>,
+  marked: (LocationKey & { emailId: string | null })[],
+): Promise<void> {
+  const emailIds = marked.flatMap(({ emailId }) => emailId ?? []);
+  await inLease(db, lease, (tx) =>
+    changeEmails(tx, { lease, emailIds, now: new Date() }, () => clearPendingRemoval(tx, marked)),
+  );
+}

@@ -1,0 +1,69 @@
+import { expect, it } from '@jest/globals';
+import { eq, sql } from 'drizzle-orm';
+import { getEmail } from '../../src/db/emails.ts';
+import { markPendingRemoval } from '../../src/db/pending-removal.ts';
+import { emails, locations } from '../../src/db/schema.ts';
+import { moveEmail } from '../../src/mailbox/changes/move.ts';
+import { syncMailbox } from '../../src/mailbox/sync-pass.ts';
+import { PLAIN } from '../helpers/fake-imap.ts';
+import { mailText } from '../helpers/mail-text.ts';
+import { storedEvents } from '../helpers/stored-events.ts';
+import { type Engine, engineTests } from './engine.ts';
+
+/** A move by copying that was stopped after its COPY: the email is in both folders. */
+
+const { ground, start: startOn } = engineTests();
+
+async function abandoned(): Promise<{ engine: Engine; id: string }> {
+  const engine = await startOn({ capabilities: PLAIN, folders: { Work: [] } });
+  const { server, ctx } = engine;
+  const uid = server.append('INBOX', mailText({ subject: 'halfway' }), { date: new Date('2024-05-06T07:08:09Z') });
+  await syncMailbox(ctx, { freshSession: true });
+  await markPendingRemoval(ctx.db, ctx.lease, { folderId: (await engine.folder('INBOX')).id, uid });
+  const inbox = server.folder('INBOX');
+  server.copy(inbox, inbox.messages[0]!, server.folder('Work'));
+  const [row] = await ctx.db.select({ id: emails.id }).from(emails).where(eq(emails.accountId, ctx.account.id));
+  return { engine, id: row!.id };
+}
+
+/** As if the move had been stopped three minutes ago. */
+async function letTimePass({ ctx }: Engine): Promise<void> {
+  const earlier = sql`${locations.pendingRemovalSince} - interval '3 minutes'`;
+  await ctx.db.update(locations).set({ pendingRemovalSince: earlier }).where(eq(locations.accountId, ctx.account.id));
+}
+
+/** The folders of the email as readers see them, and as its last event says. */
+async function seen({ ctx }: Engine, id: string): Promise<{ read: string[]; reported: string[]; events: number }> {
+  const { database } = ground().database;
+  const read = JSON.parse((await getEmail(database.pool, ctx.account.id, id, { metaOnly: true })) ?? '{}') as {
+    folders: string[];
+  };
+  const events = (await storedEvents(database, ctx.account.id)).filter(({ objectId }) => objectId === id);
+  const { folders } = (events.at(-1)?.data as { email: { folders: string[] } }).email;
+  return { read: read.folders, reported: folders, events: events.length };
+}
+
+it('what readers see of an email whose move was abandoned changes with an event', async () => {
+  const { engine, id } = await abandoned();
+  const [inbox, work] = [(await engine.folder('INBOX')).id, (await engine.folder('Work')).id];
+  await syncMailbox(engine.ctx, {});
+  expect(await seen(engine, id)).toEqual({ read: [work], reported: [work], events: 2 });
+  await letTimePass(engine);
+  expect(await seen(engine, id)).toEqual({ read: [work], reported: [work], events: 2 });
+  await syncMailbox(engine.ctx, {});
+  const both = [inbox, work].sort();
+  expect(await seen(engine, id)).toEqual({ read: both, reported: both, events: 3 });
+  await syncMailbox(engine.ctx, {});
+  expect((await seen(engine, id)).events).toBe(3);
+});
+
+it('a move that goes on after its mark has ended does not copy the email again', async () => {
+  const { engine, id } = await abandoned();
+  await letTimePass(engine);
+  await syncMailbox(engine.ctx, {});
+  await moveEmail(engine.ctx, id, () => engine.folder('Work'));
+  expect(engine.server.folder('Work').messages).toHaveLength(1);
+  expect(engine.server.folder('INBOX').messages).toHaveLength(0);
+  const work = (await engine.folder('Work')).id;
+  expect(await seen(engine, id)).toMatchObject({ read: [work], reported: [work] });
+});
