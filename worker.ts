@@ -90,6 +90,7 @@ async function main(config: Config, logger: Logger): Promise<void> {
     workflowBundle: await bundling,
     activities,
     maxWatchers: config.sync.maxWatchers,
+    logger,
   });
 
   const running = workers.run();
