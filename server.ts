@@ -15,6 +15,8 @@ import { createLogger, type Logger } from './src/logger.ts';
 import { createOutbound } from './src/outbound.ts';
 import { createSecrets } from './src/secrets.ts';
 import { openStorage } from './src/storage/storage.ts';
+import { createPayloadCodec } from './src/temporal/codec.ts';
+import { codecRoutes } from './src/temporal/codec-server.ts';
 import { codecKeys, lazyClient } from './src/temporal/connect.ts';
 import { retryDelivery } from './src/webhooks/retry-delivery.ts';
 
@@ -64,6 +66,9 @@ function apiDeps(config: Config, logger: Logger, { db, pool }: Database, client:
     storage,
     outbound: createOutbound({ allow: config.outboundAllow }),
     commands: createCommands({ client, db, secrets, storage, retryDelivery: (id) => retryDelivery(client, db, id) }),
+    ...(config.temporalCodec
+      ? { codecRoutes: codecRoutes({ codec: createPayloadCodec(codecKeys(config)), ...config.temporalCodec }) }
+      : {}),
     pingTemporal: async () => {
       await client.withDeadline(Date.now() + PING_MS, () => client.workflowService.getSystemInfo({}));
     },

@@ -10,7 +10,7 @@ import { createActivities } from './src/activities/index.ts';
 import { dropOnRemoval } from './src/activities/remove.ts';
 import { every, retryUntilAvailable } from './src/async.ts';
 import { type Config, ConfigError, loadConfig } from './src/config.ts';
-import { type Database, migrate, openDatabase } from './src/db/client.ts';
+import { type Database, type Db, migrate, openDatabase } from './src/db/client.ts';
 import { checkAccounts, startHousekeeping } from './src/activities/account-health.ts';
 import { takeLogin } from './src/db/login-budget.ts';
 import { ANNOUNCE_MS, announceWorker, countWorkers, forgetWorker } from './src/db/workers.ts';
@@ -90,20 +90,15 @@ async function main(config: Config, logger: Logger): Promise<void> {
     workflowBundle: await bundling,
     activities,
     maxWatchers: config.sync.maxWatchers,
+    logger,
   });
 
   const running = workers.run();
   const listen = (wake: () => void) => listenTo(config.databaseUrl, DELIVERIES_CHANNEL, wake, logger);
   const relay = (late.relay = startRelay({ db, client, listen, logger }));
-  const merging = every(MERGE_MS, () => mergeSearchEntries(db), logger);
   const workerId = randomUUID();
   const announcing = every(ANNOUNCE_MS, () => announceWorker(db, workerId), logger);
-  const { pollMs, heartbeatTimeoutMs } = config.sync;
-  const prepare = () => ensureSearchAttributes(client, logger);
-  const healthDeps = { db, client, logger, pollMs, heartbeatTimeoutMs, ensureSearchAttributes: prepare };
-  const health = every(HEALTH_MS, () => checkAccounts(healthDeps), logger);
-  const lost = lookForLostRuns(lostRuns, logger);
-  const statistics = every(STATISTICS_MS, () => refreshPlannerStatistics(db), logger);
+  const repeated = startRepeatedWork(config, { db, client, logger, lostRuns });
   onSignal((signal) => {
     if (shutdown.signal.aborted) return;
     shutdown.abort();
@@ -118,7 +113,7 @@ async function main(config: Config, logger: Logger): Promise<void> {
   process.send?.('ready');
 
   await running;
-  await Promise.all([...lost, merging, statistics, health, relay].map((each) => each.stop()));
+  await Promise.all([...repeated, relay].map((each) => each.stop()));
   await announcing.stop();
   await metrics?.close();
   await forgetWorker(db, workerId).catch((err: unknown) => logger.warn({ err }, 'the worker could not sign off'));
@@ -127,8 +122,18 @@ async function main(config: Config, logger: Logger): Promise<void> {
   await database.close();
 }
 
-function lookForLostRuns(lostRuns: LostRuns, logger: Logger) {
+/** What every worker does now and then. */
+function startRepeatedWork(
+  config: Config,
+  { db, client, logger, lostRuns }: { db: Db; client: Client; logger: Logger; lostRuns: LostRuns },
+) {
+  const { pollMs, heartbeatTimeoutMs } = config.sync;
+  const prepare = () => ensureSearchAttributes(client, logger);
+  const healthDeps = { db, client, logger, pollMs, heartbeatTimeoutMs, ensureSearchAttributes: prepare };
   return [
+    every(MERGE_MS, () => mergeSearchEntries(db), logger),
+    every(STATISTICS_MS, () => refreshPlannerStatistics(db), logger),
+    every(HEALTH_MS, () => checkAccounts(healthDeps), logger),
     every(TERMINATED_MS, () => lostRuns.findTerminated(), logger),
     every(LOST_STORE_MS, () => lostRuns.findLostStore(), logger),
     every(OVERDUE_MS, () => lostRuns.findOverdue(), logger),

@@ -72,6 +72,8 @@ export interface Config {
     /** for one email: decoded bytes of its attachments, their number, its recipients, characters of its subject */
     send: { attachmentBytes: number; attachments: number; recipients: number; subject: number };
   };
+  /** histories are decoded for the Temporal UI of this origin, where requests bear the token; absent: they are not */
+  temporalCodec?: { origin: string; token: string };
   /** where a worker serves its metrics; null: nowhere */
   workerMetrics: { host: string; port: number } | null;
   logLevel: LogLevel;
@@ -128,6 +130,7 @@ export function loadConfig(env: Env): Config {
         subject: integer(env, 'MAX_SUBJECT_LENGTH', 998, [1, 100_000]),
       },
     },
+    ...temporalCodec(env),
     workerMetrics: workerMetrics(env),
     logLevel: oneOf(env, 'LOG_LEVEL', Object.fromEntries(LOG_LEVELS.map((level) => [level, level])), 'info'),
   };
@@ -264,6 +267,19 @@ function temporal(env: Env): Config['temporal'] {
     ...(apiKeyValue === undefined ? {} : { apiKey: apiKeyValue }),
     ...(tls === undefined ? {} : { tls }),
   };
+}
+
+/** The two settings go together. */
+function temporalCodec(env: Env): Pick<Config, 'temporalCodec'> {
+  const token = apiKey(env, 'TEMPORAL_CODEC_TOKEN');
+  const value = text(env, 'TEMPORAL_UI_ORIGIN');
+  if (token === undefined && value === undefined) return {};
+  if (token === undefined) throw new ConfigError('TEMPORAL_CODEC_TOKEN', 'is not set, which TEMPORAL_UI_ORIGIN needs');
+  if (value === undefined) throw new ConfigError('TEMPORAL_UI_ORIGIN', 'is not set, which TEMPORAL_CODEC_TOKEN needs');
+  const { origin, href } = url('TEMPORAL_UI_ORIGIN', value, ['http:', 'https:']);
+  if (href !== `${origin}/`)
+    throw new ConfigError('TEMPORAL_UI_ORIGIN', 'must have no path: https://temporal.example.com');
+  return { temporalCodec: { origin, token } };
 }
 
 /** The variables of Temporal's own tools; an API key or any TLS file turns TLS on. */

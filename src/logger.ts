@@ -1,5 +1,7 @@
 import { type DestinationStream, type Logger, pino } from 'pino';
 
+import { currentRequestId } from './request-context.ts';
+
 export type { Logger } from 'pino';
 
 /** Keys that are hidden in log lines, in any object up to two levels deep. */
@@ -27,6 +29,10 @@ export function createLogger(level: string, name: string, destination?: Destinat
     level,
     name,
     base: { pid: process.pid },
+    mixin: () => {
+      const requestId = currentRequestId();
+      return requestId === undefined ? {} : { requestId };
+    },
     timestamp: pino.stdTimeFunctions.isoTime,
     formatters: { level: (label: string) => ({ level: label }) },
     serializers: { err: describeError, error: describeError },

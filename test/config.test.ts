@@ -55,6 +55,10 @@ describe('settings', () => {
     [{ TRUST_PROXY: 'True' }, { trustProxy: true }],
     [{ TRUST_PROXY: '2' }, { trustProxy: 2 }],
     [{ TRUST_PROXY: '10.0.0.0/8, fd00::/8' }, { trustProxy: ['10.0.0.0/8', 'fd00::/8'] }],
+    [
+      { TEMPORAL_UI_ORIGIN: 'https://ui.example.com/', TEMPORAL_CODEC_TOKEN: 'a-token-of-twenty-characters' },
+      { temporalCodec: { origin: 'https://ui.example.com', token: 'a-token-of-twenty-characters' } },
+    ],
     [{ WORKER_METRICS_PORT: '0' }, { workerMetrics: null }],
     [
       { WORKER_METRICS_PORT: '9999', WORKER_METRICS_HOST: '0.0.0.0' },

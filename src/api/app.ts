@@ -1,6 +1,14 @@
 import { randomUUID } from 'node:crypto';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
-import fastify, { type FastifyInstance, LogController, type RawServerDefault } from 'fastify';
+import fastify, {
+  type FastifyInstance,
+  type FastifyReply,
+  type FastifyRequest,
+  LogController,
+  type RawServerDefault,
+} from 'fastify';
+import { isId } from '../contract/ids.ts';
+import { withRequestId } from '../request-context.ts';
 import { authenticate } from './auth.ts';
 import { createCursors, createSigner } from './cursor.ts';
 import type { ApiDeps } from './deps.ts';
@@ -27,6 +35,8 @@ export async function buildApp(deps: ApiDeps): Promise<FastifyInstance> {
     loggerInstance: logger,
     // Fastify's own log lines show whole URLs, and so search terms
     logController: new LogController({ disableRequestLogging: true }),
+    // the logger adds the id of the request by itself
+    childLoggerFactory: (parent) => parent,
     bodyLimit: settings.bodyBytes,
     // for a whole request to arrive
     requestTimeout: REQUEST_TIMEOUT_MS,
@@ -41,16 +51,13 @@ export async function buildApp(deps: ApiDeps): Promise<FastifyInstance> {
 
   app.setValidatorCompiler(compileValidator);
   app.setSerializerCompiler(compileSerializer);
-  app.addHook('onRequest', async (request, reply) => {
+  app.addHook('onRequest', (request, reply, done) => {
     reply.header('X-Request-Id', request.id);
+    withRequestId(request.id, done);
   });
-  app.addHook('onResponse', async (request, reply) => {
-    const { method, routeOptions } = request;
-    request.log.debug(
-      { method, route: routeOptions.url, status: reply.statusCode, ms: reply.elapsedTime },
-      'responded',
-    );
-  });
+  // reading a body may have lost it
+  app.addHook('preHandler', (request, _reply, done) => withRequestId(request.id, done));
+  app.addHook('onResponse', async (request, reply) => logRequest(request, reply));
   handleErrors(app, settings);
   readBodies(app);
   await describeApi(app, settings.publicUrl);
@@ -58,6 +65,8 @@ export async function buildApp(deps: ApiDeps): Promise<FastifyInstance> {
   serveHealth(app, deps);
   serveMetrics(app, pool);
   serveTracking(app, deps);
+  const { codecRoutes } = deps;
+  if (codecRoutes) await app.register(async (codec) => codecRoutes(codec), { prefix: '/temporal/codec' });
 
   const signer = createSigner(settings.signingKeys);
   const cursors = createCursors(signer);
@@ -70,6 +79,25 @@ export async function buildApp(deps: ApiDeps): Promise<FastifyInstance> {
     { prefix: '/api/v1' },
   );
   return app;
+}
+
+/** For machines that ask every few seconds. */
+const PROBES = new Set(['/health', '/ready', '/metrics']);
+
+/** One line for each request; never the URL, which holds search terms. */
+function logRequest(request: FastifyRequest, reply: FastifyReply): void {
+  const { method, routeOptions, params } = request;
+  const { account_id, id } = (params ?? {}) as { account_id?: string; id?: string };
+  const accountId = account_id ?? (isId('account', id ?? '') ? id : undefined);
+  const line = {
+    requestId: request.id,
+    method,
+    route: routeOptions.url ?? 'unknown',
+    status: reply.statusCode,
+    durationMs: Math.round(reply.elapsedTime * 10) / 10,
+    ...(accountId === undefined || !isId('account', accountId) ? {} : { accountId }),
+  };
+  request.log[PROBES.has(line.route) ? 'debug' : 'info'](line, 'responded');
 }
 
 /** Fastify itself takes no number of proxies, since clients might bypass them. Whoever sets a number knows that none can. */

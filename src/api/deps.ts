@@ -1,6 +1,8 @@
+import type { FastifyInstance } from 'fastify';
 import type pg from 'pg';
 import type { AuthIntent, MailboxVerification } from '../contract/account.ts';
 import type { UpdateFolder } from '../contract/folder.ts';
+import type { Run } from '../contract/history.ts';
 import type { DraftResult, DraftSent, EmailSent, SendInput } from '../contract/sending.ts';
 import type { Caller } from '../db/api-keys.ts';
 import type { Db } from '../db/client.ts';
@@ -48,6 +50,11 @@ export interface Commands extends ChangeCommands, SendCommands, DraftCommands {
   removeAccount(accountId: string): Promise<void>;
   /** Compares the store with the whole mailbox; resolves after a while, whether that has ended or not. */
   verifyMailbox(accountId: string): Promise<MailboxVerification>;
+  /** The runs that are about an account, newest first; `after` is the `next` of the page before. */
+  listRuns(
+    accountId: string,
+    page: { limit: number; after: string | null },
+  ): Promise<{ runs: Run[]; next: string | null }>;
   /** Makes a new attempt of one delivery at once, whatever its status. */
   retryDelivery(deliveryId: string): Promise<void>;
 }
@@ -63,6 +70,8 @@ export interface ApiDeps {
   commands: Commands;
   /** resolves when Temporal responds, else rejects */
   pingTemporal(): Promise<void>;
+  /** adds the routes below /temporal/codec, for the Temporal UI; absent: there are none */
+  codecRoutes?: (app: FastifyInstance) => void;
   logger: Logger;
   settings: ApiSettings;
 }

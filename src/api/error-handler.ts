@@ -11,10 +11,13 @@ export function handleErrors(app: FastifyInstance, limits: { bodyBytes: number }
     if (isTooLarge(error)) await discard(request.raw, EXCESS * limits.bodyBytes);
     const apiError = toApiError(error, limits);
     if (apiError.code === 'unexpected_error') {
-      request.log.error({ err: error, route: request.routeOptions.url }, 'a request failed');
+      request.log.error({ err: error, requestId: request.id, route: request.routeOptions.url }, 'a request failed');
     }
     if (apiError.code === 'service_unavailable') {
-      request.log.warn({ err: error, route: request.routeOptions.url }, 'a part of the installation is away');
+      request.log.warn(
+        { err: error, requestId: request.id, route: request.routeOptions.url },
+        'a part of the installation is away',
+      );
     }
     return sendError(reply, apiError.code, apiError.detail);
   });

@@ -17,6 +17,7 @@ export async function bundleWorkflows(): Promise<{ code: string }> {
   const quiet = { log() {}, trace() {}, debug() {}, info() {}, warn() {}, error() {} };
   return bundleWorkflowCode({
     workflowsPath: fileURLToPath(new URL(`../workflows/index.${extension}`, import.meta.url)),
+    workflowInterceptorModules: [fileURLToPath(new URL(`../workflows/interceptors.${extension}`, import.meta.url))],
     failureConverterPath: FAILURE_CONVERTER_PATH,
     logger: quiet,
   });

@@ -1,5 +1,7 @@
+import { createHash, timingSafeEqual } from 'node:crypto';
+import type { IncomingHttpHeaders } from 'node:http';
 import type { Payload, PayloadCodec } from '@temporalio/common';
-import { fastify } from 'fastify';
+import { fastify, type FastifyInstance } from 'fastify';
 
 export interface CodecServerOptions {
   codec: PayloadCodec;
@@ -15,11 +17,22 @@ export interface CodecServer {
   close(): Promise<void>;
 }
 
+export interface CodecRoutesOptions {
+  codec: PayloadCodec;
+  /** the origin of the Temporal UI: pages of any other are refused, programs without an origin are not */
+  origin: string;
+  /** what a request must bear: `Authorization: Bearer <token>`, or as the password of Basic */
+  token: string;
+}
+
 /** As the UI sends and expects them: bytes in base64. */
 interface WirePayload {
   metadata?: Record<string, string>;
   data?: string;
 }
+
+/** The status with which a request is refused; undefined: it is not. */
+type Refuse = (headers: IncomingHttpHeaders, method: string) => 401 | 403 | undefined;
 
 const MAX_REQUEST_BYTES = 8 * 1024 * 1024;
 /** The names under which loopback is reached. A page that came by DNS rebinding sends a name of its own. */
@@ -30,17 +43,54 @@ const LOOPBACK_HOST = /^(127\.0\.0\.1|localhost|\[::1\])(:\d+)?$/;
  * loopback and serves pages of the given origins only. Rejects when the port is taken.
  */
 export async function startCodecServer({ codec, port, origins }: CodecServerOptions): Promise<CodecServer> {
-  const app = fastify({ bodyLimit: MAX_REQUEST_BYTES, forceCloseConnections: true });
-  app.addHook('onRequest', async ({ headers: { origin, host = '' } }, reply) => {
-    if (!LOOPBACK_HOST.test(host) || origin === undefined || !origins.includes(origin)) return reply.code(403).send();
-    reply.headers({ 'Access-Control-Allow-Origin': origin, Vary: 'Origin' });
+  const app = fastify({ forceCloseConnections: true });
+  addRoutes(app, codec, ({ origin, host = '' }) =>
+    LOOPBACK_HOST.test(host) && origin !== undefined && origins.includes(origin) ? undefined : 403,
+  );
+  const url = await app.listen({ host: '127.0.0.1', port });
+  return { url, close: () => app.close() };
+}
+
+/**
+ * The same as routes of the API, for operators who are signed in. The UI passes on no token of ours: the proxy before it,
+ * which asks for the operator's login, adds one; a browser that was asked for the token by `GET /` sends it as Basic where
+ * the UI is told to include cross-origin credentials.
+ */
+export function codecRoutes({ codec, origin: allowed, token }: CodecRoutesOptions): (app: FastifyInstance) => void {
+  return (app) => {
+    addRoutes(app, codec, ({ origin, authorization = '' }, method) => {
+      if (origin !== undefined && origin !== allowed) return 403;
+      // the browser's question beforehand bears no credentials
+      if (method === 'OPTIONS') return origin === undefined ? 403 : undefined;
+      return isSame(tokenIn(authorization), token) ? undefined : 401;
+    });
+    app.get('/', HIDDEN, (_request, reply) =>
+      reply.type('text/plain').send('You are signed in for decoding histories.\n'),
+    );
+  };
+}
+
+const HIDDEN = { schema: { hide: true } };
+
+function addRoutes(app: FastifyInstance, codec: PayloadCodec, refuse: Refuse): void {
+  app.addHook('onRequest', async ({ headers, method }, reply) => {
+    const status = refuse(headers, method);
+    if (status === 401) reply.header('WWW-Authenticate', 'Basic realm="Temporal histories", charset="UTF-8"');
+    if (status !== undefined) return reply.code(status).send();
+    const { origin } = headers;
+    if (origin === undefined) return;
+    reply.headers({
+      'Access-Control-Allow-Origin': origin,
+      'Access-Control-Allow-Credentials': 'true',
+      Vary: 'Origin',
+    });
   });
   // whatever it calls itself, the body is JSON
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', { parseAs: 'string' }, app.getDefaultJsonParser('error', 'error'));
   app.setErrorHandler((_error, _request, reply) => reply.code(400).send());
   app.setNotFoundHandler((_request, reply) => reply.code(404).send());
-  app.options('*', (_request, reply) =>
+  app.options('/*', HIDDEN, (_request, reply) =>
     reply
       .code(204)
       .headers({
@@ -49,11 +99,25 @@ export async function startCodecServer({ codec, port, origins }: CodecServerOpti
       })
       .send(),
   );
-  app.post<{ Body: { payloads?: WirePayload[] } }>('/decode', async ({ body: { payloads = [] } }) => ({
-    payloads: (await codec.decode(payloads.map(fromWire))).map(toWire),
-  }));
-  const url = await app.listen({ host: '127.0.0.1', port });
-  return { url, close: () => app.close() };
+  app.post<{ Body: { payloads?: WirePayload[] } }>(
+    '/decode',
+    { ...HIDDEN, bodyLimit: MAX_REQUEST_BYTES },
+    async ({ body: { payloads = [] } }) => ({ payloads: (await codec.decode(payloads.map(fromWire))).map(toWire) }),
+  );
+}
+
+/** The token of a header `Authorization`, or the password in it. */
+function tokenIn(authorization: string): string {
+  const [scheme = '', value = ''] = authorization.split(' ');
+  if (scheme.toLowerCase() === 'bearer') return value;
+  if (scheme.toLowerCase() !== 'basic') return '';
+  const text = Buffer.from(value, 'base64').toString();
+  return text.slice(text.indexOf(':') + 1);
+}
+
+function isSame(given: string, token: string): boolean {
+  const digest = (text: string) => createHash('sha256').update(text).digest();
+  return timingSafeEqual(digest(given), digest(token));
 }
 
 const fromWire = ({ metadata = {}, data = '' }: WirePayload): Payload => ({

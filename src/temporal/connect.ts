@@ -1,8 +1,9 @@
-import { Client, Connection } from '@temporalio/client';
+import { Client, type ClientInterceptors, Connection } from '@temporalio/client';
 import { NativeConnection } from '@temporalio/worker';
 import type { TemporalTls } from '../config.ts';
 import type { CodecKeys } from './codec.ts';
 import { createDataConverter } from './data-converter.ts';
+import { requestIdOfCaller } from './request-id.ts';
 
 /** The address of Temporal and the keys of its payloads; a part of Config. */
 export interface TemporalSettings {
@@ -23,7 +24,8 @@ export function codecKeys(settings: Pick<TemporalSettings, 'encryptionKey' | 'en
  */
 export function lazyClient(settings: TemporalSettings): { client: Client; close(): Promise<void> } {
   const connection = Connection.lazy(connectionOptions(settings));
-  return { client: createClient(connection, settings), close: () => connection.close() };
+  const client = createClient(connection, settings, { workflow: [requestIdOfCaller] });
+  return { client, close: () => connection.close() };
 }
 
 /**
@@ -37,11 +39,16 @@ export async function connectWorkers(
   return { connection, client: createClient(connection, settings), close: () => connection.close() };
 }
 
-function createClient(connection: Connection | NativeConnection, settings: TemporalSettings): Client {
+function createClient(
+  connection: Connection | NativeConnection,
+  settings: TemporalSettings,
+  interceptors: ClientInterceptors = {},
+): Client {
   return new Client({
     connection,
     namespace: settings.temporal.namespace,
     dataConverter: createDataConverter(codecKeys(settings)),
+    interceptors,
   });
 }
 

@@ -1,6 +1,8 @@
 import { type NativeConnection, Worker, type WorkerOptions } from '@temporalio/worker';
 import type { DataConverter } from '@temporalio/common';
+import type { Logger } from '../logger.ts';
 import { QUEUES } from '../workflows/names.ts';
+import { activitiesOfRequests } from './request-id.ts';
 
 export interface WorkersOptions {
   connection: NativeConnection;
@@ -11,6 +13,7 @@ export interface WorkersOptions {
   activities: object;
   /** mailboxes that this process watches at most */
   maxWatchers: number;
+  logger: Logger;
 }
 
 export interface Workers {
@@ -27,12 +30,13 @@ const POLLERS = { type: 'autoscaling', minimum: 2, initial: 4, maximum: 30 } as 
  * `shutdownForceTime` an activity that does not end would prevent `run` from ending.
  */
 export async function createWorkers(options: WorkersOptions): Promise<Workers> {
-  const { connection, namespace, dataConverter, workflowBundle, activities, maxWatchers } = options;
+  const { connection, namespace, dataConverter, workflowBundle, activities, maxWatchers, logger } = options;
   const common = {
     connection,
     namespace,
     dataConverter,
     activities,
+    interceptors: { activity: [activitiesOfRequests(logger)] },
     shutdownGraceTime: '2s',
     shutdownForceTime: '15s',
     workflowTaskPollerBehavior: POLLERS,

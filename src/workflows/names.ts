@@ -57,6 +57,12 @@ export const UPDATES = {
   deleted: 'deleted',
 } as const;
 
+/** The header and the memo that say which API call a run is a part of. */
+export const REQUEST_ID_HEADER = 'request-id';
+export const REQUEST_ID_MEMO = 'requestId';
+/** The header of the SDK's interceptors for OpenTelemetry. */
+export const TRACE_HEADER = '_tracer-data';
+
 export const QUERIES = {
   /** every workflow: where it stands; see src/workflows/run-state.ts */
   state: 'state',

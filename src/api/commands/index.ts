@@ -21,6 +21,7 @@ import type { Commands } from '../deps.ts';
 import { createChangeCommands } from './changes.ts';
 import { createDraftCommands } from './drafts.ts';
 import { execute, watched, workflowErrorToApiError } from './run-workflow.ts';
+import { listRuns } from './runs.ts';
 import { createSendCommands } from './sends.ts';
 import { verifyMailbox } from './verify.ts';
 
@@ -45,6 +46,7 @@ export function createCommands(deps: CommandDeps): Commands {
     connectMailbox: (intent) => connectMailbox(deps, intent),
     removeAccount: (accountId) => removeAccount(deps, accountId),
     retryDelivery: deps.retryDelivery,
+    listRuns: (accountId, page) => listRuns(deps.client, accountId, page),
     verifyMailbox: (accountId) => verifyMailbox(deps, accountId),
     ...createChangeCommands({ ...deps, hasWorker: () => hasWorker(deps.db) }),
     ...createSendCommands(deps),

@@ -7,6 +7,7 @@ import { draftRoutes } from './drafts.ts';
 import { emailChangeRoutes, emailRoutes } from './emails.ts';
 import { endpointRoutes } from './endpoints.ts';
 import { folderChangeRoutes, folderRoutes } from './folders.ts';
+import { historyRoutes } from './history.ts';
 import type { Routes } from './route.ts';
 import { sendRoutes } from './send.ts';
 import { threadRoutes } from './threads.ts';
@@ -16,6 +17,7 @@ export const ROUTES: readonly Routes[] = [
   accountRoutes,
   emailRoutes,
   emailChangeRoutes,
+  historyRoutes,
   sendRoutes,
   attachmentRoutes,
   threadRoutes,

@@ -1,0 +1,99 @@
+import Type from 'typebox';
+import { Cursor, Limit } from '../../contract/common.ts';
+import { History, RunList } from '../../contract/history.ts';
+import { getAccount } from '../../db/accounts.ts';
+import { readHistory } from '../../db/history.ts';
+import { sendWorkflowId } from '../../workflows/names.ts';
+import { EmailParams } from './emails.ts';
+import { existing, Id, responses, type RouteDeps, type Routes } from './route.ts';
+
+const AccountIdParams = Type.Object({ id: Id('account') });
+const PageQuery = Type.Object({ limit: Limit(50), cursor: Type.Optional(Cursor) });
+type PageQuery = Type.Static<typeof PageQuery>;
+
+const KINDS =
+  'Oldest first. `kind`: `send` (the email was sent by the API), `ingested`, `changed`, `event` (anything else that was ' +
+  'reported), `delivery` (of an event to an endpoint, with its attempts). `limit` counts events.';
+
+/** What happened to an email or an account, and the runs of an account. */
+export const historyRoutes: Routes = (app, deps) => {
+  app.get(
+    '/:account_id/emails/:email_id/history',
+    {
+      schema: {
+        tags: ['Emails'],
+        operationId: 'getEmailHistory',
+        summary: 'What happened to an email',
+        description: `${KINDS} Also of an email that was deleted, as long as its events are stored (30 days).`,
+        params: EmailParams,
+        querystring: PageQuery,
+        response: responses('The history', History, 'not_found'),
+      },
+    },
+    async ({ params, query }) => {
+      const { account_id: accountId, email_id: objectId } = params;
+      return existing(await historyOf(deps, { accountId, objectId }, query), 'email');
+    },
+  );
+
+  app.get(
+    '/accounts/:id/history',
+    {
+      schema: {
+        tags: ['Accounts'],
+        operationId: 'getAccountHistory',
+        summary: 'What happened to an account',
+        description: `${KINDS} Events of the account itself, not of its mail.`,
+        params: AccountIdParams,
+        querystring: PageQuery,
+        response: responses('The history', History, 'not_found'),
+      },
+    },
+    async ({ params: { id }, query }) =>
+      existing(await historyOf(deps, { accountId: id, objectId: id }, query), 'account'),
+  );
+
+  app.get(
+    '/accounts/:id/runs',
+    {
+      schema: {
+        tags: ['Accounts'],
+        operationId: 'listRuns',
+        summary: "List an account's workflow runs",
+        description:
+          'From Temporal, newest first; those that have ended as long as Temporal keeps them. 503 while Temporal cannot be ' +
+          'reached.',
+        params: AccountIdParams,
+        querystring: PageQuery,
+        response: responses('The runs', RunList, 'not_found'),
+      },
+    },
+    async ({ params, query }) => {
+      const { id } = existing(await getAccount(deps.db, params.id), 'account');
+      const list = { name: 'runs', accountId: id, query: {} };
+      const after = deps.cursors.read(list, query.cursor)?.id ?? null;
+      const { runs, next } = await deps.commands.listRuns(id, { limit: query.limit, after });
+      const cursor = deps.cursors.write(list, next === null ? null : { date: new Date(0), id: next });
+      return { object: 'Runs', data: runs, has_more: next !== null, cursor };
+    },
+  );
+};
+
+async function historyOf(
+  { pool, cursors }: RouteDeps,
+  { accountId, objectId }: { accountId: string; objectId: string },
+  { limit, cursor }: PageQuery,
+) {
+  const list = { name: 'history', accountId, query: { objectId } };
+  const after = Number(cursors.read(list, cursor)?.id ?? 0);
+  const page = await readHistory(pool, { accountId, objectId, limit, after, sendWorkflowId });
+  if (!page && after === 0) return undefined;
+  const { entries = [], next = null } = page ?? {};
+  const position = next && { date: next.date, id: String(next.sequence) };
+  return {
+    object: 'History' as const,
+    data: entries,
+    has_more: next !== null,
+    cursor: cursors.write(list, position),
+  };
+}
