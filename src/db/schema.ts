@@ -554,11 +554,11 @@ export const events = pgTable(
     data: text().notNull(),
     test: boolean().notNull().default(false),
     /**
-     * Its place in the feed (src/db/event-feed.ts): not below the number of its transaction, and not below that of any
-     * transaction that had ended before. Within an account it grows with `sequence`. null: a test event, not in the feed.
+     * Its place in the feed, see src/db/event-feed.ts: the number of its transaction, or the greatest of a transaction that
+     * had ended before. null: a test event, which is not in the feed.
      */
     position: bigint({ mode: 'number' }).default(
-      sql`greatest(pg_current_xact_id(), pg_snapshot_xmax(pg_current_snapshot()))::text::bigint`,
+      sql`greatest(pg_current_xact_id()::text::bigint, pg_snapshot_xmax(pg_current_snapshot())::text::bigint - 1)`,
     ),
     createdAt: at('created_at').notNull(),
   },

@@ -6,6 +6,7 @@ import { conversationRoutes } from './conversations.ts';
 import { draftRoutes } from './drafts.ts';
 import { emailChangeRoutes, emailRoutes } from './emails.ts';
 import { endpointRoutes } from './endpoints.ts';
+import { eventRoutes } from './events.ts';
 import { folderChangeRoutes, folderRoutes } from './folders.ts';
 import type { Routes } from './route.ts';
 import { sendRoutes } from './send.ts';
@@ -25,5 +26,6 @@ export const ROUTES: readonly Routes[] = [
   contactRoutes,
   endpointRoutes,
   conversationRoutes,
+  eventRoutes,
   apiKeyRoutes,
 ];

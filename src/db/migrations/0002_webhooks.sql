@@ -14,7 +14,7 @@ ALTER TABLE "deliveries" ADD COLUMN "run_id" text;--> statement-breakpoint
 ALTER TABLE "deliveries" ADD COLUMN "runs" integer DEFAULT 0 NOT NULL;--> statement-breakpoint
 ALTER TABLE "deliveries" ADD COLUMN "replay_id" text;--> statement-breakpoint
 ALTER TABLE "deliveries" ADD COLUMN "status_before_replay" text;--> statement-breakpoint
-ALTER TABLE "events" ADD COLUMN "position" bigint DEFAULT greatest(pg_current_xact_id(), pg_snapshot_xmax(pg_current_snapshot()))::text::bigint;--> statement-breakpoint
+ALTER TABLE "events" ADD COLUMN "position" bigint DEFAULT greatest(pg_current_xact_id()::text::bigint, pg_snapshot_xmax(pg_current_snapshot())::text::bigint - 1);--> statement-breakpoint
 ALTER TABLE "replays" ADD COLUMN "skipped" integer DEFAULT 0 NOT NULL;--> statement-breakpoint
 ALTER TABLE "replays" ADD COLUMN "cursor" text;--> statement-breakpoint
 ALTER TABLE "replays" ADD COLUMN "queued_all_at" timestamp (3) with time zone;--> statement-breakpoint
