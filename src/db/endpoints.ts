@@ -2,7 +2,7 @@ import { asc, eq, sql } from 'drizzle-orm';
 import type { Header } from '../contract/email.ts';
 import type { UpdateWebhookEndpoint, WebhookEndpoint } from '../contract/webhook.ts';
 import { newId } from '../new-id.ts';
-import type { Queryable } from './client.ts';
+import type { Db, Queryable } from './client.ts';
 import { webhookEndpoints } from './schema.ts';
 
 interface SealedAt {
@@ -100,6 +100,37 @@ export async function updateEndpoint(
   return row && toEndpoint(row, sealer);
 }
 
+/** The replaced secret signs along with the new one for so long. */
+const PREVIOUS_SECRET_MS = 24 * 60 * 60 * 1000;
+
+/**
+ * Gives an endpoint a new secret; the one that it replaces signs along for 24 h, in place of any that it had replaced
+ * itself. Undefined when there is no endpoint with that id.
+ */
+export async function rotateSecret(
+  db: Db,
+  sealer: Sealer,
+  id: string,
+  { secret, now }: { secret: string; now: Date },
+): Promise<WebhookEndpoint | undefined> {
+  return db.transaction(async (tx) => {
+    const [current] = await tx.select().from(webhookEndpoints).where(eq(webhookEndpoints.id, id)).for('update');
+    if (!current) return undefined;
+    const previous = sealer.open(sealedAt(id, 'secret'), current.secret);
+    const [row] = await tx
+      .update(webhookEndpoints)
+      .set({
+        secret: sealer.seal(sealedAt(id, 'secret'), secret),
+        previousSecret: sealer.seal(sealedAt(id, 'previous_secret'), previous),
+        previousSecretUntil: new Date(now.getTime() + PREVIOUS_SECRET_MS),
+        updatedAt: now,
+      })
+      .where(eq(webhookEndpoints.id, id))
+      .returning();
+    return toEndpoint(row as EndpointRow, sealer);
+  });
+}
+
 /** Deletes an endpoint; false when there was none. Its deliveries stay in the log. */
 export async function deleteEndpoint(db: Queryable, id: string): Promise<boolean> {
   const { rowCount } = await db.execute(sql`delete from webhook_endpoints where id = ${id}`);
@@ -133,6 +164,6 @@ function toEndpoint(row: EndpointRow, sealer: Sealer): WebhookEndpoint {
   };
 }
 
-function sealedAt(id: string, column: 'headers' | 'secret'): SealedAt {
+function sealedAt(id: string, column: 'headers' | 'secret' | 'previous_secret'): SealedAt {
   return { table: 'webhook_endpoints', column, id };
 }

@@ -81,6 +81,18 @@ describe('webhook endpoints', () => {
     expect((await api.call('DELETE', `/webhooks/endpoints/${id}`)).statusCode).toBe(404);
   });
 
+  it('get a new secret, and not twice for one Idempotency-Key', async () => {
+    const made = await create();
+    const path = `/webhooks/endpoints/${made.id}`;
+    const headers = { 'idempotency-key': made.id };
+    const rotated = (await api.call('POST', `${path}/rotate-secret`, { headers })).json<WebhookEndpoint>();
+    expect(rotated).toEqual({ ...made, secret: expect.stringMatching(/^whsec_/), updated_at: expect.any(String) });
+    expect(rotated.secret).not.toBe(made.secret);
+    expect((await api.call('POST', `${path}/rotate-secret`, { headers })).json()).toEqual(rotated);
+    expect(await api.get(path)).toEqual(rotated);
+    expect((await api.call('POST', `/webhooks/endpoints/${newId('endpoint')}/rotate-secret`)).statusCode).toBe(404);
+  });
+
   it.each<[object, string]>([
     [{ url: 'ftp://example.com' }, 'url'],
     [{ url: 'nonsense' }, 'url'],

@@ -8,7 +8,14 @@ import {
   WebhookEndpointDeleted,
   WebhookEndpointList,
 } from '../../contract/webhook.ts';
-import { createEndpoint, deleteEndpoint, getEndpoint, listEndpoints, updateEndpoint } from '../../db/endpoints.ts';
+import {
+  createEndpoint,
+  deleteEndpoint,
+  getEndpoint,
+  listEndpoints,
+  rotateSecret,
+  updateEndpoint,
+} from '../../db/endpoints.ts';
 import { checkEndpoint } from '../endpoint-rules.ts';
 import { responses, existing, Id, type Routes } from './route.ts';
 
@@ -58,7 +65,7 @@ export const endpointRoutes: Routes = (app, deps) => {
         triggerEvents: [...new Set(body.trigger_events)],
         accountIds: [...new Set(body.account_ids)],
         headers: body.headers ?? [],
-        secret: `whsec_${randomBytes(SECRET_BYTES).toString('base64')}`,
+        secret: newSecret(),
       });
     },
   );
@@ -114,4 +121,30 @@ export const endpointRoutes: Routes = (app, deps) => {
       return { object: 'WebhookEndpointDeleted', id: params.id, success: true };
     },
   );
+
+  app.post(
+    '/webhooks/endpoints/:id/rotate-secret',
+    {
+      config: { idempotent: true },
+      schema: {
+        tags: ['Webhooks'],
+        operationId: 'rotateWebhookSecret',
+        summary: 'Replace the secret of a webhook endpoint',
+        description:
+          'Makes a new secret. From the next call on `X-Email-Engine-Signature` is made with the new secret alone; ' +
+          '`webhook-signature` carries a signature of the new one and one of the replaced secret for 24 h. Replacing the ' +
+          'secret again within that time ends the one before the last at once.',
+        params: Params,
+        response: responses('The endpoint, with its new secret', WebhookEndpoint, 'not_found', 'already_exists'),
+      },
+    },
+    async ({ params }) => {
+      const rotated = await rotateSecret(db, secrets, params.id, { secret: newSecret(), now: new Date() });
+      return existing(rotated, 'endpoint');
+    },
+  );
 };
+
+function newSecret(): string {
+  return `whsec_${randomBytes(SECRET_BYTES).toString('base64')}`;
+}
