@@ -33,6 +33,7 @@ import { installRuntime } from './src/temporal/runtime.ts';
 import { ensureSearchAttributes } from './src/temporal/search-attributes.ts';
 import { createWorkers } from './src/temporal/workers.ts';
 import { openTempDir } from './src/temp-dir.ts';
+import { checkFailingEndpoints } from './src/webhooks/auto-disable.ts';
 import type { Dispatch } from './src/webhooks/dispatch.ts';
 import { createPoster } from './src/webhooks/post.ts';
 import { startRelay } from './src/webhooks/relay.ts';
@@ -46,6 +47,8 @@ const MERGE_MS = 2_000;
 const STATISTICS_MS = 5_000;
 /** How often accounts that are not in sync are looked for. */
 const HEALTH_MS = 15_000;
+/** How often endpoints that have failed for days are looked for. */
+const FAILING_MS = 5 * 60_000;
 
 async function main(config: Config, logger: Logger): Promise<void> {
   installRuntime(logger);
@@ -85,6 +88,9 @@ async function main(config: Config, logger: Logger): Promise<void> {
   const prepare = () => ensureSearchAttributes(client, logger);
   const healthDeps = { db, client, logger, pollMs, heartbeatTimeoutMs, ensureSearchAttributes: prepare };
   const health = every(HEALTH_MS, () => checkAccounts(healthDeps), logger);
+  const failing = config.webhook.autoDisable
+    ? every(FAILING_MS, () => checkFailingEndpoints(db, logger), logger)
+    : undefined;
   const statistics = every(STATISTICS_MS, () => refreshPlannerStatistics(db), logger);
   onSignal((signal) => {
     if (shutdown.signal.aborted) return;
@@ -100,7 +106,7 @@ async function main(config: Config, logger: Logger): Promise<void> {
   process.send?.('ready');
 
   await running;
-  await Promise.all([merging.stop(), statistics.stop(), health.stop(), relay.stop()]);
+  await Promise.all([merging.stop(), statistics.stop(), health.stop(), failing?.stop(), relay.stop()]);
   await announcing.stop();
   await forgetWorker(db, workerId).catch((err: unknown) => logger.warn({ err }, 'the worker could not sign off'));
   await close();

@@ -36,6 +36,9 @@ describe('webhook endpoints', () => {
       description: 'Mine',
       enabled: true,
       disabled_reason: null,
+      failing_since: null,
+      disables_at: null,
+      breaker: { state: 'closed', until: null },
       trigger_events: ['email.new'],
       account_ids: [account],
       headers,
@@ -71,6 +74,35 @@ describe('webhook endpoints', () => {
     });
     expect(await patch({ enabled: true })).toMatchObject({ enabled: true, disabled_reason: null });
     expect((await api.call('PATCH', `/webhooks/endpoints/${newId('endpoint')}`, { body: {} })).statusCode).toBe(404);
+  });
+
+  it('show how they fail until they are enabled again, or get another URL', async () => {
+    const { id } = await create();
+    const path = `/webhooks/endpoints/${id}`;
+    const at = (hours: number) => new Date(Date.now() + hours * 3_600_000);
+    const fail = (until: Date, probe: Date | null) =>
+      api.database.pool.query(
+        `update webhook_endpoints set failing_since = $2, failed_attempts = 30, failures_in_a_row = 30, warned_at = $3,
+           breaker_until = $4, breaker_openings = 4, breaker_probe_at = $5 where id = $1`,
+        [id, at(-72), at(0), until, probe],
+      );
+    const failing = { failing_since: expect.any(String), disables_at: expect.any(String) };
+    await fail(at(1), null);
+    const seen = await api.get<WebhookEndpoint>(path);
+    expect(seen).toMatchObject({ ...failing, breaker: { state: 'open', until: expect.any(String) } });
+    expect(Date.parse(seen.disables_at ?? '') - Date.parse(seen.failing_since ?? '')).toBe(5 * 86_400_000);
+    await fail(at(-1), null);
+    expect(await api.get(path)).toMatchObject({ breaker: { state: 'half_open' } });
+    await fail(at(1), at(0));
+    expect(await api.get(path)).toMatchObject({ breaker: { state: 'half_open' } });
+    const healthy = { failing_since: null, disables_at: null, breaker: { state: 'closed', until: null } };
+    for (const body of [{ enabled: true }, { url: 'https://93.184.215.14/other' }]) {
+      await fail(at(1), at(0));
+      expect((await api.call('PATCH', path, { body: { description: 'x' } })).json()).toMatchObject(failing);
+      expect((await api.call('PATCH', path, { body })).json()).toMatchObject(healthy);
+      const { rows } = await api.database.pool.query('select * from webhook_endpoints where id = $1', [id]);
+      expect(rows[0]).toMatchObject({ failures_in_a_row: 0, failed_attempts: 0, breaker_openings: 0, warned_at: null });
+    }
   });
 
   it('are deleted', async () => {

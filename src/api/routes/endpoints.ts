@@ -91,7 +91,9 @@ export const endpointRoutes: Routes = (app, deps) => {
         tags: ['Webhooks'],
         operationId: 'updateWebhookEndpoint',
         summary: 'Update a webhook endpoint',
-        description: 'Fields that are left out stay as they are. Enabling an endpoint clears its `disabled_reason`.',
+        description:
+          'Fields that are left out stay as they are. Enabling an endpoint clears its `disabled_reason` and `failing_since`, ' +
+          'and closes its `breaker`; another `url` does so too, without `disabled_reason`.',
         params: Params,
         body: UpdateWebhookEndpoint,
         response: responses('The endpoint', WebhookEndpoint, 'not_found'),
