@@ -75,6 +75,17 @@ export const WebhookEndpointDeleted = Type.Object(
   { $id: 'WebhookEndpointDeleted' },
 );
 
+export const TestWebhookEndpoint = Type.Object(
+  {
+    type: OneOf(EVENT_TYPES),
+    account_id: Type.Optional(
+      Type.String({ description: '`acc_…` in the event; left out: the first account of the endpoint, or of all' }),
+    ),
+  },
+  { $id: 'TestWebhookEndpoint' },
+);
+export type TestWebhookEndpoint = Type.Static<typeof TestWebhookEndpoint>;
+
 export const DELIVERY_STATUSES = ['pending', 'delivered', 'failed', 'skipped'] as const;
 export type DeliveryStatus = (typeof DELIVERY_STATUSES)[number];
 
@@ -95,6 +106,7 @@ const conversationFields = {
   created_at: DateTime(),
   last_attempt_at: Nullable(DateTime()),
   next_attempt_at: Nullable(DateTime()),
+  test: Type.Boolean({ description: 'a test event' }),
 };
 
 export const DeliveryAttempt = Type.Object(

@@ -64,7 +64,11 @@ export async function getConversationDetail(
   const { delivery, event } = row;
   const payload = envelopeText({ ...event, type: event.type as EventType }, delivery.endpointId);
   return jsonWith<WebhookConversationDetail, 'payload'>(
-    { ...toConversation(delivery), workflow_id: delivery.workflowId, attempts: attempts.map(toAttempt) },
+    {
+      ...toConversation(delivery),
+      workflow_id: delivery.workflowId ?? delivery.lastWorkflowId,
+      attempts: attempts.map(toAttempt),
+    },
     { payload: payload as JsonOf<Record<string, unknown>> },
   );
 }
@@ -101,6 +105,7 @@ function toConversation(row: typeof deliveries.$inferSelect): WebhookConversatio
     created_at: row.createdAt.toISOString(),
     last_attempt_at: row.lastAttemptAt?.toISOString() ?? null,
     next_attempt_at: row.nextAttemptAt?.toISOString() ?? null,
+    test: row.test,
   };
 }
 

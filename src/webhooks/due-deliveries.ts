@@ -14,6 +14,7 @@ export interface DueDelivery {
   objectId: string;
   sequence: number;
   eventCreatedAt: Date;
+  test: boolean;
   status: DeliveryStatus;
   nextAttemptAt: Date | null;
   workflowId: string | null;
@@ -43,7 +44,7 @@ export async function loadDueDeliveries(
 ): Promise<{ deliveries: DueDelivery[]; targets: Map<string, DeliveryTarget> }> {
   const { rows } = await db.execute<DueRow>(sql`
     select d.id, d.endpoint_id, d.account_id, d.event_type, d.attempts_count, d.event_id, d.object_id, d.status,
-      d.next_attempt_at, d.workflow_id, e.sequence, e.created_at,
+      d.next_attempt_at, d.workflow_id, e.sequence, e.created_at, e.test,
       case when octet_length(e.data) <= ${inlineBytes} then e.data end as data
     from deliveries d join events e on e.id = d.event_id
     where d.id = any(${sql.param(deliveryIds)}::text[]) order by e.account_id, e.sequence`);
@@ -77,6 +78,7 @@ interface DueRow extends Record<string, unknown> {
   workflow_id: string | null;
   sequence: string;
   created_at: string;
+  test: boolean;
   data: string | null;
 }
 
@@ -90,6 +92,7 @@ const toDue = (row: DueRow): DueDelivery => ({
   objectId: row.object_id,
   sequence: Number(row.sequence),
   eventCreatedAt: new Date(row.created_at),
+  test: row.test,
   status: row.status,
   nextAttemptAt: row.next_attempt_at === null ? null : new Date(row.next_attempt_at),
   workflowId: row.workflow_id,

@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { EVENT_TYPES } from '../../src/contract/events.ts';
+import { Compile } from 'typebox/compile';
+import { Clean } from 'typebox/value';
+import { EVENT_DATA, EVENT_TYPES, type EventEnvelope, type EventList } from '../../src/contract/events.ts';
 import type { WebhookConversation, WebhookEndpoint } from '../../src/contract/webhook.ts';
 import { recordEvents } from '../../src/db/outbox.ts';
 import { newId } from '../../src/new-id.ts';
@@ -158,6 +160,76 @@ describe('webhook endpoints', () => {
       const answer = await api.call(method, `/webhooks/endpoints${path}`, { body });
       expect([answer.statusCode, answer.json().detail]).toEqual([400, expect.stringContaining(field)]);
     }
+  });
+});
+
+describe('a test of an endpoint', () => {
+  it.each(EVENT_TYPES)('delivers a sample of %s to it alone, outside of every sequence', async (type) => {
+    const account = await storeAccount(api.database);
+    const [endpoint] = [await create({ account_ids: [account] }), await create({ trigger_events: EVENT_TYPES })];
+    const path = `/webhooks/endpoints/${endpoint.id}/test`;
+    const sent = (await api.call('POST', path, { body: { type } })).json<WebhookConversation>();
+    expect(sent).toMatchObject({
+      object: 'WebhookConversation',
+      endpoint_id: endpoint.id,
+      event_type: type,
+      account_id: account,
+      status: 'pending',
+      attempts_count: 0,
+      test: true,
+    });
+    await api.call('POST', path, { body: { type } });
+    const { data } = await api.get<{ data: WebhookConversation[] }>(`/webhooks/conversations?account_id=${account}`);
+    expect(data.map((record) => [record.endpoint_id, record.test])).toEqual([
+      [endpoint.id, true],
+      [endpoint.id, true],
+    ]);
+    const { payload } = await api.get<{ payload: EventEnvelope }>(`/webhooks/conversations/${sent.id}`);
+    const { data: sample, ...head } = payload;
+    expect(head).toEqual({
+      object: 'Event',
+      id: sent.event_id,
+      type,
+      created_at: expect.any(String),
+      account_id: account,
+      endpoint_id: endpoint.id,
+      sequence: 0,
+      test: true,
+    });
+    expect([...Compile(EVENT_DATA[type]).Errors(sample)]).toEqual([]);
+    expect(Object.keys(Clean(EVENT_DATA[type], structuredClone(sample)) as object)).toEqual(Object.keys(sample));
+    expect((await api.get<EventList>(`/webhooks/events?account_id=${account}`)).data).toEqual([]);
+    const change = { type: 'account.status.errored' as const, objectId: account, data: {}, createdAt: new Date() };
+    await api.database.db.transaction((tx) => recordEvents(tx, account, [change]));
+    const { rows } = await api.database.pool.query(
+      'select sequence::int from events where account_id = $1 and not test',
+      [account],
+    );
+    expect(rows).toEqual([{ sequence: 1 }]);
+  });
+
+  it('is of the account that is asked for, and refused where it cannot be made', async () => {
+    const account = await storeAccount(api.database);
+    const endpoint = await create();
+    const test = (body: object, id = endpoint.id) => api.call('POST', `/webhooks/endpoints/${id}/test`, { body });
+    expect((await test({ type: 'email.new', account_id: account })).json().account_id).toBe(account);
+    expect((await test({ type: 'email.new' })).json().account_id).toMatch(/^acc_/);
+    const detail = async (body: object) => [(await test(body)).statusCode, (await test(body)).json().detail];
+    expect(await detail({ type: 'email.unknown' })).toEqual([400, expect.stringContaining('type')]);
+    expect(await detail({})).toEqual([400, expect.stringContaining('type')]);
+    for (const account_id of ['nonsense', newId('account')]) {
+      expect(await detail({ type: 'email.new', account_id })).toEqual([400, expect.stringContaining('account_id')]);
+    }
+    await api.call('PATCH', `/webhooks/endpoints/${endpoint.id}`, { body: { enabled: false } });
+    expect(await detail({ type: 'email.new' })).toEqual([400, expect.stringContaining('disabled')]);
+    expect((await test({ type: 'email.new' }, newId('endpoint'))).statusCode).toBe(404);
+    const headers = { 'idempotency-key': 'test' };
+    const other = await create();
+    const twice = [1, 2].map(() =>
+      api.call('POST', `/webhooks/endpoints/${other.id}/test`, { body: { type: 'email.new' }, headers }),
+    );
+    const [first, second] = (await Promise.all(twice)).map((answer) => answer.json<WebhookConversation>().id);
+    expect(first).toBe(second);
   });
 });
 

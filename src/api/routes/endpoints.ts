@@ -1,13 +1,18 @@
 import { randomBytes } from 'node:crypto';
 import Type from 'typebox';
 import { Limit, Offset } from '../../contract/common.ts';
+import { ApiError } from '../../contract/errors.ts';
+import { SAMPLE_ACCOUNT_ID, sampleData } from '../../contract/sample-events.ts';
 import {
   CreateWebhookEndpoint,
+  TestWebhookEndpoint,
   UpdateWebhookEndpoint,
+  WebhookConversation,
   WebhookEndpoint,
   WebhookEndpointDeleted,
   WebhookEndpointList,
 } from '../../contract/webhook.ts';
+import { firstAccountId, knownAccountIds } from '../../db/accounts.ts';
 import {
   createEndpoint,
   deleteEndpoint,
@@ -16,6 +21,8 @@ import {
   rotateSecret,
   updateEndpoint,
 } from '../../db/endpoints.ts';
+import { getConversation } from '../../db/conversations.ts';
+import { recordTestEvent } from '../../db/outbox.ts';
 import { checkEndpoint } from '../endpoint-rules.ts';
 import { responses, existing, Id, type Routes } from './route.ts';
 
@@ -143,6 +150,37 @@ export const endpointRoutes: Routes = (app, deps) => {
     async ({ params }) => {
       const rotated = await rotateSecret(db, secrets, params.id, { secret: newSecret(), now: new Date() });
       return existing(rotated, 'endpoint');
+    },
+  );
+
+  app.post(
+    '/webhooks/endpoints/:id/test',
+    {
+      config: { idempotent: true },
+      schema: {
+        tags: ['Webhooks'],
+        operationId: 'testWebhookEndpoint',
+        summary: 'Send a test event to a webhook endpoint',
+        description:
+          'Delivers a sample event of the type to this endpoint alone, whatever its `trigger_events`, on the way that ' +
+          'every event takes: signed, retried and in the delivery log, where `test` is true. The event has `test: true` ' +
+          'and `sequence` 0, and is in no list of events. An endpoint that is disabled is 400.',
+        params: Params,
+        body: TestWebhookEndpoint,
+        response: responses('The delivery: follow it in the log', WebhookConversation, 'not_found', 'already_exists'),
+      },
+    },
+    async ({ params, body }) => {
+      const endpoint = existing(await getEndpoint(db, secrets, params.id), 'endpoint');
+      if (!endpoint.enabled) throw new ApiError('invalid_parameters', 'the endpoint is disabled: enable it first');
+      const given = body.account_id;
+      if (given !== undefined && !(await knownAccountIds(db, [given])).has(given)) {
+        throw new ApiError('invalid_parameters', 'account_id is not the id of an account');
+      }
+      const accountId = given ?? endpoint.account_ids[0] ?? (await firstAccountId(db)) ?? SAMPLE_ACCOUNT_ID;
+      const data = sampleData(body.type, accountId, new Date());
+      const id = await db.transaction((tx) => recordTestEvent(tx, { endpoint, accountId, type: body.type, data }));
+      return existing(await getConversation(db, id), 'delivery');
     },
   );
 };
