@@ -17,6 +17,7 @@ import { createSecrets } from './src/secrets.ts';
 import { openStorage } from './src/storage/storage.ts';
 import { codecKeys, lazyClient } from './src/temporal/connect.ts';
 import { retryDelivery } from './src/webhooks/delivery-runs.ts';
+import { cancelReplayRun, startReplayRun } from './src/webhooks/replay-runs.ts';
 
 const DATABASE_CONNECTIONS = 20;
 /** A database that is frozen is noticed within their sum; queries that are slow are not hurried. */
@@ -63,7 +64,18 @@ function apiDeps(config: Config, logger: Logger, { db, pool }: Database, client:
     logger,
     storage,
     outbound: createOutbound({ allow: config.outboundAllow }),
-    commands: createCommands({ client, db, secrets, storage, retryDelivery: (id) => retryDelivery(client, db, id) }),
+    commands: createCommands({
+      client,
+      db,
+      secrets,
+      storage,
+      retryDelivery: (id) => retryDelivery(client, db, id),
+      startReplay: (replay) =>
+        startReplayRun(client, replay).catch((err: unknown) =>
+          logger.warn({ err, replayId: replay.id }, 'a replay is started later by a worker'),
+        ),
+      cancelReplay: (id) => cancelReplayRun({ client, db, logger }, id),
+    }),
     pingTemporal: async () => {
       await client.withDeadline(Date.now() + PING_MS, () => client.workflowService.getSystemInfo({}));
     },

@@ -36,6 +36,7 @@ import { openTempDir } from './src/temp-dir.ts';
 import { checkFailingEndpoints } from './src/webhooks/auto-disable.ts';
 import type { Dispatch } from './src/webhooks/dispatch.ts';
 import { createPoster } from './src/webhooks/post.ts';
+import { resumeReplays } from './src/webhooks/replay-runs.ts';
 import { startRelay } from './src/webhooks/relay.ts';
 import { accountWorkflowId, SIGNALS } from './src/workflows/names.ts';
 
@@ -49,6 +50,8 @@ const STATISTICS_MS = 5_000;
 const HEALTH_MS = 15_000;
 /** How often endpoints that have failed for days are looked for. */
 const FAILING_MS = 5 * 60_000;
+/** How often replays without a workflow are looked for. */
+const REPLAYS_MS = 60_000;
 
 async function main(config: Config, logger: Logger): Promise<void> {
   installRuntime(logger);
@@ -91,6 +94,7 @@ async function main(config: Config, logger: Logger): Promise<void> {
   const failing = config.webhook.autoDisable
     ? every(FAILING_MS, () => checkFailingEndpoints(db, logger), logger)
     : undefined;
+  const replays = every(REPLAYS_MS, () => resumeReplays(client, db), logger);
   const statistics = every(STATISTICS_MS, () => refreshPlannerStatistics(db), logger);
   onSignal((signal) => {
     if (shutdown.signal.aborted) return;
@@ -106,7 +110,7 @@ async function main(config: Config, logger: Logger): Promise<void> {
   process.send?.('ready');
 
   await running;
-  await Promise.all([merging.stop(), statistics.stop(), health.stop(), failing?.stop(), relay.stop()]);
+  await Promise.all([merging.stop(), statistics.stop(), health.stop(), failing?.stop(), replays.stop(), relay.stop()]);
   await announcing.stop();
   await forgetWorker(db, workerId).catch((err: unknown) => logger.warn({ err }, 'the worker could not sign off'));
   await close();

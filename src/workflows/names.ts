@@ -18,6 +18,7 @@ export const WORKFLOWS = {
   deleteDraft: 'deleteDraft',
   removeDraft: 'removeDraft',
   verifyMailbox: 'verifyMailbox',
+  replay: 'replay',
 } as const;
 
 /** Workflow ids derive from the resource: Temporal itself refuses to start one twice. */
@@ -42,6 +43,8 @@ export const deliveryBatchWorkflowId = (endpointId: string, firstDeliveryId: str
   `deliver/${endpointId}/${firstDeliveryId}`;
 /** The n-th manual retry of a delivery whose run has ended. */
 export const deliveryRetryWorkflowId = (deliveryId: string, n: number) => `deliver/${deliveryId}/r${n}`;
+/** A bulk replay of deliveries. */
+export const replayWorkflowId = (replayId: string) => `replay/${replayId}`;
 export const HOUSEKEEPING_WORKFLOW_ID = 'housekeeping';
 
 export const SIGNALS = {

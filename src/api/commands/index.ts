@@ -23,6 +23,8 @@ export interface CommandDeps {
   secrets: Secrets;
   storage: Storage;
   retryDelivery: Commands['retryDelivery'];
+  startReplay: Commands['startReplay'];
+  cancelReplay: Commands['cancelReplay'];
   /** how long callers wait, ms; for tests */
   connectDeadlineMs?: number;
   removeDeadlineMs?: number;
@@ -38,6 +40,8 @@ export function createCommands(deps: CommandDeps): Commands {
     connectMailbox: (intent) => connectMailbox(deps, intent),
     removeAccount: (accountId) => removeAccount(deps, accountId),
     retryDelivery: deps.retryDelivery,
+    startReplay: deps.startReplay,
+    cancelReplay: deps.cancelReplay,
     verifyMailbox: (accountId) => verifyMailbox(deps, accountId),
     ...createChangeCommands({ ...deps, hasWorker: () => hasWorker(deps.db) }),
     ...createSendCommands(deps),

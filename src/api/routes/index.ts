@@ -8,6 +8,7 @@ import { emailChangeRoutes, emailRoutes } from './emails.ts';
 import { endpointRoutes } from './endpoints.ts';
 import { eventRoutes } from './events.ts';
 import { folderChangeRoutes, folderRoutes } from './folders.ts';
+import { replayRoutes } from './replays.ts';
 import type { Routes } from './route.ts';
 import { sendRoutes } from './send.ts';
 import { threadRoutes } from './threads.ts';
@@ -27,5 +28,6 @@ export const ROUTES: readonly Routes[] = [
   endpointRoutes,
   conversationRoutes,
   eventRoutes,
+  replayRoutes,
   apiKeyRoutes,
 ];
