@@ -626,6 +626,8 @@ export const deliveries = pgTable(
     index('deliveries_object').on(t.objectId, t.createdAt, t.id),
     index('deliveries_unstarted').on(t.claimedAt).where(sql`status = 'pending' and started_at is null`),
     index('deliveries_endpoint').on(t.endpointId, t.createdAt, t.id),
+    index('deliveries_endpoint_type').on(t.endpointId, t.eventType, t.createdAt, t.id),
+    index('deliveries_type').on(t.eventType, t.createdAt, t.id),
     index('deliveries_created').on(t.createdAt, t.id),
     // what operators look for: what waits, what failed
     index('deliveries_open').on(t.status, t.createdAt, t.id).where(sql`status <> 'delivered'`),

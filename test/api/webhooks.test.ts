@@ -268,6 +268,11 @@ describe('the delivery log', () => {
     });
     const [first] = await list('event_type=email.new');
     expect((await list(`event_id=${first?.event_id}`)).map(({ id }) => id)).toEqual([first?.id]);
+    expect((await list(`email_id=${emailId}`)).map(({ id }) => id)).toEqual([first?.id]);
+    expect(await list(`email_id=${emailId}&status=failed`)).toEqual([]);
+    const all = `email_id=${emailId}&endpoint_id=${endpoint.id}&event_id=${first?.event_id}&event_type=email.new`;
+    expect(await list(`${all}&status=pending&since=${first?.created_at}&until=9999-01-01T00:00:00Z`)).toHaveLength(1);
+    expect(await list(`email_id=${newId('email')}`)).toEqual([]);
     expect(await list('status=failed')).toEqual([]);
     expect(await list(`endpoint_id=${newId('endpoint')}`)).toEqual([]);
     expect(await list(`endpoint_id=${endpoint.id}&status=pending`)).toHaveLength(2);

@@ -30,6 +30,8 @@ CREATE INDEX "deliveries_order" ON "deliveries" USING btree ("endpoint_id","obje
 CREATE INDEX "deliveries_run" ON "deliveries" USING btree ("workflow_id") WHERE status = 'pending' and workflow_id is not null;--> statement-breakpoint
 CREATE INDEX "deliveries_replay" ON "deliveries" USING btree ("replay_id","status") WHERE replay_id is not null;--> statement-breakpoint
 CREATE INDEX "deliveries_object" ON "deliveries" USING btree ("object_id","created_at","id");--> statement-breakpoint
+CREATE INDEX "deliveries_endpoint_type" ON "deliveries" USING btree ("endpoint_id","event_type","created_at","id");--> statement-breakpoint
+CREATE INDEX "deliveries_type" ON "deliveries" USING btree ("event_type","created_at","id");--> statement-breakpoint
 CREATE INDEX "events_feed" ON "events" USING btree ("type","position","account_id","sequence");--> statement-breakpoint
 CREATE INDEX "events_account_feed" ON "events" USING btree ("account_id","type","position","sequence");--> statement-breakpoint
 CREATE INDEX "replays_created" ON "replays" USING btree ("created_at","id");--> statement-breakpoint
