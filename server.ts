@@ -19,6 +19,7 @@ import { createPayloadCodec } from './src/temporal/codec.ts';
 import { codecRoutes } from './src/temporal/codec-server.ts';
 import { codecKeys, lazyClient } from './src/temporal/connect.ts';
 import { retryDelivery } from './src/webhooks/retry-delivery.ts';
+import { cancelReplayRun, startReplayRun } from './src/webhooks/replay-runs.ts';
 
 const DATABASE_CONNECTIONS = 20;
 /** A database that is frozen is noticed within their sum; queries that are slow are not hurried. */
@@ -65,7 +66,18 @@ function apiDeps(config: Config, logger: Logger, { db, pool }: Database, client:
     logger,
     storage,
     outbound: createOutbound({ allow: config.outboundAllow }),
-    commands: createCommands({ client, db, secrets, storage, retryDelivery: (id) => retryDelivery(client, db, id) }),
+    commands: createCommands({
+      client,
+      db,
+      secrets,
+      storage,
+      retryDelivery: (id) => retryDelivery(client, db, id),
+      startReplay: (replay) =>
+        startReplayRun(client, replay).catch((err: unknown) =>
+          logger.warn({ err, replayId: replay.id }, 'a replay is started later by a worker'),
+        ),
+      cancelReplay: (id) => cancelReplayRun({ client, db, logger }, id),
+    }),
     ...(config.temporalCodec
       ? { codecRoutes: codecRoutes({ codec: createPayloadCodec(codecKeys(config)), ...config.temporalCodec }) }
       : {}),

@@ -37,9 +37,11 @@ import { createWorkers } from './src/temporal/workers.ts';
 import { openTempDir } from './src/temp-dir.ts';
 import { createCallSlots } from './src/webhooks/call-slots.ts';
 import { hurryRun } from './src/webhooks/retry-delivery.ts';
+import { checkFailingEndpoints } from './src/webhooks/auto-disable.ts';
 import type { Dispatch } from './src/webhooks/dispatch.ts';
 import { createLostRuns, type LostRuns } from './src/webhooks/lost-runs.ts';
 import { createPoster } from './src/webhooks/post.ts';
+import { resumeReplays } from './src/webhooks/replay-runs.ts';
 import { startRelay } from './src/webhooks/relay.ts';
 import { accountWorkflowId, SIGNALS } from './src/workflows/names.ts';
 
@@ -59,6 +61,10 @@ const OVERDUE_MS = 30_000;
 const CALLS_PER_ENDPOINT = 10;
 /** How often the workers that share them are counted. */
 const COUNT_MS = 5_000;
+/** How often endpoints that have failed for days are looked for. */
+const FAILING_MS = 5 * 60_000;
+/** How often replays without a workflow are looked for. */
+const REPLAYS_MS = 60_000;
 
 async function main(config: Config, logger: Logger): Promise<void> {
   const sdkAddress = config.workerMetrics ? `127.0.0.1:${await freeLoopbackPort()}` : undefined;
@@ -137,6 +143,8 @@ function startRepeatedWork(
     every(TERMINATED_MS, () => lostRuns.findTerminated(), logger),
     every(LOST_STORE_MS, () => lostRuns.findLostStore(), logger),
     every(OVERDUE_MS, () => lostRuns.findOverdue(), logger),
+    every(REPLAYS_MS, () => resumeReplays(client, db), logger),
+    ...(config.webhook.autoDisable ? [every(FAILING_MS, () => checkFailingEndpoints(db, logger), logger)] : []),
   ];
 }
 

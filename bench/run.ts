@@ -1,4 +1,5 @@
 import { burst } from './burst.ts';
+import { deliveryLog } from './delivery-log.ts';
 import { type Bounds, type Figures, printTable } from './figures.ts';
 import { initialSync } from './initial-sync.ts';
 import { idle, otherFolder, otherFolderOldServer, stream } from './latency.ts';
@@ -34,6 +35,7 @@ const FIGURES: Record<string, (bench: Bench, rounds: number) => Promise<void>> =
   'initial-sync': measured(initialSync),
   memory: measured(memory),
   sends: measured(sends),
+  'delivery-log': measured(deliveryLog),
 };
 
 /** A figure that hangs is a figure that failed. */

@@ -54,7 +54,12 @@ export interface Config {
   /** mail connections without TLS; `loopback`: to this machine only */
   allowInsecureMail: 'never' | 'loopback' | 'always';
   /** delays before the second, third, … attempt; their count is the number of retries */
-  webhook: { retryScheduleMs: number[]; timeoutMs: number };
+  webhook: {
+    retryScheduleMs: number[];
+    timeoutMs: number;
+    /** endpoints that fail for days are disabled */
+    autoDisable: boolean;
+  };
   sync: {
     /** how long a watching activity may be without a heartbeat before another worker watches its mailbox */
     heartbeatTimeoutMs: number;
@@ -113,6 +118,7 @@ export function loadConfig(env: Env): Config {
     webhook: {
       retryScheduleMs: durations(env, 'WEBHOOK_RETRY_SCHEDULE', DEFAULT_RETRY_SCHEDULE, [1, 30 * DAY]),
       timeoutMs: duration(env, 'WEBHOOK_TIMEOUT', 30 * SECOND, [SECOND / 10, 5 * MINUTE]),
+      autoDisable: oneOf(env, 'WEBHOOK_AUTO_DISABLE', { true: 'on', false: 'off' } as const, 'on') === 'on',
     },
     sync: {
       heartbeatTimeoutMs: duration(env, 'SYNC_HEARTBEAT_TIMEOUT', 30 * SECOND, [2 * SECOND, 10 * MINUTE]),

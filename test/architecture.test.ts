@@ -185,7 +185,8 @@ describe('the state of', () => {
     ['sends', ['src/sending/send-state.ts'], /./],
     ['drafts', ['src/sending/draft-state.ts'], /./],
     // the outbox inserts deliveries with their event
-    ['deliveries', ['src/webhooks/delivery-state.ts', 'src/db/outbox.ts'], /./],
+    ['deliveries', ['src/webhooks/delivery-state.ts', 'src/webhooks/replay-state.ts', 'src/db/outbox.ts'], /./],
+    ['replays', ['src/webhooks/replay-state.ts', 'src/db/replays.ts'], /./],
     ['accounts', ['src/db/accounts.ts'], /\bstatus\b|\bstatusDetail\b/],
   ])('%s is written in one file', (name, owners, column) => {
     const writers = statements.filter(({ table, text }) => table === name && column.test(text));

@@ -25,6 +25,7 @@ describe('settings', () => {
       webhook: {
         retryScheduleMs: [5e3, 30e3, 300e3, 1800e3, 7200e3, 18_000e3, 36_000e3, 50_400e3, 72_000e3, 86_400e3],
         timeoutMs: 30_000,
+        autoDisable: true,
       },
       sync: {
         heartbeatTimeoutMs: 30_000,
@@ -70,8 +71,8 @@ describe('settings', () => {
     [{ ALLOW_INSECURE_MAIL: 'TRUE' }, { allowInsecureMail: 'always' }],
     [{ ALLOW_INSECURE_MAIL: 'loopback' }, { allowInsecureMail: 'loopback' }],
     [
-      { WEBHOOK_RETRY_SCHEDULE: '500ms, 1.5s,2h', WEBHOOK_TIMEOUT: '1m' },
-      { webhook: { retryScheduleMs: [500, 1500, 7_200_000], timeoutMs: 60_000 } },
+      { WEBHOOK_RETRY_SCHEDULE: '500ms, 1.5s,2h', WEBHOOK_TIMEOUT: '1m', WEBHOOK_AUTO_DISABLE: 'false' },
+      { webhook: { retryScheduleMs: [500, 1500, 7_200_000], timeoutMs: 60_000, autoDisable: false } },
     ],
     [
       { TEMPORAL_API_KEY: 'secret' },
@@ -114,6 +115,7 @@ describe('settings', () => {
     ['WEBHOOK_RETRY_SCHEDULE', '5s,,30s'],
     ['WEBHOOK_RETRY_SCHEDULE', '5 seconds'],
     ['WEBHOOK_TIMEOUT', '0'],
+    ['WEBHOOK_AUTO_DISABLE', 'never'],
     ['SYNC_POLL_INTERVAL', '-1s'],
     ['SYNC_MAX_MAILBOXES', '0'],
     ['MAX_BODY_BYTES', '1k'],

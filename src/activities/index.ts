@@ -5,6 +5,7 @@ import { createDeliverActivities, type DeliverDeps } from './deliver.ts';
 import { withFailures } from './failures.ts';
 import { createHousekeepingActivities, type HousekeepingDeps } from './housekeeping.ts';
 import { createMailboxActivities, type WatchDeps } from './mailbox.ts';
+import { createReplayActivities, type ReplayDeps } from './replay.ts';
 import { createRemoveActivities, type RemoveDeps } from './remove.ts';
 import { createDraftActivities, type DraftDeps } from './save-draft.ts';
 import { createSendActivities, type SendDeps } from './send-email.ts';
@@ -17,6 +18,7 @@ export type ActivityDeps = AccountDeps &
   HousekeepingDeps &
   WatchDeps &
   RemoveDeps &
+  ReplayDeps &
   Omit<DraftDeps & SendDeps, 'markDisconnected'> &
   Omit<MailboxDeps, 'markDisconnected'>;
 
@@ -45,6 +47,7 @@ export function createActivities(outerDeps: ActivityDeps) {
     ...createHousekeepingActivities(deps),
     ...createMailboxActivities(deps),
     ...createRemoveActivities(deps),
+    ...createReplayActivities(deps),
     ...createDraftActivities(deps),
     ...createSendActivities(deps),
   });

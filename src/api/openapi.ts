@@ -9,11 +9,12 @@ import * as errors from '../contract/errors.ts';
 import * as events from '../contract/events.ts';
 import * as folder from '../contract/folder.ts';
 import * as history from '../contract/history.ts';
+import * as replay from '../contract/replay.ts';
 import * as sending from '../contract/sending.ts';
 import * as tracking from '../contract/tracking.ts';
 import * as webhook from '../contract/webhook.ts';
 
-const CONTRACT = [account, email, sending, folder, contact, apiKey, webhook, history, tracking, events, errors];
+const CONTRACT = [account, email, sending, folder, contact, apiKey, webhook, replay, history, tracking, events, errors];
 
 type NamedSchema = TSchema & { $id: string };
 

@@ -1,6 +1,6 @@
 import Type from 'typebox';
 import { Account, InitialSync } from './account.ts';
-import { DateTime, OneOf } from './common.ts';
+import { CursorListOf, DateTime, OneOf } from './common.ts';
 import { Email } from './email.ts';
 import { Folder } from './folder.ts';
 import { TrackingClickData, TrackingOpenData } from './tracking.ts';
@@ -80,13 +80,24 @@ export const EventEnvelope = Type.Object(
     type: OneOf(EVENT_TYPES),
     created_at: DateTime(),
     account_id: Type.String(),
-    endpoint_id: Type.String(),
-    sequence: Type.Integer(),
+    endpoint_id: Type.String({ description: '`we_…`, the endpoint that is called' }),
+    sequence: Type.Integer({ description: 'per account, without gaps; 0 for a test event' }),
+    test: Type.Optional(Type.Literal(true, { description: 'only in test events' })),
     data: Type.Unsafe<Record<string, unknown>>({ type: 'object', description: 'depends on `type`' }),
   },
   { $id: 'Event' },
 );
 export type EventEnvelope = Type.Static<typeof EventEnvelope>;
+
+/** An event in the list of events: as it is delivered, but to no endpoint. */
+export const ListedEvent = Type.Object(
+  { ...EventEnvelope.properties, endpoint_id: Type.Null() },
+  { $id: 'ListedEvent' },
+);
+export type ListedEvent = Type.Static<typeof ListedEvent>;
+
+export const EventList = CursorListOf('Events', ListedEvent);
+export type EventList = Type.Static<typeof EventList>;
 
 /** An event as it is stored. */
 export interface StoredEvent {
@@ -97,13 +108,15 @@ export interface StoredEvent {
   sequence: number;
   /** JSON text, made once when the event was recorded */
   data: string;
+  /** it did not happen: an endpoint is being tested */
+  test?: boolean;
 }
 
 /**
- * The body of the request that delivers an event to an endpoint (SPEC "Envelope"). It is put together from stored pieces in
- * a fixed order: every attempt sends the same bytes.
+ * The body of the request that delivers an event to an endpoint (SPEC "Envelope"), or the event of no endpoint in the feed.
+ * It is put together from stored pieces in a fixed order: every attempt sends the same bytes.
  */
-export function envelopeText(event: StoredEvent, endpointId: string): string {
+export function envelopeText(event: StoredEvent, endpointId: string | null): string {
   const head = JSON.stringify({
     object: 'Event',
     id: event.id,
@@ -112,6 +125,7 @@ export function envelopeText(event: StoredEvent, endpointId: string): string {
     account_id: event.accountId,
     endpoint_id: endpointId,
     sequence: event.sequence,
+    ...(event.test ? { test: true } : {}),
   });
   return `${head.slice(0, -1)},"data":${event.data}}`;
 }

@@ -3,6 +3,13 @@ import { DateTime, ListOf, Nullable, OneOf } from './common.ts';
 import { Header } from './email.ts';
 import { EVENT_TYPES } from './events.ts';
 
+/** How an endpoint that fails is spared; see `breaker` of WebhookEndpoint. */
+export const BREAKER_STATES = ['closed', 'open', 'half_open'] as const;
+export type BreakerState = (typeof BREAKER_STATES)[number];
+
+/** An endpoint that has failed for so long is disabled. */
+export const DISABLED_AFTER_MS = 5 * 24 * 60 * 60 * 1000;
+
 export const WebhookEndpoint = Type.Object(
   {
     object: Type.Literal('WebhookEndpoint'),
@@ -10,7 +17,22 @@ export const WebhookEndpoint = Type.Object(
     url: Type.String(),
     description: Nullable(Type.String()),
     enabled: Type.Boolean(),
-    disabled_reason: Nullable(Type.String()),
+    disabled_reason: Nullable(
+      Type.String({ description: '`gone`: it answered 410; `failing`: no call succeeded for 5 days' }),
+    ),
+    failing_since: Nullable(DateTime('first failed call since the last one that succeeded')),
+    disables_at: Nullable(DateTime('when it will be disabled if no call succeeds until then; from 2 days before on')),
+    breaker: Type.Object(
+      {
+        state: OneOf(BREAKER_STATES),
+        until: Nullable(DateTime('when the next call is made')),
+      },
+      {
+        description:
+          '`open`: it fails, so events wait and no call is made until `until`; `half_open`: one call finds out whether it ' +
+          'is back',
+      },
+    ),
     trigger_events: Type.Array(Type.String()),
     account_ids: Type.Array(Type.String(), { description: 'empty: all accounts' }),
     headers: Type.Array(Header),
@@ -52,6 +74,17 @@ export const WebhookEndpointDeleted = Type.Object(
   { object: Type.Literal('WebhookEndpointDeleted'), id: Type.String(), success: Type.Literal(true) },
   { $id: 'WebhookEndpointDeleted' },
 );
+
+export const TestWebhookEndpoint = Type.Object(
+  {
+    type: OneOf(EVENT_TYPES),
+    account_id: Type.Optional(
+      Type.String({ description: '`acc_…` in the event; left out: the first account of the endpoint, or of all' }),
+    ),
+  },
+  { $id: 'TestWebhookEndpoint' },
+);
+export type TestWebhookEndpoint = Type.Static<typeof TestWebhookEndpoint>;
 
 export const DELIVERY_STATUSES = ['pending', 'delivered', 'failed', 'skipped'] as const;
 export type DeliveryStatus = (typeof DELIVERY_STATUSES)[number];
@@ -97,6 +130,7 @@ const conversationFields = {
   created_at: DateTime(),
   last_attempt_at: Nullable(DateTime()),
   next_attempt_at: Nullable(DateTime()),
+  test: Type.Boolean({ description: 'a test event' }),
 };
 
 export const DeliveryAttempt = Type.Object(

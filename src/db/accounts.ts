@@ -63,6 +63,12 @@ export async function knownAccountIds(db: Queryable, ids: string[]): Promise<Set
   return new Set(rows.map(({ id }) => id));
 }
 
+/** The id of the account that was connected first; undefined when there is none. */
+export async function firstAccountId(db: Queryable): Promise<string | undefined> {
+  const [row] = await db.select({ id: accounts.id }).from(accounts).where(present).orderBy(accounts.id).limit(1);
+  return row?.id;
+}
+
 /** A page of ids in order, from after `after`: all accounts, also those whose removal has not ended. */
 export async function accountIdsAfter(
   db: Queryable,

@@ -2,7 +2,9 @@ import { fileURLToPath } from 'node:url';
 import { drizzle, type NodePgDatabase } from 'drizzle-orm/node-postgres';
 import { migrate as applyMigrations } from 'drizzle-orm/node-postgres/migrator';
 import pg from 'pg';
+import { EVENT_TYPES } from '../contract/events.ts';
 import type { Logger } from '../logger.ts';
+import { alignPositions } from './event-feed.ts';
 import { patientClient, type Patience } from './patient-client.ts';
 import * as schema from './schema.ts';
 import { SMALL_PENDING_LIST } from './search-index.ts';
@@ -65,7 +67,9 @@ export async function migrate(database: Database): Promise<void> {
   try {
     await client.query('SET statement_timeout = 0');
     await client.query('SELECT pg_advisory_lock($1)', [MIGRATION_LOCK]);
-    await applyMigrations(drizzle({ client }), { migrationsFolder: MIGRATIONS });
+    const db = drizzle({ client, schema });
+    await applyMigrations(db, { migrationsFolder: MIGRATIONS });
+    await alignPositions(db, EVENT_TYPES);
   } finally {
     // closing the connection releases the lock and resets the setting
     client.release(true);

@@ -1,4 +1,4 @@
-import { and, asc, desc, eq, gte, lt, type SQL } from 'drizzle-orm';
+import { and, asc, desc, eq, gte, lt, type SQL, sql } from 'drizzle-orm';
 import { envelopeText, type EventType } from '../contract/events.ts';
 import type {
   DeliveryAttempt,
@@ -17,6 +17,8 @@ export interface ConversationFilter {
   eventId?: string;
   eventType?: EventType;
   accountId?: string;
+  /** the email that its event is about */
+  emailId?: string;
   status?: DeliveryStatus;
   /** created at or after */
   since?: Date;
@@ -30,13 +32,20 @@ export async function listConversations(
   filter: ConversationFilter,
   page: { offset: number; limit: number },
 ): Promise<{ data: WebhookConversation[]; hasMore: boolean }> {
+  const order = [desc(deliveries.createdAt), desc(deliveries.id)];
+  // what a deep page passes over is read from the index alone
+  const ids = db
+    .select({ id: deliveries.id })
+    .from(deliveries)
+    .where(and(...conditions(filter)))
+    .orderBy(...order)
+    .offset(page.offset)
+    .limit(page.limit + 1);
   const rows = await db
     .select()
     .from(deliveries)
-    .where(and(...conditions(filter)))
-    .orderBy(desc(deliveries.createdAt), desc(deliveries.id))
-    .offset(page.offset)
-    .limit(page.limit + 1);
+    .where(sql`${deliveries.id} in ${ids}`)
+    .orderBy(...order);
   return { data: rows.slice(0, page.limit).map(toConversation), hasMore: rows.length > page.limit };
 }
 
@@ -82,6 +91,7 @@ function conditions(filter: ConversationFilter): (SQL | undefined)[] {
     same(deliveries.eventId, filter.eventId),
     same(deliveries.eventType, filter.eventType),
     same(deliveries.accountId, filter.accountId),
+    same(deliveries.objectId, filter.emailId),
     same(deliveries.status, filter.status),
     filter.since && gte(deliveries.createdAt, filter.since),
     filter.until && lt(deliveries.createdAt, filter.until),
@@ -107,6 +117,7 @@ function toConversation(row: typeof deliveries.$inferSelect): WebhookConversatio
     created_at: row.createdAt.toISOString(),
     last_attempt_at: row.lastAttemptAt?.toISOString() ?? null,
     next_attempt_at: row.nextAttemptAt?.toISOString() ?? null,
+    test: row.test,
   };
 }
 

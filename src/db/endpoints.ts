@@ -1,8 +1,9 @@
 import { asc, eq, sql } from 'drizzle-orm';
 import type { Header } from '../contract/email.ts';
-import type { UpdateWebhookEndpoint, WebhookEndpoint } from '../contract/webhook.ts';
+import { DISABLED_AFTER_MS, type UpdateWebhookEndpoint, type WebhookEndpoint } from '../contract/webhook.ts';
 import { newId } from '../new-id.ts';
-import type { Queryable } from './client.ts';
+import type { Db, Queryable } from './client.ts';
+import { DELIVERIES_CHANNEL } from './outbox.ts';
 import { webhookEndpoints } from './schema.ts';
 
 interface SealedAt {
@@ -72,8 +73,8 @@ export async function createEndpoint(db: Queryable, sealer: Sealer, endpoint: Ne
 }
 
 /**
- * Changes the given fields of an endpoint; undefined when there is none with that id. Enabling it clears the reason why
- * it was disabled.
+ * Changes the given fields of an endpoint; undefined when there is none with that id. Enabling it, or giving it another URL,
+ * clears how it failed: what waits for it is attempted at once.
  */
 export async function updateEndpoint(
   db: Queryable,
@@ -81,10 +82,12 @@ export async function updateEndpoint(
   id: string,
   change: UpdateWebhookEndpoint,
 ): Promise<WebhookEndpoint | undefined> {
+  const isRenewed = change.enabled === true || change.url !== undefined;
   const [row] = await db
     .update(webhookEndpoints)
     .set({
       updatedAt: new Date(),
+      ...(isRenewed ? NOT_FAILING : {}),
       ...(change.url === undefined ? {} : { url: change.url }),
       ...(change.description === undefined ? {} : { description: change.description }),
       ...(change.enabled === undefined ? {} : { enabled: change.enabled }),
@@ -97,7 +100,49 @@ export async function updateEndpoint(
     })
     .where(eq(webhookEndpoints.id, id))
     .returning();
+  if (row && isRenewed) await db.execute(sql`select pg_notify(${DELIVERIES_CHANNEL}, '')`);
   return row && toEndpoint(row, sealer);
+}
+
+const NOT_FAILING = {
+  failuresInARow: 0,
+  breakerUntil: null,
+  breakerOpenings: 0,
+  breakerProbeAt: null,
+  failingSince: null,
+  failedAttempts: 0,
+  warnedAt: null,
+};
+
+/** The replaced secret signs along with the new one for so long. */
+const PREVIOUS_SECRET_MS = 24 * 60 * 60 * 1000;
+
+/**
+ * Gives an endpoint a new secret; the one that it replaces signs along for 24 h, in place of any that it had replaced
+ * itself. Undefined when there is no endpoint with that id.
+ */
+export async function rotateSecret(
+  db: Db,
+  sealer: Sealer,
+  id: string,
+  { secret, now }: { secret: string; now: Date },
+): Promise<WebhookEndpoint | undefined> {
+  return db.transaction(async (tx) => {
+    const [current] = await tx.select().from(webhookEndpoints).where(eq(webhookEndpoints.id, id)).for('update');
+    if (!current) return undefined;
+    const previous = sealer.open(sealedAt(id, 'secret'), current.secret);
+    const [row] = await tx
+      .update(webhookEndpoints)
+      .set({
+        secret: sealer.seal(sealedAt(id, 'secret'), secret),
+        previousSecret: sealer.seal(sealedAt(id, 'previous_secret'), previous),
+        previousSecretUntil: new Date(now.getTime() + PREVIOUS_SECRET_MS),
+        updatedAt: now,
+      })
+      .where(eq(webhookEndpoints.id, id))
+      .returning();
+    return toEndpoint(row as EndpointRow, sealer);
+  });
 }
 
 /** Deletes an endpoint; false when there was none. Its deliveries stay in the log. */
@@ -124,6 +169,9 @@ function toEndpoint(row: EndpointRow, sealer: Sealer): WebhookEndpoint {
     description: row.description,
     enabled: row.enabled,
     disabled_reason: row.disabledReason,
+    failing_since: row.failingSince?.toISOString() ?? null,
+    disables_at: disablesAt(row)?.toISOString() ?? null,
+    breaker: breakerOf(row, new Date()),
     trigger_events: row.triggerEvents,
     account_ids: row.accountIds,
     headers: JSON.parse(sealer.open(sealedAt(row.id, 'headers'), row.headers)) as Header[],
@@ -133,6 +181,18 @@ function toEndpoint(row: EndpointRow, sealer: Sealer): WebhookEndpoint {
   };
 }
 
-function sealedAt(id: string, column: 'headers' | 'secret'): SealedAt {
+/** Undefined while the log has not warned of it. */
+function disablesAt({ enabled, failingSince, warnedAt }: EndpointRow): Date | undefined {
+  if (!enabled || !failingSince || !warnedAt || warnedAt < failingSince) return undefined;
+  return new Date(failingSince.getTime() + DISABLED_AFTER_MS);
+}
+
+function breakerOf({ breakerUntil, breakerProbeAt }: EndpointRow, now: Date): WebhookEndpoint['breaker'] {
+  if (!breakerUntil) return { state: 'closed', until: null };
+  const isProbed = breakerProbeAt !== null || breakerUntil <= now;
+  return { state: isProbed ? 'half_open' : 'open', until: breakerUntil.toISOString() };
+}
+
+function sealedAt(id: string, column: 'headers' | 'secret' | 'previous_secret'): SealedAt {
   return { table: 'webhook_endpoints', column, id };
 }

@@ -25,9 +25,8 @@ export interface NewEvent {
  * @throws Error when the account does not exist
  */
 export async function recordEvents(tx: Tx, accountId: string, events: NewEvent[]): Promise<void> {
-  const { lastSequence, endpoints } = await takeSequence(tx, accountId, events);
+  const { lastSequence, now, endpoints } = await takeSequence(tx, accountId, events);
   if (events.length === 0) return;
-  const now = new Date();
   const eventRows: (typeof eventsTable.$inferInsert)[] = [];
   const deliveryRows: (typeof deliveries.$inferInsert)[] = [];
   let wake = false;
@@ -66,15 +65,18 @@ interface Target {
   types: string[];
 }
 
-/** Advances the account's sequence and reads, in the same statement, the endpoints that want these events. */
+/**
+ * Advances the account's sequence and reads, in the same statement, the endpoints that want these events. The time is that of
+ * the database, which has one clock: it grows with the sequence, whichever process writes.
+ */
 async function takeSequence(tx: Tx, accountId: string, events: NewEvent[]) {
   const types = sql.param([...new Set(events.map((event) => event.type))]);
-  const { rows } = await tx.execute<{ last: string; endpoints: Target[] | null }>(sql`
+  const { rows } = await tx.execute<{ last: string; now: string; endpoints: Target[] | null }>(sql`
     with account as (
       update accounts set event_sequence = event_sequence + ${events.length} where id = ${accountId}
       returning event_sequence
     )
-    select event_sequence as last, (
+    select event_sequence as last, clock_timestamp() as now, (
       select json_agg(json_build_object('id', id, 'url', url, 'enabled', enabled, 'types', trigger_events) order by id)
       from webhook_endpoints
       where trigger_events && ${types}::text[] and (account_ids = '{}' or account_ids @> array[${accountId}::text])
@@ -82,5 +84,35 @@ async function takeSequence(tx: Tx, accountId: string, events: NewEvent[]) {
     from account`);
   const row = rows[0];
   if (!row) throw new Error(`no account ${accountId}`);
-  return { lastSequence: Number(row.last), endpoints: row.endpoints ?? [] };
+  return { lastSequence: Number(row.last), now: new Date(row.now), endpoints: row.endpoints ?? [] };
+}
+
+/** A test event for one endpoint. */
+export interface TestEvent {
+  endpoint: { id: string; url: string };
+  accountId: string;
+  type: EventType;
+  /** `data` of the envelope */
+  data: object;
+}
+
+/**
+ * Writes a test event and its one delivery; the id of the delivery. It counts in no sequence, is in no feed, and is an object
+ * of its own: no other event waits for it.
+ */
+export async function recordTestEvent(tx: Tx, { endpoint, accountId, type, data }: TestEvent): Promise<string> {
+  const [eventId, deliveryId] = [newId('event'), newId('delivery')];
+  const createdAt = new Date();
+  const both = { accountId, sequence: 0, test: true, objectId: eventId, createdAt };
+  await tx.insert(eventsTable).values({ id: eventId, type, data: JSON.stringify(data), position: null, ...both });
+  await tx.insert(deliveries).values({
+    id: deliveryId,
+    eventId,
+    endpointId: endpoint.id,
+    endpointUrl: endpoint.url,
+    eventType: type,
+    ...both,
+  });
+  await tx.execute(sql`select pg_notify(${DELIVERIES_CHANNEL}, '')`);
+  return deliveryId;
 }

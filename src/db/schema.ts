@@ -16,6 +16,7 @@ import {
 } from 'drizzle-orm/pg-core';
 import type { Attachment, Attendee, Bounce, Email, Header, SentBy } from '../contract/email.ts';
 import type { TrackingOptions } from '../contract/sending.ts';
+import type { ReplayFilter } from '../contract/replay.ts';
 
 /*
  * Who owns what:
@@ -546,17 +547,26 @@ export const events = pgTable(
     id: text().primaryKey(),
     accountId: text('account_id').notNull(),
     type: text().notNull(),
-    /** per account, without gaps */
+    /** per account, without gaps; 0 for a test event */
     sequence: bigint({ mode: 'number' }).notNull(),
-    /** what it is about: email, folder or account id */
+    /** what it is about: email, folder or account id; a test event is about itself, so that no other waits for it */
     objectId: text('object_id').notNull(),
     /** `data` of the envelope as JSON text, made once */
     data: text().notNull(),
     test: boolean().notNull().default(false),
+    /**
+     * Its place in the feed, see src/db/event-feed.ts: the number of its transaction, or the greatest of a transaction that
+     * had ended before. null: a test event, which is not in the feed.
+     */
+    position: bigint({ mode: 'number' }).default(
+      sql`greatest(pg_current_xact_id()::text::bigint, pg_snapshot_xmax(pg_current_snapshot())::text::bigint - 1)`,
+    ),
     createdAt: at('created_at').notNull(),
   },
   (t) => [
-    uniqueIndex('events_sequence').on(t.accountId, t.sequence),
+    uniqueIndex('events_sequence').on(t.accountId, t.sequence).where(sql`not test`),
+    index('events_feed').on(t.type, t.position, t.accountId, t.sequence),
+    index('events_account_feed').on(t.accountId, t.type, t.position, t.sequence),
     index('events_created').on(t.createdAt, t.id),
     index('events_object').on(t.objectId),
   ],
@@ -622,6 +632,8 @@ export const deliveries = pgTable(
     index('deliveries_object').on(t.objectId, t.createdAt, t.id),
     index('deliveries_unstarted').on(t.claimedAt).where(sql`status = 'pending' and started_at is null`),
     index('deliveries_endpoint').on(t.endpointId, t.createdAt, t.id),
+    index('deliveries_endpoint_type').on(t.endpointId, t.eventType, t.createdAt, t.id),
+    index('deliveries_type').on(t.eventType, t.createdAt, t.id),
     index('deliveries_created').on(t.createdAt, t.id),
     // what operators look for: what waits, what failed
     index('deliveries_open').on(t.status, t.createdAt, t.id).where(sql`status <> 'delivered'`),
@@ -648,17 +660,30 @@ export const deliveryAttempts = pgTable(
 /** What is true of this installation as a whole, by name. */
 export const installation = pgTable('installation', { name: text().primaryKey(), value: text().notNull() });
 
-/** Bulk replays of the delivery log. */
-export const replays = pgTable('replays', {
-  id: text().primaryKey(),
-  endpointId: text('endpoint_id').notNull(),
-  filter: jsonb().notNull(),
-  status: text().notNull().default('running'),
-  total: integer().notNull().default(0),
-  delivered: integer().notNull().default(0),
-  failed: integer().notNull().default(0),
-  /** the last delivery that was given to the relay */
-  cursor: text(),
-  createdAt: at('created_at').notNull(),
-  completedAt: at('completed_at'),
-});
+/** Bulk replays of the delivery log. See src/webhooks/replay-state.ts. */
+export const replays = pgTable(
+  'replays',
+  {
+    id: text().primaryKey(),
+    endpointId: text('endpoint_id').notNull(),
+    filter: jsonb().$type<ReplayFilter>().notNull(),
+    status: text().notNull().default('running'),
+    /** deliveries that matched when it was created */
+    total: integer().notNull().default(0),
+    /** the counts when it ended */
+    delivered: integer().notNull().default(0),
+    failed: integer().notNull().default(0),
+    skipped: integer().notNull().default(0),
+    /** the last delivery that was queued: `created_at|account_id|sequence|id` */
+    cursor: text(),
+    /** every delivery that matches has been queued */
+    queuedAllAt: at('queued_all_at'),
+    createdAt: at('created_at').notNull(),
+    completedAt: at('completed_at'),
+  },
+  (t) => [
+    index('replays_created').on(t.createdAt, t.id),
+    index('replays_running').on(t.endpointId).where(sql`status = 'running'`),
+    check('replays_status', sql`status in ('running', 'completed', 'cancelled')`),
+  ],
+);

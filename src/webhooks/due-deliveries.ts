@@ -15,6 +15,7 @@ export interface DueDelivery {
   objectId: string;
   sequence: number;
   eventCreatedAt: Date;
+  test: boolean;
   status: DeliveryStatus;
   createdAt: Date;
   nextAttemptAt: Date | null;
@@ -29,7 +30,6 @@ export interface DueDelivery {
   isReplay: boolean;
   /** an earlier delivery of the same object is pending, and is not with the same run */
   isHeldBack: boolean;
-  isTest: boolean;
   /** the event's `data` as stored; null when it is longer than was asked for, see loadEventData */
   data: string | null;
 }
@@ -159,7 +159,7 @@ const toDue = (row: DueRow): DueDelivery => ({
   isForced: row.forced,
   isReplay: row.is_replay,
   isHeldBack: row.is_held_back,
-  isTest: row.test,
+  test: row.test,
   data: row.data,
 });
 

@@ -18,6 +18,7 @@ export const WORKFLOWS = {
   deleteDraft: 'deleteDraft',
   removeDraft: 'removeDraft',
   verifyMailbox: 'verifyMailbox',
+  replay: 'replay',
 } as const;
 
 /** Workflow ids derive from the resource: Temporal itself refuses to start one twice. */
@@ -41,6 +42,8 @@ export const deliveryWorkflowId = (deliveryId: string, runs = 0) => `deliver/${d
 export const deliveryBatchWorkflowId = (endpointId: string, firstDeliveryId: string, runs = 0) =>
   `deliver/${endpointId}/${firstDeliveryId}${again(runs)}`;
 const again = (runs: number) => (runs === 0 ? '' : `/r${runs}`);
+/** A bulk replay of deliveries. */
+export const replayWorkflowId = (replayId: string) => `replay/${replayId}`;
 export const HOUSEKEEPING_WORKFLOW_ID = 'housekeeping';
 
 export const SIGNALS = {

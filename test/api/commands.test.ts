@@ -77,7 +77,16 @@ function lazily(make: () => ReturnType<typeof createRemoveActivities>) {
 const storage = openStorage('file:./.data/unused');
 
 const within = (ms: Partial<{ connectDeadlineMs: number; removeDeadlineMs: number }>, client = workers.api) =>
-  createCommands({ client, db: test.database.db, secrets, storage, retryDelivery: async () => {}, ...ms });
+  createCommands({
+    client,
+    db: test.database.db,
+    secrets,
+    storage,
+    retryDelivery: async () => {},
+    startReplay: async () => {},
+    cancelReplay: async () => {},
+    ...ms,
+  });
 
 describe('connecting', () => {
   it('answers the account, and has its workflow started', async () => {

@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { EVENT_TYPES } from '../../src/contract/events.ts';
+import { Compile } from 'typebox/compile';
+import { Clean } from 'typebox/value';
+import { EVENT_DATA, EVENT_TYPES, type EventEnvelope, type EventList } from '../../src/contract/events.ts';
 import type { WebhookConversation, WebhookEndpoint } from '../../src/contract/webhook.ts';
 import { recordEvents } from '../../src/db/outbox.ts';
 import { newId } from '../../src/new-id.ts';
@@ -36,6 +38,9 @@ describe('webhook endpoints', () => {
       description: 'Mine',
       enabled: true,
       disabled_reason: null,
+      failing_since: null,
+      disables_at: null,
+      breaker: { state: 'closed', until: null },
       trigger_events: ['email.new'],
       account_ids: [account],
       headers,
@@ -73,12 +78,53 @@ describe('webhook endpoints', () => {
     expect((await api.call('PATCH', `/webhooks/endpoints/${newId('endpoint')}`, { body: {} })).statusCode).toBe(404);
   });
 
+  it('show how they fail until they are enabled again, or get another URL', async () => {
+    const { id } = await create();
+    const path = `/webhooks/endpoints/${id}`;
+    const at = (hours: number) => new Date(Date.now() + hours * 3_600_000);
+    const fail = (until: Date, probe: Date | null) =>
+      api.database.pool.query(
+        `update webhook_endpoints set failing_since = $2, failed_attempts = 30, failures_in_a_row = 30, warned_at = $3,
+           breaker_until = $4, breaker_openings = 4, breaker_probe_at = $5 where id = $1`,
+        [id, at(-72), at(0), until, probe],
+      );
+    const failing = { failing_since: expect.any(String), disables_at: expect.any(String) };
+    await fail(at(1), null);
+    const seen = await api.get<WebhookEndpoint>(path);
+    expect(seen).toMatchObject({ ...failing, breaker: { state: 'open', until: expect.any(String) } });
+    expect(Date.parse(seen.disables_at ?? '') - Date.parse(seen.failing_since ?? '')).toBe(5 * 86_400_000);
+    await fail(at(-1), null);
+    expect(await api.get(path)).toMatchObject({ breaker: { state: 'half_open' } });
+    await fail(at(1), at(0));
+    expect(await api.get(path)).toMatchObject({ breaker: { state: 'half_open' } });
+    const healthy = { failing_since: null, disables_at: null, breaker: { state: 'closed', until: null } };
+    for (const body of [{ enabled: true }, { url: 'https://93.184.215.14/other' }]) {
+      await fail(at(1), at(0));
+      expect((await api.call('PATCH', path, { body: { description: 'x' } })).json()).toMatchObject(failing);
+      expect((await api.call('PATCH', path, { body })).json()).toMatchObject(healthy);
+      const { rows } = await api.database.pool.query('select * from webhook_endpoints where id = $1', [id]);
+      expect(rows[0]).toMatchObject({ failures_in_a_row: 0, failed_attempts: 0, breaker_openings: 0, warned_at: null });
+    }
+  });
+
   it('are deleted', async () => {
     const { id } = await create();
     const answer = await api.call('DELETE', `/webhooks/endpoints/${id}`);
     expect(answer.json()).toEqual({ object: 'WebhookEndpointDeleted', id, success: true });
     expect((await api.call('GET', `/webhooks/endpoints/${id}`)).statusCode).toBe(404);
     expect((await api.call('DELETE', `/webhooks/endpoints/${id}`)).statusCode).toBe(404);
+  });
+
+  it('get a new secret, and not twice for one Idempotency-Key', async () => {
+    const made = await create();
+    const path = `/webhooks/endpoints/${made.id}`;
+    const headers = { 'idempotency-key': made.id };
+    const rotated = (await api.call('POST', `${path}/rotate-secret`, { headers })).json<WebhookEndpoint>();
+    expect(rotated).toEqual({ ...made, secret: expect.stringMatching(/^whsec_/), updated_at: expect.any(String) });
+    expect(rotated.secret).not.toBe(made.secret);
+    expect((await api.call('POST', `${path}/rotate-secret`, { headers })).json()).toEqual(rotated);
+    expect(await api.get(path)).toEqual(rotated);
+    expect((await api.call('POST', `/webhooks/endpoints/${newId('endpoint')}/rotate-secret`)).statusCode).toBe(404);
   });
 
   it.each<[object, string]>([
@@ -117,6 +163,76 @@ describe('webhook endpoints', () => {
   });
 });
 
+describe('a test of an endpoint', () => {
+  it.each(EVENT_TYPES)('delivers a sample of %s to it alone, outside of every sequence', async (type) => {
+    const account = await storeAccount(api.database);
+    const [endpoint] = [await create({ account_ids: [account] }), await create({ trigger_events: EVENT_TYPES })];
+    const path = `/webhooks/endpoints/${endpoint.id}/test`;
+    const sent = (await api.call('POST', path, { body: { type } })).json<WebhookConversation>();
+    expect(sent).toMatchObject({
+      object: 'WebhookConversation',
+      endpoint_id: endpoint.id,
+      event_type: type,
+      account_id: account,
+      status: 'pending',
+      attempts_count: 0,
+      test: true,
+    });
+    await api.call('POST', path, { body: { type } });
+    const { data } = await api.get<{ data: WebhookConversation[] }>(`/webhooks/conversations?account_id=${account}`);
+    expect(data.map((record) => [record.endpoint_id, record.test])).toEqual([
+      [endpoint.id, true],
+      [endpoint.id, true],
+    ]);
+    const { payload } = await api.get<{ payload: EventEnvelope }>(`/webhooks/conversations/${sent.id}`);
+    const { data: sample, ...head } = payload;
+    expect(head).toEqual({
+      object: 'Event',
+      id: sent.event_id,
+      type,
+      created_at: expect.any(String),
+      account_id: account,
+      endpoint_id: endpoint.id,
+      sequence: 0,
+      test: true,
+    });
+    expect([...Compile(EVENT_DATA[type]).Errors(sample)]).toEqual([]);
+    expect(Object.keys(Clean(EVENT_DATA[type], structuredClone(sample)) as object)).toEqual(Object.keys(sample));
+    expect((await api.get<EventList>(`/webhooks/events?account_id=${account}`)).data).toEqual([]);
+    const change = { type: 'account.status.errored' as const, objectId: account, data: {}, createdAt: new Date() };
+    await api.database.db.transaction((tx) => recordEvents(tx, account, [change]));
+    const { rows } = await api.database.pool.query(
+      'select sequence::int from events where account_id = $1 and not test',
+      [account],
+    );
+    expect(rows).toEqual([{ sequence: 1 }]);
+  });
+
+  it('is of the account that is asked for, and refused where it cannot be made', async () => {
+    const account = await storeAccount(api.database);
+    const endpoint = await create();
+    const test = (body: object, id = endpoint.id) => api.call('POST', `/webhooks/endpoints/${id}/test`, { body });
+    expect((await test({ type: 'email.new', account_id: account })).json().account_id).toBe(account);
+    expect((await test({ type: 'email.new' })).json().account_id).toMatch(/^acc_/);
+    const detail = async (body: object) => [(await test(body)).statusCode, (await test(body)).json().detail];
+    expect(await detail({ type: 'email.unknown' })).toEqual([400, expect.stringContaining('type')]);
+    expect(await detail({})).toEqual([400, expect.stringContaining('type')]);
+    for (const account_id of ['nonsense', newId('account')]) {
+      expect(await detail({ type: 'email.new', account_id })).toEqual([400, expect.stringContaining('account_id')]);
+    }
+    await api.call('PATCH', `/webhooks/endpoints/${endpoint.id}`, { body: { enabled: false } });
+    expect(await detail({ type: 'email.new' })).toEqual([400, expect.stringContaining('disabled')]);
+    expect((await test({ type: 'email.new' }, newId('endpoint'))).statusCode).toBe(404);
+    const headers = { 'idempotency-key': 'test' };
+    const other = await create();
+    const twice = [1, 2].map(() =>
+      api.call('POST', `/webhooks/endpoints/${other.id}/test`, { body: { type: 'email.new' }, headers }),
+    );
+    const [first, second] = (await Promise.all(twice)).map((answer) => answer.json<WebhookConversation>().id);
+    expect(first).toBe(second);
+  });
+});
+
 describe('the delivery log', () => {
   let account: string;
   let endpoint: WebhookEndpoint;
@@ -152,6 +268,11 @@ describe('the delivery log', () => {
     });
     const [first] = await list('event_type=email.new');
     expect((await list(`event_id=${first?.event_id}`)).map(({ id }) => id)).toEqual([first?.id]);
+    expect((await list(`email_id=${emailId}`)).map(({ id }) => id)).toEqual([first?.id]);
+    expect(await list(`email_id=${emailId}&status=failed`)).toEqual([]);
+    const all = `email_id=${emailId}&endpoint_id=${endpoint.id}&event_id=${first?.event_id}&event_type=email.new`;
+    expect(await list(`${all}&status=pending&since=${first?.created_at}&until=9999-01-01T00:00:00Z`)).toHaveLength(1);
+    expect(await list(`email_id=${newId('email')}`)).toEqual([]);
     expect(await list('status=failed')).toEqual([]);
     expect(await list(`endpoint_id=${newId('endpoint')}`)).toEqual([]);
     expect(await list(`endpoint_id=${endpoint.id}&status=pending`)).toHaveLength(2);

@@ -99,6 +99,7 @@ describe('a call', () => {
       responseBody: 'thank you',
       retryAfter: '7',
       error: null,
+      errorKind: null,
       durationMs: expect.any(Number),
     });
     expect(got).toMatchObject([{ method: 'POST', url: '/hook?a=1', body: '{"ü":1}' }]);
@@ -160,25 +161,37 @@ describe('a call that fails', () => {
   ])('ends after its time: %s', async (_what, answer) => {
     const url = await web(answer);
     const outcome = await post(url, { timeoutMs: 300 });
-    expect(outcome).toMatchObject({ httpStatus: null, error: 'no complete response within 300 ms' });
+    expect(outcome).toMatchObject({
+      httpStatus: null,
+      error: 'no complete response within 300 ms',
+      errorKind: 'timeout',
+    });
   });
 
-  it.each<[string, (socket: Socket) => void, string | RegExp]>([
-    ['says nothing', (socket) => socket.destroy(), /^the connection was closed/],
+  it.each<[string, (socket: Socket) => void, string | RegExp, string]>([
+    ['says nothing', (socket) => socket.destroy(), /^the connection was closed/, 'connect'],
     [
       'stops in the middle',
       (socket) => socket.end('HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nab'),
       /^the connection was closed/,
+      'connect',
     ],
-    ['speaks no HTTP', (socket) => socket.end('SSH-2.0-OpenSSH\r\n\r\n'), /not valid HTTP/],
+    ['speaks no HTTP', (socket) => socket.end('SSH-2.0-OpenSSH\r\n\r\n'), /not valid HTTP/, 'response'],
     [
       'upgrades',
       (socket) => socket.end('HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n'),
       /closed/,
+      'connect',
     ],
-    ['sends endless headers', (socket) => socket.end(`HTTP/1.1 200 OK\r\nX: ${'x'.repeat(100_000)}`), /not valid HTTP/],
-  ])('says why: the server %s', async (_what, speak, error) => {
-    expect(await post(await raw(speak))).toMatchObject({ httpStatus: null, error: expect.stringMatching(error) });
+    [
+      'sends endless headers',
+      (socket) => socket.end(`HTTP/1.1 200 OK\r\nX: ${'x'.repeat(100_000)}`),
+      /headers of the response are too large/,
+      'too_large',
+    ],
+  ])('says why: the server %s', async (_what, speak, error, errorKind) => {
+    const outcome = await post(await raw(speak));
+    expect(outcome).toMatchObject({ httpStatus: null, error: expect.stringMatching(error), errorKind });
   });
 
   it('says why: nobody listens, the name is unknown, the address is not allowed', async () => {

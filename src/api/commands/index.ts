@@ -31,6 +31,8 @@ export interface CommandDeps {
   secrets: Secrets;
   storage: Storage;
   retryDelivery: Commands['retryDelivery'];
+  startReplay: Commands['startReplay'];
+  cancelReplay: Commands['cancelReplay'];
   /** how long callers wait, ms; for tests */
   connectDeadlineMs?: number;
   removeDeadlineMs?: number;
@@ -47,6 +49,8 @@ export function createCommands(deps: CommandDeps): Commands {
     removeAccount: (accountId) => removeAccount(deps, accountId),
     retryDelivery: deps.retryDelivery,
     listRuns: (accountId, page) => listRuns(deps.client, accountId, page),
+    startReplay: deps.startReplay,
+    cancelReplay: deps.cancelReplay,
     verifyMailbox: (accountId) => verifyMailbox(deps, accountId),
     ...createChangeCommands({ ...deps, hasWorker: () => hasWorker(deps.db) }),
     ...createSendCommands(deps),

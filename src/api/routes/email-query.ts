@@ -53,7 +53,8 @@ export function toFilter(query: EmailQuery, folderId?: string): EmailFilter {
   return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
 }
 
-function items(list: string): string[] {
+/** The items of a list whose items are separated by commas. */
+export function items(list: string): string[] {
   return list
     .split(',')
     .map((item) => item.trim())

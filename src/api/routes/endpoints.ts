@@ -1,14 +1,28 @@
 import { randomBytes } from 'node:crypto';
 import Type from 'typebox';
 import { Limit, Offset } from '../../contract/common.ts';
+import { ApiError } from '../../contract/errors.ts';
+import { SAMPLE_ACCOUNT_ID, sampleData } from '../../contract/sample-events.ts';
 import {
   CreateWebhookEndpoint,
+  TestWebhookEndpoint,
   UpdateWebhookEndpoint,
+  WebhookConversation,
   WebhookEndpoint,
   WebhookEndpointDeleted,
   WebhookEndpointList,
 } from '../../contract/webhook.ts';
-import { createEndpoint, deleteEndpoint, getEndpoint, listEndpoints, updateEndpoint } from '../../db/endpoints.ts';
+import { firstAccountId, knownAccountIds } from '../../db/accounts.ts';
+import {
+  createEndpoint,
+  deleteEndpoint,
+  getEndpoint,
+  listEndpoints,
+  rotateSecret,
+  updateEndpoint,
+} from '../../db/endpoints.ts';
+import { getConversation } from '../../db/conversations.ts';
+import { recordTestEvent } from '../../db/outbox.ts';
 import { checkEndpoint } from '../endpoint-rules.ts';
 import { responses, existing, Id, type Routes } from './route.ts';
 
@@ -58,7 +72,7 @@ export const endpointRoutes: Routes = (app, deps) => {
         triggerEvents: [...new Set(body.trigger_events)],
         accountIds: [...new Set(body.account_ids)],
         headers: body.headers ?? [],
-        secret: `whsec_${randomBytes(SECRET_BYTES).toString('base64')}`,
+        secret: newSecret(),
       });
     },
   );
@@ -84,7 +98,9 @@ export const endpointRoutes: Routes = (app, deps) => {
         tags: ['Webhooks'],
         operationId: 'updateWebhookEndpoint',
         summary: 'Update a webhook endpoint',
-        description: 'Fields that are left out stay as they are. Enabling an endpoint clears its `disabled_reason`.',
+        description:
+          'Fields that are left out stay as they are. Enabling an endpoint clears its `disabled_reason` and `failing_since`, ' +
+          'and closes its `breaker`; another `url` does so too, without `disabled_reason`.',
         params: Params,
         body: UpdateWebhookEndpoint,
         response: responses('The endpoint', WebhookEndpoint, 'not_found'),
@@ -114,4 +130,61 @@ export const endpointRoutes: Routes = (app, deps) => {
       return { object: 'WebhookEndpointDeleted', id: params.id, success: true };
     },
   );
+
+  app.post(
+    '/webhooks/endpoints/:id/rotate-secret',
+    {
+      config: { idempotent: true },
+      schema: {
+        tags: ['Webhooks'],
+        operationId: 'rotateWebhookSecret',
+        summary: 'Replace the secret of a webhook endpoint',
+        description:
+          'Makes a new secret. From the next call on `X-Email-Engine-Signature` is made with the new secret alone; ' +
+          '`webhook-signature` carries a signature of the new one and one of the replaced secret for 24 h. Replacing the ' +
+          'secret again within that time ends the one before the last at once.',
+        params: Params,
+        response: responses('The endpoint, with its new secret', WebhookEndpoint, 'not_found', 'already_exists'),
+      },
+    },
+    async ({ params }) => {
+      const rotated = await rotateSecret(db, secrets, params.id, { secret: newSecret(), now: new Date() });
+      return existing(rotated, 'endpoint');
+    },
+  );
+
+  app.post(
+    '/webhooks/endpoints/:id/test',
+    {
+      config: { idempotent: true },
+      schema: {
+        tags: ['Webhooks'],
+        operationId: 'testWebhookEndpoint',
+        summary: 'Send a test event to a webhook endpoint',
+        description:
+          'Delivers a sample event of the type to this endpoint alone, whatever its `trigger_events`, on the way that ' +
+          'every event takes: signed, retried and in the delivery log, where `test` is true. The event has `test: true` ' +
+          'and `sequence` 0, and is in no list of events. An endpoint that is disabled is 400.',
+        params: Params,
+        body: TestWebhookEndpoint,
+        response: responses('The delivery: follow it in the log', WebhookConversation, 'not_found', 'already_exists'),
+      },
+    },
+    async ({ params, body }) => {
+      const endpoint = existing(await getEndpoint(db, secrets, params.id), 'endpoint');
+      if (!endpoint.enabled) throw new ApiError('invalid_parameters', 'the endpoint is disabled: enable it first');
+      const given = body.account_id;
+      if (given !== undefined && !(await knownAccountIds(db, [given])).has(given)) {
+        throw new ApiError('invalid_parameters', 'account_id is not the id of an account');
+      }
+      const accountId = given ?? endpoint.account_ids[0] ?? (await firstAccountId(db)) ?? SAMPLE_ACCOUNT_ID;
+      const data = sampleData(body.type, accountId, new Date());
+      const id = await db.transaction((tx) => recordTestEvent(tx, { endpoint, accountId, type: body.type, data }));
+      return existing(await getConversation(db, id), 'delivery');
+    },
+  );
 };
+
+function newSecret(): string {
+  return `whsec_${randomBytes(SECRET_BYTES).toString('base64')}`;
+}

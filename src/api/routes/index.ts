@@ -6,8 +6,10 @@ import { conversationRoutes } from './conversations.ts';
 import { draftRoutes } from './drafts.ts';
 import { emailChangeRoutes, emailRoutes } from './emails.ts';
 import { endpointRoutes } from './endpoints.ts';
+import { eventRoutes } from './events.ts';
 import { folderChangeRoutes, folderRoutes } from './folders.ts';
 import { historyRoutes } from './history.ts';
+import { replayRoutes } from './replays.ts';
 import type { Routes } from './route.ts';
 import { sendRoutes } from './send.ts';
 import { threadRoutes } from './threads.ts';
@@ -27,5 +29,7 @@ export const ROUTES: readonly Routes[] = [
   contactRoutes,
   endpointRoutes,
   conversationRoutes,
+  eventRoutes,
+  replayRoutes,
   apiKeyRoutes,
 ];

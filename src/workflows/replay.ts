@@ -1,0 +1,65 @@
+import {
+  ActivityCancellationType,
+  CancellationScope,
+  continueAsNew,
+  isCancellation,
+  proxyActivities,
+  setCurrentDetails,
+  sleep,
+  workflowInfo,
+} from '@temporalio/workflow';
+import type { ReplayActivities, ReplayProgress } from '../activities/replay.ts';
+import { QUEUES } from './names.ts';
+
+/*
+ * state      what happens                                                next
+ * queueing   deliveries are queued as those before them are attempted    waiting    nothing has moved for some seconds
+ *                                                                        completed  none is pending any more
+ *                                                                        cancelled  by the API, or this run was cancelled
+ * waiting    a timer, longer each time                                   queueing
+ *
+ * What is queued and what became of it is in the store; see src/webhooks/replay-state.ts.
+ */
+
+const { feedReplay, cancelReplay } = proxyActivities<ReplayActivities>({
+  taskQueue: QUEUES.webhooks,
+  startToCloseTimeout: '10m',
+  heartbeatTimeout: '60s',
+  cancellationType: ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+  retry: { initialInterval: '1s', maximumInterval: '1m' },
+});
+
+const LONGEST_WAIT_MS = 60_000;
+
+/** Makes deliveries of one endpoint again. Cancelling it puts back those that were not attempted yet. */
+export async function replay({ replayId }: { replayId: string }): Promise<ReplayProgress> {
+  setCurrentDetails('queueing');
+  try {
+    let waitMs = 1_000;
+    while (!workflowInfo().continueAsNewSuggested) {
+      const progress = await feedReplay({ replayId });
+      setCurrentDetails(describe(progress));
+      if (progress.status !== 'running') return progress;
+      waitMs = progress.moved ? 1_000 : Math.min(2 * waitMs, LONGEST_WAIT_MS);
+      if (!progress.moved) await sleep(waitMs, { summary: 'for deliveries to be attempted' });
+    }
+  } catch (error) {
+    if (!isCancellation(error)) throw error;
+    const progress = await CancellationScope.nonCancellable(() => cancelReplay({ replayId }));
+    setCurrentDetails(describe(progress));
+    throw error;
+  }
+  return continueAsNew<typeof replay>({ replayId });
+}
+
+function describe({ status, total, pending, delivered, failed, skipped }: ReplayProgress): string {
+  const rest = Math.max(0, total - pending - delivered - failed - skipped);
+  const counts = [
+    `${delivered} of ${total} delivered`,
+    `${failed} failed`,
+    ...(skipped > 0 ? [`${skipped} skipped`] : []),
+    ...(pending > 0 ? [`${pending} queued or retrying`] : []),
+    ...(rest > 0 ? [`${rest} ${status === 'running' ? 'to queue' : 'not made again'}`] : []),
+  ].join(', ');
+  return `${status}: ${counts}`;
+}

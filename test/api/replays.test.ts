@@ -1,0 +1,114 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import type { Replay, ReplayStatus } from '../../src/contract/replay.ts';
+import type { WebhookEndpoint } from '../../src/contract/webhook.ts';
+import { recordEvents } from '../../src/db/outbox.ts';
+import { newId } from '../../src/new-id.ts';
+import { cancelReplay } from '../../src/webhooks/replay-state.ts';
+import { type ApiUnderTest, apiUnderTest } from '../helpers/api-under-test.ts';
+import { storeAccount } from '../helpers/stored-account.ts';
+
+let api: ApiUnderTest;
+let account: string;
+let endpoint: WebhookEndpoint;
+const started: string[] = [];
+beforeAll(async () => {
+  api = await apiUnderTest({
+    commands: {
+      startReplay: async ({ id }) => void started.push(id),
+      cancelReplay: (id) => cancelReplay(api.database.db, id),
+    },
+  });
+  account = await storeAccount(api.database);
+});
+afterAll(() => api.close());
+beforeEach(async () => {
+  await api.database.pool.query('truncate webhook_endpoints, events, deliveries, replays');
+  const body = { url: 'https://93.184.215.14/hook', trigger_events: ['email.new'] };
+  endpoint = (await api.call('POST', '/webhooks/endpoints', { body })).json<WebhookEndpoint>();
+  const event = () => ({ type: 'email.new', objectId: newId('email'), data: {}, createdAt: new Date() }) as const;
+  await api.database.db.transaction((tx) => recordEvents(tx, account, [event(), event(), event()]));
+  await api.database.pool.query(`update deliveries set status = 'failed'`);
+});
+
+const create = (body: object, headers: Record<string, string> = {}) =>
+  api.call('POST', '/webhooks/replays', { body: { endpoint_id: endpoint.id, ...body }, headers });
+
+describe('replays', () => {
+  it('are made, read and cancelled', async () => {
+    const since = '2020-01-01T00:00:00+01:00';
+    const made = (
+      await create({ since, status: 'failed', trigger_events: ['email.new'], account_ids: [account] })
+    ).json<Replay>();
+    expect(made).toEqual({
+      object: 'Replay',
+      id: expect.stringMatching(/^rpl_/),
+      endpoint_id: endpoint.id,
+      filter: {
+        since: '2019-12-31T23:00:00.000Z',
+        status: 'failed',
+        trigger_events: ['email.new'],
+        account_ids: [account],
+      },
+      status: 'running',
+      total: 3,
+      pending: 0,
+      delivered: 0,
+      failed: 0,
+      skipped: 0,
+      workflow_id: `replay/${made.id}`,
+      created_at: expect.any(String),
+      completed_at: null,
+    });
+    expect(started).toContain(made.id);
+    expect(await api.get(`/webhooks/replays/${made.id}`)).toEqual(made);
+    const cancelled = (await api.call('POST', `/webhooks/replays/${made.id}/cancel`)).json<Replay>();
+    expect(cancelled).toEqual({ ...made, status: 'cancelled', completed_at: expect.any(String) });
+    expect((await api.call('POST', `/webhooks/replays/${made.id}/cancel`)).json()).toEqual(cancelled);
+  });
+
+  it('are listed, newest first', async () => {
+    const ids: string[] = [];
+    for (let n = 0; n < 3; n++) ids.unshift((await create({})).json<Replay>().id);
+    await api.call('POST', `/webhooks/replays/${ids[1]}/cancel`);
+    const list = async (query: string) => {
+      const page = await api.get<{ data: { id: string; status: ReplayStatus }[]; has_more: boolean }>(
+        `/webhooks/replays?${query}`,
+      );
+      return [page.data.map(({ id }) => id), page.has_more];
+    };
+    expect(await api.get('/webhooks/replays')).toMatchObject({ object: 'Replays' });
+    expect(await list('')).toEqual([ids, false]);
+    expect(await list('limit=1&offset=1')).toEqual([[ids[1]], true]);
+    expect(await list('status=running')).toEqual([[ids[0], ids[2]], false]);
+    expect(await list(`endpoint_id=${newId('endpoint')}`)).toEqual([[], false]);
+  });
+
+  it('are made once for one Idempotency-Key', async () => {
+    const headers = { 'idempotency-key': 'once' };
+    const [one, two] = [await create({}, headers), await create({}, headers)];
+    expect(two.json()).toEqual(one.json());
+    expect((await create({ status: 'skipped' }, headers)).statusCode).toBe(409);
+  });
+
+  it('are refused where nothing could be made again', async () => {
+    for (const [body, status, field] of [
+      [{ endpoint_id: newId('endpoint') }, 404, 'endpoint'],
+      [{ endpoint_id: 'nonsense' }, 404, 'endpoint'],
+      [{ endpoint_id: undefined }, 400, 'endpoint_id'],
+      [{ status: 'pending' }, 400, 'status'],
+      [{ since: 'yesterday' }, 400, 'since'],
+      [{ trigger_events: ['email.unknown'] }, 400, 'trigger_events'],
+      [{ account_ids: 'acc' }, 400, 'account_ids'],
+    ] as const) {
+      const answer = await create(body);
+      expect([answer.statusCode, answer.json().detail]).toEqual([status, expect.stringContaining(field)]);
+    }
+    await api.call('PATCH', `/webhooks/endpoints/${endpoint.id}`, { body: { enabled: false } });
+    const disabled = await create({});
+    expect([disabled.statusCode, disabled.json().detail]).toEqual([400, expect.stringContaining('endpoint_id')]);
+    for (const path of [newId('replay'), 'nonsense']) {
+      expect((await api.call('GET', `/webhooks/replays/${path}`)).statusCode).toBe(404);
+      expect((await api.call('POST', `/webhooks/replays/${path}/cancel`)).statusCode).toBe(404);
+    }
+  });
+});
