@@ -12,6 +12,7 @@ import { every, retryUntilAvailable } from './src/async.ts';
 import { type Config, ConfigError, loadConfig } from './src/config.ts';
 import { type Database, migrate, openDatabase } from './src/db/client.ts';
 import { checkAccounts, startHousekeeping } from './src/activities/account-health.ts';
+import { createRunningWatches, type RunningWatches, shareWatches } from './src/activities/share-watches.ts';
 import { takeLogin } from './src/db/login-budget.ts';
 import { ANNOUNCE_MS, announceWorker, countWorkers, forgetWorker } from './src/db/workers.ts';
 import { createLeaseNotifications, LEASES_CHANNEL, requestRoom } from './src/db/lease.ts';
@@ -59,6 +60,8 @@ const OVERDUE_MS = 30_000;
 const CALLS_PER_ENDPOINT = 10;
 /** How often the workers that share them are counted. */
 const COUNT_MS = 5_000;
+/** How often it is seen to that this worker watches no more than its share of the mailboxes. */
+const SHARE_MS = 15_000;
 
 async function main(config: Config, logger: Logger): Promise<void> {
   const sdkAddress = config.workerMetrics ? `127.0.0.1:${await freeLoopbackPort()}` : undefined;
@@ -76,7 +79,9 @@ async function main(config: Config, logger: Logger): Promise<void> {
   /** made last, when there are workers that take the runs it starts */
   const late: { relay?: Dispatch } = {};
   const lostRuns = createLostRuns({ db, client, logger });
+  const watches = createRunningWatches();
   const { activities, close } = openDeps(config, logger, {
+    watches,
     database,
     client,
     shutdown: shutdown.signal,
@@ -97,7 +102,10 @@ async function main(config: Config, logger: Logger): Promise<void> {
   const relay = (late.relay = startRelay({ db, client, listen, logger }));
   const merging = every(MERGE_MS, () => mergeSearchEntries(db), logger);
   const workerId = randomUUID();
-  const announcing = every(ANNOUNCE_MS, () => announceWorker(db, workerId), logger);
+  const announcing = every(ANNOUNCE_MS, () => announceWorker(db, workerId, watches.count()), logger);
+  const { loginsPerMinute } = config.sync;
+  const share = { workerId, watches, loginsPerMinute, intervalMs: SHARE_MS };
+  const sharing = every(SHARE_MS, () => shareWatches(db, share), logger);
   const { pollMs, heartbeatTimeoutMs } = config.sync;
   const prepare = () => ensureSearchAttributes(client, logger);
   const healthDeps = { db, client, logger, pollMs, heartbeatTimeoutMs, ensureSearchAttributes: prepare };
@@ -118,7 +126,7 @@ async function main(config: Config, logger: Logger): Promise<void> {
   process.send?.('ready');
 
   await running;
-  await Promise.all([...lost, merging, statistics, health, relay].map((each) => each.stop()));
+  await Promise.all([...lost, merging, statistics, health, sharing, relay].map((each) => each.stop()));
   await announcing.stop();
   await metrics?.close();
   await forgetWorker(db, workerId).catch((err: unknown) => logger.warn({ err }, 'the worker could not sign off'));
@@ -157,6 +165,7 @@ async function startMetrics(
 
 /** What only `main` can give. */
 interface Surroundings {
+  watches: RunningWatches;
   database: Database;
   client: Client;
   /** aborted when the worker shuts down */
@@ -167,7 +176,7 @@ interface Surroundings {
 
 /** Makes all that the activities need, and the activities. `close` ends what was opened here. */
 function openDeps(config: Config, logger: Logger, surroundings: Surroundings) {
-  const { database, client, shutdown, onAttemptsEnded, lostRuns } = surroundings;
+  const { database, client, shutdown, watches, onAttemptsEnded, lostRuns } = surroundings;
   const outbound = createOutbound({ allow: config.outboundAllow });
   const tempDir = openTempDir(join(config.dataDir, 'tmp'));
   const parser = createMailParser({ threads: Math.max(1, availableParallelism() - 1), tempDir });
@@ -192,6 +201,7 @@ function openDeps(config: Config, logger: Logger, surroundings: Surroundings) {
     secrets: createSecrets(codecKeys(config)),
     outbound,
     leases,
+    watches,
     sessions,
     submitter,
     publicUrl: config.publicUrl,
