@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import { listenForChanges } from '../../src/imap/idle.ts';
 import { watch } from '../../src/mailbox/watch.ts';
 import { mailText } from '../helpers/mail-text.ts';
 import { waitFor } from '../helpers/wait.ts';
@@ -64,4 +65,21 @@ describe('a watch', () => {
     await watch.running;
     await waitFor(() => engine.server.sessions.size === 0, { timeoutMs: 3_000, what: 'all connections to end' });
   });
+});
+
+it('a server whose IDLE tells nothing is asked every few seconds, once that has shown', async () => {
+  const { server, ctx } = await start({ lazyIdle: true });
+  const { signal } = new AbortController();
+  await ctx.session.run('SELECT', () => ctx.session.client.mailboxOpen('INBOX'));
+  const listener = await listenForChanges(ctx.session);
+  server.append('INBOX', mailText({ subject: 'found by the poll' }));
+  server.tell();
+  await listener.probe();
+  expect([...listener.take().folders]).toEqual(['INBOX']);
+  const waiting = listener.wait(10 * 60_000, signal);
+  await waitFor(() => [...server.sessions].some((session) => session.idling), { what: 'IDLE' });
+  server.append('INBOX', mailText({ subject: 'found long before the next poll' }));
+  server.tell();
+  await waiting;
+  expect([...listener.take().folders]).toEqual(['INBOX']);
 });
