@@ -103,13 +103,7 @@ async function main(config: Config, logger: Logger): Promise<void> {
   const merging = every(MERGE_MS, () => mergeSearchEntries(db), logger);
   const workerId = randomUUID();
   const announcing = every(ANNOUNCE_MS, () => announceWorker(db, workerId, watches.count()), logger);
-  const { loginsPerMinute } = config.sync;
-  const share = { workerId, watches, loginsPerMinute, intervalMs: SHARE_MS };
-  const sharing = every(SHARE_MS, () => shareWatches(db, share), logger);
-  const { pollMs, heartbeatTimeoutMs } = config.sync;
-  const prepare = () => ensureSearchAttributes(client, logger);
-  const healthDeps = { db, client, logger, pollMs, heartbeatTimeoutMs, ensureSearchAttributes: prepare };
-  const health = every(HEALTH_MS, () => checkAccounts(healthDeps), logger);
+  const accounts = lookAfterAccounts(config, logger, { db, client, workerId, watches });
   const lost = lookForLostRuns(lostRuns, logger);
   const statistics = every(STATISTICS_MS, () => refreshPlannerStatistics(db), logger);
   onSignal((signal) => {
@@ -126,7 +120,7 @@ async function main(config: Config, logger: Logger): Promise<void> {
   process.send?.('ready');
 
   await running;
-  await Promise.all([...lost, merging, statistics, health, sharing, relay].map((each) => each.stop()));
+  await Promise.all([...lost, ...accounts, merging, statistics, relay].map((each) => each.stop()));
   await announcing.stop();
   await metrics?.close();
   await forgetWorker(db, workerId).catch((err: unknown) => logger.warn({ err }, 'the worker could not sign off'));
@@ -161,6 +155,22 @@ async function startMetrics(
     logger.error({ err, ...at }, 'the metrics of the worker are not served: check WORKER_METRICS_HOST and _PORT');
     return undefined;
   }
+}
+
+/** Begins what sees to it that every account is watched, and that no worker watches more than its share. */
+function lookAfterAccounts(
+  { sync }: Config,
+  logger: Logger,
+  { db, client, ...own }: { db: Database['db']; client: Client; workerId: string; watches: RunningWatches },
+) {
+  const { pollMs, heartbeatTimeoutMs, loginsPerMinute } = sync;
+  const prepare = () => ensureSearchAttributes(client, logger);
+  const health = { db, client, logger, pollMs, heartbeatTimeoutMs, ensureSearchAttributes: prepare };
+  const share = { ...own, loginsPerMinute, intervalMs: SHARE_MS };
+  return [
+    every(HEALTH_MS, () => checkAccounts(health), logger),
+    every(SHARE_MS, () => shareWatches(db, share), logger),
+  ];
 }
 
 /** What only `main` can give. */
