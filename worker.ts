@@ -12,6 +12,7 @@ import { every, retryUntilAvailable } from './src/async.ts';
 import { type Config, ConfigError, loadConfig } from './src/config.ts';
 import { type Database, type Db, migrate, openDatabase } from './src/db/client.ts';
 import { checkAccounts, startHousekeeping } from './src/activities/account-health.ts';
+import { createRunningWatches, type RunningWatches, shareWatches } from './src/activities/share-watches.ts';
 import { takeLogin } from './src/db/login-budget.ts';
 import { ANNOUNCE_MS, announceWorker, countWorkers, forgetWorker } from './src/db/workers.ts';
 import { createLeaseNotifications, LEASES_CHANNEL, requestRoom } from './src/db/lease.ts';
@@ -65,6 +66,8 @@ const COUNT_MS = 5_000;
 const FAILING_MS = 5 * 60_000;
 /** How often replays without a workflow are looked for. */
 const REPLAYS_MS = 60_000;
+/** How often it is seen to that this worker watches no more than its share of the mailboxes. */
+const SHARE_MS = 15_000;
 
 async function main(config: Config, logger: Logger): Promise<void> {
   const sdkAddress = config.workerMetrics ? `127.0.0.1:${await freeLoopbackPort()}` : undefined;
@@ -82,7 +85,9 @@ async function main(config: Config, logger: Logger): Promise<void> {
   /** made last, when there are workers that take the runs it starts */
   const late: { relay?: Dispatch } = {};
   const lostRuns = createLostRuns({ db, client, logger });
+  const watches = createRunningWatches();
   const { activities, close } = openDeps(config, logger, {
+    watches,
     database,
     client,
     shutdown: shutdown.signal,
@@ -103,8 +108,11 @@ async function main(config: Config, logger: Logger): Promise<void> {
   const listen = (wake: () => void) => listenTo(config.databaseUrl, DELIVERIES_CHANNEL, wake, logger);
   const relay = (late.relay = startRelay({ db, client, listen, logger }));
   const workerId = randomUUID();
-  const announcing = every(ANNOUNCE_MS, () => announceWorker(db, workerId), logger);
-  const repeated = startRepeatedWork(config, { db, client, logger, lostRuns });
+  const announcing = every(ANNOUNCE_MS, () => announceWorker(db, workerId, watches.count()), logger);
+  const repeated = [
+    ...startRepeatedWork(config, { db, client, logger, lostRuns }),
+    ...lookAfterAccounts(config, logger, { db, client, workerId, watches }),
+  ];
   onSignal((signal) => {
     if (shutdown.signal.aborted) return;
     shutdown.abort();
@@ -133,13 +141,9 @@ function startRepeatedWork(
   config: Config,
   { db, client, logger, lostRuns }: { db: Db; client: Client; logger: Logger; lostRuns: LostRuns },
 ) {
-  const { pollMs, heartbeatTimeoutMs } = config.sync;
-  const prepare = () => ensureSearchAttributes(client, logger);
-  const healthDeps = { db, client, logger, pollMs, heartbeatTimeoutMs, ensureSearchAttributes: prepare };
   return [
     every(MERGE_MS, () => mergeSearchEntries(db), logger),
     every(STATISTICS_MS, () => refreshPlannerStatistics(db), logger),
-    every(HEALTH_MS, () => checkAccounts(healthDeps), logger),
     every(TERMINATED_MS, () => lostRuns.findTerminated(), logger),
     every(LOST_STORE_MS, () => lostRuns.findLostStore(), logger),
     every(OVERDUE_MS, () => lostRuns.findOverdue(), logger),
@@ -168,8 +172,25 @@ async function startMetrics(
   }
 }
 
+/** Begins what sees to it that every account is watched, and that no worker watches more than its share. */
+function lookAfterAccounts(
+  { sync }: Config,
+  logger: Logger,
+  { db, client, ...own }: { db: Database['db']; client: Client; workerId: string; watches: RunningWatches },
+) {
+  const { pollMs, heartbeatTimeoutMs, loginsPerMinute } = sync;
+  const prepare = () => ensureSearchAttributes(client, logger);
+  const health = { db, client, logger, pollMs, heartbeatTimeoutMs, ensureSearchAttributes: prepare };
+  const share = { ...own, loginsPerMinute, intervalMs: SHARE_MS };
+  return [
+    every(HEALTH_MS, () => checkAccounts(health), logger),
+    every(SHARE_MS, () => shareWatches(db, share), logger),
+  ];
+}
+
 /** What only `main` can give. */
 interface Surroundings {
+  watches: RunningWatches;
   database: Database;
   client: Client;
   /** aborted when the worker shuts down */
@@ -180,7 +201,7 @@ interface Surroundings {
 
 /** Makes all that the activities need, and the activities. `close` ends what was opened here. */
 function openDeps(config: Config, logger: Logger, surroundings: Surroundings) {
-  const { database, client, shutdown, onAttemptsEnded, lostRuns } = surroundings;
+  const { database, client, shutdown, watches, onAttemptsEnded, lostRuns } = surroundings;
   const outbound = createOutbound({ allow: config.outboundAllow });
   const tempDir = openTempDir(join(config.dataDir, 'tmp'));
   const parser = createMailParser({ threads: Math.max(1, availableParallelism() - 1), tempDir });
@@ -205,6 +226,7 @@ function openDeps(config: Config, logger: Logger, surroundings: Surroundings) {
     secrets: createSecrets(codecKeys(config)),
     outbound,
     leases,
+    watches,
     sessions,
     submitter,
     publicUrl: config.publicUrl,

@@ -30,6 +30,7 @@ import type { Secrets } from '../secrets.ts';
 import type { Storage } from '../storage/storage.ts';
 import { detailOf, toFailure } from './failures.ts';
 import { withHeartbeat } from './heartbeat.ts';
+import type { RunningWatches } from './share-watches.ts';
 
 export type { Verification } from '../mailbox/verify.ts';
 
@@ -45,6 +46,8 @@ export interface WatchDeps {
   /** milliseconds; see Config.sync */
   sync: { pollMs: number; loginCheckMs: number; loginsPerMinute: number };
   leases: LeaseNotifications;
+  /** where each watch is listed while it runs */
+  watches?: Pick<RunningWatches, 'add'>;
   /** signals the account's workflow that its mailbox is connected and in sync */
   signalConnected(accountId: string): Promise<void>;
   /** milliseconds between two heartbeats; for tests */
@@ -113,6 +116,7 @@ async function watchUntilEnd(deps: WatchDeps, accountId: string): Promise<void> 
   const end = endSignal(WATCH_MS * (1 + Math.random() * 0.4));
   // A cancellation comes with the response to a heartbeat; new settings and a removal should not wait for that.
   const stopListening = deps.leases.onLost(lease, end.abort);
+  const removeWatch = deps.watches?.add(end.abort);
   let connected = false;
   let parts: Promise<void>[] = [];
   try {
@@ -138,6 +142,7 @@ async function watchUntilEnd(deps: WatchDeps, accountId: string): Promise<void> 
     end.stop();
     await Promise.allSettled(parts);
     stopListening();
+    removeWatch?.();
   }
 }
 

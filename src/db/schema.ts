@@ -105,7 +105,13 @@ export const loginBudgets = pgTable('login_budgets', {
 });
 
 /** Worker processes that are there; see src/db/workers.ts. */
-export const workers = pgTable('workers', { id: text().primaryKey(), seenAt: at('seen_at').notNull() });
+export const workers = pgTable('workers', {
+  id: text().primaryKey(),
+  seenAt: at('seen_at').notNull(),
+  startedAt: at('started_at').notNull().defaultNow(),
+  /** mailboxes that it watches */
+  watches: integer().notNull().default(0),
+});
 
 /** A connect that is being tried: what the caller sent, sealed; gone when it has been answered. */
 export const connectIntents = pgTable('connect_intents', {

@@ -4,6 +4,7 @@ import { MockActivityEnvironment } from '@temporalio/testing';
 import { eq } from 'drizzle-orm';
 import { accounts } from '../../src/db/schema.ts';
 import { createMailboxActivities } from '../../src/activities/mailbox.ts';
+import { createRunningWatches } from '../../src/activities/share-watches.ts';
 import { insertAccount } from '../../src/db/accounts.ts';
 import { createLeaseNotifications } from '../../src/db/lease.ts';
 import { createLogger } from '../../src/logger.ts';
@@ -46,6 +47,7 @@ afterEach(() => server.close());
 
 const secrets = createSecrets({ current: Buffer.alloc(32, 7) });
 const leases = createLeaseNotifications();
+const watches = createRunningWatches();
 
 /** Runs the activity; how often it has sent a heartbeat. */
 function watch(signalConnected: () => Promise<void>) {
@@ -62,6 +64,7 @@ function watch(signalConnected: () => Promise<void>) {
     leases,
     signalConnected,
     heartbeatMs: 20,
+    watches,
   });
   const env = new MockActivityEnvironment();
   env.on('heartbeat', () => {
@@ -100,6 +103,19 @@ describe('watching a mailbox', () => {
     const { db } = ground.database.database;
     const [row] = await db.select({ failure: accounts.watchFailure }).from(accounts).where(eq(accounts.id, accountId));
     expect(row?.failure).toBe('the IMAP server refused the login: no');
+  });
+
+  it('ends in good order when other workers watch too few, and is counted until then', async () => {
+    let connects = 0;
+    const { ended } = watch(async () => {
+      connects += 1;
+    });
+    await waitFor(() => connects === 1);
+    expect(watches.count()).toBe(1);
+    watches.end(1);
+    await ended;
+    expect(watches.count()).toBe(0);
+    await waitFor(() => server.sessions.size === 0);
   });
 
   it('closes every connection at once when another worker takes the mailbox, one that is being opened too', async () => {

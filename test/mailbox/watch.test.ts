@@ -1,5 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
+import { listenForChanges } from '../../src/imap/idle.ts';
 import { watch } from '../../src/mailbox/watch.ts';
+import { openTestSession } from '../helpers/mail-session.ts';
 import { mailText } from '../helpers/mail-text.ts';
 import { waitFor } from '../helpers/wait.ts';
 import { type Engine, engineTests } from './engine.ts';
@@ -65,3 +67,24 @@ describe('a watch', () => {
     await waitFor(() => engine.server.sessions.size === 0, { timeoutMs: 3_000, what: 'all connections to end' });
   });
 });
+
+it('a server whose IDLE tells nothing is asked every few seconds, once that has shown', async () => {
+  const { server } = await start({ lazyIdle: true });
+  // The connections of an engine are given up after as long a silence as the interval is.
+  const login = { user: 'reader@example.test', password: 'secret', imapPort: server.port };
+  const session = await openTestSession(login, { silenceMs: 20_000 });
+  const { signal } = new AbortController();
+  await session.run('SELECT', () => session.client.mailboxOpen('INBOX'));
+  const listener = await listenForChanges(session);
+  server.append('INBOX', mailText({ subject: 'found by the poll' }));
+  server.tell();
+  await listener.probe();
+  expect([...listener.take().folders]).toEqual(['INBOX']);
+  const waiting = listener.wait(10 * 60_000, signal);
+  await waitFor(() => [...server.sessions].some(({ idling }) => idling), { what: 'IDLE' });
+  server.append('INBOX', mailText({ subject: 'found long before the next poll' }));
+  server.tell();
+  await waiting;
+  expect([...listener.take().folders]).toEqual(['INBOX']);
+  await session.end();
+}, 30_000);

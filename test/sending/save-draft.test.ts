@@ -16,6 +16,47 @@ beforeAll(async () => {
 });
 afterAll(() => ground.close());
 
+/** An account whose mailbox has a folder for drafts, and no draft. */
+async function startServed() {
+  const server = await new FakeImap({ folders: { Drafts: ['\\Drafts'] } }).listen();
+  const session = await openTestSession({ user: 'reader@example.test', password: 'p', imapPort: server.port });
+  const folders = await listFoldersWithStatus(session);
+  await session.end();
+  const deps = mailboxDeps(ground);
+  const accountId = newId('account');
+  await storeServedAccount(deps, accountId, { port: server.port, folders });
+  return {
+    server,
+    deps,
+    accountId,
+    /** Stores what is asked for, as the API does; the id of the draft. */
+    async ask(subject: string): Promise<string> {
+      const draftId = newId('draft');
+      const inputKey = inputKeyOf(accountId, draftId);
+      await storeInput(deps.storage, inputKey, { input: { subject } });
+      const draft = { id: draftId, accountId, inputKey, metadata: null, tracking: null, trackingId: null };
+      await recordDraft(deps.db, draft);
+      return draftId;
+    },
+    async close() {
+      await deps.sessions.close();
+      await server.close();
+    },
+  };
+}
+
+it('an update of a draft that another program expunges meanwhile is 404, and puts no draft into its place', async () => {
+  const { server, deps, accountId, ask, close } = await startServed();
+  const previousId = await ask('before');
+  await saveDraft(deps, { accountId, draftId: previousId, previousId: null });
+  const [message] = server.folder('Drafts').messages;
+  server.remove('Drafts', message!.uid);
+  const update = saveDraft(deps, { accountId, draftId: await ask('after'), previousId });
+  await expect(update).rejects.toMatchObject({ code: 'not_found' });
+  expect(server.folder('Drafts').messages).toEqual([]);
+  await close();
+});
+
 it('a draft that another attempt saves in the same moment is saved once, and both attempts end well', async () => {
   const server = await new FakeImap({ folders: { Drafts: ['\\Drafts'] } }).listen();
   const session = await openTestSession({ user: 'reader@example.test', password: 'p', imapPort: server.port });

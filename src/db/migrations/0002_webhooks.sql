@@ -28,6 +28,8 @@ ALTER TABLE "webhook_endpoints" ADD COLUMN "failing_since" timestamp (3) with ti
 ALTER TABLE "webhook_endpoints" ADD COLUMN "failed_attempts" integer DEFAULT 0 NOT NULL;--> statement-breakpoint
 ALTER TABLE "webhook_endpoints" ADD COLUMN "last_success_at" timestamp (3) with time zone;--> statement-breakpoint
 ALTER TABLE "webhook_endpoints" ADD COLUMN "warned_at" timestamp (3) with time zone;--> statement-breakpoint
+ALTER TABLE "workers" ADD COLUMN "started_at" timestamp (3) with time zone DEFAULT now() NOT NULL;--> statement-breakpoint
+ALTER TABLE "workers" ADD COLUMN "watches" integer DEFAULT 0 NOT NULL;--> statement-breakpoint
 CREATE INDEX "deliveries_order" ON "deliveries" USING btree ("endpoint_id","object_id","sequence") WHERE status = 'pending';--> statement-breakpoint
 CREATE INDEX "deliveries_run" ON "deliveries" USING btree ("workflow_id") WHERE status = 'pending' and workflow_id is not null;--> statement-breakpoint
 CREATE INDEX "deliveries_forced" ON "deliveries" USING btree ("endpoint_id","id") WHERE forced and status = 'pending' and workflow_id is null;--> statement-breakpoint

@@ -1,0 +1,68 @@
+import type { Db } from '../db/client.ts';
+import { liveWorkers, type LiveWorker } from '../db/workers.ts';
+
+/*
+ * After a fail-over one worker watches all mailboxes, and a worker that comes back none: Temporal gives out activities
+ * when they begin. So a worker that watches clearly more than its share ends some of its watches in each interval, as a
+ * watch ends by itself after its time; their workflows begin them again, on whichever worker asks first.
+ */
+
+/** The watches that run in this process. */
+export interface RunningWatches {
+  count(): number;
+  /** @param end ends the watch in good order; returns what to call once it has ended */
+  add(end: () => void): () => void;
+  /** Ends those that have run the longest. */
+  end(count: number): void;
+}
+
+/** No watch runs yet. */
+export function createRunningWatches(): RunningWatches {
+  const running = new Set<() => void>();
+  return {
+    count: () => running.size,
+    add(end) {
+      const own = () => end();
+      running.add(own);
+      return () => void running.delete(own);
+    },
+    end(count) {
+      for (const end of [...running].slice(0, count)) end();
+    },
+  };
+}
+
+/** A worker that has been there for less may end again; it gets no share yet, in milliseconds. */
+const SETTLED_MS = 30_000;
+
+/** A worker keeps so much more than its share, since the shares are never quite even. */
+const SLACK = 0.1;
+
+export interface ShareOptions {
+  workerId: string;
+  watches: Pick<RunningWatches, 'count' | 'end'>;
+  /** the login budget of a provider: half of it is left to others; see Config.sync */
+  loginsPerMinute: number;
+  /** milliseconds between two calls */
+  intervalMs: number;
+  settledMs?: number;
+}
+
+/** Ends watches when this worker has clearly more than its share of them; half of the excess at a time. */
+export async function shareWatches(db: Db, options: ShareOptions): Promise<void> {
+  const { workerId, watches, loginsPerMinute, intervalMs, settledMs = SETTLED_MS } = options;
+  const workers = (await liveWorkers(db)).filter(({ id, ageMs }) => id === workerId || ageMs >= settledMs);
+  const excess = excessOf(watches.count(), workerId, workers);
+  if (excess === 0) return;
+  const logins = Math.max(1, Math.floor((loginsPerMinute * intervalMs) / 60_000 / 2));
+  watches.end(Math.min(Math.ceil(excess / 2), logins));
+}
+
+/** How many watches this worker has more than its share; 0: not clearly more. */
+function excessOf(own: number, workerId: string, workers: LiveWorker[]): number {
+  const others = workers.filter(({ id }) => id !== workerId);
+  if (others.length === 0) return 0;
+  const total = others.reduce((sum, { watches }) => sum + watches, own);
+  const share = Math.ceil(total / (others.length + 1));
+  return own > share + Math.max(1, Math.floor(share * SLACK)) ? own - share : 0;
+}
