@@ -35,6 +35,7 @@ import { installRuntime } from './src/temporal/runtime.ts';
 import { ensureSearchAttributes } from './src/temporal/search-attributes.ts';
 import { createWorkers } from './src/temporal/workers.ts';
 import { openTempDir } from './src/temp-dir.ts';
+import type { Tracing } from './src/tracing.ts';
 import { createCallSlots } from './src/webhooks/call-slots.ts';
 import { hurryRun } from './src/webhooks/retry-delivery.ts';
 import type { Dispatch } from './src/webhooks/dispatch.ts';
@@ -61,9 +62,7 @@ const CALLS_PER_ENDPOINT = 10;
 const COUNT_MS = 5_000;
 
 async function main(config: Config, logger: Logger): Promise<void> {
-  const sdkAddress = config.workerMetrics ? `127.0.0.1:${await freeLoopbackPort()}` : undefined;
-  installRuntime(logger, sdkAddress);
-  const metrics = config.workerMetrics && (await startMetrics(config.workerMetrics, logger, sdkAddress));
+  const observed = await observe(config, logger);
   const database = openDatabase(config.databaseUrl, { max: DATABASE_CONNECTIONS, logger });
   const { db } = database;
   const bundling = workflowBundle();
@@ -91,6 +90,7 @@ async function main(config: Config, logger: Logger): Promise<void> {
     activities,
     maxWatchers: config.sync.maxWatchers,
     logger,
+    ...(observed.tracing ? { tracing: observed.tracing.activity } : {}),
   });
 
   const running = workers.run();
@@ -115,7 +115,7 @@ async function main(config: Config, logger: Logger): Promise<void> {
   await running;
   await Promise.all([...repeated, relay].map((each) => each.stop()));
   await announcing.stop();
-  await metrics?.close();
+  await observed.close();
   await forgetWorker(db, workerId).catch((err: unknown) => logger.warn({ err }, 'the worker could not sign off'));
   await close();
   await temporal.close();
@@ -138,6 +138,26 @@ function startRepeatedWork(
     every(LOST_STORE_MS, () => lostRuns.findLostStore(), logger),
     every(OVERDUE_MS, () => lostRuns.findOverdue(), logger),
   ];
+}
+
+/** Installs the SDK's runtime, and what shows the work of this process: metrics and traces, where they are set. */
+async function observe(
+  { workerMetrics, otlpEndpoint }: Config,
+  logger: Logger,
+): Promise<{ tracing: Tracing | undefined; close(): Promise<void> }> {
+  // its packages are loaded only where they are wanted
+  const tracing = otlpEndpoint && (await import('./src/tracing.ts')).startTracing(otlpEndpoint, 'email-worker');
+  const sdkAddress = workerMetrics ? `127.0.0.1:${await freeLoopbackPort()}` : undefined;
+  installRuntime(logger, sdkAddress);
+  const metrics = workerMetrics && (await startMetrics(workerMetrics, logger, sdkAddress));
+  return {
+    tracing: tracing || undefined,
+    async close() {
+      await metrics?.close();
+      if (tracing)
+        await tracing.close().catch((err: unknown) => logger.warn({ err }, 'the last spans could not be sent'));
+    },
+  };
 }
 
 /** A worker that cannot be measured works nevertheless. */

@@ -54,7 +54,7 @@ export async function startCodecServer({ codec, port, origins }: CodecServerOpti
 /**
  * The same as routes of the API, for operators who are signed in. The UI passes on no token of ours: the proxy before it,
  * which asks for the operator's login, adds one; a browser that was asked for the token by `GET /` sends it as Basic where
- * the UI is told to include cross-origin credentials.
+ * the UI is set to include cross-origin credentials.
  */
 export function codecRoutes({ codec, origin: allowed, token }: CodecRoutesOptions): (app: FastifyInstance) => void {
   return (app) => {
