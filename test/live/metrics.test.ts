@@ -2,9 +2,12 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { parse } from 'yaml';
+import { recordEvents } from '../../src/db/outbox.ts';
 import { freePort } from '../helpers/free-port.ts';
 import { type Product, startProduct } from '../helpers/product.ts';
 import { metricsIn, metricsOf } from '../helpers/promql.ts';
+import { startReceiver } from '../helpers/receiver.ts';
+import { storeAccount } from '../helpers/stored-account.ts';
 import { waitFor } from '../helpers/wait.ts';
 
 /** What Prometheus gets of a running product, and that the board and the alerts ask for nothing else. */
@@ -70,6 +73,28 @@ describe('the metrics', () => {
     for (const scrape of [api, worker]) expect(scrape).toMatch(/nodejs_eventloop_lag_p99_seconds \d/);
     expect(api).toMatch(/webhook_deliveries_waiting\{reason="due"\} 0/);
   });
+});
+
+it('the deliveries of an endpoint are counted, and how long they took', async () => {
+  const receiver = await startReceiver();
+  try {
+    const endpoint = await product.api.listen(receiver);
+    const accountId = await storeAccount(product.database.database);
+    await product.database.database.db.transaction((tx) =>
+      recordEvents(tx, accountId, [
+        { type: 'account.status.errored', objectId: accountId, data: {}, createdAt: new Date() },
+      ]),
+    );
+    const counted = `webhook_deliveries_total{endpoint_id="${endpoint.id}",outcome="delivered"} 1`;
+    await waitFor(async () => (await scrapes()).worker.includes(counted), { timeoutMs: 30_000, what: counted });
+    const { worker } = await scrapes();
+    expect(worker).toContain(
+      `webhook_attempts_total{endpoint_id="${endpoint.id}",outcome="delivered",response="2xx"} 1`,
+    );
+    expect(worker).toMatch(/webhook_commit_to_receipt_seconds_count [1-9]/);
+  } finally {
+    await receiver.close();
+  }
 });
 
 describe('the id of a call', () => {
