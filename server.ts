@@ -18,6 +18,7 @@ import { openStorage } from './src/storage/storage.ts';
 import { createPayloadCodec } from './src/temporal/codec.ts';
 import { codecRoutes } from './src/temporal/codec-server.ts';
 import { codecKeys, lazyClient } from './src/temporal/connect.ts';
+import type { Tracing } from './src/tracing.ts';
 import { retryDelivery } from './src/webhooks/retry-delivery.ts';
 import { cancelReplayRun, startReplayRun } from './src/webhooks/replay-runs.ts';
 
@@ -41,9 +42,12 @@ async function main(config: Config, logger: Logger): Promise<void> {
   // a key is shown here and in the response that creates one, nowhere else
   if (firstKey !== undefined) process.stdout.write(`API key, shown this once: ${firstKey}\n`);
 
-  const temporal = lazyClient(config);
-  const app = await buildApp(apiDeps(config, logger, database, temporal.client));
+  const tracing = config.otlpEndpoint === undefined ? undefined : await loadTracing(config.otlpEndpoint);
+  const temporal = lazyClient(config, tracing ? [tracing.client] : []);
+  const deps = apiDeps(config, logger, database, temporal.client);
+  const app = await buildApp({ ...deps, ...(tracing ? { traceRequests: tracing.requests } : {}) });
   endOnSignal(logger, app, async () => {
+    await tracing?.close().catch((err: unknown) => logger.warn({ err }, 'the last spans could not be sent'));
     await Promise.all([temporal.close(), database.close()]);
   });
   const listenTextResolver = (address: string) => `the API listens at ${address}`;
@@ -51,6 +55,12 @@ async function main(config: Config, logger: Logger): Promise<void> {
     throw listenProblem(error, config) ?? error;
   });
   process.send?.('ready');
+}
+
+/** Its packages are loaded only where they are wanted. */
+async function loadTracing(endpoint: string): Promise<Tracing> {
+  const { startTracing } = await import('./src/tracing.ts');
+  return startTracing(endpoint, 'email-api');
 }
 
 function apiDeps(config: Config, logger: Logger, { db, pool }: Database, client: Client): ApiDeps {

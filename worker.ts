@@ -36,6 +36,7 @@ import { installRuntime } from './src/temporal/runtime.ts';
 import { ensureSearchAttributes } from './src/temporal/search-attributes.ts';
 import { createWorkers } from './src/temporal/workers.ts';
 import { openTempDir } from './src/temp-dir.ts';
+import type { Tracing } from './src/tracing.ts';
 import { createCallSlots } from './src/webhooks/call-slots.ts';
 import { hurryRun } from './src/webhooks/retry-delivery.ts';
 import { checkFailingEndpoints } from './src/webhooks/auto-disable.ts';
@@ -70,9 +71,7 @@ const REPLAYS_MS = 60_000;
 const SHARE_MS = 15_000;
 
 async function main(config: Config, logger: Logger): Promise<void> {
-  const sdkAddress = config.workerMetrics ? `127.0.0.1:${await freeLoopbackPort()}` : undefined;
-  installRuntime(logger, sdkAddress);
-  const metrics = config.workerMetrics && (await startMetrics(config.workerMetrics, logger, sdkAddress));
+  const observed = await observe(config, logger);
   const database = openDatabase(config.databaseUrl, { max: DATABASE_CONNECTIONS, logger });
   const { db } = database;
   const bundling = workflowBundle();
@@ -102,6 +101,7 @@ async function main(config: Config, logger: Logger): Promise<void> {
     activities,
     maxWatchers: config.sync.maxWatchers,
     logger,
+    ...(observed.tracing ? { tracing: observed.tracing.activity } : {}),
   });
 
   const running = workers.run();
@@ -129,7 +129,7 @@ async function main(config: Config, logger: Logger): Promise<void> {
   await running;
   await Promise.all([...repeated, relay].map((each) => each.stop()));
   await announcing.stop();
-  await metrics?.close();
+  await observed.close();
   await forgetWorker(db, workerId).catch((err: unknown) => logger.warn({ err }, 'the worker could not sign off'));
   await close();
   await temporal.close();
@@ -150,6 +150,26 @@ function startRepeatedWork(
     every(REPLAYS_MS, () => resumeReplays(client, db), logger),
     ...(config.webhook.autoDisable ? [every(FAILING_MS, () => checkFailingEndpoints(db, logger), logger)] : []),
   ];
+}
+
+/** Installs the SDK's runtime, and what shows the work of this process: metrics and traces, where they are set. */
+async function observe(
+  { workerMetrics, otlpEndpoint }: Config,
+  logger: Logger,
+): Promise<{ tracing: Tracing | undefined; close(): Promise<void> }> {
+  // its packages are loaded only where they are wanted
+  const tracing = otlpEndpoint && (await import('./src/tracing.ts')).startTracing(otlpEndpoint, 'email-worker');
+  const sdkAddress = workerMetrics ? `127.0.0.1:${await freeLoopbackPort()}` : undefined;
+  installRuntime(logger, sdkAddress);
+  const metrics = workerMetrics && (await startMetrics(workerMetrics, logger, sdkAddress));
+  return {
+    tracing: tracing || undefined,
+    async close() {
+      await metrics?.close();
+      if (tracing)
+        await tracing.close().catch((err: unknown) => logger.warn({ err }, 'the last spans could not be sent'));
+    },
+  };
 }
 
 /** A worker that cannot be measured works nevertheless. */

@@ -79,6 +79,8 @@ export interface Config {
   };
   /** histories are decoded for the Temporal UI of this origin, where requests bear the token; absent: they are not */
   temporalCodec?: { origin: string; token: string };
+  /** URL of an OpenTelemetry collector; absent: no traces */
+  otlpEndpoint?: string;
   /** where a worker serves its metrics; null: nowhere */
   workerMetrics: { host: string; port: number } | null;
   logLevel: LogLevel;
@@ -101,6 +103,7 @@ export function loadConfig(env: Env): Config {
   const port = integer(env, 'PORT', 3000, [0, 65_535]);
   const bootstrapApiKey = apiKey(env, 'BOOTSTRAP_API_KEY');
   const s3Endpoint = endpoint(env, 'S3_ENDPOINT');
+  const otlpEndpoint = endpoint(env, 'OTEL_EXPORTER_OTLP_ENDPOINT');
   return {
     host,
     port,
@@ -137,6 +140,7 @@ export function loadConfig(env: Env): Config {
       },
     },
     ...temporalCodec(env),
+    ...(otlpEndpoint === undefined ? {} : { otlpEndpoint }),
     workerMetrics: workerMetrics(env),
     logLevel: oneOf(env, 'LOG_LEVEL', Object.fromEntries(LOG_LEVELS.map((level) => [level, level])), 'info'),
   };

@@ -29,6 +29,14 @@ const TABLE: Record<string, Room> = {
   outage: { ours: [], packages: [] },
   measure: { ours: [], packages: [] },
   metrics: { ours: LEAVES, packages: ['prom-client'] },
+  tracing: {
+    ours: [],
+    packages: [
+      ...['@opentelemetry/api', '@opentelemetry/exporter-trace-otlp-proto', '@opentelemetry/resources'],
+      ...['@opentelemetry/sdk-trace-node', '@temporalio/interceptors-opentelemetry'],
+      ...['@temporalio/client', '@temporalio/worker', 'fastify'],
+    ],
+  },
   'process-handle': { ours: [], packages: [] },
   'temp-dir': { ours: ['process-handle'], packages: [] },
   setting: { ours: ['duration'], packages: ['ipaddr.js'] },

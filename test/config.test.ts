@@ -60,6 +60,7 @@ describe('settings', () => {
       { TEMPORAL_UI_ORIGIN: 'https://ui.example.com/', TEMPORAL_CODEC_TOKEN: 'a-token-of-twenty-characters' },
       { temporalCodec: { origin: 'https://ui.example.com', token: 'a-token-of-twenty-characters' } },
     ],
+    [{ OTEL_EXPORTER_OTLP_ENDPOINT: 'http://otel:4318/' }, { otlpEndpoint: 'http://otel:4318' }],
     [{ WORKER_METRICS_PORT: '0' }, { workerMetrics: null }],
     [
       { WORKER_METRICS_PORT: '9999', WORKER_METRICS_HOST: '0.0.0.0' },

@@ -57,6 +57,7 @@ export async function buildApp(deps: ApiDeps): Promise<FastifyInstance> {
   });
   // reading a body may have lost it
   app.addHook('preHandler', (request, _reply, done) => withRequestId(request.id, done));
+  deps.traceRequests?.(app);
   app.addHook('onResponse', async (request, reply) => logRequest(request, reply));
   handleErrors(app, settings);
   readBodies(app);

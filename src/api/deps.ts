@@ -76,6 +76,8 @@ export interface ApiDeps {
   pingTemporal(): Promise<void>;
   /** adds the routes below /temporal/codec, for the Temporal UI; absent: there are none */
   codecRoutes?: (app: FastifyInstance) => void;
+  /** makes a span of each request */
+  traceRequests?: (app: FastifyInstance) => void;
   logger: Logger;
   settings: ApiSettings;
 }

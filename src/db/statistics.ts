@@ -21,10 +21,10 @@ export interface Statistics {
 
 /**
  * What a pending delivery waits for: nothing, it is due; the time of its next attempt; the circuit breaker of its endpoint;
- * an earlier delivery of the same object to the same endpoint.
+ * an earlier delivery of the same object to the same endpoint; live deliveries, which go before those of a bulk replay.
  */
 export type WaitReason = (typeof WAIT_REASONS)[number];
-export const WAIT_REASONS = ['due', 'retry', 'breaker', 'order'] as const;
+export const WAIT_REASONS = ['due', 'retry', 'breaker', 'order', 'replay'] as const;
 
 interface Row {
   accountsByStatus: Statistics['accountsByStatus'];
@@ -59,7 +59,7 @@ export async function readStatistics(pool: pg.Pool): Promise<Statistics> {
 
 const TEXT = `
   with pending as (
-    select d.created_at, d.next_attempt_at, e.enabled and e.breaker_until > now() as held,
+    select d.created_at, d.next_attempt_at, d.replay_id, e.enabled and e.breaker_until > now() as held,
       coalesce(bool_or(d.next_attempt_at > now()) over (
         partition by d.endpoint_id, d.object_id order by d.sequence, d.id rows between unbounded preceding and 1 preceding
       ), false) as blocked
@@ -67,7 +67,8 @@ const TEXT = `
     where d.status = 'pending'
   ), reasons as (
     select coalesce(next_attempt_at, created_at) as due_at, case
-      when held then 'breaker' when next_attempt_at > now() then 'retry' when blocked then 'order' else 'due' end as reason
+      when held then 'breaker' when next_attempt_at > now() then 'retry' when blocked then 'order'
+      when replay_id is not null then 'replay' else 'due' end as reason
     from pending
   ), lags as (
     select extract(epoch from now() - coalesce(last_synced_at, connected_at))::float8 as lag

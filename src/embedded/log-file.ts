@@ -20,13 +20,13 @@ export function openLog(dir: string, name: string, maxBytes = MAX_BYTES): LogFil
     path,
     write(chunk) {
       if (file === undefined) return;
-      if (size > maxBytes) {
-        closeSync(file);
-        renameSync(path, `${path}.1`);
-        file = open();
-        size = 0;
-      }
       try {
+        if (size > maxBytes) {
+          renameSync(path, `${path}.1`);
+          closeSync(file);
+          file = open();
+          size = 0;
+        }
         writeSync(file, chunk);
         size += chunk.length;
       } catch {

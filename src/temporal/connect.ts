@@ -1,4 +1,4 @@
-import { Client, type ClientInterceptors, Connection } from '@temporalio/client';
+import { Client, type ClientInterceptors, Connection, type WorkflowClientInterceptor } from '@temporalio/client';
 import { NativeConnection } from '@temporalio/worker';
 import type { TemporalTls } from '../config.ts';
 import type { CodecKeys } from './codec.ts';
@@ -22,9 +22,12 @@ export function codecKeys(settings: Pick<TemporalSettings, 'encryptionKey' | 'en
  * A client for a process without workers (the API). It connects on first use and again whenever the server was away:
  * calls fail meanwhile.
  */
-export function lazyClient(settings: TemporalSettings): { client: Client; close(): Promise<void> } {
+export function lazyClient(
+  settings: TemporalSettings,
+  interceptors: readonly WorkflowClientInterceptor[] = [],
+): { client: Client; close(): Promise<void> } {
   const connection = Connection.lazy(connectionOptions(settings));
-  const client = createClient(connection, settings, { workflow: [requestIdOfCaller] });
+  const client = createClient(connection, settings, { workflow: [requestIdOfCaller, ...interceptors] });
   return { client, close: () => connection.close() };
 }
 

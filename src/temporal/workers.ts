@@ -1,4 +1,9 @@
-import { type NativeConnection, Worker, type WorkerOptions } from '@temporalio/worker';
+import {
+  type ActivityInterceptorsFactory,
+  type NativeConnection,
+  Worker,
+  type WorkerOptions,
+} from '@temporalio/worker';
 import type { DataConverter } from '@temporalio/common';
 import type { Logger } from '../logger.ts';
 import { QUEUES } from '../workflows/names.ts';
@@ -14,6 +19,8 @@ export interface WorkersOptions {
   /** mailboxes that this process watches at most */
   maxWatchers: number;
   logger: Logger;
+  /** makes spans of activities */
+  tracing?: ActivityInterceptorsFactory;
 }
 
 export interface Workers {
@@ -30,13 +37,13 @@ const POLLERS = { type: 'autoscaling', minimum: 2, initial: 4, maximum: 30 } as 
  * `shutdownForceTime` an activity that does not end would prevent `run` from ending.
  */
 export async function createWorkers(options: WorkersOptions): Promise<Workers> {
-  const { connection, namespace, dataConverter, workflowBundle, activities, maxWatchers, logger } = options;
+  const { connection, namespace, dataConverter, workflowBundle, activities, maxWatchers, logger, tracing } = options;
   const common = {
     connection,
     namespace,
     dataConverter,
     activities,
-    interceptors: { activity: [activitiesOfRequests(logger)] },
+    interceptors: { activity: [activitiesOfRequests(logger), ...(tracing ? [tracing] : [])] },
     shutdownGraceTime: '2s',
     shutdownForceTime: '15s',
     workflowTaskPollerBehavior: POLLERS,

@@ -1,3 +1,4 @@
+import { createServer } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { listRuns } from '../../src/api/commands/runs.ts';
 import { accountStart } from '../../src/activities/account.ts';
@@ -9,7 +10,7 @@ import { newId } from '../../src/new-id.ts';
 import { lazyClient } from '../../src/temporal/connect.ts';
 import { accountWorkflowId, WORKFLOWS } from '../../src/workflows/names.ts';
 import { type ApiUnderTest, apiUnderTest } from '../helpers/api-under-test.ts';
-import { freePort } from '../helpers/free-port.ts';
+import { listenOnFreePort } from '../helpers/free-port.ts';
 import { TEST_KEY } from '../helpers/histories.ts';
 import { storeEmail } from '../helpers/rows.ts';
 import { storeAccount } from '../helpers/stored-account.ts';
@@ -188,8 +189,11 @@ describe('an account', () => {
 
   it('has no list of runs while Temporal is away, which nothing else notices', async () => {
     const accountId = await storeAccount(api.database);
+    // frozen: connections are accepted, and nothing comes back
+    const frozen = createServer();
+    const port = await listenOnFreePort(frozen);
     const away = lazyClient({
-      temporal: { address: `127.0.0.1:${await freePort()}`, namespace: 'default' },
+      temporal: { address: `127.0.0.1:${port}`, namespace: 'default' },
       encryptionKey: TEST_KEY,
     });
     client = away.client;
@@ -207,6 +211,7 @@ describe('an account', () => {
     } finally {
       client = workers.api;
       await away.close();
+      frozen.close();
     }
   });
 });

@@ -60,7 +60,7 @@ describe('the age of the outbox', () => {
   it('is 0 when nothing waits', async () => {
     expect(await statistics()).toMatchObject({
       outboxAgeSeconds: 0,
-      waiting: { due: 0, retry: 0, breaker: 0, order: 0 },
+      waiting: { due: 0, retry: 0, breaker: 0, order: 0, replay: 0 },
     });
   });
 
@@ -81,7 +81,7 @@ describe('the age of the outbox', () => {
     expect(Math.round(outboxAgeSeconds / 10)).toBe(5);
   });
 
-  it('leaves out what waits for its next attempt, for an open breaker, or for an earlier event of its object', async () => {
+  it('leaves out what waits for its next attempt, for an open breaker, for an earlier event of its object or in a bulk replay', async () => {
     const objectId = newId('email');
     const endpointId = await storeEndpoint();
     const later = new Date(Date.now() + 60_000);
@@ -89,9 +89,10 @@ describe('the age of the outbox', () => {
     await storePending(endpointId, { createdAt: ago(400), objectId, sequence: 2 });
     const away = await storeEndpoint({ breakerUntil: later });
     await storePending(away, { createdAt: ago(300) });
+    await storePending(endpointId, { createdAt: ago(5000), replayId: newId('replay') });
     expect(await statistics()).toMatchObject({
       outboxAgeSeconds: 0,
-      waiting: { due: 0, retry: 1, breaker: 1, order: 1 },
+      waiting: { due: 0, retry: 1, breaker: 1, order: 1, replay: 1 },
       endpoints: { closed: 1, open: 1, disabled: 0 },
       openBreakers: [away],
     });

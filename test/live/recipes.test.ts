@@ -13,7 +13,7 @@ import { waitFor } from '../helpers/wait.ts';
 
 /** The lines of docs/recipes do what their page says, pasted one after the other, with curl and with Node. */
 
-const PAGES = ['send.md', 'reply.md', 'draft.md', 'file.md', 'track.md', 'bounce.md'];
+const PAGES = ['send.md', 'reply.md', 'draft.md', 'file.md', 'track.md', 'bounce.md', 'not-notified.md'];
 const LANGUAGES: Language[] = ['sh', 'js'];
 const NOBODY = 'nobody-here@example.test';
 
@@ -41,6 +41,11 @@ interface Reader {
 const BEFORE: Record<string, (reader: Reader) => Promise<unknown>> = {
   'reply.md': ({ owner, ada }) => receive(owner, ada),
   'file.md': ({ owner, ada }) => receive(owner, ada),
+  'not-notified.md': async ({ owner, ada }) => {
+    await receive(owner, ada);
+    const delivered = `/webhooks/conversations?account_id=${owner.account.id}&event_type=email.new&status=delivered`;
+    await waitFor(async () => (await live.api.get<{ data: unknown[] }>(delivered)).data.length > 0);
+  },
 };
 
 /** What others do before the page's first event. */

@@ -1,3 +1,5 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Context } from '@temporalio/activity';
 import { accountStart } from '../../src/activities/account.ts';
@@ -62,6 +64,14 @@ async function startAccount(): Promise<string> {
 }
 
 describe('a run', () => {
+  it.each(Object.values(WORKFLOWS))('of %s says where it stands from its first task on', (type) => {
+    const folder = join(import.meta.dirname, '../../src/workflows');
+    const sources = readdirSync(folder).map((file) => readFileSync(join(folder, file), 'utf8'));
+    const begin = new RegExp(`export async function ${type}\\((.*?)\\bawait\\b`, 's');
+    const body = sources.map((source) => begin.exec(source)?.[1]).find((found) => found !== undefined);
+    expect(body).toContain('trackState(');
+  });
+
   it('is found by every id that it is about', async () => {
     const [accountId, emailId, folderId] = [newId('account'), newId('email'), newId('folder')];
     const { moveEmail } = createChangeCommands({ client: workers.api });

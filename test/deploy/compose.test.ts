@@ -1,0 +1,92 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from '@jest/globals';
+import { Ajv } from 'ajv';
+import { parse } from 'yaml';
+import { SEARCH_ATTRIBUTES, searchAttributeType } from '../../src/workflows/names.ts';
+
+/** docker-compose.yml, as far as that can be checked without Docker: its schema, and what every service must have. */
+
+const ROOT = join(import.meta.dirname, '..', '..');
+const text = readFileSync(join(ROOT, 'docker-compose.yml'), 'utf8');
+const compose = parse(text, { merge: true }) as {
+  services: Record<string, Service>;
+  volumes: Record<string, unknown>;
+  configs: Record<string, { content: string }>;
+};
+
+interface Service {
+  image: string;
+  build?: string;
+  healthcheck?: { test?: string[]; disable?: boolean };
+  mem_limit?: string;
+  logging?: { driver: string; options: Record<string, string> };
+  environment?: Record<string, string>;
+  command?: string[];
+  ports?: string[];
+  configs?: { source: string }[];
+  volumes?: string[];
+  depends_on?: Record<string, unknown>;
+}
+const services = Object.entries(compose.services);
+
+describe('docker-compose.yml', () => {
+  it('fits the schema of Compose', () => {
+    const schema = JSON.parse(readFileSync(join(import.meta.dirname, 'compose-spec.json'), 'utf8')) as {
+      $schema?: string;
+    };
+    delete schema.$schema;
+    const ajv = new Ajv({ strict: false, validateFormats: false });
+    const validate = ajv.compile(schema);
+    validate(compose);
+    expect(validate.errors).toBeNull();
+  });
+
+  it.each(services)('%s has a health check, a memory limit and logs that rotate', (_name, service) => {
+    const { healthcheck, mem_limit: memory, logging } = service;
+    expect(healthcheck?.disable === true || (healthcheck?.test?.length ?? 0) > 1).toBe(true);
+    expect(memory).toMatch(/^(\$\{\w+:-)?\d+[mg]\}?$/);
+    expect(logging).toEqual({ driver: 'json-file', options: { 'max-size': '20m', 'max-file': '5' } });
+  });
+
+  it('names only services, volumes and configs that there are', () => {
+    const named = services.flatMap(([, service]) => Object.keys(service.depends_on ?? {}));
+    expect(named.filter((name) => !(name in compose.services))).toEqual([]);
+    const configs = services.flatMap(([, service]) => (service.configs ?? []).map(({ source }) => source));
+    expect(new Set(configs)).toEqual(new Set(Object.keys(compose.configs)));
+    const volumes = services.flatMap(([, service]) => service.volumes ?? []).map((volume) => volume.split(':')[0]);
+    expect(new Set(volumes.filter((name) => !name?.startsWith('.')))).toEqual(new Set(Object.keys(compose.volumes)));
+  });
+
+  it('has no default for a secret, and .env.example names each one that must be given', () => {
+    const secrets = [...text.matchAll(/\$\{(\w*(?:PASSWORD|KEY|TOKEN|HASH|USER)\w*)(:[-?])?([^}]*)\}/g)];
+    // the first one may be left out: the server makes a key then; the other is empty unless keys are rotated
+    const mayBeEmpty = new Set(['BOOTSTRAP_API_KEY', 'ENCRYPTION_KEY_PREVIOUS']);
+    const lax = secrets.filter(([, name = '', how, rest]) =>
+      mayBeEmpty.has(name) ? rest !== '' : how !== ':?' || rest === '',
+    );
+    expect(lax.map(([found]) => found)).toEqual([]);
+    const example = readFileSync(join(ROOT, '.env.example'), 'utf8');
+    const required = new Set([...text.matchAll(/\$\{(\w+):\?/g)].map(([, name = '']) => name));
+    expect([...required].filter((name) => !new RegExp(`^${name}=`, 'm').test(example))).toEqual([]);
+  });
+
+  it('publishes on this machine only, and the Temporal UI behind a login only', () => {
+    const published = services.flatMap(([name, { ports = [] }]) => ports.map((port) => [name, port]));
+    for (const [, port] of published) expect(port).toMatch(/^\$\{\w+:-127\.0\.0\.1:\d+\}:\d+$/);
+    expect(published.map(([name]) => name).sort()).toEqual(['operator-login', 'prometheus', 'server']);
+    const caddyfile = compose.configs['caddyfile']?.content ?? '';
+    expect(caddyfile.indexOf('basic_auth')).toBeGreaterThan(0);
+    expect(caddyfile.indexOf('basic_auth')).toBeLessThan(caddyfile.indexOf('handle'));
+  });
+
+  it('registers every search attribute with its type, and runs the images of the Dockerfile and of Node 24', () => {
+    const script = (compose.services['temporal-namespace']?.command ?? []).join('\n');
+    for (const name of Object.values(SEARCH_ATTRIBUTES))
+      expect(script).toContain(`${name}=${searchAttributeType(name)}`);
+    const dockerfile = readFileSync(join(ROOT, 'Dockerfile'), 'utf8');
+    expect([...dockerfile.matchAll(/^FROM (\S+)/gm)].map(([, image]) => image)).toEqual(
+      Array.from({ length: 2 }, () => 'node:24-bookworm-slim'),
+    );
+  });
+});
