@@ -1,8 +1,6 @@
-import { readFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import pg from 'pg';
 import { type Bounds, type Figures, percentile } from './figures.ts';
-import type { Bench } from './setup.ts';
+import { type Bench, databaseUrl } from './setup.ts';
 
 /** Records of the log; one event each. */
 const RECORDS = 1_000_000;
@@ -84,11 +82,8 @@ export const LOG_QUERIES: Record<string, () => string> = {
   'offset 900,000': () => 'offset=900000',
 };
 
-/** The database of the product: its port is in the file of the server's process. */
-async function connect({ dir }: Bench): Promise<pg.Client> {
-  const [, , , port] = (await readFile(join(dir, 'data', 'postgres', 'postmaster.pid'), 'utf8')).split('\n');
-  const password = (await readFile(join(dir, 'data', 'postgres-password'), 'utf8')).trim();
-  const client = new pg.Client(`postgresql://mailbox:${password}@127.0.0.1:${port}/mailbox`);
+async function connect(bench: Bench): Promise<pg.Client> {
+  const client = new pg.Client(await databaseUrl(bench));
   await client.connect();
   return client;
 }

@@ -8,6 +8,7 @@ import { operations } from './operations.ts';
 import { list, search } from './reads.ts';
 import { sends } from './sends.ts';
 import { type Bench, startBench } from './setup.ts';
+import { webhookIsolation, webhookOutage, webhookRate } from './webhooks.ts';
 
 /** One figure: what it needs is prepared once, then measured in each round. */
 interface Figure<T> {
@@ -36,6 +37,9 @@ const FIGURES: Record<string, (bench: Bench, rounds: number) => Promise<void>> =
   memory: measured(memory),
   sends: measured(sends),
   'delivery-log': measured(deliveryLog),
+  'webhook-isolation': measured(webhookIsolation),
+  'webhook-outage': measured(webhookOutage),
+  'webhook-rate': measured(webhookRate),
 };
 
 /** A figure that hangs is a figure that failed. */

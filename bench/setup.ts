@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { createWriteStream, existsSync } from 'node:fs';
-import { chmod, mkdtemp, rm } from 'node:fs/promises';
+import { chmod, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Account } from '../src/contract/account.ts';
@@ -105,6 +105,13 @@ export async function startBench(settings: Record<string, string> = {}): Promise
     throw error;
   }
   return { api, receiver, pid: product.pid ?? 0, mailbox: mailboxes(api), dir, alsoStop, stop, ...reports(receiver) };
+}
+
+/** The database of the product: its port is in the file of the server's process. */
+export async function databaseUrl({ dir }: Bench): Promise<string> {
+  const [, , , port] = (await readFile(join(dir, 'data', 'postgres', 'postmaster.pid'), 'utf8')).split('\n');
+  const password = (await readFile(join(dir, 'data', 'postgres-password'), 'utf8')).trim();
+  return `postgresql://mailbox:${password}@127.0.0.1:${port}/mailbox`;
 }
 
 async function endProduct(product: ChildProcess): Promise<void> {

@@ -1,0 +1,286 @@
+import { once } from 'node:events';
+import http, { type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { recordEvents } from '../src/db/outbox.ts';
+import { type Database, openDatabase } from '../src/db/client.ts';
+import { createLogger } from '../src/logger.ts';
+import { newId } from '../src/new-id.ts';
+import { storeAccount } from '../test/helpers/stored-account.ts';
+import { waitFor } from '../test/helpers/wait.ts';
+import { type Bounds, type Figures, percentile } from './figures.ts';
+import { cpuMsOf } from './process-tree.ts';
+import { type Bench, databaseUrl } from './setup.ts';
+
+/*
+ * Deliveries by themselves: events are written into the product's outbox by the bench, which is the receiver as well.
+ */
+
+const TYPE = 'email.update';
+const DATA_BYTES = 4_000;
+
+interface Ground {
+  database: Database;
+  accountId: string;
+}
+
+async function prepare(bench: Bench): Promise<Ground> {
+  const database = openDatabase(await databaseUrl(bench), { max: 4, logger: createLogger('silent', 'bench') });
+  bench.alsoStop.push(() => database.close());
+  const accountId = await storeAccount(database);
+  // nobody connects to it
+  await database.pool.query(`update accounts set status = 'disconnected' where id = $1`, [accountId]);
+  return { database, accountId };
+}
+
+/** Writes events of these objects in one transaction; resolves with the time of the commit. */
+async function happen({ database, accountId }: Ground, objectIds: readonly string[]): Promise<number> {
+  const createdAt = new Date();
+  const events = objectIds.map((objectId) => ({
+    type: TYPE,
+    objectId,
+    data: { email: { id: objectId, body: 'x'.repeat(DATA_BYTES) } },
+    createdAt,
+  }));
+  await database.db.transaction((tx) => recordEvents(tx, accountId, events));
+  return Date.now();
+}
+
+interface Hook {
+  url: string;
+  /** calls by event: the sequence, and when it was answered with 2xx */
+  received: Map<number, number>;
+  calls: number;
+  close(): Promise<void>;
+}
+
+type Answer = (response: ServerResponse, request: IncomingMessage) => void;
+
+/** An endpoint that reads the whole call, notes it and answers. */
+async function hook(answer: Answer): Promise<Hook> {
+  const received = new Map<number, number>();
+  const the = { calls: 0 };
+  const server = http.createServer((request, response) => {
+    const chunks: Buffer[] = [];
+    request.on('data', (chunk: Buffer) => chunks.push(chunk));
+    request.on('end', () => {
+      the.calls += 1;
+      const { sequence } = JSON.parse(Buffer.concat(chunks).toString()) as { sequence: number };
+      answer(response, request);
+      if (response.statusCode < 300 && response.writableEnded && !received.has(sequence)) {
+        received.set(sequence, Date.now());
+      }
+    });
+    request.on('error', () => {});
+  });
+  server.keepAliveTimeout = 30_000;
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
+    received,
+    get calls() {
+      return the.calls;
+    },
+    async close() {
+      server.closeAllConnections();
+      server.close();
+      await once(server, 'close');
+    },
+  };
+}
+
+const ok: Answer = (response) => void response.writeHead(200).end();
+const BAD: readonly Answer[] = [
+  (response) => void response.writeHead(500).end(),
+  () => {},
+  (response) => void setTimeout(() => response.writeHead(200).end(), 25_000).unref(),
+  (response) => void response.writeHead(429).end(),
+  (_, request) => void request.socket.destroy(),
+  (response) => void response.writeHead(200).end(Buffer.alloc(10_000_000)),
+  (response) => void setTimeout(() => response.writeHead(503).end(), 5_000).unref(),
+];
+const DEAD = 'http://127.0.0.1:9/';
+
+const endpoint = (bench: Bench, url: string) =>
+  bench.api.post('/webhooks/endpoints', { url, trigger_events: [TYPE] }) as Promise<{ id: string }>;
+
+const ISOLATION_S = 30;
+const PER_SECOND = 10;
+
+/** Times in ms from commit to receipt of events at one healthy endpoint, with so many bad ones beside it. */
+async function besideBad(bench: Bench, ground: Ground, count: number): Promise<number[]> {
+  const healthy = await hook(ok);
+  const bad = await Promise.all(Array.from({ length: count }, (_, n) => hook(BAD[n % BAD.length] as Answer)));
+  const urls = [healthy.url, ...bad.map(({ url }, n) => (n % 8 === 7 ? DEAD : url))];
+  const ids = await Promise.all(urls.map(async (url) => (await endpoint(bench, url)).id));
+  const commits: number[] = [];
+  const first = await nextSequence(ground);
+  const began = Date.now();
+  for (let n = 0; n < ISOLATION_S * PER_SECOND; n++) {
+    const at = began + (n * 1000) / PER_SECOND;
+    await new Promise((resolve) => setTimeout(resolve, Math.max(0, at - Date.now())));
+    commits.push(await happen(ground, [newId('email')]));
+  }
+  await waitFor(() => healthy.received.size === commits.length, { timeoutMs: 60_000, what: 'all events' }).catch(
+    () => {},
+  );
+  const times = commits.map((at, n) => (healthy.received.get(first + n) ?? Date.now()) - at);
+  for (const id of ids) await bench.api.request('DELETE', `/webhooks/endpoints/${id}`);
+  await ground.database.pool.query(`update deliveries set status = 'skipped' where status = 'pending'`);
+  await Promise.all([healthy, ...bad].map((each) => each.close()));
+  return times;
+}
+
+async function nextSequence({ database, accountId }: Ground): Promise<number> {
+  const { rows } = await database.pool.query<{ n: string }>('select event_sequence as n from accounts where id = $1', [
+    accountId,
+  ]);
+  return Number(rows[0]?.n) + 1;
+}
+
+/** A healthy endpoint beside endpoints that are dead, hang, are slow, fail, hang up, or answer with 10 MB. */
+export const webhookIsolation = {
+  title: `commit to receipt in ms at a healthy endpoint beside bad ones, ${PER_SECOND} events/s to each`,
+  bounds: {
+    'p50 with 3, times alone': { most: 1.2 },
+    'p99 with 3, times alone': { most: 1.5 },
+    'p50 with 8, times alone': { most: 1.2 },
+    'p99 with 8, times alone': { most: 1.5 },
+    'p50 with 45, times alone': { most: 1.2 },
+    'p99 with 45, times alone': { most: 1.5 },
+  } satisfies Bounds,
+  prepare,
+  round: async (bench: Bench, ground: Ground): Promise<Figures> => {
+    const figures: Figures = {};
+    for (const count of [0, 3, 8, 45]) {
+      const before = cpuMsOf(bench.pid);
+      const times = await besideBad(bench, ground, count);
+      figures[`p50 with ${count}`] = percentile(times, 0.5);
+      figures[`p99 with ${count}`] = percentile(times, 0.99);
+      figures[`CPU s with ${count}`] = (cpuMsOf(bench.pid) - before) / 1000;
+      if (count === 0) continue;
+      for (const part of ['p50', 'p99']) {
+        figures[`${part} with ${count}, times alone`] =
+          (figures[`${part} with ${count}`] ?? 0) / (figures[`${part} with 0`] ?? 1);
+      }
+    }
+    return figures;
+  },
+};
+
+const RATE_EVENTS = 24_000;
+const OBJECTS = 1_000;
+const STEADY_S = 30;
+const STEADY_PER_SECOND = 50;
+
+/** Deliveries a second while there is a backlog, and the time from commit to receipt at a steady rate. */
+export const webhookRate = {
+  title: `deliveries of events of ${DATA_BYTES} bytes to one endpoint`,
+  bounds: {
+    'deliveries/s': { least: 400 },
+    'steady p50': { most: 100 },
+    'steady p99': { most: 1_000 },
+    lost: { most: 0 },
+    'out of order': { most: 0 },
+  } satisfies Bounds,
+  prepare,
+  round: async (bench: Bench, ground: Ground): Promise<Figures> => {
+    const order = new Map<string, number>();
+    let outOfOrder = 0;
+    const receiver = await hook(ok);
+    const { id } = await endpoint(bench, receiver.url);
+    const objects = Array.from({ length: OBJECTS }, () => newId('email'));
+    const cpuBefore = cpuMsOf(bench.pid);
+    const began = Date.now();
+    for (let n = 0; n < RATE_EVENTS; n += 500) await happen(ground, objects.slice(n % OBJECTS, (n % OBJECTS) + 500));
+    await waitFor(() => receiver.received.size >= RATE_EVENTS, { timeoutMs: 300_000, what: 'the backlog' });
+    const last = Math.max(...receiver.received.values());
+    const cpu = cpuMsOf(bench.pid) - cpuBefore;
+    const first = Math.min(...receiver.received.keys());
+    for (const sequence of receiver.received.keys()) {
+      const object = objects[(sequence - first) % OBJECTS] ?? '';
+      if ((order.get(object) ?? 0) > sequence) outOfOrder += 1;
+      order.set(object, sequence);
+    }
+    const steady = await steadily(ground, receiver);
+    await bench.api.request('DELETE', `/webhooks/endpoints/${id}`);
+    await receiver.close();
+    return {
+      'deliveries/s': (RATE_EVENTS / (last - began)) * 1000,
+      'CPU ms per delivery': cpu / RATE_EVENTS,
+      lost: RATE_EVENTS - receiver.received.size + STEADY_S * STEADY_PER_SECOND,
+      'called twice': receiver.calls - receiver.received.size,
+      'out of order': outOfOrder,
+      'steady p50': percentile(steady, 0.5),
+      'steady p99': percentile(steady, 0.99),
+    };
+  },
+};
+
+async function steadily(ground: Ground, receiver: Hook): Promise<number[]> {
+  const first = await nextSequence(ground);
+  const commits: number[] = [];
+  const began = Date.now();
+  for (let n = 0; n < STEADY_S * STEADY_PER_SECOND; n++) {
+    const at = began + (n * 1000) / STEADY_PER_SECOND;
+    await new Promise((resolve) => setTimeout(resolve, Math.max(0, at - Date.now())));
+    commits.push(await happen(ground, [newId('email')]));
+  }
+  await waitFor(() => receiver.received.has(first + commits.length - 1), { timeoutMs: 30_000, what: 'the last event' });
+  return commits.map((at, n) => (receiver.received.get(first + n) ?? Date.now()) - at);
+}
+
+const WAITING = 50_000;
+
+/** A dead endpoint with a backlog: what it costs, and the order when it is back. */
+export const webhookOutage = {
+  title: `an endpoint that is dead while ${WAITING} events wait for it, and comes back`,
+  bounds: { 'live runs, most': { most: 200 }, lost: { most: 0 }, 'out of order': { most: 0 } } satisfies Bounds,
+  prepare,
+  round: async (bench: Bench, ground: Ground): Promise<Figures> => {
+    let isBack = false;
+    const receiver = await hook((response) => void response.writeHead(isBack ? 200 : 503).end());
+    const { id } = await endpoint(bench, receiver.url);
+    const objects = Array.from({ length: OBJECTS }, () => newId('email'));
+    let mostRuns = 0;
+    const count = async () => {
+      const { rows } = await ground.database.pool.query<{ n: number }>(
+        `select count(distinct workflow_id)::int as n from deliveries where status = 'pending'`,
+      );
+      mostRuns = Math.max(mostRuns, rows[0]?.n ?? 0);
+    };
+    for (let n = 0; n < WAITING; n += 500) {
+      await happen(ground, objects.slice(n % OBJECTS, (n % OBJECTS) + 500));
+      if (n % 5_000 === 0) await count();
+    }
+    const callsDead = receiver.calls;
+    const cpuBefore = cpuMsOf(bench.pid);
+    const restedFrom = Date.now();
+    await new Promise((resolve) => setTimeout(resolve, 20_000));
+    const cpuAtRest = (cpuMsOf(bench.pid) - cpuBefore) / (Date.now() - restedFrom);
+    await count();
+    isBack = true;
+    const backAt = Date.now();
+    await waitFor(() => receiver.received.size >= WAITING, { timeoutMs: 900_000, what: 'all that waited' });
+    const [first, ...rest] = [...receiver.received.values()];
+    const order = new Map<number, number>();
+    let outOfOrder = 0;
+    const start = Math.min(...receiver.received.keys());
+    for (const sequence of receiver.received.keys()) {
+      const object = (sequence - start) % OBJECTS;
+      if ((order.get(object) ?? 0) > sequence) outOfOrder += 1;
+      order.set(object, sequence);
+    }
+    await bench.api.request('DELETE', `/webhooks/endpoints/${id}`);
+    await receiver.close();
+    return {
+      'calls while dead': callsDead,
+      'live runs, most': mostRuns,
+      'CPU at rest, cores': cpuAtRest,
+      'first after its return, s': ((first ?? 0) - backAt) / 1000,
+      'deliveries/s after that': (rest.length / ((rest.at(-1) ?? 0) - (first ?? 0))) * 1000,
+      lost: WAITING - receiver.received.size,
+      'out of order': outOfOrder,
+    };
+  },
+};
