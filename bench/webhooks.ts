@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import http, { type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import type { EventType } from '../src/contract/events.ts';
 import { recordEvents } from '../src/db/outbox.ts';
 import { type Database, openDatabase } from '../src/db/client.ts';
 import { createLogger } from '../src/logger.ts';
@@ -15,7 +16,7 @@ import { type Bench, databaseUrl } from './setup.ts';
  * Deliveries by themselves: events are written into the product's outbox by the bench, which is the receiver as well.
  */
 
-const TYPE = 'email.update';
+const TYPE: EventType = 'email.update';
 const DATA_BYTES = 4_000;
 
 interface Ground {
@@ -102,7 +103,7 @@ const BAD: readonly Answer[] = [
 const DEAD = 'http://127.0.0.1:9/';
 
 const endpoint = (bench: Bench, url: string) =>
-  bench.api.post('/webhooks/endpoints', { url, trigger_events: [TYPE] }) as Promise<{ id: string }>;
+  bench.api.post<{ id: string }>('/webhooks/endpoints', { url, trigger_events: [TYPE] });
 
 const ISOLATION_S = 30;
 const PER_SECOND = 10;

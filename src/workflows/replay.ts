@@ -4,12 +4,12 @@ import {
   continueAsNew,
   isCancellation,
   proxyActivities,
-  setCurrentDetails,
   sleep,
   workflowInfo,
 } from '@temporalio/workflow';
 import type { ReplayActivities, ReplayProgress } from '../activities/replay.ts';
 import { QUEUES } from './names.ts';
+import { type StateTracker, trackState } from './run-state.ts';
 
 /*
  * state      what happens                                                next
@@ -33,33 +33,33 @@ const LONGEST_WAIT_MS = 60_000;
 
 /** Makes deliveries of one endpoint again. Cancelling it puts back those that were not attempted yet. */
 export async function replay({ replayId }: { replayId: string }): Promise<ReplayProgress> {
-  setCurrentDetails('queueing');
+  const shown = trackState('queueing');
   try {
     let waitMs = 1_000;
     while (!workflowInfo().continueAsNewSuggested) {
       const progress = await feedReplay({ replayId });
-      setCurrentDetails(describe(progress));
-      if (progress.status !== 'running') return progress;
+      if (progress.status !== 'running') return conclude(progress, shown);
       waitMs = progress.moved ? 1_000 : Math.min(2 * waitMs, LONGEST_WAIT_MS);
+      shown.enter(progress.moved ? 'queueing' : 'waiting', {
+        counts: countsOf(progress),
+        ...(progress.moved ? {} : { nextTryMs: waitMs }),
+      });
       if (!progress.moved) await sleep(waitMs, { summary: 'for deliveries to be attempted' });
     }
   } catch (error) {
     if (!isCancellation(error)) throw error;
-    const progress = await CancellationScope.nonCancellable(() => cancelReplay({ replayId }));
-    setCurrentDetails(describe(progress));
+    conclude(await CancellationScope.nonCancellable(() => cancelReplay({ replayId })), shown);
     throw error;
   }
   return continueAsNew<typeof replay>({ replayId });
 }
 
-function describe({ status, total, pending, delivered, failed, skipped }: ReplayProgress): string {
-  const rest = Math.max(0, total - pending - delivered - failed - skipped);
-  const counts = [
-    `${delivered} of ${total} delivered`,
-    `${failed} failed`,
-    ...(skipped > 0 ? [`${skipped} skipped`] : []),
-    ...(pending > 0 ? [`${pending} queued or retrying`] : []),
-    ...(rest > 0 ? [`${rest} ${status === 'running' ? 'to queue' : 'not made again'}`] : []),
-  ].join(', ');
-  return `${status}: ${counts}`;
+function conclude(progress: ReplayProgress, shown: StateTracker): ReplayProgress {
+  shown.enter(progress.status, { counts: countsOf(progress) });
+  return progress;
+}
+
+function countsOf({ total, pending, delivered, failed, skipped }: ReplayProgress): Record<string, number> {
+  const left = Math.max(0, total - pending - delivered - failed - skipped);
+  return { total, delivered, failed, skipped, 'queued or retrying': pending, 'not queued': left };
 }

@@ -9,6 +9,8 @@ import { projectRoot } from '../../src/embedded/project-root.ts';
 import { createReport, type Report } from '../../src/embedded/report.ts';
 import { handleOf, isRunning, type ProcessHandle } from '../../src/process-handle.ts';
 import { createSupervisor } from '../../src/embedded/supervise.ts';
+import { isLong } from './long.ts';
+import { OTHER_LIVE } from './other-live.ts';
 import { readResults, type Results, slowestFiles } from './test-results.ts';
 import { startTestServers, type TestServers } from './test-servers.ts';
 
@@ -18,10 +20,11 @@ const PREFIX = 'email-mailbox-api-test-';
 const LINGER_S = 20;
 
 /**
- * Builds and starts what the chosen tests import helpers of, runs jest with `args`, stops everything.
+ * Builds and starts what the chosen tests import helpers of, runs jest with the options and paths given, stops everything.
  * Prints the counts as the last line and returns the exit code.
  */
-export async function runTests(args: string[]): Promise<number> {
+export async function runTests(given: string[]): Promise<number> {
+  const args = chooseFiles(given);
   const report = createReport(process.stderr);
   await removeOldRuns();
   const dir = await mkdtemp(join(tmpdir(), PREFIX));
@@ -60,13 +63,22 @@ export async function runTests(args: string[]): Promise<number> {
   }
 }
 
+/** Without paths: what `npm test` runs; with `--other-live`: what it leaves out. The long form leaves out nothing. */
+function chooseFiles(args: string[]): string[] {
+  if (args.includes('--other-live')) return [...args.filter((arg) => arg !== '--other-live'), ...OTHER_LIVE];
+  const hasPaths = args.some((arg) => !arg.startsWith('-'));
+  if (hasPaths || isLong()) return args;
+  return [...args, '--testPathIgnorePatterns', ...OTHER_LIVE.map(escapeRegExp)];
+}
+
 function startJest(
   args: string[],
   output: string,
   env: Readonly<Record<string, string>>,
   leftOut: readonly string[],
 ): ChildProcess {
-  const ignore = leftOut.length > 0 ? ['--testPathIgnorePatterns', ...leftOut.map(escapeRegExp)] : [];
+  // beside those of the command line, which jest takes as one list
+  const ignore = leftOut.flatMap((file) => ['--testPathIgnorePatterns', escapeRegExp(file)]);
   const results = ['--json', `--outputFile=${output}`, '--passWithNoTests'];
   return spawn(process.execPath, [...JEST, ...args, ...ignore, ...results], {
     cwd: ROOT,

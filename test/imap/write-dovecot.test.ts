@@ -19,7 +19,9 @@ import { type Mailbox, openMailbox } from '../helpers/mailbox.ts';
 /** Each verb against a real server, with and without the extensions that it leans on; seen by another mail program. */
 
 /** Those in between are part of the long form, which `.ci/run` runs too. */
-const PROFILES: DovecotProfile[] = isLong() ? ['full', 'withoutMove', 'stripped', 'old', 'prefixed'] : ['full', 'old'];
+const PROFILES: DovecotProfile[] = isLong()
+  ? ['full', 'withoutMove', 'stripped', 'old', 'prefixed']
+  : ['full', 'withoutMove', 'old'];
 
 describe.each(PROFILES)('Dovecot, %s', (profile) => {
   const {

@@ -17,7 +17,7 @@ import { waitFor } from '../helpers/wait.ts';
 /** What the API does to emails: confirmed by the provider, in the store at once, and in one event. */
 
 /** All other kinds are part of the long form, which `.ci/run` runs too. */
-const PROFILES: DovecotProfile[] = isLong() ? ['full', 'withoutMove', 'stripped', 'prefixed'] : ['full'];
+const PROFILES: DovecotProfile[] = isLong() ? ['full', 'withoutMove', 'stripped', 'prefixed'] : ['full', 'stripped'];
 
 let live: Live;
 

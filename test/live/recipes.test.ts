@@ -13,7 +13,17 @@ import { waitFor } from '../helpers/wait.ts';
 
 /** The lines of docs/recipes do what their page says, pasted one after the other, with curl and with Node. */
 
-const PAGES = ['send.md', 'reply.md', 'draft.md', 'file.md', 'track.md', 'bounce.md', 'not-notified.md'];
+const PAGES = [
+  'send.md',
+  'reply.md',
+  'draft.md',
+  'file.md',
+  'track.md',
+  'bounce.md',
+  'webhooks.md',
+  'replay.md',
+  'not-notified.md',
+];
 const LANGUAGES: Language[] = ['sh', 'js'];
 const NOBODY = 'nobody-here@example.test';
 

@@ -1,0 +1,27 @@
+/**
+ * Test files that `npm test` leaves out when it is given no paths, and `npm run test:live` runs: long ones on whole
+ * products, whose ground shorter files cover. CI runs both.
+ */
+export const OTHER_LIVE: readonly string[] = [
+  'chaos/live',
+  'imap/write-dovecot',
+  'live/account',
+  'live/changes',
+  'live/crash-writes',
+  'live/crash',
+  'live/folder-operations',
+  'live/gmail-like',
+  'live/gmail-operations',
+  'live/hostile-imap',
+  'live/lost-folder-answers',
+  'live/odd-imap',
+  'live/operations',
+  'live/other-servers',
+  'live/outage',
+  'live/send-failures',
+  'live/sending-elsewhere',
+  'live/silent-imap',
+  'mailbox/large-folders',
+  'mailbox/vacate',
+  'workflows/deliver-crash',
+].map((name) => `test/${name}.test.ts`);
