@@ -90,7 +90,7 @@ async function main(config: Config, logger: Logger): Promise<void> {
     database,
     client,
     shutdown: shutdown.signal,
-    onAttemptsEnded: (workflowId, unblocked) => late.relay?.attemptsEnded(workflowId, unblocked),
+    onAttempts: (workflowId, are) => late.relay?.attempts(workflowId, are),
     lostRuns,
   });
   const workers = await createWorkers({
@@ -215,13 +215,13 @@ interface Surroundings {
   client: Client;
   /** aborted when the worker shuts down */
   shutdown: AbortSignal;
-  onAttemptsEnded(workflowId: string, unblocked: boolean): void;
+  onAttempts(workflowId: string, are: 'begun' | 'ended'): void;
   lostRuns: LostRuns;
 }
 
 /** Makes all that the activities need, and the activities. `close` ends what was opened here. */
 function openDeps(config: Config, logger: Logger, surroundings: Surroundings) {
-  const { database, client, shutdown, watches, onAttemptsEnded, lostRuns } = surroundings;
+  const { database, client, shutdown, watches, onAttempts, lostRuns } = surroundings;
   const outbound = createOutbound({ allow: config.outboundAllow });
   const tempDir = openTempDir(join(config.dataDir, 'tmp'));
   const parser = createMailParser({ threads: Math.max(1, availableParallelism() - 1), tempDir });
@@ -262,13 +262,15 @@ function openDeps(config: Config, logger: Logger, surroundings: Surroundings) {
     signalConnected: (accountId) =>
       client.workflow.getHandle(accountWorkflowId(accountId)).signal(SIGNALS.mailboxConnected),
     shutdown,
-    onAttemptsEnded,
+    onAttempts,
     lostRuns,
     slots: createCallSlots(() => Math.max(1, Math.floor(CALLS_PER_ENDPOINT / workerCount))),
     hurry: async (workflowIds) => void (await Promise.all(workflowIds.map((id) => hurryRun(client, id)))),
   });
   let workerCount = 1;
-  const counting = every(COUNT_MS, async () => void (workerCount = await countWorkers(database.db)), logger);
+  const count = async () => void (workerCount = (await countWorkers(database.db)) || 1);
+  count().catch((err: unknown) => logger.warn({ err }, 'the workers were not counted'));
+  const counting = every(COUNT_MS, count, logger);
   const close = async (): Promise<void> => {
     poster.close();
     await counting.stop();

@@ -21,6 +21,8 @@ const HEARTBEAT_MS = 5_000;
 /** Activities of the `deliverWebhooks` workflow. */
 export function createDeliverActivities(deps: DeliverDeps) {
   const store = createResultStore(deps);
+  /** rounds under way, by run */
+  const rounds = new Map<string, Promise<unknown>>();
 
   /**
    * Makes one attempt of each delivery that is due and belongs to the calling run, and stores the outcome soon after each
@@ -33,16 +35,22 @@ export function createDeliverActivities(deps: DeliverDeps) {
     if (workflowExecution === undefined) throw new Error('deliveries are attempted from a workflow');
     const { workflowId, runId } = workflowExecution;
     const limits = startLimits(context, input.beginWithinMs, deps.shutdown);
-    let unblocked = input.after !== undefined;
+    deps.onAttempts?.(workflowId, 'begun');
+    let isDone = true;
     try {
-      // results of an earlier execution of this activity may not be stored yet
+      // an earlier execution of this activity, which Temporal has given up, may still be calling or storing
+      await rounds.get(workflowId)?.catch(() => {});
       for (const id of input.deliveryIds) await store.pending(id);
-      const attempted = await new AttemptRound(deps, store, { workflowId, runId, input }, limits).run();
-      unblocked ||= attempted.waiting > 0;
+      const round = new AttemptRound(deps, store, { workflowId, runId, input }, limits).run();
+      rounds.set(workflowId, round);
+      const attempted = await round.finally(() => {
+        if (rounds.get(workflowId) === round) rounds.delete(workflowId);
+      });
+      isDone = attempted.notAttempted.length === 0;
       return attempted;
     } finally {
       limits.stop();
-      deps.onAttemptsEnded?.(workflowId, unblocked);
+      if (isDone) deps.onAttempts?.(workflowId, 'ended');
     }
   }
 

@@ -1,11 +1,17 @@
-import { sql } from 'drizzle-orm';
+import { eq } from 'drizzle-orm';
 import type { Db } from './client.ts';
+import { installation } from './schema.ts';
 
-/** Stores a value of the whole installation. True when another one was stored before: one caller alone gets that. */
-export async function replaceInstallationValue(db: Db, name: string, value: string): Promise<boolean> {
-  const { rows } = await db.execute<{ is_new: boolean }>(sql`
-    insert into installation (name, value) values (${name}, ${value})
-    on conflict (name) do update set value = excluded.value where installation.value <> excluded.value
-    returning xmax = 0 as is_new`);
-  return rows[0]?.is_new === false;
+/** A value of the whole installation; undefined when it was never set. */
+export async function getInstallationValue(db: Db, name: string): Promise<string | undefined> {
+  const [row] = await db.select().from(installation).where(eq(installation.name, name));
+  return row?.value;
+}
+
+/** Stores a value of the whole installation. */
+export async function setInstallationValue(db: Db, name: string, value: string): Promise<void> {
+  await db
+    .insert(installation)
+    .values({ name, value })
+    .onConflictDoUpdate({ target: installation.name, set: { value } });
 }

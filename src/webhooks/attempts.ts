@@ -25,8 +25,8 @@ export interface DeliverDeps {
    * another worker. Temporal does not tell local activities.
    */
   shutdown?: AbortSignal;
-  /** Called when attempts of a run have ended, however they went. `unblocked`: others may be due by that. */
-  onAttemptsEnded?(workflowId: string, unblocked: boolean): void;
+  /** Called when a run begins attempts, and when it has ended them, however they went: others may be due by that. */
+  onAttempts?(workflowId: string, are: 'begun' | 'ended'): void;
   /** Has runs that wait for their next attempt make it now. */
   hurry?(workflowIds: readonly string[]): Promise<void>;
 }
@@ -258,8 +258,10 @@ export class AttemptRound {
     try {
       if (this.#disabled.has(target.id))
         await this.#skip(delivery.endpointId, [delivery.id], 'the endpoint is disabled');
-      else if (this.#isAway(delivery, target)) this.#holdBack(delivery, 'the endpoint, which does not respond');
-      else if (!this.#limits.mayBegin()) this.#result.notAttempted.push(delivery.id);
+      else if (this.#isAway(delivery, target)) {
+        this.#holdBack(delivery, 'the endpoint, which does not respond');
+        return false;
+      } else if (!this.#limits.mayBegin()) this.#result.notAttempted.push(delivery.id);
       else return await this.#attempt(delivery, target);
       return true;
     } finally {
@@ -328,6 +330,7 @@ export class AttemptRound {
       status: delivered ? 'delivered' : willRetry ? 'pending' : 'failed',
       nextAttemptAt: willRetry ? new Date(Date.now() + delayMs) : null,
       runId: this.#run.runId,
+      attemptedBy: this.#run.workflowId,
       ...this.#runAfter(delivery, target, willRetry && outcome),
     };
   }

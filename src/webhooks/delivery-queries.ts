@@ -124,3 +124,15 @@ export async function getDeliveryState(
   );
   return rows[0] && { status: rows[0].status, workflowId: rows[0].workflow_id, started: rows[0].started };
 }
+
+/** A page of runs that have pending deliveries, in order from after `afterId`, each with these. */
+export async function pendingRuns(
+  db: Db,
+  { afterId, limit }: { afterId: string; limit: number },
+): Promise<{ workflowId: string; deliveryIds: string[] }[]> {
+  const { rows } = await db.execute<{ workflow_id: string; ids: string[] }>(sql`
+    select workflow_id, array_agg(id) as ids from deliveries
+    where status = 'pending' and workflow_id > ${afterId}
+    group by workflow_id order by workflow_id limit ${limit}`);
+  return rows.map((row) => ({ workflowId: row.workflow_id, deliveryIds: row.ids }));
+}

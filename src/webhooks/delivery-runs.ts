@@ -66,8 +66,8 @@ function typesOf(deliveries: readonly { eventType: string }[]): string {
   return [...counts].map(([type, count]) => `${count} × ${type}`).join(', ');
 }
 
-/** How a run stands; of one that has ended, the deliveries that it had been given. */
-export type RunState = { is: 'running' | 'unknown' } | { is: 'ended'; deliveryIds: readonly string[] };
+/** How a run stands; of one that has ended without completing, the deliveries that it had been given. */
+export type RunState = { is: 'running' | 'completed' | 'unknown' } | { is: 'ended'; deliveryIds: readonly string[] };
 
 /** Asks Temporal for a run; `unknown`: it has no such run. Rejects when it does not respond. */
 export async function getRunState(client: WorkflowClient, workflowId: string): Promise<RunState> {
@@ -75,6 +75,7 @@ export async function getRunState(client: WorkflowClient, workflowId: string): P
     const handle = client.getHandle(workflowId);
     const { status } = await handle.describe();
     if (status.name === 'RUNNING') return { is: 'running' };
+    if (status.name === 'COMPLETED') return { is: 'completed' };
     const { events } = await handle.fetchHistory();
     const { payloads = [] } = events?.[0]?.workflowExecutionStartedEventAttributes?.input ?? {};
     const { payloadConverter, payloadCodecs } = client.options.loadedDataConverter;

@@ -47,6 +47,8 @@ export interface AttemptResult {
   status: 'delivered' | 'failed' | 'pending';
   /** only when pending */
   nextAttemptAt: Date | null;
+  /** the run that made the attempt; what it failed counts only while that run has the delivery */
+  attemptedBy: string;
   /** the run that has the delivery from now on; null: it waits in the store */
   workflowId: string | null;
   /** runs that it has been given to by now */
@@ -60,6 +62,8 @@ export interface ClaimOptions {
   perEndpoint: number;
   /** endpoints that get no further run now */
   except: readonly string[];
+  /** endpoints that get no further run of a replay now */
+  exceptReplays?: readonly string[];
   /** puts the deliveries into runs; those that are in none stay waiting */
   plan: (deliveries: ClaimedDelivery[]) => ClaimedRun[];
   /** ms after which a probe that left no result is taken for lost */
@@ -77,6 +81,8 @@ interface Share {
 }
 
 const PROBE_MS = 60_000;
+/** Rows of one statement. */
+const MANY = 1_000;
 
 /**
  * waiting → claimed. Takes the oldest due deliveries of each endpoint, live ones before those of a replay, and stores the
@@ -84,7 +90,7 @@ const PROBE_MS = 60_000;
  * Of an endpoint with an open breaker only manual retries are taken, and one delivery as a probe when its time has come.
  */
 export async function claimDeliveries(db: Db, options: ClaimOptions): Promise<ClaimedRun[]> {
-  const { perEndpoint, except, plan, probeMs = PROBE_MS } = options;
+  const { perEndpoint, except, exceptReplays = [], plan, probeMs = PROBE_MS } = options;
   return db.transaction(async (tx) => {
     const shares = (await lockWaitingEndpoints(tx, except, probeMs)).map((row): Share => {
       const isClosed = row.breaker === 'closed';
@@ -101,6 +107,7 @@ export async function claimDeliveries(db: Db, options: ClaimOptions): Promise<Cl
       ...(await takeDue(
         tx,
         shares.filter(({ forcedOnly }) => !forcedOnly),
+        exceptReplays,
       )),
       ...(await takeForced(
         tx,
@@ -149,14 +156,14 @@ async function lockWaitingEndpoints(tx: Tx, except: readonly string[], probeMs: 
   return rows.filter(({ locked }) => locked);
 }
 
-/** Whether an earlier delivery `p` of the object of `d` holds it back: one that is in a run, is not due, or is taken later. */
+/** Whether an earlier delivery `p` of the object of `d` holds it back: one that is in a run, is not due, or is not taken now. */
 const HELD_BACK = sql`exists (
   select 1 from deliveries p
   where p.endpoint_id = d.endpoint_id and p.object_id = d.object_id and p.status = 'pending' and p.sequence < d.sequence
-    and (p.workflow_id is not null or p.next_attempt_at > now() or p.id > d.id
+    and (p.workflow_id is not null or p.next_attempt_at > now() or p.id > d.id or (d.forced and not p.forced)
       or (p.replay_id is not null and d.replay_id is null)))`;
 
-async function takeDue(tx: Tx, shares: readonly Share[]): Promise<ClaimedRow[]> {
+async function takeDue(tx: Tx, shares: readonly Share[], exceptReplays: readonly string[]): Promise<ClaimedRow[]> {
   if (shares.length === 0) return [];
   const { rows } = await tx.execute<ClaimedRow>(sql`
     select due.* from unnest(
@@ -165,6 +172,7 @@ async function takeDue(tx: Tx, shares: readonly Share[]): Promise<ClaimedRow[]> 
       select ${CLAIMED} from deliveries d
       where d.status = 'pending' and d.workflow_id is null and d.endpoint_id = share.endpoint_id
         and (d.next_attempt_at is null or d.next_attempt_at <= now()) and not ${HELD_BACK}
+        and (d.replay_id is null or d.endpoint_id <> all(${sql.param(exceptReplays)}::text[]))
       order by (d.replay_id is not null), d.id limit share.max for update skip locked
     ) due`);
   return rows;
@@ -197,13 +205,18 @@ export async function markStarted(db: Db, runs: readonly { workflowId: string; d
   const workflowIds = sql.param(runs.map(({ workflowId }) => workflowId));
   await db.execute(sql`
     update deliveries d set started_at = now()
-    from unnest(${ids}::text[], ${workflowIds}::text[]) as run (id, workflow_id)
-    where d.id = run.id and d.workflow_id = run.workflow_id and d.status = 'pending' and d.started_at is null`);
+    where d.id in (
+      -- those that are locked are getting a result, which marks them too
+      select own.id from unnest(${ids}::text[], ${workflowIds}::text[]) as run (id, workflow_id)
+      join deliveries own on own.id = run.id and own.workflow_id = run.workflow_id
+      where own.status = 'pending' and own.started_at is null for update of own skip locked
+    )`);
 }
 
 /**
  * started → delivered, failed, started again or waiting, the last two with a time for the next attempt. Stores the
- * attempts and what they make of their deliveries; a result that is stored already changes nothing.
+ * attempts and what they make of their deliveries. A result that is stored already changes nothing; one that comes after
+ * the delivery was given to another run counts only when it was delivered.
  */
 export async function recordAttemptResults(db: Db, results: readonly AttemptResult[]): Promise<void> {
   const column = <T>(pick: (result: AttemptResult) => T) => sql.param(results.map(pick));
@@ -215,22 +228,26 @@ export async function recordAttemptResults(db: Db, results: readonly AttemptResu
         ${column((r) => r.httpStatus)}::int[], ${column((r) => r.responseBody)}::text[],
         ${column((r) => r.error)}::text[], ${column((r) => r.errorKind)}::text[], ${column((r) => r.durationMs)}::int[],
         ${column((r) => r.status)}::text[], ${column((r) => r.nextAttemptAt?.toISOString() ?? null)}::timestamptz[],
-        ${column((r) => r.workflowId)}::text[], ${column((r) => r.runs)}::int[], ${column((r) => r.runId)}::text[]
+        ${column((r) => r.workflowId)}::text[], ${column((r) => r.runs)}::int[], ${column((r) => r.runId)}::text[],
+        ${column((r) => r.attemptedBy)}::text[]
       ) as t (delivery_id, number, at, url, http_status, response_body, error, error_kind, duration_ms, status,
-        next_attempt_at, workflow_id, runs, run_id)
+        next_attempt_at, workflow_id, runs, run_id, attempted_by)
     ), attempt as (
       insert into delivery_attempts (delivery_id, number, at, http_status, response_body, error, error_kind, duration_ms)
       select delivery_id, number, at, http_status, response_body, error, error_kind, duration_ms from result
       on conflict do nothing
     )
-    update deliveries d set status = r.status, attempts_count = r.number, endpoint_url = r.url,
+    update deliveries d set status = r.status, attempts_count = greatest(d.attempts_count, r.number), endpoint_url = r.url,
       http_status = r.http_status, response_body = r.response_body, error = r.error, error_kind = r.error_kind,
       last_attempt_at = r.at, next_attempt_at = r.next_attempt_at, forced = false,
       workflow_id = r.workflow_id, last_workflow_id = coalesce(r.workflow_id, d.last_workflow_id), runs = r.runs,
       run_id = r.run_id,
       claimed_at = case when r.workflow_id is null then null else d.claimed_at end,
       started_at = case when r.workflow_id is null then null else coalesce(d.started_at, now()) end
-    from result r where d.id = r.delivery_id and d.attempts_count < r.number`);
+    from result r where d.id = r.delivery_id and (
+      (d.attempts_count < r.number and d.status = 'pending' and d.workflow_id = r.attempted_by)
+      or (r.status = 'delivered' and d.status <> 'delivered')
+    )`);
 }
 
 /** claimed or started → skipped: the endpoint wants no calls; `error` says why. */
@@ -249,11 +266,17 @@ export async function markDueNow(db: Db, deliveryId: string, workflowId: string)
 
 /**
  * Any state but claimed and started → waiting, due now: a manual retry. One that had ended has the whole schedule before
- * it. `lostRun`: a run that is known to be no longer there; a delivery that it has goes as well.
+ * it. Earlier ones of its object that wait go first, now as well. `lostRun`: a run that is known to be no longer there; a
+ * delivery that it has goes as well.
  */
 export async function requeueDelivery(db: Db, deliveryId: string, lostRun: string | null = null): Promise<void> {
   await db.execute(sql`
-    with requeued as (
+    with earlier as (
+      update deliveries p set forced = true, next_attempt_at = null
+      from deliveries d
+      where d.id = ${deliveryId} and p.endpoint_id = d.endpoint_id and p.object_id = d.object_id
+        and p.sequence < d.sequence and p.status = 'pending' and p.workflow_id is null
+    ), requeued as (
       update deliveries set status = 'pending', forced = true, next_attempt_at = null,
         schedule_from = case when status = 'pending' then schedule_from else attempts_count end,
         workflow_id = null, claimed_at = null, started_at = null
@@ -282,28 +305,18 @@ export async function releaseDeliveries(db: Db, deliveryIds: string[], workflowI
     select pg_notify(${DELIVERIES_CHANNEL}, '') from released limit 1`);
 }
 
-/** claimed or started → waiting, all there are, a chunk at a time: Temporal has lost its store. How many. */
-export async function releaseAllDeliveries(db: Db): Promise<number> {
-  for (let total = 0; ; ) {
-    const { rowCount } = await db.execute(sql`
-      update deliveries set workflow_id = null, claimed_at = null, started_at = null, next_attempt_at = null
-      where id in (
-        select id from deliveries where status = 'pending' and workflow_id is not null limit 1000 for update skip locked
-      )`);
-    total += rowCount ?? 0;
-    if ((rowCount ?? 0) < 1_000) {
-      await db.execute(sql`select pg_notify(${DELIVERIES_CHANNEL}, '')`);
-      return total;
-    }
-  }
-}
-
 /** waiting → waiting: what waits for its next attempt at this endpoint is due now, as the endpoint is back. */
 export async function makeDue(db: Db, endpointId: string): Promise<void> {
-  await db.execute(sql`
-    update deliveries set next_attempt_at = now()
-    where endpoint_id = ${endpointId} and status = 'pending' and workflow_id is null and next_attempt_at > now()`);
-  await db.execute(sql`select pg_notify(${DELIVERIES_CHANNEL}, '')`);
+  for (let changed = MANY; changed === MANY; ) {
+    const { rowCount } = await db.execute(sql`
+      update deliveries set next_attempt_at = null where id in (
+        select id from deliveries
+        where endpoint_id = ${endpointId} and status = 'pending' and workflow_id is null and next_attempt_at > now()
+        limit ${MANY} for update skip locked
+      )`);
+    changed = rowCount ?? 0;
+    await db.execute(sql`select pg_notify(${DELIVERIES_CHANNEL}, '')`);
+  }
 }
 
 /** claimed or started → failed: their run has ended before it delivered them; `error` is shown in the log. */

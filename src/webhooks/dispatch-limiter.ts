@@ -16,7 +16,11 @@ export interface DispatchLimiter {
   isFull(): boolean;
 }
 
+/** Before the id of an endpoint: its runs of replays, which are counted apart. */
+export const REPLAY = 'replay ';
+
 const MAX_RUNS_PER_ENDPOINT = 4;
+const MAX_REPLAY_RUNS = 1;
 /** Runs of all endpoints that are making progress: far below the local activities of the worker. */
 const MAX_RUNS = 150;
 /**
@@ -25,7 +29,7 @@ const MAX_RUNS = 150;
  */
 const SLOW_MS = 1_000;
 /** Slow runs of all endpoints, for the worker's sake. */
-const MAX_SLOW_RUNS = 2_000;
+const MAX_SLOW_RUNS = 800;
 /**
  * A run costs the same for one delivery and for fifty. After a claim that emptied an endpoint, the next claim waits a
  * little, and longer where several deliveries came at once: under load they gather into batches.
@@ -78,7 +82,8 @@ export function createDispatchLimiter(now: () => number = () => performance.now(
     const waitMs = new Map<string, number>();
     for (const [endpointId, at] of notBefore) waitMs.set(endpointId, at - now());
     for (const [endpointId, count] of runsOfEndpoint) {
-      if (count >= MAX_RUNS_PER_ENDPOINT) waitMs.set(endpointId, EXPIRY_MS);
+      if (count >= (endpointId.startsWith(REPLAY) ? MAX_REPLAY_RUNS : MAX_RUNS_PER_ENDPOINT))
+        waitMs.set(endpointId, EXPIRY_MS);
     }
     for (const { endpointId } of slowRuns()) waitMs.set(endpointId, EXPIRY_MS);
     return waitMs;

@@ -1,17 +1,24 @@
 import { every } from '../async.ts';
 import type { Logger } from '../logger.ts';
-import { createDispatchLimiter, PACE } from './dispatch-limiter.ts';
+import { createDispatchLimiter, PACE, REPLAY } from './dispatch-limiter.ts';
 
 /** A run that deliveries have been given to. */
 export interface DispatchedRun {
   workflowId: string;
-  deliveries: readonly { id: string; endpointId: string }[];
+  deliveries: readonly { id: string; endpointId: string; isReplay: boolean }[];
+}
+
+/** Endpoints that get no further run now. */
+export interface Throttled {
+  all: readonly string[];
+  /** live deliveries do not wait for those of a replay */
+  replays: readonly string[];
 }
 
 /** The store and Temporal, as dispatching needs them. */
 export interface DispatchDeps<Run extends DispatchedRun> {
-  /** Gives waiting deliveries to runs: at most so many of an endpoint, and none of the `throttled` endpoints. */
-  claim(perEndpoint: number, throttled: readonly string[]): Promise<Run[]>;
+  /** Gives waiting deliveries to runs: at most so many of an endpoint, and none of the throttled endpoints. */
+  claim(perEndpoint: number, throttled: Throttled): Promise<Run[]>;
   /** runs that were claimed some time ago and are not known to have been started */
   unstarted(): Promise<Run[]>;
   /** Starts a run; doing it again does nothing. Whether its first task was given to this process. */
@@ -25,8 +32,8 @@ export interface DispatchDeps<Run extends DispatchedRun> {
 }
 
 export interface Dispatch {
-  /** Attempts of that run have ended: the next run of its endpoint may begin. `unblocked`: others may be due by that. */
-  attemptsEnded(workflowId: string, unblocked?: boolean): void;
+  /** Attempts of that run have begun, or have ended: then the next run of its endpoint may begin. */
+  attempts(workflowId: string, are: 'begun' | 'ended'): void;
   /** Claims nothing any more and waits for starts under way. */
   stop(): Promise<void>;
 }
@@ -60,7 +67,7 @@ export function startDispatch<Run extends DispatchedRun>(deps: DispatchDeps<Run>
   const loop = new DispatchLoop(deps);
   let stopping: Promise<void> | undefined;
   return {
-    attemptsEnded: (workflowId, unblocked = false) => loop.attemptsEnded(workflowId, unblocked),
+    attempts: (workflowId, are) => loop.attempts(workflowId, are),
     stop: () => (stopping ??= loop.stop()),
   };
 }
@@ -95,10 +102,11 @@ class DispatchLoop<Run extends DispatchedRun> {
     this.#marking = every(this.#times.mark, () => this.#mark(), deps.logger);
   }
 
-  attemptsEnded(workflowId: string, unblocked: boolean): void {
-    const endpointId = this.#limiter.end(workflowId);
-    const mayBegin = endpointId !== undefined && (this.#wasFull || this.#passedOver.has(endpointId));
-    if (unblocked || mayBegin) this.#wake();
+  attempts(workflowId: string, are: 'begun' | 'ended'): void {
+    if (are === 'begun') return this.#limiter.renew(workflowId);
+    this.#limiter.end(workflowId);
+    // later events of the same objects may be due, and its endpoint may get the next run
+    this.#wake();
   }
 
   async stop(): Promise<void> {
@@ -136,12 +144,15 @@ class DispatchLoop<Run extends DispatchedRun> {
     this.#wasFull = this.#limiter.isFull();
     if (this.#wasFull) return false;
     try {
-      const runs = await this.#deps.claim(PER_CLAIM, [...this.#passedOver]);
+      const runs = await this.#deps.claim(PER_CLAIM, {
+        all: [...this.#passedOver].filter((key) => !key.startsWith(REPLAY)),
+        replays: [...this.#passedOver].filter((key) => key.startsWith(REPLAY)).map((key) => key.slice(REPLAY.length)),
+      });
       this.#startAll(runs);
-      for (const [endpointId, count] of countByEndpoint(runs)) {
+      for (const [key, count] of countByEndpoint(runs)) {
         const drained = count < PER_CLAIM;
-        this.#limiter.claimed(endpointId, count, drained);
-        if (!drained) this.#passedOver.add(endpointId);
+        this.#limiter.claimed(key, count, drained);
+        if (!drained) this.#passedOver.add(key);
       }
       return runs.length > 0;
     } catch (err) {
@@ -172,14 +183,14 @@ class DispatchLoop<Run extends DispatchedRun> {
 
   /** Starts a run, again and again until Temporal has it. */
   async #start(run: Run): Promise<void> {
-    const endpointId = run.deliveries[0]?.endpointId ?? '';
-    this.#limiter.begin(endpointId, run.workflowId);
+    const [first] = run.deliveries;
+    if (first) this.#limiter.begin(keyOf(first), run.workflowId);
     for (;;) {
       try {
         const isHere = await this.#deps.start(run);
         for (const { id } of run.deliveries) this.#toMark.set(id, run.workflowId);
         // Nobody reports the end of its first attempts when another worker got it.
-        if (!isHere) setTimeout(() => this.attemptsEnded(run.workflowId, false), this.#times.elsewhere).unref();
+        if (!isHere) setTimeout(() => this.attempts(run.workflowId, 'ended'), this.#times.elsewhere).unref();
         return;
       } catch (err) {
         this.#deps.logger.warn({ err, workflowId: run.workflowId }, 'could not start a delivery run yet');
@@ -202,8 +213,11 @@ class DispatchLoop<Run extends DispatchedRun> {
 
 function countByEndpoint(runs: readonly DispatchedRun[]): Map<string, number> {
   const counts = new Map<string, number>();
-  for (const { endpointId } of runs.flatMap((run) => run.deliveries)) {
-    counts.set(endpointId, (counts.get(endpointId) ?? 0) + 1);
-  }
+  for (const key of runs.flatMap((run) => run.deliveries.map(keyOf))) counts.set(key, (counts.get(key) ?? 0) + 1);
   return counts;
+}
+
+/** What the limiter counts runs by: the endpoint, replays apart. */
+function keyOf({ endpointId, isReplay }: { endpointId: string; isReplay: boolean }): string {
+  return isReplay ? REPLAY + endpointId : endpointId;
 }

@@ -80,7 +80,7 @@ export async function recordOutcomes(
       failures_in_a_row = b.failures,
       breaker_openings = b.openings + (case when b.opens then 1 else 0 end),
       breaker_until = case
-        when b.opens then now() + least(${FIRST_OPEN_S} * 2 ^ b.openings, ${LONGEST_OPEN_S}) * interval '1 second'
+        when b.opens then now() + least(${FIRST_OPEN_S} * 2 ^ least(b.openings, 10), ${LONGEST_OPEN_S}) * interval '1 second'
         when ${answered}::boolean then null else e.breaker_until end,
       breaker_probe_at = case when ${answered}::boolean or b.opens then null else e.breaker_probe_at end,
       failing_since = case when ${failed}::int = 0 then null

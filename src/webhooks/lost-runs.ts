@@ -1,12 +1,12 @@
 import type { Client } from '@temporalio/client';
 import { createLimiter } from '../async.ts';
 import type { Db } from '../db/client.ts';
-import { replaceInstallationValue } from '../db/installation.ts';
+import { getInstallationValue, setInstallationValue } from '../db/installation.ts';
 import type { Logger } from '../logger.ts';
 import { WORKFLOWS } from '../workflows/names.ts';
 import { getRunState } from './delivery-runs.ts';
-import { overdueDeliveries, pendingOfRun } from './delivery-queries.ts';
-import { failDeliveries, releaseAllDeliveries, releaseDeliveries } from './delivery-state.ts';
+import { overdueDeliveries, pendingOfRun, pendingRuns } from './delivery-queries.ts';
+import { failDeliveries, releaseDeliveries } from './delivery-state.ts';
 
 export interface LostRunsDeps {
   db: Db;
@@ -22,13 +22,14 @@ const OVERDUE_MS = 2 * 60_000;
 const OVERDUE_PAGE = 500;
 /** Calls to Temporal at a time. */
 const PARALLEL_CHECKS = 10;
+const NAMESPACE = 'temporal_namespace';
 const ENDED = 'its run was ended before the delivery was made';
 
 /** Finds deliveries whose run will not make them. */
 export interface LostRuns {
   /** Deliveries whose run an operator has terminated have failed; others of the run go to a new one. */
   findTerminated(): Promise<void>;
-  /** Releases all deliveries when Temporal has lost its store: its namespace is another one than before. */
+  /** Releases deliveries whose runs are gone when Temporal has lost its store: its namespace is another one than before. */
   findLostStore(): Promise<void>;
   /** Deliveries that are late: their run is unknown to Temporal, has ended, or was never given them. */
   findOverdue(onProgress?: () => void): Promise<void>;
@@ -69,10 +70,31 @@ export function createLostRuns({ db, client, logger }: LostRunsDeps): LostRuns {
     const { namespace } = client.options;
     const { namespaceInfo } = await client.workflowService.describeNamespace({ namespace });
     const id = `${namespace} ${namespaceInfo?.id ?? ''}`;
-    const isChanged = await replaceInstallationValue(db, 'temporal_namespace', id);
-    if (!isChanged) return;
-    const released = await releaseAllDeliveries(db);
-    logger.warn({ released }, 'Temporal has another store than before: all pending deliveries are given to new runs');
+    const known = await getInstallationValue(db, NAMESPACE);
+    if (known === id) return;
+    if (known !== undefined) {
+      logger.warn('Temporal has another store than before: pending deliveries whose runs are gone get new ones');
+      await releaseUnknown();
+    }
+    await setInstallationValue(db, NAMESPACE, id);
+  }
+
+  /** Runs that were started since are left alone. */
+  async function releaseUnknown(): Promise<void> {
+    const limit = createLimiter(PARALLEL_CHECKS);
+    for (let afterId = ''; ; ) {
+      const page = await pendingRuns(db, { afterId, limit: OVERDUE_PAGE });
+      await Promise.all(
+        page.map(({ workflowId, deliveryIds }) =>
+          limit(async () => {
+            const { is } = await getRunState(client.workflow, workflowId);
+            if (is === 'unknown') await releaseDeliveries(db, deliveryIds, workflowId);
+          }),
+        ),
+      );
+      afterId = page.at(-1)?.workflowId ?? afterId;
+      if (page.length < OVERDUE_PAGE) return;
+    }
   }
 
   async function findOverdue(onProgress: () => void = () => {}): Promise<void> {

@@ -41,7 +41,8 @@ export interface RelayDeps {
  */
 export function startRelay({ db, client, listen, logger }: RelayDeps): Dispatch {
   return startDispatch({
-    claim: (perEndpoint, except) => claimDeliveries(db, { perEndpoint, except, plan: planRuns }),
+    claim: (perEndpoint, { all, replays }) =>
+      claimDeliveries(db, { perEndpoint, except: all, exceptReplays: replays, plan: planRuns }),
     unstarted: () => unstartedRuns(db, UNSTARTED_AFTER_MS),
     start: (run) => startDeliveryRun(client, run, { eager: true }),
     markStarted: (runs) => markStarted(db, runs),

@@ -52,13 +52,18 @@ export function createResultStore(
       { endpointId, until },
       change === 'opened' ? 'a webhook endpoint does not respond' : 'a webhook endpoint is back',
     );
-    if (change === 'closed') await wakeWaiting(endpointId);
+    // other results do not wait for that; a refused call says nothing of those that wait
+    if (change === 'closed' && outcomes.includes('success')) void wakeWaiting(endpointId);
   }
 
   /** What waits for its next attempt makes it now. */
   async function wakeWaiting(endpointId: string): Promise<void> {
-    await makeDue(db, endpointId);
-    await deps.hurry?.(await retryingRuns(db, endpointId));
+    try {
+      await makeDue(db, endpointId);
+      await deps.hurry?.(await retryingRuns(db, endpointId));
+    } catch (err) {
+      logger.warn({ err, endpointId }, 'deliveries that wait for an endpoint that is back go on by their schedule');
+    }
   }
 
   return {

@@ -100,10 +100,10 @@ async function deliver({ deliveryIds, regular = false }: DeliverInput, shown: St
       await condition(() => isHurried, Math.max(1, next.delayMs), { summary: which });
       isHurried = false;
       shown.enter('attempting');
-      result = await attemptRegularly({ ...input, after: next.attempts }, which);
+      result = await attemptUntilMade({ ...input, after: next.attempts }, which);
     }
     if (result.runId === runId) break;
-    result = await attemptRegularly(input, 'attempt after a reset');
+    result = await attemptUntilMade(input, 'attempt after a reset');
   }
   conclude(deliveryIds[0] ?? '', result, shown);
 }
@@ -118,6 +118,17 @@ function conclude(id: string, result: AttemptedDeliveries, shown: StateTracker):
 
 function attemptRegularly(input: Omit<AttemptInput, 'beginWithinMs'>, summary: string): Promise<AttemptedDeliveries> {
   return attemptDeliveries.executeWithOptions({ summary }, [{ ...input, beginWithinMs: REGULAR_MS }]);
+}
+
+/** Calls of the endpoint may all be taken for longer than an activity waits. */
+async function attemptUntilMade(
+  input: Omit<AttemptInput, 'beginWithinMs'>,
+  summary: string,
+): Promise<AttemptedDeliveries> {
+  for (;;) {
+    const result = await attemptRegularly(input, summary);
+    if (result.notAttempted.length === 0) return result;
+  }
 }
 
 /** The first attempt of all deliveries, at once; regular activities make those that a slow endpoint leaves over. */

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
-import { createDispatchLimiter, type DispatchLimiter } from '../../src/webhooks/dispatch-limiter.ts';
+import { createDispatchLimiter, type DispatchLimiter, REPLAY } from '../../src/webhooks/dispatch-limiter.ts';
 
 let now: number;
 let limiter: DispatchLimiter;
@@ -28,6 +28,15 @@ describe('the runs of an endpoint', () => {
     now += 20_000;
     expect(limiter.throttled()).toEqual(['a']);
     expect(['r1', 'r2', 'r3', 'r4'].filter((run) => limiter.isUnderWay(run))).toEqual(['r1']);
+    limiter.end('r1');
+    expect(limiter.throttled()).toEqual([]);
+  });
+
+  it('of a replay are one, and take nothing from those of live events', () => {
+    limiter.begin(`${REPLAY}a`, 'r1');
+    expect(limiter.throttled()).toEqual([`${REPLAY}a`]);
+    now += 30_000;
+    expect(limiter.throttled()).toEqual([`${REPLAY}a`]);
     limiter.end('r1');
     expect(limiter.throttled()).toEqual([]);
   });

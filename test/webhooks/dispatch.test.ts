@@ -24,10 +24,13 @@ class Outbox {
       claim: async (perEndpoint, throttled) => {
         this.claims++;
         return [...this.waiting].flatMap(([endpointId, ids]) => {
-          if (throttled.includes(endpointId)) return [];
+          if (throttled.all.includes(endpointId)) return [];
           const taken = ids.splice(0, perEndpoint);
           if (ids.length === 0) this.waiting.delete(endpointId);
-          return { workflowId: `run of ${taken.join()}`, deliveries: taken.map((id) => ({ id, endpointId })) };
+          return {
+            workflowId: `run of ${taken.join()}`,
+            deliveries: taken.map((id) => ({ id, endpointId, isReplay: false })),
+          };
         });
       },
       start: async (run) => {
@@ -91,11 +94,11 @@ describe('dispatching', () => {
   it('gives an endpoint no further run while four make their first attempts', async () => {
     const outbox = new Outbox();
     outbox.add('a', ...Array.from({ length: 600 }, (_, index) => String(index)));
-    const { attemptsEnded } = outbox.dispatch();
+    const { attempts } = outbox.dispatch();
     await waitFor(() => outbox.started.length === 4, { everyMs: 1 });
     await rest();
     expect(outbox.started).toHaveLength(4);
-    attemptsEnded(outbox.started[1] ?? '');
+    attempts(outbox.started[1] ?? '', 'ended');
     await waitFor(() => outbox.started.length === 5, { everyMs: 1 });
     await rest();
     expect(outbox.started).toHaveLength(5);
@@ -133,7 +136,7 @@ describe('dispatching', () => {
     await rest();
     outbox.unstarted = ['run of 1', 'lost'].map((workflowId) => ({
       workflowId,
-      deliveries: [{ id: 'x', endpointId: 'a' }],
+      deliveries: [{ id: 'x', endpointId: 'a', isReplay: false }],
     }));
     await waitFor(() => outbox.started.includes('lost'), { everyMs: 5 });
     answer(true);

@@ -4,7 +4,12 @@ import { webhookEndpoints } from '../../src/db/schema.ts';
 import { createLogger } from '../../src/logger.ts';
 import { newId } from '../../src/new-id.ts';
 import { hurryRun, retryDelivery } from '../../src/webhooks/retry-delivery.ts';
-import { claimDeliveries } from '../../src/webhooks/delivery-state.ts';
+import {
+  type AttemptResult,
+  claimDeliveries,
+  failDeliveries,
+  recordAttemptResults,
+} from '../../src/webhooks/delivery-state.ts';
 import { createLostRuns } from '../../src/webhooks/lost-runs.ts';
 import { planRuns } from '../../src/webhooks/relay.ts';
 import { deliveryWorkflowId } from '../../src/workflows/names.ts';
@@ -103,6 +108,50 @@ describe('deliveries of one object to one endpoint', () => {
   });
 });
 
+describe('results', () => {
+  const resultOf = (id: string, more: Partial<AttemptResult>): AttemptResult => ({
+    deliveryId: id,
+    endpointId,
+    number: 1,
+    at: new Date(),
+    url: the.receiver.url,
+    httpStatus: 200,
+    responseBody: null,
+    error: null,
+    errorKind: null,
+    durationMs: 1,
+    status: 'delivered',
+    nextAttemptAt: null,
+    workflowId: 'deliver/late',
+    attemptedBy: 'deliver/late',
+    runs: 1,
+    runId: 'late',
+    ...more,
+  });
+
+  it('that come after the delivery was given to another run count only when they are a success', async () => {
+    await the.happen(emails(2));
+    const [failed, delivered] = (await the.log()).map(({ id }) => id) as [string, string];
+    await claim();
+    const late = { status: 'pending', httpStatus: null, nextAttemptAt: new Date(Date.now() + HOUR) } as const;
+    await recordAttemptResults(the.db, [resultOf(failed, late), resultOf(delivered, {})]);
+    expect(await the.log()).toMatchObject([
+      { status: 'pending', attemptsCount: 0, workflowId: deliveryWorkflowId(failed) },
+      { status: 'delivered', attemptsCount: 1 },
+    ]);
+  });
+
+  it('of a delivery that was failed meanwhile do not make it pending again', async () => {
+    await the.happen(emails(1));
+    const [id = ''] = (await the.log()).map((row) => row.id);
+    const [run] = await claim();
+    await failDeliveries(the.db, [id], { workflowId: run!.workflowId, error: 'ended' });
+    const own = { workflowId: run!.workflowId, attemptedBy: run!.workflowId };
+    await recordAttemptResults(the.db, [resultOf(id, { ...own, status: 'pending', nextAttemptAt: new Date() })]);
+    expect((await the.log())[0]).toMatchObject({ status: 'failed', attemptsCount: 0 });
+  });
+});
+
 describe('an endpoint that does not respond', () => {
   const open = (until = "now() + interval '1 hour'") =>
     the.db.execute(sql`update webhook_endpoints set failures_in_a_row = 10, breaker_openings = 1,
@@ -175,6 +224,22 @@ describe('an endpoint that does not respond', () => {
     expect(await statuses()).toEqual(['delivered', 'delivered', 'delivered', 'delivered']);
     expect(hurried).toEqual([deliveryWorkflowId(first)]);
     expect(await endpoint()).toMatchObject({ breakerUntil: null });
+  });
+
+  it('is called for the earlier events of an object when a later one is retried by hand', async () => {
+    await the.work();
+    await open();
+    const [object = ''] = emails(1);
+    await the.happen([object, object, object]);
+    const [, second] = (await the.log()).map(({ id }) => id) as [string, string];
+    the.receiver.answer = () => 503;
+    await retryDelivery(the.client, the.db, second);
+    const [run] = await the.relayOnce();
+    expect(run?.deliveries.map(({ sequence }) => sequence)).toEqual([1, 2]);
+    await the.end(run?.workflowId ?? '');
+    expect(the.receiver.calls.map(({ event }) => event.sequence)).toEqual([1]);
+    // what was held back waits for the one before it, not for the next claim
+    expect(await the.relayOnce()).toEqual([]);
   });
 
   it('leaves a run that wakes up meanwhile nothing to do: the delivery waits in the store', async () => {
@@ -290,11 +355,12 @@ describe('a run that an operator', () => {
   });
 });
 
-it('a store of Temporal that is another one than before gives all pending deliveries to new runs', async () => {
+it('a store of Temporal that is another one than before gives pending deliveries whose runs are gone to new ones', async () => {
   await the.work();
   const lostRuns = createLostRuns({ db: the.db, client: the.client, logger: createLogger('silent', 'test') });
   await lostRuns.findLostStore();
   await the.happen(emails(7));
+  // given to runs that Temporal does not know, as after the loss of its store
   await claim();
   await the.db.execute(sql`update deliveries set started_at = now()`);
   await lostRuns.findLostStore();
