@@ -157,11 +157,13 @@ async function lockWaitingEndpoints(tx: Tx, except: readonly string[], probeMs: 
 }
 
 /** Whether an earlier delivery `p` of the object of `d` holds it back: one that is in a run, is not due, or is not taken now. */
-const HELD_BACK = sql`exists (
-  select 1 from deliveries p
+const HELD_BACK = sql`(
+  -- for each row by itself, with the limit: as a join it would be made for all that wait
+  select true from deliveries p
   where p.endpoint_id = d.endpoint_id and p.object_id = d.object_id and p.status = 'pending' and p.sequence < d.sequence
     and (p.workflow_id is not null or p.next_attempt_at > now() or p.id > d.id or (d.forced and not p.forced)
-      or (p.replay_id is not null and d.replay_id is null)))`;
+      or (p.replay_id is not null and d.replay_id is null))
+  limit 1) is not null`;
 
 async function takeDue(tx: Tx, shares: readonly Share[], exceptReplays: readonly string[]): Promise<ClaimedRow[]> {
   if (shares.length === 0) return [];
@@ -171,7 +173,7 @@ async function takeDue(tx: Tx, shares: readonly Share[], exceptReplays: readonly
     ) as share (endpoint_id, max) cross join lateral (
       select ${CLAIMED} from deliveries d
       where d.status = 'pending' and d.workflow_id is null and d.endpoint_id = share.endpoint_id
-        and (d.next_attempt_at is null or d.next_attempt_at <= now()) and not ${HELD_BACK}
+        and (d.next_attempt_at is null or d.next_attempt_at <= now()) and not (${HELD_BACK})
         and (d.replay_id is null or d.endpoint_id <> all(${sql.param(exceptReplays)}::text[]))
       order by (d.replay_id is not null), d.id limit share.max for update skip locked
     ) due`);
@@ -184,7 +186,7 @@ async function takeForced(tx: Tx, shares: readonly Share[]): Promise<ClaimedRow[
   const { rows } = await tx.execute<ClaimedRow>(sql`
     select ${CLAIMED} from deliveries d
     where d.forced and d.status = 'pending' and d.workflow_id is null and d.endpoint_id = any(${ids}::text[])
-      and not ${HELD_BACK}
+      and not (${HELD_BACK})
     order by d.id limit 100 for update skip locked`);
   return rows;
 }

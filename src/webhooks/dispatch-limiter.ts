@@ -6,8 +6,8 @@ export interface DispatchLimiter {
   /** The first attempts of a run have ended; its endpoint, undefined when the run was not counted any more. */
   end(workflowId: string): string | undefined;
   isUnderWay(workflowId: string): boolean;
-  /** `count` deliveries of the endpoint were claimed; `drained`: it had no more. */
-  claimed(endpointId: string, count: number, drained: boolean): void;
+  /** `count` deliveries of the endpoint were claimed, all that it had; `isFailing`: its last attempts failed. */
+  drained(endpointId: string, count: number, isFailing?: boolean): void;
   /** endpoints that get no further run now */
   throttled(): string[];
   /** ms until one of the throttled endpoints may get a run, if no run ends before; undefined: none is throttled */
@@ -32,9 +32,10 @@ const SLOW_MS = 1_000;
 const MAX_SLOW_RUNS = 800;
 /**
  * A run costs the same for one delivery and for fifty. After a claim that emptied an endpoint, the next claim waits a
- * little, and longer where several deliveries came at once: under load they gather into batches.
+ * little, and longer where several deliveries came at once: under load they gather into batches. Those of
+ * an endpoint that fails gather longest: each of its runs costs what one of a healthy endpoint does.
  */
-export const PACE = { one: 30, busy: 80 };
+export const PACE = { one: 15, busy: 40, failing: 1_000 };
 const BUSY_COUNT = 4;
 /** A run without news for so long is on another worker, or waits for one. */
 const EXPIRY_MS = 45_000;
@@ -70,11 +71,7 @@ export function createDispatchLimiter(now: () => number = () => performance.now(
   }
 
   /** in the order of `since`: slow ones come first */
-  function slowRuns(): Run[] {
-    const all = [...runs.values()];
-    const firstFast = all.findIndex(({ since }) => now() - since < SLOW_MS);
-    return firstFast < 0 ? all : all.slice(0, firstFast);
-  }
+  const slowRuns = (): Run[] => [...runs.values()].filter(({ since }) => now() - since >= SLOW_MS);
 
   /** by endpoint: ms for which it is throttled, if no run ends before */
   function waits(): Map<string, number> {
@@ -100,13 +97,13 @@ export function createDispatchLimiter(now: () => number = () => performance.now(
     },
     end,
     isUnderWay: (workflowId) => runs.has(workflowId),
-    claimed(endpointId, count, drained) {
-      if (drained) notBefore.set(endpointId, now() + (count > BUSY_COUNT ? pace.busy : pace.one));
+    drained(endpointId, count, isFailing = false) {
+      notBefore.set(endpointId, now() + (isFailing ? pace.failing : count > BUSY_COUNT ? pace.busy : pace.one));
     },
     throttled: () => [...waits().keys()],
     throttledForMs() {
-      const waitMs = [...waits().values()];
-      return waitMs.length === 0 ? undefined : Math.min(...waitMs);
+      const shortest = Math.min(...waits().values());
+      return Number.isFinite(shortest) ? shortest : undefined;
     },
     isFull() {
       const slow = slowRuns().length;

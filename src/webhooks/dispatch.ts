@@ -5,7 +5,7 @@ import { createDispatchLimiter, PACE, REPLAY } from './dispatch-limiter.ts';
 /** A run that deliveries have been given to. */
 export interface DispatchedRun {
   workflowId: string;
-  deliveries: readonly { id: string; endpointId: string; isReplay: boolean }[];
+  deliveries: readonly { id: string; endpointId: string; isReplay: boolean; isFailing: boolean }[];
 }
 
 /** Endpoints that get no further run now. */
@@ -149,10 +149,9 @@ class DispatchLoop<Run extends DispatchedRun> {
         replays: [...this.#passedOver].filter((key) => key.startsWith(REPLAY)).map((key) => key.slice(REPLAY.length)),
       });
       this.#startAll(runs);
-      for (const [key, count] of countByEndpoint(runs)) {
-        const drained = count < PER_CLAIM;
-        this.#limiter.claimed(key, count, drained);
-        if (!drained) this.#passedOver.add(key);
+      for (const [key, { count, isFailing }] of countByEndpoint(runs)) {
+        if (count < PER_CLAIM) this.#limiter.drained(key, count, isFailing);
+        else this.#passedOver.add(key);
       }
       return runs.length > 0;
     } catch (err) {
@@ -211,9 +210,12 @@ class DispatchLoop<Run extends DispatchedRun> {
   }
 }
 
-function countByEndpoint(runs: readonly DispatchedRun[]): Map<string, number> {
-  const counts = new Map<string, number>();
-  for (const key of runs.flatMap((run) => run.deliveries.map(keyOf))) counts.set(key, (counts.get(key) ?? 0) + 1);
+function countByEndpoint(runs: readonly DispatchedRun[]): Map<string, { count: number; isFailing: boolean }> {
+  const counts = new Map<string, { count: number; isFailing: boolean }>();
+  for (const delivery of runs.flatMap((run) => run.deliveries)) {
+    const { count = 0 } = counts.get(keyOf(delivery)) ?? {};
+    counts.set(keyOf(delivery), { count: count + 1, isFailing: delivery.isFailing });
+  }
   return counts;
 }
 

@@ -74,27 +74,9 @@ export function createLostRuns({ db, client, logger }: LostRunsDeps): LostRuns {
     if (known === id) return;
     if (known !== undefined) {
       logger.warn('Temporal has another store than before: pending deliveries whose runs are gone get new ones');
-      await releaseUnknown();
+      await releaseUnknown(db, client);
     }
     await setInstallationValue(db, NAMESPACE, id);
-  }
-
-  /** Runs that were started since are left alone. */
-  async function releaseUnknown(): Promise<void> {
-    const limit = createLimiter(PARALLEL_CHECKS);
-    for (let afterId = ''; ; ) {
-      const page = await pendingRuns(db, { afterId, limit: OVERDUE_PAGE });
-      await Promise.all(
-        page.map(({ workflowId, deliveryIds }) =>
-          limit(async () => {
-            const { is } = await getRunState(client.workflow, workflowId);
-            if (is === 'unknown') await releaseDeliveries(db, deliveryIds, workflowId);
-          }),
-        ),
-      );
-      afterId = page.at(-1)?.workflowId ?? afterId;
-      if (page.length < OVERDUE_PAGE) return;
-    }
   }
 
   async function findOverdue(onProgress: () => void = () => {}): Promise<void> {
@@ -117,4 +99,22 @@ export function createLostRuns({ db, client, logger }: LostRunsDeps): LostRuns {
   }
 
   return { findTerminated, findLostStore, findOverdue };
+}
+
+/** Releases deliveries of runs that Temporal does not know; runs that were started since are left alone. */
+async function releaseUnknown(db: Db, client: Client): Promise<void> {
+  const limit = createLimiter(PARALLEL_CHECKS);
+  for (let afterId = ''; ; ) {
+    const page = await pendingRuns(db, { afterId, limit: OVERDUE_PAGE });
+    await Promise.all(
+      page.map(({ workflowId, deliveryIds }) =>
+        limit(async () => {
+          const { is } = await getRunState(client.workflow, workflowId);
+          if (is === 'unknown') await releaseDeliveries(db, deliveryIds, workflowId);
+        }),
+      ),
+    );
+    afterId = page.at(-1)?.workflowId ?? afterId;
+    if (page.length < OVERDUE_PAGE) return;
+  }
 }

@@ -55,10 +55,9 @@ describe('the runs of an endpoint', () => {
     expect(limiter.throttled()).not.toContain('slow 3');
   });
 
-  it('wait a little after a claim that left nothing, longer after one of many, and not at all while there is more', () => {
-    limiter.claimed('one', 1, true);
-    limiter.claimed('many', 30, true);
-    limiter.claimed('more', 100, false);
+  it('wait a little after a claim that left nothing, longer after one of many', () => {
+    limiter.drained('one', 1);
+    limiter.drained('many', 30);
     expect(limiter.throttled()).toEqual(['one', 'many']);
     const first = limiter.throttledForMs() ?? 0;
     now += first;
@@ -67,6 +66,14 @@ describe('the runs of an endpoint', () => {
     expect(now - 1_000).toBeGreaterThan(first);
     expect(limiter.throttled()).toEqual([]);
     expect(limiter.throttledForMs()).toBeUndefined();
+  });
+
+  it('wait longest at an endpoint that fails', () => {
+    limiter.drained('bad', 1, true);
+    limiter.drained('good', 30);
+    now += limiter.throttledForMs() ?? 0;
+    expect(limiter.throttled()).toEqual(['bad']);
+    expect(limiter.throttledForMs()).toBeGreaterThanOrEqual(500);
   });
 
   it('are bounded over all endpoints', () => {

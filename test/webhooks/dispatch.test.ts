@@ -29,7 +29,7 @@ class Outbox {
           if (ids.length === 0) this.waiting.delete(endpointId);
           return {
             workflowId: `run of ${taken.join()}`,
-            deliveries: taken.map((id) => ({ id, endpointId, isReplay: false })),
+            deliveries: taken.map((id) => ({ id, endpointId, isReplay: false, isFailing: false })),
           };
         });
       },
@@ -79,7 +79,7 @@ describe('dispatching', () => {
 
   it('lets the deliveries of a busy endpoint gather', async () => {
     const outbox = new Outbox();
-    outbox.dispatch({ pace: { one: 300, busy: 300 } });
+    outbox.dispatch({ pace: { one: 300, busy: 300, failing: 300 } });
     outbox.add('a', '1');
     await waitFor(() => outbox.started.length === 1, { everyMs: 1 });
     for (const id of ['2', '3', '4']) {
@@ -136,7 +136,7 @@ describe('dispatching', () => {
     await rest();
     outbox.unstarted = ['run of 1', 'lost'].map((workflowId) => ({
       workflowId,
-      deliveries: [{ id: 'x', endpointId: 'a', isReplay: false }],
+      deliveries: [{ id: 'x', endpointId: 'a', isReplay: false, isFailing: false }],
     }));
     await waitFor(() => outbox.started.includes('lost'), { everyMs: 5 });
     answer(true);
