@@ -81,7 +81,7 @@ export function sealCredentials(secrets: Secrets, accountId: string, credentials
   );
 }
 
-/** Opens what `sealCredentials` gave for the same account. Throws SealError. */
+/** Opens what `sealCredentials` gave for the same account. Throws CredentialsUnreadable. */
 export function openCredentials(secrets: Secrets, accountId: string, sealed: Buffer): Credentials {
   const stored = JSON.parse(unsealed(secrets, accountId, sealed)) as { imap_password: string; smtp_password: string };
   return { imapPassword: stored.imap_password, smtpPassword: stored.smtp_password };
