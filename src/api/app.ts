@@ -52,8 +52,12 @@ export async function buildApp(deps: ApiDeps): Promise<FastifyInstance> {
   app.setValidatorCompiler(compileValidator);
   app.setSerializerCompiler(compileSerializer);
   app.addHook('onRequest', (request, reply, done) => {
-    reply.header('X-Request-Id', request.id);
+    reply.header('X-Request-Id', request.id).header('X-Content-Type-Options', 'nosniff');
     withRequestId(request.id, done);
+  });
+  // mail stays in no cache; what may be cached says so itself
+  app.addHook('onSend', async (_request, reply) => {
+    if (!reply.hasHeader('Cache-Control')) reply.header('Cache-Control', 'no-store');
   });
   // reading a body may have lost it
   app.addHook('preHandler', (request, _reply, done) => withRequestId(request.id, done));

@@ -51,8 +51,16 @@ function discard(body: Readable, maxBytes: number): Promise<void> {
 
 /** For errors that occur before there is a route: an URL that cannot be read. */
 export function sendFrameworkError(_error: FastifyError, _request: FastifyRequest, reply: FastifyReply): void {
+  // there are no hooks for these
+  reply.header('X-Content-Type-Options', 'nosniff').header('Cache-Control', 'no-store');
   void sendError(reply, 'not_found', 'the path cannot be read');
 }
+
+const SAFE = [
+  'Content-Type: application/json; charset=utf-8',
+  'X-Content-Type-Options: nosniff',
+  'Cache-Control: no-store',
+];
 
 /** For what cannot be read as HTTP at all: written to the socket, since Node has no reply object for it. */
 export function sendClientError(error: NodeJS.ErrnoException, socket: Socket): void {
@@ -62,7 +70,7 @@ export function sendClientError(error: NodeJS.ErrnoException, socket: Socket): v
   }
   const detail = error.code === 'HPE_HEADER_OVERFLOW' ? 'the headers are too long' : 'the request cannot be read';
   const body = JSON.stringify(errorBody('invalid_parameters', detail));
-  const head = ['HTTP/1.1 400 Bad Request', 'Content-Type: application/json; charset=utf-8', 'Connection: close'];
+  const head = ['HTTP/1.1 400 Bad Request', ...SAFE, 'Connection: close'];
   socket.end(`${[...head, `Content-Length: ${Buffer.byteLength(body)}`].join('\r\n')}\r\n\r\n${body}`);
 }
 

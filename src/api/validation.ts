@@ -3,20 +3,23 @@ import type { TSchema } from 'typebox';
 import { Compile } from 'typebox/compile';
 import type { TLocalizedValidationError } from 'typebox/error';
 import { ApiError } from '../contract/errors.ts';
+import { filterOf } from './serialize.ts';
 
 /**
  * Checks bodies, queries and path parameters against their schemas. Values of bodies are never converted; those of
- * queries are text, and read as integers and booleans where the schema says so. Unknown keys are ignored. A wrong
+ * queries are text, and read as integers and booleans where the schema says so. Unknown keys are removed. A wrong
  * path parameter is a resource that does not exist (SPEC "Id prefixes").
  */
 export const compileValidator: FastifySchemaCompiler<TSchema> = ({ schema, httpPart }) => {
   const compiled = Compile(schema);
+  const known = filterOf(schema) ?? ((value: unknown) => value);
   const properties: Record<string, TSchema> =
     'properties' in schema ? (schema.properties as Record<string, TSchema>) : {};
   return (input: unknown) => {
     try {
-      const value = httpPart === 'querystring' ? readQuery(properties, input as RawQuery) : input;
-      if (!compiled.Check(value)) throw invalid(describe(compiled.Errors(value)[0]));
+      const given = httpPart === 'querystring' ? readQuery(properties, input as RawQuery) : input;
+      if (!compiled.Check(given)) throw invalid(describe(compiled.Errors(given)[0]));
+      const value = known(given);
       checkStorable(value, '');
       return { value };
     } catch (error) {

@@ -54,8 +54,14 @@ export function responsesWith(
   ...errors: ErrorCode[]
 ): Record<number, object> {
   const { 200: _, ...rest } = responses(description, Type.Unknown(), ...errors);
-  return { [status]: { description, ...(schema ? { content: { 'application/json': { schema } } } : {}) }, ...rest };
+  return {
+    [status]: { description, ...(schema ? { content: { 'application/json': { schema } } } : NO_BODY) },
+    ...rest,
+  };
 }
+
+/** How the document says that a response has no body. */
+const NO_BODY = { type: 'null' };
 
 /** The same for a response that is not JSON. */
 export function responsesAs(
