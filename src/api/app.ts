@@ -7,6 +7,7 @@ import fastify, {
   LogController,
   type RawServerDefault,
 } from 'fastify';
+import { ERRORS } from '../contract/errors.ts';
 import { isId } from '../contract/ids.ts';
 import { withRequestId } from '../request-context.ts';
 import { authenticate } from './auth.ts';
@@ -77,7 +78,7 @@ export async function buildApp(deps: ApiDeps): Promise<FastifyInstance> {
   const cursors = createCursors(signer);
   await app.register(
     async (v1) => {
-      authenticate(v1, pool);
+      authenticate(v1, pool, settings.wrongKeysPerMinute);
       honourIdempotencyKeys(v1, { ...deps, signer });
       for (const route of ROUTES) route(v1.withTypeProvider<TypeBoxTypeProvider>(), { ...deps, cursors });
     },
@@ -102,7 +103,8 @@ function logRequest(request: FastifyRequest, reply: FastifyReply): void {
     durationMs: Math.round(reply.elapsedTime * 10) / 10,
     ...(accountId === undefined || !isId('account', accountId) ? {} : { accountId }),
   };
-  request.log[PROBES.has(line.route) ? 'debug' : 'info'](line, 'responded');
+  const isQuiet = PROBES.has(line.route) || line.status === ERRORS.too_many_requests.status;
+  request.log[isQuiet ? 'debug' : 'info'](line, 'responded');
 }
 
 /** Fastify itself takes no number of proxies, since clients might bypass them. Whoever sets a number knows that none can. */
