@@ -17,6 +17,7 @@ import { sendClientError, sendFrameworkError, handleErrors } from './error-handl
 import { serveHealth } from './health.ts';
 import { honourIdempotencyKeys } from './idempotency.ts';
 import { serveMetrics } from './metrics.ts';
+import type { JsonBounds } from './json-bounds.ts';
 import { describeApi } from './openapi.ts';
 import { serveReferencePage } from './reference-page.ts';
 import { ROUTES } from './routes/index.ts';
@@ -29,6 +30,13 @@ const SANE_ID = /^[\w.:/+=@-]{1,128}$/;
 
 const REQUEST_TIMEOUT_MS = 120_000;
 
+/** Of requests that carry no email. */
+const SMALL_BODY_BYTES = 1024 * 1024;
+const MAX_DEPTH = 32;
+const NODES = 10_000;
+/** Keys and values of one recipient, or of one attachment, with room for some that are not known. */
+const NODES_EACH = 10;
+
 /** The HTTP API, not yet listening. */
 export async function buildApp(deps: ApiDeps): Promise<FastifyInstance> {
   const { pool, logger, settings } = deps;
@@ -38,7 +46,7 @@ export async function buildApp(deps: ApiDeps): Promise<FastifyInstance> {
     logController: new LogController({ disableRequestLogging: true }),
     // the logger adds the id of the request by itself
     childLoggerFactory: (parent) => parent,
-    bodyLimit: settings.bodyBytes,
+    bodyLimit: Math.min(settings.bodyBytes, SMALL_BODY_BYTES),
     // for a whole request to arrive
     requestTimeout: REQUEST_TIMEOUT_MS,
     trustProxy: trusted(settings.trustProxy),
@@ -65,7 +73,7 @@ export async function buildApp(deps: ApiDeps): Promise<FastifyInstance> {
   deps.traceRequests?.(app);
   app.addHook('onResponse', async (request, reply) => logRequest(request, reply));
   handleErrors(app, settings);
-  readBodies(app);
+  readBodies(app, jsonBounds(settings));
   await describeApi(app, settings.publicUrl);
   await serveReferencePage(app, settings.publicUrl);
   serveHealth(app, deps);
@@ -85,6 +93,10 @@ export async function buildApp(deps: ApiDeps): Promise<FastifyInstance> {
     { prefix: '/api/v1' },
   );
   return app;
+}
+
+function jsonBounds({ send }: ApiDeps['settings']): JsonBounds {
+  return { depth: MAX_DEPTH, nodes: NODES + NODES_EACH * (2 * send.recipients + send.attachments) };
 }
 
 /** For machines that ask every few seconds. */

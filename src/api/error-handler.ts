@@ -10,7 +10,7 @@ import { StorageMissing } from '../storage/storage.ts';
 export function handleErrors(app: FastifyInstance, limits: { bodyBytes: number }): void {
   app.setErrorHandler(async (error: FastifyError | Error, request, reply) => {
     if (isTooLarge(error)) await discard(request.raw, EXCESS * limits.bodyBytes);
-    const apiError = toApiError(error, limits);
+    const apiError = toApiError(error, request.routeOptions.bodyLimit ?? limits.bodyBytes);
     if (apiError.code === 'unexpected_error') {
       request.log.error({ err: error, requestId: request.id, route: request.routeOptions.url }, 'a request failed');
     }
@@ -91,13 +91,13 @@ const RETRY_AFTER_S = 5;
 /** Set before it shows that the bytes cannot be read. */
 const OF_DOWNLOADS = ['Accept-Ranges', 'Content-Disposition', 'Content-Range', 'ETag', 'Cache-Control'];
 
-function toApiError(error: FastifyError | Error, limits: { bodyBytes: number }): ApiError {
+function toApiError(error: FastifyError | Error, bodyBytes: number): ApiError {
   if (error instanceof ApiError) return error;
   if (error instanceof StorageMissing) return new ApiError('not_found', 'it is no longer stored');
   const away = unavailablePart(error);
   if (away) return new ApiError('service_unavailable', away.detail, { cause: error });
   if (isTooLarge(error)) {
-    return new ApiError('invalid_parameters', `the body is larger than ${limits.bodyBytes} bytes`);
+    return new ApiError('invalid_parameters', `the body is larger than ${bodyBytes} bytes`);
   }
   if ('code' in error && error.code === 'FST_ERR_CTP_INVALID_JSON_BODY') {
     return new ApiError('invalid_parameters', 'the body is not valid JSON');

@@ -3,6 +3,7 @@ import type { TSchema } from 'typebox';
 import { Compile } from 'typebox/compile';
 import type { TLocalizedValidationError } from 'typebox/error';
 import { ApiError } from '../contract/errors.ts';
+import { checkJson, type JsonBounds } from './json-bounds.ts';
 import { filterOf } from './serialize.ts';
 
 /**
@@ -97,13 +98,18 @@ function checkStorable(value: unknown, path: string): void {
   }
 }
 
-/** Reads JSON bodies. An empty one is no body, whatever its type: clients send `Content-Type` along without one. */
-export function readBodies(app: FastifyInstance): void {
+/** Reads JSON bodies within the bounds. An empty one is no body, whatever its type: clients send `Content-Type` along without one. */
+export function readBodies(app: FastifyInstance, bounds: JsonBounds): void {
   const parseJson = app.getDefaultJsonParser('remove', 'remove');
   app.removeAllContentTypeParsers();
   app.addContentTypeParser(/^application\/([\w.+-]+\+)?json\b/i, { parseAs: 'string' }, (request, text, done) => {
     if (text === '') done(null, undefined);
-    else void parseJson(request, text as string, done);
+    else {
+      checkJson(text as string, bounds).then(
+        () => void parseJson(request, text as string, done),
+        (error: Error) => done(error),
+      );
+    }
   });
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, bytes, done) => {
     if (bytes.length === 0) done(null, undefined);
