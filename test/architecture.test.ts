@@ -99,7 +99,7 @@ const TABLE: Record<string, Room> = {
 };
 
 /** The entry files construct everything; nothing imports them. */
-const ENTRIES = ['start.ts', 'server.ts', 'worker.ts', 'drizzle.config.ts'];
+const ENTRIES = ['start.ts', 'server.ts', 'worker.ts', 'rotate-key.ts', 'drizzle.config.ts'];
 
 interface Room {
   /** rooms that it may import; one file of a room as `room/file` */

@@ -96,8 +96,11 @@ function unsealed(secrets: Secrets, accountId: string, sealed: Buffer): string {
   try {
     return secrets.open(sealedAt(accountId), sealed);
   } catch (cause) {
-    throw new CredentialsUnreadable('the stored credentials cannot be opened with the present ENCRYPTION_KEY', {
-      cause,
-    });
+    throw new CredentialsUnreadable(
+      'the stored credentials cannot be opened with ENCRYPTION_KEY or ENCRYPTION_KEY_PREVIOUS: connect the account again',
+      {
+        cause,
+      },
+    );
   }
 }
