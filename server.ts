@@ -97,6 +97,7 @@ function apiDeps(config: Config, logger: Logger, { db, pool }: Database, client:
     settings: {
       publicUrl: config.publicUrl,
       bodyBytes: config.limits.bodyBytes,
+      wrongKeysPerMinute: config.limits.wrongKeysPerMinute,
       send: config.limits.send,
       signingKeys: signingKeys(config),
       trustProxy: config.trustProxy,

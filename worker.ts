@@ -6,6 +6,7 @@ import { randomUUID } from 'node:crypto';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import type { Client } from '@temporalio/client';
+import { changeEncryptionKey } from './src/activities/encryption-key.ts';
 import { createActivities } from './src/activities/index.ts';
 import { dropOnRemoval } from './src/activities/remove.ts';
 import { every, retryUntilAvailable } from './src/async.ts';
@@ -136,11 +137,21 @@ async function main(config: Config, logger: Logger): Promise<void> {
   await database.close();
 }
 
+/** Nothing waits for it: what is sealed with the key before can be opened meanwhile. */
+async function followEncryptionKey(config: Config, deps: { db: Db; client: Client; logger: Logger }): Promise<void> {
+  const secrets = createSecrets(codecKeys(config));
+  const hasPrevious = config.encryptionKeyPrevious !== undefined;
+  await changeEncryptionKey({ ...deps, secrets, hasPrevious }).catch((err: unknown) =>
+    deps.logger.warn({ err }, 'which keys are in use could not be checked; the next start does it'),
+  );
+}
+
 /** What every worker does now and then. */
 function startRepeatedWork(
   config: Config,
   { db, client, logger, lostRuns }: { db: Db; client: Client; logger: Logger; lostRuns: LostRuns },
 ) {
+  void followEncryptionKey(config, { db, client, logger });
   return [
     every(MERGE_MS, () => mergeSearchEntries(db), logger),
     every(STATISTICS_MS, () => refreshPlannerStatistics(db), logger),

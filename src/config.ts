@@ -74,6 +74,8 @@ export interface Config {
   };
   limits: {
     bodyBytes: number;
+    /** calls with wrong keys from one address; 0: no limit */
+    wrongKeysPerMinute: number;
     /** for one email: decoded bytes of its attachments, their number, its recipients, characters of its subject */
     send: { attachmentBytes: number; attachments: number; recipients: number; subject: number };
   };
@@ -131,6 +133,7 @@ export function loadConfig(env: Env): Config {
       maxWatchers: integer(env, 'SYNC_MAX_MAILBOXES', 2000, [1, 100_000]),
     },
     limits: {
+      wrongKeysPerMinute: integer(env, 'MAX_WRONG_KEYS_PER_MINUTE', 60, [0, 1_000_000]),
       bodyBytes: integer(env, 'MAX_BODY_BYTES', 40 * MiB, [1024, 1024 * MiB]),
       send: {
         attachmentBytes: integer(env, 'MAX_ATTACHMENT_BYTES', 25 * MiB, [0, 1024 * MiB]),

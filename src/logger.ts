@@ -53,6 +53,9 @@ export interface ErrorDescription {
 
 const MAX_CAUSES = 4;
 
+/** Errors of the libraries that speak to mail servers have one of these, and may have the server's text in their message. */
+const SERVER_TEXT = ['response', 'responseText', 'responseCode', 'responseStatus', 'serverResponseCode'];
+
 /**
  * An error as it may be logged. Messages of databases and mail servers quote values (a row, an address, a subject): everything
  * quoted, in brackets or like an address is removed, and only the first line stays.
@@ -64,7 +67,7 @@ export function describeError(error: unknown, depth = 0): ErrorDescription {
   return {
     type: error.name,
     ...(typeof code === 'string' || typeof code === 'number' ? { code: String(code) } : {}),
-    message: maskMessage(error.message),
+    message: SERVER_TEXT.some((key) => key in error) ? '' : maskMessage(error.message),
     ...(frames === undefined || frames.length === 0 ? {} : { stack: frames.join('\n') }),
     ...(error.cause === undefined || depth >= MAX_CAUSES ? {} : { cause: describeError(error.cause, depth + 1) }),
   };

@@ -47,16 +47,6 @@ export class FolderExists extends MailError {
   }
 }
 
-/** What a server said, cut to one short line, without the given secrets. */
-export function safeResponse(text: string | undefined, secrets: string[]): string {
-  let safe = (text ?? '').replace(/[\p{Cc}\s]+/gu, ' ').trim();
-  for (const secret of secrets) {
-    if (!secret) continue;
-    for (const form of [secret, Buffer.from(secret).toString('base64')]) safe = safe.split(form).join('…');
-  }
-  return safe.replace(/\S+@\S+/g, '…').slice(0, 200);
-}
-
 /** Codes of Node, of imapflow and of nodemailer. */
 const REASONS: Record<string, string> = {
   ECONNREFUSED: 'connection refused',

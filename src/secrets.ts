@@ -14,6 +14,10 @@ export interface SealedAt {
 export interface Secrets {
   /** Seals text for one location. Two calls never give the same bytes. */
   seal(where: SealedAt, plaintext: string): Buffer;
+  /** Says which key the present one is, and nothing of it. */
+  readonly keyId: string;
+  /** The key that a value is sealed with, of which the first bytes are enough; undefined: none of the settings. */
+  keyOf(sealed: Buffer): 'current' | 'previous' | undefined;
   /** Opens a value that `seal` made for the same location. Throws SealError. */
   open(where: SealedAt, sealed: Buffer): string;
 }
@@ -62,6 +66,12 @@ export function createSecrets(keys: { current: Buffer; previous?: Buffer }): Sec
       const wrapped = encrypt(current.key, aad, dataKey);
       const value = encrypt(dataKey, aad, Buffer.from(plaintext, 'utf8'));
       return Buffer.concat([head, wrapped.iv, wrapped.text, wrapped.tag, value.iv, value.tag, value.text]);
+    },
+    keyId: current.id.toString('hex'),
+    keyOf(sealed) {
+      const keyId = sealed.subarray(1, HEAD_BYTES);
+      if (current.id.equals(keyId)) return 'current';
+      return all.some(({ id }) => id.equals(keyId)) ? 'previous' : undefined;
     },
     open(where, sealed) {
       if (sealed.length < MIN_BYTES || sealed[0] !== VERSION) throw new SealError('damaged');

@@ -13,6 +13,7 @@ const LEAVES = [
   'duration',
   'async',
   'mail-error',
+  'server-text',
   'outage',
   'temp-dir',
   'measure',
@@ -26,6 +27,7 @@ const TABLE: Record<string, Room> = {
   'request-context': { ours: [], packages: [] },
   async: { ours: ['logger'], packages: [] },
   'mail-error': { ours: [], packages: [] },
+  'server-text': { ours: [], packages: [] },
   outage: { ours: [], packages: [] },
   measure: { ours: [], packages: [] },
   metrics: { ours: LEAVES, packages: ['prom-client'] },
@@ -97,7 +99,7 @@ const TABLE: Record<string, Room> = {
 };
 
 /** The entry files construct everything; nothing imports them. */
-const ENTRIES = ['start.ts', 'server.ts', 'worker.ts', 'drizzle.config.ts'];
+const ENTRIES = ['start.ts', 'server.ts', 'worker.ts', 'rotate-key.ts', 'drizzle.config.ts'];
 
 interface Room {
   /** rooms that it may import; one file of a room as `room/file` */

@@ -36,6 +36,7 @@ describe('settings', () => {
       },
       limits: {
         bodyBytes: 40 * 1024 * 1024,
+        wrongKeysPerMinute: 60,
         send: { attachmentBytes: 25 * 1024 * 1024, attachments: 100, recipients: 500, subject: 998 },
       },
       workerMetrics: { host: '127.0.0.1', port: 9464 },
@@ -120,6 +121,7 @@ describe('settings', () => {
     ['SYNC_POLL_INTERVAL', '-1s'],
     ['SYNC_MAX_MAILBOXES', '0'],
     ['MAX_BODY_BYTES', '1k'],
+    ['MAX_WRONG_KEYS_PER_MINUTE', '-1'],
     ['MAX_ATTACHMENT_BYTES', '-1'],
     ['MAX_ATTACHMENTS', 'many'],
     ['MAX_RECIPIENTS', '0'],

@@ -34,6 +34,8 @@ describe('the logger', () => {
     new Error('first line\nSubject: canary'),
     new Error('outer', { cause: new Error('Failed query: canary') }),
     Object.assign(new Error('command failed'), { responseText: 'canary', params: ['canary'] }),
+    Object.assign(new Error('Invalid login: 535 5.7.8 canary'), { responseCode: 535, response: '535 5.7.8 canary' }),
+    new Error('sending failed', { cause: Object.assign(new Error('canary'), { response: 'canary' }) }),
     { message: '"canary"', name: 'Strange' },
     'canary',
   ])('keeps what an error quotes to itself (%#)', (err) => {

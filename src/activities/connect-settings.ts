@@ -43,14 +43,37 @@ export function loginAddressOf(credentials: Intent): string | undefined {
 export function givenSide(side: SideName, credentials: Intent, stored?: StoredSettings): ServerLogin | undefined {
   const block = credentials[side];
   if (!block) return undefined;
-  return {
+  const server = {
     host: block.host,
     port: block.port,
     encryption: encryptionOf(side, block.encryption, block.port),
+  };
+  return {
+    ...server,
     user: block.user ?? credentials.user ?? stored?.[side].user ?? missing(side, 'user'),
-    password: block.password ?? credentials.password ?? storedPassword(side, stored) ?? missing(side, 'password'),
+    password: block.password ?? credentials.password ?? passwordFor(side, server, stored),
   };
 }
+
+/**
+ * The stored password of one side, for the server that it was stored for. Whoever has an API key could otherwise have it
+ * sent to a server of his own, or over a connection that can be listened to.
+ * Throws ApiError naming the field when the server is another one, or has a weaker encryption, or nothing is stored.
+ */
+function passwordFor(side: SideName, server: ServerAddress, stored: StoredSettings | undefined): string {
+  const password = storedPassword(side, stored);
+  if (stored === undefined || password === undefined) return missing(side, 'password');
+  const { host, port, encryption } = stored[side];
+  const isSameServer = host.toLowerCase() === server.host.toLowerCase() && port === server.port;
+  if (isSameServer && STRENGTH[server.encryption] >= STRENGTH[encryption]) return password;
+  throw invalid(
+    `credentials.${side}.password is needed (or credentials.password): the stored one is used only for the stored host, ` +
+      'port and an encryption that is no weaker',
+  );
+}
+
+/** STARTTLS begins in clear, where somebody in between may interfere. */
+const STRENGTH: Record<Encryption, number> = { NONE: 0, STARTTLS: 1, SSL: 2 };
 
 /**
  * One side as it is stored, with the password at the top where that is this side's: always for IMAP, for SMTP unless

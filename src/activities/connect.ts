@@ -20,11 +20,11 @@ import { type FolderSnapshot, listFoldersWithStatus } from '../imap/list.ts';
 import { type ImapSession, openSession } from '../imap/session.ts';
 import { MailError } from '../mail-error.ts';
 import { type NewestMail, readNewest } from '../mailbox/baseline.ts';
-import { openCredentials, sealCredentials } from '../mailbox/settings.ts';
+import { CredentialsUnreadable, openCredentials, sealCredentials } from '../mailbox/settings.ts';
 import { insertBaselineFolders } from '../mailbox/store/folders.ts';
 import { newId } from '../new-id.ts';
 import { isLoopback, type Outbound } from '../outbound.ts';
-import { SealError, type Secrets } from '../secrets.ts';
+import type { Secrets } from '../secrets.ts';
 import { verifySmtpLogin } from '../smtp/login.ts';
 import { statusEvent } from './account.ts';
 import {
@@ -163,7 +163,7 @@ export function createConnectActivities(deps: ConnectDeps) {
       return { userId, imap, smtp, passwords: openCredentials(secrets, id, credentials) };
     } catch (error) {
       // Sealed with a key that is no longer known: a reconnect with passwords repairs it.
-      if (error instanceof SealError) return { userId, imap, smtp, passwords: undefined };
+      if (error instanceof CredentialsUnreadable) return { userId, imap, smtp, passwords: undefined };
       throw error;
     }
   }

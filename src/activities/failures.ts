@@ -84,7 +84,8 @@ function classify(error: unknown): Classification {
     return { code: 'lease_lost', detail: 'another worker has taken the mailbox over', retryable: false };
   }
   if (error instanceof CredentialsUnreadable) {
-    return { code: 'unexpected_error', detail: error.message, retryable: true };
+    // once more would find the same
+    return { code: 'provider_error', detail: error.message, retryable: false };
   }
   if (isUnavailable(error)) {
     const { detail = 'the database cannot be reached now' } = unavailablePart(error) ?? {};

@@ -7,6 +7,7 @@ import fastify, {
   LogController,
   type RawServerDefault,
 } from 'fastify';
+import { ERRORS } from '../contract/errors.ts';
 import { isId } from '../contract/ids.ts';
 import { withRequestId } from '../request-context.ts';
 import { authenticate } from './auth.ts';
@@ -16,6 +17,7 @@ import { sendClientError, sendFrameworkError, handleErrors } from './error-handl
 import { serveHealth } from './health.ts';
 import { honourIdempotencyKeys } from './idempotency.ts';
 import { serveMetrics } from './metrics.ts';
+import type { JsonBounds } from './json-bounds.ts';
 import { describeApi } from './openapi.ts';
 import { serveReferencePage } from './reference-page.ts';
 import { ROUTES } from './routes/index.ts';
@@ -28,6 +30,13 @@ const SANE_ID = /^[\w.:/+=@-]{1,128}$/;
 
 const REQUEST_TIMEOUT_MS = 120_000;
 
+/** Of requests that carry no email. */
+const SMALL_BODY_BYTES = 1024 * 1024;
+const MAX_DEPTH = 32;
+const NODES = 10_000;
+/** Keys and values of one recipient, or of one attachment, with room for some that are not known. */
+const NODES_EACH = 10;
+
 /** The HTTP API, not yet listening. */
 export async function buildApp(deps: ApiDeps): Promise<FastifyInstance> {
   const { pool, logger, settings } = deps;
@@ -37,7 +46,7 @@ export async function buildApp(deps: ApiDeps): Promise<FastifyInstance> {
     logController: new LogController({ disableRequestLogging: true }),
     // the logger adds the id of the request by itself
     childLoggerFactory: (parent) => parent,
-    bodyLimit: settings.bodyBytes,
+    bodyLimit: Math.min(settings.bodyBytes, SMALL_BODY_BYTES),
     // for a whole request to arrive
     requestTimeout: REQUEST_TIMEOUT_MS,
     trustProxy: trusted(settings.trustProxy),
@@ -52,15 +61,19 @@ export async function buildApp(deps: ApiDeps): Promise<FastifyInstance> {
   app.setValidatorCompiler(compileValidator);
   app.setSerializerCompiler(compileSerializer);
   app.addHook('onRequest', (request, reply, done) => {
-    reply.header('X-Request-Id', request.id);
+    reply.header('X-Request-Id', request.id).header('X-Content-Type-Options', 'nosniff');
     withRequestId(request.id, done);
+  });
+  // mail stays in no cache; what may be cached says so itself
+  app.addHook('onSend', async (_request, reply) => {
+    if (!reply.hasHeader('Cache-Control')) reply.header('Cache-Control', 'no-store');
   });
   // reading a body may have lost it
   app.addHook('preHandler', (request, _reply, done) => withRequestId(request.id, done));
   deps.traceRequests?.(app);
   app.addHook('onResponse', async (request, reply) => logRequest(request, reply));
   handleErrors(app, settings);
-  readBodies(app);
+  readBodies(app, jsonBounds(settings));
   await describeApi(app, settings.publicUrl);
   await serveReferencePage(app, settings.publicUrl);
   serveHealth(app, deps);
@@ -73,13 +86,17 @@ export async function buildApp(deps: ApiDeps): Promise<FastifyInstance> {
   const cursors = createCursors(signer);
   await app.register(
     async (v1) => {
-      authenticate(v1, pool);
+      authenticate(v1, pool, settings.wrongKeysPerMinute);
       honourIdempotencyKeys(v1, { ...deps, signer });
       for (const route of ROUTES) route(v1.withTypeProvider<TypeBoxTypeProvider>(), { ...deps, cursors });
     },
     { prefix: '/api/v1' },
   );
   return app;
+}
+
+function jsonBounds({ send }: ApiDeps['settings']): JsonBounds {
+  return { depth: MAX_DEPTH, nodes: NODES + NODES_EACH * (2 * send.recipients + send.attachments) };
 }
 
 /** For machines that ask every few seconds. */
@@ -98,7 +115,8 @@ function logRequest(request: FastifyRequest, reply: FastifyReply): void {
     durationMs: Math.round(reply.elapsedTime * 10) / 10,
     ...(accountId === undefined || !isId('account', accountId) ? {} : { accountId }),
   };
-  request.log[PROBES.has(line.route) ? 'debug' : 'info'](line, 'responded');
+  const isQuiet = PROBES.has(line.route) || line.status === ERRORS.too_many_requests.status;
+  request.log[isQuiet ? 'debug' : 'info'](line, 'responded');
 }
 
 /** Fastify itself takes no number of proxies, since clients might bypass them. Whoever sets a number knows that none can. */

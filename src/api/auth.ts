@@ -2,6 +2,7 @@ import type { FastifyInstance } from 'fastify';
 import type pg from 'pg';
 import { ApiError } from '../contract/errors.ts';
 import { admit, type Caller } from '../db/api-keys.ts';
+import { limitWrongKeys } from './wrong-keys.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -10,17 +11,27 @@ declare module 'fastify' {
   }
 }
 
+const NO_KEY = 'X-API-KEY is missing or not a valid key';
+
 /**
  * Refuses calls without a valid key, and calls for an account that does not exist: a path parameter `account_id` that
  * names none is not found, whatever the route. Keys are looked up on every call, so a revoked one stops working at once.
+ * Wrong ones are limited by address.
  */
-export function authenticate(app: FastifyInstance, pool: pg.Pool): void {
+export function authenticate(app: FastifyInstance, pool: pg.Pool, wrongKeysPerMinute: number): void {
+  const wrongKeys = limitWrongKeys(pool, wrongKeysPerMinute);
   app.decorateRequest('caller', null as unknown as Caller);
   app.addHook('onRequest', async (request) => {
     const key = request.headers['x-api-key'];
     const params = request.params as { account_id?: string };
-    const admission = typeof key === 'string' && key !== '' ? await admit(pool, key, params.account_id) : undefined;
-    if (!admission) throw new ApiError('unauthorized', 'X-API-KEY is missing or not a valid key');
+    if (typeof key !== 'string' || key === '') throw new ApiError('unauthorized', NO_KEY);
+    await wrongKeys.check(request.ip, key);
+    const admission = await admit(pool, key, params.account_id);
+    if (!admission) {
+      if (wrongKeys.wrong(request.ip)) request.log.warn('an address has used too many wrong keys');
+      throw new ApiError('unauthorized', NO_KEY);
+    }
+    wrongKeys.right(key);
     if (params.account_id !== undefined && !admission.accountExists) {
       throw new ApiError('not_found', 'there is no account with that id');
     }

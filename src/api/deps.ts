@@ -87,6 +87,8 @@ export interface ApiSettings {
   publicUrl: string;
   /** largest request body, bytes */
   bodyBytes: number;
+  /** calls with wrong keys from one address; more get 429. 0: no limit */
+  wrongKeysPerMinute: number;
   /** limits of one email to send */
   send: SendLimits;
   /** keys for cursors and idempotency fingerprints: the first signs, all are accepted */

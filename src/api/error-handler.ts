@@ -3,13 +3,14 @@ import type { Readable } from 'node:stream';
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { ApiError, errorBody, type ErrorCode } from '../contract/errors.ts';
 import { unavailablePart } from '../outage.ts';
+import { TooManyRequests } from './wrong-keys.ts';
 import { StorageMissing } from '../storage/storage.ts';
 
 /** Makes every error a response in the shape of SPEC "Errors". */
 export function handleErrors(app: FastifyInstance, limits: { bodyBytes: number }): void {
   app.setErrorHandler(async (error: FastifyError | Error, request, reply) => {
     if (isTooLarge(error)) await discard(request.raw, EXCESS * limits.bodyBytes);
-    const apiError = toApiError(error, limits);
+    const apiError = toApiError(error, request.routeOptions.bodyLimit ?? limits.bodyBytes);
     if (apiError.code === 'unexpected_error') {
       request.log.error({ err: error, requestId: request.id, route: request.routeOptions.url }, 'a request failed');
     }
@@ -19,6 +20,7 @@ export function handleErrors(app: FastifyInstance, limits: { bodyBytes: number }
         'a part of the installation is away',
       );
     }
+    if (apiError instanceof TooManyRequests) reply.header('Retry-After', String(apiError.retryAfterS));
     return sendError(reply, apiError.code, apiError.detail);
   });
   app.setNotFoundHandler((_request, reply) => sendError(reply, 'not_found', 'there is no such path or method'));
@@ -51,8 +53,16 @@ function discard(body: Readable, maxBytes: number): Promise<void> {
 
 /** For errors that occur before there is a route: an URL that cannot be read. */
 export function sendFrameworkError(_error: FastifyError, _request: FastifyRequest, reply: FastifyReply): void {
+  // there are no hooks for these
+  reply.header('X-Content-Type-Options', 'nosniff').header('Cache-Control', 'no-store');
   void sendError(reply, 'not_found', 'the path cannot be read');
 }
+
+const SAFE = [
+  'Content-Type: application/json; charset=utf-8',
+  'X-Content-Type-Options: nosniff',
+  'Cache-Control: no-store',
+];
 
 /** For what cannot be read as HTTP at all: written to the socket, since Node has no reply object for it. */
 export function sendClientError(error: NodeJS.ErrnoException, socket: Socket): void {
@@ -62,7 +72,7 @@ export function sendClientError(error: NodeJS.ErrnoException, socket: Socket): v
   }
   const detail = error.code === 'HPE_HEADER_OVERFLOW' ? 'the headers are too long' : 'the request cannot be read';
   const body = JSON.stringify(errorBody('invalid_parameters', detail));
-  const head = ['HTTP/1.1 400 Bad Request', 'Content-Type: application/json; charset=utf-8', 'Connection: close'];
+  const head = ['HTTP/1.1 400 Bad Request', ...SAFE, 'Connection: close'];
   socket.end(`${[...head, `Content-Length: ${Buffer.byteLength(body)}`].join('\r\n')}\r\n\r\n${body}`);
 }
 
@@ -81,13 +91,13 @@ const RETRY_AFTER_S = 5;
 /** Set before it shows that the bytes cannot be read. */
 const OF_DOWNLOADS = ['Accept-Ranges', 'Content-Disposition', 'Content-Range', 'ETag', 'Cache-Control'];
 
-function toApiError(error: FastifyError | Error, limits: { bodyBytes: number }): ApiError {
+function toApiError(error: FastifyError | Error, bodyBytes: number): ApiError {
   if (error instanceof ApiError) return error;
   if (error instanceof StorageMissing) return new ApiError('not_found', 'it is no longer stored');
   const away = unavailablePart(error);
   if (away) return new ApiError('service_unavailable', away.detail, { cause: error });
   if (isTooLarge(error)) {
-    return new ApiError('invalid_parameters', `the body is larger than ${limits.bodyBytes} bytes`);
+    return new ApiError('invalid_parameters', `the body is larger than ${bodyBytes} bytes`);
   }
   if ('code' in error && error.code === 'FST_ERR_CTP_INVALID_JSON_BODY') {
     return new ApiError('invalid_parameters', 'the body is not valid JSON');

@@ -12,7 +12,7 @@ import {
   reserveKey,
 } from '../db/idempotency.ts';
 import { newId } from '../new-id.ts';
-import type { Secrets } from '../secrets.ts';
+import { SealError, type Secrets } from '../secrets.ts';
 import type { Signer } from './cursor.ts';
 
 declare module 'fastify' {
@@ -83,7 +83,7 @@ export function honourIdempotencyKeys(app: FastifyInstance, deps: IdempotencyDep
       .code(status)
       .header('Idempotency-Replayed', 'true')
       .type('application/json; charset=utf-8')
-      .send(secrets.open(sealContext(key), sealedBody));
+      .send(opened(() => secrets.open(sealContext(key), sealedBody)));
   });
 
   app.addHook('onSend', async (request, reply, payload) => {
@@ -114,6 +114,16 @@ async function responseOf(
     await sleep(POLL_MS);
   }
   throw new ApiError('already_exists', 'a call with this Idempotency-Key is still under way, or has failed: try again');
+}
+
+function opened(open: () => string): string {
+  try {
+    return open();
+  } catch (error) {
+    if (!(error instanceof SealError)) throw error;
+    const detail = 'the call with this Idempotency-Key was done, and its response can no longer be read';
+    throw new ApiError('already_exists', detail, { cause: error });
+  }
 }
 
 function sealContext({ apiKeyId, key }: IdempotencyKey) {

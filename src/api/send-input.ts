@@ -1,6 +1,12 @@
 import type { Header } from '../contract/email.ts';
 import { ApiError } from '../contract/errors.ts';
-import type { Recipient, SendAttachment, SendInput, TrackingOptions } from '../contract/sending.ts';
+import {
+  type Recipient,
+  SEND_BOUNDS,
+  type SendAttachment,
+  type SendInput,
+  type TrackingOptions,
+} from '../contract/sending.ts';
 
 /** Limits of one email (settings of the same names; CONTRACT "Limits"). */
 export interface SendLimits {
@@ -21,14 +27,6 @@ export const DEFAULT_SEND_LIMITS: SendLimits = {
   subject: 998,
 };
 
-const MAX_NAME = 998;
-const MAX_ADDRESS = 320;
-const MAX_FILE_NAME = 255;
-const MAX_CID = 255;
-const MAX_MESSAGE_ID = 998;
-const MAX_HEADERS = 100;
-const MAX_HEADER_NAME = 76;
-const MAX_HEADER_VALUE = 16 * 1024;
 /** RFC 5322 2.1.1, less the name of the longest header. */
 const MAX_HEADER_WORD = 800;
 
@@ -41,11 +39,11 @@ const MAX_HEADER_WORD = 800;
 export function checkSendInput(input: SendInput, limits: SendLimits, mode: 'send' | 'draft'): void {
   checkRecipients(input, limits);
   if (input.from) {
-    checkText('from.display_name', input.from.display_name, MAX_NAME);
-    checkText('from.email', input.from.email, MAX_ADDRESS);
+    checkText('from.display_name', input.from.display_name, SEND_BOUNDS.name);
+    checkText('from.email', input.from.email, SEND_BOUNDS.address);
   }
   checkText('subject', input.subject, limits.subject);
-  checkText('reply_to_message_id', input.reply_to_message_id, MAX_MESSAGE_ID);
+  checkText('reply_to_message_id', input.reply_to_message_id, SEND_BOUNDS.messageId);
   checkHeaders(input.custom_headers ?? []);
   checkAttachments(input.attachments ?? [], limits);
   if (input.tracking_options) checkTrackingOptions(input.tracking_options);
@@ -86,8 +84,8 @@ function checkRecipients(input: SendInput, limits: SendLimits): void {
   if (replyTo.length > limits.recipients) throw invalid(`reply_to names more than ${limits.recipients} addresses`);
   for (const field of ['to', 'cc', 'bcc', 'reply_to'] as const) {
     input[field]?.forEach((recipient: Recipient, index) => {
-      checkText(`${field}.${index}.email`, recipient.email, MAX_ADDRESS);
-      checkText(`${field}.${index}.display_name`, recipient.display_name, MAX_NAME);
+      checkText(`${field}.${index}.email`, recipient.email, SEND_BOUNDS.address);
+      checkText(`${field}.${index}.display_name`, recipient.display_name, SEND_BOUNDS.name);
     });
   }
 }
@@ -96,14 +94,14 @@ const ONCE = /^(list-unsubscribe|list-unsubscribe-post|auto-submitted|reply-to)$
 const AUTO_SUBMITTED = /^(no|auto-replied|auto-generated|auto-notified)$/i;
 
 function checkHeaders(headers: readonly Header[]): void {
-  if (headers.length > MAX_HEADERS) throw invalid(`custom_headers has more than ${MAX_HEADERS} items`);
+  if (headers.length > SEND_BOUNDS.headers) throw invalid(`custom_headers has more than ${SEND_BOUNDS.headers} items`);
   const seen = new Set<string>();
   headers.forEach(({ name, value }, index) => {
     const field = `custom_headers.${index}`;
-    checkText(`${field}.name`, name, MAX_HEADER_NAME);
+    checkText(`${field}.name`, name, SEND_BOUNDS.headerName);
     const key = name.toLowerCase();
     if (!ONCE.test(key) && !/^x-[!-9;-~]+$/.test(key)) throw invalid(`${field}.name is not allowed`);
-    checkText(`${field}.value`, value, MAX_HEADER_VALUE);
+    checkText(`${field}.value`, value, SEND_BOUNDS.headerValue);
     if (!ONCE.test(key)) return;
     if (seen.has(key)) throw invalid(`${field}.name is given twice`);
     seen.add(key);
@@ -135,9 +133,9 @@ function checkAttachments(attachments: readonly SendAttachment[], limits: SendLi
   let bytes = 0;
   attachments.forEach(({ content, filename, content_type: type, cid }, index) => {
     const field = `attachments.${index}`;
-    checkText(`${field}.filename`, filename, MAX_FILE_NAME);
-    checkText(`${field}.content_type`, type, MAX_FILE_NAME);
-    checkText(`${field}.cid`, cid, MAX_CID);
+    checkText(`${field}.filename`, filename, SEND_BOUNDS.fileName);
+    checkText(`${field}.content_type`, type, SEND_BOUNDS.fileName);
+    checkText(`${field}.cid`, cid, SEND_BOUNDS.cid);
     if (type && !CONTENT_TYPE.test(type)) throw invalid(`${field}.content_type is not a media type`);
     if (cid && !/^<?[!-;=?-~]+>?$/.test(cid)) throw invalid(`${field}.cid is not a Content-ID`);
     const length = base64Length(content);
@@ -154,7 +152,7 @@ const HOST = new RegExp(`^(?=.{1,253}(:|$))(${LABEL}\\.)*${LABEL}(:[0-9]{1,5})?$
 function checkTrackingOptions({ custom_domain: domain, label }: TrackingOptions): void {
   checkText('tracking_options.label', label, 255);
   if (domain === undefined) return;
-  checkText('tracking_options.custom_domain', domain, 259);
+  checkText('tracking_options.custom_domain', domain, SEND_BOUNDS.domain);
   const [, last = '', port] = /([^.:]*)(?::(\d+))?$/.exec(domain) ?? [];
   const isNumber = /^([0-9]+|0x[0-9a-f]*)$/i.test(last);
   if (!HOST.test(domain) || isNumber || Number(port ?? 443) > 65535 || Number(port ?? 443) < 1) {

@@ -25,8 +25,8 @@ export const compileSerializer: FastifySerializerCompiler<TSchema> = ({ schema }
   return (value) => JSON.stringify(filter(value));
 };
 
-/** Undefined where there is nothing to remove. A union is taken for its one object or array, or null. */
-function filterOf(schema: Shape): Filter | undefined {
+/** What removes the properties that a schema does not name. Undefined where there is nothing to remove. A union is taken for its one object or array, or null. */
+export function filterOf(schema: Shape): Filter | undefined {
   if (schema.anyOf) {
     const filter = schema.anyOf.map(filterOf).find((option) => option !== undefined);
     return filter && ((value) => (value === null ? null : filter(value)));

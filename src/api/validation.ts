@@ -3,20 +3,24 @@ import type { TSchema } from 'typebox';
 import { Compile } from 'typebox/compile';
 import type { TLocalizedValidationError } from 'typebox/error';
 import { ApiError } from '../contract/errors.ts';
+import { checkJson, type JsonBounds } from './json-bounds.ts';
+import { filterOf } from './serialize.ts';
 
 /**
  * Checks bodies, queries and path parameters against their schemas. Values of bodies are never converted; those of
- * queries are text, and read as integers and booleans where the schema says so. Unknown keys are ignored. A wrong
+ * queries are text, and read as integers and booleans where the schema says so. Unknown keys are removed. A wrong
  * path parameter is a resource that does not exist (SPEC "Id prefixes").
  */
 export const compileValidator: FastifySchemaCompiler<TSchema> = ({ schema, httpPart }) => {
   const compiled = Compile(schema);
+  const known = filterOf(schema) ?? ((value: unknown) => value);
   const properties: Record<string, TSchema> =
     'properties' in schema ? (schema.properties as Record<string, TSchema>) : {};
   return (input: unknown) => {
     try {
-      const value = httpPart === 'querystring' ? readQuery(properties, input as RawQuery) : input;
-      if (!compiled.Check(value)) throw invalid(describe(compiled.Errors(value)[0]));
+      const given = httpPart === 'querystring' ? readQuery(properties, input as RawQuery) : input;
+      if (!compiled.Check(given)) throw invalid(describe(compiled.Errors(given)[0]));
+      const value = known(given);
       checkStorable(value, '');
       return { value };
     } catch (error) {
@@ -94,13 +98,18 @@ function checkStorable(value: unknown, path: string): void {
   }
 }
 
-/** Reads JSON bodies. An empty one is no body, whatever its type: clients send `Content-Type` along without one. */
-export function readBodies(app: FastifyInstance): void {
+/** Reads JSON bodies within the bounds. An empty one is no body, whatever its type: clients send `Content-Type` along without one. */
+export function readBodies(app: FastifyInstance, bounds: JsonBounds): void {
   const parseJson = app.getDefaultJsonParser('remove', 'remove');
   app.removeAllContentTypeParsers();
   app.addContentTypeParser(/^application\/([\w.+-]+\+)?json\b/i, { parseAs: 'string' }, (request, text, done) => {
     if (text === '') done(null, undefined);
-    else void parseJson(request, text as string, done);
+    else {
+      checkJson(text as string, bounds).then(
+        () => void parseJson(request, text as string, done),
+        (error: Error) => done(error),
+      );
+    }
   });
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, bytes, done) => {
     if (bytes.length === 0) done(null, undefined);

@@ -6,6 +6,9 @@ const apiKeyFields = {
   id: Type.String({ description: '`pk_…`' }),
   name: Type.String(),
   prefix: Type.String({ description: 'first characters of the key, which identify it' }),
+  created_by: Nullable(
+    Type.String({ description: '`pk_…` of the key that created it, which may be revoked; null: the installation' }),
+  ),
   role: Type.Literal('service'),
   issued_at: DateTime(),
   expires_at: Nullable(DateTime()),

@@ -1,12 +1,25 @@
 import Type from 'typebox';
 import { Nullable } from './common.ts';
-import { Header } from './email.ts';
+
+/** Limits of an email to send that are no settings: characters, and how many headers. */
+export const SEND_BOUNDS = {
+  name: 998,
+  address: 320,
+  fileName: 255,
+  cid: 255,
+  messageId: 998,
+  domain: 259,
+  headers: 100,
+  headerName: 76,
+  headerValue: 16 * 1024,
+} as const;
+
+const Address = (description?: string) =>
+  Type.String({ format: 'email', maxLength: SEND_BOUNDS.address, ...(description ? { description } : {}) });
+const Name = Type.String({ maxLength: SEND_BOUNDS.name });
 
 /** A person to send to (SPEC "Recipient"). */
-export const Recipient = Type.Object(
-  { email: Type.String({ format: 'email' }), display_name: Type.Optional(Type.String()) },
-  { $id: 'Recipient' },
-);
+export const Recipient = Type.Object({ email: Address(), display_name: Type.Optional(Name) }, { $id: 'Recipient' });
 export type Recipient = Type.Static<typeof Recipient>;
 
 /** Which opens and clicks to report (CONTRACT "Tracking"). */
@@ -16,7 +29,10 @@ export const TrackingOptions = Type.Object(
     links: Type.Optional(Type.Boolean()),
     label: Type.Optional(Type.String({ maxLength: 255 })),
     custom_domain: Type.Optional(
-      Type.String({ description: 'host of the tracking URLs instead of that of `PUBLIC_URL`' }),
+      Type.String({
+        maxLength: SEND_BOUNDS.domain,
+        description: 'host of the tracking URLs instead of that of `PUBLIC_URL`',
+      }),
     ),
   },
   { $id: 'TrackingOptions' },
@@ -27,15 +43,25 @@ export type TrackingOptions = Type.Static<typeof TrackingOptions>;
 export const SendAttachment = Type.Object(
   {
     content: Type.String({ description: 'base64' }),
-    filename: Type.Optional(Type.String()),
+    filename: Type.Optional(Type.String({ maxLength: SEND_BOUNDS.fileName })),
     content_type: Type.Optional(Type.String()),
     cid: Type.Optional(
-      Type.String({ description: 'Content-ID: makes the file an inline part that the HTML shows by `cid:…`' }),
+      Type.String({
+        maxLength: SEND_BOUNDS.cid,
+        description: 'Content-ID: makes the file an inline part that the HTML shows by `cid:…`',
+      }),
     ),
   },
   { $id: 'SendAttachment' },
 );
 export type SendAttachment = Type.Static<typeof SendAttachment>;
+
+const RECIPIENTS = 'at most 500 over `to`, `cc` and `bcc` (`MAX_RECIPIENTS`)';
+
+const CustomHeader = Type.Object({
+  name: Type.String({ maxLength: SEND_BOUNDS.headerName }),
+  value: Type.String({ maxLength: SEND_BOUNDS.headerValue }),
+});
 
 /**
  * An email to send, or to save as a draft (SPEC "SendInput"). src/api/send-input.ts checks what a schema cannot: limits that
@@ -43,24 +69,28 @@ export type SendAttachment = Type.Static<typeof SendAttachment>;
  */
 export const SendInput = Type.Object(
   {
-    to: Type.Optional(Type.Array(Recipient)),
-    cc: Type.Optional(Type.Array(Recipient)),
-    bcc: Type.Optional(Type.Array(Recipient)),
+    to: Type.Optional(Type.Array(Recipient, { description: RECIPIENTS })),
+    cc: Type.Optional(Type.Array(Recipient, { description: RECIPIENTS })),
+    bcc: Type.Optional(Type.Array(Recipient, { description: RECIPIENTS })),
     reply_to: Type.Optional(Type.Array(Recipient)),
     from: Type.Optional(
       Type.Object({
-        display_name: Type.Optional(Type.String()),
-        email: Type.Optional(Type.String({ format: 'email', description: 'a send-as alias' })),
+        display_name: Type.Optional(Name),
+        email: Type.Optional(Address('a send-as alias')),
       }),
     ),
-    subject: Type.Optional(Type.String()),
+    subject: Type.Optional(Type.String({ description: 'at most 998 characters (`MAX_SUBJECT_LENGTH`)' })),
     html: Type.Optional(Type.String()),
     plain_text: Type.Optional(Type.String({ description: 'made from `html` when left out' })),
     reply_to_message_id: Type.Optional(
-      Type.String({ description: 'the email to reply to: its Message-ID or its `email_…` id' }),
+      Type.String({
+        maxLength: SEND_BOUNDS.messageId,
+        description: 'the email to reply to: its Message-ID or its `email_…` id',
+      }),
     ),
     custom_headers: Type.Optional(
-      Type.Array(Header, {
+      Type.Array(CustomHeader, {
+        maxItems: SEND_BOUNDS.headers,
         description:
           'names starting with `X-`, `List-Unsubscribe`, `List-Unsubscribe-Post`, `Auto-Submitted`, `Reply-To`',
       }),
@@ -69,7 +99,11 @@ export const SendInput = Type.Object(
       Type.String({ maxLength: 1000, description: 'a note for you; not a part of the email; see `sent_by`' }),
     ),
     tracking_options: Type.Optional(TrackingOptions),
-    attachments: Type.Optional(Type.Array(SendAttachment)),
+    attachments: Type.Optional(
+      Type.Array(SendAttachment, {
+        description: 'at most 100 files of 25 MiB together (`MAX_ATTACHMENTS`, `MAX_ATTACHMENT_BYTES`)',
+      }),
+    ),
   },
   { $id: 'SendInput' },
 );

@@ -9,8 +9,8 @@ import { apiKeys } from './schema.ts';
 
 /*
  * A key is `mbx_<12 hex>_<64 hex>`. The part before the last underscore finds it: stored in clear and shown as `prefix`. The
- * rest are 256 random bits. Only the SHA-256 of the whole key is stored. A bootstrap key may have any form: then its prefix
- * is made from its digest.
+ * rest are 256 random bits. Only the SHA-256 of the whole key is stored. A bootstrap key may have any form: then its digest
+ * finds it, and its prefix says nothing of it, since whoever sees bits of the digest can check guesses of the key.
  */
 const GENERATED = /^(mbx_[0-9a-f]{12})_[0-9a-f]{64}$/;
 const BOOTSTRAP_PREFIX = 'boot_';
@@ -33,15 +33,20 @@ export interface Admission {
  * whether the account of that id exists.
  */
 export async function admit(pool: pg.Pool, key: string, accountId: string | undefined): Promise<Admission | undefined> {
+  const digest = digestOf(key);
   const { rows } = await pool.query<AdmissionRow>({
     name: 'admit',
     text: `select id, name, digest, last_used_at is null or last_used_at < now() - interval '1 minute' as stale,
         exists (select from accounts where accounts.id = $2 and removed_at is null) as account_exists
-      from api_keys where prefix = $1 and (expires_at is null or expires_at > now())`,
-    values: [prefixOf(key), accountId !== undefined && isId('account', accountId) ? accountId : null],
+      from api_keys where (prefix = $1 or digest = $3) and (expires_at is null or expires_at > now())`,
+    values: [
+      lookUpPart(key) ?? null,
+      accountId !== undefined && isId('account', accountId) ? accountId : null,
+      lookUpPart(key) === undefined ? digest : null,
+    ],
   });
   const row = rows[0];
-  if (!row || !timingSafeEqual(row.digest, digestOf(key))) return undefined;
+  if (!row || !timingSafeEqual(row.digest, digest)) return undefined;
   if (row.stale) void recordUse(pool, row.id);
   return { caller: { apiKeyId: row.id, apiKeyName: row.name }, accountExists: row.account_exists };
 }
@@ -61,14 +66,25 @@ async function recordUse(pool: pg.Pool, id: string): Promise<void> {
   await pool.query(text, [id]).catch(() => undefined);
 }
 
-/** A page of keys, oldest first. */
+/** Which of these keys exist, by one statement; as the hex of their digests. */
+export async function existingDigests(pool: pg.Pool, keys: string[]): Promise<Set<string>> {
+  const { rows } = await pool.query<{ digest: Buffer }>({
+    name: 'existing-digests',
+    text: 'select digest from api_keys where digest = any($1) and (expires_at is null or expires_at > now())',
+    values: [keys.map(digestOf)],
+  });
+  return new Set(rows.map(({ digest }) => digest.toString('hex')));
+}
+
+/** A page of keys, oldest first; `createdBy`: those that one key created. */
 export async function listApiKeys(
   db: Queryable,
-  page: { offset: number; limit: number },
+  page: { offset: number; limit: number; createdBy?: string | undefined },
 ): Promise<{ data: ApiKey[]; hasMore: boolean }> {
   const rows = await db
     .select()
     .from(apiKeys)
+    .where(page.createdBy === undefined ? undefined : eq(apiKeys.createdBy, page.createdBy))
     .orderBy(asc(apiKeys.issuedAt), asc(apiKeys.id))
     .offset(page.offset)
     .limit(page.limit + 1);
@@ -78,15 +94,21 @@ export async function listApiKeys(
 /** Creates a key; `key` is its value, which is not stored. */
 export async function createApiKey(
   db: Queryable,
-  { name, expiresAt, key = newKey() }: { name: string; expiresAt: Date | null; key?: string },
+  {
+    name,
+    expiresAt,
+    createdBy = null,
+    key = newKey(),
+  }: { name: string; expiresAt: Date | null; createdBy?: string | null; key?: string },
 ): Promise<{ apiKey: ApiKey; key: string }> {
   const [row] = await db
     .insert(apiKeys)
     .values({
       id: newId('apiKey'),
       name,
-      prefix: prefixOf(key),
+      prefix: lookUpPart(key) ?? `${BOOTSTRAP_PREFIX}${randomBytes(6).toString('hex')}`,
       digest: digestOf(key),
+      createdBy,
       issuedAt: new Date(),
       expiresAt,
     })
@@ -108,9 +130,9 @@ export async function ensureFirstKey(db: Db, configured: string | undefined): Pr
   return db.transaction(async (tx) => {
     await tx.execute(sql`select pg_advisory_xact_lock(${BOOTSTRAP_LOCK})`);
     if (configured !== undefined) {
-      const prefix = prefixOf(configured);
-      await tx.delete(apiKeys).where(and(like(apiKeys.prefix, `${BOOTSTRAP_PREFIX}%`), ne(apiKeys.prefix, prefix)));
-      const existing = await tx.select({ id: apiKeys.id }).from(apiKeys).where(eq(apiKeys.prefix, prefix));
+      const digest = digestOf(configured);
+      await tx.delete(apiKeys).where(and(like(apiKeys.prefix, `${BOOTSTRAP_PREFIX}%`), ne(apiKeys.digest, digest)));
+      const existing = await tx.select({ id: apiKeys.id }).from(apiKeys).where(eq(apiKeys.digest, digest));
       if (existing.length === 0) await createApiKey(tx, { name: 'bootstrap', expiresAt: null, key: configured });
       return undefined;
     }
@@ -124,11 +146,12 @@ function newKey(): string {
   return `mbx_${randomBytes(6).toString('hex')}_${randomBytes(32).toString('hex')}`;
 }
 
-function prefixOf(key: string): string {
-  return GENERATED.exec(key)?.[1] ?? `${BOOTSTRAP_PREFIX}${digestOf(key).toString('hex').slice(0, 12)}`;
+function lookUpPart(key: string): string | undefined {
+  return GENERATED.exec(key)?.[1];
 }
 
-function digestOf(key: string): Buffer {
+/** The SHA-256 of a key. */
+export function digestOf(key: string): Buffer {
   return createHash('sha256').update(key).digest();
 }
 
@@ -140,6 +163,7 @@ function toApiKey(row: ApiKeyRow): ApiKey {
     id: row.id,
     name: row.name,
     prefix: row.prefix,
+    created_by: row.createdBy,
     role: 'service',
     issued_at: row.issuedAt.toISOString(),
     expires_at: row.expiresAt?.toISOString() ?? null,

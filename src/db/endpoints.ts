@@ -130,13 +130,13 @@ export async function rotateSecret(
   return db.transaction(async (tx) => {
     const [current] = await tx.select().from(webhookEndpoints).where(eq(webhookEndpoints.id, id)).for('update');
     if (!current) return undefined;
-    const previous = sealer.open(sealedAt(id, 'secret'), current.secret);
+    const previous = opened(() => sealer.open(sealedAt(id, 'secret'), current.secret));
     const [row] = await tx
       .update(webhookEndpoints)
       .set({
         secret: sealer.seal(sealedAt(id, 'secret'), secret),
-        previousSecret: sealer.seal(sealedAt(id, 'previous_secret'), previous),
-        previousSecretUntil: new Date(now.getTime() + PREVIOUS_SECRET_MS),
+        previousSecret: previous === undefined ? null : sealer.seal(sealedAt(id, 'previous_secret'), previous),
+        previousSecretUntil: previous === undefined ? null : new Date(now.getTime() + PREVIOUS_SECRET_MS),
         updatedAt: now,
       })
       .where(eq(webhookEndpoints.id, id))
@@ -161,21 +161,37 @@ export async function disableGoneEndpoint(db: Queryable, id: string): Promise<bo
 
 type EndpointRow = typeof webhookEndpoints.$inferSelect;
 
+/** `disabled_reason` of an endpoint whose secret or headers were sealed with a key that is no longer known. */
+const UNREADABLE = 'secret_unreadable';
+
+/** Undefined when what is sealed cannot be opened. */
+function opened(open: () => string): string | undefined {
+  try {
+    return open();
+  } catch (error) {
+    if (error instanceof Error && error.name === 'SealError') return undefined;
+    throw error;
+  }
+}
+
 function toEndpoint(row: EndpointRow, sealer: Sealer): WebhookEndpoint {
+  const headers = opened(() => sealer.open(sealedAt(row.id, 'headers'), row.headers));
+  const secret = opened(() => sealer.open(sealedAt(row.id, 'secret'), row.secret));
+  const isReadable = headers !== undefined && secret !== undefined;
   return {
     object: 'WebhookEndpoint',
     id: row.id,
     url: row.url,
     description: row.description,
     enabled: row.enabled,
-    disabled_reason: row.disabledReason,
+    disabled_reason: isReadable ? row.disabledReason : UNREADABLE,
     failing_since: row.failingSince?.toISOString() ?? null,
     disables_at: disablesAt(row)?.toISOString() ?? null,
     breaker: breakerOf(row, new Date()),
     trigger_events: row.triggerEvents,
     account_ids: row.accountIds,
-    headers: JSON.parse(sealer.open(sealedAt(row.id, 'headers'), row.headers)) as Header[],
-    secret: sealer.open(sealedAt(row.id, 'secret'), row.secret),
+    headers: JSON.parse(headers ?? '[]') as Header[],
+    secret: secret ?? '',
     created_at: row.createdAt.toISOString(),
     updated_at: row.updatedAt.toISOString(),
   };

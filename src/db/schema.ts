@@ -487,7 +487,9 @@ export const apiKeys = pgTable('api_keys', {
   /** the look-up part, in clear */
   prefix: text().notNull().unique(),
   /** SHA-256 of the whole key */
-  digest: bytea().notNull(),
+  digest: bytea().notNull().unique(),
+  /** the id of the key that created it, which may be revoked by now; null: the installation */
+  createdBy: text('created_by'),
   issuedAt: at('issued_at').notNull(),
   expiresAt: at('expires_at'),
   lastUsedAt: at('last_used_at'),

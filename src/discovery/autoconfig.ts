@@ -20,9 +20,9 @@ export async function fetchDocument(
   url: string,
   options: { outbound: Outbound; timeoutMs: number; ca?: string | Buffer },
 ): Promise<string | undefined> {
-  const { hostname, port, pathname, search, host } = new URL(url);
   const signal = AbortSignal.timeout(options.timeoutMs);
   try {
+    const { hostname, port, pathname, search, host } = new URL(url);
     const [target] = await options.outbound.resolve(hostname);
     if (!target || signal.aborted) return undefined;
     return await new Promise<string | undefined>((resolve, reject) => {

@@ -44,8 +44,10 @@ async function resolve<T>(lookup: (resolver: Resolver) => Promise<T[]>): Promise
  * source adds only what the earlier ones did not have. Takes 9 s at most.
  */
 export async function discoverServers(address: string, sources: DiscoverSources): Promise<Autoconfig> {
-  const domain = domainToASCII(address.slice(address.lastIndexOf('@') + 1)).replace(/\.$/, '');
-  if (!address.includes('@') || !domain.includes('.')) return {};
+  const given = address.slice(address.lastIndexOf('@') + 1);
+  // domainToASCII takes a URL's host, and leaves out what follows it
+  const domain = /[\s/?#:%\\[\]]/.test(given) ? '' : domainToASCII(given).replace(/\.$/, '');
+  if (!address.includes('@') || !isDomain(domain)) return {};
   const provider = providerOfDomain(domain);
   if (provider) return { imap: provider.imap, smtp: provider.smtp };
   let found: Autoconfig = {};
@@ -55,6 +57,18 @@ export async function discoverServers(address: string, sources: DiscoverSources)
   }
   return found;
 }
+
+/** A name with a dot that stays what it is as a part of a name and of a URL: an IP address does not. */
+function isDomain(domain: string): boolean {
+  const labels = domain.split('.');
+  if (labels.length < 2 || domain.length > MAX_DOMAIN || !labels.every((label) => LABEL.test(label))) return false;
+  const name = `autoconfig.${domain}`;
+  return URL.canParse(`https://${name}/`) && new URL(`https://${name}/`).hostname === name;
+}
+
+const LABEL = /^[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?$/;
+/** RFC 1035, 2.3.4, less the longest name that is put before it */
+const MAX_DOMAIN = 253 - '_submissions._tcp.'.length;
 
 async function fromSrv(domain: string, _address: string, { srv }: DiscoverSources): Promise<Autoconfig> {
   const service = async (name: string, encryption: Encryption): Promise<ServerAddress | undefined> => {

@@ -1,6 +1,7 @@
 import type { ImapFlowError } from 'imapflow';
 import type { ServerLogin } from '../contract/account.ts';
-import { MailError, reasonOf, safeResponse } from '../mail-error.ts';
+import { MailError, reasonOf } from '../mail-error.ts';
+import { withoutLogin } from '../server-text.ts';
 import { means } from './response-codes.ts';
 
 /** reasonOf knows the code. */
@@ -37,20 +38,20 @@ export function loginErrorOf(
     return failed('timed out: the server sent no IMAP greeting, it may want the encryption ssl on this port');
   }
   if (code === 'ClosedAfterConnectText' || code === 'ClosedAfterConnectTLS') {
-    const why = safeResponse(reason, [login.password, login.user]);
+    const why = withoutLogin(reason, login);
     return failed(why ? `the server closed the connection: ${why}` : 'the server closed the connection');
   }
   return mailErrorOf(cause, login, 'the IMAP login');
 }
 
-function disabledDetail({ encryption }: ServerLogin, capabilities: ReadonlyMap<string, unknown>): string {
+function disabledDetail(login: ServerLogin, capabilities: ReadonlyMap<string, unknown>): string {
   const offered = [...capabilities.keys()].map((name) => name.toUpperCase());
-  if (encryption === 'NONE' && offered.includes('STARTTLS')) {
+  if (login.encryption === 'NONE' && offered.includes('STARTTLS')) {
     return 'the server allows no password on a connection without TLS, try the encryption starttls';
   }
   const methods = offered.flatMap((name) => (name.startsWith('AUTH=') ? [name.slice('AUTH='.length)] : []));
   const hint = methods.some((name) => OAUTH.has(name)) ? ': it wants OAuth, or an app password' : '';
-  const list = safeResponse(methods.slice(0, 8).join(', '), []);
+  const list = withoutLogin(methods.slice(0, 8).join(', '), login);
   return `the server accepts no login with a password here${list && ` (it offers ${list})`}${hint}`;
 }
 
@@ -64,7 +65,7 @@ export function mailErrorOf(cause: unknown, login: ServerLogin, command: string)
     authenticationFailed?: boolean;
     serverResponseCode?: string;
   };
-  const answer = safeResponse(error.responseText, [login.password, login.user]);
+  const answer = withoutLogin(error.responseText, login);
   const busy = means('busy', error.serverResponseCode?.toUpperCase(), answer);
   if (error.authenticationFailed && error.responseStatus === 'NO' && !busy) {
     const detail = answer ? `the IMAP server refused the login: ${answer}` : 'the IMAP server refused the login';

@@ -81,7 +81,7 @@ export function sealCredentials(secrets: Secrets, accountId: string, credentials
   );
 }
 
-/** Opens what `sealCredentials` gave for the same account. Throws SealError. */
+/** Opens what `sealCredentials` gave for the same account. Throws CredentialsUnreadable. */
 export function openCredentials(secrets: Secrets, accountId: string, sealed: Buffer): Credentials {
   const stored = JSON.parse(unsealed(secrets, accountId, sealed)) as { imap_password: string; smtp_password: string };
   return { imapPassword: stored.imap_password, smtpPassword: stored.smtp_password };
@@ -96,8 +96,11 @@ function unsealed(secrets: Secrets, accountId: string, sealed: Buffer): string {
   try {
     return secrets.open(sealedAt(accountId), sealed);
   } catch (cause) {
-    throw new CredentialsUnreadable('the stored credentials cannot be opened with the present ENCRYPTION_KEY', {
-      cause,
-    });
+    throw new CredentialsUnreadable(
+      'the stored credentials cannot be opened with ENCRYPTION_KEY or ENCRYPTION_KEY_PREVIOUS: connect the account again',
+      {
+        cause,
+      },
+    );
   }
 }

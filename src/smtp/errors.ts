@@ -1,4 +1,5 @@
-import { MailError, type MailErrorCode, reasonOf, safeResponse } from '../mail-error.ts';
+import { MailError, type MailErrorCode, reasonOf } from '../mail-error.ts';
+import { type Login, withoutLogin } from '../server-text.ts';
 
 /** An attempt ended without an error of nodemailer's; `code` is one that reasonOf knows. */
 export class Ended extends Error {
@@ -58,13 +59,8 @@ export const NO_LOGIN = 'ENOLOGIN';
 /** Replies to AUTH that concern the credentials (RFC 4954, 6); others concern the server or the connection. */
 const REFUSED = new Set([525, 534, 535, 550, 554]);
 
-interface Secrets {
-  user: string;
-  password: string;
-}
-
 /** What failed in connecting and logging in. */
-export function smtpErrorOf(cause: unknown, settings: Secrets): MailError {
+export function smtpErrorOf(cause: unknown, settings: Login): MailError {
   if (cause instanceof MailError) return cause;
   const error = (cause ?? {}) as SmtpFailure;
   const code = error.responseCode ?? 0;
@@ -110,7 +106,7 @@ function isLocal(cause: unknown): boolean {
 }
 
 /** Why a message could not be submitted, and what the server has of it. */
-export function submitErrorOf({ stage, cause }: SendFailed, settings: Secrets): SubmitError {
+export function submitErrorOf({ stage, cause }: SendFailed, settings: Login): SubmitError {
   if (isRefusal(cause)) return refusalOf(cause as SmtpFailure, settings);
   if (isLocal(cause))
     return new SubmitError('not_sent', 'provider_rejected', 'an address of the message is not valid', { cause });
@@ -126,7 +122,7 @@ export function submitErrorOf({ stage, cause }: SendFailed, settings: Secrets): 
 
 const REFUSED_WHAT: Record<string, string> = { 'MAIL FROM': 'the sender', 'RCPT TO': 'every recipient' };
 
-function refusalOf(error: SmtpFailure, settings: Secrets): SubmitError {
+function refusalOf(error: SmtpFailure, settings: Login): SubmitError {
   // One recipient that is refused permanently makes another attempt useless, whatever the replies for the others.
   const worst = error.rejectedErrors?.find(({ responseCode = 0 }) => responseCode >= 500) ?? error;
   const what = REFUSED_WHAT[error.command ?? ''] ?? 'the message';
@@ -135,6 +131,6 @@ function refusalOf(error: SmtpFailure, settings: Secrets): SubmitError {
   return new SubmitError('not_sent', code, detail, { refused: true, cause: error });
 }
 
-function replyOf(error: SmtpFailure, { user, password }: Secrets): string {
-  return safeResponse(error.response, [password, user]);
+function replyOf(error: SmtpFailure, login: Login): string {
+  return withoutLogin(error.response, login);
 }

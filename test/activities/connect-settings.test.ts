@@ -56,7 +56,30 @@ describe('a side that is given', () => {
   });
 
   it('keeps stored values on a reconnect', () => {
-    expect(givenSide('imap', { imap: block }, stored)).toMatchObject({ user: 'ann', password: 'old' });
+    const same = { ...block, host: 'IMAP.example.com' };
+    expect(givenSide('imap', { imap: same }, stored)).toMatchObject({ user: 'ann', password: 'old' });
+    const relay = { host: 'smtp.example.com', port: 587, encryption: 'starttls' };
+    expect(givenSide('smtp', { smtp: relay }, ownSmtp)).toMatchObject({ user: 'ann', password: 'relay' });
+    expect(givenSide('smtp', { smtp: { ...relay, encryption: 'ssl' } }, ownSmtp)).toMatchObject({ password: 'relay' });
+  });
+
+  const imap = { host: 'imap.example.com', port: 993 };
+  const smtp = { host: 'smtp.example.com', port: 587 };
+  it.each([
+    ['imap', 'another host', { imap: { ...imap, host: 'evil.example.com' } }],
+    ['smtp', 'another host', { smtp: { ...smtp, host: 'evil.example.com' } }],
+    ['smtp', 'a host that begins with the same name', { smtp: { ...smtp, host: 'smtp.example.com.evil.example' } }],
+    ['imap', 'another port', { imap: { ...imap, port: 10993, encryption: 'ssl' } }],
+    ['smtp', 'another port', { smtp: { ...smtp, port: 25 } }],
+    ['imap', 'TLS that begins later', { imap: { ...imap, encryption: 'starttls' } }],
+    ['imap', 'no TLS', { imap: { ...imap, encryption: 'none' } }],
+    ['smtp', 'no TLS', { smtp: { ...smtp, encryption: 'NONE' } }],
+    ['smtp', 'no TLS, for another user', { smtp: { ...smtp, user: 'bob', encryption: 'None' } }],
+  ] as const)('has no stored %s password for %s', (side, _, credentials) => {
+    expect(() => givenSide(side, credentials, ownSmtp)).toThrow(
+      new RegExp(`: credentials\\.${side}\\.password is needed`),
+    );
+    expect(givenSide(side, { ...credentials, password: 'new' }, ownSmtp)?.password).toBe('new');
   });
 
   it.each([

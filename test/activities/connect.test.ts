@@ -9,7 +9,7 @@ import { getAccount } from '../../src/db/accounts.ts';
 import { deleteIntent, intentLocation, readIntent, saveIntent } from '../../src/db/connect-intents.ts';
 import { accounts, folders } from '../../src/db/schema.ts';
 import type { DiscoverSources } from '../../src/discovery/discover.ts';
-import { openCredentials } from '../../src/mailbox/settings.ts';
+import { openCredentials, sealCredentials } from '../../src/mailbox/settings.ts';
 import { newId } from '../../src/new-id.ts';
 import { createOutbound } from '../../src/outbound.ts';
 import { createSecrets } from '../../src/secrets.ts';
@@ -335,6 +335,52 @@ describe('a mailbox that is connected already', () => {
     expect(failure.code).toBe('invalid_credentials');
     expect(await rowOf(accountId)).toEqual(before);
     expect(await eventsOf(accountId)).toHaveLength(1);
+  });
+
+  it('gets its stored passwords sent to no other server', async () => {
+    const accountId = await connect({ credentials: whole(user) });
+    const before = await rowOf(accountId);
+    const received: string[] = [];
+    const sockets = new Set<Socket>();
+    const spy = createServer((socket) => {
+      sockets.add(socket);
+      socket.on('data', (bytes) => received.push(bytes.toString('latin1'))).on('error', () => {});
+      socket.write('220 ready ESMTP\r\n* OK IMAP4rev1\r\n');
+    });
+    const other = { host, port: await listenOnFreePort(spy, host), encryption: 'none' };
+    const imap = { ...imapOf(user), user: user.user, password: 'x' };
+    const attacks: [string, Omit<AuthIntent, 'provider'>][] = [
+      ['smtp', { account_id: accountId, credentials: { smtp: other } }],
+      ['imap', { account_id: accountId, credentials: { imap: other } }],
+      ['imap', { account_id: accountId, credentials: { user: user.user, imap: other } }],
+      ['smtp', { credentials: { user: user.user, smtp: other } }],
+      ['smtp', { credentials: { imap, smtp: other } }],
+    ];
+    for (const [side, intent] of attacks) {
+      const failure = await failureOf(intent, { loginTimeoutMs: 500 });
+      expect(failure).toEqual({
+        code: 'invalid_parameters',
+        detail: expect.stringContaining(`credentials.${side}.password`),
+      });
+    }
+    expect(received).toEqual([]);
+    expect(await rowOf(accountId)).toEqual(before);
+    for (const socket of sockets) socket.destroy();
+    spy.close();
+  });
+
+  it('gets new passwords where the stored ones cannot be opened, and asks for them', async () => {
+    const accountId = await connect({ credentials: whole(user) });
+    const otherKey = createSecrets({ current: randomBytes(32) });
+    const { credentials } = await rowOf(accountId);
+    const unreadable = sealCredentials(otherKey, accountId, { imapPassword: 'a', smtpPassword: 'b' });
+    expect(unreadable.equals(credentials)).toBe(false);
+    await test.database.db.update(accounts).set({ credentials: unreadable }).where(eq(accounts.id, accountId));
+    const failure = await failureOf({ credentials: {}, account_id: accountId });
+    expect(failure).toEqual({ code: 'invalid_parameters', detail: expect.stringContaining('credentials.password') });
+    expect(await connect({ credentials: { password: user.password }, account_id: accountId })).toBe(accountId);
+    const { credentials: sealed } = await rowOf(accountId);
+    expect(openCredentials(secrets, accountId, sealed).smtpPassword).toBe(user.password);
   });
 
   it('can have its initial sync turned on later, and again after it failed', async () => {

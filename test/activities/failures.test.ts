@@ -4,6 +4,7 @@ import { DrizzleQueryError } from 'drizzle-orm';
 import { toFailure, withFailures } from '../../src/activities/failures.ts';
 import { ApiError } from '../../src/contract/errors.ts';
 import { LeaseLost } from '../../src/db/lease.ts';
+import { CredentialsUnreadable } from '../../src/mailbox/settings.ts';
 import { MailError } from '../../src/mail-error.ts';
 
 const canary = 'canary@example.com';
@@ -15,6 +16,7 @@ describe('toFailure', () => {
     ['a refused login', new MailError('invalid_credentials', 'imap', 'refused'), 'invalid_credentials', false],
     ['a refused mail', new MailError('provider_rejected', 'smtp', 'too large'), 'provider_rejected', false],
     ['an unreachable server', new MailError('provider_error', 'imap', 'timed out'), 'provider_error', true],
+    ['credentials under another key', new CredentialsUnreadable('cannot be opened'), 'provider_error', false],
     ['a wrong parameter', new ApiError('invalid_parameters', 'which'), 'invalid_parameters', false],
     ['an unknown account', new ApiError('not_found', 'no account'), 'not_found', false],
     ['a lost lease', new LeaseLost('acc_1'), 'lease_lost', false],

@@ -109,6 +109,25 @@ describe('calls', () => {
     }
   });
 
+  it('get responses that no browser guesses the type of, and no cache stores', async () => {
+    for (const url of ['/nowhere', '/api/v1/accounts', '/health', '/openapi.json', '/api/v1/%zz']) {
+      for (const headers of [{}, { 'x-api-key': api.key }]) {
+        const { headers: sent } = await api.app.inject({ url, headers });
+        expect(sent).toMatchObject({ 'x-content-type-options': 'nosniff', 'cache-control': 'no-store' });
+      }
+    }
+  });
+
+  it('may have unknown keys with whatever in them', async () => {
+    const body = { name: 'odd', 'x\0': 'a\0', more: { deep: ['\ud800'] } };
+    expect((await api.call('POST', '/api-keys', { body })).statusCode).toBe(200);
+    expect((await api.call('POST', '/api-keys', { body: { ...body, name: 'a\0' } })).statusCode).toBe(400);
+    const account = await storeAccount(api.database);
+    for (const metadata of [{ 'a\0': 'b' }, { a: 'b\0' }]) {
+      expect((await api.call('PATCH', `/accounts/${account}`, { body: { metadata } })).statusCode).toBe(400);
+    }
+  });
+
   it('bear an id, the caller’s own if it is sane', async () => {
     const idOf = async (given: string) =>
       (await api.call('GET', '/accounts', { headers: { 'x-request-id': given } })).headers['x-request-id'];

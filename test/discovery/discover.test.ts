@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { discoverServers, type DiscoverSources } from '../../src/discovery/discover.ts';
+import { createDiscoverSources, discoverServers, type DiscoverSources } from '../../src/discovery/discover.ts';
+import { createOutbound } from '../../src/outbound.ts';
 import { hintOfHost, providerOfDomain, providerOfExchanger } from '../../src/discovery/providers.ts';
 
 interface Given {
@@ -156,4 +157,31 @@ it('asks for a domain in any script by its name in the DNS', async () => {
   const none = sources();
   await discoverServers('a@BÜCHER.example', none);
   expect(none.asked[0]).toBe('_imaps._tcp.xn--bcher-kva.example');
+});
+
+it.each([
+  ...['x@127.0.0.1', 'x@[127.0.0.1]', 'x@2130706433', 'x@0x7f.1', 'x@1.2.3', 'x@host.0x1', 'x@a..b', 'x@.b', 'x@a.'],
+  ...[
+    'x@evil.test/path',
+    'x@evil.test:25',
+    'x@evil.test?q',
+    'x@evil.test#f',
+    'x@evil.test\\x',
+    'x@evil .test',
+    'x@%.test',
+  ],
+  ...['x@::1', 'x@[::1]', 'x@xn--.test', '@', 'x@', 'x@\u2024.test', `x@${'a'.repeat(64)}.${'b'.repeat(250)}.test`],
+])('of %s is nothing, and nobody is asked', async (address) => {
+  const strict = sources();
+  const document = (url: string) => {
+    expect(new URL(url).hostname).toMatch(/^autoconfig\.|^[a-z]/);
+    return strict.document(url);
+  };
+  expect(await discoverServers(address, { ...strict, document })).toEqual({});
+  expect(strict.asked.filter((asked) => !asked.includes(`${'a'.repeat(64)}.`))).toEqual([]);
+});
+
+it('of a document at no address is nothing', async () => {
+  const { document } = createDiscoverSources(createOutbound({ allow: [] }));
+  expect(await document('https://autoconfig.127.0.0.1/mail')).toBeUndefined();
 });

@@ -40,6 +40,7 @@ export async function apiUnderTest(
   given: {
     commands?: Partial<Commands>;
     bodyBytes?: number;
+    wrongKeysPerMinute?: number;
     trustProxy?: ApiDeps['settings']['trustProxy'];
     deps?: Partial<ApiDeps>;
   } = {},
@@ -62,6 +63,7 @@ export async function apiUnderTest(
     settings: {
       publicUrl: 'http://127.0.0.1:3000',
       bodyBytes: given.bodyBytes ?? 1024 * 1024,
+      wrongKeysPerMinute: given.wrongKeysPerMinute ?? 0,
       send: DEFAULT_SEND_LIMITS,
       signingKeys: [randomBytes(32)],
       trustProxy: given.trustProxy ?? false,

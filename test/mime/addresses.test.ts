@@ -96,3 +96,9 @@ describe('message ids', () => {
     expect(readMessageIds(`<${'x'.repeat(200_000)}@z>`)).toEqual([id]);
   });
 });
+
+test('are bounded, however many a header names', async () => {
+  const mail = await mailOf('To', Array<string>(60).fill(`${'a@b.c,'.repeat(2_500)}d@e.f`));
+  expect(mail.to).toHaveLength(2_000);
+  expect(JSON.stringify(mail.to).length).toBeLessThan(300_000);
+});

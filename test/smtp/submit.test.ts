@@ -40,6 +40,9 @@ const settings = (more: Partial<ServerLogin> = {}): ServerLogin => ({
   ...more,
 });
 
+/** What the login sends with AUTH PLAIN. */
+const SASL_PLAIN = Buffer.from('\0me@example.test\0canary-password').toString('base64');
+
 interface Given {
   to?: string[];
   from?: string;
@@ -239,6 +242,7 @@ describe('a refusal', () => {
     ['greeting', '554 5.7.1 go away', 'provider_error', /go away/],
     ['greeting', '421 4.3.2 busy', 'provider_error', /busy/],
     ['AUTH', '535 5.7.8 wrong me@example.test canary-password', 'invalid_credentials', /refused the login/],
+    ['AUTH', `535 5.7.8 no: ${SASL_PLAIN}`, 'invalid_credentials', /refused the login: 535 5\.7\.8 no: …$/],
     ['AUTH', '454 4.7.0 later', 'provider_error', /later/],
     ['MAIL', '550 5.7.1 not yours', 'provider_rejected', /refused the sender: 550 5\.7\.1 not yours/],
     ['MAIL', '451 4.3.0 later', 'provider_error', /refused the sender: 451/],

@@ -39,7 +39,9 @@ export const accountRoutes: Routes = (app, { db, commands }) => {
         summary: 'Connect a mailbox',
         description:
           'IMAP and SMTP logins are tried before the answer; on any error nothing is saved. A side that is left out is ' +
-          'found from the address. With `account_id`, or for a mailbox that is connected already, that account is updated.',
+          'found from the address. With `account_id`, or for a mailbox that is connected already, that account is updated. ' +
+          'A stored password is used only for the stored host, port and an encryption that is no weaker (`SSL`, `STARTTLS`, ' +
+          '`NONE`): any other needs it again.',
         body: AuthIntent,
         response: responses(
           'The account, running',

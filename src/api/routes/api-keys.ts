@@ -14,12 +14,18 @@ export const apiKeyRoutes: Routes = (app, { db }) => {
         tags: ['API keys'],
         operationId: 'listAPIKeys',
         summary: 'List API keys',
-        querystring: Type.Object({ offset: Offset, limit: Limit() }),
+        querystring: Type.Object({
+          offset: Offset,
+          limit: Limit(),
+          created_by: Type.Optional(
+            Type.String({ description: '`pk_…`: keys that this one created, also when it is revoked' }),
+          ),
+        }),
         response: responses('API keys, oldest first, without their values', ApiKeyList),
       },
     },
     async ({ query }) => {
-      const { data, hasMore } = await listApiKeys(db, query);
+      const { data, hasMore } = await listApiKeys(db, { ...query, createdBy: query.created_by });
       return { object: 'ApiKeys', data, has_more: hasMore };
     },
   );
@@ -37,12 +43,12 @@ export const apiKeyRoutes: Routes = (app, { db }) => {
         response: responses('The key with its value', ApiKeyCreated, 'already_exists'),
       },
     },
-    async ({ body }) => {
+    async ({ body, caller }) => {
       const expiresAt = body.expires_at ? readDate(body.expires_at) : null;
       if (expiresAt && expiresAt.getTime() <= Date.now()) {
         throw new ApiError('invalid_parameters', 'expires_at must be in the future');
       }
-      const { apiKey, key } = await createApiKey(db, { name: body.name, expiresAt });
+      const { apiKey, key } = await createApiKey(db, { name: body.name, expiresAt, createdBy: caller.apiKeyId });
       return { ...apiKey, api_key: key };
     },
   );
@@ -54,7 +60,8 @@ export const apiKeyRoutes: Routes = (app, { db }) => {
         tags: ['API keys'],
         operationId: 'revokeAPIKey',
         summary: 'Revoke an API key',
-        description: 'It stops working at once, everywhere.',
+        description:
+          'It stops working at once, everywhere. Keys that it created go on: `created_by` of the list finds them.',
         params: Type.Object({ id: Id('apiKey') }),
         response: responses('It is revoked', ApiKeyDeleted, 'not_found'),
       },

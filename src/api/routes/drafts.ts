@@ -71,6 +71,7 @@ export const draftRoutes: Routes = (app, { db, pool, cursors, commands, settings
   app.post(
     '/:account_id/drafts',
     {
+      bodyLimit: settings.bodyBytes,
       config: { idempotent: true, reserves: 'draft' },
       schema: {
         tags: ['Drafts'],
@@ -94,6 +95,7 @@ export const draftRoutes: Routes = (app, { db, pool, cursors, commands, settings
   app.patch(
     '/:account_id/drafts/:draft_id',
     {
+      bodyLimit: settings.bodyBytes,
       config: { reserves: 'draft' },
       schema: {
         tags: ['Drafts'],

@@ -39,6 +39,7 @@ export function sendJson<T>(reply: FastifyReply, text: JsonOf<T>): FastifyReply 
   return reply.type('application/json; charset=utf-8').send(Buffer.from(text));
 }
 
+const WITH_RETRY_AFTER = new Set<number>([ERRORS.too_many_requests.status, ERRORS.service_unavailable.status]);
 const RETRY_AFTER = { type: 'integer', description: 'seconds after which to try again' };
 
 /** The responses of a route: the schema of 200, and the errors in addition to those of every route. */
@@ -54,8 +55,14 @@ export function responsesWith(
   ...errors: ErrorCode[]
 ): Record<number, object> {
   const { 200: _, ...rest } = responses(description, Type.Unknown(), ...errors);
-  return { [status]: { description, ...(schema ? { content: { 'application/json': { schema } } } : {}) }, ...rest };
+  return {
+    [status]: { description, ...(schema ? { content: { 'application/json': { schema } } } : NO_BODY) },
+    ...rest,
+  };
 }
+
+/** How the document says that a response has no body. */
+const NO_BODY = { type: 'null' };
 
 /** The same for a response that is not JSON. */
 export function responsesAs(
@@ -68,6 +75,7 @@ export function responsesAs(
     'invalid_parameters',
     'unauthorized',
     ...errors,
+    'too_many_requests',
     'unexpected_error',
     'service_unavailable',
   ];
@@ -83,7 +91,7 @@ export function responsesAs(
         status,
         {
           description: lines.join('; '),
-          ...(Number(status) === ERRORS.service_unavailable.status ? { headers: { 'Retry-After': RETRY_AFTER } } : {}),
+          ...(WITH_RETRY_AFTER.has(Number(status)) ? { headers: { 'Retry-After': RETRY_AFTER } } : {}),
           content: { 'application/json': { schema: ErrorBody } },
         },
       ]),

@@ -7,6 +7,7 @@ export const sendRoutes: Routes = (app, { db, commands, settings }) => {
   app.post(
     '/:account_id/emails/send',
     {
+      bodyLimit: settings.bodyBytes,
       config: { idempotent: true, reserves: 'email' },
       schema: {
         tags: ['Emails'],

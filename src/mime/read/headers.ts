@@ -89,9 +89,17 @@ const MAX_ADDRESS = 320;
 
 export const NOBODY: Attendee = { identifier: '', display_name: '', identifier_type: 'EMAIL_ADDRESS' };
 
-/** The mailboxes of the headers of that lower-case name; groups are flattened, entries without an address left out. */
+/** An address of four bytes is eighty in JSON, and readers get all of them with each page. */
+const MAX_ADDRESSES = 2_000;
+
+/**
+ * The first 2,000 mailboxes of the headers of that lower-case name; groups are flattened, entries without an address left
+ * out. The source has all of them.
+ */
 export function readAddresses(headers: Headers, key: string): Attendee[] {
-  return attendees(headers, key).filter((attendee) => attendee.identifier !== '');
+  return attendees(headers, key)
+    .filter((attendee) => attendee.identifier !== '')
+    .slice(0, MAX_ADDRESSES);
 }
 
 /** The author: the first mailbox of From; with an empty identifier, but the name, when there is no address. */

@@ -1,0 +1,37 @@
+/*
+ * `npm run rotate-key`: with a new ENCRYPTION_KEY, and the old one as ENCRYPTION_KEY_PREVIOUS, seals all stored secrets with
+ * the new one and says whether the old one is still needed. Changes nothing else, and may run at any time.
+ */
+import { changeEncryptionKey } from './src/activities/encryption-key.ts';
+import { type Config, ConfigError, loadConfig } from './src/config.ts';
+import { openDatabase } from './src/db/client.ts';
+import { createLogger } from './src/logger.ts';
+import { createSecrets } from './src/secrets.ts';
+import { codecKeys, lazyClient } from './src/temporal/connect.ts';
+
+async function main(config: Config): Promise<void> {
+  if (!config.encryptionKeyPrevious) {
+    throw new ConfigError('ENCRYPTION_KEY_PREVIOUS', 'is not set: it must be the key that ENCRYPTION_KEY replaces');
+  }
+  const logger = createLogger('silent', 'rotate-key');
+  const database = openDatabase(config.databaseUrl, { max: 2, logger });
+  const { client, close } = lazyClient(config);
+  try {
+    const secrets = createSecrets(codecKeys(config));
+    const report = await changeEncryptionKey({ db: database.db, client, secrets, logger, hasPrevious: true });
+    process.stdout.write(`${JSON.stringify(report, null, 2)}\n`);
+    const verdict = report.isFinished ? 'can go: nothing needs it any more' : 'is still needed: run this again later';
+    process.stdout.write(`ENCRYPTION_KEY_PREVIOUS ${verdict}.\n`);
+    process.exitCode = report.isFinished ? 0 : 3;
+  } finally {
+    await Promise.all([close(), database.close()]);
+  }
+}
+
+try {
+  await main(loadConfig(process.env));
+} catch (error) {
+  if (!(error instanceof ConfigError)) throw error;
+  process.stderr.write(`${error.message}\n`);
+  process.exitCode = 1;
+}

@@ -1,0 +1,7 @@
+// `npm run rotate-key`: builds what is older than the sources, then runs dist/rotate-key.js in this process.
+import { ensureBuilt } from './build.mjs';
+import { ensureInstalled } from './install.mjs';
+
+await ensureInstalled();
+await ensureBuilt();
+await import('../dist/rotate-key.js');
