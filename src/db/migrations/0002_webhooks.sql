@@ -5,6 +5,7 @@ CREATE TABLE "installation" (
 --> statement-breakpoint
 DROP INDEX "deliveries_unclaimed";--> statement-breakpoint
 DROP INDEX "events_sequence";--> statement-breakpoint
+ALTER TABLE "api_keys" ADD COLUMN "created_by" text;--> statement-breakpoint
 ALTER TABLE "deliveries" ADD COLUMN "sequence" bigint DEFAULT 0 NOT NULL;--> statement-breakpoint
 ALTER TABLE "deliveries" ADD COLUMN "test" boolean DEFAULT false NOT NULL;--> statement-breakpoint
 ALTER TABLE "deliveries" ADD COLUMN "schedule_from" integer DEFAULT 0 NOT NULL;--> statement-breakpoint
@@ -45,4 +46,5 @@ CREATE INDEX "replays_created" ON "replays" USING btree ("created_at","id");--> 
 CREATE INDEX "replays_running" ON "replays" USING btree ("endpoint_id") WHERE status = 'running';--> statement-breakpoint
 CREATE INDEX "deliveries_unclaimed" ON "deliveries" USING btree ("endpoint_id",(replay_id is not null),"id") WHERE status = 'pending' and workflow_id is null;--> statement-breakpoint
 CREATE UNIQUE INDEX "events_sequence" ON "events" USING btree ("account_id","sequence") WHERE not test;--> statement-breakpoint
+ALTER TABLE "api_keys" ADD CONSTRAINT "api_keys_digest_unique" UNIQUE("digest");--> statement-breakpoint
 ALTER TABLE "replays" ADD CONSTRAINT "replays_status" CHECK (status in ('running', 'completed', 'cancelled'));
