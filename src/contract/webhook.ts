@@ -18,7 +18,10 @@ export const WebhookEndpoint = Type.Object(
     description: Nullable(Type.String()),
     enabled: Type.Boolean(),
     disabled_reason: Nullable(
-      Type.String({ description: '`gone`: it answered 410; `failing`: no call succeeded for 5 days' }),
+      Type.String({
+        description:
+          '`gone`: it answered 410; `failing`: no call succeeded for 5 days; `secret_unreadable`: its secret or headers were sealed with a key that is not set any more, see rotate-secret',
+      }),
     ),
     failing_since: Nullable(DateTime('first failed call since the last one that succeeded')),
     disables_at: Nullable(DateTime('when it will be disabled if no call succeeds until then; from 2 days before on')),

@@ -37,6 +37,14 @@ it('keeps answers and calls unreadable in the database', async () => {
   for (const canary of [value, 'canary-password']) expect(bytes.includes(canary)).toBe(false);
 });
 
+it('says so when the first answer can no longer be opened', async () => {
+  await post('unreadable');
+  await api.database.pool.query(`update idempotency_keys set response = 'x' where key = 'unreadable'`);
+  const again = await post('unreadable');
+  expect([again.statusCode, again.json().type]).toEqual([409, 'errors/already_exists']);
+  expect(again.json().detail).toMatch(/can no longer be read/);
+});
+
 it('refuses the same key for another call', async () => {
   await post('c');
   for (const answer of [
