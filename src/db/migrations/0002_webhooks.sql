@@ -47,4 +47,6 @@ CREATE INDEX "replays_running" ON "replays" USING btree ("endpoint_id") WHERE st
 CREATE INDEX "deliveries_unclaimed" ON "deliveries" USING btree ("endpoint_id",(replay_id is not null),"id") WHERE status = 'pending' and workflow_id is null;--> statement-breakpoint
 CREATE UNIQUE INDEX "events_sequence" ON "events" USING btree ("account_id","sequence") WHERE not test;--> statement-breakpoint
 ALTER TABLE "api_keys" ADD CONSTRAINT "api_keys_digest_unique" UNIQUE("digest");--> statement-breakpoint
-ALTER TABLE "replays" ADD CONSTRAINT "replays_status" CHECK (status in ('running', 'completed', 'cancelled'));
+ALTER TABLE "replays" ADD CONSTRAINT "replays_status" CHECK (status in ('running', 'completed', 'cancelled'));--> statement-breakpoint
+-- the prefix of a bootstrap key showed a part of its digest
+UPDATE "api_keys" SET "prefix" = 'boot_' || substr(md5(random()::text), 1, 12) WHERE "prefix" LIKE 'boot\_%';
