@@ -191,7 +191,7 @@ export class WatchedAccount {
     const paths = new Map((await this.folders()).map(({ id, path }) => [id, path]));
     return (await this.events()).map(
       ({ type, email }) =>
-        `${type}: ${email.folders
+        `${type}: ${(email?.folders ?? [])
           .map((id) => paths.get(id))
           .sort()
           .join(', ')}`,
@@ -204,7 +204,7 @@ export class WatchedAccount {
    */
   async settle(box: Mailbox, count: number, folders: readonly string[] = ['INBOX']): Promise<string[]> {
     await waitFor(async () => (await this.events()).length >= count, {
-      timeoutMs: 15_000,
+      timeoutMs: 25_000,
       what: `${count} events`,
     }).catch(async (error: unknown) => {
       throw new Error(`${String(error)}; came: ${(await this.summary()).join('; ')}`);
