@@ -275,8 +275,10 @@ test('the delivery log names every call, its attempts and its workflow', async (
   expect(log.data).toMatchObject([
     { id: call.headers['x-email-engine-delivery'], event_type: 'email.new', account_id: anna.account.id },
   ]);
-  const one = await api.get(`/webhooks/conversations/${log.data[0]?.id}`);
-  expect(one).toMatchObject({
+  const read = () => api.get<{ status: string }>(`/webhooks/conversations/${log.data[0]?.id}`);
+  // the result is stored after the response
+  await waitFor(async () => (await read()).status !== 'pending', { what: 'the result of the call' });
+  expect(await read()).toMatchObject({
     object: 'WebhookConversation',
     status: 'delivered',
     http_status: 200,
