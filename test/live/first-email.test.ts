@@ -9,6 +9,7 @@ import { deliver, submit } from '../helpers/mailbox.ts';
 import { mailServers } from '../helpers/mail-servers.ts';
 import { mailText, newMessageId } from '../helpers/mail-text.ts';
 import { emailOf, startReceiver } from '../helpers/receiver.ts';
+import { waitFor } from '../helpers/wait.ts';
 
 /** The main way: a mailbox is connected, mail arrives, is reported and can be read over the public API alone. */
 
