@@ -50,5 +50,5 @@ export async function hasWorker(db: Db): Promise<boolean> {
 
 /** Worker processes that are there. */
 export async function countWorkers(db: Db): Promise<number> {
-  return db.$count(workers, sql`${workers.seenAt} > now() - make_interval(secs => ${SILENT_MS / 1000})`);
+  return db.$count(workers, gt(workers.seenAt, silentSince));
 }

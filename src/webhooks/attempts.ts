@@ -77,8 +77,6 @@ export interface AttemptedDeliveries {
   failed: string[];
   /** for lack of time */
   notAttempted: string[];
-  /** retries that the schedule has */
-  retries: number;
   last?: LastAttempt;
 }
 
@@ -131,7 +129,6 @@ export class AttemptRound {
     this.#run = run;
     this.#input = run.input;
     this.#limits = limits;
-    const retries = deps.webhook.retryScheduleMs.length;
     this.#result = {
       runId: run.runId,
       delivered: 0,
@@ -140,7 +137,6 @@ export class AttemptRound {
       waiting: 0,
       failed: [],
       notAttempted: [],
-      retries,
     };
   }
 

@@ -82,8 +82,6 @@ class DispatchLoop<Run extends DispatchedRun> {
   readonly #toMark = new Map<string, string>();
   /** endpoints that the last claim passed over, or did not empty */
   #passedOver = new Set<string>();
-  /** the last claim passed over all endpoints */
-  #wasFull = false;
   #stopped = false;
   #woken = true;
   #endRest = () => {};
@@ -141,8 +139,7 @@ class DispatchLoop<Run extends DispatchedRun> {
   /** Whether there was anything to claim. */
   async #claimOnce(): Promise<boolean> {
     this.#passedOver = new Set(this.#limiter.throttled());
-    this.#wasFull = this.#limiter.isFull();
-    if (this.#wasFull) return false;
+    if (this.#limiter.isFull()) return false;
     try {
       const runs = await this.#deps.claim(PER_CLAIM, {
         all: [...this.#passedOver].filter((key) => !key.startsWith(REPLAY)),

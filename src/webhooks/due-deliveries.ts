@@ -2,7 +2,7 @@ import { sql } from 'drizzle-orm';
 import type { EventType } from '../contract/events.ts';
 import type { DeliveryStatus } from '../contract/webhook.ts';
 import type { Db } from '../db/client.ts';
-import type { EndpointHealth } from './endpoint-health.ts';
+import { type EndpointHealth, toDate } from './endpoint-health.ts';
 
 /** A delivery with what an attempt of it needs. */
 export interface DueDelivery {
@@ -17,7 +17,6 @@ export interface DueDelivery {
   eventCreatedAt: Date;
   test: boolean;
   status: DeliveryStatus;
-  createdAt: Date;
   nextAttemptAt: Date | null;
   workflowId: string | null;
   /** the execution that made the last attempt */
@@ -60,7 +59,7 @@ export async function loadDueDeliveries(
   const loadedAt = new Date();
   const { rows } = await db.execute<DueRow>(sql`
     select d.id, d.endpoint_id, d.account_id, d.event_type, d.attempts_count, d.event_id, d.object_id, d.status,
-      d.created_at, d.next_attempt_at, d.workflow_id, d.run_id, d.runs, d.schedule_from, d.forced,
+      d.next_attempt_at, d.workflow_id, d.run_id, d.runs, d.schedule_from, d.forced,
       d.replay_id is not null as is_replay, d.test, d.sequence, e.created_at as event_created_at,
       exists (
         select 1 from deliveries p
@@ -113,8 +112,6 @@ const toTarget = (row: TargetRow): Omit<DeliveryTarget, 'loadedAt'> => ({
   retryingRuns: row.retrying_runs,
 });
 
-const toDate = (value: string | null): Date | null => (value === null ? null : new Date(value));
-
 interface DueRow extends Record<string, unknown> {
   id: string;
   endpoint_id: string;
@@ -124,7 +121,6 @@ interface DueRow extends Record<string, unknown> {
   event_id: string;
   object_id: string;
   status: DeliveryStatus;
-  created_at: string;
   next_attempt_at: string | null;
   workflow_id: string | null;
   run_id: string | null;
@@ -150,7 +146,6 @@ const toDue = (row: DueRow): DueDelivery => ({
   sequence: Number(row.sequence),
   eventCreatedAt: new Date(row.event_created_at),
   status: row.status,
-  createdAt: new Date(row.created_at),
   nextAttemptAt: toDate(row.next_attempt_at),
   workflowId: row.workflow_id,
   runId: row.run_id,

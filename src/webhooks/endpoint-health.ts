@@ -102,4 +102,5 @@ export async function recordOutcomes(
   };
 }
 
-const toDate = (value: string | null): Date | null => (value === null ? null : new Date(value));
+/** A column of a raw query. */
+export const toDate = (value: string | null): Date | null => (value === null ? null : new Date(value));

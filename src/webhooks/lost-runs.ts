@@ -80,22 +80,16 @@ export function createLostRuns({ db, client, logger }: LostRunsDeps): LostRuns {
   }
 
   async function findOverdue(onProgress: () => void = () => {}): Promise<void> {
-    const limit = createLimiter(PARALLEL_CHECKS);
-    for (let afterId = ''; ; ) {
+    await forEachPage(OVERDUE_PAGE, async (afterId) => {
       const page = await overdueDeliveries(db, { lateMs: OVERDUE_MS, afterId, limit: OVERDUE_PAGE });
       const byRun = new Map<string, string[]>();
       for (const { id, workflowId } of page) byRun.set(workflowId, [...(byRun.get(workflowId) ?? []), id]);
-      await Promise.all(
-        [...byRun].map(([workflowId, ids]) =>
-          limit(async () => {
-            onProgress();
-            await repairRun(workflowId, ids);
-          }),
-        ),
-      );
-      afterId = page.at(-1)?.id ?? afterId;
-      if (page.length < OVERDUE_PAGE) return;
-    }
+      await inParallel([...byRun], async ([workflowId, ids]) => {
+        onProgress();
+        await repairRun(workflowId, ids);
+      });
+      return page.map(({ id }) => id);
+    });
   }
 
   return { findTerminated, findLostStore, findOverdue };
@@ -103,18 +97,26 @@ export function createLostRuns({ db, client, logger }: LostRunsDeps): LostRuns {
 
 /** Releases deliveries of runs that Temporal does not know; runs that were started since are left alone. */
 async function releaseUnknown(db: Db, client: Client): Promise<void> {
-  const limit = createLimiter(PARALLEL_CHECKS);
-  for (let afterId = ''; ; ) {
+  await forEachPage(OVERDUE_PAGE, async (afterId) => {
     const page = await pendingRuns(db, { afterId, limit: OVERDUE_PAGE });
-    await Promise.all(
-      page.map(({ workflowId, deliveryIds }) =>
-        limit(async () => {
-          const { is } = await getRunState(client.workflow, workflowId);
-          if (is === 'unknown') await releaseDeliveries(db, deliveryIds, workflowId);
-        }),
-      ),
-    );
-    afterId = page.at(-1)?.workflowId ?? afterId;
-    if (page.length < OVERDUE_PAGE) return;
+    await inParallel(page, async ({ workflowId, deliveryIds }) => {
+      const { is } = await getRunState(client.workflow, workflowId);
+      if (is === 'unknown') await releaseDeliveries(db, deliveryIds, workflowId);
+    });
+    return page.map(({ workflowId }) => workflowId);
+  });
+}
+
+/** Goes through pages; `page` does one from after an id, and returns its ids in order. */
+async function forEachPage(size: number, page: (afterId: string) => Promise<string[]>): Promise<void> {
+  for (let afterId = ''; ; ) {
+    const ids = await page(afterId);
+    if (ids.length < size) return;
+    afterId = ids.at(-1) ?? afterId;
   }
+}
+
+async function inParallel<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
+  const limit = createLimiter(PARALLEL_CHECKS);
+  await Promise.all(items.map((item) => limit(() => work(item))));
 }

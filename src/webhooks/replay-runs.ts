@@ -3,6 +3,7 @@ import type { Db } from '../db/client.ts';
 import type { Logger } from '../logger.ts';
 import type { replay } from '../workflows/replay.ts';
 import { QUEUES, replayWorkflowId, SEARCH_KEYS, WORKFLOWS } from '../workflows/names.ts';
+import { isNotFound } from './delivery-runs.ts';
 import { cancelReplay, runningReplays } from './replay-state.ts';
 
 /** Milliseconds that Temporal is given for a call. */
@@ -36,7 +37,6 @@ export async function cancelReplayRun({ client, db, logger }: { client: Client; 
       client.workflow.getHandle(replayWorkflowId(id)).cancel(),
     );
   } catch (err) {
-    const hasEnded = err instanceof Error && err.name === 'WorkflowNotFoundError';
-    if (!hasEnded) logger.warn({ err, replayId: id }, 'the workflow of a cancelled replay was not cancelled');
+    if (!isNotFound(err)) logger.warn({ err, replayId: id }, 'the workflow of a cancelled replay was not cancelled');
   }
 }
