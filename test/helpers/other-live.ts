@@ -13,6 +13,7 @@ export const OTHER_LIVE: readonly string[] = [
   'live/gmail-like',
   'live/gmail-operations',
   'live/hostile-imap',
+  'live/kills',
   'live/lost-folder-answers',
   'live/odd-imap',
   'live/operations',
