@@ -22,6 +22,7 @@ export const OTHER_LIVE: readonly string[] = [
   'live/send-failures',
   'live/sending-elsewhere',
   'live/silent-imap',
+  'live/two-workers',
   'mailbox/large-folders',
   'mailbox/vacate',
   'workflows/deliver-crash',
