@@ -14,8 +14,8 @@ import { Random } from '../chaos/random.ts';
 import { Api } from '../helpers/api.ts';
 import { freePort } from '../helpers/free-port.ts';
 import { isLong } from '../helpers/long.ts';
-import { addUser } from '../helpers/mail-user.ts';
-import { type Mailbox, openMailbox } from '../helpers/mailbox.ts';
+import { addUser, type MailUser } from '../helpers/mail-user.ts';
+import { openMailbox } from '../helpers/mailbox.ts';
 import { type Call, emailOf, type Receiver, startReceiver } from '../helpers/receiver.ts';
 import { READY, type Started, start } from '../helpers/start.ts';
 import { waitFor } from '../helpers/wait.ts';
@@ -48,7 +48,7 @@ let run: Started;
 let api: Api;
 let database: Database;
 let account: Account;
-let box: Mailbox;
+let user: MailUser;
 /** fails 3 of 10 calls at random */
 let failing: Receiver;
 /** accepts every call, unless it is off */
@@ -75,16 +75,15 @@ beforeAll(async () => {
   sound = await startReceiver();
   sound.answer = () => (isOff ? 503 : 200);
   for (const receiver of [failing, sound]) await api.listen(receiver);
-  const user = await addUser();
+  user = await addUser();
   account = await api.connect(user);
-  box = await openMailbox(user);
 }, 240_000);
 
 afterAll(async () => {
   await database?.close();
   run?.child.kill('SIGTERM');
   await run?.ended();
-  await Promise.all([failing?.close(), sound?.close(), box?.close()]);
+  await Promise.all([failing?.close(), sound?.close()]);
   if (dataDir) await rm(dataDir, { recursive: true, force: true });
 });
 
@@ -116,6 +115,13 @@ async function record(objectIds: string[]): Promise<void> {
     ...{ data: { email: { id: objectId, message_id: null, body: 'x'.repeat(1_000) } }, createdAt },
   }));
   await untilDone(() => database.db.transaction((tx) => recordEvents(tx, account.id, events)));
+}
+
+/** A mail comes to the account, by another program. */
+async function arrive(subject: string): Promise<void> {
+  const box = await openMailbox(user);
+  await box.append('INBOX', { subject });
+  await box.close();
 }
 
 async function kill(part: Part): Promise<void> {
@@ -214,7 +220,7 @@ test.each(EVENTS)(
       await record(Array.from({ length: BATCH }, () => random.pick(objects) as string));
       if (written % (5 * BATCH) === 0) {
         subjects.push(`${name} ${written}`);
-        await box.append('INBOX', { subject: `${name} ${written}` });
+        await arrive(`${name} ${written}`);
       }
       await sleep(isLong() ? 500 : 700);
     }
@@ -242,7 +248,7 @@ test(
     const files = (await readdir(dataDir)).filter((file) => file.startsWith('temporal.db'));
     expect(files).toContain('temporal.db');
     for (const file of files) await rm(join(dataDir, file));
-    await box.append('INBOX', { subject: 'while nothing ran' });
+    await arrive('while nothing ran');
     isOff = false;
     run = start(dataDir, settings, 'dist/start.js');
     await waitFor(() => run.output().includes(READY), { timeoutMs: 120_000, what: run.output });
