@@ -13,6 +13,7 @@ import { every, retryUntilAvailable } from './src/async.ts';
 import { type Config, ConfigError, loadConfig } from './src/config.ts';
 import { type Database, type Db, migrate, openDatabase } from './src/db/client.ts';
 import { checkAccounts, startHousekeeping } from './src/activities/account-health.ts';
+import type { DeliverDeps } from './src/activities/deliver.ts';
 import { createRunningWatches, type RunningWatches, shareWatches } from './src/activities/share-watches.ts';
 import { takeLogin } from './src/db/login-budget.ts';
 import { ANNOUNCE_MS, announceWorker, countWorkers, forgetWorker } from './src/db/workers.ts';
@@ -91,7 +92,7 @@ async function main(config: Config, logger: Logger): Promise<void> {
     database,
     client,
     shutdown: shutdown.signal,
-    onAttempts: (workflowId, are) => late.relay?.attempts(workflowId, are),
+    onAttempts: (...attempts) => late.relay?.attempts(...attempts),
     lostRuns,
   });
   const workers = await createWorkers({
@@ -226,7 +227,7 @@ interface Surroundings {
   client: Client;
   /** aborted when the worker shuts down */
   shutdown: AbortSignal;
-  onAttempts(workflowId: string, are: 'begun' | 'ended'): void;
+  onAttempts: NonNullable<DeliverDeps['onAttempts']>;
   lostRuns: LostRuns;
 }
 

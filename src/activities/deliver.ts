@@ -37,20 +37,22 @@ export function createDeliverActivities(deps: DeliverDeps) {
     const limits = startLimits(context, input.beginWithinMs, deps.shutdown);
     deps.onAttempts?.(workflowId, 'begun');
     let isDone = true;
+    let round: AttemptRound | undefined;
     try {
       // an earlier execution of this activity, which Temporal has given up, may still be calling or storing
       await rounds.get(workflowId)?.catch(() => {});
       for (const id of input.deliveryIds) await store.pending(id);
-      const round = new AttemptRound(deps, store, { workflowId, runId, input }, limits).run();
-      rounds.set(workflowId, round);
-      const attempted = await round.finally(() => {
-        if (rounds.get(workflowId) === round) rounds.delete(workflowId);
+      round = new AttemptRound(deps, store, { workflowId, runId, input }, limits);
+      const running = round.run();
+      rounds.set(workflowId, running);
+      const attempted = await running.finally(() => {
+        if (rounds.get(workflowId) === running) rounds.delete(workflowId);
       });
       isDone = attempted.notAttempted.length === 0;
       return attempted;
     } finally {
       limits.stop();
-      if (isDone) deps.onAttempts?.(workflowId, 'ended');
+      if (isDone) deps.onAttempts?.(workflowId, 'ended', { costly: round?.isCostly ?? false });
     }
   }
 

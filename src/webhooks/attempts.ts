@@ -9,7 +9,7 @@ import { type AttemptResult, releaseDeliveries, reopenDeliveries, skipDeliveries
 import { type DeliveryTarget, type DueDelivery, loadDueDeliveries, loadEventData } from './due-deliveries.ts';
 import { OPEN_AFTER, outcomeOf } from './endpoint-health.ts';
 import { noteAttempt, noteSkipped } from './metrics.ts';
-import type { Poster, PostOutcome } from './post.ts';
+import { isLongResponse, type Poster, type PostOutcome } from './post.ts';
 import { nextDelay, parseRetryAfter } from './retry-schedule.ts';
 
 export interface DeliverDeps {
@@ -25,8 +25,11 @@ export interface DeliverDeps {
    * another worker. Temporal does not tell local activities.
    */
   shutdown?: AbortSignal;
-  /** Called when a run begins attempts, and when it has ended them, however they went: others may be due by that. */
-  onAttempts?(workflowId: string, are: 'begun' | 'ended'): void;
+  /**
+   * Called when a run begins attempts, and when it has ended them, however they went: others may be due by that.
+   * `costly`: the endpoint sends long responses.
+   */
+  onAttempts?(workflowId: string, are: 'begun' | 'ended', how?: { costly: boolean }): void;
   /** Has runs that wait for their next attempt make it now. */
   hurry?(workflowIds: readonly string[]): Promise<void>;
 }
@@ -122,6 +125,7 @@ export class AttemptRound {
   /** released at the end */
   readonly #heldBack: string[] = [];
   #retryingHere = 0;
+  #isCostly = false;
 
   constructor(deps: DeliverDeps, store: ResultStore, run: Identity & { input: AttemptInput }, limits: AttemptLimits) {
     this.#deps = deps;
@@ -138,6 +142,11 @@ export class AttemptRound {
       failed: [],
       notAttempted: [],
     };
+  }
+
+  /** Whether a response was longer than what is kept of it. */
+  get isCostly(): boolean {
+    return this.#isCostly;
   }
 
   async run(): Promise<AttemptedDeliveries> {
@@ -286,6 +295,7 @@ export class AttemptRound {
       timeoutMs: webhook.timeoutMs,
       signal: this.#limits.cancelCalls,
     });
+    if (isLongResponse(outcome)) this.#isCostly = true;
     if (outcome.httpStatus === 410) await this.#disable(target.id);
     const result = this.#resultOf({ delivery, target, at, outcome });
     await this.#record(result, delivery, target);

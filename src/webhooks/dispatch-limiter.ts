@@ -3,8 +3,11 @@ export interface DispatchLimiter {
   begin(endpointId: string, workflowId: string): void;
   /** The run is being started again: it counts as begun now. */
   renew(workflowId: string): void;
-  /** The first attempts of a run have ended; its endpoint, undefined when the run was not counted any more. */
-  end(workflowId: string): string | undefined;
+  /**
+   * The first attempts of a run have ended; its endpoint, undefined when the run was not counted any more. `isCostly`: its
+   * responses are long.
+   */
+  end(workflowId: string, isCostly?: boolean): string | undefined;
   isUnderWay(workflowId: string): boolean;
   /** `count` deliveries of the endpoint were claimed, all that it had; `isFailing`: its last attempts failed. */
   drained(endpointId: string, count: number, isFailing?: boolean): void;
@@ -33,9 +36,12 @@ const MAX_SLOW_RUNS = 800;
 /**
  * A run costs the same for one delivery and for fifty. After a claim that emptied an endpoint, the next claim waits a
  * little, and longer where several deliveries came at once: under load they gather into batches. Those of
- * an endpoint that fails gather longest: each of its runs costs what one of a healthy endpoint does.
+ * an endpoint that fails, or sends long responses, gather longest: each of its runs costs what one of a healthy endpoint
+ * does, or more.
  */
 export const PACE = { one: 15, busy: 40, failing: 1_000 };
+/** An endpoint that has sent a long response counts as costly for so long. */
+const COSTLY_MS = 60_000;
 const BUSY_COUNT = 4;
 /** A run without news for so long is on another worker, or waits for one. */
 const EXPIRY_MS = 45_000;
@@ -45,17 +51,24 @@ interface Run {
   since: number;
 }
 
+function deletePast(times: Map<string, number>, now: number): void {
+  for (const [endpointId, at] of times) if (at <= now) times.delete(endpointId);
+}
+
 /** A limiter without runs. `now` and `pace` are in ms. */
 export function createDispatchLimiter(now: () => number = () => performance.now(), pace = PACE): DispatchLimiter {
   /** in the order of `since` */
   const runs = new Map<string, Run>();
   const runsOfEndpoint = new Map<string, number>();
   const notBefore = new Map<string, number>();
+  /** endpoints whose responses are long, and until when that counts */
+  const costly = new Map<string, number>();
 
-  function end(workflowId: string): string | undefined {
+  function end(workflowId: string, isCostly = false): string | undefined {
     const run = runs.get(workflowId);
     if (!run) return undefined;
     runs.delete(workflowId);
+    if (isCostly) costly.set(run.endpointId, now() + COSTLY_MS);
     const others = (runsOfEndpoint.get(run.endpointId) ?? 1) - 1;
     if (others > 0) runsOfEndpoint.set(run.endpointId, others);
     else runsOfEndpoint.delete(run.endpointId);
@@ -67,7 +80,7 @@ export function createDispatchLimiter(now: () => number = () => performance.now(
       if (now() - since < EXPIRY_MS) break;
       end(workflowId);
     }
-    for (const [endpointId, at] of notBefore) if (at <= now()) notBefore.delete(endpointId);
+    for (const times of [notBefore, costly]) deletePast(times, now());
   }
 
   /** in the order of `since`: slow ones come first */
@@ -98,7 +111,8 @@ export function createDispatchLimiter(now: () => number = () => performance.now(
     end,
     isUnderWay: (workflowId) => runs.has(workflowId),
     drained(endpointId, count, isFailing = false) {
-      notBefore.set(endpointId, now() + (isFailing ? pace.failing : count > BUSY_COUNT ? pace.busy : pace.one));
+      const isSlowed = isFailing || (costly.get(endpointId) ?? 0) > now();
+      notBefore.set(endpointId, now() + (isSlowed ? pace.failing : count > BUSY_COUNT ? pace.busy : pace.one));
     },
     throttled: () => [...waits().keys()],
     throttledForMs() {

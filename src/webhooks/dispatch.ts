@@ -33,7 +33,7 @@ export interface DispatchDeps<Run extends DispatchedRun> {
 
 export interface Dispatch {
   /** Attempts of that run have begun, or have ended: then the next run of its endpoint may begin. */
-  attempts(workflowId: string, are: 'begun' | 'ended'): void;
+  attempts(workflowId: string, are: 'begun' | 'ended', how?: { costly: boolean }): void;
   /** Claims nothing any more and waits for starts under way. */
   stop(): Promise<void>;
 }
@@ -67,7 +67,7 @@ export function startDispatch<Run extends DispatchedRun>(deps: DispatchDeps<Run>
   const loop = new DispatchLoop(deps);
   let stopping: Promise<void> | undefined;
   return {
-    attempts: (workflowId, are) => loop.attempts(workflowId, are),
+    attempts: (workflowId, are, how) => loop.attempts(workflowId, are, how),
     stop: () => (stopping ??= loop.stop()),
   };
 }
@@ -100,9 +100,9 @@ class DispatchLoop<Run extends DispatchedRun> {
     this.#marking = every(this.#times.mark, () => this.#mark(), deps.logger);
   }
 
-  attempts(workflowId: string, are: 'begun' | 'ended'): void {
+  attempts(workflowId: string, are: 'begun' | 'ended', { costly } = { costly: false }): void {
     if (are === 'begun') return this.#limiter.renew(workflowId);
-    this.#limiter.end(workflowId);
+    this.#limiter.end(workflowId, costly);
     // later events of the same objects may be due, and its endpoint may get the next run
     this.#wake();
   }

@@ -125,6 +125,12 @@ function begin(agents: ReturnType<typeof createAgents>, request: PostRequest, si
   return call;
 }
 
+/** Whether the response was longer than what is kept of it. */
+export function isLongResponse({ responseBody }: Pick<PostOutcome, 'responseBody'>): boolean {
+  // cut between characters, which have at most four bytes
+  return responseBody !== null && Buffer.byteLength(responseBody) > MAX_RESPONSE_BYTES - 4;
+}
+
 async function readBody(response: IncomingMessage): Promise<string> {
   const chunks: Buffer[] = [];
   let size = 0;

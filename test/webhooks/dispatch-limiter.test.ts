@@ -76,6 +76,19 @@ describe('the runs of an endpoint', () => {
     expect(limiter.throttledForMs()).toBeGreaterThanOrEqual(500);
   });
 
+  it('wait longest for a minute at an endpoint that sends long responses', () => {
+    limiter.begin('long', 'run/1');
+    limiter.end('run/1', true);
+    limiter.drained('long', 1);
+    limiter.drained('short', 1);
+    now += 500;
+    expect(limiter.throttled()).toEqual(['long']);
+    now += 60_000;
+    limiter.drained('long', 1);
+    now += 500;
+    expect(limiter.throttled()).toEqual([]);
+  });
+
   it('are bounded over all endpoints', () => {
     for (let run = 0; run < 149; run++) limiter.begin(`endpoint ${run}`, `run ${run}`);
     expect(limiter.isFull()).toBe(false);
