@@ -31,6 +31,8 @@ import { compileValidator, readBodies } from './validation.ts';
 const SANE_ID = /^[\w.:/+=@-]{1,128}$/;
 
 const REQUEST_TIMEOUT_MS = 120_000;
+/** Room for a query whose every parameter is as long as it may be. */
+const MAX_HEADER_BYTES = 64 * 1024;
 
 /** Of requests that carry no email. */
 const SMALL_BODY_BYTES = 1024 * 1024;
@@ -51,6 +53,7 @@ export async function buildApp(deps: ApiDeps): Promise<FastifyInstance> {
     bodyLimit: Math.min(settings.bodyBytes, SMALL_BODY_BYTES),
     // for a whole request to arrive
     requestTimeout: REQUEST_TIMEOUT_MS,
+    http: { maxHeaderSize: MAX_HEADER_BYTES },
     trustProxy: trusted(settings.trustProxy),
     genReqId: ({ headers: { 'x-request-id': given } }) =>
       typeof given === 'string' && SANE_ID.test(given) ? given : randomUUID(),

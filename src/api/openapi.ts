@@ -55,7 +55,7 @@ export async function describeApi(app: FastifyInstance, publicUrl: string): Prom
         description:
           'Connect mailboxes over IMAP and SMTP, read and search them, and receive every change by webhooks. ' +
           'Unknown keys in bodies and queries are ignored; dates are ISO 8601 in UTC with milliseconds; every path works ' +
-          'with and without a trailing slash. An id that is malformed or of another account is not found. ' +
+          'with and without a trailing slash. Text that holds NUL is 400. An id that is malformed or of another account is not found. ' +
           '503 `errors/service_unavailable` says within seconds which part of this installation cannot be reached: the ' +
           'database, Temporal, a worker or the storage. `detail` says whether a change of the ' +
           'mailbox may still be made. `Retry-After` says when to try again.',
