@@ -3,6 +3,7 @@ import { connect, type Socket } from 'node:net';
 import { performance } from 'node:perf_hooks';
 import { randomBytes } from 'node:crypto';
 import { type Bounds, type Figures, percentile } from './figures.ts';
+import { byPart, processTree } from './process-tree.ts';
 import type { Bench } from './setup.ts';
 
 /** Requests that are measured beside each flood, one after the other. */
@@ -20,8 +21,8 @@ async function p50(bench: Bench): Promise<number> {
   for (let index = -50; index < MEASURED; index++) {
     const began = performance.now();
     const response = await bench.api.request('GET', '/accounts?limit=1');
-    await response.text();
-    if (!response.ok) throw new Error(`a request with a right key was answered ${response.status}`);
+    const text = await response.text();
+    if (!response.ok) throw new Error(`a request with a right key was answered ${response.status} ${text}`);
     if (index >= 0) times.push(performance.now() - began);
   }
   return percentile(times, 0.5);
@@ -51,11 +52,21 @@ const waiting =
     };
   };
 
+function cpuOf(bench: Bench): { server: number; postgres: number } {
+  const parts = byPart(processTree(bench.pid));
+  return { server: parts.get('server')?.cpuMs ?? 0, postgres: parts.get('postgres')?.cpuMs ?? 0 };
+}
+
 /** Requests without a pause, each with another wrong key. */
 const wrongKeys: Flood = async (bench) => {
   const sockets = await open(bench, WRONG_SOCKETS, '');
   const began = performance.now();
+  const before = cpuOf(bench);
   let sent = 0;
+  let answered = 0;
+  for (const socket of sockets) {
+    socket.on('data', (bytes: Buffer) => (answered += bytes.toString('latin1').split('HTTP/1.1 ').length - 1));
+  }
   const timer = setInterval(() => {
     const due = ((performance.now() - began) / 1_000) * WRONG_PER_S;
     for (; sent < due; sent++) {
@@ -65,7 +76,13 @@ const wrongKeys: Flood = async (bench) => {
   }, TICK_MS);
   return () => {
     clearInterval(timer);
-    console.log(`${Math.round(sent / ((performance.now() - began) / 1_000))} wrong keys/s`);
+    const seconds = (performance.now() - began) / 1_000;
+    const after = cpuOf(bench);
+    const each = (part: 'server' | 'postgres') => `${((after[part] - before[part]) / answered).toFixed(2)} ms`;
+    const rates = [sent, answered].map((count) => Math.round(count / seconds));
+    console.log(
+      `${rates[0]} wrong keys/s, ${rates[1]} answered; CPU of each: API ${each('server')}, Postgres ${each('postgres')}`,
+    );
     for (const socket of sockets) socket.destroy();
   };
 };
@@ -91,16 +108,16 @@ export const floods = {
     '500 half headers': { most: 1.25 },
     '1,000 half bodies': { most: 1.25 },
   } satisfies Bounds,
-  prepare: async (bench: Bench) => bench.mailbox(),
+  prepare: async () => undefined,
   round: async (bench: Bench): Promise<Figures> => {
     const figures: Figures = {};
     for (const [name, flood] of Object.entries(FLOODS)) {
       const before = await p50(bench);
+      console.log(`${name}: p50 before ${before.toFixed(1)} ms`);
       const end = await flood(bench);
-      const during = await p50(bench);
-      end();
+      const during = await p50(bench).finally(end);
+      console.log(`${name}: p50 during ${during.toFixed(1)} ms`);
       figures[name] = during / before;
-      figures[`${name}: p50 before, ms`] = before;
     }
     return figures;
   },
