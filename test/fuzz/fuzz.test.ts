@@ -95,6 +95,7 @@ async function fuzz({ base, key }: Api, known: Record<string, string>, spared: s
         FUZZ_KNOWN: JSON.stringify(known),
         FUZZ_SPARED: JSON.stringify(spared),
         SCHEMATHESIS_HOOKS: join(HERE, 'hooks.py'),
+        PYTHONDONTWRITEBYTECODE: '1',
       },
       stdio: ['ignore', 'pipe', 'pipe'],
     },
