@@ -98,6 +98,7 @@ function apiDeps(config: Config, logger: Logger, { db, pool }: Database, client:
       publicUrl: config.publicUrl,
       bodyBytes: config.limits.bodyBytes,
       wrongKeysPerMinute: config.limits.wrongKeysPerMinute,
+      requestsPerMinute: config.limits.requestsPerMinute,
       send: config.limits.send,
       signingKeys: signingKeys(config),
       trustProxy: config.trustProxy,

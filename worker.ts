@@ -256,6 +256,7 @@ function openDeps(config: Config, logger: Logger, surroundings: Surroundings) {
     db: database.db,
     logger,
     secrets: createSecrets(codecKeys(config)),
+    auditRetentionMs: config.auditRetentionMs,
     outbound,
     leases,
     watches,

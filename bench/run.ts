@@ -1,6 +1,7 @@
 import { burst } from './burst.ts';
 import { deliveryLog } from './delivery-log.ts';
 import { type Bounds, type Figures, printTable } from './figures.ts';
+import { floods } from './floods.ts';
 import { initialSync } from './initial-sync.ts';
 import { idle, otherFolder, otherFolderOldServer, stream } from './latency.ts';
 import { memory } from './memory.ts';
@@ -31,6 +32,7 @@ const FIGURES: Record<string, (bench: Bench, rounds: number) => Promise<void>> =
   stream: measured(stream),
   burst: measured(burst),
   operations: measured(operations),
+  floods: measured(floods),
   list: measured(list),
   search: measured(search),
   'initial-sync': measured(initialSync),

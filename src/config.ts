@@ -76,9 +76,13 @@ export interface Config {
     bodyBytes: number;
     /** calls with wrong keys from one address; 0: no limit */
     wrongKeysPerMinute: number;
+    /** calls with one key, and from one address; 0: no limit */
+    requestsPerMinute: { key: number; address: number };
     /** for one email: decoded bytes of its attachments, their number, its recipients, characters of its subject */
     send: { attachmentBytes: number; attachments: number; recipients: number; subject: number };
   };
+  /** how long the audit log is stored */
+  auditRetentionMs: number;
   /** histories are decoded for the Temporal UI of this origin, where requests bear the token; absent: they are not */
   temporalCodec?: { origin: string; token: string };
   /** URL of an OpenTelemetry collector; absent: no traces */
@@ -134,6 +138,10 @@ export function loadConfig(env: Env): Config {
     },
     limits: {
       wrongKeysPerMinute: integer(env, 'MAX_WRONG_KEYS_PER_MINUTE', 60, [0, 1_000_000]),
+      requestsPerMinute: {
+        key: integer(env, 'MAX_REQUESTS_PER_MINUTE_PER_KEY', 0, [0, 10_000_000]),
+        address: integer(env, 'MAX_REQUESTS_PER_MINUTE_PER_ADDRESS', 0, [0, 10_000_000]),
+      },
       bodyBytes: integer(env, 'MAX_BODY_BYTES', 40 * MiB, [1024, 1024 * MiB]),
       send: {
         attachmentBytes: integer(env, 'MAX_ATTACHMENT_BYTES', 25 * MiB, [0, 1024 * MiB]),
@@ -142,6 +150,7 @@ export function loadConfig(env: Env): Config {
         subject: integer(env, 'MAX_SUBJECT_LENGTH', 998, [1, 100_000]),
       },
     },
+    auditRetentionMs: duration(env, 'AUDIT_RETENTION', 90 * DAY, [DAY, 3650 * DAY]),
     ...temporalCodec(env),
     ...(otlpEndpoint === undefined ? {} : { otlpEndpoint }),
     workerMetrics: workerMetrics(env),

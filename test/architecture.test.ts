@@ -92,6 +92,7 @@ const TABLE: Record<string, Room> = {
     types: ['workflows'],
     packages: [
       ...['fastify', '@fastify/swagger', '@fastify/swagger-ui', '@fastify/type-provider-typebox', 'typebox'],
+      '@fastify/rate-limit',
       ...['@temporalio/client', 'pg', 'prom-client', 'drizzle-orm'],
     ],
   },

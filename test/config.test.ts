@@ -37,8 +37,10 @@ describe('settings', () => {
       limits: {
         bodyBytes: 40 * 1024 * 1024,
         wrongKeysPerMinute: 60,
+        requestsPerMinute: { key: 0, address: 0 },
         send: { attachmentBytes: 25 * 1024 * 1024, attachments: 100, recipients: 500, subject: 998 },
       },
+      auditRetentionMs: 7_776_000_000,
       workerMetrics: { host: '127.0.0.1', port: 9464 },
       logLevel: 'info',
     });
@@ -122,6 +124,9 @@ describe('settings', () => {
     ['SYNC_MAX_MAILBOXES', '0'],
     ['MAX_BODY_BYTES', '1k'],
     ['MAX_WRONG_KEYS_PER_MINUTE', '-1'],
+    ['MAX_REQUESTS_PER_MINUTE_PER_KEY', 'many'],
+    ['MAX_REQUESTS_PER_MINUTE_PER_ADDRESS', '-1'],
+    ['AUDIT_RETENTION', '1h'],
     ['MAX_ATTACHMENT_BYTES', '-1'],
     ['MAX_ATTACHMENTS', 'many'],
     ['MAX_RECIPIENTS', '0'],

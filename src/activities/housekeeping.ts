@@ -1,6 +1,11 @@
 import { Context } from '@temporalio/activity';
 import type { Db } from '../db/client.ts';
-import { deleteDeliveriesBefore, deleteEventsBefore, deleteIdempotencyKeysBefore } from '../db/retention.ts';
+import {
+  deleteAuditRecordsBefore,
+  deleteDeliveriesBefore,
+  deleteEventsBefore,
+  deleteIdempotencyKeysBefore,
+} from '../db/retention.ts';
 import { nextSweep, saveSweep, unreferencedKeys } from '../db/stored-objects.ts';
 import { deleteUnusedTracking } from '../db/tracking.ts';
 import { forgetDeadWorkers } from '../db/workers.ts';
@@ -14,6 +19,8 @@ export interface HousekeepingDeps {
   db: Db;
   storage: Storage;
   lostRuns: Pick<LostRuns, 'findOverdue'>;
+  /** how long the audit log is stored, ms; left out: 90 days */
+  auditRetentionMs?: number;
   logger: Logger;
 }
 
@@ -24,7 +31,8 @@ const DAY_MS = 24 * 60 * 60 * 1000;
  * Stored for 30 days: the log and the events (CONTRACT), and sends and drafts that ended. For 24 h: responses to idempotent
  * calls (CONTRACT). For a year: the tracking of an email that was deleted, whose links in other mailboxes work as long.
  */
-const RETENTION: readonly [days: number, deleteBefore: (db: Db, before: Date) => Promise<number>][] = [
+type Retention = readonly [days: number, deleteBefore: (db: Db, before: Date) => Promise<number>];
+const RETENTION: readonly Retention[] = [
   [30, deleteDeliveriesBefore],
   [30, deleteEventsBefore],
   [1, deleteIdempotencyKeysBefore],
@@ -32,6 +40,7 @@ const RETENTION: readonly [days: number, deleteBefore: (db: Db, before: Date) =>
   [30, deleteEndedDrafts],
   [365, deleteUnusedTracking],
 ];
+const AUDIT_DAYS = 90;
 /** One execution of `deleteExpired` works for about so long. */
 const STEP_MS = 60_000;
 /** Each account's storage is compared with its rows this often, and objects younger than that may be about to get a row. */
@@ -42,13 +51,14 @@ const SWEEP_STEP_MS = 2 * 60_000;
 /** Activities of the `housekeeping` workflow. */
 export function createHousekeepingActivities(deps: HousekeepingDeps) {
   const { db, storage, lostRuns, logger } = deps;
+  const auditDays = deps.auditRetentionMs === undefined ? AUDIT_DAYS : deps.auditRetentionMs / DAY_MS;
   /**
    * Deletes what is stored for a time only, a bounded number of rows at a time; `done: false` when there is more. Gives
    * up sends and drafts that lost their run, and deletes objects in storage that no row names.
    */
   async function deleteExpired(): Promise<{ done: boolean }> {
     const until = Date.now() + STEP_MS;
-    for (const [days, deleteBefore] of RETENTION) {
+    for (const [days, deleteBefore] of [...RETENTION, [auditDays, deleteAuditRecordsBefore] as const]) {
       for (let deleted = -1; deleted !== 0; ) {
         if (Date.now() >= until) return { done: false };
         Context.current().heartbeat();

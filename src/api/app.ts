@@ -10,6 +10,8 @@ import fastify, {
 import { ERRORS } from '../contract/errors.ts';
 import { isId } from '../contract/ids.ts';
 import { withRequestId } from '../request-context.ts';
+import { requireReach } from './access.ts';
+import { auditCalls } from './audit.ts';
 import { authenticate } from './auth.ts';
 import { createCursors, createSigner } from './cursor.ts';
 import type { ApiDeps } from './deps.ts';
@@ -29,6 +31,8 @@ import { compileValidator, readBodies } from './validation.ts';
 const SANE_ID = /^[\w.:/+=@-]{1,128}$/;
 
 const REQUEST_TIMEOUT_MS = 120_000;
+/** Room for a query whose every parameter is as long as it may be. */
+const MAX_HEADER_BYTES = 64 * 1024;
 
 /** Of requests that carry no email. */
 const SMALL_BODY_BYTES = 1024 * 1024;
@@ -49,6 +53,7 @@ export async function buildApp(deps: ApiDeps): Promise<FastifyInstance> {
     bodyLimit: Math.min(settings.bodyBytes, SMALL_BODY_BYTES),
     // for a whole request to arrive
     requestTimeout: REQUEST_TIMEOUT_MS,
+    http: { maxHeaderSize: MAX_HEADER_BYTES },
     trustProxy: trusted(settings.trustProxy),
     genReqId: ({ headers: { 'x-request-id': given } }) =>
       typeof given === 'string' && SANE_ID.test(given) ? given : randomUUID(),
@@ -79,20 +84,37 @@ export async function buildApp(deps: ApiDeps): Promise<FastifyInstance> {
   serveHealth(app, deps);
   serveMetrics(app, pool);
   serveTracking(app, deps);
-  const { codecRoutes } = deps;
-  if (codecRoutes) await app.register(async (codec) => codecRoutes(codec), { prefix: '/temporal/codec' });
+  await serveCodec(app, deps);
 
   const signer = createSigner(settings.signingKeys);
   const cursors = createCursors(signer);
   await app.register(
     async (v1) => {
-      authenticate(v1, pool, settings.wrongKeysPerMinute);
+      requireReach(v1);
+      await authenticate(v1, pool, settings);
+      auditCalls(v1, deps);
       honourIdempotencyKeys(v1, { ...deps, signer });
       for (const route of ROUTES) route(v1.withTypeProvider<TypeBoxTypeProvider>(), { ...deps, cursors });
     },
     { prefix: '/api/v1' },
   );
   return app;
+}
+
+/** The decoder of histories for the Temporal UI, where there is one; each use of it is in the audit log. */
+async function serveCodec(app: FastifyInstance, deps: ApiDeps): Promise<void> {
+  const { codecRoutes } = deps;
+  if (!codecRoutes) return;
+  await app.register(
+    async (codec) => {
+      auditCalls(codec, deps);
+      codec.addHook('onRoute', (route) => {
+        if (route.method === 'POST') route.config = { ...route.config, audit: 'history.decode' };
+      });
+      codecRoutes(codec);
+    },
+    { prefix: '/temporal/codec' },
+  );
 }
 
 function jsonBounds({ send }: ApiDeps['settings']): JsonBounds {

@@ -89,6 +89,8 @@ export interface ApiSettings {
   bodyBytes: number;
   /** calls with wrong keys from one address; more get 429. 0: no limit */
   wrongKeysPerMinute: number;
+  /** calls with one key, and from one address; more get 429. 0: no limit */
+  requestsPerMinute: { key: number; address: number };
   /** limits of one email to send */
   send: SendLimits;
   /** keys for cursors and idempotency fingerprints: the first signs, all are accepted */

@@ -16,7 +16,7 @@ export async function checkEndpoint(
   deps: { db: Queryable; outbound: Outbound },
 ): Promise<void> {
   endpoint.headers?.forEach(checkHeader);
-  if (endpoint.account_ids) await checkAccounts(endpoint.account_ids, deps.db);
+  if (endpoint.account_ids) await checkAccounts('account_ids', endpoint.account_ids, deps.db);
   if (endpoint.url !== undefined) await checkUrl(endpoint.url, deps.outbound);
 }
 
@@ -38,13 +38,14 @@ function checkHeader({ name, value }: Header, index: number): void {
   }
 }
 
-async function checkAccounts(ids: string[], db: Queryable): Promise<void> {
+/** Checks that all are accounts. @throws ApiError `invalid_parameters`, naming the field */
+export async function checkAccounts(field: string, ids: string[], db: Queryable): Promise<void> {
   const existing = await knownAccountIds(
     db,
     ids.filter((id) => isId('account', id)),
   );
   const unknown = ids.findIndex((id) => !existing.has(id));
-  if (unknown >= 0) throw invalid(`account_ids.${unknown} is not the id of an account`);
+  if (unknown >= 0) throw invalid(`${field}.${unknown} is not the id of an account`);
 }
 
 async function checkUrl(text: string, outbound: Outbound): Promise<void> {

@@ -3,7 +3,7 @@ import type { Readable } from 'node:stream';
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { ApiError, errorBody, type ErrorCode } from '../contract/errors.ts';
 import { unavailablePart } from '../outage.ts';
-import { TooManyRequests } from './wrong-keys.ts';
+import { showLimit, TooManyRequests } from './request-limits.ts';
 import { StorageMissing } from '../storage/storage.ts';
 
 /** Makes every error a response in the shape of SPEC "Errors". */
@@ -20,7 +20,10 @@ export function handleErrors(app: FastifyInstance, limits: { bodyBytes: number }
         'a part of the installation is away',
       );
     }
-    if (apiError instanceof TooManyRequests) reply.header('Retry-After', String(apiError.retryAfterS));
+    if (apiError instanceof TooManyRequests) {
+      const { exceeded } = apiError;
+      showLimit(reply.header('Retry-After', String(exceeded.resetS)), exceeded, 0);
+    }
     return sendError(reply, apiError.code, apiError.detail);
   });
   app.setNotFoundHandler((_request, reply) => sendError(reply, 'not_found', 'there is no such path or method'));

@@ -1,8 +1,9 @@
 import swagger from '@fastify/swagger';
-import type { FastifyInstance, FastifySchema } from 'fastify';
+import type { FastifyInstance, FastifySchema, RouteOptions } from 'fastify';
 import type { TSchema } from 'typebox';
 import * as account from '../contract/account.ts';
 import * as apiKey from '../contract/api-key.ts';
+import * as audit from '../contract/audit.ts';
 import * as contact from '../contract/contact.ts';
 import * as email from '../contract/email.ts';
 import * as errors from '../contract/errors.ts';
@@ -13,8 +14,13 @@ import * as replay from '../contract/replay.ts';
 import * as sending from '../contract/sending.ts';
 import * as tracking from '../contract/tracking.ts';
 import * as webhook from '../contract/webhook.ts';
+import { isRestrictable } from './access.ts';
+import { errorResponses } from './error-responses.ts';
 
-const CONTRACT = [account, email, sending, folder, contact, apiKey, webhook, replay, history, tracking, events, errors];
+const CONTRACT = [
+  ...[account, email, sending, folder, contact, apiKey, webhook, replay, history, tracking, events, audit],
+  errors,
+];
 
 type NamedSchema = TSchema & { $id: string };
 
@@ -34,7 +40,8 @@ const TAGS = [
   { name: 'Drafts', description: 'Drafts of a mailbox' },
   { name: 'Contacts', description: 'People the mailbox has exchanged mail with, and addresses that it may send from' },
   { name: 'Webhooks', description: 'Endpoints that events are delivered to, and the log of the deliveries' },
-  { name: 'API keys', description: 'Keys that give full access' },
+  { name: 'API keys', description: 'Keys that give full access, or that are limited to reading or to some accounts' },
+  { name: 'Audit log', description: 'Who did what to keys, accounts and endpoints' },
 ];
 
 /** Serves the OpenAPI 3.1 document, made from the schemas that validate requests, at `/openapi.json`. */
@@ -48,7 +55,7 @@ export async function describeApi(app: FastifyInstance, publicUrl: string): Prom
         description:
           'Connect mailboxes over IMAP and SMTP, read and search them, and receive every change by webhooks. ' +
           'Unknown keys in bodies and queries are ignored; dates are ISO 8601 in UTC with milliseconds; every path works ' +
-          'with and without a trailing slash. An id that is malformed or of another account is not found. ' +
+          'with and without a trailing slash. Text that holds NUL is 400. An id that is malformed or of another account is not found. ' +
           '503 `errors/service_unavailable` says within seconds which part of this installation cannot be reached: the ' +
           'database, Temporal, a worker or the storage. `detail` says whether a change of the ' +
           'mailbox may still be made. `Retry-After` says when to try again.',
@@ -61,7 +68,7 @@ export async function describeApi(app: FastifyInstance, publicUrl: string): Prom
       security: [{ apiKey: [] }],
     },
     refResolver: { buildLocalReference: (json) => json['$id'] as string },
-    transform: ({ schema, url, route }) => ({ schema: documented(schema, route.config?.idempotent ?? false), url }),
+    transform: ({ schema, url, route }) => ({ schema: documented(schema, route), url }),
   });
   for (const schema of NAMED) app.addSchema(withReferences(schema, { root: true }));
 
@@ -73,12 +80,15 @@ export async function describeApi(app: FastifyInstance, publicUrl: string): Prom
 }
 
 /** A route's schema as the document shows it. */
-function documented(schema: FastifySchema, idempotent: boolean): FastifySchema {
-  const { querystring } = schema;
+function documented(schema: FastifySchema, { method, config }: Pick<RouteOptions, 'method' | 'config'>): FastifySchema {
+  const { querystring, response } = schema;
   return {
     ...withReferences(schema),
     ...(querystring ? { querystring: withOptionalDefaults(querystring) } : {}),
-    ...(idempotent ? { headers: IDEMPOTENCY_HEADER } : {}),
+    ...(config?.idempotent ? { headers: IDEMPOTENCY_HEADER } : {}),
+    ...(response && isRestrictable(method, config?.reach)
+      ? { response: withReferences({ ...response, ...errorResponses('forbidden') }) }
+      : {}),
   };
 }
 

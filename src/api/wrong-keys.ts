@@ -1,7 +1,7 @@
-import { isIPv6 } from 'node:net';
+import { normalizeIP } from '@fastify/rate-limit';
 import type pg from 'pg';
-import { ApiError } from '../contract/errors.ts';
 import { digestOf, existingDigests } from '../db/api-keys.ts';
+import { TooManyRequests } from './request-limits.ts';
 
 const WINDOW_MS = 60_000;
 /** Addresses and keys that are remembered; the oldest are forgotten first. */
@@ -10,16 +10,7 @@ const REMEMBERED = 20_000;
 const AT_ONCE = 1_000;
 const PAUSE_MS = 50;
 
-/** Too many calls; `retryAfterS` says when the next one may be made. */
-export class TooManyRequests extends ApiError {
-  readonly retryAfterS: number;
-  constructor(detail: string, retryAfterS: number) {
-    super('too_many_requests', detail);
-    this.retryAfterS = retryAfterS;
-  }
-}
-
-/** Limits calls with wrong keys by the address that they come from. */
+/** Limits calls with wrong keys by the address that they come from; one customer has a whole /64 of IPv6. */
 export interface WrongKeys {
   /**
    * Called before a key is looked up. From an address that has used too many wrong keys, only keys that exist may go on:
@@ -38,7 +29,7 @@ export function limitWrongKeys(pool: pg.Pool, perMinute: number): WrongKeys {
   const rightKeys = new Map<string, true>();
   const exists = lookUpTogether(pool);
   const windowOf = (address: string) => {
-    const network = networkOf(address);
+    const network = normalizeIP(address);
     const window = windows.get(network);
     return window && window.endsAt > Date.now() ? window : undefined;
   };
@@ -47,8 +38,11 @@ export function limitWrongKeys(pool: pg.Pool, perMinute: number): WrongKeys {
       const window = windowOf(address);
       if (perMinute === 0 || !window || window.count < perMinute) return;
       if (rightKeys.has(hexOf(key)) || (await exists(key))) return;
-      const seconds = Math.max(1, Math.ceil((window.endsAt - Date.now()) / 1_000));
-      throw new TooManyRequests('too many calls with a wrong X-API-KEY from this address', seconds);
+      const resetS = Math.max(1, Math.ceil((window.endsAt - Date.now()) / 1_000));
+      throw new TooManyRequests('too many calls with a wrong X-API-KEY from this address', {
+        limit: perMinute,
+        resetS,
+      });
     },
     right(key) {
       const hex = hexOf(key);
@@ -57,7 +51,7 @@ export function limitWrongKeys(pool: pg.Pool, perMinute: number): WrongKeys {
     wrong(address) {
       const window = windowOf(address);
       if (window) window.count += 1;
-      else remember(windows, networkOf(address), { endsAt: Date.now() + WINDOW_MS, count: 1 });
+      else remember(windows, normalizeIP(address), { endsAt: Date.now() + WINDOW_MS, count: 1 });
       return (window?.count ?? 1) === perMinute;
     },
   };
@@ -89,20 +83,4 @@ function remember<T>(map: Map<string, T>, key: string, value: T): void {
 
 function hexOf(key: string): string {
   return digestOf(key).toString('hex');
-}
-
-/** One customer has a whole /64 of IPv6. */
-function networkOf(address: string): string {
-  if (!isIPv6(address)) return address;
-  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address);
-  if (mapped?.[1] !== undefined) return mapped[1];
-  const [head = '', tail] = address.split('::');
-  const groups = head.split(':').filter(Boolean);
-  const after = tail?.split(':').filter(Boolean) ?? [];
-  const missing = tail === undefined ? 0 : 8 - groups.length - after.length;
-  const all = [...groups, ...Array<string>(Math.max(0, missing)).fill('0'), ...after];
-  return all
-    .slice(0, 4)
-    .map((group) => group.replace(/^0+(?=.)/, '').toLowerCase())
-    .join(':');
 }

@@ -34,8 +34,16 @@ export const MAX_LIMIT = 250;
 export const Limit = (fallback = DEFAULT_LIMIT) =>
   Type.Integer({ minimum: 1, maximum: MAX_LIMIT, default: fallback, description: 'page size' });
 
+/** What queries are read as integers: 15 digits. */
+const MAX_OFFSET = 999_999_999_999_999;
+
 /** `offset` of a list that pages by offset. */
-export const Offset = Type.Integer({ minimum: 0, default: 0, description: 'number of items to skip' });
+export const Offset = Type.Integer({
+  minimum: 0,
+  maximum: MAX_OFFSET,
+  default: 0,
+  description: 'number of items to skip',
+});
 
 /** An opaque cursor from the response of a list. */
 export const Cursor = Type.String({ maxLength: 1024, description: '`cursor` of the previous response' });

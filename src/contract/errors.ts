@@ -8,6 +8,7 @@ export const ERRORS = {
   invalid_parameters: { status: 400, title: 'Invalid parameters' },
   unauthorized: { status: 401, title: 'Unauthorized' },
   invalid_credentials: { status: 401, title: 'Invalid credentials' },
+  forbidden: { status: 403, title: 'Forbidden' },
   not_found: { status: 404, title: 'Not found' },
   already_exists: { status: 409, title: 'Already exists' },
   provider_rejected: { status: 422, title: 'Rejected by the provider' },

@@ -38,8 +38,10 @@ export const WebhookEndpoint = Type.Object(
     ),
     trigger_events: Type.Array(Type.String()),
     account_ids: Type.Array(Type.String(), { description: 'empty: all accounts' }),
-    headers: Type.Array(Header),
-    secret: Type.String({ description: '`whsec_` and base64 of 32 random bytes' }),
+    headers: Type.Array(Header, { description: 'for a key with the permissions `read`: without their values' }),
+    secret: Type.String({
+      description: '`whsec_` and base64 of 32 random bytes; empty for a key with the permissions `read`',
+    }),
     created_at: DateTime(),
     updated_at: DateTime(),
   },

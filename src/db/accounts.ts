@@ -18,12 +18,19 @@ export async function getAccount(db: Queryable, id: string): Promise<Account | u
   return row && toAccount(row);
 }
 
-/** A page of accounts, oldest first. `search` is any part of the name or the id. */
+/** A page of accounts, oldest first. `search` is any part of the name or the id; `ids`: of these only. */
 export async function listAccounts(
   db: Queryable,
-  query: { status?: AccountStatus; search?: string; offset: number; limit: number },
+  query: {
+    status?: AccountStatus;
+    search?: string;
+    ids?: readonly string[] | undefined;
+    offset: number;
+    limit: number;
+  },
 ): Promise<{ data: Account[]; hasMore: boolean }> {
   const conditions: (SQL | undefined)[] = [present];
+  if (query.ids) conditions.push(anyOf(accounts.id, query.ids));
   if (query.status !== undefined) conditions.push(eq(accounts.status, query.status));
   if (query.search !== undefined) {
     const pattern = `%${query.search.replace(/[\\%_]/g, '\\$&')}%`;
@@ -61,6 +68,17 @@ export async function knownAccountIds(db: Queryable, ids: string[]): Promise<Set
     .from(accounts)
     .where(and(anyOf(accounts.id, ids), present));
   return new Set(rows.map(({ id }) => id));
+}
+
+/** What the last connect of an account did; undefined when its event is not stored any more. */
+export async function lastConnect(
+  db: Queryable,
+  accountId: string,
+): Promise<'account.add' | 'account.reconnect' | undefined> {
+  const { rows } = await db.execute<{ type: 'account.add' | 'account.reconnect' }>(sql`
+    select type from events where object_id = ${accountId} and type in ('account.add', 'account.reconnect') and not test
+    order by sequence desc limit 1`);
+  return rows[0]?.type;
 }
 
 /** The id of the account that was connected first; undefined when there is none. */

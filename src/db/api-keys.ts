@@ -1,7 +1,7 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { and, asc, eq, like, ne, sql } from 'drizzle-orm';
 import type pg from 'pg';
-import type { ApiKey } from '../contract/api-key.ts';
+import type { ApiKey, Permissions } from '../contract/api-key.ts';
 import { isId } from '../contract/ids.ts';
 import { newId } from '../new-id.ts';
 import type { Db, Queryable } from './client.ts';
@@ -16,10 +16,13 @@ const GENERATED = /^(mbx_[0-9a-f]{12})_[0-9a-f]{64}$/;
 const BOOTSTRAP_PREFIX = 'boot_';
 const BOOTSTRAP_LOCK = 7_364_218_093;
 
-/** The key of a request. */
+/** The key of a request, and what it may do. */
 export interface Caller {
   apiKeyId: string;
   apiKeyName: string;
+  permissions: Permissions;
+  /** the accounts that it is limited to: for it there are no others; null: not limited */
+  accountIds: readonly string[] | null;
 }
 
 /** The key of a request, and whether the account in its path exists. */
@@ -36,7 +39,7 @@ export async function admit(pool: pg.Pool, key: string, accountId: string | unde
   const digest = digestOf(key);
   const { rows } = await pool.query<AdmissionRow>({
     name: 'admit',
-    text: `select id, name, digest, last_used_at is null or last_used_at < now() - interval '1 minute' as stale,
+    text: `select id, name, digest, permissions, account_ids, last_used_at is null or last_used_at < now() - interval '1 minute' as stale,
         exists (select from accounts where accounts.id = $2 and removed_at is null) as account_exists
       from api_keys where (prefix = $1 or digest = $3) and (expires_at is null or expires_at > now())`,
     values: [
@@ -48,13 +51,16 @@ export async function admit(pool: pg.Pool, key: string, accountId: string | unde
   const row = rows[0];
   if (!row || !timingSafeEqual(row.digest, digest)) return undefined;
   if (row.stale) void recordUse(pool, row.id);
-  return { caller: { apiKeyId: row.id, apiKeyName: row.name }, accountExists: row.account_exists };
+  const { id, name, permissions, account_ids: accountIds, account_exists: accountExists } = row;
+  return { caller: { apiKeyId: id, apiKeyName: name, permissions, accountIds }, accountExists };
 }
 
 interface AdmissionRow {
   id: string;
   name: string;
   digest: Buffer;
+  permissions: Permissions;
+  account_ids: string[] | null;
   stale: boolean;
   account_exists: boolean;
 }
@@ -91,15 +97,21 @@ export async function listApiKeys(
   return { data: rows.slice(0, page.limit).map(toApiKey), hasMore: rows.length > page.limit };
 }
 
+/** The values of a new key; what is left out does not limit it. */
+export interface NewApiKey {
+  name: string;
+  expiresAt: Date | null;
+  createdBy?: string | null;
+  permissions?: Permissions;
+  accountIds?: string[] | null;
+  /** one that is configured; left out: a random one */
+  key?: string;
+}
+
 /** Creates a key; `key` is its value, which is not stored. */
 export async function createApiKey(
   db: Queryable,
-  {
-    name,
-    expiresAt,
-    createdBy = null,
-    key = newKey(),
-  }: { name: string; expiresAt: Date | null; createdBy?: string | null; key?: string },
+  { name, expiresAt, createdBy = null, permissions = 'full', accountIds = null, key = newKey() }: NewApiKey,
 ): Promise<{ apiKey: ApiKey; key: string }> {
   const [row] = await db
     .insert(apiKeys)
@@ -109,6 +121,8 @@ export async function createApiKey(
       prefix: lookUpPart(key) ?? `${BOOTSTRAP_PREFIX}${randomBytes(6).toString('hex')}`,
       digest: digestOf(key),
       createdBy,
+      permissions,
+      accountIds,
       issuedAt: new Date(),
       expiresAt,
     })
@@ -165,6 +179,8 @@ function toApiKey(row: ApiKeyRow): ApiKey {
     prefix: row.prefix,
     created_by: row.createdBy,
     role: 'service',
+    permissions: row.permissions,
+    accounts: row.accountIds,
     issued_at: row.issuedAt.toISOString(),
     expires_at: row.expiresAt?.toISOString() ?? null,
     last_used_at: row.lastUsedAt?.toISOString() ?? null,

@@ -20,7 +20,8 @@ const HORIZON = sql`pg_snapshot_xmin(pg_current_snapshot())::text::bigint`;
 /** What the feed is narrowed to. */
 export interface FeedFilter {
   types: readonly EventType[];
-  accountId?: string;
+  /** of any of these; left out: of all */
+  accountIds?: readonly string[] | undefined;
 }
 
 /** Where a page begins. */
@@ -50,18 +51,20 @@ interface FeedRow extends Record<string, unknown> {
   data: string;
 }
 
-/** The events after a place, oldest first, as JSON text. One scan of an index for each type, however rare they are. */
+/** The events after a place, oldest first, as JSON text. One scan of an index for each type and account, however rare they are. */
 export async function readFeed(
   db: Queryable,
   filter: FeedFilter,
   { after = BEGINNING, limit }: { after?: FeedPlace | undefined; limit: number },
 ): Promise<{ data: JsonOf<ListedEvent>[]; lastId: string | undefined; hasMore: boolean }> {
+  const { types, accountIds } = filter;
+  const visible = accountIds && sql`cross join unnest(${sql.param(accountIds)}::text[]) as visible (account_id)`;
   const { rows } = await db.execute<FeedRow>(sql`
     with page as (
-      select found.* from unnest(${sql.param(filter.types)}::text[]) as wanted (type) cross join lateral (
+      select found.* from unnest(${sql.param(types)}::text[]) as wanted (type) ${visible ?? sql``} cross join lateral (
         select e.id, e.position, e.account_id, e.sequence from events e
-        where e.type = wanted.type and e.position < ${HORIZON} and ${isAfter(after, filter.accountId)}
-        order by e.position, ${filter.accountId === undefined ? sql`e.account_id,` : sql``} e.sequence limit ${limit + 1}
+        where e.type = wanted.type and e.position < ${HORIZON} and ${visible ? isAfterInAccount(after) : isAfter(after)}
+        order by e.position, ${visible ? sql`` : sql`e.account_id,`} e.sequence limit ${limit + 1}
       ) found
       order by position, account_id, sequence limit ${limit + 1}
     )
@@ -72,14 +75,15 @@ export async function readFeed(
 }
 
 /** Written so that it is a range of the index that the list uses. */
-function isAfter({ position, accountId, sequence }: FeedPlace, only: string | undefined): SQL {
-  if (only === undefined) {
-    return sql`(e.position, e.account_id, e.sequence) > (${position}::bigint, ${accountId}, ${sequence}::bigint)`;
-  }
-  // events of other accounts at the same position come before all of this account's, or after them
-  const from = sql`case when ${accountId} = ${only}::text then ${sequence}::bigint
-    when ${accountId} < ${only}::text then 0 else ${'9223372036854775807'}::bigint end`;
-  return sql`e.account_id = ${only} and (e.position, e.sequence) > (${position}::bigint, ${from})`;
+function isAfter({ position, accountId, sequence }: FeedPlace): SQL {
+  return sql`(e.position, e.account_id, e.sequence) > (${position}::bigint, ${accountId}, ${sequence}::bigint)`;
+}
+
+/** The same within one account: events of other accounts at the same position come before all of its own, or after them. */
+function isAfterInAccount({ position, accountId, sequence }: FeedPlace): SQL {
+  const from = sql`case when ${accountId} = visible.account_id then ${sequence}::bigint
+    when ${accountId} < visible.account_id then 0 else ${'9223372036854775807'}::bigint end`;
+  return sql`e.account_id = visible.account_id and (e.position, e.sequence) > (${position}::bigint, ${from})`;
 }
 
 const toText = (row: FeedRow): JsonOf<ListedEvent> =>

@@ -35,6 +35,20 @@ export async function deleteEventsBefore(db: Db, before: Date): Promise<number> 
   );
 }
 
+/** Deletes audit records from before `before`; returns how many. */
+export async function deleteAuditRecordsBefore(db: Db, before: Date): Promise<number> {
+  return count(
+    db,
+    sql`
+    with expired as (
+      delete from audit_records where id = any(array(
+        select id from audit_records where at < ${before.toISOString()}::timestamptz order by at, id limit ${ROWS_PER_STATEMENT}
+      )) returning id
+    )
+    select count(*) from expired`,
+  );
+}
+
 /** Deletes stored responses of idempotent calls from before `before`; returns how many. */
 export async function deleteIdempotencyKeysBefore(db: Db, before: Date): Promise<number> {
   return count(

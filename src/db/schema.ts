@@ -14,6 +14,7 @@ import {
   timestamp,
   uniqueIndex,
 } from 'drizzle-orm/pg-core';
+import type { Permissions } from '../contract/api-key.ts';
 import type { Attachment, Attendee, Bounce, Email, Header, SentBy } from '../contract/email.ts';
 import type { TrackingOptions } from '../contract/sending.ts';
 import type { ReplayFilter } from '../contract/replay.ts';
@@ -492,10 +493,37 @@ export const apiKeys = pgTable('api_keys', {
   digest: bytea().notNull().unique(),
   /** the id of the key that created it, which may be revoked by now; null: the installation */
   createdBy: text('created_by'),
+  permissions: text().$type<Permissions>().notNull().default('full'),
+  /** the accounts that it is limited to; null: none */
+  accountIds: text('account_ids').array(),
   issuedAt: at('issued_at').notNull(),
   expiresAt: at('expires_at'),
   lastUsedAt: at('last_used_at'),
 });
+
+/** Who changed what of keys, accounts and endpoints; written once. Ids only. See src/api/audit.ts. */
+export const auditRecords = pgTable(
+  'audit_records',
+  {
+    id: text().primaryKey(),
+    at: at('at').notNull(),
+    action: text().notNull(),
+    /** status of the response */
+    status: smallint().notNull(),
+    /** null: the call bore no API key */
+    apiKeyId: text('api_key_id'),
+    address: text().notNull(),
+    requestId: text('request_id').notNull(),
+    /** what it was done to; null: nothing came of it */
+    objectId: text('object_id'),
+  },
+  (t) => [
+    index('audit_records_at').on(t.at, t.id),
+    index('audit_records_action').on(t.action, t.at, t.id),
+    index('audit_records_key').on(t.apiKeyId, t.at, t.id),
+    index('audit_records_object').on(t.objectId, t.at, t.id),
+  ],
+);
 
 /** First answers of calls that carried an Idempotency-Key, for 24 h. */
 export const idempotencyKeys = pgTable(

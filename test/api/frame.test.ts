@@ -90,7 +90,7 @@ describe('errors', () => {
     await api.app.listen({ port: 0, host: '127.0.0.1' });
     const { port } = api.app.server.address() as AddressInfo;
     const status = await new Promise<number | undefined>((resolve, reject) => {
-      request({ port, host: '127.0.0.1', path: '/api/v1/accounts', headers: { 'x-long': 'x'.repeat(20_000) } })
+      request({ port, host: '127.0.0.1', path: '/api/v1/accounts', headers: { 'x-long': 'x'.repeat(100_000) } })
         .on('response', (response) => resolve(response.resume().statusCode))
         .on('error', reject)
         .end();

@@ -38,7 +38,7 @@ beforeEach(async () => {
 const client = {
   withDeadline: () => Promise.reject(Object.assign(new Error('no worker'), { name: 'WorkflowFailedError' })),
 } as unknown as Client;
-const caller = { apiKeyId: 'pk_1', apiKeyName: 'key' };
+const caller = { apiKeyId: 'pk_1', apiKeyName: 'key', permissions: 'full', accountIds: null } as const;
 const MAIL = { to: [{ email: 'bea@elsewhere.test' }], subject: 'Hello', plain_text: 'Hi' };
 
 const failing = <T extends object>(whole: T, method: keyof T): T =>

@@ -41,6 +41,7 @@ export async function apiUnderTest(
     commands?: Partial<Commands>;
     bodyBytes?: number;
     wrongKeysPerMinute?: number;
+    requestsPerMinute?: ApiDeps['settings']['requestsPerMinute'];
     trustProxy?: ApiDeps['settings']['trustProxy'];
     deps?: Partial<ApiDeps>;
   } = {},
@@ -64,6 +65,7 @@ export async function apiUnderTest(
       publicUrl: 'http://127.0.0.1:3000',
       bodyBytes: given.bodyBytes ?? 1024 * 1024,
       wrongKeysPerMinute: given.wrongKeysPerMinute ?? 0,
+      requestsPerMinute: given.requestsPerMinute ?? { key: 0, address: 0 },
       send: DEFAULT_SEND_LIMITS,
       signingKeys: [randomBytes(32)],
       trustProxy: given.trustProxy ?? false,

@@ -4,6 +4,7 @@
  */
 export const OTHER_LIVE: readonly string[] = [
   'chaos/live',
+  'fuzz/fuzz',
   'imap/write-dovecot',
   'live/account',
   'live/changes',

@@ -9,8 +9,8 @@ export interface TestCertificate {
   key: string;
 }
 
-/** Makes a CA and a server certificate in `dir` with the openssl program; good for two days. */
-export async function makeCertificate(dir: string): Promise<TestCertificate> {
+/** Makes a CA and a server certificate in `dir` with the openssl program, for further `names` too; good for two days. */
+export async function makeCertificate(dir: string, names: readonly string[] = []): Promise<TestCertificate> {
   await mkdir(dir, { recursive: true });
   const file = (name: string) => join(dir, name);
   const openssl = (...args: string[]) => run('openssl', args, { cwd: dir });
@@ -19,7 +19,8 @@ export async function makeCertificate(dir: string): Promise<TestCertificate> {
     ...['req', '-x509', ...newKey, '-keyout', 'ca.key', '-out', 'ca.pem', '-days', '2', '-subj', '/CN=Test CA'],
   );
   await openssl('req', ...newKey, '-keyout', 'server.key', '-out', 'server.csr', '-subj', '/CN=localhost');
-  await writeFile(file('server.ext'), 'subjectAltName = DNS:localhost, IP:127.0.0.1\nextendedKeyUsage = serverAuth\n');
+  const subjects = ['DNS:localhost', 'IP:127.0.0.1', ...names.map((name) => `DNS:${name}`)];
+  await writeFile(file('server.ext'), `subjectAltName = ${subjects.join(', ')}\nextendedKeyUsage = serverAuth\n`);
   await openssl(
     ...['x509', '-req', '-in', 'server.csr', '-CA', 'ca.pem', '-CAkey', 'ca.key', '-CAcreateserial'],
     ...['-out', 'server.pem', '-days', '2', '-extfile', 'server.ext'],

@@ -5,6 +5,7 @@ import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { createHousekeepingActivities } from '../../src/activities/housekeeping.ts';
+import { listAudit, recordAudit } from '../../src/db/audit.ts';
 import { drafts, sends, trackingRecords } from '../../src/db/schema.ts';
 import { createLogger } from '../../src/logger.ts';
 import { newId } from '../../src/new-id.ts';
@@ -34,7 +35,7 @@ beforeEach(async () => {
 const HOUR_MS = 3_600_000;
 const ago = (days: number) => new Date(Date.now() - days * 24 * HOUR_MS);
 
-async function keepHouse(): Promise<void> {
+async function keepHouse(more: { auditRetentionMs?: number } = {}): Promise<void> {
   const { db } = test.database;
   const logger = createLogger('silent', 'test');
   const { deleteExpired } = createHousekeepingActivities({
@@ -42,6 +43,7 @@ async function keepHouse(): Promise<void> {
     storage,
     logger,
     lostRuns: { findOverdue: async () => {} },
+    ...more,
   });
   expect(await new MockActivityEnvironment().run(deleteExpired)).toEqual({ done: true });
 }
@@ -67,6 +69,23 @@ describe('housekeeping', () => {
     await keepHouse();
     const rows = await db.select({ id: sends.id }).from(sends);
     expect(rows.map(({ id }) => id).sort()).toEqual(left.map(({ id }) => id).sort());
+  });
+
+  it('deletes audit records after 90 days, or after the time that is set', async () => {
+    const { db } = test.database;
+    const own = {
+      action: 'api_key.create' as const,
+      status: 200,
+      apiKeyId: 'pk_1',
+      address: '192.0.2.1',
+      objectId: null,
+    };
+    const days = async () => (await listAudit(db, {}, { limit: 9, position: null })).data.map((one) => one.request_id);
+    for (const age of [91, 89, 8, 6]) await recordAudit(db, { ...own, at: ago(age), requestId: String(age) });
+    await keepHouse();
+    expect(await days()).toEqual(['6', '8', '89']);
+    await keepHouse({ auditRetentionMs: 7 * 24 * HOUR_MS });
+    expect(await days()).toEqual(['6']);
   });
 
   it('deletes drafts that ended 30 days ago, and none whose email is in Drafts', async () => {

@@ -121,7 +121,7 @@ async function removeAccount(deps: CommandDeps, accountId: string): Promise<void
 }
 
 function notFound(): ApiError {
-  return new ApiError('not_found', 'no account with that id');
+  return new ApiError('not_found', 'there is no account with that id');
 }
 
 const LATE_CONNECT = 'the mail servers did not respond in time; nothing was saved';

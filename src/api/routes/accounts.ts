@@ -9,6 +9,7 @@ import {
 } from '../../contract/account.ts';
 import { Limit, Offset, OneOf } from '../../contract/common.ts';
 import { getAccount, listAccounts, replaceMetadata } from '../../db/accounts.ts';
+import { connectAs, visibleAccounts } from '../access.ts';
 import { responses, existing, Id, type Routes } from './route.ts';
 
 const Params = Type.Object({ id: Id('account') });
@@ -32,7 +33,7 @@ export const accountRoutes: Routes = (app, { db, commands }) => {
   app.post(
     '/auth/intent',
     {
-      config: { idempotent: true },
+      config: { reach: 'within', idempotent: true, audit: 'account.connect' },
       schema: {
         tags: ['Accounts'],
         operationId: 'connectMailbox',
@@ -50,12 +51,16 @@ export const accountRoutes: Routes = (app, { db, commands }) => {
         ),
       },
     },
-    async ({ body }) => existing(await getAccount(db, await commands.connectMailbox(body)), 'account'),
+    async ({ body, caller }) => {
+      const id = await connectAs(caller, body, (intent) => commands.connectMailbox(intent));
+      return existing(await getAccount(db, id), 'account');
+    },
   );
 
   app.get(
     '/accounts',
     {
+      config: { reach: 'within' },
       schema: {
         tags: ['Accounts'],
         operationId: 'listAccounts',
@@ -64,8 +69,8 @@ export const accountRoutes: Routes = (app, { db, commands }) => {
         response: responses('Accounts, oldest first', AccountList),
       },
     },
-    async ({ query }) => {
-      const { data, hasMore } = await listAccounts(db, query);
+    async ({ query, caller }) => {
+      const { data, hasMore } = await listAccounts(db, { ...query, ids: visibleAccounts(caller, undefined) });
       return { object: 'Accounts', data, has_more: hasMore };
     },
   );
@@ -73,6 +78,7 @@ export const accountRoutes: Routes = (app, { db, commands }) => {
   app.get(
     '/accounts/:id',
     {
+      config: { reach: 'account' },
       schema: {
         tags: ['Accounts'],
         operationId: 'getAccount',
@@ -87,6 +93,7 @@ export const accountRoutes: Routes = (app, { db, commands }) => {
   app.post(
     '/accounts/:id/verify',
     {
+      config: { reach: 'account' },
       schema: {
         tags: ['Accounts'],
         operationId: 'verifyMailbox',
@@ -112,6 +119,7 @@ export const accountRoutes: Routes = (app, { db, commands }) => {
   app.patch(
     '/accounts/:id',
     {
+      config: { reach: 'account', audit: 'account.update' },
       schema: {
         tags: ['Accounts'],
         operationId: 'updateAccount',
@@ -127,6 +135,7 @@ export const accountRoutes: Routes = (app, { db, commands }) => {
   app.delete(
     '/accounts/:id',
     {
+      config: { reach: 'account', audit: 'account.remove' },
       schema: {
         tags: ['Accounts'],
         operationId: 'removeAccount',

@@ -4,12 +4,14 @@ import { Limit, Offset } from '../../contract/common.ts';
 import { ApiError } from '../../contract/errors.ts';
 import { createApiKey, deleteApiKey, listApiKeys } from '../../db/api-keys.ts';
 import { readDate } from '../dates.ts';
+import { checkAccounts } from '../endpoint-rules.ts';
 import { responses, existing, Id, type Routes } from './route.ts';
 
 export const apiKeyRoutes: Routes = (app, { db }) => {
   app.get(
     '/api-keys',
     {
+      config: { reach: 'installation' },
       schema: {
         tags: ['API keys'],
         operationId: 'listAPIKeys',
@@ -33,12 +35,15 @@ export const apiKeyRoutes: Routes = (app, { db }) => {
   app.post(
     '/api-keys',
     {
-      config: { idempotent: true },
+      config: { reach: 'installation', idempotent: true, audit: 'api_key.create' },
       schema: {
         tags: ['API keys'],
         operationId: 'createAPIKey',
         summary: 'Create an API key',
-        description: 'The value is in this response only.',
+        description:
+          'The value is in this response only. With `permissions: "read"` a key changes nothing. One with `accounts` sees and ' +
+          'changes these alone: there are no others for it, and what is about the whole installation (keys, endpoints, ' +
+          'replays, the audit log, connecting a further mailbox) is 403. A limited key creates no keys.',
         body: CreateApiKey,
         response: responses('The key with its value', ApiKeyCreated, 'already_exists'),
       },
@@ -48,7 +53,14 @@ export const apiKeyRoutes: Routes = (app, { db }) => {
       if (expiresAt && expiresAt.getTime() <= Date.now()) {
         throw new ApiError('invalid_parameters', 'expires_at must be in the future');
       }
-      const { apiKey, key } = await createApiKey(db, { name: body.name, expiresAt, createdBy: caller.apiKeyId });
+      if (body.accounts) await checkAccounts('accounts', body.accounts, db);
+      const { apiKey, key } = await createApiKey(db, {
+        name: body.name,
+        expiresAt,
+        createdBy: caller.apiKeyId,
+        permissions: body.permissions ?? 'full',
+        accountIds: body.accounts ? [...new Set(body.accounts)] : null,
+      });
       return { ...apiKey, api_key: key };
     },
   );
@@ -56,6 +68,7 @@ export const apiKeyRoutes: Routes = (app, { db }) => {
   app.delete(
     '/api-keys/:id',
     {
+      config: { reach: 'installation', audit: 'api_key.revoke' },
       schema: {
         tags: ['API keys'],
         operationId: 'revokeAPIKey',

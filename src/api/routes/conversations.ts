@@ -13,6 +13,7 @@ import {
   getConversationDetail,
   listConversations,
 } from '../../db/conversations.ts';
+import { visible, visibleAccounts } from '../access.ts';
 import { readOptionalDate } from '../dates.ts';
 import { responses, existing, Id, type Routes, sendJson } from './route.ts';
 
@@ -36,6 +37,7 @@ export const conversationRoutes: Routes = (app, { db, commands }) => {
   app.get(
     '/webhooks/conversations',
     {
+      config: { reach: 'within' },
       schema: {
         tags: ['Webhooks'],
         operationId: 'listDeliveries',
@@ -44,8 +46,9 @@ export const conversationRoutes: Routes = (app, { db, commands }) => {
         response: responses('Deliveries, newest first', WebhookConversationList),
       },
     },
-    async ({ query }) => {
-      const { data, hasMore } = await listConversations(db, toFilter(query), query);
+    async ({ query, caller }) => {
+      const filter = { ...toFilter(query), accountIds: visibleAccounts(caller, query.account_id) };
+      const { data, hasMore } = await listConversations(db, filter, query);
       return { object: 'WebhookConversations', data, has_more: hasMore };
     },
   );
@@ -53,6 +56,7 @@ export const conversationRoutes: Routes = (app, { db, commands }) => {
   app.get(
     '/webhooks/conversations/:id',
     {
+      config: { reach: 'within' },
       schema: {
         tags: ['Webhooks'],
         operationId: 'getDelivery',
@@ -62,12 +66,16 @@ export const conversationRoutes: Routes = (app, { db, commands }) => {
         response: responses('The delivery', WebhookConversationDetail, 'not_found'),
       },
     },
-    async ({ params }, reply) => sendJson(reply, existing(await getConversationDetail(db, params.id), 'delivery')),
+    async ({ params, caller }, reply) => {
+      existing(visible(caller, await getConversation(db, params.id)), 'delivery');
+      return sendJson(reply, existing(await getConversationDetail(db, params.id), 'delivery'));
+    },
   );
 
   app.post(
     '/webhooks/conversations/:id/retry',
     {
+      config: { reach: 'within', audit: 'delivery.retry' },
       schema: {
         tags: ['Webhooks'],
         operationId: 'retryDelivery',
@@ -78,8 +86,8 @@ export const conversationRoutes: Routes = (app, { db, commands }) => {
         response: responses('The delivery after the request', WebhookConversation, 'not_found'),
       },
     },
-    async ({ params }) => {
-      existing(await getConversation(db, params.id), 'delivery');
+    async ({ params, caller }) => {
+      existing(visible(caller, await getConversation(db, params.id)), 'delivery');
       await commands.retryDelivery(params.id);
       return existing(await getConversation(db, params.id), 'delivery');
     },
@@ -91,7 +99,6 @@ function toFilter(query: Type.Static<typeof ConversationQuery>): ConversationFil
     endpointId: query.endpoint_id,
     eventId: query.event_id,
     eventType: query.event_type,
-    accountId: query.account_id,
     emailId: query.email_id,
     status: query.status,
     since: readOptionalDate(query.since),

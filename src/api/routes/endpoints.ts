@@ -12,6 +12,7 @@ import {
   WebhookEndpointDeleted,
   WebhookEndpointList,
 } from '../../contract/webhook.ts';
+import type { Caller } from '../../db/api-keys.ts';
 import { firstAccountId, knownAccountIds } from '../../db/accounts.ts';
 import {
   createEndpoint,
@@ -36,6 +37,7 @@ export const endpointRoutes: Routes = (app, deps) => {
   app.get(
     '/webhooks/endpoints',
     {
+      config: { reach: 'installation' },
       schema: {
         tags: ['Webhooks'],
         operationId: 'listWebhookEndpoints',
@@ -44,16 +46,16 @@ export const endpointRoutes: Routes = (app, deps) => {
         response: responses('Endpoints, oldest first', WebhookEndpointList),
       },
     },
-    async ({ query }) => {
+    async ({ query, caller }) => {
       const { data, hasMore } = await listEndpoints(db, secrets, query);
-      return { object: 'WebhookEndpoints', data, has_more: hasMore };
+      return { object: 'WebhookEndpoints', data: data.map((one) => shownTo(caller, one)), has_more: hasMore };
     },
   );
 
   app.post(
     '/webhooks/endpoints',
     {
-      config: { idempotent: true },
+      config: { reach: 'installation', idempotent: true, audit: 'webhook_endpoint.create' },
       schema: {
         tags: ['Webhooks'],
         operationId: 'createWebhookEndpoint',
@@ -80,6 +82,7 @@ export const endpointRoutes: Routes = (app, deps) => {
   app.get(
     '/webhooks/endpoints/:id',
     {
+      config: { reach: 'installation' },
       schema: {
         tags: ['Webhooks'],
         operationId: 'getWebhookEndpoint',
@@ -88,12 +91,13 @@ export const endpointRoutes: Routes = (app, deps) => {
         response: responses('The endpoint', WebhookEndpoint, 'not_found'),
       },
     },
-    async ({ params }) => existing(await getEndpoint(db, secrets, params.id), 'endpoint'),
+    async ({ params, caller }) => shownTo(caller, existing(await getEndpoint(db, secrets, params.id), 'endpoint')),
   );
 
   app.patch(
     '/webhooks/endpoints/:id',
     {
+      config: { reach: 'installation', audit: 'webhook_endpoint.update' },
       schema: {
         tags: ['Webhooks'],
         operationId: 'updateWebhookEndpoint',
@@ -116,6 +120,7 @@ export const endpointRoutes: Routes = (app, deps) => {
   app.delete(
     '/webhooks/endpoints/:id',
     {
+      config: { reach: 'installation', audit: 'webhook_endpoint.delete' },
       schema: {
         tags: ['Webhooks'],
         operationId: 'deleteWebhookEndpoint',
@@ -134,7 +139,7 @@ export const endpointRoutes: Routes = (app, deps) => {
   app.post(
     '/webhooks/endpoints/:id/rotate-secret',
     {
-      config: { idempotent: true },
+      config: { reach: 'installation', idempotent: true, audit: 'webhook_endpoint.rotate_secret' },
       schema: {
         tags: ['Webhooks'],
         operationId: 'rotateWebhookSecret',
@@ -156,7 +161,7 @@ export const endpointRoutes: Routes = (app, deps) => {
   app.post(
     '/webhooks/endpoints/:id/test',
     {
-      config: { idempotent: true },
+      config: { reach: 'installation', idempotent: true, audit: 'webhook_endpoint.test' },
       schema: {
         tags: ['Webhooks'],
         operationId: 'testWebhookEndpoint',
@@ -184,6 +189,12 @@ export const endpointRoutes: Routes = (app, deps) => {
     },
   );
 };
+
+/** Who may only read cannot sign calls either, nor call the endpoint with the credentials in its headers. */
+function shownTo({ permissions }: Caller, endpoint: WebhookEndpoint): WebhookEndpoint {
+  if (permissions === 'full') return endpoint;
+  return { ...endpoint, secret: '', headers: endpoint.headers.map(({ name }) => ({ name, value: '' })) };
+}
 
 function newSecret(): string {
   return `whsec_${randomBytes(SECRET_BYTES).toString('base64')}`;

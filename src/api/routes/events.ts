@@ -3,10 +3,12 @@ import { Limit } from '../../contract/common.ts';
 import { ApiError } from '../../contract/errors.ts';
 import { EVENT_TYPES, EventList, type EventType } from '../../contract/events.ts';
 import { isId } from '../../contract/ids.ts';
+import type { Caller } from '../../db/api-keys.ts';
 import type { Queryable } from '../../db/client.ts';
 import { type FeedPlace, feedPlaceOf, readFeed } from '../../db/event-feed.ts';
 import { jsonArray, jsonWith } from '../../db/json-text.ts';
 import { madeAt } from '../../new-id.ts';
+import { seesAccount, visibleAccounts } from '../access.ts';
 import { items } from './email-query.ts';
 import { responses, type Routes, sendJson } from './route.ts';
 
@@ -27,6 +29,7 @@ export const eventRoutes: Routes = (app, { db }) => {
   app.get(
     '/webhooks/events',
     {
+      config: { reach: 'within' },
       schema: {
         tags: ['Webhooks'],
         operationId: 'listEvents',
@@ -42,12 +45,12 @@ export const eventRoutes: Routes = (app, { db }) => {
         response: responses('Events, oldest first', EventList),
       },
     },
-    async ({ query }, reply) => {
+    async ({ query, caller }, reply) => {
       const last = query.cursor ?? query.after;
-      const after = last === undefined ? undefined : await readPlace(db, last);
+      const after = last === undefined ? undefined : await readPlace(db, caller, last);
       const filter = {
         types: query.types === undefined ? EVENT_TYPES : readTypes(query.types),
-        ...(query.account_id === undefined ? {} : { accountId: query.account_id }),
+        accountIds: visibleAccounts(caller, query.account_id),
       };
       const { data, lastId, hasMore } = await readFeed(db, filter, { after, limit: query.limit });
       const rest = { object: 'Events' as const, has_more: hasMore, cursor: hasMore && lastId ? lastId : null };
@@ -64,10 +67,10 @@ function readTypes(list: string): EventType[] {
   return types as EventType[];
 }
 
-async function readPlace(db: Queryable, eventId: string): Promise<FeedPlace> {
+async function readPlace(db: Queryable, caller: Caller, eventId: string): Promise<FeedPlace> {
   if (!isId('event', eventId)) throw invalid('after is not the id of an event');
   const place = await feedPlaceOf(db, eventId);
-  if (place) return place;
+  if (place && seesAccount(caller, place.accountId)) return place;
   const isOld = Date.now() - madeAt(eventId).getTime() > STORED_DAYS * DAY_MS;
   if (!isOld) throw invalid('after is the id of no event that is stored');
   throw invalid(

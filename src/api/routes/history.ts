@@ -39,6 +39,7 @@ export const historyRoutes: Routes = (app, deps) => {
   app.get(
     '/accounts/:id/history',
     {
+      config: { reach: 'account' },
       schema: {
         tags: ['Accounts'],
         operationId: 'getAccountHistory',
@@ -56,6 +57,7 @@ export const historyRoutes: Routes = (app, deps) => {
   app.get(
     '/accounts/:id/runs',
     {
+      config: { reach: 'account' },
       schema: {
         tags: ['Accounts'],
         operationId: 'listRuns',

@@ -1,5 +1,6 @@
 import { accountRoutes } from './accounts.ts';
 import { apiKeyRoutes } from './api-keys.ts';
+import { auditRoutes } from './audit.ts';
 import { attachmentRoutes } from './attachments.ts';
 import { contactRoutes } from './contacts.ts';
 import { conversationRoutes } from './conversations.ts';
@@ -32,4 +33,5 @@ export const ROUTES: readonly Routes[] = [
   eventRoutes,
   replayRoutes,
   apiKeyRoutes,
+  auditRoutes,
 ];

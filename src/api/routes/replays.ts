@@ -14,7 +14,7 @@ export const replayRoutes: Routes = (app, { db, secrets, commands }) => {
   app.post(
     '/webhooks/replays',
     {
-      config: { idempotent: true, reserves: 'replay' },
+      config: { reach: 'installation', idempotent: true, reserves: 'replay', audit: 'replay.create' },
       schema: {
         tags: ['Webhooks'],
         operationId: 'createReplay',
@@ -46,6 +46,7 @@ export const replayRoutes: Routes = (app, { db, secrets, commands }) => {
   app.get(
     '/webhooks/replays',
     {
+      config: { reach: 'installation' },
       schema: {
         tags: ['Webhooks'],
         operationId: 'listReplays',
@@ -69,6 +70,7 @@ export const replayRoutes: Routes = (app, { db, secrets, commands }) => {
   app.get(
     '/webhooks/replays/:id',
     {
+      config: { reach: 'installation' },
       schema: {
         tags: ['Webhooks'],
         operationId: 'getReplay',
@@ -83,6 +85,7 @@ export const replayRoutes: Routes = (app, { db, secrets, commands }) => {
   app.post(
     '/webhooks/replays/:id/cancel',
     {
+      config: { reach: 'installation', audit: 'replay.cancel' },
       schema: {
         tags: ['Webhooks'],
         operationId: 'cancelReplay',

@@ -2,13 +2,14 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type { FastifyBaseLogger, FastifyInstance, FastifyReply, RawServerDefault } from 'fastify';
 import Type from 'typebox';
-import { ApiError, ErrorBody, type ErrorCode, ERRORS } from '../../contract/errors.ts';
+import { ApiError, type ErrorCode } from '../../contract/errors.ts';
 import { type IdKind, idPattern } from '../../contract/ids.ts';
 import { getAccountState } from '../../db/accounts.ts';
 import type { Queryable } from '../../db/client.ts';
 import type { JsonOf } from '../../db/json-text.ts';
 import type { Cursors } from '../cursor.ts';
 import type { ApiDeps } from '../deps.ts';
+import { errorResponses } from '../error-responses.ts';
 
 export type Api = FastifyInstance<
   RawServerDefault,
@@ -38,9 +39,6 @@ export function existing<T>(resource: T | undefined, what: string): T {
 export function sendJson<T>(reply: FastifyReply, text: JsonOf<T>): FastifyReply {
   return reply.type('application/json; charset=utf-8').send(Buffer.from(text));
 }
-
-const WITH_RETRY_AFTER = new Set<number>([ERRORS.too_many_requests.status, ERRORS.service_unavailable.status]);
-const RETRY_AFTER = { type: 'integer', description: 'seconds after which to try again' };
 
 /** The responses of a route: the schema of 200, and the errors in addition to those of every route. */
 export function responses(description: string, schema: Type.TSchema, ...errors: ErrorCode[]): Record<number, object> {
@@ -79,24 +77,7 @@ export function responsesAs(
     'unexpected_error',
     'service_unavailable',
   ];
-  const byStatus = new Map<number, string[]>();
-  for (const code of new Set(codes)) {
-    const { status, title } = ERRORS[code];
-    byStatus.set(status, [...(byStatus.get(status) ?? []), `\`errors/${code}\` ${title}`]);
-  }
-  return {
-    200: { description, content: { [mediaType]: { schema } } },
-    ...Object.fromEntries(
-      [...byStatus].map(([status, lines]) => [
-        status,
-        {
-          description: lines.join('; '),
-          ...(WITH_RETRY_AFTER.has(Number(status)) ? { headers: { 'Retry-After': RETRY_AFTER } } : {}),
-          content: { 'application/json': { schema: ErrorBody } },
-        },
-      ]),
-    ),
-  };
+  return { 200: { description, content: { [mediaType]: { schema } } }, ...errorResponses(...codes) };
 }
 
 /**

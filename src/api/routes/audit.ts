@@ -1,0 +1,51 @@
+import Type from 'typebox';
+import { AUDIT_ACTIONS, AuditRecordList } from '../../contract/audit.ts';
+import { Cursor, DateTime, Limit, OneOf } from '../../contract/common.ts';
+import { listAudit } from '../../db/audit.ts';
+import { readOptionalDate } from '../dates.ts';
+import { responses, type Routes } from './route.ts';
+
+const AuditQuery = Type.Object({
+  action: Type.Optional(OneOf(AUDIT_ACTIONS)),
+  api_key_id: Type.Optional(Type.String({ description: '`pk_…`: calls with this key' })),
+  object_id: Type.Optional(
+    Type.String({ description: 'what was done to this key, account, endpoint, delivery or replay' }),
+  ),
+  since: Type.Optional(DateTime('then or later')),
+  until: Type.Optional(DateTime('before')),
+  limit: Limit(),
+  cursor: Type.Optional(Cursor),
+});
+
+/** Who did what to keys, accounts and endpoints. */
+export const auditRoutes: Routes = (app, { db, cursors }) => {
+  app.get(
+    '/audit',
+    {
+      config: { reach: 'installation' },
+      schema: {
+        tags: ['Audit log'],
+        operationId: 'listAuditRecords',
+        summary: 'List audit records',
+        description:
+          'Calls that created, changed, removed or replayed something, and those that were refused; also each decoding of ' +
+          'workflow histories for the Temporal UI. Stored for 90 days (`AUDIT_RETENTION`). Nothing changes a record.',
+        querystring: AuditQuery,
+        response: responses('Records, newest first', AuditRecordList),
+      },
+    },
+    async ({ query }) => {
+      const list = { name: 'AuditRecords', accountId: '', query };
+      const position = cursors.read(list, query.cursor);
+      const filter = {
+        action: query.action,
+        apiKeyId: query.api_key_id,
+        objectId: query.object_id,
+        since: readOptionalDate(query.since),
+        until: readOptionalDate(query.until),
+      };
+      const { data, next } = await listAudit(db, filter, { limit: query.limit, position });
+      return { object: 'AuditRecords', data, has_more: next !== null, cursor: cursors.write(list, next) };
+    },
+  );
+};

@@ -1,0 +1,56 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, it, jest } from '@jest/globals';
+import { projectRoot } from '../src/embedded/project-root.ts';
+import { run } from './helpers/child.ts';
+import { makeCertificate } from './helpers/test-ca.ts';
+
+/*
+ * Names that lead inside: what a name server says that changes its mind, mixes addresses, points services and aliases to
+ * hosts inside, and what a provider's document names. All in a network of its own, whose every address belongs to the test.
+ */
+
+jest.setTimeout(180_000);
+
+/** A network and mounts of its own need root, and a system that has them. */
+const canUnshare = await run('unshare', ['-n', '-m', 'true']).then(
+  () => true,
+  () => false,
+);
+
+interface Result {
+  outcomes: Record<string, unknown>;
+  connections: Record<string, number>;
+}
+
+(canUnshare ? it : it.skip)('no name leads to an address that is not public', async () => {
+  const dir = await mkdtemp(join(tmpdir(), 'hostile-'));
+  const { ca, cert, key } = await makeCertificate(dir, ['autoconfig.documents.test']);
+  const resolvers = join(dir, 'resolv.conf');
+  await writeFile(resolvers, 'nameserver 127.0.0.1\noptions timeout:1 attempts:1\n');
+  const script = join(import.meta.dirname, 'helpers', 'hostile-network.ts');
+  const inside = `mount --bind ${resolvers} /etc/resolv.conf && exec ${process.execPath} --import tsx ${script} ${cert} ${key}`;
+  const { stdout } = await run('unshare', ['-n', '-m', 'sh', '-c', inside], {
+    cwd: projectRoot(),
+    timeout: 150_000,
+    env: { ...process.env, NODE_EXTRA_CA_CERTS: ca, NODE_OPTIONS: '' },
+  });
+  await rm(dir, { recursive: true, force: true });
+  const { outcomes, connections } = JSON.parse(stdout) as Result;
+  // the public address was reached, so the servers and the name server do what they should
+  expect(connections).toEqual({ '93.184.215.14': expect.any(Number) });
+  const refused = Object.entries(outcomes).filter(([name]) => !/^(public|redirect|mail|discover|rebind)/.test(name));
+  expect(refused.map(([name, outcome]) => [name, outcome])).toEqual(refused.map(([name]) => [name, 'address']));
+  expect(outcomes).toMatchObject({
+    'public.test': '200',
+    'redirect.test': '302',
+    // the address that was vetted is called; the next call looks the name up again
+    'rebind.test': '200',
+    'rebind.test again': 'address',
+    'discover srv.test': ['inner.test', 'loop.test'],
+    'discover srv-literal.test': ['127.0.0.1', '169.254.169.254'],
+    'discover documents.test': ['127.0.0.1', 'metadata.test'],
+    'discover inside.test': [null, null],
+  });
+});
