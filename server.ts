@@ -89,7 +89,7 @@ function apiDeps(config: Config, logger: Logger, { db, pool }: Database, client:
       cancelReplay: (id) => cancelReplayRun({ client, db, logger }, id),
     }),
     ...(config.temporalCodec
-      ? { codecRoutes: codecRoutes({ codec: createPayloadCodec(codecKeys(config)), ...config.temporalCodec }) }
+      ? { codecRoutes: codecRoutes({ codec: createPayloadCodec(codecKeys(config), 'show'), ...config.temporalCodec }) }
       : {}),
     pingTemporal: async () => {
       await client.withDeadline(Date.now() + PING_MS, () => client.workflowService.getSystemInfo({}));

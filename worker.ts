@@ -32,7 +32,7 @@ import { createSubmitter } from './src/smtp/submit.ts';
 import { openStorage } from './src/storage/storage.ts';
 import { workflowBundle } from './src/temporal/bundle.ts';
 import { codecKeys, connectWorkers } from './src/temporal/connect.ts';
-import { createDataConverter } from './src/temporal/data-converter.ts';
+import { createWorkerDataConverter } from './src/temporal/data-converter.ts';
 import { installRuntime } from './src/temporal/runtime.ts';
 import { ensureSearchAttributes } from './src/temporal/search-attributes.ts';
 import { createWorkers } from './src/temporal/workers.ts';
@@ -97,7 +97,7 @@ async function main(config: Config, logger: Logger): Promise<void> {
   const workers = await createWorkers({
     connection,
     namespace: config.temporal.namespace,
-    dataConverter: createDataConverter(codecKeys(config)),
+    dataConverter: createWorkerDataConverter(codecKeys(config)),
     workflowBundle: await bundling,
     activities,
     maxWatchers: config.sync.maxWatchers,

@@ -21,6 +21,7 @@ export const OTHER_LIVE: readonly string[] = [
   'live/send-failures',
   'live/sending-elsewhere',
   'live/silent-imap',
+  'live/web-page',
   'mailbox/large-folders',
   'mailbox/vacate',
   'workflows/deliver-crash',
