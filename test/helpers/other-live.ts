@@ -18,6 +18,7 @@ export const OTHER_LIVE: readonly string[] = [
   'live/operations',
   'live/other-servers',
   'live/outage',
+  'live/removal',
   'live/send-failures',
   'live/sending-elsewhere',
   'live/silent-imap',
