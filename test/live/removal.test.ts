@@ -32,6 +32,7 @@ const KEY = randomBytes(32);
 let live: OwnLive;
 let owner: ConnectedUser;
 let workerMetrics: string;
+/** its path below the account */
 let attachment: string;
 
 beforeAll(async () => {
@@ -62,8 +63,8 @@ async function useAccount(): Promise<void> {
     attachments: [{ name: `${CANARIES.fileName}.txt`, type: 'text/plain', content: Buffer.from(CANARIES.file) }],
   });
   const { event } = await owner.event('email.new');
-  const { email } = event.data as { email: { attachments: { id: string }[] } };
-  attachment = email.attachments[0]?.id ?? '';
+  const { email } = event.data as { email: { id: string; attachments: { id: string }[] } };
+  attachment = `emails/${email.id}/attachments/${email.attachments[0]?.id ?? ''}`;
   const mail = {
     to: [{ email: user.user }],
     subject: CANARIES.subject,
@@ -76,7 +77,8 @@ async function useAccount(): Promise<void> {
     ['drafts', 'two'],
   ] as const) {
     const headers = { 'Idempotency-Key': key };
-    expect((await live.api.request('POST', `/${owner.account.id}/${path}`, mail, headers)).status).toBe(200);
+    const { ok } = await live.api.request('POST', `/${owner.account.id}/${path}`, mail, headers);
+    expect([path, ok]).toEqual([path, true]);
   }
   await owner.settle();
   failing.close();
@@ -156,8 +158,8 @@ test('while the account is there its files are encrypted, and logs and metrics s
   const stored = await filesBelow(join(live.product.dataDir, 'storage'));
   expect(stored.length).toBeGreaterThan(1000);
   expect(found(stored)).toEqual([]);
-  const response = await live.api.request('GET', `/${owner.account.id}/attachments/${attachment}`);
-  expect(response.status).toBe(200);
+  const response = await live.api.request('GET', `/${owner.account.id}/${attachment}`);
+  expect([response.status, await response.text()]).toEqual([200, CANARIES.file]);
   expect(found(await live.product.logs())).toEqual([]);
   expect(found(await metrics())).toEqual([]);
   expect(found(await filesBelow(join(live.product.dataDir, 'tmp')))).toEqual([]);
