@@ -23,6 +23,8 @@ export type RemoveActivities = ReturnType<typeof createRemoveActivities>;
 
 /** Another attempt has deleted it. */
 const GRPC_NOT_FOUND = 5;
+/** WorkflowExecutionStatus of Temporal's API. */
+const RUNNING = 1;
 
 /** More than a heartbeat interval: a watching activity learns from its heartbeat that it is cancelled. */
 const RUN_END_MS = 90_000;
@@ -122,20 +124,27 @@ export function createRemoveActivities({ db, storage, client, endMs = RUN_END_MS
 async function deleteClosedRuns(client: WorkflowClient, accountId: string): Promise<boolean> {
   const { namespace } = client.options;
   let running = 0;
-  for await (const { workflowId, runId, status } of client.list({
-    query: `${SEARCH_ATTRIBUTES.mailAccount} = "${accountId}"`,
-  })) {
-    // the one that this is an activity of; it names the account and nothing else
-    if (workflowId === removeWorkflowId(accountId)) continue;
-    if (status.name === 'RUNNING') {
-      running += 1;
-      continue;
-    }
-    const call = { namespace, workflowExecution: { workflowId, runId } };
-    await client.workflowService.deleteWorkflowExecution(call).catch((error: unknown) => {
-      if ((error as { code?: unknown }).code !== GRPC_NOT_FOUND) throw error;
+  let nextPageToken: Uint8Array | undefined;
+  // as it is stored: what others started may bear what cannot be opened
+  do {
+    const page = await client.workflowService.listWorkflowExecutions({
+      namespace,
+      query: `${SEARCH_ATTRIBUTES.mailAccount} = "${accountId}"`,
+      ...(nextPageToken ? { nextPageToken } : {}),
     });
-  }
+    for (const { execution: workflowExecution, status } of page.executions) {
+      // the one that this is an activity of; it names the account and nothing else
+      if (!workflowExecution || workflowExecution.workflowId === removeWorkflowId(accountId)) continue;
+      if (status === RUNNING) {
+        running += 1;
+        continue;
+      }
+      await client.workflowService.deleteWorkflowExecution({ namespace, workflowExecution }).catch((error: unknown) => {
+        if ((error as { code?: unknown }).code !== GRPC_NOT_FOUND) throw error;
+      });
+    }
+    nextPageToken = page.nextPageToken;
+  } while (nextPageToken && nextPageToken.length > 0);
   return running === 0;
 }
 

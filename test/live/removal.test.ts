@@ -124,8 +124,8 @@ async function database(): Promise<string> {
 async function histories(): Promise<{ text: string; runs: string[] }> {
   const { address, namespace } = live.product.temporal;
   const connection = await Connection.connect({ address });
-  const client = new Client({ connection, namespace });
   const codec = createPayloadCodec({ current: KEY }, 'show');
+  const client = new Client({ connection, namespace, dataConverter: { payloadCodecs: [codec] } });
   const parts: string[] = [];
   const open = async (value: unknown): Promise<void> => {
     if (typeof value === 'string') parts.push(value);
