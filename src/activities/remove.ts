@@ -135,7 +135,7 @@ async function deleteClosedRuns(client: WorkflowClient, accountId: string): Prom
     for (const { execution: workflowExecution, status } of page.executions) {
       // the one that this is an activity of; it names the account and nothing else
       if (!workflowExecution || workflowExecution.workflowId === removeWorkflowId(accountId)) continue;
-      if (status === RUNNING) {
+      if (Number(status) === RUNNING) {
         running += 1;
         continue;
       }
