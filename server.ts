@@ -13,7 +13,9 @@ import { ensureFirstKey } from './src/db/api-keys.ts';
 import { type Database, migrate, openDatabase } from './src/db/client.ts';
 import { createLogger, type Logger } from './src/logger.ts';
 import { createOutbound } from './src/outbound.ts';
+import { createDataKeys } from './src/data-keys.ts';
 import { createSecrets } from './src/secrets.ts';
+import { encryptStorage } from './src/storage/encrypted.ts';
 import { openStorage } from './src/storage/storage.ts';
 import { createPayloadCodec } from './src/temporal/codec.ts';
 import { codecRoutes } from './src/temporal/codec-server.ts';
@@ -65,10 +67,12 @@ async function loadTracing(endpoint: string): Promise<Tracing> {
 
 function apiDeps(config: Config, logger: Logger, { db, pool }: Database, client: Client): ApiDeps {
   const secrets = createSecrets(codecKeys(config));
-  const storage = openStorage(config.storageUrl, {
+  const opened = openStorage(config.storageUrl, {
     ...(config.s3Endpoint ? { s3Endpoint: config.s3Endpoint } : {}),
     answerMs: STORAGE_MS,
   });
+  const keys = createDataKeys({ db, secrets });
+  const storage = encryptStorage(opened, { keys, encrypts: config.storageEncryption });
   return {
     db,
     pool,
@@ -89,7 +93,7 @@ function apiDeps(config: Config, logger: Logger, { db, pool }: Database, client:
       cancelReplay: (id) => cancelReplayRun({ client, db, logger }, id),
     }),
     ...(config.temporalCodec
-      ? { codecRoutes: codecRoutes({ codec: createPayloadCodec(codecKeys(config)), ...config.temporalCodec }) }
+      ? { codecRoutes: codecRoutes({ codec: createPayloadCodec(codecKeys(config), 'show'), ...config.temporalCodec }) }
       : {}),
     pingTemporal: async () => {
       await client.withDeadline(Date.now() + PING_MS, () => client.workflowService.getSystemInfo({}));

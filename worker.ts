@@ -15,6 +15,7 @@ import { type Database, type Db, migrate, openDatabase } from './src/db/client.t
 import { checkAccounts, startHousekeeping } from './src/activities/account-health.ts';
 import type { DeliverDeps } from './src/activities/deliver.ts';
 import { createRunningWatches, type RunningWatches, shareWatches } from './src/activities/share-watches.ts';
+import { createDataKeys } from './src/data-keys.ts';
 import { takeLogin } from './src/db/login-budget.ts';
 import { ANNOUNCE_MS, announceWorker, countWorkers, forgetWorker } from './src/db/workers.ts';
 import { createLeaseNotifications, LEASES_CHANNEL, requestRoom } from './src/db/lease.ts';
@@ -30,14 +31,15 @@ import { createMailParser } from './src/mime/parser.ts';
 import { createOutbound } from './src/outbound.ts';
 import { createSecrets } from './src/secrets.ts';
 import { createSubmitter } from './src/smtp/submit.ts';
-import { openStorage } from './src/storage/storage.ts';
+import { type DataKeys, encryptStorage } from './src/storage/encrypted.ts';
+import { openStorage, type Storage } from './src/storage/storage.ts';
 import { workflowBundle } from './src/temporal/bundle.ts';
 import { codecKeys, connectWorkers } from './src/temporal/connect.ts';
-import { createDataConverter } from './src/temporal/data-converter.ts';
+import { createWorkerDataConverter } from './src/temporal/data-converter.ts';
 import { installRuntime } from './src/temporal/runtime.ts';
 import { ensureSearchAttributes } from './src/temporal/search-attributes.ts';
 import { createWorkers } from './src/temporal/workers.ts';
-import { openTempDir } from './src/temp-dir.ts';
+import { openTempDir, removeLeftOvers } from './src/temp-dir.ts';
 import type { Tracing } from './src/tracing.ts';
 import { createCallSlots } from './src/webhooks/call-slots.ts';
 import { hurryRun } from './src/webhooks/retry-delivery.ts';
@@ -69,6 +71,8 @@ const COUNT_MS = 5_000;
 const FAILING_MS = 5 * 60_000;
 /** How often replays without a workflow are looked for. */
 const REPLAYS_MS = 60_000;
+/** How often mail in plain text is looked for that a killed worker left behind. */
+const LEFT_OVERS_MS = 60_000;
 /** How often it is seen to that this worker watches no more than its share of the mailboxes. */
 const SHARE_MS = 15_000;
 
@@ -98,7 +102,7 @@ async function main(config: Config, logger: Logger): Promise<void> {
   const workers = await createWorkers({
     connection,
     namespace: config.temporal.namespace,
-    dataConverter: createDataConverter(codecKeys(config)),
+    dataConverter: createWorkerDataConverter(codecKeys(config)),
     workflowBundle: await bundling,
     activities,
     maxWatchers: config.sync.maxWatchers,
@@ -147,6 +151,8 @@ async function followEncryptionKey(config: Config, deps: { db: Db; client: Clien
   );
 }
 
+const tempDirOf = ({ dataDir }: Config) => join(dataDir, 'tmp');
+
 /** What every worker does now and then. */
 function startRepeatedWork(
   config: Config,
@@ -154,6 +160,7 @@ function startRepeatedWork(
 ) {
   void followEncryptionKey(config, { db, client, logger });
   return [
+    every(LEFT_OVERS_MS, async () => removeLeftOvers(tempDirOf(config)), logger),
     every(MERGE_MS, () => mergeSearchEntries(db), logger),
     every(STATISTICS_MS, () => refreshPlannerStatistics(db), logger),
     every(TERMINATED_MS, () => lostRuns.findTerminated(), logger),
@@ -231,11 +238,15 @@ interface Surroundings {
   lostRuns: LostRuns;
 }
 
+function storageOf({ storageUrl, s3Endpoint, storageEncryption: encrypts }: Config, keys: DataKeys): Storage {
+  return encryptStorage(openStorage(storageUrl, s3Endpoint ? { s3Endpoint } : {}), { keys, encrypts });
+}
+
 /** Makes all that the activities need, and the activities. `close` ends what was opened here. */
 function openDeps(config: Config, logger: Logger, surroundings: Surroundings) {
   const { database, client, shutdown, watches, onAttempts, lostRuns } = surroundings;
   const outbound = createOutbound({ allow: config.outboundAllow });
-  const tempDir = openTempDir(join(config.dataDir, 'tmp'));
+  const tempDir = openTempDir(tempDirOf(config));
   const parser = createMailParser({ threads: Math.max(1, availableParallelism() - 1), tempDir });
   const poster = createPoster(outbound);
   const sessions = createSessionPool({
@@ -250,12 +261,14 @@ function openDeps(config: Config, logger: Logger, surroundings: Surroundings) {
   const submitter = createSubmitter({ outbound });
   const leases = createLeaseNotifications();
   const leaseListener = listenTo(config.databaseUrl, LEASES_CHANNEL, leases.receive, logger);
-  dropOnRemoval(leases, [sessions, submitter], logger);
+  const secrets = createSecrets(codecKeys(config));
+  const dataKeys = createDataKeys({ db: database.db, secrets });
+  dropOnRemoval(leases, [sessions, submitter, dataKeys], logger);
   leases.onRoomWanted((accountId) => void sessions.dropIdle(accountId));
   const activities = createActivities({
     db: database.db,
     logger,
-    secrets: createSecrets(codecKeys(config)),
+    secrets,
     auditRetentionMs: config.auditRetentionMs,
     outbound,
     leases,
@@ -266,7 +279,7 @@ function openDeps(config: Config, logger: Logger, surroundings: Surroundings) {
     parser,
     tempDir,
     poster,
-    storage: openStorage(config.storageUrl, config.s3Endpoint ? { s3Endpoint: config.s3Endpoint } : {}),
+    storage: storageOf(config, dataKeys),
     client: client.workflow,
     sync: config.sync,
     heartbeatTimeoutMs: config.sync.heartbeatTimeoutMs,

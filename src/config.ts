@@ -43,6 +43,8 @@ export interface Config {
   dataDir: string;
   /** `file:///…` or `s3://bucket/prefix` */
   storageUrl: string;
+  /** what is stored from now on is encrypted under the key of its account */
+  storageEncryption: boolean;
   /** S3 server other than Amazon's, addressed in path style */
   s3Endpoint?: string;
   /** 32 bytes */
@@ -119,6 +121,7 @@ export function loadConfig(env: Env): Config {
     temporal: temporal(env),
     dataDir,
     storageUrl: storageUrl(env, dataDir),
+    storageEncryption: oneOf(env, 'STORAGE_ENCRYPTION', { true: 'on', false: 'off' } as const, 'off') === 'on',
     ...(s3Endpoint === undefined ? {} : { s3Endpoint }),
     ...loadEncryptionKeys(env),
     ...(bootstrapApiKey === undefined ? {} : { bootstrapApiKey }),

@@ -8,7 +8,7 @@ import { handleOf } from './process-handle.ts';
 /*
  * Where mail is in plain text while it is read. `DATA_DIR/tmp` holds one folder for each worker process, named
  * `<host>~<pid>~<start of the process>~<random>`. A process that is killed leaves its folder behind: the next worker that
- * starts removes it. Workers on other machines (or in other containers) cannot be asked whether they run: their folders
+ * starts removes it, and so do those that run, within a minute. Workers on other machines (or in other containers) cannot be asked whether they run: their folders
  * are removed once nothing in them has changed for a day.
  */
 
@@ -21,12 +21,17 @@ const DAY_MS = 24 * 3600 * 1000;
  */
 export function openTempDir(parent: string): string {
   mkdirSync(parent, { recursive: true, mode: 0o700 });
-  for (const name of readdirSync(parent)) {
-    if (isLeftOver(parent, name)) rmSync(join(parent, name), { recursive: true, force: true });
-  }
+  removeLeftOvers(parent);
   const path = join(parent, [hostname(), process.pid, startOf(process.pid), randomUUID()].join('~'));
   mkdirSync(path, { mode: 0o700 });
   return path;
+}
+
+/** Removes what dead processes left below `parent`; at every start and now and then, since a worker may never come back. */
+export function removeLeftOvers(parent: string): void {
+  for (const name of readdirSync(parent)) {
+    if (isLeftOver(parent, name)) rmSync(join(parent, name), { recursive: true, force: true });
+  }
 }
 
 /** Runs `work` with a folder of its own below `tempDir`, and removes the folder with all that is in it. */

@@ -44,6 +44,7 @@ const TABLE: Record<string, Room> = {
   setting: { ours: ['duration'], packages: ['ipaddr.js'] },
   config: { ours: ['setting', 'duration'], packages: [] },
   secrets: { ours: [], packages: [] },
+  'data-keys': { ours: ['db', 'secrets', ...LEAVES], types: ['storage'], packages: [] },
   outbound: { ours: ['async'], packages: ['ipaddr.js'] },
   'connection-pool': { ours: ['async', 'contract', 'mail-error'], packages: [] },
   storage: { ours: LEAVES, packages: ['@aws-sdk/client-s3', '@aws-sdk/lib-storage'] },

@@ -5,7 +5,7 @@ import { mkdir, mkdtemp, readdir, rm, stat, utimes, writeFile } from 'node:fs/pr
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
-import { inTempFolder, openTempDir } from '../src/temp-dir.ts';
+import { inTempFolder, openTempDir, removeLeftOvers } from '../src/temp-dir.ts';
 
 let parent: string;
 const children: ChildProcess[] = [];
@@ -51,6 +51,14 @@ test('what a killed process left is gone once another starts, what a living one 
   expect([dead.mail, living.mail, own].map((path) => existsSync(path))).toEqual([false, true, true]);
   expect(await readdir(parent)).toHaveLength(2);
   expect((await stat(own)).mode & 0o777).toBe(0o700);
+}, 60_000);
+
+test('a process that runs finds what others leave behind', async () => {
+  const own = openTempDir(parent);
+  const [dead, living] = [await otherProcess(), await otherProcess()];
+  await kill(dead.child);
+  removeLeftOvers(parent);
+  expect([dead.mail, living.mail, own].map((path) => existsSync(path))).toEqual([false, true, true]);
 }, 60_000);
 
 test('a process opens folders of its own, however often', () => {

@@ -4,10 +4,11 @@ import { markRemoved } from '../db/accounts.ts';
 import type { Db } from '../db/client.ts';
 import type { LeaseNotifications } from '../db/lease.ts';
 import { recordEvents } from '../db/outbox.ts';
-import { deleteAccountRow, deleteMailRows, isBeingRemoved } from '../db/removal.ts';
+import { deleteAccountRow, deleteMailRows, eraseAccount, eraseEvents, isBeingRemoved } from '../db/removal.ts';
 import type { Logger } from '../logger.ts';
 import type { Storage } from '../storage/storage.ts';
-import { accountWorkflowId, initialSyncWorkflowId } from '../workflows/names.ts';
+import { eraseResponses, skipOfRemoved } from '../webhooks/delivery-state.ts';
+import { accountWorkflowId, initialSyncWorkflowId, removeWorkflowId, SEARCH_ATTRIBUTES } from '../workflows/names.ts';
 import { withHeartbeat } from './heartbeat.ts';
 
 export interface RemoveDeps {
@@ -19,6 +20,11 @@ export interface RemoveDeps {
 }
 
 export type RemoveActivities = ReturnType<typeof createRemoveActivities>;
+
+/** Another attempt has deleted it. */
+const GRPC_NOT_FOUND = 5;
+/** WorkflowExecutionStatus of Temporal's API. */
+const RUNNING = 1;
 
 /** More than a heartbeat interval: a watching activity learns from its heartbeat that it is cancelled. */
 const RUN_END_MS = 90_000;
@@ -88,12 +94,58 @@ export function createRemoveActivities({ db, storage, client, endMs = RUN_END_MS
     });
   }
 
+  /**
+   * Erases what events, deliveries and the account's row hold besides ids, types and times. An event that an endpoint is still
+   * to get keeps its content until it has; `skipPending`: it does not get it any more. False: there is content left.
+   */
+  async function eraseLog({ accountId, skipPending }: { accountId: string; skipPending: boolean }): Promise<boolean> {
+    return withHeartbeat(async () => {
+      await eraseAccount(db, accountId);
+      if (skipPending) await skipOfRemoved(db, accountId);
+      const isErased = await eraseEvents(db, accountId);
+      await eraseResponses(db, accountId);
+      return isErased;
+    });
+  }
+
+  /** Deletes the account's closed runs from Temporal, with their histories. False: some are still running. */
+  async function deleteRuns({ accountId }: { accountId: string }): Promise<boolean> {
+    return withHeartbeat(() => deleteClosedRuns(client, accountId));
+  }
+
   /** Deletes the account's own row, which makes sure until then that the removal is taken up again. */
   async function finishRemoval({ accountId }: { accountId: string }): Promise<void> {
     await deleteAccountRow(db, accountId);
   }
 
-  return { beginRemoval, stopRuns, awaitRuns, deleteContents, finishRemoval };
+  return { beginRemoval, stopRuns, awaitRuns, deleteContents, eraseLog, deleteRuns, finishRemoval };
+}
+
+async function deleteClosedRuns(client: WorkflowClient, accountId: string): Promise<boolean> {
+  const { namespace } = client.options;
+  let running = 0;
+  let nextPageToken: Uint8Array | undefined;
+  // as it is stored: what others started may bear what cannot be opened
+  do {
+    const page = await client.workflowService.listWorkflowExecutions({
+      namespace,
+      query: `${SEARCH_ATTRIBUTES.mailAccount} = "${accountId}"`,
+      ...(nextPageToken ? { nextPageToken } : {}),
+    });
+    for (const { execution: workflowExecution, status } of page.executions) {
+      // the one that this is an activity of; it names the account and nothing else
+      if (!workflowExecution || workflowExecution.workflowId === removeWorkflowId(accountId)) continue;
+      if (Number(status) === RUNNING) {
+        running += 1;
+        continue;
+      }
+      await client.workflowService.deleteWorkflowExecution({ namespace, workflowExecution }).catch((error: unknown) => {
+        if ((error as { code?: unknown }).code !== GRPC_NOT_FOUND) throw error;
+      });
+    }
+    nextPageToken = page.nextPageToken;
+  } while (nextPageToken && nextPageToken.length > 0);
+  return running === 0;
 }
 
 function runsOf(accountId: string): string[] {

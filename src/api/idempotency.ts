@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { ApiError } from '../contract/errors.ts';
-import type { IdKind } from '../contract/ids.ts';
+import { type IdKind, isId } from '../contract/ids.ts';
 import type { Queryable } from '../db/client.ts';
 import {
   type IdempotencyKey,
@@ -92,10 +92,20 @@ export function honourIdempotencyKeys(app: FastifyInstance, deps: IdempotencyDep
     request.reservedKey = null;
     if (reply.statusCode >= 500 || typeof payload !== 'string') {
       if (!request.routeOptions.config.reserves) await releaseKey(db, key);
-    } else
-      await storeResponse(db, key, { status: reply.statusCode, sealedBody: secrets.seal(sealContext(key), payload) });
+    } else {
+      const sealedBody = secrets.seal(sealContext(key), payload);
+      await storeResponse(db, key, { status: reply.statusCode, sealedBody, accountId: accountOf(request, payload) });
+    }
     return payload;
   });
+}
+
+/** The account that a response is about: the one of the path, or the one that was connected. */
+function accountOf(request: FastifyRequest, response: string): string | undefined {
+  const { account_id: ofPath } = request.params as { account_id?: string };
+  if (ofPath !== undefined || !response.startsWith('{')) return ofPath;
+  const { id } = JSON.parse(response) as { id?: unknown };
+  return typeof id === 'string' && isId('account', id) ? id : undefined;
 }
 
 /** A call is the same when method, URL and parsed body are. */

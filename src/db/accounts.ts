@@ -363,7 +363,7 @@ export async function changeInitialSync(
 export async function markRemoved(tx: Tx, id: string, at: Date): Promise<Account | undefined> {
   const [row] = await tx
     .update(accounts)
-    .set({ removedAt: at, credentials: Buffer.alloc(0), watchEpoch: sql`${accounts.watchEpoch} + 1` })
+    .set({ removedAt: at, credentials: Buffer.alloc(0), dataKey: null, watchEpoch: sql`${accounts.watchEpoch} + 1` })
     .where(and(eq(accounts.id, id), present))
     .returning();
   if (row) await announceLease(tx, id);

@@ -63,9 +63,10 @@ export async function readKey(db: Queryable, { apiKeyId, key }: IdempotencyKey):
 export async function storeResponse(
   db: Queryable,
   key: IdempotencyKey,
-  answer: { status: number; sealedBody: Buffer },
+  answer: { status: number; sealedBody: Buffer; accountId?: string | undefined },
 ): Promise<void> {
-  await db.update(idempotencyKeys).set({ status: answer.status, response: answer.sealedBody }).where(same(key));
+  const { status, sealedBody: response, accountId = null } = answer;
+  await db.update(idempotencyKeys).set({ status, response, accountId }).where(same(key));
 }
 
 /** Releases a key: its request did nothing. */

@@ -3,6 +3,7 @@ import type { Db, Queryable } from './client.ts';
 import {
   accounts,
   attachments,
+  connectIntents,
   contacts,
   drafts,
   emailContents,
@@ -10,6 +11,7 @@ import {
   emails,
   pathReservations,
   folders,
+  idempotencyKeys,
   locations,
   sends,
   threadKeys,
@@ -17,7 +19,10 @@ import {
   trackingRecords,
 } from './schema.ts';
 
-/** Everything of an account except its own row and its events and deliveries, which stay in the log for their time. */
+/**
+ * Everything of an account except its own row and its events and deliveries, which stay in the log for their time, without
+ * their content: `eraseEvents`.
+ */
 const MAIL_TABLES = [
   attachments,
   emailContents,
@@ -32,6 +37,8 @@ const MAIL_TABLES = [
   emails,
   folders,
   pathReservations,
+  connectIntents,
+  idempotencyKeys,
 ];
 
 /** Small enough for one statement to take well under a second. */
@@ -60,4 +67,37 @@ export async function isBeingRemoved(db: Queryable, accountId: string): Promise<
 /** Deletes the row of an account that is being removed. */
 export async function deleteAccountRow(db: Queryable, accountId: string): Promise<void> {
   await db.delete(accounts).where(and(eq(accounts.id, accountId), isNotNull(accounts.removedAt)));
+}
+
+/** What is left of the `data` of an account's events: nothing; of the last one, which account it was. */
+const ERASED_DATA = sql`case when e.type = 'account.remove'
+  then '{"account":{"id":"' || e.account_id || '","user_id":"","name":"","provider":"imap"}}' else '{}' end`;
+
+/**
+ * Erases the `data` of an account's events, but for those that an endpoint is still to get. True: none is left that has any.
+ */
+export async function eraseEvents(db: Db, accountId: string): Promise<boolean> {
+  for (;;) {
+    const { rowCount } = await db.execute(sql`
+      update events e set data = ${ERASED_DATA} where e.id = any(array(
+        select e.id from events e
+        where e.account_id = ${accountId} and e.data <> ${ERASED_DATA}
+          and not exists (select from deliveries d where d.event_id = e.id and d.status = 'pending')
+        limit ${ROWS_PER_STATEMENT}
+      ))`);
+    if ((rowCount ?? 0) < ROWS_PER_STATEMENT) break;
+  }
+  const { rows } = await db.execute(
+    sql`select from events e where e.account_id = ${accountId} and e.data <> ${ERASED_DATA} limit 1`,
+  );
+  return rows.length === 0;
+}
+
+/** Erases what the row of an account that is being removed says of its owner; it stays until the removal is complete. */
+export async function eraseAccount(db: Queryable, accountId: string): Promise<void> {
+  const nobody = { userId: '', name: '', mailboxKey: '', imapHost: '', imapUser: '', smtpHost: '', smtpUser: '' };
+  await db
+    .update(accounts)
+    .set({ ...nobody, metadata: {}, watchFailure: '' })
+    .where(and(eq(accounts.id, accountId), isNotNull(accounts.removedAt)));
 }

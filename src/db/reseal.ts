@@ -26,6 +26,7 @@ interface SealedColumn {
 /** Every column that holds what is sealed (src/secrets.ts). */
 export const SEALED_COLUMNS: readonly SealedColumn[] = [
   { table: 'accounts', column: 'credentials', key: ['id'] },
+  { table: 'accounts', column: 'data_key', key: ['id'] },
   { table: 'connect_intents', column: 'intent', key: ['id'] },
   { table: 'idempotency_keys', column: 'response', key: ['api_key_id', 'key'] },
   { table: 'webhook_endpoints', column: 'headers', key: ['id'] },

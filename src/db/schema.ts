@@ -63,6 +63,8 @@ export const accounts = pgTable(
     smtpEncryption: text('smtp_encryption').notNull(),
     /** sealed JSON {imap_password, smtp_password}; see src/secrets.ts */
     credentials: bytea().notNull(),
+    /** sealed, in base64: what its mail in storage is encrypted with; null until the first. See src/data-keys.ts */
+    dataKey: bytea('data_key'),
     createdAt: at('created_at').notNull(),
     /** when the baseline was read: mail from before is not new */
     connectedAt: at('connected_at').notNull(),
@@ -539,9 +541,15 @@ export const idempotencyKeys = pgTable(
     status: smallint(),
     /** sealed: the answer may hold a key or a secret */
     response: bytea(),
+    /** the account that the response is about: gone with it */
+    accountId: text('account_id'),
     createdAt: at('created_at').notNull(),
   },
-  (t) => [primaryKey({ columns: [t.apiKeyId, t.key] }), index('idempotency_keys_created').on(t.createdAt)],
+  (t) => [
+    primaryKey({ columns: [t.apiKeyId, t.key] }),
+    index('idempotency_keys_created').on(t.createdAt),
+    index('idempotency_keys_account').on(t.accountId).where(sql`account_id is not null`),
+  ],
 );
 
 export const webhookEndpoints = pgTable('webhook_endpoints', {

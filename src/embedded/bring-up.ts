@@ -15,6 +15,7 @@ import type { Report } from './report.ts';
 import type { Supervisor } from './supervise.ts';
 import { embedTemporal } from './temporal.ts';
 import { findTemporal } from './temporal-binary.ts';
+import { hiddenAddress, startUiGuard } from './ui-guard.ts';
 
 export interface BringUp {
   /** the caller's own environment */
@@ -144,29 +145,29 @@ async function startTemporalOnce(
   binary: string,
 ): Promise<{ address: string; uiUrl: string }> {
   const uiPort = await firstFreePort(settings.temporalUiPort);
+  const ui = await hiddenAddress();
+  const guard = await startUiGuard({ port: uiPort, target: ui });
   const { encryptionKey: current, encryptionKeyPrevious: previous } = loadEncryptionKeys(env);
   // lets the UI show what is encrypted in the histories
   const codec = await startCodecServer({
-    codec: createPayloadCodec(previous === undefined ? { current } : { current, previous }),
+    codec: createPayloadCodec(previous === undefined ? { current } : { current, previous }, 'show'),
     port: 0,
     origins: [`http://127.0.0.1:${uiPort}`, `http://localhost:${uiPort}`],
   });
-  const port = await firstFreePort(7233, [uiPort]);
   const { address, part } = embedTemporal({
     binary,
     dbFile: join(settings.dataDir, 'temporal.db'),
-    port,
-    httpPort: await firstFreePort(port + 1, [uiPort]),
-    uiPort,
+    port: await firstFreePort(7233, [uiPort]),
+    ui,
     uiCodecEndpoint: codec.url,
   });
   await report
     .during('Starting Temporal', () => supervisor.start(part))
     .catch(async (error: unknown) => {
-      await codec.close();
+      await Promise.all([codec.close(), guard.close()]);
       throw error;
     });
-  return { address, uiUrl: `http://127.0.0.1:${uiPort}` };
+  return { address, uiUrl: guard.url };
 }
 
 const urlOf = ({ host, port }: { host: string; port: number }) =>

@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { hasSearchAttributes } from '../temporal/search-attributes.ts';
 import { SEARCH_ATTRIBUTES, searchAttributeType } from '../workflows/names.ts';
 import type { Part } from './supervise.ts';
 
@@ -7,11 +8,10 @@ export interface TemporalOptions {
   binary: string;
   /** file of the database; without it the data is in memory only (tests) */
   dbFile?: string;
-  /** loopback ports */
+  /** loopback port of gRPC */
   port: number;
-  httpPort: number;
-  /** without it there is no UI */
-  uiPort?: number;
+  /** where the UI listens, on loopback; without it there is none */
+  ui?: { ip: string; port: number };
   /** the codec server that decodes payloads for the UI, e.g. `http://127.0.0.1:8234` */
   uiCodecEndpoint?: string;
   /** created in addition to `default` */
@@ -29,27 +29,37 @@ const DYNAMIC_CONFIG = [
   'matching.numTaskqueueWritePartitions=1',
   'system.enableActivityEagerExecution=true',
 ];
+
+/*
+ * Its HTTP API, on a port of its own choice, cannot be turned off, and would take a POST of any web page as it is. It serves no
+ * Host but those of this list, and no request can name a Host with blanks. Nexus has routes there that ask for none.
+ */
+const NO_HTTP_API = ['frontend.httpAllowedHosts=["no host at all"]', 'system.enableNexus=false'];
 const PRAGMAS = ['journal_mode=wal', 'synchronous=1'];
 
-/** Describes the embedded Temporal server for the supervisor. It listens on loopback only. */
+/**
+ * Describes the embedded Temporal server for the supervisor. It listens on loopback only; its gRPC, which no web page can
+ * speak, knows no keys or passwords.
+ */
 export function embedTemporal(options: TemporalOptions): { address: string; part: Part } {
-  const { binary, dbFile, port, httpPort, uiPort, uiCodecEndpoint, namespaces = [] } = options;
+  const { binary, dbFile, port, ui, uiCodecEndpoint, namespaces = [] } = options;
   const each = (flag: string, values: readonly string[]) => values.flatMap((value) => [flag, value]);
   const args = [
     ...['server', 'start-dev', '--ip', '127.0.0.1', '--log-level', 'warn', '--log-format', 'json'],
-    ...['--port', String(port), '--http-port', String(httpPort)],
+    ...['--port', String(port)],
     ...(dbFile === undefined ? [] : ['--db-filename', dbFile, ...each('--sqlite-pragma', PRAGMAS)]),
-    ...(uiPort === undefined ? ['--headless'] : ['--ui-port', String(uiPort)]),
+    ...(ui === undefined ? ['--headless'] : ['--ui-ip', ui.ip, '--ui-port', String(ui.port)]),
     ...(uiCodecEndpoint === undefined ? [] : ['--ui-codec-endpoint', uiCodecEndpoint]),
     ...each('--namespace', namespaces),
-    ...each('--dynamic-config-value', DYNAMIC_CONFIG),
+    ...each('--dynamic-config-value', [...DYNAMIC_CONFIG, ...NO_HTTP_API]),
     ...each(
       '--search-attribute',
       Object.values(SEARCH_ATTRIBUTES).map((name) => `${name}=${searchAttributeType(name)}`),
     ),
   ];
+  const address = `127.0.0.1:${port}`;
   return {
-    address: `127.0.0.1:${port}`,
+    address,
     part: {
       name: 'temporal',
       command: binary,
@@ -59,20 +69,8 @@ export function embedTemporal(options: TemporalOptions): { address: string; part
       stopSignal: 'SIGTERM',
       stopMs: 3500,
       readyMs: 60_000,
-      isReady: () => knowsSearchAttributes(`http://127.0.0.1:${httpPort}`),
+      // the dev server registers them last when it starts
+      isReady: () => hasSearchAttributes(address),
     },
   };
-}
-
-/** The dev server registers them last when it starts. */
-async function knowsSearchAttributes(baseUrl: string): Promise<boolean> {
-  try {
-    const response = await fetch(`${baseUrl}/api/v1/namespaces/default/search-attributes`, {
-      signal: AbortSignal.timeout(2000),
-    });
-    const { customAttributes = {} } = (await response.json()) as { customAttributes?: Record<string, string> };
-    return Object.values(SEARCH_ATTRIBUTES).every((name) => name in customAttributes);
-  } catch {
-    return false;
-  }
 }

@@ -1,5 +1,12 @@
 import { createCipheriv, createDecipheriv, createHash, hkdfSync, randomBytes } from 'node:crypto';
-import { ApplicationFailure, type Payload, type PayloadCodec } from '@temporalio/common';
+import {
+  ApplicationFailure,
+  defaultPayloadConverter,
+  type Payload,
+  type PayloadCodec,
+  type SerializationContext,
+} from '@temporalio/common';
+import { UNSEALED } from '../workflows/names.ts';
 
 /** Keys of 32 bytes: `current` encrypts, both decrypt. */
 export interface CodecKeys {
@@ -10,7 +17,17 @@ export interface CodecKeys {
 /** The largest payload that may enter a history, in bytes before encryption: ids travel, contents stay in the store. */
 export const MAX_PAYLOAD_BYTES = 64 * 1024;
 
+/**
+ * What becomes of a payload that was not sealed with our key, or was sealed for another workflow: somebody else wrote it, who
+ * can reach Temporal. `refuse`: `decode` throws. `mark`: the inputs of a workflow become UNSEALED, which its interceptors
+ * refuse one by one (a signal that made the whole task fail would stop the run for good); all else is refused. `show`:
+ * it passes, for those who only look at it.
+ */
+export type Unsealed = 'refuse' | 'mark' | 'show';
+
 const ENCODING = 'binary/encrypted';
+/** The metadata that names the workflow that a payload was sealed for; it is authenticated. */
+const SEALED_FOR = 'sealed-for';
 const IV_BYTES = 12;
 const TAG_BYTES = 16;
 
@@ -22,17 +39,25 @@ interface NamedKey {
 /**
  * Encrypts whatever enters a workflow's history: arguments, results, signals, summaries, heartbeats, failures.
  * AES-256-GCM under a key that HKDF derives from the settings' key. Search attributes and ids are not payloads of this
- * kind: Temporal stores them in clear.
+ * kind: Temporal stores them in clear. Where the SDK says which workflow a payload is for, it is sealed for that one: who can
+ * read a history cannot give its payloads to another workflow.
  *
  * `encode` throws a non-retryable ApplicationFailure `PayloadTooLarge`; `decode` an Error when a payload was encrypted
- * under an unknown key, or was changed. Payloads that are not encrypted pass `decode` unchanged.
+ * under an unknown key, and for those that `unsealed` says to refuse.
  */
-export function createPayloadCodec(keys: CodecKeys): PayloadCodec {
+export function createPayloadCodec(keys: CodecKeys, unsealed: Unsealed = 'refuse'): PayloadCodec {
   const current = derive(keys.current);
   const derived = keys.previous ? [current, derive(keys.previous)] : [current];
+  const decode = (payload: Payload, context?: SerializationContext) => {
+    const opened = decrypt(derived, payload, unsealed === 'show' ? undefined : context?.workflowId);
+    if (opened !== undefined) return opened;
+    if (unsealed === 'show' && !isEncrypted(payload)) return payload;
+    if (unsealed === 'mark' && context?.type === 'workflow') return defaultPayloadConverter.toPayload(UNSEALED);
+    throw new Error('a payload was not sealed by this installation, or was sealed for another workflow');
+  };
   return {
-    encode: async (payloads) => payloads.map((payload) => encrypt(current, payload)),
-    decode: async (payloads) => payloads.map((payload) => decrypt(derived, payload)),
+    encode: async (payloads, context) => payloads.map((payload) => encrypt(current, payload, context?.workflowId)),
+    decode: async (payloads, context) => payloads.map((payload) => decode(payload, context)),
   };
 }
 
@@ -41,7 +66,7 @@ function derive(master: Buffer): NamedKey {
   return { id: createHash('sha256').update(key).digest().subarray(0, 6), key };
 }
 
-function encrypt({ id, key }: NamedKey, payload: Payload): Payload {
+function encrypt({ id, key }: NamedKey, payload: Payload, workflowId?: string): Payload {
   const size = payload.data?.length ?? 0;
   if (size > MAX_PAYLOAD_BYTES) {
     throw ApplicationFailure.nonRetryable(
@@ -51,24 +76,50 @@ function encrypt({ id, key }: NamedKey, payload: Payload): Payload {
   }
   const iv = randomBytes(IV_BYTES);
   const cipher = createCipheriv('aes-256-gcm', key, iv, { authTagLength: TAG_BYTES });
+  if (workflowId !== undefined) cipher.setAAD(Buffer.from(workflowId));
   const text = Buffer.concat([cipher.update(pack(payload)), cipher.final()]);
   return {
-    metadata: { encoding: Buffer.from(ENCODING), 'encryption-key-id': Buffer.from(id.toString('base64url')) },
+    metadata: {
+      encoding: Buffer.from(ENCODING),
+      'encryption-key-id': Buffer.from(id.toString('base64url')),
+      ...(workflowId === undefined ? {} : { [SEALED_FOR]: Buffer.from(workflowId) }),
+    },
     data: Buffer.concat([iv, cipher.getAuthTag(), text]),
   };
 }
 
-function decrypt(keys: NamedKey[], payload: Payload): Payload {
-  const { metadata, data } = payload;
-  if (!metadata?.['encoding'] || Buffer.from(metadata['encoding']).toString() !== ENCODING) return payload;
-  const id = Buffer.from(metadata['encryption-key-id'] ?? []).toString();
+/**
+ * Undefined: it is not encrypted, was changed, or was sealed for another workflow than `workflowId`. One that was sealed for
+ * none may be for any: those of the time before, and where the SDK names none.
+ */
+function decrypt(keys: NamedKey[], payload: Payload, workflowId?: string): Payload | undefined {
+  if (!isEncrypted(payload)) return undefined;
+  const id = textOf(payload, 'encryption-key-id') ?? '';
   const key = keys.find((candidate) => candidate.id.toString('base64url') === id)?.key;
   if (!key)
     throw new Error('a payload was encrypted with another key: check ENCRYPTION_KEY and ENCRYPTION_KEY_PREVIOUS');
-  const bytes = Buffer.from(data ?? []);
+  const sealedFor = textOf(payload, SEALED_FOR);
+  if (sealedFor !== undefined && workflowId !== undefined && sealedFor !== workflowId) return undefined;
+  const bytes = Buffer.from(payload.data ?? []);
+  if (bytes.length < IV_BYTES + TAG_BYTES) return undefined;
   const decipher = createDecipheriv('aes-256-gcm', key, bytes.subarray(0, IV_BYTES), { authTagLength: TAG_BYTES });
+  if (sealedFor !== undefined) decipher.setAAD(Buffer.from(sealedFor));
   decipher.setAuthTag(bytes.subarray(IV_BYTES, IV_BYTES + TAG_BYTES));
-  return unpack(Buffer.concat([decipher.update(bytes.subarray(IV_BYTES + TAG_BYTES)), decipher.final()]));
+  const text = decipher.update(bytes.subarray(IV_BYTES + TAG_BYTES));
+  try {
+    return unpack(Buffer.concat([text, decipher.final()]));
+  } catch {
+    return undefined;
+  }
+}
+
+function isEncrypted(payload: Payload): boolean {
+  return textOf(payload, 'encoding') === ENCODING;
+}
+
+function textOf({ metadata }: Payload, name: string): string | undefined {
+  const value = metadata?.[name];
+  return value ? Buffer.from(value).toString() : undefined;
 }
 
 /** Layout: length of the metadata (4 bytes) | metadata as JSON, values in base64 | data. */

@@ -1,4 +1,4 @@
-import type { Client } from '@temporalio/client';
+import { type Client, Connection } from '@temporalio/client';
 import type { Logger } from '../logger.ts';
 import { SEARCH_ATTRIBUTES, searchAttributeType } from '../workflows/names.ts';
 
@@ -26,6 +26,23 @@ export async function ensureSearchAttributes(client: Client, logger: Logger): Pr
   } catch (err) {
     const lacking = missing.map((name) => `${name}=${searchAttributeType(name)}`);
     logger.warn({ err, namespace, names: lacking }, 'could not register search attributes: add them');
+  }
+}
+
+/** Whether a server without keys or TLS answers there, and its namespace `default` has all of them. */
+export async function hasSearchAttributes(address: string): Promise<boolean> {
+  try {
+    const connection = await Connection.connect({ address, connectTimeout: 2000 });
+    try {
+      const { customAttributes } = await connection.withDeadline(Date.now() + 2000, () =>
+        connection.operatorService.listSearchAttributes({ namespace: 'default' }),
+      );
+      return Object.values(SEARCH_ATTRIBUTES).every((name) => name in customAttributes);
+    } finally {
+      await connection.close();
+    }
+  } catch {
+    return false;
   }
 }
 

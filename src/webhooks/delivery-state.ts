@@ -1,4 +1,4 @@
-import { sql } from 'drizzle-orm';
+import { type SQL, sql } from 'drizzle-orm';
 import type { PostErrorKind } from '../contract/webhook.ts';
 import type { Db, Tx } from '../db/client.ts';
 import { DELIVERIES_CHANNEL } from '../db/outbox.ts';
@@ -22,6 +22,7 @@ import { CLAIMED, type ClaimedDelivery, type ClaimedRow, type ClaimedRun, toClai
  *                                                   failed     recordAttemptResults: 410, or no retry is left;
  *                                                              failDeliveries: its run ended early
  *                                                   skipped    skipDeliveries: endpoint disabled or deleted
+ * any pending                                       skipped    skipOfRemoved: the account was removed
  * waiting                                           waiting    requeueDelivery: a manual retry, due now;
  *                                                              makeDue: its endpoint is back
  * delivered, failed, skipped                        waiting    requeueDelivery: a manual retry
@@ -334,4 +335,31 @@ export async function failDeliveries(
       returning id
     )
     select pg_notify(${DELIVERIES_CHANNEL}, '') from failed limit 1`);
+}
+
+/** Rows of one statement that erases. */
+const ERASED_AT_ONCE = 1_000;
+
+/** any pending → skipped: the content of a removed account is not kept for an endpoint that is away. Not of its last event. */
+export async function skipOfRemoved(db: Db, accountId: string): Promise<void> {
+  await db.execute(sql`
+    update deliveries set status = 'skipped', error = 'the account was removed', next_attempt_at = null, forced = false
+    where account_id = ${accountId} and status = 'pending' and event_type <> 'account.remove'`);
+}
+
+/** Erases what endpoints responded to the events of a removed account, which may quote them. How the attempts ended stays. */
+export async function eraseResponses(db: Db, accountId: string): Promise<void> {
+  const erase = async (statement: SQL): Promise<void> => {
+    while (((await db.execute(statement)).rowCount ?? 0) === ERASED_AT_ONCE);
+  };
+  await erase(sql`
+    update deliveries set response_body = null where id = any(array(
+      select id from deliveries where account_id = ${accountId} and response_body is not null limit ${ERASED_AT_ONCE}
+    ))`);
+  await erase(sql`
+    update delivery_attempts a set response_body = null
+    from (
+      select made.delivery_id, made.number from deliveries d join delivery_attempts made on made.delivery_id = d.id
+      where d.account_id = ${accountId} and made.response_body is not null limit ${ERASED_AT_ONCE}
+    ) made where a.delivery_id = made.delivery_id and a.number = made.number`);
 }

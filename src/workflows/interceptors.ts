@@ -1,14 +1,20 @@
-import type {
-  ActivityInput,
-  LocalActivityInput,
-  Next,
-  StartChildWorkflowExecutionInput,
-  WorkflowExecuteInput,
-  WorkflowInboundCallsInterceptor,
-  WorkflowInterceptors,
-  WorkflowOutboundCallsInterceptor,
+import {
+  type ActivityInput,
+  ApplicationFailure,
+  type LocalActivityInput,
+  log,
+  type Next,
+  type QueryInput,
+  type SignalInput,
+  type StartChildWorkflowExecutionInput,
+  type UpdateInput,
+  type WorkflowExecuteInput,
+  type WorkflowInboundCallsInterceptor,
+  workflowInfo,
+  type WorkflowInterceptors,
+  type WorkflowOutboundCallsInterceptor,
 } from '@temporalio/workflow';
-import { REQUEST_ID_HEADER, TRACE_HEADER } from './names.ts';
+import { isIdOfType, isUnsealed, REQUEST_ID_HEADER, TRACE_HEADER } from './names.ts';
 
 type Headers = WorkflowExecuteInput['headers'];
 
@@ -41,8 +47,42 @@ class PassOn implements WorkflowInboundCallsInterceptor, WorkflowOutboundCallsIn
   }
 }
 
+/**
+ * Refuses what somebody gave to a run who does not have our key, or took from the history of another run. Such a run fails;
+ * such a signal is dropped, since the run that it was sent to has done nothing wrong.
+ */
+class RefuseUnsealed implements WorkflowInboundCallsInterceptor {
+  async execute(input: WorkflowExecuteInput, next: Next<WorkflowInboundCallsInterceptor, 'execute'>): Promise<unknown> {
+    const { workflowId, workflowType } = workflowInfo();
+    if (input.args.some(isUnsealed) || !isIdOfType(workflowId, workflowType)) throw unsealed('start');
+    return next(input);
+  }
+
+  async handleSignal(input: SignalInput, next: Next<WorkflowInboundCallsInterceptor, 'handleSignal'>): Promise<void> {
+    if (!input.args.some(isUnsealed)) return next(input);
+    log.warn('a signal was dropped: its input was not sealed by this installation');
+  }
+
+  async handleUpdate(
+    input: UpdateInput,
+    next: Next<WorkflowInboundCallsInterceptor, 'handleUpdate'>,
+  ): Promise<unknown> {
+    if (input.args.some(isUnsealed)) throw unsealed('update');
+    return next(input);
+  }
+
+  async handleQuery(input: QueryInput, next: Next<WorkflowInboundCallsInterceptor, 'handleQuery'>): Promise<unknown> {
+    if (input.args.some(isUnsealed)) throw unsealed('query');
+    return next(input);
+  }
+}
+
+function unsealed(what: string): ApplicationFailure {
+  return ApplicationFailure.nonRetryable(`the input of this ${what} was not sealed for it`, 'Unsealed');
+}
+
 /** Called by the SDK for each run. */
 export function interceptors(): WorkflowInterceptors {
   const passOn = new PassOn();
-  return { inbound: [passOn], outbound: [passOn] };
+  return { inbound: [new RefuseUnsealed(), passOn], outbound: [passOn] };
 }

@@ -46,6 +46,35 @@ const again = (runs: number) => (runs === 0 ? '' : `/r${runs}`);
 export const replayWorkflowId = (replayId: string) => `replay/${replayId}`;
 export const HOUSEKEEPING_WORKFLOW_ID = 'housekeeping';
 
+/** How the id of a workflow of each type begins. */
+const ID_PREFIXES: Readonly<Record<string, string>> = {
+  [WORKFLOWS.account]: 'account/',
+  [WORKFLOWS.changeMailbox]: 'change/',
+  [WORKFLOWS.connectMailbox]: 'connect/',
+  [WORKFLOWS.initialSync]: 'initial-sync/',
+  [WORKFLOWS.removeAccount]: 'remove/',
+  [WORKFLOWS.deliverWebhooks]: 'deliver/',
+  [WORKFLOWS.housekeeping]: HOUSEKEEPING_WORKFLOW_ID,
+  [WORKFLOWS.sendEmail]: 'send/',
+  [WORKFLOWS.finishSend]: 'send/',
+  [WORKFLOWS.saveDraft]: 'draft/',
+  [WORKFLOWS.deleteDraft]: 'draft/',
+  [WORKFLOWS.removeDraft]: 'draft/',
+  [WORKFLOWS.verifyMailbox]: 'verify/',
+  [WORKFLOWS.replay]: 'replay/',
+};
+
+/** Whether a workflow of that type may have that id: an input is sealed for an id, and with it for the type. */
+export function isIdOfType(workflowId: string, workflowType: string): boolean {
+  const prefix = ID_PREFIXES[workflowType];
+  return prefix !== undefined && workflowId.startsWith(prefix);
+}
+
+/** What stands for an input that was not sealed by this installation: src/temporal/codec.ts, interceptors.ts. */
+export const UNSEALED = { unsealed: true };
+export const isUnsealed = (input: unknown): boolean =>
+  typeof input === 'object' && input !== null && (input as Partial<typeof UNSEALED>).unsealed === true;
+
 export const SIGNALS = {
   /** deliverWebhooks: do not wait for the next attempt */
   retryNow: 'retryNow',

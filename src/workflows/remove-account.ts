@@ -1,4 +1,12 @@
-import { allHandlersFinished, condition, defineUpdate, proxyActivities, setHandler } from '@temporalio/workflow';
+import {
+  allHandlersFinished,
+  condition,
+  defineUpdate,
+  patched,
+  proxyActivities,
+  setHandler,
+  sleep,
+} from '@temporalio/workflow';
 import type { RemoveActivities } from '../activities/remove.ts';
 import { QUEUES, UPDATES } from './names.ts';
 import { trackState } from './run-state.ts';
@@ -9,7 +17,9 @@ import { setSearchAttributes } from './search-attributes.ts';
  * marking    the account is not found any more, its credentials are deleted     deleting
  * deleting   its runs are cancelled; rows and files are deleted                 waiting; the update `deleted` returns
  * waiting    its runs close their connections and end, or are terminated        sweeping
- * sweeping   what they stored meanwhile is deleted, then the account's row      the end
+ * sweeping   what they stored meanwhile is deleted                              erasing
+ * erasing    its last events are delivered, for an hour at most; their content  the end
+ *            and its runs in Temporal are deleted, then the account's row
  */
 
 /** Returns when the mail of the account is deleted. */
@@ -20,7 +30,7 @@ const { beginRemoval, stopRuns, finishRemoval } = proxyActivities<RemoveActiviti
   startToCloseTimeout: '30s',
   retry: { initialInterval: '500ms', maximumInterval: '30s' },
 });
-const { deleteContents, awaitRuns } = proxyActivities<RemoveActivities>({
+const { deleteContents, awaitRuns, eraseLog, deleteRuns } = proxyActivities<RemoveActivities>({
   taskQueue: QUEUES.commands,
   startToCloseTimeout: '1h',
   heartbeatTimeout: '30s',
@@ -43,7 +53,28 @@ export async function removeAccount({ accountId }: { accountId: string }): Promi
   await awaitRuns({ accountId });
   shown.enter('sweeping');
   await deleteContents({ accountId });
+  if (patched('erase-log')) {
+    shown.enter('erasing');
+    await erase(accountId);
+  }
   await finishRemoval({ accountId });
   shown.enter('removed');
   await condition(allHandlersFinished);
+}
+
+/** How long an endpoint may take to get the last events of the account, `account.remove` excepted. */
+const LAST_EVENTS_MS = 60 * 60_000;
+/** Between two looks in that time, and afterwards, when at most `account.remove` is waited for. */
+const PAUSE_MS = { first: 2_000, longest: 30_000, afterwards: 60 * 60_000 };
+
+/** Erases what is left until nothing is, which is when `account.remove` has been delivered, or was given up. */
+async function erase(accountId: string): Promise<void> {
+  const began = Date.now();
+  for (let pauseMs = PAUSE_MS.first; ; pauseMs = Math.min(2 * pauseMs, PAUSE_MS.longest)) {
+    const skipPending = Date.now() - began >= LAST_EVENTS_MS;
+    const isErased = await eraseLog({ accountId, skipPending });
+    // its deliveries are runs, too: as long as one is under way it is looked for again
+    if ((await deleteRuns({ accountId })) && isErased) return;
+    await sleep(skipPending ? PAUSE_MS.afterwards : pauseMs, { summary: 'until its last events are delivered' });
+  }
 }

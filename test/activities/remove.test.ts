@@ -8,11 +8,17 @@ import { MockActivityEnvironment } from '@temporalio/testing';
 import { eq, sql } from 'drizzle-orm';
 import { createRemoveActivities, dropOnRemoval } from '../../src/activities/remove.ts';
 import type { ServerLogin } from '../../src/contract/account.ts';
+import type { EventType } from '../../src/contract/events.ts';
 import { getAccount, knownAccountIds, listAccounts } from '../../src/db/accounts.ts';
+import { readDataKey, saveDataKey } from '../../src/db/data-keys.ts';
+import { readKey, reserveKey, storeResponse } from '../../src/db/idempotency.ts';
 import { createLeaseNotifications, inLease, LEASES_CHANNEL, takeLease } from '../../src/db/lease.ts';
 import { listenTo } from '../../src/db/listen.ts';
+import { recordEvents } from '../../src/db/outbox.ts';
 import {
   accounts,
+  deliveries,
+  deliveryAttempts,
   drafts,
   emailContents,
   events,
@@ -194,6 +200,101 @@ it('deletes rows and files of this account only, and keeps the log', async () =>
   expect(await readdir(dir)).not.toContain(accountId);
   expect(await storage.size(`${other}/raw/x.eml`)).toBe(4);
   expect(await db.$count(events, eq(events.accountId, accountId))).toBe(1);
+});
+
+const CANARY = 'canary-of-the-mail';
+
+/** An event with one delivery in that state, whose attempts were answered with what was sent. */
+async function storeDelivered(id: string, type: EventType, status: 'pending' | 'delivered'): Promise<void> {
+  const { db } = test.database;
+  const [eventId, deliveryId, createdAt] = [newId('event'), newId('delivery'), new Date()];
+  await db.transaction(async (tx) => {
+    const data = { email: { id: eventId, subject: CANARY } };
+    await recordEvents(tx, id, [{ type, objectId: eventId, data, createdAt }]);
+  });
+  const [event] = await db.select().from(events).where(eq(events.objectId, eventId));
+  const of = { eventId: event?.id ?? '', endpointId: 'we_1', endpointUrl: 'https://hook.test', objectId: eventId };
+  const answer = { httpStatus: 500, responseBody: CANARY, error: 'answered 500', errorKind: 'status' };
+  await db
+    .insert(deliveries)
+    .values({ ...of, ...answer, id: deliveryId, accountId: id, eventType: type, status, createdAt });
+  await db.insert(deliveryAttempts).values({ ...answer, deliveryId, number: 1, at: createdAt, durationMs: 1 });
+}
+
+const eraseLog = (skipPending: boolean) =>
+  new MockActivityEnvironment().run(activities().eraseLog, { accountId, skipPending });
+
+/** Every value of every table, as text, sealed ones too. */
+async function dump(): Promise<string> {
+  const { rows: tables } = await test.database.pool.query<{ name: string }>(
+    `select quote_ident(table_name) as name from information_schema.tables where table_schema = 'public'`,
+  );
+  const texts: string[] = [];
+  for (const { name } of tables) {
+    const { rows } = await test.database.pool.query<{ row: string }>(`select t::text as row from ${name} t`);
+    texts.push(...rows.map(({ row }) => `${name}: ${row}`));
+  }
+  return texts.join('\n');
+}
+
+it('erases the content of the log, and keeps what an endpoint is still to get until it has', async () => {
+  const { db } = test.database;
+  await storeDelivered(accountId, 'email.new', 'delivered');
+  await storeDelivered(accountId, 'email.new', 'pending');
+  const other = await storeAccount(test.database);
+  await storeDelivered(other, 'email.new', 'delivered');
+  await run(activities().beginRemoval);
+  expect(await eraseLog(false)).toBe(false);
+  const left = async () =>
+    (await db.select().from(events).where(eq(events.accountId, accountId)).orderBy(events.sequence)).map(
+      ({ type, data }) => [type, data.includes(CANARY)],
+    );
+  expect(await left()).toEqual([
+    ['email.new', false],
+    ['email.new', true],
+    ['account.remove', false],
+  ]);
+  expect(await eraseLog(true)).toBe(true);
+  expect((await left()).every(([, hasContent]) => !hasContent)).toBe(true);
+  const [log, attempts] = [
+    await db.select().from(deliveries).where(eq(deliveries.accountId, accountId)).orderBy(deliveries.sequence),
+    await db.select().from(deliveryAttempts),
+  ];
+  expect(log.map(({ status, httpStatus, responseBody }) => [status, httpStatus, responseBody])).toEqual([
+    ['delivered', 500, null],
+    ['skipped', 500, null],
+  ]);
+  expect(attempts.filter(({ responseBody }) => responseBody === CANARY)).toHaveLength(1);
+  const rest = (await dump()).split('\n').filter((row) => row.includes(CANARY));
+  expect(rest.every((row) => row.includes(other) || row.startsWith('delivery_attempts'))).toBe(true);
+});
+
+it('erases whose account it was, also from its last event once that is delivered', async () => {
+  await run(activities().beginRemoval);
+  expect(await eraseLog(false)).toBe(true);
+  const text = (await dump()).split('\n').filter((row) => row.includes(accountId));
+  expect(text.length).toBeGreaterThan(1);
+  expect(text.filter((row) => row.includes('ann@example.test') || row.includes('Ann'))).toEqual([]);
+  expect(await storedEvents(test.database, accountId)).toEqual([
+    {
+      type: 'account.remove',
+      objectId: accountId,
+      data: { account: { id: accountId, user_id: '', name: '', provider: 'imap' } },
+    },
+  ]);
+});
+
+it('deletes responses to idempotent calls and the key of stored mail', async () => {
+  const { db } = test.database;
+  const key = { apiKeyId: 'pk_1', key: `call of ${accountId}` };
+  await reserveKey(db, key, Buffer.from('x'));
+  await storeResponse(db, key, { status: 200, sealedBody: Buffer.from('sealed'), accountId });
+  await saveDataKey(db, accountId, Buffer.from('sealed key'));
+  await run(activities().beginRemoval);
+  expect(await readDataKey(db, accountId)).toBeUndefined();
+  expect(await saveDataKey(db, accountId, Buffer.from('another'))).toBeUndefined();
+  await run(activities().deleteContents);
+  expect(await readKey(db, key)).toBeUndefined();
 });
 
 it('keeps the row of an account that is not being removed', async () => {

@@ -34,10 +34,7 @@ describe('a port that is taken meanwhile', () => {
 
   const KINDS: [string, (port: number) => Promise<Part>][] = [
     ['Postgres', async (port) => (await embedPostgres({ dir, port, printLine: () => {} })).part],
-    [
-      'Temporal',
-      async (port) => embedTemporal({ binary: testTemporal().binary, port, httpPort: await freePort() }).part,
-    ],
+    ['Temporal', async (port) => embedTemporal({ binary: testTemporal().binary, port }).part],
   ];
 
   it.each(KINDS)(

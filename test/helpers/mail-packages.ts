@@ -29,14 +29,21 @@ export async function ensureMailPackages(progress: (line: string) => void = () =
     throw new MailServersMissing(`tests with real mail servers need ${missing.join(', ')}: please install them`);
   }
   progress(`installing ${missing.join(', ')} by apt-get`);
+  await installPackages(missing).catch((error: Error) => {
+    throw new MailServersMissing(error.message);
+  });
+}
+
+/** Installs Debian packages without starting their services. @throws Error with one line that says why it could not */
+export async function installPackages(names: string[]): Promise<void> {
   try {
-    await install(missing);
+    await install(names);
   } catch (error) {
     const reason = String((error as { stderr?: string }).stderr ?? error)
       .trim()
       .split('\n')
       .at(-1);
-    throw new MailServersMissing(`apt-get could not install ${missing.join(', ')}: ${reason}`);
+    throw new Error(`apt-get could not install ${names.join(', ')}: ${reason}`);
   }
 }
 

@@ -41,7 +41,6 @@ export async function ownServers(settings: Record<string, string> = {}): Promise
     binary: testTemporal().binary,
     dbFile: join(dir, 'temporal.db'),
     port: await freePort(),
-    httpPort: await freePort(),
   });
   const servers = { postgres: ownServer(logDir, part), temporal: ownServer(logDir, temporal.part) };
   await Promise.all([servers.postgres.start(), servers.temporal.start()]);

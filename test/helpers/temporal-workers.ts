@@ -2,7 +2,7 @@ import type { Client } from '@temporalio/client';
 import { type NativeConnection, Worker } from '@temporalio/worker';
 import { createLogger } from '../../src/logger.ts';
 import { connectWorkers, lazyClient } from '../../src/temporal/connect.ts';
-import { createDataConverter } from '../../src/temporal/data-converter.ts';
+import { createWorkerDataConverter } from '../../src/temporal/data-converter.ts';
 import { installRuntime } from '../../src/temporal/runtime.ts';
 import { QUEUES } from '../../src/workflows/names.ts';
 import { BUILT_WORKFLOWS } from './built.ts';
@@ -81,7 +81,7 @@ async function work(
         taskQueue,
         workflowBundle: BUILT_WORKFLOWS,
         activities,
-        dataConverter: createDataConverter({ current: encryptionKey }),
+        dataConverter: createWorkerDataConverter({ current: encryptionKey }),
         shutdownGraceTime: 0,
         shutdownForceTime: '5s',
         maxHeartbeatThrottleInterval: '200ms',

@@ -11,6 +11,7 @@ import type { Report } from '../../src/embedded/report.ts';
 import type { Supervisor } from '../../src/embedded/supervise.ts';
 import { embedTemporal } from '../../src/embedded/temporal.ts';
 import { findTemporal } from '../../src/embedded/temporal-binary.ts';
+import { ensureBrowser } from './browser.ts';
 import { MailServersMissing } from './mail-packages.ts';
 import { startMailServers } from './mail-servers.ts';
 import { NAMESPACES } from './temporal.ts';
@@ -23,6 +24,7 @@ const HELPERS = {
   temporal: 'temporal.ts',
   mail: 'mail-servers.ts',
   products: 'shared-product.ts',
+  browser: 'browser.ts',
 } as const;
 type Need = keyof typeof HELPERS;
 
@@ -48,6 +50,7 @@ export async function startTestServers(
   const isNeeded = (need: Need) => users(need).length > 0;
   const env: Record<string, string> = {};
   const mail = isNeeded('mail') ? await mailServers(dir, report) : undefined;
+  const hasBrowser = !isNeeded('browser') || (await browser(report));
   try {
     await Promise.all([
       isNeeded('build') && build(report),
@@ -62,7 +65,7 @@ export async function startTestServers(
   const products = isNeeded('products') ? await startProducts(dir, env) : undefined;
   return {
     env: { ...env, ...products?.env },
-    leftOut: mail?.missing === true ? users('mail') : [],
+    leftOut: [...(mail?.missing === true ? users('mail') : []), ...(hasBrowser ? [] : users('browser'))],
     stop: async () => {
       await products?.stop();
       await Promise.all([mail?.stop(), supervisor.stop()]);
@@ -101,12 +104,7 @@ async function startPostgres(dir: string, supervisor: Supervisor, report: Report
 async function startTemporal(dir: string, supervisor: Supervisor, report: Report): Promise<Record<string, string>> {
   const binary = await findTemporal({ env: process.env, dataDir: join(ROOT, '.data'), report });
   const port = await firstFreePort(randomPort());
-  const { address, part } = embedTemporal({
-    binary,
-    port,
-    httpPort: await firstFreePort(port + 1),
-    namespaces: NAMESPACES,
-  });
+  const { address, part } = embedTemporal({ binary, port, namespaces: NAMESPACES });
   await mkdir(join(dir, 'namespaces'));
   await report.during('Starting Temporal', () => supervisor.start(part));
   return { TEST_TEMPORAL_ADDRESS: address, TEST_TEMPORAL_BINARY: binary };
@@ -122,6 +120,17 @@ async function mailServers(dir: string, report: Report) {
     if (!(error instanceof MailServersMissing)) throw error;
     report.line(`Left out: ${error.message}`);
     return { env: {}, stop: async () => {}, missing: true };
+  }
+}
+
+/** False when there is none and none can be installed here. */
+async function browser(report: Report): Promise<boolean> {
+  try {
+    await report.during('Looking for a browser', (busyWith) => ensureBrowser(busyWith));
+    return true;
+  } catch (error) {
+    report.line(`Left out: ${error instanceof Error ? error.message : String(error)}`);
+    return false;
   }
 }
 

@@ -8,6 +8,7 @@ import { buffer } from 'node:stream/consumers';
 import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { encryptStorage } from '../../src/storage/encrypted.ts';
 import { openStorage, type Storage, StorageMissing } from '../../src/storage/storage.ts';
 import { type FakeS3, startFakeS3 } from './fake-s3.ts';
 
@@ -31,6 +32,9 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
+const dataKey = randomBytes(32);
+const encrypted = (storage: Storage, encrypts = true) =>
+  encryptStorage(storage, { keys: { take: async () => dataKey, find: async () => dataKey }, encrypts });
 const read = async (storage: Storage, key: string, range?: { start: number; end: number }): Promise<string> =>
   (await buffer(await storage.get(key, range))).toString('latin1');
 
@@ -38,6 +42,9 @@ describe.each<[string, () => Storage]>([
   ['files', () => openStorage(pathToFileURL(join(folder, 'files')).href)],
   ['S3 (a fake server)', () => openStorage('s3://mails/some/prefix/', { s3Endpoint: s3.endpoint })],
   ['S3 (a fake server) without a prefix', () => openStorage('s3://mails', { s3Endpoint: s3.endpoint })],
+  ['files, encrypted', () => encrypted(openStorage(pathToFileURL(join(folder, 'sealed')).href))],
+  ['S3, encrypted', () => encrypted(openStorage('s3://mails/sealed/', { s3Endpoint: s3.endpoint }))],
+  ['files, with encryption turned off', () => encrypted(openStorage(pathToFileURL(join(folder, 'off')).href), false)],
 ])('a storage of %s', (_, open) => {
   let storage: Storage;
   beforeAll(() => {

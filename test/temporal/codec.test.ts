@@ -6,6 +6,7 @@ import { loadDataConverter } from '@temporalio/common/lib/internal-non-workflow/
 import { createPayloadCodec, MAX_PAYLOAD_BYTES } from '../../src/temporal/codec.ts';
 import { type CodecServer, startCodecServer } from '../../src/temporal/codec-server.ts';
 import { createDataConverter } from '../../src/temporal/data-converter.ts';
+import { UNSEALED } from '../../src/workflows/names.ts';
 
 const current = randomBytes(32);
 const codec = createPayloadCodec({ current });
@@ -39,12 +40,36 @@ describe('the codec', () => {
     await expect(otherCodec.decode(hidden)).rejects.toThrow('ENCRYPTION_KEY_PREVIOUS');
   });
 
-  it('refuses what was changed, and lets pass what was never encrypted', async () => {
+  it('refuses what was changed', async () => {
     const [hidden] = await codec.encode([payload('x')]);
     const data = Buffer.from(hidden?.data ?? []);
     data[data.length - 1] = (data[data.length - 1] ?? 0) ^ 1;
     await expect(codec.decode([{ ...hidden, data }])).rejects.toThrow();
-    expect((await codec.decode([payload('plain')])).map(valueOf)).toEqual(['plain']);
+  });
+
+  const there = { type: 'workflow', namespace: 'default', workflowId: 'verify/acc_1' } as const;
+  const elsewhere = { ...there, workflowId: 'remove/acc_1' };
+
+  it('opens what was sealed for one workflow for no other, whatever its metadata say', async () => {
+    const [hidden] = await codec.encode([payload('x')], there);
+    expect((await codec.decode([hidden as Payload], there)).map(valueOf)).toEqual(['x']);
+    await expect(codec.decode([hidden as Payload], elsewhere)).rejects.toThrow('another workflow');
+    const renamed = { ...hidden?.metadata, 'sealed-for': Buffer.from(elsewhere.workflowId) };
+    await expect(codec.decode([{ ...hidden, metadata: renamed }], elsewhere)).rejects.toThrow('another workflow');
+    const { 'sealed-for': _left, ...unnamed } = hidden?.metadata ?? {};
+    await expect(codec.decode([{ ...hidden, metadata: unnamed }], elsewhere)).rejects.toThrow('another workflow');
+  });
+
+  it('refuses what was never encrypted; marks it where a workflow is to refuse it; shows it where it is only read', async () => {
+    const activity = { type: 'activity', namespace: 'default', workflowId: there.workflowId, isLocal: false } as const;
+    const marking = createPayloadCodec({ current }, 'mark');
+    const showing = createPayloadCodec({ current }, 'show');
+    await expect(codec.decode([payload('plain')], there)).rejects.toThrow('not sealed');
+    await expect(marking.decode([payload('plain')], activity)).rejects.toThrow('not sealed');
+    expect((await marking.decode([payload('plain')], there)).map(valueOf)).toEqual([UNSEALED]);
+    expect((await showing.decode([payload('plain')])).map(valueOf)).toEqual(['plain']);
+    const bound = await codec.encode([payload('bound')], there);
+    expect((await showing.decode(bound)).map(valueOf)).toEqual(['bound']);
   });
 
   it('refuses a payload over the limit, once and for all', async () => {

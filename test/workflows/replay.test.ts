@@ -3,7 +3,7 @@ import { join, relative } from 'node:path';
 import { beforeAll, describe, expect, it } from '@jest/globals';
 import { type ReplayWorkerOptions, Worker } from '@temporalio/worker';
 import { createLogger } from '../../src/logger.ts';
-import { createDataConverter } from '../../src/temporal/data-converter.ts';
+import { createWorkerDataConverter } from '../../src/temporal/data-converter.ts';
 import { installRuntime } from '../../src/temporal/runtime.ts';
 import { WORKFLOWS } from '../../src/workflows/names.ts';
 import { BUILT_WORKFLOWS } from '../helpers/built.ts';
@@ -22,7 +22,7 @@ let options: ReplayWorkerOptions;
 
 beforeAll(() => {
   installRuntime(createLogger('silent', 'test'));
-  options = { workflowBundle: BUILT_WORKFLOWS, dataConverter: createDataConverter({ current: TEST_KEY }) };
+  options = { workflowBundle: BUILT_WORKFLOWS, dataConverter: createWorkerDataConverter({ current: TEST_KEY }) };
 });
 
 const read = (file: string) => parseRecordedRun(readFileSync(join(DIR, file), 'utf8'));

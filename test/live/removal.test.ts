@@ -1,0 +1,199 @@
+import { randomBytes } from 'node:crypto';
+import { readdir, readFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { Client, Connection } from '@temporalio/client';
+import { createPayloadCodec } from '../../src/temporal/codec.ts';
+import { removeWorkflowId, SEARCH_ATTRIBUTES } from '../../src/workflows/names.ts';
+import { freePort, listenOnFreePort } from '../helpers/free-port.ts';
+import { type ConnectedUser, connectUser, type OwnLive, startLive } from '../helpers/live.ts';
+import { addUser } from '../helpers/mail-user.ts';
+import { waitFor } from '../helpers/wait.ts';
+
+/**
+ * Words that exist nowhere else are in a password, a subject, a text, a file and an address. With STORAGE_ENCRYPTION no file
+ * holds them while the account is there; once it is removed nothing does, even for who has the key.
+ */
+const word = () => `canary${randomBytes(9).toString('hex')}`;
+const CANARIES = {
+  password: word(),
+  subject: word(),
+  body: word(),
+  fileName: word(),
+  file: word(),
+  localPart: word(),
+  folder: word(),
+  metadata: word(),
+  label: word(),
+};
+const KEY = randomBytes(32);
+
+let live: OwnLive;
+let owner: ConnectedUser;
+let workerMetrics: string;
+/** its path below the account */
+let attachment: string;
+
+beforeAll(async () => {
+  const port = await freePort();
+  workerMetrics = `http://127.0.0.1:${port}/metrics`;
+  live = await startLive({
+    LOG_LEVEL: 'trace',
+    ENCRYPTION_KEY: KEY.toString('base64'),
+    STORAGE_ENCRYPTION: 'true',
+    WORKER_METRICS_PORT: String(port),
+  });
+  await useAccount();
+}, 180_000);
+afterAll(() => live?.close());
+
+async function useAccount(): Promise<void> {
+  // it fails, and quotes what it got: both are in the delivery log
+  const failing = createServer((request, response) => void request.pipe(response.writeHead(500)));
+  const url = `http://127.0.0.1:${await listenOnFreePort(failing)}/`;
+  const endpoint = await live.api.post<{ id: string }>('/webhooks/endpoints', { url, trigger_events: ['email.new'] });
+  const user = await addUser({ user: `${CANARIES.localPart}@example.test`, password: CANARIES.password });
+  owner = await connectUser(live, { user: user.user, password: user.password });
+  await owner.box.createFolder(CANARIES.folder);
+  await owner.box.append('INBOX', {
+    to: user.user,
+    subject: CANARIES.subject,
+    text: CANARIES.body,
+    attachments: [{ name: `${CANARIES.fileName}.txt`, type: 'text/plain', content: Buffer.from(CANARIES.file) }],
+  });
+  const { event } = await owner.event('email.new');
+  const { email } = event.data as { email: { id: string; attachments: { id: string }[] } };
+  attachment = `emails/${email.id}/attachments/${email.attachments[0]?.id ?? ''}`;
+  const mail = {
+    to: [{ email: user.user }],
+    subject: CANARIES.subject,
+    html: `<p>${CANARIES.body}</p>`,
+    metadata: CANARIES.metadata,
+    tracking_options: { opens: true, label: CANARIES.label },
+  };
+  for (const [path, key] of [
+    ['emails/send', 'one'],
+    ['drafts', 'two'],
+  ] as const) {
+    const headers = { 'Idempotency-Key': key };
+    const { ok } = await live.api.request('POST', `/${owner.account.id}/${path}`, mail, headers);
+    expect([path, ok]).toEqual([path, true]);
+  }
+  await owner.settle();
+  failing.close();
+  failing.closeAllConnections();
+  // its breaker would hold back what is pending for minutes; its log stays
+  await live.api.delete(`/webhooks/endpoints/${endpoint.id}`);
+}
+
+function found(text: string): string[] {
+  const forms = (value: string) => [
+    value,
+    Buffer.from(value).toString('base64').slice(0, -4),
+    Buffer.from(value).toString('hex'),
+  ];
+  return Object.entries(CANARIES).flatMap(([name, value]) =>
+    forms(value).some((form) => text.includes(form)) ? [name] : [],
+  );
+}
+
+async function filesBelow(folder: string): Promise<string> {
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true });
+  const files = entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
+  const texts = await Promise.all(files.map(async (path) => `${path}\n${await readFile(path, 'latin1')}`));
+  return texts.join('\n');
+}
+
+/** Every row of every table; sealed columns in hex. */
+async function database(): Promise<string> {
+  const { pool } = live.product.database.database;
+  const { rows: tables } = await pool.query<{ name: string }>(
+    `select quote_ident(table_schema) || '.' || quote_ident(table_name) as name from information_schema.tables
+     where table_schema not in ('pg_catalog', 'information_schema')`,
+  );
+  const texts: string[] = [];
+  for (const { name } of tables) {
+    const { rows } = await pool.query<{ row: string }>(`select t::text as row from ${name} t`);
+    texts.push(...rows.map(({ row }) => `${name} ${row}`));
+  }
+  return texts.join('\n');
+}
+
+/** The histories that Temporal still has, opened with the key of the installation, and the ids of the account's runs. */
+async function histories(): Promise<{ text: string; runs: string[] }> {
+  const { address, namespace } = live.product.temporal;
+  const connection = await Connection.connect({ address });
+  const codec = createPayloadCodec({ current: KEY }, 'show');
+  const client = new Client({ connection, namespace, dataConverter: { payloadCodecs: [codec] } });
+  const parts: string[] = [];
+  const open = async (value: unknown): Promise<void> => {
+    if (typeof value === 'string') parts.push(value);
+    if (typeof value !== 'object' || value === null) return;
+    if ('metadata' in value && 'data' in value && value.data instanceof Uint8Array) {
+      const [payload] = await codec.decode([value as never]).catch(() => [value as never]);
+      parts.push(Buffer.from((payload as { data?: Uint8Array }).data ?? []).toString('latin1'));
+    } else if (value instanceof Uint8Array) parts.push(Buffer.from(value).toString('latin1'));
+    else for (const inner of Object.values(value)) await open(inner);
+  };
+  try {
+    for await (const { workflowId, runId } of client.workflow.list()) {
+      const history = await client.workflow
+        .getHandle(workflowId, runId)
+        .fetchHistory()
+        .catch(() => undefined);
+      await open(history);
+    }
+    const runs: string[] = [];
+    const query = `${SEARCH_ATTRIBUTES.mailAccount} = "${owner.account.id}"`;
+    for await (const { workflowId } of client.workflow.list({ query })) runs.push(workflowId);
+    return { text: parts.join('\n'), runs };
+  } finally {
+    await connection.close();
+  }
+}
+
+const metrics = async () =>
+  (await Promise.all([workerMetrics, `${live.api.base}/metrics`].map(async (url) => (await fetch(url)).text()))).join();
+
+test('while the account is there its files are encrypted, and logs and metrics say nothing of it', async () => {
+  const stored = await filesBelow(join(live.product.dataDir, 'storage'));
+  expect(stored.length).toBeGreaterThan(1000);
+  expect(found(stored)).toEqual([]);
+  const response = await live.api.request('GET', `/${owner.account.id}/${attachment}`);
+  expect([response.status, await response.text()]).toEqual([200, CANARIES.file]);
+  expect(found(await live.product.logs())).toEqual([]);
+  expect(found(await metrics())).toEqual([]);
+  expect(found(await filesBelow(join(live.product.dataDir, 'tmp')))).toEqual([]);
+  // the database has the mail, but not the password; so the search below can find something
+  expect(found(await database())).toEqual(expect.arrayContaining(['subject', 'body', 'fileName', 'localPart']));
+  expect(found(await database())).not.toContain('password');
+}, 60_000);
+
+test('once it is removed nothing is left of it, for the key of the installation neither', async () => {
+  await live.api.delete(`/accounts/${owner.account.id}`);
+  const { event } = await owner.event('account.remove');
+  expect(JSON.stringify(event.data)).toContain(CANARIES.localPart);
+  // what its last endpoint has not got is given up
+  let left: string[] = [];
+  const search = async () => {
+    left = (await database()).split('\n').filter((row) => found(row).length > 0);
+    return left.length === 0;
+  };
+  await waitFor(search, {
+    timeoutMs: 120_000,
+    everyMs: 500,
+    what: () => `the database to hold nothing of the account; left: ${left.join('\n').slice(0, 4000)}`,
+  });
+  await waitFor(async () => (await histories()).runs.every((id) => id === removeWorkflowId(owner.account.id)), {
+    timeoutMs: 90_000,
+    everyMs: 1000,
+    what: 'the runs of the account to be deleted',
+  });
+  expect(found((await histories()).text)).toEqual([]);
+  expect(found(await filesBelow(live.product.dataDir))).toEqual([]);
+  expect(found(await metrics())).toEqual([]);
+  const text = await database();
+  expect(text).toContain(owner.account.id);
+  expect(text).not.toMatch(new RegExp(`^public\\.accounts .*${owner.account.id}`, 'm'));
+}, 240_000);
