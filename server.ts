@@ -2,6 +2,8 @@
  * The API process: reads Postgres, and has Temporal do whatever changes something. Any number of them may run.
  */
 import { hkdfSync } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
 import type { Client } from '@temporalio/client';
 import type { FastifyInstance } from 'fastify';
 import { buildApp } from './src/api/app.ts';
@@ -11,9 +13,12 @@ import { retryUntilAvailable } from './src/async.ts';
 import { type Config, ConfigError, loadConfig } from './src/config.ts';
 import { ensureFirstKey } from './src/db/api-keys.ts';
 import { type Database, migrate, openDatabase } from './src/db/client.ts';
+import { createDiscoverSources, discoverServers } from './src/discovery/discover.ts';
+import { helpFor } from './src/discovery/providers.ts';
 import { createLogger, type Logger } from './src/logger.ts';
-import { createOutbound } from './src/outbound.ts';
+import { createOutbound, type Outbound } from './src/outbound.ts';
 import { createSecrets } from './src/secrets.ts';
+import { settingsInForce } from './src/settings-in-force.ts';
 import { openStorage } from './src/storage/storage.ts';
 import { createPayloadCodec } from './src/temporal/codec.ts';
 import { codecRoutes } from './src/temporal/codec-server.ts';
@@ -22,6 +27,8 @@ import type { Tracing } from './src/tracing.ts';
 import { retryDelivery } from './src/webhooks/retry-delivery.ts';
 import { cancelReplayRun, startReplayRun } from './src/webhooks/replay-runs.ts';
 
+/** The built pages of web/; next to the built server. */
+const PAGES = join(import.meta.dirname, ...(import.meta.dirname.endsWith('dist') ? [] : ['dist']), 'web');
 const DATABASE_CONNECTIONS = 20;
 /** A database that is frozen is noticed within their sum; queries that are slow are not hurried. */
 const DATABASE_PATIENCE = { queryMs: 1_000, connectMs: 1_500 };
@@ -69,13 +76,14 @@ function apiDeps(config: Config, logger: Logger, { db, pool }: Database, client:
     ...(config.s3Endpoint ? { s3Endpoint: config.s3Endpoint } : {}),
     answerMs: STORAGE_MS,
   });
+  const outbound = createOutbound({ allow: config.outboundAllow });
   return {
     db,
     pool,
     secrets,
     logger,
     storage,
-    outbound: createOutbound({ allow: config.outboundAllow }),
+    outbound,
     commands: createCommands({
       client,
       db,
@@ -91,17 +99,35 @@ function apiDeps(config: Config, logger: Logger, { db, pool }: Database, client:
     ...(config.temporalCodec
       ? { codecRoutes: codecRoutes({ codec: createPayloadCodec(codecKeys(config)), ...config.temporalCodec }) }
       : {}),
+    findServers: findServersWith(outbound),
+    installation: {
+      temporal_ui_url: config.temporalUiUrl,
+      temporal_namespace: config.temporal.namespace,
+      data: settingsInForce(process.env, config),
+    },
+    ...(existsSync(PAGES) ? { pagesDir: PAGES } : {}),
     pingTemporal: async () => {
       await client.withDeadline(Date.now() + PING_MS, () => client.workflowService.getSystemInfo({}));
     },
     settings: {
       publicUrl: config.publicUrl,
+      brand: config.brand,
       bodyBytes: config.limits.bodyBytes,
       wrongKeysPerMinute: config.limits.wrongKeysPerMinute,
       send: config.limits.send,
       signingKeys: signingKeys(config),
       trustProxy: config.trustProxy,
     },
+  };
+}
+
+/** For the pages: the servers of an address, and what its provider wants. */
+function findServersWith(outbound: Outbound): ApiDeps['findServers'] {
+  const sources = createDiscoverSources(outbound);
+  return async (address) => {
+    const { imap = null, smtp = null } = await discoverServers(address, sources);
+    const { hint, url } = helpFor(imap?.host) ?? {};
+    return { imap, smtp, hint: hint ?? null, help_url: url ?? null };
   };
 }
 

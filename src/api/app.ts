@@ -11,6 +11,7 @@ import { ERRORS } from '../contract/errors.ts';
 import { isId } from '../contract/ids.ts';
 import { withRequestId } from '../request-context.ts';
 import { authenticate } from './auth.ts';
+import { serveConnectPage } from './connect-page.ts';
 import { createCursors, createSigner } from './cursor.ts';
 import type { ApiDeps } from './deps.ts';
 import { sendClientError, sendFrameworkError, handleErrors } from './error-handler.ts';
@@ -19,6 +20,7 @@ import { honourIdempotencyKeys } from './idempotency.ts';
 import { serveMetrics } from './metrics.ts';
 import type { JsonBounds } from './json-bounds.ts';
 import { describeApi } from './openapi.ts';
+import { servePages } from './pages.ts';
 import { serveReferencePage } from './reference-page.ts';
 import { ROUTES } from './routes/index.ts';
 import { compileSerializer } from './serialize.ts';
@@ -79,6 +81,8 @@ export async function buildApp(deps: ApiDeps): Promise<FastifyInstance> {
   serveHealth(app, deps);
   serveMetrics(app, pool);
   serveTracking(app, deps);
+  serveConnectPage(app, deps);
+  if (deps.pagesDir !== undefined) await servePages(app, { ...settings, dir: deps.pagesDir });
   const { codecRoutes } = deps;
   if (codecRoutes) await app.register(async (codec) => codecRoutes(codec), { prefix: '/temporal/codec' });
 
@@ -86,7 +90,7 @@ export async function buildApp(deps: ApiDeps): Promise<FastifyInstance> {
   const cursors = createCursors(signer);
   await app.register(
     async (v1) => {
-      authenticate(v1, pool, settings.wrongKeysPerMinute);
+      authenticate(v1, pool, settings);
       honourIdempotencyKeys(v1, { ...deps, signer });
       for (const route of ROUTES) route(v1.withTypeProvider<TypeBoxTypeProvider>(), { ...deps, cursors });
     },

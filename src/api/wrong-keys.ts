@@ -91,8 +91,8 @@ function hexOf(key: string): string {
   return digestOf(key).toString('hex');
 }
 
-/** One customer has a whole /64 of IPv6. */
-function networkOf(address: string): string {
+/** What stands for a customer in an address: one has a whole /64 of IPv6. */
+export function networkOf(address: string): string {
   if (!isIPv6(address)) return address;
   const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address);
   if (mapped?.[1] !== undefined) return mapped[1];

@@ -2,16 +2,21 @@ import { accountRoutes } from './accounts.ts';
 import { apiKeyRoutes } from './api-keys.ts';
 import { attachmentRoutes } from './attachments.ts';
 import { contactRoutes } from './contacts.ts';
+import { authLinkRoutes } from './auth-links.ts';
 import { conversationRoutes } from './conversations.ts';
 import { draftRoutes } from './drafts.ts';
 import { emailChangeRoutes, emailRoutes } from './emails.ts';
+import { emailViewRoutes } from './email-view.ts';
 import { endpointRoutes } from './endpoints.ts';
+import { eventStreamRoutes } from './event-stream.ts';
 import { eventRoutes } from './events.ts';
 import { folderChangeRoutes, folderRoutes } from './folders.ts';
 import { historyRoutes } from './history.ts';
+import { overviewRoutes } from './overview.ts';
 import { replayRoutes } from './replays.ts';
 import type { Routes } from './route.ts';
 import { sendRoutes } from './send.ts';
+import { sessionRoutes } from './session.ts';
 import { threadRoutes } from './threads.ts';
 
 /** Every route under /api/v1. */
@@ -32,4 +37,9 @@ export const ROUTES: readonly Routes[] = [
   eventRoutes,
   replayRoutes,
   apiKeyRoutes,
+  sessionRoutes,
+  authLinkRoutes,
+  emailViewRoutes,
+  eventStreamRoutes,
+  overviewRoutes,
 ];
