@@ -40,7 +40,8 @@ export async function ensureMailPackages(progress: (line: string) => void = () =
   }
 }
 
-async function install(names: string[]): Promise<void> {
+/** Installs Debian packages by apt-get, without starting their services. */
+export async function install(names: string[]): Promise<void> {
   const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' };
   // The packages are wanted, their services on the well-known ports are not.
   const ownPolicy = !existsSync(POLICY);

@@ -12,6 +12,7 @@ import type { Supervisor } from '../../src/embedded/supervise.ts';
 import { embedTemporal } from '../../src/embedded/temporal.ts';
 import { findTemporal } from '../../src/embedded/temporal-binary.ts';
 import { MailServersMissing } from './mail-packages.ts';
+import { ensureBrowser } from './browser-package.ts';
 import { startMailServers } from './mail-servers.ts';
 import { NAMESPACES } from './temporal.ts';
 
@@ -23,6 +24,7 @@ const HELPERS = {
   temporal: 'temporal.ts',
   mail: 'mail-servers.ts',
   products: 'shared-product.ts',
+  browser: 'browser.ts',
 } as const;
 type Need = keyof typeof HELPERS;
 
@@ -47,6 +49,8 @@ export async function startTestServers(
   const users = (need: Need) => files.filter((file) => imports(file, join(ROOT, 'test', 'helpers', HELPERS[need])));
   const isNeeded = (need: Need) => users(need).length > 0;
   const env: Record<string, string> = {};
+  const noBrowser = isNeeded('browser') ? await ensureBrowser((line) => report.line(line)) : undefined;
+  if (noBrowser !== undefined) report.line(`Left out: ${noBrowser}`);
   const mail = isNeeded('mail') ? await mailServers(dir, report) : undefined;
   try {
     await Promise.all([
@@ -62,7 +66,7 @@ export async function startTestServers(
   const products = isNeeded('products') ? await startProducts(dir, env) : undefined;
   return {
     env: { ...env, ...products?.env },
-    leftOut: mail?.missing === true ? users('mail') : [],
+    leftOut: [...(mail?.missing === true ? users('mail') : []), ...(noBrowser === undefined ? [] : users('browser'))],
     stop: async () => {
       await products?.stop();
       await Promise.all([mail?.stop(), supervisor.stop()]);
