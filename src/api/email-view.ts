@@ -21,13 +21,20 @@ export function viewHeaders({ remoteImages }: { remoteImages: boolean }): Record
   };
 }
 
+/** No frame of a broken picture where none is loaded. */
+const BLOCKED = '\nimg:not([src^="data:" i]) { display: none }';
+
 /** The page; `inline` has the pictures that came with the email, as `data:` URLs by Content-ID. */
-export function viewPage(body: string, inline: ReadonlyMap<string, string>): string {
+export function viewPage(
+  body: string,
+  { inline, remoteImages }: { inline: ReadonlyMap<string, string>; remoteImages: boolean },
+): string {
   const shown = body.replace(/\bcid:([^"'\s)>]{1,998})/gi, (whole, cid: string) => inline.get(decode(cid)) ?? whole);
   return `<!doctype html><html><head><meta charset="utf-8"><meta name="referrer" content="no-referrer">
 <base target="_blank"><title>Email</title><style>
 :root { color-scheme: light; background: #fff; color: #1a1a1a; font: 15px/1.5 system-ui, sans-serif }
 body { margin: 16px; overflow-wrap: anywhere } img { max-width: 100%; height: auto } pre { white-space: pre-wrap }
+iframe, object, embed, audio, video { display: none }${remoteImages ? '' : BLOCKED}
 </style></head><body>${shown}</body></html>`;
 }
 

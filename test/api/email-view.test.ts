@@ -18,10 +18,10 @@ describe('the page of an email', () => {
   });
 
   it('has the pictures that came with the email in it, and leaves the others as they are', () => {
-    const page = viewPage(
-      '<img src="cid:logo@x"><img src=cid:other><a href="#">cid:</a>',
-      new Map([['logo@x', 'data:image/png;base64,AA']]),
-    );
+    const page = viewPage('<img src="cid:logo@x"><img src=cid:other><a href="#">cid:</a>', {
+      inline: new Map([['logo@x', 'data:image/png;base64,AA']]),
+      remoteImages: false,
+    });
     expect(page).toContain('<img src="data:image/png;base64,AA">');
     expect(page).toContain('<img src=cid:other>');
   });

@@ -93,14 +93,14 @@ test('connects a mailbox whose servers are typed in, after a wrong password in t
 
 test('shows a mail that arrives, and opens it: its script and its remote picture do nothing', async () => {
   await box.append('INBOX', {
-    subject: 'A letter with a script',
+    subject: 'A message with a script',
     to: user.user,
     html:
       `<p id="text">Good morning</p><img src="${pixelUrl}"><script>document.body.textContent = 'scripted'</script>` +
       `<img src="x:" onerror="parent.document.title='scripted'"><iframe src="${pixelUrl}"></iframe>` +
       `<link rel="stylesheet" href="${pixelUrl}"><meta http-equiv="refresh" content="0;url=${pixelUrl}">`,
   });
-  await desk.sees('A letter with a script');
+  await desk.sees('A message with a script');
   await desk.picture('mailbox');
   await desk.page.click('.emails a');
   await desk.sees('Remote images are blocked');
@@ -113,7 +113,7 @@ test('shows a mail that arrives, and opens it: its script and its remote picture
       { what: 'the email in its frame' },
     );
   expect(await frameText()).toContain('Good morning');
-  expect(await desk.page.title()).toContain('A letter with a script');
+  expect(await desk.page.title()).toContain('A message with a script');
   await desk.sees('What happened to it');
   await desk.sees('Arrived');
   expect(pixelHits).toBe(0);
@@ -240,6 +240,18 @@ test('is usable in the dark, on a narrow screen, and for a screen reader', async
   expect(found).toEqual([]);
   expect(desk.faults).toEqual([]);
 }, 240_000);
+
+test('leads to the reference, where calls are tried with the session and shown as code', async () => {
+  await desk.open('/docs#/API%20keys/getSession');
+  await desk.page.waitForSelector('#operations-API\\ keys-getSession .execute');
+  await desk.page.click('#operations-API\\ keys-getSession .execute');
+  const response = await desk.page.waitForSelector('.live-responses-table .response .microlight');
+  expect(await response?.evaluate(({ textContent }) => textContent)).toContain('"object": "Session"');
+  const shown = await desk.page.$eval('#operations-API\\ keys-getSession', ({ textContent }) => textContent);
+  for (const text of ['curl -X', 'Node', 'Python']) expect(shown).toContain(text);
+  await desk.picture('reference');
+  expect(desk.faults).toEqual([]);
+}, 60_000);
 
 test('can be used with the keyboard alone', async () => {
   await desk.open('/');

@@ -36,7 +36,10 @@ export const emailViewRoutes: Routes = (app, deps) => {
         'email',
       );
       const email = JSON.parse(text) as Email;
-      const page = viewPage(email.body, await inlinePictures(deps, email));
+      const page = viewPage(email.body, {
+        inline: await inlinePictures(deps, email),
+        remoteImages: query.remote_images,
+      });
       return reply
         .headers(viewHeaders({ remoteImages: query.remote_images }))
         .type('text/html; charset=utf-8')

@@ -1,3 +1,4 @@
+import type { ComponentChildren } from 'preact';
 import { useRef, useState } from 'preact/hooks';
 import { ApiFailure, wordsOf } from '../api/client.ts';
 import { SelectField, TextField } from '../ui/field.tsx';
@@ -30,6 +31,8 @@ interface Props {
   findServers: (address: string) => Promise<Found>;
   connect: (credentials: Credentials) => Promise<void>;
   action: string;
+  /** more to choose, before the button */
+  children?: ComponentChildren;
 }
 
 type Search = { state: 'none' | 'searching' | 'failed' } | { state: 'done'; address: string; found: Found };
@@ -38,7 +41,7 @@ const IMAP: Server = { host: '', port: 993, encryption: 'SSL' };
 const SMTP: Server = { host: '', port: 465, encryption: 'SSL' };
 
 /** Asks for address and password; the servers are found, or asked for. */
-export function ConnectForm({ address: fixed, findServers, connect, action }: Props) {
+export function ConnectForm({ address: fixed, findServers, connect, action, children }: Props) {
   const [address, setAddress] = useState(fixed ?? '');
   const [password, setPassword] = useState('');
   const [search, setSearch] = useState<Search>({ state: 'none' });
@@ -124,6 +127,7 @@ export function ConnectForm({ address: fixed, findServers, connect, action }: Pr
           Type the servers in myself
         </button>
       )}
+      {children}
       {error !== undefined && <Refusal error={error} found={found} />}
       <button class="button main-action wide" disabled={busy}>
         {busy ? 'Logging in …' : action}

@@ -43,29 +43,30 @@ function New() {
     >
       <div class="grid-2">
         <section class="card pad stack" aria-label="Login">
-          <label class="check">
-            <input
-              type="checkbox"
-              checked={days > 0}
-              onChange={(event) => setDays(event.currentTarget.checked ? 7 : 0)}
-            />
-            Import the mail of the last {days || 7} days
-          </label>
-          {days > 0 && (
-            <input
-              type="range"
-              min={1}
-              max={30}
-              value={days}
-              aria-label="Days to import"
-              onInput={(event) => setDays(Number(event.currentTarget.value))}
-            />
-          )}
           <ConnectForm
             findServers={findServers}
             connect={(credentials) => connect(credentials, days)}
             action="Connect mailbox"
-          />
+          >
+            <label class="check">
+              <input
+                type="checkbox"
+                checked={days > 0}
+                onChange={(event) => setDays(event.currentTarget.checked ? 7 : 0)}
+              />
+              Import the mail of the last {days || 7} days
+            </label>
+            {days > 0 && (
+              <input
+                type="range"
+                min={1}
+                max={30}
+                value={days}
+                aria-label="Days to import"
+                onInput={(event) => setDays(Number(event.currentTarget.value))}
+              />
+            )}
+          </ConnectForm>
         </section>
         <LinkCard />
       </div>

@@ -133,13 +133,8 @@ function ImportProgress({ sync }: { sync: NonNullable<Account['initial_sync']> }
       <p class="small" id="import">
         {text}
       </p>
-      {sync.status !== 'failed' && (
-        <progress
-          class="progress"
-          aria-labelledby="import"
-          max={1}
-          {...(sync.status === 'completed' ? { value: 1 } : {})}
-        />
+      {(sync.status === 'pending' || sync.status === 'running') && (
+        <progress class="progress" aria-labelledby="import" max={1} />
       )}
     </div>
   );
@@ -174,7 +169,15 @@ function Mail({ id }: { id: string }) {
       </nav>
       <section class="card" aria-label="Emails">
         <div class="filters" role="search">
-          <TextField label="Search" type="search" placeholder="Subject, text, people" value={search} set={setSearch} />
+          <div class="wide-field">
+            <TextField
+              label="Search"
+              type="search"
+              placeholder="Subject, text, people"
+              value={search}
+              set={setSearch}
+            />
+          </div>
           <SelectField
             label="Show"
             value={unread}

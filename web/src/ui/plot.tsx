@@ -16,6 +16,7 @@ interface Props {
 }
 
 const HEIGHT = 200;
+const CLOCK = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit' });
 
 /** Lines over time. The library is loaded with the first one. */
 export function Plot({ label, at, series }: Props) {
@@ -88,10 +89,14 @@ function options(width: number, series: Series[]): uPlot.Options {
     height: HEIGHT,
     legend: { show: false },
     cursor: { y: false, points: { size: 6 } },
-    padding: [8, 8, 0, 0],
+    padding: [8, 20, 0, 0],
     scales: { y: { range: (_plot, _min, max) => [0, Math.max(4, Math.ceil(max * 1.1))] } },
     axes: [
-      { ...axis, grid: { show: false } },
+      {
+        ...axis,
+        grid: { show: false },
+        values: (_plot, splits) => splits.map((value) => CLOCK.format(new Date(value * 1000))),
+      },
       {
         ...axis,
         size: 44,
