@@ -61,6 +61,11 @@ describe('settings', () => {
       { TEMPORAL_UI_ORIGIN: 'https://ui.example.com/', TEMPORAL_CODEC_TOKEN: 'a-token-of-twenty-characters' },
       { temporalCodec: { origin: 'https://ui.example.com', token: 'a-token-of-twenty-characters' } },
     ],
+    [
+      { BRAND_NAME: 'Harbour', BRAND_COLOR: '#0F766E', BRAND_LOGO_URL: 'https://example.com/logo.svg' },
+      { brand: { name: 'Harbour', color: '#0F766E', logoUrl: 'https://example.com/logo.svg' } },
+    ],
+    [{ TEMPORAL_UI_URL: 'https://temporal.example.com/' }, { temporalUiUrl: 'https://temporal.example.com' }],
     [{ OTEL_EXPORTER_OTLP_ENDPOINT: 'http://otel:4318/' }, { otlpEndpoint: 'http://otel:4318' }],
     [{ WORKER_METRICS_PORT: '0' }, { workerMetrics: null }],
     [
@@ -94,6 +99,11 @@ describe('settings', () => {
     ['WORKER_METRICS_PORT', '70000'],
     ['PUBLIC_URL', 'mail.example.com'],
     ['PUBLIC_URL', 'https://mail.example.com/?a=b'],
+    ['BRAND_COLOR', 'red'],
+    ['BRAND_COLOR', '#12345'],
+    ['BRAND_LOGO_URL', 'http://example.com/logo.png'],
+    ['BRAND_LOGO_URL', 'javascript:alert(1)'],
+    ['TEMPORAL_UI_URL', 'temporal.example.com'],
     ['TRUST_PROXY', 'yes'],
     ['TRUST_PROXY', '0'],
     ['TRUST_PROXY', '10.0.0.1'],

@@ -9,6 +9,7 @@ import { beginAttempt, cancelAuthLink, endAttempt, findAuthLink, type StoredAuth
 import type { ApiDeps } from './deps.ts';
 import { limitCalls } from './limit-calls.ts';
 import { isSameOrigin } from './session-cookie.ts';
+import { TooManyRequests } from './wrong-keys.ts';
 
 /*
  * What the hosted connect page calls (POST /auth/links makes the links to it). The token in the path is all the right that
@@ -70,7 +71,7 @@ export function serveConnectPage(instance: FastifyInstance, deps: ApiDeps): void
     const link = await linkOf(params.token, ip);
     requireOpen(link);
     if (!(await beginAttempt(db, link.id))) {
-      throw new ApiError('too_many_requests', 'a login is being tried already, or too many were tried: wait a minute');
+      throw new TooManyRequests('a login is being tried already, or too many were tried: wait a minute', 60);
     }
     const accountId = await connectOnce(deps, link, body.credentials);
     return { account_id: accountId, redirect_url: backUrl(link, { account_id: accountId }) };

@@ -14,10 +14,19 @@ const CONTENT_SECURITY_POLICY = [
   "frame-ancestors 'none'",
 ].join('; ');
 
-/** A plugin as Swagger UI itself documents it; the types know the other form alone. */
-const SAMPLES = {
-  fn: { requestSnippetGenerator_node: nodeSample, requestSnippetGenerator_python: pythonSample },
-} as never;
+/** How calls are shown as code: options of Swagger UI itself that the types of its package do not know. */
+const SAMPLES: object = {
+  requestSnippetsEnabled: true,
+  requestSnippets: {
+    generators: {
+      curl_bash: { title: 'curl', syntax: 'bash' },
+      node: { title: 'Node', syntax: 'javascript' },
+      python: { title: 'Python', syntax: 'python' },
+    },
+    defaultExpanded: true,
+  },
+  plugins: [{ fn: { requestSnippetGenerator_node: nodeSample, requestSnippetGenerator_python: pythonSample } }],
+};
 
 /**
  * Serves Swagger UI at `/docs`, from the installed package. Calls are tried with the session of the dashboard, or with a key
@@ -45,16 +54,7 @@ export async function serveReferencePage(app: FastifyInstance, publicUrl: string
         defaultModelsExpandDepth: 0,
         tryItOutEnabled: true,
         persistAuthorization: false,
-        requestSnippetsEnabled: true,
-        requestSnippets: {
-          generators: {
-            curl_bash: { title: 'curl', syntax: 'bash' },
-            node: { title: 'Node', syntax: 'javascript' },
-            python: { title: 'Python', syntax: 'python' },
-          },
-          defaultExpanded: true,
-        },
-        plugins: [SAMPLES],
+        ...SAMPLES,
       },
       // relative to /docs/json: calls go to the origin that served the page, whatever PUBLIC_URL is
       transformSpecification: (document) => ({ ...document, servers: [{ url: '..' }] }),

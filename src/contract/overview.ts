@@ -7,7 +7,7 @@ export type OverviewPeriod = (typeof OVERVIEW_PERIODS)[number];
 export const OverviewBucket = Type.Object(
   {
     at: DateTime('when it begins'),
-    received: Type.Integer({ description: 'new emails, those of the own mailbox left out' }),
+    received: Type.Integer({ description: 'new emails, as `email.new` and `email.new.bounce` report them' }),
     sent: Type.Integer({ description: 'emails sent by the API' }),
     delivered: Type.Integer({ description: 'deliveries of events recorded then, by what became of them' }),
     failed: Type.Integer(),

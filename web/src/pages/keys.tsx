@@ -71,7 +71,7 @@ function Table({ keys, revoke }: { keys: ApiKey[]; revoke: (key: ApiKey) => void
             <tr key={key.id}>
               <td>
                 <span class="strong">{key.name}</span>
-                <span class="sub">{key.id}</span>
+                <span class="sub nowrap">{key.id}</span>
               </td>
               <td>
                 <code>{key.prefix}</code>
