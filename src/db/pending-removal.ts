@@ -8,7 +8,8 @@ import { locations } from './schema.ts';
  * A mail that is moved without MOVE, or out of several folders, is in more than one for a moment. The locations that it
  * leaves are marked before, and count as marked with \Deleted: a read in between shows it in its new folder only. A mark
  * does not end by itself, since readers would see that and no event would tell it: the move ends it, or a sync pass does;
- * see src/mailbox/changes/abandoned-moves.ts.
+ * see src/mailbox/changes/abandoned-moves.ts. Marking has no event of its own: the next event of the email says that it
+ * has left the folder. `pending_removal_reported` keeps whether one has said so.
  */
 
 /** One UID in one folder. */
@@ -28,6 +29,20 @@ export function isGoingAway(alias: string): string {
 /** SQL: the location under this alias is being left by a move of this service. */
 export function isPendingRemoval(alias: string): string {
   return `(${alias}.pending_removal_since is not null)`;
+}
+
+/** SQL: the same, as far as events have said it. */
+export function isReportedAway(alias: string): string {
+  return `(${alias}.deleted or ${alias}.pending_removal_reported)`;
+}
+
+/** Records that events have been written that leave out the marked locations of these emails. */
+export async function markReported(tx: Tx, emailIds: string[]): Promise<void> {
+  if (emailIds.length === 0) return;
+  await tx
+    .update(locations)
+    .set({ pendingRemovalReported: true })
+    .where(and(anyOf(locations.emailId, emailIds), isNotNull(locations.pendingRemovalSince)));
 }
 
 /**
@@ -60,7 +75,7 @@ export async function clearPendingRemoval(tx: Tx, marked: LocationKey[]): Promis
   if (marked.length === 0) return;
   const rows = marked.map(({ folderId, uid }) => ({ folder_id: folderId, uid }));
   await tx.execute(sql`
-    update locations l set pending_removal_since = null
+    update locations l set pending_removal_since = null, pending_removal_reported = false
     from json_to_recordset(${JSON.stringify(rows)}::json) as r(folder_id text, uid bigint)
     where l.folder_id = r.folder_id and l.uid = r.uid`);
 }

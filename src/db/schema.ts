@@ -335,6 +335,8 @@ export const locations = pgTable(
     vanishedAt: at('vanished_at'),
     /** when we began to move it by copying: on its way out, as \Deleted says for others; see src/mailbox/changes/move.ts */
     pendingRemovalSince: at('pending_removal_since'),
+    /** an event has said since that the email is not in this folder */
+    pendingRemovalReported: boolean('pending_removal_reported').notNull().default(false),
     /** see src/imap/identity.ts: the same message in another folder has the same value */
     identity: text().notNull(),
     /** the same without INTERNALDATE, for servers that do not keep it when they move */

@@ -2,6 +2,7 @@ import type { Tx } from '../db/client.ts';
 import { toEmail } from '../db/email-object.ts';
 import type { Lease } from '../db/lease.ts';
 import { type NewEvent, recordEvents } from '../db/outbox.ts';
+import { markReported } from '../db/pending-removal.ts';
 import { newId } from '../new-id.ts';
 import { emailsEnteredDrafts, emailsLeftDrafts } from '../sending/draft-state.ts';
 import { addContacts, contactsIn, contactsOf, refreshContacts } from './contacts.ts';
@@ -37,7 +38,8 @@ export async function changeEmails(
   const after = await locateEmails(tx, ids);
   const changes = [...after.values()].flatMap((email): EmailChange[] => {
     const earlier = before.get(email.id);
-    return earlier ? [{ before: earlier, after: email, ...transition(earlier, email) }] : [];
+    if (!earlier) return [];
+    return [{ before: earlier, after: email, ...transition({ ...earlier, shown: earlier.reported }, email) }];
   });
   await saveChanges(tx, lease.accountId, changes, now);
   if (!quiet) await recordChanges(tx, lease.accountId, changes, now);
@@ -117,6 +119,10 @@ async function recordChanges(tx: Tx, accountId: string, changes: EmailChange[], 
     const subjects = part.map(({ before, after, events }) => ({ ...after, types: events, draftId: before.draftId }));
     await recordEvents(tx, accountId, await eventsOf(tx, subjects, now));
   }
+  await markReported(
+    tx,
+    reported.filter(({ after }) => after.reported.join() !== after.shown.join()).map(({ after }) => after.id),
+  );
 }
 
 /** Events of emails that are about to be deleted; the rows are still there. The caller bounds their number. */

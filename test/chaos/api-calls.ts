@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ApiError } from '../../src/contract/errors.ts';
+import type { SendResult } from '../../src/db/schema.ts';
 import { LeaseLost } from '../../src/db/lease.ts';
 import { markEmail } from '../../src/mailbox/changes/mark.ts';
 import { moveEmail } from '../../src/mailbox/changes/move.ts';
@@ -9,6 +10,7 @@ import { changeFolder, createFolder } from '../../src/mailbox/folders/change.ts'
 import { deleteFolder } from '../../src/mailbox/folders/delete.ts';
 import { DoubtfulList } from '../../src/mailbox/folders/list-pass.ts';
 import { type FolderState, loadFolders } from '../../src/mailbox/store/folders.ts';
+import { loadSyncSettings, type SyncSettings } from '../../src/mailbox/settings.ts';
 import { type MailboxDeps, withMailbox } from '../../src/mailbox/with-mailbox.ts';
 import { MailError } from '../../src/mail-error.ts';
 import { newId } from '../../src/new-id.ts';
@@ -21,7 +23,10 @@ import {
   reserveDraft,
 } from '../../src/sending/draft-state.ts';
 import { MayBeAppended, removeDraftEmail, saveDraft } from '../../src/sending/drafts.ts';
+import { fileSentCopy } from '../../src/sending/file-sent-copy.ts';
 import { inputKeyOf, storeInput } from '../../src/sending/outgoing-input.ts';
+import { loadSend, markSent, recordSend, saveComposed, type SendRow } from '../../src/sending/send-state.ts';
+import { mailText } from '../helpers/mail-text.ts';
 import type { Random } from './random.ts';
 
 /** A call of the API, as its activities run it; `run` may be done again. */
@@ -42,7 +47,9 @@ const WEIGHTS = {
   createDraft: 4,
   updateDraft: 4,
   deleteDraft: 2,
+  sentCopy: 3,
 };
+export type ApiOperation = keyof typeof WEIGHTS;
 
 const ATTEMPTS = 5;
 
@@ -60,8 +67,13 @@ export class ApiCalls {
   }
 
   /** The next call; undefined where what was chosen cannot be called. */
-  async next(): Promise<ApiCall | undefined> {
-    return this[this.random.weighted(WEIGHTS)]();
+  next(): Promise<ApiCall | undefined> {
+    return this.of(this.random.weighted(WEIGHTS));
+  }
+
+  /** A call of this kind, about what the account has now; undefined where there is nothing to call it with. */
+  async of(kind: ApiOperation): Promise<ApiCall | undefined> {
+    return this[kind]();
   }
 
   private call(name: string, work: (ctx: SyncContext) => Promise<void>): ApiCall {
@@ -180,6 +192,32 @@ export class ApiCalls {
       await removeDraftEmail(ctx, id);
       await markDraftDeleted(db, id);
     });
+  }
+
+  /** What is left of a send once the SMTP server has accepted it: its copy is filed in Sent. */
+  private async sentCopy(): Promise<ApiCall> {
+    const { db, storage } = this.deps;
+    const { accountId } = this;
+    const id = newId('email');
+    const key = { apiKeyId: newId('apiKey'), apiKeyName: 'chaos', metadata: null };
+    await recordSend(db, { id, accountId, ...key, draftId: null, trackingId: null, tracking: null, inputKey: null });
+    const storageKey = `${accountId}/sent/${id}.eml`;
+    const messageId = `<${id}@chaos.test>`;
+    await storage.put(storageKey, mailText({ subject: `sent${++this.made}`, messageId }));
+    const result: SendResult = { rejected: [] };
+    await saveComposed(db, id, { messageId, storageKey, result });
+    await markSent(db, id, result);
+    let search = false;
+    return {
+      name: `sentCopy ${id}`,
+      run: async () => {
+        const send = (await loadSend(db, accountId, id)) as SendRow;
+        const settings = (await loadSyncSettings(db, accountId)) as SyncSettings;
+        const filing = { appendAnyway: true, search };
+        search = true;
+        await fileSentCopy(this.deps, { send, settings }, filing);
+      },
+    };
   }
 
   /** Runs a call as a workflow does: a failure that is not final is followed by another attempt. Says how it ended. */

@@ -63,16 +63,17 @@ class Log {
   }
 }
 
-class EngineRun {
+/** One account with its watch. */
+export class EngineRun {
   readonly log = new Log();
+  readonly server: FakeImap;
+  readonly other: OtherProgram;
+  readonly calls: ApiCalls;
   private readonly ground: SyncGround;
   private readonly mode: Mode;
   private readonly random: Random;
-  private readonly server: FakeImap;
-  private readonly other: OtherProgram;
   private readonly accountId = newId('account');
   private readonly deps: MailboxDeps;
-  private readonly calls: ApiCalls;
   private readonly faults: string[] = [];
   private readonly running = new Set<Promise<void>>();
   private readonly watches = new Set<Promise<void>>();
@@ -169,7 +170,7 @@ class EngineRun {
     if (this.random.chance(0.04)) this.start(call);
   }
 
-  private start(call: ApiCall): void {
+  start(call: ApiCall): void {
     const ended = this.calls
       .run(call)
       .then(
@@ -220,11 +221,16 @@ class EngineRun {
     return true;
   }
 
+  /** Waits until the calls that were started have ended. */
+  async callsEnded(): Promise<void> {
+    while (this.running.size > 0) await Promise.all(this.running);
+  }
+
   /** Ends all that runs, makes sync passes, and compares. */
   async settle(): Promise<Outcome> {
     this.meddleAfter = Infinity;
     this.log.push('settling');
-    while (this.running.size > 0) await Promise.all(this.running);
+    await this.callsEnded();
     this.stopWatch.abort();
     await Promise.all(this.watches);
     this.log.push('the watch has ended');

@@ -23,6 +23,8 @@ export interface OtherProgramOptions {
   weights?: Partial<Record<OtherOperation, number>>;
 }
 
+export type OutsideChange = 'expunge' | 'move' | 'copy' | 'flag';
+
 /** Names of the folders of the mailbox before the chaos that stay under their names. */
 const KEPT = /^(INBOX|Trash|Drafts|Sent|\[Gmail\].*)$/;
 
@@ -45,6 +47,18 @@ export class OtherProgram {
     const done = this[operation]();
     this.server.tell();
     return `${operation} ${done ?? '-'}`;
+  }
+
+  /** Expunges, moves, copies or flags what came into a folder last. */
+  actOnNewest(how: OutsideChange, path: string): void {
+    const folder = this.server.folders.get(path);
+    const newest = folder?.messages.at(-1);
+    if (!folder || !newest) return;
+    const to = this.random.pick(this.folders().filter((each) => each !== folder)) as FakeFolder;
+    if (how === 'expunge') this.server.expunge(folder, newest);
+    else if (how === 'flag') this.server.changeFlags(folder, newest, ['\\Seen'], []);
+    else this.server[how](folder, newest, to);
+    this.server.tell();
   }
 
   /** Takes out of a folder what came there last: what the API has just put there, when it is called right after that. */

@@ -25,6 +25,8 @@ export interface Product {
   /** Ends the worker, as kill -9 does unless another signal is asked for; returns when it is gone. */
   killWorker(signal?: NodeJS.Signals): Promise<void>;
   startWorker(): void;
+  /** Starts a further worker beside it; returns what kills that one. */
+  addWorker(): (signal?: NodeJS.Signals) => Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -68,6 +70,7 @@ export async function startProduct(settings: Record<string, string> = {}): Promi
 
   const server = start('server');
   let worker = start('worker');
+  const added: ChildProcess[] = [];
   let isWorking = false;
   // without one, what changes something is 503
   worker.once('message', () => (isWorking = true));
@@ -82,8 +85,13 @@ export async function startProduct(settings: Record<string, string> = {}): Promi
     startWorker: () => {
       worker = start('worker');
     },
+    addWorker: () => {
+      const further = start('worker');
+      added.push(further);
+      return (signal = 'SIGKILL') => end(further, signal);
+    },
     stop: async () => {
-      await Promise.all([end(worker, 'SIGTERM'), end(server, 'SIGTERM')]);
+      await Promise.all([...added, worker, server].map((child) => end(child, 'SIGTERM')));
       log.end();
       await database.drop();
       await rm(dir, { recursive: true, force: true });

@@ -67,3 +67,46 @@ it('a move that goes on after its mark has ended does not copy the email again',
   const work = (await engine.folder('Work')).id;
   expect(await seen(engine, id)).toMatchObject({ read: [work], reported: [work] });
 });
+
+/** A move out of two folders that was stopped after it had marked the one in Work. */
+async function stoppedInTwoFolders(): Promise<{ engine: Engine; id: string; inbox: string; work: string }> {
+  const engine = await startOn({ capabilities: PLAIN, folders: { Work: [] } });
+  const { server, ctx } = engine;
+  server.append('INBOX', mailText({ subject: 'twice' }), { date: new Date('2024-05-06T07:08:09Z') });
+  await syncMailbox(ctx, { freshSession: true });
+  server.copy(server.folder('INBOX'), server.folder('INBOX').messages[0]!, server.folder('Work'));
+  await syncMailbox(ctx, {});
+  const [inbox, work] = [(await engine.folder('INBOX')).id, (await engine.folder('Work')).id];
+  const { uid } = server.folder('Work').messages[0]!;
+  await markPendingRemoval(ctx.db, ctx.lease, { folderId: work, uid });
+  const [row] = await ctx.db.select({ id: emails.id }).from(emails).where(eq(emails.accountId, ctx.account.id));
+  return { engine, id: row!.id, inbox, work };
+}
+
+it('another program expunges what a stopped move was about to take away: an event says so', async () => {
+  const { engine, id, inbox, work } = await stoppedInTwoFolders();
+  expect((await seen(engine, id)).reported).toEqual([inbox, work].sort());
+  const folder = engine.server.folder('Work');
+  engine.server.expunge(folder, folder.messages[0]!);
+  await syncMailbox(engine.ctx, {});
+  await syncMailbox(engine.ctx, { thorough: true });
+  expect(await seen(engine, id)).toEqual({ read: [inbox], reported: [inbox], events: 3 });
+});
+
+it('another program marks with \\Deleted what a stopped move was about to take away: an event says so', async () => {
+  const { engine, id, inbox } = await stoppedInTwoFolders();
+  engine.server.setFlag('Work', engine.server.folder('Work').messages[0]!.uid, '\\Deleted');
+  await syncMailbox(engine.ctx, { thorough: true });
+  expect(await seen(engine, id)).toEqual({ read: [inbox], reported: [inbox], events: 3 });
+  await letTimePass(engine);
+  await syncMailbox(engine.ctx, { thorough: true });
+  expect(await seen(engine, id)).toEqual({ read: [inbox], reported: [inbox], events: 3 });
+});
+
+it('a move that was stopped before it changed anything has no event', async () => {
+  const { engine, id, inbox, work } = await stoppedInTwoFolders();
+  await letTimePass(engine);
+  await syncMailbox(engine.ctx, { thorough: true });
+  const both = [inbox, work].sort();
+  expect(await seen(engine, id)).toEqual({ read: both, reported: both, events: 2 });
+});

@@ -3,7 +3,7 @@ import type { FolderRole } from '../../contract/folder.ts';
 import type { Queryable, Tx } from '../../db/client.ts';
 import { type EmailContentsRow, type EmailRow, shownFolders } from '../../db/email-object.ts';
 import { insertRows } from '../../db/insert-rows.ts';
-import { isGoingAway } from '../../db/pending-removal.ts';
+import { isGoingAway, isReportedAway } from '../../db/pending-removal.ts';
 import { anyOf } from '../../db/any-of.ts';
 import { attachments, emailContents, emails, emailSearch, folders, locations } from '../../db/schema.ts';
 import { gatherSearchEntries } from '../../db/search-index.ts';
@@ -35,6 +35,8 @@ export interface LocatedEmail extends EmailState {
   gone: boolean;
   /** when it left a folder last */
   leftAt: Date | null;
+  /** `shown` as the events so far say; pending removals that no event has reported count as staying */
+  reported: string[];
 }
 
 /** An email's row with where it is. */
@@ -75,7 +77,10 @@ interface LocationOfStored {
   folderId: string;
   /** null: the folder was deleted */
   role: string | null;
+  /** it is marked with \Deleted or pending removal */
   deleted: boolean;
+  /** the same, as far as an event has said it */
+  reportedAway: boolean;
   vanishedAt: Date | null;
 }
 
@@ -86,6 +91,7 @@ async function loadLocationsOf(tx: Queryable, emailIds: string[]): Promise<Map<s
       folderId: locations.folderId,
       role: folders.role,
       deleted: sql<boolean>`${sql.raw(isGoingAway('locations'))}`,
+      reportedAway: sql<boolean>`${sql.raw(isReportedAway('locations'))}`,
       vanishedAt: locations.vanishedAt,
     })
     .from(locations)
@@ -110,6 +116,7 @@ function located(
   return {
     ...row,
     shown: shownFolders(stored),
+    reported: shownFolders(stored.map((location) => ({ ...location, deleted: location.reportedAway }))),
     inDeletedFolder: stored.length < all.length,
     roles: staying.map((location) => location.role as FolderRole),
     missing: live.length < all.length || live.length === 0,

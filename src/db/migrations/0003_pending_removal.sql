@@ -1,0 +1,1 @@
+ALTER TABLE "locations" ADD COLUMN "pending_removal_reported" boolean DEFAULT false NOT NULL;
