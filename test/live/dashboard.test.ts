@@ -243,11 +243,16 @@ test('is usable in the dark, on a narrow screen, and for a screen reader', async
 
 test('leads to the reference, where calls are tried with the session and shown as code', async () => {
   await desk.open('/docs#/API%20keys/getSession');
-  await desk.page.waitForSelector('#operations-API\\ keys-getSession .execute');
-  await desk.page.click('#operations-API\\ keys-getSession .execute');
+  const operation = '#operations-API_keys-getSession';
+  await desk.page.waitForSelector(operation);
+  if ((await desk.page.$(`${operation}.is-open`)) === null) {
+    await desk.page.click(`${operation} .opblock-summary-control`);
+  }
+  await desk.page.waitForSelector(`${operation} .execute`);
+  await desk.page.click(`${operation} .execute`);
   const response = await desk.page.waitForSelector('.live-responses-table .response .microlight');
   expect(await response?.evaluate(({ textContent }) => textContent)).toContain('"object": "Session"');
-  const shown = await desk.page.$eval('#operations-API\\ keys-getSession', ({ textContent }) => textContent);
+  const shown = await desk.page.$eval(operation, ({ textContent }) => textContent);
   for (const text of ['curl -X', 'Node', 'Python']) expect(shown).toContain(text);
   await desk.picture('reference');
   expect(desk.faults).toEqual([]);

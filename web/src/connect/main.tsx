@@ -76,8 +76,8 @@ function HostedPage() {
         </div>
         {page?.status === 'open' && done === undefined && (
           <p class="small quiet">
-            Your password goes to this service over an encrypted connection and is stored encrypted. {page.brand.name}{' '}
-            reads and sends mail with it until you remove the mailbox or change the password.
+            Your password is stored encrypted. {page.brand.name} reads and sends mail with it until the mailbox is
+            removed here, or you change the password at your provider.
           </p>
         )}
       </main>

@@ -164,7 +164,7 @@ function Table({
     choose(next);
   };
   return (
-    <div class="table-wrap">
+    <div class="table-wrap" tabIndex={0} role="group" aria-label="Table">
       <table>
         <thead>
           <tr>
@@ -176,8 +176,8 @@ function Table({
                 onChange={() => choose(all ? new Set() : new Set(rows.map(({ id }) => id)))}
               />
             </th>
-            <th scope="col">Event</th>
             <th scope="col">State</th>
+            <th scope="col">Event</th>
             <th scope="col">Endpoint</th>
             <th scope="col" class="number">
               Attempts
@@ -198,18 +198,18 @@ function Table({
                 />
               </td>
               <td>
-                <Link href={`/deliveries/${row.id}`} class="strong">
-                  {row.event_type}
-                </Link>
-                {row.test && <span class="sub">test</span>}
-              </td>
-              <td>
                 <State of={row.status} />
                 {row.status === 'pending' && row.next_attempt_at && (
                   <span class="sub">
                     again <Time at={row.next_attempt_at} />
                   </span>
                 )}
+              </td>
+              <td>
+                <Link href={`/deliveries/${row.id}`} class="strong">
+                  {row.event_type}
+                </Link>
+                {row.test && <span class="sub">test</span>}
               </td>
               <td>
                 <span class="clip" title={row.endpoint_url}>

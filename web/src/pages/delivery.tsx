@@ -108,7 +108,7 @@ function Attempts({ delivery }: { delivery: DeliveryDetail }) {
       </div>
       {delivery.attempts.length === 0 && <p class="card-body quiet">None was made yet.</p>}
       {delivery.attempts.length > 0 && (
-        <div class="table-wrap">
+        <div class="table-wrap" tabIndex={0} role="group" aria-label="Table">
           <table>
             <thead>
               <tr>

@@ -50,7 +50,7 @@ export function EndpointState({ endpoint }: { endpoint: Endpoint }) {
 
 function Table({ rows }: { rows: Endpoint[] }) {
   return (
-    <div class="table-wrap">
+    <div class="table-wrap" tabIndex={0} role="group" aria-label="Table">
       <table>
         <thead>
           <tr>

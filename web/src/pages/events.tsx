@@ -58,7 +58,7 @@ export function EventsPage() {
             <Link href="/deliveries">deliveries</Link>.
           </Empty>
         ) : (
-          <div class="table-wrap">
+          <div class="table-wrap" tabIndex={0} role="group" aria-label="Table">
             <table>
               <thead>
                 <tr>

@@ -51,7 +51,7 @@ export function KeysPage() {
 
 function Table({ keys, revoke }: { keys: ApiKey[]; revoke: (key: ApiKey) => void }) {
   return (
-    <div class="table-wrap">
+    <div class="table-wrap" tabIndex={0} role="group" aria-label="Table">
       <table>
         <thead>
           <tr>

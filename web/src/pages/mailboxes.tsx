@@ -78,7 +78,7 @@ export function MailboxesPage() {
 
 function Table({ accounts }: { accounts: Account[] }) {
   return (
-    <div class="table-wrap">
+    <div class="table-wrap" tabIndex={0} role="group" aria-label="Table">
       <table>
         <thead>
           <tr>

@@ -213,7 +213,7 @@ function Problems({ overview }: { overview: Overview }) {
         </Empty>
       )}
       {problems.length > 0 && (
-        <div class="table-wrap">
+        <div class="table-wrap" tabIndex={0} role="group" aria-label="Table">
           <table>
             <thead>
               <tr>

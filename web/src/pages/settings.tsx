@@ -22,7 +22,7 @@ export function SettingsPage() {
         )}
         {rows?.length === 0 && <Empty title="No setting of that name" />}
         {rows && rows.length > 0 && (
-          <div class="table-wrap">
+          <div class="table-wrap" tabIndex={0} role="group" aria-label="Table">
             <table>
               <thead>
                 <tr>
