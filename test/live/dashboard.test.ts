@@ -44,6 +44,9 @@ afterAll(async () => {
   await live?.close();
 }, 60_000);
 
+/** What its policy refused an email in its frame is left out: that is meant. */
+const faultsOf = ({ faults }: Browsing) =>
+  faults.filter((fault) => !fault.includes(new URL(pixelUrl).host) && !fault.includes("'x:'"));
 const path = () => new URL(desk.page.url()).pathname;
 const at = (where: RegExp) =>
   waitFor(() => where.test(path()), { what: () => `${String(where)} instead of ${path()}` });
@@ -121,8 +124,6 @@ test('shows a mail that arrives, and opens it: its script and its remote picture
 
   await desk.click('Show remote images', 'button');
   await waitFor(() => pixelHits === 1, { what: 'the picture that was asked for' });
-  // the frame reports what its policy refused: that was meant
-  desk.faults.splice(0);
 }, 60_000);
 
 test('sees deliveries fail, and replays them once the endpoint is repaired', async () => {
@@ -225,6 +226,7 @@ test('is usable in the dark, on a narrow screen, and for a screen reader', async
     await visitor.open('/');
     await visitor.fill('API key', live.api.key);
     await visitor.click('Sign in', 'button');
+    await visitor.sees('What is wrong now');
     for (const [page, to, text] of pages) {
       await visitor.open(to);
       await visitor.sees(text);
@@ -234,11 +236,11 @@ test('is usable in the dark, on a narrow screen, and for a screen reader', async
       if (width > 0) found.push(`${name} ${page}: ${width} px wider than the screen`);
       await visitor.picture(`${name}-${page}`);
     }
-    found.push(...visitor.faults.map((fault) => `${name}: ${fault}`));
+    found.push(...faultsOf(visitor).map((fault) => `${name}: ${fault}`));
     await visitor.close();
   }
   expect(found).toEqual([]);
-  expect(desk.faults).toEqual([]);
+  expect(faultsOf(desk)).toEqual([]);
 }, 240_000);
 
 test('leads to the reference, where calls are tried with the session and shown as code', async () => {
@@ -255,7 +257,7 @@ test('leads to the reference, where calls are tried with the session and shown a
   const shown = await desk.page.$eval(operation, ({ textContent }) => textContent);
   for (const text of ['curl -X', 'Node', 'Python']) expect(shown).toContain(text);
   await desk.picture('reference');
-  expect(desk.faults).toEqual([]);
+  expect(faultsOf(desk)).toEqual([]);
 }, 60_000);
 
 test('can be used with the keyboard alone', async () => {
