@@ -14,6 +14,8 @@ describe('settings', () => {
       host: '127.0.0.1',
       port: 3000,
       publicUrl: 'http://127.0.0.1:3000',
+      brand: { name: 'Email API', color: null, logoUrl: null },
+      temporalUiUrl: null,
       trustProxy: false,
       databaseUrl: 'postgres://localhost/mail',
       temporal: { address: 'temporal:7233', namespace: 'default' },

@@ -101,7 +101,7 @@ describe('the stream of events', () => {
     const record = (type: 'account.add' | 'account.remove') =>
       api.database.db.transaction((tx) =>
         recordEvents(tx, streamed, [
-          { type, objectId: streamed, data: { account: { id: streamed } } as never, createdAt: new Date() },
+          { type, objectId: streamed, data: { account: { id: streamed } }, createdAt: new Date() },
         ]),
       );
     await record('account.add');
