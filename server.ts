@@ -2,6 +2,8 @@
  * The API process: reads Postgres, and has Temporal do whatever changes something. Any number of them may run.
  */
 import { hkdfSync } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
 import type { Client } from '@temporalio/client';
 import type { FastifyInstance } from 'fastify';
 import { buildApp } from './src/api/app.ts';
@@ -11,11 +13,14 @@ import { retryUntilAvailable } from './src/async.ts';
 import { type Config, ConfigError, loadConfig } from './src/config.ts';
 import { ensureFirstKey } from './src/db/api-keys.ts';
 import { type Database, migrate, openDatabase } from './src/db/client.ts';
+import { createDiscoverSources, discoverServers } from './src/discovery/discover.ts';
+import { helpFor } from './src/discovery/providers.ts';
 import { createLogger, type Logger } from './src/logger.ts';
-import { createOutbound } from './src/outbound.ts';
 import { createDataKeys } from './src/data-keys.ts';
 import { createSecrets } from './src/secrets.ts';
 import { encryptStorage } from './src/storage/encrypted.ts';
+import { createOutbound, type Outbound } from './src/outbound.ts';
+import { settingsInForce } from './src/settings-in-force.ts';
 import { openStorage } from './src/storage/storage.ts';
 import { createPayloadCodec } from './src/temporal/codec.ts';
 import { codecRoutes } from './src/temporal/codec-server.ts';
@@ -24,6 +29,8 @@ import type { Tracing } from './src/tracing.ts';
 import { retryDelivery } from './src/webhooks/retry-delivery.ts';
 import { cancelReplayRun, startReplayRun } from './src/webhooks/replay-runs.ts';
 
+/** The built pages of web/; next to the built server. */
+const PAGES = join(import.meta.dirname, ...(import.meta.dirname.endsWith('dist') ? [] : ['dist']), 'web');
 const DATABASE_CONNECTIONS = 20;
 /** A database that is frozen is noticed within their sum; queries that are slow are not hurried. */
 const DATABASE_PATIENCE = { queryMs: 1_000, connectMs: 1_500 };
@@ -73,13 +80,14 @@ function apiDeps(config: Config, logger: Logger, { db, pool }: Database, client:
   });
   const keys = createDataKeys({ db, secrets });
   const storage = encryptStorage(opened, { keys, encrypts: config.storageEncryption });
+  const outbound = createOutbound({ allow: config.outboundAllow });
   return {
     db,
     pool,
     secrets,
     logger,
     storage,
-    outbound: createOutbound({ allow: config.outboundAllow }),
+    outbound,
     commands: createCommands({
       client,
       db,
@@ -95,11 +103,19 @@ function apiDeps(config: Config, logger: Logger, { db, pool }: Database, client:
     ...(config.temporalCodec
       ? { codecRoutes: codecRoutes({ codec: createPayloadCodec(codecKeys(config), 'show'), ...config.temporalCodec }) }
       : {}),
+    findServers: findServersWith(outbound),
+    installation: {
+      temporal_ui_url: config.temporalUiUrl,
+      temporal_namespace: config.temporal.namespace,
+      data: settingsInForce(process.env, config),
+    },
+    ...(existsSync(PAGES) ? { pagesDir: PAGES } : {}),
     pingTemporal: async () => {
       await client.withDeadline(Date.now() + PING_MS, () => client.workflowService.getSystemInfo({}));
     },
     settings: {
       publicUrl: config.publicUrl,
+      brand: config.brand,
       bodyBytes: config.limits.bodyBytes,
       wrongKeysPerMinute: config.limits.wrongKeysPerMinute,
       requestsPerMinute: config.limits.requestsPerMinute,
@@ -107,6 +123,16 @@ function apiDeps(config: Config, logger: Logger, { db, pool }: Database, client:
       signingKeys: signingKeys(config),
       trustProxy: config.trustProxy,
     },
+  };
+}
+
+/** For the pages: the servers of an address, and what its provider wants. */
+function findServersWith(outbound: Outbound): ApiDeps['findServers'] {
+  const sources = createDiscoverSources(outbound);
+  return async (address) => {
+    const { imap = null, smtp = null } = await discoverServers(address, sources);
+    const { hint, url } = helpFor(imap?.host) ?? {};
+    return { imap, smtp, hint: hint ?? null, help_url: url ?? null };
   };
 }
 

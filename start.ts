@@ -41,6 +41,7 @@ async function start(): Promise<void> {
 function announce({ apiUrl, workerMetricsUrl, temporalUiUrl, apiKey }: BroughtUp, dir: DataDir): void {
   const here = (path: string) => relative(process.cwd(), path) || '.';
   const rows = [
+    ['Dashboard', `${apiUrl}/`],
     ['API', `${apiUrl}/api/v1`],
     ['Docs', `${apiUrl}/docs`],
     ...(temporalUiUrl === undefined ? [] : [['Temporal UI', temporalUiUrl]]),

@@ -285,8 +285,7 @@ function openDeps(config: Config, logger: Logger, surroundings: Surroundings) {
     heartbeatTimeoutMs: config.sync.heartbeatTimeoutMs,
     allowInsecureMail: config.allowInsecureMail,
     webhook: config.webhook,
-    signalConnected: (accountId) =>
-      client.workflow.getHandle(accountWorkflowId(accountId)).signal(SIGNALS.mailboxConnected),
+    signalConnected: (id) => client.workflow.getHandle(accountWorkflowId(id)).signal(SIGNALS.mailboxConnected),
     shutdown,
     onAttempts,
     lostRuns,

@@ -1,4 +1,5 @@
 import { burst } from './burst.ts';
+import { dashboard } from './dashboard.ts';
 import { deliveryLog } from './delivery-log.ts';
 import { type Bounds, type Figures, printTable } from './figures.ts';
 import { floods } from './floods.ts';
@@ -39,6 +40,7 @@ const FIGURES: Record<string, (bench: Bench, rounds: number) => Promise<void>> =
   memory: measured(memory),
   sends: measured(sends),
   'delivery-log': measured(deliveryLog),
+  dashboard: measured(dashboard),
   'webhook-isolation': measured(webhookIsolation),
   'webhook-outage': measured(webhookOutage),
   'webhook-rate': measured(webhookRate),

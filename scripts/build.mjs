@@ -1,8 +1,10 @@
 // `npm run build`: dist/ with the compiled sources, the migrations and the workflow bundle; nothing when it is up to date.
 import { createHash } from 'node:crypto';
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { join, relative } from 'node:path';
+import { createRequire } from 'node:module';
+import { dirname, join, relative } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { brotliCompressSync, gzipSync } from 'node:zlib';
 import { during, ensureInstalled, node, root } from './install.mjs';
 
 const STAMP = join(root, 'dist', '.built-from');
@@ -11,22 +13,38 @@ export async function ensureBuilt() {
   const sources = hashOfSources();
   if (existsSync(STAMP) && readFileSync(STAMP, 'utf8') === sources) return;
   await during('Building', async () => {
+    const pages = buildPages();
     await node([join(root, 'node_modules', 'typescript', 'bin', 'tsc'), '-p', join(root, 'tsconfig.build.json')]);
     // what tsc leaves where it is: migrations, modules that Temporal requires by path
     for (const file of filesIn('src').filter((path) => !/\.(ts|md)$/.test(path))) {
       cpSync(join(root, file), join(root, 'dist', file));
     }
-    await node([join(root, 'scripts', 'bundle-workflows.mjs')]);
+    await Promise.all([node([join(root, 'scripts', 'bundle-workflows.mjs')]), pages]);
   });
   mkdirSync(join(root, 'dist'), { recursive: true });
   writeFileSync(STAMP, sources);
+}
+
+/** `dist/web`: the dashboard and the connect page, with what is sent to browsers compressed already. */
+async function buildPages() {
+  const web = join(root, 'web');
+  const vite = createRequire(join(web, 'package.json')).resolve('vite/package.json');
+  await node([join(dirname(vite), 'bin', 'vite.js'), 'build', web]);
+  for (const file of filesIn(join('dist', 'web', 'assets')).filter((path) => /\.(js|css|svg)$/.test(path))) {
+    const bytes = readFileSync(join(root, file));
+    writeFileSync(join(root, `${file}.br`), brotliCompressSync(bytes));
+    writeFileSync(join(root, `${file}.gz`), gzipSync(bytes, { level: 9 }));
+  }
 }
 
 /** By content: a fresh checkout has new times but maybe the same sources. */
 function hashOfSources() {
   const hash = createHash('sha256');
   const files = readdirSync(root).filter((name) => /\.ts$|^tsconfig.*\.json$|^package-lock\.json$/.test(name));
-  files.push(...['src', 'scripts'].flatMap(filesIn));
+  files.push(
+    ...['src', 'scripts', join('web', 'src')].flatMap(filesIn).filter((path) => !path.endsWith('schema.d.ts')),
+  );
+  files.push(...['index.html', 'connect.html', 'vite.config.js'].map((name) => join('web', name)));
   for (const file of files.sort()) {
     hash.update(`${file}\0`);
     hash.update(readFileSync(join(root, file)));

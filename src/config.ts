@@ -87,6 +87,10 @@ export interface Config {
   auditRetentionMs: number;
   /** histories are decoded for the Temporal UI of this origin, where requests bear the token; absent: they are not */
   temporalCodec?: { origin: string; token: string };
+  /** what the connect page shows of who asks */
+  brand: { name: string; color: string | null; logoUrl: string | null };
+  /** where people reach the Temporal UI; null: it is not known */
+  temporalUiUrl: string | null;
   /** URL of an OpenTelemetry collector; absent: no traces */
   otlpEndpoint?: string;
   /** where a worker serves its metrics; null: nowhere */
@@ -155,6 +159,8 @@ export function loadConfig(env: Env): Config {
     },
     auditRetentionMs: duration(env, 'AUDIT_RETENTION', 90 * DAY, [DAY, 3650 * DAY]),
     ...temporalCodec(env),
+    brand: brand(env),
+    temporalUiUrl: endpoint(env, 'TEMPORAL_UI_URL') ?? endpoint(env, 'TEMPORAL_UI_ORIGIN') ?? null,
     ...(otlpEndpoint === undefined ? {} : { otlpEndpoint }),
     workerMetrics: workerMetrics(env),
     logLevel: oneOf(env, 'LOG_LEVEL', Object.fromEntries(LOG_LEVELS.map((level) => [level, level])), 'info'),
@@ -305,6 +311,19 @@ function temporalCodec(env: Env): Pick<Config, 'temporalCodec'> {
   if (href !== `${origin}/`)
     throw new ConfigError('TEMPORAL_UI_ORIGIN', 'must have no path: https://temporal.example.com');
   return { temporalCodec: { origin, token } };
+}
+
+function brand(env: Env): Config['brand'] {
+  const color = text(env, 'BRAND_COLOR') ?? null;
+  if (color !== null && !/^#[0-9a-f]{6}$/i.test(color)) {
+    throw new ConfigError('BRAND_COLOR', `must be a color such as #1a56db, not ${quote(color)}`);
+  }
+  const logo = text(env, 'BRAND_LOGO_URL');
+  return {
+    name: text(env, 'BRAND_NAME') ?? 'Email API',
+    color,
+    logoUrl: logo === undefined ? null : url('BRAND_LOGO_URL', logo, ['https:']).href,
+  };
 }
 
 /** The variables of Temporal's own tools; an API key or any TLS file turns TLS on. */

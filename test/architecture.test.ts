@@ -43,6 +43,7 @@ const TABLE: Record<string, Room> = {
   'temp-dir': { ours: ['process-handle'], packages: [] },
   setting: { ours: ['duration'], packages: ['ipaddr.js'] },
   config: { ours: ['setting', 'duration'], packages: [] },
+  'settings-in-force': { ours: [], types: ['config'], packages: [] },
   secrets: { ours: [], packages: [] },
   'data-keys': { ours: ['db', 'secrets', ...LEAVES], types: ['storage'], packages: [] },
   outbound: { ours: ['async'], packages: ['ipaddr.js'] },
@@ -92,8 +93,8 @@ const TABLE: Record<string, Room> = {
     ],
     types: ['workflows'],
     packages: [
-      ...['fastify', '@fastify/swagger', '@fastify/swagger-ui', '@fastify/type-provider-typebox', 'typebox'],
-      '@fastify/rate-limit',
+      ...['fastify', '@fastify/rate-limit', '@fastify/static', '@fastify/swagger', '@fastify/swagger-ui'],
+      ...['@fastify/type-provider-typebox', 'typebox'],
       ...['@temporalio/client', 'pg', 'prom-client', 'drizzle-orm'],
     ],
   },

@@ -10,9 +10,9 @@ import type { Caller } from '../db/api-keys.ts';
 
 /**
  * What a route is about: one account, which its path names; what belongs to accounts, which it narrows to those that the
- * caller sees; or the installation, which keys of some accounts get nothing of.
+ * caller sees; the installation, which keys of some accounts get nothing of; or the caller's own session, which every key has.
  */
-export type Reach = 'account' | 'within' | 'installation';
+export type Reach = 'account' | 'within' | 'installation' | 'caller';
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -35,12 +35,14 @@ export function requireReach(app: FastifyInstance): void {
 
 /** Whether calls of this method and reach may be forbidden to some keys. */
 export function isRestrictable(method: string | string[], reach: Reach | undefined): boolean {
+  if (reach === 'caller') return false;
   return reach === 'installation' || ![method].flat().every((one) => READS.has(one));
 }
 
 /** @throws ApiError `forbidden`; `not_found` for an account that the key does not see */
 export function checkAccess(caller: Caller, { method, params, routeOptions }: FastifyRequest): void {
   const { reach } = routeOptions.config;
+  if (reach === 'caller') return;
   if (caller.permissions === 'read' && !READS.has(method)) {
     throw new ApiError('forbidden', 'the permissions of this API key are read: it changes nothing');
   }

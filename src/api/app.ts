@@ -13,6 +13,7 @@ import { withRequestId } from '../request-context.ts';
 import { requireReach } from './access.ts';
 import { auditCalls } from './audit.ts';
 import { authenticate } from './auth.ts';
+import { serveConnectPage } from './connect-page.ts';
 import { createCursors, createSigner } from './cursor.ts';
 import type { ApiDeps } from './deps.ts';
 import { sendClientError, sendFrameworkError, handleErrors } from './error-handler.ts';
@@ -21,6 +22,7 @@ import { honourIdempotencyKeys } from './idempotency.ts';
 import { serveMetrics } from './metrics.ts';
 import type { JsonBounds } from './json-bounds.ts';
 import { describeApi } from './openapi.ts';
+import { servePages } from './pages.ts';
 import { serveReferencePage } from './reference-page.ts';
 import { ROUTES } from './routes/index.ts';
 import { compileSerializer } from './serialize.ts';
@@ -85,6 +87,8 @@ export async function buildApp(deps: ApiDeps): Promise<FastifyInstance> {
   serveMetrics(app, pool);
   serveTracking(app, deps);
   await serveCodec(app, deps);
+  serveConnectPage(app, deps);
+  if (deps.pagesDir !== undefined) await servePages(app, { ...settings, dir: deps.pagesDir });
 
   const signer = createSigner(settings.signingKeys);
   const cursors = createCursors(signer);

@@ -1,8 +1,10 @@
 import type { FastifyInstance } from 'fastify';
 import type pg from 'pg';
 import type { AuthIntent, MailboxVerification } from '../contract/account.ts';
+import type { MailServers } from '../contract/auth-link.ts';
 import type { UpdateFolder } from '../contract/folder.ts';
 import type { Run } from '../contract/history.ts';
+import type { Settings } from '../contract/installation.ts';
 import type { DraftResult, DraftSent, EmailSent, SendInput } from '../contract/sending.ts';
 import type { Caller } from '../db/api-keys.ts';
 import type { Db } from '../db/client.ts';
@@ -72,6 +74,12 @@ export interface ApiDeps {
   storage: Storage;
   outbound: Outbound;
   commands: Commands;
+  /** the servers of an address, as a connect finds them; within 9 s */
+  findServers(address: string): Promise<Omit<MailServers, 'object' | 'address'>>;
+  /** what GET /settings shows */
+  installation: Omit<Settings, 'object'>;
+  /** where the built pages of web/ are; absent: there are none */
+  pagesDir?: string;
   /** resolves when Temporal responds, else rejects */
   pingTemporal(): Promise<void>;
   /** adds the routes below /temporal/codec, for the Temporal UI; absent: there are none */
@@ -85,6 +93,8 @@ export interface ApiDeps {
 export interface ApiSettings {
   /** for `servers` in the OpenAPI document, without a trailing slash */
   publicUrl: string;
+  /** what the connect page shows of who asks */
+  brand: { name: string; color: string | null; logoUrl: string | null };
   /** largest request body, bytes */
   bodyBytes: number;
   /** calls with wrong keys from one address; more get 429. 0: no limit */

@@ -4,14 +4,18 @@ import type { TSchema } from 'typebox';
 import * as account from '../contract/account.ts';
 import * as apiKey from '../contract/api-key.ts';
 import * as audit from '../contract/audit.ts';
+import * as authLink from '../contract/auth-link.ts';
 import * as contact from '../contract/contact.ts';
 import * as email from '../contract/email.ts';
 import * as errors from '../contract/errors.ts';
 import * as events from '../contract/events.ts';
 import * as folder from '../contract/folder.ts';
 import * as history from '../contract/history.ts';
+import * as installation from '../contract/installation.ts';
+import * as overview from '../contract/overview.ts';
 import * as replay from '../contract/replay.ts';
 import * as sending from '../contract/sending.ts';
+import * as session from '../contract/session.ts';
 import * as tracking from '../contract/tracking.ts';
 import * as webhook from '../contract/webhook.ts';
 import { isRestrictable } from './access.ts';
@@ -19,7 +23,7 @@ import { errorResponses } from './error-responses.ts';
 
 const CONTRACT = [
   ...[account, email, sending, folder, contact, apiKey, webhook, replay, history, tracking, events, audit],
-  errors,
+  ...[errors, authLink, session, overview, installation],
 ];
 
 type NamedSchema = TSchema & { $id: string };
@@ -40,8 +44,13 @@ const TAGS = [
   { name: 'Drafts', description: 'Drafts of a mailbox' },
   { name: 'Contacts', description: 'People the mailbox has exchanged mail with, and addresses that it may send from' },
   { name: 'Webhooks', description: 'Endpoints that events are delivered to, and the log of the deliveries' },
-  { name: 'API keys', description: 'Keys that give full access, or that are limited to reading or to some accounts' },
+  {
+    name: 'API keys',
+    description:
+      'Keys that give full access, or that are limited to reading or to some accounts; and sessions in a browser',
+  },
   { name: 'Audit log', description: 'Who did what to keys, accounts and endpoints' },
+  { name: 'Installation', description: 'How everything is doing, and the settings in force' },
 ];
 
 /** Serves the OpenAPI 3.1 document, made from the schemas that validate requests, at `/openapi.json`. */
@@ -63,9 +72,12 @@ export async function describeApi(app: FastifyInstance, publicUrl: string): Prom
       servers: [{ url: publicUrl }],
       tags: TAGS,
       components: {
-        securitySchemes: { apiKey: { type: 'apiKey', in: 'header', name: 'X-API-KEY' } },
+        securitySchemes: {
+          apiKey: { type: 'apiKey', in: 'header', name: 'X-API-KEY' },
+          session: { type: 'apiKey', in: 'cookie', name: 'email_api_session' },
+        },
       },
-      security: [{ apiKey: [] }],
+      security: [{ apiKey: [] }, { session: [] }],
     },
     refResolver: { buildLocalReference: (json) => json['$id'] as string },
     transform: ({ schema, url, route }) => ({ schema: documented(schema, route), url }),

@@ -1,5 +1,6 @@
 import swaggerUi from '@fastify/swagger-ui';
 import type { FastifyInstance } from 'fastify';
+import { nodeSample, pythonSample } from './code-samples.ts';
 
 /** The page loads nothing from elsewhere and calls this origin only. Swagger UI sets `style` attributes. */
 const CONTENT_SECURITY_POLICY = [
@@ -13,7 +14,24 @@ const CONTENT_SECURITY_POLICY = [
   "frame-ancestors 'none'",
 ].join('; ');
 
-/** Serves Swagger UI at `/docs`, from the installed package. Calls are tried with a key that the reader types in. */
+/** How calls are shown as code: options of Swagger UI itself that the types of its package do not know. */
+const SAMPLES: object = {
+  requestSnippetsEnabled: true,
+  requestSnippets: {
+    generators: {
+      curl_bash: { title: 'curl', syntax: 'bash' },
+      node: { title: 'Node', syntax: 'javascript' },
+      python: { title: 'Python', syntax: 'python' },
+    },
+    defaultExpanded: true,
+  },
+  plugins: [{ fn: { requestSnippetGenerator_node: nodeSample, requestSnippetGenerator_python: pythonSample } }],
+};
+
+/**
+ * Serves Swagger UI at `/docs`, from the installed package. Calls are tried with the session of the dashboard, or with a key
+ * that the reader types in; each is shown as code for curl, Node and Python.
+ */
 export async function serveReferencePage(app: FastifyInstance, publicUrl: string): Promise<void> {
   await app.register(async (docs) => {
     docs.addHook('onRequest', async (_request, reply) => {
@@ -32,9 +50,11 @@ export async function serveReferencePage(app: FastifyInstance, publicUrl: string
         layout: 'BaseLayout',
         docExpansion: 'list',
         displayRequestDuration: true,
-        defaultModelExpandDepth: 3,
+        defaultModelExpandDepth: 5,
+        defaultModelsExpandDepth: 0,
         tryItOutEnabled: true,
         persistAuthorization: false,
+        ...SAMPLES,
       },
       // relative to /docs/json: calls go to the origin that served the page, whatever PUBLIC_URL is
       transformSpecification: (document) => ({ ...document, servers: [{ url: '..' }] }),

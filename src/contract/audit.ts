@@ -4,6 +4,8 @@ import { CursorListOf, DateTime, Nullable, OneOf } from './common.ts';
 export const AUDIT_ACTIONS = [
   'api_key.create',
   'api_key.revoke',
+  'session.create',
+  'auth_link.create',
   'account.connect',
   'account.reconnect',
   'account.update',

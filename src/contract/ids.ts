@@ -14,6 +14,7 @@ export const ID_PREFIXES = {
   thread: 'thr',
   replay: 'rpl',
   intent: 'int',
+  authLink: 'lnk',
   change: 'chg',
 } as const;
 

@@ -33,19 +33,24 @@ export interface Admission {
 
 /**
  * Finds a key; undefined when there is no such key, or it has expired. Every request runs this statement, so it also says
- * whether the account of that id exists.
+ * whether the account of that id exists. A session gives the digest of its key in the place of the key.
  */
-export async function admit(pool: pg.Pool, key: string, accountId: string | undefined): Promise<Admission | undefined> {
-  const digest = digestOf(key);
+export async function admit(
+  pool: pg.Pool,
+  key: string | Buffer,
+  accountId: string | undefined,
+): Promise<Admission | undefined> {
+  const digest = typeof key === 'string' ? digestOf(key) : key;
+  const prefix = typeof key === 'string' ? lookUpPart(key) : undefined;
   const { rows } = await pool.query<AdmissionRow>({
     name: 'admit',
     text: `select id, name, digest, permissions, account_ids, last_used_at is null or last_used_at < now() - interval '1 minute' as stale,
         exists (select from accounts where accounts.id = $2 and removed_at is null) as account_exists
       from api_keys where (prefix = $1 or digest = $3) and (expires_at is null or expires_at > now())`,
     values: [
-      lookUpPart(key) ?? null,
+      prefix ?? null,
       accountId !== undefined && isId('account', accountId) ? accountId : null,
-      lookUpPart(key) === undefined ? digest : null,
+      prefix === undefined ? digest : null,
     ],
   });
   const row = rows[0];
@@ -80,6 +85,15 @@ export async function existingDigests(pool: pg.Pool, keys: string[]): Promise<Se
     values: [keys.map(digestOf)],
   });
   return new Set(rows.map(({ digest }) => digest.toString('hex')));
+}
+
+/** Whether a key is still valid. */
+export async function keyExists(db: Queryable, id: string): Promise<boolean> {
+  const rows = await db
+    .select({ id: apiKeys.id })
+    .from(apiKeys)
+    .where(and(eq(apiKeys.id, id), sql`(${apiKeys.expiresAt} is null or ${apiKeys.expiresAt} > now())`));
+  return rows.length > 0;
 }
 
 /** A page of keys, oldest first; `createdBy`: those that one key created. */

@@ -42,6 +42,12 @@ export async function feedPlaceOf(db: Queryable, eventId: string): Promise<FeedP
   return row && { position: row.position, accountId: row.account_id, sequence: row.sequence };
 }
 
+/** The place that every later event comes after. */
+export async function feedEnd(db: Queryable): Promise<FeedPlace> {
+  const { rows } = await db.execute<{ position: string }>(sql`select ${HORIZON} as position`);
+  return { position: rows[0]?.position ?? BEGINNING.position, accountId: '', sequence: '0' };
+}
+
 interface FeedRow extends Record<string, unknown> {
   id: string;
   type: EventType;

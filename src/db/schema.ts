@@ -15,6 +15,7 @@ import {
   uniqueIndex,
 } from 'drizzle-orm/pg-core';
 import type { Permissions } from '../contract/api-key.ts';
+import type { AuthLinkConfig } from '../contract/auth-link.ts';
 import type { Attachment, Attendee, Bounce, Email, Header, SentBy } from '../contract/email.ts';
 import type { TrackingOptions } from '../contract/sending.ts';
 import type { ReplayFilter } from '../contract/replay.ts';
@@ -525,6 +526,51 @@ export const auditRecords = pgTable(
     index('audit_records_key').on(t.apiKeyId, t.at, t.id),
     index('audit_records_object').on(t.objectId, t.at, t.id),
   ],
+);
+
+/** Where people are signed in, by a key, in a browser. Revoking the key ends them. See src/db/sessions.ts. */
+export const sessions = pgTable(
+  'sessions',
+  {
+    /** SHA-256 of the token in the cookie */
+    digest: bytea().primaryKey(),
+    apiKeyId: text('api_key_id')
+      .notNull()
+      .references(() => apiKeys.id, { onDelete: 'cascade' }),
+    createdAt: at('created_at').notNull(),
+    expiresAt: at('expires_at').notNull(),
+  },
+  (t) => [index('sessions_api_key').on(t.apiKeyId), index('sessions_expires').on(t.expiresAt)],
+);
+
+/** Links to the page where the owner of a mailbox connects it. See src/db/auth-links.ts. */
+export const authLinks = pgTable(
+  'auth_links',
+  {
+    id: text().primaryKey(),
+    /** SHA-256 of the token in the URL */
+    digest: bytea().notNull().unique(),
+    redirectUrl: text('redirect_url'),
+    state: text(),
+    /** what the account is called */
+    name: text(),
+    /** the account to connect again; null: a new one, or the one that has the mailbox */
+    accountId: text('account_id'),
+    config: jsonb().$type<AuthLinkConfig>().notNull(),
+    apiKeyId: text('api_key_id').notNull(),
+    createdAt: at('created_at').notNull(),
+    expiresAt: at('expires_at').notNull(),
+    /** logins that were tried, in the minute that began then */
+    attempts: integer().notNull().default(0),
+    attemptsFrom: at('attempts_from'),
+    /** a login is being tried until then */
+    busyUntil: at('busy_until'),
+    /** when it was used; null: it may be */
+    usedAt: at('used_at'),
+    /** the account that came of it; null: the owner cancelled */
+    connectedId: text('connected_id'),
+  },
+  (t) => [index('auth_links_expires').on(t.expiresAt)],
 );
 
 /** First answers of calls that carried an Idempotency-Key, for 24 h. */

@@ -140,3 +140,23 @@ export function hintOfHost(host: string): string | undefined {
   const providers = [...BY_DOMAIN, ...BY_EXCHANGER].map(([, provider]) => provider);
   return providers.find(({ imap, smtp }) => imap.host === name || smtp.host === name)?.hint;
 }
+
+/** The providers' own pages about app passwords, and about what they take instead; by IMAP host. */
+const HELP: Readonly<Record<string, string>> = {
+  'imap.gmail.com': 'https://support.google.com/accounts/answer/185833',
+  'imap.mail.me.com': 'https://support.apple.com/102654',
+  'imap.mail.yahoo.com': 'https://help.yahoo.com/kb/SLN15241.html',
+  'imap.aol.com': 'https://help.aol.com/articles/Create-and-manage-app-password',
+  'imap.fastmail.com': 'https://www.fastmail.help/hc/en-us/articles/360058752854',
+  'imap.zoho.com': 'https://accounts.zoho.com/home#security/app_password',
+  'imap.zoho.eu': 'https://accounts.zoho.eu/home#security/app_password',
+  'imap.zoho.in': 'https://accounts.zoho.in/home#security/app_password',
+  'imap.yandex.com': 'https://yandex.com/support/id/authorization/app-passwords.html',
+  'imap.mail.ru': 'https://help.mail.ru/mail/security/protection/external',
+};
+
+/** What the owner of a mailbox on that IMAP host has to know before the first login; undefined for most. */
+export function helpFor(host: string | undefined): { hint: string; url: string | undefined } | undefined {
+  const hint = host === undefined ? undefined : hintOfHost(host);
+  return hint === undefined || host === undefined ? undefined : { hint, url: HELP[host.toLowerCase()] };
+}

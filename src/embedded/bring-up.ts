@@ -57,7 +57,10 @@ export async function bringUp({ env, settings, dataDir, supervisor, report }: Br
     if (isAbsent(env, 'OUTBOUND_ALLOW')) started['OUTBOUND_ALLOW'] = LOOPBACK;
     if (isAbsent(env, 'ALLOW_INSECURE_MAIL')) started['ALLOW_INSECURE_MAIL'] = 'loopback';
   }
-  if (temporal !== undefined) started['TEMPORAL_ADDRESS'] = temporal.address;
+  if (temporal !== undefined) {
+    started['TEMPORAL_ADDRESS'] = temporal.address;
+    if (isAbsent(env, 'TEMPORAL_UI_URL')) started['TEMPORAL_UI_URL'] = temporal.uiUrl;
+  }
   if (settings.workerMetricsPort !== null) {
     started['WORKER_METRICS_PORT'] = String(await firstFreePort(settings.workerMetricsPort));
   }

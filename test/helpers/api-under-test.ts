@@ -44,6 +44,7 @@ export async function apiUnderTest(
     requestsPerMinute?: ApiDeps['settings']['requestsPerMinute'];
     trustProxy?: ApiDeps['settings']['trustProxy'];
     deps?: Partial<ApiDeps>;
+    publicUrl?: string;
   } = {},
 ): Promise<ApiUnderTest> {
   const test = await testDatabase();
@@ -59,10 +60,13 @@ export async function apiUnderTest(
     commands: new Proxy((given.commands ?? {}) as Commands, {
       get: (commands, name: keyof Commands) => commands[name] ?? notExpected,
     }),
+    findServers: () => Promise.resolve({ imap: null, smtp: null, hint: null, help_url: null }),
+    installation: { temporal_ui_url: null, temporal_namespace: 'default', data: [] },
     pingTemporal: () => Promise.resolve(),
     logger: createLogger('silent', 'test'),
     settings: {
-      publicUrl: 'http://127.0.0.1:3000',
+      publicUrl: given.publicUrl ?? 'http://127.0.0.1:3000',
+      brand: { name: 'Email API', color: null, logoUrl: null },
       bodyBytes: given.bodyBytes ?? 1024 * 1024,
       wrongKeysPerMinute: given.wrongKeysPerMinute ?? 0,
       requestsPerMinute: given.requestsPerMinute ?? { key: 0, address: 0 },

@@ -1,52 +1,97 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { existsSync } from 'node:fs';
-import { installPackages } from './mail-packages.ts';
+import { mkdir, readFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import puppeteer, { type Browser, type Page } from 'puppeteer-core';
+import { CHROMIUM } from './browser-package.ts';
 
-/** Debian's package; nothing else is driven here than a page that is loaded. */
-const CHROMIUM = '/usr/bin/chromium';
+const require = createRequire(import.meta.url);
+const AXE = require.resolve('axe-core/axe.min.js');
 
-/**
- * Makes sure that there is a browser, by apt-get where this may be done.
- * @throws Error with one line that says why there is none
- */
-export async function ensureBrowser(progress: (line: string) => void = () => {}): Promise<void> {
-  if (existsSync(CHROMIUM)) return;
-  if (process.getuid?.() !== 0 || !existsSync('/usr/bin/apt-get')) {
-    throw new Error('tests with a browser need chromium: please install it');
-  }
-  progress('installing chromium by apt-get');
-  await installPackages(['chromium']);
-}
+/** How long is waited for what a page is to show, ms. */
+const SHOWN_MS = 30_000;
 
-export interface OpenPage {
+/** A page of a real browser, and what went wrong in it. */
+export interface Browsing {
+  page: Page;
+  /** scripts that failed, and what the policy of the page refused */
+  faults: string[];
+  /** Opens a path of the product. */
+  open(path: string): Promise<void>;
+  /** Waits until that text is shown, in the page or in a dialog. */
+  sees(text: string): Promise<void>;
+  /** Clicks what has that name for a screen reader; the first of them, once it is there. */
+  click(name: string, role?: string): Promise<void>;
+  /** Replaces what is in the field of that label. */
+  fill(label: string, value: string): Promise<void>;
+  choose(label: string, value: string): Promise<void>;
+  /** Serious faults that axe finds: `rule: element`. */
+  audit(): Promise<string[]>;
+  /** A picture of the page, when SCREENSHOTS names a folder. */
+  picture(name: string): Promise<void>;
   close(): Promise<void>;
 }
 
-/** Opens a page in a headless browser with a profile of its own in `dir`; `hosts` says which address a name has. */
-export function openPage(url: string, dir: string, hosts: Readonly<Record<string, string>>): OpenPage {
-  const rules = Object.entries(hosts).map(([name, address]) => `MAP ${name} ${address}`);
-  const child: ChildProcess = spawn(
-    CHROMIUM,
-    [
-      ...['--headless=new', '--disable-gpu', '--disable-dev-shm-usage', '--no-first-run', '--disable-extensions'],
-      // the sandbox cannot be set up by root
-      ...(process.getuid?.() === 0 ? ['--no-sandbox'] : []),
-      `--user-data-dir=${dir}`,
-      `--host-resolver-rules=${rules.join(', ')}`,
-      // what a person may allow: pages of the internet reach this machine
-      '--disable-features=LocalNetworkAccessChecks,BlockInsecurePrivateNetworkRequests',
-      url,
-    ],
-    { stdio: 'ignore', detached: true, env: { PATH: process.env['PATH'], HOME: dir } },
-  );
-  return {
-    close: async () => {
-      if (child.exitCode !== null || child.signalCode !== null || child.pid === undefined) return;
-      const gone = once(child, 'exit');
-      // its group: the browser's own processes
-      process.kill(-child.pid, 'SIGKILL');
-      await gone;
+export async function startBrowser(): Promise<Browser> {
+  // root may not have the sandbox of the browser; what is shown comes from the tests
+  return puppeteer.launch({
+    executablePath: CHROMIUM,
+    args: ['--no-sandbox', '--disable-dev-shm-usage', '--lang=en-GB'],
+  });
+}
+
+/** A page with cookies of its own. */
+export async function browse(
+  browser: Browser,
+  base: string,
+  { width = 1280, height = 860, dark = false }: { width?: number; height?: number; dark?: boolean } = {},
+): Promise<Browsing> {
+  const context = await browser.createBrowserContext();
+  const page = await context.newPage();
+  page.setDefaultTimeout(SHOWN_MS);
+  await page.setViewport({ width, height, deviceScaleFactor: 1 });
+  await page.emulateMediaFeatures([
+    { name: 'prefers-color-scheme', value: dark ? 'dark' : 'light' },
+    { name: 'prefers-reduced-motion', value: 'reduce' },
+  ]);
+  const faults: string[] = [];
+  page.on('pageerror', (error) => faults.push(String(error)));
+  page.on('console', (message) => {
+    if (/Content Security Policy/i.test(message.text())) faults.push(message.text());
+  });
+  const self: Browsing = {
+    page,
+    faults,
+    open: async (path) => void (await page.goto(`${base}${path}`, { waitUntil: 'load' })),
+    sees: async (text) => void (await page.waitForSelector(`::-p-text(${text})`, { visible: true })),
+    click: async (name, role) => {
+      await page.locator(`::-p-aria([name="${name}"]${role === undefined ? '' : `[role="${role}"]`})`).click();
     },
+    fill: async (label, value) => page.locator(`::-p-aria([name="${label}"])`).fill(value),
+    choose: async (label, value) => {
+      const element = await page.waitForSelector(`::-p-aria([name="${label}"][role="combobox"])`);
+      await element?.select(value);
+    },
+    audit: () => audit(page),
+    picture: async (name) => {
+      const dir = process.env['SCREENSHOTS'];
+      if (dir === undefined) return;
+      await mkdir(dir, { recursive: true });
+      await page.screenshot({ path: join(dir, `${name}.png`), fullPage: true });
+    },
+    close: () => context.close(),
   };
+  return self;
+}
+
+interface AxeResult {
+  violations: { id: string; impact: string | null; nodes: { target: unknown[] }[] }[];
+}
+
+async function audit(page: Page): Promise<string[]> {
+  // as a string: the policy of the page refuses scripts in it, and not what the browser itself runs
+  await page.evaluate(await readFile(AXE, 'utf8'));
+  const { violations } = (await page.evaluate('axe.run(document, { iframes: false })')) as AxeResult;
+  return violations
+    .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+    .flatMap(({ id, nodes }) => nodes.map(({ target }) => `${id}: ${JSON.stringify(target)}`));
 }

@@ -47,7 +47,8 @@ export async function installPackages(names: string[]): Promise<void> {
   }
 }
 
-async function install(names: string[]): Promise<void> {
+/** Installs Debian packages by apt-get, without starting their services. */
+export async function install(names: string[]): Promise<void> {
   const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' };
   // The packages are wanted, their services on the well-known ports are not.
   const ownPolicy = !existsSync(POLICY);

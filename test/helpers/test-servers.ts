@@ -11,8 +11,8 @@ import type { Report } from '../../src/embedded/report.ts';
 import type { Supervisor } from '../../src/embedded/supervise.ts';
 import { embedTemporal } from '../../src/embedded/temporal.ts';
 import { findTemporal } from '../../src/embedded/temporal-binary.ts';
-import { ensureBrowser } from './browser.ts';
 import { MailServersMissing } from './mail-packages.ts';
+import { ensureBrowser } from './browser-package.ts';
 import { startMailServers } from './mail-servers.ts';
 import { NAMESPACES } from './temporal.ts';
 
@@ -24,7 +24,7 @@ const HELPERS = {
   temporal: 'temporal.ts',
   mail: 'mail-servers.ts',
   products: 'shared-product.ts',
-  browser: 'browser.ts',
+  browser: 'browser-package.ts',
 } as const;
 type Need = keyof typeof HELPERS;
 
@@ -49,8 +49,9 @@ export async function startTestServers(
   const users = (need: Need) => files.filter((file) => imports(file, join(ROOT, 'test', 'helpers', HELPERS[need])));
   const isNeeded = (need: Need) => users(need).length > 0;
   const env: Record<string, string> = {};
+  const noBrowser = isNeeded('browser') ? await ensureBrowser((line) => report.line(line)) : undefined;
+  if (noBrowser !== undefined) report.line(`Left out: ${noBrowser}`);
   const mail = isNeeded('mail') ? await mailServers(dir, report) : undefined;
-  const hasBrowser = !isNeeded('browser') || (await browser(report));
   try {
     await Promise.all([
       isNeeded('build') && build(report),
@@ -65,7 +66,7 @@ export async function startTestServers(
   const products = isNeeded('products') ? await startProducts(dir, env) : undefined;
   return {
     env: { ...env, ...products?.env },
-    leftOut: [...(mail?.missing === true ? users('mail') : []), ...(hasBrowser ? [] : users('browser'))],
+    leftOut: [...(mail?.missing === true ? users('mail') : []), ...(noBrowser === undefined ? [] : users('browser'))],
     stop: async () => {
       await products?.stop();
       await Promise.all([mail?.stop(), supervisor.stop()]);
@@ -124,16 +125,6 @@ async function mailServers(dir: string, report: Report) {
 }
 
 /** False when there is none and none can be installed here. */
-async function browser(report: Report): Promise<boolean> {
-  try {
-    await report.during('Looking for a browser', (busyWith) => ensureBrowser(busyWith));
-    return true;
-  } catch (error) {
-    report.line(`Left out: ${error instanceof Error ? error.message : String(error)}`);
-    return false;
-  }
-}
-
 /** Two runs at once should not want the same ports. Below the ephemeral range, see firstFreePort. */
 function randomPort(): number {
   return 10_000 + Math.floor(Math.random() * 20_000);

@@ -20,6 +20,7 @@ const PAGES = [
   'file.md',
   'track.md',
   'bounce.md',
+  'connect-link.md',
   'webhooks.md',
   'replay.md',
   'not-notified.md',

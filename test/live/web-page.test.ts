@@ -9,7 +9,7 @@ import { createSupervisor } from '../../src/embedded/supervise.ts';
 import { newId } from '../../src/new-id.ts';
 import { commandOf } from '../../src/process-handle.ts';
 import { HOUSEKEEPING_WORKFLOW_ID, WORKFLOWS } from '../../src/workflows/names.ts';
-import { openPage } from '../helpers/browser.ts';
+import { openPage } from '../helpers/open-page.ts';
 import { freePort } from '../helpers/free-port.ts';
 import { type HostilePage, type Shot, startHostilePage } from '../helpers/hostile-page.ts';
 import { listenersOf } from '../helpers/listening-ports.ts';

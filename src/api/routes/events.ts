@@ -59,7 +59,8 @@ export const eventRoutes: Routes = (app, { db }) => {
   );
 };
 
-function readTypes(list: string): EventType[] {
+/** @throws ApiError invalid_parameters naming the type that there is none of */
+export function readTypes(list: string): EventType[] {
   const types = [...new Set(items(list))];
   const unknown = types.find((type) => !(EVENT_TYPES as readonly string[]).includes(type));
   if (unknown !== undefined) throw invalid(`types: ${unknown} is not a type of event`);
@@ -67,7 +68,8 @@ function readTypes(list: string): EventType[] {
   return types as EventType[];
 }
 
-async function readPlace(db: Queryable, caller: Caller, eventId: string): Promise<FeedPlace> {
+/** Where the feed goes on after that event. @throws ApiError invalid_parameters when it is not stored, or not for the caller */
+export async function readPlace(db: Queryable, caller: Caller, eventId: string): Promise<FeedPlace> {
   if (!isId('event', eventId)) throw invalid('after is not the id of an event');
   const place = await feedPlaceOf(db, eventId);
   if (place && seesAccount(caller, place.accountId)) return place;

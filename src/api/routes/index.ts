@@ -3,16 +3,21 @@ import { apiKeyRoutes } from './api-keys.ts';
 import { auditRoutes } from './audit.ts';
 import { attachmentRoutes } from './attachments.ts';
 import { contactRoutes } from './contacts.ts';
+import { authLinkRoutes } from './auth-links.ts';
 import { conversationRoutes } from './conversations.ts';
 import { draftRoutes } from './drafts.ts';
 import { emailChangeRoutes, emailRoutes } from './emails.ts';
+import { emailViewRoutes } from './email-view.ts';
 import { endpointRoutes } from './endpoints.ts';
+import { eventStreamRoutes } from './event-stream.ts';
 import { eventRoutes } from './events.ts';
 import { folderChangeRoutes, folderRoutes } from './folders.ts';
 import { historyRoutes } from './history.ts';
+import { overviewRoutes } from './overview.ts';
 import { replayRoutes } from './replays.ts';
 import type { Routes } from './route.ts';
 import { sendRoutes } from './send.ts';
+import { sessionRoutes } from './session.ts';
 import { threadRoutes } from './threads.ts';
 
 /** Every route under /api/v1. */
@@ -34,4 +39,9 @@ export const ROUTES: readonly Routes[] = [
   replayRoutes,
   apiKeyRoutes,
   auditRoutes,
+  sessionRoutes,
+  authLinkRoutes,
+  emailViewRoutes,
+  eventStreamRoutes,
+  overviewRoutes,
 ];

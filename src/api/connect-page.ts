@@ -1,0 +1,138 @@
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
+import type { FastifyInstance } from 'fastify';
+import Type from 'typebox';
+import { AuthIntent } from '../contract/account.ts';
+import type { LinkError, LinkPage } from '../contract/auth-link.ts';
+import { ApiError } from '../contract/errors.ts';
+import { getAccount } from '../db/accounts.ts';
+import { beginAttempt, cancelAuthLink, endAttempt, findAuthLink, type StoredAuthLink } from '../db/auth-links.ts';
+import type { ApiDeps } from './deps.ts';
+import { limitCalls } from './limit-calls.ts';
+import { isSameOrigin } from './session-cookie.ts';
+import { TooManyRequests } from './request-limits.ts';
+
+/*
+ * What the hosted connect page calls (POST /auth/links makes the links to it). The token in the path is all the right that
+ * it has: it finds servers, and connects one mailbox. No key, no cookie.
+ */
+
+const Params = Type.Object({ token: Type.String({ maxLength: 64 }) });
+const { credentials } = AuthIntent.properties;
+const Body = Type.Object({ credentials });
+
+/** Calls from one address, a minute. */
+const CALLS_PER_MINUTE = 60;
+
+/** Serves `/connect/{token}/…`. */
+export function serveConnectPage(instance: FastifyInstance, deps: ApiDeps): void {
+  const app = instance.withTypeProvider<TypeBoxTypeProvider>();
+  const { db, findServers, settings } = deps;
+  const limit = limitCalls(CALLS_PER_MINUTE);
+
+  /** @throws ApiError not_found */
+  async function linkOf(token: string, address: string): Promise<StoredAuthLink> {
+    limit(address);
+    const link = await findAuthLink(db, token);
+    if (!link) throw new ApiError('not_found', 'there is no such link');
+    return link;
+  }
+
+  app.get('/connect/:token/link', { schema: { hide: true, params: Params } }, async ({ params, ip }) => {
+    const link = await linkOf(params.token, ip);
+    const account = link.accountId === null ? undefined : await getAccount(db, link.accountId);
+    const status = stateOf(link);
+    const page: LinkPage = {
+      status,
+      brand: { name: settings.brand.name, color: settings.brand.color, logo_url: settings.brand.logoUrl },
+      address: status === 'open' ? (account?.user_id ?? null) : null,
+      back_url: backUrl(link, { error: status === 'open' ? 'cancelled' : status }),
+    };
+    return page;
+  });
+
+  app.get(
+    '/connect/:token/servers',
+    {
+      schema: {
+        hide: true,
+        params: Params,
+        querystring: Type.Object({ address: Type.String({ minLength: 3, maxLength: 320 }) }),
+      },
+    },
+    async ({ params, query, ip }) => {
+      requireOpen(await linkOf(params.token, ip));
+      return findServers(query.address);
+    },
+  );
+
+  app.post('/connect/:token', { schema: { hide: true, params: Params, body: Body } }, async (request) => {
+    const { params, body, ip } = request;
+    if (!isSameOrigin(request, settings.publicUrl)) throw new ApiError('unauthorized', 'this is not the connect page');
+    const link = await linkOf(params.token, ip);
+    requireOpen(link);
+    if (!(await beginAttempt(db, link.id))) {
+      throw new TooManyRequests('a login is being tried already, or too many were tried: wait a minute', {
+        limit: 1,
+        resetS: 60,
+      });
+    }
+    const accountId = await connectOnce(deps, link, body.credentials);
+    return { account_id: accountId, redirect_url: backUrl(link, { account_id: accountId }) };
+  });
+
+  app.post('/connect/:token/cancel', { schema: { hide: true, params: Params } }, async (request) => {
+    if (!isSameOrigin(request, settings.publicUrl)) throw new ApiError('unauthorized', 'this is not the connect page');
+    const link = await linkOf(request.params.token, request.ip);
+    requireOpen(link);
+    await cancelAuthLink(db, link.id);
+    return { redirect_url: backUrl(link, { error: 'cancelled' }) };
+  });
+}
+
+/** One login; the link is used when it succeeds, and open again when it does not. */
+async function connectOnce(
+  { db, commands }: ApiDeps,
+  link: StoredAuthLink,
+  login: AuthIntent['credentials'],
+): Promise<string> {
+  let accountId: string | null = null;
+  try {
+    accountId = await commands.connectMailbox({
+      provider: 'imap',
+      credentials: login,
+      config: link.config,
+      ...(link.state === null ? {} : { state: link.state }),
+      ...(link.accountId === null ? {} : { account_id: link.accountId }),
+      ...(link.name === null ? {} : { name: link.name }),
+    });
+    return accountId;
+  } finally {
+    await endAttempt(db, link.id, accountId);
+  }
+}
+
+function stateOf({ usedAt, connectedId, expiresAt }: StoredAuthLink): 'open' | LinkError {
+  if (usedAt !== null) return connectedId === null ? 'cancelled' : 'used';
+  return expiresAt.getTime() > Date.now() ? 'open' : 'expired';
+}
+
+const CLOSED: Record<LinkError, string> = {
+  used: 'this link was used already',
+  expired: 'this link has expired',
+  cancelled: 'this link was cancelled',
+};
+
+function requireOpen(link: StoredAuthLink): void {
+  const state = stateOf(link);
+  if (state !== 'open') throw new ApiError('not_found', CLOSED[state]);
+}
+
+/** Where the owner is sent; null: the caller named no such place. */
+function backUrl({ redirectUrl, state }: StoredAuthLink, result: Record<string, string>): string | null {
+  if (redirectUrl === null) return null;
+  const url = new URL(redirectUrl);
+  for (const [name, value] of Object.entries({ ...result, ...(state === null ? {} : { state }) })) {
+    url.searchParams.set(name, value);
+  }
+  return url.href;
+}

@@ -1,0 +1,76 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import fastifyStatic from '@fastify/static';
+import type { FastifyInstance, FastifyReply } from 'fastify';
+
+/** Paths of the dashboard; its own router shows them. Everything else that is not the API's is not found. */
+const DASHBOARD = ['', 'sign-in', 'mailboxes', 'deliveries', 'endpoints', 'replays', 'events', 'keys', 'settings'];
+
+const YEAR_MS = 365 * 24 * 60 * 60 * 1000;
+
+export interface Pages {
+  /** what `vite build` made: `index.html`, `connect.html`, `assets/` */
+  dir: string;
+  publicUrl: string;
+  brand: { logoUrl: string | null };
+}
+
+/**
+ * Serves the dashboard at `/` and the connect page at `/connect/{token}`. Files whose names have a hash are stored by
+ * browsers for a year; the pages that name them are not.
+ */
+export async function servePages(app: FastifyInstance, { dir, publicUrl, brand }: Pages): Promise<void> {
+  // the path under which a proxy serves the API
+  const base = new URL(publicUrl).pathname.replace(/\/*$/, '/');
+  const page = (name: string) =>
+    readFileSync(join(dir, name), 'utf8').replace('<base href="/"', `<base href="${base.replaceAll('"', '%22')}"`);
+  const index = page('index.html');
+  const connect = page('connect.html');
+
+  await app.register(fastifyStatic, {
+    root: join(dir, 'assets'),
+    prefix: '/assets/',
+    preCompressed: true,
+    immutable: true,
+    maxAge: YEAR_MS,
+    index: false,
+    // tells nothing of other files
+    wildcard: false,
+    decorateReply: false,
+  });
+  const dashboard = pageHeaders({ images: [], frames: true });
+  for (const section of DASHBOARD) {
+    for (const path of section === '' ? ['/'] : [`/${section}`, `/${section}/*`]) {
+      app.get(path, { schema: { hide: true } }, (_request, reply) => sendPage(reply, index, dashboard));
+    }
+  }
+  const hosted = pageHeaders({ images: brand.logoUrl === null ? [] : [new URL(brand.logoUrl).origin], frames: false });
+  app.get('/connect/:token', { schema: { hide: true } }, (_request, reply) => sendPage(reply, connect, hosted));
+}
+
+function sendPage(reply: FastifyReply, text: string, headers: Record<string, string>): FastifyReply {
+  return reply.headers(headers).type('text/html; charset=utf-8').send(text);
+}
+
+function pageHeaders({ images, frames }: { images: string[]; frames: boolean }): Record<string, string> {
+  return {
+    'Content-Security-Policy': [
+      "default-src 'none'",
+      "script-src 'self'",
+      "style-src 'self'",
+      ["img-src 'self' data:", ...images].join(' '),
+      "connect-src 'self'",
+      "font-src 'self'",
+      // the viewer of an email
+      `frame-src ${frames ? "'self'" : "'none'"}`,
+      "base-uri 'self'",
+      "form-action 'none'",
+      "frame-ancestors 'none'",
+    ].join('; '),
+    'Referrer-Policy': 'no-referrer',
+    'Permissions-Policy': 'camera=(), geolocation=(), microphone=()',
+    'Cross-Origin-Opener-Policy': 'same-origin',
+    // it names files that the next version does not have
+    'Cache-Control': 'no-cache',
+  };
+}

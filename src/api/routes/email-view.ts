@@ -1,0 +1,68 @@
+import type { Readable } from 'node:stream';
+import Type from 'typebox';
+import type { Email } from '../../contract/email.ts';
+import { getAttachment } from '../../db/attachments.ts';
+import { getEmail } from '../../db/emails.ts';
+import { viewHeaders, viewPage } from '../email-view.ts';
+import { EmailParams } from './emails.ts';
+import { existing, responsesAs, type RouteDeps, type Routes } from './route.ts';
+
+/** Of all pictures that one page holds, bytes; those over it are left out. */
+const INLINE_BYTES = 8 * 1024 * 1024;
+const INLINE_TYPES = /^image\/(png|jpe?g|gif|webp|bmp)$/i;
+
+/** An email as a page that is safe to show in a frame. */
+export const emailViewRoutes: Routes = (app, deps) => {
+  app.get(
+    '/:account_id/emails/:email_id/view',
+    {
+      schema: {
+        tags: ['Emails'],
+        operationId: 'viewEmail',
+        summary: 'An email as a page',
+        description:
+          'Its HTML, for a frame of a page of this origin. The headers of the response keep scripts from running and pictures ' +
+          'from being loaded from elsewhere; those that came with the email are in it.',
+        params: EmailParams,
+        querystring: Type.Object({
+          remote_images: Type.Boolean({ default: false, description: 'pictures are loaded from elsewhere' }),
+        }),
+        response: responsesAs('text/html', 'The page', Type.String(), 'not_found'),
+      },
+    },
+    async ({ params, query }, reply) => {
+      const text = existing(
+        await getEmail(deps.pool, params.account_id, params.email_id, { metaOnly: false }),
+        'email',
+      );
+      const email = JSON.parse(text) as Email;
+      const page = viewPage(email.body, {
+        inline: await inlinePictures(deps, email),
+        remoteImages: query.remote_images,
+      });
+      return reply
+        .headers(viewHeaders({ remoteImages: query.remote_images }))
+        .type('text/html; charset=utf-8')
+        .send(page);
+    },
+  );
+};
+
+async function inlinePictures({ pool, storage }: RouteDeps, email: Email): Promise<Map<string, string>> {
+  const pictures = new Map<string, string>();
+  let room = INLINE_BYTES;
+  for (const { id, cid, mime, size } of email.attachments) {
+    if (cid === null || !INLINE_TYPES.test(mime) || size > room || !email.body.includes('cid:')) continue;
+    const stored = await getAttachment(pool, email.account_id, email.id, id);
+    if (!stored) continue;
+    room -= size;
+    pictures.set(cid, `data:${mime};base64,${(await read(await storage.get(stored.storageKey))).toString('base64')}`);
+  }
+  return pictures;
+}
+
+async function read(stream: Readable): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of stream) chunks.push(chunk as Buffer);
+  return Buffer.concat(chunks);
+}

@@ -1,0 +1,202 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import type { AuthIntent } from '../../src/contract/account.ts';
+import type { AuthLink, LinkPage } from '../../src/contract/auth-link.ts';
+import { ApiError } from '../../src/contract/errors.ts';
+import { newId } from '../../src/new-id.ts';
+import { type ApiUnderTest, apiUnderTest } from '../helpers/api-under-test.ts';
+import { storeAccount } from '../helpers/stored-account.ts';
+
+/** The links to the hosted connect page, and what that page calls. */
+
+let api: ApiUnderTest;
+let accountId: string;
+let intents: AuthIntent[] = [];
+let connect: (intent: AuthIntent) => Promise<string> = () => Promise.resolve(accountId);
+
+beforeAll(async () => {
+  api = await apiUnderTest({
+    commands: {
+      connectMailbox: (intent) => {
+        intents.push(intent);
+        return connect(intent);
+      },
+    },
+  });
+  accountId = await storeAccount(api.database, { userId: 'ada@example.test' });
+});
+afterAll(() => api.close());
+beforeEach(() => {
+  intents = [];
+  connect = () => Promise.resolve(accountId);
+});
+
+const PUBLIC = 'http://127.0.0.1:3000';
+const LOGIN = { credentials: { user: 'ada@example.test', password: 'secret' } };
+
+async function makeLink(body: object = {}): Promise<{ link: AuthLink; token: string }> {
+  const answer = await api.call('POST', '/auth/links', { body });
+  expect(answer.statusCode).toBe(200);
+  const link = answer.json<AuthLink>();
+  return { link, token: link.url.split('/').at(-1) ?? '' };
+}
+
+/** What a browser on the page calls. */
+function onPage(token: string, path: string, body?: object, headers: Record<string, string> = {}) {
+  return api.app.inject({
+    method: body ? 'POST' : 'GET',
+    url: `/connect/${token}${path}`,
+    headers: {
+      host: '127.0.0.1:3000',
+      origin: PUBLIC,
+      ...(body ? { 'content-type': 'application/json' } : {}),
+      ...headers,
+    },
+    ...(body ? { payload: JSON.stringify(body) } : {}),
+  });
+}
+
+describe('a link', () => {
+  it('has a URL with a token that is stored as a digest alone', async () => {
+    const { link, token } = await makeLink({ expires_in: 600 });
+    expect(link).toMatchObject({ object: 'AuthLink', id: expect.stringMatching(/^lnk_/) });
+    expect(link.url).toMatch(/^http:\/\/127\.0\.0\.1:3000\/connect\/[\w-]{43}$/);
+    expect(new Date(link.expires_at).getTime() - Date.now()).toBeLessThanOrEqual(600_000);
+    const { rows } = await api.database.pool.query<{ text: string }>('select auth_links::text as text from auth_links');
+    expect(rows.some(({ text }) => text.includes(token))).toBe(false);
+  });
+
+  it.each([
+    [{ redirect_url: 'javascript:alert(1)' }, 'redirect_url'],
+    [{ redirect_url: 'https://user:pw@example.com/' }, 'redirect_url'],
+    [{ redirect_url: 'nowhere' }, 'redirect_url'],
+    [{ expires_in: 10 }, 'expires_in'],
+    [{ config: { initial_sync_days: 99 } }, 'config.initial_sync_days'],
+  ])('is refused with %j', async (body, field) => {
+    const answer = await api.call('POST', '/auth/links', { body });
+    expect(answer.statusCode).toBe(400);
+    expect(answer.json<{ detail: string }>().detail).toContain(field);
+  });
+
+  it('is refused for an account that there is none of', async () => {
+    const answer = await api.call('POST', '/auth/links', { body: { account_id: newId('account') } });
+    expect(answer.statusCode).toBe(404);
+  });
+});
+
+describe('its page', () => {
+  it('connects a mailbox with what the link says, once', async () => {
+    const { token } = await makeLink({
+      redirect_url: 'https://app.example/done?a=1',
+      state: 'customer 7',
+      name: 'Ada',
+      config: { initial_sync_enable: true, initial_sync_days: 3 },
+    });
+    const answer = await onPage(token, '', LOGIN);
+    expect(answer.statusCode).toBe(200);
+    const back = new URL(answer.json<{ redirect_url: string }>().redirect_url);
+    expect(Object.fromEntries(back.searchParams)).toEqual({ a: '1', account_id: accountId, state: 'customer 7' });
+    expect(intents).toEqual([
+      {
+        provider: 'imap',
+        ...LOGIN,
+        state: 'customer 7',
+        name: 'Ada',
+        config: { initial_sync_enable: true, initial_sync_days: 3 },
+      },
+    ]);
+
+    expect((await onPage(token, '', LOGIN)).statusCode).toBe(404);
+    expect(intents).toHaveLength(1);
+    expect((await onPage(token, '/link')).json<LinkPage>().status).toBe('used');
+  });
+
+  it('connects again the account that the link names, whose address it shows', async () => {
+    const { token } = await makeLink({ account_id: accountId });
+    expect((await onPage(token, '/link')).json<LinkPage>()).toMatchObject({
+      status: 'open',
+      address: 'ada@example.test',
+      back_url: null,
+    });
+    expect((await onPage(token, '', LOGIN)).statusCode).toBe(200);
+    expect(intents[0]).toMatchObject({ account_id: accountId });
+  });
+
+  it('stays open after a refused login', async () => {
+    const { token } = await makeLink();
+    connect = () => Promise.reject(new ApiError('invalid_credentials', 'the server said no'));
+    const refused = await onPage(token, '', LOGIN);
+    expect(refused.statusCode).toBe(401);
+    expect(refused.json<{ detail: string }>().detail).toBe('the server said no');
+    connect = () => Promise.resolve(accountId);
+    expect((await onPage(token, '', LOGIN)).statusCode).toBe(200);
+  });
+
+  it('connects one mailbox when it is submitted twice at once', async () => {
+    const { token } = await makeLink();
+    let finish: (id: string) => void = () => {};
+    connect = () => new Promise((resolve) => (finish = resolve));
+    const first = onPage(token, '', LOGIN);
+    while (intents.length === 0) await new Promise((resolve) => setImmediate(resolve));
+    const second = await onPage(token, '', LOGIN);
+    expect([second.statusCode, second.headers['retry-after']]).toEqual([429, '60']);
+    finish(accountId);
+    expect((await first).statusCode).toBe(200);
+    expect(intents).toHaveLength(1);
+  });
+
+  it('limits how many logins are tried', async () => {
+    const { token } = await makeLink();
+    connect = () => Promise.reject(new ApiError('invalid_credentials', 'no'));
+    const statuses = [];
+    for (let attempt = 0; attempt < 12; attempt += 1) statuses.push((await onPage(token, '', LOGIN)).statusCode);
+    expect(statuses.slice(0, 10)).toEqual(Array(10).fill(401));
+    expect(statuses.slice(10)).toEqual([429, 429]);
+    expect(intents).toHaveLength(10);
+  });
+
+  it('sends the owner back who cancels, and cannot be used any more', async () => {
+    const { token } = await makeLink({ redirect_url: 'https://app.example/done', state: 's' });
+    const answer = await onPage(token, '/cancel', {});
+    expect(answer.json<{ redirect_url: string }>().redirect_url).toBe(
+      'https://app.example/done?error=cancelled&state=s',
+    );
+    expect((await onPage(token, '', LOGIN)).statusCode).toBe(404);
+    expect((await onPage(token, '/link')).json<LinkPage>().status).toBe('cancelled');
+  });
+
+  it('says when the link has expired, and sends back with that', async () => {
+    const { link, token } = await makeLink({ redirect_url: 'https://app.example/done' });
+    await api.database.pool.query('update auth_links set expires_at = now() where id = $1', [link.id]);
+    expect((await onPage(token, '/link')).json<LinkPage>()).toMatchObject({
+      status: 'expired',
+      back_url: 'https://app.example/done?error=expired',
+    });
+    expect((await onPage(token, '', LOGIN)).statusCode).toBe(404);
+    expect(intents).toEqual([]);
+  });
+
+  it('takes nothing from pages of other origins', async () => {
+    const { token } = await makeLink();
+    for (const headers of [{ origin: 'https://evil.example' }, { 'sec-fetch-site': 'cross-site' }]) {
+      expect((await onPage(token, '', LOGIN, headers)).statusCode).toBe(401);
+      expect((await onPage(token, '/cancel', {}, headers)).statusCode).toBe(401);
+    }
+    expect(intents).toEqual([]);
+  });
+
+  it.each(['x', 'a'.repeat(43), `${'a'.repeat(20)}%00`])('is none for the token %s', async (token) => {
+    expect((await onPage(token, '/link')).statusCode).toBe(404);
+    expect((await onPage(token, '', LOGIN)).statusCode).toBe(404);
+  });
+
+  it('limits calls from one address', async () => {
+    const limited = await apiUnderTest({ trustProxy: true });
+    const call = () =>
+      limited.app.inject({ url: `/connect/${'a'.repeat(43)}/link`, headers: { 'x-forwarded-for': '203.0.113.7' } });
+    const statuses = [];
+    for (let index = 0; index < 62; index += 1) statuses.push((await call()).statusCode);
+    expect(statuses.slice(0, 60)).toEqual(Array(60).fill(404));
+    expect(statuses.slice(60)).toEqual([429, 429]);
+    await limited.close();
+  });
+});

@@ -1,0 +1,28 @@
+import { describe, expect, it } from '@jest/globals';
+import { viewHeaders, viewPage } from '../../src/api/email-view.ts';
+
+/** An email as a page for a frame; test/live/dashboard.test.ts shows in a browser that it does nothing. */
+
+describe('the page of an email', () => {
+  const policyOf = (remoteImages: boolean) => viewHeaders({ remoteImages })['Content-Security-Policy'] ?? '';
+
+  it('may do nothing but show itself', () => {
+    const policy = policyOf(false);
+    expect(policy).toMatch(/^sandbox allow-popups allow-popups-to-escape-sandbox; default-src 'none'/);
+    expect(policy).toContain('img-src data:;');
+    expect(policy).not.toMatch(/script|allow-same-origin|allow-forms/);
+  });
+
+  it('loads pictures from elsewhere only when asked to', () => {
+    expect(policyOf(true)).toContain('img-src data: https: http:;');
+  });
+
+  it('has the pictures that came with the email in it, and leaves the others as they are', () => {
+    const page = viewPage('<img src="cid:logo@x"><img src=cid:other><a href="#">cid:</a>', {
+      inline: new Map([['logo@x', 'data:image/png;base64,AA']]),
+      remoteImages: false,
+    });
+    expect(page).toContain('<img src="data:image/png;base64,AA">');
+    expect(page).toContain('<img src=cid:other>');
+  });
+});

@@ -1,0 +1,123 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import type { Overview } from '../../src/contract/overview.ts';
+import { recordEvents } from '../../src/db/outbox.ts';
+import { readOverview } from '../../src/db/overview.ts';
+import { type ApiUnderTest, apiUnderTest } from '../helpers/api-under-test.ts';
+import { storeAccount } from '../helpers/stored-account.ts';
+import { waitFor } from '../helpers/wait.ts';
+
+/** How everything is doing, and events as they happen. */
+
+let api: ApiUnderTest;
+let accountId: string;
+beforeAll(async () => {
+  api = await apiUnderTest();
+  accountId = await storeAccount(api.database);
+});
+afterAll(() => api.close());
+
+/** Deliveries and events as a busy installation has them, `count` over the last `minutes`. */
+async function store(count: number, minutes: number): Promise<void> {
+  await api.database.pool.query(
+    `insert into deliveries (id, event_id, endpoint_id, endpoint_url, account_id, event_type, object_id, status, created_at)
+    select 'whc_' || n, 'evt_' || n, 'we_1', 'https://example.com', $1, 'email.new', 'email_' || n,
+      case when n % 100 = 0 then 'failed' when n % 100 = 1 then 'pending' when n % 100 = 2 then 'skipped' else 'delivered' end,
+      now() - n * ($3 * interval '1 minute') / $2
+    from generate_series(0, $2::int - 1) n`,
+    [accountId, count, minutes],
+  );
+  await api.database.pool.query(
+    `insert into events (id, account_id, type, sequence, object_id, data, created_at)
+    select 'evt_' || n, $1, 'email.new', n + 1, 'email_' || n, '{}', now() - n * ($3 * interval '1 minute') / $2
+    from generate_series(0, $2::int - 1) n`,
+    [accountId, count, minutes],
+  );
+  await api.database.pool.query('analyze deliveries, events');
+}
+
+describe('the overview', () => {
+  it('counts mailboxes by state, names what is wrong, and counts mail and deliveries by minute', async () => {
+    const refused = await storeAccount(api.database, { name: 'Refused' });
+    await api.database.pool.query(`update accounts set status = 'disconnected', status_detail = 'no' where id = $1`, [
+      refused,
+    ]);
+    await store(1_000, 50);
+    const overview = await readOverview(api.database.pool, { period: 'hour' });
+    expect(overview.accounts).toMatchObject({ total: 2, running: 1, disconnected: 1, errored: 0 });
+    expect(overview.problems).toEqual([
+      { kind: 'account_disconnected', id: refused, name: 'Refused', detail: 'no', since: null },
+    ]);
+    expect(overview.buckets).toHaveLength(60);
+    const sum = (key: 'received' | 'delivered' | 'failed' | 'pending' | 'skipped') =>
+      overview.buckets.reduce((total, bucket) => total + bucket[key], 0);
+    expect([sum('received'), sum('delivered'), sum('failed'), sum('pending'), sum('skipped')]).toEqual([
+      1_000, 970, 10, 10, 10,
+    ]);
+    expect(overview.deliveries.pending).toBe(10);
+
+    const day = await api.get<Overview>('/overview?period=day');
+    expect(day.buckets).toHaveLength(96);
+    expect(day.buckets.reduce((total, { delivered }) => total + delivered, 0)).toBe(970);
+    const none = await api.get<Overview>('/overview?endpoint_id=we_none');
+    expect(none.buckets.every(({ delivered, failed }) => delivered + failed === 0)).toBe(true);
+    const one = await api.get<Overview>('/overview?endpoint_id=we_1');
+    expect(one.buckets.reduce((total, { delivered }) => total + delivered, 0)).toBe(970);
+  });
+
+  it('reads the deliveries of its time alone, from indexes', async () => {
+    const { rows } = await api.database.pool.query<{ 'QUERY PLAN': string }>(
+      `explain select count(*) from deliveries where status in ('pending', 'failed', 'skipped')
+        and status <> 'delivered' and created_at >= now() - interval '1 minute'`,
+    );
+    expect(rows.map((row) => row['QUERY PLAN']).join('\n')).toMatch(/Index.*deliveries_(open|created)/);
+  });
+});
+
+describe('the stream of events', () => {
+  it('sends each event that is stored from now on, or after the one that is named, until the key is revoked', async () => {
+    await api.app.listen({ host: '127.0.0.1', port: 0 });
+    const address = api.app.server.address();
+    const port = typeof address === 'object' && address ? address.port : 0;
+    const connect = async (query: string, key = api.key) => {
+      const response = await fetch(`http://127.0.0.1:${port}/api/v1/webhooks/events/stream${query}`, {
+        headers: { 'X-API-KEY': key },
+      });
+      const seen = { status: response.status, type: response.headers.get('content-type'), text: '', ended: false };
+      void (async () => {
+        for await (const chunk of response.body ?? []) seen.text += Buffer.from(chunk as Uint8Array).toString();
+        seen.ended = true;
+      })().catch(() => (seen.ended = true));
+      return seen;
+    };
+    const made = (await api.call('POST', '/api-keys', { body: { name: 'stream' } })).json<{
+      id: string;
+      api_key: string;
+    }>();
+    const all = await connect('', made.api_key);
+    const others = await connect('?types=account.remove');
+    expect(all).toMatchObject({ status: 200, type: 'text/event-stream; charset=utf-8' });
+
+    const streamed = await storeAccount(api.database);
+    const record = (type: 'account.add' | 'account.remove') =>
+      api.database.db.transaction((tx) =>
+        recordEvents(tx, streamed, [
+          { type, objectId: streamed, data: { account: { id: streamed } }, createdAt: new Date() },
+        ]),
+      );
+    await record('account.add');
+    await waitFor(() => all.text.includes('event: account.add'), { what: 'the event' });
+    const [, id] = /id: (evt_\w+)\nevent: account\.add\ndata: (\{.*\})\n\n/.exec(all.text) ?? [];
+    await record('account.remove');
+    await waitFor(() => others.text.includes('event: account.remove'), { what: 'the other event' });
+    expect(others.text).not.toContain('account.add');
+    const later = await connect(`?after=${id ?? ''}`);
+    await waitFor(() => later.text.includes('event: account.remove'), { what: 'what came after' });
+    expect(later.text).not.toContain('event: account.add');
+
+    expect(all.ended).toBe(false);
+    await api.call('DELETE', `/api-keys/${made.id}`);
+    await waitFor(() => all.ended, { what: 'the end of the stream' });
+    expect((await connect('?types=nothing')).status).toBe(400);
+    expect((await connect('', 'x'.repeat(30))).status).toBe(401);
+  });
+});

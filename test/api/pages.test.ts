@@ -1,0 +1,86 @@
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { type ApiUnderTest, apiUnderTest } from '../helpers/api-under-test.ts';
+
+/** How the pages of web/ are served; test/live/dashboard.test.ts shows them in a browser. */
+
+let api: ApiUnderTest;
+let dir: string;
+beforeAll(async () => {
+  dir = await mkdtemp(join(tmpdir(), 'pages-'));
+  await mkdir(join(dir, 'assets'));
+  await writeFile(join(dir, 'index.html'), '<base href="/" /><p>dashboard</p>');
+  await writeFile(join(dir, 'connect.html'), '<base href="/" /><p>connect</p>');
+  await writeFile(join(dir, 'assets', 'app-1234.js'), 'export {}');
+  await writeFile(join(dir, 'assets', 'app-1234.js.br'), 'compressed');
+  api = await apiUnderTest({ deps: { pagesDir: dir } });
+});
+afterAll(async () => {
+  await api.close();
+  await rm(dir, { recursive: true });
+});
+
+const get = (url: string, headers = {}) => api.app.inject({ url, headers });
+
+describe('the dashboard', () => {
+  it.each(['/', '/mailboxes', '/mailboxes/acc_1/emails/email_1', '/deliveries/whc_1', '/keys', '/settings?x=1'])(
+    'is served at %s',
+    async (path) => {
+      const answer = await get(path);
+      expect(answer.statusCode).toBe(200);
+      expect(answer.body).toContain('dashboard');
+      expect(answer.headers['cache-control']).toBe('no-cache');
+    },
+  );
+
+  it('may run scripts and styles of its own origin alone, and be in no frame', async () => {
+    const policy = String((await get('/')).headers['content-security-policy']);
+    expect(policy).toContain("default-src 'none'");
+    expect(policy).toContain("script-src 'self';");
+    expect(policy).toContain("frame-ancestors 'none'");
+    expect(policy).not.toContain('unsafe');
+  });
+
+  it('leaves the paths of the API to the API', async () => {
+    for (const path of ['/api/v1/nowhere', '/api', '/nowhere', '/assets/none.js', '/t/x', '/connect', '/openapi']) {
+      const answer = await get(path, { 'x-api-key': api.key, accept: 'text/html' });
+      expect({ path, status: answer.statusCode, body: answer.json<{ type: string }>().type }).toEqual({
+        path,
+        status: 404,
+        body: 'errors/not_found',
+      });
+    }
+    expect((await get('/health')).json()).toEqual({ status: 'ok' });
+  });
+
+  it('has files that browsers store for a year, compressed before', async () => {
+    const answer = await get('/assets/app-1234.js', { 'accept-encoding': 'br, gzip' });
+    expect(answer.headers).toMatchObject({
+      'cache-control': 'public, max-age=31536000, immutable',
+      'content-encoding': 'br',
+      'x-content-type-options': 'nosniff',
+    });
+    expect(answer.body).toBe('compressed');
+    expect((await get('/assets/app-1234.js')).body).toBe('export {}');
+    expect((await get('/assets/../index.html')).statusCode).not.toBe(200);
+    expect((await get('/assets/%2e%2e/index.html')).statusCode).not.toBe(200);
+  });
+
+  it('knows the path under which a proxy serves it', async () => {
+    const below = await apiUnderTest({ deps: { pagesDir: dir }, publicUrl: 'https://example.com/mail' });
+    expect((await below.app.inject({ url: '/' })).body).toContain('<base href="/mail/"');
+    await below.close();
+  });
+});
+
+describe('the connect page', () => {
+  it('is served for any token, tells no other site of it, and shows no frame', async () => {
+    const answer = await get(`/connect/${'a'.repeat(43)}`);
+    expect(answer.statusCode).toBe(200);
+    expect(answer.body).toContain('connect');
+    expect(answer.headers['referrer-policy']).toBe('no-referrer');
+    expect(String(answer.headers['content-security-policy'])).toContain("frame-src 'none'");
+  });
+});

@@ -1,0 +1,166 @@
+import { useQuery, useQueryClient } from '@tanstack/preact-query';
+import { useEffect } from 'preact/hooks';
+import { Link, Route, Switch, useLocation } from 'wouter-preact';
+import { api, BASE, onSignedOut, type Session, take } from './api/client.ts';
+import iconUrl from './icon.svg';
+import { DeliveriesPage } from './pages/deliveries.tsx';
+import { DeliveryPage } from './pages/delivery.tsx';
+import { EmailPage } from './pages/email.tsx';
+import { EndpointPage } from './pages/endpoint.tsx';
+import { EndpointsPage } from './pages/endpoints.tsx';
+import { EventsPage } from './pages/events.tsx';
+import { KeysPage } from './pages/keys.tsx';
+import { MailboxPage } from './pages/mailbox.tsx';
+import { MailboxesPage } from './pages/mailboxes.tsx';
+import { ConnectPage } from './pages/connect-mailbox.tsx';
+import { OverviewPage } from './pages/overview.tsx';
+import { ReplayPage } from './pages/replay.tsx';
+import { SettingsPage } from './pages/settings.tsx';
+import { SignIn } from './pages/sign-in.tsx';
+import { Icon, type IconName } from './ui/icons.tsx';
+import { Empty, Page, Problem } from './ui/parts.tsx';
+import { ThemeSwitch } from './ui/theme.tsx';
+import { Toasts } from './ui/toast.tsx';
+
+export const SESSION = ['session'];
+
+/** The dashboard, or the way into it. */
+export function App() {
+  const queries = useQueryClient();
+  const session = useQuery({
+    queryKey: SESSION,
+    queryFn: () =>
+      take(api.GET('/api/v1/session')).catch((error: unknown) => {
+        if (error instanceof Error && 'status' in error && error.status === 401) return null;
+        throw error;
+      }),
+    staleTime: 60_000,
+  });
+  useEffect(() => onSignedOut(() => queries.setQueryData(SESSION, null)), [queries]);
+  if (session.isPending) return null;
+  if (session.error)
+    return (
+      <div class="alone">
+        <main>
+          <Problem error={session.error} retry={() => void session.refetch()} />
+        </main>
+      </div>
+    );
+  if (!session.data) return <SignIn signedIn={(data) => queries.setQueryData(SESSION, data)} />;
+  return <Shell session={session.data} />;
+}
+
+const SECTIONS: { href: string; name: string; icon: IconName }[] = [
+  { href: '/', name: 'Overview', icon: 'overview' },
+  { href: '/mailboxes', name: 'Mailboxes', icon: 'mailboxes' },
+  { href: '/deliveries', name: 'Deliveries', icon: 'deliveries' },
+  { href: '/endpoints', name: 'Endpoints', icon: 'endpoints' },
+  { href: '/events', name: 'Events', icon: 'events' },
+  { href: '/keys', name: 'Keys', icon: 'keys' },
+  { href: '/settings', name: 'Settings', icon: 'settings' },
+];
+
+function Shell({ session }: { session: Session }) {
+  const queries = useQueryClient();
+  const [location] = useLocation();
+  const signOut = async () => {
+    await api.DELETE('/api/v1/session');
+    queries.clear();
+    queries.setQueryData(SESSION, null);
+  };
+  // a new page is read from its top, and named to who hears it
+  useEffect(() => {
+    window.scrollTo(0, 0);
+  }, [location]);
+  const isHere = (href: string) => (href === '/' ? location === '/' : location.startsWith(href));
+  return (
+    <>
+      <a class="skip" href="#content" onClick={skip}>
+        Skip to the content
+      </a>
+      <div class="shell">
+        <aside class="side">
+          <Link href="/" class="brand">
+            <img src={iconUrl} alt="" width="28" height="28" />
+            Email API
+          </Link>
+          <nav class="nav" aria-label="Sections">
+            {SECTIONS.map(({ href, name, icon }) => (
+              <Link key={href} href={href} {...(isHere(href) ? { 'aria-current': 'page' } : {})}>
+                <Icon name={icon} />
+                {name}
+              </Link>
+            ))}
+            <a href={`${BASE}/docs`}>
+              <Icon name="reference" />
+              Reference
+            </a>
+          </nav>
+          <div class="side-foot">
+            <span class="who quiet">
+              Signed in with the key <strong>{session.api_key_name}</strong>
+            </span>
+            <ThemeSwitch />
+            <button type="button" class="button small" onClick={() => void signOut()}>
+              Sign out
+            </button>
+          </div>
+        </aside>
+        <main class="main" id="content" tabIndex={-1}>
+          <Pages />
+        </main>
+      </div>
+      <Toasts />
+    </>
+  );
+}
+
+function skip(event: Event): void {
+  event.preventDefault();
+  document.getElementById('content')?.focus();
+}
+
+function Pages() {
+  return (
+    <Switch>
+      <Route path="/">
+        <OverviewPage />
+      </Route>
+      <Route path="/mailboxes">
+        <MailboxesPage />
+      </Route>
+      <Route path="/mailboxes/connect">
+        <ConnectPage />
+      </Route>
+      <Route path="/mailboxes/:id/emails/:email">
+        {({ id, email }) => <EmailPage key={email} account={id} id={email} />}
+      </Route>
+      <Route path="/mailboxes/:id">{({ id }) => <MailboxPage key={id} id={id} />}</Route>
+      <Route path="/deliveries">
+        <DeliveriesPage />
+      </Route>
+      <Route path="/deliveries/:id">{({ id }) => <DeliveryPage key={id} id={id} />}</Route>
+      <Route path="/replays/:id">{({ id }) => <ReplayPage key={id} id={id} />}</Route>
+      <Route path="/endpoints">
+        <EndpointsPage />
+      </Route>
+      <Route path="/endpoints/:id">{({ id }) => <EndpointPage key={id} id={id} />}</Route>
+      <Route path="/events">
+        <EventsPage />
+      </Route>
+      <Route path="/keys">
+        <KeysPage />
+      </Route>
+      <Route path="/settings">
+        <SettingsPage />
+      </Route>
+      <Route>
+        <Page title="Not found">
+          <div class="card">
+            <Empty title="There is no such page" action={<Link href="/">To the overview</Link>} />
+          </div>
+        </Page>
+      </Route>
+    </Switch>
+  );
+}

@@ -1,0 +1,224 @@
+import type { ComponentChildren } from 'preact';
+import { useRef, useState } from 'preact/hooks';
+import { ApiFailure, wordsOf } from '../api/client.ts';
+import { SelectField, TextField } from '../ui/field.tsx';
+import { Notice } from '../ui/parts.tsx';
+
+export interface Server {
+  host: string;
+  port: number;
+  encryption: string;
+}
+
+/** The servers of an address, and what its provider wants. */
+export interface Found {
+  imap: Server | null;
+  smtp: Server | null;
+  hint: string | null;
+  help_url: string | null;
+}
+
+export interface Credentials {
+  user: string;
+  password: string;
+  imap?: Server;
+  smtp?: Server;
+}
+
+interface Props {
+  /** the address, when it is known and stays */
+  address?: string | undefined;
+  findServers: (address: string) => Promise<Found>;
+  connect: (credentials: Credentials) => Promise<void>;
+  action: string;
+  /** more to choose, before the button */
+  children?: ComponentChildren;
+}
+
+type Search = { state: 'none' | 'searching' | 'failed' } | { state: 'done'; address: string; found: Found };
+
+const IMAP: Server = { host: '', port: 993, encryption: 'SSL' };
+const SMTP: Server = { host: '', port: 465, encryption: 'SSL' };
+
+/** Asks for address and password; the servers are found, or asked for. */
+export function ConnectForm({ address: fixed, findServers, connect, action, children }: Props) {
+  const [address, setAddress] = useState(fixed ?? '');
+  const [password, setPassword] = useState('');
+  const [search, setSearch] = useState<Search>({ state: 'none' });
+  const [byHand, setByHand] = useState(false);
+  const [imap, setImap] = useState(IMAP);
+  const [smtp, setSmtp] = useState(SMTP);
+  const [busy, setBusy] = useState(false);
+  const [error, setError] = useState<unknown>();
+  const searched = useRef('');
+
+  async function look(): Promise<Found | undefined> {
+    const wanted = address.trim();
+    if (!/^[^@\s]+@[^@\s]+\.[^@\s]+$/.test(wanted)) return undefined;
+    if (search.state === 'done' && search.address === wanted) return search.found;
+    searched.current = wanted;
+    setSearch({ state: 'searching' });
+    try {
+      const found = await findServers(wanted);
+      if (searched.current !== wanted) return undefined;
+      setSearch({ state: 'done', address: wanted, found });
+      if (found.imap) setImap(found.imap);
+      if (found.smtp) setSmtp(found.smtp);
+      if (!found.imap || !found.smtp) setByHand(true);
+      return found;
+    } catch {
+      if (searched.current === wanted) setSearch({ state: 'failed' });
+      return undefined;
+    }
+  }
+
+  async function submit(event: Event): Promise<void> {
+    event.preventDefault();
+    setBusy(true);
+    setError(undefined);
+    try {
+      const asked = byHand && imap.host !== '' && smtp.host !== '';
+      // a mailbox that is connected again keeps its servers
+      const found = asked || fixed !== undefined ? undefined : await look();
+      if (!asked && fixed === undefined && (!found?.imap || !found.smtp)) {
+        setByHand(true);
+        throw new ApiFailure(0, {
+          title: 'The servers were not found',
+          detail: 'We could not find the mail servers of this address. Please type them in below.',
+        });
+      }
+      await connect({ user: address.trim(), password, ...(asked ? { imap, smtp } : {}) });
+    } catch (failure) {
+      setError(failure);
+      setBusy(false);
+    }
+  }
+
+  const found = search.state === 'done' ? search.found : undefined;
+  return (
+    <form class="stack" onSubmit={(event) => void submit(event)}>
+      <TextField
+        label="Email address"
+        type="email"
+        autocomplete="username"
+        required
+        readOnly={fixed !== undefined}
+        value={address}
+        set={setAddress}
+        onBlur={() => void (fixed === undefined && look())}
+      />
+      <Servers search={search} />
+      {found?.hint && <Hint hint={found.hint} url={found.help_url} />}
+      <TextField
+        label="Password"
+        type="password"
+        autocomplete="current-password"
+        required
+        value={password}
+        set={setPassword}
+      />
+      {byHand ? (
+        <>
+          <ServerFields name="Incoming mail (IMAP)" server={imap} set={setImap} />
+          <ServerFields name="Outgoing mail (SMTP)" server={smtp} set={setSmtp} />
+        </>
+      ) : (
+        <button type="button" class="button plain" onClick={() => setByHand(true)}>
+          Type the servers in myself
+        </button>
+      )}
+      {children}
+      {error !== undefined && <Refusal error={error} found={found} />}
+      <button class="button main-action wide" disabled={busy}>
+        {busy ? 'Logging in …' : action}
+      </button>
+    </form>
+  );
+}
+
+function Servers({ search }: { search: Search }) {
+  if (search.state === 'none') return null;
+  const text = () => {
+    if (search.state === 'searching') return 'Looking for the servers …';
+    if (search.state !== 'done') return 'The servers could not be looked up.';
+    const { imap, smtp } = search.found;
+    if (!imap || !smtp) return 'The servers of this address are not known: please type them in below.';
+    return `Found: ${imap.host} for incoming and ${smtp.host} for outgoing mail.`;
+  };
+  return (
+    <p class="small quiet" role="status">
+      {text()}
+    </p>
+  );
+}
+
+function Hint({ hint, url }: { hint: string; url: string | null }) {
+  return (
+    <Notice tone="warn" title="Before you type a password">
+      {hint.charAt(0).toUpperCase() + hint.slice(1)}.{' '}
+      {url && (
+        <a href={url} target="_blank" rel="noopener noreferrer">
+          How to make one
+        </a>
+      )}
+    </Notice>
+  );
+}
+
+function ServerFields({ name, server, set }: { name: string; server: Server; set: (server: Server) => void }) {
+  return (
+    <fieldset class="stack-s">
+      <legend>{name}</legend>
+      <div class="servers">
+        <TextField label="Server" required value={server.host} set={(host) => set({ ...server, host: host.trim() })} />
+        <TextField
+          label="Port"
+          type="number"
+          min={1}
+          max={65535}
+          required
+          value={String(server.port)}
+          set={(port) => set({ ...server, port: Number(port) })}
+        />
+        <SelectField
+          label="Encryption"
+          value={server.encryption.toUpperCase()}
+          set={(encryption) => set({ ...server, encryption })}
+          options={[
+            { value: 'SSL', label: 'SSL/TLS' },
+            { value: 'STARTTLS', label: 'STARTTLS' },
+            { value: 'NONE', label: 'None' },
+          ]}
+        />
+      </div>
+    </fieldset>
+  );
+}
+
+const MEANING: Record<string, string> = {
+  'errors/invalid_credentials':
+    'The mail server did not accept this address and password. Check both. Many providers ask for an app password.',
+  'errors/provider_error': 'The mail server could not be reached, or did not answer as expected.',
+  'errors/already_exists': 'This mailbox belongs to another account.',
+  'errors/too_many_requests': 'Too many attempts. Please wait a minute.',
+  'errors/service_unavailable': 'The service is not available just now. Please try again in a moment.',
+};
+
+/** What went wrong in plain words, then in the server's. */
+function Refusal({ error, found }: { error: unknown; found: Found | undefined }) {
+  const { title, detail } = wordsOf(error);
+  const meaning = error instanceof ApiFailure ? MEANING[error.type] : undefined;
+  return (
+    <Notice tone="bad" title={meaning === undefined ? title : 'That did not work'}>
+      <p>{meaning ?? detail}</p>
+      {meaning !== undefined && <p class="small quiet">The server says: {detail}</p>}
+      {found?.help_url && error instanceof ApiFailure && error.status === 401 && (
+        <p>
+          <a href={found.help_url} target="_blank" rel="noopener noreferrer">
+            How to make an app password
+          </a>
+        </p>
+      )}
+    </Notice>
+  );
+}

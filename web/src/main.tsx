@@ -1,0 +1,31 @@
+import { QueryClient, QueryClientProvider } from '@tanstack/preact-query';
+import { render } from 'preact';
+import { Router } from 'wouter-preact';
+import { ApiFailure } from './api/client.ts';
+import { App } from './app.tsx';
+import { applyTheme } from './ui/theme.tsx';
+
+applyTheme();
+
+const queries = new QueryClient({
+  defaultOptions: {
+    queries: {
+      staleTime: 5_000,
+      // what is wrong with the call stays wrong; what is away comes back
+      retry: (failures, error) =>
+        failures < 2 && error instanceof ApiFailure && (error.status === 0 || error.status >= 500),
+    },
+  },
+});
+
+const root = document.getElementById('app');
+if (root) {
+  render(
+    <QueryClientProvider client={queries}>
+      <Router base={new URL(document.baseURI).pathname.replace(/\/$/, '')}>
+        <App />
+      </Router>
+    </QueryClientProvider>,
+    root,
+  );
+}

@@ -1,0 +1,322 @@
+import { keepPreviousData, useMutation, useQuery } from '@tanstack/preact-query';
+import { useState } from 'preact/hooks';
+import { Link, useLocation } from 'wouter-preact';
+import { api, type Delivery, type Schemas, take } from '../api/client.ts';
+import { Dialog } from '../ui/dialog.tsx';
+import { SelectField, TextField } from '../ui/field.tsx';
+import { Empty, Loading, Notice, Page, Pager, Problem, State, Time } from '../ui/parts.tsx';
+import { given, useOffset, useParam } from '../ui/query.ts';
+import { toast } from '../ui/toast.tsx';
+import { EVENT_TYPES, isEventType } from './event-types.ts';
+
+const SIZE = 50;
+const STATUSES = ['pending', 'delivered', 'failed', 'skipped'] as const;
+
+/** All filters of the log; they are in the address of the page. */
+function useFilters() {
+  const [status, setStatus] = useParam('status');
+  const [endpoint, setEndpoint] = useParam('endpoint');
+  const [type, setType] = useParam('type');
+  const [account, setAccount] = useParam('account');
+  const [email, setEmail] = useParam('email');
+  const [event, setEvent] = useParam('event');
+  const [since, setSince] = useParam('since');
+  const [until, setUntil] = useParam('until');
+  const iso = (local: string) => (local === '' ? undefined : new Date(local).toISOString());
+  const query = given({
+    status: STATUSES.find((one) => one === status),
+    endpoint_id: endpoint.trim(),
+    event_type: isEventType(type) ? type : undefined,
+    account_id: account.trim(),
+    email_id: email.trim(),
+    event_id: event.trim(),
+    since: iso(since),
+    until: iso(until),
+  });
+  return {
+    query,
+    values: { status, endpoint, type, account, email, event, since, until },
+    set: { setStatus, setEndpoint, setType, setAccount, setEmail, setEvent, setSince, setUntil },
+  };
+}
+
+export function useEndpoints() {
+  return useQuery({
+    queryKey: ['endpoints'],
+    queryFn: () => take(api.GET('/api/v1/webhooks/endpoints', { params: { query: { limit: 250 } } })),
+    refetchInterval: 5_000,
+  });
+}
+
+export function DeliveriesPage() {
+  const filters = useFilters();
+  const [offset, setOffset] = useOffset();
+  const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
+  const [replaying, setReplaying] = useState(false);
+  const endpoints = useEndpoints();
+  const query = { ...filters.query, offset, limit: SIZE };
+  const list = useQuery({
+    queryKey: ['deliveries', query],
+    queryFn: () => take(api.GET('/api/v1/webhooks/conversations', { params: { query } })),
+    placeholderData: keepPreviousData,
+    refetchInterval: 3_000,
+  });
+  const rows = list.data?.data ?? [];
+  const picked = rows.filter(({ id }) => chosen.has(id));
+  return (
+    <Page
+      title="Deliveries"
+      intro="Every event, to every endpoint, for 30 days."
+      actions={
+        <>
+          <RetryChosen deliveries={picked} done={() => setChosen(new Set())} />
+          <button type="button" class="button" onClick={() => setReplaying(true)}>
+            Replay …
+          </button>
+        </>
+      }
+    >
+      <section class="card" aria-label="Log">
+        <Filters {...filters} endpoints={endpoints.data?.data ?? []} />
+        {list.error && (
+          <div class="card-body">
+            <Problem error={list.error} retry={() => void list.refetch()} />
+          </div>
+        )}
+        {list.isPending && <Loading lines={8} />}
+        {list.data && rows.length === 0 && <Nothing filtered={Object.keys(filters.query).length > 0} />}
+        {rows.length > 0 && <Table rows={rows} chosen={chosen} choose={setChosen} />}
+        <Pager offset={offset} size={SIZE} shown={rows.length} hasMore={list.data?.has_more ?? false} go={setOffset} />
+      </section>
+      {replaying && (
+        <ReplayDialog query={filters.query} endpoints={endpoints.data?.data ?? []} close={() => setReplaying(false)} />
+      )}
+    </Page>
+  );
+}
+
+function Filters({
+  values,
+  set,
+  endpoints,
+}: Omit<ReturnType<typeof useFilters>, 'query'> & { endpoints: Schemas['WebhookEndpoint'][] }) {
+  return (
+    <div class="filters" role="search">
+      <SelectField
+        label="State"
+        value={values.status}
+        set={set.setStatus}
+        options={[{ value: '', label: 'All states' }, ...STATUSES]}
+      />
+      <SelectField
+        label="Endpoint"
+        value={values.endpoint}
+        set={set.setEndpoint}
+        options={[
+          { value: '', label: 'All endpoints' },
+          ...endpoints.map(({ id, url, description }) => ({ value: id, label: description ?? url })),
+        ]}
+      />
+      <SelectField
+        label="Event"
+        value={values.type}
+        set={set.setType}
+        options={[{ value: '', label: 'All events' }, ...EVENT_TYPES.map((value) => ({ value, label: value }))]}
+      />
+      <TextField label="Mailbox" placeholder="acc_…" value={values.account} set={set.setAccount} />
+      <TextField label="Email" placeholder="email_…" value={values.email} set={set.setEmail} />
+      <TextField label="Event id" placeholder="evt_…" value={values.event} set={set.setEvent} />
+      <TextField label="From" type="datetime-local" value={values.since} set={set.setSince} />
+      <TextField label="Until" type="datetime-local" value={values.until} set={set.setUntil} />
+    </div>
+  );
+}
+
+function Nothing({ filtered }: { filtered: boolean }) {
+  if (filtered) return <Empty title="No delivery fits">Take a filter away, or widen the time.</Empty>;
+  return (
+    <Empty
+      title="Nothing was delivered yet"
+      action={
+        <Link href="/endpoints" class="button">
+          To the endpoints
+        </Link>
+      }
+    >
+      Create an endpoint, and send it a test event. Every call to it is listed here.
+    </Empty>
+  );
+}
+
+function Table({
+  rows,
+  chosen,
+  choose,
+}: {
+  rows: Delivery[];
+  chosen: ReadonlySet<string>;
+  choose: (chosen: ReadonlySet<string>) => void;
+}) {
+  const all = rows.every(({ id }) => chosen.has(id));
+  const toggle = (id: string) => {
+    const next = new Set(chosen);
+    if (!next.delete(id)) next.add(id);
+    choose(next);
+  };
+  return (
+    <div class="table-wrap" tabIndex={0} role="group" aria-label="Table">
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">
+              <input
+                type="checkbox"
+                aria-label="All on this page"
+                checked={all}
+                onChange={() => choose(all ? new Set() : new Set(rows.map(({ id }) => id)))}
+              />
+            </th>
+            <th scope="col">State</th>
+            <th scope="col">Event</th>
+            <th scope="col">Endpoint</th>
+            <th scope="col" class="number">
+              Attempts
+            </th>
+            <th scope="col">Answer</th>
+            <th scope="col">When</th>
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((row) => (
+            <tr key={row.id}>
+              <td>
+                <input
+                  type="checkbox"
+                  aria-label={`Choose ${row.id}`}
+                  checked={chosen.has(row.id)}
+                  onChange={() => toggle(row.id)}
+                />
+              </td>
+              <td>
+                <State of={row.status} />
+                {row.status === 'pending' && row.next_attempt_at && (
+                  <span class="sub">
+                    again <Time at={row.next_attempt_at} />
+                  </span>
+                )}
+              </td>
+              <td>
+                <Link href={`/deliveries/${row.id}`} class="strong">
+                  {row.event_type}
+                </Link>
+                {row.test && <span class="sub">test</span>}
+              </td>
+              <td>
+                <span class="clip" title={row.endpoint_url}>
+                  {row.endpoint_url}
+                </span>
+              </td>
+              <td class="number">{row.attempts_count}</td>
+              <td>
+                <span class="clip" title={row.error ?? ''}>
+                  {row.http_status ?? row.error ?? '–'}
+                </span>
+              </td>
+              <td>
+                <Time at={row.created_at} />
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function RetryChosen({ deliveries, done }: { deliveries: Delivery[]; done: () => void }) {
+  const retry = useMutation({
+    mutationFn: () =>
+      Promise.all(
+        deliveries.map(({ id }) =>
+          take(api.POST('/api/v1/webhooks/conversations/{id}/retry', { params: { path: { id } } })),
+        ),
+      ),
+    onSuccess: (all) => {
+      toast(all.length === 1 ? '1 delivery is made again' : `${all.length} deliveries are made again`);
+      done();
+    },
+    onError: (error) => toast(`Not all could be made again: ${error.message}`),
+  });
+  if (deliveries.length === 0) return null;
+  return (
+    <button type="button" class="button main-action" disabled={retry.isPending} onClick={() => retry.mutate()}>
+      Retry {deliveries.length}
+    </button>
+  );
+}
+
+const REPLAYED = ['failed', 'skipped', 'delivered'] as const;
+
+/** Makes the deliveries that the filters show again, all of them, at the pace that the endpoint takes. */
+function ReplayDialog({
+  query,
+  endpoints,
+  close,
+}: {
+  query: ReturnType<typeof useFilters>['query'];
+  endpoints: Schemas['WebhookEndpoint'][];
+  close: () => void;
+}) {
+  const [, navigate] = useLocation();
+  const [endpoint, setEndpoint] = useState(query.endpoint_id ?? endpoints[0]?.id ?? '');
+  const [status, setStatus] = useState<string>(REPLAYED.find((one) => one === query.status) ?? 'failed');
+  const begin = useMutation({
+    mutationFn: () =>
+      take(
+        api.POST('/api/v1/webhooks/replays', {
+          body: {
+            endpoint_id: endpoint,
+            ...given({ status: REPLAYED.find((one) => one === status), since: query.since, until: query.until }),
+            ...(query.event_type ? { trigger_events: [query.event_type] } : {}),
+            ...(query.account_id ? { account_ids: [query.account_id] } : {}),
+          },
+        }),
+      ),
+    onSuccess: ({ id }) => navigate(`/replays/${id}`),
+  });
+  return (
+    <Dialog title="Replay deliveries" close={close}>
+      <p class="quiet">
+        Makes deliveries of one endpoint again: those that the filters of the log show, with this state. Live events go
+        first.
+      </p>
+      {endpoints.length === 0 && <Notice tone="warn" title="There is no endpoint" />}
+      <SelectField
+        label="Endpoint"
+        value={endpoint}
+        set={setEndpoint}
+        options={endpoints.map(({ id, url, description }) => ({ value: id, label: description ?? url }))}
+      />
+      <SelectField
+        label="State"
+        value={status}
+        set={setStatus}
+        options={[...REPLAYED, { value: '', label: 'all but pending' }]}
+      />
+      <Problem error={begin.error} />
+      <div class="dialog-foot">
+        <button type="button" class="button" onClick={close}>
+          Cancel
+        </button>
+        <button
+          type="button"
+          class="button main-action"
+          disabled={begin.isPending || endpoint === ''}
+          onClick={() => begin.mutate()}
+        >
+          Begin the replay
+        </button>
+      </div>
+    </Dialog>
+  );
+}

@@ -1,0 +1,147 @@
+import { useMutation, useQuery, useQueryClient } from '@tanstack/preact-query';
+import { Link } from 'wouter-preact';
+import { api, type DeliveryDetail, take } from '../api/client.ts';
+import { exactDate } from '../ui/format.ts';
+import { Loading, Page, Problem, State, Time } from '../ui/parts.tsx';
+import { toast } from '../ui/toast.tsx';
+import { useInstallation, workflowUrl } from './installation.ts';
+
+export function DeliveryPage({ id }: { id: string }) {
+  const queries = useQueryClient();
+  const key = ['delivery', id];
+  const delivery = useQuery({
+    queryKey: key,
+    queryFn: () => take(api.GET('/api/v1/webhooks/conversations/{id}', { params: { path: { id } } })),
+    refetchInterval: 3_000,
+  });
+  const retry = useMutation({
+    mutationFn: () => take(api.POST('/api/v1/webhooks/conversations/{id}/retry', { params: { path: { id } } })),
+    onSuccess: async () => {
+      toast('It is being delivered again');
+      await queries.invalidateQueries({ queryKey: key });
+    },
+  });
+  const up = { href: '/deliveries', label: 'Deliveries' };
+  const { data } = delivery;
+  if (!data)
+    return (
+      <Page title="Delivery" up={up}>
+        {delivery.error ? <Problem error={delivery.error} /> : <Loading lines={8} />}
+      </Page>
+    );
+  return (
+    <Page
+      title={data.event_type}
+      intro={data.endpoint_url}
+      up={up}
+      actions={
+        <button type="button" class="button main-action" disabled={retry.isPending} onClick={() => retry.mutate()}>
+          Retry now
+        </button>
+      }
+    >
+      <Problem error={retry.error} />
+      <Facts delivery={data} />
+      <Attempts delivery={data} />
+      <section class="card" aria-labelledby="payload">
+        <div class="card-head">
+          <h2 id="payload">Payload</h2>
+        </div>
+        <div class="card-body">
+          <pre tabIndex={0} aria-label="Payload">
+            {JSON.stringify(data.payload, null, 2)}
+          </pre>
+        </div>
+      </section>
+    </Page>
+  );
+}
+
+function Facts({ delivery }: { delivery: DeliveryDetail }) {
+  const installation = useInstallation();
+  const run = delivery.workflow_id ? workflowUrl(installation.data, delivery.workflow_id) : undefined;
+  return (
+    <section class="card pad" aria-label="State">
+      <dl class="facts">
+        <dt>State</dt>
+        <dd class="row">
+          <State of={delivery.status} />
+          {delivery.next_attempt_at && (
+            <span class="quiet">
+              next attempt <Time at={delivery.next_attempt_at} />
+            </span>
+          )}
+        </dd>
+        <dt>Endpoint</dt>
+        <dd>
+          <Link href={`/endpoints/${delivery.endpoint_id}`}>{delivery.endpoint_url}</Link>
+        </dd>
+        <dt>Mailbox</dt>
+        <dd>
+          <Link href={`/mailboxes/${delivery.account_id}`}>{delivery.account_id}</Link>
+        </dd>
+        <dt>Event</dt>
+        <dd>
+          <Link href={`/deliveries?event=${delivery.event_id}`}>{delivery.event_id}</Link>
+        </dd>
+        <dt>Recorded</dt>
+        <dd>{exactDate(delivery.created_at)}</dd>
+        <dt>Id</dt>
+        <dd class="row">
+          <code>{delivery.id}</code>
+          {run && (
+            <a href={run} target="_blank" rel="noopener noreferrer">
+              Run in Temporal
+            </a>
+          )}
+        </dd>
+      </dl>
+    </section>
+  );
+}
+
+function Attempts({ delivery }: { delivery: DeliveryDetail }) {
+  return (
+    <section class="card" aria-labelledby="attempts">
+      <div class="card-head">
+        <h2 id="attempts">Attempts</h2>
+      </div>
+      {delivery.attempts.length === 0 && <p class="card-body quiet">None was made yet.</p>}
+      {delivery.attempts.length > 0 && (
+        <div class="table-wrap" tabIndex={0} role="group" aria-label="Table">
+          <table>
+            <thead>
+              <tr>
+                <th scope="col" class="number">
+                  No.
+                </th>
+                <th scope="col">When</th>
+                <th scope="col">Answer</th>
+                <th scope="col">Body</th>
+                <th scope="col" class="number">
+                  Took
+                </th>
+              </tr>
+            </thead>
+            <tbody>
+              {delivery.attempts.map((attempt) => (
+                <tr key={attempt.number}>
+                  <td class="number">{attempt.number}</td>
+                  <td class="nowrap">{exactDate(attempt.at)}</td>
+                  <td>
+                    {attempt.http_status ?? '–'}
+                    {attempt.error && <span class="sub">{attempt.error}</span>}
+                  </td>
+                  <td>
+                    <code>{attempt.response_body || '–'}</code>
+                  </td>
+                  <td class="number">{attempt.duration_ms} ms</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+    </section>
+  );
+}

@@ -1,0 +1,178 @@
+import { useMutation, useQueryClient } from '@tanstack/preact-query';
+import { useState } from 'preact/hooks';
+import { Link, useLocation } from 'wouter-preact';
+import { api, type Endpoint, take } from '../api/client.ts';
+import { Dialog } from '../ui/dialog.tsx';
+import { TextField } from '../ui/field.tsx';
+import { Empty, Loading, Page, Problem, State, Time } from '../ui/parts.tsx';
+import { useEndpoints } from './deliveries.tsx';
+import { EVENT_TYPES, type EventType } from './event-types.ts';
+
+export function EndpointsPage() {
+  const endpoints = useEndpoints();
+  const [creating, setCreating] = useState(false);
+  const rows = endpoints.data?.data ?? [];
+  const create = (
+    <button type="button" class="button main-action" onClick={() => setCreating(true)}>
+      Create an endpoint
+    </button>
+  );
+  return (
+    <Page title="Endpoints" intro="Where events are delivered to." actions={create}>
+      <section class="card" aria-label="Endpoints">
+        {endpoints.error && (
+          <div class="card-body">
+            <Problem error={endpoints.error} retry={() => void endpoints.refetch()} />
+          </div>
+        )}
+        {endpoints.isPending && <Loading />}
+        {endpoints.data && rows.length === 0 && (
+          <Empty title="There is no endpoint yet" action={create}>
+            An endpoint is a URL of yours. New mail and every change of it is sent there, signed, and repeated until it
+            is taken.
+          </Empty>
+        )}
+        {rows.length > 0 && <Table rows={rows} />}
+      </section>
+      {creating && <Create close={() => setCreating(false)} />}
+    </Page>
+  );
+}
+
+/** What state it is in, for people. */
+export function EndpointState({ endpoint }: { endpoint: Endpoint }) {
+  if (!endpoint.enabled) return <State of="disabled" />;
+  if (endpoint.breaker.state === 'open') return <State of="open" label="failing, spared" />;
+  if (endpoint.breaker.state === 'half_open') return <State of="half_open" label="being tried" />;
+  if (endpoint.failing_since) return <State of="errored" label="failing" />;
+  return <State of="enabled" />;
+}
+
+function Table({ rows }: { rows: Endpoint[] }) {
+  return (
+    <div class="table-wrap" tabIndex={0} role="group" aria-label="Table">
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">Endpoint</th>
+            <th scope="col">State</th>
+            <th scope="col">Events</th>
+            <th scope="col">Mailboxes</th>
+            <th scope="col">Created</th>
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((endpoint) => (
+            <tr key={endpoint.id}>
+              <td>
+                <Link href={`/endpoints/${endpoint.id}`} class="strong">
+                  <span class="clip">{endpoint.description ?? endpoint.url}</span>
+                </Link>
+                {endpoint.description && <span class="sub">{endpoint.url}</span>}
+              </td>
+              <td>
+                <EndpointState endpoint={endpoint} />
+                {endpoint.failing_since && (
+                  <span class="sub">
+                    failing since <Time at={endpoint.failing_since} />
+                  </span>
+                )}
+              </td>
+              <td>
+                {endpoint.trigger_events.length === EVENT_TYPES.length
+                  ? 'all'
+                  : endpoint.trigger_events.length === 1
+                    ? endpoint.trigger_events[0]
+                    : `${endpoint.trigger_events.length} types`}
+              </td>
+              <td>{endpoint.account_ids.length === 0 ? 'all' : endpoint.account_ids.length}</td>
+              <td>
+                <Time at={endpoint.created_at} />
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function Create({ close }: { close: () => void }) {
+  const [, navigate] = useLocation();
+  const queries = useQueryClient();
+  const [url, setUrl] = useState('');
+  const [description, setDescription] = useState('');
+  const [types, setTypes] = useState<readonly EventType[]>(EVENT_TYPES);
+  const create = useMutation({
+    mutationFn: () =>
+      take(
+        api.POST('/api/v1/webhooks/endpoints', {
+          body: { url: url.trim(), description: description.trim() || null, trigger_events: [...types] },
+        }),
+      ),
+    onSuccess: async ({ id }) => {
+      await queries.invalidateQueries({ queryKey: ['endpoints'] });
+      navigate(`/endpoints/${id}`);
+    },
+  });
+  return (
+    <Dialog title="Create an endpoint" close={close}>
+      <form
+        class="stack"
+        onSubmit={(event) => {
+          event.preventDefault();
+          create.mutate();
+        }}
+      >
+        <TextField
+          label="URL"
+          type="url"
+          required
+          placeholder="https://example.com/webhooks"
+          value={url}
+          set={setUrl}
+        />
+        <TextField label="Description" value={description} set={setDescription} maxLength={255} />
+        <TypeChoice chosen={types} choose={setTypes} />
+        <Problem error={create.error} />
+        <div class="dialog-foot">
+          <button type="button" class="button" onClick={close}>
+            Cancel
+          </button>
+          <button class="button main-action" disabled={create.isPending || types.length === 0}>
+            Create it
+          </button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}
+
+export function TypeChoice({
+  chosen,
+  choose,
+}: {
+  chosen: readonly EventType[];
+  choose: (types: readonly EventType[]) => void;
+}) {
+  const toggle = (type: EventType) =>
+    choose(chosen.includes(type) ? chosen.filter((one) => one !== type) : [...chosen, type]);
+  const all = chosen.length === EVENT_TYPES.length;
+  return (
+    <fieldset class="stack-s">
+      <legend>Events</legend>
+      <div class="checks">
+        <label class="check">
+          <input type="checkbox" checked={all} onChange={() => choose(all ? [] : EVENT_TYPES)} />
+          <strong>all</strong>
+        </label>
+        {EVENT_TYPES.map((type) => (
+          <label class="check" key={type}>
+            <input type="checkbox" checked={chosen.includes(type)} onChange={() => toggle(type)} />
+            {type}
+          </label>
+        ))}
+      </div>
+    </fieldset>
+  );
+}

@@ -1,0 +1,26 @@
+/** Every type of event, as the API names them. */
+export const EVENT_TYPES = [
+  'email.new',
+  'email.new.bounce',
+  'email.update',
+  'email.delete',
+  'email.draft.new',
+  'email.draft.delete',
+  'email.folder.create',
+  'email.folder.update',
+  'email.folder.delete',
+  'tracking.open',
+  'tracking.click',
+  'account.add',
+  'account.reconnect',
+  'account.remove',
+  'account.status.running',
+  'account.status.errored',
+  'account.status.disconnected',
+  'account.initial_sync.running',
+  'account.initial_sync.completed',
+  'account.initial_sync.failed',
+] as const;
+export type EventType = (typeof EVENT_TYPES)[number];
+
+export const isEventType = (text: string): text is EventType => (EVENT_TYPES as readonly string[]).includes(text);

@@ -1,0 +1,30 @@
+import { useQuery } from '@tanstack/preact-query';
+import { api, type Schemas, take } from '../api/client.ts';
+
+/** The settings in force. */
+export function useInstallation() {
+  return useQuery({
+    queryKey: ['settings'],
+    queryFn: () => take(api.GET('/api/v1/settings')),
+    staleTime: Number.POSITIVE_INFINITY,
+  });
+}
+
+type Installation = Schemas['Settings'] | undefined;
+
+/** The runs that are about an account, in the Temporal UI; undefined: it is not known where that is. */
+export function runsUrl(installation: Installation, accountId: string): string | undefined {
+  const base = workflows(installation);
+  return base && `${base}?query=${encodeURIComponent(`MailAccount="${accountId}"`)}`;
+}
+
+/** One workflow in the Temporal UI. */
+export function workflowUrl(installation: Installation, workflowId: string): string | undefined {
+  const base = workflows(installation);
+  return base && `${base}/${encodeURIComponent(workflowId)}`;
+}
+
+function workflows(installation: Installation): string | undefined {
+  if (!installation?.temporal_ui_url) return undefined;
+  return `${installation.temporal_ui_url}/namespaces/${encodeURIComponent(installation.temporal_namespace)}/workflows`;
+}

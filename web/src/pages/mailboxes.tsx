@@ -1,0 +1,118 @@
+import { keepPreviousData, useQuery } from '@tanstack/preact-query';
+import { Link } from 'wouter-preact';
+import { type Account, api, take } from '../api/client.ts';
+import { SelectField, TextField } from '../ui/field.tsx';
+import { Empty, Loading, Page, Pager, Problem, State, Time } from '../ui/parts.tsx';
+import { given, useOffset, useParam } from '../ui/query.ts';
+import { useDebounced } from '../ui/debounced.ts';
+
+const SIZE = 50;
+const STATUSES = ['running', 'errored', 'disconnected'] as const;
+
+export function MailboxesPage() {
+  const [search, setSearch] = useParam('search');
+  const [status, setStatus] = useParam('status');
+  const [offset, setOffset] = useOffset();
+  const wanted = useDebounced(search);
+  const query = given({ search: wanted, status: STATUSES.find((one) => one === status), offset, limit: SIZE });
+  const list = useQuery({
+    queryKey: ['accounts', query],
+    queryFn: () => take(api.GET('/api/v1/accounts', { params: { query } })),
+    placeholderData: keepPreviousData,
+    refetchInterval: 10_000,
+  });
+  const filtered = search !== '' || status !== '';
+  return (
+    <Page
+      title="Mailboxes"
+      intro="Every mailbox that is connected, and how it is doing."
+      actions={
+        <Link href="/mailboxes/connect" class="button main-action">
+          Connect a mailbox
+        </Link>
+      }
+    >
+      <section class="card" aria-label="Mailboxes">
+        <div class="filters" role="search">
+          <TextField label="Search" type="search" placeholder="Name or id" value={search} set={setSearch} />
+          <SelectField
+            label="State"
+            value={status}
+            set={setStatus}
+            options={[{ value: '', label: 'All states' }, ...STATUSES]}
+          />
+        </div>
+        {list.error && (
+          <div class="card-body">
+            <Problem error={list.error} retry={() => void list.refetch()} />
+          </div>
+        )}
+        {list.isPending && <Loading />}
+        {list.data?.data.length === 0 &&
+          (filtered ? (
+            <Empty title="No mailbox fits">Try another name, or all states.</Empty>
+          ) : (
+            <Empty
+              title="No mailbox is connected yet"
+              action={
+                <Link href="/mailboxes/connect" class="button main-action">
+                  Connect a mailbox
+                </Link>
+              }
+            >
+              Connect one with its address and password. Its mail arrives here, and every change goes to your endpoints.
+            </Empty>
+          ))}
+        {list.data && list.data.data.length > 0 && <Table accounts={list.data.data} />}
+        <Pager
+          offset={offset}
+          size={SIZE}
+          shown={list.data?.data.length ?? 0}
+          hasMore={list.data?.has_more ?? false}
+          go={setOffset}
+        />
+      </section>
+    </Page>
+  );
+}
+
+function Table({ accounts }: { accounts: Account[] }) {
+  return (
+    <div class="table-wrap" tabIndex={0} role="group" aria-label="Table">
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">Mailbox</th>
+            <th scope="col">State</th>
+            <th scope="col">In sync</th>
+            <th scope="col">Server</th>
+            <th scope="col">Connected</th>
+          </tr>
+        </thead>
+        <tbody>
+          {accounts.map((account) => (
+            <tr key={account.id}>
+              <td>
+                <Link href={`/mailboxes/${account.id}`} class="strong">
+                  {account.name}
+                </Link>
+                {account.name !== account.user_id && <span class="sub">{account.user_id}</span>}
+              </td>
+              <td>
+                <State of={account.status} />
+                {account.status !== 'running' && <span class="sub">{account.status_detail}</span>}
+              </td>
+              <td>
+                <Time at={account.last_synced_at} none="not yet" />
+              </td>
+              <td class="quiet">{account.connection_params.mail.imap_host}</td>
+              <td>
+                <Time at={account.created_at} />
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}

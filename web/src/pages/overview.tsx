@@ -1,0 +1,253 @@
+import { keepPreviousData, useQuery, useQueryClient } from '@tanstack/preact-query';
+import { useRef } from 'preact/hooks';
+import { Link } from 'wouter-preact';
+import { api, type Overview, take } from '../api/client.ts';
+import { useEvents } from '../ui/events.ts';
+import { count } from '../ui/format.ts';
+import { Badge, Empty, Loading, Page, Problem, Time } from '../ui/parts.tsx';
+import { Plot, type Series } from '../ui/plot.tsx';
+import { useParam } from '../ui/query.ts';
+
+/** However many events come, the figures are asked for this often at most, ms. */
+const ASK_MS = 2_000;
+
+export function OverviewPage() {
+  const [period, setPeriod] = useParam('period', 'hour');
+  const queries = useQueryClient();
+  const asked = useRef(0);
+  const overview = useQuery({
+    queryKey: ['overview', period],
+    queryFn: () =>
+      take(api.GET('/api/v1/overview', { params: { query: { period: period === 'day' ? 'day' : 'hour' } } })),
+    placeholderData: keepPreviousData,
+    refetchInterval: 10_000,
+  });
+  const isLive = useEvents('', () => {
+    if (Date.now() - asked.current < ASK_MS) return;
+    asked.current = Date.now();
+    setTimeout(() => void queries.invalidateQueries({ queryKey: ['overview'] }), ASK_MS);
+  });
+  const { data } = overview;
+  return (
+    <Page
+      title="Overview"
+      intro={<span class={`live ${isLive ? 'on' : ''}`}>{isLive ? 'Live' : 'Connecting …'}</span>}
+      actions={<Period period={period} set={setPeriod} />}
+    >
+      <Problem error={overview.error} retry={() => void overview.refetch()} />
+      {!data && !overview.error && <Placeholder />}
+      {data && (
+        <>
+          <Figures overview={data} />
+          <div class="grid-2">
+            <MailPlot overview={data} />
+            <DeliveryPlot overview={data} />
+          </div>
+          <Problems overview={data} />
+        </>
+      )}
+    </Page>
+  );
+}
+
+function Period({ period, set }: { period: string; set: (period: string) => void }) {
+  return (
+    <div class="segments" role="group" aria-label="Period">
+      {[
+        ['hour', 'Last hour'],
+        ['day', 'Last day'],
+      ].map(([value = '', label]) => (
+        <button key={value} type="button" aria-pressed={period === value} onClick={() => set(value)}>
+          {label}
+        </button>
+      ))}
+    </div>
+  );
+}
+
+/** As large as what comes, so that nothing moves. */
+function Placeholder() {
+  return (
+    <>
+      <div class="grid-stats">
+        {[1, 2, 3, 4].map((each) => (
+          <div class="card stat" key={each}>
+            <span class="label">&nbsp;</span>
+            <span class="figure">–</span>
+            <span class="small">&nbsp;</span>
+          </div>
+        ))}
+      </div>
+      <div class="card">
+        <Loading lines={6} />
+      </div>
+    </>
+  );
+}
+
+function Figures({ overview }: { overview: Overview }) {
+  const { accounts, endpoints, deliveries, buckets } = overview;
+  const sum = (key: 'received' | 'sent') => buckets.reduce((total, bucket) => total + bucket[key], 0);
+  const troubled = accounts.errored + accounts.disconnected;
+  return (
+    <div class="grid-stats">
+      <Link href="/mailboxes" class="card stat">
+        <span class="label">Mailboxes</span>
+        <span class="figure">{count(accounts.total)}</span>
+        <span class="small quiet">
+          {troubled > 0
+            ? `${count(troubled)} not connected`
+            : accounts.importing > 0
+              ? `${count(accounts.importing)} importing`
+              : 'all connected'}
+        </span>
+      </Link>
+      <div class="card stat">
+        <span class="label">Mail in</span>
+        <span class="figure">{count(sum('received'))}</span>
+        <span class="small quiet">{count(sum('sent'))} sent by the API</span>
+      </div>
+      <Link href="/deliveries?status=pending" class="card stat">
+        <span class="label">Deliveries waiting</span>
+        <span class="figure">{count(deliveries.pending)}</span>
+        <span class="small quiet">
+          {deliveries.oldest_pending_at ? (
+            <>
+              oldest <Time at={deliveries.oldest_pending_at} />
+            </>
+          ) : (
+            'none waits'
+          )}
+        </span>
+      </Link>
+      <Link href="/endpoints" class="card stat">
+        <span class="label">Endpoints</span>
+        <span class="figure">{count(endpoints.total)}</span>
+        <span class="small quiet">
+          {endpoints.failing > 0
+            ? `${count(endpoints.failing)} failing`
+            : endpoints.disabled > 0
+              ? `${count(endpoints.disabled)} disabled`
+              : 'none fails'}
+        </span>
+      </Link>
+    </div>
+  );
+}
+
+/** Values of a bucket, for one minute. */
+function perMinute({ buckets, bucket_seconds: seconds }: Overview, key: 'received' | 'sent'): number[] {
+  return buckets.map((bucket) => (bucket[key] * 60) / seconds);
+}
+
+function MailPlot({ overview }: { overview: Overview }) {
+  return (
+    <PlotCard
+      title="Mail per minute"
+      overview={overview}
+      series={[
+        { name: 'In', color: '1', values: perMinute(overview, 'received') },
+        { name: 'Out', color: '2', values: perMinute(overview, 'sent') },
+      ]}
+    />
+  );
+}
+
+function DeliveryPlot({ overview }: { overview: Overview }) {
+  const of = (key: 'delivered' | 'failed' | 'pending' | 'skipped') => overview.buckets.map((bucket) => bucket[key]);
+  return (
+    <PlotCard
+      title="Deliveries by outcome"
+      overview={overview}
+      series={[
+        { name: 'Delivered', color: 'good', values: of('delivered') },
+        { name: 'Failed', color: 'bad', values: of('failed') },
+        { name: 'Waiting', color: '2', values: of('pending') },
+        { name: 'Skipped', color: 'idle', values: of('skipped') },
+      ]}
+    />
+  );
+}
+
+function PlotCard({ title, overview, series }: { title: string; overview: Overview; series: Series[] }) {
+  return (
+    <section class="card" aria-label={title}>
+      <div class="card-head">
+        <h2>{title}</h2>
+      </div>
+      <div class="card-body">
+        <Plot label={title} at={overview.buckets.map(({ at }) => at)} series={series} />
+      </div>
+    </section>
+  );
+}
+
+const KIND: Record<Overview['problems'][number]['kind'], [string, 'bad' | 'warn']> = {
+  account_disconnected: ['login refused', 'bad'],
+  account_errored: ['not reachable', 'warn'],
+  account_not_in_sync: ['not in sync', 'warn'],
+  endpoint_disabled: ['disabled', 'warn'],
+  endpoint_failing: ['calls fail', 'bad'],
+};
+
+function Problems({ overview }: { overview: Overview }) {
+  const { problems } = overview;
+  return (
+    <section class="card" aria-labelledby="problems">
+      <div class="card-head">
+        <h2 id="problems">What is wrong now</h2>
+      </div>
+      {problems.length === 0 && overview.accounts.total > 0 && (
+        <Empty title="Nothing">Every mailbox is connected and every endpoint takes its calls.</Empty>
+      )}
+      {problems.length === 0 && overview.accounts.total === 0 && (
+        <Empty
+          title="Nothing is connected yet"
+          action={
+            <Link href="/mailboxes/connect" class="button main-action">
+              Connect a mailbox
+            </Link>
+          }
+        >
+          Connect the first mailbox: its mail is here within seconds.
+        </Empty>
+      )}
+      {problems.length > 0 && (
+        <div class="table-wrap" tabIndex={0} role="group" aria-label="Table">
+          <table>
+            <thead>
+              <tr>
+                <th scope="col">What</th>
+                <th scope="col">Problem</th>
+                <th scope="col">Detail</th>
+                <th scope="col">Since</th>
+              </tr>
+            </thead>
+            <tbody>
+              {problems.map((problem) => {
+                const [label, tone] = KIND[problem.kind];
+                const section = problem.kind.startsWith('account') ? 'mailboxes' : 'endpoints';
+                return (
+                  <tr key={`${problem.kind}${problem.id}`}>
+                    <td>
+                      <Link href={`/${section}/${problem.id}`} class="strong">
+                        {problem.name}
+                      </Link>
+                    </td>
+                    <td>
+                      <Badge tone={tone}>{label}</Badge>
+                    </td>
+                    <td class="small">{problem.detail}</td>
+                    <td>
+                      <Time at={problem.since} />
+                    </td>
+                  </tr>
+                );
+              })}
+            </tbody>
+          </table>
+        </div>
+      )}
+    </section>
+  );
+}

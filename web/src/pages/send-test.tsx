@@ -1,0 +1,54 @@
+import { useMutation } from '@tanstack/preact-query';
+import { useState } from 'preact/hooks';
+import { type Account, api, take } from '../api/client.ts';
+import { Dialog } from '../ui/dialog.tsx';
+import { TextField } from '../ui/field.tsx';
+import { Problem } from '../ui/parts.tsx';
+import { toast } from '../ui/toast.tsx';
+
+/** Sends an email from the mailbox, to itself unless changed. */
+export function SendTest({ account, close }: { account: Account; close: () => void }) {
+  const [to, setTo] = useState(account.user_id);
+  const [subject, setSubject] = useState('A test mail');
+  const send = useMutation({
+    mutationFn: () =>
+      take(
+        api.POST('/api/v1/{account_id}/emails/send', {
+          params: { path: { account_id: account.id } },
+          body: {
+            to: [{ email: to.trim() }],
+            subject,
+            html: '<p>This mail was sent from the dashboard of your Email API.</p>',
+            plain_text: 'This mail was sent from the dashboard of your Email API.',
+          },
+        }),
+      ),
+    onSuccess: () => {
+      toast(`Sent to ${to.trim()}`);
+      close();
+    },
+  });
+  return (
+    <Dialog title="Send a test mail" close={close}>
+      <form
+        class="stack"
+        onSubmit={(event) => {
+          event.preventDefault();
+          send.mutate();
+        }}
+      >
+        <TextField label="To" type="email" required value={to} set={setTo} />
+        <TextField label="Subject" required value={subject} set={setSubject} />
+        <Problem error={send.error} />
+        <div class="dialog-foot">
+          <button type="button" class="button" onClick={close}>
+            Cancel
+          </button>
+          <button class="button main-action" disabled={send.isPending}>
+            {send.isPending ? 'Sending …' : 'Send'}
+          </button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}

@@ -1,0 +1,51 @@
+import type { ComponentChildren } from 'preact';
+import { useEffect, useId, useRef } from 'preact/hooks';
+import { Problem } from './parts.tsx';
+
+/** A dialog over the page: Escape closes it, and the focus stays in it. */
+export function Dialog({ title, close, children }: { title: string; close: () => void; children: ComponentChildren }) {
+  const ref = useRef<HTMLDialogElement>(null);
+  const id = useId();
+  useEffect(() => {
+    const dialog = ref.current;
+    if (dialog && !dialog.open) dialog.showModal();
+    return () => dialog?.close();
+  }, []);
+  return (
+    <dialog ref={ref} aria-labelledby={id} onClose={close}>
+      <div class="card-head">
+        <h2 id={id}>{title}</h2>
+        <button type="button" class="button plain" onClick={close}>
+          Close
+        </button>
+      </div>
+      <div class="dialog-body">{children}</div>
+    </dialog>
+  );
+}
+
+/** Asks before something that cannot be undone. */
+export function Confirm(props: {
+  title: string;
+  children: ComponentChildren;
+  action: string;
+  busy: boolean;
+  error: unknown;
+  confirm: () => void;
+  close: () => void;
+}) {
+  return (
+    <Dialog title={props.title} close={props.close}>
+      <div>{props.children}</div>
+      <Problem error={props.error} />
+      <div class="dialog-foot">
+        <button type="button" class="button" onClick={props.close}>
+          Cancel
+        </button>
+        <button type="button" class="button danger" disabled={props.busy} onClick={props.confirm}>
+          {props.busy ? 'One moment …' : props.action}
+        </button>
+      </div>
+    </Dialog>
+  );
+}

@@ -1,0 +1,191 @@
+import type { ComponentChildren } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
+import { Link } from 'wouter-preact';
+import { wordsOf } from '../api/client.ts';
+import { exactDate, fromNow } from './format.ts';
+import { toast } from './toast.tsx';
+
+type Tone = 'good' | 'warn' | 'bad' | 'idle';
+
+export function Badge({ tone, children }: { tone: Tone; children: ComponentChildren }) {
+  return <span class={`badge ${tone}`}>{children}</span>;
+}
+
+const TONES: Record<string, Tone> = {
+  running: 'good',
+  delivered: 'good',
+  completed: 'good',
+  enabled: 'good',
+  closed: 'good',
+  sent: 'good',
+  errored: 'warn',
+  half_open: 'warn',
+  queued: 'warn',
+  pending: 'warn',
+  open: 'bad',
+  failed: 'bad',
+  disconnected: 'bad',
+  disabled: 'bad',
+};
+
+/** A state in its colour, which its name tells too. */
+export function State({ of, label }: { of: string; label?: string }) {
+  return <Badge tone={TONES[of] ?? 'idle'}>{label ?? of.replaceAll('_', ' ')}</Badge>;
+}
+
+/** A time as its distance from now; exactly when pointed at. */
+export function Time({ at, none = '–' }: { at: string | null | undefined; none?: string }) {
+  const [now, setNow] = useState(Date.now);
+  useEffect(() => {
+    const timer = setInterval(() => setNow(Date.now()), 20_000);
+    return () => clearInterval(timer);
+  }, []);
+  if (at === null || at === undefined) return <span class="quiet">{none}</span>;
+  return (
+    <time dateTime={at} title={exactDate(at)} class="nowrap">
+      {fromNow(at, Math.max(now, Date.now()))}
+    </time>
+  );
+}
+
+interface PageProps {
+  title: string;
+  intro?: ComponentChildren;
+  /** the page above this one */
+  up?: { href: string; label: string };
+  actions?: ComponentChildren;
+  children: ComponentChildren;
+}
+
+/** A page with its heading; names the document after it. */
+export function Page({ title, intro, up, actions, children }: PageProps) {
+  useEffect(() => {
+    document.title = `${title} – Email API`;
+  }, [title]);
+  return (
+    <div class="page">
+      <header class="page-head">
+        <div>
+          {up && (
+            <p class="crumb">
+              <Link href={up.href}>← {up.label}</Link>
+            </p>
+          )}
+          <h1>{title}</h1>
+          {intro && <p>{intro}</p>}
+        </div>
+        {actions && <div class="row">{actions}</div>}
+      </header>
+      {children}
+    </div>
+  );
+}
+
+export function Notice({ tone, title, children }: { tone: Tone; title: string; children?: ComponentChildren }) {
+  return (
+    <div class={`notice ${tone}`} role={tone === 'bad' ? 'alert' : 'status'}>
+      <strong>{title}</strong>
+      {children && <div>{children}</div>}
+    </div>
+  );
+}
+
+/** What was thrown, in the server's words. */
+export function Problem({ error, retry }: { error: unknown; retry?: () => void }) {
+  if (!error) return null;
+  const { title, detail } = wordsOf(error);
+  return (
+    <Notice tone="bad" title={title}>
+      {detail}
+      {retry && (
+        <>
+          {' '}
+          <button type="button" class="button plain" onClick={retry}>
+            Try again
+          </button>
+        </>
+      )}
+    </Notice>
+  );
+}
+
+/** A list without items, and what to do about it. */
+export function Empty({
+  title,
+  children,
+  action,
+}: {
+  title: string;
+  children?: ComponentChildren;
+  action?: ComponentChildren;
+}) {
+  return (
+    <div class="empty">
+      <h2>{title}</h2>
+      {children && <p>{children}</p>}
+      {action}
+    </div>
+  );
+}
+
+export function Loading({ lines = 4 }: { lines?: number }) {
+  return (
+    <div class="stack-s card-body" role="status" aria-label="Loading">
+      {Array.from({ length: lines }, (_, index) => (
+        <div class="skeleton" key={index} />
+      ))}
+    </div>
+  );
+}
+
+/** A page of a list with an offset. */
+export function Pager({
+  offset,
+  size,
+  shown,
+  hasMore,
+  go,
+}: {
+  offset: number;
+  size: number;
+  shown: number;
+  hasMore: boolean;
+  go: (offset: number) => void;
+}) {
+  if (offset === 0 && !hasMore) return null;
+  return (
+    <nav class="pager" aria-label="Pages">
+      <span>{shown === 0 ? 'No more' : `${offset + 1}–${offset + shown}`}</span>
+      <span class="row">
+        <button
+          type="button"
+          class="button small"
+          disabled={offset === 0}
+          onClick={() => go(Math.max(0, offset - size))}
+        >
+          Previous
+        </button>
+        <button type="button" class="button small" disabled={!hasMore} onClick={() => go(offset + size)}>
+          Next
+        </button>
+      </span>
+    </nav>
+  );
+}
+
+/** A value to copy. */
+export function Copyable({ value, label }: { value: string; label: string }) {
+  const copy = () =>
+    navigator.clipboard.writeText(value).then(
+      () => toast(`${label} copied`),
+      () => toast(`Select the ${label.toLowerCase()} and copy it`),
+    );
+  return (
+    <div class="secret">
+      <code>{value}</code>
+      <button type="button" class="button small" onClick={() => void copy()}>
+        Copy<span class="visually-hidden"> {label}</span>
+      </button>
+    </div>
+  );
+}

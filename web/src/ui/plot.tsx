@@ -1,0 +1,118 @@
+import { useEffect, useRef } from 'preact/hooks';
+import type uPlot from 'uplot';
+
+export interface Series {
+  name: string;
+  color: '1' | '2' | 'good' | 'bad' | 'idle';
+  values: number[];
+}
+
+interface Props {
+  /** said to who cannot see it, with the sums */
+  label: string;
+  /** when each value begins, oldest first */
+  at: string[];
+  series: Series[];
+}
+
+const HEIGHT = 200;
+const CLOCK = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit' });
+
+/** Lines over time. The library is loaded with the first one. */
+export function Plot({ label, at, series }: Props) {
+  const ref = useRef<HTMLDivElement>(null);
+  const plot = useRef<uPlot>();
+  const shown = series
+    .map(({ name, values }) => `${name}: ${values.reduce((sum, value) => sum + value, 0)}`)
+    .join(', ');
+  const data = () =>
+    [at.map((one) => new Date(one).getTime() / 1000), ...series.map(({ values }) => values)] as uPlot.AlignedData;
+  const latest = useRef(data);
+  latest.current = data;
+
+  useEffect(() => {
+    let gone = false;
+    const draw = async () => {
+      const [{ default: UPlot }] = await Promise.all([import('uplot'), import('uplot/dist/uPlot.min.css')]);
+      const element = ref.current;
+      if (gone || !element) return;
+      plot.current?.destroy();
+      plot.current = new UPlot(options(element.clientWidth, series), latest.current(), element);
+    };
+    const resize = new ResizeObserver(([entry]) => {
+      if (entry) plot.current?.setSize({ width: Math.floor(entry.contentRect.width), height: HEIGHT });
+    });
+    const redraw = () => void draw();
+    redraw();
+    if (ref.current) resize.observe(ref.current);
+    // the colors are those of the theme
+    const system = matchMedia('(prefers-color-scheme: dark)');
+    system.addEventListener('change', redraw);
+    window.addEventListener('themechange', redraw);
+    return () => {
+      gone = true;
+      resize.disconnect();
+      system.removeEventListener('change', redraw);
+      window.removeEventListener('themechange', redraw);
+      plot.current?.destroy();
+      plot.current = undefined;
+    };
+  }, [series.length]);
+  useEffect(() => plot.current?.setData(data()));
+
+  return (
+    <figure class="stack-s">
+      <div class="plot" ref={ref} role="img" aria-label={`${label}. ${shown}`} />
+      <figcaption class="legend">
+        {series.map(({ name, color }) => (
+          <span key={name}>
+            <i class={`swatch-${color}`} />
+            {name}
+          </span>
+        ))}
+      </figcaption>
+    </figure>
+  );
+}
+
+function options(width: number, series: Series[]): uPlot.Options {
+  const style = getComputedStyle(document.documentElement);
+  const color = (name: string) => style.getPropertyValue(name).trim();
+  const axis = {
+    stroke: color('--ink-2'),
+    font: `12px ${color('--font')}`,
+    grid: { stroke: color('--line'), width: 1 },
+    ticks: { show: false },
+  };
+  return {
+    width,
+    height: HEIGHT,
+    legend: { show: false },
+    cursor: { y: false, points: { size: 6 } },
+    padding: [8, 20, 0, 0],
+    scales: { y: { range: (_plot, _min, max) => [0, Math.max(4, Math.ceil(max * 1.1))] } },
+    axes: [
+      {
+        ...axis,
+        grid: { show: false },
+        values: (_plot, splits) => splits.map((value) => CLOCK.format(new Date(value * 1000))),
+      },
+      {
+        ...axis,
+        size: 44,
+        // only whole numbers of mails and deliveries
+        values: (_plot, splits) => splits.map((value) => (Number.isInteger(value) ? String(value) : '')),
+      },
+    ],
+    series: [
+      {},
+      ...series.map(({ name, color: key }) => ({
+        label: name,
+        stroke: color(`--plot-${key}`),
+        width: 2,
+        fill: `${color(`--plot-${key}`)}18`,
+        points: { show: false },
+      })),
+    ],
+  };
+}
