@@ -12,15 +12,13 @@ export interface ParseTask {
   started: SharedArrayBuffer;
 }
 
-const CAUTIOUS_BYTES = 1024 * 1024;
-
 /** Reads the messages of a task, in order. */
 export default async function parse({ messages, budgetMs, cautious, started }: ParseTask) {
   Atomics.store(new Int32Array(started), 0, 1);
   const mails = [];
   for (const { source, spillDir } of messages) {
     const isTimeUp = createBudget(budgetMs);
-    const bounds = cautious ? { maxBytes: CAUTIOUS_BYTES, skipFiles: true, plainOnly: true } : {};
+    const bounds = cautious ? { plainOnly: true } : {};
     mails.push(await readMessage(source, { isTimeUp, spillDir, ...bounds }));
   }
   return mails;

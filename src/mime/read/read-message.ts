@@ -26,7 +26,7 @@ export interface ReadLimits extends PartLimits {
 export async function readMessage(source: Uint8Array | { path: string }, limits: ReadLimits): Promise<ParsedMail> {
   const read = await readParts(source, limits);
   const { body, bodyPlain } = composeBody(read, limits.plainOnly ?? false);
-  const attachments = limits.skipFiles ? [] : toAttachments(read.parts, body);
+  const attachments = toAttachments(read.parts, body);
   const mail = { ...readHeaders(read), body, bodyPlain, attachments };
   return {
     ...mail,
