@@ -31,10 +31,19 @@ describe('text from HTML', () => {
     ['<a href="https://a.example">https://a.example</a>', 'https://a.example'],
     ['<table><tr><td>Sum</td><td>12</td></tr><tr><td>Tax</td><td>3</td></tr></table>', 'Sum 12\nTax 3'],
     ['<img src="cid:x" alt="logo">text', 'text'],
+    ['<div>my reply</div><html><head><title>T</title></head><body><p>quoted</p></body></html>', 'my reply\n\nquoted'],
+    ['<html><body><p>quoted</p></body></html><p>my reply</p>', 'quoted\n\nmy reply'],
+    ['my reply<html><body>quoted</body></html>and more<body>again</body>', 'my replyquotedand moreagain'],
+    ['<html><head><style>p{}</style><body>in an open head</body></html>', 'in an open head'],
     ['<p>unclosed <b>tags <i>everywhere', 'unclosed tags everywhere'],
     ['', ''],
   ])('%j', (html, text) => {
     expect(htmlToPlain(html)).toBe(text);
+  });
+
+  test('what is outside of the body is kept where tags alone are stripped', () => {
+    const html = '<p>my reply</p><html><head><title>T</title><style>p{}</style></head><body>quoted</body></html>below';
+    expect(stripTags(html)).toBe('my reply\nquotedbelow');
   });
 
   test('tags alone are stripped where the HTML is too large to convert', () => {

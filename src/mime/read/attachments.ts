@@ -70,7 +70,10 @@ export function extensionOf(name: string): string {
 
 /** A file name without path, control characters and direction marks, at most 255 characters; null when nothing is left. */
 export function safeFileName(name: string): string | null {
-  const text = storable(replaceEncodedWords(name, (text) => text)).replace(/[\p{Cc}\u200e\u200f\u202a-\u202e\u2066-\u2069]+/gu, ' ');
+  const text = storable(replaceEncodedWords(name, (text) => text)).replace(
+    /[\p{Cc}\u200e\u200f\u202a-\u202e\u2066-\u2069]+/gu,
+    ' ',
+  );
   const last = text.split(/[\\/]/).findLast((piece) => piece.trim() !== '') ?? '';
   const clean = last.replace(/\s+/g, ' ').trim();
   if (/^\.*$/.test(clean)) return null;

@@ -13,15 +13,19 @@ export interface BodyText {
 /**
  * The two bodies of a mail. HTML: the HTML part as sent. Several HTML parts, or texts next to one (the footer of a mailing
  * list), follow one another. Without HTML: an HTML rendering of the text. Plain: the same with text and HTML swapped. Line
- * ends are `\n`.
+ * ends are `\n`. Where `isHurried` says so, HTML only loses its tags.
  */
-export function composeBody(read: ReadParts, plainOnly: boolean): { body: string; bodyPlain: string } {
+export function composeBody(read: ReadParts, isHurried: () => boolean): { body: string; bodyPlain: string } {
   const texts = readTexts(read);
-  return { body: htmlBody(texts), bodyPlain: plainBody(texts, plainOnly ? stripTags : htmlToPlain) };
+  return {
+    body: htmlBody(texts),
+    bodyPlain: plainBody(texts, (html) => (isHurried() ? stripTags(html) : htmlToPlain(html))),
+  };
 }
 
 /** Notes for programs that do not know MIME; never the text of a mail. */
-const NOTE = /^\s*(this is a (multi-?part|mime)|this message is in mime|if you (see|are reading) this|sorry, your mail)/i;
+const NOTE =
+  /^\s*(this is a (multi-?part|mime)|this message is in mime|if you (see|are reading) this|sorry, your mail)/i;
 
 /**
  * The texts of a mail's body, in order. Where its parts have none, what stands outside of them counts: before the first or

@@ -57,7 +57,8 @@ const ALIASES: Record<string, string> = {
 export function decodeBytes(bytes: Buffer, label: string | null, ...hints: readonly (string | null)[]): string {
   const charset = nameOf(label);
   if (UNLABELLED.test(charset)) return decodeUnlabelled(bytes, hints);
-  if (!UTF8.test(charset)) return isKnown(charset) ? withoutMark(decodeAs(bytes, charset)) : decodeUnlabelled(bytes, hints);
+  if (!UTF8.test(charset))
+    return isKnown(charset) ? withoutMark(decodeAs(bytes, charset)) : decodeUnlabelled(bytes, hints);
   if (isUtf8(bytes)) return withoutMark(bytes.toString('utf8'));
   const { valid, invalid } = countUtf8(bytes);
   return valid >= invalid ? withoutMark(decodeMixedUtf8(bytes)) : decodeLegacy(bytes, hints);
@@ -76,7 +77,10 @@ export function isUsefulHint(label: string | null): boolean {
 }
 
 function nameOf(label: string | null): string {
-  return (label ?? '').trim().toLowerCase().replace(/^["']+|["';,]+$/g, '');
+  return (label ?? '')
+    .trim()
+    .toLowerCase()
+    .replace(/^["']+|["';,]+$/g, '');
 }
 
 function decodeUnlabelled(bytes: Buffer, hints: readonly (string | null)[]): string {

@@ -27,7 +27,10 @@ export function readFieldValue(raw: string): FieldValue {
 /** Values of which only one quote was written keep none. */
 function unquoted(params: Record<string, string>): Record<string, string> {
   return Object.fromEntries(
-    Object.entries(params).map(([key, value]) => [key, /^"[^"]*$|^[^"]*"$/.test(value) ? value.replace('"', '') : value]),
+    Object.entries(params).map(([key, value]) => [
+      key,
+      /^"[^"]*$|^[^"]*"$/.test(value) ? value.replace('"', '') : value,
+    ]),
   );
 }
 

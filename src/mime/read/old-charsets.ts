@@ -33,13 +33,24 @@ export function decodeIso2022Kr(bytes: Buffer, decode: Decode): string {
 }
 
 function withHighBits(coded: string): Buffer {
-  return Buffer.from(coded.replace(/[\x21-\x7e]/g, (char) => String.fromCharCode(char.charCodeAt(0) | 0x80)), 'latin1');
+  return Buffer.from(
+    coded.replace(/[\x21-\x7e]/g, (char) => String.fromCharCode(char.charCodeAt(0) | 0x80)),
+    'latin1',
+  );
 }
 
 /** Jamo of KS X 1001 Johab by their five bits: index of the initial, medial and final letter; -1 for none, -2 for invalid. */
 const INITIAL = [-2, -1, ...Array.from({ length: 19 }, (_, i) => i)];
-const MEDIAL = [-2, -2, -1, 0, 1, 2, 3, 4, -2, -2, 5, 6, 7, 8, 9, 10, -2, -2, 11, 12, 13, 14, 15, 16, -2, -2, 17, 18, 19, 20];
-const FINAL = [-2, 0, ...Array.from({ length: 16 }, (_, i) => i + 1), -2, ...Array.from({ length: 11 }, (_, i) => i + 17)];
+const MEDIAL = [
+  -2, -2, -1, 0, 1, 2, 3, 4, -2, -2, 5, 6, 7, 8, 9, 10, -2, -2, 11, 12, 13, 14, 15, 16, -2, -2, 17, 18, 19, 20,
+];
+const FINAL = [
+  -2,
+  0,
+  ...Array.from({ length: 16 }, (_, i) => i + 1),
+  -2,
+  ...Array.from({ length: 11 }, (_, i) => i + 17),
+];
 const INITIALS = 'ㄱㄲㄴㄷㄸㄹㅁㅂㅃㅅㅆㅇㅈㅉㅊㅋㅌㅍㅎ';
 
 /** Johab (KS X 1001 annex 3): each Hangul syllable as three times five bits. Hanja and signs are converted to EUC-KR. */

@@ -78,7 +78,8 @@ function roleOf(part: Part, leaf: Entity, before: readonly Part[]): Part['role']
   if (filename === null) return role;
   const bodies = before.filter((other) => other.role !== 'file');
   const isAlternative =
-    part.alternatives !== null && !bodies.some((other) => other.alternatives === part.alternatives && other.role === role);
+    part.alternatives !== null &&
+    !bodies.some((other) => other.alternatives === part.alternatives && other.role === role);
   return isAlternative || bodies.length === 0 ? role : 'file';
 }
 

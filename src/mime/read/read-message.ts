@@ -20,12 +20,15 @@ const MAX_BOUNCE_PART = 64 * 1024;
 export interface ReadLimits extends PartLimits {
   /** HTML is only stripped of its tags */
   plainOnly?: boolean;
+  /** bodies and files are left out */
+  headerOnly?: boolean;
 }
 
 /** Reads one message, in the thread that calls. @throws only when its file cannot be read */
 export async function readMessage(source: Uint8Array | { path: string }, limits: ReadLimits): Promise<ParsedMail> {
-  const read = await readParts(source, limits);
-  const { body, bodyPlain } = composeBody(read, limits.plainOnly ?? false);
+  const all = await readParts(source, limits);
+  const read = limits.headerOnly ? { ...all, parts: [], outside: Buffer.alloc(0) } : all;
+  const { body, bodyPlain } = composeBody(read, () => limits.plainOnly || limits.isTimeUp());
   const attachments = toAttachments(read.parts, body);
   const mail = { ...readHeaders(read), body, bodyPlain, attachments };
   return {

@@ -201,7 +201,8 @@ export class StructureReader {
     }
     let search = at;
     for (;;) {
-      const start = this.isFresh && search === at && data[at] === 0x2d && data[at + 1] === 0x2d ? at : after(data, search);
+      const start =
+        this.isFresh && search === at && data[at] === 0x2d && data[at + 1] === 0x2d ? at : after(data, search);
       if (start < 0) return this.deliverUpTo(data, at, isLast ? data.length : heldBack(data, at, this.isFresh));
       const line = lineAt(data, start, isLast);
       if (line === null) {

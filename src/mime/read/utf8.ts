@@ -7,7 +7,8 @@
 function sequenceAt(bytes: Buffer, at: number): number {
   const first = bytes[at] as number;
   if (first < 0x80) return 1;
-  const length = first >= 0xc2 && first < 0xe0 ? 2 : first >= 0xe0 && first < 0xf0 ? 3 : first >= 0xf0 && first < 0xf5 ? 4 : 0;
+  const length =
+    first >= 0xc2 && first < 0xe0 ? 2 : first >= 0xe0 && first < 0xf0 ? 3 : first >= 0xf0 && first < 0xf5 ? 4 : 0;
   if (length === 0 || at + length > bytes.length) return 0;
   for (let next = at + 1; next < at + length; next++) if (((bytes[next] as number) & 0xc0) !== 0x80) return 0;
   const second = bytes[at + 1] as number;
@@ -16,21 +17,26 @@ function sequenceAt(bytes: Buffer, at: number): number {
   return (first === 0xf0 && second < 0x90) || (first === 0xf4 && second > 0x8f) ? 0 : length;
 }
 
+/** Whether only the start of a sequence is there, at the end: what a cut left of a letter. */
+function isCutOff(bytes: Buffer, at: number): boolean {
+  const first = bytes[at] as number;
+  const length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+  if (at === 0 || first < 0xc2 || first > 0xf4 || at + length <= bytes.length) return false;
+  return bytes.subarray(at + 1).every((byte) => (byte & 0xc0) === 0x80);
+}
+
 /** Sequences beyond ASCII that are valid, and bytes that belong to none. A sequence cut off at the end does not count. */
 export function countUtf8(bytes: Buffer): { valid: number; invalid: number } {
   let valid = 0;
   let invalid = 0;
   for (let at = 0; at < bytes.length; ) {
     const length = sequenceAt(bytes, at);
+    if (length === 0 && isCutOff(bytes, at)) break;
     if (length > 1) valid += 1;
-    else if (length === 0 && !isCutOff(bytes, at)) invalid += 1;
+    else if (length === 0) invalid += 1;
     at += Math.max(1, length);
   }
   return { valid, invalid };
-}
-
-function isCutOff(bytes: Buffer, at: number): boolean {
-  return at > bytes.length - 4 && bytes.length > 4 && !bytes.subarray(at).some((byte) => byte < 0x80);
 }
 
 const windows1252 = new TextDecoder('windows-1252');
@@ -39,16 +45,16 @@ const windows1252 = new TextDecoder('windows-1252');
 export function decodeMixedUtf8(bytes: Buffer): string {
   const pieces: string[] = [];
   let start = 0;
-  for (let at = 0; at < bytes.length; ) {
+  let at = 0;
+  while (at < bytes.length) {
     const length = sequenceAt(bytes, at);
+    if (length === 0 && isCutOff(bytes, at)) break;
     if (length === 0) {
-      pieces.push(bytes.toString('utf8', start, at));
-      // What a cut left of a letter is no letter of another charset.
-      pieces.push(isCutOff(bytes, at) ? '' : windows1252.decode(bytes.subarray(at, at + 1)));
+      pieces.push(bytes.toString('utf8', start, at), windows1252.decode(bytes.subarray(at, at + 1)));
       start = at + 1;
     }
     at += Math.max(1, length);
   }
-  pieces.push(bytes.toString('utf8', start));
+  pieces.push(bytes.toString('utf8', start, at));
   return pieces.join('');
 }
