@@ -11,6 +11,7 @@ import type { ParsedAttachment, ParsedMail } from './read/parsed-mail.ts';
 import { minimalMail } from './read/read-message.ts';
 import { createBudget } from './thread-cpu.ts';
 
+export type { BounceReport } from './bounces.ts';
 export type { ParsedAttachment, ParsedMail } from './read/parsed-mail.ts';
 export { hasAttachments } from './read/parsed-mail.ts';
 
