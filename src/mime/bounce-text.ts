@@ -72,13 +72,19 @@ export function readPlainReport(body: string, senders: readonly string[] = []): 
   return findRecipients(answered, BRACKETED, own);
 }
 
+/** The recipient that a line names; null for one that names a sender, or whom to ask. */
+function addressIn(line: string, pattern: RegExp): string | null {
+  if (!line.includes('@') || SENDER_LINE.test(line)) return null;
+  const address = pattern.exec(line)?.[1]?.replace(/^['=]+|[.'_]+$/g, '');
+  if (!address) return null;
+  return pattern !== RCPT && (NOT_RECIPIENT.test(address) || ADVICE.test(line)) ? null : address;
+}
+
 function findRecipients(lines: readonly string[], pattern: RegExp, own: ReadonlySet<string>): ReportedRecipient[] {
   const found = new Map<string, ReportedRecipient>();
   for (const [index, line] of lines.entries()) {
-    if (!line.includes('@') || SENDER_LINE.test(line) || found.size >= MAX_RECIPIENTS) continue;
-    const address = pattern.exec(line)?.[1]?.replace(/^['=]+|[.'_]+$/g, '');
-    if (!address || own.has(known(address)) || found.has(known(address))) continue;
-    if (pattern !== RCPT && (NOT_RECIPIENT.test(address) || ADVICE.test(line))) continue;
+    const address = found.size < MAX_RECIPIENTS ? addressIn(line, pattern) : null;
+    if (address === null || own.has(known(address)) || found.has(known(address))) continue;
     const diagnostic = diagnosticOf(lines, index, address);
     const status = ENHANCED_STATUS.exec(diagnostic ?? '')?.[1] ?? null;
     found.set(known(address), { address, action: null, status, diagnostic });

@@ -125,27 +125,34 @@ function recipientsOf(facts: BounceFacts, status: readonly ReportedRecipient[]):
   const plain = readPlainReport(facts.bodyPlain, sendersOf(facts));
   const named = status.filter(({ address }) => address !== null);
   const header = facts.failedRecipients.split(',').flatMap((one) => addressOf(one.trim()) ?? []);
-  const found = named.length > 0 ? named : header.length > 0 ? header.map(nothingOf) : plain;
+  const found = named.length > 0 ? named : header.length > 0 ? header.map((address) => nothingOf(address)) : plain;
   const only = found.length > 0 ? [] : originalRecipients(facts);
   const all = found.length > 0 ? found : [nothingOf(only.length === 1 ? (only[0] ?? null) : null)];
   const shared = status.find(({ address }) => address === null);
-  const response = responseIn(reportLines(facts.bodyPlain));
+  const response = nothingOf(null, responseIn(reportLines(facts.bodyPlain)));
   const isDelay = isDelayText(facts.subject, facts.bodyPlain);
-  const isSure = named.length > 0 || header.length > 0 || plain.length > 0 || response !== null || isDelay;
+  const isSure = named.length + header.length + plain.length > 0 || response.diagnostic !== null || isDelay;
+  const action = isDelay ? 'delayed' : 'failed';
   const filled = all.slice(0, MAX_RECIPIENTS).map((one) => {
     const same = plain.find(({ address }) => address?.toLowerCase() === one.address?.toLowerCase());
-    const other = same ?? (all.length === 1 ? (plain[0] ?? null) : null);
-    const diagnostic = one.diagnostic ?? shared?.diagnostic ?? other?.diagnostic ?? response;
-    const code = one.status ?? shared?.status ?? other?.status ?? ENHANCED_STATUS.exec(diagnostic ?? '')?.[1] ?? null;
-    const action = one.action ?? shared?.action ?? (isSure ? (isDelay ? 'delayed' : 'failed') : null);
-    return { address: one.address, action, status: code, diagnostic };
+    const other = same ?? (all.length === 1 ? plain[0] : undefined);
+    return withGaps(one, [shared, other, response, { ...nothingOf(null), action: isSure ? action : null }]);
   });
   const rank = ({ action }: ReportedRecipient) => (action === 'failed' ? 0 : action === 'delayed' ? 1 : 2);
   return filled.sort((a, b) => rank(a) - rank(b));
 }
 
-function nothingOf(address: string | null): ReportedRecipient {
-  return { address, action: null, status: null, diagnostic: null };
+function nothingOf(address: string | null, diagnostic: string | null = null): ReportedRecipient {
+  return { address, action: null, status: null, diagnostic };
+}
+
+/** What is not said of a recipient is taken from the first of others that says it. */
+function withGaps(one: ReportedRecipient, others: readonly (ReportedRecipient | undefined)[]): ReportedRecipient {
+  const sources = [one, ...others.filter((other) => other !== undefined)];
+  const first = (key: keyof ReportedRecipient) => sources.find((source) => source[key] !== null)?.[key] ?? null;
+  const diagnostic = first('diagnostic');
+  const status = first('status') ?? ENHANCED_STATUS.exec(diagnostic ?? '')?.[1] ?? null;
+  return { address: one.address, action: first('action'), status, diagnostic };
 }
 
 /** Who sent the mail that bounced, as far as its copy says: never a recipient that it could not reach. */
@@ -177,22 +184,35 @@ function originalHeaders(facts: BounceFacts): string[] {
  * or a null sender, with a text that has the form of a report or quotes the mail.
  */
 function isBounce(facts: BounceFacts): boolean {
-  const type = reportTypeOf(facts.contentType);
-  const has = (mime: string): boolean => facts.parts.some((part) => part.mime === mime);
-  if (type === 'feedback-report' || has('message/feedback-report')) return false;
-  if (type === 'delivery-status' || facts.parts.some((part) => DELIVERY_STATUS.test(part.mime))) return true;
-  if (type === 'disposition-notification' || has('message/disposition-notification')) return false;
-  if (facts.failedRecipients !== '' || /^mailer-daemon(@|$)/i.test(facts.from.trim())) return true;
-  const sender = facts.returnPath.trim().replace(/^</, '').replace(/>.*$/, '');
+  const declared = declaresBounce(facts);
+  if (declared !== null) return declared;
   const isReport = () => isReportText(facts.bodyPlain);
+  const hasSubject = FAILURE_SUBJECT.test(facts.subject.trim());
   if (isBounceSender(facts.from)) return !facts.autoReplied || isReport();
-  if (facts.autoReplied)
-    return FAILURE_SUBJECT.test(facts.subject.trim()) && isReport() && isNullSender(facts.returnPath);
-  if (isBounceSender(sender) && facts.returnPath !== '') return !facts.autoSubmitted || isReport();
-  const isQuoted = () => facts.parts.some((part) => ORIGINAL.test(part.mime)) || quotesMail(facts.bodyPlain);
-  if (FAILURE_SUBJECT.test(facts.subject.trim())) return isReport() || (isQuoted() && isNullSender(facts.returnPath));
-  const isMachine = isNullSender(facts.returnPath) || LIKE_BOUNCE_SENDER.test(facts.from);
-  return isMachine && isReport() && (isQuoted() || isNullSender(facts.returnPath) || !/^no-?reply/i.test(facts.from));
+  if (facts.autoReplied) return hasSubject && isNullSender(facts.returnPath) && isReport();
+  if (isBounceSender(facts.returnPath.trim().replace(/^<|>.*$/g, ''))) return !facts.autoSubmitted || isReport();
+  return hasSubject ? isReport() || (isNullSender(facts.returnPath) && quotesOriginal(facts)) : isUnnamedReport(facts);
+}
+
+/** What parts and fields made for reports say; null when they say nothing. */
+function declaresBounce({ contentType, parts, failedRecipients, from }: BounceFacts): boolean | null {
+  const type = reportTypeOf(contentType);
+  const has = (mime: string): boolean => parts.some((part) => part.mime === mime);
+  if (type === 'feedback-report' || has('message/feedback-report')) return false;
+  if (type === 'delivery-status' || parts.some((part) => DELIVERY_STATUS.test(part.mime))) return true;
+  if (type === 'disposition-notification' || has('message/disposition-notification')) return false;
+  return failedRecipients !== '' || /^mailer-daemon(@|$)/i.test(from.trim()) ? true : null;
+}
+
+/** A report whose subject does not say so: from a null sender, or from an address that programs use. */
+function isUnnamedReport(facts: BounceFacts): boolean {
+  if (!isNullSender(facts.returnPath) && !LIKE_BOUNCE_SENDER.test(facts.from)) return false;
+  const isAnyProgram = !isNullSender(facts.returnPath) && /^no-?reply/i.test(facts.from);
+  return isReportText(facts.bodyPlain) && (!isAnyProgram || quotesOriginal(facts));
+}
+
+function quotesOriginal({ parts, bodyPlain }: BounceFacts): boolean {
+  return parts.some((part) => ORIGINAL.test(part.mime)) || quotesMail(bodyPlain);
 }
 
 /** Senders that bounces come from, beside those that RFC 5321 and 2142 name. */

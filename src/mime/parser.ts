@@ -54,7 +54,7 @@ const SMALL_BYTES = 64 * 1024;
 /** Larger messages have threads of their own: they take seconds, and others must not wait for them. */
 const LARGE_BYTES = 1024 * 1024;
 /** The share of the time after which a thread stops by itself and returns what it has. */
-const SOFT_SHARE = 0.8;
+const SOFT_SHARE = { all: 0.8, stripped: 0.4, header: 0.8 };
 const HEADER_MS = 400;
 const CHECK_MS = 50;
 const IDLE_MS = 30_000;
@@ -141,7 +141,7 @@ async function runTask(pool: Piscina, sources: readonly MailSource[], { limitMs,
   }));
   const started = new SharedArrayBuffer(8);
   const flag = new Int32Array(started);
-  const task: ParseTask = { messages, budgetMs: limitMs * SOFT_SHARE, depth, started };
+  const task: ParseTask = { messages, budgetMs: limitMs * SOFT_SHARE[depth], depth, started };
   const transferList = messages.flatMap(({ source }) => ('path' in source ? [] : [source.buffer]));
   const abort = new AbortController();
   // The time counts from when the thread begins: starting a thread takes a while.

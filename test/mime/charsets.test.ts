@@ -19,7 +19,7 @@ describe('bytes without a charset, or in a wrong one', () => {
     expect(decodeBytes(mixed, label)).toBe('Grüße aus Köln, schöne Grüße ü und “”');
   });
 
-  test('UTF-8 that is cut off within a letter stays UTF-8', () => {
+  test('UTF-8 that is cut off within a character stays UTF-8', () => {
     expect(decodeBytes(Buffer.from('Grüße 🍺').subarray(0, -2), null)).toBe('Grüße ');
   });
 
@@ -104,7 +104,7 @@ describe('headers in raw 8 bits', () => {
     expect([mail.from.display_name, mail.to[0]?.display_name]).toEqual(['Grüße', '己所']);
   });
 
-  test('a letter cut between two encoded words is one letter', async () => {
+  test('a character cut between two encoded words is one', async () => {
     const mail = await read(
       message([
         'Subject: =?utf-8?B?w4Q=?= =?utf-8?B?w4Q=?=',

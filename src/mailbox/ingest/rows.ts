@@ -45,7 +45,7 @@ export function locationRow(accountId: string, folderId: string, meta: MessageMe
 export interface EmailFacts {
   isDraft: boolean;
   bounce: Bounce | null;
-  complaint?: Complaint | null;
+  complaint: Complaint | null;
   /** the send whose Sent copy it is */
   copyOf: SentMail | null;
   /** the draft that an id was reserved for */
@@ -118,8 +118,8 @@ function emailRow(
     sentBy: copyOf?.sentBy ?? null,
     trackingId: copyOf?.trackingId ?? draft?.trackingId ?? null,
     bounce,
-    complaint: complaint ?? null,
-    autoReply: bounce ? null : parsed.autoReply,
+    complaint,
+    autoReply: parsed.autoReply,
     calendar: parsed.calendar,
     isComplete: !parsed.isPartial,
     size: meta.size,

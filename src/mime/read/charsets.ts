@@ -99,7 +99,7 @@ function decodeLegacy(bytes: Buffer, hints: readonly (string | null)[]): string 
 const MAX_DETECTED = 32 * 1024;
 /** Fewer bytes beyond ASCII tell a detector nothing. */
 const MIN_HIGH = 6;
-/** Of a hundred letters: Latin scripts have fewer beyond ASCII, all others more. */
+/** Of a hundred characters: Latin scripts have fewer beyond ASCII, all others more. */
 const LATIN_SHARE = 40;
 const MIN_CONFIDENCE = 20;
 
@@ -107,13 +107,13 @@ const MIN_CONFIDENCE = 20;
 function detected(bytes: Buffer): string | null {
   const sample = bytes.subarray(0, MAX_DETECTED);
   let high = 0;
-  let letters = 0;
+  let latin = 0;
   for (const byte of sample) {
     if (byte >= 0x80) high += 1;
-    else if ((byte | 0x20) >= 0x61 && (byte | 0x20) <= 0x7a) letters += 1;
+    else if ((byte | 0x20) >= 0x61 && (byte | 0x20) <= 0x7a) latin += 1;
   }
   if (high < MIN_HIGH) return null;
-  const isLatin = high * 100 < (high + letters) * LATIN_SHARE;
+  const isLatin = high * 100 < (high + latin) * LATIN_SHARE;
   const found = analyse(sample)
     .filter(({ name }) => !/^(utf-|ascii)/i.test(name))
     .filter(({ name }) => /^(iso-8859-[1-49]|iso-8859-1[0345]|windows-125[0247])$/i.test(name) === isLatin);

@@ -2,7 +2,7 @@ import { decodeBytes } from './charsets.ts';
 
 /*
  * Encoded words (RFC 2047) in header values that are given as one character a byte. They are decoded before the bytes
- * around them are: programs write raw bytes into words, cut a letter between two words, and name charsets that need the
+ * around them are: programs write raw bytes into words, cut a character between two words, and name charsets that need the
  * same care as those of a body.
  */
 
@@ -39,11 +39,7 @@ export function replaceEncodedWords(
       finish();
       if (gap !== '') pieces.push(between(gap));
     }
-    const charset = (name.split('*')[0] ?? '').toLowerCase();
-    const last = runs.at(-1);
-    const bytes = /^b$/i.test(encoding) ? fromBase64(content) : fromQ(content);
-    if (last?.charset === charset) last.bytes.push(bytes);
-    else runs.push({ charset, bytes: [bytes] });
+    addWord(runs, name, /^b$/i.test(encoding) ? fromBase64(content) : fromQ(content));
     end = match.index + word.length;
   }
   finish();
@@ -55,6 +51,14 @@ export function replaceEncodedWords(
 /** A header value with each run of encoded words as words in UTF-8 and base64, which every reader decodes alike. */
 export function unifyEncodedWords(value: string): string {
   return replaceEncodedWords(value, (text) => `=?UTF-8?B?${Buffer.from(text).toString('base64')}?=`);
+}
+
+/** Words in the same charset are one text: a character may be cut between them. */
+function addWord(runs: Run[], name: string, bytes: Buffer): void {
+  const charset = (name.split('*')[0] ?? '').toLowerCase();
+  const last = runs.at(-1);
+  if (last?.charset === charset) last.bytes.push(bytes);
+  else runs.push({ charset, bytes: [bytes] });
 }
 
 function textOf({ charset, bytes }: Run): string {

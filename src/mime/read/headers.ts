@@ -95,6 +95,12 @@ export function readAddresses(headers: Headers, key: string): Attendee[] {
     .slice(0, MAX_ADDRESSES);
 }
 
+/** Whether readAddresses leaves some out. */
+export function hasMoreAddresses(headers: Headers, key: string): boolean {
+  const fields = [headers.get(key) ?? []].flat() as AddressObject[];
+  return fields.reduce((sum, { value }) => sum + value.length, 0) > MAX_ADDRESSES;
+}
+
 /** The author: the first mailbox of From; with an empty identifier, but the name, when there is no address. */
 export function readFrom(headers: Headers): Attendee {
   const all = attendees(headers, 'from');

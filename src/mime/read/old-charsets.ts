@@ -39,7 +39,7 @@ function withHighBits(coded: string): Buffer {
   );
 }
 
-/** Jamo of KS X 1001 Johab by their five bits: index of the initial, medial and final letter; -1 for none, -2 for invalid. */
+/** Jamo of KS X 1001 Johab by their five bits: index of the initial, medial and final one; -1 for none, -2 for invalid. */
 const INITIAL = [-2, -1, ...Array.from({ length: 19 }, (_, i) => i)];
 const MEDIAL = [
   -2, -2, -1, 0, 1, 2, 3, 4, -2, -2, 5, 6, 7, 8, 9, 10, -2, -2, 11, 12, 13, 14, 15, 16, -2, -2, 17, 18, 19, 20,

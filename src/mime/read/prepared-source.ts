@@ -33,6 +33,8 @@ export interface SourceLimits {
   isTimeUp: () => boolean;
   /** read no more of the source */
   maxBytes?: number;
+  /** bodies and files are left out */
+  headerOnly?: boolean;
   /** bytes of text kept at most (default 16 MB) */
   maxText?: number;
 }
@@ -55,8 +57,8 @@ export interface Outline {
 const MAX_OUTSIDE = 256 * 1024;
 const MAX_PARTS = 1000;
 const MAX_TEXT = 16 * 1024 * 1024;
-/** Bounds what one hostile field costs; some 20,000 ordinary recipients. */
-const MAX_FIELD = 512 * 1024;
+/** Bounds what one hostile field costs; some 6,000 ordinary recipients. */
+const MAX_FIELD = 256 * 1024;
 
 /** mailparser's own bounds: a little wider, since what it gets has been counted here. */
 export const MIME_BOUNDS = { ignoreEmbedded: true, maxHeadSize: 16 * 1024 * 1024, maxChildNodes: MAX_PARTS + 10 };
@@ -73,8 +75,11 @@ export async function* prepareSource(
   const repaired = createLineEndRepair();
   try {
     for await (const piece of input as AsyncIterable<Buffer>) {
-      if (limits.isTimeUp()) outline.isPartial = true;
-      if (outline.isPartial && outline.headers.length > 0) break;
+      if (limits.isTimeUp()) {
+        outline.isPartial = true;
+        // The header is read whatever it takes.
+        if (outline.headers.length > 0) break;
+      }
       reader.write(repaired(piece, false));
       yield* passage.take();
       if (reader.isCut) break;
@@ -124,8 +129,9 @@ class Passage {
   }
 
   entity(entity: Entity): boolean {
-    const { outline } = this;
+    const { outline, limits } = this;
     if (entity.parent === null) this.openRoot(entity.fields);
+    if (limits.headerOnly) return false;
     if (entity.isMultipart) return true;
     if (outline.parts.length >= MAX_PARTS) return false;
     this.begin(describePart(entity, outline.parts, outline.charset));
@@ -159,8 +165,10 @@ class Passage {
     const { outline } = this;
     outline.headers = fields;
     outline.charset = namedCharset(this.source, fields);
+    const kept = rootFields(fields);
+    if (kept.some(({ raw }) => raw.length > MAX_FIELD)) outline.isPartial = true;
     const type = { name: 'Content-Type', key: 'content-type', raw: `multipart/mixed; boundary="${this.boundary}"` };
-    this.output.push(headerBytes([...rootFields(fields), type], outline.charset));
+    this.output.push(headerBytes([...kept, type], outline.charset));
   }
 
   private begin(part: Part): void {

@@ -8,7 +8,16 @@ import { composeBody } from './body.ts';
 import { readCalendar } from './calendar.ts';
 import { decodeBytes, storable } from './charsets.ts';
 import { readDate } from './dates.ts';
-import { decodeHeaders, firstValue, NOBODY, rawValues, readAddresses, readFrom, splitHeader } from './headers.ts';
+import {
+  decodeHeaders,
+  firstValue,
+  hasMoreAddresses,
+  NOBODY,
+  rawValues,
+  readAddresses,
+  readFrom,
+  splitHeader,
+} from './headers.ts';
 import { readStart } from './open-source.ts';
 import type { ParsedMail } from './parsed-mail.ts';
 import type { Part } from './part.ts';
@@ -18,19 +27,17 @@ import { readReplyText } from './reply-text.ts';
 const MAX_SUBJECT = 10_000;
 /** Characters of a body that can be searched: bounds the index. */
 const MAX_SEARCHED = 1_000_000;
+const ADDRESS_FIELDS = ['to', 'cc', 'bcc', 'reply-to'];
 const MAX_BOUNCE_PART = 64 * 1024;
 
 export interface ReadLimits extends PartLimits {
   /** HTML is only stripped of its tags */
   plainOnly?: boolean;
-  /** bodies and files are left out */
-  headerOnly?: boolean;
 }
 
 /** Reads one message, in the thread that calls. @throws only when its file cannot be read */
 export async function readMessage(source: Uint8Array | { path: string }, limits: ReadLimits): Promise<ParsedMail> {
-  const all = await readParts(source, limits);
-  const read = limits.headerOnly ? { ...all, parts: [], outside: Buffer.alloc(0) } : all;
+  const read = await readParts(source, limits);
   const { body, bodyPlain } = composeBody(read, () => limits.plainOnly || limits.isTimeUp());
   const attachments = toAttachments(read.parts, body);
   const mail = { ...readHeaders(read), body, bodyPlain, attachments };
@@ -42,7 +49,7 @@ export async function readMessage(source: Uint8Array | { path: string }, limits:
     bodyNew: read.isPartial ? null : readReplyText(bodyPlain),
     calendar: readCalendar(read.parts),
     ...searchTexts(mail),
-    isPartial: read.isPartial,
+    isPartial: read.isPartial || ADDRESS_FIELDS.some((key) => hasMoreAddresses(read.addresses, key)),
     tempDir: attachments.some(({ content }) => 'path' in content) ? limits.spillDir : null,
   };
 }

@@ -117,15 +117,27 @@ export class StructureReader {
     if (line === null) return MORE;
     const { text, end } = line;
     if (text === '') return this.readBlank(data, { at, end, isLast });
-    if (text.startsWith('--') && this.levels.length > 0) {
-      const found = this.delimiterOf(text.slice(2, MAX_BOUNDARY + 6), data, { at: end, isLast });
-      if (found === MORE) return MORE;
-      if (found) {
-        if (this.lines.length > 0) this.finishHeader();
-        else this.mode = 'body';
-        return at;
-      }
+    const found = this.delimiterInHeader(text, data, { at: end, isLast });
+    if (found === MORE) return MORE;
+    if (found) {
+      if (this.lines.length > 0) this.finishHeader();
+      else this.mode = 'body';
+      return at;
     }
+    return this.readField(data, { text, at, end });
+  }
+
+  /** A delimiter that ends a header, where it is one. */
+  private delimiterInHeader(
+    text: string,
+    data: Buffer,
+    rest: { at: number; isLast: boolean },
+  ): Delimiter | null | typeof MORE {
+    if (!text.startsWith('--') || this.levels.length === 0) return null;
+    return this.delimiterOf(text.slice(2, MAX_BOUNDARY + 6), data, rest);
+  }
+
+  private readField(data: Buffer, { text, at, end }: { text: string; at: number; end: number }): number {
     const isEnvelope = !this.hasRoot && this.lines.length === 0 && /^>?From /.test(text);
     if (isEnvelope) return end;
     if (FIELD.test(text) || (FOLD.test(text) && this.lines.length > 0)) {
@@ -250,16 +262,19 @@ export class StructureReader {
     if (exact !== undefined) return { level: exact, closes: false };
     const closed = name.endsWith('--') ? this.open.get(name.slice(0, -2))?.at(-1) : undefined;
     if (closed !== undefined) return { level: closed, closes: true };
+    return this.adopted(name, data, rest);
+  }
+
+  /** A line that looks like a delimiter of a multipart of which none has been seen, or that has been closed. */
+  private adopted(name: string, data: Buffer, rest: { at: number; isLast: boolean }): Delimiter | null | typeof MORE {
     const top = this.levels.at(-1);
     if (!top || this.leaf || this.mode === 'header' || top.state === 'inside') return null;
     const isKnown = top.boundaries.includes(name);
     if (top.state === 'after' ? !isKnown : !/^[^\s"\\][^"\\]{0,199}$/.test(name)) return null;
     const next = lineAt(data, rest.at, rest.isLast);
     if (next === null && !rest.isLast) return data.length - rest.at > MAX_BOUNDARY ? null : MORE;
-    const follows = next?.text ?? '';
-    const begins = /^content-[\w-]+[ \t]*:/i.test(follows);
-    if (!begins && (top.boundaries.length > 0 || (follows !== '' && !FIELD.test(follows)))) return null;
-    if (!isKnown || top.state === 'after') this.addBoundary(top, name);
+    if (!beginsPart(next?.text ?? '', top.boundaries.length > 0)) return null;
+    this.addBoundary(top, name);
     return { level: this.levels.length - 1, closes: false };
   }
 
@@ -291,6 +306,11 @@ export class StructureReader {
       this.sink.end(last.entity);
     }
   }
+}
+
+/** Whether a line is the start of a part: surely where another boundary is declared. */
+function beginsPart(line: string, surely: boolean): boolean {
+  return /^content-[\w-]+[ \t]*:/i.test(line) || (!surely && (line === '' || FIELD.test(line)));
 }
 
 /** The line that begins there, and where the next one begins; null when its end has not been read yet. */

@@ -1,26 +1,29 @@
+import { isUtf8 } from 'node:buffer';
+
 /*
  * UTF-8 (RFC 3629) that is not whole: which of its bytes are valid, and its text where the others are read as
  * Windows-1252.
  */
 
+/** Bytes that a sequence with that first byte has. */
+function lengthOf(first: number): number {
+  if (first < 0xe0) return 2;
+  return first < 0xf0 ? 3 : 4;
+}
+
 /** Bytes of the sequence that begins there; 0 when none does. */
 function sequenceAt(bytes: Buffer, at: number): number {
   const first = bytes[at] as number;
   if (first < 0x80) return 1;
-  const length =
-    first >= 0xc2 && first < 0xe0 ? 2 : first >= 0xe0 && first < 0xf0 ? 3 : first >= 0xf0 && first < 0xf5 ? 4 : 0;
-  if (length === 0 || at + length > bytes.length) return 0;
-  for (let next = at + 1; next < at + length; next++) if (((bytes[next] as number) & 0xc0) !== 0x80) return 0;
-  const second = bytes[at + 1] as number;
-  // Overlong forms, surrogates, and what is beyond U+10FFFF.
-  if ((first === 0xe0 && second < 0xa0) || (first === 0xed && second > 0x9f)) return 0;
-  return (first === 0xf0 && second < 0x90) || (first === 0xf4 && second > 0x8f) ? 0 : length;
+  const length = lengthOf(first);
+  const isWhole = first >= 0xc2 && at + length <= bytes.length;
+  return isWhole && isUtf8(bytes.subarray(at, at + length)) ? length : 0;
 }
 
-/** Whether only the start of a sequence is there, at the end: what a cut left of a letter. */
+/** Whether only the start of a sequence is there, at the end: what a cut left of a character. */
 function isCutOff(bytes: Buffer, at: number): boolean {
   const first = bytes[at] as number;
-  const length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+  const length = lengthOf(first);
   if (at === 0 || first < 0xc2 || first > 0xf4 || at + length <= bytes.length) return false;
   return bytes.subarray(at + 1).every((byte) => (byte & 0xc0) === 0x80);
 }
