@@ -1,4 +1,5 @@
 import { isUtf8 } from 'node:buffer';
+import iconv from 'iconv-lite';
 
 /*
  * UTF-8 (RFC 3629) that is not whole: which of its bytes are valid, and its text where the others are read as
@@ -28,21 +29,20 @@ function isCutOff(bytes: Buffer, at: number): boolean {
   return bytes.subarray(at + 1).every((byte) => (byte & 0xc0) === 0x80);
 }
 
-/** Sequences beyond ASCII that are valid, and bytes that belong to none. A sequence cut off at the end does not count. */
+/** Sequences beyond ASCII that are valid, and bytes that belong to none. One that is cut off at the end does not count where
+ * others are whole. */
 export function countUtf8(bytes: Buffer): { valid: number; invalid: number } {
   let valid = 0;
   let invalid = 0;
   for (let at = 0; at < bytes.length; ) {
     const length = sequenceAt(bytes, at);
-    if (length === 0 && isCutOff(bytes, at)) break;
+    if (length === 0 && valid > 0 && isCutOff(bytes, at)) break;
     if (length > 1) valid += 1;
     else if (length === 0) invalid += 1;
     at += Math.max(1, length);
   }
   return { valid, invalid };
 }
-
-const windows1252 = new TextDecoder('windows-1252');
 
 /** UTF-8, with the bytes that belong to no sequence read as Windows-1252. */
 export function decodeMixedUtf8(bytes: Buffer): string {
@@ -53,7 +53,7 @@ export function decodeMixedUtf8(bytes: Buffer): string {
     const length = sequenceAt(bytes, at);
     if (length === 0 && isCutOff(bytes, at)) break;
     if (length === 0) {
-      pieces.push(bytes.toString('utf8', start, at), windows1252.decode(bytes.subarray(at, at + 1)));
+      pieces.push(bytes.toString('utf8', start, at), iconv.decode(bytes.subarray(at, at + 1), 'windows-1252'));
       start = at + 1;
     }
     at += Math.max(1, length);
