@@ -54,7 +54,10 @@ const TABLE: Record<string, Room> = {
   discovery: { ours: ['contract', 'outbound', ...LEAVES], packages: ['htmlparser2'] },
   mime: {
     ours: ['contract', ...LEAVES],
-    packages: ['@zone-eu/mailsplit', 'html-to-text', 'htmlparser2', 'libmime', 'mailparser', 'nodemailer', 'piscina'],
+    packages: [
+      ...['chardet', 'email-reply-parser', 'html-to-text', 'htmlparser2', 'ical.js', 'iconv-lite', 'libmime'],
+      ...['mailparser', 'nodemailer', 'piscina'],
+    ],
   },
   db: { ours: ['contract', ...LEAVES], packages: ['drizzle-orm', 'pg'] },
   mailbox: {

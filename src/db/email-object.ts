@@ -25,12 +25,16 @@ export type EmailRow = Pick<
   | 'sentBy'
   | 'trackingId'
   | 'bounce'
+  | 'complaint'
+  | 'autoReply'
+  | 'calendar'
+  | 'isComplete'
 >;
 
 /** The columns of `email_contents` that an Email shows. */
 export type EmailContentsRow = Pick<
   typeof emailContents.$inferSelect,
-  'body' | 'bodyPlain' | 'headers' | 'attachments'
+  'body' | 'bodyPlain' | 'bodyNew' | 'headers' | 'attachments'
 >;
 
 /** A location as the folder rule needs it. */
@@ -60,6 +64,7 @@ export function toEmail(
     ...withoutContents(row, folders, object),
     body: contents?.body ?? '',
     body_plain: contents?.bodyPlain ?? '',
+    body_new: contents?.bodyNew ?? null,
     attachments: contents?.attachments ?? [],
     headers: contents?.headers ?? [],
   };
@@ -70,11 +75,12 @@ export type EmailContentsJson = { [Column in keyof EmailContentsRow]: JsonOf<Ema
 
 /** `JSON.stringify(toEmail(…))` without parsing and writing the large part again, which is stored as JSON text. */
 export function toEmailJson(row: EmailRow, contents: EmailContentsJson, folders: string[]): JsonOf<Email> {
-  const { body, bodyPlain: body_plain, attachments, headers } = contents;
-  return jsonWith<Email, Contents>(withoutContents(row, folders, 'Email'), { body, body_plain, attachments, headers });
+  const { body, bodyPlain: body_plain, bodyNew: body_new, attachments, headers } = contents;
+  const written = { body, body_plain, body_new, attachments, headers };
+  return jsonWith<Email, Contents>(withoutContents(row, folders, 'Email'), written);
 }
 
-type Contents = 'body' | 'body_plain' | 'attachments' | 'headers';
+type Contents = 'body' | 'body_plain' | 'body_new' | 'attachments' | 'headers';
 
 /** The small part; the large one follows it, as text. */
 function withoutContents(row: EmailRow, folders: string[], object: Email['object']): Omit<Email, Contents> {
@@ -94,13 +100,16 @@ function withoutContents(row: EmailRow, folders: string[], object: Email['object
     has_attachments: row.hasAttachments,
     folders,
     is_unread: row.isUnread,
-    is_complete: true,
+    is_complete: row.isComplete,
     origin: row.origin === 'api' ? 'api' : 'external',
     is_echo: row.isEcho,
     ...(row.sentBy ? { sent_by: row.sentBy } : {}),
     tracking_id: row.trackingId,
     ...(row.draftId ? { draft_id: row.draftId } : {}),
     ...(row.bounce ? { bounce: row.bounce } : {}),
+    ...(row.complaint ? { complaint: row.complaint } : {}),
+    ...(row.autoReply ? { auto_reply: row.autoReply } : {}),
+    ...(row.calendar ? { calendar: row.calendar } : {}),
   };
 }
 

@@ -28,11 +28,14 @@ const COLUMNS = sql.raw(`
   e.bcc_attendees as "bccAttendees", e.reply_to_attendees as "replyToAttendees",
   e.has_attachments as "hasAttachments", e.is_unread as "isUnread", e.draft_id as "draftId", e.origin,
   e.is_echo as "isEcho", e.sent_by as "sentBy", e.tracking_id as "trackingId", e.bounce,
+  e.complaint, e.auto_reply as "autoReply", e.calendar, e.is_complete as "isComplete",
   (select jsonb_agg(jsonb_build_object('folderId', f.id, 'role', f.role, 'deleted', ${isGoingAway('o')}))
     from locations o join folders f on f.id = o.folder_id where o.email_id = e.id) as locations`);
 
-const CONTENTS = sql.raw(`c.body, c.body_plain as "bodyPlain", c.headers, c.attachments`);
-const CONTENTS_META_ONLY = sql.raw(`null as body, null as "bodyPlain", c.headers, null as attachments`);
+const CONTENTS = sql.raw(`c.body, c.body_plain as "bodyPlain", c.body_new as "bodyNew", c.headers, c.attachments`);
+const CONTENTS_META_ONLY = sql.raw(
+  `null as body, null as "bodyPlain", null as "bodyNew", c.headers, null as attachments`,
+);
 
 /** The columns to select from `emails e left join email_contents c` for an Email. */
 export function emailColumns(metaOnly: boolean): SQL {
@@ -53,6 +56,7 @@ function toJson(row: SelectedEmail): JsonOf<Email> {
   const contents = {
     body: row.body ?? EMPTY_TEXT,
     bodyPlain: row.bodyPlain ?? EMPTY_TEXT,
+    bodyNew: row.bodyNew ?? NULL,
     attachments: row.attachments ?? NONE,
     headers: row.headers ?? NONE,
   };
@@ -61,6 +65,7 @@ function toJson(row: SelectedEmail): JsonOf<Email> {
 
 const EMPTY_TEXT = '""' as JsonOf<string>;
 const NONE = '[]' as JsonOf<never[]>;
+const NULL = 'null' as JsonOf<null>;
 
 const JSON_OID = 114;
 const JSON_AS_TEXT: pg.CustomTypesConfig = {

@@ -16,7 +16,17 @@ import {
 } from 'drizzle-orm/pg-core';
 import type { Permissions } from '../contract/api-key.ts';
 import type { AuthLinkConfig } from '../contract/auth-link.ts';
-import type { Attachment, Attendee, Bounce, Email, Header, SentBy } from '../contract/email.ts';
+import type {
+  Attachment,
+  Attendee,
+  AutoReply,
+  Bounce,
+  Calendar,
+  Complaint,
+  Email,
+  Header,
+  SentBy,
+} from '../contract/email.ts';
 import type { TrackingOptions } from '../contract/sending.ts';
 import type { ReplayFilter } from '../contract/replay.ts';
 
@@ -246,6 +256,11 @@ export const emails = pgTable(
     sentBy: jsonb('sent_by').$type<SentBy>(),
     trackingId: text('tracking_id'),
     bounce: jsonb().$type<Bounce>(),
+    complaint: jsonb().$type<Complaint>(),
+    autoReply: text('auto_reply').$type<AutoReply>(),
+    calendar: jsonb().$type<Calendar>(),
+    /** parsing was not cut short */
+    isComplete: boolean('is_complete').notNull().default(true),
     /** bytes of the raw message */
     size: bigint({ mode: 'number' }).notNull(),
     internalDate: at('internal_date').notNull(),
@@ -266,6 +281,8 @@ export const emails = pgTable(
     // whose storage key does not tell the email's id; see src/db/stored-objects.ts
     index('emails_api_storage_key').on(t.storageKey).where(sql`origin = 'api'`),
     index('emails_subject_key').on(t.accountId, t.subjectKey, t.date).where(sql`subject_key is not null`),
+    // to be parsed again, with more time
+    index('emails_incomplete').on(t.accountId, t.id).where(sql`not is_complete`),
     index('emails_missing').on(t.accountId).where(sql`missing_since is not null`),
     uniqueIndex('emails_draft_id').on(t.draftId).where(sql`draft_id is not null`),
     // bounces of which it is not known which email they are about
@@ -286,6 +303,7 @@ export const emailContents = pgTable(
     accountId: text('account_id').notNull(),
     body: json<string>('body').notNull(),
     bodyPlain: json<string>('body_plain').notNull(),
+    bodyNew: json<string>('body_new'),
     headers: json<Header[]>('headers').notNull(),
     attachments: json<Attachment[]>('attachments').notNull(),
   },

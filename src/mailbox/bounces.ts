@@ -1,34 +1,41 @@
 import { type SQL, sql } from 'drizzle-orm';
-import type { Bounce } from '../contract/email.ts';
+import type { Bounce, Complaint } from '../contract/email.ts';
 import type { Queryable, Tx } from '../db/client.ts';
-import type { ParsedMail } from '../mime/parser.ts';
+import type { BounceReport, ParsedMail } from '../mime/parser.ts';
 
-/** What the report in each mail says, and which sent email it is about; null for mail that is no bounce. */
-export async function linkBounces(
+/** What the report in each mail says, and which sent email it is about; null for mail that is no report. */
+export async function linkReports(
   db: Queryable,
   accountId: string,
-  mails: readonly Pick<ParsedMail, 'bounce'>[],
-): Promise<(Bounce | null)[]> {
-  const bounced = await findBounced(
-    db,
-    accountId,
-    mails.flatMap(({ bounce }) => bounce?.messageIds ?? []),
-  );
-  return mails.map(({ bounce }) => {
-    if (!bounce) return null;
-    const { recipient, action, status, diagnostic, messageIds } = bounce;
-    const messageId = messageIds.find((id) => bounced.has(id)) ?? messageIds[0] ?? null;
-    const email = messageId === null ? undefined : bounced.get(messageId);
-    return {
-      recipient,
-      action,
-      status,
-      diagnostic,
-      message_id: messageId,
-      email_id: email?.emailId ?? null,
-      tracking_id: email?.trackingId ?? null,
-    };
-  });
+  mails: readonly Pick<ParsedMail, 'bounce' | 'complaint'>[],
+): Promise<{ bounce: Bounce | null; complaint: Complaint | null }[]> {
+  const ids = mails.flatMap(({ bounce, complaint }) => [
+    ...(bounce?.messageIds ?? []),
+    ...(complaint?.messageIds ?? []),
+  ]);
+  const sent = await findBounced(db, accountId, ids);
+  const linkOf = (messageIds: readonly string[]) => {
+    const messageId = messageIds.find((id) => sent.has(id)) ?? messageIds[0] ?? null;
+    const email = messageId === null ? undefined : sent.get(messageId);
+    return { message_id: messageId, email_id: email?.emailId ?? null, tracking_id: email?.trackingId ?? null };
+  };
+  return mails.map(({ bounce, complaint }) => ({
+    bounce: bounce && bounceOf(bounce, linkOf(bounce.messageIds)),
+    complaint: complaint && {
+      feedback_type: complaint.feedbackType,
+      recipient: complaint.recipient,
+      source_ip: complaint.sourceIp,
+      user_agent: complaint.userAgent,
+      ...linkOf(complaint.messageIds),
+    },
+  }));
+}
+
+function bounceOf(
+  { messageIds: _, ...report }: BounceReport,
+  link: Pick<Bounce, 'message_id' | 'email_id' | 'tracking_id'>,
+): Bounce {
+  return { ...report, ...link };
 }
 
 /** A sent email that bounced. */

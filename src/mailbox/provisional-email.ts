@@ -35,7 +35,7 @@ export async function saveProvisionalEmail(
       const [thread] = await assignThreads(tx, account.id, account.ownAddresses, [threadFactsOf(mail)]);
       if (!thread) return false;
       const rows = buildEmail(account, mail, thread, {
-        ...{ isDraft: false, bounce: null, draft: null, sentByApi: false, now },
+        ...{ isDraft: false, bounce: null, complaint: null, draft: null, sentByApi: false, now },
         copyOf: { ...send, bcc: parsed.bcc, awaited: true },
       });
       const isSaved = await saveProvisional(tx, send.id, toEmail(emailRowOf(rows.email), rows.contents, []));

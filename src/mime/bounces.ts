@@ -1,3 +1,16 @@
+import {
+  clean,
+  ENHANCED_STATUS,
+  isDelayText,
+  isReportText,
+  MAX_RECIPIENTS,
+  quotesMail,
+  readPlainReport,
+  recipientsIn,
+  type ReportedRecipient,
+  reportLines,
+  responseIn,
+} from './bounce-text.ts';
 import { readMessageId, readMessageIds } from './message-ids.ts';
 
 /** What a delivery report says (RFC 3464); null where it does not. */
@@ -8,6 +21,8 @@ export interface BounceReport {
   /** enhanced status code, RFC 3463 */
   status: string | null;
   diagnostic: string | null;
+  /** every recipient that the report names, those that failed first; the four fields above are of the first */
+  recipients: ReportedRecipient[];
   /** possible Message-IDs of the mail that bounced, the likeliest first, with angle brackets */
   messageIds: string[];
 }
@@ -23,9 +38,14 @@ export interface BounceFacts {
   contentType: string;
   /** X-Failed-Recipients */
   failedRecipients: string;
+  /** Auto-Submitted or one of its forerunners says that it replies by itself */
   autoReplied: boolean;
+  /** Auto-Submitted says that no person wrote it */
+  autoSubmitted?: boolean;
   inReplyTo: readonly string[];
   references: readonly string[];
+  /** whom the notice itself is for: the sender of the mail that bounced */
+  to?: readonly string[];
   bodyPlain: string;
   /** the message's parts that are not body text, with the first 64 KB of their content as text */
   parts: readonly { mime: string; text: string }[];
@@ -77,39 +97,133 @@ const FAILURE_SUBJECT = new RegExp(
   'iu',
 );
 
-/**
- * What a bounce reports; null when the mail is no bounce (QUALITY "Bounces"). A bounce is no feedback report, and has a
- * delivery status part or report type, or a sender whose local part is exactly mailer-daemon or postmaster, or
- * X-Failed-Recipients, or the subject of a failure notice without being an auto-reply.
- */
+/** What a delivery report says of those whom the mail reached is no bounce. */
+const DELIVERED = /^(delivered|relayed|expanded)$/;
+
+/** What a bounce reports; null when the mail is no bounce (QUALITY "Bounces"). */
 export function readBounce(facts: BounceFacts): BounceReport | null {
   if (!isBounce(facts)) return null;
-  const status = facts.parts.find((part) => DELIVERY_STATUS.test(part.mime))?.text;
-  const plain = readPlainReport(facts.bodyPlain);
-  const report: ReportFacts = status === undefined ? plain : withGaps(readReport(status), plain);
-  const failed = facts.failedRecipients.split(',')[0]?.trim().replace(/^<|>$/g, '') || null;
-  const recipient = report.recipient ?? failed;
+  const status = facts.parts.filter((part) => DELIVERY_STATUS.test(part.mime)).flatMap((part) => readReport(part.text));
+  if (status.length > 0 && status.every(({ action }) => action !== null && DELIVERED.test(action))) return null;
+  const recipients = recipientsOf(facts, status);
+  const [first] = recipients;
   return {
-    recipient,
-    action: report.action ?? (failed !== null || report.status?.startsWith('5') ? 'failed' : null),
-    status: report.status,
-    diagnostic: report.diagnostic,
+    recipient: first?.address ?? null,
+    action: first?.action ?? null,
+    status: first?.status ?? null,
+    diagnostic: first?.diagnostic ?? null,
+    recipients: recipients.filter(({ address }) => address !== null),
     messageIds: originalMessageIds(facts),
   };
 }
 
-function isBounce(facts: BounceFacts): boolean {
-  const reportType = /report-type\s*=\s*"?([\w-]+)/i.exec(facts.contentType)?.[1]?.toLowerCase();
-  if (reportType === 'feedback-report' || facts.parts.some((part) => part.mime === 'message/feedback-report'))
-    return false;
-  return (
-    reportType === 'delivery-status' ||
-    facts.parts.some((part) => DELIVERY_STATUS.test(part.mime)) ||
-    isBounceSender(facts.from) ||
-    isBounceSender(facts.returnPath.trim().replace(/^</, '').replace(/>.*$/, '')) ||
-    facts.failedRecipients !== '' ||
-    (FAILURE_SUBJECT.test(facts.subject.trim()) && !facts.autoReplied)
+/**
+ * Those of the delivery-status parts, else of X-Failed-Recipients, else of the text, else the one whom the original was
+ * for. What the report leaves out is taken from the text. Those who failed come first.
+ */
+function recipientsOf(facts: BounceFacts, status: readonly ReportedRecipient[]): ReportedRecipient[] {
+  const plain = readPlainReport(facts.bodyPlain, sendersOf(facts));
+  const named = status.filter(({ address }) => address !== null);
+  const header = facts.failedRecipients.split(',').flatMap((one) => addressOf(one.trim()) ?? []);
+  const found = named.length > 0 ? named : header.length > 0 ? header.map((address) => nothingOf(address)) : plain;
+  const only = found.length > 0 ? [] : originalRecipients(facts);
+  const all = found.length > 0 ? found : [nothingOf(only.length === 1 ? (only[0] ?? null) : null)];
+  const shared = status.find(({ address }) => address === null);
+  const response = nothingOf(null, responseIn(reportLines(facts.bodyPlain)));
+  const isDelay = isDelayText(facts.subject, facts.bodyPlain);
+  const isSure = named.length + header.length + plain.length > 0 || response.diagnostic !== null || isDelay;
+  const action = isDelay ? 'delayed' : 'failed';
+  const filled = all.slice(0, MAX_RECIPIENTS).map((one) => {
+    const same = plain.find(({ address }) => address?.toLowerCase() === one.address?.toLowerCase());
+    const other = same ?? (all.length === 1 ? plain[0] : undefined);
+    return withGaps(one, [shared, other, response, { ...nothingOf(null), action: isSure ? action : null }]);
+  });
+  const rank = ({ action }: ReportedRecipient) => (action === 'failed' ? 0 : action === 'delayed' ? 1 : 2);
+  return filled.sort((a, b) => rank(a) - rank(b));
+}
+
+function nothingOf(address: string | null, diagnostic: string | null = null): ReportedRecipient {
+  return { address, action: null, status: null, diagnostic };
+}
+
+/** What is not said of a recipient is taken from the first of others that says it. */
+function withGaps(one: ReportedRecipient, others: readonly (ReportedRecipient | undefined)[]): ReportedRecipient {
+  const sources = [one, ...others.filter((other) => other !== undefined)];
+  const first = (key: keyof ReportedRecipient) => sources.find((source) => source[key] !== null)?.[key] ?? null;
+  const diagnostic = first('diagnostic');
+  const status = first('status') ?? ENHANCED_STATUS.exec(diagnostic ?? '')?.[1] ?? null;
+  return { address: one.address, action: first('action'), status, diagnostic };
+}
+
+/** Who sent the mail that bounced, as far as its copy says: never a recipient that it could not reach. */
+function sendersOf(facts: BounceFacts): string[] {
+  const from = originalHeaders(facts).flatMap(
+    (text) => /^[ \t>]{0,10}from:.{0,300}?<?([^\s<>"]+@[^\s<>"]+)/im.exec(text)?.[1] ?? [],
   );
+  return [...from, ...(facts.to ?? [])].filter((address) => address !== '');
+}
+
+function originalRecipients(facts: BounceFacts): string[] {
+  for (const text of originalHeaders(facts)) {
+    const found = [...new Set(recipientsIn(text).map((address) => address.toLowerCase()))];
+    if (found.length > 0) return found;
+  }
+  return [];
+}
+
+/** The headers of the mail that bounced, where it is attached, else where the text has a copy. */
+function originalHeaders(facts: BounceFacts): string[] {
+  const attached = facts.parts.filter((part) => ORIGINAL.test(part.mime)).map((part) => headerOf(part.text));
+  return [...attached, ...(quotesMail(facts.bodyPlain) ? [facts.bodyPlain.slice(0, 64 * 1024)] : [])];
+}
+
+/**
+ * In order: a complaint is none. A delivery report is one. A read receipt is none. X-Failed-Recipients and a sender whose
+ * local part is exactly mailer-daemon or postmaster say it. What says that it replies by itself is none, unless its text
+ * is a report: Exim and others mark their bounces so. Then Return-Path says it; and last the subject of a failure notice,
+ * or a null sender, with a text that has the form of a report or quotes the mail.
+ */
+function isBounce(facts: BounceFacts): boolean {
+  const declared = declaresBounce(facts);
+  if (declared !== null) return declared;
+  const isReport = () => isReportText(facts.bodyPlain);
+  const hasSubject = FAILURE_SUBJECT.test(facts.subject.trim());
+  if (isBounceSender(facts.from)) return !facts.autoReplied || isReport();
+  if (facts.autoReplied) return hasSubject && isNullSender(facts.returnPath) && isReport();
+  if (isBounceSender(facts.returnPath.trim().replace(/^<|>.*$/g, ''))) return !facts.autoSubmitted || isReport();
+  return hasSubject ? isReport() || (isNullSender(facts.returnPath) && quotesOriginal(facts)) : isUnnamedReport(facts);
+}
+
+/** What parts and fields made for reports say; null when they say nothing. */
+function declaresBounce({ contentType, parts, failedRecipients, from }: BounceFacts): boolean | null {
+  const type = reportTypeOf(contentType);
+  const has = (mime: string): boolean => parts.some((part) => part.mime === mime);
+  if (type === 'feedback-report' || has('message/feedback-report')) return false;
+  if (type === 'delivery-status' || parts.some((part) => DELIVERY_STATUS.test(part.mime))) return true;
+  if (type === 'disposition-notification' || has('message/disposition-notification')) return false;
+  return failedRecipients !== '' || /^mailer-daemon(@|$)/i.test(from.trim()) ? true : null;
+}
+
+/** A report whose subject does not say so: from a null sender, or from an address that programs use. */
+function isUnnamedReport(facts: BounceFacts): boolean {
+  if (!isNullSender(facts.returnPath) && !LIKE_BOUNCE_SENDER.test(facts.from)) return false;
+  const isAnyProgram = !isNullSender(facts.returnPath) && /^no-?reply/i.test(facts.from);
+  return isReportText(facts.bodyPlain) && (!isAnyProgram || quotesOriginal(facts));
+}
+
+function quotesOriginal({ parts, bodyPlain }: BounceFacts): boolean {
+  return parts.some((part) => ORIGINAL.test(part.mime)) || quotesMail(bodyPlain);
+}
+
+/** Senders that bounces come from, beside those that RFC 5321 and 2142 name. */
+const LIKE_BOUNCE_SENDER = /^(post[_-]?master|mail[_-]?daemon|mdaemon|mail[_-]?delivery|no-?reply)(@|$)/i;
+
+function isNullSender(returnPath: string): boolean {
+  return /^<\s*>$/.test(returnPath.trim());
+}
+
+function reportTypeOf(contentType: string): string | null {
+  return /report-type\s*=\s*"?([\w-]+)/i.exec(contentType)?.[1]?.toLowerCase() ?? null;
 }
 
 /** Whether an address is one that bounces come from: the local part is exactly mailer-daemon or postmaster. */
@@ -137,74 +251,41 @@ function originalMessageIds(facts: BounceFacts): string[] {
   return [...new Set([...ids, ...repliedTo])].slice(0, MAX_IDS);
 }
 
+/** Those of the attached original alone. */
+export function attachedMessageIds(parts: BounceFacts['parts']): string[] {
+  const attached = parts.filter((part) => ORIGINAL.test(part.mime)).map((part) => headerOf(part.text));
+  const ids = attached.flatMap((text) =>
+    [...text.matchAll(MESSAGE_ID)].flatMap(([, id]) => readMessageId(id ?? '') ?? []),
+  );
+  return [...new Set(ids)].slice(0, MAX_IDS);
+}
+
 function headerOf(message: string): string {
   const end = /\r?\n\r?\n/.exec(message.trimStart());
   return end ? message.trimStart().slice(0, end.index) : message;
 }
 
-function withGaps(report: ReportFacts, fallback: ReportFacts): ReportFacts {
-  return {
-    recipient: report.recipient ?? fallback.recipient,
-    action: report.action ?? fallback.action,
-    status: report.status ?? fallback.status,
-    diagnostic: report.diagnostic ?? fallback.diagnostic,
-  };
-}
-
-/** What a report says about the first recipient that failed. */
-export interface ReportFacts {
-  recipient: string | null;
-  action: string | null;
-  status: string | null;
-  diagnostic: string | null;
-}
-
-const MAX_DIAGNOSTIC = 2000;
-const ENHANCED_STATUS = /\b([245]\.\d{1,3}\.\d{1,3})\b/;
-const ADDRESS = '[^\\s<>"(),:;]+@[^\\s<>"(),:;]+';
-
-/** Reads a delivery-status part (RFC 3464 2): the group of the first recipient that failed, else of the first one. */
-export function readReport(text: string): ReportFacts {
+/** Reads a delivery-status part (RFC 3464 2): its recipients in their order; one without an address where none has one. */
+export function readReport(text: string): ReportedRecipient[] {
   const groups = text
     .replace(/\r\n?/g, '\n')
     .split(/\n[ \t]*\n/)
     .map(fieldsOf)
     .filter((fields) => fields.has('final-recipient') || fields.has('original-recipient') || fields.has('action'));
-  const group = groups.find((fields) => /^failed\b/i.test(fields.get('action') ?? '')) ?? groups[0];
-  if (!group) return { recipient: null, action: null, status: null, diagnostic: null };
-  const diagnostic = typed(group.get('diagnostic-code'));
-  return {
-    // The address that the sender wrote, rather than the one that it was forwarded to.
-    recipient: addressOf(group.get('original-recipient')) ?? addressOf(group.get('final-recipient')),
-    action: /^[a-z]+/i.exec(group.get('action') ?? '')?.[0].toLowerCase() ?? null,
-    status: ENHANCED_STATUS.exec(group.get('status') ?? '')?.[1] ?? ENHANCED_STATUS.exec(diagnostic ?? '')?.[1] ?? null,
-    diagnostic,
-  };
-}
-
-/**
- * Reads the text of a notice that has no delivery-status part: the shapes of qmail (`<a@b>:` and the reason below
- * it), of Exim (the address, indented, and the reason further indented) and of those that name the address and the
- * server's response in one line.
- */
-export function readPlainReport(body: string): ReportFacts {
-  const text = body.slice(0, 64 * 1024).replace(/\r\n?/g, '\n');
-  const match =
-    new RegExp(`^<(${ADDRESS})>:\\n((?:[^\\n]+\\n?){1,6})`, 'm').exec(text) ??
-    new RegExp(`^ {1,4}<?(${ADDRESS})>?\\n((?: {2,}[^\\n]+\\n?){1,6})`, 'm').exec(text) ??
-    new RegExp(`^<(${ADDRESS})>(?:: | \\()([^\\n]+(?:\\n[ \\t]+[^\\n]+){0,6})`, 'm').exec(text);
-  const diagnostic = clean(match?.[2]) ?? responseIn(text);
-  return {
-    recipient: match?.[1] ?? null,
-    action: null,
-    status: ENHANCED_STATUS.exec(diagnostic ?? '')?.[1] ?? null,
-    diagnostic,
-  };
-}
-
-/** A line that quotes the response of an SMTP server: `550 5.1.1 …`. */
-function responseIn(text: string): string | null {
-  return clean(/^.{0,200}\b[45]\d\d[ -][245]\.\d{1,3}\.\d{1,3}\b.{0,400}$/m.exec(text)?.[0]);
+  const all = groups.slice(0, MAX_RECIPIENTS).map((group) => {
+    const diagnostic = typed(group.get('diagnostic-code'));
+    return {
+      // The address that the sender wrote, rather than the one that it was forwarded to.
+      address: addressOf(group.get('original-recipient')) ?? addressOf(group.get('final-recipient')),
+      action:
+        /^(failed|delayed|delivered|relayed|expanded)\b/i.exec(group.get('action') ?? '')?.[1]?.toLowerCase() ?? null,
+      status:
+        ENHANCED_STATUS.exec(group.get('status') ?? '')?.[1] ?? ENHANCED_STATUS.exec(diagnostic ?? '')?.[1] ?? null,
+      diagnostic,
+    };
+  });
+  const named = all.filter(({ address }) => address !== null);
+  return named.length > 0 ? named : all.slice(0, 1);
 }
 
 function fieldsOf(group: string): Map<string, string> {
@@ -219,15 +300,13 @@ function fieldsOf(group: string): Map<string, string> {
 
 /** `rfc822; a@b` → `a@b`; null for what holds no address. */
 function addressOf(value: string | undefined): string | null {
-  const address = typed(value)?.replace(/^<|>$/g, '').trim();
-  return address?.includes('@') ? address : null;
+  const address = typed(value)
+    ?.replace(/^[<"']+|[>"']+$/g, '')
+    .trim();
+  return address?.includes('@') ? address.slice(0, 320) : null;
 }
 
 /** `type; text` → text. */
 function typed(value: string | undefined): string | null {
   return clean(value?.replace(/^[a-z0-9._-]+\s*;\s*/i, ''));
-}
-
-function clean(value: string | undefined): string | null {
-  return value?.replace(/\s+/g, ' ').trim().slice(0, MAX_DIAGNOSTIC) || null;
 }

@@ -53,6 +53,8 @@ const cell: FormatCallback = (element, walk, builder) => {
 
 const convert = compile({
   wordwrap: false,
+  // All of it: programs write a reply above or below the document that it quotes, outside of its body element.
+  baseElements: { selectors: [], returnDomByDefault: true },
   formatters: { cell },
   limits: { maxDepth: 200, maxInputLength: MAX_CONVERTED },
   selectors: [
@@ -61,7 +63,7 @@ const convert = compile({
     ...['h1', 'h2', 'h3', 'h4', 'h5', 'h6'].map((selector) => ({ selector, options: { uppercase: false } })),
     { selector: 'tr', format: 'block', options: { leadingLineBreaks: 1, trailingLineBreaks: 1 } },
     ...['td', 'th'].map((selector) => ({ selector, format: 'cell' })),
-    ...['style', 'script', 'head', 'noscript', 'template'].map((selector) => ({ selector, format: 'skip' })),
+    ...['style', 'script', 'title', 'noscript', 'template'].map((selector) => ({ selector, format: 'skip' })),
   ],
 });
 
@@ -95,7 +97,7 @@ function depthOf(html: string): number {
   return deepest;
 }
 
-const HIDDEN = new Set(['style', 'script', 'head', 'title', 'template']);
+const HIDDEN = new Set(['style', 'script', 'title', 'template']);
 const BREAKS = new Set([
   'br',
   'p',

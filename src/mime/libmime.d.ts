@@ -1,8 +1,8 @@
 /** The part of libmime that is used here; the package has no types of its own. */
 declare module 'libmime' {
   const libmime: {
-    /** RFC 2047 encoded words to text */
-    decodeWords(text: string): string;
+    /** a structured header value with its parameters, RFC 2231 decoded */
+    parseHeaderValue(text: string): { value: string; params: Record<string, string> };
     /** file name ending for a media type, `bin` when unknown */
     detectExtension(mime: string): string;
     /** media type for a file name ending */

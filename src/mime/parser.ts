@@ -1,15 +1,17 @@
 import { randomUUID } from 'node:crypto';
-import { rm } from 'node:fs/promises';
+import { rm, stat } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { Piscina } from 'piscina';
 import { createLimiter } from '../async.ts';
-import { createBudget, type ParseTask } from './parse-worker.ts';
+import type { ParseDepth, ParseTask } from './parse-worker.ts';
 import { isReadFailure } from './read/open-source.ts';
 import type { ParsedAttachment, ParsedMail } from './read/parsed-mail.ts';
 import { minimalMail } from './read/read-message.ts';
+import { createBudget } from './thread-cpu.ts';
 
+export type { BounceReport } from './bounces.ts';
 export type { ParsedAttachment, ParsedMail } from './read/parsed-mail.ts';
 export { hasAttachments } from './read/parsed-mail.ts';
 
@@ -27,13 +29,18 @@ export interface MailParserOptions {
 /** A message as bytes or as a file of them. */
 export type MailSource = Buffer | { path: string };
 
+export interface ParseOptions {
+  /** how many times the usual time a mail may take (default 1) */
+  patience?: number;
+}
+
 export interface MailParser {
   /**
    * Reads one message. Never fails because of the message: what cannot be read in time or memory is left out (isPartial).
    * When `tempDir` of the result is set, the caller removes that folder.
    * @throws when the file of the source cannot be read, or the parser is closed
    */
-  parse(source: MailSource): Promise<ParsedMail>;
+  parse(source: MailSource, options?: ParseOptions): Promise<ParsedMail>;
   /** The same for several, in order, at less cost for each: small ones go to a thread together. */
   parseMany(sources: readonly MailSource[]): Promise<ParsedMail[]>;
   /** Stops the threads; parses that run fail. */
@@ -44,57 +51,68 @@ export interface MailParser {
 const BATCH_MAILS = 16;
 const BATCH_BYTES = 512 * 1024;
 const SMALL_BYTES = 64 * 1024;
+/** Larger messages have threads of their own: they take seconds, and others must not wait for them. */
+const LARGE_BYTES = 1024 * 1024;
 /** The share of the time after which a thread stops by itself and returns what it has. */
-const SOFT_SHARE = 0.8;
-const CAUTIOUS_MS = 400;
+const SOFT_SHARE = { all: 0.8, stripped: 0.4, header: 0.8 };
+const HEADER_MS = 400;
 const CHECK_MS = 50;
 const IDLE_MS = 30_000;
 
-/** A parser with worker threads: one at first, more under load; those beyond the first stop after 30 s without work. */
+/**
+ * A parser with worker threads: one at first, more under load; those beyond the first stop after 30 s without work. Large
+ * messages have threads of their own, half as many, so that small ones do not wait for them.
+ */
 export function createMailParser(options: MailParserOptions): MailParser {
-  const { threads = 1, timeoutMs = 2000, memoryMb = 200, tempDir } = options;
+  const { timeoutMs = 2000, memoryMb = 200, tempDir } = options;
+  const threads = Math.max(1, options.threads ?? 1);
+  const largeThreads = Math.max(1, threads >> 1);
   const pool = new Piscina({
     filename: workerFile(),
     minThreads: 1,
-    maxThreads: Math.max(1, threads),
+    maxThreads: threads + largeThreads,
     idleTimeout: IDLE_MS,
     resourceLimits: { maxOldGenerationSizeMb: memoryMb },
     ...typescriptFlags(),
   });
   // A thread that ran out of memory between tasks is replaced; failures of tasks reject their own promises.
   pool.on('error', () => {});
-  const slots = createLimiter(Math.max(1, threads));
+  const slots = { small: createLimiter(threads), large: createLimiter(largeThreads) };
   let closed = false;
 
-  const run = (sources: readonly MailSource[], limitMs: number, cautious: boolean): Promise<ParsedMail[]> =>
-    slots(() => {
+  const run = async (sources: readonly MailSource[], limitMs: number, depth: ParseDepth): Promise<ParsedMail[]> =>
+    slots[(await isLarge(sources)) ? 'large' : 'small'](() => {
       if (closed) throw new Error('the mail parser is closed');
-      return runTask(pool, sources, { limitMs, cautious, tempDir });
+      return runTask(pool, sources, { limitMs, depth, tempDir });
     });
 
-  async function parse(source: MailSource): Promise<ParsedMail> {
-    try {
-      return only(await run([source], timeoutMs, false));
-    } catch (error) {
-      if (isReadFailure(error) || closed) throw error;
+  /** One mail, with more care each time that it was stopped by force. */
+  async function parse(source: MailSource, { patience = 1 }: ParseOptions = {}): Promise<ParsedMail> {
+    const attempts: [ParseDepth, number][] = [
+      ['all', timeoutMs * patience],
+      ['stripped', timeoutMs * patience],
+      ['header', HEADER_MS],
+    ];
+    for (const [depth, limitMs] of attempts) {
+      try {
+        const mail = only(await run([source], limitMs, depth));
+        return depth === 'all' ? mail : { ...mail, isPartial: true };
+      } catch (error) {
+        if (isReadFailure(error) || closed) throw error;
+      }
     }
-    try {
-      return { ...only(await run([source], CAUTIOUS_MS, true)), isPartial: true };
-    } catch (error) {
-      if (closed) throw error;
-      return minimalMail(source);
-    }
+    return minimalMail(source);
   }
 
   async function parseMany(sources: readonly MailSource[]): Promise<ParsedMail[]> {
     const results = await Promise.all(
       batches(sources).map(async (batch) => {
-        if (batch.length === 1) return Promise.all(batch.map(parse));
+        if (batch.length === 1) return Promise.all(batch.map((source) => parse(source)));
         try {
-          return await run(batch, timeoutMs, false);
+          return await run(batch, timeoutMs, 'all');
         } catch {
           // One of them is the cause: each alone.
-          return Promise.all(batch.map(parse));
+          return Promise.all(batch.map((source) => parse(source)));
         }
       }),
     );
@@ -111,26 +129,26 @@ export function createMailParser(options: MailParserOptions): MailParser {
 
 interface TaskOptions {
   limitMs: number;
-  cautious: boolean;
+  depth: ParseDepth;
   tempDir: string;
 }
 
 /** One task of a thread, which is stopped by force when it takes too long. */
-async function runTask(pool: Piscina, sources: readonly MailSource[], { limitMs, cautious, tempDir }: TaskOptions) {
+async function runTask(pool: Piscina, sources: readonly MailSource[], { limitMs, depth, tempDir }: TaskOptions) {
   const messages = sources.map((source) => ({
     source: portable(source),
     spillDir: join(tempDir, `mail-${randomUUID()}`),
   }));
-  const started = new SharedArrayBuffer(4);
+  const started = new SharedArrayBuffer(8);
   const flag = new Int32Array(started);
-  const task: ParseTask = { messages, budgetMs: limitMs * SOFT_SHARE, cautious, started };
+  const task: ParseTask = { messages, budgetMs: limitMs * SOFT_SHARE[depth], depth, started };
   const transferList = messages.flatMap(({ source }) => ('path' in source ? [] : [source.buffer]));
   const abort = new AbortController();
   // The time counts from when the thread begins: starting a thread takes a while.
   let isTimeUp: (() => boolean) | null = null;
   const timer = setInterval(() => {
     if (Atomics.load(flag, 0) === 0) return;
-    isTimeUp ??= createBudget(limitMs - CHECK_MS);
+    isTimeUp ??= createBudget(limitMs - CHECK_MS, Atomics.load(flag, 1) || null);
     if (isTimeUp()) abort.abort();
   }, CHECK_MS);
   try {
@@ -142,6 +160,12 @@ async function runTask(pool: Piscina, sources: readonly MailSource[], { limitMs,
   } finally {
     clearInterval(timer);
   }
+}
+
+async function isLarge(sources: readonly MailSource[]): Promise<boolean> {
+  const [first] = sources;
+  if (first === undefined) return false;
+  return (Buffer.isBuffer(first) ? first.length : (await stat(first.path)).size) > LARGE_BYTES;
 }
 
 /** Bytes in a buffer of their own, which is transferred and not copied again. */

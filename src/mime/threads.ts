@@ -112,7 +112,9 @@ export function threadKeysOf(facts: ThreadFacts): ThreadKeys {
   if (facts.serverThreadId) {
     return { keys: [bounded(facts.serverThreadId)], subjectKey: null, subjectLookups: [] };
   }
-  const named = [...facts.inReplyTo, ...facts.references];
+  // RFC 5256 3: In-Reply-To counts where there are no References; one that names another conversation would join the two.
+  const references = facts.references.filter(isMessageId);
+  const named = references.length > 0 ? references : facts.inReplyTo.filter(isMessageId);
   const kept =
     named.length <= MAX_REFERENCES
       ? named
@@ -180,8 +182,15 @@ function subjectKeysOf(facts: ThreadFacts, hasReferences: boolean): Pick<ThreadK
     : { subjectKey: `p:${hash}`, subjectLookups: [`r:${hash}`] };
 }
 
+/** A message id (RFC 5322 3.6.4) without its angle brackets; quotes around its left part make no other id of it. */
 function bareId(id: string | null): string {
-  return (id ?? '').trim().replace(/^<|>$/g, '').trim();
+  const bare = (id ?? '').trim().replace(/^<|>$/g, '').trim();
+  return bare.replace(/^"((?:[^"\\]|\\.)*)"(?=@)/, (_, left: string) => left.replace(/\\(.)/g, '$1'));
+}
+
+/** What is no message id is no reference (RFC 5256 3): it must not keep the subject from counting. */
+function isMessageId(id: string): boolean {
+  return /^[^@\s]+@[^\s]+$|^"[^"]*"@\S+$/.test(bareId(id));
 }
 
 function bounded(key: string): string {

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, expect, it } from '@jest/globals';
 import { eq } from 'drizzle-orm';
 import type { Bounce } from '../../src/contract/email.ts';
 import { emails, sends } from '../../src/db/schema.ts';
-import { findBounced, linkBounces, linkEarlierBounces } from '../../src/mailbox/bounces.ts';
+import { findBounced, linkReports, linkEarlierBounces } from '../../src/mailbox/bounces.ts';
 import { newId } from '../../src/new-id.ts';
 import { type TestDatabase, testDatabase } from '../helpers/postgres.ts';
 import { type EmailOptions, storeEmail, storeFolder } from '../helpers/rows.ts';
@@ -19,7 +19,7 @@ beforeEach(async () => {
 });
 
 const ID = '<sent@example.test>';
-const SAYS = { recipient: 'gone@x.y', action: 'failed', status: '5.1.1', diagnostic: 'no such user' };
+const SAYS = { recipient: 'gone@x.y', action: 'failed', status: '5.1.1', diagnostic: 'no such user', recipients: [] };
 
 const store = async (options: EmailOptions = {}, owner = account) =>
   (await storeEmail(test.database, owner, { messageId: ID, ...options })).id;
@@ -69,13 +69,13 @@ it('a mail that bounced is known before its Sent copy is there', async () => {
 
 it('of what may be its Message-ID the one that is ours counts', async () => {
   const sent = await storeSend();
-  const bounces = await linkBounces(test.database.db, account, [
-    { bounce: { ...SAYS, messageIds: ['<relay@x>', ID] } },
-    { bounce: null },
-    { bounce: { ...SAYS, messageIds: ['<unknown@x>', '<other@x>'] } },
-    { bounce: { ...SAYS, messageIds: [] } },
+  const bounces = await linkReports(test.database.db, account, [
+    { bounce: { ...SAYS, messageIds: ['<relay@x>', ID] }, complaint: null },
+    { bounce: null, complaint: null },
+    { bounce: { ...SAYS, messageIds: ['<unknown@x>', '<other@x>'] }, complaint: null },
+    { bounce: { ...SAYS, messageIds: [] }, complaint: null },
   ]);
-  expect(bounces).toEqual([
+  expect(bounces.map(({ bounce }) => bounce)).toEqual([
     { ...SAYS, message_id: ID, email_id: sent, tracking_id: `trk_${sent.slice(6)}` },
     null,
     { ...SAYS, message_id: '<unknown@x>', email_id: null, tracking_id: null },

@@ -86,6 +86,7 @@ function rowsOf(mail: Mail, ownAddresses: string[]): NewEmailRows {
     {
       isDraft: mail.draft ?? false,
       bounce: mail.bounce ? { ...bounce, message_id: null, email_id: null, tracking_id: null } : null,
+      complaint: null,
       ...{ copyOf: null, draft: null, sentByApi: false },
       now: new Date(),
     },

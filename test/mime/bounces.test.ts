@@ -59,7 +59,8 @@ describe('what a bounce reports', () => {
     ['qmail', 'gone@example.org', 'failed', '5.1.1', expect.stringContaining('550 5.1.1 unknown user')],
   ])('%s', async (name, recipient, action, status, diagnostic) => {
     const { bounce } = await readFixture(`bounce-${name}`);
-    expect(bounce).toEqual({ recipient, action, status, diagnostic, messageIds: ['<orig-1@example.net>'] });
+    const recipients = [{ address: recipient, action, status, diagnostic }];
+    expect(bounce).toEqual({ recipient, action, status, diagnostic, recipients, messageIds: ['<orig-1@example.net>'] });
   });
 
   test('of several recipients the one that failed', () => {
@@ -192,7 +193,10 @@ describe('what a bounce reports', () => {
       { recipient: 'slow@example.org', action: 'delayed', status: '4.2.0', diagnostic: '450 4.2.0 Greylisted' },
     ],
   ])('%s', async (_, source, expected) => {
-    expect((await read(source)).bounce).toEqual({ ...expected, messageIds: ['<orig-2@example.net>'] });
+    const { bounce } = await read(source);
+    expect(bounce).toEqual({ ...expected, recipients: expect.any(Array), messageIds: ['<orig-2@example.net>'] });
+    const { recipient: address, ...rest } = expected;
+    expect(bounce?.recipients[0]).toEqual({ address, ...rest });
   });
 
   test('an empty or broken report is a bounce of which nothing is known', () => {
@@ -202,11 +206,127 @@ describe('what a bounce reports', () => {
         action: null,
         status: null,
         diagnostic: null,
+        recipients: [],
         messageIds: [],
       });
     }
   });
 });
+
+describe('every recipient', () => {
+  const status = [
+    'Reporting-MTA: dns; mx',
+    ['Final-Recipient: rfc822; fine@x.y', 'Action: relayed', 'Status: 2.0.0'].join('\r\n'),
+    ['Final-Recipient: rfc822; slow@x.y', 'Action: delayed', 'Status: 4.4.1'].join('\r\n'),
+    ['Final-Recipient: rfc822; gone@x.y', 'Action: failed', 'Status: 5.1.1', 'Diagnostic-Code: smtp; 550 no'].join(
+      '\r\n',
+    ),
+  ].join('\r\n\r\n');
+
+  test('of a delivery report is given, those that failed first', () => {
+    expect(readBounce(facts({ parts: [{ mime: 'message/delivery-status', text: status }] }))?.recipients).toEqual([
+      { address: 'gone@x.y', action: 'failed', status: '5.1.1', diagnostic: '550 no' },
+      { address: 'slow@x.y', action: 'delayed', status: '4.4.1', diagnostic: null },
+      { address: 'fine@x.y', action: 'relayed', status: '2.0.0', diagnostic: null },
+    ]);
+  });
+
+  test('a report that all were reached is no bounce', () => {
+    const text =
+      'Reporting-MTA: dns; mx\r\n\r\nFinal-Recipient: rfc822; fine@x.y\r\nAction: delivered\r\nStatus: 2.0.0';
+    expect(
+      readBounce(facts({ from: 'mailer-daemon@x.y', parts: [{ mime: 'message/delivery-status', text }] })),
+    ).toBeNull();
+  });
+
+  test.each<[string, string, string[]]>([
+    [
+      'qmail',
+      '<a@x.y>:\n550 5.1.1 no\n\n<b@x.y>:\nuser over quota\n\n--- Below this line is a copy of the message.\n\nTo: c@x.y',
+      ['a@x.y', 'b@x.y'],
+    ],
+    [
+      'Exim',
+      'The following addresses failed:\n\n  a@x.y\n    unknown user\n  b@x.y\n    mailbox full',
+      ['a@x.y', 'b@x.y'],
+    ],
+    [
+      'OpenSMTPD',
+      '    the following list of recipients:\n\na@x.y: 550 5.1.1 no\nb@x.y: Envelope expired\n\n    Below is a copy of the original message:\n\nc@x.y: z',
+      ['a@x.y', 'b@x.y'],
+    ],
+    [
+      'DragonFly',
+      'There was an error delivering your mail to <a@x.y>.\n\nmx.x.y did not like our RCPT TO:\n550 5.1.1 no',
+      ['a@x.y'],
+    ],
+    [
+      'Exchange',
+      'Your message\n\n  To:      c@x.y\n\ndid not reach the following recipient(s):\n\na@x.y on Thu, 29 Apr 2010\n    The recipient name is not recognized',
+      ['a@x.y'],
+    ],
+    [
+      'Office 365',
+      'Delivery has failed to these recipients or groups:\n\na@x.y<mailto:a@x.y>\nThe address was not found.',
+      ['a@x.y'],
+    ],
+    ['Gmail', "Your message wasn't delivered to a@x.y because the address couldn't be found.", ['a@x.y']],
+    [
+      'Yahoo',
+      'Sorry, we were unable to deliver your message to the following address.\n\n<a@x.y>:\n550: 5.1.1 no',
+      ['a@x.y'],
+    ],
+    [
+      'Domino',
+      'Your message\n\n  Subject: Test\n\nwas not delivered to:\n\n  a@x.y\n\nbecause:\n\n  User unknown',
+      ['a@x.y'],
+    ],
+    [
+      'Sendmail',
+      '   ----- The following addresses had permanent fatal errors -----\n<a@x.y>\n    (reason: 550 no)\n\n   ----- Transcript of session follows -----\n>>> RCPT To:<a@x.y>\n<<< 550 no',
+      ['a@x.y'],
+    ],
+    [
+      'X-mailer with bullets',
+      'Delivery to the following recipients failed permanently:\n\n   * a@x.y\n   * b@x.y',
+      ['a@x.y', 'b@x.y'],
+    ],
+    ['a transcript alone', 'Mail failed.\n>>> RCPT TO:<a@x.y>\n<<< 550 <a@x.y>: User unknown', ['a@x.y']],
+    [
+      'only the copy of the mail',
+      'It did not work.\n\n--- Original message follows ---\n\nFrom: me@x.y\nTo: a@x.y\nSubject: s',
+      ['a@x.y'],
+    ],
+    [
+      'the copy of a mail for two',
+      'It did not work.\n\n--- Original message follows ---\n\nFrom: me@x.y\nTo: a@x.y, b@x.y\nSubject: s',
+      [],
+    ],
+  ])('of the text of %s is given', (_, bodyPlain, expected) => {
+    const bounce = readBounce(facts({ from: 'mailer-daemon@x.y', bodyPlain, to: ['me@x.y'] }));
+    expect(bounce?.recipients.map(({ address }) => address)).toEqual(expected);
+  });
+
+  test('of X-Failed-Recipients is given', () => {
+    const bounce = readBounce(facts({ failedRecipients: 'a@b.c, <d@e.f>' }));
+    expect(bounce?.recipients.map(({ address, action }) => [address, action])).toEqual([
+      ['a@b.c', 'failed'],
+      ['d@e.f', 'failed'],
+    ]);
+  });
+
+  test('who is waited for is delayed, not failed', () => {
+    const bodyPlain =
+      'THIS IS A WARNING MESSAGE ONLY.\n\nDelivery to the following recipient has been delayed:\n\n     a@x.y\n\nMessage will be retried for 2 more day(s)';
+    const subject = 'Delivery Status Notification (Delay)';
+    expect(readBounce(facts({ from: 'mailer-daemon@x.y', subject, bodyPlain }))).toMatchObject({
+      recipient: 'a@x.y',
+      action: 'delayed',
+    });
+  });
+});
+
+const REPORT = 'Your message could not be delivered to:\n\n<gone@example.org>: 550 5.1.1 User unknown';
 
 describe('a bounce is', () => {
   test.each<[string, Partial<BounceFacts>]>([
@@ -218,9 +338,19 @@ describe('a bounce is', () => {
     ['from postmaster', { from: 'postmaster@example.org' }],
     ['returned to mailer-daemon', { returnPath: '<MAILER-DAEMON>' }],
     ['X-Failed-Recipients', { failedRecipients: 'a@b.c, d@e.f' }],
-    ['a failure subject', { subject: 'Undeliverable: Your order' }],
-    ["qmail's subject", { subject: 'failure notice' }],
-    ['a German failure subject', { subject: 'Unzustellbar: Rechnung' }],
+    ['a failure subject over a report', { subject: 'Undeliverable: Your order', bodyPlain: REPORT }],
+    ["qmail's subject over a report", { subject: 'failure notice', bodyPlain: REPORT }],
+    ['a German failure subject over a report', { subject: 'Unzustellbar: Rechnung', bodyPlain: REPORT }],
+    [
+      'a failure subject with the mail attached, from nobody',
+      { subject: 'Undeliverable: x', returnPath: '<>', parts: [{ mime: 'message/rfc822', text: 'To: a@x.y' }] },
+    ],
+    ['a report from nobody, whatever the subject', { subject: 'Hello', returnPath: '<>', bodyPlain: REPORT }],
+    [
+      'an automatic reply that is a delivery report',
+      { autoReplied: true, parts: [{ mime: 'message/delivery-status', text: '' }] },
+    ],
+    ['an automatic reply from mailer-daemon, as Exim sends it', { autoReplied: true, from: 'mailer-daemon@x.y' }],
   ])('%s', (_, known) => {
     expect(readBounce(facts(known))).not.toBeNull();
   });
@@ -240,6 +370,27 @@ describe('no bounce is', () => {
     ['somebody whose name begins so', { from: 'postmaster-general@example.org' }],
     ['a read receipt', { contentType: 'multipart/report; report-type=disposition-notification' }],
     ['a null return path alone', { returnPath: '<>' }],
+    [
+      'a parcel that was not delivered',
+      { subject: 'Delivery failed: your parcel 123', bodyPlain: 'Our driver could not deliver your parcel.' },
+    ],
+    ['a failure subject alone', { subject: 'Undeliverable: Your order' }],
+    [
+      'an automatic reply with Return-Path: <MAILER-DAEMON>',
+      { returnPath: '<MAILER-DAEMON>', autoReplied: true, autoSubmitted: true },
+    ],
+    [
+      'a read receipt with Return-Path: <MAILER-DAEMON>',
+      { returnPath: '<MAILER-DAEMON>', parts: [{ mime: 'message/disposition-notification', text: '' }] },
+    ],
+    [
+      'an out-of-office notice of a postmaster',
+      { from: 'postmaster@x.y', autoReplied: true, bodyPlain: 'I am away until Monday.' },
+    ],
+    [
+      'somebody who forwards a bounce',
+      { subject: 'Fwd: Undelivered Mail', bodyPlain: REPORT, parts: [{ mime: 'message/rfc822', text: '' }] },
+    ],
   ])('%s', (_, known) => {
     expect(readBounce(facts(known))).toBeNull();
   });

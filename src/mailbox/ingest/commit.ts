@@ -3,7 +3,7 @@ import { toEmail } from '../../db/email-object.ts';
 import { inLease } from '../../db/lease.ts';
 import { type NewEvent, recordEvents } from '../../db/outbox.ts';
 import type { MessageMeta } from '../../imap/fetch.ts';
-import { linkBounces } from '../bounces.ts';
+import { linkReports } from '../bounces.ts';
 import { changeEmails } from '../change-emails.ts';
 import type { SyncAccount, SyncContext } from '../context.ts';
 import { addImported } from '../settings.ts';
@@ -81,7 +81,7 @@ async function buildRows(
   { mails, matches, now }: { mails: FetchedMail[]; matches: Map<number, ArrivalMatch>; now: Date },
 ): Promise<NewEmailRows[]> {
   const threads = await assignThreads(tx, account.id, account.ownAddresses, mails.map(threadFactsOf));
-  const bounces = await linkBounces(
+  const reports = await linkReports(
     tx,
     account.id,
     mails.map(({ parsed }) => parsed),
@@ -90,14 +90,14 @@ async function buildRows(
     const match = matches.get(mail.meta.uid);
     const { copyOf, draft, sentByApi } = match?.kind === 'new' ? match : NOT_BY_API;
     const thread = threads[index] as AssignedThread;
-    const bounce = bounces[index] ?? null;
     return buildEmail(account, mail, thread, {
-      ...{ isDraft: folder.role === 'DRAFTS', bounce, now },
+      ...{ isDraft: folder.role === 'DRAFTS', now, ...(reports[index] ?? NO_REPORT) },
       ...{ copyOf, draft, sentByApi },
     });
   });
 }
 
+const NO_REPORT = { bounce: null, complaint: null };
 const NOT_BY_API = { copyOf: null, draft: null, sentByApi: false };
 
 /** Where the messages of a batch are now. */

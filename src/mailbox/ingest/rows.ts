@@ -1,4 +1,4 @@
-import type { Attachment, Bounce } from '../../contract/email.ts';
+import type { Attachment, Bounce, Complaint } from '../../contract/email.ts';
 import type { MessageMeta } from '../../imap/fetch.ts';
 import { hasAttachments, type ParsedMail } from '../../mime/parser.ts';
 import { newId } from '../../new-id.ts';
@@ -45,6 +45,7 @@ export function locationRow(accountId: string, folderId: string, meta: MessageMe
 export interface EmailFacts {
   isDraft: boolean;
   bounce: Bounce | null;
+  complaint: Complaint | null;
   /** the send whose Sent copy it is */
   copyOf: SentMail | null;
   /** the draft that an id was reserved for */
@@ -70,6 +71,7 @@ export function buildEmail(
       accountId: account.id,
       body: parsed.body,
       bodyPlain: parsed.bodyPlain,
+      bodyNew: parsed.bodyNew,
       headers: parsed.headers,
       attachments: mail.attachments.map(({ storageKey: _, ...attachment }) => attachment),
     },
@@ -91,7 +93,7 @@ function emailRow(
   account: SyncAccount,
   mail: FetchedMail,
   { threadId, subjectKey }: AssignedThread,
-  { copyOf, draft, isDraft, bounce, sentByApi, now }: EmailFacts,
+  { copyOf, draft, isDraft, bounce, complaint, sentByApi, now }: EmailFacts,
 ): NewEmailRows['email'] {
   const { parsed, meta, storageKey } = mail;
   return {
@@ -116,6 +118,10 @@ function emailRow(
     sentBy: copyOf?.sentBy ?? null,
     trackingId: copyOf?.trackingId ?? draft?.trackingId ?? null,
     bounce,
+    complaint,
+    autoReply: parsed.autoReply,
+    calendar: parsed.calendar,
+    isComplete: !parsed.isPartial,
     size: meta.size,
     internalDate: meta.internalDate,
     storageKey,

@@ -19,7 +19,7 @@ export type NewLocationRow = typeof locations.$inferInsert;
 /** All rows of one email that is ingested. */
 export interface NewEmailRows {
   email: NewEmailRow;
-  contents: typeof emailContents.$inferInsert;
+  contents: typeof emailContents.$inferInsert & { bodyNew: string | null };
   search: typeof emailSearch.$inferInsert;
   attachments: (typeof attachments.$inferInsert)[];
   /** see src/mailbox/contacts.ts */
@@ -208,6 +208,10 @@ export function emailRowOf(email: NewEmailRow): EmailRow & { isDraft: boolean } 
     sentBy: email.sentBy ?? null,
     trackingId: email.trackingId ?? null,
     bounce: email.bounce ?? null,
+    complaint: email.complaint ?? null,
+    autoReply: email.autoReply ?? null,
+    calendar: email.calendar ?? null,
+    isComplete: email.isComplete ?? true,
   };
 }
 

@@ -1,6 +1,6 @@
 import libmime from 'libmime';
 import { storable } from './charsets.ts';
-import { decodeEncodedWords } from './headers.ts';
+import { replaceEncodedWords } from './encoded-words.ts';
 import type { ParsedAttachment } from './parsed-mail.ts';
 import type { Part } from './part.ts';
 
@@ -22,6 +22,8 @@ const ENDINGS: Record<string, string> = {
   'application/pkcs7-mime': 'p7m',
   'application/x-pkcs7-mime': 'p7m',
   'text/x-amp-html': 'html',
+  'text/markdown': 'md',
+  'text/x-markdown': 'md',
 };
 /** Parts of a report (RFC 6522) for programs. */
 const MACHINE =
@@ -68,7 +70,10 @@ export function extensionOf(name: string): string {
 
 /** A file name without path, control characters and direction marks, at most 255 characters; null when nothing is left. */
 export function safeFileName(name: string): string | null {
-  const text = storable(decodeEncodedWords(name)).replace(/[\p{Cc}\u200e\u200f\u202a-\u202e\u2066-\u2069]+/gu, ' ');
+  const text = storable(replaceEncodedWords(name, (text) => text)).replace(
+    /[\p{Cc}\u200e\u200f\u202a-\u202e\u2066-\u2069]+/gu,
+    ' ',
+  );
   const last = text.split(/[\\/]/).findLast((piece) => piece.trim() !== '') ?? '';
   const clean = last.replace(/\s+/g, ' ').trim();
   if (/^\.*$/.test(clean)) return null;

@@ -1,5 +1,5 @@
 import { htmlToPlain, stripTags, textToHtml } from '../html.ts';
-import { decodeBytes, storable } from './charsets.ts';
+import { decodeBytes, isUsefulHint, storable } from './charsets.ts';
 import type { Part } from './part.ts';
 import type { ReadParts } from './read-parts.ts';
 
@@ -13,20 +13,31 @@ export interface BodyText {
 /**
  * The two bodies of a mail. HTML: the HTML part as sent. Several HTML parts, or texts next to one (the footer of a mailing
  * list), follow one another. Without HTML: an HTML rendering of the text. Plain: the same with text and HTML swapped. Line
- * ends are `\n`.
+ * ends are `\n`. Where `isHurried` says so, HTML only loses its tags.
  */
-export function composeBody(read: ReadParts, plainOnly: boolean): { body: string; bodyPlain: string } {
+export function composeBody(read: ReadParts, isHurried: () => boolean): { body: string; bodyPlain: string } {
   const texts = readTexts(read);
-  return { body: htmlBody(texts), bodyPlain: plainBody(texts, plainOnly ? stripTags : htmlToPlain) };
+  return {
+    body: htmlBody(texts),
+    bodyPlain: plainBody(texts, (html) => (isHurried() ? stripTags(html) : htmlToPlain(html))),
+  };
 }
 
-/** The texts of a mail's body, in order. */
+/** Notes for programs that do not know MIME; never the text of a mail. */
+const NOTE =
+  /^\s*(this is a (multi-?part|mime)|this message is in mime|if you (see|are reading) this|sorry, your mail)/i;
+
+/**
+ * The texts of a mail's body, in order. Where its parts have none, what stands outside of them counts: before the first or
+ * after the last.
+ */
 export function readTexts({ parts, outside, charset }: ReadParts): BodyText[] {
-  const texts = parts.filter((part) => part.role !== 'file').map(readText);
-  if (parts.length === 0 && outside.length > 0) {
-    texts.push({ isHtml: false, inAlternative: false, text: unified(decodeBytes(outside, charset)) });
-  }
-  return texts.filter(({ text }) => /\S/.test(text));
+  const hints = [...parts.map((part) => part.charset), charset];
+  const texts = parts.filter((part) => part.role !== 'file').map((part) => readText(part, hints));
+  const filled = texts.filter(({ text }) => /\S/.test(text));
+  if (filled.length > 0 || outside.length === 0) return filled;
+  const text = unified(decodeBytes(outside, null, ...hints)).trim();
+  return text === '' || NOTE.test(text) ? [] : [{ isHtml: false, inAlternative: false, text }];
 }
 
 /** Texts as one HTML body. A plain text that is an alternative of the HTML is left out. */
@@ -43,10 +54,11 @@ export function plainBody(texts: readonly BodyText[], toPlain: (html: string) =>
   return plain.map(({ isHtml, text }) => (isHtml ? toPlain(text) : text)).join('\n');
 }
 
-function readText(part: Part): BodyText {
+function readText(part: Part, hints: readonly (string | null)[]): BodyText {
   const isHtml = part.role === 'html';
   const bytes = Buffer.isBuffer(part.content) ? part.content : Buffer.alloc(0);
-  const text = unified(decodeBytes(bytes, part.charset, isHtml && part.charset === null ? charsetOfHtml(bytes) : null));
+  const own = isHtml ? charsetOfHtml(bytes) : null;
+  const text = unified(decodeBytes(bytes, part.charset ?? (isUsefulHint(own) ? own : null), own, ...hints));
   const flowed = part.flowed && !isHtml ? decodeFlowed(text, part.deleteSpace) : text;
   return { isHtml, inAlternative: part.inAlternative, text: flowed };
 }

@@ -1,47 +1,135 @@
 import { isUtf8 } from 'node:buffer';
+import { analyse } from 'chardet';
+import iconv from 'iconv-lite';
 import libcharset from 'libmime/lib/charset.js';
+import { decodeHz, decodeIso2022Kr, decodeJohab } from './old-charsets.ts';
+import { countUtf8, decodeMixedUtf8 } from './utf8.ts';
 
 /** Labels that say nothing: the bytes themselves decide. */
 const UNLABELLED =
-  /^(us-?ascii|ascii|ansi_x3\.4-1968|7bit|8bit|binary|unknown.*|x-unknown|default|none|undefined|\?+)?$/;
+  /^(us-?ascii|ascii|ansi_x3\.4-19(68|86)|iso646-us|7-?bit|8-?bit|binary|unknown.*|x-unknown|default|none|undefined|user-defined|x-user-defined|charset|\?+)?$/;
+const UTF8 = /^(utf-?8|unicode-1-1-utf-8|cp65001|65001|utf8mb4|utf-8-sig)$/;
 const ISO_2022_JP = /\x1b\$[@B]|\x1b\([JB]/;
 const ASCII_BYTES = /^[\0-\x7f]*$/;
 
+/** Charsets that iconv-lite does not know, or not under that name. */
+const OWN: Record<string, (bytes: Buffer) => string> = {
+  'hz-gb-2312': (bytes) => decodeHz(bytes, decodeAs),
+  hz: (bytes) => decodeHz(bytes, decodeAs),
+  'iso-2022-kr': (bytes) => decodeIso2022Kr(bytes, decodeAs),
+  csiso2022kr: (bytes) => decodeIso2022Kr(bytes, decodeAs),
+  johab: (bytes) => decodeJohab(bytes, decodeAs),
+  cp1361: (bytes) => decodeJohab(bytes, decodeAs),
+  ms1361: (bytes) => decodeJohab(bytes, decodeAs),
+};
+const ALIASES: Record<string, string> = {
+  'x-mac-cyrillic': 'maccyrillic',
+  'x-mac-ukrainian': 'macukraine',
+  'x-mac-roman': 'macroman',
+  'x-mac-greek': 'macgreek',
+  'x-mac-turkish': 'macturkish',
+  'x-mac-ce': 'maccenteuro',
+  'x-mac-centraleurroman': 'maccenteuro',
+  'x-mac-croatian': 'maccroatian',
+  'x-mac-romanian': 'macromania',
+  macintosh: 'macroman',
+  mac: 'macroman',
+  'iso-8859-8-i': 'iso-8859-8',
+  'iso-8859-8-e': 'iso-8859-8',
+  'iso-8859-6-i': 'iso-8859-6',
+  'x-gbk': 'gbk',
+  'x-sjis': 'shift_jis',
+  'x-euc-jp': 'euc-jp',
+  'x-euc-kr': 'euc-kr',
+  'x-big5': 'big5',
+  'windows-949': 'cp949',
+  'windows-31j': 'cp932',
+  'windows-936': 'cp936',
+  'windows-874': 'cp874',
+  'x-windows-949': 'cp949',
+};
+
 /**
- * Bytes as text. Without a label: UTF-8 where the bytes are valid UTF-8, else `hint`, else Windows-1252. Never throws: an
- * unknown charset is treated like a missing one.
+ * Bytes as text. Without a label that tells: UTF-8 where more of the bytes beyond ASCII are valid UTF-8 than not, else the
+ * first useful of `hints`, else what a detector finds, else Windows-1252. Never throws, and loses no byte: an unknown
+ * charset is treated like a missing one, and what is no UTF-8 within UTF-8 is read as Windows-1252.
  */
-export function decodeBytes(bytes: Buffer, label: string | null, hint: string | null = null): string {
-  const charset = (label ?? '').trim().toLowerCase();
-  if (UNLABELLED.test(charset)) return decodeUnlabelled(bytes, hint);
-  if (/^utf-?8$/.test(charset)) return withoutMark(isUtf8(bytes) ? bytes.toString('utf8') : decodeBrokenUtf8(bytes));
-  return withoutMark(decodeAs(bytes, charset));
+export function decodeBytes(bytes: Buffer, label: string | null, ...hints: readonly (string | null)[]): string {
+  const charset = nameOf(label);
+  if (UNLABELLED.test(charset)) return decodeUnlabelled(bytes, hints);
+  if (!UTF8.test(charset))
+    return isKnown(charset) ? withoutMark(decodeAs(bytes, charset)) : decodeUnlabelled(bytes, hints);
+  if (isUtf8(bytes)) return withoutMark(bytes.toString('utf8'));
+  const { valid, invalid } = countUtf8(bytes);
+  return valid >= invalid ? withoutMark(decodeMixedUtf8(bytes)) : decodeLegacy(bytes, hints);
 }
 
-/** A header value, given as one character a byte, as text: ASCII, else UTF-8, else `hint`, else Windows-1252. */
-export function decodeHeaderBytes(binary: string, hint: string | null): string {
-  if (ASCII_BYTES.test(binary) && !binary.includes('\x1b')) return binary;
-  return decodeUnlabelled(Buffer.from(binary, 'latin1'), hint);
+/** A header value, given as one character a byte, as text: ASCII, else as decodeBytes says. */
+export function decodeHeaderBytes(binary: string, ...hints: readonly (string | null)[]): string {
+  if (ASCII_BYTES.test(binary) && !binary.includes('\x1b') && !binary.includes('~{')) return binary;
+  return decodeUnlabelled(Buffer.from(binary, 'latin1'), hints);
 }
 
-function decodeUnlabelled(bytes: Buffer, hint: string | null): string {
+/** Whether a charset label says more than that the bytes are ASCII or UTF-8. */
+export function isUsefulHint(label: string | null): boolean {
+  const charset = nameOf(label);
+  return !UNLABELLED.test(charset) && !UTF8.test(charset) && isKnown(charset);
+}
+
+function nameOf(label: string | null): string {
+  return (label ?? '')
+    .trim()
+    .toLowerCase()
+    .replace(/^["']+|["';,]+$/g, '');
+}
+
+function decodeUnlabelled(bytes: Buffer, hints: readonly (string | null)[]): string {
   if (bytes.includes(0x1b) && ISO_2022_JP.test(bytes.toString('latin1', 0, 64 * 1024)))
     return decodeAs(bytes, 'iso-2022-jp');
   if (isUtf8(bytes)) return withoutMark(bytes.toString('utf8'));
-  const charset = (hint ?? '').trim().toLowerCase();
-  const useful = charset !== '' && !UNLABELLED.test(charset) && !/^utf-?8$/.test(charset);
-  return useful ? decodeAs(bytes, charset) : decodeBrokenUtf8(bytes);
+  const { valid, invalid } = countUtf8(bytes);
+  return valid > invalid ? withoutMark(decodeMixedUtf8(bytes)) : decodeLegacy(bytes, hints);
 }
 
-/** UTF-8 with some broken bytes stays UTF-8; bytes without a single UTF-8 sequence are Windows-1252. */
-function decodeBrokenUtf8(bytes: Buffer): string {
-  const text = bytes.toString('utf8');
-  return /[\u0080-\ufffc]|\p{Cs}|[\u{10000}-\u{10ffff}]/u.test(text) ? text : decodeAs(bytes, 'windows-1252');
+function decodeLegacy(bytes: Buffer, hints: readonly (string | null)[]): string {
+  const hint = hints.find(isUsefulHint) ?? detected(bytes) ?? 'windows-1252';
+  return withoutMark(decodeAs(bytes, nameOf(hint)));
+}
+
+const MAX_DETECTED = 32 * 1024;
+/** Fewer bytes beyond ASCII tell a detector nothing. */
+const MIN_HIGH = 6;
+/** Of a hundred characters: Latin scripts have fewer beyond ASCII, all others more. */
+const LATIN_SHARE = 40;
+const MIN_CONFIDENCE = 20;
+
+/** The charset that a detector finds; null where it cannot be trusted. */
+function detected(bytes: Buffer): string | null {
+  const sample = bytes.subarray(0, MAX_DETECTED);
+  let high = 0;
+  let latin = 0;
+  for (const byte of sample) {
+    if (byte >= 0x80) high += 1;
+    else if ((byte | 0x20) >= 0x61 && (byte | 0x20) <= 0x7a) latin += 1;
+  }
+  if (high < MIN_HIGH) return null;
+  const isLatin = high * 100 < (high + latin) * LATIN_SHARE;
+  const found = analyse(sample)
+    .filter(({ name }) => !/^(utf-|ascii)/i.test(name))
+    .filter(({ name }) => /^(iso-8859-[1-49]|iso-8859-1[0345]|windows-125[0247])$/i.test(name) === isLatin);
+  const [best] = found;
+  return best && best.confidence >= MIN_CONFIDENCE && isKnown(best.name.toLowerCase()) ? best.name : null;
+}
+
+function isKnown(charset: string): boolean {
+  if (charset in OWN || charset in ALIASES || /^(utf-?7|iso-?2022-?jp|jis|eucjp)/.test(charset)) return true;
+  return iconv.encodingExists(charset) || iconv.encodingExists(libcharset.normalizeCharset(charset));
 }
 
 function decodeAs(bytes: Buffer, charset: string): string {
   try {
-    return libcharset.decode(bytes, charset);
+    const own = OWN[charset];
+    return own ? own(bytes) : libcharset.decode(bytes, ALIASES[charset] ?? charset);
   } catch {
     return bytes.toString('latin1');
   }

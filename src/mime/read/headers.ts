@@ -1,7 +1,7 @@
-import libmime from 'libmime';
 import type { AddressObject, EmailAddress, Headers } from 'mailparser';
 import type { Attendee, Header } from '../../contract/email.ts';
 import { decodeHeaderBytes, storable } from './charsets.ts';
+import { replaceEncodedWords } from './encoded-words.ts';
 
 /** A header field as sent, unfolded: one character a byte, encoded words not decoded. */
 export interface RawHeader {
@@ -12,8 +12,6 @@ export interface RawHeader {
   raw: string;
 }
 
-/** Longer values stay encoded: they are more likely an attack than a header. */
-const MAX_DECODED = 512 * 1024;
 const MAX_NAME = 998;
 
 /** Reads one header field, folded or not; null for a line that is none. */
@@ -47,19 +45,14 @@ export function splitHeader(source: string): RawHeader[] {
   return headers;
 }
 
-/** Value of a header as text: charset and encoded words (RFC 2047) decoded. `hint` is the charset of the body. */
+/** Value of a header as text: encoded words (RFC 2047) and charset decoded. `hint` is the charset of the body. */
 export function decodeHeader(raw: string, hint: string | null): string {
-  return storable(decodeEncodedWords(decodeHeaderBytes(raw, hint))).trim();
-}
-
-/** Text with its encoded words (RFC 2047) decoded; what cannot be decoded stays. */
-export function decodeEncodedWords(text: string): string {
-  if (!text.includes('=?') || text.length > MAX_DECODED) return text;
-  try {
-    return libmime.decodeWords(text);
-  } catch {
-    return text;
-  }
+  const text = replaceEncodedWords(
+    raw,
+    (words) => words,
+    (bytes) => decodeHeaderBytes(bytes, hint),
+  );
+  return storable(text).trim();
 }
 
 /** All headers in order, as the API shows them. (mailparser gives them by name, some of them only once.) */
@@ -100,6 +93,12 @@ export function readAddresses(headers: Headers, key: string): Attendee[] {
   return attendees(headers, key)
     .filter((attendee) => attendee.identifier !== '')
     .slice(0, MAX_ADDRESSES);
+}
+
+/** Whether readAddresses leaves some out. */
+export function hasMoreAddresses(headers: Headers, key: string): boolean {
+  const fields = [headers.get(key) ?? []].flat() as AddressObject[];
+  return fields.reduce((sum, { value }) => sum + value.length, 0) > MAX_ADDRESSES;
 }
 
 /** The author: the first mailbox of From; with an empty identifier, but the name, when there is no address. */

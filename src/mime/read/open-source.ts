@@ -28,7 +28,7 @@ async function* inPieces(bytes: Buffer): AsyncGenerator<Buffer> {
 /** Whether the source's file could not be read: an error of the caller, not of the message. */
 export function isReadFailure(error: unknown): boolean {
   const { syscall } = error as NodeJS.ErrnoException;
-  return syscall === 'open' || syscall === 'read';
+  return syscall === 'open' || syscall === 'read' || syscall === 'stat';
 }
 
 /** The first `length` bytes of a message or file, read synchronously. */

@@ -1,5 +1,6 @@
-import type { Attendee, Header } from '../../contract/email.ts';
+import type { Attendee, AutoReply, Calendar, Header } from '../../contract/email.ts';
 import type { BounceReport } from '../bounces.ts';
+import type { ComplaintReport } from '../complaints.ts';
 
 /** A message, read. No string in it holds U+0000 or a lone surrogate, which Postgres would refuse. */
 export interface ParsedMail {
@@ -26,6 +27,14 @@ export interface ParsedMail {
   attachments: ParsedAttachment[];
   /** set when the mail is a bounce; its fields are null where the report does not say */
   bounce: BounceReport | null;
+  /** set when the mail is a feedback report */
+  complaint: ComplaintReport | null;
+  /** set when a program answered */
+  autoReply: AutoReply | null;
+  /** what the author wrote, without quotes and signature; null where that is not known */
+  bodyNew: string | null;
+  /** the event of an invitation */
+  calendar: Calendar | null;
   /** normalised (contract/search-text.ts) subject, addresses, names and plain body */
   searchText: string;
   /** normalised subject */

@@ -1,4 +1,8 @@
-import type { MimeNode } from '@zone-eu/mailsplit';
+import libmime from 'libmime';
+import { decodeHeaderBytes } from './charsets.ts';
+import { replaceEncodedWords } from './encoded-words.ts';
+import type { TransferEncoding } from './field-value.ts';
+import type { Entity } from './structure.ts';
 
 /** A leaf of the MIME tree (RFC 2045, 2046), its content decoded. Embedded messages are leaves. */
 export interface Part {
@@ -12,53 +16,126 @@ export interface Part {
   flowed: boolean;
   deleteSpace: boolean;
   disposition: string | null;
+  encoding: TransferEncoding;
   inAlternative: boolean;
   filename: string | null;
   /** Content-ID without its angle brackets */
   cid: string | null;
   /** it has a cid and is in a multipart/related */
   inRelated: boolean;
+  /** the multipart that it is in, and the alternatives that it is one of: identities only */
+  container: object | null;
+  alternatives: object | null;
   size: number;
   content: Buffer | { path: string };
 }
 
-/** A leaf as its header describes it. `before` are the parts before it. mailparser fills in the rest. */
-export function describePart(node: MimeNode, before: readonly Part[]): Part {
-  const mime = mimeOf(node);
-  const disposition = node.disposition || null;
-  const inAlternative = ancestorsOf(node).includes('multipart/alternative');
-  const isText = (mime === 'text/plain' || mime === 'text/html') && (disposition === null || disposition === 'inline');
-  // A named text next to a body is a file: so Apple Mail sends text files.
-  const isFile = !isText || (Boolean(node.filename) && !inAlternative && before.some((part) => part.role !== 'file'));
-  return {
-    role: isFile ? 'file' : mime === 'text/html' ? 'html' : 'plain',
+/** Texts that are shown where a mail has no other: what a program does not know of them reads as plain text (RFC 2046 4.1.4). */
+const TEXT_LIKE = /^text\/(markdown|x-markdown|enriched|richtext)$/;
+
+/** A leaf as its header describes it. `before` are the parts before it; `hint` is the charset of raw 8-bit names. */
+export function describePart(leaf: Entity, before: readonly Part[], hint: string | null): Part {
+  const { type, disposition: given, fields } = leaf;
+  const disposition = given.value || null;
+  const isRaw = fields.some(({ key, raw }) => /^content-(type|disposition)$/.test(key) && /[\x80-\xff]/.test(raw));
+  const toName = (value: string | undefined) => readName(value, isRaw ? hint : undefined);
+  const filename = toName(given.params['filename']) ?? toName(type.params['name']);
+  const mime = mimeOf(leaf, filename);
+  const cid = contentIdOf(fields.find(({ key }) => key === 'content-id')?.raw ?? '');
+  const alternatives = alternativesOf(leaf);
+  const part: Part = {
+    role: 'file',
     mime,
-    declared: node.headers ? node.headers.getFirst('content-type') : '',
-    charset: node.charset || null,
-    flowed: node.flowed,
-    deleteSpace: node.delSp,
+    declared: leaf.declared,
+    charset: type.params['charset'] || null,
+    flowed: /^\s*flowed\s*$/i.test(type.params['format'] ?? ''),
+    deleteSpace: /^\s*yes\s*$/i.test(type.params['delsp'] ?? ''),
     disposition,
-    inAlternative,
-    filename: null,
-    cid: null,
-    inRelated: false,
+    encoding: leaf.encoding,
+    inAlternative: isWithin(leaf, 'multipart/alternative'),
+    filename,
+    cid,
+    inRelated: cid !== null && isWithin(leaf, 'multipart/related'),
+    container: leaf.parent,
+    alternatives,
     size: 0,
     content: Buffer.alloc(0),
   };
+  return { ...part, role: roleOf(part, leaf, before) };
 }
 
-/** A Content-Type that is no media type counts as text (RFC 2045 5.2) or as bytes; parts of a digest are messages. */
-function mimeOf(node: MimeNode): string {
-  const declared = node.contentType || '';
-  const parent = node.parentNode;
-  const isDeclared = node.headers && node.headers.hasHeader('content-type');
-  if (!isDeclared && parent && parent.multipart === 'digest') return 'message/rfc822';
-  if (/^[a-z0-9!#$&^_.+-]{1,100}\/[a-z0-9!#$&^_.+-]{1,100}$/.test(declared)) return declared;
-  return node.disposition === 'attachment' ? 'application/octet-stream' : 'text/plain';
+/**
+ * Body text or a file. A named text is a file where a body comes before it: so Apple Mail sends text files. Not where it is
+ * the only one of its kind among alternatives: some programs name the bodies themselves.
+ */
+function roleOf(part: Part, leaf: Entity, before: readonly Part[]): Part['role'] {
+  const { mime, disposition, filename } = part;
+  const isBytes = leaf.type.value === 'application/octet-stream';
+  if (isBytes || (disposition !== null && disposition !== 'inline')) return 'file';
+  if (leaf.parent === null && filename === null && TEXT_LIKE.test(mime)) return 'plain';
+  if (mime !== 'text/plain' && mime !== 'text/html') return 'file';
+  const role = mime === 'text/html' ? 'html' : 'plain';
+  if (filename === null) return role;
+  const bodies = before.filter((other) => other.role !== 'file');
+  const isAlternative =
+    part.alternatives !== null &&
+    !bodies.some((other) => other.alternatives === part.alternatives && other.role === role);
+  return isAlternative || bodies.length === 0 ? role : 'file';
 }
 
-function ancestorsOf(node: MimeNode): string[] {
-  const types: string[] = [];
-  for (let parent = node.parentNode; parent; parent = parent.parentNode) types.push(parent.contentType || '');
-  return types;
+/**
+ * Decides again, with all parts known: a named text that came before an unnamed body of the same multipart is a file. (Its
+ * content has been kept as that of a body.)
+ */
+export function settleRoles(parts: readonly Part[]): void {
+  for (const [index, part] of parts.entries()) {
+    if (part.role === 'file' || part.filename === null || part.container === null || part.alternatives) continue;
+    const follows = parts
+      .slice(index + 1)
+      .some((other) => other.role !== 'file' && other.filename === null && other.container === part.container);
+    if (follows) part.role = 'file';
+  }
+}
+
+/**
+ * The alternatives that a leaf is one of: it is a child of that multipart, or the first part of a child, as the root of a
+ * multipart/related is (RFC 2387).
+ */
+function alternativesOf(leaf: Entity): Entity | null {
+  for (let entity = leaf; entity.parent !== null; entity = entity.parent) {
+    if (entity.parent.type.value === 'multipart/alternative') return entity.parent;
+    if (entity.index > 0) return null;
+  }
+  return null;
+}
+
+function isWithin(leaf: Entity, type: string): boolean {
+  for (let entity = leaf.parent; entity !== null; entity = entity.parent) if (entity.type.value === type) return true;
+  return false;
+}
+
+/** A file name with its encoded words decoded, and its raw bytes where a hint is given. */
+function readName(value: string | undefined, hint?: string | null): string | null {
+  const decoded = (bytes: string): string => (hint === undefined ? bytes : decodeHeaderBytes(bytes, hint));
+  const text = replaceEncodedWords(value ?? '', (words) => words, decoded);
+  return text.trim() === '' ? null : text;
+}
+
+function contentIdOf(raw: string): string | null {
+  return raw.trim().replace(/^<|>$/g, '').trim() || null;
+}
+
+const MEDIA_TYPE = /^[a-z0-9!#$&^_.+-]{1,100}\/[a-z0-9!#$&^_.+-]{1,100}$/;
+
+/**
+ * A Content-Type that is no media type counts as text (RFC 2045 5.2) or as bytes; parts of a digest are messages. A file
+ * without a useful type has that of its name.
+ */
+function mimeOf({ parent, declared, type, disposition }: Entity, filename: string | null): string {
+  if (declared === '' && parent?.type.value === 'multipart/digest') return 'message/rfc822';
+  const isValid = MEDIA_TYPE.test(type.value);
+  if (isValid && type.value !== 'application/octet-stream') return type.value;
+  const ofName = filename === null || (declared !== '' && !isValid) ? null : libmime.detectMimeType(filename);
+  if (ofName && (declared === '' || isValid)) return ofName;
+  return isValid || disposition.value === 'attachment' ? 'application/octet-stream' : 'text/plain';
 }

@@ -1,29 +1,31 @@
-import { isUtf8 } from 'node:buffer';
-import { type MimeNode, Splitter } from '@zone-eu/mailsplit';
-import { decodeHeaderBytes } from './charsets.ts';
-import { type RawHeader, readHeaderLine, splitHeader } from './headers.ts';
+import { randomBytes } from 'node:crypto';
+import { decodeHeaderBytes, isUsefulHint } from './charsets.ts';
+import { unifyEncodedWords } from './encoded-words.ts';
+import type { RawHeader } from './headers.ts';
+import { createLineEndRepair } from './line-ends.ts';
 import { isReadFailure, openSource, readStart } from './open-source.ts';
 import { describePart, type Part } from './part.ts';
+import { type Entity, StructureReader } from './structure.ts';
+import { decodeBase64Text, decoderOf, type TransferDecoder } from './transfer-decoders.ts';
 
 /*
- * The message as mailparser gets it: bounded, with the header fields rewritten that mailparser would read wrongly. Bodies
- * pass as they are. Each pass is here because of a test; the first seven rows are in test/mime/mailparser.test.ts, which
- * also shows what mailparser alone makes of the mail.
+ * The message as mailparser gets it: its address fields, and its files as the parts of one flat multipart. Its structure
+ * is read here (structure.ts), its texts are decoded here. Each difference from what mailparser would read itself is here
+ * because of a test; test/mime/mailparser.test.ts also shows what mailparser alone makes of the mail.
  *
- *   mailparser alone                                pass                    test
+ *   mailparser alone                                here                    test
  *   takes the last From or Reply-To                 rootFields              takes the last From
  *   reads raw 8-bit fields as UTF-8 only            headerBytes             reads names in raw 8 bits; knows no charset
- *   joins all texts, decodes them without a label   leafFields: attachment  runs a text file into the body; reads text
+ *   joins all texts, decodes them without a label   texts stay here         runs a text file into the body; reads text
  *     as UTF-8, flowed text without its quotes                                without a charset; joins flowed lines
- *   makes a file of a bogus Content-Type            leafFields: media type  makes a file of text
- *   reads parts of a digest as text                 leafFields: media type  reads the parts of a digest
- *   takes a header that ends in a delimiter for     delimiterOf             the header of a part that ends
- *     the part's text
- *   holds every header in memory many times over    MAX_HEADS               no more than 8 MB of headers
+ *   makes a file of a bogus Content-Type            part.ts                 makes a file of text
+ *   reads parts of a digest as text                 part.ts                 reads the parts of a digest
+ *   loses files at unusual delimiters               structure.ts            structure.test.ts
+ *   holds every header in memory many times over    structure.ts            no more than 8 MB of headers
  *   parses nested groups in the square of time      MAX_FIELD, rootFields   parser.test.ts: groups within groups
- *   decodes quoted-printable in memory, and in      MAX_QUOTED, shortRuns   text.test.ts: a long run of white space
+ *   decodes quoted-printable in memory, and in      transfer-decoders.ts    text.test.ts: a long run of white space
  *     the square of a run of white space
- *   gives up where a header never ends              prepareSource, at end   parser.test.ts: a header that never ends
+ *   knows no uuencode                               transfer-decoders.ts    text.test.ts: transfer encodings
  */
 
 export interface SourceLimits {
@@ -31,38 +33,35 @@ export interface SourceLimits {
   isTimeUp: () => boolean;
   /** read no more of the source */
   maxBytes?: number;
-  /** leave out the content of files */
-  skipFiles?: boolean;
+  /** bodies and files are left out */
+  headerOnly?: boolean;
+  /** bytes of text kept at most (default 16 MB) */
+  maxText?: number;
 }
 
 /** What is learned of the message on its way to mailparser. */
 export interface Outline {
   headers: RawHeader[];
-  /** charset that the message as a whole names, for headers in raw 8 bits */
+  /** charset that the message names somewhere, for what is in raw 8 bits */
   charset: string | null;
-  /** the leaves, in order: mailparser gives one attachment for each */
+  /** the leaves, in order */
   parts: Part[];
-  /** the start of what is in a multipart but in no part of it; for messages whose boundaries are broken */
+  /** of `parts` those that mailparser gives the content of, in order */
+  files: Part[];
+  /** text in a multipart but in no part of it, for a message without any other */
   outside: Buffer;
-  /** something was left out: a limit or the deadline was hit, or the structure could not be followed */
+  /** something was left out: a limit or the deadline was hit */
   isPartial: boolean;
 }
 
-export const MAX_OUTSIDE = 256 * 1024;
-const MAX_HEAD = 4 * 1024 * 1024;
-const MAX_HEADS = 8 * 1024 * 1024;
+const MAX_OUTSIDE = 256 * 1024;
 const MAX_PARTS = 1000;
-/** Bytes that are read of a header that never ends. */
-const MAX_BROKEN_HEADER = 256 * 1024;
+const MAX_TEXT = 16 * 1024 * 1024;
 /** Bounds what one hostile field costs; some 6,000 ordinary recipients. */
 const MAX_FIELD = 256 * 1024;
-/** mailparser holds quoted-printable parts whole, and needs many times their size to decode them. */
-const MAX_QUOTED = 8 * 1024 * 1024;
 
 /** mailparser's own bounds: a little wider, since what it gets has been counted here. */
-export const MIME_BOUNDS = { ignoreEmbedded: true, maxHeadSize: MAX_HEADS, maxChildNodes: MAX_PARTS + 10 };
-
-type Chunk = MimeNode | { type: 'data' | 'body'; value: Buffer; node: MimeNode };
+export const MIME_BOUNDS = { ignoreEmbedded: true, maxHeadSize: 16 * 1024 * 1024, maxChildNodes: MAX_PARTS + 10 };
 
 /** The message for mailparser; `outline` is filled on the way. @throws only when the source's file cannot be read */
 export async function* prepareSource(
@@ -71,111 +70,174 @@ export async function* prepareSource(
   outline: Outline,
 ): AsyncGenerator<Buffer> {
   const input = openSource(source, limits.maxBytes);
-  const splitter = new Splitter({ ignoreEmbedded: true, maxHeadSize: MAX_HEAD, maxChildNodes: MAX_PARTS });
-  input.on('error', (error) => splitter.destroy(error));
-  input.pipe(splitter);
-  const passage = createPassage(source, limits, outline);
+  const passage = new Passage(source, limits, outline);
+  const reader = new StructureReader(passage);
+  const repaired = createLineEndRepair();
   try {
-    for await (const chunk of splitter as AsyncIterable<Chunk>) {
-      const bytes = limits.isTimeUp() ? null : passage(chunk);
-      if (bytes === null) {
+    for await (const piece of input as AsyncIterable<Buffer>) {
+      if (limits.isTimeUp()) {
         outline.isPartial = true;
-        break;
+        // The header is read whatever it takes.
+        if (outline.headers.length > 0) break;
       }
-      if (bytes.length > 0) yield bytes;
+      reader.write(repaired(piece, false));
+      yield* passage.take();
+      if (reader.isCut) break;
     }
+    reader.write(repaired(Buffer.alloc(0), true));
   } catch (error) {
     if (isReadFailure(error)) throw error;
     outline.isPartial = true;
   } finally {
     input.destroy();
   }
-  if (outline.isPartial && outline.headers.length === 0) {
-    outline.headers = splitHeader(readStart(source, MAX_BROKEN_HEADER).toString('latin1'));
-    yield headerBytes(rootFields(outline.headers), null);
-  }
+  reader.end();
+  if (reader.isCut) outline.isPartial = true;
+  yield* passage.take();
+  yield passage.finish();
 }
 
-const NOTHING = Buffer.alloc(0);
+/** Takes the structure of a message, keeps its texts, and makes mailparser's message of the rest. */
+class Passage {
+  private readonly source: Uint8Array | { path: string };
+  private readonly limits: SourceLimits;
+  private readonly outline: Outline;
+  private readonly boundary = `=_${randomBytes(18).toString('hex')}`;
+  private output: Buffer[] = [];
+  private part: Part | null = null;
+  private text: Buffer[] | null = null;
+  private textBytes = 0;
+  private decoder: TransferDecoder | null = null;
+  private readonly lost = new Map<Entity, Buffer[]>();
 
-/** Returns a function that says what mailparser gets of each piece of the message; null: stop reading. */
-function createPassage(source: Uint8Array | { path: string }, limits: SourceLimits, outline: Outline) {
-  let headBytes = 0;
-  let quotedBytes = 0;
-  let part: Part | null = null;
+  constructor(source: Uint8Array | { path: string }, limits: SourceLimits, outline: Outline) {
+    this.source = source;
+    this.limits = limits;
+    this.outline = outline;
+  }
 
-  function passNode(node: MimeNode): Buffer | null {
-    const lines = node.headers ? node.headers.getList() : [];
-    headBytes += lines.reduce((sum, line) => sum + line.line.length, 0);
-    if (headBytes > MAX_HEADS) return null;
-    const fields = lines.map((line) => readHeaderLine(line.line)).filter((field) => field !== null);
-    if (node.root) {
-      outline.headers = fields;
-      outline.charset = node.charset || null;
+  /** What mailparser gets next. */
+  take(): Buffer[] {
+    const { output } = this;
+    this.output = [];
+    return output;
+  }
+
+  /** The end of mailparser's message. */
+  finish(): Buffer {
+    return Buffer.from(this.outline.files.length > 0 ? `\r\n--${this.boundary}--\r\n` : '');
+  }
+
+  entity(entity: Entity): boolean {
+    const { outline, limits } = this;
+    if (entity.parent === null) this.openRoot(entity.fields);
+    if (limits.headerOnly) return false;
+    if (entity.isMultipart) return true;
+    if (outline.parts.length >= MAX_PARTS) return false;
+    this.begin(describePart(entity, outline.parts, outline.charset));
+    return true;
+  }
+
+  body(bytes: Buffer): void {
+    const { part, text, decoder } = this;
+    if (!part) return;
+    if (text) {
+      this.keepText(bytes, text);
+      return;
     }
-    part = node.multipart ? null : describePart(node, outline.parts);
-    if (part) outline.parts.push(part);
-    const hint = outline.charset ?? part?.charset ?? firstCharset(source, lines);
-    outline.charset ??= part?.charset ?? null;
-    const own = node.root ? rootFields(fields) : fields;
-    return headerBytes(part ? leafFields(own, part) : own, hint);
+    this.output.push(decoder ? decoder.write(bytes) : bytes);
   }
 
-  function passBody({ value, node }: { value: Buffer; node: MimeNode }): Buffer {
-    if (limits.skipFiles && part?.role === 'file') return NOTHING;
-    if (node.encoding !== 'quoted-printable') return value;
-    quotedBytes += value.length;
-    if (quotedBytes <= MAX_QUOTED) return shortRuns(value);
-    outline.isPartial = true;
-    return NOTHING;
+  end(entity: Entity): void {
+    if (entity.isMultipart) this.endMultipart(entity);
+    else this.endPart();
   }
 
-  return (chunk: Chunk): Buffer | null => {
-    if (chunk.type === 'node') return passNode(chunk);
-    if (chunk.type === 'body') return passBody(chunk);
-    const room = MAX_OUTSIDE - outline.outside.length;
-    if (room > 0) outline.outside = Buffer.concat([outline.outside, chunk.value.subarray(0, room)]);
-    const value = part ? delimiterOf(chunk.value) : chunk.value;
-    part = null;
-    return value;
-  };
+  outside(bytes: Buffer, multipart: Entity): void {
+    const kept = this.lost.get(multipart) ?? [];
+    const room = MAX_OUTSIDE - kept.reduce((sum, one) => sum + one.length, 0);
+    if (room > 0) kept.push(bytes.subarray(0, room));
+    else if (multipart.parts === 0) this.outline.isPartial = true;
+    this.lost.set(multipart, kept);
+  }
+
+  private openRoot(fields: RawHeader[]): void {
+    const { outline } = this;
+    outline.headers = fields;
+    outline.charset = namedCharset(this.source, fields);
+    const kept = rootFields(fields);
+    if (kept.some(({ raw }) => raw.length > MAX_FIELD)) outline.isPartial = true;
+    const type = { name: 'Content-Type', key: 'content-type', raw: `multipart/mixed; boundary="${this.boundary}"` };
+    this.output.push(headerBytes([...kept, type], outline.charset));
+  }
+
+  private begin(part: Part): void {
+    this.outline.parts.push(part);
+    this.part = part;
+    this.text = part.role === 'file' ? null : [];
+    if (this.text) return;
+    this.outline.files.push(part);
+    this.decoder = decoderOf(part.encoding);
+    const encoding = part.encoding === 'base64' ? 'base64' : 'binary';
+    const head = `\r\n--${this.boundary}\r\nContent-Type: application/octet-stream\r\nContent-Disposition: attachment\r\n`;
+    this.output.push(Buffer.from(`${head}Content-Transfer-Encoding: ${encoding}\r\n\r\n`));
+  }
+
+  private keepText(bytes: Buffer, text: Buffer[]): void {
+    const { encoding } = this.part as Part;
+    const max = (this.limits.maxText ?? MAX_TEXT) * (encoding === 'identity' ? 1 : 1.4);
+    const kept = bytes.subarray(0, Math.max(0, max - this.textBytes));
+    if (kept.length < bytes.length) this.outline.isPartial = true;
+    this.textBytes += kept.length;
+    // A view of a piece of the message would keep the whole piece in memory.
+    if (kept.length > 0) text.push(kept.length < bytes.length ? Buffer.from(kept) : kept);
+  }
+
+  private endPart(): void {
+    const { part, text, decoder } = this;
+    if (part && text) {
+      part.content = decodeText(Buffer.concat(text), part);
+      part.size = part.content.length;
+    } else if (decoder) this.output.push(decoder.end());
+    this.part = null;
+    this.text = null;
+    this.decoder = null;
+  }
+
+  /** What is in no part of a multipart is its text where it has no parts, and else kept for a message without a text. */
+  private endMultipart(multipart: Entity): void {
+    const { outline, lost } = this;
+    const outside = Buffer.concat(lost.get(multipart) ?? []);
+    lost.delete(multipart);
+    if (!/[^\s-]/.test(outside.toString('latin1', 0, 4096))) return;
+    if (multipart.parts > 0) {
+      outline.outside = Buffer.concat([outline.outside, outside]).subarray(0, MAX_OUTSIDE);
+      return;
+    }
+    const type = { value: 'text/plain', params: multipart.type.params };
+    const leaf = { ...multipart, isMultipart: false, declared: '', type, disposition: { value: '', params: {} } };
+    this.begin(describePart(leaf, outline.parts, outline.charset));
+    this.body(outside);
+    this.endPart();
+  }
 }
 
-/** What follows a leaf: the splitter repeats the leaf's header here where a delimiter ends it. */
-function delimiterOf(value: Buffer): Buffer {
-  if (/^\r?\n?--/.test(value.toString('latin1', 0, 4))) return value;
-  return value.subarray(Math.max(0, value.indexOf('\n--') + 1));
-}
-
-/** mailparser needs the square of the time for a run of white space in quoted-printable, where RFC 2045 6.7 allows 76. */
-function shortRuns(value: Buffer): Buffer {
-  const text = value.toString('latin1');
-  return /[\t ]{100}/.test(text) ? Buffer.from(text.replace(/[\t ]{100,}/g, ' '.repeat(100)), 'latin1') : value;
+function decodeText(bytes: Buffer, { encoding }: Part): Buffer {
+  if (encoding === 'base64') return decodeBase64Text(bytes);
+  const decoder = decoderOf(encoding);
+  return decoder ? Buffer.concat([decoder.write(bytes), decoder.end()]) : bytes;
 }
 
 /**
- * The fields of the message's own header that mailparser reads: addresses and structure. decodeHeaders reads all fields,
- * in their order. Of several From and Reply-To the first with an address stays.
+ * The fields of the message's own header that mailparser reads: the addresses. decodeHeaders reads all fields, in their
+ * order. Of several From and Reply-To the first with an address stays.
  */
 function rootFields(fields: readonly RawHeader[]): RawHeader[] {
   const isKept = (field: RawHeader): boolean =>
     /^(from|reply-to)$/.test(field.key)
       ? field === (fields.find(({ key, raw }) => key === field.key && raw.includes('@')) ?? firstOf(fields, field.key))
-      : /^(to|cc|bcc|content-.*)$/.test(field.key);
+      : /^(to|cc|bcc)$/.test(field.key);
   return fields.filter(isKept);
-}
-
-/**
- * The header of a leaf, labelled as an attachment with a valid media type: so mailparser gives its bytes, undecoded and
- * apart from other leaves.
- */
-function leafFields(fields: readonly RawHeader[], { mime }: Part): RawHeader[] {
-  const set = (name: string, raw: string): RawHeader => ({ name, key: name.toLowerCase(), raw });
-  return [
-    ...fields.filter(({ key }) => key !== 'content-type' && key !== 'content-disposition'),
-    set('Content-Type', (firstOf(fields, 'content-type')?.raw ?? '').replace(/^[^;]*/, mime)),
-    set('Content-Disposition', (firstOf(fields, 'content-disposition')?.raw ?? '').replace(/^[^;]*/, 'attachment')),
-  ];
 }
 
 function firstOf(fields: readonly RawHeader[], key: string): RawHeader | undefined {
@@ -184,12 +246,20 @@ function firstOf(fields: readonly RawHeader[], key: string): RawHeader | undefin
 
 /** A header in UTF-8, as mailparser expects raw 8 bits to be. No charset may turn bytes into a line break. */
 function headerBytes(fields: readonly RawHeader[], hint: string | null): Buffer {
-  const lines = fields.map(({ name, raw }) => `${name}: ${decodeHeaderBytes(raw.slice(0, MAX_FIELD), hint)}`);
+  const lines = fields.map(
+    ({ name, raw }) => `${name}: ${decodeHeaderBytes(unifyEncodedWords(raw.slice(0, MAX_FIELD)), hint)}`,
+  );
   return Buffer.from(`${lines.map((line) => `${line.replace(/[\r\n]+/g, ' ')}\r\n`).join('')}\r\n`);
 }
 
-/** The first charset that a message names, for a header in raw 8 bits that are not UTF-8; else null. */
-function firstCharset(source: Uint8Array | { path: string }, lines: readonly { line: string }[]): string | null {
-  if (lines.every(({ line }) => /^[\0-\x7f]*$/.test(line) || isUtf8(Buffer.from(line, 'latin1')))) return null;
-  return /charset\s*=\s*["']?([\w:.-]{1,40})/i.exec(readStart(source, 64 * 1024).toString('latin1'))?.[1] ?? null;
+const CHARSET = /charset\s*=\s*(?:3D)?["']?([\w:.-]{1,40})/gi;
+
+/** The first charset other than ASCII and UTF-8 that a message names, in a header or in its HTML; for raw 8 bits. */
+function namedCharset(source: Uint8Array | { path: string }, fields: readonly RawHeader[]): string | null {
+  const own = namesIn(firstOf(fields, 'content-type')?.raw ?? '').find(isUsefulHint);
+  return own ?? namesIn(readStart(source, 64 * 1024).toString('latin1')).find(isUsefulHint) ?? null;
+}
+
+function namesIn(text: string): string[] {
+  return [...text.matchAll(CHARSET)].slice(0, 50).map((match) => match[1] ?? '');
 }

@@ -1,20 +1,33 @@
 import { normalise } from '../../contract/search-text.ts';
 import { readBounce } from '../bounces.ts';
+import { readComplaint } from '../complaints.ts';
 import { readMessageId, readMessageIds } from '../message-ids.ts';
 import { baseSubjectOf } from '../threads.ts';
 import { toAttachments } from './attachments.ts';
 import { composeBody } from './body.ts';
+import { readCalendar } from './calendar.ts';
 import { decodeBytes, storable } from './charsets.ts';
 import { readDate } from './dates.ts';
-import { decodeHeaders, firstValue, NOBODY, rawValues, readAddresses, readFrom, splitHeader } from './headers.ts';
+import {
+  decodeHeaders,
+  firstValue,
+  hasMoreAddresses,
+  NOBODY,
+  rawValues,
+  readAddresses,
+  readFrom,
+  splitHeader,
+} from './headers.ts';
 import { readStart } from './open-source.ts';
 import type { ParsedMail } from './parsed-mail.ts';
 import type { Part } from './part.ts';
 import { type PartLimits, type ReadParts, readParts } from './read-parts.ts';
+import { readReplyText } from './reply-text.ts';
 
 const MAX_SUBJECT = 10_000;
 /** Characters of a body that can be searched: bounds the index. */
 const MAX_SEARCHED = 1_000_000;
+const ADDRESS_FIELDS = ['to', 'cc', 'bcc', 'reply-to'];
 const MAX_BOUNCE_PART = 64 * 1024;
 
 export interface ReadLimits extends PartLimits {
@@ -25,14 +38,18 @@ export interface ReadLimits extends PartLimits {
 /** Reads one message, in the thread that calls. @throws only when its file cannot be read */
 export async function readMessage(source: Uint8Array | { path: string }, limits: ReadLimits): Promise<ParsedMail> {
   const read = await readParts(source, limits);
-  const { body, bodyPlain } = composeBody(read, limits.plainOnly ?? false);
-  const attachments = limits.skipFiles ? [] : toAttachments(read.parts, body);
+  const { body, bodyPlain } = composeBody(read, () => limits.plainOnly || limits.isTimeUp());
+  const attachments = toAttachments(read.parts, body);
   const mail = { ...readHeaders(read), body, bodyPlain, attachments };
   return {
     ...mail,
     bounce: readBounceOf(mail, read),
+    complaint: readComplaint(reportParts(read)),
+    ...(isReceipt(read) ? { autoReply: 'read_receipt' as const } : {}),
+    bodyNew: read.isPartial ? null : readReplyText(bodyPlain),
+    calendar: readCalendar(read.parts),
     ...searchTexts(mail),
-    isPartial: read.isPartial,
+    isPartial: read.isPartial || ADDRESS_FIELDS.some((key) => hasMoreAddresses(read.addresses, key)),
     tempDir: attachments.some(({ content }) => 'path' in content) ? limits.spillDir : null,
   };
 }
@@ -58,6 +75,7 @@ function readHeaders({ headers, addresses, charset: hint }: ReadParts) {
     baseSubject: base,
     isReplySubject: isReply,
     autoSubmitted: isAutoSubmitted(value),
+    autoReply: isAutoReply(value) ? ('auto_reply' as const) : null,
   };
 }
 
@@ -82,20 +100,39 @@ function isAutoSubmitted(value: (key: string) => string): boolean {
   );
 }
 
+/** Whether a program answered: an out-of-office notice, a vacation message, a receipt of a ticket system. */
+function isAutoReply(value: (key: string) => string): boolean {
+  return (
+    /^auto-replied/i.test(value('auto-submitted')) ||
+    /^auto_reply$/i.test(value('precedence')) ||
+    ['x-autoreply', 'x-autorespond', 'x-autoresponder', 'x-auto-reply-from'].some((key) => value(key) !== '')
+  );
+}
+
 function readBounceOf(mail: ReadHeaders & { bodyPlain: string }, { headers, parts }: ReadParts) {
   return readBounce({
     from: mail.from.identifier,
     returnPath: firstValue(headers, 'return-path'),
     subject: mail.subject,
     contentType: firstValue(headers, 'content-type'),
-    failedRecipients: firstValue(headers, 'x-failed-recipients'),
-    autoReplied:
-      /^auto-replied/i.test(firstValue(headers, 'auto-submitted')) || firstValue(headers, 'x-autoreply') !== '',
+    failedRecipients: rawValues(headers, 'x-failed-recipients').join(','),
+    autoReplied: mail.autoReply === 'auto_reply',
+    autoSubmitted: mail.autoSubmitted,
     inReplyTo: mail.inReplyTo,
     references: mail.references,
+    to: mail.to.map(({ identifier }) => identifier),
     bodyPlain: mail.bodyPlain,
-    parts: parts.filter((part) => part.role === 'file').map((part) => ({ mime: part.mime, text: startOf(part) })),
+    parts: reportParts({ parts }),
   });
+}
+
+/** A read receipt (RFC 8098). */
+function isReceipt({ parts }: Pick<ReadParts, 'parts'>): boolean {
+  return parts.some(({ mime }) => mime === 'message/disposition-notification');
+}
+
+function reportParts({ parts }: Pick<ReadParts, 'parts'>): { mime: string; text: string }[] {
+  return parts.filter((part) => part.role === 'file').map((part) => ({ mime: part.mime, text: startOf(part) }));
 }
 
 /** The start of a part that may be part of a report; '' for other files. */
@@ -128,6 +165,10 @@ export function minimalMail(source: Buffer | { path: string }): ParsedMail {
     references: [],
     attachments: [],
     bounce: null,
+    complaint: null,
+    autoReply: null,
+    bodyNew: null,
+    calendar: null,
     searchText: ` ${subject.toLowerCase()} `,
     searchSubject: ` ${subject.toLowerCase()} `,
     baseSubject: '',

@@ -1,0 +1,370 @@
+import { type FieldValue, readEncoding, readFieldValue, type TransferEncoding } from './field-value.ts';
+import { type RawHeader, splitHeader } from './headers.ts';
+
+/*
+ * The MIME structure of a message (RFC 2046 5.1), found in one pass over its bytes. Real mail breaks the rules, and none of
+ * it may lose a text or a file: a delimiter may end in white space; the delimiter of any open multipart ends all that is
+ * open within it; a multipart that names no boundary, or one that does not occur, adopts the first line that looks like a
+ * delimiter; parts that follow a closing delimiter still count; a header may end without its empty line.
+ */
+
+/** A node of the structure: the message itself, a multipart or a leaf. Embedded messages are leaves. */
+export interface Entity {
+  parent: Entity | null;
+  fields: RawHeader[];
+  /** Content-Type as written; '' when there is none */
+  declared: string;
+  type: FieldValue;
+  disposition: FieldValue;
+  encoding: TransferEncoding;
+  isMultipart: boolean;
+  /** parts that began in it */
+  parts: number;
+  /** how many parts of its parent came before it */
+  index: number;
+}
+
+export interface StructureSink {
+  /** the header of an entity has been read; false: read no further */
+  entity(entity: Entity): boolean;
+  /** content of a leaf, as sent, without the line break before the delimiter */
+  body(bytes: Buffer, leaf: Entity): void;
+  /** a leaf or a multipart has ended */
+  end(entity: Entity): void;
+  /** what is in a multipart and in none of its parts */
+  outside(bytes: Buffer, multipart: Entity): void;
+}
+
+interface Level {
+  entity: Entity;
+  boundaries: string[];
+  state: 'before' | 'inside' | 'after';
+}
+
+interface Delimiter {
+  level: number;
+  closes: boolean;
+}
+
+const NOTHING = Buffer.alloc(0);
+const MAX_HEAD = 4 * 1024 * 1024;
+const MAX_HEADS = 8 * 1024 * 1024;
+const MAX_DEPTH = 10_000;
+/** Longer lines are no delimiters: RFC 2046 allows 70 characters. */
+const MAX_BOUNDARY = 1000;
+const DASHES = Buffer.from('\n--');
+const FIELD = /^[!-9;-~\x80-\xff]{1,998}[ \t]*:(?!\/\/)/;
+const FOLD = /^[ \t]/;
+/** Fields that no text begins a line with: where they follow, what is between them is no text. */
+const KNOWN_FIELD =
+  /^(from|to|cc|subject|date|message-id|mime-version|content-[\w-]+|received|return-path|reply-to|references|in-reply-to|dkim-signature|x-[\w-]+)[ \t]*:/i;
+
+/** Whether reading more is needed to decide. */
+const MORE = Symbol('more');
+
+/** Reads the structure of one message. `isCut` when a header was larger than the limits allow, or a sink stopped it. */
+export class StructureReader {
+  isCut = false;
+  private readonly sink: StructureSink;
+  private carry: Buffer = NOTHING;
+  private mode: 'header' | 'body' = 'header';
+  private lines: string[] = [];
+  private lineBytes = 0;
+  private headBytes = 0;
+  private readonly levels: Level[] = [];
+  private readonly open = new Map<string, number[]>();
+  private leaf: Entity | null = null;
+  private hasRoot = false;
+  /** nothing of the content has been read since the header or delimiter before it */
+  private isFresh = true;
+
+  constructor(sink: StructureSink) {
+    this.sink = sink;
+  }
+
+  /** The next bytes of the message. */
+  write(chunk: Buffer): void {
+    this.read(this.carry.length > 0 ? Buffer.concat([this.carry, chunk]) : chunk, false);
+  }
+
+  /** The message has ended. */
+  end(): void {
+    if (!this.isCut) this.read(this.carry, true);
+    if (!this.hasRoot || (this.mode === 'header' && this.lines.length > 0 && !this.isCut)) this.finishHeader();
+    this.closeAbove(0);
+  }
+
+  private read(data: Buffer, isLast: boolean): void {
+    let at = 0;
+    while (!this.isCut && at < data.length) {
+      const next = this.mode === 'header' ? this.readHeaderLine(data, at, isLast) : this.readBody(data, at, isLast);
+      if (next === MORE) break;
+      at = next;
+    }
+    this.carry = this.isCut ? NOTHING : data.subarray(at);
+    if (this.mode === 'header' && this.carry.length > MAX_HEAD) this.cut();
+  }
+
+  private cut(): void {
+    this.isCut = true;
+    this.carry = NOTHING;
+  }
+
+  // Header
+
+  private readHeaderLine(data: Buffer, at: number, isLast: boolean): number | typeof MORE {
+    const line = lineAt(data, at, isLast);
+    if (line === null) return MORE;
+    const { text, end } = line;
+    if (text === '') return this.readBlank(data, { at, end, isLast });
+    const found = this.delimiterInHeader(text, data, { at: end, isLast });
+    if (found === MORE) return MORE;
+    if (found) {
+      if (this.lines.length > 0) this.finishHeader();
+      else this.mode = 'body';
+      return at;
+    }
+    return this.readField(data, { text, at, end });
+  }
+
+  /** A delimiter that ends a header, where it is one. */
+  private delimiterInHeader(
+    text: string,
+    data: Buffer,
+    rest: { at: number; isLast: boolean },
+  ): Delimiter | null | typeof MORE {
+    if (!text.startsWith('--') || this.levels.length === 0) return null;
+    return this.delimiterOf(text.slice(2, MAX_BOUNDARY + 6), data, rest);
+  }
+
+  private readField(data: Buffer, { text, at, end }: { text: string; at: number; end: number }): number {
+    const isEnvelope = !this.hasRoot && this.lines.length === 0 && /^>?From /.test(text);
+    if (isEnvelope) return end;
+    if (FIELD.test(text) || (FOLD.test(text) && this.lines.length > 0)) {
+      this.lines.push(text);
+      this.lineBytes += end - at;
+      if (this.lineBytes > MAX_HEAD || this.headBytes + this.lineBytes > MAX_HEADS) this.cut();
+      return end;
+    }
+    // No field, and no empty line before it: the text begins here, unless it is a stray line of the header.
+    if (this.lines.length > 0 && fieldsFollow(data, end)) return end;
+    this.finishHeader();
+    return at;
+  }
+
+  /** The empty line that ends a header; those before the first field of a message do not count. */
+  private readBlank(
+    data: Buffer,
+    { at, end, isLast }: { at: number; end: number; isLast: boolean },
+  ): number | typeof MORE {
+    if (!this.hasRoot && this.lines.length === 0) {
+      const next = lineAt(data, end, isLast);
+      if (next === null && !isLast && end - at < MAX_HEAD) return MORE;
+      if (next && (next.text === '' || FIELD.test(next.text))) return end;
+    }
+    this.finishHeader();
+    return end;
+  }
+
+  private finishHeader(): void {
+    const fields = splitHeader(this.lines.join('\n'));
+    this.headBytes += this.lineBytes;
+    this.lineBytes = 0;
+    this.lines = [];
+    const container = this.levels.at(-1);
+    const entity = describe(fields, container?.entity ?? null);
+    if (container) container.entity.parts += 1;
+    this.hasRoot = true;
+    this.mode = 'body';
+    this.isFresh = true;
+    this.leaf = null;
+    if (!this.sink.entity(entity) || this.levels.length >= MAX_DEPTH) this.cut();
+    else if (entity.isMultipart) this.openLevel(entity);
+    else this.leaf = entity;
+  }
+
+  private openLevel(entity: Entity): void {
+    const level: Level = { entity, boundaries: [], state: 'before' };
+    this.levels.push(level);
+    const declared = entity.type.params['boundary']?.trimEnd() ?? '';
+    if (declared !== '' && declared.length <= MAX_BOUNDARY) this.addBoundary(level, declared);
+  }
+
+  private addBoundary(level: Level, boundary: string): void {
+    if (!level.boundaries.includes(boundary)) level.boundaries.push(boundary);
+    this.open.set(boundary, [...(this.open.get(boundary) ?? []), this.levels.indexOf(level)]);
+  }
+
+  private dropBoundaries(level: Level): void {
+    for (const boundary of level.boundaries) {
+      const others = (this.open.get(boundary) ?? []).slice(0, -1);
+      if (others.length > 0) this.open.set(boundary, others);
+      else this.open.delete(boundary);
+    }
+  }
+
+  // Body
+
+  /** Delivers content up to the next delimiter, and passes that. */
+  private readBody(data: Buffer, at: number, isLast: boolean): number | typeof MORE {
+    if (this.levels.length === 0) {
+      this.deliver(data.subarray(at));
+      return data.length;
+    }
+    let search = at;
+    for (;;) {
+      const start =
+        this.isFresh && search === at && data[at] === 0x2d && data[at + 1] === 0x2d ? at : after(data, search);
+      if (start < 0) return this.deliverUpTo(data, at, isLast ? data.length : heldBack(data, at, this.isFresh));
+      const line = lineAt(data, start, isLast);
+      if (line === null) {
+        if (data.length - start <= MAX_BOUNDARY * 2) return this.deliverUpTo(data, at, beforeBreak(data, start, at));
+        search = start + 2;
+        continue;
+      }
+      const found =
+        line.end - start > MAX_BOUNDARY + 6
+          ? null
+          : this.delimiterOf(line.text.slice(2), data, { at: line.end, isLast });
+      if (found === MORE) return this.deliverUpTo(data, at, beforeBreak(data, start, at));
+      if (found === null) {
+        search = start + 2;
+        continue;
+      }
+      this.deliver(data.subarray(at, beforeBreak(data, start, at)));
+      this.pass(found);
+      return line.end;
+    }
+  }
+
+  private deliverUpTo(data: Buffer, at: number, end: number): number | typeof MORE {
+    if (end <= at) return MORE;
+    this.deliver(data.subarray(at, end));
+    this.isFresh = false;
+    return end;
+  }
+
+  private deliver(bytes: Buffer): void {
+    if (bytes.length === 0) return;
+    const container = this.levels.at(-1);
+    if (this.leaf) this.sink.body(bytes, this.leaf);
+    else if (container) this.sink.outside(bytes, container.entity);
+  }
+
+  /** What a line that begins with two dashes delimits; null when it is content. `rest` is where the next line begins. */
+  private delimiterOf(
+    text: string,
+    data: Buffer,
+    rest: { at: number; isLast: boolean },
+  ): Delimiter | null | typeof MORE {
+    const name = text.trimEnd();
+    const exact = this.open.get(name)?.at(-1);
+    if (exact !== undefined) return { level: exact, closes: false };
+    const closed = name.endsWith('--') ? this.open.get(name.slice(0, -2))?.at(-1) : undefined;
+    if (closed !== undefined) return { level: closed, closes: true };
+    return this.adopted(name, data, rest);
+  }
+
+  /** A line that looks like a delimiter of a multipart of which none has been seen, or that has been closed. */
+  private adopted(name: string, data: Buffer, rest: { at: number; isLast: boolean }): Delimiter | null | typeof MORE {
+    const top = this.levels.at(-1);
+    if (!top || this.leaf || this.mode === 'header' || top.state === 'inside') return null;
+    const isKnown = top.boundaries.includes(name);
+    if (top.state === 'after' ? !isKnown : !/^[^\s"\\][^"\\]{0,199}$/.test(name)) return null;
+    const next = lineAt(data, rest.at, rest.isLast);
+    if (next === null && !rest.isLast) return data.length - rest.at > MAX_BOUNDARY ? null : MORE;
+    if (!beginsPart(next?.text ?? '', top.boundaries.length > 0)) return null;
+    this.addBoundary(top, name);
+    return { level: this.levels.length - 1, closes: false };
+  }
+
+  private pass({ level, closes }: Delimiter): void {
+    this.closeAbove(level + 1);
+    const container = this.levels[level] as Level;
+    if (this.leaf) this.sink.end(this.leaf);
+    this.leaf = null;
+    this.isFresh = true;
+    if (!closes) {
+      container.state = 'inside';
+      this.mode = 'header';
+      return;
+    }
+    container.state = 'after';
+    this.dropBoundaries(container);
+  }
+
+  /** Ends the leaf, and the multiparts from that level on. */
+  private closeAbove(level: number): void {
+    if (this.levels.length > level || level === 0) {
+      if (this.leaf) this.sink.end(this.leaf);
+      this.leaf = null;
+    }
+    while (this.levels.length > level) {
+      const last = this.levels.at(-1) as Level;
+      if (last.state !== 'after') this.dropBoundaries(last);
+      this.levels.pop();
+      this.sink.end(last.entity);
+    }
+  }
+}
+
+/** Whether a line is the start of a part: surely where another boundary is declared. */
+function beginsPart(line: string, surely: boolean): boolean {
+  return /^content-[\w-]+[ \t]*:/i.test(line) || (!surely && (line === '' || FIELD.test(line)));
+}
+
+/** The line that begins there, and where the next one begins; null when its end has not been read yet. */
+function lineAt(data: Buffer, at: number, isLast: boolean): { text: string; end: number } | null {
+  const newline = data.indexOf(0x0a, at);
+  if (newline < 0 && (!isLast || at >= data.length)) return null;
+  const end = newline < 0 ? data.length : newline;
+  const hasReturn = end > at && data[end - 1] === 0x0d;
+  return { text: data.toString('latin1', at, hasReturn ? end - 1 : end), end: newline < 0 ? end : newline + 1 };
+}
+
+/** Where the next line that begins with two dashes begins; -1 when there is none. */
+function after(data: Buffer, at: number): number {
+  const found = data.indexOf(DASHES, at);
+  return found < 0 ? -1 : found + 1;
+}
+
+/** The line break before a delimiter belongs to it. */
+function beforeBreak(data: Buffer, start: number, at: number): number {
+  if (start <= at || data[start - 1] !== 0x0a) return start;
+  return start - 1 > at && data[start - 2] === 0x0d ? start - 2 : start - 1;
+}
+
+/** The end of what is certainly content: a line break, and a dash after it, may belong to a delimiter. */
+function heldBack(data: Buffer, at: number, isFresh: boolean): number {
+  const last = data[data.length - 1];
+  if (last === 0x2d && data.length - 1 === at && isFresh) return at;
+  if (last === 0x2d && data[data.length - 2] === 0x0a) return beforeBreak(data, data.length - 1, at);
+  if (last === 0x0a) return beforeBreak(data, data.length, at);
+  return last === 0x0d ? data.length - 1 : data.length;
+}
+
+const MAX_STRAY = 8 * 1024;
+
+/** Whether the header goes on after a line that is no field: a known field comes before the next empty line. */
+function fieldsFollow(data: Buffer, at: number): boolean {
+  const lines = data.toString('latin1', at, Math.min(data.length, at + MAX_STRAY)).split(/\r?\n/, 50);
+  const blank = lines.indexOf('');
+  return (blank < 0 ? lines : lines.slice(0, blank)).some((line) => KNOWN_FIELD.test(line));
+}
+
+function describe(fields: RawHeader[], parent: Entity | null): Entity {
+  const first = (key: string): string => fields.find((field) => field.key === key && field.raw !== '')?.raw ?? '';
+  const declared = first('content-type');
+  const type = readFieldValue(declared);
+  return {
+    parent,
+    fields,
+    declared,
+    type,
+    disposition: readFieldValue(first('content-disposition')),
+    encoding: readEncoding(first('content-transfer-encoding')),
+    isMultipart: type.value.startsWith('multipart/'),
+    parts: 0,
+    index: parent?.parts ?? 0,
+  };
+}

@@ -1,0 +1,63 @@
+import { isUtf8 } from 'node:buffer';
+import iconv from 'iconv-lite';
+
+/*
+ * UTF-8 (RFC 3629) that is not whole: which of its bytes are valid, and its text where the others are read as
+ * Windows-1252.
+ */
+
+/** Bytes that a sequence with that first byte has. */
+function lengthOf(first: number): number {
+  if (first < 0xe0) return 2;
+  return first < 0xf0 ? 3 : 4;
+}
+
+/** Bytes of the sequence that begins there; 0 when none does. */
+function sequenceAt(bytes: Buffer, at: number): number {
+  const first = bytes[at] as number;
+  if (first < 0x80) return 1;
+  const length = lengthOf(first);
+  const isWhole = first >= 0xc2 && at + length <= bytes.length;
+  return isWhole && isUtf8(bytes.subarray(at, at + length)) ? length : 0;
+}
+
+/** Whether only the start of a sequence is there, at the end: what a cut left of a character. */
+function isCutOff(bytes: Buffer, at: number): boolean {
+  const first = bytes[at] as number;
+  const length = lengthOf(first);
+  if (at === 0 || first < 0xc2 || first > 0xf4 || at + length <= bytes.length) return false;
+  return bytes.subarray(at + 1).every((byte) => (byte & 0xc0) === 0x80);
+}
+
+/** Sequences beyond ASCII that are valid, and bytes that belong to none. One that is cut off at the end does not count where
+ * others are whole. */
+export function countUtf8(bytes: Buffer): { valid: number; invalid: number } {
+  let valid = 0;
+  let invalid = 0;
+  for (let at = 0; at < bytes.length; ) {
+    const length = sequenceAt(bytes, at);
+    if (length === 0 && valid > 0 && isCutOff(bytes, at)) break;
+    if (length > 1) valid += 1;
+    else if (length === 0) invalid += 1;
+    at += Math.max(1, length);
+  }
+  return { valid, invalid };
+}
+
+/** UTF-8, with the bytes that belong to no sequence read as Windows-1252. */
+export function decodeMixedUtf8(bytes: Buffer): string {
+  const pieces: string[] = [];
+  let start = 0;
+  let at = 0;
+  while (at < bytes.length) {
+    const length = sequenceAt(bytes, at);
+    if (length === 0 && isCutOff(bytes, at)) break;
+    if (length === 0) {
+      pieces.push(bytes.toString('utf8', start, at), iconv.decode(bytes.subarray(at, at + 1), 'windows-1252'));
+      start = at + 1;
+    }
+    at += Math.max(1, length);
+  }
+  pieces.push(bytes.toString('utf8', start, at));
+  return pieces.join('');
+}

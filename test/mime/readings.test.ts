@@ -1,0 +1,126 @@
+import { describe, expect, test } from '@jest/globals';
+import { readReplyText } from '../../src/mime/read/reply-text.ts';
+import { message, read, readFixture } from './read-fixture.ts';
+import { expectCpuBelow } from '../helpers/cpu.ts';
+
+/* What is read of a mail beyond its text and files: none of it may fail a mail. */
+
+describe('the reply text', () => {
+  test.each<[string, string, string | null]>([
+    [
+      'without a quote below',
+      'Yes, fine.\n\nOn Tue, Mar 5, 2024 at 9:00 AM Ann <ann@x.y> wrote:\n> Lunch?\n> Ann',
+      'Yes, fine.',
+    ],
+    [
+      'without an attribution that is folded',
+      'Yes, fine.\n\nOn Tue, Mar 5, 2024 at 9:00 AM Ann Berg\n<ann@x.y> wrote:\n\n> Lunch?',
+      'Yes, fine.',
+    ],
+    ['without a German attribution', 'Ja, gern.\n\nAm 05.03.2024 um 09:00 schrieb Ann:\n> Mittagessen?', 'Ja, gern.'],
+    ['without a signature', 'Hello,\n\nsee you.\n\n-- \nAnn Berg\nExample Ltd', 'Hello,\n\nsee you.'],
+    ['with answers between the quotes', '> Lunch?\nYes.\n> Where?\nHere.', '> Lunch?\nYes.\n> Where?\nHere.'],
+    ['that is the whole mail', 'Hello,\n\nnothing is quoted here.', 'Hello,\n\nnothing is quoted here.'],
+    ['of an empty mail', ' \n', null],
+  ])('%s', (_, plain, expected) => {
+    expect(readReplyText(plain)).toBe(expected);
+  });
+
+  test('takes no time, whatever the text', () => {
+    const texts = [
+      'On '.repeat(20_000),
+      '> '.repeat(30_000),
+      '-'.repeat(60_000),
+      'a\n'.repeat(30_000),
+      'On x\n'.repeat(12_000),
+      '_\n'.repeat(30_000),
+    ];
+    expectCpuBelow(1_500, () => texts.map(readReplyText));
+  });
+});
+
+describe('an invitation', () => {
+  const calendar = (...lines: string[]) =>
+    message(
+      ['Content-Type: text/calendar; charset=utf-8; method=REQUEST'],
+      ['BEGIN:VCALENDAR', 'METHOD:REQUEST', 'BEGIN:VEVENT', ...lines, 'END:VEVENT', 'END:VCALENDAR', ''].join('\r\n'),
+    );
+
+  test('gives its event', async () => {
+    const source = calendar(
+      'UID:1@x.y',
+      'DTSTART:20240705T100000Z',
+      'DURATION:PT90M',
+      'ORGANIZER;CN=Ann:mailto:ann@x.y',
+      'ATTENDEE;CN=Bo;PARTSTAT=accepted:MAILTO:bo@x.y',
+      'ATTENDEE:mailto:cy@x.y',
+    );
+    expect((await read(source)).calendar).toEqual({
+      method: 'REQUEST',
+      uid: '1@x.y',
+      start: '2024-07-05T10:00:00.000Z',
+      end: '2024-07-05T11:30:00.000Z',
+      organizer: 'ann@x.y',
+      attendees: [
+        { address: 'bo@x.y', status: 'ACCEPTED' },
+        { address: 'cy@x.y', status: null },
+      ],
+    });
+  });
+
+  test('of a day has no time', async () => {
+    const { calendar: event } = await read(
+      calendar('UID:1', 'DTSTART;VALUE=DATE:20240705', 'DTEND;VALUE=DATE:20240706'),
+    );
+    expect(event).toMatchObject({ start: '2024-07-05', end: '2024-07-06', organizer: null, attendees: [] });
+  });
+
+  test('of a fixture among alternatives is found', async () => {
+    expect((await readFixture('calendar')).calendar).not.toBeNull();
+    expect((await readFixture('plain')).calendar).toBeNull();
+  });
+
+  test.each(['', 'no calendar', 'BEGIN:VCALENDAR', 'BEGIN:VCALENDAR\r\nEND:VCALENDAR', '\0\xff'])(
+    '%j fails no mail',
+    async (body) => {
+      expect((await read(message(['Content-Type: text/calendar'], body))).calendar).toBeNull();
+    },
+  );
+});
+
+describe('what programs send', () => {
+  test.each<[string[], string | null]>([
+    [['Auto-Submitted: auto-replied'], 'auto_reply'],
+    [['X-Autoreply: yes'], 'auto_reply'],
+    [['Precedence: auto_reply'], 'auto_reply'],
+    [['Auto-Submitted: auto-generated'], null],
+    [['Precedence: bulk'], null],
+    [[], null],
+  ])('%j is marked %j', async (lines, expected) => {
+    expect((await read(message(['From: a@x.y', ...lines]))).autoReply).toBe(expected);
+  });
+
+  test('a read receipt is marked', async () => {
+    expect((await readFixture('read-receipt')).autoReply).toBe('read_receipt');
+  });
+
+  test('a complaint says of what, and by whom', async () => {
+    const part = (type: string, content: string) => `--b\r\nContent-Type: ${type}\r\n\r\n${content}\r\n`;
+    const report =
+      'Feedback-Type: abuse\r\nUser-Agent: Loop/1.0\r\nVersion: 1\r\nOriginal-Rcpt-To: <gone@example.org>\r\nSource-IP: 192.0.2.1';
+    const mail = await read(
+      message(
+        ['From: fbl@isp.example', 'Content-Type: multipart/report; report-type=feedback-report; boundary=b'],
+        `${part('text/plain', 'An abuse report.')}${part('message/feedback-report', report)}${part('message/rfc822', 'Message-ID: <ours@x.y>\r\n\r\nx')}--b--`,
+      ),
+    );
+    expect(mail.bounce).toBeNull();
+    expect(mail.complaint).toEqual({
+      feedbackType: 'abuse',
+      recipient: 'gone@example.org',
+      sourceIp: '192.0.2.1',
+      userAgent: 'Loop/1.0',
+      messageIds: ['<ours@x.y>'],
+    });
+  });
+});
