@@ -7,6 +7,8 @@ import { root } from './install.mjs';
 /** Licences without conditions on the work as a whole. Of a choice, one is enough. */
 const ALLOWED = [
   ...['0BSD', 'Apache-2.0', 'BSD-2-Clause', 'BSD-3-Clause', 'BlueOak-1.0.0', 'CC-BY-4.0', 'CC0-1.0', 'ISC', 'MIT'],
+  // of ical.js, which is used as it is: what the licence asks for is about changes of its own files
+  'MPL-2.0',
   ...['MIT-0', 'PostgreSQL', 'Python-2.0', 'Unlicense', 'Zlib'],
 ];
 

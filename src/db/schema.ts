@@ -448,6 +448,8 @@ export const sends = pgTable(
     email: json<Email>('email'),
     /** what the caller gets back */
     result: jsonb().$type<SendResult>(),
+    /** when its Sent copy was ingested under its id, which no later copy gets, even when that one is deleted */
+    copyIngestedAt: at('copy_ingested_at'),
     createdAt: at('created_at').notNull(),
     /** last change of its state */
     updatedAt: at('updated_at').notNull(),

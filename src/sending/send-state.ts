@@ -1,9 +1,9 @@
-import { and, desc, eq, getTableColumns, isNull, notExists, sql } from 'drizzle-orm';
+import { and, desc, eq, getTableColumns, isNotNull, isNull, sql } from 'drizzle-orm';
 import type { Attendee, Email, SentBy } from '../contract/email.ts';
 import type { SendInput } from '../contract/sending.ts';
 import { anyOf } from '../db/any-of.ts';
 import type { Db, Queryable, Tx } from '../db/client.ts';
-import { emails, type SendResult, sends } from '../db/schema.ts';
+import { type SendResult, sends } from '../db/schema.ts';
 
 /*
  * The only file that writes `sends.state`; each transition is one function.
@@ -212,9 +212,15 @@ export async function saveProvisional(tx: Tx, id: string, email: Email): Promise
   const saved = await tx
     .update(sends)
     .set({ email })
-    .where(and(eq(sends.id, id), isNull(sends.email), notExists(tx.select().from(emails).where(eq(emails.id, id)))))
+    .where(and(eq(sends.id, id), isNull(sends.email), isNull(sends.copyIngestedAt)))
     .returning({ id: sends.id });
   return saved.length > 0;
+}
+
+/** Records that the Sent copies of these sends are ingested: from now on they are emails, and nothing provisional is shown. */
+export async function markCopiesIngested(tx: Tx, ids: string[], now: Date): Promise<void> {
+  if (ids.length === 0) return;
+  await tx.update(sends).set({ copyIngestedAt: now, email: null }).where(anyOf(sends.id, ids));
 }
 
 /** Storage keys of a send's files once its Sent copy has been ingested; undefined before. */
@@ -222,8 +228,7 @@ export async function filesOfIngested(db: Queryable, accountId: string, id: stri
   const [row] = await db
     .select({ input: sends.inputKey, copy: sends.storageKey })
     .from(sends)
-    .innerJoin(emails, eq(emails.id, sends.id))
-    .where(and(eq(sends.id, id), eq(sends.accountId, accountId)));
+    .where(and(eq(sends.id, id), eq(sends.accountId, accountId), isNotNull(sends.copyIngestedAt)));
   return row && [row.input, row.copy].filter((key) => key !== null);
 }
 
@@ -249,9 +254,8 @@ export interface SentMail {
 export async function findSends(tx: Queryable, accountId: string, messageIds: string[]): Promise<SentMail[]> {
   if (messageIds.length === 0) return [];
   const rows = await tx
-    .select({ ...COLUMNS, ingestedAs: emails.id })
+    .select(COLUMNS)
     .from(sends)
-    .leftJoin(emails, eq(emails.id, sends.id))
     .where(
       and(
         eq(sends.accountId, accountId),
@@ -261,7 +265,7 @@ export async function findSends(tx: Queryable, accountId: string, messageIds: st
     )
     // of several sends of one draft the copy belongs to the one that certainly left
     .orderBy(sql`${sends.state} = 'sent' desc`, desc(sends.createdAt));
-  return rows.map(({ ingestedAs, ...row }) => {
+  return rows.map((row) => {
     const { id, messageId, trackingId, sentBy, hasProvisional, result } = toSendRow(row);
     const bcc = result?.bcc ?? [];
     return {
@@ -271,13 +275,16 @@ export async function findSends(tx: Queryable, accountId: string, messageIds: st
       sentBy,
       bcc,
       hasProvisional,
-      awaited: ingestedAs === null,
+      awaited: row.copyIngestedAt === null,
     };
   });
 }
 
-/** Whether the Sent copy of a send has been ingested. */
+/** Whether the Sent copy of a send has been ingested; it may have been deleted since. */
 export async function isCopyIngested(db: Queryable, id: string): Promise<boolean> {
-  const rows = await db.select({ id: emails.id }).from(emails).where(eq(emails.id, id));
+  const rows = await db
+    .select({ id: sends.id })
+    .from(sends)
+    .where(and(eq(sends.id, id), isNotNull(sends.copyIngestedAt)));
   return rows.length > 0;
 }

@@ -3,6 +3,7 @@ import { toEmail } from '../../db/email-object.ts';
 import { inLease } from '../../db/lease.ts';
 import { type NewEvent, recordEvents } from '../../db/outbox.ts';
 import type { MessageMeta } from '../../imap/fetch.ts';
+import { markCopiesIngested } from '../../sending/send-state.ts';
 import { linkReports } from '../bounces.ts';
 import { changeEmails } from '../change-emails.ts';
 import type { SyncAccount, SyncContext } from '../context.ts';
@@ -138,6 +139,8 @@ async function saveEmails(
   { rows, located, now }: { rows: NewEmailRows[]; located: Located; now: Date },
 ): Promise<void> {
   await insertEmails(tx, account.id, rows, now);
+  const copies = rows.filter(({ email }) => email.origin === 'api').map(({ email }) => email.id);
+  await markCopiesIngested(tx, copies, now);
   const { metas, emailIds, movedIds } = located;
   const saveLocations = async () => {
     await insertLocations(

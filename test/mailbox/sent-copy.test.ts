@@ -1,0 +1,39 @@
+import { expect, it } from '@jest/globals';
+import { syncMailbox } from '../../src/mailbox/sync-pass.ts';
+import { newId } from '../../src/new-id.ts';
+import { findSends, isCopyIngested, markSent, recordSend, saveComposed } from '../../src/sending/send-state.ts';
+import { mailText } from '../helpers/mail-text.ts';
+import { storedEvents } from '../helpers/stored-events.ts';
+import { engineTests } from './engine.ts';
+
+/** The copy of a message that the API sent, in Sent. */
+
+const { ground, start } = engineTests();
+
+it('a copy that comes after the first one was deleted is another email', async () => {
+  const { server, ctx } = await start({ folders: { Sent: ['\\Sent'] } });
+  const { db, account } = ctx;
+  const id = newId('email');
+  const messageId = `<${id}@example.test>`;
+  const none = { draftId: null, metadata: null, trackingId: null, tracking: null, inputKey: null };
+  await recordSend(db, { id, accountId: account.id, apiKeyId: newId('apiKey'), apiKeyName: 'a key', ...none });
+  await saveComposed(db, id, { messageId, storageKey: 'a/key.eml', result: { rejected: [] } });
+  await markSent(db, id, { rejected: [] });
+  await syncMailbox(ctx, { freshSession: true });
+
+  const copy = mailText({ subject: 'sent', messageId });
+  const uid = server.append('Sent', copy, { flags: ['\\Seen'] });
+  await syncMailbox(ctx, {});
+  server.remove('Sent', uid);
+  await syncMailbox(ctx, {});
+  // put back by another program, or appended by an attempt that did not know of the first copy
+  server.append('Sent', copy, { flags: ['\\Seen'] });
+  await syncMailbox(ctx, {});
+
+  const events = await storedEvents(ground().database.database, account.id);
+  expect(events.map(({ type }) => type)).toEqual(['email.new', 'email.delete', 'email.new']);
+  expect(events[0]?.objectId).toBe(id);
+  expect(events[2]?.objectId).not.toBe(id);
+  expect(await isCopyIngested(db, id)).toBe(true);
+  expect(await findSends(db, account.id, [messageId])).toMatchObject([{ awaited: false }]);
+});
