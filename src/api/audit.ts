@@ -3,7 +3,7 @@ import type { AuditAction } from '../contract/audit.ts';
 import { ERRORS } from '../contract/errors.ts';
 import { isId } from '../contract/ids.ts';
 import { lastConnect } from '../db/accounts.ts';
-import { recordAudit } from '../db/audit.ts';
+import { type AuditedCall, recordAudit } from '../db/audit.ts';
 import type { Db } from '../db/client.ts';
 import type { Logger } from '../logger.ts';
 
@@ -70,6 +70,11 @@ const SOME_ID = /^[a-z]{2,6}_[0-9a-z]{26}$/;
 function accountIn({ body }: FastifyRequest): string | null {
   const id = (body as { account_id?: unknown } | null | undefined)?.account_id;
   return typeof id === 'string' && isId('account', id) ? id : null;
+}
+
+/** Records that a mailbox was connected, or was not, by a call that is not under /api/v1. */
+export async function recordConnect(db: Db, call: Omit<AuditedCall, 'at' | 'action'>): Promise<void> {
+  await recordAudit(db, { ...call, at: new Date(), action: await connectOf(db, call.objectId, call.status) });
 }
 
 /** Whether an account was connected for the first time; while it was not, whether the caller meant one that is there. */

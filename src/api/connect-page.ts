@@ -1,11 +1,12 @@
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
-import type { FastifyInstance } from 'fastify';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
 import Type from 'typebox';
 import { AuthIntent } from '../contract/account.ts';
 import type { LinkError, LinkPage } from '../contract/auth-link.ts';
-import { ApiError } from '../contract/errors.ts';
+import { ApiError, ERRORS } from '../contract/errors.ts';
 import { getAccount } from '../db/accounts.ts';
 import { beginAttempt, cancelAuthLink, endAttempt, findAuthLink, type StoredAuthLink } from '../db/auth-links.ts';
+import { recordConnect } from './audit.ts';
 import type { ApiDeps } from './deps.ts';
 import { limitCalls } from './limit-calls.ts';
 import { isSameOrigin } from './session-cookie.ts';
@@ -70,13 +71,11 @@ export function serveConnectPage(instance: FastifyInstance, deps: ApiDeps): void
     if (!isSameOrigin(request, settings.publicUrl)) throw new ApiError('unauthorized', 'this is not the connect page');
     const link = await linkOf(params.token, ip);
     requireOpen(link);
+    requirePassword(body.credentials);
     if (!(await beginAttempt(db, link.id))) {
-      throw new TooManyRequests('a login is being tried already, or too many were tried: wait a minute', {
-        limit: 1,
-        resetS: 60,
-      });
+      throw busy('a login is being tried already, or too many were tried: wait a minute');
     }
-    const accountId = await connectOnce(deps, link, body.credentials);
+    const accountId = await audited(deps, request, link, () => connectOnce(deps, link, body.credentials));
     return { account_id: accountId, redirect_url: backUrl(link, { account_id: accountId }) };
   });
 
@@ -84,9 +83,45 @@ export function serveConnectPage(instance: FastifyInstance, deps: ApiDeps): void
     if (!isSameOrigin(request, settings.publicUrl)) throw new ApiError('unauthorized', 'this is not the connect page');
     const link = await linkOf(request.params.token, request.ip);
     requireOpen(link);
-    await cancelAuthLink(db, link.id);
+    if (!(await cancelAuthLink(db, link.id))) throw busy('a login is being tried: wait until it has ended');
     return { redirect_url: backUrl(link, { error: 'cancelled' }) };
   });
+}
+
+function busy(detail: string): TooManyRequests {
+  return new TooManyRequests(detail, { limit: 1, resetS: 60 });
+}
+
+/**
+ * Who has a link is nobody's owner yet: the login shows it. A password that is stored would show nothing.
+ * @throws ApiError invalid_parameters
+ */
+function requirePassword({ imap, password }: AuthIntent['credentials']): void {
+  if ((imap?.password ?? password) === undefined) {
+    throw new ApiError('invalid_parameters', 'credentials.password is missing');
+  }
+}
+
+/** A login by a link is in the audit log under the key that made the link. */
+async function audited(
+  { db, logger }: ApiDeps,
+  { id: requestId, ip: address }: FastifyRequest,
+  { apiKeyId, accountId }: StoredAuthLink,
+  connect: () => Promise<string>,
+): Promise<string> {
+  const call = { apiKeyId, address, requestId };
+  const record = (status: number, objectId: string | null) =>
+    recordConnect(db, { ...call, status, objectId }).catch((err: unknown) =>
+      logger.error({ err, ...call, status }, 'an audit record could not be stored'),
+    );
+  try {
+    const connected = await connect();
+    await record(200, connected);
+    return connected;
+  } catch (error) {
+    await record(error instanceof ApiError ? ERRORS[error.code].status : 500, accountId);
+    throw error;
+  }
 }
 
 /** One login; the link is used when it succeeds, and open again when it does not. */

@@ -24,12 +24,27 @@ export function viewHeaders({ remoteImages }: { remoteImages: boolean }): Record
 /** No frame of a broken picture where none is loaded. */
 const BLOCKED = '\nimg:not([src^="data:" i]) { display: none }';
 
+/** Characters of the pictures in one page, each as often as it is named. */
+const MAX_INLINED = 16 * 1024 * 1024;
+
+/** `<link rel=preconnect>` would tell the sender that the email is read: no policy covers it. */
+function withoutLinks(body: string): string {
+  return body.replace(/<link\b/gi, '<x-link');
+}
+
 /** The page; `inline` has the pictures that came with the email, as `data:` URLs by Content-ID. */
 export function viewPage(
   body: string,
   { inline, remoteImages }: { inline: ReadonlyMap<string, string>; remoteImages: boolean },
 ): string {
-  const shown = body.replace(/\bcid:([^"'\s)>]{1,998})/gi, (whole, cid: string) => inline.get(decode(cid)) ?? whole);
+  let room = MAX_INLINED;
+  // a picture may be named as often as the sender likes
+  const shown = withoutLinks(body).replace(/\bcid:([^"'\s)>]{1,998})/gi, (whole, cid: string) => {
+    const url = inline.get(decode(cid));
+    if (url === undefined || url.length > room) return whole;
+    room -= url.length;
+    return url;
+  });
   return `<!doctype html><html><head><meta charset="utf-8"><meta name="referrer" content="no-referrer">
 <base target="_blank"><title>Email</title><style>
 :root { color-scheme: light; background: #fff; color: #1a1a1a; font: 15px/1.5 system-ui, sans-serif }

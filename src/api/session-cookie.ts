@@ -13,15 +13,17 @@ import { findSession } from '../db/sessions.ts';
 const NAME = 'email_api_session';
 const SAFE_METHODS = new Set(['GET', 'HEAD', 'OPTIONS']);
 
+/** The prefix makes browsers refuse it from other hosts of the domain, and asks for Secure. */
+function cookieName({ protocol }: FastifyRequest, publicUrl: string): { name: string; secure: boolean } {
+  const secure = protocol === 'https' || publicUrl.startsWith('https:');
+  return { name: secure ? `__Host-${NAME}` : NAME, secure };
+}
+
 /** The token in the cookie of a request. */
-export function sessionToken(request: FastifyRequest): string | undefined {
-  const cookies = request.headers.cookie?.split(';') ?? [];
-  const names = [`__Host-${NAME}`, NAME].map((name) => `${name}=`);
-  for (const cookie of cookies.map((each) => each.trim())) {
-    const name = names.find((each) => cookie.startsWith(each));
-    if (name !== undefined) return cookie.slice(name.length);
-  }
-  return undefined;
+export function sessionToken(request: FastifyRequest, publicUrl: string): string | undefined {
+  const start = `${cookieName(request, publicUrl).name}=`;
+  const cookies = request.headers.cookie?.split(';').map((each) => each.trim()) ?? [];
+  return cookies.find((cookie) => cookie.startsWith(start))?.slice(start.length);
 }
 
 /**
@@ -33,7 +35,7 @@ export async function keyOfSession(
   pool: pg.Pool,
   publicUrl: string,
 ): Promise<Buffer | undefined> {
-  const token = sessionToken(request);
+  const token = sessionToken(request, publicUrl);
   if (token === undefined) return undefined;
   if (!SAFE_METHODS.has(request.method) && !isSameOrigin(request, publicUrl)) {
     throw new ApiError('unauthorized', 'a session is not accepted from pages of another origin');
@@ -59,10 +61,8 @@ export function setSessionCookie(
   reply: FastifyReply,
   { session, publicUrl }: { session: { token: string; expiresAt: Date } | null; publicUrl: string },
 ): void {
-  const secure = request.protocol === 'https' || publicUrl.startsWith('https:');
+  const { name, secure } = cookieName(request, publicUrl);
   const end = session ? `Expires=${session.expiresAt.toUTCString()}` : 'Max-Age=0';
-  // the prefix makes browsers refuse it from other hosts of the domain, and asks for Secure
-  const name = secure ? `__Host-${NAME}` : NAME;
   const attributes = ['Path=/', 'HttpOnly', 'SameSite=Strict', ...(secure ? ['Secure'] : []), end];
   reply.header('Set-Cookie', `${name}=${session?.token ?? ''}; ${attributes.join('; ')}`);
 }

@@ -47,13 +47,18 @@ export async function createAuthLink(db: Queryable, link: NewAuthLink): Promise<
   return { id, token };
 }
 
+/** A link ends with the key that made it. */
+const HAS_KEY = sql`exists (
+  select from api_keys k where k.id = ${authLinks.apiKeyId} and (k.expires_at is null or k.expires_at > now())
+)`;
+
 /** The link with that token, also one that was used or has expired; undefined when there is none. */
 export async function findAuthLink(db: Queryable, token: string): Promise<StoredAuthLink | undefined> {
   if (!TOKEN.test(token)) return undefined;
   const [row] = await db
     .select()
     .from(authLinks)
-    .where(eq(authLinks.digest, digestOfToken(token)));
+    .where(and(eq(authLinks.digest, digestOfToken(token)), HAS_KEY));
   return row;
 }
 
@@ -73,6 +78,7 @@ export async function beginAttempt(db: Queryable, id: string): Promise<boolean> 
     .where(
       and(
         eq(authLinks.id, id),
+        HAS_KEY,
         isNull(authLinks.usedAt),
         sql`${authLinks.expiresAt} > now()`,
         sql`(${authLinks.busyUntil} is null or ${authLinks.busyUntil} < now())`,
@@ -91,10 +97,13 @@ export async function endAttempt(db: Queryable, id: string, connectedId: string 
     .where(eq(authLinks.id, id));
 }
 
-/** The owner does not want to connect: the link cannot be used any more. */
-export async function cancelAuthLink(db: Queryable, id: string): Promise<void> {
-  await db
+/** The owner does not want to connect: the link cannot be used any more. False: a login is being tried. */
+export async function cancelAuthLink(db: Queryable, id: string): Promise<boolean> {
+  const isIdle = sql`(${authLinks.busyUntil} is null or ${authLinks.busyUntil} < now())`;
+  const rows = await db
     .update(authLinks)
     .set({ usedAt: new Date() })
-    .where(and(eq(authLinks.id, id), isNull(authLinks.usedAt)));
+    .where(and(eq(authLinks.id, id), isNull(authLinks.usedAt), isIdle))
+    .returning({ id: authLinks.id });
+  return rows.length > 0;
 }

@@ -115,13 +115,16 @@ export function responseIn(lines: readonly string[]): string | null {
 }
 
 /** Whether a text has the form of a report: it names who was not reached, and says so or quotes a server's response. */
-export function isReportText(body: string): boolean {
+export function isReportText(body: string, own: readonly string[] = []): boolean {
   const lines = reportLines(body);
   const saysSo = lines.some((line) => UNDELIVERED.test(line)) || /^[\s\S]{0,2000}送信できません/.test(body);
-  const answered = lines.some((line) => RESPONSE.test(line) && /\b[45]\d\d[ -]/.test(line));
+  // a number alone may be a price
+  const answered = lines.some((line) => RESPONSE.test(line) && (saysSo ? /\b[45]\d\d[ -]/ : ENHANCED).test(line));
   if (!saysSo && !answered) return false;
-  return (saysSo && answered) || readPlainReport(body).length > 0;
+  return (saysSo && answered) || readPlainReport(body, own).length > 0;
 }
+
+const ENHANCED = /\b[45]\d\d[ -]#?[45]\.\d{1,3}\.\d{1,3}\b/;
 
 const UNDELIVERED =
   /(could not|cannot|can't|unable to|was not|wasn't able to|has not been|failed to) (be )?(deliver|reach|sen[dt])|(deliver(y|ing)|message|mail) .{0,60}(failed|failure|error|delayed|undeliverable|rejected|returned)|error .{0,40}(deliver|sending)|did not reach|permanent (fatal )?(error|failure)|returned (to sender|mail)|undeliver|invalid user address|unknown user|user unknown|no such user|nicht zugestellt|unzustellbar|non .{0,10}(remis|distribu)|no .{0,20}entreg/i;

@@ -158,7 +158,7 @@ function withGaps(one: ReportedRecipient, others: readonly (ReportedRecipient | 
 /** Who sent the mail that bounced, as far as its copy says: never a recipient that it could not reach. */
 function sendersOf(facts: BounceFacts): string[] {
   const from = originalHeaders(facts).flatMap(
-    (text) => /^[ \t>]{0,10}from:.{0,300}?<?([^\s<>"]+@[^\s<>"]+)/im.exec(text)?.[1] ?? [],
+    (text) => /^[ \t>]{0,10}from:.{0,300}?<?([^\s<>"@]{1,250}@[^\s<>"]{1,255})/im.exec(text)?.[1] ?? [],
   );
   return [...from, ...(facts.to ?? [])].filter((address) => address !== '');
 }
@@ -186,7 +186,7 @@ function originalHeaders(facts: BounceFacts): string[] {
 function isBounce(facts: BounceFacts): boolean {
   const declared = declaresBounce(facts);
   if (declared !== null) return declared;
-  const isReport = () => isReportText(facts.bodyPlain);
+  const isReport = () => isReportText(facts.bodyPlain, facts.to);
   const hasSubject = FAILURE_SUBJECT.test(facts.subject.trim());
   if (isBounceSender(facts.from)) return !facts.autoReplied || isReport();
   if (facts.autoReplied) return hasSubject && isNullSender(facts.returnPath) && isReport();
@@ -195,12 +195,14 @@ function isBounce(facts: BounceFacts): boolean {
 }
 
 /** What parts and fields made for reports say; null when they say nothing. */
-function declaresBounce({ contentType, parts, failedRecipients, from }: BounceFacts): boolean | null {
+function declaresBounce({ contentType, parts, failedRecipients, from, subject }: BounceFacts): boolean | null {
   const type = reportTypeOf(contentType);
   const has = (mime: string): boolean => parts.some((part) => part.mime === mime);
   if (type === 'feedback-report' || has('message/feedback-report')) return false;
   if (type === 'delivery-status' || parts.some((part) => DELIVERY_STATUS.test(part.mime))) return true;
   if (type === 'disposition-notification' || has('message/disposition-notification')) return false;
+  // an aggregate report of DMARC (RFC 7489 7.2.1.1), which servers send as postmaster
+  if (/\breport domain:.*\bsubmitter:/i.test(subject)) return false;
   return failedRecipients !== '' || /^mailer-daemon(@|$)/i.test(from.trim()) ? true : null;
 }
 
@@ -208,7 +210,7 @@ function declaresBounce({ contentType, parts, failedRecipients, from }: BounceFa
 function isUnnamedReport(facts: BounceFacts): boolean {
   if (!isNullSender(facts.returnPath) && !LIKE_BOUNCE_SENDER.test(facts.from)) return false;
   const isAnyProgram = !isNullSender(facts.returnPath) && /^no-?reply/i.test(facts.from);
-  return isReportText(facts.bodyPlain) && (!isAnyProgram || quotesOriginal(facts));
+  return isReportText(facts.bodyPlain, facts.to) && (!isAnyProgram || quotesOriginal(facts));
 }
 
 function quotesOriginal({ parts, bodyPlain }: BounceFacts): boolean {

@@ -17,7 +17,7 @@ export function readMessageId(value: string): string | null {
 export function readMessageIds(value: string): string[] {
   const bracketed = value.match(/<[^<>]+>/g)?.map((id) => id.slice(1, -1).replace(/\s+/g, '')) ?? [];
   const ids = bracketed.length > 0 ? bracketed : bareIds(value);
-  return [...new Set(ids.filter((id) => id !== '').map((id) => `<${storable(id).slice(0, MAX_ID)}>`))];
+  return [...new Set(ids.filter((id) => id !== '').map((id) => `<${storable(id.slice(0, MAX_ID))}>`))];
 }
 
 function bareIds(value: string): string[] {

@@ -1,3 +1,5 @@
+import { isReadFailure } from './read/open-source.ts';
+import type { ParsedMail } from './read/parsed-mail.ts';
 import { readMessage } from './read/read-message.ts';
 import { createBudget, ownThread } from './thread-cpu.ts';
 
@@ -20,13 +22,28 @@ export interface ParseTask {
 
 const HEADER_BYTES = 1024 * 1024;
 
+/** A failure of this machine; errors lose their code on their way between threads. */
+export interface LocalFailure {
+  failure: { code: string; message: string };
+}
+
 /** Reads the messages of a task, in order. */
-export default async function parse({ messages, budgetMs, depth, started }: ParseTask) {
+export default async function parse(task: ParseTask): Promise<ParsedMail[] | LocalFailure> {
+  try {
+    return await readAll(task);
+  } catch (error) {
+    if (!isReadFailure(error)) throw error;
+    const { code = '', message } = error as NodeJS.ErrnoException;
+    return { failure: { code, message } };
+  }
+}
+
+async function readAll({ messages, budgetMs, depth, started }: ParseTask): Promise<ParsedMail[]> {
   const thread = ownThread();
   const flags = new Int32Array(started);
   Atomics.store(flags, 1, thread ?? 0);
   Atomics.store(flags, 0, 1);
-  const mails = [];
+  const mails: ParsedMail[] = [];
   for (const { source, spillDir } of messages) {
     const isTimeUp = createBudget(budgetMs, thread);
     const bounds = {

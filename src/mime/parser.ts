@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { Piscina } from 'piscina';
 import { createLimiter } from '../async.ts';
-import type { ParseDepth, ParseTask } from './parse-worker.ts';
+import type { LocalFailure, ParseDepth, ParseTask } from './parse-worker.ts';
 import { isReadFailure } from './read/open-source.ts';
 import type { ParsedAttachment, ParsedMail } from './read/parsed-mail.ts';
 import { minimalMail } from './read/read-message.ts';
@@ -152,8 +152,9 @@ async function runTask(pool: Piscina, sources: readonly MailSource[], { limitMs,
     if (isTimeUp()) abort.abort();
   }, CHECK_MS);
   try {
-    const mails = (await pool.run(task, { signal: abort.signal, transferList })) as ParsedMail[];
-    return mails.map(revived);
+    const read = (await pool.run(task, { signal: abort.signal, transferList })) as ParsedMail[] | LocalFailure;
+    if ('failure' in read) throw Object.assign(new Error(read.failure.message), { code: read.failure.code });
+    return read.map(revived);
   } catch (error) {
     await Promise.all(messages.map(({ spillDir }) => rm(spillDir, { recursive: true, force: true })));
     throw error;

@@ -56,6 +56,8 @@ export async function removeAccount({ accountId }: { accountId: string }): Promi
   if (patched('erase-log')) {
     shown.enter('erasing');
     await erase(accountId);
+    // a send or a draft that was under way may have stored its message after the sweep before
+    if (patched('sweep-last')) await deleteContents({ accountId });
   }
   await finishRemoval({ accountId });
   shown.enter('removed');

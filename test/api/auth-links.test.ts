@@ -164,6 +164,46 @@ describe('its page', () => {
     expect((await onPage(token, '/link')).json<LinkPage>().status).toBe('cancelled');
   });
 
+  it.each([
+    ['no password', { user: 'ada@example.test' }],
+    [
+      'a password of the SMTP server alone',
+      { user: 'ada@example.test', smtp: { host: 'smtp.evil.test', port: 465, user: 'x', password: 'y' } },
+    ],
+  ])('connects nothing with %s, however the mailbox is stored', async (_, credentials) => {
+    for (const body of [{}, { account_id: accountId }]) {
+      const { token } = await makeLink(body);
+      const answer = await onPage(token, '', { credentials });
+      expect([answer.statusCode, answer.json().detail]).toEqual([400, 'credentials.password is missing']);
+    }
+    expect(intents).toEqual([]);
+  });
+
+  it('ends with the key that made it', async () => {
+    const made = (await api.call('POST', '/api-keys', { body: { name: 'leaked' } })).json<{
+      id: string;
+      api_key: string;
+    }>();
+    const headers = { 'x-api-key': made.api_key };
+    const { url } = (await api.call('POST', '/auth/links', { body: {}, headers })).json<AuthLink>();
+    const token = url.split('/').at(-1) ?? '';
+    expect((await onPage(token, '/link')).statusCode).toBe(200);
+    await api.call('DELETE', `/api-keys/${made.id}`);
+    expect((await onPage(token, '/link')).statusCode).toBe(404);
+    expect((await onPage(token, '', LOGIN)).statusCode).toBe(404);
+  });
+
+  it('is in the audit log with the account and the key', async () => {
+    const { token } = await makeLink();
+    await onPage(token, '', LOGIN);
+    const [record] = (await api.get<{ data: object[] }>(`/audit?object_id=${accountId}&limit=1`)).data;
+    expect(record).toMatchObject({
+      action: expect.stringMatching(/^account\.(re)?connect$/),
+      outcome: 'done',
+      object_id: accountId,
+    });
+  });
+
   it('says when the link has expired, and sends back with that', async () => {
     const { link, token } = await makeLink({ redirect_url: 'https://app.example/done' });
     await api.database.pool.query('update auth_links set expires_at = now() where id = $1', [link.id]);

@@ -68,9 +68,15 @@ afterEach(async () => {
 
 /** The activities need the client, which is there only once the workers are. */
 function lazily(make: () => ReturnType<typeof createRemoveActivities>) {
-  const names = ['beginRemoval', 'stopRuns', 'awaitRuns', 'deleteContents', 'finishRemoval'] as const;
+  const names = [
+    ...(['beginRemoval', 'stopRuns', 'awaitRuns', 'deleteContents'] as const),
+    ...(['eraseLog', 'deleteRuns', 'finishRemoval'] as const),
+  ];
   return Object.fromEntries(
-    names.map((name) => [name, (input: { accountId: string }): Promise<unknown> => make()[name](input)]),
+    names.map((name) => [
+      name,
+      (input: { accountId: string; skipPending: boolean }): Promise<unknown> => make()[name](input),
+    ]),
   );
 }
 

@@ -25,4 +25,19 @@ describe('the page of an email', () => {
     expect(page).toContain('<img src="data:image/png;base64,AA">');
     expect(page).toContain('<img src=cid:other>');
   });
+
+  it('has a picture as often as there is room, however often it is named', () => {
+    const url = `data:image/png;base64,${'A'.repeat(8_000_000)}`;
+    const page = viewPage('<img src="cid:a">'.repeat(100), { inline: new Map([['a', url]]), remoteImages: false });
+    expect(page.length).toBeLessThan(20_000_000);
+    expect(page).toContain('<img src="cid:a">');
+  });
+
+  it('opens no connection for a link to resources', () => {
+    const page = viewPage('<LINK rel="preconnect" href="https://tracker.test">', {
+      inline: new Map(),
+      remoteImages: false,
+    });
+    expect(page).not.toMatch(/<link/i);
+  });
 });

@@ -58,6 +58,7 @@ describe('an email', () => {
       bcc_attendees: [],
       reply_to_attendees: [],
       body: '<p>é</p>',
+      body_new: null,
       body_plain: 'é\n\u0007"',
       has_attachments: true,
       attachments: [{ ...file, id: stored.attachmentIds[0], extension: 'pdf', cid: null, inline: false }],

@@ -134,6 +134,29 @@ const DECISIONS: Record<string, 'forbidden' | ((route: Route) => Promise<void>)>
     expect(outcome(found!)).toEqual([400, 'errors/invalid_parameters']);
     expect(found?.json()).toEqual(missing?.json());
   },
+  // whoever has a key may begin a session of it, which has its limits
+  'POST /session': async ({ method, path }) => {
+    const begun = await call(method, path);
+    expect(begun.statusCode).toBe(200);
+    const [cookie = ''] = String(begun.headers['set-cookie']).split(';');
+    const listed = await api.app.inject({ url: '/api/v1/accounts', headers: { cookie } });
+    expect(listed.json<Data>().data.map(({ id }) => id)).toEqual([ids().own]);
+  },
+  'GET /session': async ({ path }) => expect((await call('GET', path)).statusCode).toBe(200),
+  'DELETE /session': async ({ method, path }) => expect((await call(method, path)).statusCode).toBe(204),
+  'GET /auth/servers': async ({ path }) => {
+    expect((await call('GET', `${path}?address=a@example.test`)).statusCode).toBe(200);
+  },
+  'GET /webhooks/events/stream': async ({ path }) => {
+    for (const id of [ids().theirs.event, newId('event')]) {
+      expect(outcome(await call('GET', `${path}?after=${id}`))).toEqual([400, 'errors/invalid_parameters']);
+    }
+    // nobody would end what it begins
+    expect((await call('HEAD' as Route['method'], path)).statusCode).toBe(404);
+  },
+  'POST /auth/links': 'forbidden',
+  'GET /overview': 'forbidden',
+  'GET /settings': 'forbidden',
   'GET /api-keys': 'forbidden',
   'POST /api-keys': 'forbidden',
   'DELETE /api-keys/{id}': 'forbidden',
@@ -202,7 +225,7 @@ describe('a key of one account', () => {
 describe('a key that may only read', () => {
   it('is refused every change, and nothing else', async () => {
     const { endpoint, keyId } = await administration();
-    for (const route of routes) {
+    for (const route of routes.filter(({ path }) => !/^\/session$|\/stream$|\/auth\/servers$/.test(path))) {
       const { method, path } = route;
       const id = path.startsWith('/accounts/')
         ? ids().own

@@ -18,7 +18,8 @@ let deadPeer: Promise<void>;
 let lateRefusal: Promise<void>;
 
 beforeAll(async () => {
-  live = await joinLive();
+  // the password of an idle mailbox is checked by a login of its own
+  live = await joinLive({ SYNC_LOGIN_CHECK: '20s' });
   deadPeer = untilDeadPeerIsFound();
   lateRefusal = untilChangedPasswordIsFound();
   // each is awaited by its test

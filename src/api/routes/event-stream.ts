@@ -4,7 +4,9 @@ import Type from 'typebox';
 import { EVENT_TYPES } from '../../contract/events.ts';
 import { keyExists } from '../../db/api-keys.ts';
 import { feedEnd, type FeedFilter, feedPlaceOf, type FeedPlace, readFeed } from '../../db/event-feed.ts';
+import { findSession } from '../../db/sessions.ts';
 import { visibleAccounts } from '../access.ts';
+import { sessionToken } from '../session-cookie.ts';
 import { TooManyRequests } from '../request-limits.ts';
 import { readPlace, readTypes } from './events.ts';
 import { responsesAs, type RouteDeps, type Routes } from './route.ts';
@@ -15,20 +17,24 @@ const SIGN_OF_LIFE_MS = 15_000;
 /** Whether the key is still valid is looked up this often, ms. */
 const ADMIT_MS = 3_000;
 const PAGE = 100;
-/** Of one process. */
+/** Of one process, and of one key. */
 const MAX_STREAMS = 200;
+const MAX_STREAMS_OF_KEY = 20;
 
 /** The event feed as server-sent events. */
 export const eventStreamRoutes: Routes = (app, deps) => {
-  const open = new Set<AbortController>();
+  /** with the key of each */
+  const open = new Map<AbortController, string>();
   app.addHook('preClose', async () => {
-    for (const one of open) one.abort();
+    for (const one of open.keys()) one.abort();
   });
 
   app.get(
     '/webhooks/events/stream',
     {
       config: { reach: 'within' },
+      // nobody would close it
+      exposeHeadRoute: false,
       schema: {
         tags: ['Webhooks'],
         operationId: 'streamEvents',
@@ -36,7 +42,7 @@ export const eventStreamRoutes: Routes = (app, deps) => {
         description:
           'The events of the list, as server-sent events (`text/event-stream`): `id` is that of the event, `event` its type, ' +
           '`data` the event. Begins now, or after the event in `after` or `Last-Event-ID`, which browsers send by themselves ' +
-          'when they connect again. Ends with the key.',
+          'when they connect again. Ends with the key, and with the session.',
         querystring: Type.Object({
           after: Type.Optional(Type.String({ maxLength: 64, description: '`evt_…`' })),
           types: Type.Optional(Type.String({ maxLength: 2048, description: 'event types, separated by commas' })),
@@ -45,8 +51,10 @@ export const eventStreamRoutes: Routes = (app, deps) => {
         response: responsesAs('text/event-stream', 'The events', Type.String()),
       },
     },
-    async ({ query, headers, caller }, reply) => {
-      if (open.size >= MAX_STREAMS)
+    async (request, reply) => {
+      const { query, headers, caller } = request;
+      const ofKey = [...open.values()].filter((id) => id === caller.apiKeyId).length;
+      if (open.size >= MAX_STREAMS || ofKey >= MAX_STREAMS_OF_KEY)
         throw new TooManyRequests('too many streams of events are open', { limit: MAX_STREAMS, resetS: 10 });
       const last = headers['last-event-id'] ?? query.after;
       const filter: FeedFilter = {
@@ -55,9 +63,10 @@ export const eventStreamRoutes: Routes = (app, deps) => {
       };
       const after = typeof last === 'string' ? await readPlace(deps.db, caller, last) : await feedEnd(deps.db);
       const controller = new AbortController();
-      open.add(controller);
+      open.set(controller, caller.apiKeyId);
+      const session = headers['x-api-key'] === undefined ? sessionToken(request, deps.settings.publicUrl) : undefined;
       const stream = Readable.from(
-        follow(deps, { filter, after, apiKeyId: caller.apiKeyId, signal: controller.signal }),
+        follow(deps, { filter, after, apiKeyId: caller.apiKeyId, session, signal: controller.signal }),
       );
       stream.once('close', () => {
         controller.abort();
@@ -72,17 +81,20 @@ interface Following {
   filter: FeedFilter;
   after: FeedPlace;
   apiKeyId: string;
+  /** the token of the session that it was opened with, if it was */
+  session: string | undefined;
   signal: AbortSignal;
 }
 
-async function* follow({ db }: RouteDeps, { filter, after, apiKeyId, signal }: Following): AsyncGenerator<string> {
+async function* follow(deps: RouteDeps, { filter, after, signal, ...owner }: Following): AsyncGenerator<string> {
+  const { db } = deps;
   yield 'retry: 2000\n\n';
   let place = after;
   let admittedAt = Date.now();
   let signOfLifeAt = Date.now();
   while (!signal.aborted) {
     if (Date.now() - admittedAt >= ADMIT_MS) {
-      if (!(await keyExists(db, apiKeyId))) return;
+      if (!(await isAdmitted(deps, owner))) return;
       admittedAt = Date.now();
     }
     const { data, lastId, hasMore } = await readFeed(db, filter, { after: place, limit: PAGE });
@@ -95,6 +107,12 @@ async function* follow({ db }: RouteDeps, { filter, after, apiKeyId, signal }: F
     }
     if (!hasMore) await sleep(POLL_MS, undefined, { signal }).catch(() => undefined);
   }
+}
+
+/** Whether the key, and the session if it was opened with one, still go on. */
+async function isAdmitted({ db, pool }: RouteDeps, owner: Pick<Following, 'apiKeyId' | 'session'>): Promise<boolean> {
+  if (owner.session !== undefined && !(await findSession(pool, owner.session))) return false;
+  return keyExists(db, owner.apiKeyId);
 }
 
 /** JSON has no line breaks outside of its strings, and none inside them. */

@@ -26,7 +26,7 @@ export const sessionRoutes: Routes = (app, { db, pool, settings: { publicUrl } }
         throw new ApiError('unauthorized', 'a session is begun with X-API-KEY');
       }
       const { apiKeyId, apiKeyName } = request.caller;
-      const before = sessionToken(request);
+      const before = sessionToken(request, publicUrl);
       if (before !== undefined) await deleteSession(pool, before);
       const session = await createSession(db, apiKeyId);
       setSessionCookie(request, reply, { session, publicUrl });
@@ -52,7 +52,7 @@ export const sessionRoutes: Routes = (app, { db, pool, settings: { publicUrl } }
     },
     async (request) => {
       const { apiKeyId, apiKeyName } = request.caller;
-      const token = request.headers['x-api-key'] === undefined ? sessionToken(request) : undefined;
+      const token = request.headers['x-api-key'] === undefined ? sessionToken(request, publicUrl) : undefined;
       const session = token === undefined ? undefined : await findSession(pool, token);
       return {
         object: 'Session',
@@ -75,7 +75,7 @@ export const sessionRoutes: Routes = (app, { db, pool, settings: { publicUrl } }
       },
     },
     async (request, reply) => {
-      const token = sessionToken(request);
+      const token = sessionToken(request, publicUrl);
       if (token !== undefined) await deleteSession(pool, token);
       setSessionCookie(request, reply, { session: null, publicUrl });
       return reply.code(204).send();

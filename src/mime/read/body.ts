@@ -27,12 +27,15 @@ export function composeBody(read: ReadParts, isHurried: () => boolean): { body: 
 const NOTE =
   /^\s*(this is a (multi-?part|mime)|this message is in mime|if you (see|are reading) this|sorry, your mail)/i;
 
+/** Charsets that the parts of a mail name, of which others are taken to be. */
+const MAX_HINTS = 20;
+
 /**
  * The texts of a mail's body, in order. Where its parts have none, what stands outside of them counts: before the first or
  * after the last.
  */
 export function readTexts({ parts, outside, charset }: ReadParts): BodyText[] {
-  const hints = [...parts.map((part) => part.charset), charset];
+  const hints = [...new Set([...parts.map((part) => part.charset), charset])].slice(0, MAX_HINTS);
   const texts = parts.filter((part) => part.role !== 'file').map((part) => readText(part, hints));
   const filled = texts.filter(({ text }) => /\S/.test(text));
   if (filled.length > 0 || outside.length === 0) return filled;

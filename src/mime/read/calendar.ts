@@ -26,6 +26,7 @@ function readEvent(text: string): Calendar | null {
   const root = new ICAL.Component(ICAL.parse(text) as unknown[]);
   const component = root.getFirstSubcomponent('vevent');
   if (!component) return null;
+  if (!isBounded(root, component)) return null;
   const method = root.getFirstPropertyValue('method');
   const event = new ICAL.Event(component);
   const attendees = component.getAllProperties('attendee').slice(0, MAX_ATTENDEES);
@@ -44,6 +45,22 @@ function readEvent(text: string): Calendar | null {
   };
 }
 
+/** Longer events are none, in seconds: ten years. */
+const MAX_DURATION_S = 10 * 366 * 86_400;
+const MAX_ZONE_RULES = 4;
+
+/** Whether reading it is cheap: ical.js expands the rules of a zone, and counts the weeks of a duration one by one. */
+function isBounded(root: ICAL.Component, event: ICAL.Component): boolean {
+  const observances = root.getAllSubcomponents('vtimezone').flatMap((zone) => zone.getAllSubcomponents());
+  const rules = observances.flatMap((one) => one.getAllProperties('rrule')).map((rule) => String(rule.getFirstValue()));
+  const isYearly = (rule: string) =>
+    /FREQ=YEARLY/i.test(rule) && !/BY(SECOND|MINUTE|HOUR|YEARDAY|WEEKNO)|INTERVAL=0/i.test(rule);
+  if (observances.length > 50 || rules.length > 50 || !rules.every(isYearly)) return false;
+  if (observances.some((one) => one.getAllProperties('rrule').length > MAX_ZONE_RULES)) return false;
+  const duration = event.getFirstPropertyValue('duration');
+  return !(duration instanceof ICAL.Duration) || Math.abs(duration.toSeconds()) <= MAX_DURATION_S;
+}
+
 /** A day of the calendar, a moment in UTC, or the time of a clock whose zone the invitation does not say. */
 function momentOf(time: ICAL.Time): string | null {
   if (time.isDate) return time.toString();
@@ -58,5 +75,5 @@ function addressOf(property: ICAL.Property): string | null {
 }
 
 function short(text: string): string {
-  return storable(text.trim()).slice(0, MAX_TEXT);
+  return storable(text.trim().slice(0, MAX_TEXT));
 }

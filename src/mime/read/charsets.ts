@@ -121,7 +121,22 @@ function detected(bytes: Buffer): string | null {
   return best && best.confidence >= MIN_CONFIDENCE && isKnown(best.name.toLowerCase()) ? best.name : null;
 }
 
+/** Looking a charset up that there is none of takes long, and hostile mail names many. */
+const known = new Map<string, boolean>();
+const MAX_KNOWN = 1_000;
+const MAX_NAME = 40;
+
 function isKnown(charset: string): boolean {
+  if (charset.length > MAX_NAME) return false;
+  let is = known.get(charset);
+  if (is === undefined) {
+    if (known.size >= MAX_KNOWN) known.clear();
+    known.set(charset, (is = lookUp(charset)));
+  }
+  return is;
+}
+
+function lookUp(charset: string): boolean {
   if (charset in OWN || charset in ALIASES || /^(utf-?7|iso-?2022-?jp|jis|eucjp)/.test(charset)) return true;
   return iconv.encodingExists(charset) || iconv.encodingExists(libcharset.normalizeCharset(charset));
 }

@@ -98,7 +98,8 @@ export function readAddresses(headers: Headers, key: string): Attendee[] {
 /** Whether readAddresses leaves some out. */
 export function hasMoreAddresses(headers: Headers, key: string): boolean {
   const fields = [headers.get(key) ?? []].flat() as AddressObject[];
-  return fields.reduce((sum, { value }) => sum + value.length, 0) > MAX_ADDRESSES;
+  const addresses = fields.flatMap(({ value }) => value);
+  return addresses.reduce((sum, { group }) => sum + (group?.length ?? 1), 0) > MAX_ADDRESSES;
 }
 
 /** The author: the first mailbox of From; with an empty identifier, but the name, when there is no address. */

@@ -25,10 +25,11 @@ async function* inPieces(bytes: Buffer): AsyncGenerator<Buffer> {
   }
 }
 
-/** Whether the source's file could not be read: an error of the caller, not of the message. */
+const LOCAL = /^(EACCES|EDQUOT|EIO|EMFILE|ENFILE|ENOENT|ENOMEM|ENOSPC|EPERM|EROFS)$/;
+
+/** Whether a file could not be read or written here: no fault of the message, which is read again later. */
 export function isReadFailure(error: unknown): boolean {
-  const { syscall } = error as NodeJS.ErrnoException;
-  return syscall === 'open' || syscall === 'read' || syscall === 'stat';
+  return LOCAL.test(String((error as NodeJS.ErrnoException).code ?? ''));
 }
 
 /** The first `length` bytes of a message or file, read synchronously. */

@@ -195,13 +195,13 @@ class Passage {
 
   private endPart(): void {
     const { part, text, decoder } = this;
+    this.part = null;
+    this.text = null;
+    this.decoder = null;
     if (part && text) {
       part.content = decodeText(Buffer.concat(text), part);
       part.size = part.content.length;
     } else if (decoder) this.output.push(decoder.end());
-    this.part = null;
-    this.text = null;
-    this.decoder = null;
   }
 
   /** What is in no part of a multipart is its text where it has no parts, and else kept for a message without a text. */
@@ -233,11 +233,10 @@ function decodeText(bytes: Buffer, { encoding }: Part): Buffer {
  * order. Of several From and Reply-To the first with an address stays.
  */
 function rootFields(fields: readonly RawHeader[]): RawHeader[] {
-  const isKept = (field: RawHeader): boolean =>
-    /^(from|reply-to)$/.test(field.key)
-      ? field === (fields.find(({ key, raw }) => key === field.key && raw.includes('@')) ?? firstOf(fields, field.key))
-      : /^(to|cc|bcc)$/.test(field.key);
-  return fields.filter(isKept);
+  const one = (key: string) =>
+    fields.find((field) => field.key === key && field.raw.includes('@')) ?? firstOf(fields, key);
+  const single = new Set([one('from'), one('reply-to')]);
+  return fields.filter((field) => single.has(field) || /^(to|cc|bcc)$/.test(field.key));
 }
 
 function firstOf(fields: readonly RawHeader[], key: string): RawHeader | undefined {

@@ -38,20 +38,27 @@ export interface ReadLimits extends PartLimits {
 /** Reads one message, in the thread that calls. @throws only when its file cannot be read */
 export async function readMessage(source: Uint8Array | { path: string }, limits: ReadLimits): Promise<ParsedMail> {
   const read = await readParts(source, limits);
-  const { body, bodyPlain } = composeBody(read, () => limits.plainOnly || limits.isTimeUp());
+  const isHurried = () => limits.plainOnly || limits.isTimeUp();
+  const { body, bodyPlain } = composeBody(read, isHurried);
   const attachments = toAttachments(read.parts, body);
   const mail = { ...readHeaders(read), body, bodyPlain, attachments };
   return {
     ...mail,
-    bounce: readBounceOf(mail, read),
-    complaint: readComplaint(reportParts(read)),
+    bounce: allStorable(readBounceOf(mail, read)),
+    complaint: allStorable(readComplaint(reportParts(read))),
     ...(isReceipt(read) ? { autoReply: 'read_receipt' as const } : {}),
-    bodyNew: read.isPartial ? null : readReplyText(bodyPlain),
-    calendar: readCalendar(read.parts),
+    bodyNew: isHurried() ? null : readReplyText(bodyPlain),
+    calendar: isHurried() ? null : readCalendar(read.parts),
     ...searchTexts(mail),
     isPartial: read.isPartial || ADDRESS_FIELDS.some((key) => hasMoreAddresses(read.addresses, key)),
     tempDir: attachments.some(({ content }) => 'path' in content) ? limits.spillDir : null,
   };
+}
+
+/** What a report says, cut from texts at any place: without what Postgres does not store. */
+function allStorable<T>(value: T): T {
+  const text = JSON.stringify(value, (_, each: unknown) => (typeof each === 'string' ? storable(each) : each));
+  return JSON.parse(text) as T;
 }
 
 /** The fields that come from the header alone. */

@@ -125,8 +125,16 @@ function uudecoded(line: string): Buffer {
 const FOREIGN = /[^A-Za-z0-9+/=\s]/g;
 /** Bytes that are no base64, of a hundred, from which on a text was not encoded at all. */
 const MOST_FOREIGN = 5;
-/** Lines of base64 to the first line that is none. */
-const ENCODED_LINES = /^\s*(?:[A-Za-z0-9+/]{4,}[ \t]*\r?\n)*(?:[A-Za-z0-9+/]*={0,2})[ \t]*(?:\r?\n|$)/;
+const ENCODED_LINE = /[A-Za-z0-9+/]{4,}[ \t]*\r?\n/y;
+const LAST_ENCODED_LINE = /[A-Za-z0-9+/]*={0,2}[ \t]*(?:\r?\n|$)/y;
+
+/** The lines of base64 before the first line that is none. One expression for all of them would exhaust the stack. */
+function encodedHead(text: string): string {
+  let at = /^\s*/.exec(text)?.[0].length ?? 0;
+  for (ENCODED_LINE.lastIndex = at; ENCODED_LINE.test(text); ) at = ENCODED_LINE.lastIndex;
+  LAST_ENCODED_LINE.lastIndex = at;
+  return LAST_ENCODED_LINE.test(text) ? text.slice(0, LAST_ENCODED_LINE.lastIndex) : '';
+}
 
 /**
  * The bytes of a text in base64. Several padded runs follow one another; a text that is none, and one that follows the
@@ -136,7 +144,7 @@ export function decodeBase64Text(encoded: Buffer): Buffer {
   const text = encoded.toString('latin1');
   const foreign = text.match(FOREIGN)?.length ?? 0;
   if (foreign === 0) return decodedRuns(text);
-  const head = ENCODED_LINES.exec(text)?.[0] ?? '';
+  const head = encodedHead(text);
   const digits = head.replace(/\s+/g, '').length;
   if (digits >= 8 && digits % 4 === 0) return Buffer.concat([decodedRuns(head), encoded.subarray(head.length)]);
   return foreign * 100 > text.length * MOST_FOREIGN ? encoded : decodedRuns(text);
