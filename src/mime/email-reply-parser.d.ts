@@ -1,7 +1,12 @@
 /** The part of email-reply-parser that is used here; the package has no types of its own. */
-declare module 'email-reply-parser' {
-  export default class EmailReplyParser {
-    /** the text without quotes and signature */
-    parseReply(text: string): string;
+declare module 'email-reply-parser/lib/parser/emailparser.js' {
+  export default class EmailParser {
+    parse(text: string): { getVisibleText(): string };
+    stringReverse(text: string): string;
+    fixBrokenSignatures(text: string): string;
+    /** the line is reversed */
+    isAnswerHeader(line: string): boolean;
+    /** the line is reversed */
+    isSignature(line: string): boolean;
   }
 }

@@ -1,4 +1,4 @@
-import EmailReplyParser from 'email-reply-parser';
+import { ReplyParser } from './reply-parser.ts';
 
 /** Longer texts are no replies that a person wrote; the library needs time for each line. */
 const MAX_LENGTH = 64 * 1024;
@@ -19,7 +19,7 @@ export function readReplyText(bodyPlain: string): string | null {
   if (lines.length > MAX_LINES || hasGap(lines)) return null;
   if (lines.some((line) => line.length > MAX_LINE || RULE.test(line))) return null;
   try {
-    return withoutQuote(new EmailReplyParser().parseReply(bodyPlain)) || null;
+    return withoutQuote(new ReplyParser().parse(bodyPlain).getVisibleText()) || null;
   } catch {
     return null;
   }
