@@ -1,6 +1,6 @@
 import { getTableColumns, getTableName, type SQL, sql } from 'drizzle-orm';
 import type { PgTable } from 'drizzle-orm/pg-core';
-import type { Queryable } from './client.ts';
+import type { Writer } from './writes.ts';
 
 /** Bounds the parameter of one statement; rows with bodies have about 30 KB each. */
 const ROWS_PER_STATEMENT = 2_000;
@@ -10,7 +10,7 @@ const ROWS_PER_STATEMENT = 2_000;
  * own `values()` needs 2 ms. Columns that the first row leaves out get their defaults. Not for bytea.
  */
 export async function insertRows<T extends PgTable>(
-  tx: Queryable,
+  tx: Writer,
   table: T,
   rows: T['$inferInsert'][],
   onConflict: SQL = sql``,

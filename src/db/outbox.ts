@@ -4,6 +4,7 @@ import { newId } from '../new-id.ts';
 import type { Tx } from './client.ts';
 import { insertRows } from './insert-rows.ts';
 import { deliveries, events as eventsTable } from './schema.ts';
+import type { Writer } from './writes.ts';
 
 /** Channel of LISTEN/NOTIFY that wakes the relay. */
 export const DELIVERIES_CHANNEL = 'deliveries';
@@ -21,15 +22,14 @@ export interface NewEvent {
 
 /**
  * Writes events and their deliveries in the transaction of the change that they report. The account's row is locked until
- * the commit, which makes `sequence` gapless and equal to commit order.
+ * the commit, which makes `sequence` gapless and equal to commit order. The rows may be left to `writes`.
  * @throws Error when the account does not exist
  */
-export async function recordEvents(tx: Tx, accountId: string, events: NewEvent[]): Promise<void> {
+export async function recordEvents(tx: Tx, accountId: string, events: NewEvent[], writes: Writer = tx): Promise<void> {
   const { lastSequence, now, endpoints } = await takeSequence(tx, accountId, events);
   if (events.length === 0) return;
   const eventRows: (typeof eventsTable.$inferInsert)[] = [];
   const deliveryRows: (typeof deliveries.$inferInsert)[] = [];
-  let wake = false;
   events.forEach((event, index) => {
     const eventId = newId('event');
     const sequence = lastSequence - events.length + 1 + index;
@@ -37,7 +37,6 @@ export async function recordEvents(tx: Tx, accountId: string, events: NewEvent[]
     eventRows.push({ id: eventId, accountId, type, sequence, objectId, data: JSON.stringify(event.data), createdAt });
     for (const endpoint of endpoints) {
       if (!endpoint.types.includes(event.type)) continue;
-      wake ||= endpoint.enabled;
       deliveryRows.push({
         id: newId('delivery'),
         eventId,
@@ -52,9 +51,8 @@ export async function recordEvents(tx: Tx, accountId: string, events: NewEvent[]
       });
     }
   });
-  await insertRows(tx, eventsTable, eventRows);
-  await insertRows(tx, deliveries, deliveryRows);
-  if (wake) await tx.execute(sql`select pg_notify(${DELIVERIES_CHANNEL}, '')`);
+  await insertRows(writes, eventsTable, eventRows);
+  await insertRows(writes, deliveries, deliveryRows);
 }
 
 /** An endpoint that wants at least one of the events. */
@@ -66,8 +64,9 @@ interface Target {
 }
 
 /**
- * Advances the account's sequence and reads, in the same statement, the endpoints that want these events. The time is that of
- * the database, which has one clock: it grows with the sequence, whichever process writes.
+ * Advances the account's sequence and reads, in the same statement, the endpoints that want these events; where one of
+ * them is enabled the relay is woken at the commit. The time is that of the database, which has one clock: it grows with
+ * the sequence, whichever process writes.
  */
 async function takeSequence(tx: Tx, accountId: string, events: NewEvent[]) {
   const types = sql.param([...new Set(events.map((event) => event.type))]);
@@ -75,12 +74,16 @@ async function takeSequence(tx: Tx, accountId: string, events: NewEvent[]) {
     with account as (
       update accounts set event_sequence = event_sequence + ${events.length} where id = ${accountId}
       returning event_sequence
+    ),
+    target as materialized (
+      select id, url, enabled, trigger_events from webhook_endpoints
+      where trigger_events && ${types}::text[] and (account_ids = '{}' or account_ids @> array[${accountId}::text])
     )
     select event_sequence as last, clock_timestamp() as now, (
       select json_agg(json_build_object('id', id, 'url', url, 'enabled', enabled, 'types', trigger_events) order by id)
-      from webhook_endpoints
-      where trigger_events && ${types}::text[] and (account_ids = '{}' or account_ids @> array[${accountId}::text])
-    ) as endpoints
+      from target
+    ) as endpoints,
+      case when exists (select from target where enabled) then pg_notify(${DELIVERIES_CHANNEL}, '')::text end
     from account`);
   const row = rows[0];
   if (!row) throw new Error(`no account ${accountId}`);

@@ -1,5 +1,5 @@
 import { sql } from 'drizzle-orm';
-import type { Db, Tx } from './client.ts';
+import type { Db } from './client.ts';
 
 /*
  * The trigram indexes of email_search. Adding the 1,500 trigrams of a mail one by one costs 4 ms of CPU; adding those of
@@ -8,13 +8,11 @@ import type { Db, Tx } from './client.ts';
  * (searches of 200 ms): hence the small limit for every connection except the writers of mail.
  */
 
-/** Options of each connection: entries are merged soon, except after `gatherSearchEntries`. */
+/** Options of each connection: entries are merged soon, except after `GATHER_SEARCH_ENTRIES`. */
 export const SMALL_PENDING_LIST = '-c gin_pending_list_limit=1MB';
 
-/** For this transaction: mergeSearchEntries merges its entries. */
-export async function gatherSearchEntries(tx: Tx): Promise<void> {
-  await tx.execute(sql`set local gin_pending_list_limit = '64MB'`);
-}
+/** Selected in a statement before the entries are written: mergeSearchEntries merges those of this transaction. */
+export const GATHER_SEARCH_ENTRIES = sql`set_config('gin_pending_list_limit', '64MB', true)`;
 
 /** Merges the gathered entries; one process at a time. */
 export async function mergeSearchEntries(db: Db): Promise<void> {

@@ -2,6 +2,7 @@ import { type SQL, sql } from 'drizzle-orm';
 import type { Attendee } from '../contract/email.ts';
 import { normalAddress } from '../contract/search-text.ts';
 import type { Tx } from '../db/client.ts';
+import { Writes } from '../db/writes.ts';
 import { isBounceSender } from '../mime/bounces.ts';
 
 /** Who wrote and received an email. */
@@ -51,33 +52,48 @@ export async function addContacts(
   accountId: string,
   mails: { date: Date; contacts: Person[] }[],
 ): Promise<void> {
+  const writes = new Writes();
+  writeContacts(writes, accountId, mails);
+  await refreshContacts(tx, accountId, renamedContacts(await writes.flush(tx)));
+}
+
+/** Leaves it to `writes` to add them; afterwards `renamedContacts` are refreshed. */
+export function writeContacts(writes: Writes, accountId: string, mails: { date: Date; contacts: Person[] }[]): void {
   const people = newest(mails);
   if (people.length === 0) return;
   // Where an email that is not newer than all others names a contact in another way, it may be older than the one that
   // gave the name: such names are looked up.
-  const { rows } = await tx.execute<{ address: string }>(sql`
-    with seen as (
-      select * from json_to_recordset(${JSON.stringify(people)}::json)
-        as s(address text, name text, named_at timestamptz, last_at timestamptz)),
-    known as (
-      update contacts c set
+  writes.add(
+    'seen_contacts',
+    sql`select * from json_to_recordset(${JSON.stringify(people)}::json)
+      as s(address text, name text, named_at timestamptz, last_at timestamptz)`,
+  );
+  writes.add(
+    'known_contacts',
+    sql`update contacts c set
         last_contacted_at = greatest(s.last_at, c.last_contacted_at),
         display_name = case when c.display_name is null or s.named_at > c.last_contacted_at
           then coalesce(s.name, c.display_name) else c.display_name end
-      from seen s
+      from seen_contacts s
       where c.account_id = ${accountId} and c.address = s.address
         and (s.last_at > c.last_contacted_at or (s.name is not null and s.name is distinct from c.display_name))
-      returning c.address, s.name, c.display_name),
-    added as (
-      insert into contacts (account_id, address, display_name, last_contacted_at)
-      select ${accountId}, s.address, s.name, s.last_at from seen s
-      where not exists (select 1 from contacts c where c.account_id = ${accountId} and c.address = s.address))
-    select address from known where name is not null and name is distinct from display_name`);
-  await refreshContacts(
-    tx,
-    accountId,
-    rows.map(({ address }) => address),
+      returning c.address, s.name, c.display_name`,
   );
+  writes.add(
+    'added_contacts',
+    sql`insert into contacts (account_id, address, display_name, last_contacted_at)
+      select ${accountId}, s.address, s.name, s.last_at from seen_contacts s
+      where not exists (select 1 from contacts c where c.account_id = ${accountId} and c.address = s.address)`,
+  );
+  writes.select(
+    'renamed_contacts',
+    sql`(select json_agg(address) from known_contacts where name is not null and name is distinct from display_name)`,
+  );
+}
+
+/** Of the values of a flush: the contacts whose name may be another by an email between those that are stored. */
+export function renamedContacts(flushed: Record<string, unknown>): string[] {
+  return (flushed['renamed_contacts'] as string[] | null | undefined) ?? [];
 }
 
 /** One entry for each person, as the statement of addContacts reads it. */

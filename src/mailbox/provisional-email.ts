@@ -32,7 +32,7 @@ export async function saveProvisionalEmail(
   const files = attachments.map(({ storageKey }) => storageKey);
   try {
     const saved = await inLease(deps.db, { accountId: account.id, watchEpoch: null }, async (tx) => {
-      const [thread] = await assignThreads(tx, account.id, account.ownAddresses, [threadFactsOf(mail)]);
+      const [thread] = await assignThreads(tx, account, [threadFactsOf(mail)]);
       if (!thread) return false;
       const rows = buildEmail(account, mail, thread, {
         ...{ isDraft: false, bounce: null, complaint: null, draft: null, sentByApi: false, now },

@@ -1,4 +1,4 @@
-import { and, eq, sql } from 'drizzle-orm';
+import { and, eq, type SQL, sql } from 'drizzle-orm';
 import type { Attendee } from '../contract/email.ts';
 import type { SendInput } from '../contract/sending.ts';
 import { anyOf } from '../db/any-of.ts';
@@ -78,24 +78,22 @@ export async function storedSource(
   return row;
 }
 
-/** Drafts with these Message-IDs that are being saved, or were given up though they may be in Drafts after all. */
-export async function awaitedDrafts(
-  tx: Queryable,
-  accountId: string,
-  messageIds: string[],
-): Promise<{ id: string; messageId: string; trackingId: string | null }[]> {
-  if (messageIds.length === 0) return [];
-  const rows = await tx
-    .select({ id: drafts.id, messageId: drafts.messageId, trackingId: drafts.trackingId })
-    .from(drafts)
-    .where(
-      and(
-        eq(drafts.accountId, accountId),
-        anyOf(drafts.messageId, messageIds),
-        sql`${drafts.state} in ('saving', 'failed')`,
-      ),
-    );
-  return rows.map(({ messageId, ...rest }) => ({ ...rest, messageId: messageId as string }));
+/** A draft that this API saves, by its Message-ID. */
+export interface AwaitedDraft {
+  id: string;
+  messageId: string;
+  trackingId: string | null;
+}
+
+/**
+ * Drafts with these Message-IDs that are being saved, or were given up though they may be in Drafts after all, as a JSON
+ * array of AwaitedDraft: a part of a statement.
+ */
+export function awaitedDrafts(accountId: string, messageIds: string[]): SQL {
+  return sql`(
+    select coalesce(json_agg(json_build_object('id', id, 'messageId', message_id, 'trackingId', tracking_id)), '[]')
+    from drafts
+    where account_id = ${accountId} and ${anyOf(drafts.messageId, messageIds)} and state in ('saving', 'failed'))`;
 }
 
 /**

@@ -1,9 +1,10 @@
-import { and, desc, eq, getTableColumns, isNotNull, isNull, sql } from 'drizzle-orm';
+import { and, eq, getTableColumns, isNotNull, isNull, type SQL, sql } from 'drizzle-orm';
 import type { Attendee, Email, SentBy } from '../contract/email.ts';
 import type { SendInput } from '../contract/sending.ts';
 import { anyOf } from '../db/any-of.ts';
 import type { Db, Queryable, Tx } from '../db/client.ts';
 import { type SendResult, sends } from '../db/schema.ts';
+import type { Writer } from '../db/writes.ts';
 
 /*
  * The only file that writes `sends.state`; each transition is one function.
@@ -218,9 +219,10 @@ export async function saveProvisional(tx: Tx, id: string, email: Email): Promise
 }
 
 /** Records that the Sent copies of these sends are ingested: from now on they are emails, and nothing provisional is shown. */
-export async function markCopiesIngested(tx: Tx, ids: string[], now: Date): Promise<void> {
+export async function markCopiesIngested(writes: Writer, ids: string[], now: Date): Promise<void> {
   if (ids.length === 0) return;
-  await tx.update(sends).set({ copyIngestedAt: now, email: null }).where(anyOf(sends.id, ids));
+  await writes.execute(sql`
+    update sends set copy_ingested_at = ${now.toISOString()}::timestamptz, email = null where ${anyOf(sends.id, ids)}`);
 }
 
 /** Storage keys of a send's files once its Sent copy has been ingested; undefined before. */
@@ -252,32 +254,22 @@ export interface SentMail {
 
 /** Sends with these Message-IDs that left, or may have left. */
 export async function findSends(tx: Queryable, accountId: string, messageIds: string[]): Promise<SentMail[]> {
-  if (messageIds.length === 0) return [];
-  const rows = await tx
-    .select(COLUMNS)
-    .from(sends)
-    .where(
-      and(
-        eq(sends.accountId, accountId),
-        anyOf(sends.messageId, messageIds),
-        sql`${sends.state} in ('submitting', 'sent', 'unknown')`,
-      ),
-    )
-    // of several sends of one draft the copy belongs to the one that certainly left
-    .orderBy(sql`${sends.state} = 'sent' desc`, desc(sends.createdAt));
-  return rows.map((row) => {
-    const { id, messageId, trackingId, sentBy, hasProvisional, result } = toSendRow(row);
-    const bcc = result?.bcc ?? [];
-    return {
-      id,
-      messageId: messageId as string,
-      trackingId,
-      sentBy,
-      bcc,
-      hasProvisional,
-      awaited: row.copyIngestedAt === null,
-    };
-  });
+  const { rows } = await tx.execute<{ sends: SentMail[] }>(sql`select ${sendsWith(accountId, messageIds)} as sends`);
+  return rows[0]?.sends ?? [];
+}
+
+/** The same as a JSON array of SentMail: a part of a statement. */
+export function sendsWith(accountId: string, messageIds: string[]): SQL {
+  // of several sends of one draft the copy belongs to the one that certainly left
+  return sql`(
+    select coalesce(json_agg(json_build_object(
+      'id', id, 'messageId', message_id, 'trackingId', tracking_id, 'bcc', coalesce(result -> 'bcc', '[]'),
+      'sentBy', json_build_object('api_key_id', api_key_id, 'api_key_name', api_key_name, 'metadata', metadata),
+      'awaited', copy_ingested_at is null, 'hasProvisional', email is not null
+    ) order by state = 'sent' desc, created_at desc), '[]')
+    from sends
+    where account_id = ${accountId} and ${anyOf(sends.messageId, messageIds)}
+      and state in ('submitting', 'sent', 'unknown'))`;
 }
 
 /** Whether the Sent copy of a send has been ingested; it may have been deleted since. */

@@ -31,7 +31,7 @@ interface Mail {
 /** Assigns the threads of a batch and stores its mails; the ids of the mails, in order. */
 async function store(accountId: string, batch: ThreadedMail[]): Promise<string[]> {
   return database.database.db.transaction(async (tx) => {
-    const assigned = await assignThreads(tx, accountId, OWN, batch);
+    const assigned = await assignThreads(tx, { id: accountId, ownAddresses: OWN }, batch);
     const rows = batch.map((mail, index) => ({
       ...{ id: newId('email'), accountId, ...(assigned[index] as AssignedThread), date: mail.date, subject: 'status' },
       ...{

@@ -1,16 +1,18 @@
+import { type SQL, sql } from 'drizzle-orm';
 import type { Tx } from '../../db/client.ts';
 import { toEmail } from '../../db/email-object.ts';
 import { inLease } from '../../db/lease.ts';
 import { type NewEvent, recordEvents } from '../../db/outbox.ts';
+import { Writes } from '../../db/writes.ts';
 import type { MessageMeta } from '../../imap/fetch.ts';
 import { markCopiesIngested } from '../../sending/send-state.ts';
 import { linkReports } from '../bounces.ts';
 import { changeEmails } from '../change-emails.ts';
 import type { SyncAccount, SyncContext } from '../context.ts';
 import { addImported } from '../settings.ts';
-import { emailRowOf, insertEmails, type NewEmailRows } from '../store/emails.ts';
-import { addToTotal, addToUnread, type FolderState, loadFolder, updateFolder } from '../store/folders.ts';
-import { dateLocations, deleteVanished, insertLocations } from '../store/locations.ts';
+import { afterEmails, emailRowOf, type NewEmailRows, writeEmails } from '../store/emails.ts';
+import { type FolderState, writeArrived } from '../store/folders.ts';
+import { dateLocations, deleteVanished, insertLocations, writeLocations } from '../store/locations.ts';
 import { keysOf } from './fetch.ts';
 import { type ArrivalMatch, type IngestTarget, loadMatchFacts, matchArrivals, matchRulesOf } from './match.ts';
 import { buildEmail, type FetchedMail, locationRow, threadFactsOf } from './rows.ts';
@@ -49,11 +51,9 @@ export function commitBatch(
   const metas = all.filter(({ uid }) => !leftOut.includes(uid));
   const cursorLimit = Math.min(target.cursorLimit ?? Infinity, ...leftOut);
   return inLease(ctx.db, ctx.lease, async (tx) => {
-    // Another pass or call may have seen that the folder is gone: its mail is gone with it, or found where it went.
-    if (!(await loadFolder(tx, target.folder.id))) {
-      return { ingested: 0, unusedKeys: keysOf(mails), uidNext: target.folder.uidNext };
-    }
     const facts = await loadMatchFacts(tx, ctx.account.id, target, metas);
+    // Another pass or call may have seen that the folder is gone: its mail is gone with it, or found where it went.
+    if (!facts) return { ingested: 0, unusedKeys: keysOf(mails), uidNext: target.folder.uidNext };
     const matches = matchArrivals(matchRulesOf(ctx, target), metas, facts);
     const isNew = ({ uid }: MessageMeta) => matches.get(uid)?.kind === 'new';
     const needed = metas.filter((meta) => isNew(meta) && !requested.has(meta.uid));
@@ -65,10 +65,12 @@ export function commitBatch(
       mails.filter(({ meta }) => isNew(meta)),
       matches,
     );
-    const rows = await buildRows(tx, ctx.account, target.folder, { mails: copies.mails, matches, now });
+    const writes = new Writes();
+    const rows = await buildRows(tx, ctx.account, target.folder, { mails: copies.mails, matches, now, writes });
     const located = locate(metas, matches, copies.mails, rows);
-    await saveEmails(tx, ctx, target, { rows, located, now });
-    const uidNext = await saveProgress(tx, ctx, { ...target, cursorLimit }, { metas, rows, located, now });
+    const batch = { metas, rows, located, now, writes };
+    const saved = await saveEmails(tx, ctx, target, batch);
+    const uidNext = await saveProgress(tx, ctx, { ...target, cursorLimit }, { ...batch, ...saved });
     const known = mails.filter(({ meta }) => !isNew(meta));
     return { ingested: rows.length, unusedKeys: [...keysOf(known), ...copies.unusedKeys], uidNext };
   });
@@ -79,9 +81,14 @@ async function buildRows(
   tx: Tx,
   account: SyncAccount,
   folder: FolderState,
-  { mails, matches, now }: { mails: FetchedMail[]; matches: Map<number, ArrivalMatch>; now: Date },
+  {
+    mails,
+    matches,
+    now,
+    writes,
+  }: { mails: FetchedMail[]; matches: Map<number, ArrivalMatch>; now: Date; writes: Writes },
 ): Promise<NewEmailRows[]> {
-  const threads = await assignThreads(tx, account.id, account.ownAddresses, mails.map(threadFactsOf));
+  const threads = await assignThreads(tx, account, mails.map(threadFactsOf), writes);
   const reports = await linkReports(
     tx,
     account.id,
@@ -131,34 +138,53 @@ function locate(
   };
 }
 
-/** Saves new emails and all locations, with the events of those that moved. */
+/** What is saved of a batch. */
+interface Batch {
+  metas: MessageMeta[];
+  rows: NewEmailRows[];
+  located: Located;
+  now: Date;
+  /** what is sent to Postgres at the end, in one statement */
+  writes: Writes;
+}
+
+interface Saved {
+  /** the number of locations that `writes` inserts, as a part of its statement */
+  inserted: SQL;
+  /** the emails are there already */
+  isFlushed: boolean;
+}
+
+/**
+ * Saves new emails and all locations, with the events of those that moved; what can be is left to `writes`.
+ */
 async function saveEmails(
   tx: Tx,
   { account, lease }: SyncContext,
   { folder, source }: IngestTarget,
-  { rows, located, now }: { rows: NewEmailRows[]; located: Located; now: Date },
-): Promise<void> {
-  await insertEmails(tx, account.id, rows, now);
+  { rows, located, now, writes }: Batch,
+): Promise<Saved> {
+  await writeEmails(writes, account.id, rows);
   const copies = rows.filter(({ email }) => email.origin === 'api').map(({ email }) => email.id);
-  await markCopiesIngested(tx, copies, now);
+  await markCopiesIngested(writes, copies, now);
   const { metas, emailIds, movedIds } = located;
+  const dates = new Map(rows.map(({ email }) => [email.id, email.date]));
+  const locations = metas.map((meta) => {
+    const emailId = emailIds.get(meta.uid) ?? null;
+    const date = emailId === null ? undefined : dates.get(emailId);
+    return { ...locationRow(account.id, folder.id, meta, emailId), ...(date ? { date } : {}) };
+  });
+  if (movedIds.length === 0) return { inserted: writeLocations(writes, locations), isFlushed: false };
+  // what emails show before and after the change is compared
+  await afterEmails(tx, account.id, { mails: rows, flushed: await writes.flush(tx), now });
   const saveLocations = async () => {
-    await insertLocations(
-      tx,
-      metas.map((meta) => locationRow(account.id, folder.id, meta, emailIds.get(meta.uid) ?? null)),
-    );
+    await insertLocations(tx, locations);
     await dateLocations(tx, folder.id, [...emailIds.keys()]);
     // All Mail has every email: a location there says nothing about where an email went.
     if (folder.role !== 'ALL') await deleteVanished(tx, movedIds);
   };
   await changeEmails(tx, { lease, emailIds: movedIds, now, quiet: source === 'initialSync' }, saveLocations);
-}
-
-interface Progress {
-  metas: MessageMeta[];
-  rows: NewEmailRows[];
-  located: Located;
-  now: Date;
+  return { inserted: sql`0`, isFlushed: true };
 }
 
 /** Records the events of new emails, the folder's counters and its cursor; returns the cursor. */
@@ -166,25 +192,23 @@ async function saveProgress(
   tx: Tx,
   { account }: SyncContext,
   { folder, source, cursorLimit = Infinity }: IngestTarget,
-  { metas, rows, located, now }: Progress,
+  { metas, rows, located, now, writes, inserted, isFlushed }: Batch & Saved,
 ): Promise<number | null> {
-  if (source === 'initialSync') {
-    await addImported(tx, account.id, rows.length);
-    return folder.uidNext;
-  }
-  await recordEvents(
-    tx,
-    account.id,
-    rows.map((row) => arrivalEvent(row, folder, now)),
-  );
-  await addToUnread(tx, folder.id, located.metas.filter((meta) => !meta.seen).length);
-  if (source === 'api') {
-    await addToTotal(tx, folder.id, located.metas.length);
-    return folder.uidNext;
-  }
   const reached = metas.reduce((max, { uid }) => Math.max(max, uid + 1), folder.uidNext ?? 1);
-  const uidNext = Math.min(reached, cursorLimit);
-  await updateFolder(tx, folder.id, { uidNext });
+  const uidNext = source === 'live' ? Math.min(reached, cursorLimit) : folder.uidNext;
+  if (source === 'initialSync') await addImported(tx, account.id, rows.length);
+  else {
+    const events = rows.map((row) => arrivalEvent(row, folder, now));
+    if (events.length > 0) await recordEvents(tx, account.id, events, writes);
+  }
+  await writeArrived(writes, folder.id, {
+    located: inserted,
+    unread: source === 'initialSync' ? 0 : located.metas.filter((meta) => !meta.seen).length,
+    total: source === 'api' ? located.metas.length : 0,
+    ...(source === 'live' && uidNext !== null ? { uidNext } : {}),
+  });
+  const flushed = await writes.flush(tx);
+  if (!isFlushed) await afterEmails(tx, account.id, { mails: rows, flushed, now });
   return uidNext;
 }
 

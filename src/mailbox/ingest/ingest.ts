@@ -104,10 +104,16 @@ function leavesOut({ source }: IngestTarget): boolean {
 
 /** Fetches those messages of a batch that look new. */
 async function fetchBatch(ctx: SyncContext, target: IngestTarget, metas: MessageMeta[]): Promise<FetchedBatch> {
-  const facts = await loadMatchFacts(ctx.db, ctx.account.id, target, metas);
-  const unknown = selectUnknown(matchRulesOf(ctx, target), metas, facts);
+  const unknown = await guessUnknown(ctx, target, metas);
   const fetched = await fetchMails(ctx, target.selection, unknown, { leavesOut: leavesOut(target) });
   return { metas, requested: new Set(unknown.map(({ uid }) => uid)), ...fetched };
+}
+
+/** What this API appended itself is fetched without a look at the store. */
+async function guessUnknown(ctx: SyncContext, target: IngestTarget, metas: MessageMeta[]): Promise<MessageMeta[]> {
+  if (target.source === 'api') return metas;
+  const facts = await loadMatchFacts(ctx.db, ctx.account.id, target, metas);
+  return facts ? selectUnknown(matchRulesOf(ctx, target), metas, facts) : [];
 }
 
 /**

@@ -1,11 +1,13 @@
+import { sql } from 'drizzle-orm';
 import type { Queryable } from '../../db/client.ts';
 import type { MessageMeta } from '../../imap/fetch.ts';
+import { GATHER_SEARCH_ENTRIES } from '../../db/search-index.ts';
 import { awaitedDrafts } from '../../sending/draft-state.ts';
-import { findSends, type SentMail } from '../../sending/send-state.ts';
+import { type SentMail, sendsWith } from '../../sending/send-state.ts';
 import type { SyncContext } from '../context.ts';
 import type { Selection } from '../selected.ts';
 import type { FolderState } from '../store/folders.ts';
-import { type Candidate, findCandidates, locatedUids, type MessageIdentity } from '../store/locations.ts';
+import { type Candidate, candidatesLike, locatedOf, type MessageIdentity, readCandidates } from '../store/locations.ts';
 import { matchSentCopies, type SentCopyRule, sentCopyRule } from './sent-copies.ts';
 
 /** What a message in a folder is. */
@@ -171,26 +173,40 @@ export interface MatchFacts {
   drafts: ReservedDraft[];
 }
 
-/** Reads what matching a batch needs. */
+/** Reads what matching a batch needs, in one statement; undefined when the folder is not stored any more. */
 export async function loadMatchFacts(
   db: Queryable,
   accountId: string,
   { folder, source }: IngestTarget,
   metas: MessageMeta[],
-): Promise<MatchFacts> {
+): Promise<MatchFacts | undefined> {
   const imported = source === 'initialSync';
   const uids = metas.map(({ uid }) => uid);
-  const located = await locatedUids(db, folder.id, uids, imported);
-  const arrivals = metas.filter(({ uid }) => !located.has(uid));
-  const candidates = await findCandidates(db, accountId, arrivals);
-  if (imported) {
-    const emails = candidates.filter((candidate) => candidate.emailId !== null);
-    return { located, candidates: emails, sends: [], drafts: [] };
-  }
-  const messageIds = [...new Set(arrivals.flatMap(({ messageId }) => messageId ?? []))];
-  return folder.role === 'DRAFTS'
-    ? { located, candidates, sends: [], drafts: await awaitedDrafts(db, accountId, messageIds) }
-    : { located, candidates, sends: await findSends(db, accountId, messageIds), drafts: [] };
+  const messageIds = [...new Set(metas.flatMap(({ messageId }) => messageId ?? []))];
+  const none = sql`'[]'::json`;
+  const isDrafts = folder.role === 'DRAFTS';
+  // what a transaction stores of the batch is gathered for the search index
+  const { rows } = await db.execute<FactsRow>(sql`
+    select ${locatedOf(folder.id, uids, imported)} as located, ${candidatesLike(accountId, metas)} as candidates,
+      ${imported || isDrafts ? none : sendsWith(accountId, messageIds)} as sends,
+      ${imported || !isDrafts ? none : awaitedDrafts(accountId, messageIds)} as drafts, ${GATHER_SEARCH_ENTRIES}
+    from folders where id = ${folder.id}`);
+  const [row] = rows;
+  if (!row) return undefined;
+  const candidates = readCandidates(row.candidates);
+  return {
+    located: new Set(row.located),
+    candidates: imported ? candidates.filter(({ emailId }) => emailId !== null) : candidates,
+    sends: row.sends,
+    drafts: row.drafts,
+  };
+}
+
+interface FactsRow extends Record<string, unknown> {
+  located: number[];
+  candidates: Parameters<typeof readCandidates>[0];
+  sends: SentMail[];
+  drafts: ReservedDraft[];
 }
 
 /** What decides about arrivals, apart from the store. */

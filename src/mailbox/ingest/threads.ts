@@ -1,9 +1,10 @@
-import { and, eq, sql } from 'drizzle-orm';
+import { type SQL, sql } from 'drizzle-orm';
 import type { Attendee } from '../../contract/email.ts';
 import { anyOf } from '../../db/any-of.ts';
 import type { Tx } from '../../db/client.ts';
 import { insertRows } from '../../db/insert-rows.ts';
 import { emails, threadKeys, threads } from '../../db/schema.ts';
+import type { Writer } from '../../db/writes.ts';
 import {
   decideThread,
   participantsOf,
@@ -14,6 +15,7 @@ import {
   threadKeysOf,
 } from '../../mime/threads.ts';
 import { newId } from '../../new-id.ts';
+import type { SyncAccount } from '../context.ts';
 
 /** What threading needs to know of one mail. */
 export interface ThreadedMail extends Omit<ThreadFacts, 'participants'> {
@@ -29,23 +31,24 @@ export interface AssignedThread {
   subjectKey: string | null;
 }
 
-/** Finds or creates the thread of each mail, in order, and merges threads that turn out to be one (CONTRACT "Thread"). */
+/**
+ * Finds or creates the thread of each mail, in order, and merges threads that turn out to be one (CONTRACT "Thread"). New
+ * rows may be left to `writes`.
+ */
 export async function assignThreads(
   tx: Tx,
-  accountId: string,
-  ownAddresses: string[],
+  { id: accountId, ownAddresses }: Pick<SyncAccount, 'id' | 'ownAddresses'>,
   mails: ThreadedMail[],
+  writes: Writer = tx,
 ): Promise<AssignedThread[]> {
   const facts = mails.map((mail) => {
     const participants = participantsOf(mail, ownAddresses);
     return { ...mail, participants, ...threadKeysOf({ ...mail, participants }) };
   });
-  const stored = {
-    threadByKey: await readThreadKeys(tx, accountId, [...new Set(facts.flatMap(({ keys }) => keys))]),
-    bySubject: await readSubjectThreads(tx, accountId, ownAddresses, facts),
-  };
+  const stored = await readThreads(tx, accountId, ownAddresses, facts);
   const plan = planThreads(facts, stored, () => newId('thread'));
-  await saveThreads(tx, accountId, plan);
+  // threads that are merged are changed once their keys are there
+  await saveThreads(tx, accountId, plan, plan.merges.size > 0 ? tx : writes);
   return plan.assigned;
 }
 
@@ -103,33 +106,48 @@ export function planThreads(mails: Threaded[], stored: StoredThreads, newThreadI
   };
 }
 
-/** The threads that these keys lead to. */
-async function readThreadKeys(tx: Tx, accountId: string, keys: string[]): Promise<Map<string, string>> {
-  if (keys.length === 0) return new Map();
-  const rows = await tx
-    .select({ key: threadKeys.key, threadId: threadKeys.threadId })
-    .from(threadKeys)
-    .where(and(eq(threadKeys.accountId, accountId), anyOf(threadKeys.key, keys)));
-  return new Map(rows.map((row) => [row.key, row.threadId]));
+/** What is stored of the threads that these mails may belong to, in one statement. */
+async function readThreads(
+  tx: Tx,
+  accountId: string,
+  ownAddresses: string[],
+  mails: Threaded[],
+): Promise<StoredThreads> {
+  const keys = [...new Set(mails.flatMap((mail) => mail.keys))];
+  const bySubject = subjectThreads(accountId, ownAddresses, mails);
+  if (keys.length === 0 && !bySubject) return { threadByKey: new Map(), bySubject: new Map() };
+  const { rows } = await tx.execute<{ by_key: Record<string, string> | null; by_subject: SubjectThread[] | null }>(sql`
+    select (
+        select json_object_agg(key, thread_id) from thread_keys
+        where account_id = ${accountId} and ${anyOf(threadKeys.key, keys)}
+      ) as by_key,
+      ${bySubject ? sql`(select json_agg(s) from (${bySubject}) s)` : sql`null`} as by_subject`);
+  const threadsOf = new Map<number, string[]>();
+  for (const { mail, thread_id } of rows[0]?.by_subject ?? []) {
+    threadsOf.set(mail, [...(threadsOf.get(mail) ?? []), thread_id]);
+  }
+  return { threadByKey: new Map(Object.entries(rows[0]?.by_key ?? {})), bySubject: threadsOf };
+}
+
+interface SubjectThread {
+  /** index of the mail */
+  mail: number;
+  thread_id: string;
 }
 
 /**
  * The threads that each mail belongs to by its subject: those of every stored mail with one of its keys, a date within
  * SUBJECT_WINDOW_MS and a common participant (`participantsOf`). Without a limit on the number of mails, since one that
- * is left out would make the threads depend on the order of arrival; only the threads leave the database.
+ * is left out would make the threads depend on the order of arrival; only the threads leave the database. Selects
+ * `mail, thread_id`; undefined where no mail can belong to a thread by its subject.
  */
-async function readSubjectThreads(
-  tx: Tx,
-  accountId: string,
-  ownAddresses: string[],
-  mails: Threaded[],
-): Promise<Map<number, string[]>> {
+function subjectThreads(accountId: string, ownAddresses: string[], mails: Threaded[]): SQL | undefined {
   const wanted = mails.flatMap(({ subjectLookups, participants, date }, mail) =>
     subjectLookups.flatMap((key) =>
       participants.map((address) => ({ mail, key, address, date, own: ownAddresses.includes(address) })),
     ),
   );
-  if (wanted.length === 0) return new Map();
+  if (wanted.length === 0) return undefined;
   const span = sql.raw(`interval '${SUBJECT_WINDOW_MS} milliseconds'`);
   const addresses = sql`
     select lower(p.person ->> 'identifier') as address
@@ -137,7 +155,7 @@ async function readSubjectThreads(
   // A mail whose participants are all the owner's has no common participant with one that has others.
   const hasOthers = sql`exists (
     select 1 from (${addresses}) o where o.address <> '' and o.address <> all (${sql.param(ownAddresses)}::text[]))`;
-  const { rows } = await tx.execute<{ mail: number; thread_id: string }>(sql`
+  return sql`
     with wanted as (
       select * from json_to_recordset(${JSON.stringify(wanted)}::json)
         as w(mail int, key text, address text, date timestamptz, own boolean)),
@@ -146,16 +164,18 @@ async function readSubjectThreads(
     join emails e on e.account_id = ${accountId} and e.subject_key = s.key and e.date between s.first and s.last
     cross join lateral (${addresses}) a
     join wanted w on w.key = s.key and w.address = a.address and e.date between w.date - ${span} and w.date + ${span}
-    where e.subject_key is not null and not (w.own and ${hasOthers})`);
-  const threadsOf = new Map<number, string[]>();
-  for (const { mail, thread_id } of rows) threadsOf.set(mail, [...(threadsOf.get(mail) ?? []), thread_id]);
-  return threadsOf;
+    where e.subject_key is not null and not (w.own and ${hasOthers})`;
 }
 
 /** Saves new threads, where keys lead, and which threads were merged. */
-async function saveThreads(tx: Tx, accountId: string, { created, threadByKey, merges }: ThreadPlan): Promise<void> {
+async function saveThreads(
+  tx: Tx,
+  accountId: string,
+  { created, threadByKey, merges }: ThreadPlan,
+  writes: Writer,
+): Promise<void> {
   await insertRows(
-    tx,
+    writes,
     threads,
     created.map((id) => ({ id, accountId })),
   );
@@ -163,7 +183,7 @@ async function saveThreads(tx: Tx, accountId: string, { created, threadByKey, me
     .map(([key, threadId]) => ({ accountId, key, threadId }))
     .sort((a, b) => (a.key < b.key ? -1 : 1));
   await insertRows(
-    tx,
+    writes,
     threadKeys,
     rows,
     sql`on conflict (account_id, key) do update set thread_id = excluded.thread_id`,

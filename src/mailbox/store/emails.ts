@@ -6,10 +6,10 @@ import { insertRows } from '../../db/insert-rows.ts';
 import { isGoingAway, isReportedAway } from '../../db/pending-removal.ts';
 import { anyOf } from '../../db/any-of.ts';
 import { attachments, emailContents, emails, emailSearch, folders, locations } from '../../db/schema.ts';
-import { gatherSearchEntries } from '../../db/search-index.ts';
+import { Writes } from '../../db/writes.ts';
 import { draftsDeletedWithEmails, emailsEnteredDrafts } from '../../sending/draft-state.ts';
-import { linkEarlierBounces } from '../bounces.ts';
-import { addContacts, contactsIn, type Person, refreshContacts } from '../contacts.ts';
+import { linkEarlierBounces, unlinkedBounces } from '../bounces.ts';
+import { contactsIn, type Person, refreshContacts, renamedContacts, writeContacts } from '../contacts.ts';
 import type { EmailState } from '../email-transition.ts';
 import { deleteLocationsOf } from './locations.ts';
 
@@ -157,43 +157,62 @@ export async function saveMailboxStates(tx: Tx, states: MailboxState[]): Promise
 
 /** Saves emails that are ingested. Their locations come by insertLocations. */
 export async function insertEmails(tx: Tx, accountId: string, mails: NewEmailRows[], now: Date): Promise<void> {
+  const writes = new Writes();
+  await writeEmails(writes, accountId, mails);
+  await afterEmails(tx, accountId, { mails, flushed: await writes.flush(tx), now });
+}
+
+/** Leaves it to `writes` to save emails that are ingested; `afterEmails` follows. */
+export async function writeEmails(writes: Writes, accountId: string, mails: NewEmailRows[]): Promise<void> {
   if (mails.length === 0) return;
-  await gatherSearchEntries(tx);
   await insertRows(
-    tx,
+    writes,
     emails,
     mails.map((mail) => mail.email),
   );
   await insertRows(
-    tx,
+    writes,
     emailContents,
     mails.map((mail) => mail.contents),
   );
   await insertRows(
-    tx,
+    writes,
     emailSearch,
     mails.map((mail) => mail.search),
   );
   await insertRows(
-    tx,
+    writes,
     attachments,
     mails.flatMap((mail) => mail.attachments),
   );
+  writeContacts(
+    writes,
+    accountId,
+    mails.map((mail) => ({ date: mail.email.date, contacts: mail.contacts })),
+  );
+  writes.select('bounces', sql`(select json_agg(b) from (${unlinkedBounces(accountId, messageIdsOf(mails))}) b)`);
+}
+
+/** What follows from emails once their rows are there; `flushed`: the values of the flush that has saved them. */
+export async function afterEmails(
+  tx: Tx,
+  accountId: string,
+  { mails, flushed, now }: { mails: NewEmailRows[]; flushed: Record<string, unknown>; now: Date },
+): Promise<void> {
   await emailsEnteredDrafts(
     tx,
     mails.flatMap(({ email: { id: emailId, draftId } }) => (draftId ? [{ draftId, emailId }] : [])),
     now,
   );
-  await addContacts(
-    tx,
-    accountId,
-    mails.map((mail) => ({ date: mail.email.date, contacts: mail.contacts })),
-  );
-  await linkEarlierBounces(
-    tx,
-    accountId,
-    mails.flatMap(({ email }) => (email.isDraft ? [] : (email.messageId ?? []))),
-  );
+  await refreshContacts(tx, accountId, renamedContacts(flushed));
+  // bounces among the emails themselves were not there yet
+  if (flushed['bounces'] || mails.some(({ email }) => email.bounce)) {
+    await linkEarlierBounces(tx, accountId, messageIdsOf(mails));
+  }
+}
+
+function messageIdsOf(mails: NewEmailRows[]): string[] {
+  return mails.flatMap(({ email }) => (email.isDraft ? [] : (email.messageId ?? [])));
 }
 
 /** The row as reads return it. */

@@ -1,10 +1,11 @@
-import { and, eq, isNull, or, ne, sql } from 'drizzle-orm';
+import { and, eq, isNull, or, ne, type SQL, sql } from 'drizzle-orm';
 import type { Folder, FolderRole } from '../../contract/folder.ts';
 import type { Queryable, Tx } from '../../db/client.ts';
 import { toFolder } from '../../db/folders.ts';
 import { insertRows } from '../../db/insert-rows.ts';
 import { anyOf } from '../../db/any-of.ts';
 import { folders } from '../../db/schema.ts';
+import type { Writer } from '../../db/writes.ts';
 import { newId } from '../../new-id.ts';
 import { baselineLocation, type FlagFacts, insertLocations, type MessageIdentity } from './locations.ts';
 
@@ -221,6 +222,27 @@ export async function addToUnread(tx: Tx, folderId: string, by: number): Promise
     .update(folders)
     .set({ unreadCount: sql`greatest(0, ${folders.unreadCount} + ${by})` })
     .where(eq(folders.id, folderId));
+}
+
+/** What arrived in a folder. */
+export interface Arrived {
+  /** locations that were inserted: a part of the statement, see writeLocations */
+  located: SQL;
+  unread: number;
+  /** messages that no STATUS has counted yet */
+  total: number;
+  /** the folder's cursor; left out: it stays */
+  uidNext?: number;
+}
+
+/** Leaves it to `writes` to count what arrived in a folder, and to move its cursor. */
+export async function writeArrived(writes: Writer, folderId: string, arrived: Arrived): Promise<void> {
+  const { located, unread, total, uidNext } = arrived;
+  const cursor = uidNext === undefined ? sql`` : sql`, uid_next = ${uidNext}`;
+  await writes.execute(sql`
+    update folders set known_count = known_count + ${located}, unread_count = greatest(0, unread_count + ${unread}::int),
+      total_count = greatest(0, total_count + ${total}::int) ${cursor}
+    where id = ${folderId}`);
 }
 
 /** Counts the mail of a folder up or down; the next STATUS corrects it. */

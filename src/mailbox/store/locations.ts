@@ -3,12 +3,17 @@ import type { Queryable, Tx } from '../../db/client.ts';
 import { anyOf } from '../../db/any-of.ts';
 import { isPendingRemoval } from '../../db/pending-removal.ts';
 import { emails, locations } from '../../db/schema.ts';
+import type { Writes } from '../../db/writes.ts';
 
 /** A location to be saved. */
 export type NewLocation = Pick<
   typeof locations.$inferSelect,
   'folderId' | 'uid' | 'accountId' | 'emailId' | 'seen' | 'identity' | 'weakIdentity' | 'serverId'
-> & { deleted?: boolean };
+> & {
+  deleted?: boolean;
+  /** of its email; left out: see dateLocations */
+  date?: Date;
+};
 
 /** A location that may be the same message as one that was just seen. */
 export type Candidate = Pick<
@@ -94,6 +99,24 @@ export async function findCandidates(
     .where(and(eq(locations.accountId, accountId), looksLike(messages)));
 }
 
+/** The same as a JSON array: a part of a statement, whose value `readCandidates` reads. */
+export function candidatesLike(accountId: string, messages: MessageIdentity[]): SQL {
+  const { folderId, uid, emailId, identity, weakIdentity, serverId, vanishedAt } = CANDIDATE;
+  return sql`(
+    select coalesce(json_agg(json_build_object(
+      'folderId', ${folderId}, 'uid', ${uid}, 'emailId', ${emailId}, 'identity', ${identity},
+      'weakIdentity', ${weakIdentity}, 'serverId', ${serverId}, 'vanishedAt', ${vanishedAt})), '[]')
+    from locations where ${locations.accountId} = ${accountId} and (${looksLike(messages)}))`;
+}
+
+/** A value of candidatesLike. */
+export function readCandidates(value: (Omit<Candidate, 'vanishedAt'> & { vanishedAt: string | null })[]): Candidate[] {
+  return value.map((candidate) => ({
+    ...candidate,
+    vanishedAt: candidate.vanishedAt === null ? null : new Date(candidate.vanishedAt),
+  }));
+}
+
 /** Locations below zero in a folder that look like one of these messages and whose email has no UID in it yet. */
 export async function findFreedCandidates(
   db: Queryable,
@@ -131,17 +154,16 @@ export async function locatedUids(
   imported: boolean,
 ): Promise<Set<number>> {
   if (uids.length === 0) return new Set();
-  const rows = await db
-    .select({ uid: locations.uid })
-    .from(locations)
-    .where(
-      and(
-        eq(locations.folderId, folderId),
-        anyOf(locations.uid, uids),
-        imported ? or(isNotNull(locations.emailId), isNotNull(locations.vanishedAt)) : undefined,
-      ),
-    );
-  return new Set(rows.map((row) => row.uid));
+  const { rows } = await db.execute<{ uids: number[] }>(sql`select ${locatedOf(folderId, uids, imported)} as uids`);
+  return new Set(rows[0]?.uids);
+}
+
+/** The same as a JSON array: a part of a statement. */
+export function locatedOf(folderId: string, uids: number[], imported: boolean): SQL {
+  const counts = imported ? sql`and (email_id is not null or vanished_at is not null)` : sql``;
+  return sql`(
+    select coalesce(json_agg(uid), '[]') from locations
+    where folder_id = ${folderId} and ${anyOf(locations.uid, uids)} ${counts})`;
 }
 
 /** The location of a message that was in the folder before the account connected. */
@@ -153,8 +175,10 @@ export function baselineLocation(
   return { folderId, uid, accountId, emailId: null, seen, deleted, identity, weakIdentity, serverId };
 }
 
-/** Columns that a new location has values for; the date comes from its email. */
-const COLUMNS = sql.raw('folder_id, uid, account_id, email_id, seen, deleted, identity, weak_identity, server_id');
+/** Columns that a new location has values for. */
+const COLUMNS = sql.raw(
+  'folder_id, uid, account_id, email_id, seen, deleted, identity, weak_identity, server_id, date',
+);
 
 /** A location as the columns of its row, for json_populate_recordset. */
 export function locationColumns(row: NewLocation) {
@@ -168,6 +192,7 @@ export function locationColumns(row: NewLocation) {
     identity: row.identity,
     weak_identity: row.weakIdentity,
     server_id: row.serverId,
+    date: row.date ?? null,
   };
 }
 
@@ -177,16 +202,30 @@ const ROWS_PER_STATEMENT = 2_000;
 /** Saves locations, of folders that are stored still. One that is there as baseline gets its email. */
 export async function insertLocations(tx: Tx, rows: NewLocation[]): Promise<void> {
   for (let start = 0; start < rows.length; start += ROWS_PER_STATEMENT) {
-    const part = JSON.stringify(rows.slice(start, start + ROWS_PER_STATEMENT).map(locationColumns));
-    // xmax is 0 in a row that was inserted, and not in one that was there
-    const insert = sql`
-      insert into locations (${COLUMNS}) select ${COLUMNS} from json_populate_recordset(null::locations, ${part}::json) r
-        where exists (select from folders f where f.id = r.folder_id)
-      on conflict (folder_id, uid) do update set email_id = excluded.email_id
-        where locations.email_id is null and locations.vanished_at is null
-      returning folder_id, (xmax = 0)::int as by`;
-    await tx.execute(sql`${counted(insert)} select`);
+    await tx.execute(sql`${counted(insertion(rows.slice(start, start + ROWS_PER_STATEMENT)))} select`);
   }
+}
+
+/**
+ * Leaves it to `writes` to save locations, of one folder that is stored still. The number of those that were inserted is
+ * given by the result: it is for the statement that changes the folder's row.
+ */
+export function writeLocations(writes: Writes, rows: NewLocation[]): SQL {
+  if (rows.length === 0) return sql`0`;
+  writes.add('changed_locations', insertion(rows));
+  return sql`(select coalesce(sum(by), 0)::int from changed_locations)`;
+}
+
+/** Returns `folder_id, by`, see `counted`. */
+function insertion(rows: NewLocation[]): SQL {
+  // xmax is 0 in a row that was inserted, and not in one that was there
+  return sql`
+    insert into locations (${COLUMNS})
+      select ${COLUMNS} from json_populate_recordset(null::locations, ${JSON.stringify(rows.map(locationColumns))}::json) r
+      where exists (select from folders f where f.id = r.folder_id)
+    on conflict (folder_id, uid) do update set email_id = excluded.email_id, date = excluded.date
+      where locations.email_id is null and locations.vanished_at is null
+    returning folder_id, (xmax = 0)::int as by`;
 }
 
 /** Gives locations the date of their emails, by which a folder's list is ordered. */
