@@ -26,8 +26,8 @@ export function createSendActivities(deps: SendDeps) {
   async function submitEmail(ref: SendRef): Promise<{ finished: boolean }> {
     return withHeartbeat(async () => {
       const loaded = await load(ref);
-      const { send, isFirst } = await sendOnce(deps, loaded);
-      return { finished: await finishSend(deps, { ...loaded, send }, !isFirst) };
+      const { send, firstCopy } = await sendOnce(deps, loaded);
+      return { finished: await finishSend(deps, { ...loaded, send }, firstCopy) };
     });
   }
 
@@ -66,8 +66,7 @@ export function createSendActivities(deps: SendDeps) {
   }
 
   async function load(ref: SendRef): Promise<LoadedSend> {
-    const send = await loadRow(ref);
-    const settings = await loadSyncSettings(db, ref.accountId);
+    const [send, settings] = await Promise.all([loadRow(ref), loadSyncSettings(db, ref.accountId)]);
     if (!settings) throw new ApiError('not_found', 'there is no account with that id');
     return { send, settings };
   }

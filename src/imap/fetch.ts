@@ -64,6 +64,22 @@ export async function fetchMetaOf(session: ImapSession, uids: number[]): Promise
   return metas;
 }
 
+/** Metadata of a message that was appended by this program, as the server says it that keeps it as it was given. */
+export function metaOfAppended(
+  uid: number,
+  { messageId, source, date }: { messageId: string; source: Buffer; date: Date },
+): MessageMeta {
+  const facts = { messageId, size: source.length, internalDate: date };
+  return {
+    uid,
+    ...{ seen: true, deleted: false, internalDate: date, size: source.length, messageId },
+    identity: identityOf(facts),
+    weakIdentity: weakIdentityOf(facts),
+    serverId: null,
+    serverThreadId: null,
+  };
+}
+
 /** Metadata of the newest `count` messages of the selected folder, ascending. */
 export async function fetchNewestMeta(session: ImapSession, exists: number, count: number): Promise<MessageMeta[]> {
   if (exists === 0) return [];

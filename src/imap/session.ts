@@ -51,6 +51,8 @@ export interface ImapSession {
   run<T>(command: string, work: () => Promise<T>, limits?: CommandLimits): Promise<T>;
   /** Runs such works one at a time among all sessions of the account that come from one pool. */
   exclusive?: <T>(work: () => Promise<T>) => Promise<T>;
+  /** the server stores what is appended byte for byte, under the date that was given: it was looked at once */
+  keepsAppended?: boolean;
   /**
    * Ends the connection and opens another one in its place: nothing is selected then.
    * @throws MailError; the session is of no use then

@@ -26,16 +26,24 @@ export interface MailboxDeps extends LoginDeps {
 
 /**
  * Runs `work` on a connection of the account, alongside the watching activity: what it commits must be right whoever saw
- * the change first. A refused login is confirmed on a new connection and makes the account `disconnected`.
+ * the change first. A refused login is confirmed on a new connection and makes the account `disconnected`. `loaded`: the
+ * account's settings, where they were read a moment ago.
  * @throws MailError; ApiError not_found when the account is gone, before or meanwhile
  */
 export async function withMailbox<T>(
   deps: MailboxDeps,
   accountId: string,
   work: (ctx: SyncContext) => Promise<T>,
+  loaded?: SyncSettings,
 ): Promise<T> {
+  let known = loaded;
   return withLoginConfirmed(deps, accountId, 'imap', {
-    attempt: () => attempt(deps, accountId, work),
+    attempt: async () => {
+      const settings = known ?? (await settingsOf(deps, accountId));
+      // a second attempt reads them again: other credentials may have been stored
+      known = undefined;
+      return attempt(deps, { accountId, settings }, work);
+    },
     drop: () => deps.sessions.drop(accountId),
     tried: async () => (await settingsOf(deps, accountId)).credentials,
   });
@@ -47,8 +55,11 @@ async function settingsOf(deps: MailboxDeps, accountId: string): Promise<SyncSet
   return settings;
 }
 
-async function attempt<T>(deps: MailboxDeps, accountId: string, work: (ctx: SyncContext) => Promise<T>): Promise<T> {
-  const settings = await settingsOf(deps, accountId);
+async function attempt<T>(
+  deps: MailboxDeps,
+  { accountId, settings }: { accountId: string; settings: SyncSettings },
+  work: (ctx: SyncContext) => Promise<T>,
+): Promise<T> {
   const { imapPassword: password } = openCredentials(deps.secrets, accountId, settings.credentials);
   const imap = { ...settings.imap, password };
   try {

@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { storable } from './read/charsets.ts';
 
 /** Longer ids are cut (in characters): RFC 5322 allows no longer line, and index entries are bounded. */
@@ -32,7 +32,16 @@ const FALLBACK_DOMAIN = 'localhost.invalid';
  * address.
  */
 export function newMessageId(fromAddress: string): string {
+  return messageIdAt(fromAddress, randomBytes(16).toString('hex'));
+}
+
+/** The same for every attempt at one thing, by its id. */
+export function messageIdOf(fromAddress: string, id: string): string {
+  return messageIdAt(fromAddress, createHash('sha256').update(id).digest('hex').slice(0, 32));
+}
+
+function messageIdAt(fromAddress: string, name: string): string {
   const domain = fromAddress.slice(fromAddress.lastIndexOf('@') + 1).toLowerCase();
   const usable = /^(?=.{1,253}$)[a-z0-9-]+(\.[a-z0-9-]+)*$/.test(domain) ? domain : FALLBACK_DOMAIN;
-  return `<${randomBytes(16).toString('hex')}@${usable}>`;
+  return `<${name}@${usable}>`;
 }

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { buffer } from 'node:stream/consumers';
 import { createLimiter } from '../async.ts';
 import type { Attendee } from '../contract/email.ts';
@@ -5,7 +6,7 @@ import { ApiError } from '../contract/errors.ts';
 import type { Recipient, SendInput } from '../contract/sending.ts';
 import type { Db } from '../db/client.ts';
 import type { SyncSettings } from '../mailbox/settings.ts';
-import { newMessageId } from '../mime/message-ids.ts';
+import { messageIdOf } from '../mime/message-ids.ts';
 import { trackMessage } from '../mime/tracking.ts';
 import { compose, envelopeOf } from '../mime/write/compose.ts';
 import { type Envelope, type OutgoingMessage, messageFromInput, mergeInput } from '../mime/write/outgoing-message.ts';
@@ -13,7 +14,7 @@ import { draftForSending, readDraftMessage, withoutDraftHeaders } from '../mime/
 import { type Storage, StorageMissing } from '../storage/storage.ts';
 import { loadDraft, storedSource } from './draft-state.ts';
 import { loadInput, type OutgoingInput } from './outgoing-input.ts';
-import { assignSendMessageId, type SendRow } from './send-state.ts';
+import type { SendRow } from './send-state.ts';
 
 /** What composing needs. */
 export interface ComposeDeps {
@@ -57,6 +58,8 @@ export interface Stamp {
 /** The message of a send, whose copy for Sent is stored. */
 export interface ComposedSend {
   message: OutgoingForm;
+  /** the copy for Sent */
+  sentCopy: Buffer;
   messageId: string;
   /** of the copy for Sent */
   storageKey: string;
@@ -74,9 +77,10 @@ export async function composeSend(deps: ComposeDeps, { send, settings }: LoadedS
   return limitLarge(deps.storage, source.key, async () => {
     const { forms, messageId, bcc } = await source.compose(settings.owner);
     const { sentCopy, ...message } = forms;
-    const storageKey = `${send.accountId}/sent/${send.id}.eml`;
+    // each attempt has a file of its own: the one that is submitted stays as it was submitted
+    const storageKey = `${send.accountId}/sent/${send.id}.${randomBytes(4).toString('hex')}.eml`;
     await deps.storage.put(storageKey, sentCopy);
-    return { message, messageId, storageKey, bcc, draftEmailId: source.draftEmailId };
+    return { message, sentCopy, messageId, storageKey, bcc, draftEmailId: source.draftEmailId };
   });
 }
 
@@ -104,11 +108,7 @@ async function draftSource(deps: ComposeDeps, send: SendRow, draftId: string): P
     key: stored.key,
     draftEmailId: draft.emailId,
     async compose(owner) {
-      const messageId = await assignSendMessageId(
-        deps.db,
-        send.id,
-        send.messageId ?? draft.messageId ?? newMessageId(owner.email),
-      );
+      const messageId = send.messageId ?? draft.messageId ?? messageIdOf(owner.email, send.id);
       const source = await loadDraftSource(deps.storage, stored.key);
       const forms = await composeDraft(deps, source, { owner, messageId, date: new Date() }, trackingOf(send));
       if (forms.envelope.to.length === 0) throw new ApiError('invalid_parameters', 'to: the draft has no recipients');
@@ -126,8 +126,7 @@ function inputSource(deps: ComposeDeps, send: SendRow): Source {
     async compose(owner) {
       const outgoing = await loadInput(deps.storage, key);
       const { from, bcc = [] } = outgoing.input;
-      const proposed = send.messageId ?? newMessageId(from?.email ?? owner.email);
-      const messageId = await assignSendMessageId(deps.db, send.id, proposed);
+      const messageId = send.messageId ?? messageIdOf(from?.email ?? owner.email, send.id);
       const message = messageOf(outgoing, { owner, messageId, date: new Date() });
       return { forms: await inBothForms(deps, message, trackingOf(send)), messageId, bcc: bcc.map(attendeeOf) };
     },

@@ -2,10 +2,12 @@ import { ApiError } from '../contract/errors.ts';
 import { appendMessage } from '../imap/append.ts';
 import { findByMessageId } from '../imap/search.ts';
 import { openFolder } from '../imap/select.ts';
+import type { ImapSession } from '../imap/session.ts';
 import { MailError } from '../mail-error.ts';
 import type { SyncContext } from '../mailbox/context.ts';
 import { ensureRoleFolder } from '../mailbox/folders/by-role.ts';
-import { ingestAppended } from '../mailbox/ingest/ingest.ts';
+import { type Appended, ingestAppended, ingestComposed, learnWhetherKept } from '../mailbox/ingest/ingest.ts';
+import type { FolderState } from '../mailbox/store/folders.ts';
 import { saveProvisionalEmail } from '../mailbox/provisional-email.ts';
 import { type MailboxDeps, withMailbox } from '../mailbox/with-mailbox.ts';
 import { type LoadedSend, loadSource } from './compose.ts';
@@ -18,6 +20,8 @@ export interface Filing {
   appendAnyway: boolean;
   /** an earlier attempt, or the provider, may have filed it: search first */
   search: boolean;
+  /** the copy, where it was composed just now */
+  source?: Buffer;
 }
 
 /** The caller waits so long for the copy of an email that has been sent. */
@@ -26,10 +30,10 @@ const PATIENCE_MS = 3_000;
 /**
  * What is left once the SMTP server has accepted the message: files its copy and removes the draft that it was. What
  * takes longer, or fails, gets a provisional Email instead of the copy (CONTRACT "Emails", send), with which the caller
- * gets his response.
+ * gets his response. `firstCopy` is given by the attempt that sent the message: nothing has filed a copy before.
  * @returns whether nothing is left
  */
-export async function finishSend(deps: MailboxDeps, loaded: LoadedSend, search: boolean): Promise<boolean> {
+export async function finishSend(deps: MailboxDeps, loaded: LoadedSend, firstCopy: Buffer | null): Promise<boolean> {
   const { id: sendId, accountId } = loaded.send;
   const showProvisional = () =>
     createProvisionalEmail(deps, loaded).catch((err: unknown) =>
@@ -37,7 +41,8 @@ export async function finishSend(deps: MailboxDeps, loaded: LoadedSend, search: 
     );
   const timer = setTimeout(() => void showProvisional(), PATIENCE_MS);
   try {
-    if ((await fileSentCopy(deps, loaded, { appendAnyway: false, search })) === 'done') {
+    const filing = firstCopy ? { search: false, source: firstCopy } : { search: true };
+    if ((await fileSentCopy(deps, loaded, { appendAnyway: false, ...filing })) === 'done') {
       await removeSentDraft(deps, loaded.send);
       return true;
     }
@@ -71,7 +76,12 @@ export async function fileSentCopy(
   const { id, accountId } = send;
   if (!filing.search || !(await isCopyIngested(db, id))) {
     const filesItself = FILES_ITSELF.test(settings.smtp.host);
-    const isFiled = await withMailbox(deps, accountId, (ctx) => fileCopy(ctx, send, { ...filing, filesItself }));
+    const isFiled = await withMailbox(
+      deps,
+      accountId,
+      (ctx) => fileCopy(ctx, send, { ...filing, filesItself }),
+      settings,
+    );
     if (!isFiled) return 'waiting';
   }
   const unused = await filesOfIngested(db, accountId, id);
@@ -93,21 +103,50 @@ async function fileCopy(
   const filesItself = filing.filesItself || session.has('X-GM-EXT-1');
   if (filesItself && !filing.search) return false;
   const folder = await ensureRoleFolder(ctx, 'SENT');
-  let uids: number[] = [];
-  if (filing.search) {
-    await openFolder(session, folder.path);
-    uids = await findByMessageId(session, messageId);
+  const found = filing.search ? await findIn(session, folder.path, messageId) : [];
+  if (found.length > 0) {
+    await ingestFound(ctx, folder, found);
+    return true;
   }
-  if (uids.length === 0) {
-    if (filesItself && !filing.appendAnyway) return false;
-    const source = await loadSource(ctx.storage, storageKey);
-    const appended = await appendMessage(session, folder.path, source, { flags: ['\\Seen'] });
-    if (appended) uids = [appended.uid];
-  }
-  const selected = await openFolder(session, folder.path);
-  if (uids.length === 0) uids = await findByMessageId(session, messageId);
-  await ingestAppended(ctx, folder, selected, uids.slice(-1));
+  if (filesItself && !filing.appendAnyway) return false;
+  await fileOnce(ctx, folder, { messageId, storageKey, source: filing.source });
   return true;
+}
+
+/** A copy that has no location yet. */
+interface Copy {
+  messageId: string;
+  storageKey: string;
+  /** where it was composed just now */
+  source: Buffer | undefined;
+}
+
+async function fileOnce(ctx: SyncContext, folder: FolderState, copy: Copy): Promise<void> {
+  const { session } = ctx;
+  const appended = await append(ctx, folder.path, copy);
+  if (!appended) return ingestFound(ctx, folder, await findIn(session, folder.path, copy.messageId));
+  if (await ingestComposed(ctx, folder, appended)) return;
+  const selected = await openFolder(session, folder.path);
+  if (session.keepsAppended === undefined) await learnWhetherKept(ctx, appended);
+  await ingestAppended(ctx, folder, selected, [appended.uid]);
+}
+
+async function ingestFound(ctx: SyncContext, folder: FolderState, uids: number[]): Promise<void> {
+  await ingestAppended(ctx, folder, await openFolder(ctx.session, folder.path), uids.slice(-1));
+}
+
+async function findIn(session: ImapSession, path: string, messageId: string): Promise<number[]> {
+  await openFolder(session, path);
+  return findByMessageId(session, messageId);
+}
+
+/** Appends the copy; null where the server does not report where it put it. */
+async function append({ session, storage }: SyncContext, path: string, copy: Copy): Promise<Appended | null> {
+  const source = copy.source ?? (await loadSource(storage, copy.storageKey));
+  // servers have no finer dates
+  const date = new Date(Math.floor(Date.now() / 1_000) * 1_000);
+  const location = await appendMessage(session, path, source, { flags: ['\\Seen'], date });
+  return location && { ...location, ...copy, source, date };
 }
 
 /** Whether a copy of the message is in Sent; no when the mailbox cannot be reached. */

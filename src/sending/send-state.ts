@@ -90,33 +90,20 @@ export async function recordSend(db: Queryable, send: NewSend): Promise<{ send: 
   return { send: (await loadSend(db, send.accountId, send.id)) as SendRow, isNew: false };
 }
 
-/** Gives a send its Message-ID, unless an earlier attempt did: all of its copies have the same. @returns that one */
-export async function assignSendMessageId(db: Queryable, id: string, messageId: string): Promise<string> {
-  const [row] = await db
-    .update(sends)
-    .set({ messageId: sql`coalesce(${sends.messageId}, ${messageId})` })
-    .where(eq(sends.id, id))
-    .returning({ messageId: sends.messageId });
-  return row?.messageId ?? messageId;
+/** What an attempt is about to submit. */
+export interface Composed {
+  messageId: string;
+  /** of the copy for Sent */
+  storageKey: string;
+  result: SendResult;
 }
 
-/** Records the Message-ID of the composed message and where it is stored; false when the send is not queued any more. */
-export async function saveComposed(
-  db: Queryable,
-  id: string,
-  composed: { messageId: string; storageKey: string; result: SendResult },
-): Promise<boolean> {
-  const saved = await db
-    .update(sends)
-    .set(composed)
-    .where(and(eq(sends.id, id), eq(sends.state, 'queued')))
-    .returning({ id: sends.id });
-  return saved.length > 0;
-}
-
-/** queued → submitting: from here on the message may have been sent. False when it is not queued any more. */
-export function markSubmitting(db: Queryable, id: string): Promise<boolean> {
-  return move(db, id, { from: ['queued'], to: 'submitting' });
+/**
+ * queued → submitting, with what is submitted: from here on the message may have been sent. False when it is not queued
+ * any more.
+ */
+export function markSubmitting(db: Queryable, id: string, composed: Composed): Promise<boolean> {
+  return move(db, id, { from: ['queued'], to: 'submitting' }, composed);
 }
 
 /** submitting → queued: the SMTP server accepted nothing, so it may be sent again. */
@@ -148,7 +135,7 @@ async function move(
   db: Queryable,
   id: string,
   { from, to }: { from: SendState[]; to: SendState },
-  values: { result?: SendResult } = {},
+  values: Partial<Composed> = {},
 ): Promise<boolean> {
   const moved = await db
     .update(sends)
@@ -218,11 +205,21 @@ export async function saveProvisional(tx: Tx, id: string, email: Email): Promise
   return saved.length > 0;
 }
 
-/** Records that the Sent copies of these sends are ingested: from now on they are emails, and nothing provisional is shown. */
-export async function markCopiesIngested(writes: Writer, ids: string[], now: Date): Promise<void> {
-  if (ids.length === 0) return;
+/**
+ * Records that the Sent copies of these sends are ingested: from now on they are emails, and nothing provisional is shown.
+ * A file that is the email's own now is no file of the send any more.
+ */
+export async function markCopiesIngested(
+  writes: Writer,
+  copies: { id: string; storageKey: string }[],
+  now: Date,
+): Promise<void> {
+  if (copies.length === 0) return;
+  const [ids, keys] = [copies.map(({ id }) => id), copies.map(({ storageKey }) => storageKey)];
   await writes.execute(sql`
-    update sends set copy_ingested_at = ${now.toISOString()}::timestamptz, email = null where ${anyOf(sends.id, ids)}`);
+    update sends set copy_ingested_at = ${now.toISOString()}::timestamptz, email = null,
+      storage_key = case when ${anyOf(sends.storageKey, keys)} then null else storage_key end
+    where ${anyOf(sends.id, ids)}`);
 }
 
 /** Storage keys of a send's files once its Sent copy has been ingested; undefined before. */

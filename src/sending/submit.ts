@@ -13,6 +13,7 @@ import { markDraftSent } from './draft-state.ts';
 import { assertDraftExists } from './drafts.ts';
 import { isInSent } from './file-sent-copy.ts';
 import {
+  type Composed,
   isCopyIngested,
   loadSend,
   markFoundInSent,
@@ -20,7 +21,6 @@ import {
   markSent,
   markSubmitting,
   requeue,
-  saveComposed,
   type SendRow,
 } from './send-state.ts';
 
@@ -43,8 +43,8 @@ const UNKNOWN =
 export interface SendOutcome {
   /** the send as it is now */
   send: SendRow;
-  /** this attempt submitted the message, and no earlier one */
-  isFirst: boolean;
+  /** its copy for Sent, when this attempt submitted the message, and no earlier one */
+  firstCopy: Buffer | null;
 }
 
 /**
@@ -55,16 +55,14 @@ export interface SendOutcome {
  */
 export async function sendOnce(deps: SubmitDeps, loaded: LoadedSend): Promise<SendOutcome> {
   const { send } = loaded;
-  if (send.state === 'sent') return { send, isFirst: false };
+  if (send.state === 'sent') return { send, firstCopy: null };
   if (send.state === 'failed') throw new ApiError('provider_error', GIVEN_UP);
-  if (send.state !== 'queued') return { send: await findOutcome(deps, send), isFirst: false };
+  if (send.state !== 'queued') return { send: await findOutcome(deps, send), firstCopy: null };
   return sendQueued(deps, loaded);
 }
 
 async function sendQueued(deps: SubmitDeps, loaded: LoadedSend): Promise<SendOutcome> {
   const attempt = await prepare(deps, loaded);
-  // Another attempt is ahead, or the caller gave up: the row says which.
-  if (!attempt) return { send: await findOutcome(deps, loaded.send), isFirst: false };
   const { send } = attempt;
   let submitted: Submitted;
   try {
@@ -73,28 +71,37 @@ async function sendQueued(deps: SubmitDeps, loaded: LoadedSend): Promise<SendOut
     const unknown = error instanceof SubmitError && error.outcome === 'unknown';
     // After any other failure the server has accepted nothing: it may be sent again.
     if (attempt.isSubmitting && !unknown) await retryCommit(() => requeue(deps.db, send.id));
+    // nothing of it was sent; what cannot be deleted now is left to housekeeping
+    if (!unknown) await deps.storage.delete([attempt.composed.storageKey]).catch(() => undefined);
     if (!unknown && !(error instanceof Overtaken)) throw error;
-    return { send: await findOutcome(deps, send), isFirst: false };
+    // Another attempt is ahead, or the caller gave up: the row says which.
+    return { send: await findOutcome(deps, send), firstCopy: null };
   }
   const result = { ...send.result, rejected: submitted.rejected };
   await retryCommit(() => recordSent(deps, send, (tx) => markSent(tx, send.id, result)));
-  return { send: { ...send, state: 'sent', result }, isFirst: true };
+  return { send: { ...send, state: 'sent', result }, firstCopy: attempt.sentCopy };
 }
 
 interface Attempt extends LoadedSend {
   message: OutgoingForm;
+  composed: Composed;
+  sentCopy: Buffer;
   /** this attempt, and not another that overtook it, has committed `submitting` */
   isSubmitting: boolean;
 }
 
-/** Step 1; the row has its Message-ID from then on. Undefined when the send is not queued any more. */
-async function prepare(deps: SubmitDeps, loaded: LoadedSend): Promise<Attempt | undefined> {
+/** Step 1. */
+async function prepare(deps: SubmitDeps, loaded: LoadedSend): Promise<Attempt> {
   const { send } = loaded;
-  const { message, messageId, storageKey, bcc, draftEmailId } = await composeSend(deps, loaded);
+  const { message, sentCopy, messageId, storageKey, bcc, draftEmailId } = await composeSend(deps, loaded);
   const composed = { messageId, storageKey, result: { rejected: [], bcc } };
-  if (!(await saveComposed(deps.db, send.id, composed))) return undefined;
-  if (draftEmailId) await assertDraftExists(deps, send.accountId, draftEmailId);
-  return { ...loaded, send: { ...send, ...composed }, message, isSubmitting: false };
+  if (draftEmailId) {
+    await assertDraftExists(deps, send.accountId, draftEmailId).catch(async (error: unknown) => {
+      await deps.storage.delete([storageKey]).catch(() => undefined);
+      throw error;
+    });
+  }
+  return { ...loaded, send: { ...send, ...composed }, composed, sentCopy, message, isSubmitting: false };
 }
 
 /** Submits; a refused login is confirmed by a second attempt and makes the account `disconnected`. */
@@ -119,7 +126,7 @@ async function submit(deps: SubmitDeps, attempt: Attempt): Promise<Submitted> {
 }
 
 /** From here on the message may be sent, so its opens must be recognised from here on. */
-async function begin({ db }: SubmitDeps, { send, message: { links } }: Attempt): Promise<void> {
+async function begin({ db }: SubmitDeps, { send, composed, message: { links } }: Attempt): Promise<void> {
   const { id, accountId, trackingId, tracking } = send;
   const begun =
     trackingId && tracking
@@ -127,9 +134,9 @@ async function begin({ db }: SubmitDeps, { send, message: { links } }: Attempt):
           const { label = null, opens = false } = tracking;
           const ids = { id: trackingId, accountId, emailId: id, messageId: send.messageId ?? '' };
           await saveTrackingRecord(tx, { ...ids, label, opens, links, createdAt: new Date() });
-          return markSubmitting(tx, id);
+          return markSubmitting(tx, id, composed);
         })
-      : await markSubmitting(db, id);
+      : await markSubmitting(db, id, composed);
   if (!begun) throw new Overtaken();
 }
 

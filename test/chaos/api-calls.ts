@@ -25,7 +25,7 @@ import {
 import { MayBeAppended, removeDraftEmail, saveDraft } from '../../src/sending/drafts.ts';
 import { fileSentCopy } from '../../src/sending/file-sent-copy.ts';
 import { inputKeyOf, storeInput } from '../../src/sending/outgoing-input.ts';
-import { loadSend, markSent, recordSend, saveComposed, type SendRow } from '../../src/sending/send-state.ts';
+import { loadSend, markSent, markSubmitting, recordSend, type SendRow } from '../../src/sending/send-state.ts';
 import { mailText } from '../helpers/mail-text.ts';
 import type { Random } from './random.ts';
 
@@ -205,7 +205,7 @@ export class ApiCalls {
     const messageId = `<${id}@chaos.test>`;
     await storage.put(storageKey, mailText({ subject: `sent${++this.made}`, messageId }));
     const result: SendResult = { rejected: [] };
-    await saveComposed(db, id, { messageId, storageKey, result });
+    await markSubmitting(db, id, { messageId, storageKey, result });
     await markSent(db, id, result);
     let search = false;
     return {

@@ -1,7 +1,7 @@
 import { expect, it } from '@jest/globals';
 import { syncMailbox } from '../../src/mailbox/sync-pass.ts';
 import { newId } from '../../src/new-id.ts';
-import { findSends, isCopyIngested, markSent, recordSend, saveComposed } from '../../src/sending/send-state.ts';
+import { findSends, isCopyIngested, markSent, markSubmitting, recordSend } from '../../src/sending/send-state.ts';
 import { mailText } from '../helpers/mail-text.ts';
 import { storedEvents } from '../helpers/stored-events.ts';
 import { engineTests } from './engine.ts';
@@ -17,7 +17,7 @@ it('a copy that comes after the first one was deleted is another email', async (
   const messageId = `<${id}@example.test>`;
   const none = { draftId: null, metadata: null, trackingId: null, tracking: null, inputKey: null };
   await recordSend(db, { id, accountId: account.id, apiKeyId: newId('apiKey'), apiKeyName: 'a key', ...none });
-  await saveComposed(db, id, { messageId, storageKey: 'a/key.eml', result: { rejected: [] } });
+  await markSubmitting(db, id, { messageId, storageKey: 'a/key.eml', result: { rejected: [] } });
   await markSent(db, id, { rejected: [] });
   await syncMailbox(ctx, { freshSession: true });
 

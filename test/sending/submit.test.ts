@@ -136,7 +136,7 @@ it('sends of small drafts do not wait for one another, however slow the SMTP ser
   const outcomes = Promise.all(sends.map((loaded) => sendOnce(deps, loaded)));
   await waitFor(() => submitted.length === 4);
   respond();
-  expect((await outcomes).map(({ isFirst }) => isFirst)).toEqual([true, true, true, true]);
+  expect((await outcomes).map(({ firstCopy }) => firstCopy !== null)).toEqual([true, true, true, true]);
   expect(await states(sends)).toEqual(['sent', 'sent', 'sent', 'sent']);
   const rows = await deps.db.select({ state: drafts.state }).from(drafts).where(eq(drafts.accountId, accountId));
   expect(rows.map(({ state }) => state)).toEqual(['sent', 'sent', 'sent', 'sent']);
@@ -157,10 +157,10 @@ it('says in the log that a sent email cannot be shown before its copy has synced
   const warn = jest.spyOn(logger, 'warn');
   const loaded = await record({}, MAIL);
   respond();
-  const { send } = await sendOnce(deps, loaded);
+  const { send, firstCopy } = await sendOnce(deps, loaded);
   imap.script.greeting = '* BYE not now\r\n';
   for (const session of imap.sessions) session.socket.destroy();
-  expect(await finishSend(deps, { ...loaded, send }, false)).toBe(false);
+  expect(await finishSend(deps, { ...loaded, send }, firstCopy)).toBe(false);
   expect(warn).toHaveBeenCalledWith(
     { accountId, sendId: send.id, err: expect.objectContaining({ message: 'no parser' }) },
     'a sent email is not shown before its copy has synced',

@@ -56,7 +56,10 @@ export function commitBatch(
     if (!facts) return { ingested: 0, unusedKeys: keysOf(mails), uidNext: target.folder.uidNext };
     const matches = matchArrivals(matchRulesOf(ctx, target), metas, facts);
     const isNew = ({ uid }: MessageMeta) => matches.get(uid)?.kind === 'new';
-    const needed = metas.filter((meta) => isNew(meta) && !requested.has(meta.uid));
+    // what is not the copy of its send after all has no file of its own
+    const ofSends = new Set(mails.filter(({ isOfSend }) => isOfSend).map(({ meta }) => meta.uid));
+    const isRead = ({ uid }: MessageMeta) => requested.has(uid) && (!ofSends.has(uid) || isCopy(matches.get(uid)));
+    const needed = metas.filter((meta) => isNew(meta) && !isRead(meta));
     if (needed.length > 0) return { needed };
 
     const now = new Date();
@@ -74,6 +77,10 @@ export function commitBatch(
     const known = mails.filter(({ meta }) => !isNew(meta));
     return { ingested: rows.length, unusedKeys: [...keysOf(known), ...copies.unusedKeys], uidNext };
   });
+}
+
+function isCopy(match: ArrivalMatch | undefined): boolean {
+  return match?.kind === 'new' && match.copyOf !== null;
 }
 
 /** The rows of the new emails, in the order of `mails`. */
@@ -165,7 +172,7 @@ async function saveEmails(
   { rows, located, now, writes }: Batch,
 ): Promise<Saved> {
   await writeEmails(writes, account.id, rows);
-  const copies = rows.filter(({ email }) => email.origin === 'api').map(({ email }) => email.id);
+  const copies = rows.flatMap(({ email }) => (email.origin === 'api' ? [email] : []));
   await markCopiesIngested(writes, copies, now);
   const { metas, emailIds, movedIds } = located;
   const dates = new Map(rows.map(({ email }) => [email.id, email.date]));

@@ -203,7 +203,10 @@ async function storeMail(
   return { emailId, meta, parsed, storageKey, attachments: await storeAttachments(ctx, parsed) };
 }
 
-/** Storage keys of fetched messages. */
+/** Storage keys that were written for these messages. */
 export function keysOf(mails: FetchedMail[]): string[] {
-  return mails.flatMap((mail) => [mail.storageKey, ...mail.attachments.map((attachment) => attachment.storageKey)]);
+  return mails.flatMap((mail) => [
+    ...(mail.isOfSend ? [] : [mail.storageKey]),
+    ...mail.attachments.map((attachment) => attachment.storageKey),
+  ]);
 }

@@ -1,14 +1,16 @@
-import { fetchMetaOf, type MessageMeta } from '../../imap/fetch.ts';
+import { fetchMetaOf, type MessageMeta, metaOfAppended } from '../../imap/fetch.ts';
 import type { SelectedFolder } from '../../imap/select.ts';
 import { fitsUidValidity } from '../../imap/uidvalidity.ts';
 import type { SyncContext } from '../context.ts';
 import { measured } from '../../measure.ts';
 import { assertSelected, selectionOf } from '../selected.ts';
 import type { FolderState } from '../store/folders.ts';
+import { newId } from '../../new-id.ts';
 import { deleteUnreferenced } from '../unsaved-files.ts';
 import { commitBatch, type CommittedBatch, type FetchedBatch } from './commit.ts';
 import { fetchMails, keysOf } from './fetch.ts';
 import { type IngestTarget, loadMatchFacts, matchRulesOf, selectUnknown } from './match.ts';
+import { storeAttachments } from './store-attachments.ts';
 
 export type { IngestTarget } from './match.ts';
 
@@ -80,6 +82,52 @@ export async function ingestAppended(
   const selection = selectionOf(ctx.session, selected);
   assertSelected(ctx.session, selection);
   await ingest(ctx, { folder, selection, source: 'api' }, await fetchMetaOf(ctx.session, uids));
+}
+
+/** A message that this API has just appended, and has the bytes of. */
+export interface Appended {
+  uid: number;
+  uidValidity: number;
+  messageId: string;
+  source: Buffer;
+  /** of `source`: a file of the send until the email is committed */
+  storageKey: string;
+  /** INTERNALDATE that was given, in whole seconds */
+  date: Date;
+}
+
+/**
+ * Ingests a message that was appended, without fetching it, where it is known that the server keeps what it is given. A
+ * server that has ids of its own for messages or threads is asked for them.
+ * @returns false: it has to be fetched
+ */
+export async function ingestComposed(ctx: SyncContext, folder: FolderState, appended: Appended): Promise<boolean> {
+  if (!ctx.session.keepsAppended || !fitsUidValidity(folder.uidValidity, appended.uidValidity)) return false;
+  const { uid, uidValidity, source, storageKey } = appended;
+  const meta = metaOfAppended(uid, appended);
+  const parsed = await ctx.parser.parse(source);
+  const attachments = await storeAttachments(ctx, parsed);
+  const mail = { emailId: newId('email'), meta, parsed, storageKey, isOfSend: true, attachments };
+  const selection = { path: folder.path, uidValidity, uidNext: null, exists: 0, highestModseq: null };
+  const batch = { metas: [meta], requested: new Set([uid]), mails: [mail] };
+  try {
+    const outcome = await commitBatch(ctx, { folder, selection, source: 'api' }, batch);
+    const isCommitted = !('needed' in outcome);
+    if (isCommitted && outcome.ingested > 0) measured('ingested', { source: 'api', count: outcome.ingested });
+    await ctx.storage.delete(isCommitted ? outcome.unusedKeys : keysOf([mail]));
+    return isCommitted;
+  } catch (error) {
+    await deleteUnreferenced(ctx, keysOf([mail]));
+    throw error;
+  }
+}
+
+/** Looks, once for a session, whether the server keeps what it is given; the message is in the selected folder. */
+export async function learnWhetherKept({ session }: SyncContext, appended: Appended): Promise<void> {
+  const [found] = await fetchMetaOf(session, [appended.uid]);
+  const given = metaOfAppended(appended.uid, appended);
+  const hasIds = found?.serverId !== null || found.serverThreadId !== null;
+  session.keepsAppended = !hasIds && found.identity === given.identity && found.seen;
 }
 
 function* batchesOf(metas: MessageMeta[]): Generator<MessageMeta[]> {

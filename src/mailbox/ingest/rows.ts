@@ -18,6 +18,8 @@ export interface FetchedMail {
   meta: MessageMeta;
   parsed: ParsedMail;
   storageKey: string;
+  /** the file belongs to a send until the email is committed */
+  isOfSend?: boolean;
   attachments: StoredAttachment[];
 }
 
