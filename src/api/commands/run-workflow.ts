@@ -118,6 +118,8 @@ async function watch(
 ): Promise<never> {
   await sleep(Math.min(takenBy, until) - Date.now(), over);
   for (;;) {
+    // the sleep ends with the call: there is nothing left to ask
+    if (over.aborted) return new Promise<never>(() => {});
     const [now, isBusy] = await Promise.all([
       ask(client, () => waitingFor(client, workflowId)),
       // within its own patience
