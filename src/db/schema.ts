@@ -269,6 +269,8 @@ export const emails = pgTable(
     storageKey: text('storage_key').notNull(),
     /** no folder holds it just now: moved or deleted, decided when every folder has been looked at */
     missingSince: at('missing_since'),
+    /** folder ids that its last event names, where readers see others since; null: the same */
+    reportedFolders: text('reported_folders').array(),
     createdAt: at('created_at').notNull(),
   },
   (t) => [
@@ -356,8 +358,6 @@ export const locations = pgTable(
     vanishedAt: at('vanished_at'),
     /** when we began to move it by copying: on its way out, as \Deleted says for others; see src/mailbox/changes/move.ts */
     pendingRemovalSince: at('pending_removal_since'),
-    /** an event has said since that the email is not in this folder */
-    pendingRemovalReported: boolean('pending_removal_reported').notNull().default(false),
     /** see src/imap/identity.ts: the same message in another folder has the same value */
     identity: text().notNull(),
     /** the same without INTERNALDATE, for servers that do not keep it when they move */
