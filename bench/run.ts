@@ -5,6 +5,7 @@ import { type Bounds, type Figures, printTable } from './figures.ts';
 import { floods } from './floods.ts';
 import { initialSync } from './initial-sync.ts';
 import { idle, otherFolder, otherFolderOldServer, stream } from './latency.ts';
+import { logins } from './logins.ts';
 import { memory } from './memory.ts';
 import { operations } from './operations.ts';
 import { list, search } from './reads.ts';
@@ -38,6 +39,7 @@ const FIGURES: Record<string, (bench: Bench, rounds: number) => Promise<void>> =
   search: measured(search),
   'initial-sync': measured(initialSync),
   memory: measured(memory),
+  logins: measured(logins),
   sends: measured(sends),
   'delivery-log': measured(deliveryLog),
   dashboard: measured(dashboard),
