@@ -74,6 +74,8 @@ function Shell({ session }: { session: Session }) {
   // a new page is read from its top, and named to who hears it
   useEffect(() => {
     window.scrollTo(0, 0);
+    // on a narrow screen the sections are a row that scrolls
+    document.querySelector('.nav [aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'center' });
   }, [location]);
   const isHere = (href: string) => (href === '/' ? location === '/' : location.startsWith(href));
   return (

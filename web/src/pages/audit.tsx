@@ -127,9 +127,9 @@ function Table({ records, names }: { records: AuditRecord[]; names: ReadonlyMap<
       <table>
         <thead>
           <tr>
-            <th scope="col">When</th>
             <th scope="col">Action</th>
             <th scope="col">Outcome</th>
+            <th scope="col">When</th>
             <th scope="col">Done to</th>
             <th scope="col">With the key</th>
             <th scope="col">From</th>
@@ -138,17 +138,17 @@ function Table({ records, names }: { records: AuditRecord[]; names: ReadonlyMap<
         <tbody>
           {records.map((record) => (
             <tr key={record.id}>
-              <td>
-                <time dateTime={record.at} title={exactDate(record.at)} class="nowrap">
-                  {momentOf(record.at)}
-                </time>
-              </td>
               <td class="strong nowrap">{ACTIONS[record.action]}</td>
               <td>
                 <Badge tone={TONES[record.outcome]}>
                   {record.outcome}
                   {record.outcome !== 'done' && ` ${record.status}`}
                 </Badge>
+              </td>
+              <td>
+                <time dateTime={record.at} title={exactDate(record.at)} class="nowrap">
+                  {momentOf(record.at)}
+                </time>
               </td>
               <td>
                 <ObjectLink id={record.object_id} names={names} />

@@ -43,9 +43,9 @@ export function LinksPage() {
             value={status}
             set={setStatus}
             options={[
-              { value: 'open', label: 'Waiting for the owner' },
-              { value: 'used', label: 'Connected a mailbox' },
-              { value: 'cancelled', label: 'Cancelled by the owner' },
+              { value: 'open', label: 'Waiting' },
+              { value: 'used', label: 'Connected' },
+              { value: 'cancelled', label: 'Cancelled' },
               { value: 'expired', label: 'Expired' },
               { value: 'all', label: 'All' },
             ]}
