@@ -158,8 +158,8 @@ function Table({ records, names }: { records: AuditRecord[]; names: ReadonlyMap<
               </td>
               <td class="nowrap">
                 {record.address}
-                <span class="sub" title="X-Request-Id of the call">
-                  <code>{record.request_id}</code>
+                <span class="sub nowrap" title={`X-Request-Id ${record.request_id}`}>
+                  <code>{record.request_id.slice(0, 12)}…</code>
                 </span>
               </td>
             </tr>
