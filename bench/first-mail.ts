@@ -63,7 +63,16 @@ export const firstMail = {
         await waitFor(isReady, { timeoutMs: 20 * 60_000, everyMs: 200, what: 'the clone to be ready' });
         figures['ready, s'] = seconds();
         const key = (await readFile(join(dir, 'data', 'bootstrap-api-key'), 'utf8')).trim();
-        const { id } = await new Api(base, key).connect(user);
+        const api = new Api(base, key);
+        // the first worker may take work a moment later
+        const { id } = await waitFor(
+          () =>
+            api.connect(user).catch((error: unknown) => {
+              if ((error as { status?: number }).status !== 503) throw error;
+              return undefined;
+            }),
+          { timeoutMs: 5 * 60_000, everyMs: 200, what: 'a worker to connect the mailbox' },
+        );
         figures['mailbox connected, s'] = seconds();
         const desk = await browse(browser, base);
         await desk.open(`/mailboxes/${id}`);
