@@ -590,7 +590,13 @@ export const authLinks = pgTable(
     /** the account that came of it; null: the owner cancelled */
     connectedId: text('connected_id'),
   },
-  (t) => [index('auth_links_expires').on(t.expiresAt)],
+  (t) => [
+    index('auth_links_expires').on(t.expiresAt),
+    index('auth_links_created').on(t.createdAt, t.id),
+    index('auth_links_open').on(t.createdAt, t.id).where(sql`${t.usedAt} is null`),
+    index('auth_links_account').on(t.accountId).where(sql`${t.accountId} is not null`),
+    index('auth_links_connected').on(t.connectedId).where(sql`${t.connectedId} is not null`),
+  ],
 );
 
 /** First answers of calls that carried an Idempotency-Key, for 24 h. */
