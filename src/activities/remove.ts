@@ -15,7 +15,13 @@ import {
 import type { Logger } from '../logger.ts';
 import type { Storage } from '../storage/storage.ts';
 import { eraseResponses, skipOfRemoved } from '../webhooks/delivery-state.ts';
-import { accountWorkflowId, initialSyncWorkflowId, removeWorkflowId, SEARCH_ATTRIBUTES } from '../workflows/names.ts';
+import {
+  accountWorkflowId,
+  initialSyncWorkflowId,
+  removeWorkflowId,
+  reparseWorkflowId,
+  SEARCH_ATTRIBUTES,
+} from '../workflows/names.ts';
 import { withHeartbeat } from './heartbeat.ts';
 
 export interface RemoveDeps {
@@ -157,7 +163,10 @@ async function deleteClosedRuns(client: WorkflowClient, accountId: string): Prom
 }
 
 function runsOf(accountId: string): string[] {
-  return [initialSyncWorkflowId(accountId), accountWorkflowId(accountId)];
+  return [
+    ...[initialSyncWorkflowId(accountId), reparseWorkflowId(accountId), reparseWorkflowId(accountId, 'incomplete')],
+    accountWorkflowId(accountId),
+  ];
 }
 
 async function isRunning(handle: { describe(): Promise<{ status: { name: string } }> }): Promise<boolean> {

@@ -261,6 +261,8 @@ export const emails = pgTable(
     calendar: jsonb().$type<Calendar>(),
     /** parsing was not cut short */
     isComplete: boolean('is_complete').notNull().default(true),
+    /** how many times it was parsed again since it was cut short; see src/db/reparses.ts */
+    reparses: smallint().notNull().default(0),
     /** bytes of the raw message */
     size: bigint({ mode: 'number' }).notNull(),
     internalDate: at('internal_date').notNull(),
