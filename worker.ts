@@ -15,10 +15,10 @@ import { type Database, type Db, migrate, openDatabase } from './src/db/client.t
 import { checkAccounts, startHousekeeping } from './src/activities/account-health.ts';
 import type { DeliverDeps } from './src/activities/deliver.ts';
 import { createRunningWatches, type RunningWatches, shareWatches } from './src/activities/share-watches.ts';
-import { createDataKeys } from './src/data-keys.ts';
+import { type CachedDataKeys, createDataKeys } from './src/data-keys.ts';
 import { takeLogin } from './src/db/login-budget.ts';
 import { ANNOUNCE_MS, announceWorker, countWorkers, forgetWorker } from './src/db/workers.ts';
-import { createLeaseNotifications, LEASES_CHANNEL, requestRoom } from './src/db/lease.ts';
+import { createLeaseNotifications, type LeaseNotifications, LEASES_CHANNEL, requestRoom } from './src/db/lease.ts';
 import { listenTo } from './src/db/listen.ts';
 import { DELIVERIES_CHANNEL } from './src/db/outbox.ts';
 import { refreshPlannerStatistics } from './src/db/planner-statistics.ts';
@@ -238,6 +238,11 @@ interface Surroundings {
   lostRuns: LostRuns;
 }
 
+function receiveBy(leases: LeaseNotifications, keys: () => CachedDataKeys) {
+  // without a payload removals may have been missed
+  return (payload: string | undefined) => (payload === undefined ? keys().dropAll() : leases.receive(payload));
+}
+
 function storageOf({ storageUrl, s3Endpoint, storageEncryption: encrypts }: Config, keys: DataKeys): Storage {
   return encryptStorage(openStorage(storageUrl, s3Endpoint ? { s3Endpoint } : {}), { keys, encrypts });
 }
@@ -260,7 +265,12 @@ function openDeps(config: Config, logger: Logger, surroundings: Surroundings) {
   });
   const submitter = createSubmitter({ outbound });
   const leases = createLeaseNotifications();
-  const leaseListener = listenTo(config.databaseUrl, LEASES_CHANNEL, leases.receive, logger);
+  const leaseListener = listenTo(
+    config.databaseUrl,
+    LEASES_CHANNEL,
+    receiveBy(leases, () => dataKeys),
+    logger,
+  );
   const secrets = createSecrets(codecKeys(config));
   const dataKeys = createDataKeys({ db: database.db, secrets });
   dropOnRemoval(leases, [sessions, submitter, dataKeys], logger);
