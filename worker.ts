@@ -238,9 +238,10 @@ interface Surroundings {
   lostRuns: LostRuns;
 }
 
-function receiveBy(leases: LeaseNotifications, keys: () => CachedDataKeys) {
+function listenForLeases(url: string, leases: LeaseNotifications, keys: () => CachedDataKeys, logger: Logger) {
   // without a payload removals may have been missed
-  return (payload: string | undefined) => (payload === undefined ? keys().dropAll() : leases.receive(payload));
+  const receive = (payload?: string) => (payload === undefined ? keys().dropAll() : leases.receive(payload));
+  return listenTo(url, LEASES_CHANNEL, receive, logger);
 }
 
 function storageOf({ storageUrl, s3Endpoint, storageEncryption: encrypts }: Config, keys: DataKeys): Storage {
@@ -265,12 +266,7 @@ function openDeps(config: Config, logger: Logger, surroundings: Surroundings) {
   });
   const submitter = createSubmitter({ outbound });
   const leases = createLeaseNotifications();
-  const leaseListener = listenTo(
-    config.databaseUrl,
-    LEASES_CHANNEL,
-    receiveBy(leases, () => dataKeys),
-    logger,
-  );
+  const leaseListener = listenForLeases(config.databaseUrl, leases, () => dataKeys, logger);
   const secrets = createSecrets(codecKeys(config));
   const dataKeys = createDataKeys({ db: database.db, secrets });
   dropOnRemoval(leases, [sessions, submitter, dataKeys], logger);
