@@ -736,10 +736,10 @@ export const deliveries = pgTable(
   },
   (t) => [
     uniqueIndex('deliveries_event').on(t.eventId, t.endpointId),
-    // by endpoint first, so that the relay takes some of each, whatever one of them has waiting
-    // and live events before replays
+    // by endpoint first, so that the relay takes some of each, whatever one of them has waiting; live events apart from
+    // replays; and what is not due apart from what is
     index('deliveries_unclaimed')
-      .on(t.endpointId, sql`(replay_id is not null)`, t.id)
+      .on(t.endpointId, sql`((replay_id is not null)::int)`, t.nextAttemptAt.asc().nullsFirst(), t.id)
       .where(sql`status = 'pending' and workflow_id is null`),
     // what an earlier event of the same object holds back
     index('deliveries_order').on(t.endpointId, t.objectId, t.sequence).where(sql`status = 'pending'`),

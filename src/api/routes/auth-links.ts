@@ -12,8 +12,12 @@ import { Limit, Offset, OneOf } from '../../contract/common.ts';
 import { ApiError } from '../../contract/errors.ts';
 import { getAccount } from '../../db/accounts.ts';
 import { createAuthLink, deleteAuthLink, listAuthLinks } from '../../db/auth-links.ts';
+import { limitBy } from '../limit-calls.ts';
 import { TooManyRequests } from '../request-limits.ts';
 import { existing, Id, responses, type Routes } from './route.ts';
+
+/** Addresses that one API key may have looked up, in each process. */
+const SEARCHES_PER_MINUTE = 60;
 
 /** Links to the hosted connect page, and what the page finds out before a connect. */
 export const authLinkRoutes: Routes = (app, { db, settings, findServers }) => {
@@ -100,6 +104,8 @@ export const authLinkRoutes: Routes = (app, { db, settings, findServers }) => {
     },
   );
 
+  // each asks servers of whoever owns the domain
+  const limitSearches = limitBy(SEARCHES_PER_MINUTE, 'too many addresses were looked up with this API key');
   app.get(
     '/auth/servers',
     {
@@ -110,12 +116,15 @@ export const authLinkRoutes: Routes = (app, { db, settings, findServers }) => {
         summary: 'Find the servers of an address',
         description:
           'As a connect finds them: known providers, DNS, the documents of the provider. null: not found, so a connect needs ' +
-          'that side. Takes 9 s at most.',
+          `that side. Takes 9 s at most. ${SEARCHES_PER_MINUTE} times a minute for each API key.`,
         querystring: Type.Object({ address: Type.String({ minLength: 3, maxLength: 320 }) }),
         response: responses('The servers', MailServers),
       },
     },
-    async ({ query }) => ({ object: 'MailServers', address: query.address, ...(await findServers(query.address)) }),
+    async ({ query, caller }) => {
+      limitSearches(caller.apiKeyId);
+      return { object: 'MailServers', address: query.address, ...(await findServers(query.address)) };
+    },
   );
 };
 
