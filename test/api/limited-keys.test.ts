@@ -155,6 +155,8 @@ const DECISIONS: Record<string, 'forbidden' | ((route: Route) => Promise<void>)>
     expect((await call('HEAD' as Route['method'], path)).statusCode).toBe(404);
   },
   'POST /auth/links': 'forbidden',
+  'GET /auth/links': 'forbidden',
+  'DELETE /auth/links/{id}': 'forbidden',
   'GET /overview': 'forbidden',
   'GET /settings': 'forbidden',
   'GET /api-keys': 'forbidden',

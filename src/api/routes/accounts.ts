@@ -30,7 +30,7 @@ const UpdateAccount = Type.Object({
 });
 
 /** Connecting mailboxes, and the accounts that come of it (CONTRACT "Connect", "Accounts"). */
-export const accountRoutes: Routes = (app, { db, commands }) => {
+export const accountRoutes: Routes = (app, { db, commands, admissions }) => {
   app.post(
     '/auth/intent',
     {
@@ -171,6 +171,7 @@ export const accountRoutes: Routes = (app, { db, commands }) => {
     },
     async ({ params }) => {
       await commands.removeAccount(params.id);
+      await admissions.forget();
       return { object: 'AccountDeleted', id: params.id, success: true };
     },
   );
