@@ -16,7 +16,7 @@ import { type Database, migrate, openDatabase } from './src/db/client.ts';
 import { createDiscoverSources, discoverServers } from './src/discovery/discover.ts';
 import { helpFor } from './src/discovery/providers.ts';
 import { createLogger, type Logger } from './src/logger.ts';
-import { createDataKeys } from './src/data-keys.ts';
+import { type CachedDataKeys, createDataKeys, forgetOnRemoval } from './src/data-keys.ts';
 import { createSecrets } from './src/secrets.ts';
 import { encryptStorage } from './src/storage/encrypted.ts';
 import { createOutbound, type Outbound } from './src/outbound.ts';
@@ -53,11 +53,13 @@ async function main(config: Config, logger: Logger): Promise<void> {
 
   const tracing = config.otlpEndpoint === undefined ? undefined : await loadTracing(config.otlpEndpoint);
   const temporal = lazyClient(config, tracing ? [tracing.client] : []);
-  const deps = apiDeps(config, logger, database, temporal.client);
+  const keys = createDataKeys({ db: database.db, secrets: createSecrets(codecKeys(config)) });
+  const removals = forgetOnRemoval(config.databaseUrl, keys, logger);
+  const deps = apiDeps(config, logger, { ...database, keys }, temporal.client);
   const app = await buildApp({ ...deps, ...(tracing ? { traceRequests: tracing.requests } : {}) });
   endOnSignal(logger, app, async () => {
     await tracing?.close().catch((err: unknown) => logger.warn({ err }, 'the last spans could not be sent'));
-    await Promise.all([temporal.close(), database.close()]);
+    await Promise.all([removals.close(), temporal.close(), database.close()]);
   });
   const listenTextResolver = (address: string) => `the API listens at ${address}`;
   await app.listen({ host: config.host, port: config.port, listenTextResolver }).catch((error: unknown) => {
@@ -72,13 +74,16 @@ async function loadTracing(endpoint: string): Promise<Tracing> {
   return startTracing(endpoint, 'email-api');
 }
 
-function apiDeps(config: Config, logger: Logger, { db, pool }: Database, client: Client): ApiDeps {
+interface Stores extends Database {
+  keys: CachedDataKeys;
+}
+
+function apiDeps(config: Config, logger: Logger, { db, pool, keys }: Stores, client: Client): ApiDeps {
   const secrets = createSecrets(codecKeys(config));
   const opened = openStorage(config.storageUrl, {
     ...(config.s3Endpoint ? { s3Endpoint: config.s3Endpoint } : {}),
     answerMs: STORAGE_MS,
   });
-  const keys = createDataKeys({ db, secrets });
   const storage = encryptStorage(opened, { keys, encrypts: config.storageEncryption });
   const outbound = createOutbound({ allow: config.outboundAllow });
   return {

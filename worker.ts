@@ -14,11 +14,12 @@ import { type Config, ConfigError, loadConfig } from './src/config.ts';
 import { type Database, type Db, migrate, openDatabase } from './src/db/client.ts';
 import { checkAccounts, startHousekeeping } from './src/activities/account-health.ts';
 import type { DeliverDeps } from './src/activities/deliver.ts';
+import { startDueReparses } from './src/activities/reparse-runs.ts';
 import { createRunningWatches, type RunningWatches, shareWatches } from './src/activities/share-watches.ts';
-import { createDataKeys } from './src/data-keys.ts';
+import { type CachedDataKeys, createDataKeys } from './src/data-keys.ts';
 import { takeLogin } from './src/db/login-budget.ts';
 import { ANNOUNCE_MS, announceWorker, countWorkers, forgetWorker } from './src/db/workers.ts';
-import { createLeaseNotifications, LEASES_CHANNEL, requestRoom } from './src/db/lease.ts';
+import { createLeaseNotifications, type LeaseNotifications, LEASES_CHANNEL, requestRoom } from './src/db/lease.ts';
 import { listenTo } from './src/db/listen.ts';
 import { DELIVERIES_CHANNEL } from './src/db/outbox.ts';
 import { refreshPlannerStatistics } from './src/db/planner-statistics.ts';
@@ -71,6 +72,8 @@ const COUNT_MS = 5_000;
 const FAILING_MS = 5 * 60_000;
 /** How often replays without a workflow are looked for. */
 const REPLAYS_MS = 60_000;
+/** How often mail is looked for whose parsing was cut short. */
+const REPARSE_MS = 5 * 60_000;
 /** How often mail in plain text is looked for that a killed worker left behind. */
 const LEFT_OVERS_MS = 60_000;
 /** How often it is seen to that this worker watches no more than its share of the mailboxes. */
@@ -167,6 +170,7 @@ function startRepeatedWork(
     every(LOST_STORE_MS, () => lostRuns.findLostStore(), logger),
     every(OVERDUE_MS, () => lostRuns.findOverdue(), logger),
     every(REPLAYS_MS, () => resumeReplays(client, db), logger),
+    every(REPARSE_MS, () => startDueReparses(client, db), logger),
     ...(config.webhook.autoDisable ? [every(FAILING_MS, () => checkFailingEndpoints(db, logger), logger)] : []),
   ];
 }
@@ -238,6 +242,12 @@ interface Surroundings {
   lostRuns: LostRuns;
 }
 
+function listenForLeases(url: string, leases: LeaseNotifications, keys: () => CachedDataKeys, logger: Logger) {
+  // without a payload removals may have been missed
+  const receive = (payload?: string) => (payload === undefined ? keys().dropAll() : leases.receive(payload));
+  return listenTo(url, LEASES_CHANNEL, receive, logger);
+}
+
 function storageOf({ storageUrl, s3Endpoint, storageEncryption: encrypts }: Config, keys: DataKeys): Storage {
   return encryptStorage(openStorage(storageUrl, s3Endpoint ? { s3Endpoint } : {}), { keys, encrypts });
 }
@@ -260,7 +270,7 @@ function openDeps(config: Config, logger: Logger, surroundings: Surroundings) {
   });
   const submitter = createSubmitter({ outbound });
   const leases = createLeaseNotifications();
-  const leaseListener = listenTo(config.databaseUrl, LEASES_CHANNEL, leases.receive, logger);
+  const leaseListener = listenForLeases(config.databaseUrl, leases, () => dataKeys, logger);
   const secrets = createSecrets(codecKeys(config));
   const dataKeys = createDataKeys({ db: database.db, secrets });
   dropOnRemoval(leases, [sessions, submitter, dataKeys], logger);

@@ -2,9 +2,11 @@ import { burst } from './burst.ts';
 import { dashboard } from './dashboard.ts';
 import { deliveryLog } from './delivery-log.ts';
 import { type Bounds, type Figures, printTable } from './figures.ts';
+import { firstMail } from './first-mail.ts';
 import { floods } from './floods.ts';
 import { initialSync } from './initial-sync.ts';
 import { idle, otherFolder, otherFolderOldServer, stream } from './latency.ts';
+import { logins } from './logins.ts';
 import { memory } from './memory.ts';
 import { operations } from './operations.ts';
 import { list, search } from './reads.ts';
@@ -38,9 +40,11 @@ const FIGURES: Record<string, (bench: Bench, rounds: number) => Promise<void>> =
   search: measured(search),
   'initial-sync': measured(initialSync),
   memory: measured(memory),
+  logins: measured(logins),
   sends: measured(sends),
   'delivery-log': measured(deliveryLog),
   dashboard: measured(dashboard),
+  'first-mail': measured(firstMail),
   'webhook-isolation': measured(webhookIsolation),
   'webhook-outage': measured(webhookOutage),
   'webhook-rate': measured(webhookRate),
@@ -62,7 +66,8 @@ async function measure<T>(bench: Bench, figure: Figure<T>, rounds: number): Prom
 }
 
 /**
- * Measures the named figures, or `all`, on the built product, and prints a table each; `--rounds=N` instead of 3.
+ * Measures the named figures, or `all`, on the built product, and prints a table each; `--rounds=N` instead of 3, `--short`
+ * with less data where a figure has much.
  * Answers the exit code: 0, or 2 for a name that there is none of.
  */
 export async function runBench(args: string[]): Promise<number> {
@@ -71,7 +76,9 @@ export async function runBench(args: string[]): Promise<number> {
   const wanted = names.includes('all') ? Object.keys(FIGURES) : names;
   const unknown = wanted.filter((name) => !(name in FIGURES));
   if (wanted.length === 0 || unknown.length > 0) {
-    console.log(`usage: npm run bench -- NAME… [--rounds=N]\n  NAME: ${[...Object.keys(FIGURES), 'all'].join(', ')}`);
+    console.log(
+      `usage: npm run bench -- NAME… [--rounds=N] [--short]\n  NAME: ${[...Object.keys(FIGURES), 'all'].join(', ')}`,
+    );
     return 2;
   }
   setTimeout(() => {
@@ -80,7 +87,7 @@ export async function runBench(args: string[]): Promise<number> {
   }, DEADLINE_MS).unref();
   for (const name of wanted) {
     // each figure on a product of its own: none stands in the dust of another
-    const bench = await startBench();
+    const bench = { ...(await startBench()), short: args.includes('--short') };
     try {
       await FIGURES[name]?.(bench, rounds);
     } finally {

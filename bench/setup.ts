@@ -31,6 +31,8 @@ export interface Bench {
   /** Waits until every mail of a series was reported. */
   allReported(series: string, count: number, timeoutMs: number): Promise<void>;
   dir: string;
+  /** less of everything, to see that it works */
+  short?: boolean;
   /** something else to end when the figure has been taken */
   alsoStop: (() => Promise<void>)[];
   stop(): Promise<void>;

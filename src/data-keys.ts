@@ -1,6 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import type { Queryable } from './db/client.ts';
 import { readDataKey, saveDataKey } from './db/data-keys.ts';
+import { createLeaseNotifications, LEASES_CHANNEL } from './db/lease.ts';
+import { listenTo } from './db/listen.ts';
+import type { Logger } from './logger.ts';
 import { PartUnavailable } from './outage.ts';
 import { SealError, type Secrets } from './secrets.ts';
 import type { DataKeys } from './storage/encrypted.ts';
@@ -10,11 +13,19 @@ const KEY_BYTES = 32;
 const CACHED_MS = 60_000;
 const MOST_CACHED = 5_000;
 
-/** The data keys of accounts, sealed in their rows. `drop` forgets the one of an account, as pools do. */
-export function createDataKeys({ db, secrets }: { db: Queryable; secrets: Secrets }): DataKeys & {
+/** Data keys that a process keeps for a while. */
+export interface CachedDataKeys extends DataKeys {
+  /** forgets the one of an account, as pools do */
   drop(accountId: string): void;
-} {
+  /** forgets all: a removal may have been missed */
+  dropAll(): void;
+}
+
+/** The data keys of accounts, sealed in their rows. */
+export function createDataKeys({ db, secrets }: { db: Queryable; secrets: Secrets }): CachedDataKeys {
   const cache = new Map<string, { key: Buffer; until: number }>();
+  /** a key that was read before the last drop is not kept: it may be of the account that was dropped */
+  let drops = 0;
 
   function cached(accountId: string): Buffer | undefined {
     const entry = cache.get(accountId);
@@ -30,9 +41,10 @@ export function createDataKeys({ db, secrets }: { db: Queryable; secrets: Secret
     return key;
   }
 
-  function open(accountId: string, sealed: Buffer): Buffer {
+  function open(accountId: string, sealed: Buffer, readAt: number): Buffer {
     try {
-      return remember(accountId, Buffer.from(secrets.open(placeOf(accountId), sealed), 'base64'));
+      const key = Buffer.from(secrets.open(placeOf(accountId), sealed), 'base64');
+      return readAt === drops ? remember(accountId, key) : key;
     } catch (cause) {
       if (!(cause instanceof SealError)) throw cause;
       throw new PartUnavailable('storage', { detail: 'no key of the settings opens the key of this mail', cause });
@@ -42,8 +54,9 @@ export function createDataKeys({ db, secrets }: { db: Queryable; secrets: Secret
   async function find(accountId: string): Promise<Buffer | undefined> {
     const known = cached(accountId);
     if (known) return known;
+    const readAt = drops;
     const sealed = await readDataKey(db, accountId);
-    return sealed && open(accountId, sealed);
+    return sealed && open(accountId, sealed, readAt);
   }
 
   return {
@@ -52,13 +65,34 @@ export function createDataKeys({ db, secrets }: { db: Queryable; secrets: Secret
       const found = await find(accountId);
       if (found) return found;
       const made = secrets.seal(placeOf(accountId), randomBytes(KEY_BYTES).toString('base64'));
+      const readAt = drops;
       const sealed = await saveDataKey(db, accountId, made);
-      return sealed && open(accountId, sealed);
+      return sealed && open(accountId, sealed, readAt);
     },
     drop(accountId) {
+      drops += 1;
       cache.delete(accountId);
     },
+    dropAll() {
+      drops += 1;
+      cache.clear();
+    },
   };
+}
+
+/** Forgets the key of each account whose removal begins, in whatever process; all of them when notifications were missed. */
+export function forgetOnRemoval(
+  databaseUrl: string,
+  keys: Pick<CachedDataKeys, 'drop' | 'dropAll'>,
+  logger: Logger,
+): { close(): Promise<void> } {
+  const removals = createLeaseNotifications();
+  removals.onRemoved((accountId) => keys.drop(accountId));
+  const receive = (payload: string | undefined) => {
+    if (payload === undefined) keys.dropAll();
+    else removals.receive(payload);
+  };
+  return listenTo(databaseUrl, LEASES_CHANNEL, receive, logger);
 }
 
 const placeOf = (id: string) => ({ table: 'accounts', column: 'data_key', id });

@@ -8,6 +8,8 @@ export interface Measurements {
   smtpSubmission: { outcome: 'accepted' | 'rejected' | 'refused_login' | 'failed' | 'unknown' };
   /** emails that were new to the store, committed */
   ingested: { source: 'live' | 'api' | 'initialSync'; count: number };
+  /** stored emails that were parsed again; `incomplete`: cut short once more, `unreadable`: their source is not there */
+  reparsed: { outcome: 'unchanged' | 'changed' | 'incomplete' | 'unreadable'; count: number };
   /** an attempt of a webhook delivery; see src/webhooks/metrics.ts */
   webhookAttempt: {
     endpointId: string;

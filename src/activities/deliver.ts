@@ -58,8 +58,10 @@ export function createDeliverActivities(deps: DeliverDeps) {
 
   /** The calling run was cancelled: what it has not delivered has failed, and can be retried. */
   async function endDeliveries(deliveryIds: string[]): Promise<void> {
-    const { workflowId = '' } = Context.current().info.workflowExecution ?? {};
-    await failDeliveries(deps.db, deliveryIds, { workflowId, error: 'its run was cancelled' });
+    const { workflowId = '', runId = '' } = Context.current().info.workflowExecution ?? {};
+    // a round that is still calling or storing would not know
+    for (const id of deliveryIds) await store.pending(id);
+    await failDeliveries(deps.db, deliveryIds, { workflowId, runId, error: 'its run was cancelled' });
   }
 
   return { attemptDeliveries, endDeliveries };

@@ -2,9 +2,11 @@ import { Context } from '@temporalio/activity';
 import type { Db } from '../db/client.ts';
 import {
   deleteAuditRecordsBefore,
+  deleteAuthLinksBefore,
   deleteDeliveriesBefore,
   deleteEventsBefore,
   deleteIdempotencyKeysBefore,
+  deleteSessionsBefore,
 } from '../db/retention.ts';
 import { nextSweep, saveSweep, unreferencedKeys } from '../db/stored-objects.ts';
 import { deleteUnusedTracking } from '../db/tracking.ts';
@@ -30,6 +32,7 @@ const DAY_MS = 24 * 60 * 60 * 1000;
 /**
  * Stored for 30 days: the log and the events (CONTRACT), and sends and drafts that ended. For 24 h: responses to idempotent
  * calls (CONTRACT). For a year: the tracking of an email that was deleted, whose links in other mailboxes work as long.
+ * Links to the connect page for a week after they expired, so that the page can say so; sessions until they end.
  */
 type Retention = readonly [days: number, deleteBefore: (db: Db, before: Date) => Promise<number>];
 const RETENTION: readonly Retention[] = [
@@ -39,6 +42,8 @@ const RETENTION: readonly Retention[] = [
   [30, deleteEndedSends],
   [30, deleteEndedDrafts],
   [365, deleteUnusedTracking],
+  [0, deleteSessionsBefore],
+  [7, deleteAuthLinksBefore],
 ];
 const AUDIT_DAYS = 90;
 /** One execution of `deleteExpired` works for about so long. */

@@ -5,6 +5,7 @@ import { createDeliverActivities, type DeliverDeps } from './deliver.ts';
 import { withFailures } from './failures.ts';
 import { createHousekeepingActivities, type HousekeepingDeps } from './housekeeping.ts';
 import { createMailboxActivities, type WatchDeps } from './mailbox.ts';
+import { createReparseActivities, type ReparseDeps } from './reparse.ts';
 import { createReplayActivities, type ReplayDeps } from './replay.ts';
 import { createRemoveActivities, type RemoveDeps } from './remove.ts';
 import { createDraftActivities, type DraftDeps } from './save-draft.ts';
@@ -19,6 +20,7 @@ export type ActivityDeps = AccountDeps &
   WatchDeps &
   RemoveDeps &
   ReplayDeps &
+  ReparseDeps &
   Omit<DraftDeps & SendDeps, 'markDisconnected'> &
   Omit<MailboxDeps, 'markDisconnected'>;
 
@@ -48,6 +50,7 @@ export function createActivities(outerDeps: ActivityDeps) {
     ...createMailboxActivities(deps),
     ...createRemoveActivities(deps),
     ...createReplayActivities(deps),
+    ...createReparseActivities(deps),
     ...createDraftActivities(deps),
     ...createSendActivities(deps),
   });

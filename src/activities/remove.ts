@@ -4,11 +4,24 @@ import { markRemoved } from '../db/accounts.ts';
 import type { Db } from '../db/client.ts';
 import type { LeaseNotifications } from '../db/lease.ts';
 import { recordEvents } from '../db/outbox.ts';
-import { deleteAccountRow, deleteMailRows, eraseAccount, eraseEvents, isBeingRemoved } from '../db/removal.ts';
+import {
+  deleteAccountRow,
+  deleteLinksOf,
+  deleteMailRows,
+  eraseAccount,
+  eraseEvents,
+  isBeingRemoved,
+} from '../db/removal.ts';
 import type { Logger } from '../logger.ts';
 import type { Storage } from '../storage/storage.ts';
 import { eraseResponses, skipOfRemoved } from '../webhooks/delivery-state.ts';
-import { accountWorkflowId, initialSyncWorkflowId, removeWorkflowId, SEARCH_ATTRIBUTES } from '../workflows/names.ts';
+import {
+  accountWorkflowId,
+  initialSyncWorkflowId,
+  removeWorkflowId,
+  reparseWorkflowId,
+  SEARCH_ATTRIBUTES,
+} from '../workflows/names.ts';
 import { withHeartbeat } from './heartbeat.ts';
 
 export interface RemoveDeps {
@@ -95,12 +108,13 @@ export function createRemoveActivities({ db, storage, client, endMs = RUN_END_MS
   }
 
   /**
-   * Erases what events, deliveries and the account's row hold besides ids, types and times. An event that an endpoint is still
+   * Erases what events, deliveries and the account's row hold besides ids, types and times; deletes its links. An event that an endpoint is still
    * to get keeps its content until it has; `skipPending`: it does not get it any more. False: there is content left.
    */
   async function eraseLog({ accountId, skipPending }: { accountId: string; skipPending: boolean }): Promise<boolean> {
     return withHeartbeat(async () => {
       await eraseAccount(db, accountId);
+      await deleteLinksOf(db, accountId);
       if (skipPending) await skipOfRemoved(db, accountId);
       const isErased = await eraseEvents(db, accountId);
       await eraseResponses(db, accountId);
@@ -149,7 +163,10 @@ async function deleteClosedRuns(client: WorkflowClient, accountId: string): Prom
 }
 
 function runsOf(accountId: string): string[] {
-  return [initialSyncWorkflowId(accountId), accountWorkflowId(accountId)];
+  return [
+    ...[initialSyncWorkflowId(accountId), reparseWorkflowId(accountId), reparseWorkflowId(accountId, 'incomplete')],
+    accountWorkflowId(accountId),
+  ];
 }
 
 async function isRunning(handle: { describe(): Promise<{ status: { name: string } }> }): Promise<boolean> {

@@ -74,6 +74,14 @@ export function visible<T extends { account_id: string }>(caller: Caller, resour
 }
 
 /**
+ * A delivery as the caller may see it: an endpoint belongs to the installation, so a key of some accounts does not learn
+ * its URL, which may hold a secret. '' is in its place.
+ */
+export function withoutEndpoint<T extends { endpoint_url: string }>({ accountIds }: Caller, delivery: T): T {
+  return accountIds === null ? delivery : { ...delivery, endpoint_url: '' };
+}
+
+/**
  * Connects a mailbox. A key that is limited to some accounts connects those again and no other, and learns of none.
  * @throws ApiError also what `connect` throws
  */

@@ -11,6 +11,7 @@ import { ERRORS } from '../contract/errors.ts';
 import { isId } from '../contract/ids.ts';
 import { withRequestId } from '../request-context.ts';
 import { requireReach } from './access.ts';
+import { createAdmissions } from './admissions.ts';
 import { auditCalls } from './audit.ts';
 import { authenticate } from './auth.ts';
 import { serveConnectPage } from './connect-page.ts';
@@ -92,13 +93,14 @@ export async function buildApp(deps: ApiDeps): Promise<FastifyInstance> {
 
   const signer = createSigner(settings.signingKeys);
   const cursors = createCursors(signer);
+  const admissions = createAdmissions(pool);
   await app.register(
     async (v1) => {
       requireReach(v1);
-      await authenticate(v1, pool, settings);
+      await authenticate(v1, { pool, admissions }, settings);
       auditCalls(v1, deps);
       honourIdempotencyKeys(v1, { ...deps, signer });
-      for (const route of ROUTES) route(v1.withTypeProvider<TypeBoxTypeProvider>(), { ...deps, cursors });
+      for (const route of ROUTES) route(v1.withTypeProvider<TypeBoxTypeProvider>(), { ...deps, cursors, admissions });
     },
     { prefix: '/api/v1' },
   );

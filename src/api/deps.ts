@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify';
 import type pg from 'pg';
-import type { AuthIntent, MailboxVerification } from '../contract/account.ts';
+import type { AuthIntent, MailboxReparse, MailboxVerification } from '../contract/account.ts';
 import type { MailServers } from '../contract/auth-link.ts';
 import type { UpdateFolder } from '../contract/folder.ts';
 import type { Run } from '../contract/history.ts';
@@ -52,6 +52,8 @@ export interface Commands extends ChangeCommands, SendCommands, DraftCommands {
   removeAccount(accountId: string): Promise<void>;
   /** Compares the store with the whole mailbox; resolves after a while, whether that has ended or not. */
   verifyMailbox(accountId: string): Promise<MailboxVerification>;
+  /** Parses the stored mail of an account again. */
+  reparseMailbox(accountId: string): Promise<MailboxReparse>;
   /** The runs that are about an account, newest first; `after` is the `next` of the page before. */
   listRuns(
     accountId: string,

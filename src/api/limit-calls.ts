@@ -2,26 +2,31 @@ import { normalizeIP } from '@fastify/rate-limit';
 import { TooManyRequests } from './request-limits.ts';
 
 const WINDOW_MS = 60_000;
-/** Networks that are remembered; the oldest are forgotten first. */
+/** Sources that are remembered; the oldest are forgotten first. */
 const REMEMBERED = 10_000;
 
 /** Limits calls without a key by the address that they come from, in this process. The result throws TooManyRequests. */
 export function limitCalls(perMinute: number): (address: string) => void {
+  const limit = limitBy(perMinute, 'too many calls from this address');
+  return (address) => limit(normalizeIP(address));
+}
+
+/** Limits calls by what they come from, in this process. The result throws TooManyRequests with `detail`. */
+export function limitBy(perMinute: number, detail: string): (source: string) => void {
   const windows = new Map<string, { endsAt: number; count: number }>();
-  return (address) => {
-    const network = normalizeIP(address);
+  return (source) => {
     const now = Date.now();
-    let window = windows.get(network);
+    let window = windows.get(source);
     if (!window || window.endsAt <= now) {
-      windows.delete(network);
+      windows.delete(source);
       const [oldest] = windows.keys();
       if (windows.size >= REMEMBERED && oldest !== undefined) windows.delete(oldest);
-      windows.set(network, (window = { endsAt: now + WINDOW_MS, count: 0 }));
+      windows.set(source, (window = { endsAt: now + WINDOW_MS, count: 0 }));
     }
     window.count += 1;
     if (window.count > perMinute) {
       const resetS = Math.ceil((window.endsAt - now) / 1000);
-      throw new TooManyRequests('too many calls from this address', { limit: perMinute, resetS });
+      throw new TooManyRequests(detail, { limit: perMinute, resetS });
     }
   };
 }

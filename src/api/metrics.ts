@@ -48,6 +48,10 @@ function statisticsGauges(registry: Registry): (statistics: Statistics | undefin
     'mailbox_differences_found',
     'Differences between store and mailboxes that verifications found; they are repaired',
   );
+  const incomplete = gauge(
+    'emails_incomplete',
+    'Stored emails whose parsing was cut short; they are parsed again later',
+  );
   const pending = gauge('webhook_deliveries_pending', 'Deliveries that are pending');
   const waiting = gauge('webhook_deliveries_waiting', 'Pending deliveries by what they wait for', ['reason']);
   const age = gauge('outbox_age_seconds', 'For how long the oldest delivery has been due that nothing holds back');
@@ -62,6 +66,7 @@ function statisticsGauges(registry: Registry): (statistics: Statistics | undefin
     notInSync.set(statistics.accountsNotInSync);
     for (const stat of ['max', 'p95', 'p50'] as const) lag.set({ stat }, statistics.syncLag?.[stat] ?? 0);
     differences.set(statistics.differencesFound);
+    incomplete.set(statistics.incompleteEmails);
     pending.set(Object.values(statistics.waiting).reduce((sum, count) => sum + count, 0));
     for (const reason of WAIT_REASONS) waiting.set({ reason }, statistics.waiting[reason]);
     age.set(statistics.outboxAgeSeconds);

@@ -20,6 +20,7 @@ import * as tracking from '../contract/tracking.ts';
 import * as webhook from '../contract/webhook.ts';
 import { isRestrictable } from './access.ts';
 import { errorResponses } from './error-responses.ts';
+import { addExamples } from './examples.ts';
 
 const CONTRACT = [
   ...[account, email, sending, folder, contact, apiKey, webhook, replay, history, tracking, events, audit],
@@ -80,6 +81,8 @@ export async function describeApi(app: FastifyInstance, publicUrl: string): Prom
       security: [{ apiKey: [] }, { session: [] }],
     },
     refResolver: { buildLocalReference: (json) => json['$id'] as string },
+    transformObject: (document) =>
+      addExamples('openapiObject' in document ? document.openapiObject : document.swaggerObject),
     transform: ({ schema, url, route }) => ({ schema: documented(schema, route), url }),
   });
   for (const schema of NAMED) app.addSchema(withReferences(schema, { root: true }));

@@ -4,7 +4,18 @@ import fastifyStatic from '@fastify/static';
 import type { FastifyInstance, FastifyReply } from 'fastify';
 
 /** Paths of the dashboard; its own router shows them. Everything else that is not the API's is not found. */
-const DASHBOARD = ['', 'sign-in', 'mailboxes', 'deliveries', 'endpoints', 'replays', 'events', 'keys', 'settings'];
+const DASHBOARD = [
+  '',
+  'sign-in',
+  'mailboxes',
+  'deliveries',
+  'endpoints',
+  'replays',
+  'events',
+  'keys',
+  'audit',
+  'settings',
+];
 
 const YEAR_MS = 365 * 24 * 60 * 60 * 1000;
 

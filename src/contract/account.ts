@@ -99,6 +99,21 @@ export const MailboxVerification = Type.Object(
 );
 export type MailboxVerification = Type.Static<typeof MailboxVerification>;
 
+export const MailboxReparse = Type.Object(
+  {
+    object: Type.Literal('MailboxReparse'),
+    account_id: Type.String(),
+    status: OneOf(['running', 'completed']),
+    workflow_id: Type.String(),
+    unchanged: Type.Integer({ description: 'emails that are as they were' }),
+    changed: Type.Integer({ description: 'emails of which something is read otherwise now' }),
+    incomplete: Type.Integer({ description: 'emails whose parsing was cut short again' }),
+    unreadable: Type.Integer({ description: 'emails whose source is not stored any more' }),
+  },
+  { $id: 'MailboxReparse' },
+);
+export type MailboxReparse = Type.Static<typeof MailboxReparse>;
+
 const Side = Type.Object({
   user: Type.Optional(Type.String({ minLength: 1, maxLength: 320 })),
   password: Type.Optional(Type.String({ minLength: 1, maxLength: 4096 })),

@@ -6,6 +6,7 @@ export const AUDIT_ACTIONS = [
   'api_key.revoke',
   'session.create',
   'auth_link.create',
+  'auth_link.revoke',
   'account.connect',
   'account.reconnect',
   'account.update',
@@ -37,7 +38,7 @@ export const AuditRecord = Type.Object(
     }),
     status: Type.Integer({ description: 'of the response' }),
     object_id: Nullable(
-      Type.String({ description: 'the key, account, endpoint, delivery or replay; null: nothing was made' }),
+      Type.String({ description: 'the key, link, account, endpoint, delivery or replay; null: nothing was made' }),
     ),
     api_key_id: Nullable(Type.String({ description: '`pk_…` of the call; null: it needed none (`history.decode`)' })),
     address: Type.String({ description: 'IP address that the call came from; see `TRUST_PROXY`' }),

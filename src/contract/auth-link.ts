@@ -1,5 +1,5 @@
 import Type from 'typebox';
-import { DateTime, Nullable } from './common.ts';
+import { DateTime, ListOf, Nullable, OneOf } from './common.ts';
 
 const DAY_S = 24 * 60 * 60;
 /** How long a link may be used, when nothing else is asked for, and at most; seconds. */
@@ -39,24 +39,55 @@ export const CreateAuthLink = Type.Object(
 );
 export type CreateAuthLink = Type.Static<typeof CreateAuthLink>;
 
-export const AuthLink = Type.Object(
-  {
-    object: Type.Literal('AuthLink'),
-    id: Type.String({ description: '`lnk_…`' }),
-    url: Type.String({ description: 'the page for the owner of the mailbox; whoever has it may use it, once' }),
-    expires_at: DateTime(),
-  },
-  { $id: 'AuthLink' },
-);
-export type AuthLink = Type.Static<typeof AuthLink>;
-
 /** Why a link leads to no account; `error` of the redirect. */
 export const LINK_ERRORS = ['cancelled', 'expired', 'used'] as const;
 export type LinkError = (typeof LINK_ERRORS)[number];
 
+export const LINK_STATUSES = ['open', ...LINK_ERRORS] as const;
+export type LinkStatus = (typeof LINK_STATUSES)[number];
+
+const linkFields = {
+  object: Type.Literal('AuthLink'),
+  id: Type.String({ description: '`lnk_…`' }),
+  status: OneOf(LINK_STATUSES, {
+    description:
+      '`open`: it may be used; `used`: it connected a mailbox; `cancelled` by the owner; `expired`, or its key was revoked',
+  }),
+  name: Nullable(Type.String({ description: 'what the account is called' })),
+  account_id: Nullable(Type.String({ description: '`acc_…` that it connects again; null: any mailbox' })),
+  connected_account_id: Nullable(Type.String({ description: '`acc_…` that came of it; null: none' })),
+  redirect_url: Nullable(Type.String()),
+  state: Nullable(Type.String()),
+  created_by: Type.String({ description: '`pk_…` of the key that created it; the link ends with it' }),
+  created_at: DateTime(),
+  expires_at: DateTime(),
+  used_at: Nullable(DateTime('when a mailbox was connected with it, or the owner cancelled')),
+};
+
+export const AuthLink = Type.Object(linkFields, { $id: 'AuthLink' });
+export type AuthLink = Type.Static<typeof AuthLink>;
+
+export const AuthLinkCreated = Type.Object(
+  {
+    ...linkFields,
+    url: Type.String({
+      description:
+        'the page for the owner of the mailbox; whoever has it may use it, once; shown only in this response',
+    }),
+  },
+  { $id: 'AuthLinkCreated' },
+);
+export type AuthLinkCreated = Type.Static<typeof AuthLinkCreated>;
+
+export const AuthLinkList = ListOf('AuthLinks', AuthLink);
+export const AuthLinkDeleted = Type.Object(
+  { object: Type.Literal('AuthLinkDeleted'), id: Type.String() },
+  { $id: 'AuthLinkDeleted' },
+);
+
 /** What the page of a link shows. It holds nothing that the owner may not see. */
 export interface LinkPage {
-  status: 'open' | LinkError;
+  status: LinkStatus;
   /** name, colour and logo of who asks */
   brand: { name: string; color: string | null; logo_url: string | null };
   /** the address of the account that is connected again */

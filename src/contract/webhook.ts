@@ -124,7 +124,7 @@ const conversationFields = {
   event_id: Type.String(),
   event_type: Type.String(),
   account_id: Type.String(),
-  endpoint_url: Type.String(),
+  endpoint_url: Type.String({ description: '`""` for an API key that is limited to some accounts' }),
   status: OneOf(DELIVERY_STATUSES),
   first_attempt: Type.Boolean({ description: 'true until a second attempt is made' }),
   attempts_count: Type.Integer(),

@@ -54,6 +54,8 @@ export async function getConversation(db: Queryable, id: string): Promise<Webhoo
 export async function getConversationDetail(
   db: Queryable,
   id: string,
+  /** what the caller may see of it */
+  shown: (delivery: WebhookConversation) => WebhookConversation = (delivery) => delivery,
 ): Promise<JsonOf<WebhookConversationDetail> | undefined> {
   const [row] = await db
     .select({ delivery: deliveries, event: events })
@@ -70,7 +72,7 @@ export async function getConversationDetail(
   const payload = envelopeText({ ...event, type: event.type as EventType }, delivery.endpointId);
   return jsonWith<WebhookConversationDetail, 'payload'>(
     {
-      ...toConversation(delivery),
+      ...shown(toConversation(delivery)),
       workflow_id: delivery.workflowId ?? delivery.lastWorkflowId,
       attempts: attempts.map(toAttempt),
     },

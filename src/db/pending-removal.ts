@@ -1,15 +1,13 @@
 import { and, eq, isNotNull, lt, sql } from 'drizzle-orm';
 import { anyOf } from './any-of.ts';
-import type { Db, Queryable, Tx } from './client.ts';
-import { inLease, type Lease } from './lease.ts';
+import type { Queryable, Tx } from './client.ts';
 import { locations } from './schema.ts';
 
 /*
  * A mail that is moved without MOVE, or out of several folders, is in more than one for a moment. The locations that it
  * leaves are marked before, and count as marked with \Deleted: a read in between shows it in its new folder only. A mark
- * does not end by itself, since readers would see that and no event would tell it: the move ends it, or a sync pass does;
- * see src/mailbox/changes/abandoned-moves.ts. Marking has no event of its own: the next event of the email says that it
- * has left the folder. `pending_removal_reported` keeps whether one has said so.
+ * does not end by itself, since readers would see that and no event would tell it: the move ends it, or a sync pass does.
+ * src/mailbox/changes/pending-removals.ts marks and unmarks, and cares for the events.
  */
 
 /** One UID in one folder. */
@@ -31,40 +29,20 @@ export function isPendingRemoval(alias: string): string {
   return `(${alias}.pending_removal_since is not null)`;
 }
 
-/** SQL: the same, as far as events have said it. */
-export function isReportedAway(alias: string): string {
-  return `(${alias}.deleted or ${alias}.pending_removal_reported)`;
-}
-
-/** Records that events have been written that leave out the marked locations of these emails. */
-export async function markReported(tx: Tx, emailIds: string[]): Promise<void> {
-  if (emailIds.length === 0) return;
-  await tx
-    .update(locations)
-    .set({ pendingRemovalReported: true })
-    .where(and(anyOf(locations.emailId, emailIds), isNotNull(locations.pendingRemovalSince)));
-}
-
 /**
  * Marks a location as being left. `first`: it had no mark; `again`: an attempt that died had marked it; `taken`: another
  * attempt is moving the mail.
  */
-export async function markPendingRemoval(
-  db: Db,
-  lease: Lease,
-  location: LocationKey,
-): Promise<'first' | 'again' | 'taken'> {
-  const { rows } = await inLease(db, lease, (tx) =>
-    tx.execute<{ before: Date | null; taken: boolean }>(sql`
-      with old as (
-        select pending_removal_since as before, coalesce(pending_removal_since > now() - ${sql.raw(COUNTS_AS_DEAD)}, false) as taken
-        from locations where folder_id = ${location.folderId} and uid = ${location.uid}
-      ), marked as (
-        update locations p set pending_removal_since = now() from old
-        where p.folder_id = ${location.folderId} and p.uid = ${location.uid} and not old.taken
-      )
-      select before, taken from old`),
-  );
+export async function markPendingRemoval(tx: Tx, location: LocationKey): Promise<'first' | 'again' | 'taken'> {
+  const { rows } = await tx.execute<{ before: Date | null; taken: boolean }>(sql`
+    with old as (
+      select pending_removal_since as before, coalesce(pending_removal_since > now() - ${sql.raw(COUNTS_AS_DEAD)}, false) as taken
+      from locations where folder_id = ${location.folderId} and uid = ${location.uid}
+    ), marked as (
+      update locations p set pending_removal_since = now() from old
+      where p.folder_id = ${location.folderId} and p.uid = ${location.uid} and not old.taken
+    )
+    select before, taken from old`);
   const [old] = rows;
   if (old?.taken) return 'taken';
   return old?.before ? 'again' : 'first';
@@ -75,7 +53,7 @@ export async function clearPendingRemoval(tx: Tx, marked: LocationKey[]): Promis
   if (marked.length === 0) return;
   const rows = marked.map(({ folderId, uid }) => ({ folder_id: folderId, uid }));
   await tx.execute(sql`
-    update locations l set pending_removal_since = null, pending_removal_reported = false
+    update locations l set pending_removal_since = null
     from json_to_recordset(${JSON.stringify(rows)}::json) as r(folder_id text, uid bigint)
     where l.folder_id = r.folder_id and l.uid = r.uid`);
 }
@@ -102,14 +80,12 @@ export async function findPendingRemovals(
 }
 
 /** Marks locations of a folder as being left, also those that are marked already. */
-export async function markAllPendingRemoval(db: Db, lease: Lease, folderId: string, uids: number[]): Promise<void> {
+export async function markAllPendingRemoval(tx: Tx, folderId: string, uids: number[]): Promise<void> {
   if (uids.length === 0) return;
-  await inLease(db, lease, (tx) =>
-    tx
-      .update(locations)
-      .set({ pendingRemovalSince: sql`now()` })
-      .where(and(eq(locations.folderId, folderId), anyOf(locations.uid, uids))),
-  );
+  await tx
+    .update(locations)
+    .set({ pendingRemovalSince: sql`now()` })
+    .where(and(eq(locations.folderId, folderId), anyOf(locations.uid, uids)));
 }
 
 /**

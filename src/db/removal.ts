@@ -3,6 +3,7 @@ import type { Db, Queryable } from './client.ts';
 import {
   accounts,
   attachments,
+  authLinks,
   connectIntents,
   contacts,
   drafts,
@@ -91,6 +92,16 @@ export async function eraseEvents(db: Db, accountId: string): Promise<boolean> {
     sql`select from events e where e.account_id = ${accountId} and e.data <> ${ERASED_DATA} limit 1`,
   );
   return rows.length === 0;
+}
+
+/** Deletes the links that connected an account, or were to connect it again: what they name is about its owner. */
+export async function deleteLinksOf(db: Db, accountId: string): Promise<void> {
+  const isOf = sql`account_id = ${accountId} or connected_id = ${accountId}`;
+  for (;;) {
+    const some = sql`select ctid from ${authLinks} where ${isOf} limit ${ROWS_PER_STATEMENT}`;
+    const { rowCount } = await db.execute(sql`delete from ${authLinks} where ctid = any (array(${some}))`);
+    if ((rowCount ?? 0) < ROWS_PER_STATEMENT) break;
+  }
 }
 
 /** Erases what the row of an account that is being removed says of its owner; it stays until the removal is complete. */

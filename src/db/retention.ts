@@ -64,6 +64,36 @@ export async function deleteIdempotencyKeysBefore(db: Db, before: Date): Promise
   );
 }
 
+/** Deletes sessions that ended before `before`; returns how many. */
+export async function deleteSessionsBefore(db: Db, before: Date): Promise<number> {
+  return count(
+    db,
+    sql`
+    with expired as (
+      delete from sessions where digest = any(array(
+        select digest from sessions where expires_at < ${before.toISOString()}::timestamptz
+        order by expires_at limit ${ROWS_PER_STATEMENT}
+      )) returning digest
+    )
+    select count(*) from expired`,
+  );
+}
+
+/** Deletes links to the connect page that expired before `before`, used or not; returns how many. */
+export async function deleteAuthLinksBefore(db: Db, before: Date): Promise<number> {
+  return count(
+    db,
+    sql`
+    with expired as (
+      delete from auth_links where id = any(array(
+        select id from auth_links where expires_at < ${before.toISOString()}::timestamptz
+        order by expires_at limit ${ROWS_PER_STATEMENT}
+      )) returning id
+    )
+    select count(*) from expired`,
+  );
+}
+
 async function count(db: Db, statement: SQL): Promise<number> {
   const { rows } = await db.execute<{ count: string }>(statement);
   return Number(rows[0]?.count ?? 0);

@@ -261,6 +261,8 @@ export const emails = pgTable(
     calendar: jsonb().$type<Calendar>(),
     /** parsing was not cut short */
     isComplete: boolean('is_complete').notNull().default(true),
+    /** how many times it was parsed again since it was cut short; see src/db/reparses.ts */
+    reparses: smallint().notNull().default(0),
     /** bytes of the raw message */
     size: bigint({ mode: 'number' }).notNull(),
     internalDate: at('internal_date').notNull(),
@@ -269,6 +271,8 @@ export const emails = pgTable(
     storageKey: text('storage_key').notNull(),
     /** no folder holds it just now: moved or deleted, decided when every folder has been looked at */
     missingSince: at('missing_since'),
+    /** folder ids that its last event names, where readers see others since; null: the same */
+    reportedFolders: text('reported_folders').array(),
     createdAt: at('created_at').notNull(),
   },
   (t) => [
@@ -356,8 +360,6 @@ export const locations = pgTable(
     vanishedAt: at('vanished_at'),
     /** when we began to move it by copying: on its way out, as \Deleted says for others; see src/mailbox/changes/move.ts */
     pendingRemovalSince: at('pending_removal_since'),
-    /** an event has said since that the email is not in this folder */
-    pendingRemovalReported: boolean('pending_removal_reported').notNull().default(false),
     /** see src/imap/identity.ts: the same message in another folder has the same value */
     identity: text().notNull(),
     /** the same without INTERNALDATE, for servers that do not keep it when they move */
@@ -590,7 +592,13 @@ export const authLinks = pgTable(
     /** the account that came of it; null: the owner cancelled */
     connectedId: text('connected_id'),
   },
-  (t) => [index('auth_links_expires').on(t.expiresAt)],
+  (t) => [
+    index('auth_links_expires').on(t.expiresAt),
+    index('auth_links_created').on(t.createdAt, t.id),
+    index('auth_links_open').on(t.createdAt, t.id).where(sql`${t.usedAt} is null`),
+    index('auth_links_account').on(t.accountId).where(sql`${t.accountId} is not null`),
+    index('auth_links_connected').on(t.connectedId).where(sql`${t.connectedId} is not null`),
+  ],
 );
 
 /** First answers of calls that carried an Idempotency-Key, for 24 h. */
@@ -728,10 +736,10 @@ export const deliveries = pgTable(
   },
   (t) => [
     uniqueIndex('deliveries_event').on(t.eventId, t.endpointId),
-    // by endpoint first, so that the relay takes some of each, whatever one of them has waiting
-    // and live events before replays
+    // by endpoint first, so that the relay takes some of each, whatever one of them has waiting; live events apart from
+    // replays; and what is not due apart from what is
     index('deliveries_unclaimed')
-      .on(t.endpointId, sql`(replay_id is not null)`, t.id)
+      .on(t.endpointId, sql`((replay_id is not null)::int)`, t.nextAttemptAt.asc().nullsFirst(), t.id)
       .where(sql`status = 'pending' and workflow_id is null`),
     // what an earlier event of the same object holds back
     index('deliveries_order').on(t.endpointId, t.objectId, t.sequence).where(sql`status = 'pending'`),

@@ -1,5 +1,4 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { lt } from 'drizzle-orm';
 import type pg from 'pg';
 import type { Queryable } from './client.ts';
 import { sessions } from './schema.ts';
@@ -20,7 +19,6 @@ export async function createSession(db: Queryable, apiKeyId: string): Promise<{ 
   const token = randomBytes(TOKEN_BYTES).toString('base64url');
   const createdAt = new Date();
   const expiresAt = new Date(createdAt.getTime() + SESSION_MS);
-  await db.delete(sessions).where(lt(sessions.expiresAt, createdAt));
   await db.insert(sessions).values({ digest: digestOfToken(token), apiKeyId, createdAt, expiresAt });
   return { token, expiresAt };
 }

@@ -9,6 +9,8 @@ export interface Statistics {
   syncLag: { max: number; p95: number; p50: number } | null;
   /** differences between store and mailboxes that were found, of the accounts that there are */
   differencesFound: number;
+  /** stored emails whose parsing was cut short */
+  incompleteEmails: number;
   /** pending deliveries by what they wait for */
   waiting: Record<WaitReason, number>;
   /** seconds for which the oldest delivery has been due that nothing holds back; 0 when there is none */
@@ -31,6 +33,7 @@ interface Row {
   accountsNotInSync: number;
   syncLag: { max: number | null; p95: number; p50: number };
   differencesFound: number;
+  incompleteEmails: number;
   waiting: { reason: WaitReason; count: number; age: number }[];
   endpoints: { state: 'closed' | 'open' | 'disabled'; count: number; ids: string[] | null }[];
 }
@@ -82,6 +85,7 @@ const TEXT = `
     (select json_build_object('max', max(lag), 'p95', percentile_cont(0.95) within group (order by lag),
       'p50', percentile_cont(0.5) within group (order by lag)) from lags) as "syncLag",
     (select coalesce(sum(differences_found), 0)::int from accounts where removed_at is null) as "differencesFound",
+    (select count(*)::int from emails where not is_complete) as "incompleteEmails",
     (select coalesce(json_agg(w), '[]') from (
       select reason, count(*)::int as count, extract(epoch from now() - min(due_at))::float8 as age
       from reasons group by reason) w) as waiting,

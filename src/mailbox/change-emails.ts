@@ -2,7 +2,6 @@ import type { Tx } from '../db/client.ts';
 import { toEmail } from '../db/email-object.ts';
 import type { Lease } from '../db/lease.ts';
 import { type NewEvent, recordEvents } from '../db/outbox.ts';
-import { markReported } from '../db/pending-removal.ts';
 import { newId } from '../new-id.ts';
 import { emailsEnteredDrafts, emailsLeftDrafts } from '../sending/draft-state.ts';
 import { addContacts, contactsIn, contactsOf, refreshContacts } from './contacts.ts';
@@ -15,6 +14,7 @@ import {
   locateEmails,
   refreshUnread,
   saveMailboxStates,
+  saveReportedFolders,
 } from './store/emails.ts';
 import { type Transition, transition } from './email-transition.ts';
 
@@ -23,26 +23,56 @@ const BODIES_AT_ONCE = 100;
 
 /**
  * Runs a change of stored emails and stores what follows from it: compares where they were and how they looked before
- * and after, keeps their draft and missing state, and records their events (none when `quiet`, as an import is). The
- * caller bounds the number of emails, for all of it is one transaction: 1,000, or 500 where each has an event.
+ * and after, keeps their draft and missing state, and records their events (none when `quiet`, as an import is). What no
+ * event says now, as while an email is missing, the next one says. The caller bounds the number of emails, for all of it
+ * is one transaction: 1,000, or 500 where each has an event.
  */
 export async function changeEmails(
   tx: Tx,
   { lease, emailIds, now, quiet = false }: { lease: Lease; emailIds: string[]; now: Date; quiet?: boolean },
   change: () => Promise<void>,
 ): Promise<void> {
+  const changes = await comparedWith(tx, emailIds, change);
+  await saveChanges(tx, lease.accountId, changes, now);
+  if (quiet) return;
+  await recordChanges(tx, lease.accountId, changes, now);
+  await keepReported(tx, changes);
+}
+
+/**
+ * Runs a change that has no event of its own: the next event of each email says what it changed. So begins a move, whose
+ * end has the event.
+ */
+export async function changeUnreported(tx: Tx, emailIds: string[], change: () => Promise<void>): Promise<void> {
+  const changes = await comparedWith(tx, emailIds, change);
+  await keepReported(
+    tx,
+    changes.map((each) => ({ ...each, events: [] })),
+  );
+}
+
+/** Runs a change of stored emails: how they were before and are after it, and what that means. */
+async function comparedWith(tx: Tx, emailIds: string[], change: () => Promise<void>): Promise<EmailChange[]> {
   const ids = [...new Set(emailIds)];
   const before = await locateEmails(tx, ids);
   await change();
   await refreshUnread(tx, ids);
   const after = await locateEmails(tx, ids);
-  const changes = [...after.values()].flatMap((email): EmailChange[] => {
+  return [...after.values()].flatMap((email): EmailChange[] => {
     const earlier = before.get(email.id);
     if (!earlier) return [];
     return [{ before: earlier, after: email, ...transition({ ...earlier, shown: earlier.reported }, email) }];
   });
-  await saveChanges(tx, lease.accountId, changes, now);
-  if (!quiet) await recordChanges(tx, lease.accountId, changes, now);
+}
+
+/** Keeps what the last events of emails say about folders, where readers see others now. */
+async function keepReported(tx: Tx, changes: EmailChange[]): Promise<void> {
+  const reported = changes.flatMap(({ before, after, events }) => {
+    const isReported = events.length > 0 || before.reported.join() === after.shown.join();
+    const folders = isReported ? null : before.reported;
+    return after.reportedFolders?.join() === folders?.join() ? [] : [{ id: after.id, folders }];
+  });
+  await saveReportedFolders(tx, reported);
 }
 
 interface EmailChange extends Transition {
@@ -119,10 +149,6 @@ async function recordChanges(tx: Tx, accountId: string, changes: EmailChange[], 
     const subjects = part.map(({ before, after, events }) => ({ ...after, types: events, draftId: before.draftId }));
     await recordEvents(tx, accountId, await eventsOf(tx, subjects, now));
   }
-  await markReported(
-    tx,
-    reported.filter(({ after }) => after.reported.join() !== after.shown.join()).map(({ after }) => after.id),
-  );
 }
 
 /** Events of emails that are about to be deleted; the rows are still there. The caller bounds their number. */

@@ -3,7 +3,7 @@ import { inLease } from '../db/lease.ts';
 import { recordEvents } from '../db/outbox.ts';
 import { isScanned } from './baseline.ts';
 import { changeEmails, deletionEvents } from './change-emails.ts';
-import { endAbandonedMoves } from './changes/abandoned-moves.ts';
+import { endAbandonedMoves } from './changes/pending-removals.ts';
 import type { SyncContext } from './context.ts';
 import { syncFolder } from './folder-pass.ts';
 import { DoubtfulList, type FolderListPass, saveUnexplained, syncFolders } from './folders/list-pass.ts';

@@ -44,6 +44,15 @@ function countMail(registry: Registry): void {
   });
   for (const source of ['live', 'api', 'initialSync'] as const) ingested.inc({ source }, 0);
   onMeasured('ingested', ({ source, count }) => ingested.inc({ source }, count));
+
+  const reparsed = new Counter({
+    name: 'emails_reparsed_total',
+    help: 'Stored emails that were parsed again by outcome; incomplete: cut short once more, unreadable: no source',
+    labelNames: ['outcome'] as const,
+    registers,
+  });
+  for (const outcome of ['unchanged', 'changed', 'incomplete', 'unreadable'] as const) reparsed.inc({ outcome }, 0);
+  onMeasured('reparsed', ({ outcome, count }) => reparsed.inc({ outcome }, count));
 }
 
 function countDeliveries(registry: Registry): void {

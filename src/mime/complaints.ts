@@ -13,7 +13,10 @@ export interface ComplaintReport {
 
 const MAX_VALUE = 500;
 
-/** What a complaint reports; null when a mail has no message/feedback-report part. */
+/**
+ * What a complaint reports; null when a mail has no message/feedback-report part, or one about a mail that was not
+ * authenticated (RFC 6591): nobody complains there.
+ */
 export function readComplaint(parts: readonly { mime: string; text: string }[]): ComplaintReport | null {
   const report = parts.find(({ mime }) => mime === 'message/feedback-report')?.text;
   if (report === undefined) return null;
@@ -23,9 +26,11 @@ export function readComplaint(parts: readonly { mime: string; text: string }[]):
     )?.[1];
     return found?.trim() || null;
   };
+  const feedbackType = value('Feedback-Type')?.toLowerCase() ?? null;
+  if (feedbackType === 'auth-failure') return null;
   const recipient = value('Original-Rcpt-To') ?? value('Removal-Recipient');
   return {
-    feedbackType: value('Feedback-Type')?.toLowerCase() ?? null,
+    feedbackType,
     recipient: recipient?.replace(/^(rfc822;)?\s*<?|>$/gi, '') || null,
     sourceIp: value('Source-IP'),
     userAgent: value('User-Agent'),

@@ -30,7 +30,7 @@ export interface MailParserOptions {
 export type MailSource = Buffer | { path: string };
 
 export interface ParseOptions {
-  /** how many times the usual time a mail may take (default 1) */
+  /** how many times the usual time a mail may take (default 1); more: nobody waits for it, and it waits for no other mail */
   patience?: number;
 }
 
@@ -70,18 +70,19 @@ export function createMailParser(options: MailParserOptions): MailParser {
   const pool = new Piscina({
     filename: workerFile(),
     minThreads: 1,
-    maxThreads: threads + largeThreads,
+    // and one for mail that may take longer
+    maxThreads: threads + largeThreads + 1,
     idleTimeout: IDLE_MS,
     resourceLimits: { maxOldGenerationSizeMb: memoryMb },
     ...typescriptFlags(),
   });
   // A thread that ran out of memory between tasks is replaced; failures of tasks reject their own promises.
   pool.on('error', () => {});
-  const slots = { small: createLimiter(threads), large: createLimiter(largeThreads) };
+  const slots = { small: createLimiter(threads), large: createLimiter(largeThreads), patient: createLimiter(1) };
   let closed = false;
 
-  const run = async (sources: readonly MailSource[], limitMs: number, depth: ParseDepth): Promise<ParsedMail[]> =>
-    slots[(await isLarge(sources)) ? 'large' : 'small'](() => {
+  const run = (slot: Slot, sources: readonly MailSource[], limitMs: number, depth: ParseDepth): Promise<ParsedMail[]> =>
+    slots[slot](() => {
       if (closed) throw new Error('the mail parser is closed');
       return runTask(pool, sources, { limitMs, depth, tempDir });
     });
@@ -93,9 +94,10 @@ export function createMailParser(options: MailParserOptions): MailParser {
       ['stripped', timeoutMs * patience],
       ['header', HEADER_MS],
     ];
+    const slot = patience > 1 ? 'patient' : await slotOf([source]);
     for (const [depth, limitMs] of attempts) {
       try {
-        const mail = only(await run([source], limitMs, depth));
+        const mail = only(await run(slot, [source], limitMs, depth));
         return depth === 'all' ? mail : { ...mail, isPartial: true };
       } catch (error) {
         if (isReadFailure(error) || closed) throw error;
@@ -109,7 +111,7 @@ export function createMailParser(options: MailParserOptions): MailParser {
       batches(sources).map(async (batch) => {
         if (batch.length === 1) return Promise.all(batch.map((source) => parse(source)));
         try {
-          return await run(batch, timeoutMs, 'all');
+          return await run(await slotOf(batch), batch, timeoutMs, 'all');
         } catch {
           // One of them is the cause: each alone.
           return Promise.all(batch.map((source) => parse(source)));
@@ -163,10 +165,12 @@ async function runTask(pool: Piscina, sources: readonly MailSource[], { limitMs,
   }
 }
 
-async function isLarge(sources: readonly MailSource[]): Promise<boolean> {
-  const [first] = sources;
-  if (first === undefined) return false;
-  return (Buffer.isBuffer(first) ? first.length : (await stat(first.path)).size) > LARGE_BYTES;
+/** Which threads read a mail: `patient`: one that may take long. */
+type Slot = 'small' | 'large' | 'patient';
+
+async function slotOf([first]: readonly MailSource[]): Promise<Slot> {
+  if (first === undefined) return 'small';
+  return (Buffer.isBuffer(first) ? first.length : (await stat(first.path)).size) > LARGE_BYTES ? 'large' : 'small';
 }
 
 /** Bytes in a buffer of their own, which is transferred and not copied again. */

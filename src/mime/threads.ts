@@ -113,13 +113,14 @@ export function threadKeysOf(facts: ThreadFacts): ThreadKeys {
     return { keys: [bounded(facts.serverThreadId)], subjectKey: null, subjectLookups: [] };
   }
   // RFC 5256 3: In-Reply-To counts where there are no References; one that names another conversation would join the two.
-  const references = facts.references.filter(isMessageId);
-  const named = references.length > 0 ? references : facts.inReplyTo.filter(isMessageId);
+  const references = facts.references.filter(joins);
+  const named = references.length > 0 ? references : facts.inReplyTo.filter(joins);
   const kept =
     named.length <= MAX_REFERENCES
       ? named
       : [...named.slice(0, MAX_REFERENCES / 2), ...named.slice(-MAX_REFERENCES / 2)];
-  const ids = [facts.messageId, ...kept].map(bareId).filter((id) => id !== '');
+  const own = facts.messageId !== null && joins(facts.messageId) ? [facts.messageId] : [];
+  const ids = [...own, ...kept].map(bareId).filter((id) => id !== '');
   const keys = [...new Set(ids.map((id) => bounded(`mid:${id}`)))];
   return { keys, ...subjectKeysOf(facts, named.length > 0) };
 }
@@ -188,9 +189,16 @@ function bareId(id: string | null): string {
   return bare.replace(/^"((?:[^"\\]|\\.)*)"(?=@)/, (_, left: string) => left.replace(/\\(.)/g, '$1'));
 }
 
-/** What is no message id is no reference (RFC 5256 3): it must not keep the subject from counting. */
-function isMessageId(id: string): boolean {
-  return /^[^@\s]+@[^\s]+$|^"[^"]*"@\S+$/.test(bareId(id));
+/** An id without an @ may be one, as some programs make them, when it is too long to be a word that two mails share. */
+const LONG_ID = /^\S{20,}$/;
+
+/**
+ * Whether an id tells of a conversation. What is no message id is no reference (RFC 5256 3): it must not keep the subject
+ * from counting, and `Message-ID: test` joins nothing.
+ */
+function joins(id: string): boolean {
+  const bare = bareId(id);
+  return /^[^@\s]+@[^\s]+$|^"[^"]*"@\S+$/.test(bare) || LONG_ID.test(bare);
 }
 
 function bounded(key: string): string {

@@ -13,7 +13,7 @@ import type { SyncContext } from '../mailbox/context.ts';
 import { ensureRoleFolder } from '../mailbox/folders/by-role.ts';
 import { ingestAppended } from '../mailbox/ingest/ingest.ts';
 import { loadSyncSettings, type SyncSettings } from '../mailbox/settings.ts';
-import { deleteEmails, loadStoredEmails } from '../mailbox/store/emails.ts';
+import { deleteEmails, loadStoredEmails, locateEmails } from '../mailbox/store/emails.ts';
 import { addToTotal } from '../mailbox/store/folders.ts';
 import { type EmailLocation, loadLocations } from '../mailbox/store/moves.ts';
 import { type MailboxDeps, withMailbox } from '../mailbox/with-mailbox.ts';
@@ -173,16 +173,28 @@ function draftMissing(): ApiError {
   return new ApiError('not_found', 'there is no draft with that id any more');
 }
 
+/** How often other mail programs may move a draft while it is removed. */
+const MAX_MOVES = 5;
+
 /**
  * Removes a draft's email from the mailbox for good, and from the store with its event, unless that was done already.
- * Steps: 1 select its folder; 2 expunge; 3 commit. Safe to be repeated after each.
+ * Steps: 1 select its folder; 2 expunge; 3 commit. Safe to be repeated after each. An email that another mail program has
+ * made something else than a draft meanwhile stays.
+ * @throws MailError
  */
 export async function removeDraftEmail(ctx: SyncContext, draftId: string): Promise<void> {
-  const draft = await loadDraft(ctx.db, ctx.account.id, draftId);
-  if (!draft?.emailId) return;
-  const locations = (await loadLocations(ctx.db, ctx.account.id, draft.emailId)) ?? [];
-  for (const location of locations) await expungeAt(ctx, location, draft.messageId);
-  await deleteFromStore(ctx, draft.emailId, locations);
+  for (let moves = 0; moves <= MAX_MOVES; moves++) {
+    const draft = await loadDraft(ctx.db, ctx.account.id, draftId);
+    if (!draft?.emailId || !(await isDraftStill(ctx, draft.emailId))) return;
+    const locations = (await loadLocations(ctx.db, ctx.account.id, draft.emailId)) ?? [];
+    for (const location of locations) await expungeAt(ctx, location, draft.messageId);
+    if (await deleteFromStore(ctx, draft.emailId, locations)) return;
+  }
+  throw new MailError('provider_error', 'imap', 'other mail programs keep moving this draft: try again');
+}
+
+async function isDraftStill({ db }: SyncContext, emailId: string): Promise<boolean> {
+  return (await locateEmails(db, [emailId])).get(emailId)?.isDraft === true;
 }
 
 async function expungeAt(ctx: SyncContext, location: EmailLocation, messageId: string | null): Promise<void> {
@@ -220,9 +232,13 @@ async function currentUid(
   throw new MailError('provider_error', 'imap', 'the UIDs of the folder have changed: try again');
 }
 
-async function deleteFromStore(ctx: SyncContext, emailId: string, locations: EmailLocation[]): Promise<void> {
+/** Deletes a draft that is nowhere but where it was expunged; false: it has been found elsewhere meanwhile. */
+async function deleteFromStore(ctx: SyncContext, emailId: string, locations: EmailLocation[]): Promise<boolean> {
+  const expunged = new Set(locations.map(({ folderId, uid }) => `${folderId} ${uid}`));
   const keys = await inLease(ctx.db, ctx.lease, async (tx) => {
-    const stored = [...(await loadStoredEmails(tx, [emailId])).values()];
+    const stored = [...(await loadStoredEmails(tx, [emailId])).values()].filter(({ isDraft }) => isDraft);
+    const current = stored.length > 0 ? ((await loadLocations(tx, ctx.account.id, emailId)) ?? []) : [];
+    if (current.some(({ folderId, uid }) => !expunged.has(`${folderId} ${uid}`))) return undefined;
     const now = new Date();
     await recordEvents(tx, ctx.account.id, await deletionEvents(tx, stored, now));
     for (const { folderId } of stored.length > 0 ? locations : []) await addToTotal(tx, folderId, -1);
@@ -231,5 +247,6 @@ async function deleteFromStore(ctx: SyncContext, emailId: string, locations: Ema
       stored.map(({ row }) => row.id),
     );
   });
-  await ctx.storage.delete(keys);
+  if (keys) await ctx.storage.delete(keys);
+  return keys !== undefined;
 }

@@ -10,6 +10,7 @@ import { type DeliveryTarget, type DueDelivery, loadDueDeliveries, loadEventData
 import { OPEN_AFTER, outcomeOf } from './endpoint-health.ts';
 import { noteAttempt, noteSkipped } from './metrics.ts';
 import { isLongResponse, type Poster, type PostOutcome } from './post.ts';
+import { putBackReplayed } from './replay-state.ts';
 import { nextDelay, parseRetryAfter } from './retry-schedule.ts';
 
 export interface DeliverDeps {
@@ -94,8 +95,8 @@ export interface AttemptLimits {
 /** Stores results; resolves when that is done. */
 export interface ResultStore {
   add(result: AttemptResult, target: DeliveryTarget): Promise<void>;
-  /** until when the breaker of an endpoint is open, as results stored since it was loaded have left it */
-  breakerUntil(target: DeliveryTarget): Date | null;
+  /** until when the breaker of an endpoint is open, as results stored since it was loaded have left it; see EndpointHealth */
+  openUntil(target: DeliveryTarget): number;
 }
 
 /** Objects of one run whose deliveries are made at the same time, as far as the endpoint's slots allow. */
@@ -154,23 +155,37 @@ export class AttemptRound {
     const { deliveryIds, reset } = this.#input;
     if (reset) await this.#reopen(deliveryIds);
     const { deliveries, targets } = await loadDueDeliveries(db, deliveryIds, INLINE_BYTES);
-    const byObject = new Map<string, DueDelivery[]>();
-    const unwanted: Record<'deleted' | 'disabled', string[]> = { deleted: [], disabled: [] };
-    for (const delivery of deliveries) {
-      const due = this.#dueState(delivery);
-      if (due === 'attempted') this.#noteEarlierAttempt(delivery);
-      if (due !== 'due') continue;
-      const target = targets.get(delivery.endpointId);
-      if (!target?.enabled) unwanted[target ? 'disabled' : 'deleted'].push(delivery.id);
-      else byObject.set(delivery.objectId, [...(byObject.get(delivery.objectId) ?? []), delivery]);
-    }
-    const endpointId = deliveries[0]?.endpointId ?? '';
-    for (const [why, ids] of Object.entries(unwanted)) await this.#skip(endpointId, ids, `the endpoint is ${why}`);
-    await this.#attemptAll([...byObject.values()], targets);
+    const due = deliveries.filter((delivery) => {
+      const state = this.#dueState(delivery);
+      if (state === 'attempted') this.#noteEarlierAttempt(delivery);
+      return state === 'due';
+    });
+    await this.#attemptAll([...(await this.#wanted(due, targets)).values()], targets);
     if (this.#heldBack.length > 0) await releaseDeliveries(db, this.#heldBack, this.#run.workflowId);
     const reason = this.#limits.reason();
     if (reason && this.#result.notAttempted.length > 0) throw reason;
     return this.#result;
+  }
+
+  /** What is to be attempted, by object; the rest gets the status that says why not. */
+  async #wanted(
+    due: readonly DueDelivery[],
+    targets: Map<string, DeliveryTarget>,
+  ): Promise<Map<string, DueDelivery[]>> {
+    const byObject = new Map<string, DueDelivery[]>();
+    const withdrawn: string[] = [];
+    const unwanted: Record<'deleted' | 'disabled', string[]> = { deleted: [], disabled: [] };
+    for (const delivery of due) {
+      const target = targets.get(delivery.endpointId);
+      if (delivery.isWithdrawn) withdrawn.push(delivery.id);
+      else if (!target?.enabled) unwanted[target ? 'disabled' : 'deleted'].push(delivery.id);
+      else byObject.set(delivery.objectId, [...(byObject.get(delivery.objectId) ?? []), delivery]);
+    }
+    for (const [why, ids] of Object.entries(unwanted))
+      await this.#skip(due[0]?.endpointId ?? '', ids, `the endpoint is ${why}`);
+    if (withdrawn.length > 0) await putBackReplayed(this.#deps.db, withdrawn, this.#run.workflowId);
+    this.#result.skipped += withdrawn.length;
+    return byObject;
   }
 
   /** What has ended is pending again, but for what this execution has attempted. */
@@ -192,25 +207,25 @@ export class AttemptRound {
   }
 
   /** A run that goes on after a batch has its first attempt to wait for. */
-  #isEarly({ nextAttemptAt, isForced }: DueDelivery): boolean {
-    return !this.#input.reset && !isForced && nextAttemptAt !== null && nextAttemptAt.getTime() > Date.now();
+  #isEarly({ dueInMs, isForced }: DueDelivery): boolean {
+    return !this.#input.reset && !isForced && dueInMs !== null && dueInMs > 0;
   }
 
   #noteEarlierAttempt(delivery: DueDelivery): void {
-    const { id, status, attemptsCount, nextAttemptAt, workflowId } = delivery;
+    const { id, status, attemptsCount, dueInMs, workflowId } = delivery;
     if (status === 'failed') this.#result.failed.push(id);
     else if (status !== 'pending') this.#result[status]++;
     else if (workflowId === null) this.#noteWaiting('its next attempt');
-    else this.#noteRetry({ ...delivery, workflowId }, attemptsCount, nextAttemptAt);
+    else this.#noteRetry({ ...delivery, workflowId }, attemptsCount, dueInMs);
   }
 
   #noteRetry(
     { id, workflowId, scheduleFrom }: { id: string; workflowId: string; scheduleFrom: number },
     attempts: number,
-    at: Date | null,
+    dueInMs: number | null,
   ): void {
     const retriesLeft = this.#deps.webhook.retryScheduleMs.length + 1 - (attempts - scheduleFrom);
-    const delayMs = Math.max(0, (at?.getTime() ?? 0) - Date.now());
+    const delayMs = Math.max(0, dueInMs ?? 0);
     this.#result.retrying.push({ id, workflowId, attempts, retriesLeft, delayMs });
   }
 
@@ -275,8 +290,7 @@ export class AttemptRound {
   }
 
   #isAway({ isForced }: DueDelivery, target: DeliveryTarget): boolean {
-    const until = this.#store.breakerUntil(target);
-    return !isForced && until !== null && until.getTime() > Date.now();
+    return !isForced && this.#store.openUntil(target) > performance.now();
   }
 
   async #attempt(delivery: DueDelivery, target: DeliveryTarget): Promise<boolean> {
@@ -334,7 +348,7 @@ export class AttemptRound {
       errorKind: outcome.errorKind ?? (delivered ? null : 'status'),
       durationMs,
       status: delivered ? 'delivered' : willRetry ? 'pending' : 'failed',
-      nextAttemptAt: willRetry ? new Date(Date.now() + delayMs) : null,
+      nextAttemptInMs: delayMs ?? null,
       runId: this.#run.runId,
       attemptedBy: this.#run.workflowId,
       ...this.#runAfter(delivery, target, willRetry && outcome),
@@ -368,7 +382,7 @@ export class AttemptRound {
   }
 
   async #record(result: AttemptResult, delivery: DueDelivery, target: DeliveryTarget): Promise<void> {
-    const { deliveryId, number, httpStatus, error, status, nextAttemptAt, workflowId } = result;
+    const { deliveryId, number, httpStatus, error, status, nextAttemptInMs, workflowId } = result;
     await this.#store.add(result, target);
     noteAttempt({
       endpointId: target.id,
@@ -383,6 +397,6 @@ export class AttemptRound {
       this.#result.failed.push(deliveryId);
       this.#deps.logger.warn({ deliveryId, endpointId: target.id, httpStatus, number }, 'gave up a webhook delivery');
     } else if (workflowId === null) this.#noteWaiting('its next attempt');
-    else this.#noteRetry({ ...delivery, workflowId }, number, nextAttemptAt);
+    else this.#noteRetry({ ...delivery, workflowId }, number, nextAttemptInMs);
   }
 }

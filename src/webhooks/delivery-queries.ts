@@ -58,14 +58,6 @@ export const toClaimed = (row: ClaimedRow): ClaimedDelivery => ({
 export const CLAIMED = sql`d.id, d.endpoint_id, d.account_id, d.event_id, d.event_type, d.object_id, d.sequence, d.runs,
   d.replay_id is not null as is_replay`;
 
-/** Runs that wait for the next attempt of a delivery to this endpoint. */
-export async function retryingRuns(db: Db, endpointId: string): Promise<string[]> {
-  const { rows } = await db.execute<{ workflow_id: string }>(sql`
-    select workflow_id from deliveries
-    where endpoint_id = ${endpointId} and status = 'pending' and workflow_id is not null and next_attempt_at > now()`);
-  return rows.map((row) => row.workflow_id);
-}
-
 /** A run is started with all of its deliveries, or those that are missing would never be attempted: no limit on rows. */
 const UNSTARTED_RUNS = 40;
 

@@ -2,7 +2,8 @@ import { type SQL, sql } from 'drizzle-orm';
 import type { PostErrorKind } from '../contract/webhook.ts';
 import type { Db, Tx } from '../db/client.ts';
 import { DELIVERIES_CHANNEL } from '../db/outbox.ts';
-import { CLAIMED, type ClaimedDelivery, type ClaimedRow, type ClaimedRun, toClaimed } from './delivery-queries.ts';
+import { type ClaimPosition, lockShares, startPosition, takeDue, takeForced } from './claim-queries.ts';
+import { type ClaimedDelivery, type ClaimedRun, toClaimed } from './delivery-queries.ts';
 
 /*
  * The states of a delivery and every transition between them; nothing else writes these columns. `recordEvents`
@@ -46,8 +47,8 @@ export interface AttemptResult {
   errorKind: PostErrorKind | null;
   durationMs: number;
   status: 'delivered' | 'failed' | 'pending';
-  /** only when pending */
-  nextAttemptAt: Date | null;
+  /** only when pending; counts from when it is stored */
+  nextAttemptInMs: number | null;
   /** the run that made the attempt; what it failed counts only while that run has the delivery */
   attemptedBy: string;
   /** the run that has the delivery from now on; null: it waits in the store */
@@ -69,52 +70,26 @@ export interface ClaimOptions {
   plan: (deliveries: ClaimedDelivery[]) => ClaimedRun[];
   /** ms after which a probe that left no result is taken for lost */
   probeMs?: number;
-}
-
-/** What a claim may take of an endpoint. */
-interface Share {
-  endpointId: string;
-  max: number;
-  /** manual retries alone: its breaker is open */
-  forcedOnly: boolean;
-  isProbe: boolean;
-  isFailing: boolean;
+  /** where the claim before this one has come to */
+  position?: ClaimPosition;
 }
 
 const PROBE_MS = 60_000;
+
 /** Rows of one statement. */
 const MANY = 1_000;
 
 /**
  * waiting → claimed. Takes the oldest due deliveries of each endpoint, live ones before those of a replay, and stores the
- * id of the run that `plan` puts each one in. Passed over are those that an earlier delivery of the same object holds back.
+ * id of the run that `plan` puts each one in. Passed over are those that another delivery of the same object holds back.
  * Of an endpoint with an open breaker only manual retries are taken, and one delivery as a probe when its time has come.
  */
 export async function claimDeliveries(db: Db, options: ClaimOptions): Promise<ClaimedRun[]> {
-  const { perEndpoint, except, exceptReplays = [], plan, probeMs = PROBE_MS } = options;
+  const { except, exceptReplays = [], plan, probeMs = PROBE_MS, position = startPosition() } = options;
   return db.transaction(async (tx) => {
-    const shares = (await lockWaitingEndpoints(tx, except, probeMs)).map((row): Share => {
-      const isClosed = row.breaker === 'closed';
-      return {
-        endpointId: row.endpoint_id,
-        max: row.breaker === 'probe' ? 1 : perEndpoint,
-        forcedOnly: row.breaker === 'open',
-        isProbe: row.breaker === 'probe',
-        isFailing: !isClosed || row.is_failing,
-      };
-    });
+    const shares = await lockShares(tx, { ...options, except, probeMs, position });
     if (shares.length === 0) return [];
-    const rows = [
-      ...(await takeDue(
-        tx,
-        shares.filter(({ forcedOnly }) => !forcedOnly),
-        exceptReplays,
-      )),
-      ...(await takeForced(
-        tx,
-        shares.filter(({ forcedOnly }) => forcedOnly),
-      )),
-    ];
+    const rows = [...(await takeDue(tx, shares, { exceptReplays, position })), ...(await takeForced(tx, shares))];
     const failing = new Set(shares.filter(({ isFailing }) => isFailing).map(({ endpointId }) => endpointId));
     const runs = plan(rows.map((row) => ({ ...toClaimed(row), isFailing: failing.has(row.endpoint_id) })));
     if (runs.length === 0) return [];
@@ -127,69 +102,6 @@ export async function claimDeliveries(db: Db, options: ClaimOptions): Promise<Cl
     }
     return runs;
   });
-}
-
-/**
- * Endpoints that have deliveries waiting, each locked until the end of the transaction against another claim. What is
- * claimed is read by a later statement, which sees what the claim before it has committed.
- */
-async function lockWaitingEndpoints(tx: Tx, except: readonly string[], probeMs: number) {
-  type Row = { endpoint_id: string; breaker: 'closed' | 'open' | 'probe'; is_failing: boolean; locked: boolean };
-  // Walks from endpoint to endpoint along the index: the cost is that of the endpoints that have deliveries waiting.
-  const { rows } = await tx.execute<Row & Record<string, unknown>>(sql`
-    with recursive waiting as (
-      (select endpoint_id from deliveries where status = 'pending' and workflow_id is null order by endpoint_id limit 1)
-      union all
-      select (
-        select d.endpoint_id from deliveries d
-        where d.status = 'pending' and d.workflow_id is null and d.endpoint_id > w.endpoint_id
-        order by d.endpoint_id limit 1
-      ) from waiting w where w.endpoint_id is not null
-    ), chosen as materialized (
-      select w.endpoint_id, coalesce(e.failures_in_a_row, 0) > 0 as is_failing,
-        case when e.breaker_until is null then 'closed'
-          when e.breaker_until > now() or e.breaker_probe_at > now() - ${probeMs} * interval '1 millisecond' then 'open'
-          else 'probe' end as breaker
-      from waiting w left join webhook_endpoints e on e.id = w.endpoint_id
-      where w.endpoint_id is not null and w.endpoint_id <> all(${sql.param(except)}::text[])
-    )
-    select chosen.*, pg_try_advisory_xact_lock(hashtextextended('deliveries of ' || endpoint_id, 0)) as locked from chosen`);
-  return rows.filter(({ locked }) => locked);
-}
-
-/** Whether an earlier delivery `p` of the object of `d` holds it back: one that is in a run, is not due, or is not taken now. */
-const HELD_BACK = sql`(
-  -- for each row by itself, with the limit: as a join it would be made for all that wait
-  select true from deliveries p
-  where p.endpoint_id = d.endpoint_id and p.object_id = d.object_id and p.status = 'pending' and p.sequence < d.sequence
-    and (p.workflow_id is not null or p.next_attempt_at > now() or p.id > d.id or (d.forced and not p.forced)
-      or (p.replay_id is not null and d.replay_id is null))
-  limit 1) is not null`;
-
-async function takeDue(tx: Tx, shares: readonly Share[], exceptReplays: readonly string[]): Promise<ClaimedRow[]> {
-  if (shares.length === 0) return [];
-  const { rows } = await tx.execute<ClaimedRow>(sql`
-    select due.* from unnest(
-      ${sql.param(shares.map(({ endpointId }) => endpointId))}::text[], ${sql.param(shares.map(({ max }) => max))}::int[]
-    ) as share (endpoint_id, max) cross join lateral (
-      select ${CLAIMED} from deliveries d
-      where d.status = 'pending' and d.workflow_id is null and d.endpoint_id = share.endpoint_id
-        and (d.next_attempt_at is null or d.next_attempt_at <= now()) and not (${HELD_BACK})
-        and (d.replay_id is null or d.endpoint_id <> all(${sql.param(exceptReplays)}::text[]))
-      order by (d.replay_id is not null), d.id limit share.max for update skip locked
-    ) due`);
-  return rows;
-}
-
-async function takeForced(tx: Tx, shares: readonly Share[]): Promise<ClaimedRow[]> {
-  if (shares.length === 0) return [];
-  const ids = sql.param(shares.map(({ endpointId }) => endpointId));
-  const { rows } = await tx.execute<ClaimedRow>(sql`
-    select ${CLAIMED} from deliveries d
-    where d.forced and d.status = 'pending' and d.workflow_id is null and d.endpoint_id = any(${ids}::text[])
-      and not (${HELD_BACK})
-    order by d.id limit 100 for update skip locked`);
-  return rows;
 }
 
 async function saveRuns(tx: Tx, runs: readonly ClaimedRun[]): Promise<void> {
@@ -230,11 +142,11 @@ export async function recordAttemptResults(db: Db, results: readonly AttemptResu
         ${column((r) => r.at.toISOString())}::timestamptz[], ${column((r) => r.url)}::text[],
         ${column((r) => r.httpStatus)}::int[], ${column((r) => r.responseBody)}::text[],
         ${column((r) => r.error)}::text[], ${column((r) => r.errorKind)}::text[], ${column((r) => r.durationMs)}::int[],
-        ${column((r) => r.status)}::text[], ${column((r) => r.nextAttemptAt?.toISOString() ?? null)}::timestamptz[],
+        ${column((r) => r.status)}::text[], ${column((r) => r.nextAttemptInMs)}::float8[],
         ${column((r) => r.workflowId)}::text[], ${column((r) => r.runs)}::int[], ${column((r) => r.runId)}::text[],
         ${column((r) => r.attemptedBy)}::text[]
       ) as t (delivery_id, number, at, url, http_status, response_body, error, error_kind, duration_ms, status,
-        next_attempt_at, workflow_id, runs, run_id, attempted_by)
+        next_attempt_ms, workflow_id, runs, run_id, attempted_by)
     ), attempt as (
       insert into delivery_attempts (delivery_id, number, at, http_status, response_body, error, error_kind, duration_ms)
       select delivery_id, number, at, http_status, response_body, error, error_kind, duration_ms from result
@@ -242,7 +154,7 @@ export async function recordAttemptResults(db: Db, results: readonly AttemptResu
     )
     update deliveries d set status = r.status, attempts_count = greatest(d.attempts_count, r.number), endpoint_url = r.url,
       http_status = r.http_status, response_body = r.response_body, error = r.error, error_kind = r.error_kind,
-      last_attempt_at = r.at, next_attempt_at = r.next_attempt_at, forced = false,
+      last_attempt_at = r.at, next_attempt_at = now() + r.next_attempt_ms * interval '1 millisecond', forced = false,
       workflow_id = r.workflow_id, last_workflow_id = coalesce(r.workflow_id, d.last_workflow_id), runs = r.runs,
       run_id = r.run_id,
       claimed_at = case when r.workflow_id is null then null else d.claimed_at end,
@@ -322,16 +234,31 @@ export async function makeDue(db: Db, endpointId: string): Promise<void> {
   }
 }
 
-/** claimed or started → failed: their run has ended before it delivered them; `error` is shown in the log. */
+/** started → started: the endpoint is back, the next attempt is now. The runs that wait for it. */
+export async function makeRunsDue(db: Db, endpointId: string): Promise<string[]> {
+  const { rows } = await db.execute<{ workflow_id: string }>(sql`
+    update deliveries set next_attempt_at = now()
+    where endpoint_id = ${endpointId} and status = 'pending' and workflow_id is not null and next_attempt_at > now()
+    returning workflow_id`);
+  return rows.map((row) => row.workflow_id);
+}
+
+/**
+ * claimed or started → failed: their run has ended before it delivered them; `error` is shown in the log. With `runId`, the
+ * execution that ends: also those that it has attempted and that runs of their own, which it has not started, were to go on
+ * with.
+ */
 export async function failDeliveries(
   db: Db,
   deliveryIds: readonly string[],
-  { workflowId, error }: { workflowId: string; error: string },
+  { workflowId, runId = null, error }: { workflowId: string; runId?: string | null; error: string },
 ): Promise<void> {
   await db.execute(sql`
     with failed as (
       update deliveries set status = 'failed', error = ${error}, next_attempt_at = null, forced = false
-      where id = any(${sql.param(deliveryIds)}::text[]) and workflow_id = ${workflowId} and status = 'pending'
+      where id = any(${sql.param(deliveryIds)}::text[]) and status = 'pending' and (
+        workflow_id = ${workflowId} or (run_id = ${runId} and workflow_id is not null and next_attempt_at is not null)
+      )
       returning id
     )
     select pg_notify(${DELIVERIES_CHANNEL}, '') from failed limit 1`);

@@ -17,8 +17,11 @@ export interface Throttled {
 
 /** The store and Temporal, as dispatching needs them. */
 export interface DispatchDeps<Run extends DispatchedRun> {
-  /** Gives waiting deliveries to runs: at most so many of an endpoint, and none of the throttled endpoints. */
-  claim(perEndpoint: number, throttled: Throttled): Promise<Run[]>;
+  /**
+   * Gives waiting deliveries to runs: at most so many of an endpoint, and none of the throttled endpoints. `isMore`: other
+   * endpoints have their turn in the next claim.
+   */
+  claim(perEndpoint: number, throttled: Throttled): Promise<{ runs: Run[]; isMore: boolean }>;
   /** runs that were claimed some time ago and are not known to have been started */
   unstarted(): Promise<Run[]>;
   /** Starts a run; doing it again does nothing. Whether its first task was given to this process. */
@@ -82,6 +85,8 @@ class DispatchLoop<Run extends DispatchedRun> {
   readonly #toMark = new Map<string, string>();
   /** endpoints that the last claim passed over, or did not empty */
   #passedOver = new Set<string>();
+  /** endpoints have not had their turn */
+  #isMore = false;
   #stopped = false;
   #woken = true;
   #endRest = () => {};
@@ -125,12 +130,14 @@ class DispatchLoop<Run extends DispatchedRun> {
 
   async #claimLoop(): Promise<void> {
     while (!this.#stopped) {
-      this.#woken = false;
+      // what is notified during a round over the endpoints may be of one that had its turn
+      if (!this.#isMore) this.#woken = false;
       const claimedAny = await this.#claimOnce();
       const throttled = this.#passedOver.size > 0;
       // Notifications name no endpoint: while some are throttled, not every one is worth a query.
       const spacing = throttled && !claimedAny ? this.#times.throttledSpacing : this.#times.spacing;
       await new Promise((resolve) => setTimeout(resolve, spacing));
+      if (this.#isMore) continue;
       const { poll } = this.#times;
       await this.#rest(throttled ? Math.min(poll, this.#limiter.throttledForMs() ?? 0) : poll);
     }
@@ -139,12 +146,14 @@ class DispatchLoop<Run extends DispatchedRun> {
   /** Whether there was anything to claim. */
   async #claimOnce(): Promise<boolean> {
     this.#passedOver = new Set(this.#limiter.throttled());
+    this.#isMore = false;
     if (this.#limiter.isFull()) return false;
     try {
-      const runs = await this.#deps.claim(PER_CLAIM, {
+      const { runs, isMore } = await this.#deps.claim(PER_CLAIM, {
         all: [...this.#passedOver].filter((key) => !key.startsWith(REPLAY)),
         replays: [...this.#passedOver].filter((key) => key.startsWith(REPLAY)).map((key) => key.slice(REPLAY.length)),
       });
+      this.#isMore = isMore;
       this.#startAll(runs);
       for (const [key, { count, isFailing }] of countByEndpoint(runs)) {
         if (count < PER_CLAIM) this.#limiter.drained(key, count, isFailing);

@@ -1,8 +1,9 @@
-import { sql } from 'drizzle-orm';
+import { type SQL, sql } from 'drizzle-orm';
 import type { EventType } from '../contract/events.ts';
 import type { DeliveryStatus } from '../contract/webhook.ts';
 import type { Db } from '../db/client.ts';
-import { type EndpointHealth, toDate } from './endpoint-health.ts';
+import { laterUnderWay } from './claim-queries.ts';
+import { type EndpointHealth, openUntil, toDate } from './endpoint-health.ts';
 
 /** A delivery with what an attempt of it needs. */
 export interface DueDelivery {
@@ -17,7 +18,8 @@ export interface DueDelivery {
   eventCreatedAt: Date;
   test: boolean;
   status: DeliveryStatus;
-  nextAttemptAt: Date | null;
+  /** ms until the next attempt, by the clock of the database, when it was loaded; null: it has no time */
+  dueInMs: number | null;
   workflowId: string | null;
   /** the execution that made the last attempt */
   runId: string | null;
@@ -27,8 +29,13 @@ export interface DueDelivery {
   /** a manual retry, whatever the breaker says */
   isForced: boolean;
   isReplay: boolean;
-  /** an earlier delivery of the same object is pending, and is not with the same run */
+  /**
+   * an earlier delivery of the same object is pending, and is not with the same run; or a later one may be under way in
+   * another run, where this one is made again
+   */
   isHeldBack: boolean;
+  /** its replay was cancelled before it was attempted */
+  isWithdrawn: boolean;
   /** the event's `data` as stored; null when it is longer than was asked for, see loadEventData */
   data: string | null;
 }
@@ -47,6 +54,9 @@ export interface DeliveryTarget extends EndpointHealth {
   loadedAt: Date;
 }
 
+/** Milliseconds until a time, by the clock of the database: that of a worker may be another. */
+export const MS_UNTIL = (at: SQL) => sql`(extract(epoch from ${at} - now()) * 1000)::float8`;
+
 /**
  * The deliveries of these ids that still exist, in the order of their events, and the endpoints that they go to.
  * `data` comes along where it has at most `inlineBytes`.
@@ -59,13 +69,17 @@ export async function loadDueDeliveries(
   const loadedAt = new Date();
   const { rows } = await db.execute<DueRow>(sql`
     select d.id, d.endpoint_id, d.account_id, d.event_type, d.attempts_count, d.event_id, d.object_id, d.status,
-      d.next_attempt_at, d.workflow_id, d.run_id, d.runs, d.schedule_from, d.forced,
+      ${MS_UNTIL(sql`d.next_attempt_at`)} as due_in_ms, d.workflow_id, d.run_id, d.runs, d.schedule_from, d.forced,
       d.replay_id is not null as is_replay, d.test, d.sequence, e.created_at as event_created_at,
       exists (
         select 1 from deliveries p
         where p.endpoint_id = d.endpoint_id and p.object_id = d.object_id and p.status = 'pending'
           and p.sequence < d.sequence and p.workflow_id is distinct from d.workflow_id
-      ) as is_held_back,
+      ) or case when d.runs > 1 or d.attempts_count > 0 or d.forced or d.replay_id is not null then ${laterUnderWay()}
+        else false end as is_held_back,
+      d.status = 'pending' and d.attempts_count = d.schedule_from and exists (
+        select from replays r where r.id = d.replay_id and r.status = 'cancelled'
+      ) as is_withdrawn,
       case when octet_length(e.data) <= ${inlineBytes} then e.data end as data
     from deliveries d join events e on e.id = d.event_id
     where d.id = any(${sql.param(deliveryIds)}::text[]) order by d.account_id, d.sequence, d.id`);
@@ -73,7 +87,7 @@ export async function loadDueDeliveries(
   const { rows: targets } = await db.execute<TargetRow>(sql`
     select id, url, enabled, headers, secret,
       case when previous_secret_until > now() then previous_secret end as previous_secret,
-      failures_in_a_row, breaker_until, failing_since, last_success_at, (
+      failures_in_a_row, breaker_until, ${MS_UNTIL(sql`breaker_until`)} as breaker_ms, failing_since, last_success_at, (
         select count(*)::int from deliveries d
         where d.endpoint_id = w.id and d.status = 'pending' and d.workflow_id is not null and d.next_attempt_at is not null
       ) as retrying_runs
@@ -93,6 +107,7 @@ interface TargetRow extends Record<string, unknown> {
   previous_secret: Buffer | null;
   failures_in_a_row: number;
   breaker_until: string | null;
+  breaker_ms: number | null;
   failing_since: string | null;
   last_success_at: string | null;
   retrying_runs: number;
@@ -107,6 +122,7 @@ const toTarget = (row: TargetRow): Omit<DeliveryTarget, 'loadedAt'> => ({
   previousSecret: row.previous_secret,
   failuresInARow: row.failures_in_a_row,
   breakerUntil: toDate(row.breaker_until),
+  openUntil: openUntil(row.breaker_ms),
   failingSince: toDate(row.failing_since),
   lastSuccessAt: toDate(row.last_success_at),
   retryingRuns: row.retrying_runs,
@@ -121,7 +137,7 @@ interface DueRow extends Record<string, unknown> {
   event_id: string;
   object_id: string;
   status: DeliveryStatus;
-  next_attempt_at: string | null;
+  due_in_ms: number | null;
   workflow_id: string | null;
   run_id: string | null;
   runs: number;
@@ -129,6 +145,7 @@ interface DueRow extends Record<string, unknown> {
   forced: boolean;
   is_replay: boolean;
   is_held_back: boolean;
+  is_withdrawn: boolean;
   test: boolean;
   sequence: string;
   event_created_at: string;
@@ -146,7 +163,7 @@ const toDue = (row: DueRow): DueDelivery => ({
   sequence: Number(row.sequence),
   eventCreatedAt: new Date(row.event_created_at),
   status: row.status,
-  nextAttemptAt: toDate(row.next_attempt_at),
+  dueInMs: row.due_in_ms,
   workflowId: row.workflow_id,
   runId: row.run_id,
   runs: row.runs,
@@ -154,6 +171,7 @@ const toDue = (row: DueRow): DueDelivery => ({
   isForced: row.forced,
   isReplay: row.is_replay,
   isHeldBack: row.is_held_back,
+  isWithdrawn: row.is_withdrawn,
   test: row.test,
   data: row.data,
 });

@@ -29,8 +29,10 @@ export function outcomeOf(httpStatus: number | null): CallOutcome {
 
 export interface EndpointHealth {
   failuresInARow: number;
-  /** null: the breaker is closed */
+  /** null: the breaker is closed. By the clock of the database: to be shown, not to be compared with that of a worker */
   breakerUntil: Date | null;
+  /** the same in ms of `performance.now()`; 0: it is not open */
+  openUntil: number;
   failingSince: Date | null;
   lastSuccessAt: Date | null;
 }
@@ -61,6 +63,7 @@ export async function recordOutcomes(
   type Row = {
     failures_in_a_row: number;
     breaker_until: string | null;
+    breaker_ms: number | null;
     failing_since: string | null;
     last_success_at: string | null;
     was_open: boolean;
@@ -89,18 +92,23 @@ export async function recordOutcomes(
       last_success_at = case when ${succeeded}::boolean then now() else e.last_success_at end,
       warned_at = case when ${succeeded}::boolean then null else e.warned_at end
     from before b where e.id = b.id
-    returning e.failures_in_a_row, e.breaker_until, e.failing_since, e.last_success_at, b.was_open, b.opens`);
+    returning e.failures_in_a_row, e.breaker_until, e.failing_since, e.last_success_at, b.was_open, b.opens,
+      (extract(epoch from e.breaker_until - now()) * 1000)::float8 as breaker_ms`);
   const row = rows[0];
   if (!row) return undefined;
   const isOpen = row.breaker_until !== null;
   return {
     failuresInARow: row.failures_in_a_row,
     breakerUntil: toDate(row.breaker_until),
+    openUntil: openUntil(row.breaker_ms),
     failingSince: toDate(row.failing_since),
     lastSuccessAt: toDate(row.last_success_at),
     change: row.opens ? 'opened' : row.was_open && !isOpen ? 'closed' : undefined,
   };
 }
+
+/** When a breaker that is open for `ms` more ends to be, see EndpointHealth. */
+export const openUntil = (ms: number | null): number => (ms === null || ms <= 0 ? 0 : performance.now() + ms);
 
 /** A column of a raw query. */
 export const toDate = (value: string | null): Date | null => (value === null ? null : new Date(value));

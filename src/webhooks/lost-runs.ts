@@ -16,10 +16,10 @@ export interface LostRunsDeps {
 
 /** Terminations of the last ms are looked at again: visibility may be late. */
 const LOOK_BACK_MS = 120_000;
-const MAX_TERMINATED = 1_000;
 /** A delivery whose attempt is late by this is checked: its run may have been lost. */
 const OVERDUE_MS = 2 * 60_000;
 const OVERDUE_PAGE = 500;
+const TERMINATED_PAGE = 100;
 /** Calls to Temporal at a time. */
 const PARALLEL_CHECKS = 10;
 const NAMESPACE = 'temporal_namespace';
@@ -37,7 +37,9 @@ export interface LostRuns {
 
 /** See LostRuns. */
 export function createLostRuns({ db, client, logger }: LostRunsDeps): LostRuns {
+  /** terminated runs that were checked, and when the last check of all of them began */
   const seen = new Set<string>();
+  let lookedAt = Date.now();
 
   /** @param deliveryIds ones that the store says this run has */
   async function repairRun(workflowId: string, deliveryIds: readonly string[]): Promise<void> {
@@ -53,16 +55,24 @@ export function createLostRuns({ db, client, logger }: LostRunsDeps): LostRuns {
   }
 
   async function findTerminated(): Promise<void> {
-    const since = new Date(Date.now() - LOOK_BACK_MS).toISOString();
+    const began = Date.now();
+    const since = new Date(Math.min(lookedAt, began) - LOOK_BACK_MS).toISOString();
     const query = `WorkflowType = "${WORKFLOWS.deliverWebhooks}" AND ExecutionStatus IN ("Terminated", "TimedOut") AND CloseTime > "${since}"`;
     const found = new Set<string>();
-    for await (const { workflowId, runId } of client.workflow.list({ query })) {
-      found.add(runId);
+    const check = async ({ workflowId, runId }: { workflowId: string; runId: string }) => {
       // a reset terminates the run before it: the state of the last one counts
-      if (!seen.has(runId)) await repairRun(workflowId, await pendingOfRun(db, workflowId));
+      await repairRun(workflowId, await pendingOfRun(db, workflowId));
       seen.add(runId);
-      if (found.size >= MAX_TERMINATED) break;
+    };
+    for await (const page of pagesOf(client.workflow.list({ query }), TERMINATED_PAGE)) {
+      for (const { runId } of page) found.add(runId);
+      await inParallel(
+        page.filter(({ runId }) => !seen.has(runId)),
+        check,
+      );
     }
+    // all that had been terminated by then: a look that fails or takes long leaves no gap
+    lookedAt = began;
     for (const runId of seen) if (!found.has(runId)) seen.delete(runId);
   }
 
@@ -114,6 +124,16 @@ async function forEachPage(size: number, page: (afterId: string) => Promise<stri
     if (ids.length < size) return;
     afterId = ids.at(-1) ?? afterId;
   }
+}
+
+async function* pagesOf<T>(items: AsyncIterable<T>, size: number): AsyncGenerator<T[]> {
+  let page: T[] = [];
+  for await (const item of items) {
+    if (page.push(item) < size) continue;
+    yield page;
+    page = [];
+  }
+  yield page;
 }
 
 async function inParallel<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {

@@ -2,6 +2,7 @@ import type { Client } from '@temporalio/client';
 import type { Db } from '../db/client.ts';
 import type { Logger } from '../logger.ts';
 import { deliveryBatchWorkflowId, deliveryWorkflowId } from '../workflows/names.ts';
+import { startPosition } from './claim-queries.ts';
 import { startDeliveryRun } from './delivery-runs.ts';
 import { type ClaimedDelivery, type ClaimedRun, unstartedRuns } from './delivery-queries.ts';
 import { claimDeliveries, markStarted } from './delivery-state.ts';
@@ -11,6 +12,7 @@ import { type Dispatch, MAX_BATCH, startDispatch } from './dispatch.ts';
  * The way of a delivery through this room:
  *
  * relay.ts             takes deliveries that `recordEvents` left in the outbox and plans their runs
+ * claim-queries.ts     what it may take: in order, a share for each endpoint and for replays
  * dispatch.ts          when: woken by notifications, as far as dispatch-limiter.ts lets each endpoint
  * delivery-runs.ts     starts the run (workflow `deliverWebhooks`), which runs the activity `attemptDeliveries`
  * attempts.ts          one attempt of each delivery of the run, loaded by due-deliveries.ts, within call-slots.ts
@@ -40,9 +42,18 @@ export interface RelayDeps {
  * What waits for one endpoint delays no other.
  */
 export function startRelay({ db, client, listen, logger }: RelayDeps): Dispatch {
+  const position = startPosition();
   return startDispatch({
-    claim: (perEndpoint, { all, replays }) =>
-      claimDeliveries(db, { perEndpoint, except: all, exceptReplays: replays, plan: planRuns }),
+    claim: async (perEndpoint, { all, replays }) => {
+      const runs = await claimDeliveries(db, {
+        perEndpoint,
+        except: all,
+        exceptReplays: replays,
+        plan: planRuns,
+        position,
+      });
+      return { runs, isMore: position.endpointId !== '' };
+    },
     unstarted: () => unstartedRuns(db, UNSTARTED_AFTER_MS),
     start: (run) => startDeliveryRun(client, run, { eager: true }),
     markStarted: (runs) => markStarted(db, runs),

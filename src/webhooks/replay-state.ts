@@ -15,6 +15,7 @@ import { isReplayed, replayCounts, type ReplayScope } from '../db/replays.ts';
  * delivery                          next
  * delivered, failed, skipped        waiting     queueReplayed: `replay_id` is set; the relay takes it after live events
  * waiting, not attempted since      as before   cancelReplay
+ * claimed, not attempted since      as before   putBackReplayed: its run sees that the replay was cancelled
  *
  * Deliveries are queued in the order in which they were recorded, a few at a time: a live event of the same object waits for
  * the replayed ones that are queued, at most. The cursor moves in the same transaction, so none is queued twice.
@@ -60,11 +61,25 @@ export async function cancelReplay(db: Db, replayId: string): Promise<void> {
     const replay = await lockReplay(tx, replayId);
     if (replay?.status !== 'running') return;
     await tx.execute(sql`
-      update deliveries set status = status_before_replay, status_before_replay = null, replay_id = null,
-        workflow_id = last_workflow_id
+      update deliveries set ${PUT_BACK}
       where replay_id = ${replayId} and status = 'pending' and workflow_id is null and attempts_count = schedule_from`);
     await endReplay(tx, replayId, 'cancelled');
   });
+}
+
+/** What a delivery was before it was queued. */
+const PUT_BACK = sql`status = status_before_replay, status_before_replay = null, replay_id = null,
+  workflow_id = last_workflow_id, next_attempt_at = null, forced = false`;
+
+/** claimed or started → as before: this run does not attempt them, as their replay was cancelled before it could. */
+export async function putBackReplayed(db: Db, deliveryIds: readonly string[], workflowId: string): Promise<void> {
+  await db.execute(sql`
+    with back as (
+      update deliveries set ${PUT_BACK}
+      where id = any(${sql.param(deliveryIds)}::text[]) and workflow_id = ${workflowId} and status = 'pending'
+      returning id
+    )
+    select pg_notify(${DELIVERIES_CHANNEL}, '') from back limit 1`);
 }
 
 /** Replays that are running, for the workers to see to it that each has its workflow. */

@@ -1,7 +1,6 @@
 import { isUnavailable } from '../outage.ts';
 import type { DeliverDeps, ResultStore } from './attempts.ts';
-import { retryingRuns } from './delivery-queries.ts';
-import { type AttemptResult, makeDue, recordAttemptResults } from './delivery-state.ts';
+import { type AttemptResult, makeDue, makeRunsDue, recordAttemptResults } from './delivery-state.ts';
 import type { DeliveryTarget } from './due-deliveries.ts';
 import { changesHealth, type EndpointHealth, outcomeOf, recordOutcomes } from './endpoint-health.ts';
 import { createRecordQueue } from './record-queue.ts';
@@ -60,7 +59,7 @@ export function createResultStore(
   async function wakeWaiting(endpointId: string): Promise<void> {
     try {
       await makeDue(db, endpointId);
-      await deps.hurry?.(await retryingRuns(db, endpointId));
+      await deps.hurry?.(await makeRunsDue(db, endpointId));
     } catch (err) {
       logger.warn({ err, endpointId }, 'deliveries that wait for an endpoint that is back go on by their schedule');
     }
@@ -69,9 +68,9 @@ export function createResultStore(
   return {
     add: (result, target) => queue.add(result.deliveryId, { result, target }),
     pending: (deliveryId) => queue.pending(deliveryId),
-    breakerUntil({ id, breakerUntil, loadedAt }) {
+    openUntil({ id, openUntil, loadedAt }) {
       const noted = health.get(id);
-      return noted && noted.notedAt >= loadedAt ? noted.breakerUntil : breakerUntil;
+      return noted && noted.notedAt >= loadedAt ? noted.openUntil : openUntil;
     },
   };
 }

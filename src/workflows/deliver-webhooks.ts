@@ -87,7 +87,8 @@ async function deliver({ deliveryIds, regular = false }: DeliverInput, shown: St
   // the outcome is that of an execution that was reset: this one makes an attempt of its own
   if (deliveryIds.length > 1) {
     if (result.runId !== runId) result = await firstAttempts(input, true, shown);
-    return startRetriesAlone(result, shown);
+    // cancelled meanwhile: a run that is started can be cancelled by itself, one that is not would be missing
+    return CancellationScope.nonCancellable(() => startRetriesAlone(result, shown));
   }
   for (;;) {
     for (let next = result.retrying[0]; next; next = result.retrying[0]) {

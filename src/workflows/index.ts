@@ -5,6 +5,7 @@ export { deliverWebhooks } from './deliver-webhooks.ts';
 export { housekeeping } from './housekeeping.ts';
 export { initialSync } from './initial-sync.ts';
 export { removeAccount } from './remove-account.ts';
+export { reparse } from './reparse.ts';
 export { replay } from './replay.ts';
 export { deleteDraft, removeDraft, saveDraft } from './save-draft.ts';
 export { verifyMailbox } from './verify-mailbox.ts';

@@ -19,12 +19,16 @@ export const WORKFLOWS = {
   removeDraft: 'removeDraft',
   verifyMailbox: 'verifyMailbox',
   replay: 'replay',
+  reparse: 'reparse',
 } as const;
 
 /** Workflow ids derive from the resource: Temporal itself refuses to start one twice. */
 export const accountWorkflowId = (accountId: string) => `account/${accountId}`;
 export const initialSyncWorkflowId = (accountId: string) => `initial-sync/${accountId}`;
 export const verifyWorkflowId = (accountId: string) => `verify/${accountId}`;
+/** Parses the stored mail of an account again: all of it, or what was cut short. */
+export const reparseWorkflowId = (accountId: string, only?: 'incomplete') =>
+  `reparse/${accountId}${only ? `/${only}` : ''}`;
 export const connectWorkflowId = (intentId: string) => `connect/${intentId}`;
 /** One change of an email or a folder. */
 export const changeWorkflowId = (objectId: string, requestId: string) => `change/${objectId}/${requestId}`;
@@ -62,6 +66,7 @@ const ID_PREFIXES: Readonly<Record<string, string>> = {
   [WORKFLOWS.removeDraft]: 'draft/',
   [WORKFLOWS.verifyMailbox]: 'verify/',
   [WORKFLOWS.replay]: 'replay/',
+  [WORKFLOWS.reparse]: 'reparse/',
 };
 
 /** Whether a workflow of that type may have that id: an input is sealed for an id, and with it for the type. */

@@ -10,6 +10,7 @@ import { createRemoveActivities, dropOnRemoval } from '../../src/activities/remo
 import type { ServerLogin } from '../../src/contract/account.ts';
 import type { EventType } from '../../src/contract/events.ts';
 import { getAccount, knownAccountIds, listAccounts } from '../../src/db/accounts.ts';
+import { createAuthLink, endAttempt, findAuthLink } from '../../src/db/auth-links.ts';
 import { readDataKey, saveDataKey } from '../../src/db/data-keys.ts';
 import { readKey, reserveKey, storeResponse } from '../../src/db/idempotency.ts';
 import { createLeaseNotifications, inLease, LEASES_CHANNEL, takeLease } from '../../src/db/lease.ts';
@@ -17,6 +18,8 @@ import { listenTo } from '../../src/db/listen.ts';
 import { recordEvents } from '../../src/db/outbox.ts';
 import {
   accounts,
+  apiKeys,
+  authLinks,
   deliveries,
   deliveryAttempts,
   drafts,
@@ -295,6 +298,45 @@ it('deletes responses to idempotent calls and the key of stored mail', async () 
   expect(await saveDataKey(db, accountId, Buffer.from('another'))).toBeUndefined();
   await run(activities().deleteContents);
   expect(await readKey(db, key)).toBeUndefined();
+});
+
+it('deletes the links that connected the account, or are to connect it again', async () => {
+  const { db } = test.database;
+  const apiKeyId = newId('apiKey');
+  await db.insert(apiKeys).values({
+    id: apiKeyId,
+    name: 'k',
+    prefix: 'p',
+    digest: Buffer.from(apiKeyId.padEnd(32).slice(-32)),
+    issuedAt: new Date(),
+  });
+  const link = (names: string | null) =>
+    createAuthLink(db, {
+      redirectUrl: `https://app.test/${CANARY}`,
+      state: CANARY,
+      name: CANARY,
+      accountId: names,
+      config: {},
+      apiKeyId,
+      expiresAt: new Date(Date.now() + 60_000),
+    });
+  const other = await storeAccount(test.database);
+  const [again, first, late, kept, unused] = await Promise.all([
+    link(accountId),
+    link(null),
+    link(null),
+    link(other),
+    link(null),
+  ]);
+  await endAttempt(db, first.id, accountId);
+  await run(activities().beginRemoval);
+  await run(activities().deleteContents);
+  // a login that had connected the account says so only now
+  await endAttempt(db, late.id, accountId);
+  expect(await eraseLog(true)).toBe(true);
+  expect(await findAuthLink(db, again.token)).toBeUndefined();
+  const left = await db.select().from(authLinks);
+  expect(left.map(({ id }) => id).sort()).toEqual([kept.id, unused.id].sort());
 });
 
 it('keeps the row of an account that is not being removed', async () => {

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import type { AuthIntent } from '../../src/contract/account.ts';
-import type { AuthLink, LinkPage } from '../../src/contract/auth-link.ts';
+import type { AuthLink, AuthLinkCreated, LinkPage } from '../../src/contract/auth-link.ts';
 import { ApiError } from '../../src/contract/errors.ts';
 import { newId } from '../../src/new-id.ts';
 import { type ApiUnderTest, apiUnderTest } from '../helpers/api-under-test.ts';
@@ -33,10 +33,10 @@ beforeEach(() => {
 const PUBLIC = 'http://127.0.0.1:3000';
 const LOGIN = { credentials: { user: 'ada@example.test', password: 'secret' } };
 
-async function makeLink(body: object = {}): Promise<{ link: AuthLink; token: string }> {
+async function makeLink(body: object = {}): Promise<{ link: AuthLinkCreated; token: string }> {
   const answer = await api.call('POST', '/auth/links', { body });
   expect(answer.statusCode).toBe(200);
-  const link = answer.json<AuthLink>();
+  const link = answer.json<AuthLinkCreated>();
   return { link, token: link.url.split('/').at(-1) ?? '' };
 }
 
@@ -80,6 +80,86 @@ describe('a link', () => {
   it('is refused for an account that there is none of', async () => {
     const answer = await api.call('POST', '/auth/links', { body: { account_id: newId('account') } });
     expect(answer.statusCode).toBe(404);
+  });
+});
+
+describe('the list of links', () => {
+  interface Links {
+    data: AuthLink[];
+    has_more: boolean;
+  }
+  const list = (query = '') => api.get<Links>(`/auth/links${query}`);
+  const idsOf = ({ data }: Links) => data.map(({ id }) => id);
+  const revoke = (id: string) => api.call('DELETE', `/auth/links/${id}`);
+
+  it('has them newest first, by page and by status, without their URLs', async () => {
+    await api.database.pool.query('delete from auth_links');
+    const { link: used, token } = await makeLink({ name: 'Ada', state: 's', redirect_url: 'https://app.example/' });
+    await onPage(token, '', LOGIN);
+    const { link: cancelled, token: unwanted } = await makeLink();
+    await onPage(unwanted, '/cancel', {});
+    const { link: expired } = await makeLink();
+    await api.database.pool.query('update auth_links set expires_at = now() where id = $1', [expired.id]);
+    const { link: open, token: openToken } = await makeLink({ account_id: accountId });
+
+    const all = await list();
+    expect([idsOf(all), all.has_more]).toEqual([[open.id, expired.id, cancelled.id, used.id], false]);
+    expect(all.data.map(({ status }) => status)).toEqual(['open', 'expired', 'cancelled', 'used']);
+    const { url: _, ...rest } = used;
+    expect(all.data[3]).toEqual({
+      ...rest,
+      status: 'used',
+      connected_account_id: accountId,
+      used_at: expect.any(String),
+    });
+    expect(rest).toMatchObject({ status: 'open', name: 'Ada', state: 's', redirect_url: 'https://app.example/' });
+    expect(JSON.stringify(all)).not.toContain(openToken);
+    for (const { id, status } of all.data) expect(idsOf(await list(`?status=${status}`))).toEqual([id]);
+    expect(idsOf(await list(`?account_id=${accountId}`))).toEqual([open.id]);
+    const second = await list('?limit=2&offset=1');
+    expect([idsOf(second), second.has_more]).toEqual([[expired.id, cancelled.id], true]);
+  });
+
+  it('says of a link whose key was revoked that it has ended', async () => {
+    const made = (await api.call('POST', '/api-keys', { body: { name: 'k' } })).json<{ id: string; api_key: string }>();
+    const headers = { 'x-api-key': made.api_key };
+    const { id } = (await api.call('POST', '/auth/links', { body: {}, headers })).json<AuthLink>();
+    const status = async () => (await list()).data.find((link) => link.id === id)?.status;
+    expect(await status()).toBe('open');
+    await api.call('DELETE', `/api-keys/${made.id}`);
+    expect(await status()).toBe('expired');
+    expect(idsOf(await list('?status=open'))).not.toContain(id);
+  });
+
+  it('loses a link that is revoked: its page is not found, and the audit log says who did it', async () => {
+    const { link, token } = await makeLink();
+    const answer = await revoke(link.id);
+    expect([answer.statusCode, answer.json()]).toEqual([200, { object: 'AuthLinkDeleted', id: link.id }]);
+    expect((await onPage(token, '/link')).statusCode).toBe(404);
+    expect((await onPage(token, '', LOGIN)).statusCode).toBe(404);
+    expect(intents).toEqual([]);
+    expect(idsOf(await list())).not.toContain(link.id);
+    expect((await revoke(link.id)).statusCode).toBe(404);
+    const { data } = await api.get<{ data: object[] }>(`/audit?object_id=${link.id}&action=auth_link.revoke`);
+    expect(data).toMatchObject([{ outcome: 'refused' }, { outcome: 'done' }]);
+  });
+
+  it('keeps a link that connected a mailbox, or with which a login is being tried', async () => {
+    const { link, token } = await makeLink();
+    let finish: (id: string) => void = () => {};
+    connect = () => new Promise((resolve) => (finish = resolve));
+    const login = onPage(token, '', LOGIN);
+    while (intents.length === 0) await new Promise((resolve) => setImmediate(resolve));
+    const early = await revoke(link.id);
+    expect([early.statusCode, early.headers['retry-after']]).toEqual([429, '60']);
+    finish(accountId);
+    await login;
+    const late = await revoke(link.id);
+    expect([late.statusCode, late.json<{ detail: string }>().detail]).toEqual([
+      404,
+      'this link was used already: it connected a mailbox',
+    ]);
+    expect((await onPage(token, '/link')).json<LinkPage>().status).toBe('used');
   });
 });
 
@@ -185,7 +265,7 @@ describe('its page', () => {
       api_key: string;
     }>();
     const headers = { 'x-api-key': made.api_key };
-    const { url } = (await api.call('POST', '/auth/links', { body: {}, headers })).json<AuthLink>();
+    const { url } = (await api.call('POST', '/auth/links', { body: {}, headers })).json<AuthLinkCreated>();
     const token = url.split('/').at(-1) ?? '';
     expect((await onPage(token, '/link')).statusCode).toBe(200);
     await api.call('DELETE', `/api-keys/${made.id}`);

@@ -6,6 +6,7 @@ import type { Commands } from '../../src/api/deps.ts';
 import { bodyOf, fill, furnish, type Route, routesOf } from '../helpers/all-routes.ts';
 import { type ApiUnderTest, apiUnderTest } from '../helpers/api-under-test.ts';
 import { storeFolder } from '../helpers/rows.ts';
+import { waitFor } from '../helpers/wait.ts';
 
 /*
  * Over all routes there are: nothing of account B is found under the path of account A, nothing is found under the path
@@ -54,6 +55,8 @@ it('keeps accounts apart on every route', async () => {
     }
   }
   await api.database.pool.query('update accounts set removed_at = now() where id = $1', [a['account_id']]);
+  // another process has removed it: see src/api/admissions.ts
+  await waitFor(async () => (await api.call('GET', `/${a['account_id']}/folders`)).statusCode === 404);
   for (const { method, path } of own) {
     expect([path, (await call(method, path, a)).statusCode]).toEqual([path, 404]);
   }

@@ -105,13 +105,17 @@ const DECISIONS: Record<string, 'forbidden' | ((route: Route) => Promise<void>)>
   'GET /webhooks/conversations': async ({ path }) => {
     const { mine, theirs } = ids();
     expect(await idsIn(path)).toEqual([mine.delivery]);
+    // endpoints belong to the installation: their URLs are none of its business
+    const { data } = (await call('GET', path)).json<{ data: { endpoint_url: string }[] }>();
+    expect(data.map(({ endpoint_url: url }) => url)).toEqual(['']);
     expect(await idsIn(`${path}?account_id=${ids().own}`)).toEqual([mine.delivery]);
     for (const query of [`account_id=${ids().other}`, `event_id=${theirs.event}`, `email_id=${ids().other}`]) {
       expect([query, await idsIn(`${path}?${query}`)]).toEqual([query, []]);
     }
   },
   'GET /webhooks/conversations/{id}': async (route) => {
-    expect((await call('GET', fill(route.path, { id: ids().mine.delivery }))).statusCode).toBe(200);
+    const own = await call('GET', fill(route.path, { id: ids().mine.delivery }));
+    expect([own.statusCode, own.json<{ endpoint_url: string }>().endpoint_url]).toEqual([200, '']);
     await expectNothing(route, ids().theirs.delivery, newId('delivery'));
   },
   'POST /webhooks/conversations/{id}/retry': async (route) => {
@@ -145,7 +149,11 @@ const DECISIONS: Record<string, 'forbidden' | ((route: Route) => Promise<void>)>
   'GET /session': async ({ path }) => expect((await call('GET', path)).statusCode).toBe(200),
   'DELETE /session': async ({ method, path }) => expect((await call(method, path)).statusCode).toBe(204),
   'GET /auth/servers': async ({ path }) => {
-    expect((await call('GET', `${path}?address=a@example.test`)).statusCode).toBe(200);
+    const asked = () => call('GET', `${path}?address=a@example.test`);
+    for (let n = 0; n < 60; n++) expect((await asked()).statusCode).toBe(200);
+    const refused = await asked();
+    expect(outcome(refused)).toEqual([429, 'errors/too_many_requests']);
+    expect(Number(refused.headers['retry-after'])).toBeGreaterThan(0);
   },
   'GET /webhooks/events/stream': async ({ path }) => {
     for (const id of [ids().theirs.event, newId('event')]) {
@@ -155,6 +163,8 @@ const DECISIONS: Record<string, 'forbidden' | ((route: Route) => Promise<void>)>
     expect((await call('HEAD' as Route['method'], path)).statusCode).toBe(404);
   },
   'POST /auth/links': 'forbidden',
+  'GET /auth/links': 'forbidden',
+  'DELETE /auth/links/{id}': 'forbidden',
   'GET /overview': 'forbidden',
   'GET /settings': 'forbidden',
   'GET /api-keys': 'forbidden',

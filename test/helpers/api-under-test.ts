@@ -15,6 +15,7 @@ import { createSecrets } from '../../src/secrets.ts';
 import { openStorage, type Storage } from '../../src/storage/storage.ts';
 import { expectDocumented } from './documented.ts';
 import { testDatabase } from './postgres.ts';
+import { recordExample } from './record-example.ts';
 
 /** The HTTP API on a database and a storage of its own; what would go to Temporal is given by the test. */
 export interface ApiUnderTest {
@@ -93,6 +94,7 @@ export async function apiUnderTest(
       ...(body === undefined ? {} : { payload: typeof body === 'string' ? body : JSON.stringify(body) }),
     });
     expectDocumented(document, method, url, answer.statusCode, answer.body);
+    recordExample(document, { method, url, status: answer.statusCode, request: body, body: answer.body });
     return answer;
   };
 

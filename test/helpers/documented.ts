@@ -6,6 +6,7 @@ interface Document {
   paths: Record<string, Record<string, Operation | undefined> | undefined>;
 }
 interface Operation {
+  operationId?: string;
   responses: Record<string, { content?: Record<string, { schema: { $ref?: string } }> } | undefined>;
 }
 
@@ -41,6 +42,10 @@ export function expectDocumented(document: unknown, method: string, url: string,
   const unknown = unknownKeys(schema, value, '');
   if (unknown.length > 0) throw new Error(`${method} ${url}: not in ${name}: ${unknown.join(', ')}`);
 }
+
+/** The operation that a call is one of. */
+export const operationOf = (document: unknown, method: string, url: string) =>
+  findOperation(document as Document, method, url);
 
 function findOperation({ paths }: Document, method: string, url: string): Operation | undefined {
   const path = url.replace(/\?.*/, '').replace(/(.)\/$/, '$1');

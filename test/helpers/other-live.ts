@@ -4,6 +4,7 @@
  */
 export const OTHER_LIVE: readonly string[] = [
   'chaos/live',
+  'chaos/outside-changes',
   'fuzz/fuzz',
   'imap/write-dovecot',
   'live/account',
@@ -13,6 +14,7 @@ export const OTHER_LIVE: readonly string[] = [
   'live/crash',
   'live/dashboard',
   'live/folder-operations',
+  'live/folders',
   'live/gmail-like',
   'live/gmail-operations',
   'live/hostile-imap',
@@ -22,10 +24,12 @@ export const OTHER_LIVE: readonly string[] = [
   'live/operations',
   'live/other-servers',
   'live/outage',
+  'live/privacy',
   'live/removal',
   'live/send-failures',
   'live/sending-elsewhere',
   'live/silent-imap',
+  'live/start',
   'live/two-workers',
   'live/web-page',
   'mailbox/large-folders',

@@ -37,7 +37,7 @@ export interface Receiver extends Calls {
   /** secrets by endpoint id; calls of endpoints that are not in it are not checked for their signature */
   secrets: Map<string, string>;
   /** what to answer; default 200 */
-  answer: (call: Call) => number;
+  answer: (call: Call) => number | Promise<number>;
   /** is given each call once it has been recorded, with what is wrong with it */
   onCall: (call: Call, faults: string[]) => void;
   close(): Promise<void>;
@@ -52,13 +52,18 @@ export async function startReceiver(): Promise<Receiver> {
       const body = Buffer.concat(chunks);
       const event = JSON.parse(body.toString('utf8')) as EventEnvelope;
       const call: Call = { at: Date.now(), path: request.url ?? '/', headers: request.headers, body, event, status: 0 };
-      call.status = receiver.answer(call);
-      receiver.calls.push(call);
-      const faults = faultsOf(call, receiver.secrets.get(event.endpoint_id));
-      receiver.faults.push(...faults);
-      receiver.onCall(call, faults);
-      response.statusCode = call.status;
-      response.end();
+      const end = (status: number) => {
+        call.status = status;
+        receiver.calls.push(call);
+        const faults = faultsOf(call, receiver.secrets.get(event.endpoint_id));
+        receiver.faults.push(...faults);
+        receiver.onCall(call, faults);
+        response.statusCode = status;
+        response.end();
+      };
+      const answered = receiver.answer(call);
+      if (typeof answered === 'number') end(answered);
+      else void answered.then(end);
     });
   });
   const port = await listenOnFreePort(server);

@@ -2,7 +2,7 @@ import { createServer, type Server } from 'node:http';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import type { Browser } from 'puppeteer-core';
 import type { Account } from '../../src/contract/account.ts';
-import type { AuthLink } from '../../src/contract/auth-link.ts';
+import type { AuthLinkCreated } from '../../src/contract/auth-link.ts';
 import { type Browsing, browse, startBrowser } from '../helpers/browser.ts';
 import { listenOnFreePort } from '../helpers/free-port.ts';
 import { type Live, startLive } from '../helpers/live.ts';
@@ -31,10 +31,10 @@ afterAll(async () => {
 }, 60_000);
 
 const makeLink = (body: object = {}) =>
-  live.api.post<AuthLink>('/auth/links', { redirect_url: siteUrl, state: 'customer 42', ...body });
+  live.api.post<AuthLinkCreated>('/auth/links', { redirect_url: siteUrl, state: 'customer 42', ...body });
 
 /** The page of a link, with nothing of anybody who is signed in. */
-async function openLink(link: AuthLink, view = {}): Promise<Browsing> {
+async function openLink(link: AuthLinkCreated, view = {}): Promise<Browsing> {
   const visitor = await browse(browser, live.api.base, view);
   await visitor.open(new URL(link.url).pathname);
   return visitor;

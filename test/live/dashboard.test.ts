@@ -197,6 +197,60 @@ test('makes a key that is shown once, and revokes it: its sessions end too', asy
   await other.close();
 }, 60_000);
 
+test('limits a key to reading one mailbox, and the audit log says who did what', async () => {
+  await desk.open('/keys');
+  await desk.click('Create a key', 'button');
+  await desk.fill('Name', 'Reads one mailbox');
+  await desk.choose('May do', 'read');
+  await desk.choose('Mailboxes', 'some');
+  await desk.fill('Find a mailbox', user.user.slice(0, 12));
+  const box = await desk.page.waitForSelector('dialog .checks input');
+  await box?.click();
+  await desk.sees('1 picked');
+  await desk.picture('key-limited');
+  await desk.click('Create it', 'button');
+  const shown = await desk.page.waitForSelector('dialog .secret code');
+  const key = (await shown?.evaluate(({ textContent }) => textContent)) ?? '';
+  await desk.click('I have copied it', 'button');
+  await desk.sees('read only');
+  await desk.click('1 mailbox of Reads one mailbox', 'button');
+  await desk.sees('For this key there are no others');
+  await desk.page.waitForSelector(`dialog a[href*="acc_"]`);
+  await desk.page.keyboard.press('Escape');
+  const { status } = await fetch(`${live.api.base}/api/v1/overview`, { headers: { 'X-API-KEY': key } });
+  expect(status).toBe(403);
+
+  await desk.click('Audit', 'link');
+  await desk.sees('refused 401');
+  await desk.choose('Action', 'api_key.create');
+  await waitFor(async () => (await desk.page.$$('tbody tr')).length === 2, { what: 'the two keys that were made' });
+  expect(new URL(desk.page.url()).search).toBe('?action=api_key.create');
+  await desk.sees('Reads one mailbox');
+  await desk.picture('audit');
+}, 60_000);
+
+test('lists the links that wait for their owner, and revokes one', async () => {
+  await desk.open('/mailboxes');
+  await desk.click('Connect links', 'link');
+  await desk.sees('No link is waiting for its owner');
+  await desk.picture('links-empty');
+  await desk.click('Create a link', 'button');
+  await desk.fill('Name of the mailbox', 'Office of Ada');
+  await desk.fill('Your reference', 'customer 7');
+  await desk.fill('Sent back to', 'https://app.example/connected');
+  await desk.click('Create it', 'button');
+  const shown = await desk.page.waitForSelector('dialog .secret code');
+  const url = (await shown?.evaluate(({ textContent }) => textContent)) ?? '';
+  await desk.click('I have copied it', 'button');
+  await desk.sees('Office of Ada');
+  await desk.picture('links');
+  expect((await fetch(`${url}/link`)).status).toBe(200);
+  await desk.click('Revoke Office of Ada', 'button');
+  await desk.click('Revoke it', 'button');
+  await desk.sees('No link is waiting for its owner');
+  expect((await fetch(`${url}/link`)).status).toBe(404);
+}, 60_000);
+
 test('is usable in the dark, on a narrow screen, and for a screen reader', async () => {
   const [{ id: account } = { id: '' }] = (await live.api.get<{ data: { id: string }[] }>('/accounts')).data;
   const [email] = (await live.api.emails(account)).data;
@@ -214,8 +268,12 @@ test('is usable in the dark, on a narrow screen, and for a screen reader', async
     ['endpoint', `/endpoints/${endpoint?.id ?? ''}`, 'Last hour'],
     ['events', '/events', 'Waiting for the next event'],
     ['keys', '/keys', 'Last used'],
+    ['links', '/mailboxes/links?status=all', 'Office of Ben'],
+    ['audit', '/audit', 'refused 401'],
+    ['nothing', '/audit?object=acc_none', 'No record fits'],
     ['settings', '/settings', 'WEBHOOK_TIMEOUT'],
   ];
+  await live.api.post('/auth/links', { name: 'Office of Ben', state: 'customer 8' });
   const found: string[] = [];
   for (const { name, ...view } of [
     { name: 'light' },

@@ -1,7 +1,7 @@
 import { expect, it } from '@jest/globals';
 import { eq, sql } from 'drizzle-orm';
 import { getEmail } from '../../src/db/emails.ts';
-import { markPendingRemoval } from '../../src/db/pending-removal.ts';
+import { mark } from '../../src/mailbox/changes/pending-removals.ts';
 import { emails, locations } from '../../src/db/schema.ts';
 import { moveEmail } from '../../src/mailbox/changes/move.ts';
 import { syncMailbox } from '../../src/mailbox/sync-pass.ts';
@@ -14,16 +14,22 @@ import { type Engine, engineTests } from './engine.ts';
 
 const { ground, start: startOn } = engineTests();
 
+/** The id of the only email of the account. */
+async function theEmail({ ctx }: Engine): Promise<string> {
+  const [row] = await ctx.db.select({ id: emails.id }).from(emails).where(eq(emails.accountId, ctx.account.id));
+  return row!.id;
+}
+
 async function abandoned(): Promise<{ engine: Engine; id: string }> {
   const engine = await startOn({ capabilities: PLAIN, folders: { Work: [] } });
   const { server, ctx } = engine;
   const uid = server.append('INBOX', mailText({ subject: 'halfway' }), { date: new Date('2024-05-06T07:08:09Z') });
   await syncMailbox(ctx, { freshSession: true });
-  await markPendingRemoval(ctx.db, ctx.lease, { folderId: (await engine.folder('INBOX')).id, uid });
+  const id = await theEmail(engine);
+  await mark(ctx, { folderId: (await engine.folder('INBOX')).id, uid, emailId: id });
   const inbox = server.folder('INBOX');
   server.copy(inbox, inbox.messages[0]!, server.folder('Work'));
-  const [row] = await ctx.db.select({ id: emails.id }).from(emails).where(eq(emails.accountId, ctx.account.id));
-  return { engine, id: row!.id };
+  return { engine, id };
 }
 
 /** As if the move had been stopped three minutes ago. */
@@ -78,9 +84,9 @@ async function stoppedInTwoFolders(): Promise<{ engine: Engine; id: string; inbo
   await syncMailbox(ctx, {});
   const [inbox, work] = [(await engine.folder('INBOX')).id, (await engine.folder('Work')).id];
   const { uid } = server.folder('Work').messages[0]!;
-  await markPendingRemoval(ctx.db, ctx.lease, { folderId: work, uid });
-  const [row] = await ctx.db.select({ id: emails.id }).from(emails).where(eq(emails.accountId, ctx.account.id));
-  return { engine, id: row!.id, inbox, work };
+  const id = await theEmail(engine);
+  await mark(ctx, { folderId: work, uid, emailId: id });
+  return { engine, id, inbox, work };
 }
 
 it('another program expunges what a stopped move was about to take away: an event says so', async () => {

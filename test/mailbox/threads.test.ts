@@ -113,6 +113,17 @@ describe('mails that are joined by their subject alone', () => {
     expect(groups(all, await arrive([...all].reverse(), 50))).toEqual(expected);
   });
 
+  it('come to the right threads where 1,000 mails have that subject', async () => {
+    // fifty people, who ask and answer ten times each
+    const mails = Array.from(
+      { length: 1_000 },
+      (_, n): Mail => ({ minute: n, from: `p${n % 50}@example.test`, reply: n >= 50 }),
+    );
+    const expected = groups(mails, await arrive(mails, 100));
+    expect(expected).toHaveLength(50);
+    expect(groups(mails, await arrive([...mails].reverse(), 37))).toEqual(expected);
+  }, 120_000);
+
   it('are not kept from their thread by another subject in the same batch', async () => {
     const accountId = await storeAccount(database.database);
     const facts = (baseSubject: string, mail: Mail) => ({ ...factsOf(mail), baseSubject });

@@ -69,6 +69,19 @@ describe('a parser', () => {
     expect(await parser.parseMany([])).toEqual([]);
   });
 
+  test('does not keep the mail of others waiting for five large ones', async () => {
+    const html = message(
+      ['Content-Type: text/html'],
+      '<p>some <b>text</b></p>\n'.repeat((MB_OF_TEXT * 1024 * 1024) / 25),
+    );
+    let done = 0;
+    const large = Array.from({ length: 5 }, () => parser.parse(html).then(() => (done += 1)));
+    for (let n = 0; n < 20; n++) await parser.parse(fixture('alternative'));
+    // they are read one after the other, in a thread of their own
+    expect(done).toBeLessThan(5);
+    await Promise.all(large);
+  });
+
   test('leaves the source as it was', async () => {
     const source = fixture('plain');
     const view = source.subarray(10);

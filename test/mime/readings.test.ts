@@ -104,6 +104,17 @@ describe('what programs send', () => {
     expect((await readFixture('read-receipt')).autoReply).toBe('read_receipt');
   });
 
+  test('a report that a mail was not authenticated (RFC 6591) is no complaint', async () => {
+    const report = 'Feedback-Type: auth-failure\r\nUser-Agent: Loop/1.0\r\nVersion: 1\r\nAuth-Failure: dkim';
+    const mail = await read(
+      message(
+        ['From: reports@isp.example', 'Content-Type: multipart/report; report-type=feedback-report; boundary=b'],
+        `--b\r\nContent-Type: text/plain\r\n\r\nA report.\r\n--b\r\nContent-Type: message/feedback-report\r\n\r\n${report}\r\n--b--`,
+      ),
+    );
+    expect([mail.complaint, mail.bounce]).toEqual([null, null]);
+  });
+
   test('a complaint says of what, and by whom', async () => {
     const part = (type: string, content: string) => `--b\r\nContent-Type: ${type}\r\n\r\n${content}\r\n`;
     const report =

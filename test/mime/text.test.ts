@@ -109,6 +109,7 @@ describe('transfer encodings', () => {
     ['base64;', 'SGVsbG8=', 'Hello'],
     ['x-uuencode', 'begin 644 a.txt\r\n%2&5L;&\\\r\n`\r\nend\r\n', 'Hello'],
     ['X-UUE', 'note\nbegin 644 a.txt\n#0V%T\n`\nend\nafter', 'Cat'],
+    ['x-uuencode', 'begin-base64 644 a.txt\nSGVsbG8s\nIHlvdQ==\n====\nafter', 'Hello, you'],
     ['7bit', 'as = it is', 'as = it is'],
     ['x-unknown', 'as it is', 'as it is'],
   ])('%s of %j', async (encoding, text, expected) => {

@@ -94,6 +94,11 @@ describe('mails share a thread', () => {
       ],
       '0,1,2',
     ],
+    [
+      'a mail that names two conversations joins them',
+      [{ id: 'a' }, { id: 'b' }, { id: 'c', replyTo: 'b' }, { id: 'd', refs: ['a', 'b'] }],
+      '0,1,2,3',
+    ],
     ['unmatched mails stay apart', [{ id: 'a', subject: 'Hi' }, { id: 'b', subject: 'Hi' }, {}, {}], '0 1 2 3'],
     [
       'the server says so',
@@ -218,6 +223,21 @@ describe('a decision', () => {
   test('of a mail that nothing leads to is a new thread', () => {
     expect(decideThread(['mid:c'], new Map())).toEqual({ threadId: null, merge: [], keysToPoint: ['mid:c'] });
     expect(decideThread([], new Map())).toEqual({ threadId: null, merge: [], keysToPoint: [] });
+  });
+});
+
+describe('an id that is none', () => {
+  const keysOf = (messageId: string, references: string[] = []) =>
+    threadKeysOf({ ...factsOf({}), messageId, references }).keys;
+
+  test.each(['<test>', '<1>', '<>', '<message-id>', '<a b@c>'])('%s joins nothing', (id) => {
+    expect(keysOf(id)).toEqual([]);
+    expect(keysOf('<a@x>', [id])).toEqual(['mid:a@x']);
+  });
+
+  test('but for one that is too long to be shared by chance', () => {
+    const id = '<20240506070809.4F3A2B1C00>';
+    expect(keysOf('<a@x>', [id])).toContain(keysOf(id)[0]);
   });
 });
 

@@ -9,6 +9,8 @@ class Outbox {
   readonly started: string[] = [];
   readonly marked: string[] = [];
   claims = 0;
+  /** claims after which other endpoints have their turn */
+  slices = 0;
   unstarted: DispatchedRun[] = [];
   /** what `start` does, by default say that the first task is here */
   onStart: (run: DispatchedRun) => Promise<boolean> = async () => true;
@@ -23,7 +25,7 @@ class Outbox {
     dispatch = startDispatch({
       claim: async (perEndpoint, throttled) => {
         this.claims++;
-        return [...this.waiting].flatMap(([endpointId, ids]) => {
+        const runs = [...this.waiting].flatMap(([endpointId, ids]) => {
           if (throttled.all.includes(endpointId)) return [];
           const taken = ids.splice(0, perEndpoint);
           if (ids.length === 0) this.waiting.delete(endpointId);
@@ -32,6 +34,7 @@ class Outbox {
             deliveries: taken.map((id) => ({ id, endpointId, isReplay: false, isFailing: false })),
           };
         });
+        return { runs, isMore: this.slices-- > 0 };
       },
       start: async (run) => {
         const here = await this.onStart(run);
@@ -154,6 +157,15 @@ describe('dispatching', () => {
     outbox.add('a', '3');
     await rest();
     expect(outbox.started).toHaveLength(1);
+  });
+
+  it('goes on at once while there are endpoints that have not had their turn', async () => {
+    const outbox = new Outbox();
+    outbox.slices = 3;
+    outbox.dispatch();
+    await waitFor(() => outbox.claims === 4, { everyMs: 5 });
+    await rest();
+    expect(outbox.claims).toBe(4);
   });
 
   it('is quiet at rest', async () => {

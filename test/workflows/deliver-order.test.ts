@@ -121,7 +121,7 @@ describe('results', () => {
     errorKind: null,
     durationMs: 1,
     status: 'delivered',
-    nextAttemptAt: null,
+    nextAttemptInMs: null,
     workflowId: 'deliver/late',
     attemptedBy: 'deliver/late',
     runs: 1,
@@ -133,7 +133,7 @@ describe('results', () => {
     await the.happen(emails(2));
     const [failed, delivered] = (await the.log()).map(({ id }) => id) as [string, string];
     await claim();
-    const late = { status: 'pending', httpStatus: null, nextAttemptAt: new Date(Date.now() + HOUR) } as const;
+    const late = { status: 'pending', httpStatus: null, nextAttemptInMs: HOUR } as const;
     await recordAttemptResults(the.db, [resultOf(failed, late), resultOf(delivered, {})]);
     expect(await the.log()).toMatchObject([
       { status: 'pending', attemptsCount: 0, workflowId: deliveryWorkflowId(failed) },
@@ -147,7 +147,7 @@ describe('results', () => {
     const [run] = await claim();
     await failDeliveries(the.db, [id], { workflowId: run!.workflowId, error: 'ended' });
     const own = { workflowId: run!.workflowId, attemptedBy: run!.workflowId };
-    await recordAttemptResults(the.db, [resultOf(id, { ...own, status: 'pending', nextAttemptAt: new Date() })]);
+    await recordAttemptResults(the.db, [resultOf(id, { ...own, status: 'pending', nextAttemptInMs: 0 })]);
     expect((await the.log())[0]).toMatchObject({ status: 'failed', attemptsCount: 0 });
   });
 });

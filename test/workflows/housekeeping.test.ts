@@ -3,7 +3,15 @@ import type { Client } from '@temporalio/client';
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { sql } from 'drizzle-orm';
 import { createHousekeepingActivities } from '../../src/activities/housekeeping.ts';
-import { apiKeys, deliveries, deliveryAttempts, events, idempotencyKeys } from '../../src/db/schema.ts';
+import {
+  apiKeys,
+  authLinks,
+  deliveries,
+  deliveryAttempts,
+  events,
+  idempotencyKeys,
+  sessions,
+} from '../../src/db/schema.ts';
 import { createLogger } from '../../src/logger.ts';
 import { openStorage } from '../../src/storage/storage.ts';
 import { createLostRuns } from '../../src/webhooks/lost-runs.ts';
@@ -67,6 +75,23 @@ describe('housekeeping', () => {
     expect(await db.$count(deliveryAttempts)).toBe(301);
     expect((await db.select().from(idempotencyKeys)).map(({ key }) => key)).toEqual(['23 hours old']);
     await db.execute(sql`truncate deliveries, events, delivery_attempts`);
+  });
+
+  it('deletes sessions that have ended, and links a week after they ended, in more than one statement', async () => {
+    const { db } = the;
+    const digest = (n: string) => sql.raw(`sha256(convert_to('${n}' || n, 'UTF8'))`);
+    await db.execute(sql`insert into api_keys (id, name, prefix, digest, issued_at)
+      select 'pk_s', 'k', 'ps', ${digest('key')}, now() from generate_series(1, 1) n`);
+    await db.execute(sql`insert into sessions (digest, api_key_id, created_at, expires_at)
+      select ${digest('s')}, 'pk_s', now(), now() + (case when n <= 2300 then -1 else 1 end) * interval '1 minute'
+      from generate_series(1, 2301) n`);
+    await db.execute(sql`insert into auth_links (id, digest, config, api_key_id, created_at, expires_at)
+      select 'lnk_' || n, ${digest('l')}, '{}', 'pk_s', now() - interval '9 days',
+        now() - (case when n <= 2300 then 169 else 167 end) * interval '1 hour'
+      from generate_series(1, 2301) n`);
+    expect(await run(activities.deleteExpired)).toEqual({ done: true });
+    expect(await db.$count(sessions)).toBe(1);
+    expect((await db.select().from(authLinks)).map(({ id }) => id)).toEqual(['lnk_2301']);
   });
 
   it('finds deliveries that have lost their run', async () => {

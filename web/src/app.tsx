@@ -3,6 +3,7 @@ import { useEffect } from 'preact/hooks';
 import { Link, Route, Switch, useLocation } from 'wouter-preact';
 import { api, BASE, onSignedOut, type Session, take } from './api/client.ts';
 import iconUrl from './icon.svg';
+import { AuditPage } from './pages/audit.tsx';
 import { DeliveriesPage } from './pages/deliveries.tsx';
 import { DeliveryPage } from './pages/delivery.tsx';
 import { EmailPage } from './pages/email.tsx';
@@ -10,6 +11,7 @@ import { EndpointPage } from './pages/endpoint.tsx';
 import { EndpointsPage } from './pages/endpoints.tsx';
 import { EventsPage } from './pages/events.tsx';
 import { KeysPage } from './pages/keys.tsx';
+import { LinksPage } from './pages/links.tsx';
 import { MailboxPage } from './pages/mailbox.tsx';
 import { MailboxesPage } from './pages/mailboxes.tsx';
 import { ConnectPage } from './pages/connect-mailbox.tsx';
@@ -57,6 +59,7 @@ const SECTIONS: { href: string; name: string; icon: IconName }[] = [
   { href: '/endpoints', name: 'Endpoints', icon: 'endpoints' },
   { href: '/events', name: 'Events', icon: 'events' },
   { href: '/keys', name: 'Keys', icon: 'keys' },
+  { href: '/audit', name: 'Audit', icon: 'audit' },
   { href: '/settings', name: 'Settings', icon: 'settings' },
 ];
 
@@ -71,6 +74,8 @@ function Shell({ session }: { session: Session }) {
   // a new page is read from its top, and named to who hears it
   useEffect(() => {
     window.scrollTo(0, 0);
+    // on a narrow screen the sections are a row that scrolls
+    document.querySelector('.nav [aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'center' });
   }, [location]);
   const isHere = (href: string) => (href === '/' ? location === '/' : location.startsWith(href));
   return (
@@ -132,6 +137,9 @@ function Pages() {
       <Route path="/mailboxes/connect">
         <ConnectPage />
       </Route>
+      <Route path="/mailboxes/links">
+        <LinksPage />
+      </Route>
       <Route path="/mailboxes/:id/emails/:email">
         {({ id, email }) => <EmailPage key={email} account={id} id={email} />}
       </Route>
@@ -150,6 +158,9 @@ function Pages() {
       </Route>
       <Route path="/keys">
         <KeysPage />
+      </Route>
+      <Route path="/audit">
+        <AuditPage />
       </Route>
       <Route path="/settings">
         <SettingsPage />

@@ -22,6 +22,7 @@ import { createChangeCommands } from './changes.ts';
 import { createDraftCommands } from './drafts.ts';
 import { execute, watched, workflowErrorToApiError } from './run-workflow.ts';
 import { listRuns } from './runs.ts';
+import { reparseMailbox } from './reparse.ts';
 import { createSendCommands } from './sends.ts';
 import { verifyMailbox } from './verify.ts';
 
@@ -52,6 +53,7 @@ export function createCommands(deps: CommandDeps): Commands {
     startReplay: deps.startReplay,
     cancelReplay: deps.cancelReplay,
     verifyMailbox: (accountId) => verifyMailbox(deps, accountId),
+    reparseMailbox: (accountId) => reparseMailbox(deps, accountId),
     ...createChangeCommands({ ...deps, hasWorker: () => hasWorker(deps.db) }),
     ...createSendCommands(deps),
     ...createDraftCommands(deps),

@@ -5,6 +5,7 @@ import {
   AccountDeleted,
   AccountList,
   AuthIntent,
+  MailboxReparse,
   MailboxVerification,
 } from '../../contract/account.ts';
 import { Limit, Offset, OneOf } from '../../contract/common.ts';
@@ -29,7 +30,7 @@ const UpdateAccount = Type.Object({
 });
 
 /** Connecting mailboxes, and the accounts that come of it (CONTRACT "Connect", "Accounts"). */
-export const accountRoutes: Routes = (app, { db, commands }) => {
+export const accountRoutes: Routes = (app, { db, commands, admissions }) => {
   app.post(
     '/auth/intent',
     {
@@ -116,6 +117,29 @@ export const accountRoutes: Routes = (app, { db, commands }) => {
     },
   );
 
+  app.post(
+    '/accounts/:id/reparse',
+    {
+      config: { reach: 'account' },
+      schema: {
+        tags: ['Accounts'],
+        operationId: 'reparseMailbox',
+        summary: 'Parse stored mail again',
+        description:
+          'Reads the stored source of every email of the account again, as after an upgrade that reads mail better, and ' +
+          'changes what differs: ids, threads, folders and flags stay, and no event says so. Emails whose parsing was cut ' +
+          'short are parsed again by themselves. The answer comes after half a minute at the latest: `running` then, with ' +
+          'the counts so far; the same call again waits for the same run.',
+        params: Params,
+        response: responses('What became of the emails', MailboxReparse, 'not_found'),
+      },
+    },
+    async ({ params }) => {
+      const { id } = existing(await getAccount(db, params.id), 'account');
+      return commands.reparseMailbox(id);
+    },
+  );
+
   app.patch(
     '/accounts/:id',
     {
@@ -147,6 +171,7 @@ export const accountRoutes: Routes = (app, { db, commands }) => {
     },
     async ({ params }) => {
       await commands.removeAccount(params.id);
+      await admissions.forget();
       return { object: 'AccountDeleted', id: params.id, success: true };
     },
   );

@@ -7,7 +7,7 @@ import { readDate } from '../dates.ts';
 import { checkAccounts } from '../endpoint-rules.ts';
 import { responses, existing, Id, type Routes } from './route.ts';
 
-export const apiKeyRoutes: Routes = (app, { db }) => {
+export const apiKeyRoutes: Routes = (app, { db, admissions }) => {
   app.get(
     '/api-keys',
     {
@@ -81,6 +81,7 @@ export const apiKeyRoutes: Routes = (app, { db }) => {
     },
     async ({ params }) => {
       existing((await deleteApiKey(db, params.id)) || undefined, 'API key');
+      await admissions.forget();
       return { object: 'ApiKeyDeleted', id: params.id };
     },
   );

@@ -9,7 +9,7 @@ const AuditQuery = Type.Object({
   action: Type.Optional(OneOf(AUDIT_ACTIONS)),
   api_key_id: Type.Optional(Type.String({ description: '`pk_…`: calls with this key' })),
   object_id: Type.Optional(
-    Type.String({ description: 'what was done to this key, account, endpoint, delivery or replay' }),
+    Type.String({ description: 'what was done to this key, link, account, endpoint, delivery or replay' }),
   ),
   since: Type.Optional(DateTime('then or later')),
   until: Type.Optional(DateTime('before')),

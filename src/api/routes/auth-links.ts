@@ -1,9 +1,23 @@
 import Type from 'typebox';
-import { AuthLink, CreateAuthLink, LINK_SECONDS, MailServers } from '../../contract/auth-link.ts';
+import {
+  AuthLinkCreated,
+  AuthLinkDeleted,
+  AuthLinkList,
+  CreateAuthLink,
+  LINK_SECONDS,
+  LINK_STATUSES,
+  MailServers,
+} from '../../contract/auth-link.ts';
+import { Limit, Offset, OneOf } from '../../contract/common.ts';
 import { ApiError } from '../../contract/errors.ts';
 import { getAccount } from '../../db/accounts.ts';
-import { createAuthLink } from '../../db/auth-links.ts';
-import { existing, responses, type Routes } from './route.ts';
+import { createAuthLink, deleteAuthLink, listAuthLinks } from '../../db/auth-links.ts';
+import { limitBy } from '../limit-calls.ts';
+import { TooManyRequests } from '../request-limits.ts';
+import { existing, Id, responses, type Routes } from './route.ts';
+
+/** Addresses that one API key may have looked up, in each process. */
+const SEARCHES_PER_MINUTE = 60;
 
 /** Links to the hosted connect page, and what the page finds out before a connect. */
 export const authLinkRoutes: Routes = (app, { db, settings, findServers }) => {
@@ -20,14 +34,14 @@ export const authLinkRoutes: Routes = (app, { db, settings, findServers }) => {
           'Afterwards the owner is sent to `redirect_url` with `account_id` in its query, or with `error` (`cancelled`, ' +
           '`expired`, `used`), and with `state`. A link connects one mailbox, once.',
         body: CreateAuthLink,
-        response: responses('The link', AuthLink, 'not_found', 'already_exists'),
+        response: responses('The link', AuthLinkCreated, 'not_found', 'already_exists'),
       },
     },
     async ({ body, caller }) => {
       if (body.redirect_url !== undefined) checkRedirect(body.redirect_url);
       if (body.account_id !== undefined) existing(await getAccount(db, body.account_id), 'account');
       const expiresAt = new Date(Date.now() + (body.expires_in ?? LINK_SECONDS.default) * 1000);
-      const { id, token } = await createAuthLink(db, {
+      const { token, authLink } = await createAuthLink(db, {
         redirectUrl: body.redirect_url ?? null,
         state: body.state ?? null,
         name: body.name ?? null,
@@ -36,11 +50,62 @@ export const authLinkRoutes: Routes = (app, { db, settings, findServers }) => {
         apiKeyId: caller.apiKeyId,
         expiresAt,
       });
-      const url = `${settings.publicUrl}/connect/${token}`;
-      return { object: 'AuthLink', id, url, expires_at: expiresAt.toISOString() };
+      return { ...authLink, url: `${settings.publicUrl}/connect/${token}` };
     },
   );
 
+  app.get(
+    '/auth/links',
+    {
+      config: { reach: 'installation' },
+      schema: {
+        tags: ['Accounts'],
+        operationId: 'listAuthLinks',
+        summary: 'List links to the connect page',
+        description: 'Also those that have ended, for a week after they expired; not those that were revoked.',
+        querystring: Type.Object({
+          status: Type.Optional(OneOf(LINK_STATUSES)),
+          account_id: Type.Optional(Type.String({ description: '`acc_…`: links that connect this one again' })),
+          offset: Offset,
+          limit: Limit(),
+        }),
+        response: responses('Links, newest first, without their URLs', AuthLinkList),
+      },
+    },
+    async ({ query }) => {
+      const { data, hasMore } = await listAuthLinks(db, { ...query, accountId: query.account_id });
+      return { object: 'AuthLinks', data, has_more: hasMore };
+    },
+  );
+
+  app.delete(
+    '/auth/links/:id',
+    {
+      config: { reach: 'installation', audit: 'auth_link.revoke' },
+      schema: {
+        tags: ['Accounts'],
+        operationId: 'revokeAuthLink',
+        summary: 'Revoke a link to the connect page',
+        description:
+          'Its page is not found from then on. One that connected a mailbox already is 404; while a login is being tried ' +
+          'with it, 429.',
+        params: Type.Object({ id: Id('authLink') }),
+        response: responses('It is revoked', AuthLinkDeleted, 'not_found'),
+      },
+    },
+    async ({ params }) => {
+      const result = await deleteAuthLink(db, params.id);
+      if (result === 'used') throw new ApiError('not_found', 'this link was used already: it connected a mailbox');
+      if (result === 'busy') {
+        throw new TooManyRequests('a login is being tried: wait until it has ended', { limit: 1, resetS: 60 });
+      }
+      existing(result === 'none' ? undefined : result, 'link');
+      return { object: 'AuthLinkDeleted', id: params.id };
+    },
+  );
+
+  // each asks servers of whoever owns the domain
+  const limitSearches = limitBy(SEARCHES_PER_MINUTE, 'too many addresses were looked up with this API key');
   app.get(
     '/auth/servers',
     {
@@ -51,12 +116,15 @@ export const authLinkRoutes: Routes = (app, { db, settings, findServers }) => {
         summary: 'Find the servers of an address',
         description:
           'As a connect finds them: known providers, DNS, the documents of the provider. null: not found, so a connect needs ' +
-          'that side. Takes 9 s at most.',
+          `that side. Takes 9 s at most. ${SEARCHES_PER_MINUTE} times a minute for each API key.`,
         querystring: Type.Object({ address: Type.String({ minLength: 3, maxLength: 320 }) }),
         response: responses('The servers', MailServers),
       },
     },
-    async ({ query }) => ({ object: 'MailServers', address: query.address, ...(await findServers(query.address)) }),
+    async ({ query, caller }) => {
+      limitSearches(caller.apiKeyId);
+      return { object: 'MailServers', address: query.address, ...(await findServers(query.address)) };
+    },
   );
 };
 

@@ -13,7 +13,7 @@ import {
   getConversationDetail,
   listConversations,
 } from '../../db/conversations.ts';
-import { visible, visibleAccounts } from '../access.ts';
+import { visible, visibleAccounts, withoutEndpoint } from '../access.ts';
 import { readOptionalDate } from '../dates.ts';
 import { responses, existing, Id, type Routes, sendJson } from './route.ts';
 
@@ -49,7 +49,11 @@ export const conversationRoutes: Routes = (app, { db, commands }) => {
     async ({ query, caller }) => {
       const filter = { ...toFilter(query), accountIds: visibleAccounts(caller, query.account_id) };
       const { data, hasMore } = await listConversations(db, filter, query);
-      return { object: 'WebhookConversations', data, has_more: hasMore };
+      return {
+        object: 'WebhookConversations',
+        data: data.map((delivery) => withoutEndpoint(caller, delivery)),
+        has_more: hasMore,
+      };
     },
   );
 
@@ -68,7 +72,8 @@ export const conversationRoutes: Routes = (app, { db, commands }) => {
     },
     async ({ params, caller }, reply) => {
       existing(visible(caller, await getConversation(db, params.id)), 'delivery');
-      return sendJson(reply, existing(await getConversationDetail(db, params.id), 'delivery'));
+      const shown = (delivery: WebhookConversation) => withoutEndpoint(caller, delivery);
+      return sendJson(reply, existing(await getConversationDetail(db, params.id, shown), 'delivery'));
     },
   );
 
@@ -89,7 +94,7 @@ export const conversationRoutes: Routes = (app, { db, commands }) => {
     async ({ params, caller }) => {
       existing(visible(caller, await getConversation(db, params.id)), 'delivery');
       await commands.retryDelivery(params.id);
-      return existing(await getConversation(db, params.id), 'delivery');
+      return withoutEndpoint(caller, existing(await getConversation(db, params.id), 'delivery'));
     },
   );
 };

@@ -7,6 +7,7 @@ import { type IdKind, idPattern } from '../../contract/ids.ts';
 import { getAccountState } from '../../db/accounts.ts';
 import type { Queryable } from '../../db/client.ts';
 import type { JsonOf } from '../../db/json-text.ts';
+import type { Admissions } from '../admissions.ts';
 import type { Cursors } from '../cursor.ts';
 import type { ApiDeps } from '../deps.ts';
 import { errorResponses } from '../error-responses.ts';
@@ -20,6 +21,7 @@ export type Api = FastifyInstance<
 >;
 export interface RouteDeps extends ApiDeps {
   cursors: Cursors;
+  admissions: Admissions;
 }
 /** Adds the routes of one resource; paths are relative to /api/v1. */
 export type Routes = (app: Api, deps: RouteDeps) => void;

@@ -14,7 +14,7 @@ const SEEN = '\\Seen';
  */
 export async function markEmail(ctx: SyncContext, emailId: string, seen: boolean): Promise<void> {
   await locateEmail(ctx, emailId, async (locations) => {
-    // 1. the provider; in Gmail all labels show the flags of the one mail
+    // 1. the provider; in Gmail all labels show the flags of the one mail, but for \Deleted, which is of the label
     const oneMail = ctx.session.has('X-GM-EXT-1');
     const stored: { folderId: string; flags: MessageFlags }[] = [];
     for (const location of oneMail ? locations.slice(0, 1) : locations) {
@@ -22,9 +22,10 @@ export async function markEmail(ctx: SyncContext, emailId: string, seen: boolean
       const change = seen ? { add: [SEEN] } : { remove: [SEEN] };
       const now = (await storeFlags(ctx.session, [location.uid], change)).get(location.uid);
       if (!now) throw new LocationChanged(location, { gone: true });
-      const flags = { seen: now.has(SEEN), deleted: now.has('\\Deleted') };
-      for (const { folderId, uid } of oneMail ? locations : [location])
-        stored.push({ folderId, flags: { uid, ...flags } });
+      for (const shown of oneMail ? locations : [location]) {
+        const deleted = shown === location ? now.has('\\Deleted') : shown.deleted;
+        stored.push({ folderId: shown.folderId, flags: { uid: shown.uid, seen: now.has(SEEN), deleted } });
+      }
     }
     // 2. the store, with its event unless the watching activity has emitted it
     await inLease(ctx.db, ctx.lease, async (tx) => {

@@ -1,6 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { inLease } from '../../db/lease.ts';
-import { markPendingRemoval } from '../../db/pending-removal.ts';
 import { hasMove } from '../../imap/command.ts';
 import { expungeMessages } from '../../imap/expunge.ts';
 import { copyMessages, type Moved, moveMessages } from '../../imap/move.ts';
@@ -11,7 +10,7 @@ import type { SyncContext } from '../context.ts';
 import { type FolderState, bumpLocalRevision, loadFolder } from '../store/folders.ts';
 import { deleteVanished } from '../store/locations.ts';
 import { addLocations, type EmailLocation, type MovedLocation, removeLocations, storedSeen } from '../store/moves.ts';
-import { unmark } from './abandoned-moves.ts';
+import { mark, unmark } from './pending-removals.ts';
 import { LocationChanged, findArrival, openLocation, type EmailLocations, targetMark, locateEmail } from './locate.ts';
 
 /*
@@ -30,7 +29,7 @@ const VIEWS = new Set<string>(['ALL', 'STARRED', 'IMPORTANT']);
 const BINS = new Set<string>(['TRASH', 'SPAM']);
 
 const DELETED = ['\\Deleted'];
-/** Longer than an execution that died counts as alive; see markPendingRemoval. */
+/** Longer than an execution that died counts as alive; see src/db/pending-removal.ts. */
 const OTHER_EXECUTION_MS = 12_000;
 const CHECK_EVERY_MS = 250;
 
@@ -129,7 +128,7 @@ class Move {
     // Before the mark, which would otherwise outlive a location that turns out to be another one.
     if (!this.marked.has(key)) await openLocation(this.ctx, location);
     for (const until = Date.now() + OTHER_EXECUTION_MS; !this.marked.has(key); ) {
-      const state = await markPendingRemoval(this.ctx.db, this.ctx.lease, location);
+      const state = await mark(this.ctx, { ...location, emailId: this.emailId });
       if (state !== 'taken') this.marked.add(key);
       if (state === 'again') throw new LocationChanged(location, { gone: false, sync: [this.target.path] });
       if (state === 'taken' && Date.now() >= until) {

@@ -1,7 +1,8 @@
+import { markAll } from '../changes/pending-removals.ts';
 import { ApiError } from '../../contract/errors.ts';
 import { inLease } from '../../db/lease.ts';
 import { recordEvents } from '../../db/outbox.ts';
-import { markAllPendingRemoval, locatedElsewhere } from '../../db/pending-removal.ts';
+import { locatedElsewhere } from '../../db/pending-removal.ts';
 import { deleteFolder as deleteAtProvider, renameFolder } from '../../imap/change-folders.ts';
 import { hasMove } from '../../imap/command.ts';
 import { expungeMessages } from '../../imap/expunge.ts';
@@ -178,7 +179,7 @@ async function moveBatch(ctx: SyncContext, folder: FolderState, trash: FolderSta
     return;
   }
   // Copied and then deleted: see src/db/pending-removal.ts. What an earlier attempt has copied already is not copied again.
-  await markAllPendingRemoval(ctx.db, ctx.lease, folder.id, uids);
+  await markAll(ctx, folder.id, uids);
   const located = [...(await locatedElsewhere(ctx.db, folder.id, uids, trash.id))];
   const copied = new Set(await withSameMessage(ctx, folder.id, located));
   await expungeMessages(session, [...copied]);

@@ -210,8 +210,7 @@ function pair(arrivals: MessageMeta[], candidates: Candidate[]): { moves: Move[]
 async function giveUids(tx: Tx, folderId: string, moves: Move[]): Promise<void> {
   const rows = moves.map(({ from, to }) => ({ old_uid: from.uid, new_uid: to, by: from.vanishedAt ? 1 : 0 }));
   const update = sql`
-    update locations l set uid = m.new_uid, vanished_at = null, pending_removal_since = null,
-      pending_removal_reported = false
+    update locations l set uid = m.new_uid, vanished_at = null, pending_removal_since = null
     from json_to_recordset(${JSON.stringify(rows)}::json) as m(old_uid bigint, new_uid bigint, by int)
     where l.folder_id = ${folderId} and l.uid = m.old_uid
     returning l.folder_id, m.by`;

@@ -3,7 +3,7 @@ import type { FolderRole } from '../../contract/folder.ts';
 import type { Queryable, Tx } from '../../db/client.ts';
 import { type EmailContentsRow, type EmailRow, shownFolders } from '../../db/email-object.ts';
 import { insertRows } from '../../db/insert-rows.ts';
-import { isGoingAway, isReportedAway } from '../../db/pending-removal.ts';
+import { isGoingAway } from '../../db/pending-removal.ts';
 import { anyOf } from '../../db/any-of.ts';
 import { attachments, emailContents, emails, emailSearch, folders, locations } from '../../db/schema.ts';
 import { Writes } from '../../db/writes.ts';
@@ -35,8 +35,10 @@ export interface LocatedEmail extends EmailState {
   gone: boolean;
   /** when it left a folder last */
   leftAt: Date | null;
-  /** `shown` as the events so far say; pending removals that no event has reported count as staying */
+  /** `shown` as its last event says */
   reported: string[];
+  /** the same as it is stored: null where readers see what the event says */
+  reportedFolders: string[] | null;
 }
 
 /** An email's row with where it is. */
@@ -47,9 +49,9 @@ export interface StoredEmail extends LocatedEmail {
 /** Where the emails of these ids are. */
 export async function locateEmails(tx: Queryable, ids: string[]): Promise<Map<string, LocatedEmail>> {
   if (ids.length === 0) return new Map();
-  const { id, isUnread, isDraft, draftId, missingSince } = emails;
+  const { id, isUnread, isDraft, draftId, missingSince, reportedFolders } = emails;
   const rows = await tx
-    .select({ id, isUnread, isDraft, draftId, missingSince })
+    .select({ id, isUnread, isDraft, draftId, missingSince, reportedFolders })
     .from(emails)
     .where(anyOf(emails.id, ids));
   const locationsOf = await loadLocationsOf(tx, ids);
@@ -79,8 +81,6 @@ interface LocationOfStored {
   role: string | null;
   /** it is marked with \Deleted or pending removal */
   deleted: boolean;
-  /** the same, as far as an event has said it */
-  reportedAway: boolean;
   vanishedAt: Date | null;
 }
 
@@ -91,7 +91,6 @@ async function loadLocationsOf(tx: Queryable, emailIds: string[]): Promise<Map<s
       folderId: locations.folderId,
       role: folders.role,
       deleted: sql<boolean>`${sql.raw(isGoingAway('locations'))}`,
-      reportedAway: sql<boolean>`${sql.raw(isReportedAway('locations'))}`,
       vanishedAt: locations.vanishedAt,
     })
     .from(locations)
@@ -106,17 +105,17 @@ async function loadLocationsOf(tx: Queryable, emailIds: string[]): Promise<Map<s
   return byEmail;
 }
 
-function located(
-  row: Pick<LocatedEmail, 'id' | 'isUnread' | 'isDraft' | 'draftId' | 'missingSince'>,
-  all: LocationOfStored[],
-): LocatedEmail {
+type LocatedRow = Pick<LocatedEmail, 'id' | 'isUnread' | 'isDraft' | 'draftId' | 'missingSince' | 'reportedFolders'>;
+
+function located(row: LocatedRow, all: LocationOfStored[]): LocatedEmail {
   const live = all.filter((location) => !location.vanishedAt);
   const stored = all.filter((location): location is LocationOfStored & { role: string } => location.role !== null);
   const staying = live.some((location) => !location.deleted) ? live.filter((location) => !location.deleted) : live;
+  const shown = shownFolders(stored);
   return {
     ...row,
-    shown: shownFolders(stored),
-    reported: shownFolders(stored.map((location) => ({ ...location, deleted: location.reportedAway }))),
+    shown,
+    reported: row.reportedFolders ?? shown,
     inDeletedFolder: stored.length < all.length,
     roles: staying.map((location) => location.role as FolderRole),
     missing: live.length < all.length || live.length === 0,
@@ -152,6 +151,15 @@ export async function saveMailboxStates(tx: Tx, states: MailboxState[]): Promise
     update emails e set is_draft = r.is_draft, draft_id = r.draft_id, missing_since = r.missing_since
     from json_to_recordset(${JSON.stringify(rows)}::json)
       as r(id text, is_draft boolean, draft_id text, missing_since timestamptz)
+    where e.id = r.id`);
+}
+
+/** Records which folders the last events of emails name; null: those that readers see. */
+export async function saveReportedFolders(tx: Tx, reported: { id: string; folders: string[] | null }[]): Promise<void> {
+  if (reported.length === 0) return;
+  await tx.execute(sql`
+    update emails e set reported_folders = r.folders
+    from json_to_recordset(${JSON.stringify(reported)}::json) as r(id text, folders text[])
     where e.id = r.id`);
 }
 

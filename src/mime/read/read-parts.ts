@@ -6,6 +6,7 @@ import { type AttachmentStream, type Headers, MailParser, type MailParserOptions
 import { isReadFailure } from './open-source.ts';
 import { type Part, settleRoles } from './part.ts';
 import { MIME_BOUNDS, type Outline, prepareSource, type SourceLimits } from './prepared-source.ts';
+import { isTnef, unpackTnef } from './unpack-tnef.ts';
 
 export interface ReadParts extends Outline {
   /** what mailparser read of the header: the addresses */
@@ -70,7 +71,8 @@ export async function readParts(source: Uint8Array | { path: string }, limits: P
     for (const writer of contents) writer.end();
   }
   settleRoles(result.parts);
-  return result;
+  if (limits.isTimeUp() && result.parts.some(isTnef)) result.isPartial = true;
+  return { ...result, parts: unpackTnef(result.parts, limits) };
 }
 
 async function feed(parser: MailParser, pieces: AsyncIterable<Buffer>): Promise<void> {

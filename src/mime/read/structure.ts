@@ -1,5 +1,6 @@
 import { type FieldValue, readEncoding, readFieldValue, type TransferEncoding } from './field-value.ts';
 import { type RawHeader, splitHeader } from './headers.ts';
+import { after, beforeBreak, heldBack, lineAt, nextKnownField } from './line-search.ts';
 
 /*
  * The MIME structure of a message (RFC 2046 5.1), found in one pass over its bytes. Real mail breaks the rules, and none of
@@ -52,13 +53,8 @@ const MAX_HEADS = 8 * 1024 * 1024;
 const MAX_DEPTH = 10_000;
 /** Longer lines are no delimiters: RFC 2046 allows 70 characters. */
 const MAX_BOUNDARY = 1000;
-const DASHES = Buffer.from('\n--');
 const FIELD = /^[!-9;-~\x80-\xff]{1,998}[ \t]*:(?!\/\/)/;
 const FOLD = /^[ \t]/;
-/** Fields that no text begins a line with: where they follow, what is between them is no text. */
-const KNOWN_FIELD =
-  /^(from|to|cc|subject|date|message-id|mime-version|content-[\w-]+|received|return-path|reply-to|references|in-reply-to|dkim-signature|x-[\w-]+)[ \t]*:/i;
-
 /** Whether reading more is needed to decide. */
 const MORE = Symbol('more');
 
@@ -77,6 +73,10 @@ export class StructureReader {
   private hasRoot = false;
   /** nothing of the content has been read since the header or delimiter before it */
   private isFresh = true;
+  /** where in the bytes at hand a known field begins, before the next empty line; -1: not looked for yet */
+  private fieldAt = -1;
+  /** how many open boundaries begin with each byte: a cheap look at lines that begin with two dashes */
+  private readonly firstBytes = new Uint16Array(256);
 
   constructor(sink: StructureSink) {
     this.sink = sink;
@@ -96,6 +96,7 @@ export class StructureReader {
 
   private read(data: Buffer, isLast: boolean): void {
     let at = 0;
+    this.fieldAt = -1;
     while (!this.isCut && at < data.length) {
       const next = this.mode === 'header' ? this.readHeaderLine(data, at, isLast) : this.readBody(data, at, isLast);
       if (next === MORE) break;
@@ -147,7 +148,10 @@ export class StructureReader {
       return end;
     }
     // No field, and no empty line before it: the text begins here, unless it is a stray line of the header.
-    if (this.lines.length > 0 && fieldsFollow(data, end)) return end;
+    if (this.lines.length > 0) {
+      if (this.fieldAt < end) this.fieldAt = nextKnownField(data, end);
+      if (this.fieldAt >= end) return end;
+    }
     this.finishHeader();
     return at;
   }
@@ -192,15 +196,22 @@ export class StructureReader {
 
   private addBoundary(level: Level, boundary: string): void {
     if (!level.boundaries.includes(boundary)) level.boundaries.push(boundary);
-    this.open.set(boundary, [...(this.open.get(boundary) ?? []), this.levels.indexOf(level)]);
+    const others = this.open.get(boundary) ?? [];
+    this.open.set(boundary, [...others, this.levels.indexOf(level)]);
+    if (others.length === 0) this.countFirst(boundary, 1);
   }
 
   private dropBoundaries(level: Level): void {
     for (const boundary of level.boundaries) {
       const others = (this.open.get(boundary) ?? []).slice(0, -1);
       if (others.length > 0) this.open.set(boundary, others);
-      else this.open.delete(boundary);
+      else if (this.open.delete(boundary)) this.countFirst(boundary, -1);
     }
+  }
+
+  private countFirst(boundary: string, change: number): void {
+    const byte = boundary.charCodeAt(0) & 0xff;
+    this.firstBytes[byte] = (this.firstBytes[byte] ?? 0) + change;
   }
 
   // Body
@@ -216,6 +227,10 @@ export class StructureReader {
       const start =
         this.isFresh && search === at && data[at] === 0x2d && data[at + 1] === 0x2d ? at : after(data, search);
       if (start < 0) return this.deliverUpTo(data, at, isLast ? data.length : heldBack(data, at, this.isFresh));
+      if (this.isNoDelimiter(data[start + 2])) {
+        search = start + 2;
+        continue;
+      }
       const line = lineAt(data, start, isLast);
       if (line === null) {
         if (data.length - start <= MAX_BOUNDARY * 2) return this.deliverUpTo(data, at, beforeBreak(data, start, at));
@@ -235,6 +250,11 @@ export class StructureReader {
       this.pass(found);
       return line.end;
     }
+  }
+
+  /** Surely, by the byte after the two dashes of a line. */
+  private isNoDelimiter(first: number | undefined): boolean {
+    return this.leaf !== null && first !== undefined && this.firstBytes[first] === 0;
   }
 
   private deliverUpTo(data: Buffer, at: number, end: number): number | typeof MORE {
@@ -311,45 +331,6 @@ export class StructureReader {
 /** Whether a line is the start of a part: surely where another boundary is declared. */
 function beginsPart(line: string, surely: boolean): boolean {
   return /^content-[\w-]+[ \t]*:/i.test(line) || (!surely && (line === '' || FIELD.test(line)));
-}
-
-/** The line that begins there, and where the next one begins; null when its end has not been read yet. */
-function lineAt(data: Buffer, at: number, isLast: boolean): { text: string; end: number } | null {
-  const newline = data.indexOf(0x0a, at);
-  if (newline < 0 && (!isLast || at >= data.length)) return null;
-  const end = newline < 0 ? data.length : newline;
-  const hasReturn = end > at && data[end - 1] === 0x0d;
-  return { text: data.toString('latin1', at, hasReturn ? end - 1 : end), end: newline < 0 ? end : newline + 1 };
-}
-
-/** Where the next line that begins with two dashes begins; -1 when there is none. */
-function after(data: Buffer, at: number): number {
-  const found = data.indexOf(DASHES, at);
-  return found < 0 ? -1 : found + 1;
-}
-
-/** The line break before a delimiter belongs to it. */
-function beforeBreak(data: Buffer, start: number, at: number): number {
-  if (start <= at || data[start - 1] !== 0x0a) return start;
-  return start - 1 > at && data[start - 2] === 0x0d ? start - 2 : start - 1;
-}
-
-/** The end of what is certainly content: a line break, and a dash after it, may belong to a delimiter. */
-function heldBack(data: Buffer, at: number, isFresh: boolean): number {
-  const last = data[data.length - 1];
-  if (last === 0x2d && data.length - 1 === at && isFresh) return at;
-  if (last === 0x2d && data[data.length - 2] === 0x0a) return beforeBreak(data, data.length - 1, at);
-  if (last === 0x0a) return beforeBreak(data, data.length, at);
-  return last === 0x0d ? data.length - 1 : data.length;
-}
-
-const MAX_STRAY = 8 * 1024;
-
-/** Whether the header goes on after a line that is no field: a known field comes before the next empty line. */
-function fieldsFollow(data: Buffer, at: number): boolean {
-  const lines = data.toString('latin1', at, Math.min(data.length, at + MAX_STRAY)).split(/\r?\n/, 50);
-  const blank = lines.indexOf('');
-  return (blank < 0 ? lines : lines.slice(0, blank)).some((line) => KNOWN_FIELD.test(line));
 }
 
 function describe(fields: RawHeader[], parent: Entity | null): Entity {

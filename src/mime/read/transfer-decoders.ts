@@ -88,15 +88,21 @@ function afterSpaces(data: Buffer, at: number): number {
   return end;
 }
 
+const BEGIN = /^begin(|-base64) [0-7]{3,4} /;
+
 /** uuencode, as mail programs of the 1990s sent files: the lines between `begin` and `end`. */
 function createUuencode(): TransferDecoder {
   let carry = '';
-  let state: 'before' | 'inside' | 'after' = 'before';
+  let state: 'before' | 'inside' | 'base64' | 'after' = 'before';
 
   const decodeLine = (line: string): Buffer => {
-    if (state === 'before' && /^begin(-base64)? [0-7]{3,4} /.test(line)) state = 'inside';
+    const [, variant] = (state === 'before' && BEGIN.exec(line)) || [];
+    if (variant !== undefined) state = variant === '' ? 'inside' : 'base64';
     else if (state === 'inside' && /^end\s*$/.test(line)) state = 'after';
     else if (state === 'inside') return uudecoded(line);
+    // POSIX uuencode -m
+    else if (state === 'base64' && /^====\s*$/.test(line)) state = 'after';
+    else if (state === 'base64') return Buffer.from(line, 'base64');
     return NOTHING;
   };
   return {

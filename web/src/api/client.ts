@@ -12,6 +12,8 @@ export type Replay = Schemas['Replay'];
 export type ListedEvent = Schemas['ListedEvent'];
 export type HistoryEntry = Schemas['HistoryEntry'];
 export type ApiKey = Schemas['ApiKey'];
+export type AuditRecord = Schemas['AuditRecord'];
+export type AuthLink = Schemas['AuthLink'];
 export type Overview = Schemas['Overview'];
 export type Session = Schemas['Session'];
 

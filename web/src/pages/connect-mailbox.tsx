@@ -1,6 +1,6 @@
 import { useQuery, useQueryClient } from '@tanstack/preact-query';
 import { useState } from 'preact/hooks';
-import { useLocation } from 'wouter-preact';
+import { Link, useLocation } from 'wouter-preact';
 import { api, take } from '../api/client.ts';
 import { ConnectForm, type Credentials } from '../connect/form.tsx';
 import { Copyable, Loading, Page, Problem, State } from '../ui/parts.tsx';
@@ -133,10 +133,11 @@ function LinkCard({ account }: { account?: string }) {
       {url ? (
         <Copyable value={url} label="Link" />
       ) : (
-        <div>
+        <div class="row">
           <button type="button" class="button" onClick={make}>
             Create a link
           </button>
+          <Link href="/mailboxes/links">Links that wait for their owner</Link>
         </div>
       )}
     </section>

@@ -5,7 +5,7 @@ import { api, type Delivery, type Schemas, take } from '../api/client.ts';
 import { Dialog } from '../ui/dialog.tsx';
 import { SelectField, TextField } from '../ui/field.tsx';
 import { Empty, Loading, Notice, Page, Pager, Problem, State, Time } from '../ui/parts.tsx';
-import { given, useOffset, useParam } from '../ui/query.ts';
+import { given, isoOf, useOffset, useParam } from '../ui/query.ts';
 import { toast } from '../ui/toast.tsx';
 import { EVENT_TYPES, isEventType } from './event-types.ts';
 
@@ -22,7 +22,6 @@ function useFilters() {
   const [event, setEvent] = useParam('event');
   const [since, setSince] = useParam('since');
   const [until, setUntil] = useParam('until');
-  const iso = (local: string) => (local === '' ? undefined : new Date(local).toISOString());
   const query = given({
     status: STATUSES.find((one) => one === status),
     endpoint_id: endpoint.trim(),
@@ -30,8 +29,8 @@ function useFilters() {
     account_id: account.trim(),
     email_id: email.trim(),
     event_id: event.trim(),
-    since: iso(since),
-    until: iso(until),
+    since: isoOf(since),
+    until: isoOf(until),
   });
   return {
     query,

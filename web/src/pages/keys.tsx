@@ -1,40 +1,60 @@
-import { useMutation, useQuery, useQueryClient } from '@tanstack/preact-query';
+import { keepPreviousData, useMutation, useQuery, useQueryClient } from '@tanstack/preact-query';
 import { useState } from 'preact/hooks';
-import { api, type ApiKey, take } from '../api/client.ts';
+import { Link } from 'wouter-preact';
+import { api, type ApiKey, type Session, take } from '../api/client.ts';
 import { Confirm, Dialog } from '../ui/dialog.tsx';
-import { SelectField, TextField } from '../ui/field.tsx';
-import { Copyable, Loading, Notice, Page, Pager, Problem, Time } from '../ui/parts.tsx';
-import { useOffset } from '../ui/query.ts';
+import { Badge, Empty, Listed, Notice, Page, Pager, Time } from '../ui/parts.tsx';
+import { given, useOffset, useParam } from '../ui/query.ts';
+import { CreateKey } from './create-key.tsx';
 
 const SIZE = 50;
-const KEYS = ['api-keys'];
+export const KEYS = ['api-keys'];
 
 export function KeysPage() {
   const [offset, setOffset] = useOffset();
-  const [creating, setCreating] = useState(false);
-  const [revoking, setRevoking] = useState<ApiKey>();
+  const [creator, setCreator] = useParam('created_by');
+  const [dialog, setDialog] = useState<{ kind: 'create' } | { kind: 'revoke' | 'mailboxes'; key: ApiKey }>();
+  const query = given({ created_by: creator, offset, limit: SIZE });
   const keys = useQuery({
-    queryKey: [...KEYS, offset],
-    queryFn: () => take(api.GET('/api/v1/api-keys', { params: { query: { offset, limit: SIZE } } })),
+    queryKey: [...KEYS, query],
+    queryFn: () => take(api.GET('/api/v1/api-keys', { params: { query } })),
+    placeholderData: keepPreviousData,
+    refetchInterval: 15_000,
   });
+  const close = () => setDialog(undefined);
   return (
     <Page
       title="Keys"
-      intro="Who may call the API."
+      intro="Who may call the API, and what each of them may do."
       actions={
-        <button type="button" class="button main-action" onClick={() => setCreating(true)}>
+        <button type="button" class="button main-action" onClick={() => setDialog({ kind: 'create' })}>
           Create a key
         </button>
       }
     >
+      {creator !== '' && (
+        <Notice tone="idle" title="Only keys that one key created">
+          <code>{creator}</code>{' '}
+          <button type="button" class="button plain small" onClick={() => setCreator('')}>
+            Show all keys
+          </button>
+        </Notice>
+      )}
       <section class="card" aria-label="Keys">
-        {keys.isPending && <Loading />}
-        {keys.error && (
-          <div class="card-body">
-            <Problem error={keys.error} retry={() => void keys.refetch()} />
-          </div>
-        )}
-        {keys.data && <Table keys={keys.data.data} revoke={setRevoking} />}
+        <Listed
+          list={keys}
+          empty={
+            <Empty title={creator === '' ? 'No more keys' : 'It created no key'}>Go back, or show all keys.</Empty>
+          }
+        >
+          {(rows) => (
+            <Table
+              keys={rows}
+              revoke={(key) => setDialog({ kind: 'revoke', key })}
+              showMailboxes={(key) => setDialog({ kind: 'mailboxes', key })}
+            />
+          )}
+        </Listed>
         <Pager
           offset={offset}
           size={SIZE}
@@ -43,24 +63,30 @@ export function KeysPage() {
           go={setOffset}
         />
       </section>
-      {creating && <Create close={() => setCreating(false)} />}
-      {revoking && <Revoke apiKey={revoking} close={() => setRevoking(undefined)} />}
+      {dialog?.kind === 'create' && <CreateKey close={close} />}
+      {dialog?.kind === 'revoke' && <Revoke apiKey={dialog.key} close={close} />}
+      {dialog?.kind === 'mailboxes' && <Mailboxes apiKey={dialog.key} close={close} />}
     </Page>
   );
 }
 
-function Table({ keys, revoke }: { keys: ApiKey[]; revoke: (key: ApiKey) => void }) {
+interface Actions {
+  revoke: (key: ApiKey) => void;
+  showMailboxes: (key: ApiKey) => void;
+}
+
+function Table({ keys, ...actions }: { keys: ApiKey[] } & Actions) {
   return (
     <div class="table-wrap" tabIndex={0} role="group" aria-label="Table">
       <table>
         <thead>
           <tr>
             <th scope="col">Name</th>
-            <th scope="col">Begins with</th>
-            <th scope="col">Role</th>
-            <th scope="col">Created</th>
+            <th scope="col">May</th>
+            <th scope="col">Mailboxes</th>
             <th scope="col">Last used</th>
             <th scope="col">Expires</th>
+            <th scope="col">Created</th>
             <th scope="col">
               <span class="visually-hidden">Actions</span>
             </th>
@@ -68,30 +94,7 @@ function Table({ keys, revoke }: { keys: ApiKey[]; revoke: (key: ApiKey) => void
         </thead>
         <tbody>
           {keys.map((key) => (
-            <tr key={key.id}>
-              <td>
-                <span class="strong">{key.name}</span>
-                <span class="sub nowrap">{key.id}</span>
-              </td>
-              <td>
-                <code>{key.prefix}</code>
-              </td>
-              <td>{key.role}</td>
-              <td>
-                <Time at={key.issued_at} />
-              </td>
-              <td>
-                <Time at={key.last_used_at} none="never" />
-              </td>
-              <td>
-                <Time at={key.expires_at} none="never" />
-              </td>
-              <td>
-                <button type="button" class="button small danger" onClick={() => revoke(key)}>
-                  Revoke<span class="visually-hidden"> {key.name}</span>
-                </button>
-              </td>
-            </tr>
+            <Row key={key.id} apiKey={key} creator={keys.find(({ id }) => id === key.created_by)} {...actions} />
           ))}
         </tbody>
       </table>
@@ -99,67 +102,89 @@ function Table({ keys, revoke }: { keys: ApiKey[]; revoke: (key: ApiKey) => void
   );
 }
 
-const DAY_MS = 86_400_000;
-const LIVES = [
-  { value: '', label: 'Never' },
-  { value: '7', label: 'In 7 days' },
-  { value: '30', label: 'In 30 days' },
-  { value: '90', label: 'In 90 days' },
-  { value: '365', label: 'In a year' },
-];
-
-function Create({ close }: { close: () => void }) {
-  const queries = useQueryClient();
-  const [name, setName] = useState('');
-  const [days, setDays] = useState('90');
-  const create = useMutation({
-    mutationFn: () => {
-      const expires_at = days === '' ? null : new Date(Date.now() + Number(days) * DAY_MS).toISOString();
-      return take(api.POST('/api/v1/api-keys', { body: { name: name.trim(), expires_at } }));
-    },
-    onSuccess: () => queries.invalidateQueries({ queryKey: KEYS }),
-  });
-  if (create.data)
-    return (
-      <Dialog title="The new key" close={close}>
-        <Notice tone="warn" title="Copy it now">
-          It is shown this once, and is stored nowhere.
-        </Notice>
-        <Copyable value={create.data.api_key} label="Key" />
-        <div class="dialog-foot">
-          <button type="button" class="button main-action" onClick={close}>
-            I have copied it
-          </button>
-        </div>
-      </Dialog>
-    );
+function Row({ apiKey, creator, revoke, showMailboxes }: { apiKey: ApiKey; creator: ApiKey | undefined } & Actions) {
+  const { id, name, prefix, permissions, accounts, last_used_at, expires_at, issued_at, created_by } = apiKey;
   return (
-    <Dialog title="Create a key" close={close}>
-      <form
-        class="stack"
-        onSubmit={(event) => {
-          event.preventDefault();
-          create.mutate();
-        }}
-      >
-        <TextField label="Name" required maxLength={100} help="Who uses it, and for what." value={name} set={setName} />
-        <SelectField label="Expires" value={days} set={setDays} options={LIVES} />
-        <Problem error={create.error} />
-        <div class="dialog-foot">
-          <button type="button" class="button" onClick={close}>
-            Cancel
+    <tr>
+      <td>
+        <Link href={`/audit?key=${id}`} class="strong" title="What was done with it">
+          <span class="clip">{name}</span>
+        </Link>
+        <span class="sub nowrap">
+          <code>{prefix}…</code>
+        </span>
+      </td>
+      <td>{permissions === 'read' ? <Badge tone="idle">read only</Badge> : <Badge tone="good">everything</Badge>}</td>
+      <td class="nowrap">
+        {accounts === null ? (
+          'all'
+        ) : (
+          <button type="button" class="button plain small" onClick={() => showMailboxes(apiKey)}>
+            {accounts.length === 1 ? '1 mailbox' : `${accounts.length} mailboxes`}
+            <span class="visually-hidden"> of {name}</span>
           </button>
-          <button class="button main-action" disabled={create.isPending}>
-            Create it
-          </button>
-        </div>
-      </form>
+        )}
+      </td>
+      <td>
+        <Time at={last_used_at} none="never" />
+      </td>
+      <td>
+        {expires_at !== null && new Date(expires_at).getTime() <= Date.now() ? (
+          <Badge tone="bad">expired</Badge>
+        ) : (
+          <Time at={expires_at} none="never" />
+        )}
+      </td>
+      <td>
+        <Time at={issued_at} />
+        {created_by !== null && (
+          <span class="sub">by {creator ? creator.name : <code>…{created_by.slice(-6)}</code>}</span>
+        )}
+      </td>
+      <td>
+        <button type="button" class="button small danger" onClick={() => revoke(apiKey)}>
+          Revoke<span class="visually-hidden"> {name}</span>
+        </button>
+      </td>
+    </tr>
+  );
+}
+
+const SHOWN_MAILBOXES = 100;
+
+/** The mailboxes that a key is limited to. */
+function Mailboxes({ apiKey, close }: { apiKey: ApiKey; close: () => void }) {
+  const ids = apiKey.accounts ?? [];
+  return (
+    <Dialog title={`Mailboxes of ${apiKey.name}`} close={close}>
+      <p class="quiet">For this key there are no others.</p>
+      <ul class="picked">
+        {ids.slice(0, SHOWN_MAILBOXES).map((id) => (
+          <li key={id}>
+            <Link href={`/mailboxes/${id}`}>
+              <MailboxName id={id} />
+            </Link>
+          </li>
+        ))}
+      </ul>
+      {ids.length > SHOWN_MAILBOXES && <p class="quiet">And {ids.length - SHOWN_MAILBOXES} more.</p>}
     </Dialog>
   );
 }
 
+function MailboxName({ id }: { id: string }) {
+  const account = useQuery({
+    queryKey: ['account', id],
+    queryFn: () => take(api.GET('/api/v1/accounts/{id}', { params: { path: { id } } })),
+    retry: false,
+    staleTime: 60_000,
+  });
+  return <>{account.data?.name ?? id}</>;
+}
+
 function Revoke({ apiKey, close }: { apiKey: ApiKey; close: () => void }) {
   const queries = useQueryClient();
+  const isOwn = queries.getQueryData<Session>(['session'])?.api_key_id === apiKey.id;
   const revoke = useMutation({
     mutationFn: () => take(api.DELETE('/api/v1/api-keys/{id}', { params: { path: { id: apiKey.id } } })),
     onSuccess: async () => {
@@ -176,7 +201,19 @@ function Revoke({ apiKey, close }: { apiKey: ApiKey; close: () => void }) {
       confirm={() => revoke.mutate()}
       close={close}
     >
-      Calls with it are refused at once, and whoever is signed in with it is signed out.
+      {isOwn && (
+        <Notice tone="warn" title="You are signed in with this key">
+          You will be signed out, and need another key to come back.
+        </Notice>
+      )}
+      <p>Calls with it are refused at once, whoever is signed in with it is signed out, and its connect links end.</p>
+      <p>
+        Keys that it created go on:{' '}
+        <Link href={`/keys?created_by=${apiKey.id}`} onClick={close}>
+          see them
+        </Link>
+        .
+      </p>
     </Confirm>
   );
 }

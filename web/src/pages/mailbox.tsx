@@ -109,6 +109,7 @@ function Facts({ account }: { account: Account }) {
         <dd class="row">
           <Link href={`/deliveries?account=${account.id}`}>Deliveries</Link>
           <Link href={`/events?account=${account.id}`}>Live events</Link>
+          <Link href={`/audit?object=${account.id}`}>Audit</Link>
           {runs && (
             <a href={runs} target="_blank" rel="noopener noreferrer">
               Runs in Temporal

@@ -27,9 +27,14 @@ export function MailboxesPage() {
       title="Mailboxes"
       intro="Every mailbox that is connected, and how it is doing."
       actions={
-        <Link href="/mailboxes/connect" class="button main-action">
-          Connect a mailbox
-        </Link>
+        <>
+          <Link href="/mailboxes/links" class="button">
+            Connect links
+          </Link>
+          <Link href="/mailboxes/connect" class="button main-action">
+            Connect a mailbox
+          </Link>
+        </>
       }
     >
       <section class="card" aria-label="Mailboxes">

@@ -6,13 +6,24 @@ import { Problem } from './parts.tsx';
 export function Dialog({ title, close, children }: { title: string; close: () => void; children: ComponentChildren }) {
   const ref = useRef<HTMLDialogElement>(null);
   const id = useId();
+  const isLeft = useRef(false);
   useEffect(() => {
     const dialog = ref.current;
     if (dialog && !dialog.open) dialog.showModal();
-    return () => dialog?.close();
+    return () => {
+      isLeft.current = true;
+      dialog?.close();
+    };
   }, []);
   return (
-    <dialog ref={ref} aria-labelledby={id} onClose={close}>
+    <dialog
+      ref={ref}
+      aria-labelledby={id}
+      onClose={() => {
+        // one that another dialog has replaced closes late, and must not take that with it
+        if (!isLeft.current) close();
+      }}
+    >
       <div class="card-head">
         <h2 id={id}>{title}</h2>
         <button type="button" class="button plain" onClick={close}>

@@ -1,12 +1,21 @@
 const DATE = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' });
 const EXACT = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
 const TIME = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit', second: '2-digit' });
+const MOMENT = new Intl.DateTimeFormat(undefined, {
+  day: 'numeric',
+  month: 'short',
+  hour: '2-digit',
+  minute: '2-digit',
+  second: '2-digit',
+});
 const NUMBER = new Intl.NumberFormat();
 const RELATIVE = new Intl.RelativeTimeFormat('en', { numeric: 'auto', style: 'short' });
 
 export const count = (value: number) => NUMBER.format(value);
 export const dateOf = (iso: string) => DATE.format(new Date(iso));
 export const exactDate = (iso: string) => EXACT.format(new Date(iso));
+/** Day and time to the second, without the year. */
+export const momentOf = (iso: string) => MOMENT.format(new Date(iso));
 export const timeOf = (iso: string) => TIME.format(new Date(iso));
 
 const STEPS: [Intl.RelativeTimeFormatUnit, number][] = [

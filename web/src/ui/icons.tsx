@@ -5,6 +5,7 @@ const PATHS = {
   endpoints: 'M9 7a4 4 0 1 0 3 7l3 3a3 3 0 1 0 2-2l-3-3a4 4 0 0 0-5-5z',
   events: 'M3 12h4l3-8 4 16 3-8h4',
   keys: 'M14 10a4 4 0 1 0-3.9 4.9L12 17h2v2h2v2h4v-4l-6.2-6.2A4 4 0 0 0 14 10z',
+  audit: 'M6 4h12v16H6zM9 8h6M9 12h6M9 16h3',
   settings: 'M4 7h10M18 7h2M4 17h2M10 17h10M14 4v6M6 14v6',
   reference: 'M5 4h11a3 3 0 0 1 3 3v13H8a3 3 0 0 1-3-3zM9 8h6M9 12h6',
 } as const;

@@ -138,6 +138,38 @@ export function Loading({ lines = 4 }: { lines?: number }) {
   );
 }
 
+interface List<T> {
+  data?: { data: T[] } | undefined;
+  isPending: boolean;
+  error: unknown;
+  refetch: () => Promise<unknown>;
+}
+
+/** A list as it is read: on its way, refused in the server's words, empty, or its rows. */
+export function Listed<T>({
+  list,
+  empty,
+  children,
+}: {
+  list: List<T>;
+  empty: ComponentChildren;
+  children: (rows: T[]) => ComponentChildren;
+}) {
+  const rows = list.data?.data ?? [];
+  return (
+    <>
+      {list.error && (
+        <div class="card-body">
+          <Problem error={list.error} retry={() => void list.refetch()} />
+        </div>
+      )}
+      {list.isPending && <Loading />}
+      {list.data && rows.length === 0 && empty}
+      {rows.length > 0 && children(rows)}
+    </>
+  );
+}
+
 /** A page of a list with an offset. */
 export function Pager({
   offset,

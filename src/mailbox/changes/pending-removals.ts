@@ -1,7 +1,43 @@
 import { inLease } from '../../db/lease.ts';
-import { clearPendingRemoval, findPendingRemovals, type LocationKey } from '../../db/pending-removal.ts';
-import { changeEmails } from '../change-emails.ts';
+import {
+  clearPendingRemoval,
+  findPendingRemovals,
+  type LocationKey,
+  markAllPendingRemoval,
+  markPendingRemoval,
+} from '../../db/pending-removal.ts';
+import { changeEmails, changeUnreported } from '../change-emails.ts';
 import type { SyncContext } from '../context.ts';
+import { emailsAt } from '../store/locations.ts';
+
+/** A location with its email; null: baseline. */
+type MarkedLocation = LocationKey & { emailId: string | null };
+
+/**
+ * Marks a location as being left, see markPendingRemoval. The end of the move has the event.
+ * @throws LeaseLost
+ */
+export async function mark({ db, lease }: Pick<SyncContext, 'db' | 'lease'>, location: MarkedLocation) {
+  return inLease(db, lease, async (tx) => {
+    let state = 'taken' as Awaited<ReturnType<typeof markPendingRemoval>>;
+    await changeUnreported(tx, location.emailId ? [location.emailId] : [], async () => {
+      state = await markPendingRemoval(tx, location);
+    });
+    return state;
+  });
+}
+
+/** Marks locations of a folder that is about to be deleted. The caller bounds their number. */
+export async function markAll(
+  { db, lease }: Pick<SyncContext, 'db' | 'lease'>,
+  folderId: string,
+  uids: number[],
+): Promise<void> {
+  await inLease(db, lease, async (tx) => {
+    const emailIds = [...(await emailsAt(tx, folderId, uids)).values()];
+    await changeUnreported(tx, emailIds, () => markAllPendingRemoval(tx, folderId, uids));
+  });
+}
 
 /** A mark that is older was left by a move that died, in milliseconds: the folders show where the email is. */
 const ABANDONED_MS = 2 * 60_000;
@@ -32,7 +68,7 @@ export async function endAbandonedMoves(
 /** Shows emails in locations again that were pending removal, with the events of what that changes. */
 export async function unmark(
   { db, lease }: Pick<SyncContext, 'db' | 'lease'>,
-  marked: (LocationKey & { emailId: string | null })[],
+  marked: MarkedLocation[],
 ): Promise<void> {
   const emailIds = marked.flatMap(({ emailId }) => emailId ?? []);
   await inLease(db, lease, (tx) =>

@@ -1,0 +1,21 @@
+import type { Client } from '@temporalio/client';
+import type { Db } from '../db/client.ts';
+import { accountsWithDueReparses } from '../db/reparses.ts';
+import { QUEUES, reparseWorkflowId, searchableBy, WORKFLOWS } from '../workflows/names.ts';
+
+/** Begun at one look: each keeps a thread busy, and nobody waits for it. */
+const AT_ONCE = 5;
+
+/** Starts the workflows that repeat the parsing of what was cut short, where that is due and none runs. */
+export async function startDueReparses(client: Client, db: Db): Promise<void> {
+  for (const accountId of await accountsWithDueReparses(db, AT_ONCE)) {
+    await client.workflow.start(WORKFLOWS.reparse, {
+      taskQueue: QUEUES.commands,
+      workflowId: reparseWorkflowId(accountId, 'incomplete'),
+      args: [{ accountId, only: 'incomplete' }],
+      typedSearchAttributes: searchableBy(accountId),
+      staticSummary: `parse what was cut short of ${accountId} again`,
+      workflowIdConflictPolicy: 'USE_EXISTING',
+    });
+  }
+}

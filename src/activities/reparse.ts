@@ -1,0 +1,76 @@
+import { Context } from '@temporalio/activity';
+import { type Db } from '../db/client.ts';
+import { emailsToReparse, type ReparseCursor } from '../db/reparses.ts';
+import { LeaseLost } from '../db/lease.ts';
+import { type ReparseDeps as EngineDeps, type ReparseOutcome, reparseEmail } from '../mailbox/reparse/reparse.ts';
+import { loadSyncSettings } from '../mailbox/settings.ts';
+import { measured } from '../measure.ts';
+
+export interface ReparseDeps extends EngineDeps {
+  db: Db;
+}
+
+export type ReparseActivities = ReturnType<typeof createReparseActivities>;
+
+export type ReparseCounts = Record<ReparseOutcome, number>;
+
+export interface ReparseStep {
+  /** where the next step begins; null: there is no more */
+  next: ReparseCursor | null;
+  counts: ReparseCounts;
+}
+
+/** Emails of one page; their bodies are loaded one by one. */
+const PAGE = 50;
+/** One execution works for about so long, ms; the workflow shows the counts in between. */
+const STEP_MS = 20_000;
+const HEARTBEAT_MS = 1_500;
+
+/** Activities of the `reparse` workflow. */
+export function createReparseActivities(deps: ReparseDeps) {
+  /** Parses stored emails of an account again, from `cursor` on. Goes on where it was killed. */
+  async function reparseEmails({
+    accountId,
+    cursor,
+  }: {
+    accountId: string;
+    cursor: ReparseCursor;
+  }): Promise<ReparseStep> {
+    const context = Context.current();
+    const until = Date.now() + STEP_MS;
+    const resumed = context.info.heartbeatDetails as ReparseStep | undefined;
+    const step: ReparseStep = resumed ?? {
+      next: cursor,
+      counts: { unchanged: 0, changed: 0, incomplete: 0, unreadable: 0 },
+    };
+    const heartbeat = () => context.heartbeat(step);
+    const heartbeats = setInterval(heartbeat, HEARTBEAT_MS);
+    try {
+      const account = await loadSyncSettings(deps.db, accountId);
+      if (!account) return { ...step, next: null };
+      const { ownAddresses } = account;
+      while (step.next && Date.now() < until) {
+        const { rows, next } = await emailsToReparse(deps.db, accountId, step.next, PAGE);
+        for (const row of rows) {
+          if (context.cancellationSignal.aborted) await context.cancelled;
+          const outcome = await reparseEmail(deps, { id: accountId, ownAddresses }, row);
+          measured('reparsed', { outcome, count: 1 });
+          step.counts[outcome] += 1;
+          step.next = { list: step.next.list, last: { date: row.date.toISOString(), id: row.id } };
+          if (Date.now() >= until) return step;
+        }
+        step.next = next;
+        heartbeat();
+      }
+      return step;
+    } catch (error) {
+      // The account is being removed: there is nothing left to do.
+      if (error instanceof LeaseLost) return { ...step, next: null };
+      throw error;
+    } finally {
+      clearInterval(heartbeats);
+    }
+  }
+
+  return { reparseEmails };
+}

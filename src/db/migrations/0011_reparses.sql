@@ -1,0 +1,1 @@
+ALTER TABLE "emails" ADD COLUMN "reparses" smallint DEFAULT 0 NOT NULL;

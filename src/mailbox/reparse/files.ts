@@ -1,0 +1,86 @@
+import { createHash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import type { Readable } from 'node:stream';
+import type { ParsedAttachment, ParsedMail } from '../../mime/parser.ts';
+import { newId } from '../../new-id.ts';
+import { StorageMissing, type Storage } from '../../storage/storage.ts';
+import { attachmentKey, type StoredAttachment } from '../ingest/rows.ts';
+
+/** The row of an attachment that is stored. */
+export interface OldFile {
+  id: string;
+  size: number;
+  storageKey: string;
+}
+
+/** The attachments of an email that was parsed again. */
+export interface ReparsedFiles {
+  attachments: StoredAttachment[];
+  /** storage keys written for them */
+  written: string[];
+  /** storage keys of those that the email had and has no more */
+  unused: string[];
+}
+
+/**
+ * Attachments with the bytes of a stored one keep its id and its file; the others are written. `written` is filled as files
+ * are, so that the caller knows them when this fails.
+ */
+export async function matchFiles(
+  { storage, accountId, written }: { storage: Pick<Storage, 'get' | 'put'>; accountId: string; written: string[] },
+  parsed: ParsedMail,
+  old: readonly OldFile[],
+): Promise<ReparsedFiles> {
+  const left = [...old];
+  const attachments: StoredAttachment[] = [];
+  for (const { content, embedded: _, ...shown } of parsed.attachments) {
+    const same = await takeSame(storage, left, { content, size: shown.size });
+    if (same) {
+      attachments.push({ ...shown, id: same.id, storageKey: same.storageKey });
+      continue;
+    }
+    const id = newId('attachment');
+    const storageKey = attachmentKey(accountId, id);
+    written.push(storageKey);
+    await storage.put(storageKey, streamOf(content));
+    attachments.push({ ...shown, id, storageKey });
+  }
+  return { attachments, written, unused: left.map(({ storageKey }) => storageKey) };
+}
+
+/** The first of the stored files that has these bytes, which is taken out of the list. */
+async function takeSame(
+  storage: Pick<Storage, 'get'>,
+  files: OldFile[],
+  { content, size }: Pick<ParsedAttachment, 'content' | 'size'>,
+): Promise<OldFile | undefined> {
+  const alike = files.filter((file) => file.size === size);
+  if (alike.length === 0) return undefined;
+  const wanted = await digestOf(streamOf(content));
+  for (const file of alike) {
+    if ((await storedDigest(storage, file.storageKey)) !== wanted) continue;
+    files.splice(files.indexOf(file), 1);
+    return file;
+  }
+  return undefined;
+}
+
+const streamOf = (content: ParsedAttachment['content']) =>
+  Buffer.isBuffer(content) ? content : createReadStream(content.path);
+
+async function storedDigest(storage: Pick<Storage, 'get'>, key: string): Promise<string | null> {
+  try {
+    return await digestOf(await storage.get(key));
+  } catch (error) {
+    // a file that is gone is written again
+    if (error instanceof StorageMissing) return null;
+    throw error;
+  }
+}
+
+async function digestOf(content: Buffer | Readable): Promise<string> {
+  const hash = createHash('sha256');
+  if (Buffer.isBuffer(content)) return hash.update(content).digest('base64');
+  for await (const piece of content as AsyncIterable<Buffer>) hash.update(piece);
+  return hash.digest('base64');
+}

@@ -1,0 +1,119 @@
+import { createWriteStream } from 'node:fs';
+import { join } from 'node:path';
+import { buffer } from 'node:stream/consumers';
+import { pipeline } from 'node:stream/promises';
+import type { Db } from '../../db/client.ts';
+import { inLease } from '../../db/lease.ts';
+import { countReparse, type StoredEmailRow } from '../../db/reparses.ts';
+import type { Logger } from '../../logger.ts';
+import type { MailParser, ParsedMail } from '../../mime/parser.ts';
+import { StorageMissing, type Storage } from '../../storage/storage.ts';
+import { inTempFolder } from '../../temp-dir.ts';
+import type { SyncAccount } from '../context.ts';
+import { STREAM_FROM_BYTES } from '../ingest/fetch.ts';
+import { removeTempDir } from '../ingest/store-attachments.ts';
+import { deleteUnreferenced } from '../unsaved-files.ts';
+import { differenceOf, isNone } from './difference.ts';
+import { matchFiles } from './files.ts';
+import { loadRows, lockRows, saveDifference } from './rows.ts';
+
+export interface ReparseDeps {
+  db: Db;
+  storage: Storage;
+  parser: Pick<MailParser, 'parse'>;
+  tempDir: string;
+  logger: Logger;
+}
+
+/** What became of one email: `incomplete`: cut short again; `unreadable`: its source is not there. */
+export type ReparseOutcome = 'unchanged' | 'changed' | 'incomplete' | 'unreadable';
+
+/** How many times the usual time a mail may take: nobody waits for it. */
+const PATIENCE = 5;
+
+/**
+ * Parses the source of a stored email again, and changes of its rows what differs. No event says so: what the email is about,
+ * where it is and whether it is read are as before. Done twice, the second time changes nothing.
+ * @throws LeaseLost when the account is being removed; the errors of database and storage
+ */
+export async function reparseEmail(
+  deps: ReparseDeps,
+  account: Pick<SyncAccount, 'id' | 'ownAddresses'>,
+  email: StoredEmailRow,
+): Promise<ReparseOutcome> {
+  const parsed = await parseStored(deps, email);
+  if (parsed === null) return 'unreadable';
+  try {
+    // A shorter reading than the one that is stored would take something away.
+    if (parsed.isPartial && email.isComplete) return 'incomplete';
+    const isChanged = await saveReading(deps, account, email, parsed);
+    if (parsed.isPartial) {
+      await countReparse(deps.db, email.id);
+      return 'incomplete';
+    }
+    return isChanged ? 'changed' : 'unchanged';
+  } finally {
+    await removeTempDir(parsed);
+  }
+}
+
+/** Null when the source is not there. */
+async function parseStored(
+  { storage, parser, tempDir }: ReparseDeps,
+  { storageKey, size }: StoredEmailRow,
+): Promise<ParsedMail | null> {
+  try {
+    const source = await storage.get(storageKey);
+    if (size < STREAM_FROM_BYTES) return await parser.parse(await buffer(source), { patience: PATIENCE });
+    return await inTempFolder(tempDir, async (dir) => {
+      const path = join(dir, 'source');
+      await pipeline(source, createWriteStream(path, { mode: 0o600 }));
+      return parser.parse({ path }, { patience: PATIENCE });
+    });
+  } catch (error) {
+    if (error instanceof StorageMissing || (error instanceof Error && error.name === 'ObjectDamaged')) return null;
+    throw error;
+  }
+}
+
+/** True: something of the email has changed. */
+async function saveReading(
+  deps: ReparseDeps,
+  account: Pick<SyncAccount, 'id' | 'ownAddresses'>,
+  email: StoredEmailRow,
+  parsed: ParsedMail,
+): Promise<boolean> {
+  const { db, storage } = deps;
+  const stored = await loadRows(db, email.id);
+  if (!stored) return false;
+  const written: string[] = [];
+  try {
+    const files = await matchFiles({ storage, accountId: account.id, written }, parsed, ordered(stored));
+    const reading = { parsed, attachments: files.attachments };
+    if (isNone(await differenceOf(db, account, stored, reading))) return false;
+    const isSaved = await inLease(db, { accountId: account.id, watchEpoch: null }, async (tx) => {
+      const now = await lockRows(tx, email.id);
+      // deleted, or replaced by another copy, since it was read
+      if (!now || now.email.storageKey !== email.storageKey || !sameIds(now, stored)) return false;
+      await saveDifference(tx, now, await differenceOf(tx, account, now, reading));
+      return true;
+    });
+    await storage.delete(isSaved ? files.unused : written);
+    return isSaved;
+  } catch (error) {
+    await deleteUnreferenced({ ...deps, account }, written);
+    throw error;
+  }
+}
+
+type Rows = NonNullable<Awaited<ReturnType<typeof loadRows>>>;
+
+/** The attachments in the order in which the email shows them. */
+function ordered({ contents, attachments }: Rows): Rows['attachments'] {
+  const place = new Map(contents.attachments.map(({ id }, index) => [id, index]));
+  return [...attachments].sort((a, b) => (place.get(a.id) ?? 0) - (place.get(b.id) ?? 0));
+}
+
+const sameIds = (a: Rows, b: Rows) =>
+  a.attachments.length === b.attachments.length &&
+  a.attachments.every(({ id }) => b.attachments.some((other) => other.id === id));

@@ -1,0 +1,57 @@
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, expect, it } from '@jest/globals';
+import { ERRORS } from '../../src/contract/errors.ts';
+import { projectRoot } from '../../src/embedded/project-root.ts';
+
+/** docs/errors.md and the table of errors say the same. */
+
+const read = (path: string) => readFile(join(projectRoot(), path), 'utf8');
+
+/** Every `errors/…` that is written below a folder. */
+async function typesIn(folder: string, ending: RegExp): Promise<Set<string>> {
+  const entries = await readdir(join(projectRoot(), folder), { recursive: true, withFileTypes: true });
+  const files = entries.filter((entry) => entry.isFile() && ending.test(entry.name));
+  const texts = await Promise.all(files.map(({ parentPath, name }) => readFile(join(parentPath, name), 'utf8')));
+  // not the path of a file in an import
+  return new Set(
+    texts.flatMap((text) =>
+      [...text.matchAll(/(?<![./\w])errors\/([a-z_]+)(?!\.ts)\b/g)].map((match) => match[1] ?? ''),
+    ),
+  );
+}
+
+describe('docs/errors.md', () => {
+  it.each(Object.entries(ERRORS))('has a section on %s, with its status and title', async (code, { status, title }) => {
+    const [, ...sections] = (await read('docs/errors.md')).split('\n## ');
+    const section = sections.find((text) => text.startsWith(`errors/${code}\n`));
+    expect(section?.trim().split('\n').length).toBeGreaterThan(2);
+    expect(section).toContain(`\n\n${status}, "${title}". `);
+  });
+
+  it('lists them with links to their sections, and no others', async () => {
+    const text = await read('docs/errors.md');
+    const rows = [...text.matchAll(/^\| (\d+) \| \[`errors\/(\w+)`\]\(#errors(\w+)\)/gm)];
+    expect(rows.map(([, status, code]) => [code, Number(status)])).toEqual(
+      Object.entries(ERRORS).map(([code, { status }]) => [code, status]),
+    );
+    expect(rows.every(([, , code, anchor]) => code === anchor)).toBe(true);
+    expect(text.match(/^## errors\//gm)).toHaveLength(rows.length);
+  });
+
+  it.each([
+    ['src', /\.ts$/],
+    ['web/src', /\.tsx?$/],
+    ['docs', /\.md$/],
+  ] as const)('knows every type that is written in %s', async (folder, ending) => {
+    const written = await typesIn(folder, ending);
+    expect(written.size).toBeGreaterThan(0);
+    expect([...written].filter((code) => !(code in ERRORS))).toEqual([]);
+  });
+
+  it('is what the API says: every error of the OpenAPI document is described', async () => {
+    const document = await read('test/openapi.golden.json');
+    const codes = new Set([...document.matchAll(/`errors\/([a-z_]+)`/g)].map((match) => match[1] ?? ''));
+    expect([...codes].sort()).toEqual(Object.keys(ERRORS).sort());
+  });
+});

@@ -1,0 +1,52 @@
+import { randomBytes } from 'node:crypto';
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
+import { createDataKeys, forgetOnRemoval } from '../src/data-keys.ts';
+import { announceLease } from '../src/db/lease.ts';
+import { createLogger } from '../src/logger.ts';
+import { createSecrets } from '../src/secrets.ts';
+import { type TestDatabase, testDatabase } from './helpers/postgres.ts';
+import { storeAccount } from './helpers/stored-account.ts';
+import { waitFor } from './helpers/wait.ts';
+
+let test: TestDatabase;
+const closing: (() => Promise<void>)[] = [];
+beforeAll(async () => {
+  test = await testDatabase();
+});
+afterAll(async () => {
+  await Promise.all(closing.map((close) => close()));
+  await test.drop();
+});
+
+const secrets = createSecrets({ current: randomBytes(32) });
+
+/** The keys of one process. */
+function startKeys() {
+  const keys = createDataKeys({ db: test.database.db, secrets });
+  const removals = forgetOnRemoval(test.url, keys, createLogger('silent', 'test'));
+  closing.push(() => removals.close());
+  return keys;
+}
+
+it('the key of a removed account is forgotten by every process; those of others are kept', async () => {
+  const [own, other] = [await storeAccount(test.database), await storeAccount(test.database)];
+  const processes = [startKeys(), startKeys()];
+  const query = (text: string, ...values: unknown[]) => test.database.pool.query(text, values);
+  const found = () => Promise.all(processes.flatMap((keys) => [keys.find(own), keys.find(other)]));
+  await processes[0]?.take(own);
+  await processes[0]?.take(other);
+  // both listen: nothing is dropped any more that is not removed
+  await waitFor(async () => {
+    const { rowCount } = await query(
+      `select from pg_stat_activity where query like 'listen%' and datname = current_database()`,
+    );
+    return rowCount === 2;
+  });
+  expect((await found()).every((key) => key !== undefined)).toBe(true);
+  // what is found from now on is found in memory
+  await query('update accounts set data_key = null, removed_at = case when id = $1 then now() end', own);
+  expect((await found()).every((key) => key !== undefined)).toBe(true);
+  await announceLease(test.database.db, own);
+  await waitFor(async () => (await found()).filter((key) => key === undefined).length === 2);
+  expect((await found()).map((key) => key !== undefined)).toEqual([false, true, false, true]);
+});

@@ -1,0 +1,200 @@
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { createMailParser, type MailParser, type ParsedMail } from '../../src/mime/parser.ts';
+import { readTnef } from '../../src/mime/read/tnef.ts';
+import { mailText } from '../helpers/mail-text.ts';
+
+/** The files in a winmail.dat (MS-OXTNEF). */
+
+let dir: string;
+let parser: MailParser;
+beforeAll(async () => {
+  dir = await mkdtemp(join(tmpdir(), 'tnef-'));
+  parser = createMailParser({ tempDir: dir });
+});
+afterAll(async () => {
+  await parser.close();
+  await rm(dir, { recursive: true, force: true });
+});
+
+const u32 = (value: number) => {
+  const bytes = Buffer.alloc(4);
+  bytes.writeUInt32LE(value >>> 0);
+  return bytes;
+};
+const pad = (bytes: Buffer) => Buffer.concat([bytes, Buffer.alloc((4 - (bytes.length % 4)) % 4)]);
+
+function attribute(level: 1 | 2, id: number, data: Buffer): Buffer {
+  let sum = 0;
+  for (const byte of data) sum = (sum + byte) & 0xffff;
+  return Buffer.concat([Buffer.from([level]), u32(id), u32(data.length), data, u32(sum).subarray(0, 2)]);
+}
+
+type Property = [type: number, id: number, value: Buffer];
+const text8 = (id: number, value: string): Property => [0x1e, id, Buffer.from(`${value}\0`, 'latin1')];
+const text16 = (id: number, value: string): Property => [0x1f, id, Buffer.from(`${value}\0`, 'utf16le')];
+const VARIABLE = new Set([0x1e, 0x1f, 0x0d, 0x102]);
+
+function properties(...list: Property[]): Buffer {
+  const written = list.map(([type, id, value]) => {
+    const named = id >= 0x8000 ? [Buffer.alloc(16, 7), u32(1), u32(6), pad(Buffer.from('abc', 'utf16le'))] : [];
+    const head = Buffer.concat([u32(type | (id << 16)), ...named]);
+    return VARIABLE.has(type) ? [head, u32(1), u32(value.length), pad(value)] : [head, value];
+  });
+  return Buffer.concat([u32(list.length), ...written.flat()]);
+}
+
+interface File {
+  title?: string;
+  data?: Buffer;
+  properties?: Property[];
+}
+
+function tnef(files: File[]): Buffer {
+  const attributes = files.flatMap(({ title, data, properties: list }) => [
+    attribute(2, 0x00069002, Buffer.alloc(14)),
+    ...(title === undefined ? [] : [attribute(2, 0x00018010, Buffer.from(`${title}\0`, 'latin1'))]),
+    ...(data === undefined ? [] : [attribute(2, 0x0006800f, data)]),
+    ...(list === undefined ? [] : [attribute(2, 0x00069005, properties(...list))]),
+  ]);
+  const message = [
+    attribute(1, 0x00089006, u32(0x10000)),
+    attribute(1, 0x00069007, Buffer.from([0xe4, 4, 0, 0, 0, 0, 0, 0])),
+  ];
+  return Buffer.concat([u32(0x223e9f78), Buffer.from([1, 0]), ...message, ...attributes]);
+}
+
+const read = (content: Buffer, type = 'application/ms-tnef'): Promise<ParsedMail> =>
+  parser.parse(mailText({ text: 'see the files', attachments: [{ name: 'winmail.dat', type, content }] }));
+
+async function filesOf({ attachments, tempDir }: ParsedMail): Promise<unknown[]> {
+  const found = [];
+  for (const { name, mime, size, content } of attachments) {
+    const bytes = Buffer.isBuffer(content) ? content : await readFile(content.path);
+    expect(bytes.length).toBe(size);
+    found.push([name, mime, bytes.length > 100 ? bytes.length : bytes.toString()]);
+  }
+  if (tempDir) await rm(tempDir, { recursive: true });
+  return found;
+}
+
+describe('a winmail.dat', () => {
+  it('is opened: its files are the attachments, by their long names', async () => {
+    const content = tnef([
+      { title: 'REPORT~1.PDF', data: Buffer.from('%PDF'), properties: [text16(0x3707, 'Bericht für März.pdf')] },
+      { title: 'notes.txt', data: Buffer.from('some notes') },
+      {
+        title: 'x.bin',
+        data: Buffer.from('png'),
+        properties: [
+          [0x03, 0x3705, u32(1)],
+          [0x0b, 0x8001, u32(1)],
+          [0x40, 0x3007, Buffer.alloc(8)],
+          [0x1003, 0x1234, Buffer.concat([u32(2), u32(1), u32(2)])],
+          text8(0x3707, 'caf\xe9.png'),
+          text8(0x370e, 'image/png'),
+        ],
+      },
+    ]);
+    for (const type of ['application/ms-tnef', 'application/vnd.ms-tnef', 'application/octet-stream']) {
+      const mail = await read(content, type);
+      expect(mail.bodyPlain.trim()).toBe('see the files');
+      expect(await filesOf(mail)).toEqual([
+        ['Bericht für März.pdf', 'application/pdf', '%PDF'],
+        ['notes.txt', 'text/plain', 'some notes'],
+        ['café.png', 'image/png', 'png'],
+      ]);
+    }
+  });
+
+  it('may be large: its files are as large', async () => {
+    const mail = await read(
+      tnef([
+        { title: 'a.bin', data: Buffer.alloc(900_001, 'a') },
+        { title: 'b.bin', data: Buffer.alloc(300_000, 'b') },
+      ]),
+    );
+    expect(mail.isPartial).toBe(false);
+    expect(await filesOf(mail)).toEqual([
+      ['a.bin', 'application/octet-stream', 900_001],
+      ['b.bin', 'application/octet-stream', 300_000],
+    ]);
+  });
+
+  it('stays beside the files where it holds an embedded message, whose files count too', async () => {
+    const inner = Buffer.concat([Buffer.alloc(16, 1), tnef([{ title: 'inner.txt', data: Buffer.from('inner') }])]);
+    const content = tnef([{ title: 'outer.txt', data: Buffer.from('outer') }, { properties: [[0x0d, 0x3701, inner]] }]);
+    expect(await filesOf(await read(content))).toEqual([
+      ['outer.txt', 'text/plain', 'outer'],
+      ['inner.txt', 'text/plain', 'inner'],
+      ['winmail.dat', 'application/ms-tnef', content.length],
+    ]);
+  });
+
+  it.each([
+    ['a property of no known type', properties([0x77, 1, u32(1)])],
+    ['a property of 4 GB', Buffer.concat([u32(1), u32(0x3707001e), u32(1), u32(0xffffffff)])],
+    ['4,000,000,000 properties', u32(0xffffffff)],
+  ])('stays beside its files, by their short names, where their properties are broken: %s', async (_, broken) => {
+    const content = Buffer.concat([
+      tnef([{ title: 'a.txt', data: Buffer.from('a') }]),
+      attribute(2, 0x00069005, broken),
+    ]);
+    expect(await filesOf(await read(content))).toMatchObject([
+      ['a.txt', 'text/plain', 'a'],
+      ['winmail.dat', 'application/ms-tnef', expect.anything()],
+    ]);
+  });
+
+  it('may lack its last checksum', async () => {
+    const content = tnef([{ title: 'a.txt', data: Buffer.from('a') }]).subarray(0, -2);
+    expect(await filesOf(await read(content))).toEqual([['a.txt', 'text/plain', 'a']]);
+  });
+
+  it.each([
+    ['none at all', Buffer.from('this is no TNEF')],
+    ['one without files', tnef([])],
+    ['one that ends too early', tnef([{ title: 'a.txt', data: Buffer.from('aaaaaaaa') }]).subarray(0, -9)],
+    ['one with 4,000,000,000 properties', tnef([{ title: 'a', data: Buffer.from('a') }]).fill(0xff, 60)],
+  ])('stays the attachment that it is: %s', async (_, content) => {
+    const mail = await read(content);
+    expect(mail.isPartial).toBe(false);
+    expect(mail.attachments).toMatchObject([{ name: 'winmail.dat', size: content.length }]);
+  });
+
+  it('is read by what it holds, not by what it claims', () => {
+    const reads: number[] = [];
+    const measuredRead = (content: Buffer) => {
+      const access = {
+        size: content.length,
+        read: (at: number, length: number) => (reads.push(length), content.subarray(at, at + length)),
+      };
+      return readTnef(access);
+    };
+    const found = measuredRead(
+      tnef(Array.from({ length: 400 }, (_, n) => ({ title: `${n}`, data: Buffer.alloc(10_000) }))),
+    );
+    expect(found?.files).toHaveLength(400);
+    // heads and names, never a content
+    expect(reads.length).toBeLessThan(400 * 6);
+    expect(reads.reduce((sum, length) => sum + length, 0)).toBeLessThan(400 * 100);
+    expect(measuredRead(tnef(Array.from({ length: 2_000 }, () => ({ data: Buffer.alloc(1) }))))).toBeNull();
+  });
+
+  it('never fails, however it is broken', () => {
+    const whole = tnef([
+      { title: 'a.txt', data: Buffer.from('aa'), properties: [text16(0x3707, 'long'), text8(0x9000, 'x')] },
+    ]);
+    for (let at = 0; at < whole.length; at++) {
+      for (const value of [0, 0xff, (whole[at] ?? 0) ^ 0x10]) {
+        const broken = Buffer.from(whole);
+        broken[at] = value;
+        const found = readTnef({ size: broken.length, read: (from, length) => broken.subarray(from, from + length) });
+        for (const file of found?.files ?? []) expect(file.at + file.size).toBeLessThanOrEqual(broken.length);
+      }
+      readTnef({ size: at, read: (from, length) => whole.subarray(0, at).subarray(from, from + length) });
+    }
+  });
+});

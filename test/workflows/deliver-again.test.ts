@@ -1,0 +1,196 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { sql } from 'drizzle-orm';
+import { createReplay, getReplay } from '../../src/db/replays.ts';
+import { webhookEndpoints } from '../../src/db/schema.ts';
+import { createLogger } from '../../src/logger.ts';
+import { newId } from '../../src/new-id.ts';
+import { createLostRuns } from '../../src/webhooks/lost-runs.ts';
+import { cancelReplay, queueReplayed } from '../../src/webhooks/replay-state.ts';
+import { retryDelivery } from '../../src/webhooks/retry-delivery.ts';
+import { WORKFLOWS } from '../../src/workflows/names.ts';
+import { type Deliveries, deliveryTests } from '../helpers/deliveries.ts';
+import type { Call } from '../helpers/receiver.ts';
+import { waitFor } from '../helpers/wait.ts';
+
+/** Deliveries that are made again while others of their object, or what ends their run, are under way. */
+
+const startDeliveries = deliveryTests();
+let the: Deliveries;
+let endpointId: string;
+
+beforeEach(async () => {
+  the = await startDeliveries();
+  endpointId = await the.endpoint();
+});
+afterEach(async () => {
+  expect(the.receiver.faults).toEqual([]);
+  await the.stop();
+});
+
+const HOUR = 3_600_000;
+const emails = (count: number) => Array.from({ length: count }, () => newId('email'));
+const statuses = async () => (await the.log()).map(({ status }) => status);
+const relayUntilDone = () =>
+  waitFor(
+    async () => {
+      await the.relayOnce();
+      return !(await statuses()).includes('pending');
+    },
+    { what: 'the end of all deliveries', timeoutMs: 60_000 },
+  );
+
+/** An endpoint that does not answer the first call of an event until `answer` is called. */
+function slowFor(sequence: number): { begun(): boolean; underWay(): number[]; answer(): void } {
+  let answer = () => {};
+  let begun = false;
+  const underWay: number[] = [];
+  const held = new Promise<void>((resolve) => (answer = resolve));
+  the.receiver.answer = async ({ event }: Call) => {
+    underWay.push(event.sequence);
+    if (event.sequence === sequence && !begun) {
+      begun = true;
+      await held;
+      underWay.push(-sequence);
+    }
+    return 200;
+  };
+  return { begun: () => begun, underWay: () => underWay, answer: () => answer() };
+}
+
+it('an earlier event of an object that is retried by hand is not called beside a later one', async () => {
+  await the.work();
+  const [object = ''] = emails(1);
+  await the.happen([object]);
+  await relayUntilDone();
+  const slow = slowFor(2);
+  await the.happen([object]);
+  await the.relayOnce();
+  await waitFor(slow.begun);
+  const [first, second] = (await the.log()).map(({ id }) => id) as [string, string];
+  await retryDelivery(the.client, the.db, first);
+  expect(await the.relayOnce()).toEqual([]);
+  slow.answer();
+  await waitFor(async () => (await the.log())[1]?.status === 'delivered');
+  await relayUntilDone();
+  // the call of the later one had ended when the earlier one was made again
+  expect(slow.underWay()).toEqual([2, -2, 1]);
+  expect((await the.attempts(second)).length).toBe(1);
+});
+
+it('a probe is made whatever the clock of the worker says', async () => {
+  const now = Date.now;
+  await the.work({}, ({ attemptDeliveries }) => ({
+    // its clock is ten minutes slow
+    async attemptDeliveries(input) {
+      Date.now = () => now() - 600_000;
+      try {
+        return await attemptDeliveries(input);
+      } finally {
+        Date.now = now;
+      }
+    },
+  }));
+  await the.db.execute(sql`update webhook_endpoints set failures_in_a_row = 10, breaker_openings = 1,
+    breaker_until = now() - interval '1 second' where id = ${endpointId}`);
+  await the.happen(emails(1));
+  const [run] = await the.relayOnce();
+  await the.end(run?.workflowId ?? '');
+  expect(await statuses()).toEqual(['delivered']);
+  const [endpoint] = await the.db.select().from(webhookEndpoints);
+  expect(endpoint).toMatchObject({ breakerUntil: null, breakerProbeAt: null });
+});
+
+it('the next attempt is due by the clock of the database', async () => {
+  const now = Date.now;
+  await the.work({ webhook: { retryScheduleMs: [HOUR], timeoutMs: 5_000 } }, ({ attemptDeliveries }) => ({
+    async attemptDeliveries(input) {
+      Date.now = () => now() - 600_000;
+      try {
+        return await attemptDeliveries(input);
+      } finally {
+        Date.now = now;
+      }
+    },
+  }));
+  the.receiver.answer = () => 500;
+  await the.happen(emails(1));
+  await the.relayOnce();
+  await waitFor(async () => (await the.log())[0]?.attemptsCount === 1);
+  const { rows } = await the.db.execute<{ minutes: number }>(
+    sql`select extract(epoch from next_attempt_at - now())::float8 / 60 as minutes from deliveries`,
+  );
+  // an hour and a fifth either way
+  expect(rows[0]?.minutes).toBeGreaterThan(47);
+  expect(rows[0]?.minutes).toBeLessThanOrEqual(72);
+});
+
+describe('a batch that is cancelled', () => {
+  it('leaves nothing to runs that it has not started', async () => {
+    let goOn = () => {};
+    const held = new Promise<void>((resolve) => (goOn = resolve));
+    await the.work({ webhook: { retryScheduleMs: [HOUR], timeoutMs: 5_000 } }, ({ attemptDeliveries }) => ({
+      // the results are stored, the run does not know yet
+      async attemptDeliveries(input) {
+        const result = await attemptDeliveries(input);
+        await held;
+        return result;
+      },
+    }));
+    the.receiver.answer = ({ event }) => (event.sequence % 2 === 0 ? 200 : 404);
+    await the.happen(emails(8));
+    const [run] = await the.relayOnce();
+    expect(run?.deliveries).toHaveLength(8);
+    await waitFor(async () => (await the.log()).every(({ attemptsCount }) => attemptsCount === 1));
+    await the.client.workflow.getHandle(run?.workflowId ?? '').cancel();
+    await expect(the.end(run?.workflowId ?? '')).rejects.toMatchObject({ cause: { name: 'CancelledFailure' } });
+    goOn();
+    const log = await the.log();
+    expect(log.map(({ status }) => status)).toEqual(
+      log.map(({ sequence }) => (sequence % 2 === 0 ? 'delivered' : 'failed')),
+    );
+    expect(log[0]).toMatchObject({ error: 'its run was cancelled', nextAttemptAt: null });
+  });
+});
+
+it('a replay that is cancelled is not attempted by runs that had not begun', async () => {
+  await the.happen(emails(60));
+  await the.work();
+  await relayUntilDone();
+  const calls = the.receiver.calls.length;
+  await the.stopWork();
+  const replayId = newId('replay');
+  await createReplay(the.db, { id: replayId, endpointId, filter: {} });
+  await queueReplayed(the.db, replayId, 60);
+  const runs = await the.relayOnce();
+  expect(runs.flatMap((run) => run.deliveries)).toHaveLength(60);
+  await cancelReplay(the.db, replayId);
+  await the.work();
+  for (const { workflowId } of runs) await the.end(workflowId);
+  expect(the.receiver.calls).toHaveLength(calls);
+  expect(new Set(await statuses())).toEqual(new Set(['delivered']));
+  expect(await getReplay(the.db, replayId)).toMatchObject({ status: 'cancelled', pending: 0, delivered: 0 });
+});
+
+it('terminated runs are found however many were terminated after them', async () => {
+  const lostRuns = createLostRuns({ db: the.db, client: the.client, logger: createLogger('silent', 'test') });
+  await the.stopWork();
+  await the.happen(emails(1));
+  const [run] = await the.relayOnce();
+  await the.client.workflow.getHandle(run?.workflowId ?? '').terminate();
+  const others = Array.from({ length: 1_050 }, () => `deliver/${newId('delivery')}`);
+  for (let from = 0; from < others.length; from += 50) {
+    await Promise.all(
+      others.slice(from, from + 50).map(async (workflowId) => {
+        const options = { workflowId, taskQueue: 'nobody', args: [{ deliveryIds: [] }] };
+        const handle = await the.client.workflow.start(WORKFLOWS.deliverWebhooks, options);
+        await handle.terminate();
+      }),
+    );
+  }
+  // the newest come first
+  const query = `WorkflowType = "${WORKFLOWS.deliverWebhooks}" AND ExecutionStatus = "Terminated"`;
+  await waitFor(async () => (await the.client.workflow.count(query)).count > others.length, { timeoutMs: 60_000 });
+  await lostRuns.findTerminated();
+  await lostRuns.findTerminated();
+  expect(await statuses()).toEqual(['failed']);
+}, 120_000);

@@ -1,0 +1,126 @@
+import { Context } from '@temporalio/activity';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { and, eq, like } from 'drizzle-orm';
+import { withFailures } from '../../src/activities/failures.ts';
+import { createReparseActivities } from '../../src/activities/reparse.ts';
+import { startDueReparses } from '../../src/activities/reparse-runs.ts';
+import { reparseMailbox } from '../../src/api/commands/reparse.ts';
+import { emails } from '../../src/db/schema.ts';
+import { createLogger } from '../../src/logger.ts';
+import type { MailParser } from '../../src/mime/parser.ts';
+import { announceWorker } from '../../src/db/workers.ts';
+import { QUERIES, reparseWorkflowId } from '../../src/workflows/names.ts';
+import type { RunState } from '../../src/workflows/run-state.ts';
+import { mailText } from '../helpers/mail-text.ts';
+import { storeEmail } from '../helpers/rows.ts';
+import { storeAccount } from '../helpers/stored-account.ts';
+import { type TestClient, testClient } from '../helpers/temporal-workers.ts';
+import { waitFor } from '../helpers/wait.ts';
+import { openSyncGround, type SyncGround } from '../helpers/watched-account.ts';
+
+/** Stored mail is parsed again by a run that goes on where it was stopped. */
+
+let ground: SyncGround;
+let temporal: TestClient;
+const db = () => ground.database.database.db;
+
+beforeAll(async () => {
+  ground = await openSyncGround();
+  temporal = await testClient();
+  await announceWorker(db(), 'test', 0);
+}, 60_000);
+afterAll(async () => {
+  await temporal.close();
+  await ground.close();
+});
+
+/** An account with emails whose rows say less than their sources. */
+async function storeOld(count: number): Promise<{ accountId: string; ids: string[] }> {
+  const accountId = await storeAccount(ground.database.database);
+  const ids: string[] = [];
+  for (let n = 0; n < count; n++) {
+    const { id, storageKey } = await storeEmail(ground.database.database, accountId, {
+      subject: 'old',
+      draft: n === 0,
+    });
+    await ground.storage.put(storageKey, mailText({ subject: `right ${n}` }));
+    ids.push(id);
+  }
+  return { accountId, ids };
+}
+
+const subjectsLike = async (accountId: string, pattern: string) =>
+  (
+    await db()
+      .select()
+      .from(emails)
+      .where(and(eq(emails.accountId, accountId), like(emails.subject, pattern)))
+  ).length;
+
+function activitiesWith(parse: MailParser['parse']) {
+  const { storage, tempDir } = ground;
+  const logger = createLogger('silent', 'test');
+  return withFailures(createReparseActivities({ db: db(), storage, tempDir, logger, parser: { parse } }));
+}
+
+describe('the run that parses stored mail again', () => {
+  it('goes on where its worker ended, and says how it stands', async () => {
+    const { accountId } = await storeOld(12);
+    let parsed = 0;
+    let hangsSince = 0;
+    const ending = activitiesWith((source, options) => {
+      parsed += 1;
+      if (parsed <= 5) return ground.parser.parse(source, options);
+      hangsSince ||= Date.now();
+      // until the worker ends
+      return Context.current().cancelled;
+    });
+    const stop = await temporal.work(ending);
+    const first = await reparseMailbox({ client: temporal.api, db: db(), waitMs: 200 }, accountId);
+    expect(first).toMatchObject({ status: 'running', workflow_id: reparseWorkflowId(accountId) });
+    const handle = temporal.client.workflow.getHandle(reparseWorkflowId(accountId));
+    await waitFor(
+      async () => {
+        const beat = (await handle.describe()).raw.pendingActivities?.[0]?.lastHeartbeatTime?.seconds;
+        return hangsSince > 0 && Number(beat ?? 0) * 1000 > hangsSince + 2_000;
+      },
+      { timeoutMs: 30_000, what: 'a heartbeat after the fifth email' },
+    );
+    await stop();
+    expect(await subjectsLike(accountId, 'right%')).toBe(5);
+
+    let again = 0;
+    const rest = activitiesWith((source, options) => {
+      again += 1;
+      return ground.parser.parse(source, options);
+    });
+    const stopRest = await temporal.work(rest);
+    expect(await handle.result()).toEqual({ changed: 12, unchanged: 0, incomplete: 0, unreadable: 0 });
+    expect(again).toBe(7);
+    expect(await subjectsLike(accountId, 'right%')).toBe(12);
+    expect(await handle.query<RunState>(QUERIES.state)).toMatchObject({ state: 'done', counts: { changed: 12 } });
+
+    expect(await reparseMailbox({ client: temporal.api, db: db() }, accountId)).toMatchObject({
+      status: 'completed',
+      changed: 0,
+      unchanged: 12,
+    });
+    await stopRest();
+  }, 120_000);
+
+  it('repeats by itself what was cut short, and that alone', async () => {
+    const { accountId, ids } = await storeOld(3);
+    await db()
+      .update(emails)
+      .set({ isComplete: false, createdAt: new Date(Date.now() - 3_600_000) })
+      .where(eq(emails.id, ids[1]!));
+    const stop = await temporal.work(activitiesWith((source, options) => ground.parser.parse(source, options)));
+    await startDueReparses(temporal.client, db());
+    const handle = temporal.client.workflow.getHandle(reparseWorkflowId(accountId, 'incomplete'));
+    expect(await handle.result()).toEqual({ changed: 1, unchanged: 0, incomplete: 0, unreadable: 0 });
+    expect(await subjectsLike(accountId, 'old')).toBe(2);
+    await startDueReparses(temporal.client, db());
+    expect((await handle.describe()).status.name).toBe('COMPLETED');
+    await stop();
+  }, 60_000);
+});

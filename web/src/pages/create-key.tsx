@@ -1,0 +1,114 @@
+import { useMutation, useQueryClient } from '@tanstack/preact-query';
+import { useState } from 'preact/hooks';
+import { api, take } from '../api/client.ts';
+import { Dialog } from '../ui/dialog.tsx';
+import { SelectField, TextField } from '../ui/field.tsx';
+import { Copyable, Notice, Problem } from '../ui/parts.tsx';
+import { type Picked, PickMailboxes } from './pick-mailboxes.tsx';
+
+const DAY_MS = 86_400_000;
+const LIVES = [
+  { value: '', label: 'Never' },
+  { value: '7', label: 'In 7 days' },
+  { value: '30', label: 'In 30 days' },
+  { value: '90', label: 'In 90 days' },
+  { value: '365', label: 'In a year' },
+  { value: 'date', label: 'At a time …' },
+];
+const PERMISSIONS = [
+  { value: 'full', label: 'Everything' },
+  { value: 'read', label: 'Reading only' },
+];
+const SCOPES = [
+  { value: 'all', label: 'All, also later ones' },
+  { value: 'some', label: 'Some of them …' },
+];
+
+function expiryOf(life: string, date: string): string | null {
+  if (life === '') return null;
+  const at = life === 'date' ? new Date(date) : new Date(Date.now() + Number(life) * DAY_MS);
+  return at.toISOString();
+}
+
+/** Makes a key, and shows it this once. */
+export function CreateKey({ close }: { close: () => void }) {
+  const [made, setMade] = useState<string>();
+  if (made === undefined) return <Form close={close} done={setMade} />;
+  return (
+    <Dialog title="The new key" close={close}>
+      <Notice tone="warn" title="Copy it now">
+        It is shown this once, and is stored nowhere.
+      </Notice>
+      <Copyable value={made} label="Key" />
+      <div class="dialog-foot">
+        <button type="button" class="button main-action" onClick={close}>
+          I have copied it
+        </button>
+      </div>
+    </Dialog>
+  );
+}
+
+function Form({ close, done }: { close: () => void; done: (key: string) => void }) {
+  const queries = useQueryClient();
+  const [name, setName] = useState('');
+  const [life, setLife] = useState('90');
+  const [date, setDate] = useState('');
+  const [permissions, setPermissions] = useState('full');
+  const [scope, setScope] = useState('all');
+  const [picked, setPicked] = useState<Picked[]>([]);
+  const create = useMutation({
+    mutationFn: () =>
+      take(
+        api.POST('/api/v1/api-keys', {
+          body: {
+            name: name.trim(),
+            expires_at: expiryOf(life, date),
+            permissions: permissions === 'read' ? 'read' : 'full',
+            accounts: scope === 'all' ? null : picked.map(({ id }) => id),
+          },
+        }),
+      ),
+    onSuccess: async ({ api_key }) => {
+      done(api_key);
+      await queries.invalidateQueries({ queryKey: ['api-keys'] });
+    },
+  });
+  const lacksMailbox = scope === 'some' && picked.length === 0;
+  return (
+    <Dialog title="Create a key" close={close}>
+      <form
+        class="stack"
+        onSubmit={(event) => {
+          event.preventDefault();
+          create.mutate();
+        }}
+      >
+        <TextField label="Name" required maxLength={100} help="Who uses it, and for what." value={name} set={setName} />
+        <div class="pair">
+          <SelectField label="May do" value={permissions} set={setPermissions} options={PERMISSIONS} />
+          <SelectField label="Expires" value={life} set={setLife} options={LIVES} />
+        </div>
+        {life === 'date' && <TextField label="Expires at" type="datetime-local" required value={date} set={setDate} />}
+        <SelectField label="Mailboxes" value={scope} set={setScope} options={SCOPES} />
+        {scope === 'some' && (
+          <>
+            <PickMailboxes picked={picked} pick={setPicked} />
+            <p class="small quiet">
+              For this key there are no other mailboxes. It manages no keys, endpoints, replays or connect links.
+            </p>
+          </>
+        )}
+        <Problem error={create.error} />
+        <div class="dialog-foot">
+          <button type="button" class="button" onClick={close}>
+            Cancel
+          </button>
+          <button class="button main-action" disabled={create.isPending || lacksMailbox}>
+            Create it
+          </button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}
