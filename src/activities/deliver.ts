@@ -1,16 +1,12 @@
 import { ApplicationFailure, CancelledFailure, Context } from '@temporalio/activity';
 import { ApplicationFailureCategory } from '@temporalio/common';
-import {
-  type AttemptedDeliveries,
-  type AttemptInput,
-  type AttemptLimits,
-  AttemptRound,
-  type DeliverDeps,
-} from '../webhooks/attempts.ts';
+import type { AttemptedDeliveries, AttemptInput } from '../webhooks/attempted-deliveries.ts';
+import { type AttemptLimits, AttemptRound, type DeliverDeps } from '../webhooks/attempts.ts';
 import { failDeliveries } from '../webhooks/delivery-state.ts';
 import { createResultStore } from '../webhooks/result-store.ts';
 
-export type { AttemptedDeliveries, AttemptInput, DeliverDeps, NextAttempt } from '../webhooks/attempts.ts';
+export type { AttemptedDeliveries, AttemptInput, NextAttempt } from '../webhooks/attempted-deliveries.ts';
+export type { DeliverDeps } from '../webhooks/attempts.ts';
 
 export type DeliverActivities = ReturnType<typeof createDeliverActivities>;
 
