@@ -3,7 +3,7 @@ import { disableGoneEndpoint } from '../db/endpoints.ts';
 import type { Logger } from '../logger.ts';
 import type { Secrets } from '../secrets.ts';
 import { deliveryWorkflowId } from '../workflows/names.ts';
-import type { AttemptedDeliveries, AttemptInput, LastAttempt, NextAttempt } from './attempted-deliveries.ts';
+import type { AttemptedDeliveries, AttemptInput } from './attempted-deliveries.ts';
 import { callEndpoint, describeStatus, isDelivered, openTarget, type OpenTarget } from './call-endpoint.ts';
 import type { CallSlots } from './call-slots.ts';
 import { type AttemptResult, releaseDeliveries, reopenDeliveries, skipDeliveries } from './delivery-state.ts';
