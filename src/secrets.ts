@@ -1,4 +1,4 @@
-import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto';
+import { createCipheriv, createDecipheriv, createHash, createHmac, randomBytes } from 'node:crypto';
 
 /** The location of a sealed value. It is authenticated with the value: a value copied to another row does not open. */
 export interface SealedAt {
@@ -14,6 +14,8 @@ export interface SealedAt {
 export interface Secrets {
   /** Seals text for one location. Two calls never give the same bytes. */
   seal(where: SealedAt, plaintext: string): Buffer;
+  /** The same digest of the same text while the key stays, which nobody finds who does not have the key. */
+  digest(text: string): Buffer;
   /** Says which key the present one is, and nothing of it. */
   readonly keyId: string;
   /** The key that a value is sealed with, of which the first bytes are enough; undefined: none of the settings. */
@@ -67,6 +69,7 @@ export function createSecrets(keys: { current: Buffer; previous?: Buffer }): Sec
       const value = encrypt(dataKey, aad, Buffer.from(plaintext, 'utf8'));
       return Buffer.concat([head, wrapped.iv, wrapped.text, wrapped.tag, value.iv, value.tag, value.text]);
     },
+    digest: (text) => createHmac('sha256', current.key).update(`digest ${text}`).digest(),
     keyId: current.id.toString('hex'),
     keyOf(sealed) {
       const keyId = sealed.subarray(1, HEAD_BYTES);

@@ -31,7 +31,7 @@ export function createAdmissions(pool: pg.Pool): Admissions {
       const admission = await admit(pool, key, accountId);
       if (admission && (accountId === undefined || admission.accountExists)) {
         if (known.size >= REMEMBERED) known.clear();
-        known.set(name, { admission, until: began + VALID_MS });
+        known.set(name, { admission, until: began + Math.min(VALID_MS, admission.expiresInMs ?? Infinity) });
       }
       return admission;
     },

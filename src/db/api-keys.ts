@@ -29,6 +29,8 @@ export interface Caller {
 export interface Admission {
   caller: Caller;
   accountExists: boolean;
+  /** milliseconds until the key expires; null: it does not */
+  expiresInMs: number | null;
 }
 
 /**
@@ -45,6 +47,7 @@ export async function admit(
   const { rows } = await pool.query<AdmissionRow>({
     name: 'admit',
     text: `select id, name, digest, permissions, account_ids, last_used_at is null or last_used_at < now() - interval '1 minute' as stale,
+        extract(epoch from expires_at - now())::float8 * 1000 as expires_in_ms,
         exists (select from accounts where accounts.id = $2 and removed_at is null) as account_exists
       from api_keys where (prefix = $1 or digest = $3) and (expires_at is null or expires_at > now())`,
     values: [
@@ -57,7 +60,8 @@ export async function admit(
   if (!row || !timingSafeEqual(row.digest, digest)) return undefined;
   if (row.stale) void recordUse(pool, row.id);
   const { id, name, permissions, account_ids: accountIds, account_exists: accountExists } = row;
-  return { caller: { apiKeyId: id, apiKeyName: name, permissions, accountIds }, accountExists };
+  const caller = { apiKeyId: id, apiKeyName: name, permissions, accountIds };
+  return { caller, accountExists, expiresInMs: row.expires_in_ms };
 }
 
 interface AdmissionRow {
@@ -68,6 +72,7 @@ interface AdmissionRow {
   account_ids: string[] | null;
   stale: boolean;
   account_exists: boolean;
+  expires_in_ms: number | null;
 }
 
 /** At most once a minute, and nothing waits for it. After a failure the next request does it. */

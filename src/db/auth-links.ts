@@ -110,8 +110,8 @@ function toAuthLink(link: ShownLink): AuthLink {
 }
 
 /**
- * Deletes a link that connected nothing, whose page is not found from then on. `busy`: a login is being tried with it;
- * `used`: it has connected a mailbox; `none`: there is no such link.
+ * Deletes a link that connected nothing, whose page is not found from then on. `busy`: a login is being tried with it,
+ * after which it has expired; `used`: it has connected a mailbox; `none`: there is no such link.
  */
 export async function deleteAuthLink(db: Queryable, id: string): Promise<'deleted' | 'busy' | 'used' | 'none'> {
   const deleted = await db
@@ -119,6 +119,11 @@ export async function deleteAuthLink(db: Queryable, id: string): Promise<'delete
     .where(and(eq(authLinks.id, id), isNull(authLinks.connectedId), IS_IDLE))
     .returning({ id: authLinks.id });
   if (deleted.length > 0) return 'deleted';
+  // Whoever holds it could otherwise keep it busy for ever.
+  await db
+    .update(authLinks)
+    .set({ expiresAt: sql`least(${authLinks.expiresAt}, now())` })
+    .where(and(eq(authLinks.id, id), isNull(authLinks.connectedId)));
   const [row] = await db.select({ connectedId: authLinks.connectedId }).from(authLinks).where(eq(authLinks.id, id));
   if (!row) return 'none';
   return row.connectedId === null ? 'busy' : 'used';

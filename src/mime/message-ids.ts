@@ -1,4 +1,4 @@
-import { createHash, randomBytes } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import { storable } from './read/charsets.ts';
 
 /** Longer ids are cut (in characters): RFC 5322 allows no longer line, and index entries are bounded. */
@@ -32,16 +32,12 @@ const FALLBACK_DOMAIN = 'localhost.invalid';
  * address.
  */
 export function newMessageId(fromAddress: string): string {
-  return messageIdAt(fromAddress, randomBytes(16).toString('hex'));
+  return messageIdOf(fromAddress, randomBytes(16));
 }
 
-/** The same for every attempt at one thing, by its id. */
-export function messageIdOf(fromAddress: string, id: string): string {
-  return messageIdAt(fromAddress, createHash('sha256').update(id).digest('hex').slice(0, 32));
-}
-
-function messageIdAt(fromAddress: string, name: string): string {
+/** The Message-ID of 16 bytes that nobody can guess: a bounce or an answer that names it comes from one who has the mail. */
+export function messageIdOf(fromAddress: string, bytes: Buffer): string {
   const domain = fromAddress.slice(fromAddress.lastIndexOf('@') + 1).toLowerCase();
   const usable = /^(?=.{1,253}$)[a-z0-9-]+(\.[a-z0-9-]+)*$/.test(domain) ? domain : FALLBACK_DOMAIN;
-  return `<${name}@${usable}>`;
+  return `<${bytes.toString('hex')}@${usable}>`;
 }

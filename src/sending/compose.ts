@@ -11,6 +11,7 @@ import { trackMessage } from '../mime/tracking.ts';
 import { compose, envelopeOf } from '../mime/write/compose.ts';
 import { type Envelope, type OutgoingMessage, messageFromInput, mergeInput } from '../mime/write/outgoing-message.ts';
 import { draftForSending, readDraftMessage, withoutDraftHeaders } from '../mime/write/stored-draft.ts';
+import type { Secrets } from '../secrets.ts';
 import { type Storage, StorageMissing } from '../storage/storage.ts';
 import { loadDraft, storedSource } from './draft-state.ts';
 import { loadInput, type OutgoingInput } from './outgoing-input.ts';
@@ -24,6 +25,12 @@ export interface ComposeDeps {
   tempDir: string;
   /** base of tracking links, without a trailing slash */
   publicUrl: string;
+  secrets: Secrets;
+}
+
+/** The same for every attempt at one send. */
+function ownMessageId({ secrets }: ComposeDeps, fromAddress: string, sendId: string): string {
+  return messageIdOf(fromAddress, secrets.digest(`Message-ID of ${sendId}`).subarray(0, 16));
 }
 
 /** A send with the settings of its account. */
@@ -108,7 +115,7 @@ async function draftSource(deps: ComposeDeps, send: SendRow, draftId: string): P
     key: stored.key,
     draftEmailId: draft.emailId,
     async compose(owner) {
-      const messageId = send.messageId ?? draft.messageId ?? messageIdOf(owner.email, send.id);
+      const messageId = send.messageId ?? draft.messageId ?? ownMessageId(deps, owner.email, send.id);
       const source = await loadDraftSource(deps.storage, stored.key);
       const forms = await composeDraft(deps, source, { owner, messageId, date: new Date() }, trackingOf(send));
       if (forms.envelope.to.length === 0) throw new ApiError('invalid_parameters', 'to: the draft has no recipients');
@@ -126,7 +133,7 @@ function inputSource(deps: ComposeDeps, send: SendRow): Source {
     async compose(owner) {
       const outgoing = await loadInput(deps.storage, key);
       const { from, bcc = [] } = outgoing.input;
-      const messageId = send.messageId ?? messageIdOf(from?.email ?? owner.email, send.id);
+      const messageId = send.messageId ?? ownMessageId(deps, from?.email ?? owner.email, send.id);
       const message = messageOf(outgoing, { owner, messageId, date: new Date() });
       return { forms: await inBothForms(deps, message, trackingOf(send)), messageId, bcc: bcc.map(attendeeOf) };
     },

@@ -7,7 +7,7 @@ import { moveMessages } from '../imap/move.ts';
 import { findByMessageId } from '../imap/search.ts';
 import { openFolder } from '../imap/select.ts';
 import { FolderMissing, MailError } from '../mail-error.ts';
-import { deletionEvents } from '../mailbox/change-emails.ts';
+import { changeEmails, deletionEvents } from '../mailbox/change-emails.ts';
 import { messageAt } from '../mailbox/changes/locate.ts';
 import type { SyncContext } from '../mailbox/context.ts';
 import { ensureRoleFolder } from '../mailbox/folders/by-role.ts';
@@ -15,7 +15,8 @@ import { ingestAppended } from '../mailbox/ingest/ingest.ts';
 import { loadSyncSettings, type SyncSettings } from '../mailbox/settings.ts';
 import { deleteEmails, loadStoredEmails, locateEmails } from '../mailbox/store/emails.ts';
 import { addToTotal } from '../mailbox/store/folders.ts';
-import { type EmailLocation, loadLocations } from '../mailbox/store/moves.ts';
+import { type EmailLocation, loadLocations, removeLocations } from '../mailbox/store/moves.ts';
+import { syncOnce } from '../mailbox/sync-pass.ts';
 import { type MailboxDeps, withMailbox } from '../mailbox/with-mailbox.ts';
 import { newMessageId } from '../mime/message-ids.ts';
 import { compose } from '../mime/write/compose.ts';
@@ -177,42 +178,55 @@ function draftMissing(): ApiError {
 const MAX_MOVES = 5;
 
 /**
- * Removes a draft's email from the mailbox for good, and from the store with its event, unless that was done already.
- * Steps: 1 select its folder; 2 expunge; 3 commit. Safe to be repeated after each. An email that another mail program has
- * made something else than a draft meanwhile stays.
+ * Removes a draft's email from Drafts for good, and from the store with its event, unless that was done already. Steps: 1
+ * select its folder; 2 expunge; 3 commit. Safe to be repeated after each. What another mail program has put elsewhere, or
+ * made something else than a draft meanwhile, stays.
  * @throws MailError
  */
 export async function removeDraftEmail(ctx: SyncContext, draftId: string): Promise<void> {
   for (let moves = 0; moves <= MAX_MOVES; moves++) {
     const draft = await loadDraft(ctx.db, ctx.account.id, draftId);
     if (!draft?.emailId || !(await isDraftStill(ctx, draft.emailId))) return;
-    const locations = (await loadLocations(ctx.db, ctx.account.id, draft.emailId)) ?? [];
-    for (const location of locations) await expungeAt(ctx, location, draft.messageId);
-    if (await deleteFromStore(ctx, draft.emailId, locations)) return;
+    const all = (await loadLocations(ctx.db, ctx.account.id, draft.emailId)) ?? [];
+    // In Gmail a draft is in All Mail too, and leaves it with Drafts.
+    const locations = isGmail(ctx) ? all : all.filter(({ role }) => role === 'DRAFTS');
+    let isExpunged = false;
+    for (const location of locations) isExpunged = (await expungeAt(ctx, location, draft.messageId)) || isExpunged;
+    // It may have moved, which a sync pass finds out; or an earlier attempt has expunged it.
+    if (!isExpunged && moves === 0) await syncOnce(ctx, new Set(all.map(({ path }) => path)));
+    else if (await deleteFromStore(ctx, draft.emailId, locations)) return;
   }
   throw new MailError('provider_error', 'imap', 'other mail programs keep moving this draft: try again');
 }
+
+const isGmail = ({ session }: SyncContext) => session.has('X-GM-EXT-1');
 
 async function isDraftStill({ db }: SyncContext, emailId: string): Promise<boolean> {
   return (await locateEmails(db, [emailId])).get(emailId)?.isDraft === true;
 }
 
-async function expungeAt(ctx: SyncContext, location: EmailLocation, messageId: string | null): Promise<void> {
+/** False: it is not there. */
+async function expungeAt(ctx: SyncContext, location: EmailLocation, messageId: string | null): Promise<boolean> {
   const { session } = ctx;
   try {
     const selected = await openFolder(session, location.path);
     const uid = await currentUid(ctx, selected.uidValidity, location, messageId);
-    if (uid === undefined) return;
-    if (!session.has('X-GM-EXT-1')) return await expungeMessages(session, [uid]);
+    if (uid === undefined) return false;
+    if (!isGmail(ctx)) {
+      await expungeMessages(session, [uid]);
+      return true;
+    }
     // In Gmail what is expunged from Drafts stays in All Mail; only an EXPUNGE in Trash deletes it for good.
-    if (location.role === 'ALL') return;
+    if (location.role === 'ALL') return false;
     const trash = await ensureRoleFolder(ctx, 'TRASH');
     const moved = (await moveMessages(session, [uid], trash.path)).uids.get(uid);
-    if (moved === undefined) return;
+    if (moved === undefined) return false;
     await openFolder(session, trash.path);
     await expungeMessages(session, [moved]);
+    return true;
   } catch (error) {
-    if (!(error instanceof FolderMissing)) throw error;
+    if (error instanceof FolderMissing) return false;
+    throw error;
   }
 }
 
@@ -232,14 +246,22 @@ async function currentUid(
   throw new MailError('provider_error', 'imap', 'the UIDs of the folder have changed: try again');
 }
 
-/** Deletes a draft that is nowhere but where it was expunged; false: it has been found elsewhere meanwhile. */
+/**
+ * Deletes a draft that was expunged, or takes it out of Drafts where another folder has it too. False: it has been found in
+ * Drafts again meanwhile, or elsewhere in Gmail.
+ */
 async function deleteFromStore(ctx: SyncContext, emailId: string, locations: EmailLocation[]): Promise<boolean> {
   const expunged = new Set(locations.map(({ folderId, uid }) => `${folderId} ${uid}`));
   const keys = await inLease(ctx.db, ctx.lease, async (tx) => {
     const stored = [...(await loadStoredEmails(tx, [emailId])).values()].filter(({ isDraft }) => isDraft);
     const current = stored.length > 0 ? ((await loadLocations(tx, ctx.account.id, emailId)) ?? []) : [];
-    if (current.some(({ folderId, uid }) => !expunged.has(`${folderId} ${uid}`))) return undefined;
+    const others = current.filter(({ folderId, uid }) => !expunged.has(`${folderId} ${uid}`));
+    if (others.some(({ role }) => role === 'DRAFTS' || isGmail(ctx))) return undefined;
     const now = new Date();
+    if (others.length > 0) {
+      await changeEmails(tx, { lease: ctx.lease, emailIds: [emailId], now }, () => removeLocations(tx, locations));
+      return [];
+    }
     await recordEvents(tx, ctx.account.id, await deletionEvents(tx, stored, now));
     for (const { folderId } of stored.length > 0 ? locations : []) await addToTotal(tx, folderId, -1);
     return deleteEmails(

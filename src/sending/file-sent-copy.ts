@@ -113,6 +113,9 @@ async function fileCopy(
   return true;
 }
 
+/** How long ago a copy is said to have been filed, in seconds. */
+const BEFORE_NOW_S = 2;
+
 /** A copy that has no location yet. */
 interface Copy {
   messageId: string;
@@ -143,8 +146,8 @@ async function findIn(session: ImapSession, path: string, messageId: string): Pr
 /** Appends the copy; null where the server does not report where it put it. */
 async function append({ session, storage }: SyncContext, path: string, copy: Copy): Promise<Appended | null> {
   const source = copy.source ?? (await loadSource(storage, copy.storageKey));
-  // servers have no finer dates
-  const date = new Date(Math.floor(Date.now() / 1_000) * 1_000);
+  // Servers have no finer dates. One that goes by its own clock shows that: it would not come to this date by itself.
+  const date = new Date((Math.floor(Date.now() / 1_000) - BEFORE_NOW_S) * 1_000);
   const location = await appendMessage(session, path, source, { flags: ['\\Seen'], date });
   return location && { ...location, ...copy, source, date };
 }

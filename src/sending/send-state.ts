@@ -106,9 +106,17 @@ export function markSubmitting(db: Queryable, id: string, composed: Composed): P
   return move(db, id, { from: ['queued'], to: 'submitting' }, composed);
 }
 
-/** submitting → queued: the SMTP server accepted nothing, so it may be sent again. */
-export function requeue(db: Queryable, id: string): Promise<boolean> {
-  return move(db, id, { from: ['submitting'], to: 'queued' });
+/**
+ * submitting → queued: the SMTP server accepted nothing of this attempt, so it may be sent again. False when the row is not
+ * that of the attempt, which is known by the file that it composed.
+ */
+export async function requeue(db: Queryable, id: string, storageKey: string): Promise<boolean> {
+  const queued = await db
+    .update(sends)
+    .set({ state: 'queued', updatedAt: new Date() })
+    .where(and(eq(sends.id, id), eq(sends.state, 'submitting'), eq(sends.storageKey, storageKey)))
+    .returning({ id: sends.id });
+  return queued.length > 0;
 }
 
 /** → sent: the SMTP server accepted it. That holds whatever another attempt made of the row meanwhile. */

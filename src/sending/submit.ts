@@ -70,7 +70,9 @@ async function sendQueued(deps: SubmitDeps, loaded: LoadedSend): Promise<SendOut
   } catch (error) {
     const unknown = error instanceof SubmitError && error.outcome === 'unknown';
     // After any other failure the server has accepted nothing: it may be sent again.
-    if (attempt.isSubmitting && !unknown) await retryCommit(() => requeue(deps.db, send.id));
+    if (attempt.isSubmitting && !unknown) {
+      await retryCommit(() => requeue(deps.db, send.id, attempt.composed.storageKey));
+    }
     // nothing of it was sent; what cannot be deleted now is left to housekeeping
     if (!unknown) await deps.storage.delete([attempt.composed.storageKey]).catch(() => undefined);
     if (!unknown && !(error instanceof Overtaken)) throw error;
@@ -86,7 +88,7 @@ interface Attempt extends LoadedSend {
   message: OutgoingForm;
   composed: Composed;
   sentCopy: Buffer;
-  /** this attempt, and not another that overtook it, has committed `submitting` */
+  /** this attempt may have committed `submitting` */
   isSubmitting: boolean;
 }
 
@@ -114,8 +116,9 @@ async function submit(deps: SubmitDeps, attempt: Attempt): Promise<Submitted> {
     envelope: message.envelope,
     source: message.delivered,
     beforeData: async () => {
-      await begin(deps, attempt);
+      // before the commit, whose answer may be lost
       attempt.isSubmitting = true;
+      await begin(deps, attempt);
     },
   };
   return withLoginConfirmed(deps, accountId, 'smtp', {

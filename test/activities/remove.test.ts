@@ -347,7 +347,12 @@ it('keeps the row of an account that is not being removed', async () => {
 it('cancels the runs of the account, whether they are there or not', async () => {
   running.add(`account/${accountId}`);
   await run(activities().stopRuns);
-  expect(calls).toEqual([`cancel initial-sync/${accountId}`, `cancel account/${accountId}`]);
+  expect(calls).toEqual([
+    `cancel initial-sync/${accountId}`,
+    `cancel reparse/${accountId}`,
+    `cancel reparse/${accountId}/incomplete`,
+    `cancel account/${accountId}`,
+  ]);
 });
 
 it('waits for the runs, and terminates those that do not end', async () => {

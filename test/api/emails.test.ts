@@ -7,6 +7,7 @@ import { newId } from '../../src/new-id.ts';
 import { type ApiUnderTest, apiUnderTest } from '../helpers/api-under-test.ts';
 import { storeEmail, storeFolder, storeThread } from '../helpers/rows.ts';
 import { storeAccount } from '../helpers/stored-account.ts';
+import { waitFor } from '../helpers/wait.ts';
 
 interface Page {
   object: string;
@@ -227,8 +228,8 @@ describe('a list of emails', () => {
     expect(await status(`/${account}/folders/${newId('folder')}/emails`)).toBe(404);
     expect(await status(`/${account}/folders/${folder}/emails`)).toBe(200);
     await api.database.pool.query('update accounts set removed_at = now() where id = $1', [account]);
-    expect(await status(`/${account}/folders/${folder}/emails`)).toBe(404);
-    expect(await status(`/${account}/emails`)).toBe(404);
+    await waitFor(async () => (await status(`/${account}/folders/${folder}/emails`)) === 404);
+    await waitFor(async () => (await status(`/${account}/emails`)) === 404);
     expect(await status(`/${newId('account')}/emails`)).toBe(404);
   });
 });

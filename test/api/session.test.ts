@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { Session } from '../../src/contract/session.ts';
 import { type ApiUnderTest, apiUnderTest } from '../helpers/api-under-test.ts';
 import { createApiKey, deleteApiKey } from '../../src/db/api-keys.ts';
+import { waitFor } from '../helpers/wait.ts';
 
 /** Signing in in a browser: the cookie stands for the key, and for nothing else. */
 
@@ -100,7 +101,7 @@ describe('a session', () => {
     const other = await createApiKey(api.database.db, { name: 'short', expiresAt: null });
     const { cookie: second } = await signIn(other.key);
     await api.database.pool.query(`update api_keys set expires_at = now() where id = $1`, [other.apiKey.id]);
-    expect((await withCookie('GET', '/accounts', second)).statusCode).toBe(401);
+    await waitFor(async () => (await withCookie('GET', '/accounts', second)).statusCode === 401);
   });
 
   it('ends after its time', async () => {

@@ -87,8 +87,8 @@ export const authLinkRoutes: Routes = (app, { db, settings, findServers }) => {
         operationId: 'revokeAuthLink',
         summary: 'Revoke a link to the connect page',
         description:
-          'Its page is not found from then on. One that connected a mailbox already is 404; while a login is being tried ' +
-          'with it, 429.',
+          'Its page is not found from then on. One that connected a mailbox already is 404. While a login is being tried with ' +
+          'it, 429: no further one begins, since the link has expired then.',
         params: Type.Object({ id: Id('authLink') }),
         response: responses('It is revoked', AuthLinkDeleted, 'not_found'),
       },
@@ -97,7 +97,10 @@ export const authLinkRoutes: Routes = (app, { db, settings, findServers }) => {
       const result = await deleteAuthLink(db, params.id);
       if (result === 'used') throw new ApiError('not_found', 'this link was used already: it connected a mailbox');
       if (result === 'busy') {
-        throw new TooManyRequests('a login is being tried: wait until it has ended', { limit: 1, resetS: 60 });
+        throw new TooManyRequests('a login is being tried, and no further one begins: ask again when it has ended', {
+          limit: 1,
+          resetS: 60,
+        });
       }
       existing(result === 'none' ? undefined : result, 'link');
       return { object: 'AuthLinkDeleted', id: params.id };

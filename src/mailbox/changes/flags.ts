@@ -4,7 +4,7 @@ import { fetchFlags, type MessageFlags, uidSets } from '../../imap/fetch.ts';
 import { changeEmails } from '../change-emails.ts';
 import type { SyncContext } from '../context.ts';
 import { addToUnread, getLocalRevision, type FolderState, bumpLocalRevision } from '../store/folders.ts';
-import { changedFlags, saveFlags } from '../store/locations.ts';
+import { changedFlags, type ReadFlags, saveFlags } from '../store/locations.ts';
 
 /** Messages of one transaction; each may have an event with its body. */
 const CHUNK = 500;
@@ -54,7 +54,7 @@ function saveChangedFlags(
 export async function storeFlagChanges(
   tx: Tx,
   lease: Lease,
-  { folderId, flags, byApi = false }: { folderId: string; flags: MessageFlags[]; byApi?: boolean },
+  { folderId, flags, byApi = false }: { folderId: string; flags: ReadFlags[]; byApi?: boolean },
 ): Promise<void> {
   const changed = await changedFlags(tx, folderId, flags);
   const seen = changed.filter((flag) => flag.seen !== flag.wasSeen);

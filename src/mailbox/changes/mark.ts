@@ -1,9 +1,9 @@
 import { inLease } from '../../db/lease.ts';
-import type { MessageFlags } from '../../imap/fetch.ts';
 import { storeFlags } from '../../imap/store.ts';
 import type { SyncContext } from '../context.ts';
 import { storeFlagChanges } from './flags.ts';
 import { storedSeen } from '../store/moves.ts';
+import type { ReadFlags } from '../store/locations.ts';
 import { LocationChanged, locateEmail, openLocation } from './locate.ts';
 
 const SEEN = '\\Seen';
@@ -16,15 +16,15 @@ export async function markEmail(ctx: SyncContext, emailId: string, seen: boolean
   await locateEmail(ctx, emailId, async (locations) => {
     // 1. the provider; in Gmail all labels show the flags of the one mail, but for \Deleted, which is of the label
     const oneMail = ctx.session.has('X-GM-EXT-1');
-    const stored: { folderId: string; flags: MessageFlags }[] = [];
+    const stored: { folderId: string; flags: ReadFlags }[] = [];
     for (const location of oneMail ? locations.slice(0, 1) : locations) {
       await openLocation(ctx, location);
       const change = seen ? { add: [SEEN] } : { remove: [SEEN] };
       const now = (await storeFlags(ctx.session, [location.uid], change)).get(location.uid);
       if (!now) throw new LocationChanged(location, { gone: true });
       for (const shown of oneMail ? locations : [location]) {
-        const deleted = shown === location ? now.has('\\Deleted') : shown.deleted;
-        stored.push({ folderId: shown.folderId, flags: { uid: shown.uid, seen: now.has(SEEN), deleted } });
+        const deleted = shown === location ? { deleted: now.has('\\Deleted') } : {};
+        stored.push({ folderId: shown.folderId, flags: { uid: shown.uid, seen: now.has(SEEN), ...deleted } });
       }
     }
     // 2. the store, with its event unless the watching activity has emitted it

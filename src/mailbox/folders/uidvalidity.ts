@@ -11,7 +11,7 @@ import { changeEmails } from '../change-emails.ts';
 import type { SyncContext } from '../context.ts';
 import { matchMessages } from '../ingest/match.ts';
 import { type FolderState, loadFolder, updateFolder } from '../store/folders.ts';
-import { type Candidate, counted, findFreedCandidates, locatedUids, markVanished } from '../store/locations.ts';
+import { counted, findFreedCandidates, type FreedCandidate, locatedUids, markVanished } from '../store/locations.ts';
 
 /*
  * UIDVALIDITY has changed (RFC 3501 2.3.1.1), or a UID turned out to name another message under the same one, as servers do
@@ -172,8 +172,9 @@ async function match(tx: Tx, ctx: RenumberContext, chunk: Chunk): Promise<Partia
   const candidates = await findFreedCandidates(tx, folder, arrivals);
   const { moves, fresh } = pair(arrivals, candidates);
   const now = new Date();
-  // Of what had vanished and is there again, the state may change; of the rest nothing does.
-  const revived = moves.flatMap(({ from }) => (from.vanishedAt && from.emailId ? [from.emailId] : []));
+  // Of what had vanished, or was being taken out, and is there again, the state may change; of the rest nothing does.
+  const isBack = ({ vanishedAt, isPending }: FreedCandidate) => vanishedAt !== null || isPending;
+  const revived = moves.flatMap(({ from }) => (from.emailId && isBack(from) ? [from.emailId] : []));
   await changeEmails(tx, { lease: ctx.lease, emailIds: revived, now }, () => giveUids(tx, folder.id, moves));
   // Baseline that was never scanned cannot be found again; there, what is older than the connect stays baseline.
   const isNew = (meta: MessageMeta) => folder.scannedFrom === 1 || meta.internalDate >= ctx.account.connectedAt;
@@ -182,12 +183,12 @@ async function match(tx: Tx, ctx: RenumberContext, chunk: Chunk): Promise<Partia
 }
 
 interface Move {
-  from: Candidate;
+  from: FreedCandidate;
   to: number;
 }
 
 /** Which messages are which locations; the others are fresh. */
-function pair(arrivals: MessageMeta[], candidates: Candidate[]): { moves: Move[]; fresh: MessageMeta[] } {
+function pair(arrivals: MessageMeta[], candidates: FreedCandidate[]): { moves: Move[]; fresh: MessageMeta[] } {
   // Seen as from another folder in which all has vanished, since all of it is searched for.
   const vanishedAt = new Date();
   const byLocation = new Map(candidates.map((candidate) => [candidate.uid, candidate]));

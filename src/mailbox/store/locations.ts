@@ -62,6 +62,9 @@ export interface FlagFacts {
   deleted: boolean;
 }
 
+/** Flags of one UID as far as the server has said them; a flag that is left out is as it is stored. */
+export type ReadFlags = Omit<FlagFacts, 'deleted'> & { deleted?: boolean };
+
 /** Flags that differ from what is stored. */
 export interface ChangedFlags extends FlagFacts {
   wasSeen: boolean;
@@ -117,15 +120,19 @@ export function readCandidates(value: (Omit<Candidate, 'vanishedAt'> & { vanishe
   }));
 }
 
+/** `isPending`: a move of this service was taking the email out of the folder. */
+export type FreedCandidate = Candidate & { isPending: boolean };
+
 /** Locations below zero in a folder that look like one of these messages and whose email has no UID in it yet. */
 export async function findFreedCandidates(
   db: Queryable,
   { id, accountId }: { id: string; accountId: string },
   messages: MessageIdentity[],
-): Promise<Candidate[]> {
+): Promise<FreedCandidate[]> {
   if (messages.length === 0) return [];
+  const isPending = sql<boolean>`${sql.raw(isPendingRemoval('locations'))}`;
   return db
-    .select({ ...CANDIDATE, vanishedAt: locations.vanishedAt })
+    .select({ ...CANDIDATE, vanishedAt: locations.vanishedAt, isPending })
     .from(locations)
     .where(
       and(
@@ -299,14 +306,14 @@ export async function emailsAt(tx: Queryable, folderId: string, uids: number[]):
 }
 
 /** Of these flags, the ones that differ from what is stored. */
-export async function changedFlags(tx: Queryable, folderId: string, flags: FlagFacts[]): Promise<ChangedFlags[]> {
+export async function changedFlags(tx: Queryable, folderId: string, flags: ReadFlags[]): Promise<ChangedFlags[]> {
   if (flags.length === 0) return [];
   type Row = { uid: string; seen: boolean; deleted: boolean; was_seen: boolean; email_id: string | null };
   const { rows } = await tx.execute<Row>(sql`
-    select p.uid, f.seen, f.deleted, p.seen as was_seen, p.email_id
+    select p.uid, f.seen, coalesce(f.deleted, p.deleted) as deleted, p.seen as was_seen, p.email_id
     from json_to_recordset(${JSON.stringify(flags)}::json) as f(uid bigint, seen boolean, deleted boolean)
     join locations p on p.folder_id = ${folderId} and p.uid = f.uid
-    where p.vanished_at is null and (p.seen <> f.seen or p.deleted <> f.deleted)`);
+    where p.vanished_at is null and (p.seen <> f.seen or p.deleted <> coalesce(f.deleted, p.deleted))`);
   return rows.map((row) => ({
     uid: Number(row.uid),
     seen: row.seen,
