@@ -11,6 +11,7 @@ export const AUDIT_ACTIONS = [
   'account.reconnect',
   'account.update',
   'account.remove',
+  'account.reparse',
   'webhook_endpoint.create',
   'webhook_endpoint.update',
   'webhook_endpoint.delete',

@@ -6,8 +6,8 @@ import { createBudget, ownThread } from './thread-cpu.ts';
 /* What the threads of parser.ts run: one task reads one message, or several small ones. */
 
 /**
- * How much of a message is read: all of it; all with HTML only stripped of its tags, after a first attempt was stopped by
- * force; the header alone, after a second one was.
+ * How much of a message is read: all of it; all with HTML only stripped of its tags and winmail.dat as it is, after a first
+ * attempt was stopped by force; the header alone, after a second one was.
  */
 export type ParseDepth = 'all' | 'stripped' | 'header';
 
@@ -47,7 +47,7 @@ async function readAll({ messages, budgetMs, depth, started }: ParseTask): Promi
   for (const { source, spillDir } of messages) {
     const isTimeUp = createBudget(budgetMs, thread);
     const bounds = {
-      ...(depth === 'all' ? {} : { plainOnly: true }),
+      ...(depth === 'all' ? {} : { plainOnly: true, keepTnef: true }),
       ...(depth === 'header' ? { maxBytes: HEADER_BYTES, headerOnly: true } : {}),
     };
     mails.push(await readMessage(source, { isTimeUp, spillDir, ...bounds }));

@@ -1,7 +1,15 @@
 import { defineSearchAttributeKey, type SearchAttributePair, SearchAttributeType } from '@temporalio/common';
 
-/** The task queues, each with a Worker of its own: watching, everything that a caller waits for, deliveries. */
-export const QUEUES = { mailboxes: 'mailboxes', commands: 'commands', webhooks: 'webhooks' } as const;
+/**
+ * The task queues, each with a Worker of its own: watching, everything that a caller waits for, deliveries, and what may take
+ * hours.
+ */
+export const QUEUES = {
+  mailboxes: 'mailboxes',
+  commands: 'commands',
+  webhooks: 'webhooks',
+  background: 'background',
+} as const;
 
 /** Names of the workflow types, as the client starts them. */
 export const WORKFLOWS = {

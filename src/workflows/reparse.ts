@@ -21,7 +21,7 @@ export interface ReparseInput {
 }
 
 const { reparseEmails } = proxyActivities<ReparseActivities>({
-  taskQueue: QUEUES.commands,
+  taskQueue: QUEUES.background,
   startToCloseTimeout: '10m',
   heartbeatTimeout: '30s',
   cancellationType: ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,

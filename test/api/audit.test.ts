@@ -18,7 +18,13 @@ let api: ApiUnderTest;
 beforeAll(async () => {
   const done = () => Promise.resolve();
   api = await apiUnderTest({
-    commands: { connectMailbox: () => connect(), removeAccount: done, startReplay: done, cancelReplay: done },
+    commands: {
+      ...{ connectMailbox: () => connect(), removeAccount: done, startReplay: done, cancelReplay: done },
+      reparseMailbox: async (id) => ({
+        ...{ object: 'MailboxReparse', account_id: id, status: 'completed', workflow_id: `reparse/${id}` },
+        ...{ unchanged: 0, changed: 0, incomplete: 0, unreadable: 0 },
+      }),
+    },
     deps: {
       codecRoutes: codecRoutes({
         codec: { encode: async (payloads) => payloads, decode: async (payloads) => payloads },
@@ -89,12 +95,14 @@ describe('the audit log', () => {
     connect = () => Promise.reject(new ApiError('provider_error', 'no'));
     await post(intent({ account_id: account }));
     await api.call('PATCH', `/accounts/${account}`, { body: { metadata: { canary: 'canary' } } });
+    await api.call('POST', `/accounts/${account}/reparse`);
     await api.call('DELETE', `/accounts/${account}`);
     expect(await doneTo(account)).toEqual(
       expect.arrayContaining([
         ['account.connect', 'done'],
         ['account.reconnect', 'done'],
         ['account.update', 'done'],
+        ['account.reparse', 'done'],
         ['account.remove', 'done'],
       ]),
     );

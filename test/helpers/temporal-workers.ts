@@ -21,7 +21,7 @@ export interface TestClient {
   client: Client;
   /** a client as the API has it, on a connection of its own */
   api: Client;
-  /** starts workers of the queues, by default `mailboxes` and `commands`; answers how to stop them */
+  /** starts workers of the queues, by default all but `webhooks`; answers how to stop them */
   work(activities: Activities, queues?: readonly string[]): Promise<() => Promise<void>>;
   close(): Promise<void>;
 }
@@ -47,12 +47,12 @@ export async function testClient(): Promise<TestClient> {
       await api.close();
       await close();
     },
-    work: (activities, queues = [QUEUES.mailboxes, QUEUES.commands]) =>
+    work: (activities, queues = [QUEUES.mailboxes, QUEUES.commands, QUEUES.background]) =>
       work(connection, namespace, encryptionKey, activities, queues),
   };
 }
 
-/** Workers of the queues `mailboxes` and `commands`; each knows all of the activities. */
+/** Workers of all queues but `webhooks`; each knows all of the activities. */
 export async function startTestWorkers(activities: Activities): Promise<TestWorkers> {
   const { client, api, work: start, close } = await testClient();
   const stopWorkers = await start(activities);

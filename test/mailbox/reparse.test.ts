@@ -1,7 +1,9 @@
+import { Readable } from 'node:stream';
 import { describe, expect, it } from '@jest/globals';
 import { and, asc, eq, sql } from 'drizzle-orm';
 import { accountsWithDueReparses, emailsToReparse } from '../../src/db/reparses.ts';
 import { attachments, contacts, emailContents, emailSearch, emails, locations } from '../../src/db/schema.ts';
+import { matchFiles } from '../../src/mailbox/reparse/files.ts';
 import { reparseEmail } from '../../src/mailbox/reparse/reparse.ts';
 import { syncMailbox } from '../../src/mailbox/sync-pass.ts';
 import type { MailParser } from '../../src/mime/parser.ts';
@@ -117,7 +119,7 @@ describe('parsing stored mail again', () => {
     expect(await engine.ctx.storage.size(found!.storageKey)).toBe(FILE.content.length);
   });
 
-  it('takes nothing away when it is cut short itself, and leaves alone what has no source', async () => {
+  it('takes nothing away when it is cut short itself', async () => {
     const engine = await start();
     const before = await rowsOf(engine);
     const cutShort = {
@@ -127,10 +129,60 @@ describe('parsing stored mail again', () => {
       }),
     };
     expect(await reparseAll(engine, cutShort)).toEqual(['files: incomplete', 'last: incomplete', 'plain: incomplete']);
+    expect(await rowsOf(engine)).toEqual(before);
+    // nor where what is stored was cut short, too, but later
+    await engine.ctx.db.update(emails).set({ isComplete: false }).where(eq(emails.accountId, engine.ctx.account.id));
+    const cutBefore = await rowsOf(engine, { withXmin: false });
+    const files = await engine.files();
+    for (const less of [{ body: '', bodyPlain: '' }, { attachments: [] }, { headers: [] }, { to: [], cc: [] }]) {
+      const shorter = {
+        parse: async (...args: Parameters<MailParser['parse']>) => ({
+          ...(await engine.ctx.parser.parse(...args)),
+          ...{ searchText: ' less ', ...less, isPartial: true },
+        }),
+      };
+      const { id } = await emailWith(engine, 'files');
+      const [row] = await engine.ctx.db.select().from(emails).where(eq(emails.id, id));
+      expect(await reparseEmail({ ...engine.ctx, parser: shorter }, engine.ctx.account, row!)).toBe('incomplete');
+    }
+    expect(await emailWith(engine, 'files')).toMatchObject({ reparses: 3 });
+    await engine.ctx.db.update(emails).set({ reparses: 0 }).where(eq(emails.accountId, engine.ctx.account.id));
+    expect(await rowsOf(engine, { withXmin: false })).toEqual(cutBefore);
+    expect(await engine.files()).toEqual(files);
+  });
+
+  it('leaves alone what has no source', async () => {
+    const engine = await start();
+    const before = await rowsOf(engine);
     const { storageKey } = await emailWith(engine, 'last');
     await engine.ctx.storage.delete([storageKey]);
     expect(await reparseAll(engine)).toContain('last: unreadable');
     expect(await rowsOf(engine)).toEqual(before);
+  });
+});
+
+describe('the files of a mail that is parsed again', () => {
+  it('are read once each, however many are of one size', async () => {
+    const content = (n: number) => Buffer.from(`file ${String(n).padStart(4, '0')}`);
+    const old = Array.from({ length: 30 }, (_, n) => ({ id: `att_${n}`, size: 9, storageKey: `key ${n}` }));
+    const reads: string[] = [];
+    const storage = {
+      get: async (key: string) => (reads.push(key), Readable.from([content(Number(key.slice(4)))])),
+      put: async () => 0,
+    };
+    const shown = { extension: '', size: 9, mime: 'text/plain', cid: null, inline: false, embedded: false };
+    const found = (from: number) =>
+      Array.from({ length: 30 }, (_, n) => ({ ...shown, name: `${n}`, content: content(from + n) }));
+    const match = (attachments: ReturnType<typeof found>) =>
+      matchFiles({ storage, accountId: 'acc_1', written: [] }, { attachments }, old);
+    const same = await match(found(0).reverse());
+    expect(same.attachments.map(({ id }) => id)).toEqual(old.map(({ id }) => id).reverse());
+    expect(same).toMatchObject({ written: [], unused: [] });
+    expect(reads).toHaveLength(30);
+    const others = await match(found(20));
+    expect(others.written).toHaveLength(20);
+    expect(others.unused).toEqual(old.slice(0, 20).map(({ storageKey }) => storageKey));
+    expect(reads).toHaveLength(60);
   });
 });
 

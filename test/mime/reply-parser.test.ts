@@ -1,6 +1,7 @@
 import { createRequire } from 'node:module';
 import { describe, expect, test } from '@jest/globals';
 import { ReplyParser } from '../../src/mime/read/reply-parser.ts';
+import { readReplyText } from '../../src/mime/read/reply-text.ts';
 import { expectCpuBelow } from '../helpers/cpu.ts';
 
 const require = createRequire(import.meta.url);
@@ -125,6 +126,63 @@ describe('replies are read as the library reads them', () => {
     expect(unused.map(String)).toEqual([]);
     // one that is added needs its words in ours, too
     expect(all).toHaveLength(55);
+  });
+
+  const fill = (piece: string, length: number) => piece.repeat(Math.ceil(length / piece.length)).slice(0, length);
+  const lines = (line: string) => {
+    const times = Math.min(1_900 / line.split('\n').length, 64_000 / (line.length + 1));
+    return `${line}\n`.repeat(Math.floor(times));
+  };
+  test.each([
+    ['lines that begin a quote in Dutch', lines('Op a schreef b')],
+    ['lines that begin one in Danish', lines('man. a skrev b')],
+    ['lines that begin one in Polish, after blank ones', lines(`${'\n'.repeat(19)}Dnia a`)],
+    ['lines that begin one in Chinese', `${lines('在 a')}写道`],
+    ['long lines of dates', `wrote\n${lines(` ${fill('on at ', 1_990)}`)}`],
+    ['short lines of dates', `wrote\n${lines(` ${fill('on at ', 490)}`)}`],
+    ['lines of "schrieb"', lines(`Am ${fill(' schrieb ', 900)}${fill('<a', 900)}`)],
+    ['lines of "um"', lines(`Am a${fill(' um ', 900)}${fill(' schrieb ', 900)}`)],
+    ['lines in Russian', lines(`ср, a${fill(' г. в ', 600)}${fill(', ', 600)}${fill('<', 600)}`)],
+    ['lines of numbers', lines(`wrote ${fill('12345', 150)}${fill('from', 150)}${fill('<', 150)}`)],
+    ['lines of a date with quotes', lines(`wrote\n03.03.2026 ${fill('1', 1_000)}${fill('"<', 900)}`)],
+    ['lines of a time with quotes', lines(`12:30 wrote ${fill('1', 1_000)}${fill('"<', 900)}`)],
+    ['signs of quotes', lines(`x${fill('>', 1_990)}x`)],
+    ['signs of quotes before a date', `wrote\n${lines(`${fill('>', 300)} ${fill('on at ', 190)}`)}`],
+    ['addresses', `wrote\n${lines(fill(' <', 1_990))}`],
+    ['white space after a header', `${lines(`From:${fill(' ', 1_990)}x`)}`],
+    ['white space in a signature', lines(`Von ${fill(' ', 1_990)}x gesendet x`)],
+    ['signs at the end', lines(`${fill('~', 1_990)}x`)],
+  ])('no text takes long: %s', (_, text) => {
+    expect(text.length).toBeLessThanOrEqual(64 * 1024);
+    expectCpuBelow(1_000, () => readReplyText(text));
+  });
+
+  test('a long reply in long paragraphs to a long mail is read', () => {
+    const next = numbers(3);
+    const words = [
+      'on',
+      'at',
+      'the',
+      'from',
+      'station',
+      'concert',
+      'wrote',
+      'Monday,',
+      'Ada',
+      'On',
+      'a',
+      '10:30',
+      '2026',
+    ];
+    const paragraph = (length: number) => {
+      let text = 'Well';
+      while (text.length < length) text += ` ${words[Math.floor(next() * words.length)]}`;
+      return `${text}.`;
+    };
+    const own = Array.from({ length: 20 }, () => paragraph(1_200)).join('\n\n');
+    const quoted = Array.from({ length: 200 }, () => `> ${paragraph(80)}`).join('\n');
+    const text = `${own}\n\nOn Mon, 3 Mar 2026, Ada <a@b.example> wrote:\n${quoted}\n`;
+    expect(readReplyText(text)).toBe(own);
   });
 
   test('at little cost', () => {

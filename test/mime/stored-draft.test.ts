@@ -2,6 +2,7 @@ import { tmpdir } from 'node:os';
 import { describe, expect, test } from '@jest/globals';
 import { MailError } from '../../src/mail-error.ts';
 import { compose } from '../../src/mime/write/compose.ts';
+import { readTnef } from '../../src/mime/read/tnef.ts';
 import type { OutgoingMessage } from '../../src/mime/write/outgoing-message.ts';
 import {
   draftForSending,
@@ -194,6 +195,21 @@ describe('a draft read as a message', () => {
       { name: 'X-Kept', value: '1' },
       { name: 'Importance', value: 'high' },
     ]);
+  });
+
+  test('a winmail.dat is written back as it is', async () => {
+    // a TNEF of one file, a.txt
+    const content = Buffer.from(
+      `789f3e220100${'0202900600'}0e000000${'00'.repeat(14)}0000${'020f80060003000000616263'}2601`,
+      'hex',
+    );
+    const attachments = [file(content, { filename: 'winmail.dat', content_type: 'application/ms-tnef' })];
+    const draft = await compose(outgoingMessage({ attachments }), { keepBcc: true });
+    const found = await readDraftMessage(draft, GIVEN, tmpdir());
+    expect(found.attachments).toMatchObject([{ filename: 'winmail.dat', contentType: 'application/ms-tnef', content }]);
+    expect(readTnef({ size: content.length, read: (at, length) => content.subarray(at, at + length) })).toMatchObject({
+      files: [{ size: 3 }],
+    });
   });
 
   test('one that cannot be read whole is refused: something of it would be lost', async () => {

@@ -3,7 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { createMailParser, type MailParser, type ParsedMail } from '../../src/mime/parser.ts';
+import { readParts } from '../../src/mime/read/read-parts.ts';
 import { readTnef } from '../../src/mime/read/tnef.ts';
+import { expectCpuBelow } from '../helpers/cpu.ts';
 import { mailText } from '../helpers/mail-text.ts';
 
 /** The files in a winmail.dat (MS-OXTNEF). */
@@ -52,7 +54,8 @@ interface File {
   properties?: Property[];
 }
 
-function tnef(files: File[]): Buffer {
+/** A TNEF of these files; `more` are attributes before them. */
+function tnef(files: File[], { codepage = 1252, more = [] }: { codepage?: number; more?: Buffer[] } = {}): Buffer {
   const attributes = files.flatMap(({ title, data, properties: list }) => [
     attribute(2, 0x00069002, Buffer.alloc(14)),
     ...(title === undefined ? [] : [attribute(2, 0x00018010, Buffer.from(`${title}\0`, 'latin1'))]),
@@ -61,13 +64,19 @@ function tnef(files: File[]): Buffer {
   ]);
   const message = [
     attribute(1, 0x00089006, u32(0x10000)),
-    attribute(1, 0x00069007, Buffer.from([0xe4, 4, 0, 0, 0, 0, 0, 0])),
+    attribute(1, 0x00069007, Buffer.concat([u32(codepage), u32(0)])),
+    ...more,
   ];
   return Buffer.concat([u32(0x223e9f78), Buffer.from([1, 0]), ...message, ...attributes]);
 }
 
-const read = (content: Buffer, type = 'application/ms-tnef'): Promise<ParsedMail> =>
-  parser.parse(mailText({ text: 'see the files', attachments: [{ name: 'winmail.dat', type, content }] }));
+const mailWith = (content: Buffer, type = 'application/ms-tnef', text = 'see the files') =>
+  mailText({ text, attachments: [{ name: 'winmail.dat', type, content }] });
+const read = (content: Buffer, type?: string): Promise<ParsedMail> => parser.parse(mailWith(content, type));
+const accessTo = (content: Buffer) => ({
+  size: content.length,
+  read: (at: number, length: number) => content.subarray(at, at + length),
+});
 
 async function filesOf({ attachments, tempDir }: ParsedMail): Promise<unknown[]> {
   const found = [];
@@ -181,6 +190,101 @@ describe('a winmail.dat', () => {
     expect(reads.length).toBeLessThan(400 * 6);
     expect(reads.reduce((sum, length) => sum + length, 0)).toBeLessThan(400 * 100);
     expect(measuredRead(tnef(Array.from({ length: 2_000 }, () => ({ data: Buffer.alloc(1) }))))).toBeNull();
+  });
+
+  it.each([
+    ['a file that is elsewhere', tnef([{ title: 'a.txt', data: Buffer.from('a') }, { title: 'linked.doc' }])],
+    [
+      'a file before any is announced',
+      tnef([{ title: 'a.txt', data: Buffer.from('a') }], { more: [attribute(2, 0x0006800f, Buffer.from('lost'))] }),
+    ],
+    [
+      'two contents of one file',
+      Buffer.concat([
+        tnef([{ title: 'a.txt', data: Buffer.from('a') }]),
+        attribute(2, 0x0006800f, Buffer.from('second')),
+      ]),
+    ],
+  ])('stays beside its files where it holds %s', async (_, content) => {
+    expect(await filesOf(await read(content))).toEqual([
+      ['a.txt', 'text/plain', 'a'],
+      ['winmail.dat', 'application/ms-tnef', expect.anything()],
+    ]);
+  });
+
+  const BODY = attribute(1, 0x0002800c, Buffer.from('caf\xe9 at nine\0', 'latin1'));
+  const RTF = attribute(1, 0x00069003, properties([0x102, 0x1009, Buffer.from('rtf')]));
+  it.each([
+    ['attBody', BODY, 'café at nine'],
+    ['PR_BODY', attribute(1, 0x00069003, properties(text16(0x1000, 'naïve'))), 'naïve'],
+    ['PR_RTF_COMPRESSED', RTF, ''],
+    ['properties that cannot be read', attribute(1, 0x00069003, u32(0xffffffff)), ''],
+  ])('keeps the text of a mail that has none of its own: %s', async (_, more, text) => {
+    const content = tnef([{ title: 'a.txt', data: Buffer.from('a') }], { more: [more] });
+    const mail = await parser.parse(mailWith(content, 'application/ms-tnef', ' '));
+    expect(mail.bodyPlain.trim()).toBe(text);
+    expect((await filesOf(mail)).map((file) => (file as string[])[0])).toEqual(['a.txt', 'winmail.dat']);
+    const withText = await read(content);
+    expect(withText.bodyPlain.trim()).toBe('see the files');
+    expect((await filesOf(withText)).map((file) => (file as string[])[0])).toEqual(['a.txt']);
+  });
+
+  it('asks no detector what its names are in: one of a code page that is none costs what any other does', () => {
+    const name = '\xc3\x28\xf0\xe9\xe0\xe8\xfc'.repeat(250);
+    const title = attribute(2, 0x00018010, Buffer.from(name, 'latin1'));
+    const files = Array.from({ length: 400 }, () => ({ title: name, data: Buffer.from('a') }));
+    const content = Buffer.concat([tnef(files, { codepage: 64_999 }), ...Array.from({ length: 10_000 }, () => title)]);
+    expectCpuBelow(600, () => readTnef(accessTo(content)));
+    expect(readTnef(accessTo(content))?.files[0]?.name).toMatch(/^Ã\(ðéàèü/);
+  });
+
+  it('is read in so many pieces at most, and not when the time is up', () => {
+    // 1,900,000 properties: each is a read
+    const many = properties(...Array.from({ length: 1_900 }, (): Property => [0x03, 1, u32(1)]));
+    const content = Buffer.concat([
+      tnef([{ title: 'a', data: Buffer.from('a') }]),
+      ...Array.from({ length: 1_000 }, () => attribute(2, 0x00069005, many)),
+    ]);
+    let reads = 0;
+    const counted = {
+      ...accessTo(content),
+      read: (at: number, length: number) => ((reads += 1), content.subarray(at, at + length)),
+    };
+    expect(readTnef(counted)).toBeNull();
+    expect(reads).toBeLessThanOrEqual(200_000);
+    reads = 0;
+    expect(readTnef(counted, { maxFiles: 500, isTimeUp: () => true })).toBeNull();
+    expect(reads).toBeLessThanOrEqual(256);
+  });
+
+  it('shares the room of its mail: 1,000 parts with the files of all of them', async () => {
+    const content = tnef(Array.from({ length: 300 }, (_, n) => ({ title: `${n}`, data: Buffer.from('a') })));
+    const each = { name: 'winmail.dat', type: 'application/ms-tnef', content };
+    const mail = await parser.parse(mailText({ text: 'many', attachments: Array.from({ length: 40 }, () => each) }));
+    expect(mail.attachments.filter(({ name }) => name === 'winmail.dat')).toHaveLength(37);
+    expect(mail.attachments.filter(({ size }) => size === 1)).toHaveLength(900);
+  });
+
+  it.each([
+    ['in memory', 10],
+    ['in files', 300_000],
+  ])('leaves a mark where the time ended while it was unpacked: %s', async (_, size) => {
+    const content = tnef(Array.from({ length: 20 }, (_, n) => ({ title: `${n}`, data: Buffer.alloc(size, 'a') })));
+    const source = mailWith(content);
+    const count = async (limit: number) => {
+      let asked = 0;
+      const mail = await readParts(source, {
+        spillDir: join(dir, `cut-${size}-${limit}`),
+        isTimeUp: () => ++asked > limit,
+      });
+      return { asked, mail };
+    };
+    const whole = await count(Number.POSITIVE_INFINITY);
+    expect(whole.mail).toMatchObject({ isPartial: false });
+    expect(whole.mail.parts).toHaveLength(21);
+    const cut = await count(whole.asked - 5);
+    expect(cut.mail).toMatchObject({ isPartial: true });
+    expect(cut.mail.parts.map(({ filename }) => filename)).toEqual([null, 'winmail.dat']);
   });
 
   it('never fails, however it is broken', () => {

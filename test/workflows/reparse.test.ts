@@ -9,7 +9,7 @@ import { emails } from '../../src/db/schema.ts';
 import { createLogger } from '../../src/logger.ts';
 import type { MailParser } from '../../src/mime/parser.ts';
 import { announceWorker } from '../../src/db/workers.ts';
-import { QUERIES, reparseWorkflowId } from '../../src/workflows/names.ts';
+import { QUERIES, QUEUES, reparseWorkflowId } from '../../src/workflows/names.ts';
 import type { RunState } from '../../src/workflows/run-state.ts';
 import { mailText } from '../helpers/mail-text.ts';
 import { storeEmail } from '../helpers/rows.ts';
@@ -87,6 +87,12 @@ describe('the run that parses stored mail again', () => {
       { timeoutMs: 30_000, what: 'a heartbeat after the fifth email' },
     );
     await stop();
+    const scheduled = (await handle.fetchHistory()).events?.flatMap((event) => {
+      const queue = event.activityTaskScheduledEventAttributes?.taskQueue?.name;
+      return queue ? [queue] : [];
+    });
+    // so that it takes no slot of what a caller waits for
+    expect(new Set(scheduled)).toEqual(new Set([QUEUES.background]));
     expect(await subjectsLike(accountId, 'right%')).toBe(5);
 
     let again = 0;

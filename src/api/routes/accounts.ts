@@ -120,15 +120,15 @@ export const accountRoutes: Routes = (app, { db, commands, admissions }) => {
   app.post(
     '/accounts/:id/reparse',
     {
-      config: { reach: 'account' },
+      config: { reach: 'account', audit: 'account.reparse' },
       schema: {
         tags: ['Accounts'],
         operationId: 'reparseMailbox',
         summary: 'Parse stored mail again',
         description:
           'Reads the stored source of every email of the account again, as after an upgrade that reads mail better, and ' +
-          'changes what differs: ids, threads, folders and flags stay, and no event says so. Emails whose parsing was cut ' +
-          'short are parsed again by themselves. The answer comes after half a minute at the latest: `running` then, with ' +
+          'changes what differs: ids, threads, folders and flags stay, and no event says so. An attachment whose bytes are ' +
+          'read otherwise gets a new id. Emails whose parsing was cut short are parsed again by themselves. The answer comes after half a minute at the latest: `running` then, with ' +
           'the counts so far; the same call again waits for the same run.',
         params: Params,
         response: responses('What became of the emails', MailboxReparse, 'not_found'),

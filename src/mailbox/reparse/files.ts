@@ -28,13 +28,13 @@ export interface ReparsedFiles {
  */
 export async function matchFiles(
   { storage, accountId, written }: { storage: Pick<Storage, 'get' | 'put'>; accountId: string; written: string[] },
-  parsed: ParsedMail,
+  parsed: Pick<ParsedMail, 'attachments'>,
   old: readonly OldFile[],
 ): Promise<ReparsedFiles> {
-  const left = [...old];
+  const left = new StoredFiles(storage, old);
   const attachments: StoredAttachment[] = [];
   for (const { content, embedded: _, ...shown } of parsed.attachments) {
-    const same = await takeSame(storage, left, { content, size: shown.size });
+    const same = await left.takeSame({ content, size: shown.size });
     if (same) {
       attachments.push({ ...shown, id: same.id, storageKey: same.storageKey });
       continue;
@@ -45,24 +45,51 @@ export async function matchFiles(
     await storage.put(storageKey, streamOf(content));
     attachments.push({ ...shown, id, storageKey });
   }
-  return { attachments, written, unused: left.map(({ storageKey }) => storageKey) };
+  return { attachments, written, unused: left.keys() };
 }
 
-/** The first of the stored files that has these bytes, which is taken out of the list. */
-async function takeSame(
-  storage: Pick<Storage, 'get'>,
-  files: OldFile[],
-  { content, size }: Pick<ParsedAttachment, 'content' | 'size'>,
-): Promise<OldFile | undefined> {
-  const alike = files.filter((file) => file.size === size);
-  if (alike.length === 0) return undefined;
-  const wanted = await digestOf(streamOf(content));
-  for (const file of alike) {
-    if ((await storedDigest(storage, file.storageKey)) !== wanted) continue;
-    files.splice(files.indexOf(file), 1);
-    return file;
+/** The stored files of an email that no attachment has taken yet. Each is read once, and only for one of its size. */
+class StoredFiles {
+  private readonly storage: Pick<Storage, 'get'>;
+  private readonly left: Set<OldFile>;
+  private readonly bySize = new Map<number, OldFile[]>();
+  private readonly digests = new Map<string, string | null>();
+
+  constructor(storage: Pick<Storage, 'get'>, files: readonly OldFile[]) {
+    this.storage = storage;
+    this.left = new Set(files);
+    for (const file of files) {
+      const alike = this.bySize.get(file.size);
+      if (alike) alike.push(file);
+      else this.bySize.set(file.size, [file]);
+    }
   }
-  return undefined;
+
+  /** Storage keys of those that are left. */
+  keys(): string[] {
+    return [...this.left].map(({ storageKey }) => storageKey);
+  }
+
+  /** The first that has these bytes; it is not given again. */
+  async takeSame({ content, size }: Pick<ParsedAttachment, 'content' | 'size'>): Promise<OldFile | undefined> {
+    const alike = (this.bySize.get(size) ?? []).filter((file) => this.left.has(file));
+    if (alike.length === 0) return undefined;
+    const wanted = await digestOf(streamOf(content));
+    for (const file of alike) {
+      if ((await this.digestAt(file.storageKey)) !== wanted) continue;
+      this.left.delete(file);
+      return file;
+    }
+    return undefined;
+  }
+
+  private async digestAt(key: string): Promise<string | null> {
+    const known = this.digests.get(key);
+    if (known !== undefined) return known;
+    const digest = await storedDigest(this.storage, key);
+    this.digests.set(key, digest);
+    return digest;
+  }
 }
 
 const streamOf = (content: ParsedAttachment['content']) =>

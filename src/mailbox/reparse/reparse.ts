@@ -76,7 +76,7 @@ async function parseStored(
   }
 }
 
-/** True: something of the email has changed. */
+/** True: something of the email has changed. What was cut short changes nothing where it takes something away. */
 async function saveReading(
   deps: ReparseDeps,
   account: Pick<SyncAccount, 'id' | 'ownAddresses'>,
@@ -85,7 +85,7 @@ async function saveReading(
 ): Promise<boolean> {
   const { db, storage } = deps;
   const stored = await loadRows(db, email.id);
-  if (!stored) return false;
+  if (!stored || (parsed.isPartial && !holdsAll(stored, parsed))) return false;
   const written: string[] = [];
   try {
     const files = await matchFiles({ storage, accountId: account.id, written }, parsed, ordered(stored));
@@ -107,6 +107,32 @@ async function saveReading(
 }
 
 type Rows = NonNullable<Awaited<ReturnType<typeof loadRows>>>;
+
+/**
+ * Whether a reading that was cut short has at least what is stored: as much text, as many headers and people, and of each
+ * file as many bytes.
+ */
+function holdsAll({ email, contents }: Rows, parsed: ParsedMail): boolean {
+  const amounts = [
+    [contents.body.length, parsed.body.length],
+    [contents.bodyPlain.length, parsed.bodyPlain.length],
+    [contents.headers.length, parsed.headers.length],
+    [contents.attachments.length, parsed.attachments.length],
+    [email.fromAttendee.identifier.length, parsed.from.identifier.length],
+    [email.toAttendees.length + email.ccAttendees.length, parsed.to.length + parsed.cc.length],
+    [Number(contents.bodyNew !== null), Number(parsed.bodyNew !== null)],
+    [Number(email.calendar !== null), Number(parsed.calendar !== null)],
+  ] as const;
+  if (amounts.some(([was, is]) => is < was)) return false;
+  const bytes = bytesByName(parsed.attachments);
+  return [...bytesByName(contents.attachments)].every(([name, size]) => (bytes.get(name) ?? -1) >= size);
+}
+
+function bytesByName(files: readonly { name: string; size: number }[]): Map<string, number> {
+  const bytes = new Map<string, number>();
+  for (const { name, size } of files) bytes.set(name, (bytes.get(name) ?? 0) + size);
+  return bytes;
+}
 
 /** The attachments in the order in which the email shows them. */
 function ordered({ contents, attachments }: Rows): Rows['attachments'] {

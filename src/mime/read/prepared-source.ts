@@ -55,7 +55,8 @@ export interface Outline {
 }
 
 const MAX_OUTSIDE = 256 * 1024;
-const MAX_PARTS = 1000;
+/** Parts of a mail, with the files that are unpacked of them. */
+export const MAX_PARTS = 1000;
 const MAX_TEXT = 16 * 1024 * 1024;
 /** Bounds what one hostile field costs; some 6,000 ordinary recipients. */
 const MAX_FIELD = 256 * 1024;

@@ -16,6 +16,8 @@ export interface ReadParts extends Outline {
 export interface PartLimits extends SourceLimits {
   /** files over 256 KB in all go into this folder, which is made when needed */
   spillDir: string;
+  /** a winmail.dat stays as it is */
+  keepTnef?: boolean;
 }
 
 /**
@@ -71,8 +73,11 @@ export async function readParts(source: Uint8Array | { path: string }, limits: P
     for (const writer of contents) writer.end();
   }
   settleRoles(result.parts);
-  if (limits.isTimeUp() && result.parts.some(isTnef)) result.isPartial = true;
-  return { ...result, parts: unpackTnef(result.parts, limits) };
+  if (limits.keepTnef) return result;
+  const parts = unpackTnef(result.parts, limits);
+  // one that there was no time for
+  if (limits.isTimeUp() && parts.some(isTnef)) result.isPartial = true;
+  return { ...result, parts };
 }
 
 async function feed(parser: MailParser, pieces: AsyncIterable<Buffer>): Promise<void> {

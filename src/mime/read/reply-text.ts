@@ -1,4 +1,5 @@
-import { ReplyParser } from './reply-parser.ts';
+import { isCostly } from './reply-cost.ts';
+import { mayIntroduceQuote, ReplyParser } from './reply-parser.ts';
 
 /** Longer texts are no replies that a person wrote; the library needs time for each line. */
 const MAX_LENGTH = 64 * 1024;
@@ -11,13 +12,14 @@ const RULE = /^[ \t]*(-{3,4}|_{2,4}|\+{2,4}|={2,4})[ \t]*$/;
 
 /**
  * The part of a plain text that its author wrote: without the mail that it answers, and without the signature. Null where
- * that is not known: in a text that is empty, too long, or a quote altogether.
+ * that is not known: in a text that is empty, too long or too odd, or a quote altogether.
  */
 export function readReplyText(bodyPlain: string): string | null {
   if (bodyPlain.trim() === '' || bodyPlain.length > MAX_LENGTH) return null;
   const lines = bodyPlain.split('\n');
   if (lines.length > MAX_LINES || hasGap(lines)) return null;
   if (lines.some((line) => line.length > MAX_LINE || RULE.test(line))) return null;
+  if (isCostly(bodyPlain, mayIntroduceQuote)) return null;
   try {
     return withoutQuote(new ReplyParser().parse(bodyPlain).getVisibleText()) || null;
   } catch {

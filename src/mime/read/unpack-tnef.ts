@@ -2,19 +2,35 @@ import { closeSync, fstatSync, mkdirSync, openSync, readSync, writeSync } from '
 import { join } from 'node:path';
 import libmime from 'libmime';
 import type { Part } from './part.ts';
-import type { PartLimits } from './read-parts.ts';
-import { type RandomAccess, readTnef, type TnefFile } from './tnef.ts';
+import { MAX_PARTS, type SourceLimits } from './prepared-source.ts';
+import { decodeTnefText, type RandomAccess, readTnef, type TnefFile, type TnefFiles } from './tnef.ts';
 
 const PIECE = 256 * 1024;
+/** A longer text of a TNEF stays in it. */
+const MAX_BODY = 1024 * 1024;
 const MEDIA_TYPE = /^[a-z0-9!#$&^_.+-]{1,100}\/[a-z0-9!#$&^_.+-]{1,100}$/;
+
+export interface UnpackLimits extends Pick<SourceLimits, 'isTimeUp'> {
+  /** files that are not held in memory go into this folder, which is made when needed */
+  spillDir: string;
+}
 
 /**
  * The parts of a message with those of its winmail.dat (application/ms-tnef) in its place, as Outlook sends files to readers
- * that it takes for its like. It stays beside them where it holds what is no file, and alone where it cannot be read.
+ * that it takes for its like. It stays beside them where it holds what is no file, and alone where it cannot be read or the
+ * mail has no room for its files. Its text is the mail's where that has none.
  * @throws when a file cannot be read or written
  */
-export function unpackTnef(parts: readonly Part[], limits: Pick<PartLimits, 'spillDir' | 'isTimeUp'>): Part[] {
-  return parts.flatMap((part, index) => (isTnef(part) ? opened(part, index, limits) : [part]));
+export function unpackTnef(parts: readonly Part[], limits: UnpackLimits): Part[] {
+  let room = MAX_PARTS - parts.length;
+  let hasText = parts.some(isText);
+  return parts.flatMap((part, index) => {
+    if (!isTnef(part)) return [part];
+    const found = opened(part, { index, room, hasText }, limits);
+    room -= found.length - 1;
+    hasText ||= found.some(isText);
+    return found;
+  });
 }
 
 /** Whether a part is a winmail.dat. */
@@ -23,33 +39,57 @@ export function isTnef({ role, mime, filename, size }: Part): boolean {
   return /^application\/(vnd\.)?ms-tnef$/.test(mime) || /^winmail\.dat$/i.test(filename ?? '');
 }
 
-function opened(part: Part, index: number, limits: Pick<PartLimits, 'spillDir' | 'isTimeUp'>): Part[] {
+function isText({ role, content }: Part): boolean {
+  return role !== 'file' && Buffer.isBuffer(content) && content.some((byte) => byte > 0x20);
+}
+
+/** Where a winmail.dat is in its mail. */
+interface Place {
+  index: number;
+  /** files that the mail has room for */
+  room: number;
+  /** the mail has a text of its own */
+  hasText: boolean;
+}
+
+function opened(part: Part, place: Place, limits: UnpackLimits): Part[] {
   if (limits.isTimeUp()) return [part];
   if (Buffer.isBuffer(part.content)) {
     const { content } = part;
     const read = (at: number, length: number) => content.subarray(at, at + length);
-    const found = readTnef({ size: content.length, read });
-    const inside = found?.files.map((file) => asPart(part, file, Buffer.from(read(file.at, file.size)))) ?? [];
-    return withRest(part, inside, found?.hasMore);
+    return unpacked(part, { ...place, source: { size: content.length, read } }, limits);
   }
   const file = openSync(part.content.path, 'r');
   try {
-    const source = accessTo(file);
-    const found = readTnef(source);
-    const inside: Part[] = [];
-    for (const [number, each] of (found?.files ?? []).entries()) {
-      const path = join(limits.spillDir, `tnef-${index}-${number}`);
-      if (!copy(source, each, path, limits)) return [part];
-      inside.push(asPart(part, each, { path }));
-    }
-    return withRest(part, inside, found?.hasMore);
+    return unpacked(part, { ...place, source: accessTo(file) }, limits);
   } finally {
     closeSync(file);
   }
 }
 
-function withRest(part: Part, inside: Part[], hasMore = false): Part[] {
-  return inside.length === 0 || hasMore ? [...inside, part] : inside;
+function unpacked(part: Part, place: Place & { source: RandomAccess }, limits: UnpackLimits): Part[] {
+  const { source, index, room, hasText } = place;
+  const found = readTnef(source, { maxFiles: room, isTimeUp: limits.isTimeUp });
+  if (!found) return [part];
+  const inside: Part[] = [];
+  for (const [number, file] of found.files.entries()) {
+    if (limits.isTimeUp()) return [part];
+    const path = join(limits.spillDir, `tnef-${index}-${number}`);
+    const isHeld = Buffer.isBuffer(part.content);
+    if (!isHeld && !copy(source, file, path, limits)) return [part];
+    inside.push(asPart(part, file, isHeld ? Buffer.from(source.read(file.at, file.size)) : { path }));
+  }
+  const keepsText = found.hasText && !hasText;
+  const text = keepsText && inside.length < room ? textOf(part, found, source) : [];
+  return [...text, ...inside, ...(inside.length === 0 || found.hasMore || keepsText ? [part] : [])];
+}
+
+/** The plain text of a TNEF as a text of the mail. */
+function textOf(part: Part, { text }: TnefFiles, source: RandomAccess): Part[] {
+  if (!text || text.size > MAX_BODY) return [];
+  const content = Buffer.from(decodeTnefText(source.read(text.at, text.size), text.charset));
+  const file = { name: null, mime: 'text/plain', cid: null, at: text.at, size: content.length };
+  return [{ ...asPart(part, file, content), role: 'plain', charset: 'utf-8', disposition: null }];
 }
 
 function accessTo(file: number): RandomAccess {
@@ -65,7 +105,7 @@ function copy(
   source: RandomAccess,
   { at, size }: TnefFile,
   path: string,
-  { spillDir, isTimeUp }: Pick<PartLimits, 'spillDir' | 'isTimeUp'>,
+  { spillDir, isTimeUp }: UnpackLimits,
 ): boolean {
   mkdirSync(spillDir, { recursive: true, mode: 0o700 });
   const out = openSync(path, 'w', 0o600);
@@ -90,6 +130,7 @@ function asPart(part: Part, file: TnefFile, content: Part['content']): Part {
     charset: null,
     disposition: 'attachment',
     encoding: 'identity',
+    flowed: false,
     inAlternative: false,
     filename: file.name,
     cid: file.cid?.replace(/^<|>$/g, '') || null,

@@ -29,7 +29,9 @@ export async function readDraftMessage(
   tempDir: string,
 ): Promise<OutgoingMessage> {
   return inTempFolder(tempDir, async (spillDir) => {
-    const read = await readParts(source, { isTimeUp: () => false, spillDir, maxText: Number.POSITIVE_INFINITY });
+    // What is written back has its winmail.dat as it was.
+    const whole = { isTimeUp: () => false, maxText: Number.POSITIVE_INFINITY, keepTnef: true };
+    const read = await readParts(source, { ...whole, spillDir });
     if (read.isPartial) throw new MailError('provider_rejected', 'imap', 'the draft is not one that can be read whole');
     const texts = readTexts(read);
     const html = texts.some(({ isHtml }) => isHtml) ? htmlBody(texts) : null;

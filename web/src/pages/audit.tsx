@@ -20,6 +20,7 @@ const ACTIONS = {
   'account.reconnect': 'Connect a mailbox again',
   'account.update': 'Change a mailbox',
   'account.remove': 'Remove a mailbox',
+  'account.reparse': 'Parse stored mail again',
   'webhook_endpoint.create': 'Create an endpoint',
   'webhook_endpoint.update': 'Change an endpoint',
   'webhook_endpoint.delete': 'Delete an endpoint',
