@@ -7,7 +7,13 @@ import type { AttemptedDeliveries, AttemptInput } from './attempted-deliveries.t
 import { callEndpoint, describeStatus, isDelivered, openTarget, type OpenTarget } from './call-endpoint.ts';
 import type { CallSlots } from './call-slots.ts';
 import { type AttemptResult, releaseDeliveries, reopenDeliveries, skipDeliveries } from './delivery-state.ts';
-import { type DeliveryTarget, type DueDelivery, loadDueDeliveries, loadEventData } from './due-deliveries.ts';
+import {
+  type DeliveryTarget,
+  type DueDelivery,
+  isWithdrawn,
+  loadDueDeliveries,
+  loadEventData,
+} from './due-deliveries.ts';
 import { OPEN_AFTER, outcomeOf } from './endpoint-health.ts';
 import { noteAttempt, noteSkipped } from './metrics.ts';
 import { isLongResponse, type Poster, type PostOutcome } from './post.ts';
@@ -135,9 +141,15 @@ export class AttemptRound {
     }
     for (const [why, ids] of Object.entries(unwanted))
       await this.#skip(due[0]?.endpointId ?? '', ids, `the endpoint is ${why}`);
-    if (withdrawn.length > 0) await putBackReplayed(this.#deps.db, withdrawn, this.#run.workflowId);
-    this.#result.skipped += withdrawn.length;
+    if (withdrawn.length > 0) await this.#putBack(withdrawn);
     return byObject;
+  }
+
+  async #putBack(withdrawn: string[]): Promise<void> {
+    await putBackReplayed(this.#deps.db, withdrawn, this.#run.workflowId);
+    // what was retried by hand just now is left pending
+    await releaseDeliveries(this.#deps.db, withdrawn, this.#run.workflowId);
+    this.#result.skipped += withdrawn.length;
   }
 
   /** What has ended is pending again, but for what this execution has attempted. */
@@ -234,6 +246,7 @@ export class AttemptRound {
         this.#holdBack(delivery, 'the endpoint, which does not respond');
         return false;
       } else if (!this.#limits.mayBegin()) this.#result.notAttempted.push(delivery.id);
+      else if (delivery.isReplay && (await isWithdrawn(this.#deps.db, delivery.id))) await this.#putBack([delivery.id]);
       else return await this.#attempt(delivery, target);
       return true;
     } finally {

@@ -4,29 +4,26 @@ import { CLAIMED, type ClaimedRow } from './delivery-queries.ts';
 
 /*
  * What a claim looks at and locks; `claimDeliveries` (delivery-state.ts) gives it to runs. One claim is bounded whatever
- * waits: some endpoints, some deliveries of each, and some that are passed over. The next one goes on from there.
+ * waits: some endpoints, some deliveries of each (claim-objects.ts), and some that are passed over. The next one goes on
+ * from there.
  */
 
 /** Endpoints of one claim. */
 export const MAX_ENDPOINTS = 50;
 /** Deliveries of one claim, over all endpoints. */
 const MAX_CLAIMED = 1_000;
-/** Deliveries of one claim that are looked at though they may be held back, over all endpoints. */
-const MAX_LOOKED_AT = 4_000;
-/** The newest of an endpoint, which are looked at also while older ones that are held back have not all been. */
-const NEWEST = 100;
-/** Of what is taken of an endpoint, one in so many is a replay's, whatever live deliveries wait. */
-const REPLAY_SHARE = 10;
 
 /** Where the claims of one relay have come to. */
 export interface ClaimPosition {
   /** endpoints up to this one have had their turn; '': all have */
   endpointId: string;
-  /** by endpoint: deliveries up to this one have been looked at; absent: all have */
+  /** by endpoint: objects up to this one have been looked at; absent: all have */
   looked: Map<string, string>;
+  /** deliveries that an endpoint could get at most, in the last claim */
+  perEndpoint: number;
 }
 
-export const startPosition = (): ClaimPosition => ({ endpointId: '', looked: new Map() });
+export const startPosition = (): ClaimPosition => ({ endpointId: '', looked: new Map(), perEndpoint: 0 });
 
 /** What a claim may take of an endpoint. */
 export interface Share {
@@ -60,15 +57,25 @@ export async function lockShares(
         where d.status = 'pending' and d.workflow_id is null and d.endpoint_id > w.endpoint_id
         order by d.endpoint_id limit 1
       ) from waiting w where w.endpoint_id is not null
-    ), turn as materialized (
-      select endpoint_id from waiting
-      where endpoint_id is not null and endpoint_id <> all(${sql.param(except)}::text[]) limit ${MAX_ENDPOINTS}
+    ), state as (
+      -- in the order of the walk, which goes on as long as there is room: nothing is joined
+      select w.endpoint_id, (
+          select failures_in_a_row > 0 from webhook_endpoints e where e.id = w.endpoint_id
+        ) as is_failing, (
+          -- what waits for a disabled endpoint is skipped without a call
+          select case when breaker_until is null or not enabled then 'closed'
+            when breaker_until > now() or breaker_probe_at > now() - ${probeMs} * interval '1 millisecond' then 'open'
+            else 'probe' end
+          from webhook_endpoints e where e.id = w.endpoint_id
+        ) as breaker
+      from waiting w where w.endpoint_id is not null and w.endpoint_id <> all(${sql.param(except)}::text[]) offset 0
     ), chosen as materialized (
-      select t.endpoint_id, coalesce(e.failures_in_a_row, 0) > 0 as is_failing,
-        case when e.breaker_until is null then 'closed'
-          when e.breaker_until > now() or e.breaker_probe_at > now() - ${probeMs} * interval '1 millisecond' then 'open'
-          else 'probe' end as breaker
-      from turn t left join webhook_endpoints e on e.id = t.endpoint_id
+      select endpoint_id, coalesce(is_failing, false) as is_failing, coalesce(breaker, 'closed') as breaker from state
+      -- one that gets no call has no turn
+      where coalesce(breaker, 'closed') <> 'open' or exists (
+        select from deliveries f
+        where f.endpoint_id = state.endpoint_id and f.forced and f.status = 'pending' and f.workflow_id is null
+      ) limit ${MAX_ENDPOINTS}
     )
     select chosen.*, pg_try_advisory_xact_lock(hashtextextended('deliveries of ' || endpoint_id, 0)) as locked from chosen`);
   const last = rows
@@ -77,6 +84,7 @@ export async function lockShares(
     .at(-1);
   position.endpointId = rows.length === MAX_ENDPOINTS && last !== undefined ? last : '';
   const most = Math.min(perEndpoint, Math.max(1, Math.floor(MAX_CLAIMED / Math.max(1, rows.length))));
+  position.perEndpoint = most;
   return rows
     .filter(({ locked }) => locked)
     .map((row) => ({
@@ -113,89 +121,6 @@ export function laterUnderWay(): SQL {
     where l.endpoint_id = d.endpoint_id and l.object_id = d.object_id and l.status = 'pending' and l.sequence > d.sequence
       and ${UNDER_WAY(sql`l`)} and l.workflow_id is distinct from d.workflow_id
     limit 1) is not null`;
-}
-
-/** Ids of what is due of an endpoint, live or of replays: first what waited for its next attempt, then in their order. */
-function dueOf({ isReplay, max, window }: { isReplay: 0 | 1; max: SQL; window: SQL }): SQL {
-  const waiting = (next: SQL, order: SQL, limit: SQL) => sql`
-    (select d.id from (
-      select d.* from deliveries d
-      where d.status = 'pending' and d.workflow_id is null and d.endpoint_id = share.endpoint_id
-        and (d.replay_id is not null)::int = ${sql.raw(String(isReplay))} and ${next}
-      order by ${order} limit ${limit}
-    ) d where not ${HELD_BACK} limit ${max})`;
-  const after = isReplay === 1 ? sql`true` : sql`d.id > share.after`;
-  const inOrder = sql`d.next_attempt_at nulls first, d.id`;
-  return sql`select id from (
-    ${waiting(sql`d.next_attempt_at <= now()`, inOrder, window)}
-    union all ${waiting(sql`d.next_attempt_at is null and ${after}`, inOrder, window)}
-    ${
-      isReplay === 1
-        ? sql``
-        : sql`union all ${waiting(
-            sql`d.next_attempt_at is null and share.after <> ''`,
-            sql`d.next_attempt_at desc nulls last, d.id desc`,
-            sql.raw(String(NEWEST)),
-          )}`
-    }
-  ) due limit ${max}`;
-}
-
-interface DueRow extends Partial<ClaimedRow> {
-  share_endpoint: string;
-  /** where the look at deliveries that are held back has come to; null: to the end */
-  looked: string | null;
-}
-
-/** Locks what is due of these endpoints. Notes in `position` how far it has looked. */
-export async function takeDue(
-  tx: Tx,
-  all: readonly Share[],
-  { exceptReplays, position }: { exceptReplays: readonly string[]; position: ClaimPosition },
-): Promise<ClaimedRow[]> {
-  const shares = all.filter(({ forcedOnly }) => !forcedOnly);
-  if (shares.length === 0) return [];
-  const column = <T>(pick: (share: Share) => T) => sql.param(shares.map(pick));
-  const window = sql.raw(String(Math.floor(MAX_LOOKED_AT / shares.length)));
-  const { rows } = await tx.execute<DueRow & Record<string, unknown>>(sql`
-    with looked as materialized (
-      select share.endpoint_id, live.ids || replayed.ids as ids,
-        case when cardinality(live.ids) < share.max then (
-          select d.id from deliveries d
-          where d.status = 'pending' and d.workflow_id is null and d.endpoint_id = share.endpoint_id
-            and (d.replay_id is not null)::int = 0 and d.next_attempt_at is null and d.id > share.after
-          order by d.next_attempt_at nulls first, d.id offset ${window} - 1 limit 1
-        ) else nullif(share.after, '') end as last
-      from unnest(
-        ${column(({ endpointId }) => endpointId)}::text[], ${column(({ max }) => max)}::int[],
-        ${column(({ endpointId }) => position.looked.get(endpointId) ?? '')}::text[],
-        ${column(({ endpointId }) => !exceptReplays.includes(endpointId))}::boolean[]
-      ) as share (endpoint_id, max, after, replays)
-      cross join lateral (select array(${dueOf({ isReplay: 0, max: sql`share.max`, window })}) as ids) live
-      cross join lateral (select case when share.replays then
-        greatest(share.max - cardinality(live.ids), share.max / ${sql.raw(String(REPLAY_SHARE))}) else 0 end as max) room
-      cross join lateral (select array(${dueOf({ isReplay: 1, max: sql`room.max`, window })}) as ids) replayed
-    ), chosen as materialized (
-      select coalesce(array_agg(id), '{}') as ids from looked cross join unnest(looked.ids) id
-    ), taken as (
-      select ${CLAIMED} from deliveries d
-      where d.id = any((select ids from chosen)::text[]) and d.status = 'pending' and d.workflow_id is null
-        -- nor what waits for one that was left out for lack of room
-        and not exists (
-          select from deliveries p
-          where p.endpoint_id = d.endpoint_id and p.object_id = d.object_id and p.status = 'pending'
-            and p.sequence < d.sequence and p.id <> all((select ids from chosen)::text[])
-        )
-      for update of d skip locked
-    )
-    select looked.endpoint_id as share_endpoint, looked.last as looked, taken.*
-    from looked left join taken on taken.endpoint_id = looked.endpoint_id
-    order by taken.is_replay, taken.id`);
-  for (const { share_endpoint: endpointId, looked } of rows) {
-    if (looked === null) position.looked.delete(endpointId);
-    else position.looked.set(endpointId, looked);
-  }
-  return rows.filter((row): row is DueRow & ClaimedRow => row.id !== null && row.id !== undefined);
 }
 
 /** Locks manual retries to endpoints whose breaker is open. */

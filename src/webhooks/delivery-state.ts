@@ -2,7 +2,8 @@ import { type SQL, sql } from 'drizzle-orm';
 import type { PostErrorKind } from '../contract/webhook.ts';
 import type { Db, Tx } from '../db/client.ts';
 import { DELIVERIES_CHANNEL } from '../db/outbox.ts';
-import { type ClaimPosition, lockShares, startPosition, takeDue, takeForced } from './claim-queries.ts';
+import { takeDue } from './claim-objects.ts';
+import { type ClaimPosition, lockShares, startPosition, takeForced } from './claim-queries.ts';
 import { type ClaimedDelivery, type ClaimedRun, toClaimed } from './delivery-queries.ts';
 
 /*
@@ -80,8 +81,9 @@ const PROBE_MS = 60_000;
 const MANY = 1_000;
 
 /**
- * waiting → claimed. Takes the oldest due deliveries of each endpoint, live ones before those of a replay, and stores the
- * id of the run that `plan` puts each one in. Passed over are those that another delivery of the same object holds back.
+ * waiting → claimed. Takes the oldest due deliveries of each endpoint, of as many objects as there are, live ones before
+ * those of a replay, and stores the id of the run that `plan` puts each one in. Passed over are those that another delivery
+ * of the same object holds back.
  * Of an endpoint with an open breaker only manual retries are taken, and one delivery as a probe when its time has come.
  */
 export async function claimDeliveries(db: Db, options: ClaimOptions): Promise<ClaimedRun[]> {
@@ -155,7 +157,8 @@ export async function recordAttemptResults(db: Db, results: readonly AttemptResu
     update deliveries d set status = r.status, attempts_count = greatest(d.attempts_count, r.number), endpoint_url = r.url,
       http_status = r.http_status, response_body = r.response_body, error = r.error, error_kind = r.error_kind,
       last_attempt_at = r.at, next_attempt_at = now() + r.next_attempt_ms * interval '1 millisecond', forced = false,
-      workflow_id = r.workflow_id, last_workflow_id = coalesce(r.workflow_id, d.last_workflow_id), runs = r.runs,
+      workflow_id = r.workflow_id, last_workflow_id = coalesce(r.workflow_id, d.last_workflow_id),
+      runs = greatest(d.runs, r.runs),
       run_id = r.run_id,
       claimed_at = case when r.workflow_id is null then null else d.claimed_at end,
       started_at = case when r.workflow_id is null then null else coalesce(d.started_at, now()) end

@@ -19,9 +19,9 @@ export interface Throttled {
 export interface DispatchDeps<Run extends DispatchedRun> {
   /**
    * Gives waiting deliveries to runs: at most so many of an endpoint, and none of the throttled endpoints. `isMore`: other
-   * endpoints have their turn in the next claim.
+   * endpoints have their turn in the next claim; `perEndpoint`: so many each could get, fewer where many have their turn.
    */
-  claim(perEndpoint: number, throttled: Throttled): Promise<{ runs: Run[]; isMore: boolean }>;
+  claim(perEndpoint: number, throttled: Throttled): Promise<{ runs: Run[]; isMore: boolean; perEndpoint: number }>;
   /** runs that were claimed some time ago and are not known to have been started */
   unstarted(): Promise<Run[]>;
   /** Starts a run; doing it again does nothing. Whether its first task was given to this process. */
@@ -149,14 +149,14 @@ class DispatchLoop<Run extends DispatchedRun> {
     this.#isMore = false;
     if (this.#limiter.isFull()) return false;
     try {
-      const { runs, isMore } = await this.#deps.claim(PER_CLAIM, {
+      const { runs, isMore, perEndpoint } = await this.#deps.claim(PER_CLAIM, {
         all: [...this.#passedOver].filter((key) => !key.startsWith(REPLAY)),
         replays: [...this.#passedOver].filter((key) => key.startsWith(REPLAY)).map((key) => key.slice(REPLAY.length)),
       });
       this.#isMore = isMore;
       this.#startAll(runs);
       for (const [key, { count, isFailing }] of countByEndpoint(runs)) {
-        if (count < PER_CLAIM) this.#limiter.drained(key, count, isFailing);
+        if (count < perEndpoint) this.#limiter.drained(key, count, isFailing);
         else this.#passedOver.add(key);
       }
       return runs.length > 0;

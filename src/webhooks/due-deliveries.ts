@@ -57,6 +57,17 @@ export interface DeliveryTarget extends EndpointHealth {
 /** Milliseconds until a time, by the clock of the database: that of a worker may be another. */
 export const MS_UNTIL = (at: SQL) => sql`(extract(epoch from ${at} - now()) * 1000)::float8`;
 
+/** Whether the replay of `d` was cancelled before it was attempted. What an operator retries or resets is wanted all the same. */
+const IS_WITHDRAWN = sql`d.status = 'pending' and not d.forced and d.attempts_count = d.schedule_from and exists (
+    select from replays r where r.id = d.replay_id and r.status = 'cancelled'
+  )`;
+
+/** The same of one delivery, as it is now. */
+export async function isWithdrawn(db: Db, deliveryId: string): Promise<boolean> {
+  const { rows } = await db.execute(sql`select d.id from deliveries d where d.id = ${deliveryId} and ${IS_WITHDRAWN}`);
+  return rows.length > 0;
+}
+
 /**
  * The deliveries of these ids that still exist, in the order of their events, and the endpoints that they go to.
  * `data` comes along where it has at most `inlineBytes`.
@@ -77,9 +88,7 @@ export async function loadDueDeliveries(
           and p.sequence < d.sequence and p.workflow_id is distinct from d.workflow_id
       ) or case when d.runs > 1 or d.attempts_count > 0 or d.forced or d.replay_id is not null then ${laterUnderWay()}
         else false end as is_held_back,
-      d.status = 'pending' and d.attempts_count = d.schedule_from and exists (
-        select from replays r where r.id = d.replay_id and r.status = 'cancelled'
-      ) as is_withdrawn,
+      ${IS_WITHDRAWN} as is_withdrawn,
       case when octet_length(e.data) <= ${inlineBytes} then e.data end as data
     from deliveries d join events e on e.id = d.event_id
     where d.id = any(${sql.param(deliveryIds)}::text[]) order by d.account_id, d.sequence, d.id`);

@@ -3,6 +3,7 @@ import { createLimiter } from '../async.ts';
 import type { Db } from '../db/client.ts';
 import { getInstallationValue, setInstallationValue } from '../db/installation.ts';
 import type { Logger } from '../logger.ts';
+import { unavailablePart } from '../outage.ts';
 import { WORKFLOWS } from '../workflows/names.ts';
 import { getRunState } from './delivery-runs.ts';
 import { overdueDeliveries, pendingOfRun, pendingRuns } from './delivery-queries.ts';
@@ -61,8 +62,8 @@ export function createLostRuns({ db, client, logger }: LostRunsDeps): LostRuns {
     const found = new Set<string>();
     const check = async ({ workflowId, runId }: { workflowId: string; runId: string }) => {
       // a reset terminates the run before it: the state of the last one counts
-      await repairRun(workflowId, await pendingOfRun(db, workflowId));
-      seen.add(runId);
+      const repair = async () => repairRun(workflowId, await pendingOfRun(db, workflowId));
+      if (await orGoOn(logger, workflowId, repair)) seen.add(runId);
     };
     for await (const page of pagesOf(client.workflow.list({ query }), TERMINATED_PAGE)) {
       for (const { runId } of page) found.add(runId);
@@ -84,7 +85,7 @@ export function createLostRuns({ db, client, logger }: LostRunsDeps): LostRuns {
     if (known === id) return;
     if (known !== undefined) {
       logger.warn('Temporal has another store than before: pending deliveries whose runs are gone get new ones');
-      await releaseUnknown(db, client);
+      await releaseUnknown({ db, client, logger });
     }
     await setInstallationValue(db, NAMESPACE, id);
   }
@@ -96,7 +97,7 @@ export function createLostRuns({ db, client, logger }: LostRunsDeps): LostRuns {
       for (const { id, workflowId } of page) byRun.set(workflowId, [...(byRun.get(workflowId) ?? []), id]);
       await inParallel([...byRun], async ([workflowId, ids]) => {
         onProgress();
-        await repairRun(workflowId, ids);
+        await orGoOn(logger, workflowId, () => repairRun(workflowId, ids));
       });
       return page.map(({ id }) => id);
     });
@@ -105,13 +106,30 @@ export function createLostRuns({ db, client, logger }: LostRunsDeps): LostRuns {
   return { findTerminated, findLostStore, findOverdue };
 }
 
+/**
+ * Repairs one run. One whose state cannot be read, for example as its input was sealed with a key that is gone, is logged and
+ * left: the others are repaired. Whether it was done. Rejects where Temporal or the database is away.
+ */
+async function orGoOn(logger: Logger, workflowId: string, repair: () => Promise<void>): Promise<boolean> {
+  try {
+    await repair();
+    return true;
+  } catch (err) {
+    if (unavailablePart(err)) throw err;
+    logger.warn({ err, workflowId }, 'could not find out what became of a delivery run');
+    return false;
+  }
+}
+
 /** Releases deliveries of runs that Temporal does not know; runs that were started since are left alone. */
-async function releaseUnknown(db: Db, client: Client): Promise<void> {
+async function releaseUnknown({ db, client, logger }: LostRunsDeps): Promise<void> {
   await forEachPage(OVERDUE_PAGE, async (afterId) => {
     const page = await pendingRuns(db, { afterId, limit: OVERDUE_PAGE });
     await inParallel(page, async ({ workflowId, deliveryIds }) => {
-      const { is } = await getRunState(client.workflow, workflowId);
-      if (is === 'unknown') await releaseDeliveries(db, deliveryIds, workflowId);
+      await orGoOn(logger, workflowId, async () => {
+        const { is } = await getRunState(client.workflow, workflowId);
+        if (is === 'unknown') await releaseDeliveries(db, deliveryIds, workflowId);
+      });
     });
     return page.map(({ workflowId }) => workflowId);
   });

@@ -12,7 +12,8 @@ import { type Dispatch, MAX_BATCH, startDispatch } from './dispatch.ts';
  * The way of a delivery through this room:
  *
  * relay.ts             takes deliveries that `recordEvents` left in the outbox and plans their runs
- * claim-queries.ts     what it may take: in order, a share for each endpoint and for replays
+ * claim-queries.ts     what it may take: a share for each endpoint and for replays
+ * claim-objects.ts     of these the events of each object in their order
  * dispatch.ts          when: woken by notifications, as far as dispatch-limiter.ts lets each endpoint
  * delivery-runs.ts     starts the run (workflow `deliverWebhooks`), which runs the activity `attemptDeliveries`
  * attempts.ts          one attempt of each delivery of the run, loaded by due-deliveries.ts, within call-slots.ts
@@ -52,7 +53,7 @@ export function startRelay({ db, client, listen, logger }: RelayDeps): Dispatch 
         plan: planRuns,
         position,
       });
-      return { runs, isMore: position.endpointId !== '' };
+      return { runs, isMore: position.endpointId !== '', perEndpoint: position.perEndpoint };
     },
     unstarted: () => unstartedRuns(db, UNSTARTED_AFTER_MS),
     start: (run) => startDeliveryRun(client, run, { eager: true }),

@@ -16,6 +16,7 @@ import { isReplayed, replayCounts, type ReplayScope } from '../db/replays.ts';
  * delivered, failed, skipped        waiting     queueReplayed: `replay_id` is set; the relay takes it after live events
  * waiting, not attempted since      as before   cancelReplay
  * claimed, not attempted since      as before   putBackReplayed: its run sees that the replay was cancelled
+ * any of these, retried by hand     the same    what an operator asked for goes on
  *
  * Deliveries are queued in the order in which they were recorded, a few at a time: a live event of the same object waits for
  * the replayed ones that are queued, at most. The cursor moves in the same transaction, so none is queued twice.
@@ -62,7 +63,8 @@ export async function cancelReplay(db: Db, replayId: string): Promise<void> {
     if (replay?.status !== 'running') return;
     await tx.execute(sql`
       update deliveries set ${PUT_BACK}
-      where replay_id = ${replayId} and status = 'pending' and workflow_id is null and attempts_count = schedule_from`);
+      where replay_id = ${replayId} and status = 'pending' and workflow_id is null and attempts_count = schedule_from
+        and not forced`);
     await endReplay(tx, replayId, 'cancelled');
   });
 }
@@ -77,6 +79,7 @@ export async function putBackReplayed(db: Db, deliveryIds: readonly string[], wo
     with back as (
       update deliveries set ${PUT_BACK}
       where id = any(${sql.param(deliveryIds)}::text[]) and workflow_id = ${workflowId} and status = 'pending'
+        and not forced
       returning id
     )
     select pg_notify(${DELIVERIES_CHANNEL}, '') from back limit 1`);

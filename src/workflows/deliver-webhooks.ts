@@ -7,6 +7,7 @@ import {
   defineSignal,
   isCancellation,
   ParentClosePolicy,
+  patched,
   proxyActivities,
   proxyLocalActivities,
   setHandler,
@@ -87,6 +88,7 @@ async function deliver({ deliveryIds, regular = false }: DeliverInput, shown: St
   // the outcome is that of an execution that was reset: this one makes an attempt of its own
   if (deliveryIds.length > 1) {
     if (result.runId !== runId) result = await firstAttempts(input, true, shown);
+    if (result.retrying.length === 0 || !patched('retries-not-cancelled')) return startRetriesAlone(result, shown);
     // cancelled meanwhile: a run that is started can be cancelled by itself, one that is not would be missing
     return CancellationScope.nonCancellable(() => startRetriesAlone(result, shown));
   }

@@ -1,8 +1,11 @@
+import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import type { ClaimedRun } from '../../src/webhooks/delivery-queries.ts';
 import { MAX_ENDPOINTS, startPosition } from '../../src/webhooks/claim-queries.ts';
 import { claimDeliveries } from '../../src/webhooks/delivery-state.ts';
 import { planRuns } from '../../src/webhooks/relay.ts';
+import { createEndpoint } from '../../src/db/endpoints.ts';
+import { createSecrets } from '../../src/secrets.ts';
 import { type TestDatabase, testDatabase } from '../helpers/postgres.ts';
 
 /** What a claim takes and what it reads, with backlogs that are large. */
@@ -10,6 +13,7 @@ import { type TestDatabase, testDatabase } from '../helpers/postgres.ts';
 const BACKLOG = 200_000;
 const PER_ENDPOINT = 100;
 
+const secrets = createSecrets({ current: randomBytes(32) });
 let test: TestDatabase;
 beforeAll(async () => {
   test = await testDatabase({ max: 1 });
@@ -49,6 +53,24 @@ async function wait(
   );
 }
 
+/** The endpoint of that id, with an open breaker. */
+async function breaker(endpointId: string, { until, enabled = true }: { until: string; enabled?: boolean }) {
+  const { id } = await createEndpoint(test.database.db, secrets, {
+    url: 'https://93.184.215.14/',
+    description: null,
+    enabled,
+    triggerEvents: ['email.new'],
+    accountIds: [],
+    headers: [],
+    secret: 'whsec_',
+  });
+  await query(
+    `update webhook_endpoints set id = $1, failures_in_a_row = 10, breaker_until = ${until} where id = $2`,
+    endpointId,
+    id,
+  );
+}
+
 /** The claims of one relay. */
 const claims = () => {
   const position = startPosition();
@@ -71,6 +93,27 @@ async function readBy(work: () => Promise<unknown>): Promise<number> {
   const before = await read();
   await work();
   return (await read()) - before;
+}
+
+/** Claims until nothing is left to claim, and delivers at once: how many, each object's in their order. */
+async function drain(claim: ReturnType<typeof claims>): Promise<number> {
+  const last = new Map<string, number>();
+  let count = 0;
+  for (let idle = 0; idle < 3; ) {
+    const claimed = claimedOf(await claim());
+    idle = claimed.length === 0 ? idle + 1 : 0;
+    count += claimed.length;
+    const wrong = claimed.filter(({ endpointId, objectId, sequence }) => {
+      const object = `${endpointId} ${objectId}`;
+      const isEarlier = sequence <= (last.get(object) ?? -1);
+      last.set(object, sequence);
+      return isEarlier;
+    });
+    expect(wrong).toEqual([]);
+    const ids = claimed.map(({ id }) => id);
+    await query(`update deliveries set status = 'delivered' where id = any($1)`, ids);
+  }
+  return count;
 }
 
 /** What one claim reads at most: about a dozen rows for each that it may take or look at. */
@@ -118,6 +161,93 @@ describe('a claim', () => {
     await query(`update deliveries set next_attempt_at = null where id = $1`, 'whc_we_a000000000');
     expect(claimedOf(await claim()).map(({ sequence }) => sequence)).toContain(0);
   }, 300_000);
+
+  it('comes to every delivery of every object once the first ones are delivered, wherever it has come to', async () => {
+    await wait('we_a', { count: 50_000, perObject: 50, next: `case when n < 1000 then now() + interval '1 hour' end` });
+    await query('vacuum analyze deliveries');
+    const claim = claims();
+    for (let n = 0; n < 5; n++) expect(await claim()).toEqual([]);
+    await query(`update deliveries set status = 'delivered' where sequence < 1000`);
+    expect(await drain(claim)).toBe(49_000);
+  }, 300_000);
+
+  it('comes to all deliveries of one object', async () => {
+    await wait('we_a', { count: 4_200, perObject: 4_200, next: `case when n = 0 then now() + interval '1 hour' end` });
+    const claim = claims();
+    for (let n = 0; n < 3; n++) expect(await claim()).toEqual([]);
+    await query(`update deliveries set status = 'delivered' where sequence = 0`);
+    expect(claimedOf(await claim()).map(({ sequence }) => sequence)).toEqual(
+      Array.from({ length: 50 }, (_, n) => n + 1),
+    );
+    await query(`update deliveries set status = 'delivered' where workflow_id is not null`);
+    expect(await drain(claim)).toBe(4_149);
+  }, 120_000);
+
+  it('comes to all deliveries of many endpoints that were away', async () => {
+    for (let n = 0; n < MAX_ENDPOINTS; n++) {
+      const next = `case when n < 40 then now() + interval '1 hour' end`;
+      await wait(`we_${String(n).padStart(2, '0')}`, { count: 400, perObject: 10, next });
+    }
+    await query('vacuum analyze deliveries');
+    const claim = claims();
+    for (let n = 0; n < 6; n++) expect(await claim()).toEqual([]);
+    await query(`update deliveries set status = 'delivered' where sequence < 40`);
+    expect(await drain(claim)).toBe(MAX_ENDPOINTS * 360);
+  }, 300_000);
+
+  it('finds an object that is free again within two claims, wherever it has come to', async () => {
+    await wait('we_a', { count: 18_000, perObject: 3, next: `case when n < 6000 then now() + interval '1 hour' end` });
+    await query('vacuum analyze deliveries');
+    const claim = claims();
+    expect(await claim()).toEqual([]);
+    // it is in the middle; the object is before that, and its deliveries are neither the first nor the newest
+    expect([...claim.position.looked.values()].every((objectId) => objectId > 'email_1000')).toBe(true);
+    expect(claim.position.looked.size).toBe(1);
+    await query(`update deliveries set status = 'delivered' where sequence = 1000`);
+    const found = [...claimedOf(await claim()), ...claimedOf(await claim())];
+    expect(found.map(({ objectId, sequence }) => [objectId, sequence])).toEqual([
+      ['email_1000', 7_000],
+      ['email_1000', 13_000],
+    ]);
+  }, 120_000);
+
+  it('takes one delivery of each object before a second one of any', async () => {
+    await wait('we_a', { count: 400, perObject: 8 });
+    const taken = claimedOf(await claims()());
+    expect(taken).toHaveLength(PER_ENDPOINT);
+    const perObject = new Map<string, number>();
+    for (const { objectId } of taken) perObject.set(objectId, (perObject.get(objectId) ?? 0) + 1);
+    expect([perObject.size, new Set(perObject.values())]).toEqual([50, new Set([2])]);
+  });
+
+  it('takes all that waits for an endpoint that was disabled while it was away', async () => {
+    await wait('we_a', { count: 30 });
+    await breaker('we_a', { until: `now() + interval '1 hour'`, enabled: false });
+    expect(claimedOf(await claims()())).toHaveLength(30);
+    await wait('we_b', { count: 30 });
+    await breaker('we_b', { until: `now() + interval '1 hour'` });
+    expect(await claims()()).toEqual([]);
+  });
+
+  it('gives endpoints that are away no turn, but for a probe and for manual retries', async () => {
+    for (let n = 0; n < MAX_ENDPOINTS; n++) {
+      await wait(`we_away${n}`, { count: 5 });
+      await breaker(`we_away${n}`, { until: `now() + interval '1 hour'` });
+    }
+    await wait('we_well', { count: 200 });
+    const claim = claims();
+    const countOf = (runs: readonly ClaimedRun[]) => {
+      const counts: Record<string, number> = {};
+      for (const { endpointId } of claimedOf(runs)) counts[endpointId] = (counts[endpointId] ?? 0) + 1;
+      return counts;
+    };
+    expect(countOf(await claim())).toEqual({ we_well: 100 });
+    expect(claim.position.perEndpoint).toBe(100);
+    await query(`update webhook_endpoints set breaker_until = now() - interval '1 second' where id = 'we_away3'`);
+    await query(`update deliveries set forced = true where endpoint_id = 'we_away7' and sequence < 2`);
+    expect(countOf(await claim())).toEqual({ we_away3: 1, we_away7: 2, we_well: 100 });
+    expect(await claim()).toEqual([]);
+  });
 
   it('is bounded over endpoints, and each has its turn', async () => {
     const endpoints = Array.from({ length: 1_000 }, (_, n) => `we_${String(n).padStart(4, '0')}`);

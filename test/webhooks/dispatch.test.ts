@@ -11,6 +11,8 @@ class Outbox {
   claims = 0;
   /** claims after which other endpoints have their turn */
   slices = 0;
+  /** what a claim takes of an endpoint at most, where many have their turn */
+  share = Number.POSITIVE_INFINITY;
   unstarted: DispatchedRun[] = [];
   /** what `start` does, by default say that the first task is here */
   onStart: (run: DispatchedRun) => Promise<boolean> = async () => true;
@@ -27,14 +29,14 @@ class Outbox {
         this.claims++;
         const runs = [...this.waiting].flatMap(([endpointId, ids]) => {
           if (throttled.all.includes(endpointId)) return [];
-          const taken = ids.splice(0, perEndpoint);
+          const taken = ids.splice(0, Math.min(perEndpoint, this.share));
           if (ids.length === 0) this.waiting.delete(endpointId);
           return {
             workflowId: `run of ${taken.join()}`,
             deliveries: taken.map((id) => ({ id, endpointId, isReplay: false, isFailing: false })),
           };
         });
-        return { runs, isMore: this.slices-- > 0 };
+        return { runs, isMore: this.slices-- > 0, perEndpoint: Math.min(perEndpoint, this.share) };
       },
       start: async (run) => {
         const here = await this.onStart(run);
@@ -105,6 +107,15 @@ describe('dispatching', () => {
     await waitFor(() => outbox.started.length === 5, { everyMs: 1 });
     await rest();
     expect(outbox.started).toHaveLength(5);
+  });
+
+  it('goes on at once with an endpoint that had more than its share of a claim', async () => {
+    const outbox = new Outbox();
+    outbox.share = 2;
+    outbox.add('a', '1', '2', '3', '4', '5', '6');
+    outbox.dispatch({ pace: { one: 60_000, busy: 60_000, failing: 60_000 } });
+    await waitFor(() => outbox.started.length === 3, { everyMs: 5 });
+    expect(outbox.started).toEqual(['run of 1,2', 'run of 3,4', 'run of 5,6']);
   });
 
   it('waits for a run that another worker has for a while only', async () => {

@@ -171,6 +171,100 @@ it('a replay that is cancelled is not attempted by runs that had not begun', asy
   expect(await getReplay(the.db, replayId)).toMatchObject({ status: 'cancelled', pending: 0, delivered: 0 });
 });
 
+describe('a delivery of a replay that was cancelled', () => {
+  /** One that a replay has made again and failed, and that its cancel left as it was. */
+  async function failedInReplay(): Promise<string> {
+    await the.happen(emails(1));
+    await the.work({ webhook: { retryScheduleMs: [], timeoutMs: 5_000 } });
+    await relayUntilDone();
+    the.receiver.answer = () => 404;
+    const replayId = newId('replay');
+    await createReplay(the.db, { id: replayId, endpointId, filter: {} });
+    await queueReplayed(the.db, replayId, 10);
+    await relayUntilDone();
+    await cancelReplay(the.db, replayId);
+    const [row] = await the.log();
+    expect(row).toMatchObject({ status: 'failed', attemptsCount: 2, replayId });
+    the.receiver.answer = () => 200;
+    return row?.id ?? '';
+  }
+
+  it('is attempted when it is retried by hand', async () => {
+    await retryDelivery(the.client, the.db, await failedInReplay());
+    await relayUntilDone();
+    expect((await the.log())[0]).toMatchObject({ status: 'delivered', attemptsCount: 3 });
+    expect(the.receiver.calls).toHaveLength(3);
+  });
+
+  it('stays pending when it is retried by hand before the cancel', async () => {
+    const id = await failedInReplay();
+    const replayId = newId('replay');
+    await createReplay(the.db, { id: replayId, endpointId, filter: {} });
+    await queueReplayed(the.db, replayId, 10);
+    await retryDelivery(the.client, the.db, id);
+    await cancelReplay(the.db, replayId);
+    await relayUntilDone();
+    expect((await the.log())[0]).toMatchObject({ status: 'delivered', attemptsCount: 3 });
+  });
+
+  it('is not called any more, though its run has begun', async () => {
+    await the.happen(emails(40));
+    await the.work();
+    await relayUntilDone();
+    const before = the.receiver.calls.length;
+    let answer = () => {};
+    let begun = 0;
+    const held = new Promise<void>((resolve) => (answer = resolve));
+    the.receiver.answer = async () => {
+      begun += 1;
+      await held;
+      return 200;
+    };
+    const replayId = newId('replay');
+    await createReplay(the.db, { id: replayId, endpointId, filter: {} });
+    await queueReplayed(the.db, replayId, 40);
+    const runs = await the.relayOnce();
+    // so many objects of a replay are attempted at a time
+    await waitFor(() => begun === 5);
+    await cancelReplay(the.db, replayId);
+    answer();
+    for (const { workflowId } of runs) await the.end(workflowId);
+    expect(the.receiver.calls).toHaveLength(before + 5);
+    expect(new Set(await statuses())).toEqual(new Set(['delivered']));
+    expect(await getReplay(the.db, replayId)).toMatchObject({ status: 'cancelled', pending: 0, delivered: 5 });
+  });
+});
+
+it('a run whose state cannot be read does not keep others from being repaired', async () => {
+  const lines: unknown[] = [];
+  const logger = createLogger('warn', 'test', { write: (line) => lines.push(JSON.parse(line)) });
+  const lostRuns = createLostRuns({ db: the.db, client: the.client, logger });
+  await the.stopWork();
+  await the.happen(emails(1));
+  await the.happen(emails(1));
+  const [unreadable = '', other = ''] = (await the.relayOnce()).map(({ workflowId }) => workflowId);
+  const { client } = the;
+  await client.workflow.getHandle(unreadable).terminate();
+  await client.workflow.getHandle(other).terminate();
+  // its input is of a key that is gone
+  await client.workflowService.startWorkflowExecution({
+    namespace: client.options.namespace,
+    workflowId: unreadable,
+    workflowType: { name: WORKFLOWS.deliverWebhooks },
+    taskQueue: { name: 'nobody' },
+    requestId: newId('event'),
+    input: { payloads: [{ metadata: { encoding: Buffer.from('json/plain') }, data: Buffer.from('{') }] },
+  });
+  await client.workflow.getHandle(unreadable).terminate();
+  await the.db.execute(sql`update deliveries set started_at = now() - interval '1 hour'`);
+  await lostRuns.findOverdue();
+  expect((await the.log()).map(({ workflowId, status }) => [workflowId, status])).toEqual([
+    [unreadable, 'pending'],
+    [other, 'failed'],
+  ]);
+  expect(lines).toContainEqual(expect.objectContaining({ workflowId: unreadable, err: expect.anything() }));
+});
+
 it('terminated runs are found however many were terminated after them', async () => {
   const lostRuns = createLostRuns({ db: the.db, client: the.client, logger: createLogger('silent', 'test') });
   await the.stopWork();
