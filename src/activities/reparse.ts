@@ -1,10 +1,11 @@
 import { Context } from '@temporalio/activity';
 import { type Db } from '../db/client.ts';
-import { emailsToReparse, type ReparseCursor } from '../db/reparses.ts';
+import { countReparse, emailsToReparse, type ReparseCursor } from '../db/reparses.ts';
 import { LeaseLost } from '../db/lease.ts';
 import { type ReparseDeps as EngineDeps, type ReparseOutcome, reparseEmail } from '../mailbox/reparse/reparse.ts';
 import { loadSyncSettings } from '../mailbox/settings.ts';
 import { measured } from '../measure.ts';
+import { isStorageFull, isUnavailable } from '../outage.ts';
 
 export interface ReparseDeps extends EngineDeps {
   db: Db;
@@ -25,9 +26,20 @@ const PAGE = 50;
 /** One execution works for about so long, ms; the workflow shows the counts in between. */
 const STEP_MS = 20_000;
 const HEARTBEAT_MS = 1_500;
+/** Attempts of the activity before an email that fails is passed over. */
+const ATTEMPTS_EACH = 4;
 
 /** Activities of the `reparse` workflow. */
 export function createReparseActivities(deps: ReparseDeps) {
+  /** One email that fails each time must not end the parsing of all others. */
+  async function passOver(error: unknown, emailId: string): Promise<'unreadable'> {
+    const isItsOwn = !(error instanceof LeaseLost) && !isUnavailable(error) && !isStorageFull(error);
+    if (!isItsOwn || Context.current().info.attempt < ATTEMPTS_EACH) throw error;
+    deps.logger.warn({ emailId, error: (error as Error).name }, 'an email cannot be parsed again');
+    await countReparse(deps.db, emailId);
+    return 'unreadable';
+  }
+
   /** Parses stored emails of an account again, from `cursor` on. Goes on where it was killed. */
   async function reparseEmails({
     accountId,
@@ -53,7 +65,9 @@ export function createReparseActivities(deps: ReparseDeps) {
         const { rows, next } = await emailsToReparse(deps.db, accountId, step.next, PAGE);
         for (const row of rows) {
           if (context.cancellationSignal.aborted) await context.cancelled;
-          const outcome = await reparseEmail(deps, { id: accountId, ownAddresses }, row);
+          const outcome = await reparseEmail(deps, { id: accountId, ownAddresses }, row).catch((error: unknown) =>
+            passOver(error, row.id),
+          );
           measured('reparsed', { outcome, count: 1 });
           step.counts[outcome] += 1;
           step.next = { list: step.next.list, last: { date: row.date.toISOString(), id: row.id } };

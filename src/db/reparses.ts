@@ -59,11 +59,12 @@ export async function countReparse(db: Queryable, emailId: string): Promise<void
     update emails set reparses = least(reparses + 1, ${DUE_AFTER.length}) where id = ${emailId} and not is_complete`);
 }
 
-/** Accounts with emails whose parsing was cut short and is to be repeated now. */
+/** Accounts, in no order, with emails whose parsing was cut short and is to be repeated now. */
 export async function accountsWithDueReparses(db: Queryable, limit: number): Promise<string[]> {
   const { rows } = await db.execute<{ account_id: string }>(sql`
-    select distinct account_id from emails where ${isDue}
-      and exists (select 1 from accounts a where a.id = account_id and a.removed_at is null)
-    order by account_id limit ${limit}`);
+    select account_id from (
+      select distinct account_id from emails where ${isDue}
+        and exists (select 1 from accounts a where a.id = account_id and a.removed_at is null)
+    ) due order by random() limit ${limit}`);
   return rows.map((row) => row.account_id);
 }

@@ -99,8 +99,8 @@ async function storedDigest(storage: Pick<Storage, 'get'>, key: string): Promise
   try {
     return await digestOf(await storage.get(key));
   } catch (error) {
-    // a file that is gone is written again
-    if (error instanceof StorageMissing) return null;
+    // a file that is gone, or does not open, is written again
+    if (error instanceof StorageMissing || (error instanceof Error && error.name === 'ObjectDamaged')) return null;
     throw error;
   }
 }

@@ -42,7 +42,10 @@ export async function reparseEmail(
   email: StoredEmailRow,
 ): Promise<ReparseOutcome> {
   const parsed = await parseStored(deps, email);
-  if (parsed === null) return 'unreadable';
+  if (parsed === null) {
+    await countReparse(deps.db, email.id);
+    return 'unreadable';
+  }
   try {
     // A shorter reading than the one that is stored would take something away.
     if (parsed.isPartial && email.isComplete) return 'incomplete';
