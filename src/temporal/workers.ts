@@ -53,12 +53,7 @@ export async function createWorkers(options: WorkersOptions): Promise<Workers> {
     // no workflows: one thread less
     Worker.create({ ...common, taskQueue: QUEUES.mailboxes, maxConcurrentActivityTaskExecutions: maxWatchers }),
     // one parses, the next one reads from storage meanwhile
-    Worker.create({
-      ...common,
-      taskQueue: QUEUES.background,
-      maxConcurrentActivityTaskExecutions: 2,
-      activityTaskPollerBehavior: { type: 'simple-maximum', maximum: 2 },
-    }),
+    Worker.create({ ...common, taskQueue: QUEUES.background, maxConcurrentActivityTaskExecutions: 2 }),
     Worker.create({
       ...common,
       taskQueue: QUEUES.commands,
