@@ -122,7 +122,7 @@ const headOf = (where: SQL) => sql`
 /** Of heads `d`: no run has it, it is due, and no later one of its object is under way. */
 const IS_FREE = sql`${isDue(sql`d`)} and case when d.is_remade then not ${laterUnderWay()} else true end`;
 
-/** The heads that may be taken, as `head` with their `place` by endpoint and kind, and what the claim notes for a `share`. */
+/** The heads that may be taken, as `head` with their `place` and `count` by endpoint and kind, and what the claim notes for a `share`. */
 interface Heads {
   ctes: SQL;
   noted: SQL;
@@ -158,7 +158,8 @@ function ofDueRows(): Heads {
       ) due
     ), head as materialized (
       select d.*, row_number() over (
-        partition by d.endpoint_id, d.is_replay order by d.next_attempt_at nulls last, d.id) as place
+        partition by d.endpoint_id, d.is_replay order by d.next_attempt_at nulls last, d.id) as place,
+        count(*) over (partition by d.endpoint_id, d.is_replay) as count
       from (select distinct endpoint_id, object_id from seen) seen
       cross join lateral (
         ${headOf(sql`d.endpoint_id = seen.endpoint_id and d.object_id = seen.object_id`)}
@@ -185,7 +186,8 @@ function ofNextObjects(from: readonly string[], { most, except }: { most: number
       union all
       select d.*, walk.n + 1 from walk cross join lateral (${next(sql`walk`)}) d where walk.n < ${most}::int
     ), head as materialized (
-      select d.*, row_number() over (partition by d.endpoint_id, d.is_replay order by d.object_id) as place
+      select d.*, row_number() over (partition by d.endpoint_id, d.is_replay order by d.object_id) as place,
+        count(*) over (partition by d.endpoint_id, d.is_replay) as count
       from walk d where d.id <> all(${sql.param(except)}::text[]) and ${IS_FREE}
     ), over as materialized (
       select head.endpoint_id, min(head.object_id) as object_id from head
@@ -203,7 +205,10 @@ function ofNextObjects(from: readonly string[], { most, except }: { most: number
   };
 }
 
-/** What is free after its head, of the object of each head that there is room for: `rank` counts from the head. */
+/**
+ * What is free after its head, of the object of each head that there is room for: `rank` counts from the head. Of each twice
+ * what fills the room, as some are short.
+ */
 const CHAINS = sql`chain as materialized (
     select head.endpoint_id, head.is_replay, c.id, c.rank,
       row_number() over (partition by head.endpoint_id, head.is_replay order by c.rank, head.place) as place
@@ -222,7 +227,7 @@ const CHAINS = sql`chain as materialized (
           from (
             select * from deliveries d
             where d.endpoint_id = head.endpoint_id and d.object_id = head.object_id and d.status = 'pending'
-            order by d.sequence limit least(${sql.raw(String(LONGEST_CHAIN))}, greatest(share.live, share.replayed, 1))
+            order by d.sequence limit least(${sql.raw(String(LONGEST_CHAIN))}, 1 + 2 * share.room / least(head.count, share.room))
           ) d window so_far as (order by d.sequence, d.id)
         ) d window in_order as (order by d.sequence, d.id)
       ) d where goes_on
@@ -243,7 +248,7 @@ async function takeChains(tx: Tx, rooms: readonly Room[], { ctes, noted }: Heads
   const lookedAt = ({ live }: Room) => Math.max(LOOKED_AT.least, live * LOOKED_AT.perTaken);
   const { rows } = await tx.execute<TakenRow & Record<string, unknown>>(sql`
     with recursive share as materialized (
-      select * from unnest(
+      select *, greatest(live, replayed, 1) as room from unnest(
         ${column(({ endpointId }) => endpointId)}::text[], ${column(({ live }) => live)}::int[],
         ${column(({ replayed }) => replayed)}::int[], ${column(({ replayedLeast }) => replayedLeast)}::int[],
         ${column(lookedAt)}::int[]
