@@ -122,7 +122,7 @@ const headOf = (where: SQL) => sql`
 /** Of heads `d`: no run has it, it is due, and no later one of its object is under way. */
 const IS_FREE = sql`${isDue(sql`d`)} and case when d.is_remade then not ${laterUnderWay()} else true end`;
 
-/** The heads that may be taken, as `head` with their `place` and `count` by endpoint and kind, and what the claim notes for a `share`. */
+/** The heads that may be taken, as `head` with their `place` and `count` by endpoint and kind, and what the claim notes for a `share`, of `note`. */
 interface Heads {
   ctes: SQL;
   noted: SQL;
@@ -141,9 +141,6 @@ function ofDueRows(): Heads {
       order by ${order ?? sql`d.next_attempt_at nulls first, d.id`} limit ${limit ?? sql`share.looked_at`})`;
   const retried = sql`d.next_attempt_at <= now()`;
   const first = sql`d.next_attempt_at is null`;
-  const isMore = (parts: SQL) => sql`exists (
-    select from seen where seen.endpoint_id = share.endpoint_id and seen.part in (${parts})
-    group by seen.part having count(*) >= share.looked_at)`;
   return {
     ctes: sql`seen as materialized (
       select share.endpoint_id, due.part, due.object_id from share cross join lateral (
@@ -164,9 +161,15 @@ function ofDueRows(): Heads {
       cross join lateral (
         ${headOf(sql`d.endpoint_id = seen.endpoint_id and d.object_id = seen.object_id`)}
       ) d where ${IS_FREE}
+    ), note as materialized (
+      select endpoint_id, bool_or(is_full and part in ('retried', 'first')) as is_more_live,
+        bool_or(is_full and part in ('replay retried', 'replay')) as is_more_replayed
+      from (
+        select seen.endpoint_id, seen.part, count(*) >= max(share.looked_at) as is_full
+        from seen join share on share.endpoint_id = seen.endpoint_id group by seen.endpoint_id, seen.part
+      ) seen group by endpoint_id
     )`,
-    noted: sql`${isMore(sql`'retried', 'first'`)} as is_more_live,
-      ${isMore(sql`'replay retried', 'replay'`)} as is_more_replayed`,
+    noted: sql`note.is_more_live, note.is_more_replayed`,
   };
 }
 
@@ -196,12 +199,12 @@ function ofNextObjects(from: readonly string[], { most, except }: { most: number
         select count(*) as n from head l where l.endpoint_id = share.endpoint_id and not l.is_replay and head.is_replay
       ) live
       where head.place > ${room} and ${room} > 0 group by head.endpoint_id
-    ), walked as materialized (
+    ), note as materialized (
       select walk.endpoint_id, case when over.object_id is not null or count(*) = ${most}::int
         then max(walk.object_id) filter (where over.object_id is null or walk.object_id < over.object_id) end as looked
       from walk left join over on over.endpoint_id = walk.endpoint_id group by walk.endpoint_id, over.object_id
     )`,
-    noted: sql`(select looked from walked where walked.endpoint_id = share.endpoint_id) as looked`,
+    noted: sql`note.looked`,
   };
 }
 
@@ -260,7 +263,7 @@ async function takeChains(tx: Tx, rooms: readonly Room[], { ctes, noted }: Heads
       for update of d skip locked
     )
     select share.endpoint_id as share_endpoint, ${noted}, taken.*
-    from share left join (
+    from share left join note on note.endpoint_id = share.endpoint_id left join (
       select taken.*, chosen.rank from taken join chosen on chosen.id = taken.id
     ) taken on taken.endpoint_id = share.endpoint_id
     order by taken.is_replay, taken.id`);
