@@ -122,7 +122,7 @@ const headOf = (where: SQL) => sql`
 /** Of heads `d`: no run has it, it is due, and no later one of its object is under way. */
 const IS_FREE = sql`${isDue(sql`d`)} and case when d.is_remade then not ${laterUnderWay()} else true end`;
 
-/** The heads that may be taken, as `head` with their `place` by endpoint and kind, and what the claim notes for a `share`. */
+/** The heads that may be taken, as `head` with their `place` and `count` by endpoint and kind, and what the claim notes for a `share`, of `note`. */
 interface Heads {
   ctes: SQL;
   noted: SQL;
@@ -141,9 +141,6 @@ function ofDueRows(): Heads {
       order by ${order ?? sql`d.next_attempt_at nulls first, d.id`} limit ${limit ?? sql`share.looked_at`})`;
   const retried = sql`d.next_attempt_at <= now()`;
   const first = sql`d.next_attempt_at is null`;
-  const isMore = (parts: SQL) => sql`exists (
-    select from seen where seen.endpoint_id = share.endpoint_id and seen.part in (${parts})
-    group by seen.part having count(*) >= share.looked_at)`;
   return {
     ctes: sql`seen as materialized (
       select share.endpoint_id, due.part, due.object_id from share cross join lateral (
@@ -158,14 +155,21 @@ function ofDueRows(): Heads {
       ) due
     ), head as materialized (
       select d.*, row_number() over (
-        partition by d.endpoint_id, d.is_replay order by d.next_attempt_at nulls last, d.id) as place
+        partition by d.endpoint_id, d.is_replay order by d.next_attempt_at nulls last, d.id) as place,
+        count(*) over (partition by d.endpoint_id, d.is_replay) as count
       from (select distinct endpoint_id, object_id from seen) seen
       cross join lateral (
         ${headOf(sql`d.endpoint_id = seen.endpoint_id and d.object_id = seen.object_id`)}
       ) d where ${IS_FREE}
+    ), note as materialized (
+      select endpoint_id, bool_or(is_full and part in ('retried', 'first')) as is_more_live,
+        bool_or(is_full and part in ('replay retried', 'replay')) as is_more_replayed
+      from (
+        select seen.endpoint_id, seen.part, count(*) >= max(share.looked_at) as is_full
+        from seen join share on share.endpoint_id = seen.endpoint_id group by seen.endpoint_id, seen.part
+      ) seen group by endpoint_id
     )`,
-    noted: sql`${isMore(sql`'retried', 'first'`)} as is_more_live,
-      ${isMore(sql`'replay retried', 'replay'`)} as is_more_replayed`,
+    noted: sql`note.is_more_live, note.is_more_replayed`,
   };
 }
 
@@ -185,7 +189,8 @@ function ofNextObjects(from: readonly string[], { most, except }: { most: number
       union all
       select d.*, walk.n + 1 from walk cross join lateral (${next(sql`walk`)}) d where walk.n < ${most}::int
     ), head as materialized (
-      select d.*, row_number() over (partition by d.endpoint_id, d.is_replay order by d.object_id) as place
+      select d.*, row_number() over (partition by d.endpoint_id, d.is_replay order by d.object_id) as place,
+        count(*) over (partition by d.endpoint_id, d.is_replay) as count
       from walk d where d.id <> all(${sql.param(except)}::text[]) and ${IS_FREE}
     ), over as materialized (
       select head.endpoint_id, min(head.object_id) as object_id from head
@@ -194,16 +199,19 @@ function ofNextObjects(from: readonly string[], { most, except }: { most: number
         select count(*) as n from head l where l.endpoint_id = share.endpoint_id and not l.is_replay and head.is_replay
       ) live
       where head.place > ${room} and ${room} > 0 group by head.endpoint_id
-    ), walked as materialized (
+    ), note as materialized (
       select walk.endpoint_id, case when over.object_id is not null or count(*) = ${most}::int
         then max(walk.object_id) filter (where over.object_id is null or walk.object_id < over.object_id) end as looked
       from walk left join over on over.endpoint_id = walk.endpoint_id group by walk.endpoint_id, over.object_id
     )`,
-    noted: sql`(select looked from walked where walked.endpoint_id = share.endpoint_id) as looked`,
+    noted: sql`note.looked`,
   };
 }
 
-/** What is free after its head, of the object of each head that there is room for: `rank` counts from the head. */
+/**
+ * What is free after its head, of the object of each head that there is room for: `rank` counts from the head. Of each twice
+ * what fills the room, as some are short.
+ */
 const CHAINS = sql`chain as materialized (
     select head.endpoint_id, head.is_replay, c.id, c.rank,
       row_number() over (partition by head.endpoint_id, head.is_replay order by c.rank, head.place) as place
@@ -222,7 +230,7 @@ const CHAINS = sql`chain as materialized (
           from (
             select * from deliveries d
             where d.endpoint_id = head.endpoint_id and d.object_id = head.object_id and d.status = 'pending'
-            order by d.sequence limit least(${sql.raw(String(LONGEST_CHAIN))}, greatest(share.live, share.replayed, 1))
+            order by d.sequence limit least(${sql.raw(String(LONGEST_CHAIN))}, 1 + 2 * share.room / least(head.count, share.room))
           ) d window so_far as (order by d.sequence, d.id)
         ) d window in_order as (order by d.sequence, d.id)
       ) d where goes_on
@@ -243,7 +251,7 @@ async function takeChains(tx: Tx, rooms: readonly Room[], { ctes, noted }: Heads
   const lookedAt = ({ live }: Room) => Math.max(LOOKED_AT.least, live * LOOKED_AT.perTaken);
   const { rows } = await tx.execute<TakenRow & Record<string, unknown>>(sql`
     with recursive share as materialized (
-      select * from unnest(
+      select *, greatest(live, replayed, 1) as room from unnest(
         ${column(({ endpointId }) => endpointId)}::text[], ${column(({ live }) => live)}::int[],
         ${column(({ replayed }) => replayed)}::int[], ${column(({ replayedLeast }) => replayedLeast)}::int[],
         ${column(lookedAt)}::int[]
@@ -255,7 +263,7 @@ async function takeChains(tx: Tx, rooms: readonly Room[], { ctes, noted }: Heads
       for update of d skip locked
     )
     select share.endpoint_id as share_endpoint, ${noted}, taken.*
-    from share left join (
+    from share left join note on note.endpoint_id = share.endpoint_id left join (
       select taken.*, chosen.rank from taken join chosen on chosen.id = taken.id
     ) taken on taken.endpoint_id = share.endpoint_id
     order by taken.is_replay, taken.id`);
