@@ -743,6 +743,10 @@ export const deliveries = pgTable(
       .where(sql`status = 'pending' and workflow_id is null`),
     // what an earlier event of the same object holds back
     index('deliveries_order').on(t.endpointId, t.objectId, t.sequence).where(sql`status = 'pending'`),
+    // whether a later one of an object is in a run is asked for each head of a claim
+    index('deliveries_under_way')
+      .on(t.endpointId, t.objectId, t.sequence)
+      .where(sql`status = 'pending' and workflow_id is not null`),
     index('deliveries_run').on(t.workflowId).where(sql`status = 'pending' and workflow_id is not null`),
     index('deliveries_forced').on(t.endpointId, t.id).where(sql`forced and status = 'pending' and workflow_id is null`),
     index('deliveries_retrying')

@@ -162,6 +162,17 @@ describe('a claim', () => {
     expect(claimedOf(await claim()).map(({ sequence }) => sequence)).toContain(0);
   }, 300_000);
 
+  it('is bounded where much follows what was attempted before', async () => {
+    await wait('we_a', { count: BACKLOG, perObject: 1_000 });
+    const behindHeads = `whc_we_a${String(BACKLOG / 1_000).padStart(9, '0')}`;
+    await query(`update deliveries set runs = 1, next_attempt_at = now() where id < $1`, behindHeads);
+    await query('vacuum analyze deliveries');
+    const claim = claims();
+    let claimed: ReturnType<typeof claimedOf> = [];
+    expect(await readBy(async () => (claimed = claimedOf(await claim())))).toBeLessThan(BOUND);
+    expect(new Set(claimed.map(({ objectId }) => objectId)).size).toBe(PER_ENDPOINT);
+  }, 120_000);
+
   it('comes to every delivery of every object once the first ones are delivered, wherever it has come to', async () => {
     await wait('we_a', { count: 50_000, perObject: 50, next: `case when n < 1000 then now() + interval '1 hour' end` });
     await query('vacuum analyze deliveries');
