@@ -1,11 +1,8 @@
 // `npm run reparse -- acc_…|all`: has the running product parse stored mail again, and prints what became of it.
-import { readFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { call, fail } from './running-product.mjs';
 
-const { API_URL = `http://127.0.0.1:${process.env.PORT ?? 3000}`, DATA_DIR = '.data' } = process.env;
 const wanted = process.argv.slice(2);
 if (wanted.length === 0) fail('Usage: npm run reparse -- acc_…|all');
-const key = process.env.API_KEY ?? process.env.BOOTSTRAP_API_KEY ?? (await keyOfDataDir());
 
 for await (const id of wanted.includes('all') ? allAccounts() : wanted) {
   console.log(JSON.stringify(await reparse(id), null, 2));
@@ -30,26 +27,4 @@ async function* allAccounts() {
     if (data.length < limit) break;
   }
   yield* ids;
-}
-
-async function call(method, path) {
-  const response = await fetch(`${API_URL}/api/v1${path}`, { method, headers: { 'X-API-KEY': key } }).catch((error) =>
-    fail(`${API_URL} cannot be reached: ${error.cause?.code ?? error.message}`),
-  );
-  const body = await response.json();
-  if (!response.ok) fail(`${path}: ${body.title}: ${body.detail}`);
-  return body;
-}
-
-async function keyOfDataDir() {
-  const file = join(DATA_DIR, 'bootstrap-api-key');
-  return readFile(file, 'utf8').then(
-    (text) => text.trim(),
-    () => fail(`API_KEY is not set, and there is no ${file}`),
-  );
-}
-
-function fail(message) {
-  console.error(message);
-  process.exit(1);
 }

@@ -36,17 +36,8 @@ export async function deleteEventsBefore(db: Db, before: Date): Promise<number> 
 }
 
 /** Deletes audit records from before `before`; returns how many. */
-export async function deleteAuditRecordsBefore(db: Db, before: Date): Promise<number> {
-  return count(
-    db,
-    sql`
-    with expired as (
-      delete from audit_records where id = any(array(
-        select id from audit_records where at < ${before.toISOString()}::timestamptz order by at, id limit ${ROWS_PER_STATEMENT}
-      )) returning id
-    )
-    select count(*) from expired`,
-  );
+export function deleteAuditRecordsBefore(db: Db, before: Date): Promise<number> {
+  return deleteOldest(db, before, { table: sql`audit_records`, key: sql`id`, at: sql`at` });
 }
 
 /** Deletes stored responses of idempotent calls from before `before`; returns how many. */
@@ -65,30 +56,25 @@ export async function deleteIdempotencyKeysBefore(db: Db, before: Date): Promise
 }
 
 /** Deletes sessions that ended before `before`; returns how many. */
-export async function deleteSessionsBefore(db: Db, before: Date): Promise<number> {
-  return count(
-    db,
-    sql`
-    with expired as (
-      delete from sessions where digest = any(array(
-        select digest from sessions where expires_at < ${before.toISOString()}::timestamptz
-        order by expires_at limit ${ROWS_PER_STATEMENT}
-      )) returning digest
-    )
-    select count(*) from expired`,
-  );
+export function deleteSessionsBefore(db: Db, before: Date): Promise<number> {
+  return deleteOldest(db, before, { table: sql`sessions`, key: sql`digest`, at: sql`expires_at` });
 }
 
 /** Deletes links to the connect page that expired before `before`, used or not; returns how many. */
-export async function deleteAuthLinksBefore(db: Db, before: Date): Promise<number> {
+export function deleteAuthLinksBefore(db: Db, before: Date): Promise<number> {
+  return deleteOldest(db, before, { table: sql`auth_links`, key: sql`id`, at: sql`expires_at` });
+}
+
+/** Deletes the oldest rows of a table whose `at` is before `before`; returns how many. */
+function deleteOldest(db: Db, before: Date, { table, key, at }: { table: SQL; key: SQL; at: SQL }): Promise<number> {
   return count(
     db,
     sql`
     with expired as (
-      delete from auth_links where id = any(array(
-        select id from auth_links where expires_at < ${before.toISOString()}::timestamptz
-        order by expires_at limit ${ROWS_PER_STATEMENT}
-      )) returning id
+      delete from ${table} where ${key} = any(array(
+        select ${key} from ${table} where ${at} < ${before.toISOString()}::timestamptz
+        order by ${at}, ${key} limit ${ROWS_PER_STATEMENT}
+      )) returning ${key}
     )
     select count(*) from expired`,
   );

@@ -35,6 +35,11 @@ export class ObjectDamaged extends Error {
   override readonly name = 'ObjectDamaged';
 }
 
+/** Whether a stored object can never be read: it is gone, or damaged. */
+export function isLost(error: unknown): boolean {
+  return error instanceof StorageMissing || error instanceof ObjectDamaged;
+}
+
 /**
  * The same storage, whose objects are encrypted under the data key of their account, the first segment of their keys: they are
  * gone with it. Objects that are not encrypted are read as they are. Sizes and ranges are those of the plaintext.

@@ -3,7 +3,8 @@ import { createReadStream } from 'node:fs';
 import type { Readable } from 'node:stream';
 import type { ParsedAttachment, ParsedMail } from '../../mime/parser.ts';
 import { newId } from '../../new-id.ts';
-import { StorageMissing, type Storage } from '../../storage/storage.ts';
+import { isLost } from '../../storage/encrypted.ts';
+import type { Storage } from '../../storage/storage.ts';
 import { attachmentKey, type StoredAttachment } from '../ingest/rows.ts';
 
 /** The row of an attachment that is stored. */
@@ -100,7 +101,7 @@ async function storedDigest(storage: Pick<Storage, 'get'>, key: string): Promise
     return await digestOf(await storage.get(key));
   } catch (error) {
     // a file that is gone, or does not open, is written again
-    if (error instanceof StorageMissing || (error instanceof Error && error.name === 'ObjectDamaged')) return null;
+    if (isLost(error)) return null;
     throw error;
   }
 }

@@ -7,7 +7,8 @@ import { inLease } from '../../db/lease.ts';
 import { countReparse, type StoredEmailRow } from '../../db/reparses.ts';
 import type { Logger } from '../../logger.ts';
 import type { MailParser, ParsedMail } from '../../mime/parser.ts';
-import { StorageMissing, type Storage } from '../../storage/storage.ts';
+import { isLost } from '../../storage/encrypted.ts';
+import type { Storage } from '../../storage/storage.ts';
 import { inTempFolder } from '../../temp-dir.ts';
 import type { SyncAccount } from '../context.ts';
 import { STREAM_FROM_BYTES } from '../ingest/fetch.ts';
@@ -74,7 +75,7 @@ async function parseStored(
       return parser.parse({ path }, { patience: PATIENCE });
     });
   } catch (error) {
-    if (error instanceof StorageMissing || (error instanceof Error && error.name === 'ObjectDamaged')) return null;
+    if (isLost(error)) return null;
     throw error;
   }
 }
