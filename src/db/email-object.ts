@@ -1,7 +1,6 @@
 import type { Email } from '../contract/email.ts';
 import type { FolderRole } from '../contract/folder.ts';
-import { type JsonOf, jsonWith } from './json-text.ts';
-import type { emailContents, emails } from './schema.ts';
+import type { EmailHead, emailContents, emails } from './schema.ts';
 
 /** The columns of `emails` that an Email shows. */
 export type EmailRow = Pick<
@@ -48,7 +47,7 @@ export interface LocationOfEmail {
 const ALL: FolderRole = 'ALL';
 
 /**
- * The contract's Email from rows. Reads and events both use it: they agree field for field.
+ * The contract's Email from rows, for events. Reads give the same, as text: see email-select.ts.
  *
  * @param contents null when bodies, headers and attachments are not wanted or missing: they are empty then
  * @param folders ids from `shownFolders`
@@ -61,7 +60,17 @@ export function toEmail(
   object: Email['object'] = 'Email',
 ): Email {
   return {
-    ...withoutContents(row, folders, object),
+    object,
+    id: row.id,
+    account_id: row.accountId,
+    thread_id: row.threadId,
+    ...headOf(row),
+    folders,
+    is_unread: row.isUnread,
+    is_complete: row.isComplete,
+    origin: row.origin === 'api' ? 'api' : 'external',
+    is_echo: row.isEcho,
+    ...extrasOf(row),
     body: contents?.body ?? '',
     body_plain: contents?.bodyPlain ?? '',
     body_new: contents?.bodyNew ?? null,
@@ -70,25 +79,23 @@ export function toEmail(
   };
 }
 
-/** The columns of `email_contents` as the JSON text that they hold. */
-export type EmailContentsJson = { [Column in keyof EmailContentsRow]: JsonOf<EmailContentsRow[Column]> };
+/** The columns that a head is made of. */
+export type EmailHeadRow = Pick<
+  EmailRow,
+  | 'messageId'
+  | 'date'
+  | 'subject'
+  | 'fromAttendee'
+  | 'toAttendees'
+  | 'ccAttendees'
+  | 'bccAttendees'
+  | 'replyToAttendees'
+  | 'hasAttachments'
+>;
 
-/** `JSON.stringify(toEmail(…))` without parsing and writing the large part again, which is stored as JSON text. */
-export function toEmailJson(row: EmailRow, contents: EmailContentsJson, folders: string[]): JsonOf<Email> {
-  const { body, bodyPlain: body_plain, bodyNew: body_new, attachments, headers } = contents;
-  const written = { body, body_plain, body_new, attachments, headers };
-  return jsonWith<Email, Contents>(withoutContents(row, folders, 'Email'), written);
-}
-
-type Contents = 'body' | 'body_plain' | 'body_new' | 'attachments' | 'headers';
-
-/** The small part; the large one follows it, as text. */
-function withoutContents(row: EmailRow, folders: string[], object: Email['object']): Omit<Email, Contents> {
+/** The head of an email from its row. */
+export function headOf(row: EmailHeadRow): EmailHead {
   return {
-    object,
-    id: row.id,
-    account_id: row.accountId,
-    thread_id: row.threadId,
     message_id: row.messageId,
     date: row.date.toISOString(),
     subject: row.subject,
@@ -98,11 +105,24 @@ function withoutContents(row: EmailRow, folders: string[], object: Email['object
     bcc_attendees: row.bccAttendees,
     reply_to_attendees: row.replyToAttendees,
     has_attachments: row.hasAttachments,
-    folders,
-    is_unread: row.isUnread,
-    is_complete: row.isComplete,
-    origin: row.origin === 'api' ? 'api' : 'external',
-    is_echo: row.isEcho,
+  };
+}
+
+/** What few emails have, in the order of an Email; only `tracking_id` is always there. */
+export type EmailExtras = Pick<
+  Email,
+  'sent_by' | 'tracking_id' | 'draft_id' | 'bounce' | 'complaint' | 'auto_reply' | 'calendar'
+>;
+
+/** The columns that they are made of. */
+export type EmailExtrasRow = Pick<
+  EmailRow,
+  'sentBy' | 'trackingId' | 'draftId' | 'bounce' | 'complaint' | 'autoReply' | 'calendar'
+>;
+
+/** The extras of an email from its row. */
+export function extrasOf(row: EmailExtrasRow): EmailExtras {
+  return {
     ...(row.sentBy ? { sent_by: row.sentBy } : {}),
     tracking_id: row.trackingId,
     ...(row.draftId ? { draft_id: row.draftId } : {}),

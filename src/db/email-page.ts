@@ -32,6 +32,11 @@ export interface EmailPosition {
   id: string;
 }
 
+/** In a statement that is prepared some values are slots. */
+type Value<T> = T | SQL;
+type FilterValues = Omit<EmailFilter, 'folderId'> & { folderId?: Value<string> };
+type PositionValues = { date: Value<Date>; id: Value<string> };
+
 /** The pieces of a statement for a page. */
 interface PagedList {
   /** the newest `count` that meet further conditions, in order and each once */
@@ -48,7 +53,12 @@ interface PagedList {
  * A statement that selects `id, date` of the newest `rows` emails that pass the filter and come after `position`, each once
  * and in order. `rows` is a number as SQL.
  */
-export function emailPage(accountId: string, filter: EmailFilter, position: EmailPosition | null, rows: SQL): SQL {
+export function emailPage(
+  accountId: Value<string>,
+  filter: FilterValues,
+  position: PositionValues | null,
+  rows: SQL,
+): SQL {
   const { source, date, id, conditions } = driver(accountId, filter);
   const from = (more: (SQL | undefined)[]): SQL =>
     sql`from ${source} where ${sql.join([...conditions, ...more.filter((condition) => condition !== undefined)], sql` and `)}`;
@@ -67,7 +77,7 @@ export function emailPage(accountId: string, filter: EmailFilter, position: Emai
   return text ? searchPage(text, list, rows) : list.page([list.after], rows);
 }
 
-/** Whether the statement's best plan does not depend on the values: see `toQuery`. */
+/** Whether the statement's best plan does not depend on the values: see `prepare`. */
 export function hasFixedPlan({ folderId: _, isUnread: __, ...rest }: EmailFilter): boolean {
   return Object.values(rest).every((value) => value === undefined);
 }
@@ -84,7 +94,7 @@ interface Driver {
  * they could be joins: without fresh statistics, as just after an import, the planner would otherwise join thousands of
  * rows to show fifty.
  */
-function driver(accountId: string, filter: EmailFilter): Driver {
+function driver(accountId: Value<string>, filter: FilterValues): Driver {
   const { folderId } = filter;
   const ofEmail = rowConditions(filter);
   const ofSearch = addressConditions(filter);
@@ -107,7 +117,7 @@ function driver(accountId: string, filter: EmailFilter): Driver {
     ];
     return driverOf(tables, { date, id }, [sql`p.folder_id = ${folderId} and p.email_id is not null`, isLocation('p')]);
   }
-  const scope = folderId === undefined ? sql`not e.is_draft` : isIn([folderId]);
+  const scope = folderId === undefined ? sql`not e.is_draft` : isIn(sql`array[${folderId}]`);
   if (!searches) {
     return driverOf([sql`emails e`], { date: sql`e.date`, id: sql`e.id` }, [sql`e.account_id = ${accountId}`, scope]);
   }
@@ -116,14 +126,14 @@ function driver(accountId: string, filter: EmailFilter): Driver {
   return driverOf(tables, { date, id }, [sql`s.account_id = ${accountId}`, scope]);
 }
 
-function span({ before, after }: EmailFilter, date: SQL): SQL[] {
+function span({ before, after }: FilterValues, date: SQL): SQL[] {
   return [
     ...(before ? [sql`${date} < ${before}::timestamptz`] : []),
     ...(after ? [sql`${date} > ${after}::timestamptz`] : []),
   ];
 }
 
-function rowConditions(filter: EmailFilter): SQL[] {
+function rowConditions(filter: FilterValues): SQL[] {
   const conditions: SQL[] = [];
   if (filter.isUnread !== undefined) conditions.push(filter.isUnread ? sql`e.is_unread` : sql`not e.is_unread`);
   if (filter.hasAttachment !== undefined) {
@@ -139,12 +149,12 @@ function rowConditions(filter: EmailFilter): SQL[] {
     conditions.push(sql`e.message_id = ${`<${bare}>`}`);
   }
   if (filter.excludeFolders !== undefined && filter.excludeFolders.length > 0) {
-    conditions.push(sql`not ${isIn(filter.excludeFolders)}`);
+    conditions.push(sql`not ${isIn(sql`${sql.param(filter.excludeFolders)}`)}`);
   }
   return conditions;
 }
 
-function addressConditions(filter: EmailFilter): SQL[] {
+function addressConditions(filter: FilterValues): SQL[] {
   const conditions: SQL[] = [];
   if (filter.from !== undefined) conditions.push(sql`s.from_address = ${normalAddress(filter.from)}`);
   if (filter.to !== undefined) conditions.push(sql`s.to_addresses && ${sql.param([normalAddress(filter.to)])}::text[]`);
@@ -155,10 +165,9 @@ function addressConditions(filter: EmailFilter): SQL[] {
   return conditions;
 }
 
-/** The condition that the email is in one of the folders. */
-function isIn(folderIds: string[]): SQL {
-  const folders = sql.param(folderIds);
-  return sql`coalesce((select bool_or(x.folder_id = any(${folders}::text[]) and ${isLocation('x')})
+/** The condition that the email is in one of the folders, an array of ids. */
+function isIn(folderIds: SQL): SQL {
+  return sql`coalesce((select bool_or(x.folder_id = any(${folderIds}::text[]) and ${isLocation('x')})
     from locations x where x.email_id = e.id), false)`;
 }
 
@@ -177,7 +186,7 @@ interface TextConditions {
   byIndex: SQL;
 }
 
-function textConditions({ q, subject }: EmailFilter): TextConditions | undefined {
+function textConditions({ q, subject }: FilterValues): TextConditions | undefined {
   const searches = [
     ...searchOf(q, (pattern) => ({
       byText: sql`strpos(s.text, ${searchedText(pattern)}) > 0`,

@@ -1,92 +1,159 @@
-import { type SQL, sql } from 'drizzle-orm';
+import { fillPlaceholders, type SQL, sql } from 'drizzle-orm';
 import { PgDialect } from 'drizzle-orm/pg-core';
-import pg from 'pg';
+import type pg from 'pg';
 import type { Email } from '../contract/email.ts';
-import {
-  type EmailContentsJson,
-  type EmailRow,
-  type LocationOfEmail,
-  shownFolders,
-  toEmailJson,
-} from './email-object.ts';
-import type { JsonOf } from './json-text.ts';
+import { withBytes } from './bytes-client.ts';
+import { type EmailExtrasRow, type EmailHeadRow, extrasOf, headOf, shownFolders } from './email-object.ts';
+import type { EmailPosition } from './email-page.ts';
+import type { JsonPieces } from './json-text.ts';
 import { isGoingAway } from './pending-removal.ts';
 
 /*
- * How emails are read: one statement gives the columns of `emails`, the locations of each email, and its contents as JSON
- * text that goes into the response as it is. Drizzle's row mapping takes three times as long for the same list.
+ * How emails are read: Postgres gives each as pieces of its JSON text, which go into the response as they are. Only what few
+ * emails have is parsed and written here: several folders, bounces and the like, and the head of mail that was stored
+ * before heads were. `toEmail` of email-object.ts makes the same for events.
  */
 
-/** An email as these statements give it; contents are null when the email has none. */
-type SelectedEmail = EmailRow & { locations: LocationOfEmail[] | null } & {
-  [Column in keyof EmailContentsJson]: EmailContentsJson[Column] | null;
-};
+/** The values of a row, in the order in which `emailColumns` selects them: text, but for two in Postgres' binary format. */
+type Row = [
+  start: Buffer,
+  head: Buffer | null,
+  columnsOfHead: Buffer | null,
+  locations: Buffer | null,
+  state: Buffer,
+  columnsOfExtras: Buffer | null,
+  id: Buffer,
+  /** a float */
+  seconds: Buffer,
+  /** a boolean */
+  isMore: Buffer,
+  headers: Buffer | null,
+  body: Value,
+  bodyPlain: Value,
+  bodyNew: Value,
+  attachments: Value,
+];
+/** undefined: it is not selected, since only metadata is wanted */
+type Value = Buffer | null | undefined;
 
-const COLUMNS = sql.raw(`
-  e.id, e.account_id as "accountId", e.thread_id as "threadId", e.message_id as "messageId", e.date, e.subject,
-  e.from_attendee as "fromAttendee", e.to_attendees as "toAttendees", e.cc_attendees as "ccAttendees",
-  e.bcc_attendees as "bccAttendees", e.reply_to_attendees as "replyToAttendees",
-  e.has_attachments as "hasAttachments", e.is_unread as "isUnread", e.draft_id as "draftId", e.origin,
-  e.is_echo as "isEcho", e.sent_by as "sentBy", e.tracking_id as "trackingId", e.bounce,
-  e.complaint, e.auto_reply as "autoReply", e.calendar, e.is_complete as "isComplete",
-  (select jsonb_agg(jsonb_build_object('folderId', f.id, 'role', f.role, 'deleted', ${isGoingAway('o')}))
-    from locations o join folders f on f.id = o.folder_id where o.email_id = e.id) as locations`);
+const COLUMNS = `
+  '{"object":"Email","id":"' || e.id || '","account_id":"' || e.account_id || '","thread_id":"' || e.thread_id || '",' as start,
+  c.head,
+  case when c.head is null then json_build_object('messageId', e.message_id, 'date', date_part('epoch', e.date) * 1000,
+    'subject', e.subject, 'fromAttendee', e.from_attendee, 'toAttendees', e.to_attendees, 'ccAttendees', e.cc_attendees,
+    'bccAttendees', e.bcc_attendees, 'replyToAttendees', e.reply_to_attendees, 'hasAttachments', e.has_attachments) end as row,
+  (select string_agg(o.folder_id || case when ${isGoingAway('o')} then ' going ' else ' ' end || f.role, ',')
+    from locations o join folders f on f.id = o.folder_id where o.email_id = e.id) as locations,
+  ',"is_unread":' || e.is_unread::text || ',"is_complete":' || e.is_complete::text || ',"origin":"'
+    || case when e.origin = 'api' then 'api' else 'external' end || '","is_echo":' || e.is_echo::text as state,
+  case when num_nonnulls(e.sent_by, e.tracking_id, e.draft_id, e.bounce, e.complaint, e.auto_reply, e.calendar) > 0
+    then json_build_object('sentBy', e.sent_by, 'trackingId', e.tracking_id, 'draftId', e.draft_id, 'bounce', e.bounce,
+      'complaint', e.complaint, 'autoReply', e.auto_reply, 'calendar', e.calendar) end as extras,
+  e.id, date_part('epoch', e.date)`;
 
-const CONTENTS = sql.raw(`c.body, c.body_plain as "bodyPlain", c.body_new as "bodyNew", c.headers, c.attachments`);
-const CONTENTS_META_ONLY = sql.raw(
-  `null as body, null as "bodyPlain", null as "bodyNew", c.headers, null as attachments`,
-);
-
-/** The columns to select from `emails e left join email_contents c` for an Email. */
-export function emailColumns(metaOnly: boolean): SQL {
-  return sql`${COLUMNS}, ${metaOnly ? CONTENTS_META_ONLY : CONTENTS}`;
+/**
+ * What to select from `emails e left join email_contents c` for `selectEmails`. `isMore` says whether there are emails
+ * after those of the page; it is the same in each row.
+ */
+export function emailColumns(metaOnly: boolean, isMore: SQL = sql`false`): SQL {
+  const contents = metaOnly ? '' : ', c.body, c.body_plain, c.body_new, c.attachments';
+  return sql`${sql.raw(COLUMNS)}, ${isMore}, c.headers${sql.raw(contents)}`;
 }
 
-/** Runs a statement that selects `emailColumns`; each email as JSON, with whatever else the row holds. */
-export async function selectEmails<Extra extends object>(
-  pool: pg.Pool,
-  statement: SQL,
-  options: { prepared: boolean },
-): Promise<{ email: JsonOf<Email>; row: EmailRow & Extra }[]> {
-  const { rows } = await pool.query<SelectedEmail & Extra>({ ...toQuery(statement, options), types: JSON_AS_TEXT });
-  return rows.map((row) => ({ email: toJson(row), row }));
+export interface SelectedEmail {
+  email: JsonPieces<Email>;
+  /** where the email is in a list */
+  position(): EmailPosition;
+  isMore: boolean;
 }
 
-function toJson(row: SelectedEmail): JsonOf<Email> {
-  const contents = {
-    body: row.body ?? EMPTY_TEXT,
-    bodyPlain: row.bodyPlain ?? EMPTY_TEXT,
-    bodyNew: row.bodyNew ?? NULL,
-    attachments: row.attachments ?? NONE,
-    headers: row.headers ?? NONE,
-  };
-  return toEmailJson(row, contents, shownFolders(row.locations ?? []));
+/** Runs a statement that selects `emailColumns`. */
+export async function selectEmails(pool: pg.Pool, statement: Statement): Promise<SelectedEmail[]> {
+  const { rows } = await pool.query<Row>(withBytes(statement));
+  return rows.map((row) => ({ email: piecesOf(row), position: () => positionOf(row), isMore: row[8][0] === 1 }));
 }
 
-const EMPTY_TEXT = '""' as JsonOf<string>;
-const NONE = '[]' as JsonOf<never[]>;
-const NULL = 'null' as JsonOf<null>;
+function positionOf([, , , , , , id, seconds]: Row): EmailPosition {
+  return { date: new Date(Math.round(seconds.readDoubleBE() * 1000)), id: id.toString('latin1') };
+}
 
-const JSON_OID = 114;
-const JSON_AS_TEXT: pg.CustomTypesConfig = {
-  getTypeParser: (oid, format) =>
-    (oid as number) === JSON_OID ? (text: string) => text : (pg.types.getTypeParser(oid, format) as never),
-};
+function piecesOf(row: Row): JsonPieces<Email> {
+  const [start, head, columnsOfHead, locations, state, columnsOfExtras, , , , headers] = row;
+  const [body, bodyPlain, bodyNew, attachments] = row.slice(10);
+  const pieces = [start, head ? withoutBraces(head) : headFrom(columnsOfHead as Buffer)];
+  pieces.push(FOLDERS, foldersOf(locations), state, columnsOfExtras ? extrasFrom(columnsOfExtras) : NO_EXTRAS);
+  if (body) {
+    pieces.push(BODY, body, BODY_PLAIN, bodyPlain as Buffer, BODY_NEW, bodyNew ?? NULL);
+    pieces.push(ATTACHMENTS, attachments as Buffer, HEADERS);
+  } else pieces.push(NO_CONTENTS);
+  pieces.push(headers ?? NONE, END);
+  return pieces as unknown as JsonPieces<Email>;
+}
+
+const FOLDERS = Buffer.from(',"folders":');
+const NO_EXTRAS = Buffer.from(',"tracking_id":null');
+const BODY = Buffer.from(',"body":');
+const BODY_PLAIN = Buffer.from(',"body_plain":');
+const BODY_NEW = Buffer.from(',"body_new":');
+const ATTACHMENTS = Buffer.from(',"attachments":');
+const HEADERS = Buffer.from(',"headers":');
+const NO_CONTENTS = Buffer.from(',"body":"","body_plain":"","body_new":null,"attachments":[],"headers":');
+const NULL = Buffer.from('null');
+const NONE = Buffer.from('[]');
+const END = Buffer.from('}');
+
+const withoutBraces = (object: Buffer): Buffer => object.subarray(1, -1);
+
+function headFrom(columns: Buffer): Buffer {
+  const row = JSON.parse(columns.toString()) as Omit<EmailHeadRow, 'date'> & { date: number };
+  return withoutBraces(Buffer.from(JSON.stringify(headOf({ ...row, date: new Date(Math.round(row.date)) }))));
+}
+
+function extrasFrom(columns: Buffer): Buffer {
+  const extras = extrasOf(JSON.parse(columns.toString()) as EmailExtrasRow);
+  return Buffer.from(`,${JSON.stringify(extras).slice(1, -1)}`);
+}
+
+/** The ids of folders from `<id> <role>`, or `<id> going <role>` for one that the email is leaving, separated by commas. */
+function foldersOf(locations: Buffer | null): Buffer {
+  if (!locations) return NONE;
+  const text = locations.toString('latin1');
+  if (!text.includes(',')) return Buffer.from(`["${text.slice(0, text.indexOf(' '))}"]`);
+  const all = text.split(',').map((location) => {
+    const [folderId = '', ...rest] = location.split(' ');
+    return { folderId, role: rest.at(-1) ?? '', deleted: rest[0] === 'going' };
+  });
+  return Buffer.from(JSON.stringify(shownFolders(all)));
+}
+
+/** A statement in the form that pg expects. */
+export interface Statement {
+  text: string;
+  values: unknown[];
+  name?: string;
+}
 
 const dialect = new PgDialect();
 const names = new Map<string, string>();
 
-/**
- * A statement in the form that pg expects. Prepared ones are planned once per connection, for any values: only for
- * statements whose best plan is always the same, and of which there are few.
- */
-export function toQuery(
-  statement: SQL,
-  options: { prepared: boolean },
-): { text: string; values: unknown[]; name?: string } {
+/** A statement that is planned anew each time. */
+export function toQuery(statement: SQL): Statement {
   const { sql: text, params } = dialect.sqlToQuery(statement);
-  if (!options.prepared) return { text, values: params };
+  return { text, values: params };
+}
+
+/**
+ * A statement that is put together once, with `slot`s for its values, and planned once per connection, for any values: only
+ * where the best plan is always the same, and there are few such statements.
+ */
+export function prepare(statement: SQL): (values: Record<string, unknown>) => Statement {
+  const { sql: text, params } = dialect.sqlToQuery(statement);
   let name = names.get(text);
   if (name === undefined) names.set(text, (name = `read_${names.size}`));
-  return { text, values: params, name };
+  return (values) => ({ name, text, values: fillPlaceholders(params, values) });
+}
+
+/** In the place of a value of a statement that is prepared. */
+export function slot(name: string): SQL {
+  return sql`${sql.placeholder(name)}`;
 }

@@ -4,6 +4,7 @@ import type pg from 'pg';
 import { type EmailFilter, emailPage } from '../../src/db/email-page.ts';
 import { toQuery } from '../../src/db/email-select.ts';
 import { getEmail, listEmails } from '../../src/db/emails.ts';
+import { parsePieces } from '../../src/db/json-text.ts';
 import { refreshPlannerStatistics } from '../../src/db/planner-statistics.ts';
 import { sentWith, unlinkedBounces } from '../../src/mailbox/bounces.ts';
 import { currentContacts } from '../../src/mailbox/contacts.ts';
@@ -141,7 +142,7 @@ describe('a list of emails', () => {
     // the end of a long list is like its middle
     for (let page = 0; page < 6; page++) {
       const listing = await listEmails(pool, account, filter, { metaOnly: true, limit: 50, position });
-      found.push(...listing.data.map((email) => (JSON.parse(email) as { id: string }).id));
+      found.push(...listing.data.map((email) => parsePieces(email).id));
       position = listing.next;
       if (!position) break;
     }
@@ -156,7 +157,7 @@ describe('a list of emails', () => {
     );
     expect(Number(rows[0]?.calls)).toBeGreaterThan(0);
     await pool.query(`set plan_cache_mode = force_generic_plan`);
-    const { text, values } = toQuery(emailPage(account, {}, null, sql.raw('251')), { prepared: false });
+    const { text, values } = toQuery(emailPage(account, {}, null, sql.raw('251')));
     await pool.query(`prepare generic as select * from (${text}) newest limit $${values.length + 1}`);
     const plan = await pool.query<{ 'QUERY PLAN': string }>(`explain execute generic('${account}', 51)`);
     await pool.query('deallocate generic; reset plan_cache_mode');
@@ -193,7 +194,7 @@ describe('a list of emails', () => {
 
   it('gives one email by its id', async () => {
     const email = await getEmail(pool, account, rare, { metaOnly: false });
-    expect(JSON.parse(email as string)).toMatchObject({ id: rare, body_plain: 'xylophone' });
+    expect(email && parsePieces(email)).toMatchObject({ id: rare, body_plain: 'xylophone' });
   });
 });
 
@@ -216,7 +217,7 @@ describe('taking mail in and deleting it', () => {
 
 /** The large tables that a statement would read from end to end. */
 async function scansOf(query: SQL): Promise<string[]> {
-  const { text, values } = toQuery(query, { prepared: false });
+  const { text, values } = toQuery(query);
   const { rows } = await pool.query<{ 'QUERY PLAN': string }>(`explain ${text}`, values);
   const plan = rows.map((row) => row['QUERY PLAN']).join('\n');
   return plan.match(/Seq Scan on \w+/g)?.filter((scan) => LARGE.includes(scan.split(' ').at(-1) as string)) ?? [];

@@ -315,9 +315,7 @@ describe('deleting much mail', () => {
   }, 60_000);
 
   it('takes a moment, and no look at the whole of it', async () => {
-    const { text, values } = toQuery(currentContacts(account, [LIST, 'p1@example.test', 'nobody@example.test']), {
-      prepared: false,
-    });
+    const { text, values } = toQuery(currentContacts(account, [LIST, 'p1@example.test', 'nobody@example.test']));
     const { rows } = await test.database.pool.query<{ 'QUERY PLAN': string }>(`explain ${text}`, values);
     expect(rows.map((row) => row['QUERY PLAN']).join('\n')).not.toMatch(/Seq Scan on (emails|email_search)/);
     const { rows: newest200 } = await test.database.pool.query<{ id: string }>(

@@ -4,7 +4,7 @@ import { Email, EmailList } from '../../contract/email.ts';
 import { EmailDeleted } from '../../contract/sending.ts';
 import { getEmail, getEmailSource, listEmails } from '../../db/emails.ts';
 import { getFolder } from '../../db/folders.ts';
-import { jsonArray, jsonWith } from '../../db/json-text.ts';
+import { jsonWithItems } from '../../db/json-text.ts';
 import { EmailQuery, MetaOnly, toFilter } from './email-query.ts';
 import {
   AccountParams,
@@ -114,9 +114,10 @@ async function sendList(
   const page = await listEmails(pool, accountId, filter, { metaOnly: query.meta_only, limit: query.limit, position });
   return sendJson(
     reply,
-    jsonWith<EmailList, 'data'>(
+    jsonWithItems<EmailList, 'data'>(
       { object: 'Emails', has_more: page.next !== null, cursor: cursors.write(list, page.next) },
-      { data: jsonArray(page.data) },
+      'data',
+      page.data,
     ),
   );
 }
