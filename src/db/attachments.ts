@@ -1,7 +1,7 @@
 import { asc, eq, sql } from 'drizzle-orm';
 import type pg from 'pg';
 import type { Tx } from './client.ts';
-import { prepare, slot } from './email-select.ts';
+import { prepare, slot } from './statements.ts';
 import { insertRows } from './insert-rows.ts';
 import { attachments } from './schema.ts';
 

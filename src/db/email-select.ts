@@ -1,5 +1,4 @@
-import { fillPlaceholders, type SQL, sql } from 'drizzle-orm';
-import { PgDialect } from 'drizzle-orm/pg-core';
+import { type SQL, sql } from 'drizzle-orm';
 import type pg from 'pg';
 import type { Email } from '../contract/email.ts';
 import { withBytes } from './bytes-client.ts';
@@ -7,6 +6,7 @@ import { type EmailExtrasRow, type EmailHeadRow, extrasOf, headOf, shownFolders 
 import type { EmailPosition } from './email-page.ts';
 import type { JsonPieces } from './json-text.ts';
 import { isGoingAway } from './pending-removal.ts';
+import type { Statement } from './statements.ts';
 
 /*
  * How emails are read: Postgres gives each as pieces of its JSON text, which go into the response as they are. Only what few
@@ -124,36 +124,4 @@ function foldersOf(locations: Buffer | null): Buffer {
     return { folderId, role: rest.at(-1) ?? '', deleted: rest[0] === 'going' };
   });
   return Buffer.from(JSON.stringify(shownFolders(all)));
-}
-
-/** A statement in the form that pg expects. */
-export interface Statement {
-  text: string;
-  values: unknown[];
-  name?: string;
-}
-
-const dialect = new PgDialect();
-const names = new Map<string, string>();
-
-/** A statement that is planned anew each time. */
-export function toQuery(statement: SQL): Statement {
-  const { sql: text, params } = dialect.sqlToQuery(statement);
-  return { text, values: params };
-}
-
-/**
- * A statement that is put together once, with `slot`s for its values, and planned once per connection, for any values: only
- * where the best plan is always the same, and there are few such statements.
- */
-export function prepare(statement: SQL): (values: Record<string, unknown>) => Statement {
-  const { sql: text, params } = dialect.sqlToQuery(statement);
-  let name = names.get(text);
-  if (name === undefined) names.set(text, (name = `read_${names.size}`));
-  return (values) => ({ name, text, values: fillPlaceholders(params, values) });
-}
-
-/** In the place of a value of a statement that is prepared. */
-export function slot(name: string): SQL {
-  return sql`${sql.placeholder(name)}`;
 }

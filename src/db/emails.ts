@@ -2,8 +2,9 @@ import { type SQL, sql } from 'drizzle-orm';
 import type pg from 'pg';
 import { MAX_LIMIT } from '../contract/common.ts';
 import type { Email } from '../contract/email.ts';
-import { type EmailFilter, type EmailPosition, emailPage, hasFixedPlan } from './email-page.ts';
-import { emailColumns, prepare, selectEmails, slot, type Statement, toQuery } from './email-select.ts';
+import { type EmailFilter, type EmailPosition, emailPage, hasFixedPlan, pageValues, shapeOf } from './email-page.ts';
+import { emailColumns, selectEmails } from './email-select.ts';
+import { prepare, slot } from './statements.ts';
 import { type JsonOf, type JsonPieces, jsonPieces } from './json-text.ts';
 
 export interface EmailListing {
@@ -25,58 +26,45 @@ export async function listEmails(
   filter: EmailFilter,
   page: EmailPageOptions,
 ): Promise<EmailListing> {
-  const statement = hasFixedPlan(filter) ? preparedPage(accountId, filter, page) : anyPage(accountId, filter, page);
-  const selected = await selectEmails(pool, statement);
+  const { limit, position } = page;
+  const values = { ...pageValues(accountId, filter, position), limit, taken: limit + 1 };
+  const selected = await selectEmails(pool, pageStatement(filter, page)(values));
   const last = selected.at(-1);
   return { data: selected.map(({ email }) => email), next: last?.isMore ? last.position() : null };
 }
 
-/** Planned for its values. */
-function anyPage(accountId: string, filter: EmailFilter, { metaOnly, limit, position }: EmailPageOptions): Statement {
-  const ids = emailPage(accountId, filter, position, sql.raw(String(limit + 1)));
-  return toQuery(pageOf(ids, { metaOnly, accountId, limit: sql`${limit}`, taken: sql`${limit + 1}` }));
-}
+/** Statements of pages by their shape: to put one together takes longer than to run it. */
+const pages = new Map<string, ReturnType<typeof prepare>>();
+const REMEMBERED = 500;
+/** Pages of up to so many emails have one statement. */
+const SIZES = [10, 50, MAX_LIMIT];
 
-const prepared = new Map<string, ReturnType<typeof prepare>>();
-
-/** The same for lists whose best plan is always the same: there are a few dozen of them, each put together once. */
-function preparedPage(
-  accountId: string,
-  { folderId, isUnread, ...rest }: EmailFilter,
+function pageStatement(
+  filter: EmailFilter,
   { metaOnly, limit, position }: EmailPageOptions,
-): Statement {
-  const shape = JSON.stringify([metaOnly, folderId !== undefined, isUnread ?? null, position !== null]);
-  let statement = prepared.get(shape);
+): ReturnType<typeof prepare> {
+  const named = hasFixedPlan(filter);
+  // no parameter, of which Postgres would expect a tenth of the table; and few numbers, for few statements
+  const rows = String(1 + (named ? (SIZES.find((size) => size >= limit) ?? MAX_LIMIT) : limit));
+  const isLater = position !== null;
+  const shape = [shapeOf(filter), metaOnly, isLater, rows].join(' ');
+  let statement = pages.get(shape);
   if (!statement) {
-    const account = slot('accountId');
-    const filter = {
-      ...rest,
-      ...(folderId === undefined ? {} : { folderId: slot('folderId') }),
-      ...(isUnread === undefined ? {} : { isUnread }),
-    };
-    const ids = emailPage(
-      account,
-      filter,
-      position && { date: slot('date'), id: slot('id') },
-      // a plan for any limit must not expect a tenth of the table, as Postgres does for a parameter
-      sql.raw(String(MAX_LIMIT + 1)),
-    );
-    const page = pageOf(ids, { metaOnly, accountId: account, limit: slot('limit'), taken: slot('taken') });
-    prepared.set(shape, (statement = prepare(page)));
+    if (pages.size >= REMEMBERED) pages.clear();
+    statement = prepare(pageOf(emailPage(filter, isLater, sql.raw(rows)), metaOnly), { named });
+    pages.set(shape, statement);
   }
-  return statement({ accountId, folderId, limit, taken: limit + 1, ...position });
+  return statement;
 }
 
-/** Selects the emails of a page; `ids` selects `taken` of their ids and dates, one more than are shown. */
-function pageOf(
-  ids: SQL,
-  { metaOnly, accountId, limit, taken }: { metaOnly: boolean; accountId: string | SQL; limit: SQL; taken: SQL },
-): SQL {
+/** Selects the emails of a page; `ids` selects their ids and dates, and one more, when there is one. */
+function pageOf(ids: SQL, metaOnly: boolean): SQL {
   return sql`
-    with page as materialized (select * from (${ids}) newest limit ${taken})
-    select ${emailColumns(metaOnly, sql`(select count(*) from page) > ${limit}`)}
-    from (select id, date from page order by date desc, id desc limit ${limit}) shown
-    join emails e on e.id = shown.id and e.account_id = ${accountId} left join email_contents c on c.email_id = e.id
+    with page as materialized (select * from (${ids}) newest limit ${slot('taken')})
+    select ${emailColumns(metaOnly, sql`(select count(*) from page) > ${slot('limit')}`)}
+    from (select id, date from page order by date desc, id desc limit ${slot('limit')}) shown
+    join emails e on e.id = shown.id and e.account_id = ${slot('accountId')}
+    left join email_contents c on c.email_id = e.id
     order by shown.date desc, shown.id desc`;
 }
 

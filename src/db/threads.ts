@@ -2,7 +2,8 @@ import { sql } from 'drizzle-orm';
 import type pg from 'pg';
 import type { Email } from '../contract/email.ts';
 import type { EmailPosition } from './email-page.ts';
-import { emailColumns, prepare, selectEmails, slot, toQuery } from './email-select.ts';
+import { emailColumns, selectEmails } from './email-select.ts';
+import { prepare, slot, toQuery } from './statements.ts';
 import type { JsonPieces } from './json-text.ts';
 
 export interface ThreadListing {

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { eq, sql } from 'drizzle-orm';
 import type { Attendee } from '../../src/contract/email.ts';
-import { toQuery } from '../../src/db/email-select.ts';
+import { toQuery } from '../../src/db/statements.ts';
 import { inLease, type Lease } from '../../src/db/lease.ts';
 import { contacts, locations } from '../../src/db/schema.ts';
 import { changeEmails } from '../../src/mailbox/change-emails.ts';
