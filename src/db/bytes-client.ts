@@ -9,19 +9,18 @@ import { Parser } from 'pg-protocol/dist/parser.js';
  * only to be encoded again for the response. So rows in binary format are given as they came: each value is a Buffer.
  */
 
-/** A client that gives the values of statements with `binary: true` as bytes, of a copy of the row. */
+/** A client that gives the values of statements with `binary: true` as bytes. */
 export class BytesClient extends pg.Client {
   constructor(config?: string | pg.ClientConfig) {
     super(config);
     const { connection } = this as unknown as { connection: Connection };
     connection.attachListeners = (stream) => {
-      const parser = parserOfBytes();
-      stream.on('data', (chunk: Buffer) => {
-        parser.parse(chunk, (message) => {
-          if (connection._emitMessage) connection.emit('message', message);
-          connection.emit(message.name === 'error' ? 'errorMessage' : message.name, message);
-        });
-      });
+      const emit = (message: Message) => {
+        if (connection._emitMessage) connection.emit('message', message);
+        connection.emit(message.name === 'error' ? 'errorMessage' : message.name, message);
+      };
+      const messages = new Messages(emit);
+      stream.on('data', (chunk: Buffer) => messages.read(chunk));
     };
   }
 }
@@ -40,47 +39,88 @@ interface Connection extends EventEmitter {
 
 interface Message {
   name: string;
-  length: number;
+  length?: number;
   fields?: unknown[];
 }
 
-/** What is used here of pg's Parser. */
-interface PacketParser {
-  parse(chunk: Buffer, callback: (message: Message) => void): void;
-  handlePacket(offset: number, code: number, length: number, bytes: Buffer): Message;
-}
-
 // https://www.postgresql.org/docs/current/protocol-message-formats.html
-const ROW_DESCRIPTION = 'T'.charCodeAt(0);
 const DATA_ROW = 'D'.charCodeAt(0);
-/** The length of a message counts itself. */
+/** The code of a message and its length, which counts itself. */
+const HEADER_BYTES = 5;
 const LENGTH_BYTES = 4;
 const NULL = -1;
 
-function parserOfBytes(): PacketParser {
-  const parser = new Parser() as unknown as PacketParser;
-  const handlePacket = parser.handlePacket.bind(parser);
-  let isBinary = false;
-  parser.handlePacket = (offset, code, length, bytes) => {
-    if (code === DATA_ROW && isBinary) return rowOf(bytes.subarray(offset, offset + length - LENGTH_BYTES), length);
-    const message = handlePacket(offset, code, length, bytes);
-    if (code === ROW_DESCRIPTION) isBinary = (message.fields?.[0] as pg.FieldDef | undefined)?.format === 'binary';
-    return message;
-  };
-  return parser;
+/** The messages in what the server sends: pg's parser reads all but rows in binary format. */
+class Messages {
+  private readonly emit: (message: Message) => void;
+  private readonly parser = new Parser();
+  private isBinary = false;
+  /** a message, or its header, of which more is to come */
+  private begun: Buffer | undefined;
+  /** the row that is being received, and how much of it is there */
+  private row: Buffer | undefined;
+  private received = 0;
+
+  constructor(emit: (message: Message) => void) {
+    this.emit = (message) => {
+      if (message.name === 'rowDescription') {
+        this.isBinary = (message.fields?.[0] as pg.FieldDef | undefined)?.format === 'binary';
+      }
+      emit(message);
+    };
+  }
+
+  read(received: Buffer): void {
+    const chunk = this.begun ? Buffer.concat([this.begun, received]) : received;
+    this.begun = undefined;
+    let at = 0;
+    while (at < chunk.length) {
+      const size = this.row ? this.addToRow(chunk, at) : this.readMessage(chunk, at);
+      if (size === 0) {
+        this.begun = chunk.subarray(at);
+        return;
+      }
+      at += size;
+    }
+  }
+
+  /** Reads a message, or begins a row; returns its bytes: 0 when there are not enough. */
+  private readMessage(chunk: Buffer, at: number): number {
+    if (chunk.length - at < HEADER_BYTES) return 0;
+    const length = chunk.readUInt32BE(at + 1);
+    if (this.isBinary && chunk[at] === DATA_ROW) {
+      this.row = Buffer.allocUnsafe(length - LENGTH_BYTES);
+      this.received = 0;
+      return HEADER_BYTES;
+    }
+    const size = 1 + length;
+    if (chunk.length - at < size) return 0;
+    this.parser.parse(chunk.subarray(at, at + size), this.emit as never);
+    return size;
+  }
+
+  private addToRow(chunk: Buffer, at: number): number {
+    const row = this.row as Buffer;
+    const size = Math.min(chunk.length - at, row.length - this.received);
+    chunk.copy(row, this.received, at, at + size);
+    this.received += size;
+    if (this.received === row.length) {
+      this.row = undefined;
+      this.emit(rowMessage(row));
+    }
+    return size;
+  }
 }
 
-/** The parser uses its buffer again, hence the copy. */
-function rowOf(body: Buffer, length: number): Message & { fieldCount: number } {
-  const row = Buffer.from(body);
+function rowMessage(row: Buffer): Message & { fieldCount: number } {
   const fieldCount = row.readInt16BE(0);
   const fields: (Buffer | null)[] = [];
   let at = 2;
   for (let index = 0; index < fieldCount; index++) {
     const size = row.readInt32BE(at);
-    at += 4;
+    at += LENGTH_BYTES;
     fields.push(size === NULL ? null : row.subarray(at, at + size));
     if (size !== NULL) at += size;
   }
-  return { name: 'dataRow', length, fieldCount, fields };
+  return { name: 'dataRow', length: row.length, fieldCount, fields };
 }

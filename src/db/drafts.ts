@@ -2,7 +2,7 @@ import { sql } from 'drizzle-orm';
 import type pg from 'pg';
 import type { Email } from '../contract/email.ts';
 import type { EmailPosition } from './email-page.ts';
-import { emailColumns, selectEmails } from './email-select.ts';
+import { CONTENTS_AND_LOCATIONS, emailColumns, selectEmails } from './email-select.ts';
 import { prepare, slot, toQuery } from './statements.ts';
 import type { EmailListing } from './emails.ts';
 import type { JsonPieces } from './json-text.ts';
@@ -19,19 +19,19 @@ export async function listDrafts(
   const { limit, position } = page;
   const beyond = position ? sql`and (e.date, e.id) < (${position.date}::timestamptz, ${position.id})` : sql``;
   const statement = sql`
-    select ${emailColumns(false)} from emails e left join email_contents c on c.email_id = e.id
+    select ${emailColumns(false)} from emails e ${CONTENTS_AND_LOCATIONS}
     where e.account_id = ${accountId} and e.is_draft and ${isActive} ${beyond}
     order by e.date desc, e.id desc limit ${limit + 1}`;
   const emails = await selectEmails(pool, toQuery(statement));
   const shown = emails.slice(0, limit);
   return {
     data: shown.map(({ email }) => email),
-    next: emails.length > limit ? (shown.at(-1)?.position() ?? null) : null,
+    next: emails.length > limit ? (shown.at(-1)?.place() ?? null) : null,
   };
 }
 
 const oneDraft = prepare(sql`
-  select ${emailColumns(false)} from emails e left join email_contents c on c.email_id = e.id
+  select ${emailColumns(false)} from emails e ${CONTENTS_AND_LOCATIONS}
   where (e.draft_id = ${slot('id')} or e.id = ${slot('id')}) and e.account_id = ${slot('accountId')} and e.is_draft
     and ${isActive}`);
 

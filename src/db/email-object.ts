@@ -1,6 +1,6 @@
 import type { Email } from '../contract/email.ts';
 import type { FolderRole } from '../contract/folder.ts';
-import type { EmailHead, emailContents, emails } from './schema.ts';
+import type { emailContents, emails } from './schema.ts';
 
 /** The columns of `emails` that an Email shows. */
 export type EmailRow = Pick<
@@ -60,6 +60,21 @@ export function toEmail(
   object: Email['object'] = 'Email',
 ): Email {
   return {
+    ...frameOf(row, folders, object),
+    body: contents?.body ?? '',
+    body_plain: contents?.bodyPlain ?? '',
+    body_new: contents?.bodyNew ?? null,
+    attachments: contents?.attachments ?? [],
+    headers: contents?.headers ?? [],
+  };
+}
+
+/** An Email without its contents, which follow it. */
+export type EmailFrame = Omit<Email, 'body' | 'body_plain' | 'body_new' | 'attachments' | 'headers'>;
+
+/** The part of an email that its row and its folders decide. */
+export function frameOf(row: EmailRow, folders: string[], object: Email['object'] = 'Email'): EmailFrame {
+  return {
     object,
     id: row.id,
     account_id: row.accountId,
@@ -70,33 +85,20 @@ export function toEmail(
     is_complete: row.isComplete,
     origin: row.origin === 'api' ? 'api' : 'external',
     is_echo: row.isEcho,
-    ...extrasOf(row),
-    body: contents?.body ?? '',
-    body_plain: contents?.bodyPlain ?? '',
-    body_new: contents?.bodyNew ?? null,
-    attachments: contents?.attachments ?? [],
-    headers: contents?.headers ?? [],
+    ...(row.sentBy ? { sent_by: row.sentBy } : {}),
+    tracking_id: row.trackingId,
+    ...(row.draftId ? { draft_id: row.draftId } : {}),
+    ...(row.bounce ? { bounce: row.bounce } : {}),
+    ...(row.complaint ? { complaint: row.complaint } : {}),
+    ...(row.autoReply ? { auto_reply: row.autoReply } : {}),
+    ...(row.calendar ? { calendar: row.calendar } : {}),
   };
 }
 
-/** The columns that a head is made of. */
-export type EmailHeadRow = Pick<
-  EmailRow,
-  | 'messageId'
-  | 'date'
-  | 'subject'
-  | 'fromAttendee'
-  | 'toAttendees'
-  | 'ccAttendees'
-  | 'bccAttendees'
-  | 'replyToAttendees'
-  | 'hasAttachments'
->;
-
-/** The head of an email from its row. */
-export function headOf(row: EmailHeadRow): EmailHead {
+/** What the message alone decides. */
+function headOf(row: HeadRow) {
   return {
-    message_id: row.messageId,
+    message_id: row.messageId ?? null,
     date: row.date.toISOString(),
     subject: row.subject,
     from_attendee: row.fromAttendee,
@@ -108,29 +110,22 @@ export function headOf(row: EmailHeadRow): EmailHead {
   };
 }
 
-/** What few emails have, in the order of an Email; only `tracking_id` is always there. */
-export type EmailExtras = Pick<
-  Email,
-  'sent_by' | 'tracking_id' | 'draft_id' | 'bounce' | 'complaint' | 'auto_reply' | 'calendar'
+type HeadRow = Pick<
+  typeof emails.$inferInsert,
+  | 'messageId'
+  | 'date'
+  | 'subject'
+  | 'fromAttendee'
+  | 'toAttendees'
+  | 'ccAttendees'
+  | 'bccAttendees'
+  | 'replyToAttendees'
+  | 'hasAttachments'
 >;
 
-/** The columns that they are made of. */
-export type EmailExtrasRow = Pick<
-  EmailRow,
-  'sentBy' | 'trackingId' | 'draftId' | 'bounce' | 'complaint' | 'autoReply' | 'calendar'
->;
-
-/** The extras of an email from its row. */
-export function extrasOf(row: EmailExtrasRow): EmailExtras {
-  return {
-    ...(row.sentBy ? { sent_by: row.sentBy } : {}),
-    tracking_id: row.trackingId,
-    ...(row.draftId ? { draft_id: row.draftId } : {}),
-    ...(row.bounce ? { bounce: row.bounce } : {}),
-    ...(row.complaint ? { complaint: row.complaint } : {}),
-    ...(row.autoReply ? { auto_reply: row.autoReply } : {}),
-    ...(row.calendar ? { calendar: row.calendar } : {}),
-  };
+/** The same as it is stored beside the contents: the members of a JSON object, without its braces. */
+export function headText(row: HeadRow): string {
+  return JSON.stringify(headOf(row)).slice(1, -1);
 }
 
 /**

@@ -3,7 +3,7 @@ import type pg from 'pg';
 import { MAX_LIMIT } from '../contract/common.ts';
 import type { Email } from '../contract/email.ts';
 import { type EmailFilter, type EmailPosition, emailPage, hasFixedPlan, pageValues, shapeOf } from './email-page.ts';
-import { emailColumns, selectEmails } from './email-select.ts';
+import { CONTENTS_AND_LOCATIONS, emailColumns, selectEmails } from './email-select.ts';
 import { prepare, slot } from './statements.ts';
 import { type JsonOf, type JsonPieces, jsonPieces } from './json-text.ts';
 
@@ -29,8 +29,8 @@ export async function listEmails(
   const { limit, position } = page;
   const values = { ...pageValues(accountId, filter, position), limit, taken: limit + 1 };
   const selected = await selectEmails(pool, pageStatement(filter, page)(values));
-  const last = selected.at(-1);
-  return { data: selected.map(({ email }) => email), next: last?.isMore ? last.position() : null };
+  const last = selected.at(-1)?.place();
+  return { data: selected.map(({ email }) => email), next: last?.isMore ? last : null };
 }
 
 /** Statements of pages by their shape: to put one together takes longer than to run it. */
@@ -64,13 +64,13 @@ function pageOf(ids: SQL, metaOnly: boolean): SQL {
     select ${emailColumns(metaOnly, sql`(select count(*) from page) > ${slot('limit')}`)}
     from (select id, date from page order by date desc, id desc limit ${slot('limit')}) shown
     join emails e on e.id = shown.id and e.account_id = ${slot('accountId')}
-    left join email_contents c on c.email_id = e.id
+    ${CONTENTS_AND_LOCATIONS}
     order by shown.date desc, shown.id desc`;
 }
 
 const oneEmail = (metaOnly: boolean) =>
   prepare(sql`
-    select ${emailColumns(metaOnly)} from emails e left join email_contents c on c.email_id = e.id
+    select ${emailColumns(metaOnly)} from emails e ${CONTENTS_AND_LOCATIONS}
     where e.id = ${slot('id')} and e.account_id = ${slot('accountId')}`);
 const wholeEmail = oneEmail(false);
 const metadataOfEmail = oneEmail(true);

@@ -296,20 +296,6 @@ export const emails = pgTable(
   ],
 );
 
-/** What of an email the message alone decides, in the order of an Email. See src/db/email-object.ts. */
-export type EmailHead = Pick<
-  Email,
-  | 'message_id'
-  | 'date'
-  | 'subject'
-  | 'from_attendee'
-  | 'to_attendees'
-  | 'cc_attendees'
-  | 'bcc_attendees'
-  | 'reply_to_attendees'
-  | 'has_attachments'
->;
-
 /**
  * The immutable part of an email, with all that is large, as pieces of the answers' JSON. Stored with lz4 or, where the server lacks it,
  * without compression (see migrations): Postgres' own pglz took two thirds of the time of a list.
@@ -322,8 +308,8 @@ export const emailContents = pgTable(
     body: json<string>('body').notNull(),
     bodyPlain: json<string>('body_plain').notNull(),
     bodyNew: json<string>('body_new'),
-    /** what of the email's row the message alone decides; null: it was stored before there was this column */
-    head: json<EmailHead>('head'),
+    /** what of the email's row the message alone decides (`headText`); null: stored before there was this column */
+    head: text(),
     headers: json<Header[]>('headers').notNull(),
     attachments: json<Attachment[]>('attachments').notNull(),
   },

@@ -2,7 +2,7 @@ import { sql } from 'drizzle-orm';
 import type pg from 'pg';
 import type { Email } from '../contract/email.ts';
 import type { EmailPosition } from './email-page.ts';
-import { emailColumns, selectEmails } from './email-select.ts';
+import { CONTENTS_AND_LOCATIONS, emailColumns, selectEmails } from './email-select.ts';
 import { prepare, slot, toQuery } from './statements.ts';
 import type { JsonPieces } from './json-text.ts';
 
@@ -30,7 +30,7 @@ export async function getThread(
   const { limit, position } = page;
   const beyond = position ? sql`and (e.date, e.id) > (${position.date}::timestamptz, ${position.id})` : sql``;
   const statement = sql`
-    select ${emailColumns(page.metaOnly)} from emails e left join email_contents c on c.email_id = e.id
+    select ${emailColumns(page.metaOnly)} from emails e ${CONTENTS_AND_LOCATIONS}
     where e.thread_id = ${threadId} and e.account_id = ${accountId} and not e.is_draft ${beyond}
     order by e.date, e.id limit ${limit + 1}`;
   const found = await selectEmails(pool, toQuery(statement));
@@ -38,7 +38,7 @@ export async function getThread(
   return {
     id: threadId,
     data: shown.map(({ email }) => email),
-    next: found.length > limit ? (shown.at(-1)?.position() ?? null) : null,
+    next: found.length > limit ? (shown.at(-1)?.place() ?? null) : null,
   };
 }
 

@@ -2,7 +2,7 @@ import type { Attachment, Attendee } from '../../src/contract/email.ts';
 import type { FolderRole } from '../../src/contract/folder.ts';
 import { normalise } from '../../src/contract/search-text.ts';
 import type { Database } from '../../src/db/client.ts';
-import { headOf } from '../../src/db/email-object.ts';
+import { headText } from '../../src/db/email-object.ts';
 import {
   attachments,
   contacts,
@@ -132,7 +132,7 @@ export async function storeEmail(
   await db.insert(emailContents).values({
     emailId: id,
     accountId,
-    head: options.head === false ? null : headOf(row),
+    head: options.head === false ? null : headText(row),
     body: options.body ?? `<p>${bodyPlain}</p>`,
     bodyPlain,
     headers: [

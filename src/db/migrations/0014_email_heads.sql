@@ -1,4 +1,4 @@
-ALTER TABLE "email_contents" ADD COLUMN "head" json;--> statement-breakpoint
+ALTER TABLE "email_contents" ADD COLUMN "head" text;--> statement-breakpoint
 -- As the other columns of text: see the first migration.
 DO $$
 BEGIN

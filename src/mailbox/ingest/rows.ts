@@ -1,5 +1,5 @@
 import type { Attachment, Bounce, Complaint } from '../../contract/email.ts';
-import { headOf } from '../../db/email-object.ts';
+import { headText } from '../../db/email-object.ts';
 import type { MessageMeta } from '../../imap/fetch.ts';
 import { hasAttachments, type ParsedMail } from '../../mime/parser.ts';
 import { newId } from '../../new-id.ts';
@@ -73,7 +73,7 @@ export function buildEmail(
     contents: {
       emailId,
       accountId: account.id,
-      head: headOf({ ...email, messageId: email.messageId ?? null }),
+      head: headText(email),
       body: parsed.body,
       bodyPlain: parsed.bodyPlain,
       bodyNew: parsed.bodyNew,
