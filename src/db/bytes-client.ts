@@ -95,7 +95,7 @@ class Messages {
     }
     const size = 1 + length;
     if (chunk.length - at < size) return 0;
-    this.parser.parse(chunk.subarray(at, at + size), this.emit as never);
+    this.parser.parse(chunk.subarray(at, at + size), this.emit);
     return size;
   }
 
