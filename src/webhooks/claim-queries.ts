@@ -33,6 +33,8 @@ export interface Share {
   forcedOnly: boolean;
   isProbe: boolean;
   isFailing: boolean;
+  /** it has responded with success */
+  isProven: boolean;
 }
 
 /**
@@ -41,27 +43,33 @@ export interface Share {
  */
 export async function lockShares(
   tx: Tx,
-  options: { perEndpoint: number; except: readonly string[]; probeMs: number; position: ClaimPosition },
+  options: {
+    perEndpoint: number;
+    endpoints?: number;
+    only?: readonly string[];
+    except: readonly string[];
+    probeMs: number;
+    position: ClaimPosition;
+  },
 ): Promise<Share[]> {
-  const { perEndpoint, except, probeMs, position } = options;
-  type Row = { endpoint_id: string; breaker: 'closed' | 'open' | 'probe'; is_failing: boolean; locked: boolean };
+  const { perEndpoint, only, except, probeMs, position } = options;
+  const endpoints = Math.min(options.endpoints ?? MAX_ENDPOINTS, MAX_ENDPOINTS);
+  type Row = {
+    endpoint_id: string;
+    breaker: 'closed' | 'open' | 'probe';
+    is_failing: boolean;
+    is_proven: boolean;
+    locked: boolean;
+  };
   // Walks from endpoint to endpoint along the index: the cost is that of the endpoints that have deliveries waiting.
   const { rows } = await tx.execute<Row & Record<string, unknown>>(sql`
-    with recursive waiting as (
-      (select endpoint_id from deliveries
-        where status = 'pending' and workflow_id is null and endpoint_id > ${position.endpointId}
-        order by endpoint_id limit 1)
-      union all
-      select (
-        select d.endpoint_id from deliveries d
-        where d.status = 'pending' and d.workflow_id is null and d.endpoint_id > w.endpoint_id
-        order by d.endpoint_id limit 1
-      ) from waiting w where w.endpoint_id is not null
-    ), state as (
+    with recursive waiting as (${only ? sql`select unnest(${sql.param(only)}::text[]) as endpoint_id` : nextEndpoints(position.endpointId)}), state as (
       -- in the order of the walk, which goes on as long as there is room: nothing is joined
       select w.endpoint_id, (
           select failures_in_a_row > 0 from webhook_endpoints e where e.id = w.endpoint_id
         ) as is_failing, (
+          select last_success_at is not null from webhook_endpoints e where e.id = w.endpoint_id
+        ) as is_proven, (
           -- what waits for a disabled endpoint is skipped without a call
           select case when breaker_until is null or not enabled then 'closed'
             when breaker_until > now() or breaker_probe_at > now() - ${probeMs} * interval '1 millisecond' then 'open'
@@ -70,19 +78,20 @@ export async function lockShares(
         ) as breaker
       from waiting w where w.endpoint_id is not null and w.endpoint_id <> all(${sql.param(except)}::text[]) offset 0
     ), chosen as materialized (
-      select endpoint_id, coalesce(is_failing, false) as is_failing, coalesce(breaker, 'closed') as breaker from state
+      select endpoint_id, coalesce(is_failing, false) as is_failing, coalesce(is_proven, false) as is_proven,
+        coalesce(breaker, 'closed') as breaker from state
       -- one that gets no call has no turn
       where coalesce(breaker, 'closed') <> 'open' or exists (
         select from deliveries f
         where f.endpoint_id = state.endpoint_id and f.forced and f.status = 'pending' and f.workflow_id is null
-      ) limit ${MAX_ENDPOINTS}
+      ) limit ${endpoints}
     )
     select chosen.*, pg_try_advisory_xact_lock(hashtextextended('deliveries of ' || endpoint_id, 0)) as locked from chosen`);
   const last = rows
     .map((row) => row.endpoint_id)
     .sort()
     .at(-1);
-  position.endpointId = rows.length === MAX_ENDPOINTS && last !== undefined ? last : '';
+  position.endpointId = !only && rows.length === endpoints && last !== undefined ? last : '';
   const most = Math.min(perEndpoint, Math.max(1, Math.floor(MAX_CLAIMED / Math.max(1, rows.length))));
   position.perEndpoint = most;
   return rows
@@ -93,8 +102,21 @@ export async function lockShares(
       forcedOnly: row.breaker === 'open',
       isProbe: row.breaker === 'probe',
       isFailing: row.breaker !== 'closed' || row.is_failing,
+      isProven: row.is_proven,
     }));
 }
+
+/** The endpoints after this one that have deliveries waiting, and then null. */
+const nextEndpoints = (after: string) => sql`
+  (select endpoint_id from deliveries
+    where status = 'pending' and workflow_id is null and endpoint_id > ${after}
+    order by endpoint_id limit 1)
+  union all
+  select (
+    select d.endpoint_id from deliveries d
+    where d.status = 'pending' and d.workflow_id is null and d.endpoint_id > w.endpoint_id
+    order by d.endpoint_id limit 1
+  ) from waiting w where w.endpoint_id is not null`;
 
 /** Whether `d` may be under way in its run: it is not waiting there for its next attempt. */
 const UNDER_WAY = (d: SQL) =>

@@ -63,6 +63,10 @@ export interface AttemptResult {
 export interface ClaimOptions {
   /** deliveries of one endpoint at most */
   perEndpoint: number;
+  /** endpoints at most */
+  endpoints?: number;
+  /** these endpoints alone */
+  only?: readonly string[];
   /** endpoints that get no further run now */
   except: readonly string[];
   /** endpoints that get no further run of a replay now */
@@ -92,8 +96,8 @@ export async function claimDeliveries(db: Db, options: ClaimOptions): Promise<Cl
     const shares = await lockShares(tx, { ...options, except, probeMs, position });
     if (shares.length === 0) return [];
     const rows = [...(await takeDue(tx, shares, { exceptReplays, position })), ...(await takeForced(tx, shares))];
-    const failing = new Set(shares.filter(({ isFailing }) => isFailing).map(({ endpointId }) => endpointId));
-    const runs = plan(rows.map((row) => ({ ...toClaimed(row), isFailing: failing.has(row.endpoint_id) })));
+    const health = new Map(shares.map(({ endpointId, isFailing, isProven }) => [endpointId, { isFailing, isProven }]));
+    const runs = plan(rows.map((row) => ({ ...toClaimed(row), ...health.get(row.endpoint_id) })));
     if (runs.length === 0) return [];
     await saveRuns(tx, runs);
     const claimed = new Set(rows.map((row) => row.endpoint_id));
