@@ -87,24 +87,23 @@ export async function lockShares(
       ) limit ${endpoints}
     )
     select chosen.*, pg_try_advisory_xact_lock(hashtextextended('deliveries of ' || endpoint_id, 0)) as locked from chosen`);
-  const last = rows
-    .map((row) => row.endpoint_id)
-    .sort()
-    .at(-1);
-  position.endpointId = !only && rows.length === endpoints && last !== undefined ? last : '';
+  position.endpointId = !only && rows.length === endpoints ? lastOf(rows) : '';
   const most = Math.min(perEndpoint, Math.max(1, Math.floor(MAX_CLAIMED / Math.max(1, rows.length))));
   position.perEndpoint = most;
   return rows
     .filter(({ locked }) => locked)
-    .map((row) => ({
-      endpointId: row.endpoint_id,
-      max: row.breaker === 'probe' ? 1 : most,
-      forcedOnly: row.breaker === 'open',
-      isProbe: row.breaker === 'probe',
-      isFailing: row.breaker !== 'closed' || row.is_failing,
-      isProven: row.is_proven,
+    .map(({ endpoint_id: endpointId, breaker, is_failing: isFailing, is_proven: isProven }) => ({
+      endpointId,
+      max: breaker === 'probe' ? 1 : most,
+      forcedOnly: breaker === 'open',
+      isProbe: breaker === 'probe',
+      isFailing: breaker !== 'closed' || isFailing,
+      isProven,
     }));
 }
+
+const lastOf = (rows: readonly { endpoint_id: string }[]) =>
+  rows.reduce((last, { endpoint_id: id }) => (id > last ? id : last), '');
 
 /** The endpoints after this one that have deliveries waiting, and then null. */
 const nextEndpoints = (after: string) => sql`

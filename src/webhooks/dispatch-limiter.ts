@@ -1,3 +1,5 @@
+import { CostlyEndpoints, deletePast } from './costly-endpoints.ts';
+
 /**
  * Decides when an endpoint gets a further run, by the runs that are making their first attempts. A run costs the same for
  * one delivery and for fifty: when there are more endpoints than a worker makes runs for, they take turns, and what waits
@@ -82,11 +84,6 @@ const MAX_SLOW_RUNS = 800;
  * does, or more.
  */
 export const PACE = { one: 15, busy: 40, failing: 1_000 };
-/** An endpoint that fails, has never succeeded, or has sent a long response counts as costly for so long. */
-const COSTLY_MS = 60_000;
-/** Costly endpoints that may get runs at once, and ms between two of their runs. */
-const COSTLY_TURNS = 2;
-const COSTLY_PACE_MS = 100;
 const BUSY_COUNT = 4;
 /** A run without news for so long is on another worker, or waits for one. */
 const EXPIRY_MS = 45_000;
@@ -96,151 +93,128 @@ interface Run {
   since: number;
 }
 
-function deletePast(times: Map<string, number>, now: number): void {
-  for (const [endpointId, at] of times) if (at <= now) times.delete(endpointId);
-}
-
-/**
- * The endpoints that fail, have never responded with success, or send long responses. They take turns, whatever they have
- * waiting.
- */
-class CostlyEndpoints {
-  /** until when each counts as one; the next to have a turn comes first */
-  readonly #until = new Map<string, number>();
-  readonly #withLongResponses = new Map<string, number>();
-  #nextTurn = 0;
-
-  hasLongResponses(endpointId: string): boolean {
-    return this.#withLongResponses.has(endpointId);
-  }
-
-  noteLongResponse(endpointId: string, now: number): void {
-    this.#withLongResponses.set(endpointId, now + COSTLY_MS);
-    this.#until.set(endpointId, now + COSTLY_MS);
-  }
-
-  noteHealth(endpointId: string, isHealthy: boolean, now: number): void {
-    if (!isHealthy) this.#until.set(endpointId, now + COSTLY_MS);
-    else if (!this.hasLongResponses(endpointId)) this.#until.delete(endpointId);
-  }
-
-  removeExpired(now: number): void {
-    deletePast(this.#until, now);
-    deletePast(this.#withLongResponses, now);
-  }
-
-  /** A run of an endpoint has begun. */
-  began(endpointId: string, now: number): void {
-    if (this.#until.has(endpointId)) this.#nextTurn = Math.max(now, this.#nextTurn) + COSTLY_PACE_MS;
-  }
-
-  /** One of them has had its turn. */
-  moveBack(endpointId: string): void {
-    const until = this.#until.get(endpointId);
-    if (until === undefined) return;
-    this.#until.delete(endpointId);
-    this.#until.set(endpointId, until);
-  }
-
-  ids(): string[] {
-    return [...this.#until.keys()];
-  }
-
-  /** Those that have their turn now, of the ones that may get a run. */
-  turns(now: number, mayRun: (endpointId: string) => boolean): string[] {
-    return this.#nextTurn > now ? [] : this.ids().filter(mayRun).slice(0, COSTLY_TURNS);
-  }
-}
-
 /** A limiter without runs. `now` and `pace` are in ms. */
 export function createDispatchLimiter(now: () => number = () => performance.now(), pace = PACE): DispatchLimiter {
+  return new RunLimiter(now, pace);
+}
+
+class RunLimiter implements DispatchLimiter {
+  readonly #now: () => number;
+  readonly #pace: typeof PACE;
   /** in the order of `since` */
-  const runs = new Map<string, Run>();
-  const runsOfKey = new Map<string, number>();
-  const notBefore = new Map<string, number>();
-  const costly = new CostlyEndpoints();
+  readonly #runs = new Map<string, Run>();
+  readonly #runsOfKey = new Map<string, number>();
+  readonly #notBefore = new Map<string, number>();
+  readonly #costly = new CostlyEndpoints();
 
-  function end(workflowId: string, { costly: isCostly = false, delivered = false }: HowEnded = {}): string | undefined {
-    const run = runs.get(workflowId);
+  constructor(now: () => number, pace: typeof PACE) {
+    this.#now = now;
+    this.#pace = pace;
+  }
+
+  begin(key: string, workflowId: string): void {
+    this.#runs.set(workflowId, { key, since: this.#now() });
+    this.#runsOfKey.set(key, (this.#runsOfKey.get(key) ?? 0) + 1);
+    this.#costly.began(endpointOf(key), this.#now());
+  }
+
+  renew(workflowId: string): void {
+    const run = this.#runs.get(workflowId);
+    if (run && this.#runs.delete(workflowId)) this.#runs.set(workflowId, { ...run, since: this.#now() });
+  }
+
+  end(workflowId: string, { costly = false, delivered = false }: HowEnded = {}): string | undefined {
+    const run = this.#runs.get(workflowId);
     if (!run) return undefined;
-    runs.delete(workflowId);
-    if (isCostly) costly.noteLongResponse(endpointOf(run.key), now());
-    else if (delivered) costly.noteHealth(endpointOf(run.key), true, now());
-    const others = (runsOfKey.get(run.key) ?? 1) - 1;
-    if (others > 0) runsOfKey.set(run.key, others);
-    else runsOfKey.delete(run.key);
-    return run.key;
+    const { key } = run;
+    this.#runs.delete(workflowId);
+    if (costly) this.#costly.noteLongResponse(endpointOf(key), this.#now());
+    else if (delivered) this.#costly.noteHealth(endpointOf(key), true, this.#now());
+    const others = (this.#runsOfKey.get(key) ?? 1) - 1;
+    if (others > 0) this.#runsOfKey.set(key, others);
+    else this.#runsOfKey.delete(key);
+    return key;
   }
 
-  function removeExpired(): void {
-    for (const [workflowId, { since }] of runs) {
-      if (now() - since < EXPIRY_MS) break;
-      end(workflowId);
+  isUnderWay(workflowId: string): boolean {
+    return this.#runs.has(workflowId);
+  }
+
+  claimed({ counts, perEndpoint, turns = [] }: Claimed): void {
+    this.#removeExpired();
+    for (const [key, { count, isFailing, isProven }] of counts) {
+      const endpointId = endpointOf(key);
+      this.#costly.noteHealth(endpointId, isProven && !isFailing, this.#now());
+      const isSlowed = isFailing || this.#costly.hasLongResponses(endpointId);
+      const { failing, busy, one } = this.#pace;
+      if (count < perEndpoint) this.#holdFor(key, isSlowed ? failing : count > BUSY_COUNT ? busy : one);
     }
-    deletePast(notBefore, now());
-    costly.removeExpired(now());
+    for (const endpointId of turns) {
+      this.#costly.moveBack(endpointId);
+      if (!counts.has(endpointId)) this.#holdFor(endpointId, this.#pace.failing);
+    }
   }
 
-  const olderThan = (ms: number): Run[] => [...runs.values()].filter(({ since }) => now() - since >= ms);
-  const progressing = () => runs.size - olderThan(WAITING_MS).length;
-  const isBusy = () => progressing() >= BUSY_RUNS;
+  throttled(): string[] {
+    return [...this.#waits().keys()];
+  }
 
-  /** by endpoint: ms for which it is throttled, if no run ends before */
-  function waits(): Map<string, number> {
-    removeExpired();
+  throttledForMs(): number | undefined {
+    const shortest = Math.min(...this.#waits().values());
+    return Number.isFinite(shortest) ? shortest : undefined;
+  }
+
+  costly(): string[] {
+    this.#removeExpired();
+    return this.#costly.ids();
+  }
+
+  turns(): string[] {
+    const waits = this.#waits();
+    return this.#costly.turns(this.#now(), (endpointId) => !waits.has(endpointId));
+  }
+
+  room(): number {
+    const progressing = this.#progressing();
+    const room = MAX_RUNS - progressing;
+    return room < LEAST_ROOM || this.#runs.size - progressing >= MAX_SLOW_RUNS ? 0 : room;
+  }
+
+  isBusy(): boolean {
+    return this.#progressing() >= BUSY_RUNS;
+  }
+
+  #holdFor(key: string, ms: number): void {
+    this.#notBefore.set(key, this.#now() + ms);
+  }
+
+  #olderThan(ms: number): Run[] {
+    return [...this.#runs.values()].filter(({ since }) => this.#now() - since >= ms);
+  }
+
+  #progressing(): number {
+    return this.#runs.size - this.#olderThan(WAITING_MS).length;
+  }
+
+  #removeExpired(): void {
+    for (const [workflowId, { since }] of this.#runs) {
+      if (this.#now() - since < EXPIRY_MS) break;
+      this.end(workflowId);
+    }
+    deletePast(this.#notBefore, this.#now());
+    this.#costly.removeExpired(this.#now());
+  }
+
+  /** by key: ms for which it is throttled, if no run ends before */
+  #waits(): Map<string, number> {
+    this.#removeExpired();
     const waitMs = new Map<string, number>();
-    for (const [key, at] of notBefore) waitMs.set(key, at - now());
-    const most = isBusy() ? 1 : MAX_RUNS_PER_ENDPOINT;
-    for (const [key, count] of runsOfKey) {
+    for (const [key, at] of this.#notBefore) waitMs.set(key, at - this.#now());
+    const most = this.isBusy() ? 1 : MAX_RUNS_PER_ENDPOINT;
+    for (const [key, count] of this.#runsOfKey) {
       if (count >= (key.startsWith(REPLAY) ? MAX_REPLAY_RUNS : most)) waitMs.set(key, EXPIRY_MS);
     }
-    for (const { key } of olderThan(SLOW_MS)) waitMs.set(key, EXPIRY_MS);
+    for (const { key } of this.#olderThan(SLOW_MS)) waitMs.set(key, EXPIRY_MS);
     return waitMs;
   }
-
-  return {
-    begin(key, workflowId) {
-      runs.set(workflowId, { key, since: now() });
-      runsOfKey.set(key, (runsOfKey.get(key) ?? 0) + 1);
-      costly.began(endpointOf(key), now());
-    },
-    renew(workflowId) {
-      const run = runs.get(workflowId);
-      if (run && runs.delete(workflowId)) runs.set(workflowId, { ...run, since: now() });
-    },
-    end,
-    isUnderWay: (workflowId) => runs.has(workflowId),
-    claimed({ counts, perEndpoint, turns = [] }) {
-      removeExpired();
-      for (const [key, { count, isFailing, isProven }] of counts) {
-        const endpointId = endpointOf(key);
-        costly.noteHealth(endpointId, isProven && !isFailing, now());
-        const isSlowed = isFailing || costly.hasLongResponses(endpointId);
-        const ms = isSlowed ? pace.failing : count > BUSY_COUNT ? pace.busy : pace.one;
-        if (count < perEndpoint) notBefore.set(key, now() + ms);
-      }
-      for (const endpointId of turns) {
-        costly.moveBack(endpointId);
-        if (!counts.has(endpointId)) notBefore.set(endpointId, now() + pace.failing);
-      }
-    },
-    throttled: () => [...waits().keys()],
-    throttledForMs() {
-      const shortest = Math.min(...waits().values());
-      return Number.isFinite(shortest) ? shortest : undefined;
-    },
-    costly() {
-      removeExpired();
-      return costly.ids();
-    },
-    turns() {
-      const waitMs = waits();
-      return costly.turns(now(), (endpointId) => !waitMs.has(endpointId));
-    },
-    room() {
-      const room = MAX_RUNS - progressing();
-      return room < LEAST_ROOM || runs.size - progressing() >= MAX_SLOW_RUNS ? 0 : room;
-    },
-    isBusy,
-  };
 }

@@ -14,7 +14,8 @@ import { type Dispatch, MAX_BATCH, startDispatch } from './dispatch.ts';
  * relay.ts             takes deliveries that `recordEvents` left in the outbox and plans their runs
  * claim-queries.ts     what it may take: a share for each endpoint and for replays
  * claim-objects.ts     of these the events of each object in their order
- * dispatch.ts          when: woken by notifications, as far as dispatch-limiter.ts lets each endpoint
+ * dispatch.ts          when: woken by notifications, as far as dispatch-limiter.ts lets each endpoint, and
+ *                      costly-endpoints.ts those that fail
  * delivery-runs.ts     starts the run (workflow `deliverWebhooks`), which runs the activity `attemptDeliveries`
  * attempts.ts          one attempt of each delivery of the run, loaded by due-deliveries.ts, within call-slots.ts
  * call-endpoint.ts     the signed call: sign.ts, post.ts, agents.ts

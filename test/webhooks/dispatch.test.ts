@@ -129,7 +129,10 @@ describe('dispatching', () => {
   it('gives endpoints that fail their runs in turn, and a healthy one does not wait for them', async () => {
     const outbox = new Outbox();
     const bad = Array.from({ length: 10 }, (_, n) => `bad ${n}`);
-    for (const id of bad) outbox.failing.add(id).size && outbox.add(id, `first of ${id}`);
+    for (const id of bad) {
+      outbox.failing.add(id);
+      outbox.add(id, `first of ${id}`);
+    }
     const { attempts } = outbox.dispatch({ pace: { one: 1, busy: 1, failing: 1 }, costly: 20 });
     await waitFor(() => outbox.started.length === 10, { everyMs: 1 });
     for (const run of outbox.started) attempts(run, 'ended', { delivered: false });

@@ -3,7 +3,6 @@ import { useState } from 'preact/hooks';
 import { api, take } from '../api/client.ts';
 import { DialogForm, ShowOnce } from '../ui/dialog.tsx';
 import { SelectField, TextField } from '../ui/field.tsx';
-import { Copyable, Notice, Problem } from '../ui/parts.tsx';
 import { type Picked, PickMailboxes } from './pick-mailboxes.tsx';
 
 const DAY_MS = 86_400_000;

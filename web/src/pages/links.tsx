@@ -4,7 +4,7 @@ import { Link } from 'wouter-preact';
 import { api, type AuthLink, take } from '../api/client.ts';
 import { Confirm, DialogForm, ShowOnce } from '../ui/dialog.tsx';
 import { SelectField, TextField } from '../ui/field.tsx';
-import { Copyable, Empty, Listed, Notice, Page, Pager, Problem, State, Time } from '../ui/parts.tsx';
+import { Empty, Listed, Page, Pager, State, Time } from '../ui/parts.tsx';
 import { given, useOffset, useParam } from '../ui/query.ts';
 
 const SIZE = 50;

@@ -3,7 +3,6 @@ import { useState } from 'preact/hooks';
 import { type Account, api, take } from '../api/client.ts';
 import { DialogForm } from '../ui/dialog.tsx';
 import { TextField } from '../ui/field.tsx';
-import { Problem } from '../ui/parts.tsx';
 import { toast } from '../ui/toast.tsx';
 
 /** Sends an email from the mailbox, to itself unless changed. */
