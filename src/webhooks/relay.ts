@@ -53,7 +53,7 @@ export function startRelay({ db, client, listen, logger }: RelayDeps): Dispatch 
         plan: planRuns,
         position,
       });
-      return { runs, isMore: position.endpointId !== '', perEndpoint: position.perEndpoint };
+      return { runs, isMore: position.endpointId !== '' || position.isMore, perEndpoint: position.perEndpoint };
     },
     unstarted: () => unstartedRuns(db, UNSTARTED_AFTER_MS),
     start: (run) => startDeliveryRun(client, run, { eager: true }),
