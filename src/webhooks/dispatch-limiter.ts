@@ -6,12 +6,12 @@ import { CostlyEndpoints, deletePast } from './costly-endpoints.ts';
  * meanwhile goes in one run. Those that fail, or send long responses, share a budget of their own.
  */
 export interface DispatchLimiter {
-  /** `key`: what its endpoint's runs are counted by, see `keyOf` */
-  begin(key: string, workflowId: string): void;
+  /** `key`: what its endpoint's runs are counted by, see `keyOf`; `notices`: notifications until it was claimed */
+  begin(key: string, workflowId: string, notices?: number): void;
   /** The run is being started again: it counts as begun now. */
   renew(workflowId: string): void;
-  /** The first attempts of a run have ended. Answers its key; undefined when the run was not counted any more. */
-  end(workflowId: string, how?: HowEnded): string | undefined;
+  /** The first attempts of a run have ended; undefined when the run was not counted any more. */
+  end(workflowId: string, how?: HowEnded): Run | undefined;
   isUnderWay(workflowId: string): boolean;
   /** What a claim has got. */
   claimed(claim: Claimed): void;
@@ -88,9 +88,11 @@ const BUSY_COUNT = 4;
 /** A run without news for so long is on another worker, or waits for one. */
 const EXPIRY_MS = 45_000;
 
-interface Run {
+/** A run that makes its first attempts. */
+export interface Run {
   key: string;
   since: number;
+  notices: number;
 }
 
 /** A limiter without runs. `now` and `pace` are in ms. */
@@ -112,8 +114,8 @@ class RunLimiter implements DispatchLimiter {
     this.#pace = pace;
   }
 
-  begin(key: string, workflowId: string): void {
-    this.#runs.set(workflowId, { key, since: this.#now() });
+  begin(key: string, workflowId: string, notices = 0): void {
+    this.#runs.set(workflowId, { key, notices, since: this.#now() });
     this.#runsOfKey.set(key, (this.#runsOfKey.get(key) ?? 0) + 1);
     this.#costly.began(endpointOf(key), this.#now());
   }
@@ -123,7 +125,7 @@ class RunLimiter implements DispatchLimiter {
     if (run && this.#runs.delete(workflowId)) this.#runs.set(workflowId, { ...run, since: this.#now() });
   }
 
-  end(workflowId: string, { costly = false, delivered = false }: HowEnded = {}): string | undefined {
+  end(workflowId: string, { costly = false, delivered = false }: HowEnded = {}): Run | undefined {
     const run = this.#runs.get(workflowId);
     if (!run) return undefined;
     const { key } = run;
@@ -133,7 +135,7 @@ class RunLimiter implements DispatchLimiter {
     const others = (this.#runsOfKey.get(key) ?? 1) - 1;
     if (others > 0) this.#runsOfKey.set(key, others);
     else this.#runsOfKey.delete(key);
-    return key;
+    return run;
   }
 
   isUnderWay(workflowId: string): boolean {

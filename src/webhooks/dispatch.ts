@@ -119,6 +119,8 @@ class DispatchLoop<Run extends DispatchedRun> {
   /** endpoints have not had their turn */
   #isMore = false;
   #stopped = false;
+  /** notifications so far */
+  #notices = 0;
   #woken = true;
   #endRest = () => {};
   readonly #listener;
@@ -131,7 +133,10 @@ class DispatchLoop<Run extends DispatchedRun> {
     this.#deps = deps;
     this.#times = { ...TIMES, ...deps.times };
     this.#limiter = createDispatchLimiter(undefined, this.#times.pace);
-    this.#listener = deps.listen(() => this.#wake());
+    this.#listener = deps.listen(() => {
+      this.#notices += 1;
+      this.#wake();
+    });
     this.#claiming = this.#claimLoop();
     this.#claimingCostly = every(this.#times.costly, () => this.#claimCostly(), deps.logger);
     this.#sweeping = every(this.#times.sweep, async () => this.#startAll(await deps.unstarted()), deps.logger);
@@ -140,7 +145,9 @@ class DispatchLoop<Run extends DispatchedRun> {
 
   attempts(workflowId: string, are: 'begun' | 'ended', how?: HowEnded): void {
     if (are === 'begun') return this.#limiter.renew(workflowId);
-    this.#limiter.end(workflowId, how);
+    const run = this.#limiter.end(workflowId, how);
+    // nothing has come since it was claimed, and the claim left nothing: nothing can be due by that
+    if (run && how?.delivered && run.notices === this.#notices && !this.#passedOver.has(run.key)) return;
     // later events of the same objects may be due, and its endpoint may get the next run
     this.#wake();
   }
@@ -178,6 +185,7 @@ class DispatchLoop<Run extends DispatchedRun> {
 
   /** Whether there was anything to claim. */
   async #claimOnce(): Promise<boolean> {
+    const notices = this.#notices;
     this.#passedOver = new Set(this.#limiter.throttled());
     this.#isMore = false;
     const allowance = this.#allowance(this.#passedOver);
@@ -191,7 +199,7 @@ class DispatchLoop<Run extends DispatchedRun> {
       const counts = countByEndpoint(runs);
       this.#limiter.claimed({ counts, perEndpoint });
       for (const [key, { count }] of counts) if (count >= perEndpoint) this.#passedOver.add(key);
-      this.#startAll(runs);
+      this.#startAll(runs, isMore ? undefined : notices);
       return runs.length > 0;
     } catch (err) {
       this.#deps.logger.warn({ err }, 'could not claim deliveries');
@@ -235,18 +243,18 @@ class DispatchLoop<Run extends DispatchedRun> {
     });
   }
 
-  #startAll(runs: Run[]): void {
+  #startAll(runs: Run[], notices = -1): void {
     for (const run of runs) {
       if (this.#limiter.isUnderWay(run.workflowId)) continue;
-      const done = this.#start(run).finally(() => this.#starting.delete(done));
+      const done = this.#start(run, notices).finally(() => this.#starting.delete(done));
       this.#starting.add(done);
     }
   }
 
   /** Starts a run, again and again until Temporal has it. */
-  async #start(run: Run): Promise<void> {
+  async #start(run: Run, notices: number): Promise<void> {
     const [first] = run.deliveries;
-    if (first) this.#limiter.begin(keyOf(first), run.workflowId);
+    if (first) this.#limiter.begin(keyOf(first), run.workflowId, notices);
     for (;;) {
       try {
         const isHere = await this.#deps.start(run);

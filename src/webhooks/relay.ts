@@ -45,16 +45,16 @@ export interface RelayDeps {
  */
 export function startRelay({ db, client, listen, logger }: RelayDeps): Dispatch {
   const turns = startPosition();
-  const costly = { ...startPosition(), looked: turns.looked };
   return startDispatch({
     claim: async ({ runs: room, ...allowance }) => {
-      const position = allowance.only ? costly : turns;
+      const position = allowance.only ? startPosition() : turns;
       const from = position.endpointId;
       const plan = (deliveries: readonly ClaimedDelivery[]) =>
         planRuns(deliveries, deliveries.length <= room ? FEW : 0);
       const runs = await claimDeliveries(db, { ...allowance, plan, position });
       // what came meanwhile for endpoints before `from` has had no turn
-      return { runs, isMore: position.endpointId !== '' || from !== '', perEndpoint: position.perEndpoint };
+      const isMore = position.endpointId !== '' || from !== '' || position.isMore;
+      return { runs, isMore, perEndpoint: position.perEndpoint };
     },
     unstarted: () => unstartedRuns(db, UNSTARTED_AFTER_MS),
     start: (run) => startDeliveryRun(client, run, { eager: true }),

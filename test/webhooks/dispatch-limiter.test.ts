@@ -25,7 +25,7 @@ describe('the runs of an endpoint', () => {
     limiter.begin('a', 'r4');
     limiter.begin('b', 'r5');
     expect(limiter.throttled()).toEqual(['a']);
-    expect(limiter.end('r2')).toBe('a');
+    expect(limiter.end('r2')).toMatchObject({ key: 'a' });
     expect(limiter.throttled()).toEqual([]);
     expect(limiter.end('r2')).toBeUndefined();
   });

@@ -205,6 +205,33 @@ describe('dispatching', () => {
     expect(outbox.claims).toBe(4);
   });
 
+  it('claims again when a run ends only where something may be due by that', async () => {
+    const outbox = new Outbox();
+    const { attempts } = outbox.dispatch({ pace: { one: 1, busy: 1, failing: 1 } });
+    outbox.add('a', '1');
+    await waitFor(() => outbox.started.length === 1, { everyMs: 1 });
+    await rest();
+    const before = outbox.claims;
+    attempts('run of 1', 'ended', { delivered: true });
+    await rest();
+    expect(outbox.claims).toBe(before);
+    outbox.add('a', '2');
+    await waitFor(() => outbox.started.length === 2, { everyMs: 1 });
+    // something came while it was under way, which may be of the same object
+    outbox.notice();
+    await rest();
+    const then = outbox.claims;
+    attempts('run of 2', 'ended', { delivered: true });
+    await waitFor(() => outbox.claims > then, { everyMs: 1 });
+    // what comes of a failure may be due
+    outbox.add('a', '3');
+    await waitFor(() => outbox.started.length === 3, { everyMs: 1 });
+    await rest();
+    const last = outbox.claims;
+    attempts('run of 3', 'ended', { delivered: false });
+    await waitFor(() => outbox.claims > last, { everyMs: 1 });
+  });
+
   it('is quiet at rest', async () => {
     const outbox = new Outbox();
     outbox.dispatch();
