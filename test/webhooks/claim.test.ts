@@ -11,7 +11,7 @@ import { type TestDatabase, testDatabase } from '../helpers/postgres.ts';
 
 /** What a claim takes and what it reads, with backlogs that are large. */
 
-const BACKLOG = isLong() ? 200_000 : 30_000;
+const BACKLOG = isLong() ? 200_000 : 20_000;
 const PER_ENDPOINT = 100;
 
 const secrets = createSecrets({ current: randomBytes(32) });
@@ -126,7 +126,7 @@ async function claimAll(claim: ReturnType<typeof claims>): Promise<ReturnType<ty
 }
 
 /** What one claim reads at most: about a dozen rows for each that it may take or look at. */
-const BOUND = isLong() ? 60_000 : 20_000;
+const BOUND = isLong() ? 60_000 : 19_000;
 const whc = (endpointId: string, n: number) => `whc_${endpointId}${String(n).padStart(9, '0')}`;
 
 describe('a claim', () => {
