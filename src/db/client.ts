@@ -6,6 +6,7 @@ import { EVENT_TYPES } from '../contract/events.ts';
 import type { Logger } from '../logger.ts';
 import { alignPositions } from './event-feed.ts';
 import { patientClient, type Patience } from './patient-client.ts';
+import { preparingClient } from './prepared.ts';
 import * as schema from './schema.ts';
 import { SMALL_PENDING_LIST } from './search-index.ts';
 
@@ -41,7 +42,7 @@ export function openDatabase(
     max: options.max ?? 10,
     // also for one that is free: as long as a query that hangs takes to fail, and a new connection
     connectionTimeoutMillis: patience ? patience.queryMs + 2 * patience.connectMs : 10_000,
-    ...(patience ? { Client: patientClient(url, patience) } : {}),
+    Client: preparingClient(patience ? patientClient(url, patience) : pg.Client),
     idleTimeoutMillis: 60_000,
     statement_timeout: 60_000,
     keepAlive: true,

@@ -7,6 +7,7 @@ import type { AttemptedDeliveries, AttemptInput } from './attempted-deliveries.t
 import { callEndpoint, describeStatus, isDelivered, openTarget, type OpenTarget } from './call-endpoint.ts';
 import { type CallSlots, createCallSlots } from './call-slots.ts';
 import { type AttemptResult, releaseDeliveries, reopenDeliveries, skipDeliveries } from './delivery-state.ts';
+import type { HowEnded } from './dispatch-limiter.ts';
 import {
   type DeliveryTarget,
   type DueDelivery,
@@ -35,9 +36,8 @@ export interface DeliverDeps {
   shutdown?: AbortSignal;
   /**
    * Called when a run begins attempts, and when it has ended them, however they went: others may be due by that.
-   * `costly`: the endpoint sends long responses.
    */
-  onAttempts?(workflowId: string, are: 'begun' | 'ended', how?: { costly: boolean }): void;
+  onAttempts?(workflowId: string, are: 'begun' | 'ended', how?: HowEnded): void;
   /** Has runs that wait for their next attempt make it now. */
   hurry?(workflowIds: readonly string[]): Promise<void>;
 }
@@ -67,7 +67,7 @@ const REPLAY_CALLS = 5;
 /** Event data up to this length is read for the whole run at once. */
 const INLINE_BYTES = 64 * 1024;
 /** Runs of one endpoint that wait for a next attempt; what fails beyond that waits in the store. */
-const MAX_RETRYING_RUNS = 20;
+const MAX_RETRYING_RUNS = 5;
 
 interface Identity {
   workflowId: string;
@@ -111,6 +111,12 @@ export class AttemptRound {
   /** Whether a response was longer than what is kept of it. */
   get isCostly(): boolean {
     return this.#isCostly;
+  }
+
+  /** Whether something was delivered, and nothing else came of it. */
+  get isDelivered(): boolean {
+    const { delivered, retrying, waiting, failed, notAttempted } = this.#result;
+    return delivered > 0 && retrying.length + waiting + failed.length + notAttempted.length === 0;
   }
 
   async run(): Promise<AttemptedDeliveries> {

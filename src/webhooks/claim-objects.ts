@@ -1,5 +1,6 @@
 import { type SQL, sql } from 'drizzle-orm';
 import type { Tx } from '../db/client.ts';
+import { prepared } from '../db/prepared.ts';
 import { type ClaimPosition, laterUnderWay, type Share } from './claim-queries.ts';
 import { CLAIMED, type ClaimedRow } from './delivery-queries.ts';
 
@@ -239,7 +240,8 @@ async function takeChains(
   const column = <T>(pick: (room: Room) => T) => sql.param(rooms.map(pick));
   const perTaken = isFurther ? LOOKED_AT.perTakenFurther : LOOKED_AT.perTaken;
   const lookedAt = ({ live }: Room) => Math.max(LOOKED_AT.least, live * perTaken);
-  const { rows } = await tx.execute<TakenRow & Record<string, unknown>>(sql`
+  const { rows } = await tx.execute<TakenRow & Record<string, unknown>>(
+    prepared(sql`
     with share as materialized (
       select *, greatest(live, replayed, 1) as room from unnest(
         ${column(({ endpointId }) => endpointId)}::text[], ${column(({ live }) => live)}::int[],
@@ -258,6 +260,7 @@ async function takeChains(
     left join (
       select taken.*, chosen.rank from taken join chosen on chosen.id = taken.id
     ) taken on taken.endpoint_id = share.endpoint_id
-    order by taken.is_replay, taken.id`);
+    order by taken.is_replay, taken.id`),
+  );
   return rows;
 }

@@ -1,5 +1,6 @@
 import { type SQL, sql } from 'drizzle-orm';
 import type { Tx } from '../db/client.ts';
+import { prepared } from '../db/prepared.ts';
 
 /*
  * What a claim looks at and locks; `claimDeliveries` (delivery-state.ts) gives it to runs. One claim is bounded whatever
@@ -31,12 +32,15 @@ export interface Share {
   forcedOnly: boolean;
   isProbe: boolean;
   isFailing: boolean;
+  /** it has responded with success */
+  isProven: boolean;
 }
 
 interface ShareRow extends Record<string, unknown> {
   endpoint_id: string;
   breaker: 'closed' | 'open' | 'probe';
   is_failing: boolean;
+  is_proven: boolean;
   locked: boolean;
 }
 
@@ -56,30 +60,29 @@ export async function lockShares(
   tx: Tx,
   options: {
     perEndpoint: number;
+    endpoints?: number;
+    only?: readonly string[];
     except: readonly string[];
     exceptReplays: readonly string[];
     probeMs: number;
     position: ClaimPosition;
   },
 ): Promise<Share[]> {
-  const { perEndpoint, except, exceptReplays, probeMs, position } = options;
+  const { perEndpoint, only, except, exceptReplays, probeMs, position } = options;
+  const endpoints = Math.min(options.endpoints ?? MAX_ENDPOINTS, MAX_ENDPOINTS);
+  const waiting = only
+    ? sql`select unnest(${sql.param(only)}::text[]) as endpoint_id`
+    : nextEndpoints(position.endpointId);
   // Walks from endpoint to endpoint along the index: the cost is that of the endpoints that have deliveries waiting.
-  const { rows } = await tx.execute<ShareRow>(sql`
-    with recursive waiting as (
-      (select endpoint_id from deliveries
-        where status = 'pending' and workflow_id is null and not held and endpoint_id > ${position.endpointId}
-        order by endpoint_id limit 1)
-      union all
-      select (
-        select d.endpoint_id from deliveries d
-        where d.status = 'pending' and d.workflow_id is null and not d.held and d.endpoint_id > w.endpoint_id
-        order by d.endpoint_id limit 1
-      ) from waiting w where w.endpoint_id is not null
-    ), state as (
+  const { rows } = await tx.execute<ShareRow>(
+    prepared(sql`
+    with recursive waiting as (${waiting}), state as (
       -- in the order of the walk, which goes on as long as there is room: nothing is joined
       select w.endpoint_id, (
           select failures_in_a_row > 0 from webhook_endpoints e where e.id = w.endpoint_id
         ) as is_failing, (
+          select last_success_at is not null from webhook_endpoints e where e.id = w.endpoint_id
+        ) as is_proven, (
           -- what waits for a disabled endpoint is skipped without a call
           select case when breaker_until is null or not enabled then 'closed'
             when breaker_until > now() or breaker_probe_at > now() - ${probeMs} * interval '1 millisecond' then 'open'
@@ -88,34 +91,49 @@ export async function lockShares(
         ) as breaker
       from waiting w where w.endpoint_id is not null and w.endpoint_id <> all(${sql.param(except)}::text[]) offset 0
     ), chosen as materialized (
-      select endpoint_id, coalesce(is_failing, false) as is_failing, coalesce(breaker, 'closed') as breaker from state
+      select endpoint_id, coalesce(is_failing, false) as is_failing, coalesce(is_proven, false) as is_proven,
+        coalesce(breaker, 'closed') as breaker from state
       -- one that gets no call has no turn
       where case when breaker = 'open' then exists (
           select from deliveries f where f.endpoint_id = state.endpoint_id
             and f.forced and f.status = 'pending' and f.workflow_id is null and not f.held
         ) else ${hasDue(0)} or (endpoint_id <> all(${sql.param(exceptReplays)}::text[]) and ${hasDue(1)}) end
-      limit ${MAX_ENDPOINTS}
+      limit ${endpoints}
     )
-    select chosen.*, pg_try_advisory_xact_lock(hashtextextended('deliveries of ' || endpoint_id, 0)) as locked from chosen`);
-  const last = rows
-    .map((row) => row.endpoint_id)
-    .sort()
-    .at(-1);
-  position.endpointId = rows.length === MAX_ENDPOINTS && last !== undefined ? last : '';
+    select chosen.*, pg_try_advisory_xact_lock(hashtextextended('deliveries of ' || endpoint_id, 0)) as locked from chosen`),
+  );
+  position.endpointId = !only && rows.length === endpoints ? lastOf(rows) : '';
   const most = Math.min(perEndpoint, Math.max(1, Math.floor(MAX_CLAIMED / Math.max(1, rows.length))));
   position.perEndpoint = most;
   return rows.filter(({ locked }) => locked).map((row) => toShare(row, most));
 }
 
-function toShare({ endpoint_id: endpointId, breaker, is_failing: isFailing }: ShareRow, most: number): Share {
+function toShare(row: ShareRow, most: number): Share {
+  const { endpoint_id: endpointId, breaker, is_failing: isFailing, is_proven: isProven } = row;
   return {
     endpointId,
     max: breaker === 'probe' ? 1 : most,
     forcedOnly: breaker === 'open',
     isProbe: breaker === 'probe',
     isFailing: breaker !== 'closed' || isFailing,
+    isProven,
   };
 }
+
+const lastOf = (rows: readonly { endpoint_id: string }[]) =>
+  rows.reduce((last, { endpoint_id: id }) => (id > last ? id : last), '');
+
+/** The endpoints after this one that have deliveries waiting, and then null. */
+const nextEndpoints = (after: string) => sql`
+  (select endpoint_id from deliveries
+    where status = 'pending' and workflow_id is null and not held and endpoint_id > ${after}
+    order by endpoint_id limit 1)
+  union all
+  select (
+    select d.endpoint_id from deliveries d
+    where d.status = 'pending' and d.workflow_id is null and not d.held and d.endpoint_id > w.endpoint_id
+    order by d.endpoint_id limit 1
+  ) from waiting w where w.endpoint_id is not null`;
 
 /** Whether `d` may be under way in its run: it is not waiting there for its next attempt. */
 const UNDER_WAY = (d: SQL) =>

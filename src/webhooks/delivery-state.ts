@@ -2,6 +2,7 @@ import { type SQL, sql } from 'drizzle-orm';
 import type { PostErrorKind } from '../contract/webhook.ts';
 import type { Db, Tx } from '../db/client.ts';
 import { DELIVERIES_CHANNEL } from '../db/outbox.ts';
+import { prepared } from '../db/prepared.ts';
 import { takeDue } from './claim-objects.ts';
 import { type ClaimPosition, lockShares, startPosition } from './claim-queries.ts';
 import { type ClaimedDelivery, type ClaimedRun, toClaimed } from './delivery-queries.ts';
@@ -64,6 +65,10 @@ export interface AttemptResult {
 export interface ClaimOptions {
   /** deliveries of one endpoint at most */
   perEndpoint: number;
+  /** endpoints at most */
+  endpoints?: number;
+  /** these endpoints alone */
+  only?: readonly string[];
   /** endpoints that get no further run now */
   except: readonly string[];
   /** endpoints that get no further run of a replay now */
@@ -94,8 +99,8 @@ export async function claimDeliveries(db: Db, options: ClaimOptions): Promise<Cl
     const shares = await lockShares(tx, { ...options, except, exceptReplays, probeMs, position });
     if (shares.length === 0) return [];
     const rows = await takeDue(tx, shares, { exceptReplays, position });
-    const failing = new Set(shares.filter(({ isFailing }) => isFailing).map(({ endpointId }) => endpointId));
-    const runs = plan(rows.map((row) => ({ ...toClaimed(row), isFailing: failing.has(row.endpoint_id) })));
+    const health = new Map(shares.map(({ endpointId, isFailing, isProven }) => [endpointId, { isFailing, isProven }]));
+    const runs = plan(rows.map((row) => ({ ...toClaimed(row), ...health.get(row.endpoint_id) })));
     if (runs.length === 0) return [];
     await saveRuns(tx, runs);
     const claimed = new Set(rows.map((row) => row.endpoint_id));
@@ -111,11 +116,13 @@ export async function claimDeliveries(db: Db, options: ClaimOptions): Promise<Cl
 async function saveRuns(tx: Tx, runs: readonly ClaimedRun[]): Promise<void> {
   const ids = runs.flatMap((run) => run.deliveries.map(({ id }) => id));
   const workflowIds = runs.flatMap((run) => run.deliveries.map(() => run.workflowId));
-  await tx.execute(sql`
+  await tx.execute(
+    prepared(sql`
     update deliveries d set workflow_id = run.workflow_id, last_workflow_id = run.workflow_id, runs = d.runs + 1,
       claimed_at = now(), next_attempt_at = null, held = false
     from unnest(${sql.param(ids)}::text[], ${sql.param(workflowIds)}::text[]) as run (id, workflow_id)
-    where d.id = run.id`);
+    where d.id = run.id`),
+  );
 }
 
 /** claimed → started: this run of these deliveries is known to Temporal. */
@@ -139,7 +146,8 @@ export async function markStarted(db: Db, runs: readonly { workflowId: string; d
  */
 export async function recordAttemptResults(db: Db, results: readonly AttemptResult[]): Promise<void> {
   const column = <T>(pick: (result: AttemptResult) => T) => sql.param(results.map(pick));
-  await db.execute(sql`
+  await db.execute(
+    prepared(sql`
     with result as (
       select * from unnest(
         ${column((r) => r.deliveryId)}::text[], ${column((r) => r.number)}::int[],
@@ -167,7 +175,8 @@ export async function recordAttemptResults(db: Db, results: readonly AttemptResu
     from result r where d.id = r.delivery_id and (
       (d.attempts_count < r.number and d.status = 'pending' and d.workflow_id = r.attempted_by)
       or (r.status = 'delivered' and d.status <> 'delivered')
-    )`);
+    )`),
+  );
 }
 
 /** claimed or started → skipped: the endpoint wants no calls; `error` says why. */
