@@ -12,6 +12,7 @@ import { operations } from './operations.ts';
 import { list, search } from './reads.ts';
 import { sends } from './sends.ts';
 import { type Bench, startBench } from './setup.ts';
+import { webhookReplay } from './webhook-replay.ts';
 import { webhookIsolation, webhookOutage, webhookRate } from './webhooks.ts';
 
 /** One figure: what it needs is prepared once, then measured in each round. */
@@ -48,6 +49,7 @@ const FIGURES: Record<string, (bench: Bench, rounds: number) => Promise<void>> =
   'webhook-isolation': measured(webhookIsolation),
   'webhook-outage': measured(webhookOutage),
   'webhook-rate': measured(webhookRate),
+  'webhook-replay': measured(webhookReplay),
 };
 
 /** A figure that hangs is a figure that failed. */

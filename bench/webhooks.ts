@@ -1,96 +1,22 @@
-import { once } from 'node:events';
-import http, { type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import type { EventType } from '../src/contract/events.ts';
-import { recordEvents } from '../src/db/outbox.ts';
-import { type Database, openDatabase } from '../src/db/client.ts';
-import { createLogger } from '../src/logger.ts';
 import { newId } from '../src/new-id.ts';
-import { storeAccount } from '../test/helpers/stored-account.ts';
 import { waitFor } from '../test/helpers/wait.ts';
 import { type Bounds, type Figures, percentile } from './figures.ts';
 import { byPart, cpuMsOf, processTree } from './process-tree.ts';
-import { type Bench, databaseUrl } from './setup.ts';
+import type { Bench } from './setup.ts';
+import {
+  type Answer,
+  DATA_BYTES,
+  endpoint,
+  type Ground,
+  happen,
+  hook,
+  type Hook,
+  nextSequence,
+  ok,
+  outOfOrder,
+  prepare,
+} from './webhook-ground.ts';
 
-/*
- * Deliveries by themselves: events are written into the product's outbox by the bench, which is the receiver as well.
- */
-
-const TYPE: EventType = 'email.update';
-const DATA_BYTES = 4_000;
-
-interface Ground {
-  database: Database;
-  accountId: string;
-}
-
-async function prepare(bench: Bench): Promise<Ground> {
-  const database = openDatabase(await databaseUrl(bench), { max: 4, logger: createLogger('silent', 'bench') });
-  bench.alsoStop.push(() => database.close());
-  const accountId = await storeAccount(database);
-  // nobody connects to it
-  await database.pool.query(`update accounts set status = 'disconnected' where id = $1`, [accountId]);
-  return { database, accountId };
-}
-
-/** Writes events of these objects in one transaction; resolves with the time of the commit. */
-async function happen({ database, accountId }: Ground, objectIds: readonly string[]): Promise<number> {
-  const createdAt = new Date();
-  const events = objectIds.map((objectId) => ({
-    type: TYPE,
-    objectId,
-    data: { email: { id: objectId, body: 'x'.repeat(DATA_BYTES) } },
-    createdAt,
-  }));
-  await database.db.transaction((tx) => recordEvents(tx, accountId, events));
-  return Date.now();
-}
-
-interface Hook {
-  url: string;
-  /** calls by event: the sequence, and when it was answered with 2xx */
-  received: Map<number, number>;
-  calls: number;
-  close(): Promise<void>;
-}
-
-type Answer = (response: ServerResponse, request: IncomingMessage) => void;
-
-/** An endpoint that reads the whole call, notes it and answers. */
-async function hook(answer: Answer): Promise<Hook> {
-  const received = new Map<number, number>();
-  const the = { calls: 0 };
-  const server = http.createServer((request, response) => {
-    const chunks: Buffer[] = [];
-    request.on('data', (chunk: Buffer) => chunks.push(chunk));
-    request.on('end', () => {
-      the.calls += 1;
-      const { sequence } = JSON.parse(Buffer.concat(chunks).toString()) as { sequence: number };
-      answer(response, request);
-      if (response.statusCode < 300 && response.writableEnded && !received.has(sequence)) {
-        received.set(sequence, Date.now());
-      }
-    });
-    request.on('error', () => {});
-  });
-  server.keepAliveTimeout = 30_000;
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
-    received,
-    get calls() {
-      return the.calls;
-    },
-    async close() {
-      server.closeAllConnections();
-      server.close();
-      await once(server, 'close');
-    },
-  };
-}
-
-const ok: Answer = (response) => void response.writeHead(200).end();
 const BAD: readonly Answer[] = [
   (response) => void response.writeHead(500).end(),
   () => {},
@@ -101,9 +27,6 @@ const BAD: readonly Answer[] = [
   (response) => void setTimeout(() => response.writeHead(503).end(), 5_000).unref(),
 ];
 const DEAD = 'http://127.0.0.1:9/';
-
-const endpoint = (bench: Bench, url: string) =>
-  bench.api.post<{ id: string }>('/webhooks/endpoints', { url, trigger_events: [TYPE] });
 
 const ISOLATION_S = 30;
 const PER_SECOND = 10;
@@ -132,13 +55,6 @@ async function besideBad(bench: Bench, ground: Ground, count: number): Promise<n
     (select id from deliveries where status = 'pending' order by id for update skip locked)`);
   await Promise.all([healthy, ...bad].map((each) => each.close()));
   return times;
-}
-
-async function nextSequence({ database, accountId }: Ground): Promise<number> {
-  const { rows } = await database.pool.query<{ n: string }>('select event_sequence as n from accounts where id = $1', [
-    accountId,
-  ]);
-  return Number(rows[0]?.n) + 1;
 }
 
 /** Attempts and workflow executions so far. */
@@ -187,6 +103,7 @@ export const webhookIsolation = {
 };
 
 const RATE_EVENTS = 24_000;
+const RATE_EVENTS_SHORT = 4_000;
 const OBJECTS = 1_000;
 const STEADY_S = 30;
 const STEADY_PER_SECOND = 50;
@@ -203,37 +120,45 @@ export const webhookRate = {
   } satisfies Bounds,
   prepare,
   round: async (bench: Bench, ground: Ground): Promise<Figures> => {
-    const order = new Map<string, number>();
-    let outOfOrder = 0;
     const receiver = await hook(ok);
     const { id } = await endpoint(bench, receiver.url);
     const objects = Array.from({ length: OBJECTS }, () => newId('email'));
-    const cpuBefore = cpuMsOf(bench.pid);
+    const count = bench.short ? RATE_EVENTS_SHORT : RATE_EVENTS;
+    const before = byPart(processTree(bench.pid));
     const began = Date.now();
-    for (let n = 0; n < RATE_EVENTS; n += 500) await happen(ground, objects.slice(n % OBJECTS, (n % OBJECTS) + 500));
-    await waitFor(() => receiver.received.size >= RATE_EVENTS, { timeoutMs: 300_000, what: 'the backlog' });
+    for (let n = 0; n < count; n += 500) await happen(ground, objects.slice(n % OBJECTS, (n % OBJECTS) + 500));
+    await waitFor(() => receiver.received.size >= count, { timeoutMs: 300_000, what: 'the backlog' });
     const last = Math.max(...receiver.received.values());
-    const cpu = cpuMsOf(bench.pid) - cpuBefore;
+    const cpu = cpuOfParts(before, byPart(processTree(bench.pid)), count);
     const first = Math.min(...receiver.received.keys());
-    for (const sequence of receiver.received.keys()) {
-      const object = objects[(sequence - first) % OBJECTS] ?? '';
-      if ((order.get(object) ?? 0) > sequence) outOfOrder += 1;
-      order.set(object, sequence);
-    }
+    const order = outOfOrder(receiver, (sequence) => objects[(sequence - first) % OBJECTS] ?? '');
     const steady = await steadily(ground, receiver);
     await bench.api.request('DELETE', `/webhooks/endpoints/${id}`);
     await receiver.close();
     return {
-      'deliveries/s': (RATE_EVENTS / (last - began)) * 1000,
-      'CPU ms per delivery': cpu / RATE_EVENTS,
-      lost: RATE_EVENTS - receiver.received.size + STEADY_S * STEADY_PER_SECOND,
+      'deliveries/s': (count / (last - began)) * 1000,
+      ...cpu,
+      lost: count - receiver.received.size + STEADY_S * STEADY_PER_SECOND,
       'called twice': receiver.calls - receiver.received.size,
-      'out of order': outOfOrder,
+      'out of order': order,
       'steady p50': percentile(steady, 0.5),
       'steady p99': percentile(steady, 0.99),
     };
   },
 };
+
+type Parts = ReturnType<typeof byPart>;
+
+/** CPU ms for each of `count` deliveries, of the whole product and of its parts. */
+function cpuOfParts(before: Parts, after: Parts, count: number): Figures {
+  const parts = [...after].map(
+    ([part, { cpuMs }]) => [part, (cpuMs - (before.get(part)?.cpuMs ?? 0)) / count] as const,
+  );
+  return {
+    'CPU ms per delivery': parts.reduce((sum, [, cpuMs]) => sum + cpuMs, 0),
+    ...Object.fromEntries(parts.map(([part, cpuMs]) => [`  of it ${part}`, cpuMs])),
+  };
+}
 
 async function steadily(ground: Ground, receiver: Hook): Promise<number[]> {
   const first = await nextSequence(ground);
@@ -281,14 +206,8 @@ export const webhookOutage = {
     const backAt = Date.now();
     await waitFor(() => receiver.received.size >= WAITING, { timeoutMs: 900_000, what: 'all that waited' });
     const [first, ...rest] = [...receiver.received.values()];
-    const order = new Map<number, number>();
-    let outOfOrder = 0;
     const start = Math.min(...receiver.received.keys());
-    for (const sequence of receiver.received.keys()) {
-      const object = (sequence - start) % OBJECTS;
-      if ((order.get(object) ?? 0) > sequence) outOfOrder += 1;
-      order.set(object, sequence);
-    }
+    const order = outOfOrder(receiver, (sequence) => String((sequence - start) % OBJECTS));
     await bench.api.request('DELETE', `/webhooks/endpoints/${id}`);
     await receiver.close();
     return {
@@ -298,7 +217,7 @@ export const webhookOutage = {
       'first after its return, s': ((first ?? 0) - backAt) / 1000,
       'deliveries/s after that': (rest.length / ((rest.at(-1) ?? 0) - (first ?? 0))) * 1000,
       lost: WAITING - receiver.received.size,
-      'out of order': outOfOrder,
+      'out of order': order,
     };
   },
 };

@@ -48,7 +48,11 @@ export function createDeliverActivities(deps: DeliverDeps) {
       return attempted;
     } finally {
       limits.stop();
-      if (isDone) deps.onAttempts?.(workflowId, 'ended', { costly: round?.isCostly ?? false });
+      if (isDone)
+        deps.onAttempts?.(workflowId, 'ended', {
+          costly: round?.isCostly ?? false,
+          delivered: round?.isDelivered ?? false,
+        });
     }
   }
 

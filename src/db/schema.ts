@@ -721,6 +721,8 @@ export const deliveries = pgTable(
     nextAttemptAt: at('next_attempt_at'),
     /** a manual retry: it is attempted even while the breaker of the endpoint is open */
     forced: boolean().notNull().default(false),
+    /** claims pass over it until an earlier delivery of its object ends, see src/webhooks/claim-objects.ts */
+    held: boolean().notNull().default(false),
     /** the run that has it; null: the relay has not given it to one */
     workflowId: text('workflow_id'),
     /** the last run that had it */
@@ -742,7 +744,9 @@ export const deliveries = pgTable(
     // replays; and what is not due apart from what is
     index('deliveries_unclaimed')
       .on(t.endpointId, sql`((replay_id is not null)::int)`, t.nextAttemptAt.asc().nullsFirst(), t.id)
-      .where(sql`status = 'pending' and workflow_id is null`),
+      .where(sql`status = 'pending' and workflow_id is null and not held`),
+    // which one the end of an earlier delivery lets go on; usually none
+    index('deliveries_held').on(t.endpointId, t.objectId, t.sequence).where(sql`held and status = 'pending'`),
     // what an earlier event of the same object holds back
     index('deliveries_order').on(t.endpointId, t.objectId, t.sequence).where(sql`status = 'pending'`),
     // whether a later one of an object is in a run is asked for each head of a claim
@@ -750,11 +754,13 @@ export const deliveries = pgTable(
       .on(t.endpointId, t.objectId, t.sequence)
       .where(sql`status = 'pending' and workflow_id is not null`),
     index('deliveries_run').on(t.workflowId).where(sql`status = 'pending' and workflow_id is not null`),
-    index('deliveries_forced').on(t.endpointId, t.id).where(sql`forced and status = 'pending' and workflow_id is null`),
+    index('deliveries_forced')
+      .on(t.endpointId, t.id)
+      .where(sql`forced and status = 'pending' and workflow_id is null and not held`),
     index('deliveries_retrying')
       .on(t.endpointId)
       .where(sql`status = 'pending' and workflow_id is not null and next_attempt_at is not null`),
-    index('deliveries_replay').on(t.replayId, t.status).where(sql`replay_id is not null`),
+    index('deliveries_replay').on(t.replayId, t.status, t.held).where(sql`replay_id is not null`),
     index('deliveries_object').on(t.objectId, t.createdAt, t.id),
     index('deliveries_unstarted').on(t.claimedAt).where(sql`status = 'pending' and started_at is null`),
     index('deliveries_endpoint').on(t.endpointId, t.createdAt, t.id),

@@ -1,4 +1,5 @@
 import { type SQL, sql } from 'drizzle-orm';
+import { prepared } from './prepared.ts';
 
 /** What takes a statement that changes rows: a transaction runs it at once, `Writes` runs it with others. */
 export interface Writer {
@@ -39,7 +40,7 @@ export class Writes implements Writer {
     const columns = this.columns.splice(0).map(({ name, value }) => sql`${value} as ${sql.identifier(name)}`);
     if (parts.length === 0 && columns.length === 0) return {};
     const withParts = parts.length > 0 ? sql`with ${sql.join(parts, sql`, `)} ` : sql``;
-    const { rows } = await tx.execute(sql`${withParts}select ${sql.join(columns, sql`, `)}`);
+    const { rows } = await tx.execute(prepared(sql`${withParts}select ${sql.join(columns, sql`, `)}`));
     return rows[0] ?? {};
   }
 }

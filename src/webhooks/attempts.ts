@@ -5,8 +5,9 @@ import type { Secrets } from '../secrets.ts';
 import { deliveryWorkflowId } from '../workflows/names.ts';
 import type { AttemptedDeliveries, AttemptInput } from './attempted-deliveries.ts';
 import { callEndpoint, describeStatus, isDelivered, openTarget, type OpenTarget } from './call-endpoint.ts';
-import type { CallSlots } from './call-slots.ts';
+import { type CallSlots, createCallSlots } from './call-slots.ts';
 import { type AttemptResult, releaseDeliveries, reopenDeliveries, skipDeliveries } from './delivery-state.ts';
+import type { HowEnded } from './dispatch-limiter.ts';
 import {
   type DeliveryTarget,
   type DueDelivery,
@@ -35,9 +36,8 @@ export interface DeliverDeps {
   shutdown?: AbortSignal;
   /**
    * Called when a run begins attempts, and when it has ended them, however they went: others may be due by that.
-   * `costly`: the endpoint sends long responses.
    */
-  onAttempts?(workflowId: string, are: 'begun' | 'ended', how?: { costly: boolean }): void;
+  onAttempts?(workflowId: string, are: 'begun' | 'ended', how?: HowEnded): void;
   /** Has runs that wait for their next attempt make it now. */
   hurry?(workflowIds: readonly string[]): Promise<void>;
 }
@@ -57,13 +57,17 @@ export interface ResultStore {
   openUntil(target: DeliveryTarget): number;
 }
 
-/** Objects of one run whose deliveries are made at the same time, as far as the endpoint's slots allow. */
-const CONCURRENCY = 10;
-const REPLAY_CONCURRENCY = 5;
+/**
+ * Objects of one run whose deliveries are made at the same time, as far as the endpoint's slots allow. More than those: while
+ * what was delivered is being stored, others are called. So many deliveries are made once more after a crash, at most.
+ */
+const CONCURRENCY = 20;
+/** Calls of a run of a replay at a time: live events have the other slots of the endpoint. */
+const REPLAY_CALLS = 5;
 /** Event data up to this length is read for the whole run at once. */
 const INLINE_BYTES = 64 * 1024;
 /** Runs of one endpoint that wait for a next attempt; what fails beyond that waits in the store. */
-const MAX_RETRYING_RUNS = 20;
+const MAX_RETRYING_RUNS = 5;
 
 interface Identity {
   workflowId: string;
@@ -83,6 +87,7 @@ export class AttemptRound {
   readonly #opened = new Map<string, OpenTarget | undefined>();
   /** released at the end */
   readonly #heldBack: string[] = [];
+  readonly #replayCalls = createCallSlots(() => REPLAY_CALLS);
   #retryingHere = 0;
   #isCostly = false;
 
@@ -106,6 +111,12 @@ export class AttemptRound {
   /** Whether a response was longer than what is kept of it. */
   get isCostly(): boolean {
     return this.#isCostly;
+  }
+
+  /** Whether something was delivered, and nothing else came of it. */
+  get isDelivered(): boolean {
+    const { delivered, retrying, waiting, failed, notAttempted } = this.#result;
+    return delivered > 0 && retrying.length + waiting + failed.length + notAttempted.length === 0;
   }
 
   async run(): Promise<AttemptedDeliveries> {
@@ -213,8 +224,7 @@ export class AttemptRound {
   /** Lets every call finish, whatever fails meanwhile: a repeated activity must not call in parallel with it. */
   async #attemptAll(groups: DueDelivery[][], targets: Map<string, DeliveryTarget>): Promise<void> {
     const waiting = groups.values();
-    const concurrency = groups[0]?.[0]?.isReplay ? REPLAY_CONCURRENCY : CONCURRENCY;
-    const parallel = Array.from({ length: Math.min(concurrency, groups.length) }, async () => {
+    const parallel = Array.from({ length: Math.min(CONCURRENCY, groups.length) }, async () => {
       for (const group of waiting) await this.#attemptInOrder(group, targets);
     });
     const failed = (await Promise.allSettled(parallel)).find(({ status }) => status === 'rejected');
@@ -238,7 +248,7 @@ export class AttemptRound {
       this.#result.notAttempted.push(delivery.id);
       return true;
     }
-    const giveBack = await this.#deps.slots.acquire(target.id);
+    const giveBack = await this.#acquireCall(delivery, target);
     try {
       if (this.#disabled.has(target.id))
         await this.#skip(delivery.endpointId, [delivery.id], 'the endpoint is disabled');
@@ -247,18 +257,27 @@ export class AttemptRound {
         return false;
       } else if (!this.#limits.mayBegin()) this.#result.notAttempted.push(delivery.id);
       else if (delivery.isReplay && (await isWithdrawn(this.#deps.db, delivery.id))) await this.#putBack([delivery.id]);
-      else return await this.#attempt(delivery, target);
+      else return await this.#attempt(delivery, target, giveBack);
       return true;
     } finally {
       giveBack();
     }
   }
 
+  /** Waits for the right to call; resolves with what gives it back, once. */
+  async #acquireCall({ isReplay }: DueDelivery, { id }: DeliveryTarget): Promise<() => void> {
+    const held = [...(isReplay ? [await this.#replayCalls.acquire(id)] : []), await this.#deps.slots.acquire(id)];
+    return () => {
+      for (const giveBack of held.splice(0)) giveBack();
+    };
+  }
+
   #isAway({ isForced }: DueDelivery, target: DeliveryTarget): boolean {
     return !isForced && this.#store.openUntil(target) > performance.now();
   }
 
-  async #attempt(delivery: DueDelivery, target: DeliveryTarget): Promise<boolean> {
+  /** `endCall`: called once the endpoint has taken it. What it refuses counts for the breaker before the next call. */
+  async #attempt(delivery: DueDelivery, target: DeliveryTarget, endCall: () => void): Promise<boolean> {
     const { db, poster, webhook } = this.#deps;
     const data = delivery.data ?? (await loadEventData(db, delivery.eventId));
     if (data === undefined) {
@@ -277,6 +296,7 @@ export class AttemptRound {
     if (isLongResponse(outcome)) this.#isCostly = true;
     if (outcome.httpStatus === 410) await this.#disable(target.id);
     const result = this.#resultOf({ delivery, target, at, outcome });
+    if (result.status === 'delivered') endCall();
     await this.#record(result, delivery, target);
     return result.status !== 'pending';
   }

@@ -20,6 +20,8 @@ export interface ClaimedDelivery {
   isReplay: boolean;
   /** its endpoint failed last: the attempt is made where it holds up no other */
   isFailing: boolean;
+  /** its endpoint has responded with success at some time */
+  isProven: boolean;
 }
 
 /** A run and the deliveries that it makes; its id is in their `workflow_id`. */
@@ -52,6 +54,7 @@ export const toClaimed = (row: ClaimedRow): ClaimedDelivery => ({
   runs: row.runs,
   isReplay: row.is_replay,
   isFailing: row.is_failing ?? false,
+  isProven: false,
 });
 
 /** The columns of a ClaimedRow, of `deliveries d`. */

@@ -2,8 +2,9 @@ import { type SQL, sql } from 'drizzle-orm';
 import type { PostErrorKind } from '../contract/webhook.ts';
 import type { Db, Tx } from '../db/client.ts';
 import { DELIVERIES_CHANNEL } from '../db/outbox.ts';
+import { prepared } from '../db/prepared.ts';
 import { takeDue } from './claim-objects.ts';
-import { type ClaimPosition, lockShares, startPosition, takeForced } from './claim-queries.ts';
+import { type ClaimPosition, lockShares, startPosition } from './claim-queries.ts';
 import { type ClaimedDelivery, type ClaimedRun, toClaimed } from './delivery-queries.ts';
 
 /*
@@ -31,7 +32,8 @@ import { type ClaimedDelivery, type ClaimedRun, toClaimed } from './delivery-que
  *                                                   started    reopenDeliveries: an operator reset its run
  *
  * Order: of the pending deliveries of one object to one endpoint, only the one with the lowest `sequence` is attempted.
- * Those that wait are passed over by `claimDeliveries`; those in a run are held back by the run.
+ * Those that wait are passed over by `claimDeliveries`, which marks some as `held` (claim-objects.ts); those in a run are
+ * held back by the run.
  */
 
 /** What came of one attempt. */
@@ -63,6 +65,10 @@ export interface AttemptResult {
 export interface ClaimOptions {
   /** deliveries of one endpoint at most */
   perEndpoint: number;
+  /** endpoints at most */
+  endpoints?: number;
+  /** these endpoints alone */
+  only?: readonly string[];
   /** endpoints that get no further run now */
   except: readonly string[];
   /** endpoints that get no further run of a replay now */
@@ -89,11 +95,12 @@ const MANY = 1_000;
 export async function claimDeliveries(db: Db, options: ClaimOptions): Promise<ClaimedRun[]> {
   const { except, exceptReplays = [], plan, probeMs = PROBE_MS, position = startPosition() } = options;
   return db.transaction(async (tx) => {
-    const shares = await lockShares(tx, { ...options, except, probeMs, position });
+    position.isMore = false;
+    const shares = await lockShares(tx, { ...options, except, exceptReplays, probeMs, position });
     if (shares.length === 0) return [];
-    const rows = [...(await takeDue(tx, shares, { exceptReplays, position })), ...(await takeForced(tx, shares))];
-    const failing = new Set(shares.filter(({ isFailing }) => isFailing).map(({ endpointId }) => endpointId));
-    const runs = plan(rows.map((row) => ({ ...toClaimed(row), isFailing: failing.has(row.endpoint_id) })));
+    const rows = await takeDue(tx, shares, { exceptReplays, position });
+    const health = new Map(shares.map(({ endpointId, isFailing, isProven }) => [endpointId, { isFailing, isProven }]));
+    const runs = plan(rows.map((row) => ({ ...toClaimed(row), ...health.get(row.endpoint_id) })));
     if (runs.length === 0) return [];
     await saveRuns(tx, runs);
     const claimed = new Set(rows.map((row) => row.endpoint_id));
@@ -109,11 +116,13 @@ export async function claimDeliveries(db: Db, options: ClaimOptions): Promise<Cl
 async function saveRuns(tx: Tx, runs: readonly ClaimedRun[]): Promise<void> {
   const ids = runs.flatMap((run) => run.deliveries.map(({ id }) => id));
   const workflowIds = runs.flatMap((run) => run.deliveries.map(() => run.workflowId));
-  await tx.execute(sql`
+  await tx.execute(
+    prepared(sql`
     update deliveries d set workflow_id = run.workflow_id, last_workflow_id = run.workflow_id, runs = d.runs + 1,
-      claimed_at = now(), next_attempt_at = null
+      claimed_at = now(), next_attempt_at = null, held = false
     from unnest(${sql.param(ids)}::text[], ${sql.param(workflowIds)}::text[]) as run (id, workflow_id)
-    where d.id = run.id`);
+    where d.id = run.id`),
+  );
 }
 
 /** claimed → started: this run of these deliveries is known to Temporal. */
@@ -137,7 +146,8 @@ export async function markStarted(db: Db, runs: readonly { workflowId: string; d
  */
 export async function recordAttemptResults(db: Db, results: readonly AttemptResult[]): Promise<void> {
   const column = <T>(pick: (result: AttemptResult) => T) => sql.param(results.map(pick));
-  await db.execute(sql`
+  await db.execute(
+    prepared(sql`
     with result as (
       select * from unnest(
         ${column((r) => r.deliveryId)}::text[], ${column((r) => r.number)}::int[],
@@ -165,13 +175,14 @@ export async function recordAttemptResults(db: Db, results: readonly AttemptResu
     from result r where d.id = r.delivery_id and (
       (d.attempts_count < r.number and d.status = 'pending' and d.workflow_id = r.attempted_by)
       or (r.status = 'delivered' and d.status <> 'delivered')
-    )`);
+    )`),
+  );
 }
 
 /** claimed or started → skipped: the endpoint wants no calls; `error` says why. */
 export async function skipDeliveries(db: Db, deliveryIds: string[], error: string): Promise<void> {
   await db.execute(sql`
-    update deliveries set status = 'skipped', error = ${error}, next_attempt_at = null, forced = false
+    update deliveries set status = 'skipped', error = ${error}, next_attempt_at = null, forced = false, held = false
     where id = any(${sql.param(deliveryIds)}::text[]) and status = 'pending'`);
 }
 
@@ -188,14 +199,18 @@ export async function markDueNow(db: Db, deliveryId: string, workflowId: string)
  * delivery that it has goes as well.
  */
 export async function requeueDelivery(db: Db, deliveryId: string, lostRun: string | null = null): Promise<void> {
+  await inChunks(() =>
+    db.execute(sql`
+      update deliveries set forced = true, next_attempt_at = null where id in (
+        select p.id from deliveries d join deliveries p on p.endpoint_id = d.endpoint_id and p.object_id = d.object_id
+        where d.id = ${deliveryId} and p.sequence < d.sequence and p.status = 'pending' and p.workflow_id is null
+          and (not p.forced or p.next_attempt_at is not null)
+        limit ${MANY} for update of p
+      )`),
+  );
   await db.execute(sql`
-    with earlier as (
-      update deliveries p set forced = true, next_attempt_at = null
-      from deliveries d
-      where d.id = ${deliveryId} and p.endpoint_id = d.endpoint_id and p.object_id = d.object_id
-        and p.sequence < d.sequence and p.status = 'pending' and p.workflow_id is null
-    ), requeued as (
-      update deliveries set status = 'pending', forced = true, next_attempt_at = null,
+    with requeued as (
+      update deliveries set status = 'pending', forced = true, next_attempt_at = null, held = false,
         schedule_from = case when status = 'pending' then schedule_from else attempts_count end,
         workflow_id = null, claimed_at = null, started_at = null
       where id = ${deliveryId} and (status <> 'pending' or workflow_id is null or workflow_id = ${lostRun})
@@ -204,11 +219,16 @@ export async function requeueDelivery(db: Db, deliveryId: string, lostRun: strin
     select pg_notify(${DELIVERIES_CHANNEL}, '') from requeued`);
 }
 
+/** Runs a statement that changes at most MANY rows until it has changed all. */
+async function inChunks(change: () => Promise<{ rowCount: number | null }>): Promise<void> {
+  while (((await change()).rowCount ?? 0) === MANY);
+}
+
 /** delivered, failed or skipped → started: an operator reset the run of these deliveries, which attempts them again. */
 export async function reopenDeliveries(db: Db, deliveryIds: string[], workflowId: string): Promise<void> {
   await db.execute(sql`
     update deliveries set status = 'pending', schedule_from = attempts_count, next_attempt_at = null,
-      claimed_at = now(), started_at = now(), forced = true
+      claimed_at = now(), started_at = now(), forced = true, held = false
     where id = any(${sql.param(deliveryIds)}::text[]) and workflow_id = ${workflowId} and status <> 'pending'`);
 }
 
@@ -216,7 +236,7 @@ export async function reopenDeliveries(db: Db, deliveryIds: string[], workflowId
 export async function releaseDeliveries(db: Db, deliveryIds: string[], workflowId: string): Promise<void> {
   await db.execute(sql`
     with released as (
-      update deliveries set workflow_id = null, claimed_at = null, started_at = null
+      update deliveries set workflow_id = null, claimed_at = null, started_at = null, held = false
       where id = any(${sql.param(deliveryIds)}::text[]) and workflow_id = ${workflowId} and status = 'pending'
       returning id
     )
@@ -229,7 +249,8 @@ export async function makeDue(db: Db, endpointId: string): Promise<void> {
     const { rowCount } = await db.execute(sql`
       update deliveries set next_attempt_at = null where id in (
         select id from deliveries
-        where endpoint_id = ${endpointId} and status = 'pending' and workflow_id is null and next_attempt_at > now()
+        where endpoint_id = ${endpointId} and status = 'pending' and workflow_id is null and not held
+          and next_attempt_at > now()
         limit ${MANY} for update skip locked
       )`);
     changed = rowCount ?? 0;
@@ -267,29 +288,37 @@ export async function failDeliveries(
     select pg_notify(${DELIVERIES_CHANNEL}, '') from failed limit 1`);
 }
 
-/** Rows of one statement that erases. */
-const ERASED_AT_ONCE = 1_000;
-
 /** any pending → skipped: the content of a removed account is not kept for an endpoint that is away. Not of its last event. */
 export async function skipOfRemoved(db: Db, accountId: string): Promise<void> {
-  await db.execute(sql`
-    update deliveries set status = 'skipped', error = 'the account was removed', next_attempt_at = null, forced = false
-    where account_id = ${accountId} and status = 'pending' and event_type <> 'account.remove'`);
+  await alongLog(db, accountId, async (ids) => {
+    await db.execute(sql`
+      update deliveries set status = 'skipped', error = 'the account was removed', next_attempt_at = null, forced = false,
+        held = false
+      where id = any(${ids}::text[]) and status = 'pending' and event_type <> 'account.remove'`);
+  });
 }
 
 /** Erases what endpoints responded to the events of a removed account, which may quote them. How the attempts ended stays. */
 export async function eraseResponses(db: Db, accountId: string): Promise<void> {
-  const erase = async (statement: SQL): Promise<void> => {
-    while (((await db.execute(statement)).rowCount ?? 0) === ERASED_AT_ONCE);
-  };
-  await erase(sql`
-    update deliveries set response_body = null where id = any(array(
-      select id from deliveries where account_id = ${accountId} and response_body is not null limit ${ERASED_AT_ONCE}
-    ))`);
-  await erase(sql`
-    update delivery_attempts a set response_body = null
-    from (
-      select made.delivery_id, made.number from deliveries d join delivery_attempts made on made.delivery_id = d.id
-      where d.account_id = ${accountId} and made.response_body is not null limit ${ERASED_AT_ONCE}
-    ) made where a.delivery_id = made.delivery_id and a.number = made.number`);
+  await alongLog(db, accountId, async (ids) => {
+    await db.execute(sql`
+      update deliveries set response_body = null where id = any(${ids}::text[]) and response_body is not null`);
+    await db.execute(sql`
+      update delivery_attempts set response_body = null
+      where delivery_id = any(${ids}::text[]) and response_body is not null`);
+  });
+}
+
+/** Goes once along all deliveries of an account, MANY at a time. */
+async function alongLog(db: Db, accountId: string, change: (ids: SQL) => Promise<void>): Promise<void> {
+  for (let after: [string, string] = ['-infinity', '']; ; ) {
+    const { rows } = await db.execute<{ id: string; created_at: string }>(sql`
+      select id, created_at::text from deliveries
+      where account_id = ${accountId} and (created_at, id) > (${after[0]}::timestamptz, ${after[1]})
+      order by created_at, id limit ${MANY}`);
+    const last = rows.at(-1);
+    if (!last) return;
+    await change(sql`${sql.param(rows.map(({ id }) => id))}`);
+    after = [last.created_at, last.id];
+  }
 }

@@ -1,35 +1,79 @@
-/** Decides when an endpoint gets a further run, by the runs that are making their first attempts. */
+import { CostlyEndpoints, deletePast } from './costly-endpoints.ts';
+
+/**
+ * Decides when an endpoint gets a further run, by the runs that are making their first attempts. A run costs the same for
+ * one delivery and for fifty: when there are more endpoints than a worker makes runs for, they take turns, and what waits
+ * meanwhile goes in one run. Those that fail, or send long responses, share a budget of their own.
+ */
 export interface DispatchLimiter {
-  begin(endpointId: string, workflowId: string): void;
+  /** `key`: what its endpoint's runs are counted by, see `keyOf`; `notices`: notifications until it was claimed */
+  begin(key: string, workflowId: string, notices?: number): void;
   /** The run is being started again: it counts as begun now. */
   renew(workflowId: string): void;
-  /**
-   * The first attempts of a run have ended; its endpoint, undefined when the run was not counted any more. `isCostly`: its
-   * responses are long.
-   */
-  end(workflowId: string, isCostly?: boolean): string | undefined;
+  /** The first attempts of a run have ended; undefined when the run was not counted any more. */
+  end(workflowId: string, how?: HowEnded): Run | undefined;
   isUnderWay(workflowId: string): boolean;
-  /** `count` deliveries of the endpoint were claimed, all that it had; `isFailing`: its last attempts failed. */
-  drained(endpointId: string, count: number, isFailing?: boolean): void;
-  /** endpoints that get no further run now */
+  /** What a claim has got. */
+  claimed(claim: Claimed): void;
+  /** keys of endpoints that get no further run now */
   throttled(): string[];
+  /** endpoints that may get a run now, over all; 0: none */
+  room(): number;
+  /** whether so much is under way that the deliveries of an endpoint go together, however few they are */
+  isBusy(): boolean;
+  /** endpoints that get runs in their turns alone */
+  costly(): string[];
+  /** those of them that have their turn now */
+  turns(): string[];
   /** ms until one of the throttled endpoints may get a run, if no run ends before; undefined: none is throttled */
   throttledForMs(): number | undefined;
-  /** whether no endpoint gets a further run */
-  isFull(): boolean;
+}
+
+/** How the first attempts of a run have ended. */
+export interface HowEnded {
+  /** the endpoint sends long responses */
+  costly?: boolean;
+  /** all were delivered */
+  delivered?: boolean;
+}
+
+/** What a claim has got, by key. */
+export interface Claimed {
+  /** `isFailing`: the last attempts failed; `isProven`: one has succeeded */
+  counts: ReadonlyMap<string, { count: number; isFailing: boolean; isProven: boolean }>;
+  /** of one that got fewer nothing is left */
+  perEndpoint: number;
+  /** costly endpoints that had their turn */
+  turns?: readonly string[];
 }
 
 /** Before the id of an endpoint: its runs of replays, which are counted apart. */
 export const REPLAY = 'replay ';
 
+/** What the limiter counts runs by: the endpoint, replays apart. */
+export function keyOf({ endpointId, isReplay }: { endpointId: string; isReplay: boolean }): string {
+  return isReplay ? REPLAY + endpointId : endpointId;
+}
+
+/** The endpoint of a key. */
+export function endpointOf(key: string): string {
+  return key.startsWith(REPLAY) ? key.slice(REPLAY.length) : key;
+}
+
 const MAX_RUNS_PER_ENDPOINT = 4;
 const MAX_REPLAY_RUNS = 1;
-/** Runs of all endpoints that are making progress: far below the local activities of the worker. */
-const MAX_RUNS = 150;
 /**
- * A run that takes longer is slow: its endpoint gets no further one, and it does not count against what all endpoints
- * may have, so that endpoints that do not respond take nothing from those that do.
+ * Runs of all endpoints that are making progress. Each takes tens of milliseconds of CPU here and in Temporal: more of them
+ * end no sooner, and everything else waits behind them.
  */
+const MAX_RUNS = 16;
+/** For fewer endpoints no claim is made. */
+const LEAST_ROOM = 4;
+/** More runs than that: the machine has enough to do. */
+const BUSY_RUNS = 6;
+/** A run that waits longer for its endpoint takes little else: it does not count against what all endpoints may have. */
+const WAITING_MS = 300;
+/** A run that takes longer is slow: its endpoint gets no further one meanwhile. */
 const SLOW_MS = 1_000;
 /** Slow runs of all endpoints, for the worker's sake. */
 const MAX_SLOW_RUNS = 800;
@@ -40,88 +84,139 @@ const MAX_SLOW_RUNS = 800;
  * does, or more.
  */
 export const PACE = { one: 15, busy: 40, failing: 1_000 };
-/** An endpoint that has sent a long response counts as costly for so long. */
-const COSTLY_MS = 60_000;
 const BUSY_COUNT = 4;
 /** A run without news for so long is on another worker, or waits for one. */
 const EXPIRY_MS = 45_000;
 
-interface Run {
-  endpointId: string;
+/** A run that makes its first attempts. */
+export interface Run {
+  key: string;
   since: number;
-}
-
-function deletePast(times: Map<string, number>, now: number): void {
-  for (const [endpointId, at] of times) if (at <= now) times.delete(endpointId);
+  notices: number;
 }
 
 /** A limiter without runs. `now` and `pace` are in ms. */
 export function createDispatchLimiter(now: () => number = () => performance.now(), pace = PACE): DispatchLimiter {
+  return new RunLimiter(now, pace);
+}
+
+class RunLimiter implements DispatchLimiter {
+  readonly #now: () => number;
+  readonly #pace: typeof PACE;
   /** in the order of `since` */
-  const runs = new Map<string, Run>();
-  const runsOfEndpoint = new Map<string, number>();
-  const notBefore = new Map<string, number>();
-  /** endpoints whose responses are long, and until when that counts */
-  const costly = new Map<string, number>();
+  readonly #runs = new Map<string, Run>();
+  readonly #runsOfKey = new Map<string, number>();
+  readonly #notBefore = new Map<string, number>();
+  readonly #costly = new CostlyEndpoints();
 
-  function end(workflowId: string, isCostly = false): string | undefined {
-    const run = runs.get(workflowId);
+  constructor(now: () => number, pace: typeof PACE) {
+    this.#now = now;
+    this.#pace = pace;
+  }
+
+  begin(key: string, workflowId: string, notices = 0): void {
+    this.#runs.set(workflowId, { key, notices, since: this.#now() });
+    this.#runsOfKey.set(key, (this.#runsOfKey.get(key) ?? 0) + 1);
+    this.#costly.began(endpointOf(key), this.#now());
+  }
+
+  renew(workflowId: string): void {
+    const run = this.#runs.get(workflowId);
+    if (run && this.#runs.delete(workflowId)) this.#runs.set(workflowId, { ...run, since: this.#now() });
+  }
+
+  end(workflowId: string, { costly = false, delivered = false }: HowEnded = {}): Run | undefined {
+    const run = this.#runs.get(workflowId);
     if (!run) return undefined;
-    runs.delete(workflowId);
-    if (isCostly) costly.set(run.endpointId, now() + COSTLY_MS);
-    const others = (runsOfEndpoint.get(run.endpointId) ?? 1) - 1;
-    if (others > 0) runsOfEndpoint.set(run.endpointId, others);
-    else runsOfEndpoint.delete(run.endpointId);
-    return run.endpointId;
+    const { key } = run;
+    this.#runs.delete(workflowId);
+    if (costly) this.#costly.noteLongResponse(endpointOf(key), this.#now());
+    else if (delivered) this.#costly.noteHealth(endpointOf(key), true, this.#now());
+    const others = (this.#runsOfKey.get(key) ?? 1) - 1;
+    if (others > 0) this.#runsOfKey.set(key, others);
+    else this.#runsOfKey.delete(key);
+    return run;
   }
 
-  function removeExpired(): void {
-    for (const [workflowId, { since }] of runs) {
-      if (now() - since < EXPIRY_MS) break;
-      end(workflowId);
+  isUnderWay(workflowId: string): boolean {
+    return this.#runs.has(workflowId);
+  }
+
+  claimed({ counts, perEndpoint, turns = [] }: Claimed): void {
+    this.#removeExpired();
+    for (const [key, { count, isFailing, isProven }] of counts) {
+      const endpointId = endpointOf(key);
+      this.#costly.noteHealth(endpointId, isProven && !isFailing, this.#now());
+      const isSlowed = isFailing || this.#costly.hasLongResponses(endpointId);
+      const { failing, busy, one } = this.#pace;
+      if (count < perEndpoint) this.#holdFor(key, isSlowed ? failing : count > BUSY_COUNT ? busy : one);
     }
-    for (const times of [notBefore, costly]) deletePast(times, now());
+    for (const endpointId of turns) {
+      this.#costly.moveBack(endpointId);
+      if (!counts.has(endpointId)) this.#holdFor(endpointId, this.#pace.failing);
+    }
   }
 
-  /** in the order of `since`: slow ones come first */
-  const slowRuns = (): Run[] => [...runs.values()].filter(({ since }) => now() - since >= SLOW_MS);
+  throttled(): string[] {
+    return [...this.#waits().keys()];
+  }
 
-  /** by endpoint: ms for which it is throttled, if no run ends before */
-  function waits(): Map<string, number> {
-    removeExpired();
+  throttledForMs(): number | undefined {
+    const shortest = Math.min(...this.#waits().values());
+    return Number.isFinite(shortest) ? shortest : undefined;
+  }
+
+  costly(): string[] {
+    this.#removeExpired();
+    return this.#costly.ids();
+  }
+
+  turns(): string[] {
+    const waits = this.#waits();
+    return this.#costly.turns(this.#now(), (endpointId) => !waits.has(endpointId));
+  }
+
+  room(): number {
+    const progressing = this.#progressing();
+    const room = MAX_RUNS - progressing;
+    return room < LEAST_ROOM || this.#runs.size - progressing >= MAX_SLOW_RUNS ? 0 : room;
+  }
+
+  isBusy(): boolean {
+    return this.#progressing() >= BUSY_RUNS;
+  }
+
+  #holdFor(key: string, ms: number): void {
+    this.#notBefore.set(key, this.#now() + ms);
+  }
+
+  #olderThan(ms: number): Run[] {
+    return [...this.#runs.values()].filter(({ since }) => this.#now() - since >= ms);
+  }
+
+  #progressing(): number {
+    return this.#runs.size - this.#olderThan(WAITING_MS).length;
+  }
+
+  #removeExpired(): void {
+    for (const [workflowId, { since }] of this.#runs) {
+      if (this.#now() - since < EXPIRY_MS) break;
+      this.end(workflowId);
+    }
+    deletePast(this.#notBefore, this.#now());
+    this.#costly.removeExpired(this.#now());
+  }
+
+  /** by key: ms for which it is throttled, if no run ends before */
+  #waits(): Map<string, number> {
+    this.#removeExpired();
     const waitMs = new Map<string, number>();
-    for (const [endpointId, at] of notBefore) waitMs.set(endpointId, at - now());
-    for (const [endpointId, count] of runsOfEndpoint) {
-      if (count >= (endpointId.startsWith(REPLAY) ? MAX_REPLAY_RUNS : MAX_RUNS_PER_ENDPOINT))
-        waitMs.set(endpointId, EXPIRY_MS);
+    for (const [key, at] of this.#notBefore) waitMs.set(key, at - this.#now());
+    const most = this.isBusy() ? 1 : MAX_RUNS_PER_ENDPOINT;
+    for (const [key, count] of this.#runsOfKey) {
+      if (count >= (key.startsWith(REPLAY) ? MAX_REPLAY_RUNS : most)) waitMs.set(key, EXPIRY_MS);
     }
-    for (const { endpointId } of slowRuns()) waitMs.set(endpointId, EXPIRY_MS);
+    for (const { key } of this.#olderThan(SLOW_MS)) waitMs.set(key, EXPIRY_MS);
     return waitMs;
   }
-
-  return {
-    begin(endpointId, workflowId) {
-      runs.set(workflowId, { endpointId, since: now() });
-      runsOfEndpoint.set(endpointId, (runsOfEndpoint.get(endpointId) ?? 0) + 1);
-    },
-    renew(workflowId) {
-      const run = runs.get(workflowId);
-      if (run && runs.delete(workflowId)) runs.set(workflowId, { ...run, since: now() });
-    },
-    end,
-    isUnderWay: (workflowId) => runs.has(workflowId),
-    drained(endpointId, count, isFailing = false) {
-      const isSlowed = isFailing || (costly.get(endpointId) ?? 0) > now();
-      notBefore.set(endpointId, now() + (isSlowed ? pace.failing : count > BUSY_COUNT ? pace.busy : pace.one));
-    },
-    throttled: () => [...waits().keys()],
-    throttledForMs() {
-      const shortest = Math.min(...waits().values());
-      return Number.isFinite(shortest) ? shortest : undefined;
-    },
-    isFull() {
-      const slow = slowRuns().length;
-      return slow >= MAX_SLOW_RUNS || runs.size - slow >= MAX_RUNS;
-    },
-  };
 }

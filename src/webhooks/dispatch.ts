@@ -1,27 +1,56 @@
 import { every } from '../async.ts';
 import type { Logger } from '../logger.ts';
-import { createDispatchLimiter, PACE, REPLAY } from './dispatch-limiter.ts';
+import {
+  type Claimed,
+  createDispatchLimiter,
+  endpointOf,
+  type HowEnded,
+  keyOf,
+  PACE,
+  REPLAY,
+} from './dispatch-limiter.ts';
 
 /** A run that deliveries have been given to. */
 export interface DispatchedRun {
   workflowId: string;
-  deliveries: readonly { id: string; endpointId: string; isReplay: boolean; isFailing: boolean }[];
+  deliveries: readonly {
+    id: string;
+    endpointId: string;
+    isReplay: boolean;
+    isFailing: boolean;
+    isProven: boolean;
+  }[];
 }
 
-/** Endpoints that get no further run now. */
-export interface Throttled {
-  all: readonly string[];
-  /** live deliveries do not wait for those of a replay */
-  replays: readonly string[];
+/** What a claim may take. */
+export interface Allowance {
+  /** these endpoints alone; undefined: those whose turn it is */
+  only?: readonly string[];
+  /** endpoints that get no further run now */
+  except: readonly string[];
+  /** the same for replays: live deliveries do not wait for them */
+  exceptReplays: readonly string[];
+  /** endpoints at most */
+  endpoints: number;
+  /** deliveries of an endpoint at most */
+  perEndpoint: number;
+  /** runs that end soon, at most: when there are more deliveries, those of an endpoint go together */
+  runs: number;
+}
+
+/** What a claim has got. */
+export interface ClaimedRuns<Run> {
+  runs: Run[];
+  /** other endpoints have their turn in the next claim */
+  isMore: boolean;
+  /** so many each endpoint could get, fewer where many have their turn */
+  perEndpoint: number;
 }
 
 /** The store and Temporal, as dispatching needs them. */
 export interface DispatchDeps<Run extends DispatchedRun> {
-  /**
-   * Gives waiting deliveries to runs: at most so many of an endpoint, and none of the throttled endpoints. `isMore`: other
-   * endpoints have their turn in the next claim; `perEndpoint`: so many each could get, fewer where many have their turn.
-   */
-  claim(perEndpoint: number, throttled: Throttled): Promise<{ runs: Run[]; isMore: boolean; perEndpoint: number }>;
+  /** Gives waiting deliveries to runs. */
+  claim(allowance: Allowance): Promise<ClaimedRuns<Run>>;
   /** runs that were claimed some time ago and are not known to have been started */
   unstarted(): Promise<Run[]>;
   /** Starts a run; doing it again does nothing. Whether its first task was given to this process. */
@@ -36,7 +65,7 @@ export interface DispatchDeps<Run extends DispatchedRun> {
 
 export interface Dispatch {
   /** Attempts of that run have begun, or have ended: then the next run of its endpoint may begin. */
-  attempts(workflowId: string, are: 'begun' | 'ended', how?: { costly: boolean }): void;
+  attempts(workflowId: string, are: 'begun' | 'ended', how?: HowEnded): void;
   /** Claims nothing any more and waits for starts under way. */
   stop(): Promise<void>;
 }
@@ -54,6 +83,8 @@ const TIMES = {
   poll: 1_000,
   /** between two claims at least: what was notified meanwhile goes in one */
   spacing: 10,
+  /** between two claims for costly endpoints */
+  costly: 100,
   throttledSpacing: 50,
   /** between two queries for runs that may never have been started */
   sweep: 5_000,
@@ -88,10 +119,13 @@ class DispatchLoop<Run extends DispatchedRun> {
   /** endpoints have not had their turn */
   #isMore = false;
   #stopped = false;
+  /** notifications so far */
+  #notices = 0;
   #woken = true;
   #endRest = () => {};
   readonly #listener;
   readonly #claiming;
+  readonly #claimingCostly;
   readonly #sweeping;
   readonly #marking;
 
@@ -99,15 +133,21 @@ class DispatchLoop<Run extends DispatchedRun> {
     this.#deps = deps;
     this.#times = { ...TIMES, ...deps.times };
     this.#limiter = createDispatchLimiter(undefined, this.#times.pace);
-    this.#listener = deps.listen(() => this.#wake());
+    this.#listener = deps.listen(() => {
+      this.#notices += 1;
+      this.#wake();
+    });
     this.#claiming = this.#claimLoop();
+    this.#claimingCostly = every(this.#times.costly, () => this.#claimCostly(), deps.logger);
     this.#sweeping = every(this.#times.sweep, async () => this.#startAll(await deps.unstarted()), deps.logger);
     this.#marking = every(this.#times.mark, () => this.#mark(), deps.logger);
   }
 
-  attempts(workflowId: string, are: 'begun' | 'ended', { costly } = { costly: false }): void {
+  attempts(workflowId: string, are: 'begun' | 'ended', how?: HowEnded): void {
     if (are === 'begun') return this.#limiter.renew(workflowId);
-    this.#limiter.end(workflowId, costly);
+    const run = this.#limiter.end(workflowId, how);
+    // nothing has come since it was claimed, and the claim left nothing: nothing can be due by that
+    if (run && how?.delivered && run.notices === this.#notices && !this.#passedOver.has(run.key)) return;
     // later events of the same objects may be due, and its endpoint may get the next run
     this.#wake();
   }
@@ -115,7 +155,7 @@ class DispatchLoop<Run extends DispatchedRun> {
   async stop(): Promise<void> {
     this.#stopped = true;
     this.#endRest();
-    await Promise.all([this.#listener.close(), this.#claiming, this.#sweeping.stop()]);
+    await Promise.all([this.#listener.close(), this.#claiming, this.#claimingCostly.stop(), this.#sweeping.stop()]);
     await Promise.all(this.#starting);
     await this.#marking.stop();
     await this.#mark().catch((err: unknown) => {
@@ -145,25 +185,50 @@ class DispatchLoop<Run extends DispatchedRun> {
 
   /** Whether there was anything to claim. */
   async #claimOnce(): Promise<boolean> {
+    const notices = this.#notices;
     this.#passedOver = new Set(this.#limiter.throttled());
     this.#isMore = false;
-    if (this.#limiter.isFull()) return false;
+    const allowance = this.#allowance(this.#passedOver);
+    if (!allowance) return false;
     try {
-      const { runs, isMore, perEndpoint } = await this.#deps.claim(PER_CLAIM, {
-        all: [...this.#passedOver].filter((key) => !key.startsWith(REPLAY)),
-        replays: [...this.#passedOver].filter((key) => key.startsWith(REPLAY)).map((key) => key.slice(REPLAY.length)),
+      const { runs, isMore, perEndpoint } = await this.#deps.claim({
+        ...allowance,
+        except: [...allowance.except, ...this.#limiter.costly()],
       });
       this.#isMore = isMore;
-      this.#startAll(runs);
-      for (const [key, { count, isFailing }] of countByEndpoint(runs)) {
-        if (count < perEndpoint) this.#limiter.drained(key, count, isFailing);
-        else this.#passedOver.add(key);
-      }
+      const counts = countByEndpoint(runs);
+      this.#limiter.claimed({ counts, perEndpoint });
+      for (const [key, { count }] of counts) if (count >= perEndpoint) this.#passedOver.add(key);
+      this.#startAll(runs, isMore ? undefined : notices);
       return runs.length > 0;
     } catch (err) {
       this.#deps.logger.warn({ err }, 'could not claim deliveries');
       return false;
     }
+  }
+
+  /** Claims for the costly endpoints whose turn it is; nobody else waits for that. */
+  async #claimCostly(): Promise<void> {
+    const turns = this.#limiter.turns();
+    const allowance = turns.length > 0 && this.#allowance(this.#limiter.throttled());
+    if (!allowance) return;
+    const { runs, perEndpoint } = await this.#deps.claim({ ...allowance, only: turns });
+    this.#limiter.claimed({ counts: countByEndpoint(runs), perEndpoint, turns });
+    this.#startAll(runs);
+  }
+
+  /** Undefined: there is room for no run. */
+  #allowance(throttled: Iterable<string>): Allowance | undefined {
+    const keys = [...throttled];
+    const endpoints = this.#limiter.room();
+    if (endpoints === 0) return undefined;
+    return {
+      except: keys.filter((key) => !key.startsWith(REPLAY)),
+      exceptReplays: keys.filter((key) => key.startsWith(REPLAY)).map(endpointOf),
+      endpoints,
+      perEndpoint: PER_CLAIM,
+      runs: this.#limiter.isBusy() ? 0 : endpoints,
+    };
   }
 
   /** Waits until woken, at most `ms`. */
@@ -178,18 +243,18 @@ class DispatchLoop<Run extends DispatchedRun> {
     });
   }
 
-  #startAll(runs: Run[]): void {
+  #startAll(runs: Run[], notices = -1): void {
     for (const run of runs) {
       if (this.#limiter.isUnderWay(run.workflowId)) continue;
-      const done = this.#start(run).finally(() => this.#starting.delete(done));
+      const done = this.#start(run, notices).finally(() => this.#starting.delete(done));
       this.#starting.add(done);
     }
   }
 
   /** Starts a run, again and again until Temporal has it. */
-  async #start(run: Run): Promise<void> {
+  async #start(run: Run, notices: number): Promise<void> {
     const [first] = run.deliveries;
-    if (first) this.#limiter.begin(keyOf(first), run.workflowId);
+    if (first) this.#limiter.begin(keyOf(first), run.workflowId, notices);
     for (;;) {
       try {
         const isHere = await this.#deps.start(run);
@@ -216,16 +281,12 @@ class DispatchLoop<Run extends DispatchedRun> {
   }
 }
 
-function countByEndpoint(runs: readonly DispatchedRun[]): Map<string, { count: number; isFailing: boolean }> {
-  const counts = new Map<string, { count: number; isFailing: boolean }>();
+function countByEndpoint(runs: readonly DispatchedRun[]): Claimed['counts'] {
+  const counts = new Map<string, { count: number; isFailing: boolean; isProven: boolean }>();
   for (const delivery of runs.flatMap((run) => run.deliveries)) {
+    const { isFailing, isProven } = delivery;
     const { count = 0 } = counts.get(keyOf(delivery)) ?? {};
-    counts.set(keyOf(delivery), { count: count + 1, isFailing: delivery.isFailing });
+    counts.set(keyOf(delivery), { count: count + 1, isFailing, isProven });
   }
   return counts;
-}
-
-/** What the limiter counts runs by: the endpoint, replays apart. */
-function keyOf({ endpointId, isReplay }: { endpointId: string; isReplay: boolean }): string {
-  return isReplay ? REPLAY + endpointId : endpointId;
 }

@@ -2,6 +2,7 @@ import { type SQL, sql } from 'drizzle-orm';
 import type { EventType } from '../contract/events.ts';
 import type { DeliveryStatus } from '../contract/webhook.ts';
 import type { Db } from '../db/client.ts';
+import { prepared } from '../db/prepared.ts';
 import { laterUnderWay } from './claim-queries.ts';
 import { type EndpointHealth, openUntil, toDate } from './endpoint-health.ts';
 
@@ -78,7 +79,8 @@ export async function loadDueDeliveries(
   inlineBytes: number,
 ): Promise<{ deliveries: DueDelivery[]; targets: Map<string, DeliveryTarget> }> {
   const loadedAt = new Date();
-  const { rows } = await db.execute<DueRow>(sql`
+  const { rows } = await db.execute<DueRow>(
+    prepared(sql`
     select d.id, d.endpoint_id, d.account_id, d.event_type, d.attempts_count, d.event_id, d.object_id, d.status,
       ${MS_UNTIL(sql`d.next_attempt_at`)} as due_in_ms, d.workflow_id, d.run_id, d.runs, d.schedule_from, d.forced,
       d.replay_id is not null as is_replay, d.test, d.sequence, e.created_at as event_created_at,
@@ -91,16 +93,19 @@ export async function loadDueDeliveries(
       ${IS_WITHDRAWN} as is_withdrawn,
       case when octet_length(e.data) <= ${inlineBytes} then e.data end as data
     from deliveries d join events e on e.id = d.event_id
-    where d.id = any(${sql.param(deliveryIds)}::text[]) order by d.account_id, d.sequence, d.id`);
+    where d.id = any(${sql.param(deliveryIds)}::text[]) order by d.account_id, d.sequence, d.id`),
+  );
   const endpointIds = [...new Set(rows.map((row) => row.endpoint_id))];
-  const { rows: targets } = await db.execute<TargetRow>(sql`
+  const { rows: targets } = await db.execute<TargetRow>(
+    prepared(sql`
     select id, url, enabled, headers, secret,
       case when previous_secret_until > now() then previous_secret end as previous_secret,
       failures_in_a_row, breaker_until, ${MS_UNTIL(sql`breaker_until`)} as breaker_ms, failing_since, last_success_at, (
         select count(*)::int from deliveries d
         where d.endpoint_id = w.id and d.status = 'pending' and d.workflow_id is not null and d.next_attempt_at is not null
       ) as retrying_runs
-    from webhook_endpoints w where id = any(${sql.param(endpointIds)}::text[])`);
+    from webhook_endpoints w where id = any(${sql.param(endpointIds)}::text[])`),
+  );
   return {
     deliveries: rows.map(toDue),
     targets: new Map(targets.map((row) => [row.id, { ...toTarget(row), loadedAt }])),

@@ -48,54 +48,83 @@ export function changesHealth(known: EndpointHealth, outcomes: readonly CallOutc
   return lastSuccessAt === null || now.getTime() - lastSuccessAt.getTime() > SUCCESS_EVERY_MS;
 }
 
-/** Stores outcomes of calls, in the order of the calls. `change`: the breaker opened or closed by them. */
-export async function recordOutcomes(
-  db: Db,
-  endpointId: string,
-  outcomes: readonly CallOutcome[],
-): Promise<(EndpointHealth & { change: 'opened' | 'closed' | undefined }) | undefined> {
+/** Outcomes of calls of one endpoint, in the order of the calls. */
+export interface EndpointOutcomes {
+  endpointId: string;
+  outcomes: readonly CallOutcome[];
+}
+
+/** What is stored of an endpoint now. `change`: the breaker opened or closed by the outcomes. */
+export interface StoredHealth extends EndpointHealth {
+  change: 'opened' | 'closed' | undefined;
+}
+
+interface HealthRow extends Record<string, unknown> {
+  id: string;
+  failures_in_a_row: number;
+  breaker_until: string | null;
+  breaker_ms: number | null;
+  failing_since: string | null;
+  last_success_at: string | null;
+  was_open: boolean;
+  opens: boolean;
+}
+
+/** What a series of outcomes comes to. */
+function summaryOf({ endpointId, outcomes }: EndpointOutcomes) {
   const lastResponse = outcomes.findLastIndex((outcome) => outcome !== 'away');
   const lastSuccess = outcomes.lastIndexOf('success');
-  const answered = lastResponse >= 0;
-  const trailing = outcomes.length - 1 - lastResponse;
-  const failed = outcomes.length - 1 - lastSuccess;
-  const succeeded = lastSuccess >= 0;
-  type Row = {
-    failures_in_a_row: number;
-    breaker_until: string | null;
-    breaker_ms: number | null;
-    failing_since: string | null;
-    last_success_at: string | null;
-    was_open: boolean;
-    opens: boolean;
+  return {
+    endpointId,
+    answered: lastResponse >= 0,
+    succeeded: lastSuccess >= 0,
+    /** failures since the last response, and since the last success */
+    sinceResponse: outcomes.length - 1 - lastResponse,
+    sinceSuccess: outcomes.length - 1 - lastSuccess,
   };
-  const { rows } = await db.execute<Row & Record<string, unknown>>(sql`
-    with before as (
-      select id, breaker_until is not null as was_open,
-        (case when ${answered}::boolean then 0 else failures_in_a_row end) + ${trailing}::int as failures,
-        (case when ${answered}::boolean then 0 else breaker_openings end) as openings,
-        ${trailing}::int > 0
-          and (case when ${answered}::boolean then 0 else failures_in_a_row end) + ${trailing}::int >= ${OPEN_AFTER}
-          and (${answered}::boolean or breaker_until is null or breaker_until <= now()) as opens
-      from webhook_endpoints where id = ${endpointId} for update
+}
+
+/** Stores the outcomes of many endpoints in one statement; those that still exist, by id. */
+export async function recordOutcomes(db: Db, all: readonly EndpointOutcomes[]): Promise<Map<string, StoredHealth>> {
+  const summaries = all.map(summaryOf);
+  const column = <T>(pick: (summary: (typeof summaries)[number]) => T) => sql.param(summaries.map(pick));
+  const { rows } = await db.execute<HealthRow>(sql`
+    with made as (
+      select * from unnest(
+        ${column((s) => s.endpointId)}::text[], ${column((s) => s.answered)}::boolean[],
+        ${column((s) => s.succeeded)}::boolean[], ${column((s) => s.sinceResponse)}::int[], ${column((s) => s.sinceSuccess)}::int[]
+      ) as made (endpoint_id, answered, succeeded, since_response, since_success)
+    ), locked as materialized (
+      -- in one order, whoever writes at the same time
+      select * from webhook_endpoints
+      where id = any(${column((s) => s.endpointId)}::text[]) order by id for update
+    ), before as (
+      select e.id, made.*, e.breaker_until is not null as was_open,
+        (case when answered then 0 else failures_in_a_row end) + since_response as failures,
+        (case when answered then 0 else breaker_openings end) as openings,
+        since_response > 0 and (case when answered then 0 else failures_in_a_row end) + since_response >= ${OPEN_AFTER}
+          and (answered or breaker_until is null or breaker_until <= now()) as opens
+      from locked e join made on made.endpoint_id = e.id
     )
     update webhook_endpoints e set
       failures_in_a_row = b.failures,
       breaker_openings = b.openings + (case when b.opens then 1 else 0 end),
       breaker_until = case
         when b.opens then now() + least(${FIRST_OPEN_S} * 2 ^ least(b.openings, 10), ${LONGEST_OPEN_S}) * interval '1 second'
-        when ${answered}::boolean then null else e.breaker_until end,
-      breaker_probe_at = case when ${answered}::boolean or b.opens then null else e.breaker_probe_at end,
-      failing_since = case when ${failed}::int = 0 then null
-        when ${succeeded}::boolean then now() else coalesce(e.failing_since, now()) end,
-      failed_attempts = (case when ${succeeded}::boolean then 0 else e.failed_attempts end) + ${failed}::int,
-      last_success_at = case when ${succeeded}::boolean then now() else e.last_success_at end,
-      warned_at = case when ${succeeded}::boolean then null else e.warned_at end
+        when b.answered then null else e.breaker_until end,
+      breaker_probe_at = case when b.answered or b.opens then null else e.breaker_probe_at end,
+      failing_since = case when b.since_success = 0 then null
+        when b.succeeded then now() else coalesce(e.failing_since, now()) end,
+      failed_attempts = (case when b.succeeded then 0 else e.failed_attempts end) + b.since_success,
+      last_success_at = case when b.succeeded then now() else e.last_success_at end,
+      warned_at = case when b.succeeded then null else e.warned_at end
     from before b where e.id = b.id
-    returning e.failures_in_a_row, e.breaker_until, e.failing_since, e.last_success_at, b.was_open, b.opens,
+    returning e.id, e.failures_in_a_row, e.breaker_until, e.failing_since, e.last_success_at, b.was_open, b.opens,
       (extract(epoch from e.breaker_until - now()) * 1000)::float8 as breaker_ms`);
-  const row = rows[0];
-  if (!row) return undefined;
+  return new Map(rows.map((row) => [row.id, toStored(row)]));
+}
+
+function toStored(row: HealthRow): StoredHealth {
   const isOpen = row.breaker_until !== null;
   return {
     failuresInARow: row.failures_in_a_row,

@@ -65,7 +65,7 @@ export function createLostRuns({ db, client, logger }: LostRunsDeps): LostRuns {
       const repair = async () => repairRun(workflowId, await pendingOfRun(db, workflowId));
       if (await orGoOn(logger, workflowId, repair)) seen.add(runId);
     };
-    for await (const page of pagesOf(client.workflow.list({ query }), TERMINATED_PAGE)) {
+    for await (const page of pagesOf(client.workflow.list({ query, pageSize: TERMINATED_PAGE }), TERMINATED_PAGE)) {
       for (const { runId } of page) found.add(runId);
       await inParallel(
         page.filter(({ runId }) => !seen.has(runId)),

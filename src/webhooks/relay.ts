@@ -14,7 +14,8 @@ import { type Dispatch, MAX_BATCH, startDispatch } from './dispatch.ts';
  * relay.ts             takes deliveries that `recordEvents` left in the outbox and plans their runs
  * claim-queries.ts     what it may take: a share for each endpoint and for replays
  * claim-objects.ts     of these the events of each object in their order
- * dispatch.ts          when: woken by notifications, as far as dispatch-limiter.ts lets each endpoint
+ * dispatch.ts          when: woken by notifications, as far as dispatch-limiter.ts lets each endpoint, and
+ *                      costly-endpoints.ts those that fail
  * delivery-runs.ts     starts the run (workflow `deliverWebhooks`), which runs the activity `attemptDeliveries`
  * attempts.ts          one attempt of each delivery of the run, loaded by due-deliveries.ts, within call-slots.ts
  * call-endpoint.ts     the signed call: sign.ts, post.ts, agents.ts
@@ -43,17 +44,17 @@ export interface RelayDeps {
  * What waits for one endpoint delays no other.
  */
 export function startRelay({ db, client, listen, logger }: RelayDeps): Dispatch {
-  const position = startPosition();
+  const turns = startPosition();
   return startDispatch({
-    claim: async (perEndpoint, { all, replays }) => {
-      const runs = await claimDeliveries(db, {
-        perEndpoint,
-        except: all,
-        exceptReplays: replays,
-        plan: planRuns,
-        position,
-      });
-      return { runs, isMore: position.endpointId !== '', perEndpoint: position.perEndpoint };
+    claim: async ({ runs: room, ...allowance }) => {
+      const position = allowance.only ? startPosition() : turns;
+      const from = position.endpointId;
+      const plan = (deliveries: readonly ClaimedDelivery[]) =>
+        planRuns(deliveries, deliveries.length <= room ? FEW : 0);
+      const runs = await claimDeliveries(db, { ...allowance, plan, position });
+      // what came meanwhile for endpoints before `from` has had no turn
+      const isMore = position.endpointId !== '' || from !== '' || position.isMore;
+      return { runs, isMore, perEndpoint: position.perEndpoint };
     },
     unstarted: () => unstartedRuns(db, UNSTARTED_AFTER_MS),
     start: (run) => startDeliveryRun(client, run, { eager: true }),
@@ -63,18 +64,18 @@ export function startRelay({ db, client, listen, logger }: RelayDeps): Dispatch 
   });
 }
 
-/** So few deliveries of an endpoint get a run each: each is then found by its own id. */
+/** So few deliveries of an endpoint get a run each, when there is little to do: each is then found by its own id. */
 const FEW = 4;
 
 /**
  * Deliveries in the order given, split into runs: each run has one endpoint and at most MAX_BATCH deliveries, and has all
  * of one object. What exceeds a batch of one object is in no run.
  */
-export function planRuns(deliveries: readonly ClaimedDelivery[]): ClaimedRun[] {
+export function planRuns(deliveries: readonly ClaimedDelivery[], few = FEW): ClaimedRun[] {
   const byEndpoint = groupBy(deliveries, ({ endpointId, isReplay }) => `${endpointId} ${isReplay ? 'replay' : 'live'}`);
   return [...byEndpoint.values()].flatMap((ofEndpoint) => {
     const objects = [...groupBy(ofEndpoint, ({ objectId }) => objectId).values()];
-    const batches = ofEndpoint.length <= FEW ? objects : fill(objects);
+    const batches = ofEndpoint.length <= few ? objects : fill(objects);
     return batches.map(toRun);
   });
 }

@@ -19,7 +19,8 @@ import { isReplayed, replayCounts, type ReplayScope } from '../db/replays.ts';
  * any of these, retried by hand     the same    what an operator asked for goes on
  *
  * Deliveries are queued in the order in which they were recorded, a few at a time: a live event of the same object waits for
- * the replayed ones that are queued, at most. The cursor moves in the same transaction, so none is queued twice.
+ * the replayed ones that are queued, at most. Those that an earlier delivery of their object holds back for long (`held`) do
+ * not count: others of the replay go on. The cursor moves in the same transaction, so none is queued twice.
  */
 
 /** What a step of a replay has found and done. */
@@ -27,7 +28,7 @@ export interface ReplayStep {
   status: ReplayStatus;
   /** deliveries that it has queued */
   queued: number;
-  /** queued ones that no attempt was made of yet, those of this step included */
+  /** queued ones that no attempt was made of yet and that may go on, those of this step included */
   waiting: number;
 }
 
@@ -38,7 +39,8 @@ interface StoredReplay extends ReplayScope {
 }
 
 /**
- * Queues the next deliveries of a replay, so that at most `atOnce` of it wait for their first attempt. Completes it when all are
+ * Queues the next deliveries of a replay, so that at most `atOnce` of it wait for their first attempt, besides those that are
+ * held back. Completes it when all are
  * queued and none is pending. A replay that is not stored counts as cancelled.
  */
 export async function queueReplayed(db: Db, replayId: string, atOnce: number): Promise<ReplayStep> {
@@ -71,7 +73,7 @@ export async function cancelReplay(db: Db, replayId: string): Promise<void> {
 
 /** What a delivery was before it was queued. */
 const PUT_BACK = sql`status = status_before_replay, status_before_replay = null, replay_id = null,
-  workflow_id = last_workflow_id, next_attempt_at = null, forced = false`;
+  workflow_id = last_workflow_id, next_attempt_at = null, forced = false, held = false`;
 
 /** claimed or started → as before: this run does not attempt them, as their replay was cancelled before it could. */
 export async function putBackReplayed(db: Db, deliveryIds: readonly string[], workflowId: string): Promise<void> {
@@ -110,15 +112,15 @@ async function lockReplay(tx: Tx, id: string): Promise<StoredReplay | undefined>
   return { id, endpointId, filter, status, cursor, queuedAll, createdAt: new Date(row.created_at) };
 }
 
-/** Pending deliveries of a replay, and those of them that wait for their first attempt, up to `atOnce`. */
+/** Whether deliveries of a replay are pending, and how many of them wait for their first attempt and are not held, up to `atOnce`. */
 async function countPending(tx: Tx, id: string, atOnce: number): Promise<{ pending: number; waiting: number }> {
   const { rows } = await tx.execute<{ pending: number; waiting: number }>(sql`
     select (select count(*)::int from (
         select from deliveries where replay_id = ${id} and status = 'pending' limit 1
       ) p) as pending,
       (select count(*)::int from (
-        select from deliveries where replay_id = ${id} and status = 'pending' and attempts_count = schedule_from
-        limit ${atOnce}
+        select from deliveries
+        where replay_id = ${id} and status = 'pending' and not held and attempts_count = schedule_from limit ${atOnce}
       ) w) as waiting`);
   return rows[0] ?? { pending: 0, waiting: 0 };
 }
@@ -151,7 +153,7 @@ async function queueNext(tx: Tx, replay: StoredReplay, room: number): Promise<nu
   await tx.execute(sql`
     update deliveries set replay_id = ${replay.id}, status_before_replay = status, status = 'pending',
       schedule_from = attempts_count, last_workflow_id = coalesce(workflow_id, last_workflow_id), workflow_id = null,
-      claimed_at = null, started_at = null, next_attempt_at = null, forced = false
+      claimed_at = null, started_at = null, next_attempt_at = null, forced = false, held = false
     where id = any(${sql.param(ids)}::text[]) and status <> 'pending'`);
   const cursor = [new Date(last.created_at).toISOString(), last.account_id, last.sequence, last.id].join('|');
   await tx.execute(sql`update replays set cursor = ${cursor} where id = ${replay.id}`);

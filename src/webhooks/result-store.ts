@@ -2,7 +2,15 @@ import { isUnavailable } from '../outage.ts';
 import type { DeliverDeps, ResultStore } from './attempts.ts';
 import { type AttemptResult, makeDue, makeRunsDue, recordAttemptResults } from './delivery-state.ts';
 import type { DeliveryTarget } from './due-deliveries.ts';
-import { changesHealth, type EndpointHealth, outcomeOf, recordOutcomes } from './endpoint-health.ts';
+import {
+  type CallOutcome,
+  changesHealth,
+  type EndpointHealth,
+  type EndpointOutcomes,
+  outcomeOf,
+  recordOutcomes,
+  type StoredHealth,
+} from './endpoint-health.ts';
 import { createRecordQueue } from './record-queue.ts';
 
 interface Entry {
@@ -26,7 +34,7 @@ export function createResultStore(
         db,
         entries.map(({ result }) => result),
       );
-      for (const [endpointId, ofEndpoint] of byEndpoint(entries)) await noteHealth(endpointId, ofEndpoint);
+      await noteHealth(entries);
     },
     isTemporary: isUnavailable,
     onError: (err, count) => logger.warn({ err, count }, 'could not store the results of deliveries yet'),
@@ -34,21 +42,24 @@ export function createResultStore(
       logger.error({ err, deliveryId, number }, 'gave up storing the result of a delivery'),
   });
 
-  async function noteHealth(endpointId: string, entries: readonly Entry[]): Promise<void> {
-    const outcomes = entries.map(({ result }) => outcomeOf(result.httpStatus));
-    const loaded = entries.at(-1)?.target;
-    const noted = health.get(endpointId);
-    const known = noted && loaded && noted.notedAt < loaded.loadedAt ? loaded : (noted ?? loaded);
-    if (!known || !changesHealth(known, outcomes, new Date())) return;
+  async function noteHealth(entries: readonly Entry[]): Promise<void> {
     const notedAt = new Date();
-    const stored = await recordOutcomes(db, endpointId, outcomes);
-    if (!stored) return;
-    const { change, ...now } = stored;
-    health.set(endpointId, { ...now, notedAt });
-    if (change === undefined) return;
-    const until = now.breakerUntil;
+    const changing = byEndpoint(entries).filter(({ endpointId, outcomes, target }) => {
+      const noted = health.get(endpointId);
+      return changesHealth(noted && noted.notedAt >= target.loadedAt ? noted : target, outcomes, notedAt);
+    });
+    if (changing.length === 0) return;
+    const stored = await recordOutcomes(db, changing);
+    for (const { endpointId, outcomes } of changing) {
+      const now = stored.get(endpointId);
+      if (now) health.set(endpointId, { ...now, notedAt });
+      if (now?.change) noteChange(endpointId, outcomes, now);
+    }
+  }
+
+  function noteChange(endpointId: string, outcomes: readonly CallOutcome[], { change, ...now }: StoredHealth): void {
     logger.warn(
-      { endpointId, until },
+      { endpointId, until: now.breakerUntil },
       change === 'opened' ? 'a webhook endpoint does not respond' : 'a webhook endpoint is back',
     );
     // other results do not wait for that; a refused call says nothing of those that wait
@@ -75,11 +86,14 @@ export function createResultStore(
   };
 }
 
-function byEndpoint(entries: readonly Entry[]): Map<string, Entry[]> {
-  const found = new Map<string, Entry[]>();
-  for (const entry of entries) {
-    const { endpointId } = entry.result;
-    found.set(endpointId, [...(found.get(endpointId) ?? []), entry]);
+/** Outcomes by endpoint, with what was loaded of it last. */
+function byEndpoint(entries: readonly Entry[]): (EndpointOutcomes & { target: DeliveryTarget })[] {
+  const found = new Map<string, { endpointId: string; outcomes: CallOutcome[]; target: DeliveryTarget }>();
+  for (const { result, target } of entries) {
+    const { endpointId } = result;
+    const of = found.get(endpointId) ?? { endpointId, outcomes: [], target };
+    of.outcomes.push(outcomeOf(result.httpStatus));
+    found.set(endpointId, Object.assign(of, { target }));
   }
-  return found;
+  return [...found.values()];
 }

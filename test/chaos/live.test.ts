@@ -13,10 +13,11 @@ import { LiveActors, readMailbox } from './live-actors.ts';
  * CHAOS_SEED=… CHAOS_OPERATIONS=… npm test -- test/chaos/live.test.ts
  */
 
-const { CHAOS_SEED, CHAOS_OPERATIONS } = process.env;
+const { CHAOS_SEED, CHAOS_SEEDS, CHAOS_OPERATIONS } = process.env;
 const operations = Number(CHAOS_OPERATIONS ?? (isLong() ? 500 : 30));
 const first = Number(CHAOS_SEED ?? 1);
-const seeds = Array.from({ length: isLong() && CHAOS_SEED === undefined ? 5 : 1 }, (_, index) => first + index);
+const count = Number(CHAOS_SEEDS ?? (isLong() && CHAOS_SEED === undefined ? 5 : 1));
+const seeds = Array.from({ length: count }, (_, index) => first + index);
 
 /** What the store may be behind: several polls, and at last a thorough pass. */
 const SETTLED_MS = isLong() ? 360_000 : 20_000;

@@ -1,5 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll } from '@jest/globals';
+import { Client } from '@temporalio/client';
+import { msToTs } from '@temporalio/common/lib/time.js';
 import { asc, eq } from 'drizzle-orm';
 import { createDeliverActivities, type DeliverDeps } from '../../src/activities/deliver.ts';
 import { withFailures } from '../../src/activities/failures.ts';
@@ -18,7 +20,7 @@ import { claimDeliveries, markStarted } from '../../src/webhooks/delivery-state.
 import { createPoster } from '../../src/webhooks/post.ts';
 import { planRuns } from '../../src/webhooks/relay.ts';
 import { QUEUES } from '../../src/workflows/names.ts';
-import { testDatabase } from './postgres.ts';
+import { type TestDatabase, testDatabase } from './postgres.ts';
 import { type Receiver, startReceiver } from './receiver.ts';
 import { storeAccount } from './stored-account.ts';
 import { testClient, type TestClient } from './temporal-workers.ts';
@@ -32,25 +34,30 @@ export type Deliveries = Awaited<ReturnType<typeof startDeliveries>>;
 
 type Activities = ReturnType<typeof createDeliverActivities>;
 
-/** The Temporal client of a test file, with one worker of the queue `webhooks` that does what the test at hand wants. */
+/** The store and the Temporal client of a test file, with one worker of the queue `webhooks` that does what the test at hand wants. */
 interface FileWorker {
   client?: Promise<TestClient>;
+  database?: Promise<TestDatabase>;
   activities?: Activities;
   stopWorker?: (() => Promise<void>) | undefined;
 }
 
-/** Hooks of a test file that delivers; returns what starts a store with deliveries. All of them share one client. */
+/** Hooks of a test file that delivers; returns what starts a store with deliveries. All of them share one client, and one store that is emptied. */
 export function deliveryTests(): () => Promise<Deliveries> {
   const worker: FileWorker = {};
   afterAll(async () => {
     await worker.stopWorker?.();
     await (await worker.client)?.close();
+    await (await worker.database)?.drop();
   });
   return () => startDeliveries(worker);
 }
 
 async function startDeliveries(ofFile: FileWorker) {
-  const database = await testDatabase();
+  const database = await (ofFile.database ??= testDatabase());
+  await database.database.pool.query(
+    'truncate webhook_endpoints, events, deliveries, delivery_attempts, replays, installation',
+  );
   const temporal = await (ofFile.client ??= testClient());
   const receiver: Receiver = await startReceiver();
   const poster = createPoster(outbound);
@@ -128,11 +135,11 @@ async function startDeliveries(ofFile: FileWorker) {
       );
     },
 
-    /** What the relay does at once. */
-    async relayOnce(): Promise<ClaimedRun[]> {
+    /** What the relay does at once. `taskTimeoutMs`: of the tasks of the runs. */
+    async relayOnce({ taskTimeoutMs }: { taskTimeoutMs?: number } = {}): Promise<ClaimedRun[]> {
       const runs = await claimDeliveries(db, { perEndpoint: 100, except: [], plan: planRuns });
       for (const run of runs) {
-        await startDeliveryRun(temporal.client, run);
+        await startDeliveryRun(withTaskTimeout(temporal.client, taskTimeoutMs), run);
         await markStarted(
           db,
           run.deliveries.map(({ id }) => ({ deliveryId: id, workflowId: run.workflowId })),
@@ -157,7 +164,23 @@ async function startDeliveries(ofFile: FileWorker) {
     async stop(): Promise<void> {
       poster.close();
       await receiver.close();
-      await database.drop();
     },
   };
+}
+
+/** The same client, whose workflow tasks may take so long. */
+function withTaskTimeout(client: Client, taskTimeoutMs: number | undefined): Client {
+  if (taskTimeoutMs === undefined) return client;
+  return new Client({
+    ...client.options,
+    connection: client.connection,
+    interceptors: {
+      workflow: [
+        {
+          start: (input, next) =>
+            next({ ...input, options: { ...input.options, workflowTaskTimeout: msToTs(taskTimeoutMs) } }),
+        },
+      ],
+    },
+  });
 }

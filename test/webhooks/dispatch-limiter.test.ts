@@ -4,6 +4,15 @@ import { createDispatchLimiter, type DispatchLimiter, REPLAY } from '../../src/w
 let now: number;
 let limiter: DispatchLimiter;
 
+const healthy = { count: 1, isFailing: false, isProven: true };
+/** A claim that took so many deliveries of these endpoints, all that they had. */
+const claimed = (counts: Record<string, Partial<typeof healthy>>, turns: string[] = []) =>
+  limiter.claimed({
+    counts: new Map(Object.entries(counts).map(([id, count]) => [id, { ...healthy, ...count }])),
+    perEndpoint: 100,
+    turns,
+  });
+
 beforeEach(() => {
   now = 1_000;
   limiter = createDispatchLimiter(() => now);
@@ -16,7 +25,7 @@ describe('the runs of an endpoint', () => {
     limiter.begin('a', 'r4');
     limiter.begin('b', 'r5');
     expect(limiter.throttled()).toEqual(['a']);
-    expect(limiter.end('r2')).toBe('a');
+    expect(limiter.end('r2')).toMatchObject({ key: 'a' });
     expect(limiter.throttled()).toEqual([]);
     expect(limiter.end('r2')).toBeUndefined();
   });
@@ -48,7 +57,7 @@ describe('the runs of an endpoint', () => {
     }
     now += 1_000;
     expect(limiter.throttled()).toHaveLength(200);
-    expect(limiter.isFull()).toBe(false);
+    expect(limiter.room()).toBe(16);
     limiter.begin('fast', 'another');
     expect(limiter.throttled()).not.toContain('fast');
     limiter.end('run 3');
@@ -56,8 +65,7 @@ describe('the runs of an endpoint', () => {
   });
 
   it('wait a little after a claim that left nothing, longer after one of many', () => {
-    limiter.drained('one', 1);
-    limiter.drained('many', 30);
+    claimed({ one: { count: 1 }, many: { count: 30 } });
     expect(limiter.throttled()).toEqual(['one', 'many']);
     const first = limiter.throttledForMs() ?? 0;
     now += first;
@@ -69,8 +77,7 @@ describe('the runs of an endpoint', () => {
   });
 
   it('wait longest at an endpoint that fails', () => {
-    limiter.drained('bad', 1, true);
-    limiter.drained('good', 30);
+    claimed({ bad: { isFailing: true }, good: { count: 30 } });
     now += limiter.throttledForMs() ?? 0;
     expect(limiter.throttled()).toEqual(['bad']);
     expect(limiter.throttledForMs()).toBeGreaterThanOrEqual(500);
@@ -78,23 +85,81 @@ describe('the runs of an endpoint', () => {
 
   it('wait longest for a minute at an endpoint that sends long responses', () => {
     limiter.begin('long', 'run/1');
-    limiter.end('run/1', true);
-    limiter.drained('long', 1);
-    limiter.drained('short', 1);
+    limiter.end('run/1', { costly: true });
+    claimed({ long: {}, short: {} });
     now += 500;
     expect(limiter.throttled()).toEqual(['long']);
+    expect(limiter.costly()).toEqual(['long']);
     now += 60_000;
-    limiter.drained('long', 1);
+    claimed({ long: {} });
     now += 500;
     expect(limiter.throttled()).toEqual([]);
+    expect(limiter.costly()).toEqual([]);
   });
 
-  it('are bounded over all endpoints', () => {
-    for (let run = 0; run < 149; run++) limiter.begin(`endpoint ${run}`, `run ${run}`);
-    expect(limiter.isFull()).toBe(false);
-    limiter.begin('another', 'run 150');
-    expect(limiter.isFull()).toBe(true);
+  it('are bounded over all endpoints, but for those that wait for their endpoint', () => {
+    for (let run = 0; run < 12; run++) limiter.begin(`endpoint ${run}`, `run ${run}`);
+    expect(limiter.room()).toBe(4);
+    limiter.begin('another', 'run 12');
+    expect(limiter.room()).toBe(0);
     limiter.end('run 7');
-    expect(limiter.isFull()).toBe(false);
+    expect(limiter.room()).toBe(4);
+    now += 500;
+    expect(limiter.room()).toBe(16);
+  });
+
+  it('are one for each endpoint while the worker has enough to do', () => {
+    limiter.begin('a', 'run of a');
+    expect(limiter.throttled()).toEqual([]);
+    expect(limiter.isBusy()).toBe(false);
+    for (let run = 0; run < 5; run++) limiter.begin(`endpoint ${run}`, `run ${run}`);
+    expect(limiter.isBusy()).toBe(true);
+    expect(limiter.throttled()).toContain('a');
+    limiter.end('run 0');
+    expect(limiter.throttled()).toEqual([]);
+  });
+});
+
+describe('endpoints that fail, or have never succeeded', () => {
+  it('take turns, and a healthy one is not among them', () => {
+    claimed({ good: {}, new: { isProven: false }, bad: { isFailing: true }, worse: { isFailing: true } });
+    expect(limiter.costly()).toEqual(['new', 'bad', 'worse']);
+    now += 1_000;
+    expect(limiter.turns()).toEqual(['new', 'bad']);
+    claimed({ new: { isProven: false }, bad: { isFailing: true } }, ['new', 'bad']);
+    limiter.begin('new', 'run 1');
+    limiter.begin('bad', 'run 2');
+    expect(limiter.turns()).toEqual([]);
+    now += 200;
+    expect(limiter.turns()).toEqual(['worse', 'new']);
+  });
+
+  it('that have nothing due do not keep the others from their turn', () => {
+    claimed({ a: { isFailing: true }, b: { isFailing: true }, c: { isFailing: true } });
+    now += 1_000;
+    expect(limiter.turns()).toEqual(['a', 'b']);
+    claimed({}, ['a', 'b']);
+    expect(limiter.turns()).toEqual(['c']);
+    now += 1_000;
+    expect(limiter.turns()).toEqual(['c', 'a']);
+  });
+
+  it('are like the others as soon as something is delivered', () => {
+    claimed({ new: { isProven: false }, bad: { isFailing: true } });
+    limiter.begin('new', 'run 1');
+    limiter.begin('bad', 'run 2');
+    limiter.end('run 1', { delivered: true });
+    limiter.end('run 2', { delivered: false });
+    expect(limiter.costly()).toEqual(['bad']);
+    claimed({ bad: {} });
+    expect(limiter.costly()).toEqual([]);
+  });
+
+  it('count as such for a minute after their last run', () => {
+    claimed({ bad: { isFailing: true } });
+    now += 59_000;
+    expect(limiter.costly()).toEqual(['bad']);
+    now += 2_000;
+    expect(limiter.costly()).toEqual([]);
   });
 });

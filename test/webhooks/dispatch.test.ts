@@ -13,6 +13,8 @@ class Outbox {
   slices = 0;
   /** what a claim takes of an endpoint at most, where many have their turn */
   share = Number.POSITIVE_INFINITY;
+  /** endpoints whose last attempts failed */
+  readonly failing = new Set<string>();
   unstarted: DispatchedRun[] = [];
   /** what `start` does, by default say that the first task is here */
   onStart: (run: DispatchedRun) => Promise<boolean> = async () => true;
@@ -25,15 +27,21 @@ class Outbox {
 
   dispatch(times: NonNullable<Parameters<typeof startDispatch>[0]['times']> = {}): Dispatch {
     dispatch = startDispatch({
-      claim: async (perEndpoint, throttled) => {
+      claim: async ({ perEndpoint, only, except }) => {
         this.claims++;
         const runs = [...this.waiting].flatMap(([endpointId, ids]) => {
-          if (throttled.all.includes(endpointId)) return [];
+          if (only ? !only.includes(endpointId) : except.includes(endpointId)) return [];
           const taken = ids.splice(0, Math.min(perEndpoint, this.share));
           if (ids.length === 0) this.waiting.delete(endpointId);
           return {
             workflowId: `run of ${taken.join()}`,
-            deliveries: taken.map((id) => ({ id, endpointId, isReplay: false, isFailing: false })),
+            deliveries: taken.map((id) => ({
+              id,
+              endpointId,
+              isReplay: false,
+              isFailing: this.failing.has(endpointId),
+              isProven: true,
+            })),
           };
         });
         return { runs, isMore: this.slices-- > 0, perEndpoint: Math.min(perEndpoint, this.share) };
@@ -118,6 +126,24 @@ describe('dispatching', () => {
     expect(outbox.started).toEqual(['run of 1,2', 'run of 3,4', 'run of 5,6']);
   });
 
+  it('gives endpoints that fail their runs in turn, and a healthy one does not wait for them', async () => {
+    const outbox = new Outbox();
+    const bad = Array.from({ length: 10 }, (_, n) => `bad ${n}`);
+    for (const id of bad) {
+      outbox.failing.add(id);
+      outbox.add(id, `first of ${id}`);
+    }
+    const { attempts } = outbox.dispatch({ pace: { one: 1, busy: 1, failing: 1 }, costly: 20 });
+    await waitFor(() => outbox.started.length === 10, { everyMs: 1 });
+    for (const run of outbox.started) attempts(run, 'ended', { delivered: false });
+    const before = outbox.started.length;
+    for (const id of bad) outbox.add(id, `second of ${id}`);
+    outbox.add('good', 'one');
+    await waitFor(() => outbox.started.length === 21, { everyMs: 1 });
+    // at most the turns of the moment come before it
+    expect(outbox.started.indexOf('run of one') - before).toBeLessThanOrEqual(2);
+  });
+
   it('waits for a run that another worker has for a while only', async () => {
     const outbox = new Outbox();
     outbox.onStart = async () => false;
@@ -150,7 +176,7 @@ describe('dispatching', () => {
     await rest();
     outbox.unstarted = ['run of 1', 'lost'].map((workflowId) => ({
       workflowId,
-      deliveries: [{ id: 'x', endpointId: 'a', isReplay: false, isFailing: false }],
+      deliveries: [{ id: 'x', endpointId: 'a', isReplay: false, isFailing: false, isProven: true }],
     }));
     await waitFor(() => outbox.started.includes('lost'), { everyMs: 5 });
     answer(true);
@@ -177,6 +203,33 @@ describe('dispatching', () => {
     await waitFor(() => outbox.claims === 4, { everyMs: 5 });
     await rest();
     expect(outbox.claims).toBe(4);
+  });
+
+  it('claims again when a run ends only where something may be due by that', async () => {
+    const outbox = new Outbox();
+    const { attempts } = outbox.dispatch({ pace: { one: 1, busy: 1, failing: 1 } });
+    outbox.add('a', '1');
+    await waitFor(() => outbox.started.length === 1, { everyMs: 1 });
+    await rest();
+    const before = outbox.claims;
+    attempts('run of 1', 'ended', { delivered: true });
+    await rest();
+    expect(outbox.claims).toBe(before);
+    outbox.add('a', '2');
+    await waitFor(() => outbox.started.length === 2, { everyMs: 1 });
+    // something came while it was under way, which may be of the same object
+    outbox.notice();
+    await rest();
+    const then = outbox.claims;
+    attempts('run of 2', 'ended', { delivered: true });
+    await waitFor(() => outbox.claims > then, { everyMs: 1 });
+    // what comes of a failure may be due
+    outbox.add('a', '3');
+    await waitFor(() => outbox.started.length === 3, { everyMs: 1 });
+    await rest();
+    const last = outbox.claims;
+    attempts('run of 3', 'ended', { delivered: false });
+    await waitFor(() => outbox.claims > last, { everyMs: 1 });
   });
 
   it('is quiet at rest', async () => {

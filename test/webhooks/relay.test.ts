@@ -15,6 +15,7 @@ const waiting = (endpointId: string, from: number, count: number): ClaimedDelive
     runs: 0,
     isReplay: false,
     isFailing: false,
+    isProven: true,
   }));
 const planned = (deliveries: ClaimedDelivery[]) =>
   planRuns(deliveries).map((run) => [run.workflowId, run.deliveries.map(({ id }) => id)]);
@@ -34,6 +35,13 @@ describe('runs for waiting deliveries', () => {
     expect(planned(mixed)).toEqual([
       ['deliver/a/d1', ['d1', 'd2', 'd3', 'd5', 'd6']],
       ['deliver/d4', ['d4']],
+    ]);
+  });
+
+  it('are as few as can be when there is enough to do', () => {
+    expect(planRuns([...waiting('a', 1, 2), ...waiting('b', 3, 1)], 0).map(({ workflowId }) => workflowId)).toEqual([
+      'deliver/a/d1',
+      'deliver/d3',
     ]);
   });
 

@@ -8,9 +8,13 @@ import { createReplay, getReplay } from '../../src/db/replays.ts';
 import { deliveries } from '../../src/db/schema.ts';
 import { newId } from '../../src/new-id.ts';
 import { createSecrets } from '../../src/secrets.ts';
+import { startPosition } from '../../src/webhooks/claim-queries.ts';
+import { claimDeliveries } from '../../src/webhooks/delivery-state.ts';
+import { planRuns } from '../../src/webhooks/relay.ts';
 import { cancelReplay, queueReplayed, runningReplays } from '../../src/webhooks/replay-state.ts';
 import { type TestDatabase, testDatabase } from '../helpers/postgres.ts';
 import { storeAccount } from '../helpers/stored-account.ts';
+import { waitFor } from '../helpers/wait.ts';
 
 const secrets = createSecrets({ current: randomBytes(32) });
 let test: TestDatabase;
@@ -219,6 +223,35 @@ describe('a replay', () => {
     await attempt('delivered', [retried, claimed]);
     expect(await replay(id)).toMatchObject({ status: 'cancelled', delivered: 3, pending: 0 });
     expect(await runningReplays(test.database.db)).toEqual([]);
+  });
+
+  it('goes on with others where those of one object wait for an earlier delivery of it', async () => {
+    await ended(260);
+    await query(`update deliveries set object_id = 'other_' || n from (
+      select id, row_number() over (order by sequence) - 250 as n from deliveries) numbered
+      where numbered.id = deliveries.id and n > 0`);
+    // the first of all is made again by its schedule, and not by the replay
+    await query(`update deliveries set status = 'pending', workflow_id = null, next_attempt_at = now() + interval '1 hour'
+      where id = (select id from deliveries order by sequence limit 1)`);
+    const id = await begin();
+    const position = startPosition();
+    const made: string[] = [];
+    await waitFor(async () => {
+      await queue(id, 40);
+      const runs = await claimDeliveries(test.database.db, { perEndpoint: 20, except: [], plan: planRuns, position });
+      const ids = runs.flatMap((run) => run.deliveries);
+      made.push(...ids.map(({ objectId }) => objectId));
+      await attempt(
+        'delivered',
+        ids.map((delivery) => delivery.id),
+      );
+      return made.length >= 10;
+    });
+    expect(made.sort()).toEqual(Array.from({ length: 10 }, (_, n) => `other_${n + 1}`).sort());
+    expect(await queue(id)).toEqual({ status: 'running', queued: 0, waiting: 0 });
+    // those that are held back are put back as any other
+    await cancelReplay(test.database.db, id);
+    expect((await log()).filter((row) => row.held || row.status === 'pending')).toHaveLength(1);
   });
 
   it('goes on where it was when two workers feed it at the same time', async () => {

@@ -184,6 +184,51 @@ describe('a store that is away', () => {
   });
 });
 
+describe('a store that is slow', () => {
+  /** The store, whose results are not stored before `goOn` is called. */
+  function slowStore(): { db: Db; goOn(): void } {
+    let goOn = () => {};
+    const held = new Promise<void>((resolve) => (goOn = resolve));
+    const db = new Proxy(the.db, {
+      get(target, name: keyof Db) {
+        if (name !== 'execute') return Reflect.get(target, name) as unknown;
+        return async (statement: Parameters<Db['execute']>[0]) => {
+          const writes = JSON.stringify(statement, (key, value: unknown) => (key === 'table' ? undefined : value));
+          if (writes.includes('insert into delivery_attempts')) await held;
+          return target.execute(statement);
+        };
+      },
+    });
+    return { db, goOn: () => goOn() };
+  }
+
+  it('keeps no calls of other objects waiting, up to a bound; the next of an object waits', async () => {
+    const { db, goOn } = slowStore();
+    await the.work({ db });
+    const objects = emails(30);
+    await the.happen([...objects, ...objects.slice(0, 5)]);
+    const runs = await the.relayOnce();
+    await waitFor(() => the.receiver.calls.length === 20);
+    goOn();
+    for (const { workflowId } of runs) await the.end(workflowId);
+    expect(await outcome()).toEqual({ reported: all(35, 1), stands: all(35, 'delivered 1/1') });
+    expect(the.receiver.calls.slice(0, 20).filter(({ event }) => event.sequence > 30)).toEqual([]);
+  });
+
+  it('has what failed keep its call until that is stored: the breaker knows of it first', async () => {
+    const { db, goOn } = slowStore();
+    await the.work({ db, webhook: { retryScheduleMs: [3_600_000], timeoutMs: 5_000 } });
+    the.receiver.answer = () => 503;
+    await the.happen(emails(30));
+    const [run] = await the.relayOnce();
+    await waitFor(() => the.receiver.calls.length === 10);
+    goOn();
+    await the.end(run?.workflowId ?? '');
+    expect(the.receiver.calls.length).toBeLessThanOrEqual(20);
+    expect((await the.log()).filter(({ attemptsCount }) => attemptsCount > 0)).toHaveLength(the.receiver.calls.length);
+  });
+});
+
 describe('a worker that is asked to end', () => {
   it('gives up a call that is not answered soon, without counting it as a try', async () => {
     const { poster } = the;

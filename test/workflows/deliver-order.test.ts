@@ -14,6 +14,7 @@ import { createLostRuns } from '../../src/webhooks/lost-runs.ts';
 import { planRuns } from '../../src/webhooks/relay.ts';
 import { deliveryWorkflowId } from '../../src/workflows/names.ts';
 import { type Deliveries, deliveryTests } from '../helpers/deliveries.ts';
+import { isLong } from '../helpers/long.ts';
 import type { Call } from '../helpers/receiver.ts';
 import { waitFor } from '../helpers/wait.ts';
 
@@ -70,9 +71,10 @@ describe('deliveries of one object to one endpoint', () => {
 
   it('arrive in order with random failures, in whatever runs they are', async () => {
     await the.work({ webhook: { retryScheduleMs: [20, 40, 60, 80, 100, 100, 100, 100], timeoutMs: 5_000 } });
-    const objects = emails(12);
+    const objects = emails(isLong() ? 12 : 5);
+    const rounds = isLong() ? 5 : 3;
     the.receiver.answer = () => (Math.random() < 0.3 ? 500 : 200);
-    for (let round = 0; round < 5; round++) {
+    for (let round = 0; round < rounds; round++) {
       await the.happen(objects.flatMap((object) => [object, object]));
       await the.relayOnce();
     }
@@ -82,7 +84,7 @@ describe('deliveries of one object to one endpoint', () => {
       const taken = the.receiver.calls.filter((call) => objectOf(call) === object && call.status === 200);
       const sequences = taken.map(({ event }) => event.sequence);
       expect(sequences).toEqual(sequences.toSorted((a, b) => a - b));
-      expect(sequences).toHaveLength(10);
+      expect(sequences).toHaveLength(2 * rounds);
     }
   });
 
@@ -267,8 +269,8 @@ describe('an endpoint that does not respond', () => {
     const log = await the.log();
     expect(log.every(({ status, attemptsCount }) => status === 'pending' && attemptsCount === 1)).toBe(true);
     const waiting = log.filter(({ workflowId }) => workflowId !== null).length;
-    expect(waiting).toBeGreaterThanOrEqual(20);
-    expect(waiting).toBeLessThanOrEqual(40);
+    expect(waiting).toBeGreaterThanOrEqual(5);
+    expect(waiting).toBeLessThanOrEqual(10);
     expect((await endpoint()).breakerUntil).toBeNull();
   });
 });

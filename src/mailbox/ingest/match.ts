@@ -1,3 +1,4 @@
+import { prepared } from '../../db/prepared.ts';
 import { sql } from 'drizzle-orm';
 import type { Queryable } from '../../db/client.ts';
 import type { MessageMeta } from '../../imap/fetch.ts';
@@ -186,11 +187,13 @@ export async function loadMatchFacts(
   const none = sql`'[]'::json`;
   const isDrafts = folder.role === 'DRAFTS';
   // what a transaction stores of the batch is gathered for the search index
-  const { rows } = await db.execute<FactsRow>(sql`
+  const { rows } = await db.execute<FactsRow>(
+    prepared(sql`
     select ${locatedOf(folder.id, uids, imported)} as located, ${candidatesLike(accountId, metas)} as candidates,
       ${imported || isDrafts ? none : sendsWith(accountId, messageIds)} as sends,
       ${imported || !isDrafts ? none : awaitedDrafts(accountId, messageIds)} as drafts, ${GATHER_SEARCH_ENTRIES}
-    from folders where id = ${folder.id}`);
+    from folders where id = ${folder.id}`),
+  );
   const [row] = rows;
   if (!row) return undefined;
   const candidates = readCandidates(row.candidates);

@@ -1,3 +1,4 @@
+import { prepared } from '../../db/prepared.ts';
 import { type SQL, sql } from 'drizzle-orm';
 import type { Attendee } from '../../contract/email.ts';
 import { anyOf } from '../../db/any-of.ts';
@@ -116,12 +117,14 @@ async function readThreads(
   const keys = [...new Set(mails.flatMap((mail) => mail.keys))];
   const bySubject = subjectThreads(accountId, ownAddresses, mails);
   if (keys.length === 0 && !bySubject) return { threadByKey: new Map(), bySubject: new Map() };
-  const { rows } = await tx.execute<{ by_key: Record<string, string> | null; by_subject: SubjectThread[] | null }>(sql`
+  const { rows } = await tx.execute<{ by_key: Record<string, string> | null; by_subject: SubjectThread[] | null }>(
+    prepared(sql`
     select (
         select json_object_agg(key, thread_id) from thread_keys
         where account_id = ${accountId} and ${anyOf(threadKeys.key, keys)}
       ) as by_key,
-      ${bySubject ? sql`(select json_agg(s) from (${bySubject}) s)` : sql`null`} as by_subject`);
+      ${bySubject ? sql`(select json_agg(s) from (${bySubject}) s)` : sql`null`} as by_subject`),
+  );
   const threadsOf = new Map<number, string[]>();
   for (const { mail, thread_id } of rows[0]?.by_subject ?? []) {
     threadsOf.set(mail, [...(threadsOf.get(mail) ?? []), thread_id]);

@@ -1,3 +1,4 @@
+import { prepared } from '../../db/prepared.ts';
 import { and, eq, lt, sql } from 'drizzle-orm';
 import type { FolderRole } from '../../contract/folder.ts';
 import type { Queryable, Tx } from '../../db/client.ts';
@@ -245,13 +246,15 @@ export function emailRowOf(email: NewEmailRow): EmailRow & { isDraft: boolean } 
 /** Makes emails read that are read in one of the folders that hold them, and the others unread. */
 export async function refreshUnread(tx: Tx, ids: string[]): Promise<void> {
   if (ids.length === 0) return;
-  await tx.execute(sql`
+  await tx.execute(
+    prepared(sql`
     update emails e set is_unread = not l.seen
     from (
       select email_id, bool_or(seen) as seen from locations
       where ${anyOf(locations.emailId, ids)} and vanished_at is null group by email_id
     ) l
-    where e.id = l.email_id and e.is_unread = l.seen`);
+    where e.id = l.email_id and e.is_unread = l.seen`),
+  );
 }
 
 /** Emails of one verification that are corrected; the others follow in the next one. */

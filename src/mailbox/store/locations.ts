@@ -1,3 +1,4 @@
+import { prepared } from '../../db/prepared.ts';
 import { and, desc, eq, gte, isNotNull, isNull, lt, or, type SQL, sql } from 'drizzle-orm';
 import type { Queryable, Tx } from '../../db/client.ts';
 import { anyOf } from '../../db/any-of.ts';
@@ -309,11 +310,13 @@ export async function emailsAt(tx: Queryable, folderId: string, uids: number[]):
 export async function changedFlags(tx: Queryable, folderId: string, flags: ReadFlags[]): Promise<ChangedFlags[]> {
   if (flags.length === 0) return [];
   type Row = { uid: string; seen: boolean; deleted: boolean; was_seen: boolean; email_id: string | null };
-  const { rows } = await tx.execute<Row>(sql`
+  const { rows } = await tx.execute<Row>(
+    prepared(sql`
     select p.uid, f.seen, coalesce(f.deleted, p.deleted) as deleted, p.seen as was_seen, p.email_id
     from json_to_recordset(${JSON.stringify(flags)}::json) as f(uid bigint, seen boolean, deleted boolean)
     join locations p on p.folder_id = ${folderId} and p.uid = f.uid
-    where p.vanished_at is null and (p.seen <> f.seen or p.deleted <> coalesce(f.deleted, p.deleted))`);
+    where p.vanished_at is null and (p.seen <> f.seen or p.deleted <> coalesce(f.deleted, p.deleted))`),
+  );
   return rows.map((row) => ({
     uid: Number(row.uid),
     seen: row.seen,

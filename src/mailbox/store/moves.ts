@@ -1,3 +1,4 @@
+import { prepared } from '../../db/prepared.ts';
 import { and, eq, isNull, type SQL, sql } from 'drizzle-orm';
 import type { FolderRole } from '../../contract/folder.ts';
 import type { Queryable, Tx } from '../../db/client.ts';
@@ -27,14 +28,16 @@ export async function loadLocations(
   accountId: string,
   emailId: string,
 ): Promise<EmailLocation[] | undefined> {
-  const { rows } = await db.execute<{ [Key in keyof EmailLocation]: EmailLocation[Key] | null }>(sql`
+  const { rows } = await db.execute<{ [Key in keyof EmailLocation]: EmailLocation[Key] | null }>(
+    prepared(sql`
     select f.id as "folderId", f.path, f.role, f.uid_validity::float8 as "uidValidity", p.uid::float8 as uid, p.seen,
       p.deleted, p.identity, p.weak_identity as "weakIdentity", p.server_id as "serverId"
     from emails e
     left join (locations p join folders f on f.id = p.folder_id and f.vacating is null)
       on p.email_id = e.id and p.vanished_at is null
     where e.id = ${emailId} and e.account_id = ${accountId}
-    order by f.id, p.uid`);
+    order by f.id, p.uid`),
+  );
   if (rows.length === 0) return undefined;
   return rows.filter((row): row is EmailLocation & Record<string, unknown> => row.folderId !== null);
 }

@@ -1,9 +1,8 @@
 import { useMutation, useQueryClient } from '@tanstack/preact-query';
 import { useState } from 'preact/hooks';
 import { api, take } from '../api/client.ts';
-import { Dialog } from '../ui/dialog.tsx';
+import { DialogForm, ShowOnce } from '../ui/dialog.tsx';
 import { SelectField, TextField } from '../ui/field.tsx';
-import { Copyable, Notice, Problem } from '../ui/parts.tsx';
 import { type Picked, PickMailboxes } from './pick-mailboxes.tsx';
 
 const DAY_MS = 86_400_000;
@@ -35,17 +34,9 @@ export function CreateKey({ close }: { close: () => void }) {
   const [made, setMade] = useState<string>();
   if (made === undefined) return <Form close={close} done={setMade} />;
   return (
-    <Dialog title="The new key" close={close}>
-      <Notice tone="warn" title="Copy it now">
-        It is shown this once, and is stored nowhere.
-      </Notice>
-      <Copyable value={made} label="Key" />
-      <div class="dialog-foot">
-        <button type="button" class="button main-action" onClick={close}>
-          I have copied it
-        </button>
-      </div>
-    </Dialog>
+    <ShowOnce title="The new key" value={made} label="Key" close={close}>
+      It is shown this once, and is stored nowhere.
+    </ShowOnce>
   );
 }
 
@@ -76,39 +67,30 @@ function Form({ close, done }: { close: () => void; done: (key: string) => void 
   });
   const lacksMailbox = scope === 'some' && picked.length === 0;
   return (
-    <Dialog title="Create a key" close={close}>
-      <form
-        class="stack"
-        onSubmit={(event) => {
-          event.preventDefault();
-          create.mutate();
-        }}
-      >
-        <TextField label="Name" required maxLength={100} help="Who uses it, and for what." value={name} set={setName} />
-        <div class="pair">
-          <SelectField label="May do" value={permissions} set={setPermissions} options={PERMISSIONS} />
-          <SelectField label="Expires" value={life} set={setLife} options={LIVES} />
-        </div>
-        {life === 'date' && <TextField label="Expires at" type="datetime-local" required value={date} set={setDate} />}
-        <SelectField label="Mailboxes" value={scope} set={setScope} options={SCOPES} />
-        {scope === 'some' && (
-          <>
-            <PickMailboxes picked={picked} pick={setPicked} />
-            <p class="small quiet">
-              For this key there are no other mailboxes. It manages no keys, endpoints, replays or connect links.
-            </p>
-          </>
-        )}
-        <Problem error={create.error} />
-        <div class="dialog-foot">
-          <button type="button" class="button" onClick={close}>
-            Cancel
-          </button>
-          <button class="button main-action" disabled={create.isPending || lacksMailbox}>
-            Create it
-          </button>
-        </div>
-      </form>
-    </Dialog>
+    <DialogForm
+      title="Create a key"
+      action="Create it"
+      incomplete={lacksMailbox}
+      busy={create.isPending}
+      error={create.error}
+      submit={() => create.mutate()}
+      close={close}
+    >
+      <TextField label="Name" required maxLength={100} help="Who uses it, and for what." value={name} set={setName} />
+      <div class="pair">
+        <SelectField label="May do" value={permissions} set={setPermissions} options={PERMISSIONS} />
+        <SelectField label="Expires" value={life} set={setLife} options={LIVES} />
+      </div>
+      {life === 'date' && <TextField label="Expires at" type="datetime-local" required value={date} set={setDate} />}
+      <SelectField label="Mailboxes" value={scope} set={setScope} options={SCOPES} />
+      {scope === 'some' && (
+        <>
+          <PickMailboxes picked={picked} pick={setPicked} />
+          <p class="small quiet">
+            For this key there are no other mailboxes. It manages no keys, endpoints, replays or connect links.
+          </p>
+        </>
+      )}
+    </DialogForm>
   );
 }

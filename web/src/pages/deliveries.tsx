@@ -85,7 +85,7 @@ export function DeliveriesPage() {
         {list.isPending && <Loading lines={8} />}
         {list.data && rows.length === 0 && <Nothing filtered={Object.keys(filters.query).length > 0} />}
         {rows.length > 0 && <Table rows={rows} chosen={chosen} choose={setChosen} />}
-        <Pager offset={offset} size={SIZE} shown={rows.length} hasMore={list.data?.has_more ?? false} go={setOffset} />
+        <Pager list={list} offset={[offset, setOffset]} size={SIZE} />
       </section>
       {replaying && (
         <ReplayDialog query={filters.query} endpoints={endpoints.data?.data ?? []} close={() => setReplaying(false)} />

@@ -2,7 +2,7 @@ import { useMutation, useQueryClient } from '@tanstack/preact-query';
 import { useState } from 'preact/hooks';
 import { Link, useLocation } from 'wouter-preact';
 import { api, type Endpoint, take } from '../api/client.ts';
-import { Dialog } from '../ui/dialog.tsx';
+import { DialogForm } from '../ui/dialog.tsx';
 import { TextField } from '../ui/field.tsx';
 import { Empty, Loading, Page, Problem, State, Time } from '../ui/parts.tsx';
 import { useEndpoints } from './deliveries.tsx';
@@ -116,35 +116,19 @@ function Create({ close }: { close: () => void }) {
     },
   });
   return (
-    <Dialog title="Create an endpoint" close={close}>
-      <form
-        class="stack"
-        onSubmit={(event) => {
-          event.preventDefault();
-          create.mutate();
-        }}
-      >
-        <TextField
-          label="URL"
-          type="url"
-          required
-          placeholder="https://example.com/webhooks"
-          value={url}
-          set={setUrl}
-        />
-        <TextField label="Description" value={description} set={setDescription} maxLength={255} />
-        <TypeChoice chosen={types} choose={setTypes} />
-        <Problem error={create.error} />
-        <div class="dialog-foot">
-          <button type="button" class="button" onClick={close}>
-            Cancel
-          </button>
-          <button class="button main-action" disabled={create.isPending || types.length === 0}>
-            Create it
-          </button>
-        </div>
-      </form>
-    </Dialog>
+    <DialogForm
+      title="Create an endpoint"
+      action="Create it"
+      incomplete={types.length === 0}
+      busy={create.isPending}
+      error={create.error}
+      submit={() => create.mutate()}
+      close={close}
+    >
+      <TextField label="URL" type="url" required placeholder="https://example.com/webhooks" value={url} set={setUrl} />
+      <TextField label="Description" value={description} set={setDescription} maxLength={255} />
+      <TypeChoice chosen={types} choose={setTypes} />
+    </DialogForm>
   );
 }
 

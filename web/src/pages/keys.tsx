@@ -55,13 +55,7 @@ export function KeysPage() {
             />
           )}
         </Listed>
-        <Pager
-          offset={offset}
-          size={SIZE}
-          shown={keys.data?.data.length ?? 0}
-          hasMore={keys.data?.has_more ?? false}
-          go={setOffset}
-        />
+        <Pager list={keys} offset={[offset, setOffset]} size={SIZE} />
       </section>
       {dialog?.kind === 'create' && <CreateKey close={close} />}
       {dialog?.kind === 'revoke' && <Revoke apiKey={dialog.key} close={close} />}

@@ -2,9 +2,9 @@ import { keepPreviousData, useMutation, useQuery, useQueryClient } from '@tansta
 import { useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
 import { api, type AuthLink, take } from '../api/client.ts';
-import { Confirm, Dialog } from '../ui/dialog.tsx';
+import { Confirm, DialogForm, ShowOnce } from '../ui/dialog.tsx';
 import { SelectField, TextField } from '../ui/field.tsx';
-import { Copyable, Empty, Listed, Notice, Page, Pager, Problem, State, Time } from '../ui/parts.tsx';
+import { Empty, Listed, Page, Pager, State, Time } from '../ui/parts.tsx';
 import { given, useOffset, useParam } from '../ui/query.ts';
 
 const SIZE = 50;
@@ -61,13 +61,7 @@ export function LinksPage() {
         >
           {(links) => <Table links={links} revoke={(link) => setDialog({ kind: 'revoke', link })} />}
         </Listed>
-        <Pager
-          offset={offset}
-          size={SIZE}
-          shown={list.data?.data.length ?? 0}
-          hasMore={list.data?.has_more ?? false}
-          go={setOffset}
-        />
+        <Pager list={list} offset={[offset, setOffset]} size={SIZE} />
       </section>
       {dialog?.kind === 'create' && <Create account={account} close={() => setDialog(undefined)} />}
       {dialog?.kind === 'revoke' && <Revoke link={dialog.link} close={() => setDialog(undefined)} />}
@@ -180,62 +174,38 @@ function Create({ account, close }: { account: string; close: () => void }) {
   });
   if (create.data)
     return (
-      <Dialog title="The new link" close={close}>
-        <Notice tone="warn" title="Copy it now">
-          It is shown this once. Send it to the owner of the mailbox: it works once.
-        </Notice>
-        <Copyable value={create.data.url} label="Link" />
-        <div class="dialog-foot">
-          <button type="button" class="button main-action" onClick={close}>
-            I have copied it
-          </button>
-        </div>
-      </Dialog>
+      <ShowOnce title="The new link" value={create.data.url} label="Link" close={close}>
+        It is shown this once. Send it to the owner of the mailbox: it works once.
+      </ShowOnce>
     );
   return (
-    <Dialog title="Create a link" close={close}>
-      <form
-        class="stack"
-        onSubmit={(event) => {
-          event.preventDefault();
-          create.mutate();
-        }}
-      >
-        <TextField
-          label="Name of the mailbox"
-          maxLength={255}
-          help="Left out: its address."
-          value={name}
-          set={setName}
-        />
-        <SelectField label="Expires" value={life} set={setLife} options={LIVES} />
-        <TextField
-          label="Sent back to"
-          type="url"
-          placeholder="https://"
-          maxLength={2048}
-          help="Where the owner goes afterwards; left out: the page says that all is done."
-          value={redirect}
-          set={setRedirect}
-        />
-        <TextField
-          label="Your reference"
-          maxLength={1000}
-          help="Comes back with the owner and in account.add."
-          value={state}
-          set={setState}
-        />
-        <Problem error={create.error} />
-        <div class="dialog-foot">
-          <button type="button" class="button" onClick={close}>
-            Cancel
-          </button>
-          <button class="button main-action" disabled={create.isPending}>
-            Create it
-          </button>
-        </div>
-      </form>
-    </Dialog>
+    <DialogForm
+      title="Create a link"
+      action="Create it"
+      busy={create.isPending}
+      error={create.error}
+      submit={() => create.mutate()}
+      close={close}
+    >
+      <TextField label="Name of the mailbox" maxLength={255} help="Left out: its address." value={name} set={setName} />
+      <SelectField label="Expires" value={life} set={setLife} options={LIVES} />
+      <TextField
+        label="Sent back to"
+        type="url"
+        placeholder="https://"
+        maxLength={2048}
+        help="Where the owner goes afterwards; left out: the page says that all is done."
+        value={redirect}
+        set={setRedirect}
+      />
+      <TextField
+        label="Your reference"
+        maxLength={1000}
+        help="Comes back with the owner and in account.add."
+        value={state}
+        set={setState}
+      />
+    </DialogForm>
   );
 }
 

@@ -69,13 +69,7 @@ export function MailboxesPage() {
             </Empty>
           ))}
         {list.data && list.data.data.length > 0 && <Table accounts={list.data.data} />}
-        <Pager
-          offset={offset}
-          size={SIZE}
-          shown={list.data?.data.length ?? 0}
-          hasMore={list.data?.has_more ?? false}
-          go={setOffset}
-        />
+        <Pager list={list} offset={[offset, setOffset]} size={SIZE} />
       </section>
     </Page>
   );

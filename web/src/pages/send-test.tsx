@@ -1,9 +1,8 @@
 import { useMutation } from '@tanstack/preact-query';
 import { useState } from 'preact/hooks';
 import { type Account, api, take } from '../api/client.ts';
-import { Dialog } from '../ui/dialog.tsx';
+import { DialogForm } from '../ui/dialog.tsx';
 import { TextField } from '../ui/field.tsx';
-import { Problem } from '../ui/parts.tsx';
 import { toast } from '../ui/toast.tsx';
 
 /** Sends an email from the mailbox, to itself unless changed. */
@@ -29,26 +28,16 @@ export function SendTest({ account, close }: { account: Account; close: () => vo
     },
   });
   return (
-    <Dialog title="Send a test mail" close={close}>
-      <form
-        class="stack"
-        onSubmit={(event) => {
-          event.preventDefault();
-          send.mutate();
-        }}
-      >
-        <TextField label="To" type="email" required value={to} set={setTo} />
-        <TextField label="Subject" required value={subject} set={setSubject} />
-        <Problem error={send.error} />
-        <div class="dialog-foot">
-          <button type="button" class="button" onClick={close}>
-            Cancel
-          </button>
-          <button class="button main-action" disabled={send.isPending}>
-            {send.isPending ? 'Sending …' : 'Send'}
-          </button>
-        </div>
-      </form>
-    </Dialog>
+    <DialogForm
+      title="Send a test mail"
+      action="Send"
+      busy={send.isPending}
+      error={send.error}
+      submit={() => send.mutate()}
+      close={close}
+    >
+      <TextField label="To" type="email" required value={to} set={setTo} />
+      <TextField label="Subject" required value={subject} set={setSubject} />
+    </DialogForm>
   );
 }

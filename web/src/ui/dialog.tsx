@@ -1,6 +1,6 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useId, useRef } from 'preact/hooks';
-import { Problem } from './parts.tsx';
+import { Copyable, Notice, Problem } from './parts.tsx';
 
 /** A dialog over the page: Escape closes it, and the focus stays in it. */
 export function Dialog({ title, close, children }: { title: string; close: () => void; children: ComponentChildren }) {
@@ -32,6 +32,65 @@ export function Dialog({ title, close, children }: { title: string; close: () =>
       </div>
       <div class="dialog-body">{children}</div>
     </dialog>
+  );
+}
+
+/** A form in a dialog, with what its last attempt was refused with. */
+export function DialogForm(props: {
+  title: string;
+  children: ComponentChildren;
+  action: string;
+  /** may not be sent yet */
+  incomplete?: boolean;
+  busy: boolean;
+  error: unknown;
+  submit: () => void;
+  close: () => void;
+}) {
+  return (
+    <Dialog title={props.title} close={props.close}>
+      <form
+        class="stack"
+        onSubmit={(event) => {
+          event.preventDefault();
+          props.submit();
+        }}
+      >
+        {props.children}
+        <Problem error={props.error} />
+        <div class="dialog-foot">
+          <button type="button" class="button" onClick={props.close}>
+            Cancel
+          </button>
+          <button class="button main-action" disabled={props.busy || props.incomplete}>
+            {props.busy ? 'One moment …' : props.action}
+          </button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}
+
+/** Shows a secret once. */
+export function ShowOnce(props: {
+  title: string;
+  children: ComponentChildren;
+  value: string;
+  label: string;
+  close: () => void;
+}) {
+  return (
+    <Dialog title={props.title} close={props.close}>
+      <Notice tone="warn" title="Copy it now">
+        {props.children}
+      </Notice>
+      <Copyable value={props.value} label={props.label} />
+      <div class="dialog-foot">
+        <button type="button" class="button main-action" onClick={props.close}>
+          I have copied it
+        </button>
+      </div>
+    </Dialog>
   );
 }
 

@@ -139,7 +139,7 @@ export function Loading({ lines = 4 }: { lines?: number }) {
 }
 
 interface List<T> {
-  data?: { data: T[] } | undefined;
+  data?: { data: T[]; has_more?: boolean } | undefined;
   isPending: boolean;
   error: unknown;
   refetch: () => Promise<unknown>;
@@ -170,20 +170,18 @@ export function Listed<T>({
   );
 }
 
-/** A page of a list with an offset. */
-export function Pager({
-  offset,
+/** A page of a list with an offset; the offset and how it is set, as `useOffset` gives them. */
+export function Pager<T>({
+  list: { data },
+  offset: [offset, go],
   size,
-  shown,
-  hasMore,
-  go,
 }: {
-  offset: number;
+  list: Pick<List<T>, 'data'>;
+  offset: readonly [number, (offset: number) => void];
   size: number;
-  shown: number;
-  hasMore: boolean;
-  go: (offset: number) => void;
 }) {
+  const shown = data?.data.length ?? 0;
+  const hasMore = data?.has_more ?? false;
   if (offset === 0 && !hasMore) return null;
   return (
     <nav class="pager" aria-label="Pages">

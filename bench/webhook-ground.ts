@@ -1,0 +1,114 @@
+import { once } from 'node:events';
+import http, { type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { EventType } from '../src/contract/events.ts';
+import { recordEvents } from '../src/db/outbox.ts';
+import { type Database, openDatabase } from '../src/db/client.ts';
+import { createLogger } from '../src/logger.ts';
+import { storeAccount } from '../test/helpers/stored-account.ts';
+import { type Bench, databaseUrl } from './setup.ts';
+
+/*
+ * Deliveries by themselves: events are written into the product's outbox by the bench, which is the receiver as well.
+ */
+
+/** None that the standing receiver of a bench wants: it would get each event as well. */
+const TYPE: EventType = 'email.folder.update';
+export const DATA_BYTES = 4_000;
+
+export interface Ground {
+  database: Database;
+  accountId: string;
+}
+
+export async function prepare(bench: Bench): Promise<Ground> {
+  const database = openDatabase(await databaseUrl(bench), { max: 4, logger: createLogger('silent', 'bench') });
+  bench.alsoStop.push(() => database.close());
+  const accountId = await storeAccount(database);
+  // nobody connects to it
+  await database.pool.query(`update accounts set status = 'disconnected' where id = $1`, [accountId]);
+  return { database, accountId };
+}
+
+/** Writes events of these objects in one transaction; resolves with the time of the commit. */
+export async function happen({ database, accountId }: Ground, objectIds: readonly string[]): Promise<number> {
+  const createdAt = new Date();
+  const events = objectIds.map((objectId) => ({
+    type: TYPE,
+    objectId,
+    data: { email: { id: objectId, body: 'x'.repeat(DATA_BYTES) } },
+    createdAt,
+  }));
+  await database.db.transaction((tx) => recordEvents(tx, accountId, events));
+  return Date.now();
+}
+
+export interface Hook {
+  url: string;
+  /** calls by event: the sequence, and when it was answered with 2xx */
+  received: Map<number, number>;
+  calls: number;
+  close(): Promise<void>;
+}
+
+export type Answer = (response: ServerResponse, request: IncomingMessage) => void;
+
+/** An endpoint that reads the whole call, notes it and answers. */
+export async function hook(answer: Answer): Promise<Hook> {
+  const received = new Map<number, number>();
+  const the = { calls: 0 };
+  const server = http.createServer((request, response) => {
+    const chunks: Buffer[] = [];
+    request.on('data', (chunk: Buffer) => chunks.push(chunk));
+    request.on('end', () => {
+      the.calls += 1;
+      const { sequence } = JSON.parse(Buffer.concat(chunks).toString()) as { sequence: number };
+      answer(response, request);
+      if (response.statusCode < 300 && response.writableEnded && !received.has(sequence)) {
+        received.set(sequence, Date.now());
+      }
+    });
+    request.on('error', () => {});
+  });
+  server.keepAliveTimeout = 30_000;
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
+    received,
+    get calls() {
+      return the.calls;
+    },
+    async close() {
+      server.closeAllConnections();
+      server.close();
+      await once(server, 'close');
+    },
+  };
+}
+
+export const ok: Answer = (response) => void response.writeHead(200).end();
+
+/** An endpoint of those events. */
+export const endpoint = (bench: Bench, url: string, { enabled = true } = {}) =>
+  bench.api.post<{ id: string }>('/webhooks/endpoints', { url, trigger_events: [TYPE], enabled });
+
+/** The sequence that the next event of the account gets. */
+export async function nextSequence({ database, accountId }: Ground): Promise<number> {
+  const { rows } = await database.pool.query<{ n: string }>('select event_sequence as n from accounts where id = $1', [
+    accountId,
+  ]);
+  return Number(rows[0]?.n) + 1;
+}
+
+/** Events that were received before an earlier one of their object; the object of each by its sequence. */
+export function outOfOrder({ received }: Hook, objectOf: (sequence: number) => string): number {
+  const last = new Map<string, number>();
+  let count = 0;
+  for (const sequence of received.keys()) {
+    const object = objectOf(sequence);
+    if ((last.get(object) ?? 0) > sequence) count += 1;
+    last.set(object, sequence);
+  }
+  return count;
+}

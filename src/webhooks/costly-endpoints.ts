@@ -1,0 +1,62 @@
+/** An endpoint that fails, has never succeeded, or has sent a long response counts as costly for so long. */
+const COSTLY_MS = 60_000;
+/** Costly endpoints that may get runs at once, and ms between two of their runs. */
+const COSTLY_TURNS = 2;
+const COSTLY_PACE_MS = 100;
+
+/**
+ * The endpoints that fail, have never responded with success, or send long responses. They take turns, whatever they have
+ * waiting.
+ */
+export class CostlyEndpoints {
+  /** until when each counts as one; the next to have a turn comes first */
+  readonly #until = new Map<string, number>();
+  readonly #withLongResponses = new Map<string, number>();
+  #nextTurn = 0;
+
+  hasLongResponses(endpointId: string): boolean {
+    return this.#withLongResponses.has(endpointId);
+  }
+
+  noteLongResponse(endpointId: string, now: number): void {
+    this.#withLongResponses.set(endpointId, now + COSTLY_MS);
+    this.#until.set(endpointId, now + COSTLY_MS);
+  }
+
+  noteHealth(endpointId: string, isHealthy: boolean, now: number): void {
+    if (!isHealthy) this.#until.set(endpointId, now + COSTLY_MS);
+    else if (!this.hasLongResponses(endpointId)) this.#until.delete(endpointId);
+  }
+
+  removeExpired(now: number): void {
+    deletePast(this.#until, now);
+    deletePast(this.#withLongResponses, now);
+  }
+
+  /** A run of an endpoint has begun. */
+  began(endpointId: string, now: number): void {
+    if (this.#until.has(endpointId)) this.#nextTurn = Math.max(now, this.#nextTurn) + COSTLY_PACE_MS;
+  }
+
+  /** One of them has had its turn. */
+  moveBack(endpointId: string): void {
+    const until = this.#until.get(endpointId);
+    if (until === undefined) return;
+    this.#until.delete(endpointId);
+    this.#until.set(endpointId, until);
+  }
+
+  ids(): string[] {
+    return [...this.#until.keys()];
+  }
+
+  /** Those that have their turn now, of the ones that may get a run. */
+  turns(now: number, mayRun: (endpointId: string) => boolean): string[] {
+    return this.#nextTurn > now ? [] : this.ids().filter(mayRun).slice(0, COSTLY_TURNS);
+  }
+}
+
+/** Deletes what is over. */
+export function deletePast(times: Map<string, number>, now: number): void {
+  for (const [key, at] of times) if (at <= now) times.delete(key);
+}
