@@ -97,11 +97,11 @@ async function fill(owner: string, folder: string): Promise<void> {
     select ${folder}, n, ${owner}, ${id}, ${date}, true, n::text, n::text from ${numbers}`);
 }
 
-/** 2,000 accounts of ten emails. */
+/** 20,000 accounts of one email. */
 async function fillSmallAccounts(): Promise<void> {
   await pool.query(`
     insert into email_search (email_id, account_id, date, text, subject, from_address, to_addresses)
-    select 'email_small' || lpad(n::text, 18, '0'), 'acc_small' || n / 10, now(), ' a few words ', ' a few ', 'p@example.test', '{}'
+    select 'email_small' || lpad(n::text, 18, '0'), 'acc_small' || n, now(), ' a few words ', ' a few ', 'p@example.test', '{}'
     from generate_series(1, 20000) n on conflict do nothing`);
   await pool.query('analyze email_search');
 }
