@@ -9,6 +9,7 @@ import type { FastifyInstance } from 'fastify';
 import { buildApp } from './src/api/app.ts';
 import { createCommands } from './src/api/commands/index.ts';
 import type { ApiDeps } from './src/api/deps.ts';
+import { leadServers, leadsServers } from './src/api/server-group.ts';
 import { retryUntilAvailable } from './src/async.ts';
 import { type Config, ConfigError, loadConfig } from './src/config.ts';
 import { ensureFirstKey } from './src/db/api-keys.ts';
@@ -178,11 +179,13 @@ function listenProblem(error: unknown, { host, port }: Config): ConfigError | un
 try {
   const config = loadConfig(process.env);
   const logger = createLogger(config.logLevel, 'api');
-  main(config, logger).catch((err: unknown) => {
-    if (err instanceof ConfigError) process.stderr.write(`${err.message}\n`);
-    else logger.fatal({ err }, 'the API failed');
-    process.exit(1);
-  });
+  if (leadsServers(config.servers)) leadServers(config.servers, logger, () => process.send?.('ready'));
+  else
+    main(config, logger).catch((err: unknown) => {
+      if (err instanceof ConfigError) process.stderr.write(`${err.message}\n`);
+      else logger.fatal({ err }, 'the API failed');
+      process.exit(1);
+    });
 } catch (error) {
   if (!(error instanceof ConfigError)) throw error;
   process.stderr.write(`${error.message}\n`);

@@ -38,14 +38,14 @@ async function start(): Promise<void> {
   announce(result, dir);
 }
 
-function announce({ apiUrl, workerMetricsUrl, temporalUiUrl, apiKey }: BroughtUp, dir: DataDir): void {
+function announce({ apiUrl, workerMetricsUrls, temporalUiUrl, apiKey }: BroughtUp, dir: DataDir): void {
   const here = (path: string) => relative(process.cwd(), path) || '.';
   const rows = [
     ['Dashboard', `${apiUrl}/`],
     ['API', `${apiUrl}/api/v1`],
     ['Docs', `${apiUrl}/docs`],
     ...(temporalUiUrl === undefined ? [] : [['Temporal UI', temporalUiUrl]]),
-    ['Metrics', [`${apiUrl}/metrics`, workerMetricsUrl].filter(Boolean).join(' and ')],
+    ['Metrics', [`${apiUrl}/metrics`, ...workerMetricsUrls].join(' and ')],
   ];
   let keyForCurl = '$BOOTSTRAP_API_KEY';
   if (apiKey !== undefined) {

@@ -83,6 +83,8 @@ export interface Config {
     /** for one email: decoded bytes of its attachments, their number, its recipients, characters of its subject */
     send: { attachmentBytes: number; attachments: number; recipients: number; subject: number };
   };
+  /** API processes that share the port */
+  servers: number;
   /** how long the audit log is stored */
   auditRetentionMs: number;
   /** histories are decoded for the Temporal UI of this origin, where requests bear the token; absent: they are not */
@@ -157,6 +159,7 @@ export function loadConfig(env: Env): Config {
         subject: integer(env, 'MAX_SUBJECT_LENGTH', 998, [1, 100_000]),
       },
     },
+    servers: integer(env, 'SERVERS', 1, [1, MAX_PROCESSES]),
     auditRetentionMs: duration(env, 'AUDIT_RETENTION', 90 * DAY, [DAY, 3650 * DAY]),
     ...temporalCodec(env),
     brand: brand(env),
@@ -186,11 +189,15 @@ export interface StartConfig {
   temporalUiPort: number;
   /** the first port to try for the metrics of the worker; null: none are served */
   workerMetricsPort: number | null;
+  /** worker processes */
+  workers: number;
   embedPostgres: boolean;
   embedTemporal: boolean;
   apiKeyIsOurs: boolean;
   encryptionKeyIsOurs: boolean;
 }
+
+const MAX_PROCESSES = 64;
 
 /** Placeholders for what the start itself sets. */
 const FILLED_IN = {
@@ -214,6 +221,7 @@ export function loadStartConfig(env: Env): StartConfig {
     port,
     temporalUiPort: integer(env, 'TEMPORAL_UI_PORT', 8233, [1, 65_535]),
     workerMetricsPort: metrics?.port ?? null,
+    workers: integer(env, 'WORKERS', 1, [1, MAX_PROCESSES]),
     embedPostgres: absent('DATABASE_URL'),
     embedTemporal: absent('TEMPORAL_ADDRESS'),
     apiKeyIsOurs: absent('BOOTSTRAP_API_KEY'),

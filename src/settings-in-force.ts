@@ -40,6 +40,7 @@ const SHOWN: Readonly<Record<string, (config: Config) => string>> = {
   BRAND_NAME: ({ brand }) => brand.name,
   BRAND_COLOR: ({ brand }) => brand.color ?? 'none',
   BRAND_LOGO_URL: ({ brand }) => brand.logoUrl ?? 'none',
+  SERVERS: ({ servers }) => String(servers),
   LOG_LEVEL: ({ logLevel }) => logLevel,
 };
 

@@ -59,7 +59,7 @@ const TABLE: Record<string, Room> = {
       ...['mailparser', 'nodemailer', 'piscina'],
     ],
   },
-  db: { ours: ['contract', ...LEAVES], packages: ['drizzle-orm', 'pg'] },
+  db: { ours: ['contract', ...LEAVES], packages: ['drizzle-orm', 'pg', 'pg-protocol'] },
   mailbox: {
     ours: [
       ...['contract', 'db', 'imap', 'mime', 'storage', 'secrets', 'outbound'],

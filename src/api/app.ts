@@ -9,6 +9,7 @@ import fastify, {
 } from 'fastify';
 import { ERRORS } from '../contract/errors.ts';
 import { isId } from '../contract/ids.ts';
+import type { Logger } from '../logger.ts';
 import { withRequestId } from '../request-context.ts';
 import { requireReach } from './access.ts';
 import { createAdmissions } from './admissions.ts';
@@ -73,13 +74,19 @@ export async function buildApp(deps: ApiDeps): Promise<FastifyInstance> {
     withRequestId(request.id, done);
   });
   // mail stays in no cache; what may be cached says so itself
-  app.addHook('onSend', async (_request, reply) => {
+  app.addHook('onSend', (_request, reply, _payload, done) => {
     if (!reply.hasHeader('Cache-Control')) reply.header('Cache-Control', 'no-store');
+    done();
   });
   // reading a body may have lost it
   app.addHook('preHandler', (request, _reply, done) => withRequestId(request.id, done));
   deps.traceRequests?.(app);
-  app.addHook('onResponse', async (request, reply) => logRequest(request, reply));
+  // ids and numbers only, and to look for secrets in a line takes ten times as long as to write it
+  const log = logger.child({}, { redact: [] });
+  app.addHook('onResponse', (request, reply, done) => {
+    logRequest(log, request, reply);
+    done();
+  });
   handleErrors(app, settings);
   readBodies(app, jsonBounds(settings));
   await describeApi(app, settings.publicUrl);
@@ -131,7 +138,7 @@ function jsonBounds({ send }: ApiDeps['settings']): JsonBounds {
 const PROBES = new Set(['/health', '/ready', '/metrics']);
 
 /** One line for each request; never the URL, which holds search terms. */
-function logRequest(request: FastifyRequest, reply: FastifyReply): void {
+function logRequest(log: Logger, request: FastifyRequest, reply: FastifyReply): void {
   const { method, routeOptions, params } = request;
   const { account_id, id } = (params ?? {}) as { account_id?: string; id?: string };
   const accountId = account_id ?? (isId('account', id ?? '') ? id : undefined);
@@ -144,7 +151,7 @@ function logRequest(request: FastifyRequest, reply: FastifyReply): void {
     ...(accountId === undefined || !isId('account', accountId) ? {} : { accountId }),
   };
   const isQuiet = PROBES.has(line.route) || line.status === ERRORS.too_many_requests.status;
-  request.log[isQuiet ? 'debug' : 'info'](line, 'responded');
+  log[isQuiet ? 'debug' : 'info'](line, 'responded');
 }
 
 /** Fastify itself takes no number of proxies, since clients might bypass them. Whoever sets a number knows that none can. */

@@ -1,15 +1,18 @@
 import type { FastifyInstance } from 'fastify';
 import type pg from 'pg';
 import { collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import { metricsOfAll } from './server-group.ts';
 import { readStatistics, type Statistics, WAIT_REASONS } from '../db/statistics.ts';
 
 const SECONDS = [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 
-/** Serves `GET /metrics` for Prometheus: this process, its HTTP calls, and the state of the service in the database. */
+/** Serves `GET /metrics` for Prometheus: the API processes, their HTTP calls, and the state of the service in the database. */
 export function serveMetrics(app: FastifyInstance, pool: pg.Pool): void {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
   const registers = [registry];
+  /** of the database, the same for every process */
+  const shared = new Registry();
 
   const durations = new Histogram({
     name: 'http_request_duration_seconds',
@@ -24,10 +27,11 @@ export function serveMetrics(app: FastifyInstance, pool: pg.Pool): void {
     done();
   });
 
-  const show = statisticsGauges(registry);
+  const show = statisticsGauges(shared);
+  const ofProcesses = metricsOfAll(registry);
   app.get('/metrics', { schema: { hide: true } }, async (_request, reply) => {
     show(await readStatistics(pool).catch(() => undefined));
-    return reply.type(registry.contentType).send(await registry.metrics());
+    return reply.type(registry.contentType).send(`${await ofProcesses()}\n${await shared.metrics()}`);
   });
 }
 

@@ -1,4 +1,4 @@
-import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { and, asc, eq, like, ne, sql } from 'drizzle-orm';
 import type pg from 'pg';
 import type { ApiKey, Permissions } from '../contract/api-key.ts';
@@ -185,7 +185,7 @@ function lookUpPart(key: string): string | undefined {
 
 /** The SHA-256 of a key. */
 export function digestOf(key: string): Buffer {
-  return createHash('sha256').update(key).digest();
+  return hash('sha256', key, 'buffer');
 }
 
 type ApiKeyRow = typeof apiKeys.$inferSelect;

@@ -1,7 +1,7 @@
 import { asc, eq, sql } from 'drizzle-orm';
 import type pg from 'pg';
 import type { Tx } from './client.ts';
-import { toQuery } from './email-select.ts';
+import { prepare, slot } from './statements.ts';
 import { insertRows } from './insert-rows.ts';
 import { attachments } from './schema.ts';
 
@@ -14,6 +14,10 @@ export interface StoredAttachment {
   storageKey: string;
 }
 
+const oneAttachment = prepare(sql`
+  select a.name, a.mime, a.size::float8 as size, a.storage_key as "storageKey" from attachments a
+  where a.id = ${slot('attachmentId')} and a.email_id = ${slot('emailId')} and a.account_id = ${slot('accountId')}`);
+
 /** One attachment; undefined when that email of the account has none with that id. */
 export async function getAttachment(
   pool: pg.Pool,
@@ -21,10 +25,7 @@ export async function getAttachment(
   emailId: string,
   attachmentId: string,
 ): Promise<StoredAttachment | undefined> {
-  const statement = sql`
-    select a.name, a.mime, a.size::float8 as size, a.storage_key as "storageKey" from attachments a
-    where a.id = ${attachmentId} and a.email_id = ${emailId} and a.account_id = ${accountId}`;
-  const { rows } = await pool.query<StoredAttachment>(toQuery(statement, { prepared: true }));
+  const { rows } = await pool.query<StoredAttachment>(oneAttachment({ attachmentId, emailId, accountId }));
   return rows[0];
 }
 

@@ -4,6 +4,7 @@ import { migrate as applyMigrations } from 'drizzle-orm/node-postgres/migrator';
 import pg from 'pg';
 import { EVENT_TYPES } from '../contract/events.ts';
 import type { Logger } from '../logger.ts';
+import { BytesClient } from './bytes-client.ts';
 import { alignPositions } from './event-feed.ts';
 import { patientClient, type Patience } from './patient-client.ts';
 import { preparingClient } from './prepared.ts';
@@ -42,7 +43,7 @@ export function openDatabase(
     max: options.max ?? 10,
     // also for one that is free: as long as a query that hangs takes to fail, and a new connection
     connectionTimeoutMillis: patience ? patience.queryMs + 2 * patience.connectMs : 10_000,
-    Client: preparingClient(patience ? patientClient(url, patience) : pg.Client),
+    Client: preparingClient(patience ? patientClient(url, patience) : BytesClient),
     idleTimeoutMillis: 60_000,
     statement_timeout: 60_000,
     keepAlive: true,

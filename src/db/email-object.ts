@@ -1,6 +1,5 @@
 import type { Email } from '../contract/email.ts';
 import type { FolderRole } from '../contract/folder.ts';
-import { type JsonOf, jsonWith } from './json-text.ts';
 import type { emailContents, emails } from './schema.ts';
 
 /** The columns of `emails` that an Email shows. */
@@ -48,7 +47,7 @@ export interface LocationOfEmail {
 const ALL: FolderRole = 'ALL';
 
 /**
- * The contract's Email from rows. Reads and events both use it: they agree field for field.
+ * The contract's Email from rows, for events. Reads give the same, as text: see email-select.ts.
  *
  * @param contents null when bodies, headers and attachments are not wanted or missing: they are empty then
  * @param folders ids from `shownFolders`
@@ -61,7 +60,7 @@ export function toEmail(
   object: Email['object'] = 'Email',
 ): Email {
   return {
-    ...withoutContents(row, folders, object),
+    ...frameOf(row, folders, object),
     body: contents?.body ?? '',
     body_plain: contents?.bodyPlain ?? '',
     body_new: contents?.bodyNew ?? null,
@@ -70,34 +69,17 @@ export function toEmail(
   };
 }
 
-/** The columns of `email_contents` as the JSON text that they hold. */
-export type EmailContentsJson = { [Column in keyof EmailContentsRow]: JsonOf<EmailContentsRow[Column]> };
+/** An Email without its contents, which follow it. */
+export type EmailFrame = Omit<Email, 'body' | 'body_plain' | 'body_new' | 'attachments' | 'headers'>;
 
-/** `JSON.stringify(toEmail(…))` without parsing and writing the large part again, which is stored as JSON text. */
-export function toEmailJson(row: EmailRow, contents: EmailContentsJson, folders: string[]): JsonOf<Email> {
-  const { body, bodyPlain: body_plain, bodyNew: body_new, attachments, headers } = contents;
-  const written = { body, body_plain, body_new, attachments, headers };
-  return jsonWith<Email, Contents>(withoutContents(row, folders, 'Email'), written);
-}
-
-type Contents = 'body' | 'body_plain' | 'body_new' | 'attachments' | 'headers';
-
-/** The small part; the large one follows it, as text. */
-function withoutContents(row: EmailRow, folders: string[], object: Email['object']): Omit<Email, Contents> {
+/** The part of an email that its row and its folders decide. */
+export function frameOf(row: EmailRow, folders: string[], object: Email['object'] = 'Email'): EmailFrame {
   return {
     object,
     id: row.id,
     account_id: row.accountId,
     thread_id: row.threadId,
-    message_id: row.messageId,
-    date: row.date.toISOString(),
-    subject: row.subject,
-    from_attendee: row.fromAttendee,
-    to_attendees: row.toAttendees,
-    cc_attendees: row.ccAttendees,
-    bcc_attendees: row.bccAttendees,
-    reply_to_attendees: row.replyToAttendees,
-    has_attachments: row.hasAttachments,
+    ...headOf(row),
     folders,
     is_unread: row.isUnread,
     is_complete: row.isComplete,
@@ -111,6 +93,39 @@ function withoutContents(row: EmailRow, folders: string[], object: Email['object
     ...(row.autoReply ? { auto_reply: row.autoReply } : {}),
     ...(row.calendar ? { calendar: row.calendar } : {}),
   };
+}
+
+/** What the message alone decides. */
+function headOf(row: HeadRow) {
+  return {
+    message_id: row.messageId ?? null,
+    date: row.date.toISOString(),
+    subject: row.subject,
+    from_attendee: row.fromAttendee,
+    to_attendees: row.toAttendees,
+    cc_attendees: row.ccAttendees,
+    bcc_attendees: row.bccAttendees,
+    reply_to_attendees: row.replyToAttendees,
+    has_attachments: row.hasAttachments,
+  };
+}
+
+type HeadRow = Pick<
+  typeof emails.$inferInsert,
+  | 'messageId'
+  | 'date'
+  | 'subject'
+  | 'fromAttendee'
+  | 'toAttendees'
+  | 'ccAttendees'
+  | 'bccAttendees'
+  | 'replyToAttendees'
+  | 'hasAttachments'
+>;
+
+/** The same as it is stored beside the contents: the members of a JSON object, without its braces. */
+export function headText(row: HeadRow): string {
+  return JSON.stringify(headOf(row)).slice(1, -1);
 }
 
 /**

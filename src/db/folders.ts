@@ -1,7 +1,9 @@
-import { and, eq } from 'drizzle-orm';
+import { and, eq, sql } from 'drizzle-orm';
+import type pg from 'pg';
 import { type Folder, FOLDER_ROLES } from '../contract/folder.ts';
 import type { Queryable } from './client.ts';
 import { folders } from './schema.ts';
+import { prepare, slot } from './statements.ts';
 
 /** The columns of `folders` in a Folder. */
 export type FolderRow = Pick<
@@ -36,6 +38,16 @@ export async function getFolder(db: Queryable, accountId: string, folderId: stri
     .from(folders)
     .where(and(eq(folders.id, folderId), eq(folders.accountId, accountId)));
   return row && toFolder(row);
+}
+
+const oneFolder = prepare(
+  sql`select true as exists from folders where id = ${slot('folderId')} and account_id = ${slot('accountId')}`,
+);
+
+/** Whether the account has a folder with that id. */
+export async function folderExists(pool: pg.Pool, accountId: string, folderId: string): Promise<true | undefined> {
+  const { rows } = await pool.query<{ exists: true }>(oneFolder({ folderId, accountId }));
+  return rows[0]?.exists;
 }
 
 const byName = new Intl.Collator('en', { numeric: true });

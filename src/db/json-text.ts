@@ -3,6 +3,12 @@ declare const value: unique symbol;
 /** JSON text of a value of that type: text that is stored as JSON is not parsed and written again. */
 export type JsonOf<T> = string & { readonly [value]: T };
 
+/**
+ * The same as UTF-8, in pieces that follow one another: what Postgres gives as bytes goes into the response as it is,
+ * copied once.
+ */
+export type JsonPieces<T> = Uint8Array[] & { readonly [value]: T };
+
 /** The JSON text of an array, from that of its items. */
 export function jsonArray<T>(items: readonly JsonOf<T>[]): JsonOf<T[]> {
   return `[${items.join(',')}]` as JsonOf<T[]>;
@@ -15,4 +21,32 @@ export function jsonWith<T extends object, Written extends keyof T & string>(
 ): JsonOf<T> {
   const members = Object.entries<string>(written).map(([key, text]) => `,"${key}":${text}`);
   return `${JSON.stringify(plain).slice(0, -1)}${members.join('')}}` as JsonOf<T>;
+}
+
+/** A value in the form that pieces have. */
+export function jsonPieces<T>(text: JsonOf<T>): JsonPieces<T> {
+  return [Buffer.from(text)] as unknown as JsonPieces<T>;
+}
+
+/** An object whose last member is an array of items that are pieces already. It has at least one other member. */
+export function jsonWithItems<T extends object, Items extends keyof T & string>(
+  plain: Omit<T, Items>,
+  key: Items,
+  items: readonly JsonPieces<unknown>[],
+): JsonPieces<T> {
+  const pieces: Uint8Array[] = [Buffer.from(`${JSON.stringify(plain).slice(0, -1)},"${key}":[`)];
+  items.forEach((item, index) => {
+    if (index > 0) pieces.push(COMMA);
+    pieces.push(...item);
+  });
+  pieces.push(END);
+  return pieces as JsonPieces<T>;
+}
+
+const COMMA = Buffer.from(',');
+const END = Buffer.from(']}');
+
+/** The value that pieces are the text of. */
+export function parsePieces<T>(pieces: JsonPieces<T>): T {
+  return JSON.parse(Buffer.concat(pieces).toString()) as T;
 }

@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net';
 import pg from 'pg';
+import { BytesClient } from './bytes-client.ts';
 
 /** How long a database may take before it counts as away, ms. */
 export interface Patience {
@@ -18,7 +19,7 @@ export function patientClient(url: string, { connectMs, queryMs }: Patience): ty
   let asking: Promise<boolean> | undefined;
   const isAlive = () => (asking ??= ask(url, connectMs).finally(() => (asking = undefined)));
 
-  return class PatientClient extends pg.Client {
+  return class PatientClient extends BytesClient {
     private waiting = 0;
     private timer: NodeJS.Timeout | undefined;
 

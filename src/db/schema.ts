@@ -297,7 +297,7 @@ export const emails = pgTable(
 );
 
 /**
- * The large, immutable part of an email, as pieces of the answers' JSON. Stored with lz4 or, where the server lacks it,
+ * The immutable part of an email, with all that is large, as pieces of the answers' JSON. Stored with lz4 or, where the server lacks it,
  * without compression (see migrations): Postgres' own pglz took two thirds of the time of a list.
  */
 export const emailContents = pgTable(
@@ -308,6 +308,8 @@ export const emailContents = pgTable(
     body: json<string>('body').notNull(),
     bodyPlain: json<string>('body_plain').notNull(),
     bodyNew: json<string>('body_new'),
+    /** what of the email's row the message alone decides (`headText`); null: stored before there was this column */
+    head: text(),
     headers: json<Header[]>('headers').notNull(),
     attachments: json<Attachment[]>('attachments').notNull(),
   },

@@ -1,14 +1,15 @@
-import { type SQL, sql } from 'drizzle-orm';
+import { sql } from 'drizzle-orm';
 import type pg from 'pg';
 import type { Email } from '../contract/email.ts';
 import type { EmailPosition } from './email-page.ts';
-import { emailColumns, selectEmails, toQuery } from './email-select.ts';
-import type { JsonOf } from './json-text.ts';
+import { CONTENTS_AND_LOCATIONS, emailColumns, selectEmails } from './email-select.ts';
+import { prepare, slot, toQuery } from './statements.ts';
+import type { JsonPieces } from './json-text.ts';
 
 export interface ThreadListing {
   /** the thread's id now: a thread that was merged into another has the other's id */
   id: string;
-  data: JsonOf<Email>[];
+  data: JsonPieces<Email>[];
   next: EmailPosition | null;
 }
 
@@ -29,16 +30,15 @@ export async function getThread(
   const { limit, position } = page;
   const beyond = position ? sql`and (e.date, e.id) > (${position.date}::timestamptz, ${position.id})` : sql``;
   const statement = sql`
-    select ${emailColumns(page.metaOnly)} from emails e left join email_contents c on c.email_id = e.id
+    select ${emailColumns(page.metaOnly)} from emails e ${CONTENTS_AND_LOCATIONS}
     where e.thread_id = ${threadId} and e.account_id = ${accountId} and not e.is_draft ${beyond}
     order by e.date, e.id limit ${limit + 1}`;
-  const found = await selectEmails(pool, statement, { prepared: false });
+  const found = await selectEmails(pool, toQuery(statement));
   const shown = found.slice(0, limit);
-  const last = shown.at(-1)?.row;
   return {
     id: threadId,
     data: shown.map(({ email }) => email),
-    next: last && found.length > limit ? { date: last.date, id: last.id } : null,
+    next: found.length > limit ? (shown.at(-1)?.place() ?? null) : null,
   };
 }
 
@@ -47,13 +47,15 @@ async function findThread(
   accountId: string,
   of: { threadId: string } | { emailId: string },
 ): Promise<string | undefined> {
-  const statement: SQL =
-    'emailId' in of
-      ? sql`select e.thread_id as id from emails e where e.id = ${of.emailId} and e.account_id = ${accountId}`
-      : sql`
-        select t.id from (
-          select coalesce(merged_into, id) as id from threads where id = ${of.threadId} and account_id = ${accountId}
-        ) t where exists (select from emails e where e.thread_id = t.id)`;
-  const { rows } = await pool.query<{ id: string }>(toQuery(statement, { prepared: true }));
+  const statement = 'emailId' in of ? threadOfEmail : threadNow;
+  const { rows } = await pool.query<{ id: string }>(statement({ ...of, accountId }));
   return rows[0]?.id;
 }
+
+const threadOfEmail = prepare(
+  sql`select e.thread_id as id from emails e where e.id = ${slot('emailId')} and e.account_id = ${slot('accountId')}`,
+);
+const threadNow = prepare(sql`
+  select t.id from (
+    select coalesce(merged_into, id) as id from threads where id = ${slot('threadId')} and account_id = ${slot('accountId')}
+  ) t where exists (select from emails e where e.thread_id = t.id)`);

@@ -29,8 +29,8 @@ export interface BringUp {
 /** What is shown at the terminal when everything is ready. */
 export interface BroughtUp {
   apiUrl: string;
-  /** absent when WORKER_METRICS_PORT is 0 */
-  workerMetricsUrl?: string;
+  /** of each worker; none when WORKER_METRICS_PORT is 0 */
+  workerMetricsUrls: string[];
   /** absent with a Temporal that the settings name */
   temporalUiUrl?: string;
   /** absent when BOOTSTRAP_API_KEY is set */
@@ -61,26 +61,41 @@ export async function bringUp({ env, settings, dataDir, supervisor, report }: Br
     started['TEMPORAL_ADDRESS'] = temporal.address;
     if (isAbsent(env, 'TEMPORAL_UI_URL')) started['TEMPORAL_UI_URL'] = temporal.uiUrl;
   }
-  if (settings.workerMetricsPort !== null) {
-    started['WORKER_METRICS_PORT'] = String(await firstFreePort(settings.workerMetricsPort));
-  }
+  const metricsPorts = await metricsPortsOf(settings);
+  if (metricsPorts[0] !== undefined) started['WORKER_METRICS_PORT'] = String(metricsPorts[0]);
   const childEnv = childEnvironment(env, started);
   const config = loadConfig(childEnv);
   await report.during('Migrating the database', () => migrateDatabase(config.databaseUrl));
   const apiUrl = loadConfig({ ...childEnv, PUBLIC_URL: undefined }).publicUrl;
   await report.during('Starting worker and API', () =>
     Promise.all([
-      supervisor.start(workerPart(root, childEnv)),
+      ...Array.from({ length: settings.workers }, (_, index) => {
+        const port = metricsPorts[index];
+        const env = port === undefined ? childEnv : { ...childEnv, WORKER_METRICS_PORT: String(port) };
+        return supervisor.start(workerPart(root, env, index + 1));
+      }),
       supervisor.start(serverPart(root, childEnv, `${apiUrl}/ready`)),
     ]),
   );
   const apiKey = started['BOOTSTRAP_API_KEY'];
   return {
     apiUrl,
-    ...(config.workerMetrics === null ? {} : { workerMetricsUrl: urlOf(config.workerMetrics) }),
+    workerMetricsUrls: metricsPorts.flatMap((port) =>
+      config.workerMetrics ? urlOf({ ...config.workerMetrics, port }) : [],
+    ),
     ...(temporal === undefined ? {} : { temporalUiUrl: temporal.uiUrl }),
     ...(apiKey === undefined ? {} : { apiKey: { value: apiKey, file: join(dataDir.path, API_KEY_FILE) } }),
   };
+}
+
+/** A port for the metrics of each worker, where they are served. */
+async function metricsPortsOf({ workers, workerMetricsPort }: StartConfig): Promise<number[]> {
+  const ports: number[] = [];
+  if (workerMetricsPort === null) return ports;
+  for (let next = workerMetricsPort; ports.length < workers; next = (ports.at(-1) ?? next) + 1) {
+    ports.push(await firstFreePort(next));
+  }
+  return ports;
 }
 
 const API_KEY_FILE = 'bootstrap-api-key';

@@ -5,19 +5,24 @@ type Env = Readonly<Record<string, string>>;
 
 /** The API process; ready when `readyUrl` says so. */
 export function serverPart(root: string, env: Env, readyUrl: string): Part {
-  return { ...nodePart(root, 'server', env), isReady: () => isOk(readyUrl) };
+  return { ...nodePart(root, 'server', { env }), isReady: () => isOk(readyUrl) };
 }
 
 /** A worker process; it sends `ready` over its channel when it polls all its queues. */
-export function workerPart(root: string, env: Env): Part {
-  return { ...nodePart(root, 'worker', env), isReady: async (message) => message === 'ready' };
+export function workerPart(root: string, env: Env, number = 1): Part {
+  const name = number === 1 ? 'worker' : `worker-${number}`;
+  return { ...nodePart(root, 'worker', { name, env }), isReady: async (message) => message === 'ready' };
 }
 
-function nodePart(root: string, name: string, env: Env): Omit<Part, 'isReady'> {
+function nodePart(
+  root: string,
+  entry: string,
+  { name = entry, env }: { name?: string; env: Env },
+): Omit<Part, 'isReady'> {
   return {
     name,
     command: process.execPath,
-    args: ['--enable-source-maps', join(root, 'dist', `${name}.js`)],
+    args: ['--enable-source-maps', join(root, 'dist', `${entry}.js`)],
     env,
     ipc: true,
     stopSignal: 'SIGTERM',

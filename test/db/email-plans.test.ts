@@ -1,9 +1,10 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { type SQL, sql } from 'drizzle-orm';
+import { sql } from 'drizzle-orm';
 import type pg from 'pg';
-import { type EmailFilter, emailPage } from '../../src/db/email-page.ts';
-import { toQuery } from '../../src/db/email-select.ts';
+import { type EmailFilter, emailPage, pageValues } from '../../src/db/email-page.ts';
+import { prepare, type Statement, toQuery } from '../../src/db/statements.ts';
 import { getEmail, listEmails } from '../../src/db/emails.ts';
+import { parsePieces } from '../../src/db/json-text.ts';
 import { refreshPlannerStatistics } from '../../src/db/planner-statistics.ts';
 import { sentWith, unlinkedBounces } from '../../src/mailbox/bounces.ts';
 import { currentContacts } from '../../src/mailbox/contacts.ts';
@@ -96,6 +97,15 @@ async function fill(owner: string, folder: string): Promise<void> {
     select ${folder}, n, ${owner}, ${id}, ${date}, true, n::text, n::text from ${numbers}`);
 }
 
+/** 2,000 accounts of ten emails. */
+async function fillSmallAccounts(): Promise<void> {
+  await pool.query(`
+    insert into email_search (email_id, account_id, date, text, subject, from_address, to_addresses)
+    select 'email_small' || lpad(n::text, 18, '0'), 'acc_small' || n / 10, now(), ' a few words ', ' a few ', 'p@example.test', '{}'
+    from generate_series(1, 20000) n on conflict do nothing`);
+  await pool.query('analyze email_search');
+}
+
 const filters = (): Record<string, EmailFilter> => ({
   none: {},
   folder: { folderId: inbox },
@@ -130,7 +140,8 @@ const LARGE = ['emails', 'email_search', 'email_contents', 'locations'];
 describe('a list of emails', () => {
   it.each(Object.keys(filters()))('never reads a whole table: %s', async (name) => {
     const filter = filters()[name] as EmailFilter;
-    expect(await scansOf(emailPage(account, filter, null, sql.raw('51')))).toEqual([]);
+    const page = prepare(emailPage(filter, false, sql.raw('51')), { named: false });
+    expect(await scansOf(page(pageValues(account, filter, null)))).toEqual([]);
   });
 
   it.each(Object.keys(filters()))('pages through all there is: %s', async (name) => {
@@ -141,7 +152,7 @@ describe('a list of emails', () => {
     // the end of a long list is like its middle
     for (let page = 0; page < 6; page++) {
       const listing = await listEmails(pool, account, filter, { metaOnly: true, limit: 50, position });
-      found.push(...listing.data.map((email) => (JSON.parse(email) as { id: string }).id));
+      found.push(...listing.data.map((email) => parsePieces(email).id));
       position = listing.next;
       if (!position) break;
     }
@@ -156,7 +167,7 @@ describe('a list of emails', () => {
     );
     expect(Number(rows[0]?.calls)).toBeGreaterThan(0);
     await pool.query(`set plan_cache_mode = force_generic_plan`);
-    const { text, values } = toQuery(emailPage(account, {}, null, sql.raw('251')), { prepared: false });
+    const { text, values } = prepare(emailPage({}, false, sql.raw('251')))(pageValues(account, {}, null));
     await pool.query(`prepare generic as select * from (${text}) newest limit $${values.length + 1}`);
     const plan = await pool.query<{ 'QUERY PLAN': string }>(`explain execute generic('${account}', 51)`);
     await pool.query('deallocate generic; reset plan_cache_mode');
@@ -164,6 +175,29 @@ describe('a list of emails', () => {
       /Index (Only )?Scan Backward using emails_list/,
     );
   });
+
+  it.each<EmailFilter>([{ q: 'hundredth' }, { subject: 'subject 77' }, { from: 'p7@example.test' }])(
+    'finds %p by an index when it is planned for any account, though most are small',
+    async (filter) => {
+      await fillSmallAccounts();
+      const { text, values } = prepare(emailPage(filter, false, sql.raw('51')))(pageValues(account, filter, null));
+      const client = await pool.connect();
+      try {
+        await client.query('set plan_cache_mode = force_generic_plan');
+        await client.query({ name: 'generic', text, values });
+        const given = values.map((value) => (value === null ? 'null' : `'${value as string}'`)).join(', ');
+        const { rows } = await client.query<{ 'QUERY PLAN': string }>(`explain (analyze) execute generic(${given})`);
+        const plan = rows.map((row) => row['QUERY PLAN']).join('\n');
+        expect(plan).not.toMatch(/Seq Scan on (email|locations)/);
+        // no more than the sample and what is found
+        const read = [...plan.matchAll(/Scan.* on (?:emails?_\w+|emails).*rows=([\d.]+) loops=(\d+)\)/g)];
+        expect(Math.max(...read.map(([, count, loops]) => Number(count) * Number(loops)))).toBeLessThan(2_000);
+        expect(read.length).toBeGreaterThan(0);
+      } finally {
+        client.release(true);
+      }
+    },
+  );
 
   it('is planned by what the tables hold now', async () => {
     const { rowCount } = await pool.query(`update emails set size = size + 1 where account_id = $1`, [account]);
@@ -193,7 +227,7 @@ describe('a list of emails', () => {
 
   it('gives one email by its id', async () => {
     const email = await getEmail(pool, account, rare, { metaOnly: false });
-    expect(JSON.parse(email as string)).toMatchObject({ id: rare, body_plain: 'xylophone' });
+    expect(email && parsePieces(email)).toMatchObject({ id: rare, body_plain: 'xylophone' });
   });
 });
 
@@ -210,13 +244,12 @@ describe('taking mail in and deleting it', () => {
       insert into contacts (account_id, address, display_name, last_contacted_at)
       select ${account}, address, 'A name', now() from unnest(${sql.param(people)}::text[]) address
       on conflict do nothing`);
-    expect(await scansOf(query())).toEqual([]);
+    expect(await scansOf(toQuery(query()))).toEqual([]);
   });
 });
 
 /** The large tables that a statement would read from end to end. */
-async function scansOf(query: SQL): Promise<string[]> {
-  const { text, values } = toQuery(query, { prepared: false });
+async function scansOf({ text, values }: Statement): Promise<string[]> {
   const { rows } = await pool.query<{ 'QUERY PLAN': string }>(`explain ${text}`, values);
   const plan = rows.map((row) => row['QUERY PLAN']).join('\n');
   return plan.match(/Seq Scan on \w+/g)?.filter((scan) => LARGE.includes(scan.split(' ').at(-1) as string)) ?? [];

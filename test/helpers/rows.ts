@@ -2,6 +2,7 @@ import type { Attachment, Attendee } from '../../src/contract/email.ts';
 import type { FolderRole } from '../../src/contract/folder.ts';
 import { normalise } from '../../src/contract/search-text.ts';
 import type { Database } from '../../src/db/client.ts';
+import { headText } from '../../src/db/email-object.ts';
 import {
   attachments,
   contacts,
@@ -56,6 +57,8 @@ export interface EmailOptions {
   draft?: boolean;
   attachments?: (Pick<Attachment, 'name' | 'mime' | 'size'> & { inline?: boolean; cid?: string })[];
   missingSince?: Date;
+  /** false: as mail was stored before heads were */
+  head?: boolean;
 }
 
 export interface StoredEmailIds {
@@ -103,7 +106,7 @@ export async function storeEmail(
     cid: file.cid ?? null,
     inline: file.inline ?? false,
   }));
-  await db.insert(emails).values({
+  const row = {
     id,
     accountId,
     threadId,
@@ -124,10 +127,12 @@ export async function storeEmail(
     storageKey,
     missingSince: options.missingSince ?? null,
     createdAt: date,
-  });
+  };
+  await db.insert(emails).values(row);
   await db.insert(emailContents).values({
     emailId: id,
     accountId,
+    head: options.head === false ? null : headText(row),
     body: options.body ?? `<p>${bodyPlain}</p>`,
     bodyPlain,
     headers: [

@@ -1,6 +1,7 @@
 import { expect, it } from '@jest/globals';
 import { eq, sql } from 'drizzle-orm';
 import { getEmail } from '../../src/db/emails.ts';
+import { parsePieces } from '../../src/db/json-text.ts';
 import { mark } from '../../src/mailbox/changes/pending-removals.ts';
 import { emails, locations } from '../../src/db/schema.ts';
 import { moveEmail } from '../../src/mailbox/changes/move.ts';
@@ -41,12 +42,10 @@ async function letTimePass({ ctx }: Engine): Promise<void> {
 /** The folders of the email as readers see them, and as its last event says. */
 async function seen({ ctx }: Engine, id: string): Promise<{ read: string[]; reported: string[]; events: number }> {
   const { database } = ground().database;
-  const read = JSON.parse((await getEmail(database.pool, ctx.account.id, id, { metaOnly: true })) ?? '{}') as {
-    folders: string[];
-  };
+  const stored = await getEmail(database.pool, ctx.account.id, id, { metaOnly: true });
   const events = (await storedEvents(database, ctx.account.id)).filter(({ objectId }) => objectId === id);
   const { folders } = (events.at(-1)?.data as { email: { folders: string[] } }).email;
-  return { read: read.folders, reported: folders, events: events.length };
+  return { read: parsePieces(stored!).folders, reported: folders, events: events.length };
 }
 
 it('what readers see of an email whose move was abandoned changes with an event', async () => {

@@ -1,6 +1,7 @@
 import { expect, it } from '@jest/globals';
 import { eq } from 'drizzle-orm';
 import { getEmail } from '../../src/db/emails.ts';
+import { parsePieces } from '../../src/db/json-text.ts';
 import { emails } from '../../src/db/schema.ts';
 import { markEmail } from '../../src/mailbox/changes/mark.ts';
 import { syncMailbox } from '../../src/mailbox/sync-pass.ts';
@@ -16,10 +17,10 @@ const { ground, start } = engineTests();
 async function seen({ ctx }: Engine): Promise<{ read: string[]; reported: string[] }> {
   const { database } = ground().database;
   const [row] = await ctx.db.select({ id: emails.id }).from(emails).where(eq(emails.accountId, ctx.account.id));
-  const text = await getEmail(database.pool, ctx.account.id, row!.id, { metaOnly: true });
+  const stored = await getEmail(database.pool, ctx.account.id, row!.id, { metaOnly: true });
   const events = (await storedEvents(database, ctx.account.id)).filter(({ objectId }) => objectId === row!.id);
   const { folders } = (events.at(-1)?.data as { email: { folders: string[] } }).email;
-  return { read: (JSON.parse(text ?? '{}') as { folders: string[] }).folders, reported: folders };
+  return { read: parsePieces(stored!).folders, reported: folders };
 }
 
 it('reading an email of Gmail marks none of its other labels with \\Deleted', async () => {

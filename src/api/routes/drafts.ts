@@ -4,7 +4,7 @@ import { DraftList, Email } from '../../contract/email.ts';
 import { idPattern } from '../../contract/ids.ts';
 import { DraftResult, DraftSent, SendInput } from '../../contract/sending.ts';
 import { getDraft, listDrafts } from '../../db/drafts.ts';
-import { jsonArray, jsonWith } from '../../db/json-text.ts';
+import { jsonWithItems } from '../../db/json-text.ts';
 import { checkSendInput, checkTrackable } from '../send-input.ts';
 import {
   AccountParams,
@@ -45,9 +45,10 @@ export const draftRoutes: Routes = (app, { db, pool, cursors, commands, settings
       const page = await listDrafts(pool, params.account_id, { limit: query.limit, position });
       return sendJson(
         reply,
-        jsonWith<DraftList, 'data'>(
+        jsonWithItems<DraftList, 'data'>(
           { object: 'Drafts', has_more: page.next !== null, cursor: cursors.write(list, page.next) },
-          { data: jsonArray(page.data) },
+          'data',
+          page.data,
         ),
       );
     },

@@ -3,6 +3,7 @@ import Type from 'typebox';
 import type { Email } from '../../contract/email.ts';
 import { getAttachment } from '../../db/attachments.ts';
 import { getEmail } from '../../db/emails.ts';
+import { parsePieces } from '../../db/json-text.ts';
 import { viewHeaders, viewPage } from '../email-view.ts';
 import { EmailParams } from './emails.ts';
 import { existing, responsesAs, type RouteDeps, type Routes } from './route.ts';
@@ -31,11 +32,8 @@ export const emailViewRoutes: Routes = (app, deps) => {
       },
     },
     async ({ params, query }, reply) => {
-      const text = existing(
-        await getEmail(deps.pool, params.account_id, params.email_id, { metaOnly: false }),
-        'email',
-      );
-      const email = JSON.parse(text) as Email;
+      const stored = await getEmail(deps.pool, params.account_id, params.email_id, { metaOnly: false });
+      const email = parsePieces(existing(stored, 'email'));
       const page = viewPage(email.body, {
         inline: await inlinePictures(deps, email),
         remoteImages: query.remote_images,

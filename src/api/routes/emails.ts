@@ -3,8 +3,8 @@ import Type from 'typebox';
 import { Email, EmailList } from '../../contract/email.ts';
 import { EmailDeleted } from '../../contract/sending.ts';
 import { getEmail, getEmailSource, listEmails } from '../../db/emails.ts';
-import { getFolder } from '../../db/folders.ts';
-import { jsonArray, jsonWith } from '../../db/json-text.ts';
+import { folderExists } from '../../db/folders.ts';
+import { jsonWithItems } from '../../db/json-text.ts';
 import { EmailQuery, MetaOnly, toFilter } from './email-query.ts';
 import {
   AccountParams,
@@ -23,7 +23,7 @@ const FolderParams = Type.Object({ account_id: Id('account'), folder_id: Id('fol
 
 /** Reading emails (CONTRACT "Emails"); reading never sets `\Seen`. */
 export const emailRoutes: Routes = (app, deps) => {
-  const { db, pool, storage } = deps;
+  const { pool, storage } = deps;
 
   app.get(
     '/:account_id/emails',
@@ -54,7 +54,7 @@ export const emailRoutes: Routes = (app, deps) => {
       },
     },
     async ({ params, query }, reply) => {
-      existing(await getFolder(db, params.account_id, params.folder_id), 'folder');
+      existing(await folderExists(pool, params.account_id, params.folder_id), 'folder');
       return sendList(deps, reply, params, query);
     },
   );
@@ -114,9 +114,10 @@ async function sendList(
   const page = await listEmails(pool, accountId, filter, { metaOnly: query.meta_only, limit: query.limit, position });
   return sendJson(
     reply,
-    jsonWith<EmailList, 'data'>(
+    jsonWithItems<EmailList, 'data'>(
       { object: 'Emails', has_more: page.next !== null, cursor: cursors.write(list, page.next) },
-      { data: jsonArray(page.data) },
+      'data',
+      page.data,
     ),
   );
 }

@@ -6,7 +6,7 @@ import { ApiError, type ErrorCode } from '../../contract/errors.ts';
 import { type IdKind, idPattern } from '../../contract/ids.ts';
 import { getAccountState } from '../../db/accounts.ts';
 import type { Queryable } from '../../db/client.ts';
-import type { JsonOf } from '../../db/json-text.ts';
+import type { JsonOf, JsonPieces } from '../../db/json-text.ts';
 import type { Admissions } from '../admissions.ts';
 import type { Cursors } from '../cursor.ts';
 import type { ApiDeps } from '../deps.ts';
@@ -38,8 +38,9 @@ export function existing<T>(resource: T | undefined, what: string): T {
 }
 
 /** Sends JSON text; as bytes, since Node measures and writes large strings slowly. */
-export function sendJson<T>(reply: FastifyReply, text: JsonOf<T>): FastifyReply {
-  return reply.type('application/json; charset=utf-8').send(Buffer.from(text));
+export function sendJson<T>(reply: FastifyReply, json: JsonOf<T> | JsonPieces<T>): FastifyReply {
+  const bytes = typeof json === 'string' ? Buffer.from(json) : Buffer.concat(json);
+  return reply.type('application/json; charset=utf-8').send(bytes);
 }
 
 /** The responses of a route: the schema of 200, and the errors in addition to those of every route. */

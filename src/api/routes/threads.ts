@@ -2,7 +2,7 @@ import type { FastifyReply } from 'fastify';
 import Type from 'typebox';
 import { Cursor, Limit, MAX_LIMIT } from '../../contract/common.ts';
 import { Thread } from '../../contract/email.ts';
-import { jsonArray, jsonWith } from '../../db/json-text.ts';
+import { jsonWithItems } from '../../db/json-text.ts';
 import { getThread } from '../../db/threads.ts';
 import { MetaOnly } from './email-query.ts';
 import { EmailParams } from './emails.ts';
@@ -55,9 +55,10 @@ async function sendThread(
   const cursor = cursors.write(list, thread.next);
   return sendJson(
     reply,
-    jsonWith<Thread, 'data'>(
+    jsonWithItems<Thread, 'data'>(
       { object: 'Thread', id: thread.id, has_more: cursor !== null, ...(cursor === null ? {} : { cursor }) },
-      { data: jsonArray(thread.data) },
+      'data',
+      thread.data,
     ),
   );
 }

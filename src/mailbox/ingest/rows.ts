@@ -1,4 +1,5 @@
 import type { Attachment, Bounce, Complaint } from '../../contract/email.ts';
+import { headText } from '../../db/email-object.ts';
 import type { MessageMeta } from '../../imap/fetch.ts';
 import { hasAttachments, type ParsedMail } from '../../mime/parser.ts';
 import { newId } from '../../new-id.ts';
@@ -66,11 +67,13 @@ export function buildEmail(
 ): NewEmailRows {
   const { parsed } = mail;
   const emailId = facts.copyOf?.id ?? mail.emailId;
+  const email = emailRow(account, mail, thread, facts);
   return {
-    email: emailRow(account, mail, thread, facts),
+    email,
     contents: {
       emailId,
       accountId: account.id,
+      head: headText(email),
       body: parsed.body,
       bodyPlain: parsed.bodyPlain,
       bodyNew: parsed.bodyNew,

@@ -20,7 +20,7 @@ export type NewLocationRow = typeof locations.$inferInsert;
 /** All rows of one email that is ingested. */
 export interface NewEmailRows {
   email: NewEmailRow;
-  contents: typeof emailContents.$inferInsert & { bodyNew: string | null };
+  contents: typeof emailContents.$inferInsert & Pick<typeof emailContents.$inferSelect, 'bodyNew' | 'head'>;
   search: typeof emailSearch.$inferInsert;
   attachments: (typeof attachments.$inferInsert)[];
   /** see src/mailbox/contacts.ts */

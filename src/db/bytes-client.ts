@@ -1,0 +1,126 @@
+import type { EventEmitter } from 'node:events';
+import type { Readable } from 'node:stream';
+import pg from 'pg';
+import { Parser } from 'pg-protocol/dist/parser.js';
+
+/*
+ * pg decodes every value into a string, also those of statements with `binary: true`, whose values come in Postgres' binary
+ * format: of text and json that is the text in UTF-8. A page of emails has half a megabyte of it, which would become strings
+ * only to be encoded again for the response. So rows in binary format are given as they came: each value is a Buffer.
+ */
+
+/** A client that gives the values of statements with `binary: true` as bytes. */
+export class BytesClient extends pg.Client {
+  constructor(config?: string | pg.ClientConfig) {
+    super(config);
+    const { connection } = this as unknown as { connection: Connection };
+    connection.attachListeners = (stream) => {
+      const emit = (message: Message) => {
+        if (connection._emitMessage) connection.emit('message', message);
+        connection.emit(message.name === 'error' ? 'errorMessage' : message.name, message);
+      };
+      const messages = new Messages(emit);
+      stream.on('data', (chunk: Buffer) => messages.read(chunk));
+    };
+  }
+}
+
+/** The same statement with rows that are arrays of bytes; null is null. */
+export function withBytes<S extends pg.QueryConfig>(statement: S): S & pg.QueryArrayConfig {
+  const asBytes = { binary: true, types: { getTypeParser: () => (bytes: unknown) => bytes as never } };
+  return { ...statement, ...asBytes, rowMode: 'array' };
+}
+
+/** What is used here of pg's Connection. */
+interface Connection extends EventEmitter {
+  _emitMessage: boolean;
+  attachListeners(stream: Readable): void;
+}
+
+interface Message {
+  name: string;
+  length?: number;
+  fields?: unknown[];
+}
+
+// https://www.postgresql.org/docs/current/protocol-message-formats.html
+const DATA_ROW = 'D'.charCodeAt(0);
+/** The code of a message and its length, which counts itself. */
+const HEADER_BYTES = 5;
+const LENGTH_BYTES = 4;
+const NULL = -1;
+
+/** The messages in what the server sends: pg's parser reads all but rows in binary format. */
+class Messages {
+  private readonly emit: (message: Message) => void;
+  private readonly parser = new Parser();
+  private isBinary = false;
+  /** a message, or its header, of which more is to come */
+  private begun: Buffer | undefined;
+  /** the row that is being received, and how much of it is there */
+  private row: Buffer | undefined;
+  private received = 0;
+
+  constructor(emit: (message: Message) => void) {
+    this.emit = (message) => {
+      if (message.name === 'rowDescription') {
+        this.isBinary = (message.fields?.[0] as pg.FieldDef | undefined)?.format === 'binary';
+      }
+      emit(message);
+    };
+  }
+
+  read(received: Buffer): void {
+    const chunk = this.begun ? Buffer.concat([this.begun, received]) : received;
+    this.begun = undefined;
+    let at = 0;
+    while (at < chunk.length) {
+      const size = this.row ? this.addToRow(chunk, at) : this.readMessage(chunk, at);
+      if (size === 0) {
+        this.begun = chunk.subarray(at);
+        return;
+      }
+      at += size;
+    }
+  }
+
+  /** Reads a message, or begins a row; returns its bytes: 0 when there are not enough. */
+  private readMessage(chunk: Buffer, at: number): number {
+    if (chunk.length - at < HEADER_BYTES) return 0;
+    const length = chunk.readUInt32BE(at + 1);
+    if (this.isBinary && chunk[at] === DATA_ROW) {
+      this.row = Buffer.allocUnsafe(length - LENGTH_BYTES);
+      this.received = 0;
+      return HEADER_BYTES;
+    }
+    const size = 1 + length;
+    if (chunk.length - at < size) return 0;
+    this.parser.parse(chunk.subarray(at, at + size), this.emit);
+    return size;
+  }
+
+  private addToRow(chunk: Buffer, at: number): number {
+    const row = this.row as Buffer;
+    const size = Math.min(chunk.length - at, row.length - this.received);
+    chunk.copy(row, this.received, at, at + size);
+    this.received += size;
+    if (this.received === row.length) {
+      this.row = undefined;
+      this.emit(rowMessage(row));
+    }
+    return size;
+  }
+}
+
+function rowMessage(row: Buffer): Message & { fieldCount: number } {
+  const fieldCount = row.readInt16BE(0);
+  const fields: (Buffer | null)[] = [];
+  let at = 2;
+  for (let index = 0; index < fieldCount; index++) {
+    const size = row.readInt32BE(at);
+    at += LENGTH_BYTES;
+    fields.push(size === NULL ? null : row.subarray(at, at + size));
+    if (size !== NULL) at += size;
+  }
+  return { name: 'dataRow', length: row.length, fieldCount, fields };
+}
