@@ -332,10 +332,11 @@ describe('a claim', () => {
     }
     await wait('we_held', { count: 30, perObject: 10, next: `case when n < 3 then now() + interval '1 hour' end` });
     await wait('we_well', { count: 200 });
+    await claimAll(claims());
+    // of another relay, whose round begins
     const claim = claims();
-    await claimAll(claim);
-    await claim();
-    // nobody else has a share of the claim
+    expect(new Set(claimedOf(await claim()).map(({ endpointId }) => endpointId))).toEqual(new Set(['we_well']));
+    // nobody else has a share of it
     expect(claim.position.perEndpoint).toBe(PER_ENDPOINT);
     expect(claim.position.endpointId).toBe('');
   });
