@@ -68,6 +68,8 @@ const HOLD_MS = 30_000;
 /** How long a connection is kept that somebody else needs, and left to others then. */
 const TURN_MS = 2_000;
 const PAUSE_MS = 2_000;
+/** How long a connection may be quiet, beyond the silence that ends a command: longer than between two polls, as a rule. */
+const QUIET_MS = 5 * MINUTE;
 
 /** Long activities on the queue `mailboxes`: each holds IMAP connections of one account. */
 export function createMailboxActivities(deps: WatchDeps) {
@@ -239,7 +241,7 @@ async function openMailbox(
   const imap = { ...settings.imap, password };
   const open = async () => {
     await awaitLogin(deps, imap.host, signal);
-    return openSession(imap, { outbound: deps.outbound, signal }).catch((error: unknown) => {
+    return openSession(imap, { outbound: deps.outbound, signal, idleMs: QUIET_MS }).catch((error: unknown) => {
       throw notedRefusal(deps, imap.host, error);
     });
   };

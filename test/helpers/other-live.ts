@@ -25,6 +25,7 @@ export const OTHER_LIVE: readonly string[] = [
   'live/other-servers',
   'live/outage',
   'live/privacy',
+  'live/quiet-mailbox',
   'live/processes',
   'live/removal',
   'live/send-failures',
