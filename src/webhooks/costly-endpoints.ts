@@ -14,6 +14,10 @@ export class CostlyEndpoints {
   readonly #withLongResponses = new Map<string, number>();
   #nextTurn = 0;
 
+  has(endpointId: string): boolean {
+    return this.#until.has(endpointId);
+  }
+
   hasLongResponses(endpointId: string): boolean {
     return this.#withLongResponses.has(endpointId);
   }
@@ -35,7 +39,7 @@ export class CostlyEndpoints {
 
   /** A run of an endpoint has begun. */
   began(endpointId: string, now: number): void {
-    if (this.#until.has(endpointId)) this.#nextTurn = Math.max(now, this.#nextTurn) + COSTLY_PACE_MS;
+    if (this.has(endpointId)) this.#nextTurn = Math.max(now, this.#nextTurn) + COSTLY_PACE_MS;
   }
 
   /** One of them has had its turn. */

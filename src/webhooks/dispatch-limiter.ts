@@ -25,7 +25,7 @@ export interface DispatchLimiter {
   costly(): string[];
   /** those of them that have their turn now */
   turns(): string[];
-  /** ms until one of the throttled endpoints may get a run, if no run ends before; undefined: none is throttled */
+  /** ms until one of the throttled endpoints that are not costly may get a run, if no run ends before; undefined: none is throttled */
   throttledForMs(): number | undefined;
 }
 
@@ -162,7 +162,8 @@ class RunLimiter implements DispatchLimiter {
   }
 
   throttledForMs(): number | undefined {
-    const shortest = Math.min(...this.#waits().values());
+    const others = [...this.#waits()].filter(([key]) => !this.#costly.has(endpointOf(key)));
+    const shortest = Math.min(...others.map(([, ms]) => ms));
     return Number.isFinite(shortest) ? shortest : undefined;
   }
 

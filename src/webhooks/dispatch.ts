@@ -186,14 +186,16 @@ class DispatchLoop<Run extends DispatchedRun> {
   /** Whether there was anything to claim. */
   async #claimOnce(): Promise<boolean> {
     const notices = this.#notices;
-    this.#passedOver = new Set(this.#limiter.throttled());
+    const costly = this.#limiter.costly();
+    const isOther = (key: string) => !costly.includes(endpointOf(key));
+    this.#passedOver = new Set(this.#limiter.throttled().filter(isOther));
     this.#isMore = false;
     const allowance = this.#allowance(this.#passedOver);
     if (!allowance) return false;
     try {
       const { runs, isMore, perEndpoint } = await this.#deps.claim({
         ...allowance,
-        except: [...allowance.except, ...this.#limiter.costly()],
+        except: [...allowance.except, ...costly],
       });
       this.#isMore = isMore;
       const counts = countByEndpoint(runs);
