@@ -1,8 +1,8 @@
 /** An endpoint that fails, has never succeeded, or has sent a long response counts as costly for so long. */
 const COSTLY_MS = 60_000;
 /** Costly endpoints that may get runs at once, and ms between two of their runs. */
-const COSTLY_TURNS = 2;
-const COSTLY_PACE_MS = 100;
+const COSTLY_TURNS = 1;
+const COSTLY_PACE_MS = 250;
 
 /**
  * The endpoints that fail, have never responded with success, or send long responses. They take turns, whatever they have

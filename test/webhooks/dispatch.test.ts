@@ -139,7 +139,7 @@ describe('dispatching', () => {
     const before = outbox.started.length;
     for (const id of bad) outbox.add(id, `second of ${id}`);
     outbox.add('good', 'one');
-    await waitFor(() => outbox.started.length === 21, { everyMs: 1 });
+    await waitFor(() => outbox.started.length === 21, { everyMs: 5, timeoutMs: 20_000 });
     // at most the turns of the moment come before it
     expect(outbox.started.indexOf('run of one') - before).toBeLessThanOrEqual(2);
   });
