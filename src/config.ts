@@ -189,8 +189,9 @@ export interface StartConfig {
   temporalUiPort: number;
   /** the first port to try for the metrics of the worker; null: none are served */
   workerMetricsPort: number | null;
-  /** worker processes */
+  /** worker processes, and API processes that share the port */
   workers: number;
+  servers: number;
   embedPostgres: boolean;
   embedTemporal: boolean;
   apiKeyIsOurs: boolean;
@@ -213,7 +214,13 @@ const FILLED_IN = {
 export function loadStartConfig(env: Env): StartConfig {
   const absent = (name: string) => text(env, name) === undefined;
   const filled = Object.entries(FILLED_IN).filter(([name]) => absent(name));
-  const { dataDir, host, port, workerMetrics: metrics } = loadConfig({ ...env, ...Object.fromEntries(filled) });
+  const {
+    dataDir,
+    host,
+    port,
+    servers,
+    workerMetrics: metrics,
+  } = loadConfig({ ...env, ...Object.fromEntries(filled) });
   if (port === 0) throw new ConfigError('PORT', 'must be a port from 1 to 65535 when started with npm start');
   return {
     dataDir,
@@ -222,6 +229,7 @@ export function loadStartConfig(env: Env): StartConfig {
     temporalUiPort: integer(env, 'TEMPORAL_UI_PORT', 8233, [1, 65_535]),
     workerMetricsPort: metrics?.port ?? null,
     workers: integer(env, 'WORKERS', 1, [1, MAX_PROCESSES]),
+    servers,
     embedPostgres: absent('DATABASE_URL'),
     embedTemporal: absent('TEMPORAL_ADDRESS'),
     apiKeyIsOurs: absent('BOOTSTRAP_API_KEY'),

@@ -165,6 +165,7 @@ describe('settings', () => {
       temporalUiPort: 8233,
       workerMetricsPort: 9464,
       workers: 1,
+      servers: 1,
       embedPostgres: true,
       embedTemporal: true,
       apiKeyIsOurs: true,

@@ -23,6 +23,8 @@ type Message = AskMetrics | GivenMetrics;
 
 /** Before a process that ended is started again, ms. */
 const RESTART_MS = 500;
+/** For the processes to end, ms: less than this one is given. */
+const END_MS = 5_000;
 /** For a process to give its metrics, ms; those of one that does not are missing. */
 const METRICS_MS = 1_000;
 
@@ -35,9 +37,12 @@ export const leadsServers = (count: number): boolean => count > 1 && cluster.isP
 /** Runs so many API processes until a signal ends this one. `ready` is called once, when all listen. */
 export function leadServers(count: number, logger: Logger, ready: () => void): void {
   let ending = false;
+  let alive = 0;
   const listening = new Set<number>();
   const fork = () => {
     const worker = cluster.fork();
+    alive += 1;
+    worker.on('error', (err) => logger.warn({ err }, 'an API process cannot be reached'));
     worker.on('message', (message: unknown) => {
       if (isMessage(message, 'metrics of all')) void answerMetrics(worker, message.id);
     });
@@ -47,18 +52,24 @@ export function leadServers(count: number, logger: Logger, ready: () => void): v
     });
   };
   cluster.on('exit', (worker, code, signal) => {
-    if (ending) {
-      if (Object.keys(cluster.workers ?? {}).length === 0) process.exit(0);
-      return;
-    }
+    alive -= 1;
+    if (ending) return endWhenAlone();
     // what keeps the first start from succeeding keeps every other one
-    if (!listening.has(worker.id)) process.exit(code || 1);
+    if (listening.size < count && !listening.has(worker.id)) process.exit(code || 1);
     logger.error({ code, signal }, 'an API process ended; another one is started');
     setTimeout(() => ending || fork(), RESTART_MS);
   });
+  const endWhenAlone = () => {
+    if (alive === 0) process.exit(0);
+  };
+  const signalAll = (signal: NodeJS.Signals) => {
+    for (const worker of Object.values(cluster.workers ?? {})) worker?.process.kill(signal);
+  };
   const end = (signal: NodeJS.Signals) => {
     ending = true;
-    for (const worker of Object.values(cluster.workers ?? {})) worker?.process.kill(signal);
+    signalAll(signal);
+    setTimeout(() => signalAll('SIGKILL'), END_MS).unref();
+    endWhenAlone();
   };
   process.on('SIGTERM', end).on('SIGINT', end);
   for (let n = 0; n < count; n++) fork();
@@ -92,6 +103,8 @@ function askProcess(worker: Worker): Promise<MetricObject[][]> {
 /** The metrics of a registry, in Prometheus' text format, of all API processes together. */
 export function metricsOfAll(registry: Registry): () => Promise<string> {
   if (!cluster.isWorker || !process.send) return () => registry.metrics();
+  // sums would fall, and look like a reset, whenever one process does not respond in time
+  registry.setDefaultLabels({ process: String(cluster.worker?.id) });
   const send = process.send.bind(process);
   process.on('message', (message: unknown) => {
     if (!isMessage(message, 'metrics of this process')) return;

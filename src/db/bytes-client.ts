@@ -55,10 +55,11 @@ class Messages {
   private readonly emit: (message: Message) => void;
   private readonly parser = new Parser();
   private isBinary = false;
-  /** a message, or its header, of which more is to come */
+  /** the first bytes of a header, of which more is to come */
   private begun: Buffer | undefined;
-  /** the row that is being received, and how much of it is there */
-  private row: Buffer | undefined;
+  /** the row, or the whole message, that is being received, and how much of it is there */
+  private partial: Buffer | undefined;
+  private isRow = false;
   private received = 0;
 
   constructor(emit: (message: Message) => void) {
@@ -75,7 +76,7 @@ class Messages {
     this.begun = undefined;
     let at = 0;
     while (at < chunk.length) {
-      const size = this.row ? this.addToRow(chunk, at) : this.readMessage(chunk, at);
+      const size = this.partial ? this.addTo(this.partial, chunk, at) : this.readMessage(chunk, at);
       if (size === 0) {
         this.begun = chunk.subarray(at);
         return;
@@ -84,29 +85,34 @@ class Messages {
     }
   }
 
-  /** Reads a message, or begins a row; returns its bytes: 0 when there are not enough. */
+  /** Reads or begins a message; returns how many bytes of it were read: 0 when its header is not whole. */
   private readMessage(chunk: Buffer, at: number): number {
     if (chunk.length - at < HEADER_BYTES) return 0;
     const length = chunk.readUInt32BE(at + 1);
-    if (this.isBinary && chunk[at] === DATA_ROW) {
-      this.row = Buffer.allocUnsafe(length - LENGTH_BYTES);
-      this.received = 0;
+    this.isRow = this.isBinary && chunk[at] === DATA_ROW;
+    if (this.isRow) {
+      this.begin(length - LENGTH_BYTES);
       return HEADER_BYTES;
     }
     const size = 1 + length;
-    if (chunk.length - at < size) return 0;
+    if (chunk.length - at < size) return this.addTo(this.begin(size), chunk, at);
     this.parser.parse(chunk.subarray(at, at + size), this.emit);
     return size;
   }
 
-  private addToRow(chunk: Buffer, at: number): number {
-    const row = this.row as Buffer;
-    const size = Math.min(chunk.length - at, row.length - this.received);
-    chunk.copy(row, this.received, at, at + size);
+  private begin(bytes: number): Buffer {
+    this.received = 0;
+    return (this.partial = Buffer.allocUnsafe(bytes));
+  }
+
+  private addTo(partial: Buffer, chunk: Buffer, at: number): number {
+    const size = Math.min(chunk.length - at, partial.length - this.received);
+    chunk.copy(partial, this.received, at, at + size);
     this.received += size;
-    if (this.received === row.length) {
-      this.row = undefined;
-      this.emit(rowMessage(row));
+    if (this.received === partial.length) {
+      this.partial = undefined;
+      if (this.isRow) this.emit(rowMessage(partial));
+      else this.parser.parse(partial, this.emit);
     }
     return size;
   }

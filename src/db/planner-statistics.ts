@@ -1,8 +1,8 @@
 import { sql } from 'drizzle-orm';
 import type { Db } from './client.ts';
 
-/** The tables whose statistics plan the reads of src/db/email-page.ts. */
-const TABLES = ['emails', 'email_search', 'email_contents', 'locations'];
+/** The tables whose statistics plan the reads of src/db/email-page.ts, and the statements of src/db/prepared.ts. */
+const TABLES = ['emails', 'email_search', 'email_contents', 'locations', 'deliveries'];
 /** A table is analysed again when so many of its rows have changed, and at least a fifth of them. */
 const CHANGED_ROWS = 500;
 

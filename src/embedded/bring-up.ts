@@ -140,9 +140,23 @@ function keys(settings: StartConfig, dataDir: DataDir): Record<string, string> {
   return generated;
 }
 
+/** Connections of each process: its pool, and those that listen. */
+const CONNECTIONS = 24;
+const FEWEST_CONNECTIONS = 100;
+
+/** With some for whoever looks into the database. */
+function connectionsFor({ workers, servers }: StartConfig): number {
+  return Math.max(FEWEST_CONNECTIONS, CONNECTIONS * (workers + servers) + 20);
+}
+
 async function startPostgres(settings: StartConfig, supervisor: Supervisor, report: Report): Promise<string> {
   const { url, part } = await report.during('Preparing Postgres', async () =>
-    embedPostgres({ dir: settings.dataDir, port: await firstFreePort(5433), printLine: report.line }),
+    embedPostgres({
+      dir: settings.dataDir,
+      port: await firstFreePort(5433),
+      settings: { max_connections: String(connectionsFor(settings)) },
+      printLine: report.line,
+    }),
   );
   await report.during('Starting Postgres', () => supervisor.start(part));
   return url;

@@ -68,6 +68,7 @@ export async function takeDue(
   for (let look = 1; ; look++) {
     // what an earlier look has locked is in the next one again
     const rows = await takeChains(tx, rooms, { isFurther: look > 1, isLast: look === LOOKS });
+    position.hasMarked ||= rows.some((row) => row.marked > 0);
     position.isMore = rows.some((row) => row.is_short && row.marked > 0);
     if (!position.isMore || look === LOOKS) return takenOf(rows);
   }

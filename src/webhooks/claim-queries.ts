@@ -18,11 +18,13 @@ export interface ClaimPosition {
   endpointId: string;
   /** the last claim has marked much as held back and there may be more to take behind that */
   isMore: boolean;
+  /** the last claim has marked some as held back: the end of what it took lets them go on */
+  hasMarked: boolean;
   /** deliveries that an endpoint could get at most, in the last claim */
   perEndpoint: number;
 }
 
-export const startPosition = (): ClaimPosition => ({ endpointId: '', isMore: false, perEndpoint: 0 });
+export const startPosition = (): ClaimPosition => ({ endpointId: '', isMore: false, hasMarked: false, perEndpoint: 0 });
 
 /** What a claim may take of an endpoint. */
 export interface Share {

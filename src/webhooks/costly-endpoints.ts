@@ -3,6 +3,8 @@ const COSTLY_MS = 60_000;
 /** Costly endpoints that may get runs at once, and ms between two of their runs. */
 const COSTLY_TURNS = 1;
 const COSTLY_PACE_MS = 250;
+/** ms until the next turn, at most. */
+const MAX_WAIT_MS = 1_000;
 
 /**
  * The endpoints that fail, have never responded with success, or send long responses. They take turns, whatever they have
@@ -39,7 +41,9 @@ export class CostlyEndpoints {
 
   /** A run of an endpoint has begun. */
   began(endpointId: string, now: number): void {
-    if (this.has(endpointId)) this.#nextTurn = Math.max(now, this.#nextTurn) + COSTLY_PACE_MS;
+    if (!this.has(endpointId)) return;
+    // many at once, as after a start, do not put the turns off for long
+    this.#nextTurn = Math.min(Math.max(now, this.#nextTurn) + COSTLY_PACE_MS, now + MAX_WAIT_MS);
   }
 
   /** One of them has had its turn. */

@@ -96,6 +96,7 @@ export async function claimDeliveries(db: Db, options: ClaimOptions): Promise<Cl
   const { except, exceptReplays = [], plan, probeMs = PROBE_MS, position = startPosition() } = options;
   return db.transaction(async (tx) => {
     position.isMore = false;
+    position.hasMarked = false;
     const shares = await lockShares(tx, { ...options, except, exceptReplays, probeMs, position });
     if (shares.length === 0) return [];
     const rows = await takeDue(tx, shares, { exceptReplays, position });

@@ -45,6 +45,8 @@ export interface ClaimedRuns<Run> {
   isMore: boolean;
   /** so many each endpoint could get, fewer where many have their turn */
   perEndpoint: number;
+  /** there may be more that is due once these runs have ended, of the same objects */
+  hasLeft: boolean;
 }
 
 /** The store and Temporal, as dispatching needs them. */
@@ -193,7 +195,7 @@ class DispatchLoop<Run extends DispatchedRun> {
     const allowance = this.#allowance(this.#passedOver);
     if (!allowance) return false;
     try {
-      const { runs, isMore, perEndpoint } = await this.#deps.claim({
+      const { runs, isMore, perEndpoint, hasLeft } = await this.#deps.claim({
         ...allowance,
         except: [...allowance.except, ...costly],
       });
@@ -201,7 +203,7 @@ class DispatchLoop<Run extends DispatchedRun> {
       const counts = countByEndpoint(runs);
       this.#limiter.claimed({ counts, perEndpoint });
       for (const [key, { count }] of counts) if (count >= perEndpoint) this.#passedOver.add(key);
-      this.#startAll(runs, isMore ? undefined : notices);
+      this.#startAll(runs, isMore || hasLeft ? undefined : notices);
       return runs.length > 0;
     } catch (err) {
       this.#deps.logger.warn({ err }, 'could not claim deliveries');
@@ -214,9 +216,14 @@ class DispatchLoop<Run extends DispatchedRun> {
     const turns = this.#limiter.turns();
     const allowance = turns.length > 0 && this.#allowance(this.#limiter.throttled());
     if (!allowance) return;
-    const { runs, perEndpoint } = await this.#deps.claim({ ...allowance, only: turns });
-    this.#limiter.claimed({ counts: countByEndpoint(runs), perEndpoint, turns });
-    this.#startAll(runs);
+    let claimed: { runs: Run[]; perEndpoint: number } = { runs: [], perEndpoint: 0 };
+    try {
+      claimed = await this.#deps.claim({ ...allowance, only: turns });
+    } finally {
+      // also when it failed: the others have their turns
+      this.#limiter.claimed({ counts: countByEndpoint(claimed.runs), perEndpoint: claimed.perEndpoint, turns });
+    }
+    this.#startAll(claimed.runs);
   }
 
   /** Undefined: there is room for no run. */

@@ -45,6 +45,8 @@ export interface RelayDeps {
  */
 export function startRelay({ db, client, listen, logger }: RelayDeps): Dispatch {
   const turns = startPosition();
+  /** something was taken since the first endpoint had its turn */
+  let hasTaken = false;
   return startDispatch({
     claim: async ({ runs: room, ...allowance }) => {
       const position = allowance.only ? startPosition() : turns;
@@ -53,8 +55,9 @@ export function startRelay({ db, client, listen, logger }: RelayDeps): Dispatch 
         planRuns(deliveries, deliveries.length <= room ? FEW : 0);
       const runs = await claimDeliveries(db, { ...allowance, plan, position });
       // what came meanwhile for endpoints before `from` has had no turn
-      const isMore = position.endpointId !== '' || from !== '' || position.isMore;
-      return { runs, isMore, perEndpoint: position.perEndpoint };
+      hasTaken = runs.length > 0 || (from !== '' && hasTaken);
+      const isMore = position.endpointId !== '' || (from !== '' && hasTaken) || position.isMore;
+      return { runs, isMore, perEndpoint: position.perEndpoint, hasLeft: position.hasMarked || runs.some(isChain) };
     },
     unstarted: () => unstartedRuns(db, UNSTARTED_AFTER_MS),
     start: (run) => startDeliveryRun(client, run, { eager: true }),
@@ -78,6 +81,11 @@ export function planRuns(deliveries: readonly ClaimedDelivery[], few = FEW): Cla
     const batches = ofEndpoint.length <= few ? objects : fill(objects);
     return batches.map(toRun);
   });
+}
+
+/** Whether a run has several deliveries of one object: there may be more, that it left. */
+function isChain({ deliveries }: ClaimedRun): boolean {
+  return new Set(deliveries.map(({ objectId }) => objectId)).size < deliveries.length;
 }
 
 /** Objects put together into batches. */

@@ -60,16 +60,27 @@ export async function queueReplayed(db: Db, replayId: string, atOnce: number): P
 
 /** running → cancelled: puts back what no attempt is being made of; what was attempted goes on with its retries. */
 export async function cancelReplay(db: Db, replayId: string): Promise<void> {
-  await db.transaction(async (tx) => {
+  const isCancelled = await db.transaction(async (tx) => {
     const replay = await lockReplay(tx, replayId);
-    if (replay?.status !== 'running') return;
-    await tx.execute(sql`
-      update deliveries set ${PUT_BACK}
-      where replay_id = ${replayId} and status = 'pending' and workflow_id is null and attempts_count = schedule_from
-        and not forced`);
+    if (replay?.status !== 'running') return false;
     await endReplay(tx, replayId, 'cancelled');
+    return true;
   });
+  if (!isCancelled) return;
+  // What is left here by a crash is put back by the run that claims it. The last of an object first: the end of one looks for
+  // the next that is held.
+  const putBack = sql`
+    update deliveries set ${PUT_BACK} where id in (
+      select id from deliveries
+      where replay_id = ${replayId} and status = 'pending' and workflow_id is null and attempts_count = schedule_from
+        and not forced
+      order by sequence desc limit ${PUT_BACK_AT_ONCE} for update
+    ) and status = 'pending' and workflow_id is null`;
+  while (((await db.execute(putBack)).rowCount ?? 0) === PUT_BACK_AT_ONCE);
 }
+
+/** Deliveries of one statement. */
+const PUT_BACK_AT_ONCE = 1_000;
 
 /** What a delivery was before it was queued. */
 const PUT_BACK = sql`status = status_before_replay, status_before_replay = null, replay_id = null,

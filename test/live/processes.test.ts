@@ -64,10 +64,13 @@ it('calls go to all API processes, and a scrape counts them together', async () 
 it('an API process that dies is started again, and the others go on', async () => {
   const before = serving();
   process.kill(before[0] as number, 'SIGKILL');
-  await waitFor(() => serving().length === 3 && !serving().includes(before[0] as number), {
-    timeoutMs: 60_000,
-    what: () => `another process; there are ${serving().join()}`,
-  });
+  await waitFor(
+    () => {
+      const now = serving();
+      return now.length === 3 && !now.includes(before[0] as number);
+    },
+    { timeoutMs: 60_000, what: () => `another process; there are ${serving().join()}` },
+  );
   for (let n = 0; n < 10; n++) expect(await call()).toBe(200);
 }, 90_000);
 

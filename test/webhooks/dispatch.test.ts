@@ -13,6 +13,8 @@ class Outbox {
   slices = 0;
   /** what a claim takes of an endpoint at most, where many have their turn */
   share = Number.POSITIVE_INFINITY;
+  /** claims leave what follows in the same objects */
+  hasLeft = false;
   /** endpoints whose last attempts failed */
   readonly failing = new Set<string>();
   unstarted: DispatchedRun[] = [];
@@ -44,7 +46,12 @@ class Outbox {
             })),
           };
         });
-        return { runs, isMore: this.slices-- > 0, perEndpoint: Math.min(perEndpoint, this.share) };
+        return {
+          runs,
+          isMore: this.slices-- > 0,
+          perEndpoint: Math.min(perEndpoint, this.share),
+          hasLeft: this.hasLeft,
+        };
       },
       start: async (run) => {
         const here = await this.onStart(run);
@@ -223,9 +230,18 @@ describe('dispatching', () => {
     const then = outbox.claims;
     attempts('run of 2', 'ended', { delivered: true });
     await waitFor(() => outbox.claims > then, { everyMs: 1 });
+    // what a claim left of an object is due then
+    outbox.hasLeft = true;
+    outbox.add('a', '2b');
+    await waitFor(() => outbox.started.includes('run of 2b'), { everyMs: 1 });
+    await rest();
+    const left = outbox.claims;
+    attempts('run of 2b', 'ended', { delivered: true });
+    await waitFor(() => outbox.claims > left, { everyMs: 1 });
+    outbox.hasLeft = false;
     // what comes of a failure may be due
     outbox.add('a', '3');
-    await waitFor(() => outbox.started.length === 3, { everyMs: 1 });
+    await waitFor(() => outbox.started.includes('run of 3'), { everyMs: 1 });
     await rest();
     const last = outbox.claims;
     attempts('run of 3', 'ended', { delivered: false });
