@@ -4,7 +4,7 @@ const COSTLY_MS = 60_000;
 const COSTLY_TURNS = 1;
 const COSTLY_PACE_MS = 250;
 /** ms until the next turn, at most. */
-const MAX_WAIT_MS = 1_000;
+const MAX_WAIT_MS = 5_000;
 
 /**
  * The endpoints that fail, have never responded with success, or send long responses. They take turns, whatever they have
