@@ -286,8 +286,12 @@ describe('a run that an operator', () => {
   const reset = async (workflowId: string, where: 'first' | 'last') => {
     const handle = the.client.workflow.getHandle(workflowId);
     const { runId } = await handle.describe();
-    const { events } = await handle.fetchHistory();
-    const tasks = (events ?? []).filter((event) => event.workflowTaskCompletedEventAttributes);
+    // the row can show an attempt whose workflow task has not completed
+    const tasks = await waitFor(async () => {
+      const { events } = await handle.fetchHistory();
+      const completed = (events ?? []).filter((event) => event.workflowTaskCompletedEventAttributes);
+      return completed.length > 0 && completed;
+    });
     const task = where === 'first' ? tasks[0] : tasks.at(-1);
     await the.client.workflowService.resetWorkflowExecution({
       namespace: the.client.options.namespace,
