@@ -77,26 +77,31 @@ export function leadServers(count: number, logger: Logger, ready: () => void): v
 
 async function answerMetrics(asking: Worker, id: number): Promise<void> {
   const workers = Object.values(cluster.workers ?? {}).filter((worker) => worker !== undefined);
-  const metrics = (await Promise.all(workers.map(askProcess))).flat();
+  const given = workers.map((worker) => ask(worker, 'metrics of this process', METRICS_MS));
+  const metrics = (await Promise.all(given)).flat();
   if (asking.isConnected()) asking.send({ kind: 'metrics', id, metrics } satisfies GivenMetrics);
 }
 
 let asked = 0;
 
-function askProcess(worker: Worker): Promise<MetricObject[][]> {
+/** Asks a process for metrics; none when it does not respond in time. */
+function ask(peer: Worker | NodeJS.Process, kind: AskMetrics['kind'], ms: number): Promise<MetricObject[][]> {
   const id = ++asked;
+  // both have the methods of an emitter, with messages of different types
+  const emitter: NodeJS.EventEmitter = peer;
   return new Promise((resolve) => {
     const end = (metrics: MetricObject[][]) => {
       clearTimeout(timer);
-      worker.off('message', take);
+      emitter.off('message', take);
       resolve(metrics);
     };
     const take = (message: unknown) => {
       if (isMessage(message, 'metrics') && message.id === id) end((message as GivenMetrics).metrics);
     };
-    const timer = setTimeout(() => end([]), METRICS_MS);
-    worker.on('message', take);
-    if (worker.isConnected()) worker.send({ kind: 'metrics of this process', id } satisfies AskMetrics);
+    const timer = setTimeout(() => end([]), ms);
+    emitter.on('message', take);
+    const isConnected = 'isConnected' in peer ? peer.isConnected() : peer.connected;
+    if (isConnected) (peer as { send(message: AskMetrics): void }).send({ kind, id });
   });
 }
 
@@ -110,19 +115,8 @@ export function metricsOfAll(registry: Registry): () => Promise<string> {
     if (!isMessage(message, 'metrics of this process')) return;
     void registry.getMetricsAsJSON().then((metrics) => send({ kind: 'metrics', id: message.id, metrics: [metrics] }));
   });
-  return () =>
-    new Promise((resolve) => {
-      const id = ++asked;
-      const end = (metrics: MetricObject[][]) => {
-        clearTimeout(timer);
-        process.off('message', take);
-        resolve(metrics.length === 0 ? registry.metrics() : AggregatorRegistry.aggregate(metrics).metrics());
-      };
-      const take = (message: unknown) => {
-        if (isMessage(message, 'metrics') && message.id === id) end((message as GivenMetrics).metrics);
-      };
-      const timer = setTimeout(() => end([]), 2 * METRICS_MS);
-      process.on('message', take);
-      send({ kind: 'metrics of all', id } satisfies AskMetrics);
-    });
+  return async () => {
+    const metrics = await ask(process, 'metrics of all', 2 * METRICS_MS);
+    return metrics.length === 0 ? registry.metrics() : AggregatorRegistry.aggregate(metrics).metrics();
+  };
 }

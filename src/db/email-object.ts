@@ -2,12 +2,8 @@ import type { Email } from '../contract/email.ts';
 import type { FolderRole } from '../contract/folder.ts';
 import type { emailContents, emails } from './schema.ts';
 
-/** The columns of `emails` that an Email shows. */
-export type EmailRow = Pick<
-  typeof emails.$inferSelect,
-  | 'id'
-  | 'accountId'
-  | 'threadId'
+/** The columns of `emails` that the message alone decides. */
+type HeadColumn =
   | 'messageId'
   | 'date'
   | 'subject'
@@ -16,7 +12,15 @@ export type EmailRow = Pick<
   | 'ccAttendees'
   | 'bccAttendees'
   | 'replyToAttendees'
-  | 'hasAttachments'
+  | 'hasAttachments';
+
+/** The columns of `emails` that an Email shows. */
+export type EmailRow = Pick<
+  typeof emails.$inferSelect,
+  | 'id'
+  | 'accountId'
+  | 'threadId'
+  | HeadColumn
   | 'isUnread'
   | 'draftId'
   | 'origin'
@@ -110,18 +114,7 @@ function headOf(row: HeadRow) {
   };
 }
 
-type HeadRow = Pick<
-  typeof emails.$inferInsert,
-  | 'messageId'
-  | 'date'
-  | 'subject'
-  | 'fromAttendee'
-  | 'toAttendees'
-  | 'ccAttendees'
-  | 'bccAttendees'
-  | 'replyToAttendees'
-  | 'hasAttachments'
->;
+type HeadRow = Pick<typeof emails.$inferInsert, HeadColumn>;
 
 /** The same as it is stored beside the contents: the members of a JSON object, without its braces. */
 export function headText(row: HeadRow): string {

@@ -33,7 +33,8 @@ function isPrepared(query: unknown): query is { text: string } {
   return typeof query === 'object' && query !== null && 'text' in query && String(query.text).startsWith(MARK);
 }
 
-function nameOf(text: string): string {
+/** The name by which connections know a statement, the same for the same text. */
+export function nameOf(text: string): string {
   let name = names.get(text);
   if (name === undefined) {
     name = createHash('sha256').update(text).digest('base64url').slice(0, 20);

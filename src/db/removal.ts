@@ -1,5 +1,7 @@
-import { and, eq, isNotNull, sql } from 'drizzle-orm';
+import { and, eq, isNotNull, type SQL, sql } from 'drizzle-orm';
+import type { PgTable } from 'drizzle-orm/pg-core';
 import type { Db, Queryable } from './client.ts';
+import { inChunks } from './in-chunks.ts';
 import {
   accounts,
   attachments,
@@ -48,12 +50,13 @@ const ROWS_PER_STATEMENT = 2_000;
 /** Deletes an account's mail, table by table, in statements of bounded size. Doing it again deletes what remains. */
 export async function deleteMailRows(db: Db, accountId: string): Promise<void> {
   for (const table of MAIL_TABLES) {
-    for (;;) {
-      const some = sql`select ctid from ${table} where account_id = ${accountId} limit ${ROWS_PER_STATEMENT}`;
-      const { rowCount } = await db.execute(sql`delete from ${table} where ctid = any (array(${some}))`);
-      if ((rowCount ?? 0) < ROWS_PER_STATEMENT) break;
-    }
+    await deleteRows(db, table, sql`account_id = ${accountId}`);
   }
+}
+
+async function deleteRows(db: Db, table: PgTable, where: SQL): Promise<void> {
+  const some = sql`select ctid from ${table} where ${where} limit ${ROWS_PER_STATEMENT}`;
+  await inChunks(ROWS_PER_STATEMENT, () => db.execute(sql`delete from ${table} where ctid = any (array(${some}))`));
 }
 
 /** Whether the account's removal has begun and not ended. */
@@ -78,16 +81,15 @@ const ERASED_DATA = sql`case when e.type = 'account.remove'
  * Erases the `data` of an account's events, but for those that an endpoint is still to get. True: none is left that has any.
  */
 export async function eraseEvents(db: Db, accountId: string): Promise<boolean> {
-  for (;;) {
-    const { rowCount } = await db.execute(sql`
+  await inChunks(ROWS_PER_STATEMENT, () =>
+    db.execute(sql`
       update events e set data = ${ERASED_DATA} where e.id = any(array(
         select e.id from events e
         where e.account_id = ${accountId} and e.data <> ${ERASED_DATA}
           and not exists (select from deliveries d where d.event_id = e.id and d.status = 'pending')
         limit ${ROWS_PER_STATEMENT}
-      ))`);
-    if ((rowCount ?? 0) < ROWS_PER_STATEMENT) break;
-  }
+      ))`),
+  );
   const { rows } = await db.execute(
     sql`select from events e where e.account_id = ${accountId} and e.data <> ${ERASED_DATA} limit 1`,
   );
@@ -96,12 +98,7 @@ export async function eraseEvents(db: Db, accountId: string): Promise<boolean> {
 
 /** Deletes the links that connected an account, or were to connect it again: what they name is about its owner. */
 export async function deleteLinksOf(db: Db, accountId: string): Promise<void> {
-  const isOf = sql`account_id = ${accountId} or connected_id = ${accountId}`;
-  for (;;) {
-    const some = sql`select ctid from ${authLinks} where ${isOf} limit ${ROWS_PER_STATEMENT}`;
-    const { rowCount } = await db.execute(sql`delete from ${authLinks} where ctid = any (array(${some}))`);
-    if ((rowCount ?? 0) < ROWS_PER_STATEMENT) break;
-  }
+  await deleteRows(db, authLinks, sql`account_id = ${accountId} or connected_id = ${accountId}`);
 }
 
 /** Erases what the row of an account that is being removed says of its owner; it stays until the removal is complete. */

@@ -1,5 +1,6 @@
 import { fillPlaceholders, type SQL, sql } from 'drizzle-orm';
 import { PgDialect } from 'drizzle-orm/pg-core';
+import { nameOf } from './prepared.ts';
 
 /** A statement in the form that pg expects. */
 export interface Statement {
@@ -9,7 +10,6 @@ export interface Statement {
 }
 
 const dialect = new PgDialect();
-const names = new Map<string, string>();
 
 /** A statement that is planned anew each time. */
 export function toQuery(statement: SQL): Statement {
@@ -28,12 +28,6 @@ export function prepare(
   const { sql: text, params } = dialect.sqlToQuery(statement);
   const name = named ? nameOf(text) : undefined;
   return (values) => ({ ...(name === undefined ? {} : { name }), text, values: fillPlaceholders(params, values) });
-}
-
-function nameOf(text: string): string {
-  let name = names.get(text);
-  if (name === undefined) names.set(text, (name = `read_${names.size}`));
-  return name;
 }
 
 /** In the place of a value of a statement that is prepared. */

@@ -79,22 +79,20 @@ export async function lockShares(
   const { rows } = await tx.execute<ShareRow>(
     prepared(sql`
     with recursive waiting as (${waiting}), state as (
-      -- in the order of the walk, which goes on as long as there is room: nothing is joined
-      select w.endpoint_id, (
-          select failures_in_a_row > 0 from webhook_endpoints e where e.id = w.endpoint_id
-        ) as is_failing, (
-          select last_success_at is not null from webhook_endpoints e where e.id = w.endpoint_id
-        ) as is_proven, (
+      -- in the order of the walk, which goes on as long as there is room: each endpoint is looked up by itself
+      select w.endpoint_id, coalesce(e.is_failing, false) as is_failing, coalesce(e.is_proven, false) as is_proven,
+        coalesce(e.breaker, 'closed') as breaker
+      from waiting w left join lateral (
+        select failures_in_a_row > 0 as is_failing, last_success_at is not null as is_proven,
           -- what waits for a disabled endpoint is skipped without a call
-          select case when breaker_until is null or not enabled then 'closed'
+          case when breaker_until is null or not enabled then 'closed'
             when breaker_until > now() or breaker_probe_at > now() - ${probeMs} * interval '1 millisecond' then 'open'
-            else 'probe' end
-          from webhook_endpoints e where e.id = w.endpoint_id
-        ) as breaker
-      from waiting w where w.endpoint_id is not null and w.endpoint_id <> all(${sql.param(except)}::text[]) offset 0
+            else 'probe' end as breaker
+        from webhook_endpoints where id = w.endpoint_id offset 0
+      ) e on true
+      where w.endpoint_id is not null and w.endpoint_id <> all(${sql.param(except)}::text[]) offset 0
     ), chosen as materialized (
-      select endpoint_id, coalesce(is_failing, false) as is_failing, coalesce(is_proven, false) as is_proven,
-        coalesce(breaker, 'closed') as breaker from state
+      select * from state
       -- one that gets no call has no turn
       where case when breaker = 'open' then exists (
           select from deliveries f where f.endpoint_id = state.endpoint_id

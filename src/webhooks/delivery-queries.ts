@@ -40,7 +40,6 @@ export interface ClaimedRow extends Record<string, unknown> {
   sequence: string;
   runs: number;
   is_replay: boolean;
-  is_failing?: boolean;
 }
 
 export const toClaimed = (row: ClaimedRow): ClaimedDelivery => ({
@@ -53,7 +52,7 @@ export const toClaimed = (row: ClaimedRow): ClaimedDelivery => ({
   sequence: Number(row.sequence),
   runs: row.runs,
   isReplay: row.is_replay,
-  isFailing: row.is_failing ?? false,
+  isFailing: false,
   isProven: false,
 });
 

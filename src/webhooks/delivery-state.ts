@@ -1,6 +1,7 @@
 import { type SQL, sql } from 'drizzle-orm';
 import type { PostErrorKind } from '../contract/webhook.ts';
 import type { Db, Tx } from '../db/client.ts';
+import { inChunks } from '../db/in-chunks.ts';
 import { DELIVERIES_CHANNEL } from '../db/outbox.ts';
 import { prepared } from '../db/prepared.ts';
 import { takeDue } from './claim-objects.ts';
@@ -200,7 +201,7 @@ export async function markDueNow(db: Db, deliveryId: string, workflowId: string)
  * delivery that it has goes as well.
  */
 export async function requeueDelivery(db: Db, deliveryId: string, lostRun: string | null = null): Promise<void> {
-  await inChunks(() =>
+  await inChunks(MANY, () =>
     db.execute(sql`
       update deliveries set forced = true, next_attempt_at = null where id in (
         select p.id from deliveries d join deliveries p on p.endpoint_id = d.endpoint_id and p.object_id = d.object_id
@@ -218,11 +219,6 @@ export async function requeueDelivery(db: Db, deliveryId: string, lostRun: strin
       returning id
     )
     select pg_notify(${DELIVERIES_CHANNEL}, '') from requeued`);
-}
-
-/** Runs a statement that changes at most MANY rows until it has changed all. */
-async function inChunks(change: () => Promise<{ rowCount: number | null }>): Promise<void> {
-  while (((await change()).rowCount ?? 0) === MANY);
 }
 
 /** delivered, failed or skipped → started: an operator reset the run of these deliveries, which attempts them again. */
@@ -246,17 +242,17 @@ export async function releaseDeliveries(db: Db, deliveryIds: string[], workflowI
 
 /** waiting → waiting: what waits for its next attempt at this endpoint is due now, as the endpoint is back. */
 export async function makeDue(db: Db, endpointId: string): Promise<void> {
-  for (let changed = MANY; changed === MANY; ) {
-    const { rowCount } = await db.execute(sql`
+  await inChunks(MANY, async () => {
+    const changed = await db.execute(sql`
       update deliveries set next_attempt_at = null where id in (
         select id from deliveries
         where endpoint_id = ${endpointId} and status = 'pending' and workflow_id is null and not held
           and next_attempt_at > now()
         limit ${MANY} for update skip locked
       )`);
-    changed = rowCount ?? 0;
     await db.execute(sql`select pg_notify(${DELIVERIES_CHANNEL}, '')`);
-  }
+    return changed;
+  });
 }
 
 /** started → started: the endpoint is back, the next attempt is now. The runs that wait for it. */

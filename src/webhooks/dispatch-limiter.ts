@@ -1,34 +1,5 @@
 import { CostlyEndpoints, deletePast } from './costly-endpoints.ts';
 
-/**
- * Decides when an endpoint gets a further run, by the runs that are making their first attempts. A run costs the same for
- * one delivery and for fifty: when there are more endpoints than a worker makes runs for, they take turns, and what waits
- * meanwhile goes in one run. Those that fail, or send long responses, share a budget of their own.
- */
-export interface DispatchLimiter {
-  /** `key`: what its endpoint's runs are counted by, see `keyOf`; `notices`: notifications until it was claimed */
-  begin(key: string, workflowId: string, notices?: number): void;
-  /** The run is being started again: it counts as begun now. */
-  renew(workflowId: string): void;
-  /** The first attempts of a run have ended; undefined when the run was not counted any more. */
-  end(workflowId: string, how?: HowEnded): Run | undefined;
-  isUnderWay(workflowId: string): boolean;
-  /** What a claim has got. */
-  claimed(claim: Claimed): void;
-  /** keys of endpoints that get no further run now */
-  throttled(): string[];
-  /** endpoints that may get a run now, over all; 0: none */
-  room(): number;
-  /** whether so much is under way that the deliveries of an endpoint go together, however few they are */
-  isBusy(): boolean;
-  /** endpoints that get runs in their turns alone */
-  costly(): string[];
-  /** those of them that have their turn now */
-  turns(): string[];
-  /** ms until one of the throttled endpoints that are not costly may get a run, if no run ends before; undefined: none is throttled */
-  throttledForMs(): number | undefined;
-}
-
 /** How the first attempts of a run have ended. */
 export interface HowEnded {
   /** the endpoint sends long responses */
@@ -95,12 +66,12 @@ export interface Run {
   notices: number;
 }
 
-/** A limiter without runs. `now` and `pace` are in ms. */
-export function createDispatchLimiter(now: () => number = () => performance.now(), pace = PACE): DispatchLimiter {
-  return new RunLimiter(now, pace);
-}
-
-class RunLimiter implements DispatchLimiter {
+/**
+ * Decides when an endpoint gets a further run, by the runs that are making their first attempts. A run costs the same for
+ * one delivery and for fifty: when there are more endpoints than a worker makes runs for, they take turns, and what waits
+ * meanwhile goes in one run. Those that fail, or send long responses, share a budget of their own.
+ */
+export class DispatchLimiter {
   readonly #now: () => number;
   readonly #pace: typeof PACE;
   /** in the order of `since` */
@@ -109,22 +80,26 @@ class RunLimiter implements DispatchLimiter {
   readonly #notBefore = new Map<string, number>();
   readonly #costly = new CostlyEndpoints();
 
-  constructor(now: () => number, pace: typeof PACE) {
+  /** `now` and `pace` are in ms. */
+  constructor(now: () => number = () => performance.now(), pace = PACE) {
     this.#now = now;
     this.#pace = pace;
   }
 
+  /** `key`: what its endpoint's runs are counted by, see `keyOf`; `notices`: notifications until it was claimed. */
   begin(key: string, workflowId: string, notices = 0): void {
     this.#runs.set(workflowId, { key, notices, since: this.#now() });
     this.#runsOfKey.set(key, (this.#runsOfKey.get(key) ?? 0) + 1);
     this.#costly.began(endpointOf(key), this.#now());
   }
 
+  /** The run is being started again: it counts as begun now. */
   renew(workflowId: string): void {
     const run = this.#runs.get(workflowId);
     if (run && this.#runs.delete(workflowId)) this.#runs.set(workflowId, { ...run, since: this.#now() });
   }
 
+  /** The first attempts of a run have ended; undefined when the run was not counted any more. */
   end(workflowId: string, { costly = false, delivered = false }: HowEnded = {}): Run | undefined {
     const run = this.#runs.get(workflowId);
     if (!run) return undefined;
@@ -142,6 +117,7 @@ class RunLimiter implements DispatchLimiter {
     return this.#runs.has(workflowId);
   }
 
+  /** What a claim has got. */
   claimed({ counts, perEndpoint, turns = [] }: Claimed): void {
     this.#removeExpired();
     for (const [key, { count, isFailing, isProven }] of counts) {
@@ -157,32 +133,41 @@ class RunLimiter implements DispatchLimiter {
     }
   }
 
+  /** Keys of endpoints that get no further run now. */
   throttled(): string[] {
     return [...this.#waits().keys()];
   }
 
+  /**
+   * ms until one of the throttled endpoints that are not costly may get a run, if no run ends before; undefined: none is
+   * throttled.
+   */
   throttledForMs(): number | undefined {
     const others = [...this.#waits()].filter(([key]) => !this.#costly.has(endpointOf(key)));
     const shortest = Math.min(...others.map(([, ms]) => ms));
     return Number.isFinite(shortest) ? shortest : undefined;
   }
 
+  /** Endpoints that get runs in their turns alone. */
   costly(): string[] {
     this.#removeExpired();
     return this.#costly.ids();
   }
 
+  /** Those of the costly ones that have their turn now. */
   turns(): string[] {
     const waits = this.#waits();
     return this.#costly.turns(this.#now(), (endpointId) => !waits.has(endpointId));
   }
 
+  /** Endpoints that may get a run now, over all; 0: none. */
   room(): number {
     const progressing = this.#progressing();
     const room = MAX_RUNS - progressing;
     return room < LEAST_ROOM || this.#runs.size - progressing >= MAX_SLOW_RUNS ? 0 : room;
   }
 
+  /** Whether so much is under way that the deliveries of an endpoint go together, however few they are. */
   isBusy(): boolean {
     return this.#progressing() >= BUSY_RUNS;
   }

@@ -1,14 +1,6 @@
 import { every } from '../async.ts';
 import type { Logger } from '../logger.ts';
-import {
-  type Claimed,
-  createDispatchLimiter,
-  endpointOf,
-  type HowEnded,
-  keyOf,
-  PACE,
-  REPLAY,
-} from './dispatch-limiter.ts';
+import { type Claimed, DispatchLimiter, endpointOf, type HowEnded, keyOf, PACE, REPLAY } from './dispatch-limiter.ts';
 
 /** A run that deliveries have been given to. */
 export interface DispatchedRun {
@@ -134,7 +126,7 @@ class DispatchLoop<Run extends DispatchedRun> {
   constructor(deps: DispatchDeps<Run>) {
     this.#deps = deps;
     this.#times = { ...TIMES, ...deps.times };
-    this.#limiter = createDispatchLimiter(undefined, this.#times.pace);
+    this.#limiter = new DispatchLimiter(undefined, this.#times.pace);
     this.#listener = deps.listen(() => {
       this.#notices += 1;
       this.#wake();

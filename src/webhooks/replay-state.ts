@@ -2,6 +2,7 @@ import { sql } from 'drizzle-orm';
 import type { ReplayFilter, ReplayStatus } from '../contract/replay.ts';
 import type { Db, Tx } from '../db/client.ts';
 import { DELIVERIES_CHANNEL } from '../db/outbox.ts';
+import { inChunks } from '../db/in-chunks.ts';
 import { isReplayed, replayCounts, type ReplayScope } from '../db/replays.ts';
 
 /*
@@ -76,7 +77,7 @@ export async function cancelReplay(db: Db, replayId: string): Promise<void> {
         and not forced
       order by sequence desc limit ${PUT_BACK_AT_ONCE} for update
     ) and status = 'pending' and workflow_id is null`;
-  while (((await db.execute(putBack)).rowCount ?? 0) === PUT_BACK_AT_ONCE);
+  await inChunks(PUT_BACK_AT_ONCE, () => db.execute(putBack));
 }
 
 /** Deliveries of one statement. */

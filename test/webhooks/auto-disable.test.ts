@@ -1,12 +1,13 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { createEndpoint, getEndpoint } from '../../src/db/endpoints.ts';
+import { getEndpoint } from '../../src/db/endpoints.ts';
 import { recordEvents } from '../../src/db/outbox.ts';
 import { newId } from '../../src/new-id.ts';
 import { createSecrets } from '../../src/secrets.ts';
 import { disableFailingEndpoints } from '../../src/webhooks/auto-disable.ts';
 import { type TestDatabase, testDatabase } from '../helpers/postgres.ts';
 import { storeAccount } from '../helpers/stored-account.ts';
+import { storeEndpoint } from '../helpers/stored-endpoint.ts';
 
 const secrets = createSecrets({ current: randomBytes(32) });
 const NOW = new Date('2026-06-10T12:00:00.000Z');
@@ -33,15 +34,7 @@ interface Failing {
 /** An endpoint that fails, and whose last attempt was `span` hours after the first. */
 async function failing({ since, attempts, span = 30, success, enabled = true }: Failing): Promise<string> {
   const { db, pool } = test.database;
-  const { id } = await createEndpoint(db, secrets, {
-    url: 'https://93.184.215.14/',
-    description: null,
-    enabled,
-    triggerEvents: ['email.new'],
-    accountIds: [],
-    headers: [],
-    secret: 'whsec_',
-  });
+  const id = await storeEndpoint(test.database, secrets, { enabled });
   const event = { type: 'email.new', objectId: newId('email'), data: {}, createdAt: NOW } as const;
   await db.transaction((tx) => recordEvents(tx, account, [event]));
   await pool.query(`update deliveries set last_attempt_at = $2 where endpoint_id = $1`, [id, hoursAgo(since - span)]);

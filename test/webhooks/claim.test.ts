@@ -4,10 +4,10 @@ import type { ClaimedRun } from '../../src/webhooks/delivery-queries.ts';
 import { MAX_ENDPOINTS, startPosition } from '../../src/webhooks/claim-queries.ts';
 import { claimDeliveries } from '../../src/webhooks/delivery-state.ts';
 import { planRuns } from '../../src/webhooks/relay.ts';
-import { createEndpoint } from '../../src/db/endpoints.ts';
 import { createSecrets } from '../../src/secrets.ts';
 import { isLong } from '../helpers/long.ts';
 import { type TestDatabase, testDatabase } from '../helpers/postgres.ts';
+import { storeEndpoint } from '../helpers/stored-endpoint.ts';
 
 /** What a claim takes and what it reads, with backlogs that are large. */
 
@@ -56,15 +56,7 @@ async function wait(
 
 /** The endpoint of that id, with an open breaker. */
 async function breaker(endpointId: string, { until, enabled = true }: { until: string; enabled?: boolean }) {
-  const { id } = await createEndpoint(test.database.db, secrets, {
-    url: 'https://93.184.215.14/',
-    description: null,
-    enabled,
-    triggerEvents: ['email.new'],
-    accountIds: [],
-    headers: [],
-    secret: 'whsec_',
-  });
+  const id = await storeEndpoint(test.database, secrets, { enabled });
   await query(
     `update webhook_endpoints set id = $1, failures_in_a_row = 10, breaker_until = ${until} where id = $2`,
     endpointId,

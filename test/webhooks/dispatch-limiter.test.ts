@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
-import { createDispatchLimiter, type DispatchLimiter, REPLAY } from '../../src/webhooks/dispatch-limiter.ts';
+import { DispatchLimiter, REPLAY } from '../../src/webhooks/dispatch-limiter.ts';
 
 let now: number;
 let limiter: DispatchLimiter;
@@ -15,7 +15,7 @@ const claimed = (counts: Record<string, Partial<typeof healthy>>, turns: string[
 
 beforeEach(() => {
   now = 1_000;
-  limiter = createDispatchLimiter(() => now);
+  limiter = new DispatchLimiter(() => now);
 });
 
 describe('the runs of an endpoint', () => {

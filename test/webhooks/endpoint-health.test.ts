@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, expect, it } from '@jest/globals';
-import { createEndpoint } from '../../src/db/endpoints.ts';
 import { createLogger } from '../../src/logger.ts';
 import { createSecrets } from '../../src/secrets.ts';
 import type { AttemptResult } from '../../src/webhooks/delivery-state.ts';
@@ -9,6 +8,7 @@ import { recordOutcomes } from '../../src/webhooks/endpoint-health.ts';
 import { createResultStore } from '../../src/webhooks/result-store.ts';
 import { type TestDatabase, testDatabase } from '../helpers/postgres.ts';
 import { statementsOf } from '../helpers/statements.ts';
+import { storeEndpoint } from '../helpers/stored-endpoint.ts';
 
 /** What results say of endpoints, of many at once. */
 
@@ -23,20 +23,7 @@ beforeEach(async () => {
 });
 
 const endpoints = (count: number) =>
-  Promise.all(
-    Array.from({ length: count }, async () => {
-      const { id } = await createEndpoint(test.database.db, secrets, {
-        url: 'https://93.184.215.14/',
-        description: null,
-        enabled: true,
-        triggerEvents: ['email.new'],
-        accountIds: [],
-        headers: [],
-        secret: 'whsec_',
-      });
-      return id;
-    }),
-  );
+  Promise.all(Array.from({ length: count }, () => storeEndpoint(test.database, secrets)));
 
 const resultOf = (endpointId: string, n: number): AttemptResult => ({
   deliveryId: `whc_${n}`,

@@ -2,7 +2,6 @@ import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { asc } from 'drizzle-orm';
 import type { ReplayFilter } from '../../src/contract/replay.ts';
-import { createEndpoint } from '../../src/db/endpoints.ts';
 import { recordEvents, recordTestEvent } from '../../src/db/outbox.ts';
 import { createReplay, getReplay } from '../../src/db/replays.ts';
 import { deliveries } from '../../src/db/schema.ts';
@@ -15,6 +14,7 @@ import { cancelReplay, queueReplayed, runningReplays } from '../../src/webhooks/
 import { type TestDatabase, testDatabase } from '../helpers/postgres.ts';
 import { storeAccount } from '../helpers/stored-account.ts';
 import { waitFor } from '../helpers/wait.ts';
+import { storeEndpoint } from '../helpers/stored-endpoint.ts';
 
 const secrets = createSecrets({ current: randomBytes(32) });
 let test: TestDatabase;
@@ -30,18 +30,7 @@ beforeEach(async () => {
   endpointId = await endpoint();
 });
 
-const endpoint = async () => {
-  const { id } = await createEndpoint(test.database.db, secrets, {
-    url: 'https://93.184.215.14/',
-    description: null,
-    enabled: true,
-    triggerEvents: ['email.new', 'email.update'],
-    accountIds: [],
-    headers: [],
-    secret: 'whsec_',
-  });
-  return id;
-};
+const endpoint = () => storeEndpoint(test.database, secrets, { triggerEvents: ['email.new', 'email.update'] });
 
 const query = (text: string, ...values: unknown[]) => test.database.pool.query(text, values);
 const log = () =>

@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { createReplayActivities } from '../../src/activities/replay.ts';
-import { createEndpoint } from '../../src/db/endpoints.ts';
 import { recordEvents } from '../../src/db/outbox.ts';
 import { createReplay, getReplay } from '../../src/db/replays.ts';
 import { createLogger } from '../../src/logger.ts';
@@ -13,6 +12,7 @@ import { type TestDatabase, testDatabase } from '../helpers/postgres.ts';
 import { storeAccount } from '../helpers/stored-account.ts';
 import { testClient, type TestClient } from '../helpers/temporal-workers.ts';
 import { waitFor } from '../helpers/wait.ts';
+import { storeEndpoint } from '../helpers/stored-endpoint.ts';
 
 /** More than a replay queues at once. */
 const MANY = 450;
@@ -36,9 +36,7 @@ beforeEach(async () => {
   const { db, pool } = test.database;
   const account = await storeAccount(test.database);
   const secrets = createSecrets({ current: randomBytes(32) });
-  const endpoint = { url: 'https://93.184.215.14/', description: null, enabled: true, accountIds: [], headers: [] };
-  const triggerEvents = ['email.new'];
-  endpointId = (await createEndpoint(db, secrets, { ...endpoint, triggerEvents, secret: 'whsec_' })).id;
+  endpointId = await storeEndpoint(test.database, secrets);
   const event = () => ({ type: 'email.new', objectId: newId('email'), data: {}, createdAt: new Date() }) as const;
   await db.transaction((tx) => recordEvents(tx, account, Array.from({ length: MANY }, event)));
   await pool.query(`update deliveries set status = 'skipped', workflow_id = 'deliver/' || id`);

@@ -4,7 +4,7 @@ import { Link, useLocation } from 'wouter-preact';
 import { api, type Delivery, type Schemas, take } from '../api/client.ts';
 import { Dialog } from '../ui/dialog.tsx';
 import { SelectField, TextField } from '../ui/field.tsx';
-import { Empty, Loading, Notice, Page, Pager, Problem, State, Time } from '../ui/parts.tsx';
+import { Empty, Listed, Notice, Page, Pager, Problem, State, Time } from '../ui/parts.tsx';
 import { given, isoOf, useOffset, useParam } from '../ui/query.ts';
 import { toast } from '../ui/toast.tsx';
 import { EVENT_TYPES, isEventType } from './event-types.ts';
@@ -77,14 +77,9 @@ export function DeliveriesPage() {
     >
       <section class="card" aria-label="Log">
         <Filters {...filters} endpoints={endpoints.data?.data ?? []} />
-        {list.error && (
-          <div class="card-body">
-            <Problem error={list.error} retry={() => void list.refetch()} />
-          </div>
-        )}
-        {list.isPending && <Loading lines={8} />}
-        {list.data && rows.length === 0 && <Nothing filtered={Object.keys(filters.query).length > 0} />}
-        {rows.length > 0 && <Table rows={rows} chosen={chosen} choose={setChosen} />}
+        <Listed list={list} lines={8} empty={<Nothing filtered={Object.keys(filters.query).length > 0} />}>
+          {(shown) => <Table rows={shown} chosen={chosen} choose={setChosen} />}
+        </Listed>
         <Pager list={list} offset={[offset, setOffset]} size={SIZE} />
       </section>
       {replaying && (

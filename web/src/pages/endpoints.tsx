@@ -4,14 +4,13 @@ import { Link, useLocation } from 'wouter-preact';
 import { api, type Endpoint, take } from '../api/client.ts';
 import { DialogForm } from '../ui/dialog.tsx';
 import { TextField } from '../ui/field.tsx';
-import { Empty, Loading, Page, Problem, State, Time } from '../ui/parts.tsx';
+import { Empty, Listed, Page, State, Time } from '../ui/parts.tsx';
 import { useEndpoints } from './deliveries.tsx';
 import { EVENT_TYPES, type EventType } from './event-types.ts';
 
 export function EndpointsPage() {
   const endpoints = useEndpoints();
   const [creating, setCreating] = useState(false);
-  const rows = endpoints.data?.data ?? [];
   const create = (
     <button type="button" class="button main-action" onClick={() => setCreating(true)}>
       Create an endpoint
@@ -20,19 +19,17 @@ export function EndpointsPage() {
   return (
     <Page title="Endpoints" intro="Where events are delivered to." actions={create}>
       <section class="card" aria-label="Endpoints">
-        {endpoints.error && (
-          <div class="card-body">
-            <Problem error={endpoints.error} retry={() => void endpoints.refetch()} />
-          </div>
-        )}
-        {endpoints.isPending && <Loading />}
-        {endpoints.data && rows.length === 0 && (
-          <Empty title="There is no endpoint yet" action={create}>
-            An endpoint is a URL of yours. New mail and every change of it is sent there, signed, and repeated until it
-            is taken.
-          </Empty>
-        )}
-        {rows.length > 0 && <Table rows={rows} />}
+        <Listed
+          list={endpoints}
+          empty={
+            <Empty title="There is no endpoint yet" action={create}>
+              An endpoint is a URL of yours. New mail and every change of it is sent there, signed, and repeated until
+              it is taken.
+            </Empty>
+          }
+        >
+          {(rows) => <Table rows={rows} />}
+        </Listed>
       </section>
       {creating && <Create close={() => setCreating(false)} />}
     </Page>

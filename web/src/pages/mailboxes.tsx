@@ -2,7 +2,7 @@ import { keepPreviousData, useQuery } from '@tanstack/preact-query';
 import { Link } from 'wouter-preact';
 import { type Account, api, take } from '../api/client.ts';
 import { SelectField, TextField } from '../ui/field.tsx';
-import { Empty, Loading, Page, Pager, Problem, State, Time } from '../ui/parts.tsx';
+import { Empty, Listed, Page, Pager, State, Time } from '../ui/parts.tsx';
 import { given, useOffset, useParam } from '../ui/query.ts';
 import { useDebounced } from '../ui/debounced.ts';
 
@@ -47,28 +47,28 @@ export function MailboxesPage() {
             options={[{ value: '', label: 'All states' }, ...STATUSES]}
           />
         </div>
-        {list.error && (
-          <div class="card-body">
-            <Problem error={list.error} retry={() => void list.refetch()} />
-          </div>
-        )}
-        {list.isPending && <Loading />}
-        {list.data?.data.length === 0 &&
-          (filtered ? (
-            <Empty title="No mailbox fits">Try another name, or all states.</Empty>
-          ) : (
-            <Empty
-              title="No mailbox is connected yet"
-              action={
-                <Link href="/mailboxes/connect" class="button main-action">
-                  Connect a mailbox
-                </Link>
-              }
-            >
-              Connect one with its address and password. Its mail arrives here, and every change goes to your endpoints.
-            </Empty>
-          ))}
-        {list.data && list.data.data.length > 0 && <Table accounts={list.data.data} />}
+        <Listed
+          list={list}
+          empty={
+            filtered ? (
+              <Empty title="No mailbox fits">Try another name, or all states.</Empty>
+            ) : (
+              <Empty
+                title="No mailbox is connected yet"
+                action={
+                  <Link href="/mailboxes/connect" class="button main-action">
+                    Connect a mailbox
+                  </Link>
+                }
+              >
+                Connect one with its address and password. Its mail arrives here, and every change goes to your
+                endpoints.
+              </Empty>
+            )
+          }
+        >
+          {(accounts) => <Table accounts={accounts} />}
+        </Listed>
         <Pager list={list} offset={[offset, setOffset]} size={SIZE} />
       </section>
     </Page>

@@ -149,10 +149,13 @@ interface List<T> {
 export function Listed<T>({
   list,
   empty,
+  lines,
   children,
 }: {
   list: List<T>;
   empty: ComponentChildren;
+  /** shown while it is on its way */
+  lines?: number;
   children: (rows: T[]) => ComponentChildren;
 }) {
   const rows = list.data?.data ?? [];
@@ -163,7 +166,7 @@ export function Listed<T>({
           <Problem error={list.error} retry={() => void list.refetch()} />
         </div>
       )}
-      {list.isPending && <Loading />}
+      {list.isPending && <Loading {...(lines === undefined ? {} : { lines })} />}
       {list.data && rows.length === 0 && empty}
       {rows.length > 0 && children(rows)}
     </>
