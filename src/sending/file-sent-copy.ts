@@ -1,5 +1,6 @@
 import { ApiError } from '../contract/errors.ts';
 import { appendMessage } from '../imap/append.ts';
+import { expungeMessages } from '../imap/expunge.ts';
 import { findByMessageId } from '../imap/search.ts';
 import { openFolder } from '../imap/select.ts';
 import type { ImapSession } from '../imap/session.ts';
@@ -22,7 +23,12 @@ export interface Filing {
   search: boolean;
   /** the copy, where it was composed just now */
   source?: Buffer;
+  /** when the attempt began, ms of `performance.now()`; without it now */
+  begunAt?: number;
 }
+
+/** The activity of an attempt that was not heard of for so long may have been given to another worker. */
+const MAY_BE_REPLACED_MS = 5_000;
 
 /** The caller waits so long for the copy of an email that has been sent. */
 const PATIENCE_MS = 3_000;
@@ -40,9 +46,10 @@ export async function finishSend(deps: MailboxDeps, loaded: LoadedSend, firstCop
       deps.logger.warn({ accountId, sendId, err }, 'a sent email is not shown before its copy has synced'),
     );
   const timer = setTimeout(() => void showProvisional(), PATIENCE_MS);
+  const begunAt = performance.now();
   try {
     const filing = firstCopy ? { search: false, source: firstCopy } : { search: true };
-    if ((await fileSentCopy(deps, loaded, { appendAnyway: false, ...filing })) === 'done') {
+    if ((await fileSentCopy(deps, loaded, { appendAnyway: false, begunAt, ...filing })) === 'done') {
       await removeSentDraft(deps, loaded.send);
       return true;
     }
@@ -76,10 +83,11 @@ export async function fileSentCopy(
   const { id, accountId } = send;
   if (!filing.search || !(await isCopyIngested(db, id))) {
     const filesItself = FILES_ITSELF.test(settings.smtp.host);
+    const begunAt = filing.begunAt ?? performance.now();
     const isFiled = await withMailbox(
       deps,
       accountId,
-      (ctx) => fileCopy(ctx, send, { ...filing, filesItself }),
+      (ctx) => fileCopy(ctx, send, { ...filing, begunAt, filesItself }),
       settings,
     );
     if (!isFiled) return 'waiting';
@@ -95,8 +103,8 @@ export async function fileSentCopy(
 /** False: the provider files the copy itself, and has not yet. */
 async function fileCopy(
   ctx: SyncContext,
-  { messageId, storageKey }: SendRow,
-  filing: Filing & { filesItself: boolean },
+  { id, messageId, storageKey }: SendRow,
+  filing: Filing & { begunAt: number; filesItself: boolean },
 ): Promise<boolean> {
   if (!messageId || !storageKey) throw new ApiError('not_found', 'there is no such send any more');
   const { session } = ctx;
@@ -108,8 +116,10 @@ async function fileCopy(
     await ingestFound(ctx, folder, found);
     return true;
   }
+  // the watch may have ingested what an earlier attempt filed, and the user removed it, while this one waited for its turn
+  if (filing.search && (await isCopyIngested(ctx.db, id))) return true;
   if (filesItself && !filing.appendAnyway) return false;
-  await fileOnce(ctx, folder, { messageId, storageKey, source: filing.source });
+  await fileOnce(ctx, folder, { messageId, storageKey, ...filing });
   return true;
 }
 
@@ -121,17 +131,43 @@ interface Copy {
   messageId: string;
   storageKey: string;
   /** where it was composed just now */
-  source: Buffer | undefined;
+  source?: Buffer;
 }
 
-async function fileOnce(ctx: SyncContext, folder: FolderState, copy: Copy): Promise<void> {
+async function fileOnce(
+  ctx: SyncContext,
+  folder: FolderState,
+  copy: Copy & { search: boolean; begunAt: number },
+): Promise<void> {
   const { session } = ctx;
   const appended = await append(ctx, folder.path, copy);
   if (!appended) return ingestFound(ctx, folder, await findIn(session, folder.path, copy.messageId));
+  if (copy.search || performance.now() - copy.begunAt > MAY_BE_REPLACED_MS) {
+    const earlier = await leaveToEarlier(ctx, folder, appended);
+    if (earlier !== undefined) return ingestFound(ctx, folder, [earlier]);
+  }
   if (await ingestComposed(ctx, folder, appended)) return;
   const selected = await openFolder(session, folder.path);
   if (session.keepsAppended === undefined) await learnWhetherKept(ctx, appended);
   await ingestAppended(ctx, folder, selected, [appended.uid]);
+}
+
+/**
+ * Of two attempts at the same time (the first one stopped for long, and was replaced) both may have found no copy: the one that
+ * appended later removes its own again.
+ * @returns the UID of the copy that stays; undefined: there is no earlier one
+ */
+async function leaveToEarlier(
+  { session }: SyncContext,
+  folder: FolderState,
+  appended: Appended,
+): Promise<number | undefined> {
+  const selected = await openFolder(session, folder.path);
+  if (selected.uidValidity !== appended.uidValidity) return undefined;
+  const earlier = Math.min(...(await findByMessageId(session, appended.messageId)));
+  if (earlier >= appended.uid) return undefined;
+  await expungeMessages(session, [appended.uid]);
+  return earlier;
 }
 
 async function ingestFound(ctx: SyncContext, folder: FolderState, uids: number[]): Promise<void> {

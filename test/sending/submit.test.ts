@@ -11,11 +11,11 @@ import { weakIdentityOf } from '../../src/imap/identity.ts';
 import { createSessionPool, type SessionPool } from '../../src/imap/pool.ts';
 import { createLogger } from '../../src/logger.ts';
 import { loadSyncSettings, sealCredentials } from '../../src/mailbox/settings.ts';
-import type { MailParser } from '../../src/mime/parser.ts';
+import { createMailParser, type MailParser } from '../../src/mime/parser.ts';
 import { newId } from '../../src/new-id.ts';
 import { createSecrets } from '../../src/secrets.ts';
 import type { LoadedSend } from '../../src/sending/compose.ts';
-import { finishSend } from '../../src/sending/file-sent-copy.ts';
+import { fileSentCopy, finishSend } from '../../src/sending/file-sent-copy.ts';
 import { inputKeyOf, storeInput } from '../../src/sending/outgoing-input.ts';
 import { loadSend, type NewSend, recordSend } from '../../src/sending/send-state.ts';
 import { sendOnce, type SubmitDeps } from '../../src/sending/submit.ts';
@@ -165,6 +165,29 @@ it('says in the log that a sent email cannot be shown before its copy has synced
     { accountId, sendId: send.id, err: expect.objectContaining({ message: 'no parser' }) },
     'a sent email is not shown before its copy has synced',
   );
+});
+
+it('an attempt that stopped for long and was replaced by another leaves one copy in Sent', async () => {
+  const parser = createMailParser({ threads: 1, tempDir: dir });
+  try {
+    const loaded = await record({}, MAIL);
+    respond();
+    const { send, firstCopy } = await sendOnce(deps, loaded);
+    const work = { ...deps, parser };
+    expect(await fileSentCopy(work, { ...loaded, send }, { appendAnyway: true, search: true })).toBe('done');
+    const [uid] = imap.folder('Sent').messages.map((message) => message.uid);
+    const late = {
+      appendAnyway: true,
+      search: false,
+      source: firstCopy as Buffer,
+      begunAt: performance.now() - 60_000,
+    };
+    await fileSentCopy(work, { ...loaded, send }, late);
+    expect(imap.folder('Sent').messages.map((message) => message.uid)).toEqual([uid]);
+    expect((await load(send.id)).send.state).toBe('sent');
+  } finally {
+    await parser.close();
+  }
 });
 
 it('two attempts at one send give it one Message-ID, whichever of them is accepted', async () => {
