@@ -18,15 +18,15 @@ const TYPE = `(array['email.update','email.update','email.update','email.update'
 const STATUS = `case when hash / 10 % 1000 < 960 then 'delivered' when hash / 10 % 1000 < 980 then 'failed'
   when hash / 10 % 1000 < 995 then 'skipped' else 'pending' end`;
 
-/** Fills the log over the last days; what is pending has its next attempt tomorrow. */
-export async function fillLog(client: pg.Client | pg.Pool, records = RECORDS): Promise<void> {
+/** Fills the log over the last days with the records from `first` on; what is pending has its next attempt tomorrow. */
+export async function fillLog(client: pg.Client | pg.Pool, records = RECORDS, first = 0): Promise<void> {
   const step = 100_000;
-  for (let from = 0; from < records; from += step) {
+  for (let from = first; from < records; from += step) {
     await client.query(`
       create temporary table filled on commit preserve rows as
         select n, abs(hashint8(n)) as hash, abs(hashint8(n + 1000000007)) as other,
           now() - interval '${DAYS} days' * (1 - n::float8 / ${records}) as at
-        from generate_series(${from}, ${from + step - 1}) n`);
+        from generate_series(${from}, ${Math.min(records, from + step) - 1}) n`);
     await client.query(`
       insert into events (id, account_id, type, sequence, object_id, data, created_at)
       select ${ID('evt', 'n')}, ${ID('acc', `other % ${ACCOUNTS}`)}, ${TYPE}, n + 1, ${ID('email', 'n / 4')},

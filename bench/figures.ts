@@ -12,20 +12,82 @@ export type Figures = Record<string, number>;
 /** What a figure must reach; `most` for times, `least` for rates. */
 export type Bounds = Record<string, { most?: number; least?: number }>;
 
+/** What a figure is measured against: the name of a figure of the same round, taken without the product. */
+export type Limits = Record<string, string>;
+
+/** One figure of a bench over its rounds. */
+export interface Measured {
+  name: string;
+  rounds: number[];
+  median: number;
+  wanted?: { most?: number; least?: number };
+  /** what the same takes without the product, in the same rounds */
+  limit?: { name: string; median: number };
+}
+
+/** What a bench has measured. */
+export interface Result {
+  title: string;
+  figures: Measured[];
+}
+
+export function summarize(title: string, rounds: Figures[], bounds: Bounds = {}, limits: Limits = {}): Result {
+  const of = (name: string) => rounds.map((round) => round[name] ?? round[`  ${name}`] ?? Number.NaN);
+  return {
+    title,
+    figures: Object.keys(rounds[0] ?? {}).map((name) => {
+      const limit = limits[name];
+      return {
+        name: name.trim(),
+        rounds: of(name),
+        median: median(of(name)),
+        ...(bounds[name] && { wanted: bounds[name] }),
+        ...(limit !== undefined && { limit: { name: limit, median: median(of(limit)) } }),
+      };
+    }),
+  };
+}
+
 /** Prints a row per figure: each round, the median over the rounds, and the bound where there is one. */
-export function printTable(title: string, rounds: Figures[], bounds: Bounds = {}): void {
-  const names = Object.keys(rounds[0] ?? {});
-  const rows = names.map((name) => {
-    const values = rounds.map((round) => round[name] ?? Number.NaN);
-    const middle = median(values);
-    return [name, ...values.map(format), format(middle), judge(middle, bounds[name])];
+export function printTable({ title, figures }: Result): void {
+  const count = figures[0]?.rounds.length ?? 0;
+  const rounds = Array.from({ length: count }, (_, index) => `round ${index + 1}`);
+  print(
+    title,
+    ['', ...rounds, 'median', 'wanted'],
+    figures.map(({ name, rounds, median, wanted }) => [
+      name,
+      ...rounds.map(format),
+      format(median),
+      judge(median, wanted),
+    ]),
+  );
+}
+
+/** Prints what several benches have measured: the figures that have a bound or a limit, and how they compare. */
+export function printSummary(results: Result[]): void {
+  const rows = results.flatMap(({ title, figures }) => {
+    const compared = figures.filter(({ wanted, limit }) => wanted ?? limit);
+    return compared.map(({ name, median, wanted, limit }, index) => [
+      index === 0 ? title : '',
+      name,
+      format(median),
+      judge(median, wanted),
+      ...(limit ? [format(limit.median), format(median / limit.median), limit.name] : ['', '', '']),
+    ]);
   });
-  const head = ['', ...rounds.map((_, index) => `round ${index + 1}`), 'median', 'wanted'];
+  print('All figures, medians', ['', 'figure', 'ours', 'wanted', 'limit', 'ours / limit', 'the limit'], rows);
+}
+
+function print(title: string, head: string[], rows: string[][]): void {
   const widths = head.map((cell, column) => Math.max(cell.length, ...rows.map((row) => row[column]?.length ?? 0)));
+  // text to the left, numbers to the right
+  const isText = head.map((_, column) => rows.some((row) => /^[a-z]/i.test(row[column] ?? '')));
   const line = (cells: string[]) =>
     cells
-      .map((cell, column) => (column === 0 ? cell.padEnd(widths[0] ?? 0) : cell.padStart(widths[column] ?? 0)))
-      .join('  ');
+      .map((cell, column) => (isText[column] ? cell.padEnd(widths[column] ?? 0) : cell.padStart(widths[column] ?? 0)))
+      .join('  ')
+      .trimEnd();
   console.log(`\n${title}\n${[head, ...rows].map(line).join('\n')}`);
 }
 

@@ -1,39 +1,92 @@
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Figures } from './figures.ts';
+import { fileURLToPath } from 'node:url';
+import { addUser, type MailUser } from '../test/helpers/mail-user.ts';
+import { openMailbox } from '../test/helpers/mailbox.ts';
+import type { Bounds, Figures } from './figures.ts';
 import { byPart, cpuMsOf, processTree } from './process-tree.ts';
 import { type Bench, watchedMailboxes } from './setup.ts';
 
-const ACCOUNTS = 50;
-/** What connecting needed has been given back by then, and the figures of the notes were taken so. */
+/** `BENCH_ACCOUNTS=1,50,200,1000` takes long: mailboxes are connected one after the other. */
+const ACCOUNTS = (process.env.BENCH_ACCOUNTS ?? '1,50,200').split(',').map(Number);
+const SHORT_ACCOUNTS = [1, 10];
+/** What connecting needed has been given back by then. */
 const REST_MS = 35_000;
+/** of the product without a mailbox, and for each, MiB */
+const [MOST, MOST_EACH] = [420, 0.35];
+/** CPU of each mailbox at rest, % of a core */
+const MOST_CPU = 0.05;
 
-/** Memory of every process with 0, 1 and 50 idle accounts; shared pages counted once (PSS). */
+const wanted = process.env.BENCH_ACCOUNTS === undefined && process.argv.includes('--short') ? SHORT_ACCOUNTS : ACCOUNTS;
+const MEBIBYTE = 1024 * 1024;
+
+/** Memory and CPU of every process with idle accounts; shared pages counted once (PSS). */
 export const memory = {
-  title: `memory with ${ACCOUNTS} accounts connected and idle, MiB`,
+  title: `memory with ${wanted.join(', ')} accounts connected and idle, MiB`,
+  bounds: Object.fromEntries(
+    wanted.flatMap((count) => [
+      [`${count} accounts, all processes`, { most: MOST + MOST_EACH * count }],
+      [`CPU of ${count} accounts, % of a core`, { most: MOST_CPU * Math.max(count, 1) }],
+    ]),
+  ) satisfies Bounds,
+  limits: { 'each account': 'a bare connection' },
   rounds: 1,
   prepare: async () => undefined,
   round: async (bench: Bench): Promise<Figures> => {
     const figures: Figures = {};
     const totals: number[] = [];
     let accounts = 0;
-    for (const wanted of [0, 1, ACCOUNTS]) {
-      await watchedMailboxes(bench, wanted - accounts);
-      accounts = wanted;
+    for (const count of [0, ...wanted]) {
+      await watchedMailboxes(bench, count - accounts);
+      accounts = count;
       await sleep(REST_MS / 2);
       const cpuBefore = cpuMsOf(bench.pid);
-      await sleep(REST_MS / 2);
+      await sleep(REST_MS);
       const cpu = cpuMsOf(bench.pid) - cpuBefore;
       const processes = processTree(bench.pid);
-      const total = processes.reduce((sum, { pssBytes }) => sum + pssBytes, 0) / 1024 / 1024;
+      const total = processes.reduce((sum, { pssBytes }) => sum + pssBytes, 0) / MEBIBYTE;
       totals.push(total);
-      figures[`${wanted} accounts, all processes`] = total;
-      for (const [name, { pssBytes }] of byPart(processes)) {
-        figures[`  ${name} (${wanted})`] = pssBytes / 1024 / 1024;
-      }
-      figures[`  CPU, % of a core (${wanted})`] = (cpu / (REST_MS / 2)) * 100;
+      figures[`${count} accounts, all processes`] = total;
+      for (const [name, { pssBytes }] of byPart(processes)) figures[`  ${name} (${count})`] = pssBytes / MEBIBYTE;
+      figures[`CPU of ${count} accounts, % of a core`] = (cpu / REST_MS) * 100;
     }
-    const [, one = 0, many = 0] = totals;
-    figures['per account'] = (many - one) / (ACCOUNTS - 1);
+    const [, first = 0] = totals;
+    figures['each account'] = ((totals.at(-1) ?? 0) - first) / Math.max(1, accounts - (wanted[0] ?? 0));
+    figures['  a bare connection'] = await bareConnection();
     return figures;
   },
 };
+
+const BARE = 50;
+
+/** What an idle connection of imapflow takes by itself, in a process that has nothing else, MiB. */
+async function bareConnection(): Promise<number> {
+  const users = await Promise.all(Array.from({ length: BARE }, () => addUser()));
+  const child = fork(fileURLToPath(import.meta.url), { execArgv: ['--import', 'tsx'] });
+  const ended = once(child, 'exit');
+  const connect = async (some: MailUser[]): Promise<number> => {
+    const connected = once(child, 'message');
+    child.send(some);
+    await connected;
+    await sleep(REST_MS / 4);
+    return processTree(child.pid ?? 0).reduce((sum, { pssBytes }) => sum + pssBytes, 0);
+  };
+  try {
+    // the first one loads what all need
+    const one = await connect(users.slice(0, 1));
+    return ((await connect(users.slice(1))) - one) / (BARE - 1) / MEBIBYTE;
+  } finally {
+    child.kill('SIGTERM');
+    await ended;
+  }
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  process.on('message', (users: MailUser[]) => {
+    void (async () => {
+      for (const user of users) await (await openMailbox(user)).client.mailboxOpen('INBOX');
+      process.send?.('connected');
+    })();
+  });
+}

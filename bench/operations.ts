@@ -1,11 +1,12 @@
 import type { Email } from '../src/contract/email.ts';
 import type { Folder } from '../src/contract/folder.ts';
+import { openMailbox } from '../test/helpers/mailbox.ts';
 import { type Bounds, type Figures, percentile } from './figures.ts';
 import { benchMail } from './mails.ts';
 import { type Bench, type BenchMailbox, watchedMailboxes } from './setup.ts';
 
 const MAILS = 60;
-const BOUND: Bounds[string] = { most: 60 };
+const BOUND: Bounds[string] = { most: 30 };
 const BOUND_99: Bounds[string] = { most: 250 };
 
 let series = 0;
@@ -19,6 +20,12 @@ export const operations = {
       [`${name} p99, ms`, BOUND_99],
     ]),
   ) satisfies Bounds,
+  limits: Object.fromEntries(
+    ['read', 'unread', 'modify', 'trash'].map((name) => [
+      `${name} p50, ms`,
+      `${name === 'read' || name === 'unread' ? 'STORE' : 'MOVE'} of an open session p50, ms`,
+    ]),
+  ),
   prepare: async (bench: Bench) => (await watchedMailboxes(bench, 1))[0] as BenchMailbox,
   round: async (bench: Bench, box: BenchMailbox): Promise<Figures> => {
     const { api } = bench;
@@ -36,14 +43,32 @@ export const operations = {
       modify: await time(ids, (id) => api.post(`${email(id)}/modify`, { folders_ids: [archive?.id] })),
       trash: await time(ids, (id) => api.delete(email(id))),
     };
-    return Object.fromEntries(
-      Object.entries(timed).flatMap(([name, times]) => [
-        [`${name} p50, ms`, percentile(times, 0.5)],
-        [`${name} p99, ms`, percentile(times, 0.99)],
-      ]),
-    );
+    return {
+      ...Object.fromEntries(
+        Object.entries(timed).flatMap(([name, times]) => [
+          [`${name} p50, ms`, percentile(times, 0.5)],
+          [`${name} p99, ms`, percentile(times, 0.99)],
+        ]),
+      ),
+      ...(await bare(box)),
+    };
   },
 };
+
+/** The same commands of an IMAP client whose session is open, on mail that was trashed. */
+async function bare({ user }: BenchMailbox): Promise<Figures> {
+  const { client, close } = await openMailbox(user);
+  const { exists } = await client.mailboxOpen('Trash');
+  const uids = (await client.search({ seq: `${Math.max(1, exists - MAILS + 1)}:*` }, { uid: true })) || [];
+  const [byUid, ids] = [{ uid: true }, uids.map(String)];
+  const stored = await time(ids, (uid) => client.messageFlagsAdd(uid, ['\\Seen'], byUid));
+  const moved = await time(ids, (uid) => client.messageMove(uid, 'Archive', byUid));
+  await close();
+  return {
+    '  STORE of an open session p50, ms': percentile(stored, 0.5),
+    '  MOVE of an open session p50, ms': percentile(moved, 0.5),
+  };
+}
 
 /** Has mail delivered and ingested; the ids of it. */
 async function received(bench: Bench, { user, imap, account }: BenchMailbox): Promise<string[]> {

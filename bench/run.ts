@@ -1,15 +1,20 @@
+import { writeFile } from 'node:fs/promises';
+import { availableParallelism } from 'node:os';
 import { burst } from './burst.ts';
+import { connecting } from './connecting.ts';
 import { dashboard } from './dashboard.ts';
 import { deliveryLog } from './delivery-log.ts';
-import { type Bounds, type Figures, printTable } from './figures.ts';
+import { type Bounds, type Figures, type Limits, printSummary, printTable, type Result, summarize } from './figures.ts';
 import { firstMail } from './first-mail.ts';
 import { floods } from './floods.ts';
+import { growth } from './growth.ts';
 import { initialSync } from './initial-sync.ts';
 import { idle, otherFolder, otherFolderOldServer, stream } from './latency.ts';
 import { logins } from './logins.ts';
 import { memory } from './memory.ts';
 import { operations } from './operations.ts';
-import { list, search } from './reads.ts';
+import { list, reads, search } from './reads.ts';
+import { restart } from './restart.ts';
 import { sends } from './sends.ts';
 import { type Bench, startBench } from './setup.ts';
 import { webhookReplay } from './webhook-replay.ts';
@@ -19,6 +24,7 @@ import { webhookIsolation, webhookOutage, webhookRate } from './webhooks.ts';
 interface Figure<T> {
   title: string;
   bounds?: Bounds;
+  limits?: Limits;
   rounds?: number;
   prepare(bench: Bench): Promise<T>;
   round(bench: Bench, prepared: T): Promise<Figures>;
@@ -29,7 +35,7 @@ const measured =
   (bench: Bench, rounds: number) =>
     measure(bench, figure, rounds);
 
-const FIGURES: Record<string, (bench: Bench, rounds: number) => Promise<void>> = {
+const FIGURES: Record<string, (bench: Bench, rounds: number) => Promise<Result>> = {
   latency: measured(idle),
   folders: measured(otherFolder),
   'folders-old': measured(otherFolderOldServer),
@@ -38,11 +44,15 @@ const FIGURES: Record<string, (bench: Bench, rounds: number) => Promise<void>> =
   operations: measured(operations),
   floods: measured(floods),
   list: measured(list),
+  reads: measured(reads),
   search: measured(search),
   'initial-sync': measured(initialSync),
   memory: measured(memory),
+  connecting: measured(connecting),
+  restart: measured(restart),
   logins: measured(logins),
   sends: measured(sends),
+  growth: measured(growth),
   'delivery-log': measured(deliveryLog),
   dashboard: measured(dashboard),
   'first-mail': measured(firstMail),
@@ -55,7 +65,7 @@ const FIGURES: Record<string, (bench: Bench, rounds: number) => Promise<void>> =
 /** A figure that hangs is a figure that failed. */
 const DEADLINE_MS = 60 * 60_000;
 
-async function measure<T>(bench: Bench, figure: Figure<T>, rounds: number): Promise<void> {
+async function measure<T>(bench: Bench, figure: Figure<T>, rounds: number): Promise<Result> {
   const prepared = await figure.prepare(bench);
   const results: Figures[] = [];
   for (let round = 1; round <= (figure.rounds ?? rounds); round++) {
@@ -64,37 +74,60 @@ async function measure<T>(bench: Bench, figure: Figure<T>, rounds: number): Prom
     const short = Object.entries(result).map(([name, value]) => `${name.trim()} ${value.toFixed(1)}`);
     console.log(`round ${round}: ${short.join(', ')}`);
   }
-  printTable(figure.title, results, figure.bounds);
+  const result = summarize(figure.title, results, figure.bounds, figure.limits);
+  printTable(result);
+  return result;
 }
 
 /**
- * Measures the named figures, or `all`, on the built product, and prints a table each; `--rounds=N` instead of 3, `--short`
- * with less data where a figure has much.
- * Answers the exit code: 0, or 2 for a name that there is none of.
+ * Measures the named figures, or `all`, on the built product, and prints a table each, and one of all when there are several.
+ * `--rounds=N` instead of 3, `--short` with less data where a figure has much, `--json=FILE` writes what was measured as JSON.
+ * Answers the exit code: 0, 1 when a figure could not be taken, or 2 for a name that there is none of.
  */
 export async function runBench(args: string[]): Promise<number> {
   const names = args.filter((arg) => !arg.startsWith('--'));
-  const rounds = Number(args.find((arg) => arg.startsWith('--rounds='))?.split('=')[1] ?? 3);
+  const option = (name: string) => args.find((arg) => arg.startsWith(`--${name}=`))?.slice(name.length + 3);
+  const rounds = Number(option('rounds') ?? 3);
   const wanted = names.includes('all') ? Object.keys(FIGURES) : names;
   const unknown = wanted.filter((name) => !(name in FIGURES));
   if (wanted.length === 0 || unknown.length > 0) {
     console.log(
-      `usage: npm run bench -- NAME… [--rounds=N] [--short]\n  NAME: ${[...Object.keys(FIGURES), 'all'].join(', ')}`,
+      `usage: npm run bench -- NAME… [--rounds=N] [--short] [--json=FILE]\n  NAME: ${[...Object.keys(FIGURES), 'all'].join(', ')}`,
     );
     return 2;
   }
-  setTimeout(() => {
-    console.log('the bench takes too long: given up');
-    process.exit(1);
-  }, DEADLINE_MS).unref();
+  const results: Record<string, Result> = {};
+  const failed: string[] = [];
   for (const name of wanted) {
-    // each figure on a product of its own: none stands in the dust of another
-    const bench = { ...(await startBench()), short: args.includes('--short') };
     try {
-      await FIGURES[name]?.(bench, rounds);
-    } finally {
-      await bench.stop();
+      results[name] = await takeFigure(name, rounds, args.includes('--short'));
+    } catch (error) {
+      // the others are worth taking
+      failed.push(name);
+      console.error(`${name} could not be taken:`, error);
     }
   }
-  return 0;
+  if (wanted.length > 1) printSummary(Object.values(results));
+  const file = option('json');
+  if (file !== undefined) {
+    const machine = { at: new Date().toISOString(), node: process.version, cores: availableParallelism() };
+    await writeFile(file, `${JSON.stringify({ ...machine, figures: results }, null, 2)}\n`);
+  }
+  if (failed.length > 0) console.log(`could not be taken: ${failed.join(', ')}`);
+  return failed.length > 0 ? 1 : 0;
+}
+
+/** Takes one figure, on a product of its own: none stands in the dust of another. */
+async function takeFigure(name: string, rounds: number, short: boolean): Promise<Result> {
+  const deadline = setTimeout(() => {
+    console.log(`${name} takes too long: given up`);
+    process.exit(1);
+  }, DEADLINE_MS).unref();
+  const bench = { ...(await startBench()), short };
+  try {
+    return await (FIGURES[name] as (typeof FIGURES)[string])(bench, rounds);
+  } finally {
+    clearTimeout(deadline);
+    await bench.stop();
+  }
 }

@@ -5,10 +5,11 @@ import { createWriteStream, existsSync } from 'node:fs';
 import { chmod, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import pg from 'pg';
 import type { Account } from '../src/contract/account.ts';
 import type { EventType } from '../src/contract/events.ts';
 import { projectRoot } from '../src/embedded/project-root.ts';
-import { Api, type ConnectOptions } from '../test/helpers/api.ts';
+import { Api, ApiFailure, type ConnectOptions } from '../test/helpers/api.ts';
 import type { DovecotInfo } from '../test/helpers/dovecot.ts';
 import { freePort } from '../test/helpers/free-port.ts';
 import { addUser, type MailUser } from '../test/helpers/mail-user.ts';
@@ -30,6 +31,8 @@ export interface Bench {
   reportedAt(messageId: string): number | undefined;
   /** Waits until every mail of a series was reported. */
   allReported(series: string, count: number, timeoutMs: number): Promise<void>;
+  /** Stops the product and starts it with the same data; how long it took from there until it was ready, ms. `pid` is not its own any more. */
+  restart(whileStopped: () => Promise<void>): Promise<number>;
   dir: string;
   /** less of everything, to see that it works */
   short?: boolean;
@@ -50,34 +53,29 @@ export interface MailboxOptions {
   connect?: ConnectOptions;
 }
 
+const ENTRY = join(projectRoot(), 'dist', 'start.js');
+
 const HEARD: EventType[] = ['email.new', 'email.new.bounce', 'email.update', 'email.delete'];
 
 /** Starts everything in a temporary folder. Throws when the product is not built. */
 export async function startBench(settings: Record<string, string> = {}): Promise<Bench> {
-  const entry = join(projectRoot(), 'dist', 'start.js');
-  if (!existsSync(entry)) throw new Error('the product is not built: npm run build');
+  if (!existsSync(ENTRY)) throw new Error('the product is not built: npm run build');
   const dir = await mkdtemp(join(tmpdir(), 'bench-'));
   await chmod(dir, 0o755);
   const mail = await startMailServers(join(dir, 'mail'), console.log);
   Object.assign(process.env, mail.env);
   const port = await freePort();
   const key = `bench-${randomBytes(24).toString('hex')}`;
-  const product = spawn(process.execPath, ['--enable-source-maps', entry], {
-    cwd: projectRoot(),
-    env: {
-      ...process.env,
-      DATA_DIR: join(dir, 'data'),
-      PORT: String(port),
-      TEMPORAL_UI_PORT: String(await freePort()),
-      BOOTSTRAP_API_KEY: key,
-      LOG_LEVEL: 'warn',
-      ...settings,
-    },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  const log = createWriteStream(join(dir, 'product.log'));
-  product.stdout?.pipe(log);
-  product.stderr?.pipe(log);
+  const env = {
+    ...process.env,
+    DATA_DIR: join(dir, 'data'),
+    PORT: String(port),
+    TEMPORAL_UI_PORT: String(await freePort()),
+    BOOTSTRAP_API_KEY: key,
+    LOG_LEVEL: 'warn',
+    ...settings,
+  };
+  let product = spawnProduct(dir, env);
   const receiver = await startReceiver();
   const api = new Api(`http://127.0.0.1:${port}`, key);
   const alsoStop: Bench['alsoStop'] = [];
@@ -89,16 +87,7 @@ export async function startBench(settings: Record<string, string> = {}): Promise
     await rm(dir, { recursive: true, force: true, maxRetries: 5 });
   };
   try {
-    await waitFor(
-      () => {
-        if (product.exitCode !== null) throw new Error(`the product ended at its start, see ${dir}/product.log`);
-        return fetch(`${api.base}/ready`).then(
-          (response) => response.ok,
-          () => false,
-        );
-      },
-      { timeoutMs: 120_000, what: 'the product to be ready' },
-    );
+    await whenReady(product, api.base, dir);
     await api.post('/webhooks/endpoints', { url: receiver.url, trigger_events: HEARD });
   } catch (error) {
     await endProduct(product);
@@ -106,7 +95,42 @@ export async function startBench(settings: Record<string, string> = {}): Promise
     await receiver.close();
     throw error;
   }
-  return { api, receiver, pid: product.pid ?? 0, mailbox: mailboxes(api), dir, alsoStop, stop, ...reports(receiver) };
+  const restart = async (whileStopped: () => Promise<void>) => {
+    await endProduct(product);
+    await whileStopped();
+    const began = performance.now();
+    product = spawnProduct(dir, env);
+    await whenReady(product, api.base, dir);
+    return performance.now() - began;
+  };
+  const pid = product.pid ?? 0;
+  return { api, receiver, pid, mailbox: mailboxes(api), dir, alsoStop, stop, restart, ...reports(receiver) };
+}
+
+/** Runs the built product; its output goes to `product.log`. */
+function spawnProduct(dir: string, env: NodeJS.ProcessEnv): ChildProcess {
+  const product = spawn(process.execPath, ['--enable-source-maps', ENTRY], {
+    cwd: projectRoot(),
+    env,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const log = createWriteStream(join(dir, 'product.log'), { flags: 'a' });
+  product.stdout?.pipe(log);
+  product.stderr?.pipe(log);
+  return product;
+}
+
+async function whenReady(product: ChildProcess, base: string, dir: string): Promise<void> {
+  await waitFor(
+    () => {
+      if (product.exitCode !== null) throw new Error(`the product ended at its start, see ${dir}/product.log`);
+      return fetch(`${base}/ready`).then(
+        (response) => response.ok,
+        () => false,
+      );
+    },
+    { timeoutMs: 120_000, what: 'the product to be ready' },
+  );
 }
 
 /** The database of the product: its port is in the file of the server's process. */
@@ -114,6 +138,16 @@ export async function databaseUrl({ dir }: Bench): Promise<string> {
   const [, , , port] = (await readFile(join(dir, 'data', 'postgres', 'postmaster.pid'), 'utf8')).split('\n');
   const password = (await readFile(join(dir, 'data', 'postgres-password'), 'utf8')).trim();
   return `postgresql://mailbox:${password}@127.0.0.1:${port}/mailbox`;
+}
+
+/** A connection to the database of the product, which ends with the bench. */
+export async function databaseClient(bench: Bench): Promise<pg.Client> {
+  const client = new pg.Client(await databaseUrl(bench));
+  // the product and its Postgres end first
+  client.on('error', () => {});
+  await client.connect();
+  bench.alsoStop.push(() => client.end().catch(() => {}));
+  return client;
 }
 
 async function endProduct(product: ChildProcess): Promise<void> {
@@ -128,7 +162,15 @@ function mailboxes(api: Api) {
     const user = await addUser({ dovecot });
     const imap = await rawImap(user);
     await fill?.(imap, user);
-    const account = await api.connect(user, connect);
+    // the API can be ready a moment before the first worker takes work
+    const account = await waitFor(
+      () =>
+        api.connect(user, connect).catch((error: unknown) => {
+          if (!(error instanceof ApiFailure) || error.status !== 503) throw error;
+          return undefined;
+        }),
+      { timeoutMs: 60_000, everyMs: 200, what: 'a worker to connect the mailbox' },
+    );
     return { user, account, imap };
   };
 }

@@ -5,6 +5,8 @@ import type { EventType } from '../src/contract/events.ts';
 import { recordEvents } from '../src/db/outbox.ts';
 import { type Database, openDatabase } from '../src/db/client.ts';
 import { createLogger } from '../src/logger.ts';
+import { newId } from '../src/new-id.ts';
+import { callHeaders } from '../src/webhooks/sign.ts';
 import { storeAccount } from '../test/helpers/stored-account.ts';
 import { type Bench, databaseUrl } from './setup.ts';
 
@@ -111,4 +113,37 @@ export function outOfOrder({ received }: Hook, objectOf: (sequence: number) => s
     last.set(object, sequence);
   }
   return count;
+}
+
+const BARE_CALLS = 5_000;
+const BARE_AT_A_TIME = 10;
+
+/** Calls a second of a process that does nothing but sign and post the same events, over ten connections. */
+export async function signAndPost(url: string): Promise<number> {
+  const agent = new http.Agent({ keepAlive: true, maxSockets: BARE_AT_A_TIME });
+  const data = JSON.stringify({ email: { id: newId('email'), body: 'x'.repeat(DATA_BYTES) } });
+  const secret = 'whsec_c2VjcmV0IG9mIGEgYmVuY2htYXJrIG9ubHk';
+  const post = async (number: number) => {
+    const [eventId, deliveryId, at] = [newId('event'), newId('delivery'), new Date()];
+    const body = Buffer.from(`{"id":"${eventId}","type":"${TYPE}","sequence":${-number - 1},"data":${data}}`);
+    const signed = callHeaders([], { eventId, deliveryId, type: TYPE, body, at, secret });
+    const headers = Object.fromEntries(signed.map(({ name, value }) => [name, value]));
+    const request = http.request(url, {
+      method: 'POST',
+      agent,
+      headers: { ...headers, 'Content-Length': body.length },
+    });
+    request.end(body);
+    const [response] = (await once(request, 'response')) as [IncomingMessage];
+    response.resume();
+    await once(response, 'end');
+  };
+  const began = Date.now();
+  let next = 0;
+  const postInTurn = async () => {
+    for (let number = next++; number < BARE_CALLS; number = next++) await post(number);
+  };
+  await Promise.all(Array.from({ length: BARE_AT_A_TIME }, postInTurn));
+  agent.destroy();
+  return (BARE_CALLS / (Date.now() - began)) * 1000;
 }

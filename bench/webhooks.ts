@@ -15,6 +15,7 @@ import {
   ok,
   outOfOrder,
   prepare,
+  signAndPost,
 } from './webhook-ground.ts';
 
 const BAD: readonly Answer[] = [
@@ -112,12 +113,13 @@ const STEADY_PER_SECOND = 50;
 export const webhookRate = {
   title: `deliveries of events of ${DATA_BYTES} bytes to one endpoint`,
   bounds: {
-    'deliveries/s': { least: 400 },
+    'deliveries/s': { least: 1_000 },
     'steady p50': { most: 100 },
     'steady p99': { most: 1_000 },
     lost: { most: 0 },
     'out of order': { most: 0 },
   } satisfies Bounds,
+  limits: { 'deliveries/s': 'one process that signs and posts, /s' },
   prepare,
   round: async (bench: Bench, ground: Ground): Promise<Figures> => {
     const receiver = await hook(ok);
@@ -133,10 +135,12 @@ export const webhookRate = {
     const first = Math.min(...receiver.received.keys());
     const order = outOfOrder(receiver, (sequence) => objects[(sequence - first) % OBJECTS] ?? '');
     const steady = await steadily(ground, receiver);
+    const bare = await signAndPost(receiver.url);
     await bench.api.request('DELETE', `/webhooks/endpoints/${id}`);
     await receiver.close();
     return {
       'deliveries/s': (count / (last - began)) * 1000,
+      '  one process that signs and posts, /s': bare,
       ...cpu,
       lost: count - receiver.received.size + STEADY_S * STEADY_PER_SECOND,
       'called twice': receiver.calls - receiver.received.size,

@@ -1,0 +1,39 @@
+import { addUser, type MailUser } from '../test/helpers/mail-user.ts';
+import { openMailbox } from '../test/helpers/mailbox.ts';
+import type { Bounds, Figures } from './figures.ts';
+import { cpuMsOf } from './process-tree.ts';
+import type { Bench } from './setup.ts';
+
+const ACCOUNTS = 100;
+const AT_A_TIME = 8;
+
+/** Calls that connect a mailbox, by eight callers, until each was answered with an account that is connected. */
+export const connecting = {
+  title: `${ACCOUNTS} mailboxes connected by ${AT_A_TIME} callers`,
+  bounds: { 'connected/s': { least: 25 } } satisfies Bounds,
+  limits: { 'connected/s': 'logins of Dovecot, with a LIST, /s' },
+  prepare: (): Promise<null> => Promise.resolve(null),
+  round: async (bench: Bench): Promise<Figures> => {
+    const users = await Promise.all(Array.from({ length: ACCOUNTS }, () => addUser()));
+    const before = cpuMsOf(bench.pid);
+    const rate = await inTurn(users, (user) => bench.api.connect(user));
+    const cpu = cpuMsOf(bench.pid) - before;
+    const bare = await inTurn(users, async (user) => {
+      const { client, close } = await openMailbox(user);
+      await client.list();
+      await close();
+    });
+    return { 'connected/s': rate, '  logins of Dovecot, with a LIST, /s': bare, 'CPU ms each': cpu / ACCOUNTS };
+  },
+};
+
+/** How many a second are done. */
+async function inTurn(users: MailUser[], work: (user: MailUser) => Promise<unknown>): Promise<number> {
+  const left = [...users];
+  const began = performance.now();
+  const next = async () => {
+    for (let user = left.pop(); user; user = left.pop()) await work(user);
+  };
+  await Promise.all(Array.from({ length: AT_A_TIME }, next));
+  return (users.length / (performance.now() - began)) * 1000;
+}

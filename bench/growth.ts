@@ -1,0 +1,142 @@
+import { randomBytes } from 'node:crypto';
+import type pg from 'pg';
+import type { Email } from '../src/contract/email.ts';
+import { fillLog } from './delivery-log.ts';
+import { type Bounds, type Figures, median } from './figures.ts';
+import { benchMail, benchMessageId } from './mails.ts';
+import { type Bench, type BenchMailbox, databaseClient, watchedMailboxes } from './setup.ts';
+
+/** Emails of one account, records of the log and messages of one folder; `BENCH_SIZES=10000,100000,1000000` takes long. */
+const SIZES = (process.env.BENCH_SIZES ?? '10000,100000').split(',').map(Number);
+const REQUESTS = 100;
+const BURST = 300;
+const FLAT = 1.2;
+
+interface Ground {
+  client: pg.Client;
+  /** what it stores grows; nobody connects to it */
+  grown: BenchMailbox;
+  template: string;
+  /** another account, watched */
+  watched: BenchMailbox;
+  emails: number;
+  records: number;
+}
+
+const NAMES = ['list', 'end of the list', 'search', 'search without a hit', 'log', 'ingest', 'large folder'];
+
+/** The same operations with ten times as much in the store, again and again. */
+export const growth = {
+  title: `p50 in ms with ${SIZES.join(', ')} emails, records of the log and messages of a folder`,
+  bounds: Object.fromEntries(
+    SIZES.slice(1).flatMap((size) => NAMES.map((name) => [`${name}, ${size} / ${SIZES[0]}`, { most: FLAT }])),
+  ) satisfies Bounds,
+  rounds: 1,
+  prepare: async (bench: Bench): Promise<Ground> => {
+    const client = await databaseClient(bench);
+    const [grown, watched] = (await watchedMailboxes(bench, 2)) as [BenchMailbox, BenchMailbox];
+    const { data } = await bench.api.get<{ data: Email[] }>(`/${grown.account.id}/emails?limit=1&meta_only=true`);
+    await client.query(`update accounts set status = 'disconnected' where id = $1`, [grown.account.id]);
+    return { client, grown, template: data[0]?.id ?? '', watched, emails: 1, records: 0 };
+  },
+  round: async (bench: Bench, ground: Ground): Promise<Figures> => {
+    const figures: Figures = {};
+    for (const size of SIZES) {
+      await grow(ground, size);
+      for (const [name, ms] of Object.entries(await times(bench, ground, size))) figures[`${name}, ${size}`] = ms;
+    }
+    for (const size of SIZES.slice(1)) {
+      for (const name of NAMES) {
+        figures[`${name}, ${size} / ${SIZES[0]}`] =
+          (figures[`${name}, ${size}`] ?? Number.NaN) / (figures[`${name}, ${SIZES[0]}`] ?? Number.NaN);
+      }
+    }
+    return figures;
+  },
+};
+
+/** Adds copies of an ingested email, a minute older each and with a word of its own, and records to the log. */
+async function grow(ground: Ground, size: number): Promise<void> {
+  const { client, template } = ground;
+  const STEP = 50_000;
+  for (let from = ground.emails; from < size; from += STEP) {
+    const numbers = `generate_series(${from}, ${Math.min(size, from + STEP) - 1}) n`;
+    const id = `'email_01' || lpad(n::text, 24, '0')`;
+    const copies = (table: string, key: string, changed: string) =>
+      client.query(
+        `insert into ${table} select (jsonb_populate_record(t, jsonb_build_object('${key}', ${id}${changed}))).*
+         from ${table} t, ${numbers} where t.${key} = $1`,
+        [template],
+      );
+    await copies('emails', 'id', `, 'date', t.date - n * interval '1 minute', 'message_id', '<' || n || '@copy>'`);
+    await copies('email_contents', 'email_id', '');
+    await copies(
+      'email_search',
+      'email_id',
+      `, 'date', t.date - n * interval '1 minute', 'text', t.text || 'zz' || n || 'qq '`,
+    );
+    await copies('locations', 'email_id', `, 'date', t.date - n * interval '1 minute', 'uid', 1000 + n`);
+  }
+  ground.emails = size;
+  await fillLog(client, size, ground.records);
+  ground.records = size;
+  await client.query('vacuum analyze');
+}
+
+async function times(bench: Bench, ground: Ground, size: number): Promise<Figures> {
+  const { grown, watched } = ground;
+  const emails = `/${grown.account.id}/emails`;
+  const end = new Date(Date.now() - (size - 60) * 60_000).toISOString();
+  const random = () => Math.floor(Math.random() * (size - 1)) + 1;
+  const large = (await watchedMailboxes(bench, 1, {
+    fill: (imap, { user }) => imap.fill('INBOX', smallMails(user, size)),
+  })) as [BenchMailbox];
+  return {
+    list: await p50(bench, () => `${emails}?limit=50`),
+    'end of the list': await p50(bench, () => `${emails}?limit=50&before=${end}`),
+    search: await p50(bench, () => `${emails}?q=zz${random()}qq`),
+    'search without a hit': await p50(bench, () => `${emails}?q=xylophon${random()}`),
+    log: await p50(bench, () => `/webhooks/conversations?event_type=email.new`),
+    ingest: await ingest(bench, watched, BURST),
+    'large folder': await oneByOne(bench, large[0]),
+  };
+}
+
+function* smallMails(user: string, count: number): Generator<Buffer> {
+  for (let number = 0; number < count; number++) yield benchMail('before', number, { to: user, bytes: 600 });
+}
+
+async function p50(bench: Bench, path: () => string): Promise<number> {
+  const times: number[] = [];
+  for (let index = -20; index < REQUESTS; index++) {
+    const began = performance.now();
+    const response = await bench.api.request('GET', path());
+    await response.text();
+    if (!response.ok) throw new Error(`${path()}: ${response.status}`);
+    if (index >= 0) times.push(performance.now() - began);
+  }
+  return median(times);
+}
+
+/** ms a mail, of so many at once, until the last is reported. */
+async function ingest(bench: Bench, { user, imap }: BenchMailbox, count: number): Promise<number> {
+  const series = `grow${randomBytes(4).toString('hex')}`;
+  const mails = Array.from({ length: count }, (_, number) => benchMail(series, number, { to: user.user }));
+  const began = Date.now();
+  await imap.append('INBOX', mails);
+  await bench.allReported(series, count, 120_000);
+  return (Date.now() - began) / count;
+}
+
+/** ms from APPEND to webhook of mails that come one after the other. */
+async function oneByOne(bench: Bench, { user, imap }: BenchMailbox): Promise<number> {
+  const series = `one${randomBytes(4).toString('hex')}`;
+  const times: number[] = [];
+  for (let number = 0; number < 15; number++) {
+    const sentAt = Date.now();
+    await imap.append('INBOX', [benchMail(series, number, { to: user.user })]);
+    await bench.allReported(series, number + 1, 60_000);
+    times.push((bench.reportedAt(benchMessageId(series, number)) ?? Number.NaN) - sentAt);
+  }
+  return median(times);
+}

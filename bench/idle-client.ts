@@ -1,0 +1,28 @@
+import type { MailLogin } from '../test/helpers/mail-user.ts';
+import { openMailbox } from '../test/helpers/mailbox.ts';
+
+/**
+ * An IMAP client that idles on INBOX and fetches what arrives: the soonest that any program can know a new mail. Notes when it
+ * had each Message-ID first, ms since 1970.
+ */
+export async function idleClient(user: MailLogin, seen: Map<string, number>): Promise<{ stop(): Promise<void> }> {
+  const { client, close } = await openMailbox(user);
+  let known = (await client.mailboxOpen('INBOX')).exists;
+  let last = Promise.resolve();
+  client.on('exists', ({ count }: { count: number }) => {
+    last = last.then(async () => {
+      if (count <= known) return;
+      const range = `${known + 1}:*`;
+      known = count;
+      for await (const { envelope } of client.fetch(range, { envelope: true, source: true })) {
+        if (envelope?.messageId) seen.set(envelope.messageId, Date.now());
+      }
+    });
+  });
+  return {
+    stop: async () => {
+      await last;
+      await close();
+    },
+  };
+}
