@@ -6,7 +6,6 @@ const LONG = [
   'src/api/routes/**',
   'src/activities/account.ts',
   'src/activities/connect.ts',
-  'src/db/schema.ts',
   'src/embedded/supervise.ts',
   'src/storage/s3.ts',
 ];

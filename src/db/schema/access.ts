@@ -1,0 +1,122 @@
+import { sql } from 'drizzle-orm';
+import { index, integer, jsonb, pgTable, primaryKey, smallint, text } from 'drizzle-orm/pg-core';
+import type { Permissions } from '../../contract/api-key.ts';
+import type { AuthLinkConfig } from '../../contract/auth-link.ts';
+import { at, bytea } from './columns.ts';
+
+export const apiKeys = pgTable('api_keys', {
+  id: text().primaryKey(),
+  name: text().notNull(),
+  /** the look-up part, in clear */
+  prefix: text().notNull().unique(),
+  /** SHA-256 of the whole key */
+  digest: bytea().notNull().unique(),
+  /** the id of the key that created it, which may be revoked by now; null: the installation */
+  createdBy: text('created_by'),
+  permissions: text().$type<Permissions>().notNull().default('full'),
+  /** the accounts that it is limited to; null: none */
+  accountIds: text('account_ids').array(),
+  issuedAt: at('issued_at').notNull(),
+  expiresAt: at('expires_at'),
+  lastUsedAt: at('last_used_at'),
+});
+
+/** Who changed what of keys, accounts and endpoints; written once. Ids only. See src/api/audit.ts. */
+export const auditRecords = pgTable(
+  'audit_records',
+  {
+    id: text().primaryKey(),
+    at: at('at').notNull(),
+    action: text().notNull(),
+    /** status of the response */
+    status: smallint().notNull(),
+    /** null: the call bore no API key */
+    apiKeyId: text('api_key_id'),
+    address: text().notNull(),
+    requestId: text('request_id').notNull(),
+    /** what it was done to; null: nothing came of it */
+    objectId: text('object_id'),
+  },
+  (t) => [
+    index('audit_records_at').on(t.at, t.id),
+    index('audit_records_action').on(t.action, t.at, t.id),
+    index('audit_records_key').on(t.apiKeyId, t.at, t.id),
+    index('audit_records_object').on(t.objectId, t.at, t.id),
+  ],
+);
+
+/** Where people are signed in, by a key, in a browser. Revoking the key ends them. See src/db/sessions.ts. */
+export const sessions = pgTable(
+  'sessions',
+  {
+    /** SHA-256 of the token in the cookie */
+    digest: bytea().primaryKey(),
+    apiKeyId: text('api_key_id')
+      .notNull()
+      .references(() => apiKeys.id, { onDelete: 'cascade' }),
+    createdAt: at('created_at').notNull(),
+    expiresAt: at('expires_at').notNull(),
+  },
+  (t) => [index('sessions_api_key').on(t.apiKeyId), index('sessions_expires').on(t.expiresAt)],
+);
+
+/** Links to the page where the owner of a mailbox connects it. See src/db/auth-links.ts. */
+export const authLinks = pgTable(
+  'auth_links',
+  {
+    id: text().primaryKey(),
+    /** SHA-256 of the token in the URL */
+    digest: bytea().notNull().unique(),
+    redirectUrl: text('redirect_url'),
+    state: text(),
+    /** what the account is called */
+    name: text(),
+    /** the account to connect again; null: a new one, or the one that has the mailbox */
+    accountId: text('account_id'),
+    config: jsonb().$type<AuthLinkConfig>().notNull(),
+    apiKeyId: text('api_key_id').notNull(),
+    createdAt: at('created_at').notNull(),
+    expiresAt: at('expires_at').notNull(),
+    /** logins that were tried, in the minute that began then */
+    attempts: integer().notNull().default(0),
+    attemptsFrom: at('attempts_from'),
+    /** a login is being tried until then */
+    busyUntil: at('busy_until'),
+    /** when it was used; null: it may be */
+    usedAt: at('used_at'),
+    /** the account that came of it; null: the owner cancelled */
+    connectedId: text('connected_id'),
+  },
+  (t) => [
+    index('auth_links_expires').on(t.expiresAt),
+    index('auth_links_created').on(t.createdAt, t.id),
+    index('auth_links_open').on(t.createdAt, t.id).where(sql`${t.usedAt} is null`),
+    index('auth_links_account').on(t.accountId).where(sql`${t.accountId} is not null`),
+    index('auth_links_connected').on(t.connectedId).where(sql`${t.connectedId} is not null`),
+  ],
+);
+
+/** First answers of calls that carried an Idempotency-Key, for 24 h. */
+export const idempotencyKeys = pgTable(
+  'idempotency_keys',
+  {
+    apiKeyId: text('api_key_id').notNull(),
+    key: text().notNull(),
+    /** keyed digest of method, path and body */
+    fingerprint: bytea().notNull(),
+    /** the id of what the call makes: whoever makes the call again makes the same thing */
+    reservedId: text('reserved_id'),
+    /** null while the first call is under way */
+    status: smallint(),
+    /** sealed: the answer may hold a key or a secret */
+    response: bytea(),
+    /** the account that the response is about: gone with it */
+    accountId: text('account_id'),
+    createdAt: at('created_at').notNull(),
+  },
+  (t) => [
+    primaryKey({ columns: [t.apiKeyId, t.key] }),
+    index('idempotency_keys_created').on(t.createdAt),
+    index('idempotency_keys_account').on(t.accountId).where(sql`account_id is not null`),
+  ],
+);

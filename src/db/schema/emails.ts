@@ -1,0 +1,176 @@
+import { sql } from 'drizzle-orm';
+import { bigint, boolean, index, jsonb, pgTable, primaryKey, smallint, text, uniqueIndex } from 'drizzle-orm/pg-core';
+import type {
+  Attachment,
+  Attendee,
+  AutoReply,
+  Bounce,
+  Calendar,
+  Complaint,
+  Header,
+  SentBy,
+} from '../../contract/email.ts';
+import { at, json } from './columns.ts';
+
+export const threads = pgTable(
+  'threads',
+  {
+    id: text().primaryKey(),
+    accountId: text('account_id').notNull(),
+    /** set when a late parent joined this thread to an older one: the id keeps resolving */
+    mergedInto: text('merged_into'),
+  },
+  (t) => [index('threads_account').on(t.accountId), index('threads_merged').on(t.mergedInto)],
+);
+
+/** Which thread a Message-ID (`mid:…`) or a server's thread id (`gm:…`, `oid:…`) belongs to. */
+export const threadKeys = pgTable(
+  'thread_keys',
+  {
+    accountId: text('account_id').notNull(),
+    key: text().notNull(),
+    threadId: text('thread_id').notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.accountId, t.key] }), index('thread_keys_thread').on(t.threadId)],
+);
+
+export const emails = pgTable(
+  'emails',
+  {
+    id: text().primaryKey(),
+    accountId: text('account_id').notNull(),
+    threadId: text('thread_id').notNull(),
+    date: at('date').notNull(),
+    messageId: text('message_id'),
+    subject: text().notNull(),
+    fromAttendee: jsonb('from_attendee').$type<Attendee>().notNull(),
+    toAttendees: jsonb('to_attendees').$type<Attendee[]>().notNull(),
+    ccAttendees: jsonb('cc_attendees').$type<Attendee[]>().notNull(),
+    bccAttendees: jsonb('bcc_attendees').$type<Attendee[]>().notNull(),
+    replyToAttendees: jsonb('reply_to_attendees').$type<Attendee[]>().notNull(),
+    hasAttachments: boolean('has_attachments').notNull(),
+    isUnread: boolean('is_unread').notNull(),
+    /** is in the folder whose role is DRAFTS */
+    isDraft: boolean('is_draft').notNull().default(false),
+    draftId: text('draft_id'),
+    origin: text().notNull().default('external'),
+    isEcho: boolean('is_echo').notNull().default(false),
+    sentBy: jsonb('sent_by').$type<SentBy>(),
+    trackingId: text('tracking_id'),
+    bounce: jsonb().$type<Bounce>(),
+    complaint: jsonb().$type<Complaint>(),
+    autoReply: text('auto_reply').$type<AutoReply>(),
+    calendar: jsonb().$type<Calendar>(),
+    /** parsing was not cut short */
+    isComplete: boolean('is_complete').notNull().default(true),
+    /** how many times it was parsed again since it was cut short; see src/db/reparses.ts */
+    reparses: smallint().notNull().default(0),
+    /** bytes of the raw message */
+    size: bigint({ mode: 'number' }).notNull(),
+    internalDate: at('internal_date').notNull(),
+    /** see src/mime/threads.ts: under which mails without reference headers find this one by subject */
+    subjectKey: text('subject_key'),
+    storageKey: text('storage_key').notNull(),
+    /** no folder holds it just now: moved or deleted, decided when every folder has been looked at */
+    missingSince: at('missing_since'),
+    /** folder ids that its last event names, where readers see others since; null: the same */
+    reportedFolders: text('reported_folders').array(),
+    createdAt: at('created_at').notNull(),
+  },
+  (t) => [
+    index('emails_list').on(t.accountId, t.date, t.id).where(sql`not is_draft`),
+    index('emails_drafts').on(t.accountId, t.date, t.id).where(sql`is_draft`),
+    index('emails_unread').on(t.accountId, t.date, t.id).where(sql`is_unread and not is_draft`),
+    index('emails_with_attachments').on(t.accountId, t.date, t.id).where(sql`has_attachments and not is_draft`),
+    index('emails_thread').on(t.threadId, t.date, t.id),
+    index('emails_message_id').on(t.accountId, t.messageId),
+    // whose storage key does not tell the email's id; see src/db/stored-objects.ts
+    index('emails_api_storage_key').on(t.storageKey).where(sql`origin = 'api'`),
+    index('emails_subject_key').on(t.accountId, t.subjectKey, t.date).where(sql`subject_key is not null`),
+    // to be parsed again, with more time
+    index('emails_incomplete').on(t.accountId, t.id).where(sql`not is_complete`),
+    index('emails_missing').on(t.accountId).where(sql`missing_since is not null`),
+    uniqueIndex('emails_draft_id').on(t.draftId).where(sql`draft_id is not null`),
+    // bounces of which it is not known which email they are about
+    index('emails_untied_bounces')
+      .on(t.accountId, sql`(bounce ->> 'message_id')`)
+      .where(sql`bounce is not null and bounce ->> 'email_id' is null`),
+  ],
+);
+
+/**
+ * The immutable part of an email, with all that is large, as pieces of the answers' JSON. Stored with lz4 or, where the server lacks it,
+ * without compression (see migrations): Postgres' own pglz took two thirds of the time of a list.
+ */
+export const emailContents = pgTable(
+  'email_contents',
+  {
+    emailId: text('email_id').primaryKey(),
+    accountId: text('account_id').notNull(),
+    body: json<string>('body').notNull(),
+    bodyPlain: json<string>('body_plain').notNull(),
+    bodyNew: json<string>('body_new'),
+    /** what of the email's row the message alone decides (`headText`); null: stored before there was this column */
+    head: text(),
+    headers: json<Header[]>('headers').notNull(),
+    attachments: json<Attachment[]>('attachments').notNull(),
+  },
+  (t) => [index('email_contents_account').on(t.accountId)],
+);
+
+/**
+ * What searches look at; written once, so that a flag change never touches its indexes. The account is part of the GIN
+ * indexes, so that other accounts' mail costs a search nothing.
+ */
+export const emailSearch = pgTable(
+  'email_search',
+  {
+    emailId: text('email_id').primaryKey(),
+    accountId: text('account_id').notNull(),
+    date: at('date').notNull(),
+    /** normalised subject, addresses, names and plain body; see src/contract/search-text.ts */
+    text: text().notNull(),
+    /** normalised subject */
+    subject: text().notNull(),
+    fromAddress: text('from_address').notNull(),
+    /** lower-cased addresses of to, cc and bcc */
+    toAddresses: text('to_addresses').array().notNull(),
+  },
+  (t) => [
+    index('email_search_list').on(t.accountId, t.date, t.emailId),
+    // no gin_pending_list_limit here: see src/db/search-index.ts
+    index('email_search_text').using('gin', t.accountId, t.text.op('gin_trgm_ops')),
+    index('email_search_subject').using('gin', t.accountId, t.subject.op('gin_trgm_ops')),
+    index('email_search_from').on(t.accountId, t.fromAddress, t.date, t.emailId),
+    index('email_search_to').using('gin', t.accountId, t.toAddresses),
+  ],
+);
+
+export const attachments = pgTable(
+  'attachments',
+  {
+    id: text().primaryKey(),
+    emailId: text('email_id').notNull(),
+    accountId: text('account_id').notNull(),
+    name: text().notNull(),
+    mime: text().notNull(),
+    size: bigint({ mode: 'number' }).notNull(),
+    storageKey: text('storage_key').notNull(),
+  },
+  (t) => [index('attachments_email').on(t.emailId), index('attachments_account').on(t.accountId)],
+);
+
+/** Somebody seen in mail; kept up to date as mail comes and goes. */
+export const contacts = pgTable(
+  'contacts',
+  {
+    accountId: text('account_id').notNull(),
+    address: text().notNull(),
+    displayName: text('display_name'),
+    lastContactedAt: at('last_contacted_at').notNull(),
+  },
+  (t) => [
+    primaryKey({ columns: [t.accountId, t.address] }),
+    index('contacts_recent').on(t.accountId, t.lastContactedAt, t.address),
+  ],
+);

@@ -1,0 +1,21 @@
+import { integer, pgTable, text } from 'drizzle-orm/pg-core';
+import { at } from './columns.ts';
+
+/** What is true of this installation as a whole, by name. */
+export const installation = pgTable('installation', { name: text().primaryKey(), value: text().notNull() });
+
+/** Worker processes that are there; see src/db/workers.ts. */
+export const workers = pgTable('workers', {
+  id: text().primaryKey(),
+  seenAt: at('seen_at').notNull(),
+  startedAt: at('started_at').notNull().defaultNow(),
+  /** mailboxes that it watches */
+  watches: integer().notNull().default(0),
+});
+
+/** How many logins a provider gets: one row for each host, shared by all workers. See src/db/login-budget.ts. */
+export const loginBudgets = pgTable('login_budgets', {
+  host: text().primaryKey(),
+  /** when the next login is due */
+  nextAt: at('next_at').notNull(),
+});

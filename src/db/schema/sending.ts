@@ -1,0 +1,107 @@
+import { sql } from 'drizzle-orm';
+import { boolean, check, index, integer, jsonb, pgTable, text } from 'drizzle-orm/pg-core';
+import type { Attendee, Email } from '../../contract/email.ts';
+import type { TrackingOptions } from '../../contract/sending.ts';
+import { at, json } from './columns.ts';
+
+/** `drf_…` ids: which email each one stands for, and which no longer work. See src/sending/draft-state.ts. */
+export const drafts = pgTable(
+  'drafts',
+  {
+    id: text().primaryKey(),
+    accountId: text('account_id').notNull(),
+    /** null while it is being saved, and once its email has left Drafts */
+    emailId: text('email_id'),
+    messageId: text('message_id'),
+    state: text().notNull().default('active'),
+    /** the id that took its place when the draft was saved again */
+    supersededBy: text('superseded_by'),
+    /** the `drf_…` id or the send that has reserved it: only that one may take its place */
+    heldBy: text('held_by'),
+    /** storage key of the OutgoingInput that it is saved from; null for drafts of other mail programs and once saved */
+    inputKey: text('input_key'),
+    /** `metadata` for the email that is sent from it; never in the message itself */
+    metadata: text(),
+    trackingId: text('tracking_id'),
+    tracking: jsonb().$type<TrackingOptions>(),
+    createdAt: at('created_at').notNull(),
+    /** last change of its state */
+    updatedAt: at('updated_at').notNull().defaultNow(),
+  },
+  (t) => [
+    index('drafts_email').on(t.emailId),
+    index('drafts_account').on(t.accountId),
+    index('drafts_message_id').on(t.accountId, t.messageId),
+    index('drafts_reserved').on(t.heldBy).where(sql`held_by is not null`),
+    // what housekeeping gives up or deletes
+    index('drafts_not_active').on(t.updatedAt).where(sql`state <> 'active'`),
+    check('drafts_state', sql`state in ('saving', 'active', 'superseded', 'sent', 'deleted', 'failed')`),
+  ],
+);
+
+/** A message sent through this API; its id is the `email_…` id that the Sent copy gets. See src/sending/send-state.ts. */
+export const sends = pgTable(
+  'sends',
+  {
+    id: text().primaryKey(),
+    accountId: text('account_id').notNull(),
+    /** null until it is composed */
+    messageId: text('message_id'),
+    draftId: text('draft_id'),
+    apiKeyId: text('api_key_id').notNull(),
+    apiKeyName: text('api_key_name').notNull(),
+    metadata: text(),
+    trackingId: text('tracking_id'),
+    tracking: jsonb().$type<TrackingOptions>(),
+    state: text().notNull().default('queued'),
+    /** storage key of the OutgoingInput; null for a draft, and once its Sent copy has been ingested */
+    inputKey: text('input_key'),
+    /** storage key of the message as it goes into Sent, from when it is composed until that copy has been ingested */
+    storageKey: text('storage_key'),
+    /** the contract's Email of it, shown until the Sent copy has synced */
+    email: json<Email>('email'),
+    /** what the caller gets back */
+    result: jsonb().$type<SendResult>(),
+    /** when its Sent copy was ingested under its id, which no later copy gets, even when that one is deleted */
+    copyIngestedAt: at('copy_ingested_at'),
+    createdAt: at('created_at').notNull(),
+    /** last change of its state */
+    updatedAt: at('updated_at').notNull(),
+  },
+  (t) => [
+    index('sends_message_id').on(t.accountId, t.messageId),
+    index('sends_unsent').on(t.updatedAt).where(sql`state in ('queued', 'failed', 'unknown')`),
+    index('sends_created').on(t.createdAt),
+    check('sends_state', sql`state in ('queued', 'submitting', 'sent', 'unknown', 'failed')`),
+  ],
+);
+
+/** What became of a send. */
+export interface SendResult {
+  /** recipients that the SMTP server refused though it accepted the message */
+  rejected: string[];
+  /** the Bcc of the message, which is missing in a copy that the provider files itself */
+  bcc?: Attendee[];
+}
+
+/** A message whose opens and clicks are reported (CONTRACT "Tracking"). */
+export const trackingRecords = pgTable(
+  'tracking_records',
+  {
+    id: text().primaryKey(),
+    accountId: text('account_id').notNull(),
+    /** the `email_…` id of the sent email */
+    emailId: text('email_id').notNull(),
+    messageId: text('message_id').notNull(),
+    label: text(),
+    opens: boolean().notNull(),
+    /** targets of the rewritten links, by their number in the URL */
+    links: jsonb().$type<string[]>().notNull(),
+    /** the minute of the last hit */
+    hitMinute: at('hit_minute'),
+    /** hits in that minute, with those above the rate; see src/db/tracking.ts */
+    hitsInMinute: integer('hits_in_minute').notNull().default(0),
+    createdAt: at('created_at').notNull(),
+  },
+  (t) => [index('tracking_records_account').on(t.accountId), index('tracking_records_created').on(t.createdAt)],
+);

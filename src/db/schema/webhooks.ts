@@ -1,0 +1,204 @@
+import { sql } from 'drizzle-orm';
+import {
+  bigint,
+  boolean,
+  check,
+  index,
+  integer,
+  jsonb,
+  pgTable,
+  primaryKey,
+  text,
+  uniqueIndex,
+} from 'drizzle-orm/pg-core';
+import type { ReplayFilter } from '../../contract/replay.ts';
+import { at, bytea } from './columns.ts';
+
+export const webhookEndpoints = pgTable('webhook_endpoints', {
+  id: text().primaryKey(),
+  url: text().notNull(),
+  description: text(),
+  enabled: boolean().notNull().default(true),
+  disabledReason: text('disabled_reason'),
+  triggerEvents: text('trigger_events').array().notNull(),
+  accountIds: text('account_ids').array().notNull(),
+  /** sealed JSON of Header[] */
+  headers: bytea().notNull(),
+  /** sealed secret */
+  secret: bytea().notNull(),
+  /** sealed; still signs until the time beside it */
+  previousSecret: bytea('previous_secret'),
+  previousSecretUntil: at('previous_secret_until'),
+  /** failures in a row that say that the endpoint is away: no response, 5xx, 429 */
+  failuresInARow: integer('failures_in_a_row').notNull().default(0),
+  /** the circuit breaker is open: no call before then but a probe; null: closed */
+  breakerUntil: at('breaker_until'),
+  /** times in a row that the breaker opened */
+  breakerOpenings: integer('breaker_openings').notNull().default(0),
+  /** a probe is under way since */
+  breakerProbeAt: at('breaker_probe_at'),
+  /** first failed attempt since the last success, and how many there were */
+  failingSince: at('failing_since'),
+  failedAttempts: integer('failed_attempts').notNull().default(0),
+  /** accurate to a minute */
+  lastSuccessAt: at('last_success_at'),
+  /** when the log warned that it will be disabled */
+  warnedAt: at('warned_at'),
+  createdAt: at('created_at').notNull(),
+  updatedAt: at('updated_at').notNull(),
+});
+
+/** The outbox: what happened, written in the transaction that made it happen. */
+export const events = pgTable(
+  'events',
+  {
+    id: text().primaryKey(),
+    accountId: text('account_id').notNull(),
+    type: text().notNull(),
+    /** per account, without gaps; 0 for a test event */
+    sequence: bigint({ mode: 'number' }).notNull(),
+    /** what it is about: email, folder or account id; a test event is about itself, so that no other waits for it */
+    objectId: text('object_id').notNull(),
+    /** `data` of the envelope as JSON text, made once */
+    data: text().notNull(),
+    test: boolean().notNull().default(false),
+    /**
+     * Its place in the feed, see src/db/event-feed.ts: the number of its transaction, or the greatest of a transaction that
+     * had ended before. null: a test event, which is not in the feed.
+     */
+    position: bigint({ mode: 'number' }).default(
+      sql`greatest(pg_current_xact_id()::text::bigint, pg_snapshot_xmax(pg_current_snapshot())::text::bigint - 1)`,
+    ),
+    createdAt: at('created_at').notNull(),
+  },
+  (t) => [
+    uniqueIndex('events_sequence').on(t.accountId, t.sequence).where(sql`not test`),
+    index('events_feed').on(t.type, t.position, t.accountId, t.sequence),
+    index('events_account_feed').on(t.accountId, t.type, t.position, t.sequence),
+    index('events_created').on(t.createdAt, t.id),
+    index('events_object').on(t.objectId),
+  ],
+);
+
+/** One event to one endpoint: the delivery log and the work list of the relay. */
+export const deliveries = pgTable(
+  'deliveries',
+  {
+    id: text().primaryKey(),
+    eventId: text('event_id').notNull(),
+    endpointId: text('endpoint_id').notNull(),
+    endpointUrl: text('endpoint_url').notNull(),
+    accountId: text('account_id').notNull(),
+    eventType: text('event_type').notNull(),
+    objectId: text('object_id').notNull(),
+    /** of the event: deliveries of one object to one endpoint are made in this order */
+    sequence: bigint({ mode: 'number' }).notNull().default(0),
+    test: boolean().notNull().default(false),
+    status: text().notNull().default('pending'),
+    attemptsCount: integer('attempts_count').notNull().default(0),
+    /** attempts made before the retry schedule began that is in force now */
+    scheduleFrom: integer('schedule_from').notNull().default(0),
+    httpStatus: integer('http_status'),
+    responseBody: text('response_body'),
+    error: text(),
+    errorKind: text('error_kind'),
+    createdAt: at('created_at').notNull(),
+    lastAttemptAt: at('last_attempt_at'),
+    nextAttemptAt: at('next_attempt_at'),
+    /** a manual retry: it is attempted even while the breaker of the endpoint is open */
+    forced: boolean().notNull().default(false),
+    /** claims pass over it until an earlier delivery of its object ends, see src/webhooks/claim-objects.ts */
+    held: boolean().notNull().default(false),
+    /** the run that has it; null: the relay has not given it to one */
+    workflowId: text('workflow_id'),
+    /** the last run that had it */
+    lastWorkflowId: text('last_workflow_id'),
+    /** the execution of that workflow that made the last attempt */
+    runId: text('run_id'),
+    /** runs that it has been given to */
+    runs: integer().notNull().default(0),
+    claimedAt: at('claimed_at'),
+    /** the run is known to Temporal */
+    startedAt: at('started_at'),
+    /** the bulk replay that makes it again, and the status that it had before */
+    replayId: text('replay_id'),
+    statusBeforeReplay: text('status_before_replay'),
+  },
+  (t) => [
+    uniqueIndex('deliveries_event').on(t.eventId, t.endpointId),
+    // by endpoint first, so that the relay takes some of each, whatever one of them has waiting; live events apart from
+    // replays; and what is not due apart from what is
+    index('deliveries_unclaimed')
+      .on(t.endpointId, sql`((replay_id is not null)::int)`, t.nextAttemptAt.asc().nullsFirst(), t.id)
+      .where(sql`status = 'pending' and workflow_id is null and not held`),
+    // which one the end of an earlier delivery lets go on; usually none
+    index('deliveries_held').on(t.endpointId, t.objectId, t.sequence).where(sql`held and status = 'pending'`),
+    // what an earlier event of the same object holds back
+    index('deliveries_order').on(t.endpointId, t.objectId, t.sequence).where(sql`status = 'pending'`),
+    // whether a later one of an object is in a run is asked for each head of a claim
+    index('deliveries_under_way')
+      .on(t.endpointId, t.objectId, t.sequence)
+      .where(sql`status = 'pending' and workflow_id is not null`),
+    index('deliveries_run').on(t.workflowId).where(sql`status = 'pending' and workflow_id is not null`),
+    index('deliveries_forced')
+      .on(t.endpointId, t.id)
+      .where(sql`forced and status = 'pending' and workflow_id is null and not held`),
+    index('deliveries_retrying')
+      .on(t.endpointId)
+      .where(sql`status = 'pending' and workflow_id is not null and next_attempt_at is not null`),
+    index('deliveries_replay').on(t.replayId, t.status, t.held).where(sql`replay_id is not null`),
+    index('deliveries_object').on(t.objectId, t.createdAt, t.id),
+    index('deliveries_unstarted').on(t.claimedAt).where(sql`status = 'pending' and started_at is null`),
+    index('deliveries_endpoint').on(t.endpointId, t.createdAt, t.id),
+    index('deliveries_endpoint_type').on(t.endpointId, t.eventType, t.createdAt, t.id),
+    index('deliveries_type').on(t.eventType, t.createdAt, t.id),
+    index('deliveries_created').on(t.createdAt, t.id),
+    // what operators look for: what waits, what failed
+    index('deliveries_open').on(t.status, t.createdAt, t.id).where(sql`status <> 'delivered'`),
+    index('deliveries_account').on(t.accountId, t.createdAt, t.id),
+    check('deliveries_status', sql`status in ('pending', 'delivered', 'failed', 'skipped')`),
+  ],
+);
+
+export const deliveryAttempts = pgTable(
+  'delivery_attempts',
+  {
+    deliveryId: text('delivery_id').notNull(),
+    number: integer().notNull(),
+    at: at('at').notNull(),
+    httpStatus: integer('http_status'),
+    responseBody: text('response_body'),
+    error: text(),
+    errorKind: text('error_kind'),
+    durationMs: integer('duration_ms').notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.deliveryId, t.number] })],
+);
+
+/** Bulk replays of the delivery log. See src/webhooks/replay-state.ts. */
+export const replays = pgTable(
+  'replays',
+  {
+    id: text().primaryKey(),
+    endpointId: text('endpoint_id').notNull(),
+    filter: jsonb().$type<ReplayFilter>().notNull(),
+    status: text().notNull().default('running'),
+    /** deliveries that matched when it was created */
+    total: integer().notNull().default(0),
+    /** the counts when it ended */
+    delivered: integer().notNull().default(0),
+    failed: integer().notNull().default(0),
+    skipped: integer().notNull().default(0),
+    /** the last delivery that was queued: `created_at|account_id|sequence|id` */
+    cursor: text(),
+    /** every delivery that matches has been queued */
+    queuedAllAt: at('queued_all_at'),
+    createdAt: at('created_at').notNull(),
+    completedAt: at('completed_at'),
+  },
+  (t) => [
+    index('replays_created').on(t.createdAt, t.id),
+    index('replays_running').on(t.endpointId).where(sql`status = 'running'`),
+    check('replays_status', sql`status in ('running', 'completed', 'cancelled')`),
+  ],
+);
