@@ -1,7 +1,7 @@
 import { addUser, type MailUser } from '../test/helpers/mail-user.ts';
 import { openMailbox } from '../test/helpers/mailbox.ts';
 import type { Bounds, Figures } from './figures.ts';
-import { cpuMsOf } from './process-tree.ts';
+import { byPart, processTree } from './process-tree.ts';
 import type { Bench } from './setup.ts';
 
 const ACCOUNTS = 100;
@@ -15,15 +15,23 @@ export const connecting = {
   prepare: (): Promise<null> => Promise.resolve(null),
   round: async (bench: Bench): Promise<Figures> => {
     const users = await Promise.all(Array.from({ length: ACCOUNTS }, () => addUser()));
-    const before = cpuMsOf(bench.pid);
+    const before = byPart(processTree(bench.pid));
     const rate = await inTurn(users, (user) => bench.api.connect(user));
-    const cpu = cpuMsOf(bench.pid) - before;
+    const after = byPart(processTree(bench.pid));
+    const parts = [...after].map(
+      ([name, { cpuMs }]) => [name, (cpuMs - (before.get(name)?.cpuMs ?? 0)) / ACCOUNTS] as const,
+    );
     const bare = await inTurn(users, async (user) => {
       const { client, close } = await openMailbox(user);
       await client.list();
       await close();
     });
-    return { 'connected/s': rate, '  logins of Dovecot, with a LIST, /s': bare, 'CPU ms each': cpu / ACCOUNTS };
+    return {
+      'connected/s': rate,
+      '  logins of Dovecot, with a LIST, /s': bare,
+      'CPU ms each': parts.reduce((sum, [, cpuMs]) => sum + cpuMs, 0),
+      ...Object.fromEntries(parts.map(([name, cpuMs]) => [`  of it ${name}`, cpuMs])),
+    };
   },
 };
 

@@ -37,7 +37,7 @@ export const logins = {
 };
 
 /** When logins were accepted, in seconds of a day, ascending. */
-async function loginTimes({ dir }: Bench): Promise<number[]> {
+export async function loginTimes({ dir }: Bench): Promise<number[]> {
   const text = await readFile(join(dir, 'mail', 'dovecot', 'dovecot.log'), 'utf8');
   return [...text.matchAll(/(\d\d):(\d\d):(\d\d) imap-login: Info: (?:Login|Logged in):/g)]
     .map(([, hours, minutes, seconds]) => Number(hours) * 3600 + Number(minutes) * 60 + Number(seconds))

@@ -1,8 +1,9 @@
 import { newId } from '../src/new-id.ts';
 import { waitFor } from '../test/helpers/wait.ts';
 import { type Bounds, type Figures, percentile } from './figures.ts';
+import { loginTimes } from './logins.ts';
 import { byPart, cpuMsOf, processTree } from './process-tree.ts';
-import type { Bench } from './setup.ts';
+import { type Bench, watchedMailboxes } from './setup.ts';
 import {
   type Answer,
   DATA_BYTES,
@@ -30,6 +31,7 @@ const BAD: readonly Answer[] = [
 const DEAD = 'http://127.0.0.1:9/';
 
 const ISOLATION_S = 30;
+const MAILBOXES = 10;
 const PER_SECOND = 10;
 
 /** Times in ms from commit to receipt of events at one healthy endpoint, with so many bad ones beside it. */
@@ -77,10 +79,16 @@ export const webhookIsolation = {
     'p99 with 8, times alone': { most: 1.5 },
     'p50 with 45, times alone': { most: 1.2 },
     'p99 with 45, times alone': { most: 1.5 },
+    'mailboxes that were watched anew': { most: 0 },
   } satisfies Bounds,
-  prepare,
+  prepare: async (bench: Bench): Promise<Ground> => {
+    await watchedMailboxes(bench, MAILBOXES);
+    return prepare(bench);
+  },
   round: async (bench: Bench, ground: Ground): Promise<Figures> => {
     const figures: Figures = {};
+    // a watch that misses its heartbeats is given to another worker, which logs in
+    const logins = (await loginTimes(bench)).length;
     for (const count of (process.env.BENCH_BAD ?? '0,3,8,45').split(',').map(Number)) {
       const before = byPart(processTree(bench.pid));
       const made = await callsAndRuns(ground);
@@ -99,6 +107,7 @@ export const webhookIsolation = {
           (figures[`${part} with ${count}`] ?? 0) / (figures[`${part} with 0`] ?? 1);
       }
     }
+    figures['mailboxes that were watched anew'] = (await loginTimes(bench)).length - logins;
     return figures;
   },
 };
