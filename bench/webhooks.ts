@@ -1,6 +1,7 @@
 import { newId } from '../src/new-id.ts';
 import { waitFor } from '../test/helpers/wait.ts';
 import { type Bounds, type Figures, percentile } from './figures.ts';
+import { ownProcessHook } from './own-process-hook.ts';
 import { loginTimes } from './logins.ts';
 import { byPart, cpuMsOf, processTree } from './process-tree.ts';
 import { type Bench, watchedMailboxes } from './setup.ts';
@@ -19,13 +20,14 @@ import {
   signAndPost,
 } from './webhook-ground.ts';
 
+const LARGE = Buffer.alloc(10_000_000);
 const BAD: readonly Answer[] = [
   (response) => void response.writeHead(500).end(),
   () => {},
   (response) => void setTimeout(() => response.writeHead(200).end(), 25_000).unref(),
   (response) => void response.writeHead(429).end(),
   (_, request) => void request.socket.destroy(),
-  (response) => void response.writeHead(200).end(Buffer.alloc(10_000_000)),
+  (response) => void response.writeHead(200).end(LARGE),
   (response) => void setTimeout(() => response.writeHead(503).end(), 5_000).unref(),
 ];
 const DEAD = 'http://127.0.0.1:9/';
@@ -36,7 +38,7 @@ const PER_SECOND = 10;
 
 /** Times in ms from commit to receipt of events at one healthy endpoint, with so many bad ones beside it. */
 async function besideBad(bench: Bench, ground: Ground, count: number): Promise<number[]> {
-  const healthy = await hook(ok);
+  const healthy = await ownProcessHook();
   const bad = await Promise.all(Array.from({ length: count }, (_, n) => hook(BAD[n % BAD.length] as Answer)));
   const urls = [healthy.url, ...bad.map(({ url }, n) => (n % 8 === 7 ? DEAD : url))];
   const ids = await Promise.all(urls.map(async (url) => (await endpoint(bench, url)).id));
@@ -48,10 +50,10 @@ async function besideBad(bench: Bench, ground: Ground, count: number): Promise<n
     await new Promise((resolve) => setTimeout(resolve, Math.max(0, at - Date.now())));
     commits.push(await happen(ground, [newId('email')]));
   }
-  await waitFor(() => healthy.received.size === commits.length, { timeoutMs: 60_000, what: 'all events' }).catch(
-    () => {},
-  );
-  const times = commits.map((at, n) => (healthy.received.get(first + n) ?? Date.now()) - at);
+  const isComplete = async () => (await healthy.received()).size === commits.length;
+  await waitFor(isComplete, { timeoutMs: 60_000, everyMs: 200, what: 'all events' }).catch(() => {});
+  const received = await healthy.received();
+  const times = commits.map((at, n) => (received.get(first + n) ?? Date.now()) - at);
   for (const id of ids) await bench.api.request('DELETE', `/webhooks/endpoints/${id}`);
   // in the order of their ids, and none that is getting a result: the product writes them as well
   await ground.database.pool.query(`update deliveries set status = 'skipped' where id in
