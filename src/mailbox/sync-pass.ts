@@ -167,16 +167,20 @@ export async function selectInbox(ctx: SyncContext, list: SyncedList): Promise<S
 export async function syncOnce(ctx: SyncContext, changed: ReadonlySet<string>): Promise<void> {
   const scanned = isScanned(await loadFolders(ctx.db, ctx.account.id));
   const own = { ...ctx, baselineKnown: () => scanned };
-  const options = { changed, missingBefore: true };
-  try {
-    await syncMailbox(own, options);
-  } catch (error) {
-    if (!(error instanceof DoubtfulList)) throw error;
-    // Not beside this one: the server may allow no further connection.
-    await own.session.renew();
-    await syncMailbox(own, { ...options, freshSession: true });
+  for (let renewals = 0; ; renewals++) {
+    try {
+      await syncMailbox(own, { changed, missingBefore: true, freshSession: renewals > 0 });
+      return;
+    } catch (error) {
+      if (!(error instanceof DoubtfulList) || renewals === MAX_RENEWALS) throw error;
+      // Not beside this one: the server may allow no further connection.
+      await own.session.renew();
+    }
   }
 }
+
+/** Another folder may go while the pass on the new connection is made. */
+const MAX_RENEWALS = 5;
 
 /** Runs `work` on a new connection, which ends with it. */
 export async function withNewSession<T>(ctx: SyncContext, work: (renewed: SyncContext) => Promise<T>): Promise<T> {

@@ -8,7 +8,6 @@ import type { SyncContext } from '../../src/mailbox/context.ts';
 import { ensureRoleFolder } from '../../src/mailbox/folders/by-role.ts';
 import { changeFolder, createFolder } from '../../src/mailbox/folders/change.ts';
 import { deleteFolder } from '../../src/mailbox/folders/delete.ts';
-import { DoubtfulList } from '../../src/mailbox/folders/list-pass.ts';
 import { type FolderState, loadFolders } from '../../src/mailbox/store/folders.ts';
 import { loadSyncSettings, type SyncSettings } from '../../src/mailbox/settings.ts';
 import { type MailboxDeps, withMailbox } from '../../src/mailbox/with-mailbox.ts';
@@ -241,6 +240,6 @@ export class ApiCalls {
 
 /** Whether code that meets a mailbox that changes, or that is killed, may end with this. */
 export function isExpected(error: unknown): boolean {
-  const expected = [MailError, ApiError, LeaseLost, DoubtfulList, MayBeAppended];
+  const expected = [MailError, ApiError, LeaseLost, MayBeAppended];
   return expected.some((type) => error instanceof type);
 }

@@ -256,6 +256,24 @@ describe('a sync of a mailbox', () => {
     expect(engine.server.sessions.size).toBeLessThanOrEqual(2);
   });
 
+  it('renews the connection once more when another folder goes while the pass on the new one is made', async () => {
+    const engine = await start({ folders: { Work: [], Later: [] } });
+    engine.server.append('Work', mailText());
+    await sync(engine, { freshSession: true });
+    engine.server.deleteFolder('Work');
+    engine.server.append('INBOX', mailText());
+    let later = true;
+    engine.server.script.command = ({ name }) => {
+      if (!later || name !== 'SELECT') return;
+      later = false;
+      engine.server.deleteFolder('Later');
+    };
+    await syncOnce(engine.ctx, new Set());
+    expect(later).toBe(false);
+    const events = await engine.events();
+    expect(events.filter((type) => type === 'email.folder.delete')).toHaveLength(2);
+  });
+
   it('reads the baseline of a folder whose STATUS was refused when it is first opened', async () => {
     const engine = await start({ folders: { Work: [] } }, (server) => {
       server.append('Work', mailText());

@@ -1,5 +1,6 @@
 import { inLease } from '../../db/lease.ts';
 import { type FolderStatus, listFoldersWithStatus } from '../../imap/list.ts';
+import { MailError } from '../../mail-error.ts';
 import type { SyncContext } from '../context.ts';
 import {
   type FolderFacts,
@@ -28,8 +29,11 @@ export interface FolderListPass {
  * The list of a connection that is in use lacks a stored folder. Some servers leave a folder out for good when it was
  * renamed just while they listed: what is missing is believed on a connection of its own only.
  */
-export class DoubtfulList extends Error {
-  override readonly name = 'DoubtfulList';
+export class DoubtfulList extends MailError {
+  constructor() {
+    super('provider_error', 'imap', 'the folders changed while the IMAP server listed them: try again');
+    this.name = 'DoubtfulList';
+  }
 }
 
 /**
@@ -57,7 +61,7 @@ async function listOnce(ctx: SyncContext, freshSession: boolean): Promise<Folder
   let missing = false;
   if (plan.created.length + plan.changed.length + plan.deleted.length > 0) {
     if (changedSince(stored, await loadFolders(ctx.db, ctx.account.id))) return undefined;
-    if (isDoubtful) throw new DoubtfulList('a folder is missing from the list');
+    if (isDoubtful) throw new DoubtfulList();
     const applied = await applyPlan(ctx, plan, stored);
     if (!applied) return undefined;
     missing = applied.missing;
