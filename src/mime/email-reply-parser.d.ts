@@ -4,8 +4,7 @@ declare module 'email-reply-parser/lib/parser/emailparser.js' {
     parse(text: string): { getVisibleText(): string };
     stringReverse(text: string): string;
     fixBrokenSignatures(text: string): string;
-    /** the line is reversed */
-    isAnswerHeader(line: string): boolean;
+    getAnswerHeadersRegex(): readonly RegExp[];
     /** the line is reversed */
     isSignature(line: string): boolean;
   }

@@ -27,7 +27,7 @@ export interface Filing {
   begunAt?: number;
 }
 
-/** The activity of an attempt that was not heard of for so long may have been given to another worker. */
+/** The activity of an attempt that sent no heartbeat for so long may have been given to another worker. */
 const MAY_BE_REPLACED_MS = 5_000;
 
 /** The caller waits so long for the copy of an email that has been sent. */

@@ -191,4 +191,11 @@ describe('replies are read as the library reads them', () => {
       for (let index = 0; index < 40; index++) ofOurs(text);
     });
   });
+
+  test('a text without a quote is read at less', () => {
+    const text = Array.from({ length: 1_200 }, (_, n) => `A line on some day at <a> place ${n}`).join('\n');
+    expectCpuBelow(200, () => {
+      for (let index = 0; index < 40; index++) expect(readReplyText(text)).toBe(text);
+    });
+  });
 });

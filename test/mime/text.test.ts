@@ -69,6 +69,16 @@ describe('text from HTML', () => {
   });
 });
 
+describe('elements are known by their names', () => {
+  test('whatever names a mail makes up', () => {
+    const names = Array.from({ length: 300 }, (_, n) => `x-${n}`);
+    const inlines = names.map((name) => `<${name}>a</${name}>`).join('');
+    expect(htmlToPlain(`${inlines}<p>b</p><x-first>c</x-first><td>e</td><p>f</p>`)).toBe(
+      `${'a'.repeat(300)}\n\nb\n\nce\n\nf`,
+    );
+  });
+});
+
 describe('format=flowed', () => {
   test.each([
     ['soft \nbreak', false, 'soft break'],

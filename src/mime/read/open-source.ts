@@ -1,11 +1,13 @@
 import { closeSync, createReadStream, openSync, readSync } from 'node:fs';
-import { Readable } from 'node:stream';
 import { setImmediate } from 'node:timers/promises';
 
 const CHUNK = 256 * 1024;
 
-/** A message, in memory or in a file, as a stream of at most `maxBytes`. */
-export function openSource(source: Uint8Array | { path: string }, maxBytes = Number.POSITIVE_INFINITY): Readable {
+/** A message, in memory or in a file, piece by piece: at most `maxBytes`. Whoever stops reading before its end closes it. */
+export function openSource(
+  source: Uint8Array | { path: string },
+  maxBytes = Number.POSITIVE_INFINITY,
+): AsyncIterable<Buffer> {
   if ('path' in source) {
     return createReadStream(source.path, {
       highWaterMark: CHUNK,
@@ -13,15 +15,14 @@ export function openSource(source: Uint8Array | { path: string }, maxBytes = Num
     });
   }
   const bytes = Buffer.from(source.buffer, source.byteOffset, Math.min(source.byteLength, maxBytes));
-  if (bytes.length <= CHUNK) return Readable.from(bytes.length > 0 ? [bytes] : [], { objectMode: false });
-  return Readable.from(inPieces(bytes), { objectMode: false });
+  return inPieces(bytes);
 }
 
 /** Large messages may be read in the main thread: other work has its turn between the pieces. */
 async function* inPieces(bytes: Buffer): AsyncGenerator<Buffer> {
   for (let start = 0; start < bytes.length; start += CHUNK) {
+    if (start > 0) await setImmediate();
     yield bytes.subarray(start, start + CHUNK);
-    await setImmediate();
   }
 }
 

@@ -1,6 +1,7 @@
-import { randomBytes } from 'node:crypto';
-import { decodeHeaderBytes, isUsefulHint } from './charsets.ts';
-import { unifyEncodedWords } from './encoded-words.ts';
+import { randomUUID } from 'node:crypto';
+import type { Headers } from 'mailparser';
+import { readAddressFields } from './address-fields.ts';
+import { isUsefulHint } from './charsets.ts';
 import type { RawHeader } from './headers.ts';
 import { createLineEndRepair } from './line-ends.ts';
 import { isReadFailure, openSource, readStart } from './open-source.ts';
@@ -9,20 +10,20 @@ import { type Entity, StructureReader } from './structure.ts';
 import { decodeBase64Text, decoderOf, type TransferDecoder } from './transfer-decoders.ts';
 
 /*
- * The message as mailparser gets it: its address fields, and its files as the parts of one flat multipart. Its structure
- * is read here (structure.ts), its texts are decoded here. Each difference from what mailparser would read itself is here
+ * The message as mailparser gets it: its files as the parts of one flat multipart, and its address fields on their own
+ * (address-fields.ts). Its structure is read here (structure.ts), its texts are decoded here. Each difference from what mailparser would read itself is here
  * because of a test; test/mime/mailparser.test.ts also shows what mailparser alone makes of the mail.
  *
  *   mailparser alone                                here                    test
- *   takes the last From or Reply-To                 rootFields              takes the last From
- *   reads raw 8-bit fields as UTF-8 only            headerBytes             reads names in raw 8 bits; knows no charset
+ *   takes the last From or Reply-To                 address-fields.ts       takes the last From
+ *   reads raw 8-bit fields as UTF-8 only            address-fields.ts       reads names in raw 8 bits; knows no charset
  *   joins all texts, decodes them without a label   texts stay here         runs a text file into the body; reads text
  *     as UTF-8, flowed text without its quotes                                without a charset; joins flowed lines
  *   makes a file of a bogus Content-Type            part.ts                 makes a file of text
  *   reads parts of a digest as text                 part.ts                 reads the parts of a digest
  *   loses files at unusual delimiters               structure.ts            structure.test.ts
  *   holds every header in memory many times over    structure.ts            no more than 8 MB of headers
- *   parses nested groups in the square of time      MAX_FIELD, rootFields   parser.test.ts: groups within groups
+ *   parses nested groups in the square of time      address-fields.ts       parser.test.ts: groups within groups
  *   decodes quoted-printable in memory, and in      transfer-decoders.ts    text.test.ts: a long run of white space
  *     the square of a run of white space
  *   knows no uuencode                               transfer-decoders.ts    text.test.ts: transfer encodings
@@ -42,6 +43,8 @@ export interface SourceLimits {
 /** What is learned of the message on its way to mailparser. */
 export interface Outline {
   headers: RawHeader[];
+  /** what mailparser read of the header: the addresses */
+  addresses: Headers;
   /** charset that the message names somewhere, for what is in raw 8 bits */
   charset: string | null;
   /** the leaves, in order */
@@ -58,24 +61,21 @@ const MAX_OUTSIDE = 256 * 1024;
 /** Parts of a mail, with the files that are unpacked of them. */
 export const MAX_PARTS = 1000;
 const MAX_TEXT = 16 * 1024 * 1024;
-/** Bounds what one hostile field costs; some 6,000 ordinary recipients. */
-const MAX_FIELD = 256 * 1024;
 
 /** mailparser's own bounds: a little wider, since what it gets has been counted here. */
 export const MIME_BOUNDS = { ignoreEmbedded: true, maxHeadSize: 16 * 1024 * 1024, maxChildNodes: MAX_PARTS + 10 };
 
-/** The message for mailparser; `outline` is filled on the way. @throws only when the source's file cannot be read */
+/** The files of the message for mailparser, nothing when there are none; `outline` is filled on the way. @throws only when the source's file cannot be read */
 export async function* prepareSource(
   source: Uint8Array | { path: string },
   limits: SourceLimits,
   outline: Outline,
 ): AsyncGenerator<Buffer> {
-  const input = openSource(source, limits.maxBytes);
   const passage = new Passage(source, limits, outline);
   const reader = new StructureReader(passage);
   const repaired = createLineEndRepair();
   try {
-    for await (const piece of input as AsyncIterable<Buffer>) {
+    for await (const piece of openSource(source, limits.maxBytes)) {
       if (limits.isTimeUp()) {
         outline.isPartial = true;
         // The header is read whatever it takes.
@@ -89,8 +89,6 @@ export async function* prepareSource(
   } catch (error) {
     if (isReadFailure(error)) throw error;
     outline.isPartial = true;
-  } finally {
-    input.destroy();
   }
   reader.end();
   if (reader.isCut) outline.isPartial = true;
@@ -103,7 +101,7 @@ class Passage {
   private readonly source: Uint8Array | { path: string };
   private readonly limits: SourceLimits;
   private readonly outline: Outline;
-  private readonly boundary = `=_${randomBytes(18).toString('hex')}`;
+  private readonly boundary = `=_${randomUUID()}`;
   private output: Buffer[] = [];
   private part: Part | null = null;
   private text: Buffer[] | null = null;
@@ -166,10 +164,9 @@ class Passage {
     const { outline } = this;
     outline.headers = fields;
     outline.charset = namedCharset(this.source, fields);
-    const kept = rootFields(fields);
-    if (kept.some(({ raw }) => raw.length > MAX_FIELD)) outline.isPartial = true;
-    const type = { name: 'Content-Type', key: 'content-type', raw: `multipart/mixed; boundary="${this.boundary}"` };
-    this.output.push(headerBytes([...kept, type], outline.charset));
+    const { addresses, isCut } = readAddressFields(fields, outline.charset);
+    outline.addresses = addresses;
+    if (isCut) outline.isPartial = true;
   }
 
   private begin(part: Part): void {
@@ -177,7 +174,8 @@ class Passage {
     this.part = part;
     this.text = part.role === 'file' ? null : [];
     if (this.text) return;
-    this.outline.files.push(part);
+    const isFirst = this.outline.files.push(part) === 1;
+    if (isFirst) this.output.push(Buffer.from(`Content-Type: multipart/mixed; boundary="${this.boundary}"\r\n\r\n`));
     this.decoder = decoderOf(part.encoding);
     const encoding = part.encoding === 'base64' ? 'base64' : 'binary';
     const head = `\r\n--${this.boundary}\r\nContent-Type: application/octet-stream\r\nContent-Disposition: attachment\r\n`;
@@ -229,27 +227,8 @@ function decodeText(bytes: Buffer, { encoding }: Part): Buffer {
   return decoder ? Buffer.concat([decoder.write(bytes), decoder.end()]) : bytes;
 }
 
-/**
- * The fields of the message's own header that mailparser reads: the addresses. decodeHeaders reads all fields, in their
- * order. Of several From and Reply-To the first with an address stays.
- */
-function rootFields(fields: readonly RawHeader[]): RawHeader[] {
-  const one = (key: string) =>
-    fields.find((field) => field.key === key && field.raw.includes('@')) ?? firstOf(fields, key);
-  const single = new Set([one('from'), one('reply-to')]);
-  return fields.filter((field) => single.has(field) || /^(to|cc|bcc)$/.test(field.key));
-}
-
 function firstOf(fields: readonly RawHeader[], key: string): RawHeader | undefined {
   return fields.find((field) => field.key === key);
-}
-
-/** A header in UTF-8, as mailparser expects raw 8 bits to be. No charset may turn bytes into a line break. */
-function headerBytes(fields: readonly RawHeader[], hint: string | null): Buffer {
-  const lines = fields.map(
-    ({ name, raw }) => `${name}: ${decodeHeaderBytes(unifyEncodedWords(raw.slice(0, MAX_FIELD)), hint)}`,
-  );
-  return Buffer.from(`${lines.map((line) => `${line.replace(/[\r\n]+/g, ' ')}\r\n`).join('')}\r\n`);
 }
 
 const CHARSET = /charset\s*=\s*(?:3D)?["']?([\w:.-]{1,40})/gi;

@@ -2,16 +2,13 @@ import { type EventEmitter, once } from 'node:events';
 import { closeSync, mkdirSync, openSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { finished } from 'node:stream/promises';
-import { type AttachmentStream, type Headers, MailParser, type MailParserOptions, type MessageText } from 'mailparser';
+import { type AttachmentStream, MailParser, type MailParserOptions, type MessageText } from 'mailparser';
 import { isReadFailure } from './open-source.ts';
 import { type Part, settleRoles } from './part.ts';
 import { MIME_BOUNDS, type Outline, prepareSource, type SourceLimits } from './prepared-source.ts';
 import { isTnef, unpackTnef } from './unpack-tnef.ts';
 
-export interface ReadParts extends Outline {
-  /** what mailparser read of the header: the addresses */
-  addresses: Headers;
-}
+export type ReadParts = Outline;
 
 export interface PartLimits extends SourceLimits {
   /** files over 256 KB in all go into this folder, which is made when needed */
@@ -33,44 +30,29 @@ const OPTIONS: MailParserOptions = {
 };
 
 /**
- * Reads a message into its parts: mailparser reads its addresses and decodes its files. Never throws for what the message
+ * Reads a message into its parts: mailparser decodes its files. Never throws for what the message
  * holds; stops where a limit says so.
  * @throws when the source's file cannot be read
  */
 export async function readParts(source: Uint8Array | { path: string }, limits: PartLimits): Promise<ReadParts> {
   const result: ReadParts = {
     headers: [],
+    addresses: new Map(),
     charset: null,
     parts: [],
     files: [],
     outside: Buffer.alloc(0),
     isPartial: false,
-    addresses: new Map(),
   };
-  const openContent = createPartContents(limits.spillDir);
-  const parser = new MailParser(OPTIONS);
-  const contents: ContentWriter[] = [];
-  const ends: Promise<void>[] = [];
-  parser.on('headers', (headers: Headers) => {
-    result.addresses = headers;
-  });
-  parser.on('data', (data: AttachmentStream | MessageText) => {
-    const part = data.type === 'attachment' ? result.files[contents.length] : undefined;
-    if (data.type !== 'attachment' || !part) return;
-    const writer = openContent(part);
-    contents.push(writer);
-    ends.push(fillPart(data, writer, (error) => parser.destroy(error)));
-  });
+  const files = createFileReader(result, limits.spillDir);
   try {
-    await Promise.all([finished(parser), feed(parser, prepareSource(source, limits, result))]);
-    await Promise.all(ends);
-    if (contents.length < result.files.length) result.isPartial = true;
+    for await (const piece of prepareSource(source, limits, result)) if (!(await files.write(piece))) break;
+    await files.end();
   } catch (error) {
     if (isReadFailure(error)) throw error;
     result.isPartial = true;
   } finally {
-    parser.destroy();
-    for (const writer of contents) writer.end();
+    files.close();
   }
   settleRoles(result.parts);
   if (limits.keepTnef) return result;
@@ -80,12 +62,56 @@ export async function readParts(source: Uint8Array | { path: string }, limits: P
   return { ...result, parts };
 }
 
-async function feed(parser: MailParser, pieces: AsyncIterable<Buffer>): Promise<void> {
-  for await (const piece of pieces) {
-    if (parser.destroyed) return;
-    if (piece.length > 0 && !parser.write(piece)) await once(parser, 'drain');
-  }
-  parser.end();
+interface FileReader {
+  /** the next bytes for mailparser; false: it takes no more. @throws what it failed with */
+  write(bytes: Buffer): Promise<boolean>;
+  /** the message has ended: waits for the files. @throws what mailparser failed with */
+  end(): Promise<void>;
+  /** gives up what has not ended */
+  close(): void;
+}
+
+/** Has mailparser decode the files of a message. Most messages have none, and need no mailparser. */
+function createFileReader(outline: Outline, spillDir: string): FileReader {
+  const openContent = createPartContents(spillDir);
+  const contents: ContentWriter[] = [];
+  const ends: Promise<void>[] = [];
+  let parser: MailParser | null = null;
+  let finish: Promise<void> | null = null;
+
+  const open = (): MailParser => {
+    const opened = new MailParser(OPTIONS);
+    opened.on('data', (data: AttachmentStream | MessageText) => {
+      const part = data.type === 'attachment' ? outline.files[contents.length] : undefined;
+      if (data.type !== 'attachment' || !part) return;
+      const writer = openContent(part);
+      contents.push(writer);
+      ends.push(fillPart(data, writer, (error) => opened.destroy(error)));
+    });
+    finish = finished(opened);
+    // it may fail before anybody awaits it
+    finish.catch(() => {});
+    return opened;
+  };
+  return {
+    async write(bytes) {
+      if (bytes.length === 0) return true;
+      parser ??= open();
+      if (parser.destroyed) return false;
+      if (!parser.write(bytes)) await once(parser, 'drain');
+      return true;
+    },
+    async end() {
+      if (parser && !parser.destroyed) parser.end();
+      await finish;
+      await Promise.all(ends);
+      if (contents.length < outline.files.length) outline.isPartial = true;
+    },
+    close() {
+      parser?.destroy();
+      for (const writer of contents) writer.end();
+    },
+  };
 }
 
 /** Puts what mailparser decodes of a file into its part. */

@@ -36,15 +36,18 @@ const CHAINS_OF_ANSWERS: readonly Chain[] = [
 
 /** Most texts have less than a thousandth. */
 const MAX_STEPS = 20_000_000;
-/** Expressions look over white space from each of it. */
-const MAX_BLANK = 400;
-const MAX_QUOTES = 100;
+/** Expressions look over white space from each of it, and over signs of a quote. */
+const TOO_BLANK = /(?:^|\S)\s{401}/;
+const TOO_QUOTED = /^>{101}/m;
 
-/** Whether the library would take long for a text; `isAnswer` says of a line whether it tries all expressions on it. */
+/**
+ * Whether the library would take long for a text; `isAnswer` says of a line or a text whether the expressions of a quote are
+ * tried on it.
+ */
 export function isCostly(text: string, isAnswer: (line: string) => boolean): boolean {
+  if (TOO_BLANK.test(text) || TOO_QUOTED.test(text)) return true;
+  if (!isAnswer(text)) return false;
   const lines = text.split('\n');
-  for (const [blank] of text.matchAll(/\s+/g)) if (blank.length > MAX_BLANK) return true;
-  if (lines.some((line) => quotesOf(line) > MAX_QUOTES)) return true;
   let steps = 0;
   const add = (chain: Chain, all: readonly string[]): boolean => {
     for (const { unit, times } of unitsOf(chain, all)) {

@@ -2,8 +2,9 @@ import EmailParser from 'email-reply-parser/lib/parser/emailparser.js';
 
 /*
  * The library tries its 55 expressions on every line, each on a copy that it reverses by characters: 5 ms of CPU for a
- * text of 40 lines. Each of those expressions needs one of a few words or signs, which are looked for first, all at once.
- * What the library finds in a text is what it found before: test/mime/reply-parser.test.ts compares them.
+ * text of 40 lines. Each of those expressions needs one of a few words or signs, which are looked for first, all at once, and
+ * nothing is reversed here. What the library finds in a text is what it found before: test/mime/reply-parser.test.ts compares
+ * them.
  */
 
 /** What every line that introduces a quote holds at least. */
@@ -12,28 +13,89 @@ const ANSWER =
 
 /** What every line that begins a signature holds at least. */
 const SIGNATURE =
-  /^\s*[-_+=]{2}|sent from|get outlook|cheers|best wishes|regards|gesendet|sendt fra|envoyé|télécharger|bien |cordialement|bonne |enviado|scritto|verzonden|verstuurd/iu;
+  /^[^\S\n]*[-_+=]{2}|sent from|get outlook|cheers|best wishes|regards|gesendet|sendt fra|envoyé|télécharger|bien |cordialement|bonne |enviado|scritto|verzonden|verstuurd/imu;
 
 /** Whether a line or a text may introduce a quote. */
 export function mayIntroduceQuote(text: string): boolean {
   return ANSWER.test(text);
 }
 
-/** Reads replies as the library does, at a tenth of its cost. */
+/** Whether a line, or a line of a text, may begin a signature. */
+export function mayBeginSignature(text: string): boolean {
+  return SIGNATURE.test(text);
+}
+
+interface Fragment {
+  /** from the last to the first */
+  lines: string[];
+  isQuoted: boolean;
+  isHidden: boolean;
+}
+
+/** Reads replies as the library does, at a fraction of its cost. */
 export class ReplyParser extends EmailParser {
-  override stringReverse(text: string): string {
-    return text.split('').reverse().join('');
+  override parse(source: string): { getVisibleText(): string } {
+    const text = this.fixBrokenSignatures(source.replaceAll('\r\n', '\n'));
+    const fragments = this.fragmentsOf(text.split('\n'), mayBeginSignature(text));
+    const visible = fragments
+      .filter(({ isHidden }) => !isHidden)
+      .map(({ lines }) => lines.reverse().join('\n').replace(/^\n/, ''));
+    return { getVisibleText: () => withoutTildes(visible.reverse().join('\n')) };
   }
 
   override fixBrokenSignatures(text: string): string {
     return mayIntroduceQuote(text) ? super.fixBrokenSignatures(text) : text;
   }
 
-  override isAnswerHeader(line: string): boolean {
-    return mayIntroduceQuote(this.stringReverse(line)) && super.isAnswerHeader(line);
+  /** The fragments of a text, from the last to the first. */
+  private fragmentsOf(lines: readonly string[], maySign: boolean): Fragment[] {
+    const fragments: Fragment[] = [];
+    let open: Fragment | null = null;
+    const close = (fragment: Fragment, isHidden: boolean): void => {
+      fragments.push({ ...fragment, isHidden: isHidden || fragment.lines.every((line) => line === '') });
+    };
+    let isAfterSignature = false;
+    for (const given of lines.toReversed()) {
+      const { line, isSignature } = this.trimmed(given, maySign);
+      if (open && (isAfterSignature || (line === '' && this.introduces(open.lines.at(-1) ?? '')))) {
+        close(open, true);
+        open = null;
+      }
+      const isQuoted = line.startsWith('>');
+      if (open && !this.continues(open, line, isQuoted)) {
+        close(open, false);
+        open = null;
+      }
+      open ??= { lines: [], isQuoted, isHidden: false };
+      open.lines.push(line);
+      isAfterSignature = isSignature;
+    }
+    if (open) close(open, false);
+    return fragments;
   }
 
-  override isSignature(line: string): boolean {
-    return SIGNATURE.test(this.stringReverse(line)) && super.isSignature(line);
+  /** A line without the blanks at its end, which are a part of some signatures. */
+  private trimmed(given: string, maySign: boolean): { line: string; isSignature: boolean } {
+    if (maySign && this.signs(given)) return { line: given, isSignature: true };
+    const line = given.trimEnd();
+    return { line, isSignature: maySign && line !== given && this.signs(line) };
   }
+
+  private continues(fragment: Fragment, line: string, isQuoted: boolean): boolean {
+    return fragment.isQuoted === isQuoted || (fragment.isQuoted && (line === '' || this.introduces(line)));
+  }
+
+  private introduces(line: string): boolean {
+    return mayIntroduceQuote(line) && this.getAnswerHeadersRegex().some((expression) => expression.test(line));
+  }
+
+  private signs(line: string): boolean {
+    return mayBeginSignature(line) && this.isSignature(this.stringReverse(line));
+  }
+}
+
+function withoutTildes(text: string): string {
+  let end = text.length;
+  while (text[end - 1] === '~') end -= 1;
+  return text.slice(0, end);
 }
