@@ -60,6 +60,26 @@ export function dropOnRemoval(
   });
 }
 
+/** By then the work of an account has ended whose removal began: its connections are closed. */
+const WORK_ENDS_MS = 5_000;
+
+/**
+ * Has new threads read mail a while after removals began, so that none has mail of a removed account in its memory; the
+ * removals of that time together.
+ */
+export function replaceThreadsOnRemoval(
+  leases: Pick<LeaseNotifications, 'onRemoved'>,
+  parser: { replaceThreads(): void },
+): void {
+  let timer: NodeJS.Timeout | undefined;
+  leases.onRemoved(() => {
+    timer ??= setTimeout(() => {
+      timer = undefined;
+      parser.replaceThreads();
+    }, WORK_ENDS_MS).unref();
+  });
+}
+
 /** Activities of the `removeAccount` workflow; each may be done again. */
 export function createRemoveActivities({ db, storage, client, endMs = RUN_END_MS }: RemoveDeps) {
   /** Marks the account as removed: nobody finds it any more. False: there is nothing to remove. */

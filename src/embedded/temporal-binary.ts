@@ -17,6 +17,8 @@ const DOWNLOADS = 'https://temporal.download';
 const CHECKSUMS = `https://github.com/temporalio/cli/releases/download/v${TEMPORAL_CLI_VERSION}/checksums.txt`;
 const DOWNLOAD_DEADLINE_MS = 10 * 60_000;
 const HEADERS_DEADLINE_MS = 15_000;
+/** Longer than a download or a build takes. */
+const ABANDONED_MS = 60 * 60_000;
 
 const run = promisify(execFile);
 
@@ -220,11 +222,18 @@ async function store(file: string, cache: string): Promise<string> {
   if (problem !== undefined) throw new Error(`the program does not run: ${problem}`);
   const path = join(cache, 'temporal');
   await rename(file, path);
-  // what an interrupted attempt left behind
-  for (const name of await readdir(cache)) {
-    if (/^(download|build)-/.test(name)) await rm(join(cache, name), { recursive: true, force: true });
-  }
+  await removeLeftOvers(cache);
   return path;
+}
+
+/** Removes what interrupted attempts left behind; another start may be at it right now. */
+async function removeLeftOvers(cache: string): Promise<void> {
+  for (const name of await readdir(cache)) {
+    if (!/^(download|build)-/.test(name)) continue;
+    const folder = join(cache, name);
+    const found = await stat(folder).catch(() => undefined);
+    if (found && Date.now() - found.mtimeMs > ABANDONED_MS) await rm(folder, { recursive: true, force: true });
+  }
 }
 
 function short(error: unknown): string {

@@ -43,6 +43,11 @@ export interface MailParser {
   parse(source: MailSource, options?: ParseOptions): Promise<ParsedMail>;
   /** The same for several, in order, at less cost for each: small ones go to a thread together. */
   parseMany(sources: readonly MailSource[]): Promise<ParsedMail[]>;
+  /**
+   * Has new threads read the mail from now on; the ones of before end with their last task, and the memory with them in
+   * which they read mail.
+   */
+  replaceThreads(): void;
   /** Stops the threads; parses that run fail. */
   close(): Promise<void>;
 }
@@ -67,24 +72,37 @@ export function createMailParser(options: MailParserOptions): MailParser {
   const { timeoutMs = 2000, memoryMb = 200, tempDir } = options;
   const threads = Math.max(1, options.threads ?? 1);
   const largeThreads = Math.max(1, threads >> 1);
-  const pool = new Piscina({
-    filename: workerFile(),
-    minThreads: 1,
-    // and one for mail that may take longer
-    maxThreads: threads + largeThreads + 1,
-    idleTimeout: IDLE_MS,
-    resourceLimits: { maxOldGenerationSizeMb: memoryMb },
-    ...typescriptFlags(),
-  });
-  // A thread that ran out of memory between tasks is replaced; failures of tasks reject their own promises.
-  pool.on('error', () => {});
+  const open = (): Threads => {
+    const pool = new Piscina({
+      filename: workerFile(),
+      minThreads: 1,
+      // and one for mail that may take longer
+      maxThreads: threads + largeThreads + 1,
+      idleTimeout: IDLE_MS,
+      resourceLimits: { maxOldGenerationSizeMb: memoryMb },
+      ...typescriptFlags(),
+    });
+    // A thread that ran out of memory between tasks is replaced; failures of tasks reject their own promises.
+    pool.on('error', () => {});
+    return { pool, tasks: 0 };
+  };
+  let current = open();
+  /** those that were replaced and have tasks */
+  const ending = new Set<Threads>();
   const slots = { small: createLimiter(threads), large: createLimiter(largeThreads), patient: createLimiter(1) };
   let closed = false;
 
   const run = (slot: Slot, sources: readonly MailSource[], limitMs: number, depth: ParseDepth): Promise<ParsedMail[]> =>
-    slots[slot](() => {
+    slots[slot](async () => {
       if (closed) throw new Error('the mail parser is closed');
-      return runTask(pool, sources, { limitMs, depth, tempDir });
+      const used = current;
+      used.tasks += 1;
+      try {
+        return await runTask(used.pool, sources, { limitMs, depth, tempDir });
+      } finally {
+        used.tasks -= 1;
+        if (used.tasks === 0 && ending.delete(used)) await used.pool.destroy();
+      }
     });
 
   /** One mail, with more care each time that it was stopped by force. */
@@ -121,12 +139,26 @@ export function createMailParser(options: MailParserOptions): MailParser {
     return results.flat();
   }
 
-  async function close(): Promise<void> {
-    closed = true;
-    await pool.destroy();
+  function replaceThreads(): void {
+    const replaced = current;
+    if (closed) return;
+    current = open();
+    if (replaced.tasks > 0) ending.add(replaced);
+    else void replaced.pool.destroy();
   }
 
-  return { parse, parseMany, close };
+  async function close(): Promise<void> {
+    closed = true;
+    await Promise.all([current, ...ending].map(({ pool }) => pool.destroy()));
+  }
+
+  return { parse, parseMany, replaceThreads, close };
+}
+
+interface Threads {
+  pool: Piscina;
+  /** how many run in it, or wait for a thread */
+  tasks: number;
 }
 
 interface TaskOptions {

@@ -40,14 +40,17 @@ export class LiveActors {
   private readonly api: Api;
   /** the other mail program */
   box: Mailbox;
+  private readonly open: () => Promise<Mailbox>;
   private readonly accountId: string;
   private readonly random: Random;
   private readonly running = new Set<Promise<void>>();
   private made = 0;
 
-  constructor(api: Api, { box, account }: Connected, seed: number) {
+  /** `open`: a further connection of the other mail program; some servers end one when its folder is deleted. */
+  constructor(api: Api, { box, account }: Connected, seed: number, open: () => Promise<Mailbox>) {
     this.api = api;
     this.box = box;
+    this.open = open;
     this.accountId = account.id;
     this.random = new Random(seed);
   }
@@ -63,6 +66,18 @@ export class LiveActors {
     while (this.running.size > 0) await Promise.all(this.running);
   }
 
+  /** What the server has, read on a connection of the other mail program. */
+  async readMailbox(): Promise<ServerFolder[]> {
+    await this.openAgain();
+    return readMailbox(this.box);
+  }
+
+  private async openAgain(): Promise<void> {
+    if (this.box.client.usable) return;
+    this.log.push('other opens again');
+    this.box = await this.open();
+  }
+
   private async kicked(kick: (() => Promise<Mailbox>) | undefined): Promise<void> {
     this.log.push('kick');
     this.box = (await kick?.()) ?? this.box;
@@ -71,6 +86,7 @@ export class LiveActors {
   private async other(): Promise<void> {
     const operation = this.random.weighted(OTHER);
     try {
+      await this.openAgain();
       const { done, path } = await this.change(operation);
       this.log.push(`other ${operation} ${path} ${done ?? '-'}`);
     } catch (error) {
@@ -188,8 +204,7 @@ export class LiveActors {
   }
 }
 
-/** What the server has, read on the connection of the mailbox's own program. */
-export async function readMailbox({ client }: Mailbox): Promise<ServerFolder[]> {
+async function readMailbox({ client }: Mailbox): Promise<ServerFolder[]> {
   const folders: ServerFolder[] = [];
   for (const { path, flags } of await client.list()) {
     if (flags.has('\\Noselect') || flags.has('\\NonExistent')) continue;

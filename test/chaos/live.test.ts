@@ -2,11 +2,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { type Connected, connectLogin, connectUser, type Live, joinLive } from '../helpers/live.ts';
 import { isLong } from '../helpers/long.ts';
-import { kick } from '../helpers/mail-user.ts';
+import { kick, type MailLogin } from '../helpers/mail-user.ts';
 import { type Mailbox, openMailbox } from '../helpers/mailbox.ts';
 import { greenMail, type OtherServer, pymap } from '../helpers/other-servers.ts';
 import { differences } from './compare.ts';
-import { LiveActors, readMailbox } from './live-actors.ts';
+import { LiveActors } from './live-actors.ts';
 
 /**
  * The same as engine.test.ts with the whole product, by REST, on real servers. To replay, as far as that goes:
@@ -30,13 +30,25 @@ beforeAll(async () => {
 }, 120_000);
 afterAll(() => live?.close());
 
-async function run(connected: Connected, seed: number, on: { kick?: () => Promise<Mailbox>; keepsDates: boolean }) {
-  const actors = new LiveActors(live.api, connected, seed);
+async function openBox(login: MailLogin): Promise<Mailbox> {
+  const box = await openMailbox(login);
+  live.boxes.add(box);
+  return box;
+}
+
+interface Server {
+  open: () => Promise<Mailbox>;
+  kick?: () => Promise<Mailbox>;
+  keepsDates: boolean;
+}
+
+async function run(connected: Connected, seed: number, on: Server) {
+  const actors = new LiveActors(live.api, connected, seed, on.open);
   await actors.act(operations, on.kick);
   const { account } = connected;
   const until = Date.now() + SETTLED_MS;
   for (;;) {
-    const found = await differences(live.pool, account.id, await readMailbox(actors.box), on);
+    const found = await differences(live.pool, account.id, await actors.readMailbox(), on);
     const all = [...found, ...actors.faults];
     if (found.length > 0 && Date.now() < until) {
       await sleep(500);
@@ -55,13 +67,12 @@ it.each(seeds)(
   'on Dovecot the store equals the mailbox, seed %i',
   async (seed) => {
     const connected = await connectUser(live);
+    const open = () => openBox(connected.user);
     const again = async () => {
       await kick(connected.user);
-      const box = await openMailbox(connected.user);
-      live.boxes.add(box);
-      return box;
+      return open();
     };
-    await run(connected, seed, { kick: again, keepsDates: true });
+    await run(connected, seed, { open, kick: again, keepsDates: true });
   },
   TIMEOUT_MS,
 );
@@ -79,7 +90,8 @@ if (isLong() || process.env.CHAOS_SERVER) {
       const server = await start();
       try {
         // Neither says that a copy keeps its date.
-        await run(await connectLogin(live, server.login), seed, { keepsDates: false });
+        const open = () => openBox(server.login);
+        await run(await connectLogin(live, server.login), seed, { open, keepsDates: false });
       } finally {
         await server.stop();
       }

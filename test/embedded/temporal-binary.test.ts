@@ -1,6 +1,15 @@
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -89,6 +98,16 @@ describe('the temporal program', () => {
     answers = {};
     expect(await find()).toBe(path);
     expect(lines).toEqual([]);
+  });
+
+  it('leaves what another start downloads or builds at the same time, and removes what was abandoned', async () => {
+    publish();
+    const cache = join(dir, '.cache', 'email-mailbox-api', `temporal-${TEMPORAL_CLI_VERSION}`);
+    for (const name of ['build-now', 'download-now', 'build-old']) mkdirSync(join(cache, name), { recursive: true });
+    const old = new Date(Date.now() - 2 * 60 * 60_000);
+    utimesSync(join(cache, 'build-old'), old, old);
+    await find();
+    expect(readdirSync(cache).toSorted()).toEqual(['build-now', 'download-now', 'temporal']);
   });
 
   it('is refused when its sum is not the published one; each way that failed is one line with the next step', async () => {

@@ -20,6 +20,8 @@ export interface Product {
   temporal: TestTemporal;
   /** DATA_DIR of both processes */
   dataDir: string;
+  /** the ids of both processes */
+  pids(): number[];
   /** what both processes have printed so far */
   logs(): Promise<string>;
   /** Ends the worker, as kill -9 does unless another signal is asked for; returns when it is gone. */
@@ -80,6 +82,7 @@ export async function startProduct(settings: Record<string, string> = {}): Promi
     database,
     temporal,
     dataDir: dir,
+    pids: () => [server, worker].flatMap(({ pid }) => pid ?? []),
     logs: () => readFile(logFile, 'utf8'),
     killWorker: (signal = 'SIGKILL') => end(worker, signal),
     startWorker: () => {

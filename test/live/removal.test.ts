@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
-import { readdir, readFile } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises';
 import { createServer } from 'node:http';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { Client, Connection } from '@temporalio/client';
@@ -32,21 +33,27 @@ const KEY = randomBytes(32);
 let live: OwnLive;
 let owner: ConnectedUser;
 let workerMetrics: string;
+let snapshots: string;
 /** its path below the account */
 let attachment: string;
 
 beforeAll(async () => {
   const port = await freePort();
+  snapshots = await mkdtemp(join(tmpdir(), 'heaps-'));
   workerMetrics = `http://127.0.0.1:${port}/metrics`;
   live = await startLive({
     LOG_LEVEL: 'trace',
     ENCRYPTION_KEY: KEY.toString('base64'),
     STORAGE_ENCRYPTION: 'true',
     WORKER_METRICS_PORT: String(port),
+    NODE_OPTIONS: `--heapsnapshot-signal=SIGUSR2 --diagnostic-dir=${snapshots}`,
   });
   await useAccount();
 }, 180_000);
-afterAll(() => live?.close());
+afterAll(async () => {
+  await live?.close();
+  await rm(snapshots, { recursive: true, force: true });
+});
 
 async function useAccount(): Promise<void> {
   // it fails, and quotes what it got: both are in the delivery log
@@ -156,6 +163,28 @@ async function histories(): Promise<{ text: string; runs: string[] }> {
 const metrics = async () =>
   (await Promise.all([workerMetrics, `${live.api.base}/metrics`].map(async (url) => (await fetch(url)).text()))).join();
 
+/** What the heaps of the API and the worker hold after a full garbage collection. */
+async function inHeaps(): Promise<string[]> {
+  const texts: string[] = [];
+  for (const pid of live.product.pids()) {
+    process.kill(pid, 'SIGUSR2');
+    let written = -1;
+    const path = await waitFor(
+      async () => {
+        const name = (await readdir(snapshots)).find((file) => file.includes(`.${pid}.`));
+        const size = name ? (await stat(join(snapshots, name))).size : 0;
+        const isWhole = size > 0 && size === written;
+        written = size;
+        return isWhole && name ? join(snapshots, name) : undefined;
+      },
+      { timeoutMs: 60_000, everyMs: 1000, what: 'a heap snapshot' },
+    );
+    texts.push(await readFile(path, 'latin1'));
+    await rm(path);
+  }
+  return found(texts.join('\n'));
+}
+
 test('while the account is there its files are encrypted, and logs and metrics say nothing of it', async () => {
   const stored = await filesBelow(join(live.product.dataDir, 'storage'));
   expect(stored.length).toBeGreaterThan(1000);
@@ -168,6 +197,7 @@ test('while the account is there its files are encrypted, and logs and metrics s
   // the database has the mail, but not the password; so the search below can find something
   expect(found(await database())).toEqual(expect.arrayContaining(['subject', 'body', 'fileName', 'localPart']));
   expect(found(await database())).not.toContain('password');
+  expect(await inHeaps()).toEqual(expect.arrayContaining(['password', 'localPart']));
 }, 60_000);
 
 test('once it is removed nothing is left of it, for the key of the installation neither', async () => {
@@ -197,3 +227,12 @@ test('once it is removed nothing is left of it, for the key of the installation 
   expect(text).toContain(owner.account.id);
   expect(text).not.toMatch(new RegExp(`^public\\.accounts .*${owner.account.id}`, 'm'));
 }, 240_000);
+
+test('nor in the heap of a process', async () => {
+  let left: string[] = [];
+  await waitFor(async () => (left = await inHeaps()).length === 0, {
+    timeoutMs: 90_000,
+    everyMs: 2000,
+    what: () => `the heaps to hold nothing of the account; left: ${left.join(', ')}`,
+  });
+}, 120_000);

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { createMailParser, type MailParser, type ParsedMail } from '../../src/mime/parser.ts';
 import { isLong } from '../helpers/long.ts';
+import { waitFor } from '../helpers/wait.ts';
 import { fixture, message } from './read-fixture.ts';
 
 let folder: string;
@@ -19,6 +20,9 @@ afterAll(async () => {
   await parser.close();
   await rm(folder, { recursive: true, force: true });
 });
+
+/** The system's ids of the threads of this process; Linux only: proc(5). */
+const threadsOfProcess = async () => new Set(await readdir('/proc/self/task'));
 
 const MB_OF_TEXT = isLong() ? 20 : 5;
 const MOST_CPU_MS = 2600;
@@ -67,6 +71,27 @@ describe('a parser', () => {
     expect(mails[7]?.bodyPlain).toHaveLength(200_000);
     expect(mails.filter((mail) => mail.subject === '会议通知')).toHaveLength(11);
     expect(await parser.parseMany([])).toEqual([]);
+  });
+
+  test('has new threads when asked to, and what the ones of before read is read to its end', async () => {
+    const before = await threadsOfProcess();
+    const replaced = createMailParser({ tempDir: folder, threads: 2 });
+    try {
+      const text = 'x'.repeat(2_000_000);
+      await replaced.parse(fixture('plain'));
+      const old = [...(await threadsOfProcess())].filter((id) => !before.has(id));
+      const underWay = replaced.parse(message(['Subject: under way'], text));
+      replaced.replaceThreads();
+      expect((await replaced.parse(fixture('plain'))).isPartial).toBe(false);
+      expect(await underWay).toMatchObject({ subject: 'under way', bodyPlain: text, isPartial: false });
+      expect(old.length).toBeGreaterThan(0);
+      await waitFor(async () => {
+        const now = await threadsOfProcess();
+        return old.every((id) => !now.has(id));
+      });
+    } finally {
+      await replaced.close();
+    }
   });
 
   test('does not keep the mail of others waiting for five large ones', async () => {
