@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import type { Client } from '@temporalio/client';
 import { changeEncryptionKey } from './src/activities/encryption-key.ts';
 import { createActivities } from './src/activities/index.ts';
-import { dropOnRemoval, replaceThreadsOnRemoval } from './src/activities/remove.ts';
+import { dropOnRemoval } from './src/activities/remove.ts';
 import { every, retryUntilAvailable } from './src/async.ts';
 import { type Config, ConfigError, loadConfig } from './src/config.ts';
 import { type Database, type Db, migrate, openDatabase } from './src/db/client.ts';
@@ -273,8 +273,7 @@ function openDeps(config: Config, logger: Logger, surroundings: Surroundings) {
   const leaseListener = listenForLeases(config.databaseUrl, leases, () => dataKeys, logger);
   const secrets = createSecrets(codecKeys(config));
   const dataKeys = createDataKeys({ db: database.db, secrets });
-  dropOnRemoval(leases, [sessions, submitter, dataKeys], logger);
-  replaceThreadsOnRemoval(leases, parser);
+  dropOnRemoval(leases, { pools: [sessions, submitter, dataKeys], parser }, logger);
   leases.onRoomWanted((accountId) => void sessions.dropIdle(accountId));
   const activities = createActivities({
     db: database.db,

@@ -42,40 +42,28 @@ const RUNNING = 1;
 /** More than a heartbeat interval: a watching activity learns from its heartbeat that it is cancelled. */
 const RUN_END_MS = 90_000;
 
-/**
- * Closes the pooled connections of every account whose removal begins, in this process; its passwords are not in memory
- * any longer than the work that uses them.
- */
-export function dropOnRemoval(
-  leases: Pick<LeaseNotifications, 'onRemoved'>,
-  pools: readonly { drop(accountId: string): void | Promise<void> }[],
-  logger: Logger,
-): void {
-  leases.onRemoved((accountId) => {
-    for (const pool of pools) {
-      Promise.resolve(pool.drop(accountId)).catch((err: unknown) => {
-        logger.warn({ err, accountId }, 'could not close the connections of a removed account');
-      });
-    }
-  });
-}
-
 /** By then the work of an account has ended whose removal began: its connections are closed. */
 const WORK_ENDS_MS = 5_000;
 
 /**
- * Has new threads read mail a while after removals began, so that none has mail of a removed account in its memory; the
- * removals of that time together.
+ * Closes the pooled connections of every account whose removal begins, in this process; its passwords are not in memory
+ * any longer than the work that uses them. A while later new threads read mail, so that none has mail of it in its memory.
  */
-export function replaceThreadsOnRemoval(
+export function dropOnRemoval(
   leases: Pick<LeaseNotifications, 'onRemoved'>,
-  parser: { replaceThreads(): void },
+  dropped: { pools: readonly { drop(accountId: string): void | Promise<void> }[]; parser: { replaceThreads(): void } },
+  logger: Logger,
 ): void {
-  let timer: NodeJS.Timeout | undefined;
-  leases.onRemoved(() => {
-    timer ??= setTimeout(() => {
-      timer = undefined;
-      parser.replaceThreads();
+  let replacing: NodeJS.Timeout | undefined;
+  leases.onRemoved((accountId) => {
+    for (const pool of dropped.pools) {
+      Promise.resolve(pool.drop(accountId)).catch((err: unknown) => {
+        logger.warn({ err, accountId }, 'could not close the connections of a removed account');
+      });
+    }
+    replacing ??= setTimeout(() => {
+      replacing = undefined;
+      dropped.parser.replaceThreads();
     }, WORK_ENDS_MS).unref();
   });
 }

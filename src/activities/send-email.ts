@@ -24,10 +24,11 @@ export function createSendActivities(deps: SendDeps) {
    * one before a crash. `finished` is false when some of the latter is left to do.
    */
   async function submitEmail(ref: SendRef): Promise<{ finished: boolean }> {
+    const begunAt = performance.now();
     return withHeartbeat(async () => {
       const loaded = await load(ref);
       const { send, firstCopy } = await sendOnce(deps, loaded);
-      return { finished: await finishSend(deps, { ...loaded, send }, firstCopy) };
+      return { finished: await finishSend(deps, { ...loaded, send }, { firstCopy, begunAt }) };
     });
   }
 

@@ -69,7 +69,8 @@ function rememberNames(picker: Picker): void {
     const found = known.get(element.name);
     if (found !== undefined) return found;
     const picked = pick(element);
-    if (known.size < MAX_NAMES) known.set(element.name, picked);
+    if (known.size >= MAX_NAMES) known.clear();
+    known.set(element.name, picked);
     return picked;
   };
 }

@@ -72,37 +72,25 @@ export function createMailParser(options: MailParserOptions): MailParser {
   const { timeoutMs = 2000, memoryMb = 200, tempDir } = options;
   const threads = Math.max(1, options.threads ?? 1);
   const largeThreads = Math.max(1, threads >> 1);
-  const open = (): Threads => {
-    const pool = new Piscina({
-      filename: workerFile(),
-      minThreads: 1,
-      // and one for mail that may take longer
-      maxThreads: threads + largeThreads + 1,
-      idleTimeout: IDLE_MS,
-      resourceLimits: { maxOldGenerationSizeMb: memoryMb },
-      ...typescriptFlags(),
-    });
-    // A thread that ran out of memory between tasks is replaced; failures of tasks reject their own promises.
-    pool.on('error', () => {});
-    return { pool, tasks: 0 };
-  };
-  let current = open();
-  /** those that were replaced and have tasks */
-  const ending = new Set<Threads>();
+  const pools = new ThreadPools(
+    () =>
+      new Piscina({
+        filename: workerFile(),
+        minThreads: 1,
+        // and one for mail that may take longer
+        maxThreads: threads + largeThreads + 1,
+        idleTimeout: IDLE_MS,
+        resourceLimits: { maxOldGenerationSizeMb: memoryMb },
+        ...typescriptFlags(),
+      }),
+  );
   const slots = { small: createLimiter(threads), large: createLimiter(largeThreads), patient: createLimiter(1) };
   let closed = false;
 
   const run = (slot: Slot, sources: readonly MailSource[], limitMs: number, depth: ParseDepth): Promise<ParsedMail[]> =>
-    slots[slot](async () => {
+    slots[slot](() => {
       if (closed) throw new Error('the mail parser is closed');
-      const used = current;
-      used.tasks += 1;
-      try {
-        return await runTask(used.pool, sources, { limitMs, depth, tempDir });
-      } finally {
-        used.tasks -= 1;
-        if (used.tasks === 0 && ending.delete(used)) await used.pool.destroy();
-      }
+      return pools.use((pool) => runTask(pool, sources, { limitMs, depth, tempDir }));
     });
 
   /** One mail, with more care each time that it was stopped by force. */
@@ -139,26 +127,66 @@ export function createMailParser(options: MailParserOptions): MailParser {
     return results.flat();
   }
 
-  function replaceThreads(): void {
-    const replaced = current;
-    if (closed) return;
-    current = open();
-    if (replaced.tasks > 0) ending.add(replaced);
-    else void replaced.pool.destroy();
-  }
-
   async function close(): Promise<void> {
     closed = true;
-    await Promise.all([current, ...ending].map(({ pool }) => pool.destroy()));
+    await pools.close();
   }
 
-  return { parse, parseMany, replaceThreads, close };
+  return { parse, parseMany, replaceThreads: () => pools.replace(), close };
 }
 
-interface Threads {
-  pool: Piscina;
-  /** how many run in it, or wait for a thread */
-  tasks: number;
+/** The threads that take tasks, and those that were replaced and still have some. */
+class ThreadPools {
+  readonly #open: () => Piscina;
+  #current: Piscina;
+  readonly #tasks = new Map<Piscina, number>();
+  #isClosed = false;
+
+  constructor(open: () => Piscina) {
+    this.#open = open;
+    this.#current = this.#start();
+  }
+
+  async use<T>(work: (pool: Piscina) => Promise<T>): Promise<T> {
+    const pool = this.#current;
+    this.#count(pool, 1);
+    try {
+      return await work(pool);
+    } finally {
+      this.#count(pool, -1);
+      await this.#endReplaced(pool);
+    }
+  }
+
+  replace(): void {
+    if (this.#isClosed) return;
+    const replaced = this.#current;
+    this.#current = this.#start();
+    void this.#endReplaced(replaced);
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await Promise.all([...this.#tasks.keys()].map((pool) => pool.destroy()));
+  }
+
+  #start(): Piscina {
+    const pool = this.#open();
+    // A thread that ran out of memory between tasks is replaced; failures of tasks reject their own promises.
+    pool.on('error', () => {});
+    this.#tasks.set(pool, 0);
+    return pool;
+  }
+
+  #count(pool: Piscina, more: number): void {
+    this.#tasks.set(pool, (this.#tasks.get(pool) ?? 0) + more);
+  }
+
+  async #endReplaced(pool: Piscina): Promise<void> {
+    if (pool === this.#current || this.#tasks.get(pool) !== 0) return;
+    this.#tasks.delete(pool);
+    await pool.destroy();
+  }
 }
 
 interface TaskOptions {

@@ -3,9 +3,9 @@ import { appendMessage } from '../imap/append.ts';
 import { expungeMessages } from '../imap/expunge.ts';
 import { findByMessageId } from '../imap/search.ts';
 import { openFolder } from '../imap/select.ts';
-import type { ImapSession } from '../imap/session.ts';
 import { MailError } from '../mail-error.ts';
 import type { SyncContext } from '../mailbox/context.ts';
+import { emailsAt } from '../mailbox/store/locations.ts';
 import { ensureRoleFolder } from '../mailbox/folders/by-role.ts';
 import { type Appended, ingestAppended, ingestComposed, learnWhetherKept } from '../mailbox/ingest/ingest.ts';
 import type { FolderState } from '../mailbox/store/folders.ts';
@@ -37,16 +37,20 @@ const PATIENCE_MS = 3_000;
  * What is left once the SMTP server has accepted the message: files its copy and removes the draft that it was. What
  * takes longer, or fails, gets a provisional Email instead of the copy (CONTRACT "Emails", send), with which the caller
  * gets his response. `firstCopy` is given by the attempt that sent the message: nothing has filed a copy before.
+ * `begunAt`: when the attempt began, before it submitted the message, ms of `performance.now()`.
  * @returns whether nothing is left
  */
-export async function finishSend(deps: MailboxDeps, loaded: LoadedSend, firstCopy: Buffer | null): Promise<boolean> {
+export async function finishSend(
+  deps: MailboxDeps,
+  loaded: LoadedSend,
+  { firstCopy, begunAt }: { firstCopy: Buffer | null; begunAt: number },
+): Promise<boolean> {
   const { id: sendId, accountId } = loaded.send;
   const showProvisional = () =>
     createProvisionalEmail(deps, loaded).catch((err: unknown) =>
       deps.logger.warn({ accountId, sendId, err }, 'a sent email is not shown before its copy has synced'),
     );
   const timer = setTimeout(() => void showProvisional(), PATIENCE_MS);
-  const begunAt = performance.now();
   try {
     const filing = firstCopy ? { search: false, source: firstCopy } : { search: true };
     if ((await fileSentCopy(deps, loaded, { appendAnyway: false, begunAt, ...filing })) === 'done') {
@@ -111,7 +115,7 @@ async function fileCopy(
   const filesItself = filing.filesItself || session.has('X-GM-EXT-1');
   if (filesItself && !filing.search) return false;
   const folder = await ensureRoleFolder(ctx, 'SENT');
-  const found = filing.search ? await findIn(session, folder.path, messageId) : [];
+  const found = filing.search ? await findCopies(ctx, folder, { id, messageId }) : [];
   if (found.length > 0) {
     await ingestFound(ctx, folder, found);
     return true;
@@ -119,7 +123,7 @@ async function fileCopy(
   // the watch may have ingested what an earlier attempt filed, and the user removed it, while this one waited for its turn
   if (filing.search && (await isCopyIngested(ctx.db, id))) return true;
   if (filesItself && !filing.appendAnyway) return false;
-  await fileOnce(ctx, folder, { messageId, storageKey, ...filing });
+  await fileOnce(ctx, folder, { id, messageId, storageKey, ...filing });
   return true;
 }
 
@@ -128,6 +132,8 @@ const BEFORE_NOW_S = 2;
 
 /** A copy that has no location yet. */
 interface Copy {
+  /** of the send */
+  id: string;
   messageId: string;
   storageKey: string;
   /** where it was composed just now */
@@ -141,10 +147,10 @@ async function fileOnce(
 ): Promise<void> {
   const { session } = ctx;
   const appended = await append(ctx, folder.path, copy);
-  if (!appended) return ingestFound(ctx, folder, await findIn(session, folder.path, copy.messageId));
+  if (!appended) return ingestFound(ctx, folder, await findCopies(ctx, folder, copy));
   if (copy.search || performance.now() - copy.begunAt > MAY_BE_REPLACED_MS) {
-    const earlier = await leaveToEarlier(ctx, folder, appended);
-    if (earlier !== undefined) return ingestFound(ctx, folder, [earlier]);
+    const earlier = await leaveToEarlier(ctx, folder, { ...appended, id: copy.id });
+    if (earlier.length > 0) return ingestFound(ctx, folder, earlier);
   }
   if (await ingestComposed(ctx, folder, appended)) return;
   const selected = await openFolder(session, folder.path);
@@ -155,28 +161,36 @@ async function fileOnce(
 /**
  * Of two attempts at the same time (the first one stopped for long, and was replaced) both may have found no copy: the one that
  * appended later removes its own again.
- * @returns the UID of the copy that stays; undefined: there is no earlier one
+ * @returns the UIDs that stay; none: there is no earlier one
  */
 async function leaveToEarlier(
-  { session }: SyncContext,
+  ctx: SyncContext,
   folder: FolderState,
-  appended: Appended,
-): Promise<number | undefined> {
+  appended: Appended & { id: string },
+): Promise<number[]> {
+  const { session } = ctx;
   const selected = await openFolder(session, folder.path);
-  if (selected.uidValidity !== appended.uidValidity) return undefined;
-  const earlier = Math.min(...(await findByMessageId(session, appended.messageId)));
-  if (earlier >= appended.uid) return undefined;
-  await expungeMessages(session, [appended.uid]);
+  if (selected.uidValidity !== appended.uidValidity) return [];
+  const earlier = (await findCopies(ctx, folder, appended)).filter((uid) => uid < appended.uid);
+  if (earlier.length > 0) await expungeMessages(session, [appended.uid]);
   return earlier;
 }
 
+/** The first of them that is not stored becomes the email that was sent. */
 async function ingestFound(ctx: SyncContext, folder: FolderState, uids: number[]): Promise<void> {
-  await ingestAppended(ctx, folder, await openFolder(ctx.session, folder.path), uids.slice(-1));
+  await ingestAppended(ctx, folder, await openFolder(ctx.session, folder.path), uids);
 }
 
-async function findIn(session: ImapSession, path: string, messageId: string): Promise<number[]> {
-  await openFolder(session, path);
-  return findByMessageId(session, messageId);
+/** The copies of a send. Another send of the same draft has the same Message-ID: what is stored as its email is not one. */
+async function findCopies(
+  { db, session }: SyncContext,
+  folder: FolderState,
+  { id, messageId }: { id: string; messageId: string },
+): Promise<number[]> {
+  const { uidValidity } = await openFolder(session, folder.path);
+  const uids = await findByMessageId(session, messageId);
+  const stored = uidValidity === folder.uidValidity ? await emailsAt(db, folder.id, uids) : new Map<number, string>();
+  return uids.filter((uid) => (stored.get(uid) ?? id) === id);
 }
 
 /** Appends the copy; null where the server does not report where it put it. */

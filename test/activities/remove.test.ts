@@ -2,7 +2,7 @@ import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { afterAll, beforeAll, beforeEach, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, beforeEach, expect, it, jest } from '@jest/globals';
 import type { WorkflowClient } from '@temporalio/client';
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { eq, sql } from 'drizzle-orm';
@@ -140,7 +140,8 @@ it('closes the connections of the account in every process, and its password lea
     },
     logger,
   );
-  dropOnRemoval(leases, [sessions, submitter], logger);
+  const replaceThreads = jest.fn();
+  dropOnRemoval(leases, { pools: [sessions, submitter], parser: { replaceThreads } }, logger);
   try {
     const use = async () => {
       const login = (port: number): ServerLogin => ({
@@ -165,6 +166,7 @@ it('closes the connections of the account in every process, and its password lea
     await run(activities().beginRemoval);
     await waitFor(() => smtp.sessions.size === 0 && imap.sessions.size === 0);
     for (const login of logins) await waitForCollected(login, 'the login of a removed account');
+    await waitFor(() => replaceThreads.mock.calls.length === 1, { what: 'new threads that read mail' });
   } finally {
     await Promise.all([listener.close(), submitter.close(), sessions.close(), smtp.close(), imap.close()]);
   }

@@ -152,6 +152,8 @@ describe('replies are read as the library reads them', () => {
     ['white space after a header', `${lines(`From:${fill(' ', 1_990)}x`)}`],
     ['white space in a signature', lines(`Von ${fill(' ', 1_990)}x gesendet x`)],
     ['signs at the end', lines(`${fill('~', 1_990)}x`)],
+    ['signatures', `Gesendet von ${' '.repeat(390)}${' für '.repeat(315)}y\u2028x \n`.repeat(31)],
+    ['signatures without a sender', `Von ${' '.repeat(390)}${'x gesendet '.repeat(100)}y\u2028x \n`.repeat(40)],
   ])('no text takes long: %s', (_, text) => {
     expect(text.length).toBeLessThanOrEqual(64 * 1024);
     expectCpuBelow(1_000, () => readReplyText(text));

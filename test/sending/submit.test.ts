@@ -3,10 +3,10 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { afterAll, afterEach, beforeAll, beforeEach, expect, it, jest } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { eq } from 'drizzle-orm';
 import type { SendInput } from '../../src/contract/sending.ts';
-import { accounts, drafts, folders, locations } from '../../src/db/schema.ts';
+import { accounts, drafts, folders, locations, sends } from '../../src/db/schema.ts';
 import { weakIdentityOf } from '../../src/imap/identity.ts';
 import { createSessionPool, type SessionPool } from '../../src/imap/pool.ts';
 import { createLogger } from '../../src/logger.ts';
@@ -160,34 +160,63 @@ it('says in the log that a sent email cannot be shown before its copy has synced
   const { send, firstCopy } = await sendOnce(deps, loaded);
   imap.script.greeting = '* BYE not now\r\n';
   for (const session of imap.sessions) session.socket.destroy();
-  expect(await finishSend(deps, { ...loaded, send }, firstCopy)).toBe(false);
+  expect(await finishSend(deps, { ...loaded, send }, { firstCopy, begunAt: performance.now() })).toBe(false);
   expect(warn).toHaveBeenCalledWith(
     { accountId, sendId: send.id, err: expect.objectContaining({ message: 'no parser' }) },
     'a sent email is not shown before its copy has synced',
   );
 });
 
-it('an attempt that stopped for long and was replaced by another leaves one copy in Sent', async () => {
-  const parser = createMailParser({ threads: 1, tempDir: dir });
-  try {
-    const loaded = await record({}, MAIL);
+describe('copies of a send in Sent', () => {
+  let parser: MailParser;
+  let work: SubmitDeps;
+  let loaded: LoadedSend;
+  let firstCopy: Buffer;
+  const uids = () => imap.folder('Sent').messages.map((message) => message.uid);
+  const uidOf = async (id: string) =>
+    (await deps.db.select({ uid: locations.uid }).from(locations).where(eq(locations.emailId, id))).map(
+      ({ uid }) => uid,
+    );
+
+  beforeEach(async () => {
+    parser = createMailParser({ threads: 1, tempDir: dir });
+    work = { ...deps, parser };
+    const recorded = await record({}, MAIL);
     respond();
-    const { send, firstCopy } = await sendOnce(deps, loaded);
-    const work = { ...deps, parser };
-    expect(await fileSentCopy(work, { ...loaded, send }, { appendAnyway: true, search: true })).toBe('done');
-    const [uid] = imap.folder('Sent').messages.map((message) => message.uid);
-    const late = {
-      appendAnyway: true,
-      search: false,
-      source: firstCopy as Buffer,
-      begunAt: performance.now() - 60_000,
-    };
-    await fileSentCopy(work, { ...loaded, send }, late);
-    expect(imap.folder('Sent').messages.map((message) => message.uid)).toEqual([uid]);
-    expect((await load(send.id)).send.state).toBe('sent');
-  } finally {
-    await parser.close();
-  }
+    const sent = await sendOnce(deps, recorded);
+    loaded = { ...recorded, send: sent.send };
+    firstCopy = sent.firstCopy as Buffer;
+  });
+  afterEach(() => parser.close());
+
+  it('an attempt that took long, and was replaced by another, leaves the copy of that one', async () => {
+    expect(await fileSentCopy(work, loaded, { appendAnyway: true, search: true })).toBe('done');
+    const before = uids();
+    expect(before).toHaveLength(1);
+    await finishSend(work, loaded, { firstCopy, begunAt: performance.now() - 60_000 });
+    expect(uids()).toEqual(before);
+  });
+
+  it('of two that attempts left the first is the email that was sent, as when one of them is removed', async () => {
+    const [first, second] = [imap.add('Sent', firstCopy), imap.add('Sent', firstCopy)];
+    expect(await fileSentCopy(work, loaded, { appendAnyway: true, search: true })).toBe('done');
+    expect(uids()).toEqual([first, second]);
+    expect(await uidOf(loaded.send.id)).toEqual([first]);
+  });
+
+  it('the copy of another send of the same draft is not its own', async () => {
+    expect(await fileSentCopy(work, loaded, { appendAnyway: true, search: true })).toBe('done');
+    const { messageId } = loaded.send;
+    const again = await record({}, MAIL);
+    const key = `${accountId}/again.eml`;
+    await deps.storage.put(key, firstCopy);
+    await deps.db.update(sends).set({ messageId, storageKey: key, state: 'sent' }).where(eq(sends.id, again.send.id));
+    const { send } = await load(again.send.id);
+    const late = { appendAnyway: true, search: false, source: firstCopy, begunAt: performance.now() - 60_000 };
+    expect(await fileSentCopy(work, { ...loaded, send }, late)).toBe('done');
+    expect(uids()).toHaveLength(2);
+    expect(await uidOf(send.id)).toEqual([uids()[1]]);
+  });
 });
 
 it('two attempts at one send give it one Message-ID, whichever of them is accepted', async () => {

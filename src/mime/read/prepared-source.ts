@@ -213,6 +213,10 @@ class Passage {
       outline.outside = Buffer.concat([outline.outside, outside]).subarray(0, MAX_OUTSIDE);
       return;
     }
+    if (outline.parts.length >= MAX_PARTS) {
+      outline.isPartial = true;
+      return;
+    }
     const type = { value: 'text/plain', params: multipart.type.params };
     const leaf = { ...multipart, isMultipart: false, declared: '', type, disposition: { value: '', params: {} } };
     this.begin(describePart(leaf, outline.parts, outline.charset));

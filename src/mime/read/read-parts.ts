@@ -98,7 +98,8 @@ function createFileReader(outline: Outline, spillDir: string): FileReader {
       if (bytes.length === 0) return true;
       parser ??= open();
       if (parser.destroyed) return false;
-      if (!parser.write(bytes)) await once(parser, 'drain');
+      // mailparser emits what it failed with, and is not destroyed by that
+      if (!parser.write(bytes)) await Promise.race([once(parser, 'drain'), finish]);
       return true;
     },
     async end() {

@@ -18,6 +18,7 @@ const CHAINS: readonly Chain[] = [
   { lines: 0, of: [/^(?=>*在)/gm] },
   { lines: 0, of: [/^(?=>*\s*[a-z]{3,4}\.\s)/gm, /\sskrev\s/g] },
   { lines: 1, begin: /^>*-*\s*(?:On|Le|El|Il|Em|In|Am|Den|pe|Von|Gesendet)\s/, of: [/\s/g] },
+  { lines: 1, begin: /^Gesendet von\s/, of: [/\s/g, /(?=\sfür\s)/g] },
   { lines: 1, begin: /^>*\s*(?:From|Von|De|Van|Da)\s?:/, of: [/[[|<]/g] },
   { lines: 3, begin: /^>*\s*Am\s/, of: [/schrieb/g, /[[<]/g] },
   { lines: 3, begin: /^>*\s*Am\s/, of: [/\sum\s/g, /schrieb/g] },
@@ -40,13 +41,16 @@ const MAX_STEPS = 20_000_000;
 const TOO_BLANK = /(?:^|\S)\s{401}/;
 const TOO_QUOTED = /^>{101}/m;
 
+/** What begins the signatures that look over blanks; the other ones cost nothing. */
+const COSTLY_SIGNATURE = /^(?:Gesendet )?von\s/im;
+
 /**
  * Whether the library would take long for a text; `isAnswer` says of a line or a text whether the expressions of a quote are
  * tried on it.
  */
 export function isCostly(text: string, isAnswer: (line: string) => boolean): boolean {
   if (TOO_BLANK.test(text) || TOO_QUOTED.test(text)) return true;
-  if (!isAnswer(text)) return false;
+  if (!isAnswer(text) && !COSTLY_SIGNATURE.test(text)) return false;
   const lines = text.split('\n');
   let steps = 0;
   const add = (chain: Chain, all: readonly string[]): boolean => {
