@@ -27,7 +27,7 @@ import { createPayloadCodec } from './src/temporal/codec.ts';
 import { codecRoutes } from './src/temporal/codec-server.ts';
 import { codecKeys, lazyClient } from './src/temporal/connect.ts';
 import type { Tracing } from './src/tracing.ts';
-import { retryDelivery } from './src/webhooks/retry-delivery.ts';
+import { attemptWaiting, hurryRuns, retryDelivery } from './src/webhooks/retry-delivery.ts';
 import { cancelReplayRun, startReplayRun } from './src/webhooks/replay-runs.ts';
 
 /** The built pages of web/; next to the built server. */
@@ -100,6 +100,8 @@ function apiDeps(config: Config, logger: Logger, { db, pool, keys }: Stores, cli
       secrets,
       storage,
       retryDelivery: (id) => retryDelivery(client, db, id),
+      attemptWaiting: (endpointId) =>
+        attemptWaiting({ db, logger, hurry: (ids) => hurryRuns(client, ids) }, endpointId),
       startReplay: (replay) =>
         startReplayRun(client, replay).catch((err: unknown) =>
           logger.warn({ err, replayId: replay.id }, 'a replay is started later by a worker'),

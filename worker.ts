@@ -43,7 +43,7 @@ import { createWorkers } from './src/temporal/workers.ts';
 import { openTempDir, removeLeftOvers } from './src/temp-dir.ts';
 import type { Tracing } from './src/tracing.ts';
 import { createCallSlots } from './src/webhooks/call-slots.ts';
-import { hurryRun } from './src/webhooks/retry-delivery.ts';
+import { hurryRuns } from './src/webhooks/retry-delivery.ts';
 import { checkFailingEndpoints } from './src/webhooks/auto-disable.ts';
 import type { Dispatch } from './src/webhooks/dispatch.ts';
 import { createLostRuns, type LostRuns } from './src/webhooks/lost-runs.ts';
@@ -300,7 +300,7 @@ function openDeps(config: Config, logger: Logger, surroundings: Surroundings) {
     onAttempts,
     lostRuns,
     slots: createCallSlots(() => Math.max(1, Math.floor(CALLS_PER_ENDPOINT / workerCount))),
-    hurry: async (workflowIds) => void (await Promise.all(workflowIds.map((id) => hurryRun(client, id)))),
+    hurry: (workflowIds) => hurryRuns(client, workflowIds),
   });
   let workerCount = 1;
   const count = async () => void (workerCount = (await countWorkers(database.db)) || 1);

@@ -9,15 +9,13 @@ const LARGE = 5;
 const LARGE_BYTES = 10 * 1024 * 1024;
 const PROBES = 60;
 const PROBES_PER_S = 4;
-/** How long after the last large mail was reported others are still measured. */
-const REST_MS = 2_000;
 
-/** Mails of an account until `isOver`, at least PROBES: from the APPEND to the webhook's arrival, ms. */
-async function probe(bench: Bench, box: BenchMailbox, isOver: () => boolean): Promise<number[]> {
+/** Mails of an account until `isOver`, which is given their number: from the APPEND to the webhook's arrival, ms. */
+async function probe(bench: Bench, box: BenchMailbox, isOver: (count: number) => boolean): Promise<number[]> {
   const series = `probe${randomBytes(4).toString('hex')}`;
   const sent: number[] = [];
   const began = Date.now();
-  while (sent.length < PROBES || !isOver()) {
+  while (!isOver(sent.length)) {
     await sleep(Math.max(0, began + (sent.length * 1000) / PROBES_PER_S - Date.now()));
     const mail = benchMail(series, sent.length, { to: box.user.user });
     sent.push(Date.now());
@@ -41,7 +39,7 @@ export const largeMails = {
   prepare: (bench: Bench) => watchedMailboxes(bench, 2),
   round: async (bench: Bench, boxes: BenchMailbox[]): Promise<Figures> => {
     const [other, full] = boxes as [BenchMailbox, BenchMailbox];
-    const alone = await probe(bench, other, () => true);
+    const alone = await probe(bench, other, (count) => count >= PROBES);
     const series = `large${randomBytes(4).toString('hex')}`;
     const mails = Array.from({ length: LARGE }, (_, number) => largeMail(series, number));
     let isOver = false;
@@ -50,8 +48,7 @@ export const largeMails = {
       .append('INBOX', mails)
       .then(() => bench.allReported(series, LARGE, 180_000))
       .then(() => Date.now() - began)
-      .finally(async () => {
-        await sleep(REST_MS);
+      .finally(() => {
         isOver = true;
       });
     const [beside, took] = await Promise.all([probe(bench, other, () => isOver), load]);

@@ -1,5 +1,6 @@
 import type { Email } from '../src/contract/email.ts';
 import type { Folder } from '../src/contract/folder.ts';
+import { addUser } from '../test/helpers/mail-user.ts';
 import { openMailbox } from '../test/helpers/mailbox.ts';
 import { type Bounds, type Figures, percentile } from './figures.ts';
 import { benchMail } from './mails.ts';
@@ -50,16 +51,20 @@ export const operations = {
           [`${name} p99, ms`, percentile(times, 0.99)],
         ]),
       ),
-      ...(await bare(box)),
+      ...(await bare()),
     };
   },
 };
 
-/** The same commands of an IMAP client whose session is open, on mail that was trashed. */
-async function bare({ user }: BenchMailbox): Promise<Figures> {
-  const { client, close } = await openMailbox(user);
-  const { exists } = await client.mailboxOpen('Trash');
-  const uids = (await client.search({ seq: `${Math.max(1, exists - MAILS + 1)}:*` }, { uid: true })) || [];
+/** The same commands of an IMAP client whose session is open, on a mailbox that nobody watches. */
+async function bare(): Promise<Figures> {
+  const user = await addUser();
+  const box = await openMailbox(user);
+  const { client, close } = box;
+  for (let number = 0; number < MAILS; number++)
+    await box.append('INBOX', benchMail('bare', number, { to: user.user }));
+  const uids = await box.uids('INBOX');
+  await client.mailboxOpen('INBOX');
   const [byUid, ids] = [{ uid: true }, uids.map(String)];
   const stored = await time(ids, (uid) => client.messageFlagsAdd(uid, ['\\Seen'], byUid));
   const moved = await time(ids, (uid) => client.messageMove(uid, 'Archive', byUid));

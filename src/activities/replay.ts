@@ -3,7 +3,8 @@ import { sleep } from '../async.ts';
 import type { Replay } from '../contract/replay.ts';
 import type { Db } from '../db/client.ts';
 import { getReplay } from '../db/replays.ts';
-import { cancelReplay as cancelStored, queueReplayed, type ReplayStep } from '../webhooks/replay-state.ts';
+import { queueReplayed, type ReplayStep } from '../webhooks/replay-queue.ts';
+import { cancelReplay as cancelStored } from '../webhooks/replay-state.ts';
 
 export interface ReplayDeps {
   db: Db;

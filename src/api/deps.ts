@@ -61,6 +61,8 @@ export interface Commands extends ChangeCommands, SendCommands, DraftCommands {
   ): Promise<{ runs: Run[]; next: string | null }>;
   /** Makes a new attempt of one delivery at once, whatever its status. */
   retryDelivery(deliveryId: string): Promise<void>;
+  /** Has what waits for its next attempt at an endpoint attempted now; never rejects, as it is attempted by its schedule else. */
+  attemptWaiting(endpointId: string): Promise<void>;
   /** Starts a replay that is stored; a worker does so later when Temporal is away. */
   startReplay(replay: { id: string; endpointId: string }): Promise<void>;
   /** Cancels a replay; does nothing when it has ended. */

@@ -74,7 +74,7 @@ export async function createEndpoint(db: Queryable, sealer: Sealer, endpoint: Ne
 
 /**
  * Changes the given fields of an endpoint; undefined when there is none with that id. Enabling it, or giving it another URL,
- * clears how it failed: what waits for it is attempted at once.
+ * clears how it failed: its breaker holds nothing back any more.
  */
 export async function updateEndpoint(
   db: Queryable,

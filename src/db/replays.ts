@@ -11,15 +11,18 @@ export interface ReplayScope {
 }
 
 /**
- * Whether the delivery `d` belongs to a replay: not one that is pending, a test, or in another replay that is running.
+ * Whether the delivery `d` belongs to a replay: not one that is pending, a test, or in another replay that is running. What
+ * is left of a replay that was cancelled counts as what it was before.
  */
-export function isReplayed({ id, endpointId, filter, createdAt }: ReplayScope): SQL {
+export function isReplayed(scope: ReplayScope): SQL {
+  const { id, endpointId, filter, createdAt } = scope;
   const statuses = filter.status === undefined ? [...REPLAYED_STATUSES] : [filter.status];
   const { since, until, trigger_events: types, account_ids: accounts } = filter;
   return sql.join(
     [
       sql`d.endpoint_id = ${endpointId} and not d.test and d.created_at <= ${createdAt.toISOString()}::timestamptz`,
-      sql`d.status = any(${sql.param(statuses)}::text[])`,
+      sql`(d.status = any(${sql.param(statuses)}::text[])
+        or d.status_before_replay = any(${sql.param(statuses)}::text[]) and ${isLeftOver(scope)})`,
       sql`(d.replay_id is null or d.replay_id not in (
         select r.id from replays r where r.endpoint_id = ${endpointId} and r.status = 'running' and r.id <> ${id}))`,
       ...(since === undefined ? [] : [sql`d.created_at >= ${since}::timestamptz`]),
@@ -29,6 +32,12 @@ export function isReplayed({ id, endpointId, filter, createdAt }: ReplayScope): 
     ],
     sql` and `,
   );
+}
+
+/** Whether the delivery `d` was queued by a replay that was cancelled, and no attempt has been made of it since. */
+export function isLeftOver({ endpointId }: ReplayScope): SQL {
+  return sql`(d.status = 'pending' and d.attempts_count = d.schedule_from and not d.forced and d.replay_id in (
+    select r.id from replays r where r.endpoint_id = ${endpointId} and r.status = 'cancelled'))`;
 }
 
 /** Saves a new replay and counts what it will make again; does nothing when there is one of that id. */

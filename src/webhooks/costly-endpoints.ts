@@ -15,6 +15,8 @@ export class CostlyEndpoints {
   readonly #until = new Map<string, number>();
   readonly #withLongResponses = new Map<string, number>();
   #nextTurn = 0;
+  /** when one of them had a turn last, or a run before any had one */
+  #lastTurn: number | undefined;
 
   has(endpointId: string): boolean {
     return this.#until.has(endpointId);
@@ -42,12 +44,15 @@ export class CostlyEndpoints {
   /** A run of an endpoint has begun. */
   began(endpointId: string, now: number): void {
     if (!this.has(endpointId)) return;
-    // many at once, as after a start, do not put the turns off for long
-    this.#nextTurn = Math.min(Math.max(now, this.#nextTurn) + COSTLY_PACE_MS, now + MAX_WAIT_MS);
+    this.#lastTurn ??= now;
+    this.#nextTurn = Math.max(now, this.#nextTurn) + COSTLY_PACE_MS;
   }
 
   /** One of them has had its turn. */
-  moveBack(endpointId: string): void {
+  hadTurn(endpointId: string, now: number): void {
+    this.#lastTurn = now;
+    // many runs at once, as after a start, do not put the turns off for long
+    this.#nextTurn = Math.min(this.#nextTurn, now + MAX_WAIT_MS);
     const until = this.#until.get(endpointId);
     if (until === undefined) return;
     this.#until.delete(endpointId);
@@ -60,7 +65,8 @@ export class CostlyEndpoints {
 
   /** Those that have their turn now, of the ones that may get a run. */
   turns(now: number, mayRun: (endpointId: string) => boolean): string[] {
-    return this.#nextTurn > now ? [] : this.ids().filter(mayRun).slice(0, COSTLY_TURNS);
+    const isEarly = this.#nextTurn > now && now - (this.#lastTurn ?? now) < MAX_WAIT_MS;
+    return isEarly ? [] : this.ids().filter(mayRun).slice(0, COSTLY_TURNS);
   }
 }
 

@@ -128,7 +128,7 @@ export class DispatchLimiter {
       if (count < perEndpoint) this.#holdFor(key, isSlowed ? failing : count > BUSY_COUNT ? busy : one);
     }
     for (const endpointId of turns) {
-      this.#costly.moveBack(endpointId);
+      this.#costly.hadTurn(endpointId, this.#now());
       if (!counts.has(endpointId)) this.#holdFor(endpointId, this.#pace.failing);
     }
   }

@@ -55,7 +55,7 @@ export function startRelay({ db, client, listen, logger }: RelayDeps): Dispatch 
         planRuns(deliveries, deliveries.length <= room ? FEW : 0);
       const runs = await claimDeliveries(db, { ...allowance, plan, position });
       // what came meanwhile for endpoints before `from` has had no turn
-      hasTaken = runs.length > 0 || (from !== '' && hasTaken);
+      if (!allowance.only) hasTaken = runs.length > 0 || position.isMore || (from !== '' && hasTaken);
       const isMore = position.endpointId !== '' || (from !== '' && hasTaken) || position.isMore;
       return { runs, isMore, perEndpoint: position.perEndpoint, hasLeft: position.hasMarked || runs.some(isChain) };
     },

@@ -4,7 +4,7 @@ import type { Logger } from '../logger.ts';
 import type { replay } from '../workflows/replay.ts';
 import { QUEUES, replayWorkflowId, SEARCH_KEYS, WORKFLOWS } from '../workflows/names.ts';
 import { isNotFound } from './delivery-runs.ts';
-import { cancelReplay, runningReplays } from './replay-state.ts';
+import { cancelReplay, halfCancelledReplays, runningReplays } from './replay-state.ts';
 
 /** Milliseconds that Temporal is given for a call. */
 const TEMPORAL_TIMEOUT_MS = 2_000;
@@ -24,8 +24,12 @@ export async function startReplayRun(client: Client, { id, endpointId }: { id: s
   );
 }
 
-/** Starts the workflows of running replays that have none: Temporal was away, or an operator terminated one. */
+/**
+ * Starts the workflows of running replays that have none: Temporal was away, or an operator terminated one; and ends what was
+ * not cancelled to its end.
+ */
 export async function resumeReplays(client: Client, db: Db): Promise<void> {
+  for (const id of await halfCancelledReplays(db)) await cancelReplay(db, id);
   for (const replay of await runningReplays(db)) await startReplayRun(client, replay);
 }
 

@@ -1,6 +1,6 @@
 import { isUnavailable } from '../outage.ts';
 import type { DeliverDeps, ResultStore } from './attempts.ts';
-import { type AttemptResult, makeDue, makeRunsDue, recordAttemptResults } from './delivery-state.ts';
+import { type AttemptResult, recordAttemptResults } from './delivery-state.ts';
 import type { DeliveryTarget } from './due-deliveries.ts';
 import {
   type CallOutcome,
@@ -12,6 +12,7 @@ import {
   type StoredHealth,
 } from './endpoint-health.ts';
 import { createRecordQueue } from './record-queue.ts';
+import { attemptWaiting } from './retry-delivery.ts';
 
 interface Entry {
   result: AttemptResult;
@@ -63,17 +64,7 @@ export function createResultStore(
       change === 'opened' ? 'a webhook endpoint does not respond' : 'a webhook endpoint is back',
     );
     // other results do not wait for that; a refused call says nothing of those that wait
-    if (change === 'closed' && outcomes.includes('success')) void wakeWaiting(endpointId);
-  }
-
-  /** What waits for its next attempt makes it now. */
-  async function wakeWaiting(endpointId: string): Promise<void> {
-    try {
-      await makeDue(db, endpointId);
-      await deps.hurry?.(await makeRunsDue(db, endpointId));
-    } catch (err) {
-      logger.warn({ err, endpointId }, 'deliveries that wait for an endpoint that is back go on by their schedule');
-    }
+    if (change === 'closed' && outcomes.includes('success')) void attemptWaiting(deps, endpointId);
   }
 
   return {

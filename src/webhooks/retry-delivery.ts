@@ -2,10 +2,11 @@ import type { Client } from '@temporalio/client';
 import { ApiError } from '../contract/errors.ts';
 import { isId } from '../contract/ids.ts';
 import type { Db } from '../db/client.ts';
+import type { Logger } from '../logger.ts';
 import { SIGNALS } from '../workflows/names.ts';
 import { getDeliveryState } from './delivery-queries.ts';
 import { isNotFound } from './delivery-runs.ts';
-import { markDueNow, requeueDelivery } from './delivery-state.ts';
+import { makeDue, makeRunsDue, markDueNow, requeueDelivery } from './delivery-state.ts';
 
 /** Milliseconds that Temporal is given for a call that a caller waits for. */
 const WAITED_FOR_MS = 2_000;
@@ -26,6 +27,27 @@ export async function retryDelivery(client: Client, db: Db, deliveryId: string):
   if (run === null) return requeueDelivery(db, deliveryId);
   await markDueNow(db, deliveryId, run);
   if (!(await hurryRun(client, run))) await requeueDelivery(db, deliveryId, run);
+}
+
+/**
+ * Has what waits for its next attempt at an endpoint attempted now, as the endpoint is back, or was set right. Never rejects:
+ * what fails here goes on by its schedule.
+ */
+export async function attemptWaiting(
+  { db, logger, hurry }: { db: Db; logger: Logger; hurry?: ((workflowIds: string[]) => Promise<void>) | undefined },
+  endpointId: string,
+): Promise<void> {
+  try {
+    await makeDue(db, endpointId);
+    await hurry?.(await makeRunsDue(db, endpointId));
+  } catch (err) {
+    logger.warn({ err, endpointId }, 'deliveries that wait for an endpoint that is back go on by their schedule');
+  }
+}
+
+/** Has runs that wait for their next attempt make it now. */
+export async function hurryRuns(client: Client, workflowIds: readonly string[]): Promise<void> {
+  await Promise.all(workflowIds.map((id) => hurryRun(client, id)));
 }
 
 /** Has a run that waits for its next attempt make it now. False: no such run is alive. */

@@ -89,6 +89,7 @@ const within = (ms: Partial<{ connectDeadlineMs: number; removeDeadlineMs: numbe
     secrets,
     storage,
     retryDelivery: async () => {},
+    attemptWaiting: async () => {},
     startReplay: async () => {},
     cancelReplay: async () => {},
     ...ms,

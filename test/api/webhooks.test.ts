@@ -10,9 +10,11 @@ import { storeAccount } from '../helpers/stored-account.ts';
 
 let api: ApiUnderTest;
 const retried: string[] = [];
+const attempted: string[] = [];
 beforeAll(async () => {
   api = await apiUnderTest({
     commands: {
+      attemptWaiting: async (id) => void attempted.push(id),
       retryDelivery: async (id) => {
         retried.push(id);
         await api.database.pool.query(`update deliveries set status = 'pending' where id = $1`, [id]);
@@ -100,8 +102,10 @@ describe('webhook endpoints', () => {
     const healthy = { failing_since: null, disables_at: null, breaker: { state: 'closed', until: null } };
     for (const body of [{ enabled: true }, { url: 'https://93.184.215.14/other' }]) {
       await fail(at(1), at(0));
+      attempted.length = 0;
       expect((await api.call('PATCH', path, { body: { description: 'x' } })).json()).toMatchObject(failing);
       expect((await api.call('PATCH', path, { body })).json()).toMatchObject(healthy);
+      expect(attempted.splice(0)).toEqual([id]);
       const { rows } = await api.database.pool.query('select * from webhook_endpoints where id = $1', [id]);
       expect(rows[0]).toMatchObject({ failures_in_a_row: 0, failed_attempts: 0, breaker_openings: 0, warned_at: null });
     }

@@ -58,7 +58,7 @@ export async function apiUnderTest(
     storage,
     secrets: createSecrets({ current: randomBytes(32) }),
     outbound: createOutbound({ allow: [] }),
-    commands: new Proxy((given.commands ?? {}) as Commands, {
+    commands: new Proxy({ attemptWaiting: async () => {}, ...given.commands } as Commands, {
       get: (commands, name: keyof Commands) => commands[name] ?? notExpected,
     }),
     findServers: () => Promise.resolve({ imap: null, smtp: null, hint: null, help_url: null }),

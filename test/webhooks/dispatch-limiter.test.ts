@@ -140,6 +140,21 @@ describe('endpoints that fail, or have never succeeded', () => {
     expect(limiter.turns()).toEqual(['worse']);
   });
 
+  it('have a turn every five seconds, however many of their runs begin beside', () => {
+    claimed({ bad: { isFailing: true }, worse: { isFailing: true } });
+    now += 1_000;
+    expect(limiter.turns()).toEqual(['bad']);
+    claimed({}, ['bad']);
+    for (let ms = 0; ms < 4_900; ms += 100) {
+      limiter.begin('worse', `run ${ms}`);
+      limiter.end(`run ${ms}`);
+      now += 100;
+    }
+    expect(limiter.turns()).toEqual([]);
+    now += 200;
+    expect(limiter.turns()).not.toEqual([]);
+  });
+
   it('that have nothing due do not keep the others from their turn', () => {
     claimed({ a: { isFailing: true }, b: { isFailing: true }, c: { isFailing: true } });
     now += 1_000;

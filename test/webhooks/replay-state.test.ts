@@ -10,7 +10,13 @@ import { createSecrets } from '../../src/secrets.ts';
 import { startPosition } from '../../src/webhooks/claim-queries.ts';
 import { claimDeliveries } from '../../src/webhooks/delivery-state.ts';
 import { planRuns } from '../../src/webhooks/relay.ts';
-import { cancelReplay, queueReplayed, runningReplays } from '../../src/webhooks/replay-state.ts';
+import { queueReplayed } from '../../src/webhooks/replay-queue.ts';
+import {
+  cancelReplay,
+  halfCancelledReplays,
+  putBackReplayed,
+  runningReplays,
+} from '../../src/webhooks/replay-state.ts';
 import { type TestDatabase, testDatabase } from '../helpers/postgres.ts';
 import { storeAccount } from '../helpers/stored-account.ts';
 import { waitFor } from '../helpers/wait.ts';
@@ -241,6 +247,88 @@ describe('a replay', () => {
     // those that are held back are put back as any other
     await cancelReplay(test.database.db, id);
     expect((await log()).filter((row) => row.held || row.status === 'pending')).toHaveLength(1);
+  });
+
+  it('whose cancelling was cut short is cancelled to its end', async () => {
+    await ended(3);
+    const before = await log();
+    const id = await begin();
+    await queue(id);
+    await query(`update replays set status = 'cancelled', completed_at = now()`);
+    expect(await halfCancelledReplays(test.database.db)).toEqual([id]);
+    await cancelReplay(test.database.db, id);
+    expect(await halfCancelledReplays(test.database.db)).toEqual([]);
+    expect((await log()).map((row) => row.status)).toEqual(before.map((row) => row.status));
+  });
+
+  it('takes over what a run has of a replay that was cancelled', async () => {
+    await ended(3, 'failed');
+    const first = await begin();
+    await queue(first);
+    await query(`update deliveries set workflow_id = 'deliver/run'`);
+    await cancelReplay(test.database.db, first);
+    const second = await begin();
+    expect(await replay(second)).toMatchObject({ total: 3 });
+    expect((await queue(second)).queued).toBe(3);
+    const rows = await log();
+    expect(rows.map((row) => [row.replayId, row.workflowId])).toEqual(rows.map(() => [second, 'deliver/run']));
+    // the run found them cancelled just before
+    const ids = rows.map((row) => row.id);
+    await putBackReplayed(test.database.db, ids, 'deliver/run');
+    expect((await log()).map((row) => row.status)).toEqual(['pending', 'pending', 'pending']);
+    await attempt('delivered', ids);
+    expect((await queue(second)).queued).toBe(0);
+    expect((await queue(second)).status).toBe('completed');
+  });
+
+  it('queues a bounded number behind one that is held back, all of other objects, and all in order at last', async () => {
+    await ended(2_000);
+    await query(`update deliveries set object_id = 'other_' || n from (
+      select id, row_number() over (order by sequence) as n from deliveries) numbered
+      where numbered.id = deliveries.id and n % 20 = 0`);
+    const order = (await log()).filter((row) => row.objectId === 'email_1').map((row) => row.id);
+    const head = order.shift() as string;
+    await query(
+      `update deliveries set status = 'pending', workflow_id = null, next_attempt_at = now() + interval '1 hour'
+      where id = $1`,
+      head,
+    );
+    const id = await begin();
+    const made: string[] = [];
+    const goOn = async (): Promise<void> => {
+      await queue(id, 40);
+      const runs = await claimDeliveries(test.database.db, {
+        perEndpoint: 40,
+        except: [],
+        plan: planRuns,
+        position: startPosition(),
+      });
+      const ids = runs.flatMap((run) => run.deliveries.map((delivery) => delivery.id));
+      made.push(...ids);
+      await attempt('delivered', ids);
+    };
+    await waitFor(async () => {
+      await goOn();
+      return made.length >= 100;
+    });
+    expect(made).toHaveLength(100);
+    const { rows } = await query(
+      `select count(*)::int as count from deliveries where replay_id = $1 and status = 'pending'`,
+      id,
+    );
+    expect(rows[0]).toEqual({ count: expect.any(Number) });
+    expect((rows[0] as { count: number }).count).toBeLessThan(150);
+    await attempt('delivered', [head]);
+    made.length = 0;
+    await waitFor(
+      async () => {
+        await goOn();
+        return (await replay(id))?.status === 'completed';
+      },
+      { timeoutMs: 60_000, everyMs: 0 },
+    );
+    expect(made).toEqual(order);
+    expect(await replay(id)).toMatchObject({ delivered: 1_999, pending: 0 });
   });
 
   it('goes on where it was when two workers feed it at the same time', async () => {

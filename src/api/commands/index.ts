@@ -32,6 +32,7 @@ export interface CommandDeps {
   secrets: Secrets;
   storage: Storage;
   retryDelivery: Commands['retryDelivery'];
+  attemptWaiting: Commands['attemptWaiting'];
   startReplay: Commands['startReplay'];
   cancelReplay: Commands['cancelReplay'];
   /** how long callers wait, ms; for tests */
@@ -50,6 +51,7 @@ export function createCommands(deps: CommandDeps): Commands {
     removeAccount: (accountId) => removeAccount(deps, accountId),
     retryDelivery: deps.retryDelivery,
     listRuns: (accountId, page) => listRuns(deps.client, accountId, page),
+    attemptWaiting: deps.attemptWaiting,
     startReplay: deps.startReplay,
     cancelReplay: deps.cancelReplay,
     verifyMailbox: (accountId) => verifyMailbox(deps, accountId),

@@ -32,7 +32,7 @@ const SECRET_BYTES = 32;
 
 /** Webhook endpoints (CONTRACT "Webhooks"). */
 export const endpointRoutes: Routes = (app, deps) => {
-  const { db, secrets } = deps;
+  const { db, secrets, commands } = deps;
 
   app.get(
     '/webhooks/endpoints',
@@ -104,7 +104,8 @@ export const endpointRoutes: Routes = (app, deps) => {
         summary: 'Update a webhook endpoint',
         description:
           'Fields that are left out stay as they are. Enabling an endpoint clears its `disabled_reason` and `failing_since`, ' +
-          'and closes its `breaker`; another `url` does so too, without `disabled_reason`.',
+          'and closes its `breaker`; another `url` does so too, without `disabled_reason`. What waits for its next attempt ' +
+          'is attempted at once.',
         params: Params,
         body: UpdateWebhookEndpoint,
         response: responses('The endpoint', WebhookEndpoint, 'not_found'),
@@ -113,7 +114,9 @@ export const endpointRoutes: Routes = (app, deps) => {
     async ({ params, body }) => {
       existing(await getEndpoint(db, secrets, params.id), 'endpoint');
       await checkEndpoint(body, deps);
-      return existing(await updateEndpoint(db, secrets, params.id, body), 'endpoint');
+      const updated = existing(await updateEndpoint(db, secrets, params.id, body), 'endpoint');
+      if (body.enabled === true || body.url !== undefined) await commands.attemptWaiting(params.id);
+      return updated;
     },
   );
 

@@ -191,6 +191,8 @@ export const replays = pgTable(
     skipped: integer().notNull().default(0),
     /** the last delivery that was queued: `created_at|account_id|sequence|id` */
     cursor: text(),
+    /** objects of which enough is held back, and the delivery that each has come to: what is after it, up to `cursor`, is left */
+    behind: jsonb().$type<Record<string, string>>().notNull().default({}),
     /** every delivery that matches has been queued */
     queuedAllAt: at('queued_all_at'),
     createdAt: at('created_at').notNull(),
