@@ -2,8 +2,8 @@ import { sql } from 'drizzle-orm';
 import type { ReplayFilter, ReplayStatus } from '../contract/replay.ts';
 import type { Db, Tx } from '../db/client.ts';
 import { DELIVERIES_CHANNEL } from '../db/outbox.ts';
-import { isLeftOver, isReplayed, type ReplayScope } from '../db/replays.ts';
-import { endReplay } from './replay-state.ts';
+import { isReplayed, type ReplayScope } from '../db/replays.ts';
+import { endReplay, queueDeliveries, saveQueued } from './replay-state.ts';
 
 /*
  * Deliveries of a replay are queued in the order in which they were recorded, a few at a time: a live event of the same
@@ -192,27 +192,18 @@ class QueueStep {
 
   async #queue(rows: readonly NextRow[]): Promise<void> {
     if (rows.length === 0) return;
-    const ids = sql.param(rows.map(({ id }) => id));
-    const { id } = this.#replay;
-    // what a run has of a replay that was cancelled goes on as one of this
-    await this.#tx.execute(sql`
-      update deliveries d set replay_id = ${id} where d.id = any(${ids}::text[]) and ${isLeftOver(this.#replay)}`);
-    // one that a manual retry has taken meanwhile is on its way
-    await this.#tx.execute(sql`
-      update deliveries set replay_id = ${id}, status_before_replay = status, status = 'pending',
-        schedule_from = attempts_count, last_workflow_id = coalesce(workflow_id, last_workflow_id), workflow_id = null,
-        claimed_at = null, started_at = null, next_attempt_at = null, forced = false, held = false
-      where id = any(${ids}::text[]) and status <> 'pending'`);
+    await queueDeliveries(
+      this.#tx,
+      this.#replay,
+      rows.map(({ id }) => id),
+    );
     this.#queued += rows.length;
     this.#room -= rows.length;
   }
 
   async #save(isQueuedAll: boolean): Promise<void> {
-    const { id } = this.#replay;
-    await this.#tx.execute(sql`
-      update replays set cursor = ${this.#cursor}, behind = ${JSON.stringify(Object.fromEntries(this.#behind))}::jsonb,
-        queued_all_at = ${isQueuedAll ? sql`now()` : sql`null`}
-      where id = ${id}`);
+    const behind = Object.fromEntries(this.#behind);
+    await saveQueued(this.#tx, this.#replay.id, { cursor: this.#cursor, behind, isQueuedAll });
     if (this.#queued > 0) await this.#tx.execute(sql`select pg_notify(${DELIVERIES_CHANNEL}, '')`);
   }
 }

@@ -2,7 +2,7 @@ import { sql } from 'drizzle-orm';
 import type { Db, Tx } from '../db/client.ts';
 import { DELIVERIES_CHANNEL } from '../db/outbox.ts';
 import { inChunks } from '../db/in-chunks.ts';
-import { replayCounts } from '../db/replays.ts';
+import { isLeftOver, replayCounts, type ReplayScope } from '../db/replays.ts';
 
 /*
  * The states of a bulk replay, and what it does to deliveries; the other transitions of deliveries are in
@@ -18,8 +18,33 @@ import { replayCounts } from '../db/replays.ts';
  * claimed, not attempted since      as before   putBackReplayed: its run sees that the replay was cancelled
  * any of these, retried by hand     the same    what an operator asked for goes on
  *
- * `queueReplayed` is in replay-queue.ts.
+ * `queueReplayed`, which chooses them, is in replay-queue.ts.
  */
+
+/** delivered, failed, skipped → waiting; what a run still has of a replay that was cancelled goes on as one of this. */
+export async function queueDeliveries(tx: Tx, replay: ReplayScope, deliveryIds: readonly string[]): Promise<void> {
+  const ids = sql.param(deliveryIds);
+  await tx.execute(sql`
+    update deliveries d set replay_id = ${replay.id} where d.id = any(${ids}::text[]) and ${isLeftOver(replay)}`);
+  // one that a manual retry has taken meanwhile is on its way
+  await tx.execute(sql`
+    update deliveries set replay_id = ${replay.id}, status_before_replay = status, status = 'pending',
+      schedule_from = attempts_count, last_workflow_id = coalesce(workflow_id, last_workflow_id), workflow_id = null,
+      claimed_at = null, started_at = null, next_attempt_at = null, forced = false, held = false
+    where id = any(${ids}::text[]) and status <> 'pending'`);
+}
+
+/** Saves how far the deliveries of a replay are queued. */
+export async function saveQueued(
+  tx: Tx,
+  replayId: string,
+  { cursor, behind, isQueuedAll }: { cursor: string | null; behind: Record<string, string>; isQueuedAll: boolean },
+): Promise<void> {
+  await tx.execute(sql`
+    update replays set cursor = ${cursor}, behind = ${JSON.stringify(behind)}::jsonb,
+      queued_all_at = ${isQueuedAll ? sql`now()` : sql`null`}
+    where id = ${replayId}`);
+}
 
 /** running → cancelled: puts back what no attempt is being made of; what was attempted goes on with its retries. */
 export async function cancelReplay(db: Db, replayId: string): Promise<void> {
