@@ -7,7 +7,10 @@ import { node, root } from './install.mjs';
 const folder = mkdtempSync(join(tmpdir(), 'examples-'));
 process.env.RECORD_EXAMPLES = folder;
 const tests = process.argv.slice(2);
-await node([join(root, 'scripts', 'test.mjs'), ...(tests.length > 0 ? tests : ['test/api'])]);
+await node([
+  join(root, 'scripts', 'test.mjs'),
+  ...(tests.length > 0 ? tests : ['test/api', 'test/live/sending.test.ts']),
+]);
 const path = join(root, 'src', 'api', 'examples.json');
 const examples = JSON.parse(readFileSync(path, 'utf8'));
 for (const name of readdirSync(folder))

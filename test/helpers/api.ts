@@ -3,8 +3,10 @@ import type { Email } from '../../src/contract/email.ts';
 import { EVENT_TYPES, type EventType } from '../../src/contract/events.ts';
 import type { Folder } from '../../src/contract/folder.ts';
 import type { WebhookEndpoint } from '../../src/contract/webhook.ts';
+import { operationOf } from './documented.ts';
 import type { MailLogin } from './mail-user.ts';
 import type { Receiver } from './receiver.ts';
+import { isRecording, type RecordedCall, recordExample } from './record-example.ts';
 
 /** An answer of the API that is not 2xx. */
 export class ApiFailure extends Error {
@@ -17,6 +19,8 @@ export class ApiFailure extends Error {
     this.body = body;
   }
 }
+
+const WITH_A_MAILBOX = ['createDraft', 'updateDraft', 'sendDraft'];
 
 /** A list that pages by cursor. */
 export interface Page<T> {
@@ -31,6 +35,7 @@ export class Api {
   readonly key: string;
   /** the accounts that were connected by this object */
   readonly connected = new Set<string>();
+  private document: unknown;
 
   constructor(base: string, key: string) {
     this.base = base;
@@ -56,7 +61,16 @@ export class Api {
     const text = await response.text();
     const json = (text ? JSON.parse(text) : undefined) as unknown;
     if (!response.ok) throw new ApiFailure(`${method} ${path}`, response.status, json as ApiFailure['body']);
+    await this.record({ method, url: `/api/v1${path}`, status: response.status, request: body, body: text });
     return json as T;
+  }
+
+  /** What needs a mailbox is recorded here; the tests of the API by itself record the other examples. */
+  private async record(made: RecordedCall): Promise<void> {
+    if (!isRecording()) return;
+    this.document ??= await (await fetch(`${this.base}/openapi.json`)).json();
+    const id = operationOf(this.document, made.method, made.url)?.operationId;
+    if (id !== undefined && WITH_A_MAILBOX.includes(id)) recordExample(this.document, made);
   }
 
   get<T>(path: string): Promise<T> {

@@ -7,7 +7,8 @@ const WANTED = 2_500;
 const ITEMS = 2;
 const SECRETS: Record<string, string> = { api_key: 'mbx_…', secret: 'whsec_…' };
 
-interface Call {
+/** A call that was answered. */
+export interface RecordedCall {
   method: string;
   url: string;
   status: number;
@@ -18,8 +19,10 @@ interface Call {
 /** The token of a link: whoever has it may use it. */
 const TOKEN = /(?<=\/connect\/)[\w-]{43}/g;
 
+export const isRecording = () => process.env['RECORD_EXAMPLES'] !== undefined;
+
 /** With RECORD_EXAMPLES=<folder>: keeps the most telling success of each operation there; see scripts/record-examples.mjs. */
-export function recordExample(document: unknown, { method, url, status, request, body }: Call): void {
+export function recordExample(document: unknown, { method, url, status, request, body }: RecordedCall): void {
   const folder = process.env['RECORD_EXAMPLES'];
   if (folder === undefined || status >= 300 || !body.startsWith('{')) return;
   const id = operationOf(document, method, url)?.operationId;

@@ -218,7 +218,11 @@ describe('drafts', () => {
     await live.api.post<DraftSent>(path(`/drafts/${updated.id}/send`));
     const received = emailOf(await bea.event('email.new', (call) => emailOf(call).subject === 'by hand 2'));
     expect(received.body_plain.trim()).toBe('hand');
-    const other = await live.api.post<DraftResult>(path('/drafts'), { subject: 'thrown away' });
+    const other = await live.api.post<DraftResult>(path('/drafts'), {
+      to: [{ email: 'ada@example.com', display_name: 'Ada' }],
+      subject: 'Offer',
+      html: '<p>A first version.</p>',
+    });
     expect((await live.api.request('DELETE', path(`/drafts/${other.id}`))).status).toBe(204);
     await waitFor(async () => (await anna.box.uids('Drafts')).length === 0);
     await anna.event('email.draft.delete', (call) => emailOf(call).draft_id === other.id);
