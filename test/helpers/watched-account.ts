@@ -95,7 +95,7 @@ export class WatchedAccount {
       { host: '127.0.0.1', port: this.port, user: login.user, password: login.password, encryption: 'NONE' },
       {
         outbound: createOutbound({ allow: ['127.0.0.0/8'] }),
-        connectTimeoutMs: 3_000,
+        connectTimeoutMs: 10_000,
         silenceMs,
         maxCommandMs: maxStepMs,
         maxResponses: maxAnswers,
@@ -207,7 +207,8 @@ export class WatchedAccount {
       timeoutMs: 25_000,
       what: `${count} events`,
     }).catch(async (error: unknown) => {
-      throw new Error(`${String(error)}; came: ${(await this.summary()).join('; ')}`);
+      const ended = this.ended ? `; the watch ended: ${String(this.failure)}` : '';
+      throw new Error(`${String(error)}; came: ${(await this.summary()).join('; ')}${ended}`);
     });
     for (const folder of folders) {
       const messageId = newMessageId();
