@@ -42,6 +42,16 @@ function addressFields(fields: readonly RawHeader[]): RawHeader[] {
 
 /** A field in UTF-8, as mailparser expects raw 8 bits to be. No charset may turn bytes into a line break. */
 function lineOf({ name, raw }: RawHeader, hint: string | null): string {
-  const text = `${name}: ${decodeHeaderBytes(unifyEncodedWords(raw.slice(0, MAX_FIELD)), hint)}`;
+  const text = `${name}: ${decodeHeaderBytes(withBareAddresses(unifyEncodedWords(raw.slice(0, MAX_FIELD))), hint)}`;
   return Buffer.from(text.replace(/[\r\n]+/g, ' ')).toString('latin1');
+}
+
+/** Addresses in angle brackets without comments, routes (RFC 5322 4.4) and blanks, none of which mailparser takes out. */
+function withBareAddresses(value: string): string {
+  return value.replace(/<[^<>"]{1,1000}>/g, (address) =>
+    address
+      .replace(/\([^()]*\)/g, '')
+      .replace(/^<\s*@[^:<>]*:/, '<')
+      .replace(/ *([.@]) */g, '$1'),
+  );
 }

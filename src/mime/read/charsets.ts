@@ -141,8 +141,28 @@ function lookUp(charset: string): boolean {
   return iconv.encodingExists(charset) || iconv.encodingExists(libcharset.normalizeCharset(charset));
 }
 
+/** Its text is in 7 bits (RFC 1468). */
+const JIS = /^(jis|(cs)?iso-?2022-?jp)/;
+
+/** Another charset under the name of ISO-2022-JP. */
+function decodeJapanese(bytes: Buffer): string {
+  for (const charset of ['utf-8', 'euc-jp', 'shift_jis']) {
+    try {
+      return new TextDecoder(charset, { fatal: true }).decode(bytes);
+    } catch {
+      // not this one
+    }
+  }
+  return decodeUnlabelled(bytes, []);
+}
+
 function decodeAs(bytes: Buffer, charset: string): string {
   try {
+    if (JIS.test(charset) && bytes.some((byte) => byte >= 0x80)) {
+      if (!bytes.includes(0x1b)) return decodeJapanese(bytes);
+      // the decoder would make other characters of these
+      return libcharset.decode(Buffer.from(bytes.map((byte) => (byte >= 0x80 ? 0x3f : byte))), charset);
+    }
     const own = OWN[charset];
     return own ? own(bytes) : libcharset.decode(bytes, ALIASES[charset] ?? charset);
   } catch {

@@ -1,3 +1,5 @@
+import { withoutComments } from './field-value.ts';
+
 const MONTHS = ['jan', 'feb', 'mar', 'apr', 'may', 'jun', 'jul', 'aug', 'sep', 'oct', 'nov', 'dec'];
 
 /** Obsolete zones of RFC 5322 4.3, in hours. */
@@ -19,7 +21,8 @@ const MAX_AHEAD_MS = 48 * 3600 * 1000;
  * credible: before 1970 or more than two days ahead of `now`. mailparser gives the present for what it cannot read.
  */
 export function readDate(value: string, now = Date.now()): Date | null {
-  const text = value.slice(0, 200);
+  // comments and blanks may be anywhere (RFC 5322 3.2.2)
+  const text = withoutComments(value.slice(0, 200)).replace(/\s*:\s*/g, ':');
   const at = fromRfc5322(text) ?? fromAsctime(text) ?? fromIso(text);
   return at === null || Number.isNaN(at) || at < 0 || at > now + MAX_AHEAD_MS ? null : new Date(at);
 }

@@ -43,7 +43,7 @@ export function readEncoding(raw: string): TransferEncoding {
 }
 
 /** A value without its comments, nested ones too; brackets in quotes, and one that is never closed, stay. */
-function withoutComments(raw: string): string {
+export function withoutComments(raw: string): string {
   if (!raw.includes('(')) return raw;
   let kept = '';
   let depth = 0;

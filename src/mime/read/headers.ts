@@ -116,6 +116,8 @@ function attendees(headers: Headers, key: string): Attendee[] {
 
 function toAttendee({ name: rawName, address = '' }: EmailAddress): Attendee {
   const name = rawName.replace(/\s+/g, ' ').trim();
+  // `Undisclosed-Recipient:@host;` is an empty group in the wrong place
+  if (/^[^"]*:@[^"]*;$/.test(address.trim())) return attendee('', name);
   if (address.trim() !== '') return attendee(address.trim(), name === address ? '' : name);
   // A user of the machine itself: `From: root`.
   return name !== '' && !/\s/.test(name) ? attendee(name, '') : attendee('', name);

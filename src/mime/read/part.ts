@@ -33,10 +33,13 @@ export interface Part {
 /** Texts that are shown where a mail has no other: what a program does not know of them reads as plain text (RFC 2046 4.1.4). */
 const TEXT_LIKE = /^text\/(markdown|x-markdown|enriched|richtext)$/;
 
+/** RFC 2045 5.1; what is none is as if it were not there. */
+const TOKEN = /^[!#$%&'*+.^_`|~0-9a-z-]+$/i;
+
 /** A leaf as its header describes it. `before` are the parts before it; `hint` is the charset of raw 8-bit names. */
 export function describePart(leaf: Entity, before: readonly Part[], hint: string | null): Part {
   const { type, disposition: given, fields } = leaf;
-  const disposition = given.value || null;
+  const disposition = TOKEN.test(given.value) && !given.value.startsWith('=?') ? given.value : null;
   const isRaw = fields.some(({ key, raw }) => /^content-(type|disposition)$/.test(key) && /[\x80-\xff]/.test(raw));
   const toName = (value: string | undefined) => readName(value, isRaw ? hint : undefined);
   const filename = toName(given.params['filename']) ?? toName(type.params['name']);
@@ -135,7 +138,7 @@ function mimeOf({ parent, declared, type, disposition }: Entity, filename: strin
   if (declared === '' && parent?.type.value === 'multipart/digest') return 'message/rfc822';
   const isValid = MEDIA_TYPE.test(type.value);
   if (isValid && type.value !== 'application/octet-stream') return type.value;
-  const ofName = filename === null || (declared !== '' && !isValid) ? null : libmime.detectMimeType(filename);
-  if (ofName && (declared === '' || isValid)) return ofName;
+  const ofName = filename === null ? null : libmime.detectMimeType(filename);
+  if (ofName) return ofName;
   return isValid || disposition.value === 'attachment' ? 'application/octet-stream' : 'text/plain';
 }

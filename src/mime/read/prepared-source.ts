@@ -107,6 +107,8 @@ class Passage {
   private text: Buffer[] | null = null;
   private textBytes = 0;
   private decoder: TransferDecoder | null = null;
+  /** of the file that was begun last */
+  private hasContent = false;
   private readonly lost = new Map<Entity, Buffer[]>();
 
   constructor(source: Uint8Array | { path: string }, limits: SourceLimits, outline: Outline) {
@@ -144,7 +146,7 @@ class Passage {
       this.keepText(bytes, text);
       return;
     }
-    this.output.push(decoder ? decoder.write(bytes) : bytes);
+    this.pushContent(decoder ? decoder.write(bytes) : bytes);
   }
 
   end(entity: Entity): void {
@@ -178,8 +180,16 @@ class Passage {
     if (isFirst) this.output.push(Buffer.from(`Content-Type: multipart/mixed; boundary="${this.boundary}"\r\n\r\n`));
     this.decoder = decoderOf(part.encoding);
     const encoding = part.encoding === 'base64' ? 'base64' : 'binary';
-    const head = `\r\n--${this.boundary}\r\nContent-Type: application/octet-stream\r\nContent-Disposition: attachment\r\n`;
+    // the line break before a delimiter belongs to it; after a head without content mailparser takes it for content
+    const lineEnd = isFirst || this.hasContent ? '\r\n' : '';
+    this.hasContent = false;
+    const head = `${lineEnd}--${this.boundary}\r\nContent-Type: application/octet-stream\r\nContent-Disposition: attachment\r\n`;
     this.output.push(Buffer.from(`${head}Content-Transfer-Encoding: ${encoding}\r\n\r\n`));
+  }
+
+  private pushContent(bytes: Buffer): void {
+    if (bytes.length > 0) this.hasContent = true;
+    this.output.push(bytes);
   }
 
   private keepText(bytes: Buffer, text: Buffer[]): void {
@@ -200,7 +210,7 @@ class Passage {
     if (part && text) {
       part.content = decodeText(Buffer.concat(text), part);
       part.size = part.content.length;
-    } else if (decoder) this.output.push(decoder.end());
+    } else if (decoder) this.pushContent(decoder.end());
   }
 
   /** What is in no part of a multipart is its text where it has no parts, and else kept for a message without a text. */

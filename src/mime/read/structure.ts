@@ -113,11 +113,16 @@ export class StructureReader {
 
   // Header
 
+  /** Before the first field of the message. */
+  private get isAtStart(): boolean {
+    return !this.hasRoot && this.lines.length === 0;
+  }
+
   private readHeaderLine(data: Buffer, at: number, isLast: boolean): number | typeof MORE {
     const line = lineAt(data, at, isLast);
     if (line === null) return MORE;
     const { text, end } = line;
-    if (text === '') return this.readBlank(data, { at, end, isLast });
+    if (text === '' || (this.isAtStart && text.trim() === '')) return this.readBlank(data, { at, end, isLast });
     const found = this.delimiterInHeader(text, data, { at: end, isLast });
     if (found === MORE) return MORE;
     if (found) {
@@ -139,10 +144,11 @@ export class StructureReader {
   }
 
   private readField(data: Buffer, { text, at, end }: { text: string; at: number; end: number }): number {
-    const isEnvelope = !this.hasRoot && this.lines.length === 0 && /^>?From /.test(text);
+    const isEnvelope = this.isAtStart && /^>?From (?![ \t]*:)/.test(text);
     if (isEnvelope) return end;
-    if (FIELD.test(text) || (FOLD.test(text) && this.lines.length > 0)) {
-      this.lines.push(text);
+    const isIndented = this.isAtStart && FOLD.test(text) && FIELD.test(text.trimStart());
+    if (isIndented || FIELD.test(text) || (FOLD.test(text) && this.lines.length > 0)) {
+      this.lines.push(isIndented ? text.trimStart() : text);
       this.lineBytes += end - at;
       if (this.lineBytes > MAX_HEAD || this.headBytes + this.lineBytes > MAX_HEADS) this.cut();
       return end;
@@ -161,10 +167,10 @@ export class StructureReader {
     data: Buffer,
     { at, end, isLast }: { at: number; end: number; isLast: boolean },
   ): number | typeof MORE {
-    if (!this.hasRoot && this.lines.length === 0) {
+    if (this.isAtStart) {
       const next = lineAt(data, end, isLast);
       if (next === null && !isLast && end - at < MAX_HEAD) return MORE;
-      if (next && (next.text === '' || FIELD.test(next.text))) return end;
+      if (next && (next.text.trim() === '' || FIELD.test(next.text.trimStart()))) return end;
     }
     this.finishHeader();
     return end;
