@@ -12,7 +12,12 @@ export async function ensureInstalled() {
     fail(`Node 20.19, 22.12 or 24 or later is needed; this is ${process.versions.node}.`);
   }
   if (isInstalled()) return;
-  await during('Installing packages', () => npm(['ci', '--no-audit', '--no-fund']));
+  const install = ['ci', '--no-audit', '--no-fund'];
+  await during('Installing packages', async () => {
+    // npm asks for nothing again that it has; what it has may be older than a package that is wanted
+    const output = await npm([...install, '--prefer-offline'], { mayFail: true });
+    if (output === undefined) await npm(install);
+  });
 }
 
 /** Runs `work`; when it takes longer than 2 s, says so every 10 s and how long it took. */
@@ -48,23 +53,29 @@ export function fail(line) {
   process.exit(1);
 }
 
-function npm(args) {
+function npm(args, options) {
   // under `npm start` this names the npm that runs this script, which may not be on PATH
   const self = process.env.npm_execpath;
-  return self && /\.c?js$/.test(self) ? run(process.execPath, [self, ...args]) : run('npm', args);
+  return self && /\.c?js$/.test(self) ? run(process.execPath, [self, ...args], options) : run('npm', args, options);
 }
 
-function run(command, args, options = {}) {
+/** The output. A command that fails ends this process, unless it `mayFail`: then there is none. */
+function run(command, args, { mayFail = false, ...options } = {}) {
   return new Promise((resolve) => {
     const child = spawn(command, args, { cwd: root, stdio: ['ignore', 'pipe', 'pipe'], ...options });
     let output = '';
     for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => (output += chunk));
-    const interrupt = () => child.kill('SIGTERM');
+    let isInterrupted = false;
+    const interrupt = () => {
+      isInterrupted = true;
+      child.kill('SIGTERM');
+    };
     process.on('SIGINT', interrupt).on('SIGTERM', interrupt);
     child.once('error', (error) => fail(`${command} cannot be run: ${error.message}`));
     child.once('close', (code) => {
       process.off('SIGINT', interrupt).off('SIGTERM', interrupt);
       if (code === 0) return resolve(output);
+      if (mayFail && !isInterrupted) return resolve(undefined);
       process.stderr.write(shorten(output));
       fail(`${[command.split('/').at(-1), ...args.map((arg) => arg.replace(`${root}/`, ''))].join(' ')} failed.`);
     });
