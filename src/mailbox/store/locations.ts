@@ -278,13 +278,14 @@ export async function deleteVanished(tx: Tx, emailIds: string[]): Promise<void> 
  * @returns whether that was all
  */
 export async function deleteVanishedBefore(tx: Tx, accountId: string, before: Date): Promise<boolean> {
+  // by their places: joined by their keys Postgres may read the whole table for each of the chunks
   const { rowCount } = await tx.execute(sql`
-    delete from locations l using (
-      select folder_id, uid from locations
+    delete from locations where ctid = any(array(
+      select ctid from locations
       where account_id = ${accountId} and vanished_at < ${before.toISOString()}::timestamptz
         and not exists (select from emails e where e.id = email_id and e.missing_since is not null)
       limit ${ROWS_PER_STATEMENT}
-    ) v where l.folder_id = v.folder_id and l.uid = v.uid`);
+    ))`);
   return (rowCount ?? 0) < ROWS_PER_STATEMENT;
 }
 
