@@ -3,7 +3,7 @@ import { openMailbox } from '../test/helpers/mailbox.ts';
 import { emailOf } from '../test/helpers/receiver.ts';
 import type { Bounds, Figures } from './figures.ts';
 import { benchMail, benchMessageId } from './mails.ts';
-import { cpuMsOf, byPart, processTree } from './process-tree.ts';
+import { byPart, cpuOfParts, processTree } from './process-tree.ts';
 import { type Bench, type BenchMailbox, watchedMailboxes } from './setup.ts';
 
 const MAILS = 2_000;
@@ -26,13 +26,11 @@ export const burst = {
         benchMail(series, index * boxes.length + owner, { to: user.user }),
       ),
     );
-    const parts = byPart(processTree(bench.pid));
-    const cpuBefore = cpuMsOf(bench.pid);
+    const before = byPart(processTree(bench.pid));
     const began = Date.now();
     await Promise.all(boxes.map(({ imap }, owner) => imap.append('INBOX', mails[owner] ?? [])));
     const appended = Date.now();
     await bench.allReported(series, MAILS, 120_000).catch((error: unknown) => console.log(String(error)));
-    const cpu = cpuMsOf(bench.pid) - cpuBefore;
     const after = byPart(processTree(bench.pid));
     const times = Array.from({ length: MAILS }, (_, n) => bench.reportedAt(benchMessageId(series, n))).filter(
       (at) => at !== undefined,
@@ -47,10 +45,7 @@ export const burst = {
       'appended after, ms': appended - began,
       'first webhook, ms': Math.min(...times) - began,
       'last webhook, ms': last - began,
-      'CPU ms per mail': cpu / MAILS,
-      ...Object.fromEntries(
-        [...after].map(([name, { cpuMs }]) => [`  of it ${name}`, (cpuMs - (parts.get(name)?.cpuMs ?? 0)) / MAILS]),
-      ),
+      ...cpuOfParts('CPU ms per mail', { before, after, count: MAILS }),
       lost: MAILS - times.length,
       'reported twice': calls.length - times.length,
     };

@@ -1,7 +1,7 @@
 import { addUser, type MailUser } from '../test/helpers/mail-user.ts';
 import { openMailbox } from '../test/helpers/mailbox.ts';
 import type { Bounds, Figures } from './figures.ts';
-import { byPart, processTree } from './process-tree.ts';
+import { byPart, cpuOfParts, processTree } from './process-tree.ts';
 import type { Bench } from './setup.ts';
 
 const ACCOUNTS = 100;
@@ -18,9 +18,6 @@ export const connecting = {
     const before = byPart(processTree(bench.pid));
     const rate = await inTurn(users, (user) => bench.api.connect(user));
     const after = byPart(processTree(bench.pid));
-    const parts = [...after].map(
-      ([name, { cpuMs }]) => [name, (cpuMs - (before.get(name)?.cpuMs ?? 0)) / ACCOUNTS] as const,
-    );
     const bare = await inTurn(users, async (user) => {
       const { client, close } = await openMailbox(user);
       await client.list();
@@ -29,8 +26,7 @@ export const connecting = {
     return {
       'connected/s': rate,
       '  logins of Dovecot, with a LIST, /s': bare,
-      'CPU ms each': parts.reduce((sum, [, cpuMs]) => sum + cpuMs, 0),
-      ...Object.fromEntries(parts.map(([name, cpuMs]) => [`  of it ${name}`, cpuMs])),
+      ...cpuOfParts('CPU ms each', { before, after, count: ACCOUNTS }),
     };
   },
 };

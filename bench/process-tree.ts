@@ -50,6 +50,22 @@ export function byPart(processes: ProcessUse[]): Map<string, Omit<ProcessUse, 'p
   return parts;
 }
 
+type Parts = ReturnType<typeof byPart>;
+
+/** CPU ms for each of `count` things, of the whole product as `name`, and of its parts below it. */
+export function cpuOfParts(
+  name: string,
+  { before, after, count }: { before: Parts; after: Parts; count: number },
+): Record<string, number> {
+  const parts = [...after].map(
+    ([part, { cpuMs }]) => [part, (cpuMs - (before.get(part)?.cpuMs ?? 0)) / count] as const,
+  );
+  return {
+    [name]: parts.reduce((sum, [, cpuMs]) => sum + cpuMs, 0),
+    ...Object.fromEntries(parts.map(([part, cpuMs]) => [`  of it ${part}`, cpuMs])),
+  };
+}
+
 function readStat(pid: number): { pid: number; parent: number; cpuMs: number }[] {
   const text = readOr(`/proc/${pid}/stat`, '');
   if (text === '') return [];

@@ -4,7 +4,7 @@ import { addUser, type MailUser } from '../test/helpers/mail-user.ts';
 import { type Mailbox, openMailbox } from '../test/helpers/mailbox.ts';
 import { waitFor } from '../test/helpers/wait.ts';
 import { type Bounds, type Figures, median, percentile } from './figures.ts';
-import { byPart, cpuMsOf, processTree } from './process-tree.ts';
+import { byPart, cpuOfParts, processTree } from './process-tree.ts';
 import { type Bench, type BenchMailbox, watchedMailboxes } from './setup.ts';
 
 const SENDS = 500;
@@ -45,14 +45,12 @@ export const sends = {
     const alone = await callsOf(50, 1, (number) => send(bench, sender, reader, 'alone', number));
 
     const before = byPart(processTree(bench.pid));
-    const cpuBefore = cpuMsOf(bench.pid);
     const arrival = whenAllArrive(inbox, series);
     const began = Date.now();
     const calls = await callsOf(SENDS, AT_A_TIME, (number) => send(bench, sender, reader, series, number));
     const accepted = Date.now();
     const arrived = await arrival;
     const copies = await sentCopies(bench, sender, series);
-    const cpu = cpuMsOf(bench.pid) - cpuBefore;
     const after = byPart(processTree(bench.pid));
 
     const ms = calls.map(({ ms }) => ms);
@@ -69,10 +67,7 @@ export const sends = {
       'call alone p50, ms': median(alone.map(({ ms }) => ms)),
       'bare SMTP alone p50, ms': median(oneByOne),
       'bare SMTP alone with login p50, ms': median(withLogin),
-      'CPU ms per mail': cpu / SENDS,
-      ...Object.fromEntries(
-        [...after].map(([name, { cpuMs }]) => [`  of it ${name}`, (cpuMs - (before.get(name)?.cpuMs ?? 0)) / SENDS]),
-      ),
+      ...cpuOfParts('CPU ms per mail', { before, after, count: SENDS }),
       refused: SENDS - ids.length,
       lost: SENDS - new Set(found).size,
       'arrived twice': found.length - new Set(found).size,

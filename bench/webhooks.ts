@@ -3,7 +3,7 @@ import { waitFor } from '../test/helpers/wait.ts';
 import { type Bounds, type Figures, percentile } from './figures.ts';
 import { ownProcessHook } from './own-process-hook.ts';
 import { loginTimes } from './logins.ts';
-import { byPart, cpuMsOf, processTree } from './process-tree.ts';
+import { byPart, cpuMsOf, cpuOfParts, processTree } from './process-tree.ts';
 import { type Bench, watchedMailboxes } from './setup.ts';
 import {
   type Answer,
@@ -144,7 +144,7 @@ export const webhookRate = {
     for (let n = 0; n < count; n += 500) await happen(ground, objects.slice(n % OBJECTS, (n % OBJECTS) + 500));
     await waitFor(() => receiver.received.size >= count, { timeoutMs: 300_000, what: 'the backlog' });
     const last = Math.max(...receiver.received.values());
-    const cpu = cpuOfParts(before, byPart(processTree(bench.pid)), count);
+    const cpu = cpuOfParts('CPU ms per delivery', { before, after: byPart(processTree(bench.pid)), count });
     const first = Math.min(...receiver.received.keys());
     const order = outOfOrder(receiver, (sequence) => objects[(sequence - first) % OBJECTS] ?? '');
     const steady = await steadily(ground, receiver);
@@ -169,19 +169,6 @@ export const webhookRate = {
     };
   },
 };
-
-type Parts = ReturnType<typeof byPart>;
-
-/** CPU ms for each of `count` deliveries, of the whole product and of its parts. */
-function cpuOfParts(before: Parts, after: Parts, count: number): Figures {
-  const parts = [...after].map(
-    ([part, { cpuMs }]) => [part, (cpuMs - (before.get(part)?.cpuMs ?? 0)) / count] as const,
-  );
-  return {
-    'CPU ms per delivery': parts.reduce((sum, [, cpuMs]) => sum + cpuMs, 0),
-    ...Object.fromEntries(parts.map(([part, cpuMs]) => [`  of it ${part}`, cpuMs])),
-  };
-}
 
 async function steadily(ground: Ground, receiver: Hook): Promise<number[]> {
   const first = await nextSequence(ground);

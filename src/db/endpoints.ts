@@ -72,6 +72,10 @@ export async function createEndpoint(db: Queryable, sealer: Sealer, endpoint: Ne
   return toEndpoint(row as EndpointRow, sealer);
 }
 
+/** Whether a change clears how an endpoint failed: it is enabled, or gets another URL. */
+export const renewsEndpoint = ({ enabled, url }: UpdateWebhookEndpoint): boolean =>
+  enabled === true || url !== undefined;
+
 /**
  * Changes the given fields of an endpoint; undefined when there is none with that id. Enabling it, or giving it another URL,
  * clears how it failed: its breaker holds nothing back any more.
@@ -82,7 +86,7 @@ export async function updateEndpoint(
   id: string,
   change: UpdateWebhookEndpoint,
 ): Promise<WebhookEndpoint | undefined> {
-  const isRenewed = change.enabled === true || change.url !== undefined;
+  const isRenewed = renewsEndpoint(change);
   const [row] = await db
     .update(webhookEndpoints)
     .set({

@@ -34,9 +34,12 @@ export function isReplayed(scope: ReplayScope): SQL {
   );
 }
 
+/** Whether the delivery `d` of a replay was neither attempted nor retried by hand since it was queued. */
+export const IS_UNATTEMPTED = sql`d.status = 'pending' and d.attempts_count = d.schedule_from and not d.forced`;
+
 /** Whether the delivery `d` was queued by a replay that was cancelled, and no attempt has been made of it since. */
 export function isLeftOver({ endpointId }: ReplayScope): SQL {
-  return sql`(d.status = 'pending' and d.attempts_count = d.schedule_from and not d.forced and d.replay_id in (
+  return sql`(${IS_UNATTEMPTED} and d.replay_id in (
     select r.id from replays r where r.endpoint_id = ${endpointId} and r.status = 'cancelled'))`;
 }
 

@@ -2,7 +2,7 @@ import { sql } from 'drizzle-orm';
 import type { Db, Tx } from '../db/client.ts';
 import { DELIVERIES_CHANNEL } from '../db/outbox.ts';
 import { inChunks } from '../db/in-chunks.ts';
-import { isLeftOver, replayCounts, type ReplayScope } from '../db/replays.ts';
+import { IS_UNATTEMPTED, isLeftOver, replayCounts, type ReplayScope } from '../db/replays.ts';
 
 /*
  * The states of a bulk replay, and what it does to deliveries; the other transitions of deliveries are in
@@ -66,7 +66,7 @@ export async function cancelReplay(db: Db, replayId: string): Promise<void> {
 }
 
 /** Queued, and neither claimed nor attempted nor retried by hand since: `d`. */
-const IS_LEFT = sql`d.status = 'pending' and d.workflow_id is null and d.attempts_count = d.schedule_from and not d.forced`;
+const IS_LEFT = sql`${IS_UNATTEMPTED} and d.workflow_id is null`;
 
 /** Replays that were cancelled, of which deliveries are left that were not put back. */
 export async function halfCancelledReplays(db: Db): Promise<string[]> {

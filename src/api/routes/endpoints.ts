@@ -19,6 +19,7 @@ import {
   deleteEndpoint,
   getEndpoint,
   listEndpoints,
+  renewsEndpoint,
   rotateSecret,
   updateEndpoint,
 } from '../../db/endpoints.ts';
@@ -115,7 +116,7 @@ export const endpointRoutes: Routes = (app, deps) => {
       existing(await getEndpoint(db, secrets, params.id), 'endpoint');
       await checkEndpoint(body, deps);
       const updated = existing(await updateEndpoint(db, secrets, params.id, body), 'endpoint');
-      if (body.enabled === true || body.url !== undefined) await commands.attemptWaiting(params.id);
+      if (renewsEndpoint(body)) await commands.attemptWaiting(params.id);
       return updated;
     },
   );
