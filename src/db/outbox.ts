@@ -1,8 +1,9 @@
-import { sql } from 'drizzle-orm';
+import { type SQL, sql } from 'drizzle-orm';
 import type { EventType } from '../contract/events.ts';
 import { newId } from '../new-id.ts';
 import type { Tx } from './client.ts';
 import { insertRows } from './insert-rows.ts';
+import { prepared } from './prepared.ts';
 import { deliveries, events as eventsTable } from './schema.ts';
 import type { Writer } from './writes.ts';
 
@@ -26,15 +27,33 @@ export interface NewEvent {
  * @throws Error when the account does not exist
  */
 export async function recordEvents(tx: Tx, accountId: string, events: NewEvent[], writes: Writer = tx): Promise<void> {
-  const { lastSequence, now, endpoints } = await takeSequence(tx, accountId, events);
-  if (events.length === 0) return;
+  const types = events.map((event) => event.type);
+  await writeEvents(await takeSequence(tx, accountId, types), events, writes);
+}
+
+/** Numbers that the next events of an account have, and the endpoints that they go to. */
+export interface Sequence {
+  accountId: string;
+  /** the number of the last of these events */
+  last: number;
+  /** that of the database, which has one clock: it grows with the sequence, whichever process writes */
+  now: Date;
+  endpoints: Target[];
+  /** the values that were read with it */
+  read: unknown[];
+}
+
+/** Writes events, as many and of the types that the sequence was taken for, and their deliveries. */
+export async function writeEvents(sequence: Sequence, events: NewEvent[], writes: Writer): Promise<void> {
+  const { accountId, endpoints } = sequence;
   const eventRows: (typeof eventsTable.$inferInsert)[] = [];
   const deliveryRows: (typeof deliveries.$inferInsert)[] = [];
   events.forEach((event, index) => {
     const eventId = newId('event');
-    const sequence = lastSequence - events.length + 1 + index;
+    const number = sequence.last - events.length + 1 + index;
     const { type, objectId, createdAt } = event;
-    eventRows.push({ id: eventId, accountId, type, sequence, objectId, data: JSON.stringify(event.data), createdAt });
+    const data = JSON.stringify(event.data);
+    eventRows.push({ id: eventId, accountId, type, sequence: number, objectId, data, createdAt });
     for (const endpoint of endpoints) {
       if (!endpoint.types.includes(event.type)) continue;
       deliveryRows.push({
@@ -45,9 +64,9 @@ export async function recordEvents(tx: Tx, accountId: string, events: NewEvent[]
         accountId,
         eventType: type,
         objectId,
-        sequence,
+        sequence: number,
         status: endpoint.enabled ? 'pending' : 'skipped',
-        createdAt: now,
+        createdAt: sequence.now,
       });
     }
   });
@@ -64,13 +83,20 @@ interface Target {
 }
 
 /**
- * Advances the account's sequence and reads, in the same statement, the endpoints that want these events; where one of
- * them is enabled the relay is woken at the commit. The time is that of the database, which has one clock: it grows with
- * the sequence, whichever process writes.
+ * Advances the account's sequence by events of these types and reads, in the same statement, the endpoints that want them;
+ * where one of them is enabled the relay is woken at the commit. `read`: a query of values that are wanted besides, as JSON.
+ * @throws Error when the account does not exist
  */
-async function takeSequence(tx: Tx, accountId: string, events: NewEvent[]) {
-  const types = sql.param([...new Set(events.map((event) => event.type))]);
-  const { rows } = await tx.execute<{ last: string; now: string; endpoints: Target[] | null }>(sql`
+export async function takeSequence(
+  tx: Tx,
+  accountId: string,
+  events: EventType[],
+  read: SQL = sql`select null::json where false`,
+): Promise<Sequence> {
+  const types = sql.param([...new Set(events)]);
+  type Row = { last: string; now: string; endpoints: Target[] | null; read: null } | { last: null; read: unknown };
+  const { rows } = await tx.execute<Row>(
+    prepared(sql`
     with account as (
       update accounts set event_sequence = event_sequence + ${events.length} where id = ${accountId}
       returning event_sequence
@@ -83,11 +109,16 @@ async function takeSequence(tx: Tx, accountId: string, events: NewEvent[]) {
       select json_agg(json_build_object('id', id, 'url', url, 'enabled', enabled, 'types', trigger_events) order by id)
       from target
     ) as endpoints,
-      case when exists (select from target where enabled) then pg_notify(${DELIVERIES_CHANNEL}, '')::text end
-    from account`);
-  const row = rows[0];
-  if (!row) throw new Error(`no account ${accountId}`);
-  return { lastSequence: Number(row.last), now: new Date(row.now), endpoints: row.endpoints ?? [] };
+      case when exists (select from target where enabled) then pg_notify(${DELIVERIES_CHANNEL}, '')::text end,
+      null::json as read
+    from account
+    union all select null, null, null, null, value from (${read}) r (value)`),
+  );
+  const row = rows.find(({ last }) => last !== null);
+  if (!row || row.last === null) throw new Error(`no account ${accountId}`);
+  const { last, now, endpoints } = row;
+  const values = rows.flatMap((each) => (each.last === null ? [each.read] : []));
+  return { accountId, last: Number(last), now: new Date(now), endpoints: endpoints ?? [], read: values };
 }
 
 /** A test event for one endpoint. */

@@ -1,21 +1,22 @@
+import type { EventType } from '../contract/events.ts';
 import type { Tx } from '../db/client.ts';
 import { toEmail } from '../db/email-object.ts';
 import type { Lease } from '../db/lease.ts';
-import { type NewEvent, recordEvents } from '../db/outbox.ts';
+import { type NewEvent, takeSequence, writeEvents } from '../db/outbox.ts';
+import { Writes } from '../db/writes.ts';
 import { newId } from '../new-id.ts';
 import { emailsEnteredDrafts, emailsLeftDrafts } from '../sending/draft-state.ts';
 import { addContacts, contactsIn, contactsOf, refreshContacts } from './contacts.ts';
 import { loadSyncSettings } from './settings.ts';
 import {
-  type MailboxState,
-  loadContents,
-  loadEmailRows,
   type LocatedEmail,
   locateEmails,
-  refreshUnread,
+  type MailboxState,
+  refreshEmails,
   saveMailboxStates,
   saveReportedFolders,
-} from './store/emails.ts';
+} from './store/email-states.ts';
+import { loadEmailRows, readWholeEmail, wholeEmails } from './store/emails.ts';
 import { type Transition, transition } from './email-transition.ts';
 
 /** Emails whose bodies are in memory at one time. */
@@ -29,14 +30,39 @@ const BODIES_AT_ONCE = 100;
  */
 export async function changeEmails(
   tx: Tx,
-  { lease, emailIds, now, quiet = false }: { lease: Lease; emailIds: string[]; now: Date; quiet?: boolean },
-  change: () => Promise<void>,
+  { emailIds, ...context }: ChangeContext & { emailIds: string[] },
+  change: (before: ReadonlyMap<string, LocatedEmail>) => Promise<void>,
 ): Promise<void> {
-  const changes = await comparedWith(tx, emailIds, change);
+  await saveEmailChanges(tx, context, await comparedWith(tx, emailIds, change));
+}
+
+/** The same for a change of which it is known what it makes of emails; `writes` runs it, and what can be with it. */
+export async function changeKnownEmails(
+  tx: Tx,
+  context: ChangeContext,
+  { before, after, writes }: { before: Located; after: Located; writes: Writes },
+): Promise<void> {
+  await saveEmailChanges(tx, context, compare(before, after), writes);
+}
+
+type Located = ReadonlyMap<string, LocatedEmail>;
+
+interface ChangeContext {
+  lease: Lease;
+  now: Date;
+  quiet?: boolean;
+}
+
+async function saveEmailChanges(
+  tx: Tx,
+  { lease, now, quiet = false }: ChangeContext,
+  changes: EmailChange[],
+  writes = new Writes(),
+): Promise<void> {
   await saveChanges(tx, lease.accountId, changes, now);
-  if (quiet) return;
-  await recordChanges(tx, lease.accountId, changes, now);
-  await keepReported(tx, changes);
+  if (!quiet) await recordChanges(tx, lease.accountId, { changes, now, writes });
+  await writes.flush(tx);
+  if (!quiet) await keepReported(tx, changes);
 }
 
 /**
@@ -52,12 +78,18 @@ export async function changeUnreported(tx: Tx, emailIds: string[], change: () =>
 }
 
 /** Runs a change of stored emails: how they were before and are after it, and what that means. */
-async function comparedWith(tx: Tx, emailIds: string[], change: () => Promise<void>): Promise<EmailChange[]> {
+async function comparedWith(
+  tx: Tx,
+  emailIds: string[],
+  change: (before: Located) => Promise<void>,
+): Promise<EmailChange[]> {
   const ids = [...new Set(emailIds)];
   const before = await locateEmails(tx, ids);
-  await change();
-  await refreshUnread(tx, ids);
-  const after = await locateEmails(tx, ids);
+  await change(before);
+  return compare(before, await refreshEmails(tx, ids));
+}
+
+function compare(before: Located, after: Located): EmailChange[] {
   return [...after.values()].flatMap((email): EmailChange[] => {
     const earlier = before.get(email.id);
     if (!earlier) return [];
@@ -142,41 +174,56 @@ async function addContactsOf(tx: Tx, accountId: string, emailIds: string[]): Pro
   );
 }
 
-async function recordChanges(tx: Tx, accountId: string, changes: EmailChange[], now: Date): Promise<void> {
+/** Leaves it to `writes` to save the events of the last emails, and runs it for those before. */
+async function recordChanges(
+  tx: Tx,
+  accountId: string,
+  { changes, now, writes }: { changes: EmailChange[]; now: Date; writes: Writes },
+): Promise<void> {
   const reported = changes.filter(({ events }) => events.length > 0);
   for (let start = 0; start < reported.length; start += BODIES_AT_ONCE) {
+    if (start > 0) await writes.flush(tx);
     const part = reported.slice(start, start + BODIES_AT_ONCE);
     const subjects = part.map(({ before, after, events }) => ({ ...after, types: events, draftId: before.draftId }));
-    await recordEvents(tx, accountId, await eventsOf(tx, subjects, now));
+    await recordEventsOf(tx, accountId, { subjects, now, writes });
   }
 }
 
-/** Events of emails that are about to be deleted; the rows are still there. The caller bounds their number. */
-export async function deletionEvents(tx: Tx, deleted: LocatedEmail[], now: Date): Promise<NewEvent[]> {
+/** Records that emails are deleted; the rows are still there. The caller bounds their number. */
+export async function recordDeletions(tx: Tx, accountId: string, deleted: LocatedEmail[], now: Date): Promise<void> {
+  if (deleted.length === 0) return;
   const subjects = deleted.map((email) => ({
     ...email,
     types: [email.isDraft ? ('email.draft.delete' as const) : ('email.delete' as const)],
   }));
-  return eventsOf(tx, subjects, now);
+  const writes = new Writes();
+  await recordEventsOf(tx, accountId, { subjects, now, writes });
+  await writes.flush(tx);
 }
 
-interface EventSubject extends Pick<LocatedEmail, 'id' | 'shown' | 'draftId'> {
-  types: NewEvent['type'][];
+interface EventSubject extends Pick<LocatedEmail, 'id' | 'isUnread' | 'shown' | 'draftId'> {
+  types: EventType[];
 }
 
 /** `draftId` is shown of emails that are not drafts any more, in events about the draft. */
-async function eventsOf(tx: Tx, subjects: EventSubject[], now: Date): Promise<NewEvent[]> {
+async function recordEventsOf(
+  tx: Tx,
+  accountId: string,
+  { subjects, now, writes }: { subjects: EventSubject[]; now: Date; writes: Writes },
+): Promise<void> {
+  const types = subjects.flatMap((subject) => subject.types);
   const ids = subjects.map(({ id }) => id);
-  const contents = await loadContents(tx, ids);
-  const rows = new Map((await loadEmailRows(tx, ids)).map((row) => [row.id, row]));
-  return subjects.flatMap(({ id, shown, draftId, types }) =>
-    types.flatMap((type): NewEvent[] => {
-      const stored = rows.get(id);
-      if (!stored) return [];
+  const sequence = await takeSequence(tx, accountId, types, wholeEmails(ids));
+  const emails = new Map(sequence.read.map(readWholeEmail).map((each) => [each.row.id, each]));
+  const events = subjects.flatMap(({ id, isUnread, shown, draftId, types: ofEmail }) => {
+    const stored = emails.get(id);
+    if (!stored) throw new Error(`no email ${id}`);
+    return ofEmail.map((type): NewEvent => {
       const aboutDraft = type.startsWith('email.draft.');
-      const row = aboutDraft ? { ...stored, draftId: stored.draftId ?? draftId } : stored;
-      const email = toEmail(row, contents.get(id) ?? null, shown, aboutDraft ? 'Draft' : 'Email');
-      return [{ type, objectId: id, data: { email }, createdAt: now }];
-    }),
-  );
+      const row = { ...stored.row, isUnread, ...(aboutDraft ? { draftId: stored.row.draftId ?? draftId } : {}) };
+      const email = toEmail(row, stored.contents, shown, aboutDraft ? 'Draft' : 'Email');
+      return { type, objectId: id, data: { email }, createdAt: now };
+    });
+  });
+  await writeEvents(sequence, events, writes);
 }

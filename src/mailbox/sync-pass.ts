@@ -1,15 +1,15 @@
 import type { FolderStatus } from '../imap/list.ts';
 import { inLease } from '../db/lease.ts';
-import { recordEvents } from '../db/outbox.ts';
 import { isScanned } from './baseline.ts';
-import { changeEmails, deletionEvents } from './change-emails.ts';
+import { changeEmails, recordDeletions } from './change-emails.ts';
 import { endAbandonedMoves } from './changes/pending-removals.ts';
 import type { SyncContext } from './context.ts';
 import { syncFolder } from './folder-pass.ts';
 import { DoubtfulList, type FolderListPass, saveUnexplained, syncFolders } from './folders/list-pass.ts';
 import { selectedPath } from './selected.ts';
 import { saveWatchFailure, touchSynced } from './settings.ts';
-import { deleteEmails, findMissing, loadStoredEmails } from './store/emails.ts';
+import { locateEmails } from './store/email-states.ts';
+import { deleteEmails, findMissing } from './store/emails.ts';
 import { type FolderState, loadFolders } from './store/folders.ts';
 import { deleteVanished, deleteVanishedBefore } from './store/locations.ts';
 
@@ -262,16 +262,16 @@ export async function decideMissing(ctx: SyncContext, startedAt: Date): Promise<
   for (;;) {
     const { done, unusedKeys } = await inLease(ctx.db, ctx.lease, async (tx) => {
       const missingIds = await findMissing(tx, ctx.account.id, startedAt);
-      const missing = [...(await loadStoredEmails(tx, missingIds)).values()];
+      const missing = [...(await locateEmails(tx, missingIds)).values()];
       if (missing.length === 0) {
         return { done: await deleteVanishedBefore(tx, ctx.account.id, startedAt), unusedKeys: [] };
       }
       const now = new Date();
-      const located = missing.filter((email) => !email.gone).map(({ row }) => row.id);
+      const located = missing.filter((email) => !email.gone).map(({ id }) => id);
       await changeEmails(tx, { lease: ctx.lease, emailIds: located, now }, () => deleteVanished(tx, located));
       const deleted = missing.filter((email) => email.gone);
-      await recordEvents(tx, ctx.account.id, await deletionEvents(tx, deleted, now));
-      const ids = deleted.map(({ row }) => row.id);
+      await recordDeletions(tx, ctx.account.id, deleted, now);
+      const ids = deleted.map(({ id }) => id);
       return { done: false, unusedKeys: await deleteEmails(tx, ids) };
     });
     if (done) return;

@@ -143,7 +143,7 @@ async function compareMessages(ctx: SyncContext, folder: FolderState, metas: Mes
   return [
     ...uids.filter((uid) => !stored.has(uid) && isExpected(uid)).map(differ('message_not_stored')),
     ...others.map(({ uid }) => uid).map(differ('other_message')),
-    ...flags.map(({ uid }) => uid).map(differ('flags')),
+    ...flags.map(differ('flags')),
   ];
 }
 

@@ -1,21 +1,21 @@
 import { ApiError } from '../contract/errors.ts';
 import { inLease } from '../db/lease.ts';
-import { recordEvents } from '../db/outbox.ts';
 import { appendMessage } from '../imap/append.ts';
 import { expungeMessages } from '../imap/expunge.ts';
 import { moveMessages } from '../imap/move.ts';
 import { findByMessageId } from '../imap/search.ts';
 import { openFolder } from '../imap/select.ts';
 import { FolderMissing, MailError } from '../mail-error.ts';
-import { changeEmails, deletionEvents } from '../mailbox/change-emails.ts';
+import { changeEmails, recordDeletions } from '../mailbox/change-emails.ts';
 import { messageAt } from '../mailbox/changes/locate.ts';
 import type { SyncContext } from '../mailbox/context.ts';
 import { ensureRoleFolder } from '../mailbox/folders/by-role.ts';
 import { ingestAppended } from '../mailbox/ingest/ingest.ts';
 import { loadSyncSettings, type SyncSettings } from '../mailbox/settings.ts';
-import { deleteEmails, loadStoredEmails, locateEmails } from '../mailbox/store/emails.ts';
+import { locateEmails } from '../mailbox/store/email-states.ts';
+import { deleteEmails } from '../mailbox/store/emails.ts';
 import { addToTotal } from '../mailbox/store/folders.ts';
-import { type EmailLocation, loadLocations, removeLocations } from '../mailbox/store/moves.ts';
+import { type EmailLocation, loadLocations, moveLocations } from '../mailbox/store/moves.ts';
 import { syncOnce } from '../mailbox/sync-pass.ts';
 import { type MailboxDeps, withMailbox } from '../mailbox/with-mailbox.ts';
 import { newMessageId } from '../mime/message-ids.ts';
@@ -253,20 +253,22 @@ async function currentUid(
 async function deleteFromStore(ctx: SyncContext, emailId: string, locations: EmailLocation[]): Promise<boolean> {
   const expunged = new Set(locations.map(({ folderId, uid }) => `${folderId} ${uid}`));
   const keys = await inLease(ctx.db, ctx.lease, async (tx) => {
-    const stored = [...(await loadStoredEmails(tx, [emailId])).values()].filter(({ isDraft }) => isDraft);
+    const stored = [...(await locateEmails(tx, [emailId])).values()].filter(({ isDraft }) => isDraft);
     const current = stored.length > 0 ? ((await loadLocations(tx, ctx.account.id, emailId)) ?? []) : [];
     const others = current.filter(({ folderId, uid }) => !expunged.has(`${folderId} ${uid}`));
     if (others.some(({ role }) => role === 'DRAFTS' || isGmail(ctx))) return undefined;
     const now = new Date();
     if (others.length > 0) {
-      await changeEmails(tx, { lease: ctx.lease, emailIds: [emailId], now }, () => removeLocations(tx, locations));
+      await changeEmails(tx, { lease: ctx.lease, emailIds: [emailId], now }, () =>
+        moveLocations(tx, { removed: locations }),
+      );
       return [];
     }
-    await recordEvents(tx, ctx.account.id, await deletionEvents(tx, stored, now));
+    await recordDeletions(tx, ctx.account.id, stored, now);
     for (const { folderId } of stored.length > 0 ? locations : []) await addToTotal(tx, folderId, -1);
     return deleteEmails(
       tx,
-      stored.map(({ row }) => row.id),
+      stored.map(({ id }) => id),
     );
   });
   if (keys) await ctx.storage.delete(keys);

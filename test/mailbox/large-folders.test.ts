@@ -7,7 +7,7 @@ import { changeEmails } from '../../src/mailbox/change-emails.ts';
 import type { SyncContext } from '../../src/mailbox/context.ts';
 import { decideMissing } from '../../src/mailbox/sync-pass.ts';
 import { renumberFolder } from '../../src/mailbox/folders/uidvalidity.ts';
-import { locateEmails } from '../../src/mailbox/store/emails.ts';
+import { locateEmails } from '../../src/mailbox/store/email-states.ts';
 import { countLocations, type FolderState, loadFolder } from '../../src/mailbox/store/folders.ts';
 import {
   emailsAt,

@@ -13,7 +13,7 @@ import {
   insertLocations,
   markVanished,
 } from '../../src/mailbox/store/locations.ts';
-import { addLocations, loadLocations, removeLocations } from '../../src/mailbox/store/moves.ts';
+import { loadLocations, moveLocations } from '../../src/mailbox/store/moves.ts';
 import { applyList, factsOf, serverOf, storedTypes } from '../helpers/folder-changes.ts';
 import { emailAt, fillFolder, measure, type MeasuredDb } from '../helpers/large-folder.ts';
 import { isLong } from '../helpers/long.ts';
@@ -200,9 +200,8 @@ describe('the number of known locations', () => {
       await markVanished(tx, folderId, [3, 4], new Date());
       await insertLocations(tx, [{ ...moved, folderId, uid: 5 }]);
       await insertLocations(tx, [{ ...moved, folderId, uid: COUNT + 1 }]);
-      await removeLocations(tx, [key(4), key(6)]);
-      await addLocations(tx, [moved]);
-      await addLocations(tx, [moved]);
+      await moveLocations(tx, { removed: [key(4), key(6)], added: [moved] });
+      await moveLocations(tx, { removed: [key(4)], added: [moved] });
       await deleteVanished(tx, [emailAt(2)]);
     });
     await expectCounted();

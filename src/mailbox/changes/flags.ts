@@ -1,10 +1,12 @@
 import type { Tx } from '../../db/client.ts';
 import { inLease, type Lease } from '../../db/lease.ts';
 import { fetchFlags, type MessageFlags, uidSets } from '../../imap/fetch.ts';
-import { changeEmails } from '../change-emails.ts';
+import { Writes } from '../../db/writes.ts';
+import { changeKnownEmails } from '../change-emails.ts';
 import type { SyncContext } from '../context.ts';
-import { addToUnread, getLocalRevision, type FolderState, bumpLocalRevision } from '../store/folders.ts';
-import { changedFlags, type ReadFlags, saveFlags } from '../store/locations.ts';
+import { located, saveUnread, type StoredState, unreadIn } from '../store/email-states.ts';
+import { countUnread, type FolderState, getLocalRevision } from '../store/folders.ts';
+import { type ChangedFlags, changedFlags, compareFlags, type LocationFlags, saveFlags } from '../store/locations.ts';
 
 /** Messages of one transaction; each may have an event with its body. */
 const CHUNK = 500;
@@ -25,7 +27,7 @@ export async function applyFlags(
   for (let start = 0; start < below.length; start += CHUNK) {
     let batch = below.slice(start, start + CHUNK);
     for (let readAt = localRevision; ; ) {
-      const changed = (await changedFlags(ctx.db, folder.id, batch)).map((flag) => flag.uid);
+      const changed = await changedFlags(ctx.db, folder.id, batch);
       isAnyChanged ||= changed.length > 0;
       if (changed.length === 0 || (await saveChangedFlags(ctx, folder, batch, readAt))) break;
       readAt = await getLocalRevision(ctx.db, folder.id);
@@ -45,24 +47,48 @@ function saveChangedFlags(
 ): Promise<boolean> {
   return inLease(ctx.db, ctx.lease, async (tx) => {
     if ((await getLocalRevision(tx, folder.id)) !== localRevision) return false;
-    await storeFlagChanges(tx, ctx.lease, { folderId: folder.id, flags });
+    await storeFlagChanges(tx, ctx.lease, { flags: flags.map((flag) => ({ ...flag, folderId: folder.id })) });
     return true;
   });
 }
 
-/** Stores what these flags change in the folder, with its counter and its events; `byApi`: this API changed them. */
+/**
+ * Stores what these flags change, with the counters of the folders and the events; `byApi`: this API changed them.
+ * @returns the flags of UIDs that are not there any more: nothing is stored for them
+ */
 export async function storeFlagChanges(
   tx: Tx,
   lease: Lease,
-  { folderId, flags, byApi = false }: { folderId: string; flags: ReadFlags[]; byApi?: boolean },
-): Promise<void> {
-  const changed = await changedFlags(tx, folderId, flags);
-  const seen = changed.filter((flag) => flag.seen !== flag.wasSeen);
-  const emailIds = changed.flatMap((flag) => flag.emailId ?? []);
-  await changeEmails(tx, { lease, emailIds, now: new Date() }, async () => {
-    await saveFlags(tx, folderId, changed);
+  { flags, byApi = false }: { flags: LocationFlags[]; byApi?: boolean },
+): Promise<LocationFlags[]> {
+  const { changed, emails, gone } = await compareFlags(tx, flags);
+  const writes = new Writes();
+  await saveFlags(writes, changed);
+  const after = emails.map((email) => withFlags(email, changed));
+  await saveUnread(
+    writes,
+    after.filter((email, index) => email.isUnread !== emails[index]?.isUnread),
+  );
+  const counted = byApi ? flags : changed;
+  await countUnread(
+    writes,
+    [...new Set(counted.map(({ folderId }) => folderId))].map((folderId) => {
+      const seen = changed.filter((flag) => flag.folderId === folderId && flag.seen !== flag.wasSeen);
+      return { folderId, by: seen.reduce((by, flag) => by + (flag.seen ? -1 : 1), 0) };
+    }),
+    { byApi },
+  );
+  const known = (states: StoredState[]) => new Map(states.map((state) => [state.id, located(state)]));
+  const change = { before: known(emails), after: known(after), writes };
+  await changeKnownEmails(tx, { lease, now: new Date() }, change);
+  return gone;
+}
+
+/** An email where flags of its locations have changed. */
+function withFlags(email: StoredState, changed: ChangedFlags[]): StoredState {
+  const locations = email.locations.map((location) => {
+    const flags = changed.find(({ folderId, uid }) => folderId === location.folderId && uid === location.uid);
+    return flags ? { ...location, seen: flags.seen, deleted: flags.deleted } : location;
   });
-  const unread = seen.reduce((by, flag) => by + (flag.seen ? -1 : 1), 0);
-  if (byApi) await bumpLocalRevision(tx, [folderId], { unread });
-  else await addToUnread(tx, folderId, unread);
+  return { ...email, locations, isUnread: unreadIn({ ...email, locations }) };
 }

@@ -2,8 +2,7 @@ import { inLease } from '../../db/lease.ts';
 import { storeFlags } from '../../imap/store.ts';
 import type { SyncContext } from '../context.ts';
 import { storeFlagChanges } from './flags.ts';
-import { storedSeen } from '../store/moves.ts';
-import type { ReadFlags } from '../store/locations.ts';
+import type { LocationFlags } from '../store/locations.ts';
 import { LocationChanged, locateEmail, openLocation } from './locate.ts';
 
 const SEEN = '\\Seen';
@@ -16,7 +15,7 @@ export async function markEmail(ctx: SyncContext, emailId: string, seen: boolean
   await locateEmail(ctx, emailId, async (locations) => {
     // 1. the provider; in Gmail all labels show the flags of the one mail, but for \Deleted, which is of the label
     const oneMail = ctx.session.has('X-GM-EXT-1');
-    const stored: { folderId: string; flags: ReadFlags }[] = [];
+    const flags: LocationFlags[] = [];
     for (const location of oneMail ? locations.slice(0, 1) : locations) {
       await openLocation(ctx, location);
       const change = seen ? { add: [SEEN] } : { remove: [SEEN] };
@@ -24,18 +23,15 @@ export async function markEmail(ctx: SyncContext, emailId: string, seen: boolean
       if (!now) throw new LocationChanged(location, { gone: true });
       for (const shown of oneMail ? locations : [location]) {
         const deleted = shown === location ? { deleted: now.has('\\Deleted') } : {};
-        stored.push({ folderId: shown.folderId, flags: { uid: shown.uid, seen: now.has(SEEN), ...deleted } });
+        flags.push({ folderId: shown.folderId, uid: shown.uid, seen: now.has(SEEN), ...deleted });
       }
     }
     // 2. the store, with its event unless the watching activity has emitted it
     await inLease(ctx.db, ctx.lease, async (tx) => {
-      for (const location of locations) {
-        // Moved meanwhile, by another call or program: marked again where it is now.
-        if (!(await storedSeen(tx, location))) throw new LocationChanged(location, { gone: false });
-      }
-      for (const { folderId, flags } of stored) {
-        await storeFlagChanges(tx, ctx.lease, { folderId, flags: [flags], byApi: true });
-      }
+      const [gone] = await storeFlagChanges(tx, ctx.lease, { flags, byApi: true });
+      // Moved meanwhile, by another call or program: marked again where it is now.
+      const location = gone && locations.find(({ folderId, uid }) => folderId === gone.folderId && uid === gone.uid);
+      if (location) throw new LocationChanged(location, { gone: false });
     });
   });
 }

@@ -7,9 +7,9 @@ import { fetchFlagSets, storeFlags } from '../../imap/store.ts';
 import { FolderMissing, MailError } from '../../mail-error.ts';
 import { changeEmails } from '../change-emails.ts';
 import type { SyncContext } from '../context.ts';
-import { type FolderState, bumpLocalRevision, loadFolder } from '../store/folders.ts';
-import { deleteVanished } from '../store/locations.ts';
-import { addLocations, type EmailLocation, type MovedLocation, removeLocations, storedSeen } from '../store/moves.ts';
+import type { StoredLocation } from '../store/email-states.ts';
+import { type FolderState, loadFolder } from '../store/folders.ts';
+import { type EmailLocation, type MovedLocation, moveLocations } from '../store/moves.ts';
 import { mark, unmark } from './pending-removals.ts';
 import { LocationChanged, findArrival, openLocation, type EmailLocations, targetMark, locateEmail } from './locate.ts';
 
@@ -221,15 +221,20 @@ export async function saveMove(ctx: SyncContext, emailId: string, outcome: MoveO
   await inLease(ctx.db, ctx.lease, async (tx) => {
     // Others have seen that the target is gone, and the email with it, or that it was moved on.
     if (arrived && !(await loadFolder(tx, target.id))) throw new LocationChanged(arrived.from, { gone: false });
-    await changeEmails(tx, { lease: ctx.lease, emailIds: [emailId], now: new Date() }, async () => {
+    const change = { lease: ctx.lease, emailIds: [emailId], now: new Date() };
+    await changeEmails(tx, change, async (before) => {
       // Another call may have read or unread it since the move began.
-      const seen = arrived && (await storedSeen(tx, arrived.from));
-      await removeLocations(tx, removed);
-      if (arrived) await addLocations(tx, [{ ...locationOf(ctx, emailId, target, arrived), ...(seen ?? {}) }]);
-      await deleteVanished(tx, [emailId]);
+      const stored = arrived && before.get(emailId)?.locations.find((location) => isAt(location, arrived.from));
+      const added = arrived
+        ? [{ ...locationOf(ctx, emailId, target, arrived), ...(stored && { seen: stored.seen }) }]
+        : [];
+      await moveLocations(tx, { removed, added, found: [emailId], touched: [target.id] });
     });
-    await bumpLocalRevision(tx, [...new Set([target.id, ...removed.map((location) => location.folderId)])]);
   });
+}
+
+function isAt({ folderId, uid, vanishedAt }: StoredLocation, location: EmailLocation): boolean {
+  return folderId === location.folderId && uid === location.uid && !vanishedAt;
 }
 
 function locationOf(

@@ -1,17 +1,14 @@
-import { prepared } from '../../db/prepared.ts';
-import { and, eq, lt, sql } from 'drizzle-orm';
-import type { FolderRole } from '../../contract/folder.ts';
+import { and, eq, lt, type SQL, sql } from 'drizzle-orm';
 import type { Queryable, Tx } from '../../db/client.ts';
-import { type EmailContentsRow, type EmailRow, shownFolders } from '../../db/email-object.ts';
+import type { EmailRow } from '../../db/email-object.ts';
 import { insertRows } from '../../db/insert-rows.ts';
-import { isGoingAway } from '../../db/pending-removal.ts';
+import { fromJsonRow, type JsonRow } from '../../db/json-row.ts';
 import { anyOf } from '../../db/any-of.ts';
-import { attachments, emailContents, emails, emailSearch, folders, locations } from '../../db/schema.ts';
+import { attachments, emailContents, emails, emailSearch, type locations } from '../../db/schema.ts';
 import { Writes } from '../../db/writes.ts';
 import { draftsDeletedWithEmails, emailsEnteredDrafts } from '../../sending/draft-state.ts';
 import { linkEarlierBounces, unlinkedBounces } from '../bounces.ts';
 import { contactsIn, type Person, refreshContacts, renamedContacts, writeContacts } from '../contacts.ts';
-import type { EmailState } from '../email-transition.ts';
 import { deleteLocationsOf } from './locations.ts';
 
 export type NewEmailRow = typeof emails.$inferInsert;
@@ -27,141 +24,32 @@ export interface NewEmailRows {
   contacts: Person[];
 }
 
-/** Where an email is and what of it changes. */
-export interface LocatedEmail extends EmailState {
-  id: string;
-  draftId: string | null;
-  missingSince: Date | null;
-  /** no folder holds it */
-  gone: boolean;
-  /** when it left a folder last */
-  leftAt: Date | null;
-  /** `shown` as its last event says */
-  reported: string[];
-  /** the same as it is stored: null where readers see what the event says */
-  reportedFolders: string[] | null;
-}
-
-/** An email's row with where it is. */
-export interface StoredEmail extends LocatedEmail {
-  row: typeof emails.$inferSelect;
-}
-
-/** Where the emails of these ids are. */
-export async function locateEmails(tx: Queryable, ids: string[]): Promise<Map<string, LocatedEmail>> {
-  if (ids.length === 0) return new Map();
-  const { id, isUnread, isDraft, draftId, missingSince, reportedFolders } = emails;
-  const rows = await tx
-    .select({ id, isUnread, isDraft, draftId, missingSince, reportedFolders })
-    .from(emails)
-    .where(anyOf(emails.id, ids));
-  const locationsOf = await loadLocationsOf(tx, ids);
-  return new Map(rows.map((row) => [row.id, located(row, locationsOf.get(row.id) ?? [])]));
-}
-
-/** The emails of these ids with where they are. */
-export async function loadStoredEmails(tx: Queryable, ids: string[]): Promise<Map<string, StoredEmail>> {
-  const states = await locateEmails(tx, ids);
-  const rows = await loadEmailRows(tx, ids);
-  return new Map(
-    rows.flatMap((row) => {
-      const state = states.get(row.id);
-      return state ? [[row.id, { ...state, row }]] : [];
-    }),
-  );
-}
-
 /** The rows of these emails. */
 export async function loadEmailRows(tx: Queryable, ids: string[]): Promise<(typeof emails.$inferSelect)[]> {
   return ids.length === 0 ? [] : tx.select().from(emails).where(anyOf(emails.id, ids));
 }
 
-interface LocationOfStored {
-  folderId: string;
-  /** null: the folder was deleted */
-  role: string | null;
-  /** it is marked with \Deleted or pending removal */
-  deleted: boolean;
-  vanishedAt: Date | null;
+/** An email's row with its body, headers and attachments. */
+export interface WholeEmail {
+  row: typeof emails.$inferSelect;
+  /** null: the row is left of an email whose contents are gone */
+  contents: typeof emailContents.$inferSelect | null;
 }
 
-async function loadLocationsOf(tx: Queryable, emailIds: string[]): Promise<Map<string, LocationOfStored[]>> {
-  const rows = await tx
-    .select({
-      emailId: locations.emailId,
-      folderId: locations.folderId,
-      role: folders.role,
-      deleted: sql<boolean>`${sql.raw(isGoingAway('locations'))}`,
-      vanishedAt: locations.vanishedAt,
-    })
-    .from(locations)
-    .leftJoin(folders, eq(folders.id, locations.folderId))
-    .where(anyOf(locations.emailId, emailIds));
-  const byEmail = new Map<string, LocationOfStored[]>();
-  for (const { emailId, ...location } of rows) {
-    const others = byEmail.get(emailId as string);
-    if (others) others.push(location);
-    else byEmail.set(emailId as string, [location]);
-  }
-  return byEmail;
+/**
+ * A query of these emails as JSON, each of which `readWholeEmail` reads. The caller bounds their number: a body has 30 KB, or
+ * megabytes.
+ */
+export function wholeEmails(ids: string[]): SQL {
+  return sql`
+    select json_build_object('row', e, 'contents', c)
+    from emails e left join email_contents c on c.email_id = e.id where e.id = any(${sql.param(ids)}::text[])`;
 }
 
-type LocatedRow = Pick<LocatedEmail, 'id' | 'isUnread' | 'isDraft' | 'draftId' | 'missingSince' | 'reportedFolders'>;
-
-function located(row: LocatedRow, all: LocationOfStored[]): LocatedEmail {
-  const live = all.filter((location) => !location.vanishedAt);
-  const stored = all.filter((location): location is LocationOfStored & { role: string } => location.role !== null);
-  const staying = live.some((location) => !location.deleted) ? live.filter((location) => !location.deleted) : live;
-  const shown = shownFolders(stored);
-  return {
-    ...row,
-    shown,
-    reported: row.reportedFolders ?? shown,
-    inDeletedFolder: stored.length < all.length,
-    roles: staying.map((location) => location.role as FolderRole),
-    missing: live.length < all.length || live.length === 0,
-    gone: live.length === 0,
-    leftAt: latest(all.flatMap((location) => location.vanishedAt ?? [])),
-  };
-}
-
-function latest(dates: Date[]): Date | null {
-  return dates.reduce<Date | null>((last, date) => (last && last > date ? last : date), null);
-}
-
-/** Body, headers and attachments of these emails. The caller bounds their number: a body has 30 KB, or megabytes. */
-export async function loadContents(tx: Queryable, ids: string[]): Promise<Map<string, EmailContentsRow>> {
-  if (ids.length === 0) return new Map();
-  const rows = await tx.select().from(emailContents).where(anyOf(emailContents.emailId, ids));
-  return new Map(rows.map((row) => [row.emailId, row]));
-}
-
-/** What changes of an email when it comes to other folders, or leaves them. */
-export type MailboxState = Pick<LocatedEmail, 'id' | 'isDraft' | 'draftId' | 'missingSince'>;
-
-/** Stores these columns of emails, in one statement. */
-export async function saveMailboxStates(tx: Tx, states: MailboxState[]): Promise<void> {
-  if (states.length === 0) return;
-  const rows = states.map(({ id, isDraft, draftId, missingSince }) => ({
-    id,
-    is_draft: isDraft,
-    draft_id: draftId,
-    missing_since: missingSince,
-  }));
-  await tx.execute(sql`
-    update emails e set is_draft = r.is_draft, draft_id = r.draft_id, missing_since = r.missing_since
-    from json_to_recordset(${JSON.stringify(rows)}::json)
-      as r(id text, is_draft boolean, draft_id text, missing_since timestamptz)
-    where e.id = r.id`);
-}
-
-/** Records which folders the last events of emails name; null: those that readers see. */
-export async function saveReportedFolders(tx: Tx, reported: { id: string; folders: string[] | null }[]): Promise<void> {
-  if (reported.length === 0) return;
-  await tx.execute(sql`
-    update emails e set reported_folders = r.folders
-    from json_to_recordset(${JSON.stringify(reported)}::json) as r(id text, folders text[])
-    where e.id = r.id`);
+/** A value of wholeEmails. */
+export function readWholeEmail(value: unknown): WholeEmail {
+  const { row, contents } = value as { row: JsonRow; contents: JsonRow | null };
+  return { row: fromJsonRow(emails, row), contents: contents && fromJsonRow(emailContents, contents) };
 }
 
 /** Saves emails that are ingested. Their locations come by insertLocations. */
@@ -241,20 +129,6 @@ export function emailRowOf(email: NewEmailRow): EmailRow & { isDraft: boolean } 
     calendar: email.calendar ?? null,
     isComplete: email.isComplete ?? true,
   };
-}
-
-/** Makes emails read that are read in one of the folders that hold them, and the others unread. */
-export async function refreshUnread(tx: Tx, ids: string[]): Promise<void> {
-  if (ids.length === 0) return;
-  await tx.execute(
-    prepared(sql`
-    update emails e set is_unread = not l.seen
-    from (
-      select email_id, bool_or(seen) as seen from locations
-      where ${anyOf(locations.emailId, ids)} and vanished_at is null group by email_id
-    ) l
-    where e.id = l.email_id and e.is_unread = l.seen`),
-  );
 }
 
 /** Emails of one verification that are corrected; the others follow in the next one. */

@@ -215,13 +215,21 @@ export async function recountLocations(tx: Tx, folderId: string): Promise<void> 
     where f.id = ${folderId}`);
 }
 
-/** Counts unread mail up or down; the next STATUS corrects it. */
-export async function addToUnread(tx: Tx, folderId: string, by: number): Promise<void> {
-  if (by === 0) return;
-  await tx
-    .update(folders)
-    .set({ unreadCount: sql`greatest(0, ${folders.unreadCount} + ${by})` })
-    .where(eq(folders.id, folderId));
+/**
+ * Counts unread mail of folders up or down; the next STATUS corrects it. `byApi`: it is a change that this API made, as
+ * `bumpLocalRevision` counts them.
+ */
+export async function countUnread(
+  writes: Writer,
+  counts: { folderId: string; by: number }[],
+  { byApi }: { byApi: boolean },
+): Promise<void> {
+  if (counts.length === 0) return;
+  await writes.execute(sql`
+    update folders f set unread_count = greatest(0, f.unread_count + c.by),
+      local_revision = f.local_revision + ${byApi ? 1 : 0}::int
+    from json_to_recordset(${JSON.stringify(counts)}::json) as c("folderId" text, by int)
+    where f.id = c."folderId"`);
 }
 
 /** What arrived in a folder. */
@@ -268,18 +276,6 @@ export async function saveStatusCounters(
 ): Promise<void> {
   if ((await getLocalRevision(tx, id)) !== localRevision) return;
   await updateFolder(tx, id, { totalCount: messages, unreadCount: unseen });
-}
-
-/** Counts a change that this API made, and unread mail up or down: what was read of these folders before is out of date. */
-export async function bumpLocalRevision(tx: Tx, folderIds: string[], { unread = 0 } = {}): Promise<void> {
-  if (folderIds.length === 0) return;
-  await tx
-    .update(folders)
-    .set({
-      localRevision: sql`${folders.localRevision} + 1`,
-      ...(unread === 0 ? {} : { unreadCount: sql`greatest(0, ${folders.unreadCount} + ${unread})` }),
-    })
-    .where(anyOf(folders.id, folderIds));
 }
 
 /** The folders in one that is deleted are at the top level from then on; their ids. */

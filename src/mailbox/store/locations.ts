@@ -4,7 +4,8 @@ import type { Queryable, Tx } from '../../db/client.ts';
 import { anyOf } from '../../db/any-of.ts';
 import { isPendingRemoval } from '../../db/pending-removal.ts';
 import { emails, locations } from '../../db/schema.ts';
-import type { Writes } from '../../db/writes.ts';
+import type { Writer, Writes } from '../../db/writes.ts';
+import { LOCATED, type StoredState } from './email-states.ts';
 
 /** A location to be saved. */
 export type NewLocation = Pick<
@@ -66,11 +67,15 @@ export interface FlagFacts {
 /** Flags of one UID as far as the server has said them; a flag that is left out is as it is stored. */
 export type ReadFlags = Omit<FlagFacts, 'deleted'> & { deleted?: boolean };
 
+/** The same of a UID of any folder. */
+export interface LocationFlags extends ReadFlags {
+  folderId: string;
+}
+
 /** Flags that differ from what is stored. */
 export interface ChangedFlags extends FlagFacts {
+  folderId: string;
   wasSeen: boolean;
-  /** null: baseline mail */
-  emailId: string | null;
 }
 
 /** UIDs of a folder in [from, to) that are known to be there (or are pending removal), ascending. */
@@ -307,34 +312,69 @@ export async function emailsAt(tx: Queryable, folderId: string, uids: number[]):
   return new Map(rows.map((row) => [row.uid, row.emailId as string]));
 }
 
-/** Of these flags, the ones that differ from what is stored. */
-export async function changedFlags(tx: Queryable, folderId: string, flags: ReadFlags[]): Promise<ChangedFlags[]> {
+/** Of these flags of a folder, the UIDs of those that differ from what is stored. */
+export async function changedFlags(db: Queryable, folderId: string, flags: ReadFlags[]): Promise<number[]> {
   if (flags.length === 0) return [];
-  type Row = { uid: string; seen: boolean; deleted: boolean; was_seen: boolean; email_id: string | null };
-  const { rows } = await tx.execute<Row>(
+  const { rows } = await db.execute<{ uid: string }>(
     prepared(sql`
-    select p.uid, f.seen, coalesce(f.deleted, p.deleted) as deleted, p.seen as was_seen, p.email_id
-    from json_to_recordset(${JSON.stringify(flags)}::json) as f(uid bigint, seen boolean, deleted boolean)
+    select p.uid from json_to_recordset(${JSON.stringify(flags)}::json) as f(uid bigint, seen boolean, deleted boolean)
     join locations p on p.folder_id = ${folderId} and p.uid = f.uid
-    where p.vanished_at is null and (p.seen <> f.seen or p.deleted <> coalesce(f.deleted, p.deleted))`),
+    where p.vanished_at is null and ${DIFFERS}`),
   );
-  return rows.map((row) => ({
-    uid: Number(row.uid),
-    seen: row.seen,
-    deleted: row.deleted,
-    wasSeen: row.was_seen,
-    emailId: row.email_id,
-  }));
+  return rows.map(({ uid }) => Number(uid));
+}
+
+const DIFFERS = sql.raw('(p.seen <> f.seen or p.deleted <> coalesce(f.deleted, p.deleted))');
+
+/** What flags change. */
+export interface FlagComparison {
+  changed: ChangedFlags[];
+  /** emails, baseline left out, where flags change */
+  emails: StoredState[];
+  /** flags of UIDs that are not there any more */
+  gone: LocationFlags[];
+}
+
+/** Compares flags with what is stored. */
+export async function compareFlags(tx: Tx, flags: LocationFlags[]): Promise<FlagComparison> {
+  const given = flags.map(({ folderId, uid, seen, deleted }) => ({ folder_id: folderId, uid, seen, deleted }));
+  type Found = ChangedFlags & { differs: boolean };
+  const { rows } = await tx.execute<{ found: Found[]; emails: StoredState[] }>(
+    prepared(sql`
+    with found as materialized (
+      select p.folder_id, p.uid, f.seen, coalesce(f.deleted, p.deleted) as deleted, p.seen as was_seen, p.email_id,
+        ${DIFFERS} as differs
+      from json_to_recordset(${JSON.stringify(given)}::json)
+        as f(folder_id text, uid bigint, seen boolean, deleted boolean)
+      join locations p on p.folder_id = f.folder_id and p.uid = f.uid
+      where p.vanished_at is null
+    )
+    select (
+      select coalesce(json_agg(json_build_object('folderId', folder_id, 'uid', uid, 'seen', seen, 'deleted', deleted,
+        'wasSeen', was_seen, 'differs', differs)), '[]') from found
+    ) as found, (
+      select coalesce(json_agg(${LOCATED}), '[]') from emails e where e.id = any(array(
+        select email_id from found where differs))
+    ) as emails`),
+  );
+  const { found, emails } = rows[0] as { found: Found[]; emails: StoredState[] };
+  const keyOf = ({ folderId, uid }: { folderId: string; uid: number }) => `${folderId} ${uid}`;
+  const there = new Set(found.map(keyOf));
+  return {
+    changed: found.filter(({ differs }) => differs),
+    emails,
+    gone: flags.filter((flag) => !there.has(keyOf(flag))),
+  };
 }
 
 /** Stores flags of locations. */
-export async function saveFlags(tx: Tx, folderId: string, flags: ChangedFlags[]): Promise<void> {
+export async function saveFlags(writes: Writer, flags: ChangedFlags[]): Promise<void> {
   if (flags.length === 0) return;
-  const rows = flags.map(({ uid, seen, deleted }) => ({ uid, seen, deleted }));
-  await tx.execute(sql`
+  const rows = flags.map(({ folderId, uid, seen, deleted }) => ({ folder_id: folderId, uid, seen, deleted }));
+  await writes.execute(sql`
     update locations p set seen = f.seen, deleted = f.deleted
-    from json_to_recordset(${JSON.stringify(rows)}::json) as f(uid bigint, seen boolean, deleted boolean)
-    where p.folder_id = ${folderId} and p.uid = f.uid`);
+    from json_to_recordset(${JSON.stringify(rows)}::json) as f(folder_id text, uid bigint, seen boolean, deleted boolean)
+    where p.folder_id = f.folder_id and p.uid = f.uid`);
 }
 
 /** The locations that these UIDs of a folder are, vanished ones left out. */

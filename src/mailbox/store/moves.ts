@@ -1,9 +1,8 @@
 import { prepared } from '../../db/prepared.ts';
-import { and, eq, isNull, type SQL, sql } from 'drizzle-orm';
+import { sql } from 'drizzle-orm';
 import type { FolderRole } from '../../contract/folder.ts';
 import type { Queryable, Tx } from '../../db/client.ts';
 import type { LocationKey } from '../../db/pending-removal.ts';
-import { locations } from '../../db/schema.ts';
 import { locationColumns, type MessageIdentity } from './locations.ts';
 
 /** One location of an email, with what a command to it has to name and what recognises the message elsewhere. */
@@ -49,54 +48,61 @@ export interface MovedLocation extends LocationKey, MessageIdentity {
   seen: boolean;
 }
 
-/** Whether a location is read, as it is stored now; undefined when there is no such location any more. */
-export async function storedSeen(tx: Tx, { folderId, uid }: LocationKey): Promise<{ seen: boolean } | undefined> {
-  const [row] = await tx
-    .select({ seen: locations.seen })
-    .from(locations)
-    .where(and(eq(locations.folderId, folderId), eq(locations.uid, uid), isNull(locations.vanishedAt)));
-  return row;
-}
-
-/** Takes emails out of folders that they were moved away from, and off their counters unless that was done already. */
-export async function removeLocations(tx: Tx, removed: LocationKey[]): Promise<void> {
-  if (removed.length === 0) return;
-  const rows = removed.map(({ folderId, uid }) => ({ folder_id: folderId, uid }));
-  const remove = sql`
-    delete from locations l using json_to_recordset(${JSON.stringify(rows)}::json) as r(folder_id text, uid bigint)
-    where l.folder_id = r.folder_id and l.uid = r.uid
-    returning l.folder_id, case when l.vanished_at is null then -1 else 0 end as by, l.seen`;
-  await countAll(tx, remove);
+/** A move of this API. */
+export interface MovedLocations {
+  /** where emails are not any more */
+  removed: LocationKey[];
+  added?: MovedLocation[];
+  /** emails of which it is known where they went when they vanished */
+  found?: string[];
+  /** further folders that it has changed */
+  touched?: string[];
 }
 
 /**
- * Places emails in the folders that they were moved to, unless the watch has placed them there, or has found out that the
- * email or the folder is gone.
+ * Takes emails out of the folders that they were moved away from, and off their counters unless that was done already, and
+ * places them in others, unless the watch has placed them there, or has found out that the email or the folder is gone.
+ * What this API has changed is counted in the folders, so that what was read of them before is out of date. STATUS corrects
+ * the counters by what others changed.
  */
-export async function addLocations(tx: Tx, added: MovedLocation[]): Promise<void> {
-  if (added.length === 0) return;
-  const insert = sql`
-    insert into locations (folder_id, uid, account_id, email_id, date, seen, deleted, identity, weak_identity, server_id)
-    select r.folder_id, r.uid, r.account_id, r.email_id, e.date, r.seen, r.deleted, r.identity, r.weak_identity, r.server_id
-    from json_populate_recordset(null::locations, ${JSON.stringify(added.map(locationColumns))}::json) r
-    left join emails e on e.id = r.email_id
-    where (r.email_id is null or e.id is not null) and exists (select from folders f where f.id = r.folder_id)
-    on conflict do nothing
-    returning folder_id, 1 as by, seen`;
-  await countAll(tx, insert);
-}
-
-/** Runs a statement that returns `folder_id, by, seen` and counts in all counters; STATUS corrects what others changed. */
-async function countAll(tx: Tx, changed: SQL): Promise<void> {
-  await tx.execute(sql`
-    with changed as (${changed})
+export async function moveLocations(
+  tx: Tx,
+  { removed, added = [], found = [], ...move }: MovedLocations,
+): Promise<void> {
+  const rows = removed.map(({ folderId, uid }) => ({ folder_id: folderId, uid }));
+  const touched = [...new Set([...(move.touched ?? []), ...[...removed, ...added].map(({ folderId }) => folderId)])];
+  await tx.execute(
+    prepared(sql`
+    with left_behind as (
+      delete from locations l using json_to_recordset(${JSON.stringify(rows)}::json) as r(folder_id text, uid bigint)
+      where l.folder_id = r.folder_id and l.uid = r.uid
+      returning l.folder_id, case when l.vanished_at is null then -1 else 0 end as by, l.seen
+    ), vanished as (
+      delete from locations l where l.email_id = any(${sql.param(found)}::text[]) and l.vanished_at is not null
+        and not exists (
+          select from json_to_recordset(${JSON.stringify(rows)}::json) as r(folder_id text, uid bigint)
+          where l.folder_id = r.folder_id and l.uid = r.uid)
+    ), placed as (
+      insert into locations (folder_id, uid, account_id, email_id, date, seen, deleted, identity, weak_identity, server_id)
+      select r.folder_id, r.uid, r.account_id, r.email_id, e.date, r.seen, r.deleted, r.identity, r.weak_identity, r.server_id
+      from json_populate_recordset(null::locations, ${JSON.stringify(added.map(locationColumns))}::json) r
+      left join emails e on e.id = r.email_id
+      where (r.email_id is null or e.id is not null) and exists (select from folders f where f.id = r.folder_id)
+        and not exists (select from locations l where l.folder_id = r.folder_id and l.uid = r.uid)
+      on conflict do nothing
+      returning folder_id, 1 as by, seen
+    )
     update folders f set
       known_count = f.known_count + c.by,
       total_count = greatest(0, f.total_count + c.by),
-      unread_count = greatest(0, f.unread_count + c.unread)
+      unread_count = greatest(0, f.unread_count + c.unread),
+      local_revision = f.local_revision + 1
     from (
-      select folder_id, sum(by)::int as by, coalesce(sum(by) filter (where not seen), 0)::int as unread
-      from changed group by folder_id
+      select t.folder_id, coalesce(sum(by), 0)::int as by, coalesce(sum(by) filter (where not seen), 0)::int as unread
+      from unnest(${sql.param(touched)}::text[]) t (folder_id)
+      left join (select * from left_behind union all select * from placed) m on m.folder_id = t.folder_id
+      group by t.folder_id
     ) c
-    where f.id = c.folder_id`);
+    where f.id = c.folder_id`),
+  );
 }

@@ -1,0 +1,158 @@
+import { sql } from 'drizzle-orm';
+import type { FolderRole } from '../../contract/folder.ts';
+import type { Queryable, Tx } from '../../db/client.ts';
+import { shownFolders } from '../../db/email-object.ts';
+import { isPendingRemoval } from '../../db/pending-removal.ts';
+import { prepared } from '../../db/prepared.ts';
+import type { Writer } from '../../db/writes.ts';
+import type { EmailState } from '../email-transition.ts';
+
+/** Where an email is and what of it changes. */
+export interface LocatedEmail extends EmailState {
+  id: string;
+  draftId: string | null;
+  missingSince: Date | null;
+  /** no folder holds it */
+  gone: boolean;
+  /** when it left a folder last */
+  leftAt: Date | null;
+  /** `shown` as its last event says */
+  reported: string[];
+  /** the same as it is stored: null where readers see what the event says */
+  reportedFolders: string[] | null;
+  locations: StoredLocation[];
+}
+
+/** Where the emails of these ids are. */
+export async function locateEmails(tx: Queryable, ids: string[]): Promise<Map<string, LocatedEmail>> {
+  if (ids.length === 0) return new Map();
+  const { rows } = await tx.execute<LocatedRow>(
+    prepared(sql`select e.id as key, ${LOCATED} as email from emails e where e.id = ${idsOf(ids)}`),
+  );
+  return new Map(rows.map(({ key, email }) => [key, located(email)]));
+}
+
+/** Makes emails read that are read in one of the folders that hold them, and the others unread; where they are then. */
+export async function refreshEmails(tx: Tx, ids: string[]): Promise<Map<string, LocatedEmail>> {
+  if (ids.length === 0) return new Map();
+  const { rows } = await tx.execute<LocatedRow>(
+    prepared(sql`
+    with refreshed as (
+      update emails e set is_unread = not l.seen
+      from (
+        select email_id, bool_or(seen) as seen from locations
+        where email_id = ${idsOf(ids)} and vanished_at is null group by email_id
+      ) l
+      where e.id = l.email_id and e.is_unread = l.seen
+    )
+    select e.id as key, ${LOCATED} as email from emails e where e.id = ${idsOf(ids)}`),
+  );
+  // the statement reads what was there before it
+  return new Map(rows.map(({ key, email }) => [key, located({ ...email, isUnread: unreadIn(email) })]));
+}
+
+const idsOf = (ids: string[]) => sql`any(${sql.param(ids)}::text[])`;
+
+/** An email as `located` reads it, as JSON: a part of a statement that has `emails e`. */
+export const LOCATED = sql.raw(`json_build_object(
+  'id', e.id, 'isUnread', e.is_unread, 'isDraft', e.is_draft, 'draftId', e.draft_id, 'missingSince', e.missing_since,
+  'reportedFolders', e.reported_folders, 'locations', (
+    select coalesce(json_agg(json_build_object('folderId', p.folder_id, 'uid', p.uid, 'role', f.role, 'seen', p.seen,
+      'deleted', p.deleted, 'leaving', ${isPendingRemoval('p')}, 'vanishedAt', p.vanished_at)), '[]')
+    from locations p left join folders f on f.id = p.folder_id where p.email_id = e.id))`);
+
+/** A value of LOCATED. */
+export interface StoredState
+  extends Pick<LocatedEmail, 'id' | 'isUnread' | 'isDraft' | 'draftId' | 'reportedFolders' | 'locations'> {
+  /** RFC 3339 */
+  missingSince: string | null;
+}
+
+export interface StoredLocation {
+  folderId: string;
+  uid: number;
+  /** null: the folder was deleted */
+  role: string | null;
+  seen: boolean;
+  /** it is marked with \Deleted */
+  deleted: boolean;
+  /** it is pending removal */
+  leaving: boolean;
+  /** RFC 3339 */
+  vanishedAt: string | null;
+}
+
+type LocatedRow = { key: string; email: StoredState };
+
+/** Whether none of the folders that hold an email has it as read. One that no folder holds is as it was. */
+export function unreadIn({ isUnread, locations }: StoredState): boolean {
+  const live = locations.filter(({ vanishedAt }) => !vanishedAt);
+  return live.length === 0 ? isUnread : !live.some(({ seen }) => seen);
+}
+
+/** What that state means. */
+export function located({ missingSince, ...email }: StoredState): LocatedEmail {
+  const { locations: all } = email;
+  const live = all.filter((location) => !location.vanishedAt);
+  const isStaying = ({ deleted, leaving }: StoredLocation) => !deleted && !leaving;
+  const staying = live.some(isStaying) ? live.filter(isStaying) : live;
+  const shown = shownFolders(
+    all.flatMap((location) => {
+      const { folderId, role } = location;
+      return role === null ? [] : [{ folderId, role, deleted: !isStaying(location) }];
+    }),
+  );
+  return {
+    ...email,
+    missingSince: missingSince === null ? null : new Date(missingSince),
+    shown,
+    reported: email.reportedFolders ?? shown,
+    inDeletedFolder: all.some(({ role }) => role === null),
+    roles: staying.map((location) => location.role as FolderRole),
+    missing: live.length < all.length || live.length === 0,
+    gone: live.length === 0,
+    leftAt: latest(all.flatMap(({ vanishedAt }) => (vanishedAt === null ? [] : new Date(vanishedAt)))),
+  };
+}
+
+function latest(dates: Date[]): Date | null {
+  return dates.reduce<Date | null>((last, date) => (last && last > date ? last : date), null);
+}
+
+/** What changes of an email when it comes to other folders, or leaves them. */
+export type MailboxState = Pick<LocatedEmail, 'id' | 'isDraft' | 'draftId' | 'missingSince'>;
+
+/** Stores these columns of emails, in one statement. */
+export async function saveMailboxStates(tx: Tx, states: MailboxState[]): Promise<void> {
+  if (states.length === 0) return;
+  const rows = states.map(({ id, isDraft, draftId, missingSince }) => ({
+    id,
+    is_draft: isDraft,
+    draft_id: draftId,
+    missing_since: missingSince,
+  }));
+  await tx.execute(sql`
+    update emails e set is_draft = r.is_draft, draft_id = r.draft_id, missing_since = r.missing_since
+    from json_to_recordset(${JSON.stringify(rows)}::json)
+      as r(id text, is_draft boolean, draft_id text, missing_since timestamptz)
+    where e.id = r.id`);
+}
+
+/** Makes emails read or unread. */
+export async function saveUnread(writes: Writer, states: Pick<LocatedEmail, 'id' | 'isUnread'>[]): Promise<void> {
+  if (states.length === 0) return;
+  const rows = states.map(({ id, isUnread }) => ({ id, is_unread: isUnread }));
+  await writes.execute(sql`
+    update emails e set is_unread = r.is_unread
+    from json_to_recordset(${JSON.stringify(rows)}::json) as r(id text, is_unread boolean)
+    where e.id = r.id`);
+}
+
+/** Records which folders the last events of emails name; null: those that readers see. */
+export async function saveReportedFolders(tx: Tx, reported: { id: string; folders: string[] | null }[]): Promise<void> {
+  if (reported.length === 0) return;
+  await tx.execute(sql`
+    update emails e set reported_folders = r.folders
+    from json_to_recordset(${JSON.stringify(reported)}::json) as r(id text, folders text[])
+    where e.id = r.id`);
+}
