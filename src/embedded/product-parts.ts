@@ -14,6 +14,12 @@ export function workerPart(root: string, env: Env, number = 1): Part {
   return { ...nodePart(root, 'worker', { name, env }), isReady: async (message) => message === 'ready' };
 }
 
+/**
+ * glibc gives each thread memory of its own and keeps what was freed there: 40 MiB of a worker at rest. Two arenas do
+ * (mallopt(3), M_ARENA_MAX); another number may be set.
+ */
+const MEMORY = { MALLOC_ARENA_MAX: '2' };
+
 function nodePart(
   root: string,
   entry: string,
@@ -23,7 +29,7 @@ function nodePart(
     name,
     command: process.execPath,
     args: ['--enable-source-maps', join(root, 'dist', `${entry}.js`)],
-    env,
+    env: { ...MEMORY, ...env },
     ipc: true,
     stopSignal: 'SIGTERM',
     stopMs: 5500,
