@@ -106,7 +106,7 @@ export class DispatchLimiter {
     const { key } = run;
     this.#runs.delete(workflowId);
     if (costly) this.#costly.noteLongResponse(endpointOf(key), this.#now());
-    else if (delivered) this.#costly.noteHealth(endpointOf(key), true, this.#now());
+    else if (delivered) this.#noteDelivered(key);
     const others = (this.#runsOfKey.get(key) ?? 1) - 1;
     if (others > 0) this.#runsOfKey.set(key, others);
     else this.#runsOfKey.delete(key);
@@ -170,6 +170,14 @@ export class DispatchLimiter {
   /** Whether so much is under way that the deliveries of an endpoint go together, however few they are. */
   isBusy(): boolean {
     return this.#progressing() >= BUSY_RUNS;
+  }
+
+  /** What it was held for as a costly endpoint is over: it had a turn before anything was due. */
+  #noteDelivered(key: string): void {
+    const endpointId = endpointOf(key);
+    if (!this.#costly.has(endpointId)) return;
+    this.#costly.noteHealth(endpointId, true, this.#now());
+    if (!this.#costly.has(endpointId)) this.#notBefore.delete(key);
   }
 
   #holdFor(key: string, ms: number): void {

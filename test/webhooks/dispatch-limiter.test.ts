@@ -178,6 +178,17 @@ describe('endpoints that fail, or have never succeeded', () => {
     expect(limiter.costly()).toEqual([]);
   });
 
+  it('get their next run as soon as something is delivered, also when they had a turn for which nothing was due', () => {
+    claimed({ new: { isProven: false } });
+    limiter.begin('new', 'run 1');
+    now += 300;
+    expect(limiter.turns()).toEqual(['new']);
+    claimed({}, ['new']);
+    limiter.end('run 1', { delivered: true });
+    expect(limiter.costly()).toEqual([]);
+    expect(limiter.throttled()).toEqual([]);
+  });
+
   it('count as such for a minute after their last run', () => {
     claimed({ bad: { isFailing: true } });
     now += 59_000;
