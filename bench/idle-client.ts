@@ -19,9 +19,19 @@ export async function idleClient(user: MailLogin, seen: Map<string, number>): Pr
       }
     });
   });
+  let isStopped = false;
+  // a command ends IDLE; imapflow itself begins it again after seconds
+  const idling = (async () => {
+    while (!isStopped) {
+      await client.idle();
+      await last;
+    }
+  })();
   return {
     stop: async () => {
-      await last;
+      isStopped = true;
+      await client.noop();
+      await idling;
       await close();
     },
   };

@@ -47,8 +47,8 @@ export function openDatabase(
     idleTimeoutMillis: 60_000,
     statement_timeout: 60_000,
     keepAlive: true,
-    // statements here are short: compiling them costs more than it saves
-    options: `${SMALL_PENDING_LIST} -c jit=off`,
+    // statements here are short: compiling them costs more than it saves; rows as JSON have their times in UTC
+    options: `${SMALL_PENDING_LIST} -c jit=off -c TimeZone=UTC`,
   });
   // A connection breaks between two queries of a transaction: the next query fails. Without a listener the process stops.
   pool.on('connect', (client) => {

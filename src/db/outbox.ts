@@ -34,6 +34,8 @@ export async function recordEvents(tx: Tx, accountId: string, events: NewEvent[]
 /** Numbers that the next events of an account have, and the endpoints that they go to. */
 export interface Sequence {
   accountId: string;
+  /** how many events they are for */
+  count: number;
   /** the number of the last of these events */
   last: number;
   /** that of the database, which has one clock: it grows with the sequence, whichever process writes */
@@ -45,7 +47,8 @@ export interface Sequence {
 
 /** Writes events, as many and of the types that the sequence was taken for, and their deliveries. */
 export async function writeEvents(sequence: Sequence, events: NewEvent[], writes: Writer): Promise<void> {
-  const { accountId, endpoints } = sequence;
+  const { accountId, count, endpoints } = sequence;
+  if (events.length !== count) throw new Error(`${events.length} events for ${count} numbers of ${accountId}`);
   const eventRows: (typeof eventsTable.$inferInsert)[] = [];
   const deliveryRows: (typeof deliveries.$inferInsert)[] = [];
   events.forEach((event, index) => {
@@ -118,7 +121,14 @@ export async function takeSequence(
   if (!row || row.last === null) throw new Error(`no account ${accountId}`);
   const { last, now, endpoints } = row;
   const values = rows.flatMap((each) => (each.last === null ? [each.read] : []));
-  return { accountId, last: Number(last), now: new Date(now), endpoints: endpoints ?? [], read: values };
+  return {
+    accountId,
+    count: events.length,
+    last: Number(last),
+    now: new Date(now),
+    endpoints: endpoints ?? [],
+    read: values,
+  };
 }
 
 /** A test event for one endpoint. */

@@ -19,6 +19,9 @@ import {
 import { loadEmailRows, readWholeEmail, wholeEmails } from './store/emails.ts';
 import { type Transition, transition } from './email-transition.ts';
 
+/** Where emails are, by their ids. */
+type EmailsById = ReadonlyMap<string, LocatedEmail>;
+
 /** Emails whose bodies are in memory at one time. */
 const BODIES_AT_ONCE = 100;
 
@@ -31,7 +34,7 @@ const BODIES_AT_ONCE = 100;
 export async function changeEmails(
   tx: Tx,
   { emailIds, ...context }: ChangeContext & { emailIds: string[] },
-  change: (before: ReadonlyMap<string, LocatedEmail>) => Promise<void>,
+  change: (before: EmailsById) => Promise<void>,
 ): Promise<void> {
   await saveEmailChanges(tx, context, await comparedWith(tx, emailIds, change));
 }
@@ -40,12 +43,10 @@ export async function changeEmails(
 export async function changeKnownEmails(
   tx: Tx,
   context: ChangeContext,
-  { before, after, writes }: { before: Located; after: Located; writes: Writes },
+  { before, after, writes }: { before: EmailsById; after: EmailsById; writes: Writes },
 ): Promise<void> {
   await saveEmailChanges(tx, context, compare(before, after), writes);
 }
-
-type Located = ReadonlyMap<string, LocatedEmail>;
 
 interface ChangeContext {
   lease: Lease;
@@ -81,7 +82,7 @@ export async function changeUnreported(tx: Tx, emailIds: string[], change: () =>
 async function comparedWith(
   tx: Tx,
   emailIds: string[],
-  change: (before: Located) => Promise<void>,
+  change: (before: EmailsById) => Promise<void>,
 ): Promise<EmailChange[]> {
   const ids = [...new Set(emailIds)];
   const before = await locateEmails(tx, ids);
@@ -89,7 +90,7 @@ async function comparedWith(
   return compare(before, await refreshEmails(tx, ids));
 }
 
-function compare(before: Located, after: Located): EmailChange[] {
+function compare(before: EmailsById, after: EmailsById): EmailChange[] {
   return [...after.values()].flatMap((email): EmailChange[] => {
     const earlier = before.get(email.id);
     if (!earlier) return [];

@@ -63,7 +63,7 @@ export async function verifyMailbox(ctx: SyncContext, signal: AbortSignal): Prom
   const emails = await findWrongUnread(ctx.db, ctx.account.id);
   const lasting = first.found.length === 0 ? [] : await lastingOf(ctx, first.found, signal);
   await repair(ctx, lasting);
-  await refreshEmails(ctx, emails);
+  await correctUnread(ctx, emails);
   const left = lasting.length === 0 ? [] : await lastingOf(ctx, lasting, signal);
   return {
     folders: all.length,
@@ -169,7 +169,7 @@ async function repairCounters(ctx: SyncContext, folder: FolderState): Promise<vo
 }
 
 /** Emails that are read or unread in another way than their locations. */
-async function refreshEmails(ctx: SyncContext, emailIds: string[]): Promise<void> {
+async function correctUnread(ctx: SyncContext, emailIds: string[]): Promise<void> {
   for (let start = 0; start < emailIds.length; start += CHUNK / 2) {
     const part = emailIds.slice(start, start + CHUNK / 2);
     await inLease(ctx.db, ctx.lease, (tx) =>

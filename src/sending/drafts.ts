@@ -14,7 +14,7 @@ import { ingestAppended } from '../mailbox/ingest/ingest.ts';
 import { loadSyncSettings, type SyncSettings } from '../mailbox/settings.ts';
 import { locateEmails } from '../mailbox/store/email-states.ts';
 import { deleteEmails } from '../mailbox/store/emails.ts';
-import { addToTotal } from '../mailbox/store/folders.ts';
+import { countTakenOut } from '../mailbox/store/folders.ts';
 import { type EmailLocation, loadLocations, moveLocations } from '../mailbox/store/moves.ts';
 import { syncOnce } from '../mailbox/sync-pass.ts';
 import { type MailboxDeps, withMailbox } from '../mailbox/with-mailbox.ts';
@@ -265,7 +265,7 @@ async function deleteFromStore(ctx: SyncContext, emailId: string, locations: Ema
       return [];
     }
     await recordDeletions(tx, ctx.account.id, stored, now);
-    for (const { folderId } of stored.length > 0 ? locations : []) await addToTotal(tx, folderId, -1);
+    for (const { folderId } of stored.length > 0 ? locations : []) await countTakenOut(tx, folderId);
     return deleteEmails(
       tx,
       stored.map(({ id }) => id),

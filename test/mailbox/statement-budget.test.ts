@@ -40,7 +40,7 @@ test.each([
   expect(statements.length <= budget ? [] : statements).toEqual([]);
 });
 
-/** Apart from the one that loads the account with its credentials. */
+/** Apart from the one that loads the account with its credentials; of a move, also from the one that finds its target. */
 const OF_A_MARK = 7;
 const OF_A_MOVE = 10;
 /** One by which another program has read an email. */

@@ -54,17 +54,18 @@ function saveChangedFlags(
 
 /**
  * Stores what these flags change, with the counters of the folders and the events; `byApi`: this API changed them.
- * @returns the flags of UIDs that are not there any more: nothing is stored for them
+ * @returns the flags of UIDs that are not stored, or not any more
  */
 export async function storeFlagChanges(
   tx: Tx,
   lease: Lease,
   { flags, byApi = false }: { flags: LocationFlags[]; byApi?: boolean },
 ): Promise<LocationFlags[]> {
-  const { changed, emails, gone } = await compareFlags(tx, flags);
+  const { changed, emails, notStored } = await compareFlags(tx, flags);
   const writes = new Writes();
   await saveFlags(writes, changed);
-  const after = emails.map((email) => withFlags(email, changed));
+  const byPlace = new Map(changed.map((flags) => [placeOf(flags), flags]));
+  const after = emails.map((email) => withFlags(email, byPlace));
   await saveUnread(
     writes,
     after.filter((email, index) => email.isUnread !== emails[index]?.isUnread),
@@ -81,14 +82,18 @@ export async function storeFlagChanges(
   const known = (states: StoredState[]) => new Map(states.map((state) => [state.id, located(state)]));
   const change = { before: known(emails), after: known(after), writes };
   await changeKnownEmails(tx, { lease, now: new Date() }, change);
-  return gone;
+  return notStored;
 }
 
 /** An email where flags of its locations have changed. */
-function withFlags(email: StoredState, changed: ChangedFlags[]): StoredState {
+function withFlags(email: StoredState, changed: ReadonlyMap<string, ChangedFlags>): StoredState {
   const locations = email.locations.map((location) => {
-    const flags = changed.find(({ folderId, uid }) => folderId === location.folderId && uid === location.uid);
+    const flags = changed.get(placeOf(location));
     return flags ? { ...location, seen: flags.seen, deleted: flags.deleted } : location;
   });
   return { ...email, locations, isUnread: unreadIn({ ...email, locations }) };
+}
+
+function placeOf({ folderId, uid }: { folderId: string; uid: number }): string {
+  return `${folderId} ${uid}`;
 }

@@ -3,6 +3,7 @@ import { storeFlags } from '../../imap/store.ts';
 import type { SyncContext } from '../context.ts';
 import { storeFlagChanges } from './flags.ts';
 import type { LocationFlags } from '../store/locations.ts';
+import type { EmailLocation } from '../store/moves.ts';
 import { LocationChanged, locateEmail, openLocation } from './locate.ts';
 
 const SEEN = '\\Seen';
@@ -28,10 +29,11 @@ export async function markEmail(ctx: SyncContext, emailId: string, seen: boolean
     }
     // 2. the store, with its event unless the watching activity has emitted it
     await inLease(ctx.db, ctx.lease, async (tx) => {
-      const [gone] = await storeFlagChanges(tx, ctx.lease, { flags, byApi: true });
-      // Moved meanwhile, by another call or program: marked again where it is now.
-      const location = gone && locations.find(({ folderId, uid }) => folderId === gone.folderId && uid === gone.uid);
-      if (location) throw new LocationChanged(location, { gone: false });
+      const [notStored] = await storeFlagChanges(tx, ctx.lease, { flags, byApi: true });
+      if (!notStored) return;
+      // Moved meanwhile, by another call or program: nothing of this is kept, and it is marked again where it is now.
+      const isMoved = ({ folderId, uid }: EmailLocation) => folderId === notStored.folderId && uid === notStored.uid;
+      throw new LocationChanged(locations.find(isMoved) ?? locations[0], { gone: false });
     });
   });
 }

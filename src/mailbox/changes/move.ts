@@ -228,7 +228,7 @@ export async function saveMove(ctx: SyncContext, emailId: string, outcome: MoveO
       const added = arrived
         ? [{ ...locationOf(ctx, emailId, target, arrived), ...(stored && { seen: stored.seen }) }]
         : [];
-      await moveLocations(tx, { removed, added, found: [emailId], touched: [target.id] });
+      await moveLocations(tx, { removed, added, settled: [emailId], touched: [target.id] });
     });
   });
 }

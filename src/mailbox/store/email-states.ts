@@ -26,16 +26,16 @@ export interface LocatedEmail extends EmailState {
 /** Where the emails of these ids are. */
 export async function locateEmails(tx: Queryable, ids: string[]): Promise<Map<string, LocatedEmail>> {
   if (ids.length === 0) return new Map();
-  const { rows } = await tx.execute<LocatedRow>(
-    prepared(sql`select e.id as key, ${LOCATED} as email from emails e where e.id = ${idsOf(ids)}`),
+  const { rows } = await tx.execute<{ email: StoredState }>(
+    prepared(sql`select ${LOCATED} as email from emails e where e.id = ${idsOf(ids)}`),
   );
-  return new Map(rows.map(({ key, email }) => [key, located(email)]));
+  return new Map(rows.map(({ email }) => [email.id, located(email)]));
 }
 
 /** Makes emails read that are read in one of the folders that hold them, and the others unread; where they are then. */
 export async function refreshEmails(tx: Tx, ids: string[]): Promise<Map<string, LocatedEmail>> {
   if (ids.length === 0) return new Map();
-  const { rows } = await tx.execute<LocatedRow>(
+  const { rows } = await tx.execute<{ email: StoredState; changed: boolean }>(
     prepared(sql`
     with refreshed as (
       update emails e set is_unread = not l.seen
@@ -44,11 +44,14 @@ export async function refreshEmails(tx: Tx, ids: string[]): Promise<Map<string, 
         where email_id = ${idsOf(ids)} and vanished_at is null group by email_id
       ) l
       where e.id = l.email_id and e.is_unread = l.seen
+      returning e.id
     )
-    select e.id as key, ${LOCATED} as email from emails e where e.id = ${idsOf(ids)}`),
+    select ${LOCATED} as email, e.id in (select id from refreshed) as changed from emails e where e.id = ${idsOf(ids)}`),
   );
   // the statement reads what was there before it
-  return new Map(rows.map(({ key, email }) => [key, located({ ...email, isUnread: unreadIn(email) })]));
+  return new Map(
+    rows.map(({ email, changed }) => [email.id, located({ ...email, isUnread: email.isUnread !== changed })]),
+  );
 }
 
 const idsOf = (ids: string[]) => sql`any(${sql.param(ids)}::text[])`;
@@ -81,8 +84,6 @@ export interface StoredLocation {
   /** RFC 3339 */
   vanishedAt: string | null;
 }
-
-type LocatedRow = { key: string; email: StoredState };
 
 /** Whether none of the folders that hold an email has it as read. One that no folder holds is as it was. */
 export function unreadIn({ isUnread, locations }: StoredState): boolean {

@@ -216,8 +216,8 @@ export async function recountLocations(tx: Tx, folderId: string): Promise<void> 
 }
 
 /**
- * Counts unread mail of folders up or down; the next STATUS corrects it. `byApi`: it is a change that this API made, as
- * `bumpLocalRevision` counts them.
+ * Counts unread mail of folders up or down; the next STATUS corrects it. `byApi`: this API made the change, which raises
+ * `local_revision`: what was read of the folder before is out of date.
  */
 export async function countUnread(
   writes: Writer,
@@ -225,11 +225,12 @@ export async function countUnread(
   { byApi }: { byApi: boolean },
 ): Promise<void> {
   if (counts.length === 0) return;
+  const rows = counts.map(({ folderId, by }) => ({ folder_id: folderId, by }));
   await writes.execute(sql`
     update folders f set unread_count = greatest(0, f.unread_count + c.by),
       local_revision = f.local_revision + ${byApi ? 1 : 0}::int
-    from json_to_recordset(${JSON.stringify(counts)}::json) as c("folderId" text, by int)
-    where f.id = c."folderId"`);
+    from json_to_recordset(${JSON.stringify(rows)}::json) as c(folder_id text, by int)
+    where f.id = c.folder_id`);
 }
 
 /** What arrived in a folder. */
@@ -253,12 +254,14 @@ export async function writeArrived(writes: Writer, folderId: string, arrived: Ar
     where id = ${folderId}`);
 }
 
-/** Counts the mail of a folder up or down; the next STATUS corrects it. */
-export async function addToTotal(tx: Tx, folderId: string, by: number): Promise<void> {
-  if (by === 0) return;
+/** Counts one message less in a folder, which this API has taken out: what was read of it before is out of date. */
+export async function countTakenOut(tx: Tx, folderId: string): Promise<void> {
   await tx
     .update(folders)
-    .set({ totalCount: sql`greatest(0, ${folders.totalCount} + ${by})` })
+    .set({
+      totalCount: sql`greatest(0, ${folders.totalCount} - 1)`,
+      localRevision: sql`${folders.localRevision} + 1`,
+    })
     .where(eq(folders.id, folderId));
 }
 

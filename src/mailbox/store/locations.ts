@@ -331,8 +331,8 @@ export interface FlagComparison {
   changed: ChangedFlags[];
   /** emails, baseline left out, where flags change */
   emails: StoredState[];
-  /** flags of UIDs that are not there any more */
-  gone: LocationFlags[];
+  /** flags of UIDs that are not stored, or not any more */
+  notStored: LocationFlags[];
 }
 
 /** Compares flags with what is stored. */
@@ -363,7 +363,7 @@ export async function compareFlags(tx: Tx, flags: LocationFlags[]): Promise<Flag
   return {
     changed: found.filter(({ differs }) => differs),
     emails,
-    gone: flags.filter((flag) => !there.has(keyOf(flag))),
+    notStored: flags.filter((flag) => !there.has(keyOf(flag))),
   };
 }
 

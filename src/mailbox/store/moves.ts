@@ -48,16 +48,19 @@ export interface MovedLocation extends LocationKey, MessageIdentity {
   seen: boolean;
 }
 
-/** A move of this API. */
-export interface MovedLocations {
+/** What a change by this API makes of locations. */
+export interface LocationChanges {
   /** where emails are not any more */
   removed: LocationKey[];
   added?: MovedLocation[];
-  /** emails of which it is known where they went when they vanished */
-  found?: string[];
+  /** emails of which it is known now where they went: what is left of them where they vanished goes */
+  settled?: string[];
   /** further folders that it has changed */
   touched?: string[];
 }
+
+/** Said so that no plan, which is kept, reads the index of all that vanished: there may be 100,000 of them later. */
+const HAS_VANISHED = sql.raw(`coalesce(l.vanished_at, 'infinity') < 'infinity'`);
 
 /**
  * Takes emails out of the folders that they were moved away from, and off their counters unless that was done already, and
@@ -67,10 +70,10 @@ export interface MovedLocations {
  */
 export async function moveLocations(
   tx: Tx,
-  { removed, added = [], found = [], ...move }: MovedLocations,
+  { removed, added = [], settled = [], ...change }: LocationChanges,
 ): Promise<void> {
   const rows = removed.map(({ folderId, uid }) => ({ folder_id: folderId, uid }));
-  const touched = [...new Set([...(move.touched ?? []), ...[...removed, ...added].map(({ folderId }) => folderId)])];
+  const touched = [...new Set([...(change.touched ?? []), ...[...removed, ...added].map(({ folderId }) => folderId)])];
   await tx.execute(
     prepared(sql`
     with left_behind as (
@@ -78,7 +81,8 @@ export async function moveLocations(
       where l.folder_id = r.folder_id and l.uid = r.uid
       returning l.folder_id, case when l.vanished_at is null then -1 else 0 end as by, l.seen
     ), vanished as (
-      delete from locations l where l.email_id = any(${sql.param(found)}::text[]) and l.vanished_at is not null
+      delete from locations l
+      where l.email_id = any(${sql.param(settled)}::text[]) and ${HAS_VANISHED}
         and not exists (
           select from json_to_recordset(${JSON.stringify(rows)}::json) as r(folder_id text, uid bigint)
           where l.folder_id = r.folder_id and l.uid = r.uid)
