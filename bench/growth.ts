@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type pg from 'pg';
 import type { Email } from '../src/contract/email.ts';
+import { newId } from '../src/new-id.ts';
 import { fillLog } from './delivery-log.ts';
 import { type Bounds, type Figures, median } from './figures.ts';
 import { benchMail, benchMessageId } from './mails.ts';
@@ -14,8 +15,9 @@ const FLAT = 1.2;
 
 interface Ground {
   client: pg.Client;
-  /** what it stores grows; nobody connects to it */
-  grown: BenchMailbox;
+  /** an account whose mail grows; it has no mailbox, so that nothing corrects what it has */
+  grown: string;
+  folder: string;
   template: string;
   /** another account, watched */
   watched: BenchMailbox;
@@ -34,10 +36,18 @@ export const growth = {
   rounds: 1,
   prepare: async (bench: Bench): Promise<Ground> => {
     const client = await databaseClient(bench);
-    const [grown, watched] = (await watchedMailboxes(bench, 2)) as [BenchMailbox, BenchMailbox];
-    const { data } = await bench.api.get<{ data: Email[] }>(`/${grown.account.id}/emails?limit=1&meta_only=true`);
-    await client.query(`update accounts set status = 'disconnected' where id = $1`, [grown.account.id]);
-    return { client, grown, template: data[0]?.id ?? '', watched, emails: 1, records: 0 };
+    const [watched] = (await watchedMailboxes(bench, 1)) as [BenchMailbox];
+    const { id } = watched.account;
+    const { data } = await bench.api.get<{ data: Email[] }>(`/${id}/emails?limit=1&meta_only=true`);
+    const [grown, folder] = [newId('account'), newId('folder')];
+    const copy = (table: string, where: string, changed: object) =>
+      client.query(
+        `insert into ${table} select (jsonb_populate_record(t, $2::jsonb)).* from ${table} t where ${where}`,
+        [id, JSON.stringify(changed)],
+      );
+    await copy('accounts', 'id = $1', { id: grown, mailbox_key: grown, status: 'disconnected' });
+    await copy('folders', `account_id = $1 and role = 'INBOX'`, { id: folder, account_id: grown });
+    return { client, grown, folder, template: data[0]?.id ?? '', watched, emails: 0, records: 0 };
   },
   round: async (bench: Bench, ground: Ground): Promise<Figures> => {
     const figures: Figures = {};
@@ -57,35 +67,29 @@ export const growth = {
 
 /** Adds copies of an ingested email, a minute older each and with a word of its own, and records to the log. */
 async function grow(ground: Ground, size: number): Promise<void> {
-  const { client, template } = ground;
+  const { client, template, grown, folder } = ground;
   const STEP = 50_000;
   for (let from = ground.emails; from < size; from += STEP) {
     const numbers = `generate_series(${from}, ${Math.min(size, from + STEP) - 1}) n`;
     const id = `'email_01' || lpad(n::text, 24, '0')`;
     const copies = (table: string, key: string, changed: string) =>
       client.query(
-        `insert into ${table} select (jsonb_populate_record(t, jsonb_build_object('${key}', ${id}${changed}))).*
+        `insert into ${table}
+         select (jsonb_populate_record(t, jsonb_build_object('${key}', ${id}, 'account_id', $2::text${changed}))).*
          from ${table} t, ${numbers} where t.${key} = $1`,
-        [template],
+        [template, grown],
       );
-    await copies('emails', 'id', `, 'date', t.date - n * interval '1 minute', 'message_id', '<' || n || '@copy>'`);
+    const date = `'date', t.date - n * interval '1 minute'`;
+    await copies('emails', 'id', `, ${date}, 'message_id', '<' || n || '@copy>'`);
     await copies('email_contents', 'email_id', '');
-    await copies(
-      'email_search',
-      'email_id',
-      `, 'date', t.date - n * interval '1 minute', 'text', t.text || 'zz' || n || 'qq '`,
-    );
-    await copies('locations', 'email_id', `, 'date', t.date - n * interval '1 minute', 'uid', 1000 + n`);
+    await copies('email_search', 'email_id', `, ${date}, 'text', t.text || 'zz' || n || 'qq '`);
+    await copies('locations', 'email_id', `, ${date}, 'uid', 1000 + n, 'folder_id', '${folder}'`);
   }
   ground.emails = size;
   await fillLog(client, size, ground.records);
   ground.records = size;
   // as STATUS counts them: a search goes by the size of the list
-  await client.query('update folders set total_count = $1, known_count = $1 where account_id = $2 and role = $3', [
-    size,
-    ground.grown.account.id,
-    'INBOX',
-  ]);
+  await client.query('update folders set total_count = $1, known_count = $1 where id = $2', [size, folder]);
   await client.query('vacuum analyze');
   // what so many rows leave to be written is none of what is measured
   await client.query('checkpoint');
@@ -93,7 +97,7 @@ async function grow(ground: Ground, size: number): Promise<void> {
 
 async function times(bench: Bench, ground: Ground, size: number): Promise<Figures> {
   const { grown, watched } = ground;
-  const emails = `/${grown.account.id}/emails`;
+  const emails = `/${grown}/emails`;
   const end = new Date(Date.now() - (size - 60) * 60_000).toISOString();
   const random = () => Math.floor(Math.random() * (size - 1)) + 1;
   const large = (await watchedMailboxes(bench, 1, {
