@@ -100,18 +100,19 @@ async function times(bench: Bench, ground: Ground, size: number): Promise<Figure
   const emails = `/${grown}/emails`;
   const end = new Date(Date.now() - (size - 60) * 60_000).toISOString();
   const random = () => Math.floor(Math.random() * (size - 1)) + 1;
-  const large = (await watchedMailboxes(bench, 1, {
-    fill: (imap, { user }) => imap.fill('INBOX', smallMails(user, size)),
-  })) as [BenchMailbox];
-  return {
+  const figures: Figures = {
     list: await p50(bench, () => `${emails}?limit=50`),
     'end of the list': await p50(bench, () => `${emails}?limit=50&before=${end}`),
     search: await p50(bench, () => `${emails}?q=zz${random()}qq`),
     'search without a hit': await p50(bench, () => `${emails}?q=xylophon${random()}`),
     log: await p50(bench, () => `/webhooks/conversations?event_type=email.new`),
     ingest: await ingest(bench, watched, BURST),
-    'large folder': await oneByOne(bench, large[0]),
   };
+  // last: a folder of that size is read when it is connected, beside whatever follows
+  const large = (await watchedMailboxes(bench, 1, {
+    fill: (imap, { user }) => imap.fill('INBOX', smallMails(user, size)),
+  })) as [BenchMailbox];
+  return { ...figures, 'large folder': await oneByOne(bench, large[0]) };
 }
 
 function* smallMails(user: string, count: number): Generator<Buffer> {
