@@ -21,8 +21,15 @@ import {
   removeWorkflowId,
   reparseWorkflowId,
   SEARCH_ATTRIBUTES,
+  SIGNALS,
+  WORKFLOWS,
 } from '../workflows/names.ts';
 import { withHeartbeat } from './heartbeat.ts';
+
+interface RunsOfRemoved {
+  accountId: string;
+  isErased?: boolean;
+}
 
 export interface RemoveDeps {
   db: Db;
@@ -130,9 +137,12 @@ export function createRemoveActivities({ db, storage, client, endMs = RUN_END_MS
     });
   }
 
-  /** Deletes the account's closed runs from Temporal, with their histories. False: some are still running. */
-  async function deleteRuns({ accountId }: { accountId: string }): Promise<boolean> {
-    return withHeartbeat(() => deleteClosedRuns(client, accountId));
+  /**
+   * Deletes the account's closed runs from Temporal, with their histories. `isErased`: nothing of it is to be delivered any
+   * more, so runs that wait for their next attempt need not. False: some are still running.
+   */
+  async function deleteRuns({ accountId, isErased = false }: RunsOfRemoved): Promise<boolean> {
+    return withHeartbeat(() => deleteClosedRuns(client, accountId, isErased));
   }
 
   /** Deletes the account's own row, which makes sure until then that the removal is taken up again. */
@@ -143,7 +153,7 @@ export function createRemoveActivities({ db, storage, client, endMs = RUN_END_MS
   return { beginRemoval, stopRuns, awaitRuns, deleteContents, eraseLog, deleteRuns, finishRemoval };
 }
 
-async function deleteClosedRuns(client: WorkflowClient, accountId: string): Promise<boolean> {
+async function deleteClosedRuns(client: WorkflowClient, accountId: string, isErased: boolean): Promise<boolean> {
   const { namespace } = client.options;
   let running = 0;
   let nextPageToken: Uint8Array | undefined;
@@ -154,11 +164,13 @@ async function deleteClosedRuns(client: WorkflowClient, accountId: string): Prom
       query: `${SEARCH_ATTRIBUTES.mailAccount} = "${accountId}"`,
       ...(nextPageToken ? { nextPageToken } : {}),
     });
-    for (const { execution: workflowExecution, status } of page.executions) {
+    for (const { execution: workflowExecution, status, type } of page.executions) {
       // the one that this is an activity of; it names the account and nothing else
       if (!workflowExecution || workflowExecution.workflowId === removeWorkflowId(accountId)) continue;
       if (Number(status) === RUNNING) {
         running += 1;
+        const waits = isErased && type?.name === WORKFLOWS.deliverWebhooks;
+        if (waits) await unlessEnded(client.getHandle(workflowExecution.workflowId ?? '').signal(SIGNALS.retryNow));
         continue;
       }
       await client.workflowService.deleteWorkflowExecution({ namespace, workflowExecution }).catch((error: unknown) => {

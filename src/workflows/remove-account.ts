@@ -76,12 +76,12 @@ async function erase(accountId: string): Promise<void> {
     const skipPending = Date.now() - began >= LAST_EVENTS_MS;
     const isErased = await eraseLog({ accountId, skipPending });
     // its deliveries are runs, too: as long as one is under way it is looked for again
-    if ((await deleteRuns({ accountId })) && isErased) break;
+    if ((await deleteRuns({ accountId, isErased })) && isErased) break;
     await sleep(skipPending ? PAUSE_MS.afterwards : pauseMs, { summary: 'until its last events are delivered' });
   }
   if (!patched('look-again')) return;
   do await sleep(LISTED_MS, { summary: 'until Temporal lists its last runs' });
-  while (!(await deleteRuns({ accountId })));
+  while (!(await deleteRuns({ accountId, isErased: true })));
 }
 
 /** Temporal lists a run a moment after it began, which may be after it has delivered the last event and ended. */
