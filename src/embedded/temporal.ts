@@ -28,6 +28,9 @@ const DYNAMIC_CONFIG = [
   'matching.numTaskqueueReadPartitions=1',
   'matching.numTaskqueueWritePartitions=1',
   'system.enableActivityEagerExecution=true',
+  // a run is deleted once its queues have stored that its last tasks are done: every 30 s by default, with ever longer waits
+  'history.transferProcessorUpdateAckInterval="5s"',
+  'history.visibilityProcessorUpdateAckInterval="5s"',
 ];
 
 /*

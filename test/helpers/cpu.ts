@@ -1,6 +1,5 @@
 import { expect } from '@jest/globals';
-
-const ATTEMPTS = 8;
+import { leastCpu } from './least-cpu.ts';
 
 /**
  * Fails when `work` takes more CPU than `boundMs`, milliseconds, by the best of a few attempts: the time counts what this
@@ -8,16 +7,4 @@ const ATTEMPTS = 8;
  */
 export function expectCpuBelow(boundMs: number, work: () => unknown): void {
   expect(leastCpu(work, boundMs)).toBeLessThan(boundMs);
-}
-
-/** The CPU that `work` takes, ms, by the best of a few attempts; not tried again once it is below `enoughMs`. */
-export function leastCpu(work: () => unknown, enoughMs = 0): number {
-  let least = Infinity;
-  for (let attempt = 0; attempt < ATTEMPTS && least >= enoughMs; attempt++) {
-    const before = process.cpuUsage();
-    work();
-    const { user, system } = process.cpuUsage(before);
-    least = Math.min(least, (user + system) / 1000);
-  }
-  return least;
 }

@@ -127,7 +127,7 @@ async function database(): Promise<string> {
   return texts.join('\n');
 }
 
-/** The histories that Temporal still has, opened with the key of the installation, and the ids of the account's runs. */
+/** The histories that Temporal still has, opened with the key of the installation, and the account's runs: id and status. */
 async function histories(): Promise<{ text: string; runs: string[] }> {
   const { address, namespace } = live.product.temporal;
   const connection = await Connection.connect({ address });
@@ -153,7 +153,7 @@ async function histories(): Promise<{ text: string; runs: string[] }> {
     }
     const runs: string[] = [];
     const query = `${SEARCH_ATTRIBUTES.mailAccount} = "${owner.account.id}"`;
-    for await (const { workflowId } of client.workflow.list({ query })) runs.push(workflowId);
+    for await (const run of client.workflow.list({ query })) runs.push(`${run.workflowId} ${run.status.name}`);
     return { text: parts.join('\n'), runs };
   } finally {
     await connection.close();
@@ -216,10 +216,12 @@ test('once it is removed nothing is left of it, for the key of the installation 
     everyMs: 500,
     what: () => `the database to hold nothing of the account; left: ${left.join('\n').slice(0, 4000)}`,
   });
-  await waitFor(async () => (await histories()).runs.every((id) => id === removeWorkflowId(owner.account.id)), {
+  const runs = async () => (await histories()).runs.filter((run) => !run.includes(removeWorkflowId(owner.account.id)));
+  let runsLeft: string[] = [];
+  await waitFor(async () => (runsLeft = await runs()).length === 0, {
     timeoutMs: 90_000,
     everyMs: 1000,
-    what: 'the runs of the account to be deleted',
+    what: () => `the runs of the account to be deleted; left: ${runsLeft.join(', ')}`,
   });
   expect(found((await histories()).text)).toEqual([]);
   expect(found(await filesBelow(live.product.dataDir))).toEqual([]);
