@@ -53,6 +53,8 @@ export interface ImapSession {
   exclusive?: <T>(work: () => Promise<T>) => Promise<T>;
   /** the server stores what is appended byte for byte, under the date that was given: it was looked at once */
   keepsAppended?: boolean;
+  /** paths of folders that were listed without counters when the connection was new */
+  withoutCounters?: ReadonlySet<string>;
   /**
    * Ends the connection and opens another one in its place: nothing is selected then.
    * @throws MailError; the session is of no use then

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { asc, eq } from 'drizzle-orm';
-import { emails, locations } from '../../src/db/schema.ts';
+import { accounts, emails, locations } from '../../src/db/schema.ts';
 import { inLease } from '../../src/db/lease.ts';
 import { scanBaseline } from '../../src/mailbox/baseline.ts';
 import { reservePath } from '../../src/mailbox/folders/reservations.ts';
@@ -254,6 +254,38 @@ describe('a sync of a mailbox', () => {
     await syncOnce(engine.ctx, new Set());
     expect(await engine.events()).toEqual(['email.new', 'email.folder.delete', 'email.delete']);
     expect(engine.server.sessions.size).toBeLessThanOrEqual(2);
+  });
+
+  it('believes a list that still has a folder which is gone on a new connection only', async () => {
+    const engine = await start({ folders: { Work: [] } });
+    engine.server.append('Work', mailText());
+    await sync(engine, { freshSession: true });
+    // as a session of Dovecot goes on that listed the folder while it was renamed, and then deleted
+    engine.server.deleteFolder('Work');
+    const stale = [...engine.server.sessions];
+    engine.server.script.answer = (text, { name }, session) =>
+      name === 'LIST' && stale.includes(session) && / OK /.test(text) ? `* LIST () "/" "Work"\r\n${text}` : text;
+    await expect(sync(engine)).rejects.toThrow(DoubtfulList);
+    await syncOnce(engine.ctx, new Set());
+    expect(await engine.events()).toEqual(['email.new', 'email.folder.delete', 'email.delete']);
+  });
+
+  it('says that a folder which it has read before is listed and not opened, on one connection', async () => {
+    const engine = await start({ folders: { Work: [] } });
+    engine.server.append('Work', mailText());
+    await sync(engine, { freshSession: true });
+    engine.server.script.answer = (text) => (text.startsWith('* STATUS "Work"') ? '' : text);
+    engine.server.script.command = (command, session) => {
+      if (!/SELECT|EXAMINE/.test(command.name) || command.args[0] !== 'Work') return false;
+      session.done(command, 'NO not allowed');
+      return true;
+    };
+    await sync(engine, { freshSession: true });
+    await sync(engine);
+    const { db, account } = engine.ctx;
+    const rows = await db.select({ is: accounts.watchFailure }).from(accounts).where(eq(accounts.id, account.id));
+    expect(rows).toEqual([{ is: 'the IMAP server does not open 1 of the folders it lists' }]);
+    expect(engine.server.sessions.size).toBe(1);
   });
 
   it('renews the connection once more when another folder goes while the pass on the new one is made', async () => {

@@ -26,8 +26,9 @@ export interface FolderListPass {
 }
 
 /**
- * The list of a connection that is in use lacks a stored folder. Some servers leave a folder out for good when it was
- * renamed just while they listed: what is missing is believed on a connection of its own only.
+ * The list of a connection that is in use lacks a stored folder, or the counters of one. Some servers leave a folder out for
+ * good when it was renamed just while they listed, or list one for good that was deleted then (Dovecot, whose STATUS fails
+ * for it): both are believed on a connection of its own only.
  */
 export class DoubtfulList extends MailError {
   constructor() {
@@ -39,7 +40,7 @@ export class DoubtfulList extends MailError {
 /**
  * Compares the folder list with its counters: saves what was created, renamed and deleted with their events, and returns
  * which folders changed inside.
- * @throws DoubtfulList when a folder is missing on a connection that was not opened for this pass
+ * @throws DoubtfulList when a folder or its counters are missing on a connection that was not opened for this pass
  */
 export async function syncFolders(ctx: SyncContext, { freshSession = false } = {}): Promise<FolderListPass> {
   for (;;) {
@@ -50,8 +51,12 @@ export async function syncFolders(ctx: SyncContext, { freshSession = false } = {
 
 /** Undefined: this API changed the folders while they were listed, so the list may be from before. */
 async function listOnce(ctx: SyncContext, freshSession: boolean): Promise<FolderListPass | undefined> {
+  const { session } = ctx;
   const stored = await loadFolders(ctx.db, ctx.account.id);
-  const listed = await listFoldersWithStatus(ctx.session);
+  const listed = await listFoldersWithStatus(session);
+  const uncounted = listed.filter(({ selectable, status }) => selectable && !status).map(({ path }) => path);
+  if (freshSession) session.withoutCounters = new Set(uncounted);
+  else if (uncounted.some((path) => !session.withoutCounters?.has(path))) throw new DoubtfulList();
   const renamed = await findRenames(ctx, stored, listed);
   const ongoing = await loadOngoing(ctx.db, ctx.account.id);
   const plan = withoutOngoing(planFolders(stored, listed, renamed), stored, ongoing);
@@ -79,7 +84,9 @@ async function listOnce(ctx: SyncContext, freshSession: boolean): Promise<Folder
 }
 
 function isDirty(folder: FolderState, { status, selectable }: FolderFacts): boolean {
-  if (!selectable || !status) return false;
+  if (!selectable) return false;
+  // one that has been read before: either it opens all the same, or that it does not is shown
+  if (!status) return folder.uidNext !== null;
   if (folder.uidNext === null || status.uidValidity !== folder.uidValidity || status.uidNext > folder.uidNext)
     return true;
   if (status.messages !== folder.totalCount) return true;
