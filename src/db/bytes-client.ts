@@ -9,7 +9,10 @@ import { Parser } from 'pg-protocol/dist/parser.js';
  * only to be encoded again for the response. So rows in binary format are given as they came: each value is a Buffer.
  */
 
-/** A client that gives the values of statements with `binary: true` as bytes. */
+/**
+ * A client that gives the values of statements with `binary: true` as bytes, and keeps nothing of the query for which a pool
+ * has opened it.
+ */
 export class BytesClient extends pg.Client {
   constructor(config?: string | pg.ClientConfig) {
     super(config);
@@ -23,6 +26,26 @@ export class BytesClient extends pg.Client {
       stream.on('data', (chunk: Buffer) => messages.read(chunk));
     };
   }
+
+  // with a callback, or it returns a promise
+  override connect(...args: unknown[]): never {
+    const [callback] = args;
+    const connect = super.connect as (...args: unknown[]) => never;
+    return typeof callback === 'function' ? connect.call(this, calledOnce(callback)) : connect.call(this);
+  }
+}
+
+/**
+ * A function that lets go of `callback` when it is called. pg's listeners refer to the callback of `connect` as long as the
+ * connection is open, and that of a pool refers to the result of the query which made it connect: rows with mail in them.
+ */
+function calledOnce(callback: unknown): (...results: unknown[]) => void {
+  let waiting = callback as ((...results: unknown[]) => void) | undefined;
+  return (...results) => {
+    const call = waiting;
+    waiting = undefined;
+    call?.(...results);
+  };
 }
 
 /** The same statement with rows that are arrays of bytes; null is null. */

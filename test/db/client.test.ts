@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { migrate, openDatabase } from '../../src/db/client.ts';
+import { waitForCollected } from '../helpers/garbage.ts';
 import { type TestDatabase, testDatabase } from '../helpers/postgres.ts';
 
 describe('the database', () => {
@@ -13,6 +14,22 @@ describe('the database', () => {
     const { rows } = await test.database.pool.query('SELECT show_trgm($1) AS trigrams', [word]);
     expect(rows[0].trigrams.length).toBeGreaterThan(2);
   });
+
+  it.each([undefined, { connectMs: 5000, queryMs: 5000 }])(
+    'lets go of what was read on a new connection',
+    async (patience) => {
+      const { pool, close } = openDatabase(test.url, { max: 1, ...(patience && { patience }) });
+      // the first query makes the pool connect
+      const read = async () => new WeakRef((await pool.query("SELECT 'a mail' AS text")).rows[0] as object);
+      try {
+        const row = await read();
+        await waitForCollected(row, 'the row of the first query');
+        expect(pool.totalCount).toBe(1);
+      } finally {
+        await close();
+      }
+    },
+  );
 
   it('migrates once when several processes begin at the same time', async () => {
     const name = `${new URL(test.url).pathname.slice(1)}_empty`;
