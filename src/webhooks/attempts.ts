@@ -293,12 +293,17 @@ export class AttemptRound {
       timeoutMs: webhook.timeoutMs,
       signal: this.#limits.cancelCalls,
     });
-    if (isLongResponse(outcome)) this.#isCostly = true;
+    if (isLongResponse(outcome)) this.#noteLongResponse(target.id);
     if (outcome.httpStatus === 410) await this.#disable(target.id);
     const result = this.#resultOf({ delivery, target, at, outcome });
     if (result.status === 'delivered') endCall();
     await this.#record(result, delivery, target);
     return result.status !== 'pending';
+  }
+
+  #noteLongResponse(endpointId: string): void {
+    this.#isCostly = true;
+    this.#deps.slots.noteLongResponse(endpointId);
   }
 
   #open(target: DeliveryTarget): OpenTarget | undefined {

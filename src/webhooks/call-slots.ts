@@ -2,20 +2,38 @@
 export interface CallSlots {
   /** Resolves with what gives the slot back; those of one endpoint in the order in which they were asked for. */
   acquire(endpointId: string): Promise<() => void>;
+  /** The endpoint has sent a long response: for a minute it gets few calls at a time. */
+  noteLongResponse(endpointId: string): void;
 }
+
+/** Calls at a time to an endpoint that sends long responses: ten at once keep this process busy with nothing else. */
+const CALLS_WITH_LONG_RESPONSES = 2;
+const LONG_RESPONSES_MS = 60_000;
 
 /** `limit`: calls to one endpoint at a time, asked anew for each. */
 export function createCallSlots(limit: () => number): CallSlots {
   const endpoints = new Map<string, { used: number; waiting: (() => void)[] }>();
+  /** those that have sent long responses, until when that counts */
+  const withLongResponses = new Map<string, number>();
+
+  function limitOf(endpointId: string): number {
+    const until = withLongResponses.get(endpointId);
+    if (until === undefined) return limit();
+    if (until > performance.now()) return Math.min(limit(), CALLS_WITH_LONG_RESPONSES);
+    withLongResponses.delete(endpointId);
+    return limit();
+  }
+
   return {
+    noteLongResponse: (endpointId) => void withLongResponses.set(endpointId, performance.now() + LONG_RESPONSES_MS),
     async acquire(endpointId) {
       const slots = endpoints.get(endpointId) ?? { used: 0, waiting: [] };
       endpoints.set(endpointId, slots);
-      if (slots.used < limit()) slots.used += 1;
+      if (slots.used < limitOf(endpointId)) slots.used += 1;
       // whoever gives a slot back hands it on
       else await new Promise<void>((resolve) => slots.waiting.push(resolve));
       return () => {
-        const next = slots.used <= limit() ? slots.waiting.shift() : undefined;
+        const next = slots.used <= limitOf(endpointId) ? slots.waiting.shift() : undefined;
         if (next) return next();
         slots.used -= 1;
         if (slots.used === 0 && slots.waiting.length === 0) endpoints.delete(endpointId);

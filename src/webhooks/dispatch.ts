@@ -69,6 +69,9 @@ export const MAX_BATCH = 50;
 /** Two whole batches. */
 const PER_CLAIM = 2 * MAX_BATCH;
 
+/** So many claims in a row get nothing before those after them are made less often. */
+const CLAIMS_IN_VAIN = 2;
+
 /** Milliseconds. */
 const TIMES = {
   /** between two claims for one endpoint; see PACE */
@@ -79,6 +82,7 @@ const TIMES = {
   spacing: 10,
   /** between two claims for costly endpoints */
   costly: 100,
+  /** the same once claims have got nothing, while endpoints are throttled */
   throttledSpacing: 50,
   /** between two queries for runs that may never have been started */
   sweep: 5_000,
@@ -163,13 +167,15 @@ class DispatchLoop<Run extends DispatchedRun> {
   }
 
   async #claimLoop(): Promise<void> {
+    let inVain = 0;
     while (!this.#stopped) {
       // what is notified during a round over the endpoints may be of one that had its turn
       if (!this.#isMore) this.#woken = false;
       const claimedAny = await this.#claimOnce();
       const throttled = this.#passedOver.size > 0;
-      // Notifications name no endpoint: while some are throttled, not every one is worth a query.
-      const spacing = throttled && !claimedAny ? this.#times.throttledSpacing : this.#times.spacing;
+      // Notifications name no endpoint: while those of throttled ones come, not every one is worth a query.
+      inVain = throttled && !claimedAny ? inVain + 1 : 0;
+      const spacing = inVain > CLAIMS_IN_VAIN ? this.#times.throttledSpacing : this.#times.spacing;
       await new Promise((resolve) => setTimeout(resolve, spacing));
       if (this.#isMore) continue;
       const { poll } = this.#times;

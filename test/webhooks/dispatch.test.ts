@@ -124,6 +124,25 @@ describe('dispatching', () => {
     expect(outbox.started).toHaveLength(5);
   });
 
+  it('claims at once for an endpoint while another is throttled, and seldom where claims get nothing', async () => {
+    const outbox = new Outbox();
+    outbox.add('a', ...Array.from({ length: 600 }, (_, index) => String(index)));
+    outbox.dispatch({ throttledSpacing: 5_000 });
+    await waitFor(() => outbox.started.length === 4, { everyMs: 1 });
+    await rest();
+    // more for the one that is throttled
+    outbox.notice();
+    await rest();
+    outbox.add('b', 'one');
+    await waitFor(() => outbox.started.includes('run of one'), { everyMs: 1, timeoutMs: 4_000 });
+    const { claims } = outbox;
+    for (let n = 0; n < 6; n++) {
+      outbox.notice();
+      await rest();
+    }
+    expect(outbox.claims - claims).toBeLessThanOrEqual(4);
+  });
+
   it('goes on at once with an endpoint that had more than its share of a claim', async () => {
     const outbox = new Outbox();
     outbox.share = 2;

@@ -1,9 +1,12 @@
+import { createServer } from 'node:http';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { eq } from 'drizzle-orm';
 import { webhookEndpoints } from '../../src/db/schema.ts';
 import { newId } from '../../src/new-id.ts';
+import { MAX_RESPONSE_BYTES } from '../../src/webhooks/post.ts';
 import { deliveryWorkflowId } from '../../src/workflows/names.ts';
 import { type Deliveries, deliveryTests } from '../helpers/deliveries.ts';
+import { listenOnFreePort } from '../helpers/free-port.ts';
 import type { Call } from '../helpers/receiver.ts';
 import { waitFor } from '../helpers/wait.ts';
 
@@ -250,6 +253,33 @@ describe('several deliveries of one endpoint', () => {
     expect(the.receiver.calls.length).toBeLessThanOrEqual(20);
     expect(statuses.filter((status) => status === 'failed')).toHaveLength(the.receiver.calls.length);
     expect(statuses.filter((status) => status === 'skipped')).toHaveLength(40 - the.receiver.calls.length);
+  });
+
+  it('are two calls at a time once the endpoint has sent a long response', async () => {
+    const { poster } = the;
+    const server = createServer((request, response) => {
+      request.resume().on('end', () => response.end('a'.repeat(2 * MAX_RESPONSE_BYTES)));
+    });
+    const url = `http://127.0.0.1:${await listenOnFreePort(server)}/`;
+    let underWay = 0;
+    const withOthers: number[] = [];
+    await the.work({
+      poster: {
+        post: async (request) => {
+          withOthers.push(++underWay);
+          return poster.post(request).finally(() => underWay--);
+        },
+      },
+    });
+    await the.endpoint({ url });
+    await the.happen(emails(30));
+    const [run] = await the.relayOnce();
+    await the.end(run?.workflowId ?? '');
+    server.close();
+    server.closeAllConnections();
+    expect((await the.log()).map(({ status }) => status)).toEqual(Array.from({ length: 30 }, () => 'delivered'));
+    expect(Math.max(...withOthers.slice(0, 10))).toBe(10);
+    expect(Math.max(...withOthers.slice(10))).toBe(2);
   });
 
   it('go on in a regular activity when the endpoint is slow', async () => {
