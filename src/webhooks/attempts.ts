@@ -68,6 +68,8 @@ const REPLAY_CALLS = 5;
 const INLINE_BYTES = 64 * 1024;
 /** Runs of one endpoint that wait for a next attempt; what fails beyond that waits in the store. */
 const MAX_RETRYING_RUNS = 5;
+/** The same for one that had failed before: many endpoints that fail together would all be called anew at the same time. */
+const MAX_RETRYING_OF_FAILING = 1;
 
 interface Identity {
   workflowId: string;
@@ -358,8 +360,10 @@ export class AttemptRound {
       outcomeOf(toRetry.httpStatus) === 'away' &&
       (target.breakerUntil !== null || target.failuresInARow >= OPEN_AFTER - 1 || this.#isAway(delivery, target));
     const isOneOfMany = this.#input.deliveryIds.length > 1;
-    const isFirstRetry = isOneOfMany || this.#input.after === undefined;
-    const tooMany = isFirstRetry && target.retryingRuns + this.#retryingHere >= MAX_RETRYING_RUNS;
+    // one that has waited in this run for its attempt is counted already
+    const isFirstRetry = isOneOfMany || delivery.dueInMs === null;
+    const mostRetrying = target.failuresInARow > 0 ? MAX_RETRYING_OF_FAILING : MAX_RETRYING_RUNS;
+    const tooMany = isFirstRetry && target.retryingRuns + this.#retryingHere >= mostRetrying;
     if (isAway || tooMany || isReplay) return { workflowId: null, runs };
     if (isFirstRetry) this.#retryingHere += 1;
     // the number that this run took for a delivery that is one of many names the run of its own

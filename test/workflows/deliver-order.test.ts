@@ -273,6 +273,21 @@ describe('an endpoint that does not respond', () => {
     expect(waiting).toBeLessThanOrEqual(10);
     expect((await endpoint()).breakerUntil).toBeNull();
   });
+
+  it('has one run that waits when it had failed before', async () => {
+    await the.work({ webhook: { retryScheduleMs: [HOUR], timeoutMs: 5_000 } });
+    the.receiver.answer = () => 500;
+    for (let n = 0; n < 4; n++) {
+      await the.happen(emails(1));
+      for (const run of await the.relayOnce()) {
+        await waitFor(async () => (await the.log()).every(({ attemptsCount }) => attemptsCount === 1));
+        // the first one waits
+        if (n > 0) await the.end(run.workflowId);
+      }
+    }
+    const waiting = (await the.log()).map(({ workflowId }) => workflowId !== null);
+    expect(waiting.filter(Boolean)).toEqual([true]);
+  });
 });
 
 describe('a run that an operator', () => {
