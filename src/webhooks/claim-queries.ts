@@ -1,6 +1,7 @@
 import { type SQL, sql } from 'drizzle-orm';
 import type { Tx } from '../db/client.ts';
 import { prepared } from '../db/prepared.ts';
+import { isCostly } from './costly-endpoints.ts';
 
 /*
  * What a claim looks at and locks; `claimDeliveries` (delivery-state.ts) gives it to runs. One claim is bounded whatever
@@ -63,6 +64,8 @@ export async function lockShares(
   options: {
     perEndpoint: number;
     endpoints?: number;
+    /** of these endpoints, those that fail or have never succeeded, at most; does not bound `only` */
+    costly?: number;
     only?: readonly string[];
     except: readonly string[];
     exceptReplays: readonly string[];
@@ -105,7 +108,11 @@ export async function lockShares(
   position.endpointId = !only && rows.length === endpoints ? lastOf(rows) : '';
   const most = Math.min(perEndpoint, Math.max(1, Math.floor(MAX_CLAIMED / Math.max(1, rows.length))));
   position.perEndpoint = most;
-  return rows.filter(({ locked }) => locked).map((row) => toShare(row, most));
+  const shares = rows.filter(({ locked }) => locked).map((row) => toShare(row, most));
+  if (only || options.costly === undefined) return shares;
+  // those that are left out have their turn in the next round
+  const leftOut = new Set(shares.filter(isCostly).slice(options.costly));
+  return shares.filter((share) => !leftOut.has(share));
 }
 
 function toShare(row: ShareRow, most: number): Share {

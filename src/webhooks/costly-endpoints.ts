@@ -70,6 +70,11 @@ export class CostlyEndpoints {
   }
 }
 
+/** Whether the endpoint fails, or has never succeeded. */
+export function isCostly({ isFailing, isProven }: { isFailing: boolean; isProven: boolean }): boolean {
+  return isFailing || !isProven;
+}
+
 /** Deletes what is over. */
 export function deletePast(times: Map<string, number>, now: number): void {
   for (const [key, at] of times) if (at <= now) times.delete(key);

@@ -68,6 +68,8 @@ export interface ClaimOptions {
   perEndpoint: number;
   /** endpoints at most */
   endpoints?: number;
+  /** of these, endpoints that fail or have never succeeded, at most; does not bound `only` */
+  costly?: number;
   /** these endpoints alone */
   only?: readonly string[];
   /** endpoints that get no further run now */

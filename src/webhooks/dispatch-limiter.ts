@@ -1,4 +1,4 @@
-import { CostlyEndpoints, deletePast } from './costly-endpoints.ts';
+import { CostlyEndpoints, deletePast, isCostly } from './costly-endpoints.ts';
 
 /** How the first attempts of a run have ended. */
 export interface HowEnded {
@@ -38,6 +38,8 @@ const MAX_REPLAY_RUNS = 1;
  * end no sooner, and everything else waits behind them.
  */
 const MAX_RUNS = 16;
+/** Of these, runs of endpoints that fail or have never succeeded: those of healthy ones wait behind few of them. */
+const MAX_COSTLY_RUNS = 4;
 /** For fewer endpoints no claim is made. */
 const LEAST_ROOM = 4;
 /** More runs than that: the machine has enough to do. */
@@ -120,10 +122,10 @@ export class DispatchLimiter {
   /** What a claim has got. */
   claimed({ counts, perEndpoint, turns = [] }: Claimed): void {
     this.#removeExpired();
-    for (const [key, { count, isFailing, isProven }] of counts) {
+    for (const [key, { count, ...health }] of counts) {
       const endpointId = endpointOf(key);
-      this.#costly.noteHealth(endpointId, isProven && !isFailing, this.#now());
-      const isSlowed = isFailing || this.#costly.hasLongResponses(endpointId);
+      this.#costly.noteHealth(endpointId, !isCostly(health), this.#now());
+      const isSlowed = health.isFailing || this.#costly.hasLongResponses(endpointId);
       const { failing, busy, one } = this.#pace;
       if (count < perEndpoint) this.#holdFor(key, isSlowed ? failing : count > BUSY_COUNT ? busy : one);
     }
@@ -165,6 +167,15 @@ export class DispatchLimiter {
     const progressing = this.#progressing();
     const room = MAX_RUNS - progressing;
     return room < LEAST_ROOM || this.#runs.size - progressing >= MAX_SLOW_RUNS ? 0 : room;
+  }
+
+  /** Endpoints that fail or have never succeeded that may get a run now. */
+  costlyRoom(): number {
+    const since = this.#now() - WAITING_MS;
+    const running = [...this.#runs.values()].filter(
+      (run) => run.since > since && this.#costly.has(endpointOf(run.key)),
+    );
+    return Math.max(0, MAX_COSTLY_RUNS - running.length);
   }
 
   /** Whether so much is under way that the deliveries of an endpoint go together, however few they are. */

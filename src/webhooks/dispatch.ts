@@ -1,5 +1,6 @@
 import { every } from '../async.ts';
 import type { Logger } from '../logger.ts';
+import { isCostly } from './costly-endpoints.ts';
 import { type Claimed, DispatchLimiter, endpointOf, type HowEnded, keyOf, PACE, REPLAY } from './dispatch-limiter.ts';
 
 /** A run that deliveries have been given to. */
@@ -24,6 +25,8 @@ export interface Allowance {
   exceptReplays: readonly string[];
   /** endpoints at most */
   endpoints: number;
+  /** of these, endpoints that fail or have never succeeded, at most; does not bound `only` */
+  costly: number;
   /** deliveries of an endpoint at most */
   perEndpoint: number;
   /** runs that end soon, at most: when there are more deliveries, those of an endpoint go together */
@@ -116,6 +119,8 @@ class DispatchLoop<Run extends DispatchedRun> {
   #passedOver = new Set<string>();
   /** endpoints have not had their turn */
   #isMore = false;
+  /** endpoints may have been left out since they fail or have never succeeded, and others like them have runs */
+  #leftOutCostly = false;
   #stopped = false;
   /** notifications so far */
   #notices = 0;
@@ -178,7 +183,7 @@ class DispatchLoop<Run extends DispatchedRun> {
       const spacing = inVain > CLAIMS_IN_VAIN ? this.#times.throttledSpacing : this.#times.spacing;
       await new Promise((resolve) => setTimeout(resolve, spacing));
       if (this.#isMore) continue;
-      const { poll } = this.#times;
+      const poll = this.#leftOutCostly ? this.#times.costly : this.#times.poll;
       await this.#rest(throttled ? Math.min(poll, this.#limiter.throttledForMs() ?? 0) : poll);
     }
   }
@@ -189,6 +194,7 @@ class DispatchLoop<Run extends DispatchedRun> {
     const costly = this.#limiter.costly();
     const isOther = (key: string) => !costly.includes(endpointOf(key));
     this.#passedOver = new Set(this.#limiter.throttled().filter(isOther));
+    const isSameRound = this.#isMore;
     this.#isMore = false;
     const allowance = this.#allowance(this.#passedOver);
     if (!allowance) return false;
@@ -201,6 +207,7 @@ class DispatchLoop<Run extends DispatchedRun> {
       const counts = countByEndpoint(runs);
       this.#limiter.claimed({ counts, perEndpoint });
       for (const [key, { count }] of counts) if (count >= perEndpoint) this.#passedOver.add(key);
+      this.#leftOutCostly = (isSameRound && this.#leftOutCostly) || countCostly(counts) >= allowance.costly;
       this.#startAll(runs, isMore || hasLeft ? undefined : notices);
       return runs.length > 0;
     } catch (err) {
@@ -233,6 +240,7 @@ class DispatchLoop<Run extends DispatchedRun> {
       except: keys.filter((key) => !key.startsWith(REPLAY)),
       exceptReplays: keys.filter((key) => key.startsWith(REPLAY)).map(endpointOf),
       endpoints,
+      costly: this.#limiter.costlyRoom(),
       perEndpoint: PER_CLAIM,
       runs: this.#limiter.isBusy() ? 0 : endpoints,
     };
@@ -286,6 +294,10 @@ class DispatchLoop<Run extends DispatchedRun> {
       if (this.#toMark.get(deliveryId) === workflowId) this.#toMark.delete(deliveryId);
     }
   }
+}
+
+function countCostly(counts: Claimed['counts']): number {
+  return [...counts.values()].filter(isCostly).length;
 }
 
 function countByEndpoint(runs: readonly DispatchedRun[]): Claimed['counts'] {

@@ -8,6 +8,7 @@ import { createSecrets } from '../../src/secrets.ts';
 import { isLong } from '../helpers/long.ts';
 import { type TestDatabase, testDatabase } from '../helpers/postgres.ts';
 import { storeEndpoint } from '../helpers/stored-endpoint.ts';
+import { waitFor } from '../helpers/wait.ts';
 
 /** What a claim takes and what it reads, with backlogs that are large. */
 
@@ -54,27 +55,40 @@ async function wait(
   );
 }
 
-/** The endpoint of that id, with an open breaker. */
-async function breaker(endpointId: string, { until, enabled = true }: { until: string; enabled?: boolean }) {
+/** The endpoint of that id; `set` is SQL of its columns. */
+async function storedEndpoint(endpointId: string, set: string, { enabled = true } = {}): Promise<void> {
   const id = await storeEndpoint(test.database, secrets, { enabled });
-  await query(
-    `update webhook_endpoints set id = $1, failures_in_a_row = 10, breaker_until = ${until} where id = $2`,
-    endpointId,
-    id,
-  );
+  await query(`update webhook_endpoints set id = $1, ${set} where id = $2`, endpointId, id);
 }
+
+/** The endpoint of that id, with an open breaker. */
+const breaker = (endpointId: string, { until, enabled }: { until: string; enabled?: boolean }) =>
+  storedEndpoint(endpointId, `failures_in_a_row = 10, breaker_until = ${until}`, { enabled });
 
 /** The claims of one relay. */
 const claims = () => {
   const position = startPosition();
-  const claim = (except: string[] = []) =>
-    claimDeliveries(test.database.db, { perEndpoint: PER_ENDPOINT, except, plan: planRuns, position });
+  const claim = (options: { except?: string[]; costly?: number; only?: string[] } = {}) =>
+    claimDeliveries(test.database.db, { perEndpoint: PER_ENDPOINT, except: [], ...options, plan: planRuns, position });
   return Object.assign(claim, { position });
 };
 const claimedOf = (runs: readonly ClaimedRun[]) => runs.flatMap((run) => run.deliveries);
 
+/**
+ * Waits until transactions that run now, of tests in other databases too, have ended: until then Postgres cannot clear away what
+ * its indexes have of rows that were changed, and reads it again.
+ */
+async function othersToEnd(): Promise<void> {
+  const { rows } = await query('select pg_current_xact_id()::text as id');
+  const isOver = async () =>
+    (await query('select pg_snapshot_xmin(pg_current_snapshot()) > $1::xid8 as over', rows[0].id)).rows[0]
+      .over as boolean;
+  await waitFor(isOver, { timeoutMs: 100_000, what: 'other transactions to end' });
+}
+
 /** Rows and index entries of deliveries that were read by `work`. */
 async function readBy(work: () => Promise<unknown>): Promise<number> {
+  await othersToEnd();
   const read = async () => {
     await query('select pg_stat_force_next_flush()');
     const { rows } = await query(
@@ -315,6 +329,24 @@ describe('a claim', () => {
     await query(`update deliveries set forced = true where endpoint_id = 'we_away7' and sequence < 2`);
     expect(countOf(await claim())).toEqual({ we_away3: 1, we_away7: 2, we_well: 100 });
     expect(await claim()).toEqual([]);
+  });
+
+  it('takes few endpoints that fail or have never succeeded at once, and the others of them later', async () => {
+    for (const n of [1, 2, 3, 4]) await wait(`we_a${n}`, { count: 3 });
+    await storedEndpoint('we_b', 'last_success_at = now()');
+    await wait('we_b', { count: 3 });
+    await storedEndpoint('we_c', 'last_success_at = now(), failures_in_a_row = 1');
+    await wait('we_c', { count: 3 });
+    const claim = claims();
+    const endpoints = async (options: Parameters<typeof claim>[0]) => [
+      ...new Set(claimedOf(await claim(options)).map(({ endpointId }) => endpointId)),
+    ];
+    expect(await endpoints({ costly: 0 })).toEqual(['we_b']);
+    expect(await endpoints({ costly: 2 })).toEqual(['we_a1', 'we_a2']);
+    // those are named since it is their turn
+    expect(await endpoints({ costly: 0, only: ['we_c'] })).toEqual(['we_c']);
+    expect(await endpoints({ costly: 2 })).toEqual(['we_a3', 'we_a4']);
+    expect(await endpoints({ costly: 2 })).toEqual([]);
   });
 
   it('gives endpoints that have nothing due no turn', async () => {

@@ -155,6 +155,18 @@ describe('endpoints that fail, or have never succeeded', () => {
     expect(limiter.turns()).not.toEqual([]);
   });
 
+  it('have few runs at once that are making progress', () => {
+    expect(limiter.costlyRoom()).toBe(4);
+    claimed({ a: { isProven: false }, b: { isFailing: true }, good: {} });
+    for (const id of ['a', 'b', 'good']) limiter.begin(id, `run of ${id}`);
+    expect(limiter.costlyRoom()).toBe(2);
+    limiter.end('run of a', { delivered: true });
+    expect(limiter.costlyRoom()).toBe(3);
+    // it waits for its endpoint
+    now += 500;
+    expect(limiter.costlyRoom()).toBe(4);
+  });
+
   it('that have nothing due do not keep the others from their turn', () => {
     claimed({ a: { isFailing: true }, b: { isFailing: true }, c: { isFailing: true } });
     now += 1_000;

@@ -29,10 +29,12 @@ class Outbox {
 
   dispatch(times: NonNullable<Parameters<typeof startDispatch>[0]['times']> = {}): Dispatch {
     dispatch = startDispatch({
-      claim: async ({ perEndpoint, only, except }) => {
+      claim: async ({ perEndpoint, only, except, costly }) => {
         this.claims++;
+        let failing = 0;
         const runs = [...this.waiting].flatMap(([endpointId, ids]) => {
           if (only ? !only.includes(endpointId) : except.includes(endpointId)) return [];
+          if (!only && this.failing.has(endpointId) && ++failing > costly) return [];
           const taken = ids.splice(0, Math.min(perEndpoint, this.share));
           if (ids.length === 0) this.waiting.delete(endpointId);
           return {
@@ -87,6 +89,18 @@ describe('dispatching', () => {
     // the next poll is a minute away: only the notification can have started it
     await waitFor(() => outbox.started.length === 2, { everyMs: 1, timeoutMs: 20_000 });
     expect(outbox.started).toEqual(['run of 1', 'run of 2']);
+  });
+
+  it('comes soon to endpoints that it left out since others that fail have runs', async () => {
+    const outbox = new Outbox();
+    const endpoints = ['a', 'b', 'c', 'd', 'e', 'f'];
+    for (const id of endpoints) outbox.failing.add(id);
+    for (const id of endpoints) outbox.waiting.set(id, [id]);
+    outbox.dispatch();
+    await waitFor(() => outbox.started.length > 0, { everyMs: 1 });
+    expect(outbox.started).toEqual(['a', 'b', 'c', 'd'].map((id) => `run of ${id}`));
+    // nobody notifies, and the next poll is a minute away
+    await waitFor(() => outbox.started.length === endpoints.length, { timeoutMs: 20_000 });
   });
 
   it('polls, in case a notification was lost', async () => {

@@ -76,16 +76,18 @@ describe('the run that parses stored mail again', () => {
       return Context.current().cancelled;
     });
     const stop = await temporal.work(ending);
-    const first = await reparseMailbox({ client: temporal.api, db: db(), waitMs: 200 }, accountId);
-    expect(first).toMatchObject({ status: 'running', workflow_id: reparseWorkflowId(accountId) });
+    // time enough for a busy worker to take it
+    const first = reparseMailbox({ client: temporal.api, db: db(), waitMs: 10_000 }, accountId);
     const handle = temporal.client.workflow.getHandle(reparseWorkflowId(accountId));
     await waitFor(
       async () => {
+        if (hangsSince === 0) return false;
         const beat = (await handle.describe()).raw.pendingActivities?.[0]?.lastHeartbeatTime?.seconds;
-        return hangsSince > 0 && Number(beat ?? 0) * 1000 > hangsSince + 2_000;
+        return Number(beat ?? 0) * 1000 > hangsSince + 2_000;
       },
       { timeoutMs: 30_000, what: 'a heartbeat after the fifth email' },
     );
+    expect(await first).toMatchObject({ status: 'running', workflow_id: reparseWorkflowId(accountId) });
     await stop();
     const scheduled = (await handle.fetchHistory()).events?.flatMap((event) => {
       const queue = event.activityTaskScheduledEventAttributes?.taskQueue?.name;
