@@ -29,6 +29,11 @@ export function isPendingRemoval(alias: string): string {
   return `(${alias}.pending_removal_since is not null)`;
 }
 
+/** SQL: a move of this service that is under way leaves the location under this alias. */
+export function isBeingMoved(alias: string): string {
+  return `(coalesce(${alias}.pending_removal_since, '-infinity') > now() - ${COUNTS_AS_DEAD})`;
+}
+
 /**
  * Marks a location as being left. `first`: it had no mark; `again`: an attempt that died had marked it; `taken`: another
  * attempt is moving the mail.
@@ -36,8 +41,8 @@ export function isPendingRemoval(alias: string): string {
 export async function markPendingRemoval(tx: Tx, location: LocationKey): Promise<'first' | 'again' | 'taken'> {
   const { rows } = await tx.execute<{ before: Date | null; taken: boolean }>(sql`
     with old as (
-      select pending_removal_since as before, coalesce(pending_removal_since > now() - ${sql.raw(COUNTS_AS_DEAD)}, false) as taken
-      from locations where folder_id = ${location.folderId} and uid = ${location.uid}
+      select pending_removal_since as before, ${sql.raw(isBeingMoved('l'))} as taken
+      from locations l where folder_id = ${location.folderId} and uid = ${location.uid}
     ), marked as (
       update locations p set pending_removal_since = now() from old
       where p.folder_id = ${location.folderId} and p.uid = ${location.uid} and not old.taken

@@ -3,6 +3,7 @@ import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { simpleParser } from 'mailparser';
+import type { Account } from '../../src/contract/account.ts';
 import type { EmailSent } from '../../src/contract/sending.ts';
 import { projectRoot } from '../../src/embedded/project-root.ts';
 import { type ConnectedUser, connectUser, type Live, joinLive } from '../helpers/live.ts';
@@ -54,6 +55,7 @@ const BEFORE: Record<string, (reader: Reader) => Promise<unknown>> = {
   'file.md': ({ owner, ada }) => receive(owner, ada),
   'not-notified.md': async ({ owner, ada }) => {
     await receive(owner, ada);
+    await waitFor(async () => (await live.api.get<Account>(`/accounts/${owner.account.id}`)).last_synced_at);
     const delivered = `/webhooks/conversations?account_id=${owner.account.id}&event_type=email.new&status=delivered`;
     await waitFor(async () => (await live.api.get<{ data: unknown[] }>(delivered)).data.length > 0);
   },

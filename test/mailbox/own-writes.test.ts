@@ -4,6 +4,8 @@ import { emails, folders, locations } from '../../src/db/schema.ts';
 import { moveEmail } from '../../src/mailbox/changes/move.ts';
 import { markEmail } from '../../src/mailbox/changes/mark.ts';
 import { syncMailbox } from '../../src/mailbox/sync-pass.ts';
+import type { SyncContext } from '../../src/mailbox/context.ts';
+import type { Command } from '../helpers/fake-imap-wire.ts';
 import { type FakeImap, type FakeImapOptions, PLAIN } from '../helpers/fake-imap.ts';
 import { mailText } from '../helpers/mail-text.ts';
 import { type Engine, engineTests } from './engine.ts';
@@ -139,6 +141,86 @@ describe.each(SERVERS)('on a server %s', (_, options) => {
     await syncMailbox(running.ctx, {});
     expect(await running.events()).toEqual(['email.new', 'email.new']);
   });
+});
+
+describe('on a server without MOVE, an email that another call marks as read while it is moved', () => {
+  const isDeletion = ({ name, args }: Command) => name === 'UID STORE' && args.flat(9).includes('\\Deleted');
+
+  async function ground(): Promise<{ running: Engine; id: string; other: SyncContext }> {
+    const running = await startOn({ capabilities: PLAIN, folders: folderOptions });
+    running.server.append('INBOX', mailText({ subject: 'both' }), { date: new Date('2024-05-06T07:08:09Z') });
+    await syncMailbox(running.ctx, { freshSession: true });
+    const other = { ...running.ctx, session: await running.ctx.reopen() };
+    return { running, id: (await onlyEmail(running)).id, other };
+  }
+
+  async function expectRead(running: Engine, id: string): Promise<void> {
+    expect(running.server.folder('Work').messages.map(({ flags }) => [...flags])).toEqual([['\\Seen']]);
+    expect(running.server.folder('INBOX').messages).toEqual([]);
+    await syncMailbox(running.ctx, {});
+    expect((await onlyEmail(running)).isUnread).toBe(false);
+    expect(await pathsOf(running, id)).toEqual(['Work']);
+    expect(await running.events()).toEqual(['email.new', 'email.update', 'email.update']);
+  }
+
+  it('is read in the end when the call comes between COPY and EXPUNGE', async () => {
+    const { running, id, other } = await ground();
+    let marking: Promise<void> | undefined;
+    running.server.script.command = (command, session) => {
+      if (marking || !isDeletion(command)) return;
+      marking = markEmail(other, id, true);
+      // time enough for it to end, if it does not wait for the move
+      setTimeout(() => session.answer(command), 500);
+      return true;
+    };
+    await moveEmail(running.ctx, id, () => running.folder('Work'));
+    await marking;
+    await expectRead(running, id);
+  });
+
+  it('is read in the end when the call has begun before, and its STORE comes after the COPY', async () => {
+    const { running, id, other } = await ground();
+    let moving: Promise<void> | undefined;
+    let storeSeen: (() => void) | undefined;
+    running.server.script.command = (command, session) => {
+      const isStore = command.name === 'UID STORE';
+      if (isStore && !moving) {
+        storeSeen = () => session.answer(command);
+        moving = moveEmail(running.ctx, id, () => running.folder('Work'));
+        return true;
+      }
+      if (!isDeletion(command) || !storeSeen) return;
+      storeSeen();
+      storeSeen = undefined;
+      setTimeout(() => session.answer(command), 500);
+      return true;
+    };
+    await markEmail(other, id, true);
+    await moving;
+    await expectRead(running, id);
+  });
+});
+
+it('flags that another program changes between COPY and EXPUNGE are not lost', async () => {
+  const running = await startOn({ capabilities: 'IMAP4rev1', folders: folderOptions });
+  const { server } = running;
+  const date = new Date('2024-05-06T07:08:09Z');
+  const uid = server.append('INBOX', mailText({ subject: 'flagged' }), { date, flags: ['\\Seen', '\\Answered'] });
+  await syncMailbox(running.ctx, { freshSession: true });
+  server.script.command = ({ name }) => {
+    if (name !== 'UID COPY') return;
+    // when it has been answered
+    setImmediate(() => {
+      server.setFlag('INBOX', uid, '\\Flagged');
+      server.folder('INBOX').messages[0]?.flags.delete('\\Seen');
+    });
+  };
+  const { id } = await onlyEmail(running);
+  await moveEmail(running.ctx, id, () => running.folder('Work'));
+  expect([...server.folder('Work').messages[0]!.flags].sort()).toEqual(['\\Answered', '\\Flagged']);
+  expect(server.folder('INBOX').messages).toEqual([]);
+  await syncMailbox(running.ctx, {});
+  expect((await onlyEmail(running)).isUnread).toBe(true);
 });
 
 describe('mail from before the account connected', () => {

@@ -6,7 +6,14 @@ import { changeKnownEmails } from '../change-emails.ts';
 import type { SyncContext } from '../context.ts';
 import { located, saveUnread, type StoredState, unreadIn } from '../store/email-states.ts';
 import { countUnread, type FolderState, getLocalRevision } from '../store/folders.ts';
-import { type ChangedFlags, changedFlags, compareFlags, type LocationFlags, saveFlags } from '../store/locations.ts';
+import {
+  type ChangedFlags,
+  changedFlags,
+  compareFlags,
+  type FlagComparison,
+  type LocationFlags,
+  saveFlags,
+} from '../store/locations.ts';
 
 /** Messages of one transaction; each may have an event with its body. */
 const CHUNK = 500;
@@ -54,14 +61,14 @@ function saveChangedFlags(
 
 /**
  * Stores what these flags change, with the counters of the folders and the events; `byApi`: this API changed them.
- * @returns the flags of UIDs that are not stored, or not any more
+ * @returns the flags that are of no use: their UIDs are not stored, or not any more, or a call is moving the message now
  */
 export async function storeFlagChanges(
   tx: Tx,
   lease: Lease,
   { flags, byApi = false }: { flags: LocationFlags[]; byApi?: boolean },
-): Promise<LocationFlags[]> {
-  const { changed, emails, notStored } = await compareFlags(tx, flags);
+): Promise<Pick<FlagComparison, 'notStored' | 'beingMoved'>> {
+  const { changed, emails, notStored, beingMoved } = await compareFlags(tx, flags);
   const writes = new Writes();
   await saveFlags(writes, changed);
   const byPlace = new Map(changed.map((flags) => [placeOf(flags), flags]));
@@ -82,7 +89,7 @@ export async function storeFlagChanges(
   const known = (states: StoredState[]) => new Map(states.map((state) => [state.id, located(state)]));
   const change = { before: known(emails), after: known(after), writes };
   await changeKnownEmails(tx, { lease, now: new Date() }, change);
-  return notStored;
+  return { notStored, beingMoved };
 }
 
 /** An email where flags of its locations have changed. */

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { ApiError } from '../../contract/errors.ts';
 import { inLease } from '../../db/lease.ts';
 import { hasUidplus } from '../../imap/command.ts';
@@ -26,10 +27,14 @@ export class LocationChanged extends Error {
   /** paths of folders that have to be synced whatever their counters say */
   readonly syncPaths: string[];
 
-  constructor(location: EmailLocation, options: { gone: boolean; sync?: string[] }) {
+  /** a call of this API is moving it: there is nothing to sync */
+  readonly byCall: boolean;
+
+  constructor(location: EmailLocation, options: { gone: boolean; sync?: string[]; byCall?: boolean }) {
     super('the email is not where it was');
     this.location = location;
     this.gone = options.gone;
+    this.byCall = options.byCall ?? false;
     this.syncPaths = [location.path, ...(options.sync ?? [])];
   }
 }
@@ -44,18 +49,34 @@ const MAX_PASSES = 4;
  * is made there: after a conflict with another mail program the store says what the server has.
  * @throws ApiError not_found when the email is gone for good; MailError
  */
-export async function locateEmail<T>(
+export function locateEmail<T>(ctx: SyncContext, emailId: string, change: Change<T>): Promise<T> {
+  return changeLocated(ctx, emailId, locationsOf, change);
+}
+
+/**
+ * The same for a change that goes with the message where it is: another call's move of the email by COPY ends first, since
+ * the copy has nothing of what changes after it was made.
+ */
+export function locateUnmoved<T>(ctx: SyncContext, emailId: string, change: Change<T>): Promise<T> {
+  return changeLocated(ctx, emailId, unmovedLocationsOf, change);
+}
+
+type Change<T> = (locations: EmailLocations) => Promise<T>;
+
+async function changeLocated<T>(
   ctx: SyncContext,
   emailId: string,
-  change: (locations: EmailLocations) => Promise<T>,
+  locate: typeof locationsOf,
+  change: Change<T>,
 ): Promise<T> {
   for (let passes = 0; ; passes++) {
-    const [first, ...others] = await locationsOf(ctx, emailId);
+    const [first, ...others] = await locate(ctx, emailId);
     let paths: string[] = [];
     try {
       if (first) return await change([first, ...others]);
     } catch (error) {
       if (!(error instanceof LocationChanged)) throw error;
+      if (error.byCall && passes < MAX_PASSES) continue;
       paths = error.syncPaths;
       if (error.gone) await recordVanished(ctx, emailId, error.location);
     }
@@ -71,6 +92,21 @@ async function locationsOf(ctx: SyncContext, emailId: string): Promise<EmailLoca
   if (!locations) throw new ApiError('not_found', 'there is no email with that id');
   return locations;
 }
+
+/** Longer than a move that died counts as under way; see src/db/pending-removal.ts. */
+const MOVE_MS = 12_000;
+const CHECK_EVERY_MS = 100;
+
+async function unmovedLocationsOf(ctx: SyncContext, emailId: string): Promise<EmailLocation[]> {
+  for (const until = Date.now() + MOVE_MS; ; ) {
+    const locations = await locationsOf(ctx, emailId);
+    if (!locations.some(({ beingMoved }) => beingMoved)) return locations;
+    if (Date.now() >= until) throw new MailError('provider_error', 'imap', BEING_MOVED);
+    await sleep(CHECK_EVERY_MS);
+  }
+}
+
+export const BEING_MOVED = 'another call is moving this email: try again';
 
 /**
  * Selects the folder of a location for writing. A UID is never used under another UIDVALIDITY, nor when the message that

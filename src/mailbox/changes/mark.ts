@@ -4,7 +4,7 @@ import type { SyncContext } from '../context.ts';
 import { storeFlagChanges } from './flags.ts';
 import type { LocationFlags } from '../store/locations.ts';
 import type { EmailLocation } from '../store/moves.ts';
-import { LocationChanged, locateEmail, openLocation } from './locate.ts';
+import { LocationChanged, locateUnmoved, openLocation } from './locate.ts';
 
 const SEEN = '\\Seen';
 
@@ -13,7 +13,7 @@ const SEEN = '\\Seen';
  * @throws ApiError not_found; MailError
  */
 export async function markEmail(ctx: SyncContext, emailId: string, seen: boolean): Promise<void> {
-  await locateEmail(ctx, emailId, async (locations) => {
+  await locateUnmoved(ctx, emailId, async (locations) => {
     // 1. the provider; in Gmail all labels show the flags of the one mail, but for \Deleted, which is of the label
     const oneMail = ctx.session.has('X-GM-EXT-1');
     const flags: LocationFlags[] = [];
@@ -29,11 +29,13 @@ export async function markEmail(ctx: SyncContext, emailId: string, seen: boolean
     }
     // 2. the store, with its event unless the watching activity has emitted it
     await inLease(ctx.db, ctx.lease, async (tx) => {
-      const [notStored] = await storeFlagChanges(tx, ctx.lease, { flags, byApi: true });
-      if (!notStored) return;
+      const { notStored, beingMoved } = await storeFlagChanges(tx, ctx.lease, { flags, byApi: true });
+      const [moved] = [...notStored, ...beingMoved];
+      if (!moved) return;
       // Moved meanwhile, by another call or program: nothing of this is kept, and it is marked again where it is now.
-      const isMoved = ({ folderId, uid }: EmailLocation) => folderId === notStored.folderId && uid === notStored.uid;
-      throw new LocationChanged(locations.find(isMoved) ?? locations[0], { gone: false });
+      const isMoved = ({ folderId, uid }: EmailLocation) => folderId === moved.folderId && uid === moved.uid;
+      const location = locations.find(isMoved) ?? locations[0];
+      throw new LocationChanged(location, { gone: false, byCall: notStored.length === 0 });
     });
   });
 }

@@ -4,6 +4,7 @@ import { hasMove } from '../../imap/command.ts';
 import { expungeMessages } from '../../imap/expunge.ts';
 import { copyMessages, type Moved, moveMessages } from '../../imap/move.ts';
 import { fetchFlagSets, storeFlags } from '../../imap/store.ts';
+import { openFolder } from '../../imap/select.ts';
 import { FolderMissing, MailError } from '../../mail-error.ts';
 import { changeEmails } from '../change-emails.ts';
 import type { SyncContext } from '../context.ts';
@@ -11,7 +12,15 @@ import type { StoredLocation } from '../store/email-states.ts';
 import { type FolderState, loadFolder } from '../store/folders.ts';
 import { type EmailLocation, type MovedLocation, moveLocations } from '../store/moves.ts';
 import { mark, unmark } from './pending-removals.ts';
-import { LocationChanged, findArrival, openLocation, type EmailLocations, targetMark, locateEmail } from './locate.ts';
+import {
+  BEING_MOVED,
+  LocationChanged,
+  findArrival,
+  openLocation,
+  type EmailLocations,
+  targetMark,
+  locateEmail,
+} from './locate.ts';
 
 /*
  * How an email gets into one folder and out of all others. Each numbered step may be the last one before a crash; the
@@ -132,7 +141,7 @@ class Move {
       if (state !== 'taken') this.marked.add(key);
       if (state === 'again') throw new LocationChanged(location, { gone: false, sync: [this.target.path] });
       if (state === 'taken' && Date.now() >= until) {
-        throw new MailError('provider_error', 'imap', 'another call is moving this email: try again');
+        throw new MailError('provider_error', 'imap', BEING_MOVED);
       }
       if (state === 'taken') await sleep(CHECK_EVERY_MS);
     }
@@ -149,13 +158,37 @@ class Move {
     const mark = await targetMark(session, target);
     await openLocation(ctx, from);
     if (from.deleted) await storeFlags(session, [from.uid], { remove: DELETED });
+    const leavesByCopy = copies && !stays;
+    const before = leavesByCopy ? (await fetchFlagSets(session, [from.uid])).get(from.uid) : undefined;
     // 2.
     const moved = await this.transfer(from, copies ? copyMessages : moveMessages);
     const left = copies ? !stays : !this.gmail || (await this.hasLeft(from));
     const uid = await findArrival(ctx, from, target, { moved, mark });
+    if (!leavesByCopy) return { uid, left };
     // 3.
-    if (copies && left) await this.expunge(from);
+    await this.keepFlags(from, { uid, before });
+    await this.expunge(from);
     return { uid, left };
+  }
+
+  /**
+   * Gives a copy the flags that others have changed since it was made. The store learns of them from who changed them, or from
+   * the next sync pass: each of these has an event of its own.
+   */
+  private async keepFlags(
+    from: EmailLocation,
+    { uid, before = new Set() }: { uid: number; before: ReadonlySet<string> | undefined },
+  ): Promise<void> {
+    const { session } = this.ctx;
+    await openLocation(this.ctx, from);
+    const now = (await storeFlags(session, [from.uid], { add: DELETED })).get(from.uid);
+    if (!now) return;
+    const isOwn = (flag: string) => flag !== '\\Deleted';
+    const add = [...now].filter((flag) => isOwn(flag) && !before.has(flag));
+    const remove = [...before].filter((flag) => isOwn(flag) && !now.has(flag));
+    if (add.length + remove.length === 0) return;
+    await openFolder(session, this.target.path);
+    await storeFlags(session, [uid], { add, remove });
   }
 
   private async transfer(from: EmailLocation, transfer: typeof copyMessages): Promise<Moved> {

@@ -2,7 +2,7 @@ import { prepared } from '../../db/prepared.ts';
 import { and, desc, eq, gte, isNotNull, isNull, lt, or, type SQL, sql } from 'drizzle-orm';
 import type { Queryable, Tx } from '../../db/client.ts';
 import { anyOf } from '../../db/any-of.ts';
-import { isPendingRemoval } from '../../db/pending-removal.ts';
+import { isBeingMoved, isPendingRemoval } from '../../db/pending-removal.ts';
 import { emails, locations } from '../../db/schema.ts';
 import type { Writer, Writes } from '../../db/writes.ts';
 import { LOCATED, type StoredState } from './email-states.ts';
@@ -333,17 +333,19 @@ export interface FlagComparison {
   emails: StoredState[];
   /** flags of UIDs that are not stored, or not any more */
   notStored: LocationFlags[];
+  /** flags of messages that a call moves elsewhere now */
+  beingMoved: LocationFlags[];
 }
 
 /** Compares flags with what is stored. */
 export async function compareFlags(tx: Tx, flags: LocationFlags[]): Promise<FlagComparison> {
   const given = flags.map(({ folderId, uid, seen, deleted }) => ({ folder_id: folderId, uid, seen, deleted }));
-  type Found = ChangedFlags & { differs: boolean };
+  type Found = ChangedFlags & { differs: boolean; moved: boolean };
   const { rows } = await tx.execute<{ found: Found[]; emails: StoredState[] }>(
     prepared(sql`
     with found as materialized (
       select p.folder_id, p.uid, f.seen, coalesce(f.deleted, p.deleted) as deleted, p.seen as was_seen, p.email_id,
-        ${DIFFERS} as differs
+        ${DIFFERS} as differs, ${sql.raw(isBeingMoved('p'))} as moved
       from json_to_recordset(${JSON.stringify(given)}::json)
         as f(folder_id text, uid bigint, seen boolean, deleted boolean)
       join locations p on p.folder_id = f.folder_id and p.uid = f.uid
@@ -351,7 +353,7 @@ export async function compareFlags(tx: Tx, flags: LocationFlags[]): Promise<Flag
     )
     select (
       select coalesce(json_agg(json_build_object('folderId', folder_id, 'uid', uid, 'seen', seen, 'deleted', deleted,
-        'wasSeen', was_seen, 'differs', differs)), '[]') from found
+        'wasSeen', was_seen, 'differs', differs, 'moved', moved)), '[]') from found
     ) as found, (
       select coalesce(json_agg(${LOCATED}), '[]') from emails e where e.id = any(array(
         select email_id from found where differs))
@@ -359,11 +361,12 @@ export async function compareFlags(tx: Tx, flags: LocationFlags[]): Promise<Flag
   );
   const { found, emails } = rows[0] as { found: Found[]; emails: StoredState[] };
   const keyOf = ({ folderId, uid }: { folderId: string; uid: number }) => `${folderId} ${uid}`;
-  const there = new Set(found.map(keyOf));
+  const there = new Map(found.map((each) => [keyOf(each), each]));
   return {
     changed: found.filter(({ differs }) => differs),
     emails,
     notStored: flags.filter((flag) => !there.has(keyOf(flag))),
+    beingMoved: flags.filter((flag) => there.get(keyOf(flag))?.moved),
   };
 }
 

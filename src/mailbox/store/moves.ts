@@ -2,7 +2,7 @@ import { prepared } from '../../db/prepared.ts';
 import { sql } from 'drizzle-orm';
 import type { FolderRole } from '../../contract/folder.ts';
 import type { Queryable, Tx } from '../../db/client.ts';
-import type { LocationKey } from '../../db/pending-removal.ts';
+import { isBeingMoved, type LocationKey } from '../../db/pending-removal.ts';
 import { locationColumns, type MessageIdentity } from './locations.ts';
 
 /** One location of an email, with what a command to it has to name and what recognises the message elsewhere. */
@@ -16,6 +16,8 @@ export interface EmailLocation extends MessageIdentity {
   seen: boolean;
   /** \Deleted is set */
   deleted: boolean;
+  /** another call is moving the email out of it */
+  beingMoved: boolean;
 }
 
 /**
@@ -30,7 +32,7 @@ export async function loadLocations(
   const { rows } = await db.execute<{ [Key in keyof EmailLocation]: EmailLocation[Key] | null }>(
     prepared(sql`
     select f.id as "folderId", f.path, f.role, f.uid_validity::float8 as "uidValidity", p.uid::float8 as uid, p.seen,
-      p.deleted, p.identity, p.weak_identity as "weakIdentity", p.server_id as "serverId"
+      p.deleted, ${sql.raw(isBeingMoved('p'))} as "beingMoved", p.identity, p.weak_identity as "weakIdentity", p.server_id as "serverId"
     from emails e
     left join (locations p join folders f on f.id = p.folder_id and f.vacating is null)
       on p.email_id = e.id and p.vanished_at is null
