@@ -68,8 +68,11 @@ const REPLAY_CALLS = 5;
 const INLINE_BYTES = 64 * 1024;
 /** Runs of one endpoint that wait for a next attempt; what fails beyond that waits in the store. */
 const MAX_RETRYING_RUNS = 5;
-/** The same for one that had failed before: many endpoints that fail together would all be called anew at the same time. */
-const MAX_RETRYING_OF_FAILING = 1;
+/**
+ * The same for one that had failed before, or has never succeeded: many endpoints that fail together would all be called anew at the
+ * same time, and a run started for each retry of a batch costs more than its attempt.
+ */
+const MAX_RETRYING_OF_COSTLY = 1;
 
 interface Identity {
   workflowId: string;
@@ -362,7 +365,8 @@ export class AttemptRound {
     const isOneOfMany = this.#input.deliveryIds.length > 1;
     // one that has waited in this run for its attempt is counted already
     const isFirstRetry = isOneOfMany || delivery.dueInMs === null;
-    const mostRetrying = target.failuresInARow > 0 ? MAX_RETRYING_OF_FAILING : MAX_RETRYING_RUNS;
+    const isCostly = target.failuresInARow > 0 || target.lastSuccessAt === null;
+    const mostRetrying = isCostly ? MAX_RETRYING_OF_COSTLY : MAX_RETRYING_RUNS;
     const tooMany = isFirstRetry && target.retryingRuns + this.#retryingHere >= mostRetrying;
     if (isAway || tooMany || isReplay) return { workflowId: null, runs };
     if (isFirstRetry) this.#retryingHere += 1;

@@ -8,7 +8,7 @@ import { withFailures } from '../../src/activities/failures.ts';
 import type { EventType } from '../../src/contract/events.ts';
 import { createEndpoint, type NewEndpoint } from '../../src/db/endpoints.ts';
 import { recordEvents } from '../../src/db/outbox.ts';
-import { deliveries, deliveryAttempts } from '../../src/db/schema.ts';
+import { deliveries, deliveryAttempts, webhookEndpoints } from '../../src/db/schema.ts';
 import { createLogger } from '../../src/logger.ts';
 import { newId } from '../../src/new-id.ts';
 import { createOutbound } from '../../src/outbound.ts';
@@ -116,6 +116,13 @@ async function startDeliveries(ofFile: FileWorker) {
         ...options,
       });
       receiver.secrets.set(id, secret);
+      return id;
+    },
+
+    /** The same; a call of it has succeeded before. */
+    async provenEndpoint(): Promise<string> {
+      const id = await this.endpoint();
+      await db.update(webhookEndpoints).set({ lastSuccessAt: new Date() }).where(eq(webhookEndpoints.id, id));
       return id;
     },
 

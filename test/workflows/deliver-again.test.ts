@@ -22,7 +22,7 @@ let endpointId: string;
 
 beforeEach(async () => {
   the = await startDeliveries();
-  endpointId = await the.endpoint();
+  endpointId = await the.provenEndpoint();
 });
 afterEach(async () => {
   expect(the.receiver.faults).toEqual([]);

@@ -26,7 +26,7 @@ let endpointId: string;
 
 beforeEach(async () => {
   the = await startDeliveries();
-  endpointId = await the.endpoint();
+  endpointId = await the.provenEndpoint();
 });
 afterEach(async () => {
   expect(the.receiver.faults).toEqual([]);
@@ -272,6 +272,17 @@ describe('an endpoint that does not respond', () => {
     expect(waiting).toBeGreaterThanOrEqual(5);
     expect(waiting).toBeLessThanOrEqual(10);
     expect((await endpoint()).breakerUntil).toBeNull();
+  });
+
+  it('has one run that waits when it has never succeeded', async () => {
+    await the.db.update(webhookEndpoints).set({ lastSuccessAt: null });
+    await the.work({ webhook: { retryScheduleMs: [HOUR], timeoutMs: 5_000 } });
+    the.receiver.answer = () => 404;
+    await the.happen(emails(20));
+    for (const run of await the.relayOnce()) await the.end(run.workflowId);
+    const log = await the.log();
+    expect(log.every(({ status, attemptsCount }) => status === 'pending' && attemptsCount === 1)).toBe(true);
+    expect(log.filter(({ workflowId }) => workflowId !== null)).toHaveLength(1);
   });
 
   it('has one run that waits when it had failed before', async () => {

@@ -221,7 +221,7 @@ describe('several deliveries of one endpoint', () => {
 
   it('go on each by itself when they fail the first try', async () => {
     await the.work();
-    await the.endpoint();
+    await the.provenEndpoint();
     const objects = emails(8);
     const bad = new Set([objects[2], objects[5]]);
     the.receiver.answer = (call) =>
