@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { addUser, type MailUser } from '../test/helpers/mail-user.ts';
 import { openMailbox } from '../test/helpers/mailbox.ts';
 import type { Bounds, Figures } from './figures.ts';
-import { byPart, cpuMsOf, processTree } from './process-tree.ts';
+import { byPart, processTree } from './process-tree.ts';
 import { type Bench, watchedMailboxes } from './setup.ts';
 
 /** `BENCH_ACCOUNTS=1,50,200,1000` takes long: mailboxes are connected one after the other. */
@@ -44,15 +44,19 @@ export const memory = {
       await watchedMailboxes(bench, count - accounts);
       accounts = count;
       await sleep(REST_MS);
-      const cpuBefore = cpuMsOf(bench.pid);
+      const before = byPart(processTree(bench.pid));
       await sleep(REST_MS);
-      const cpu = cpuMsOf(bench.pid) - cpuBefore;
       const processes = processTree(bench.pid);
+      const cpuOf = new Map(
+        [...byPart(processes)].map(([name, { cpuMs }]) => [name, cpuMs - (before.get(name)?.cpuMs ?? 0)]),
+      );
+      const cpu = [...cpuOf.values()].reduce((sum, ms) => sum + ms, 0);
       const total = processes.reduce((sum, { pssBytes }) => sum + pssBytes, 0) / MEBIBYTE;
       totals.push(total);
       figures[`${count} accounts, all processes`] = total;
       for (const [name, { pssBytes }] of byPart(processes)) figures[`  ${name} (${count})`] = pssBytes / MEBIBYTE;
       figures[`CPU of ${count} accounts, % of a core`] = (cpu / REST_MS) * 100;
+      for (const [name, ms] of cpuOf) figures[`  CPU of ${name} (${count}), % of a core`] = (ms / REST_MS) * 100;
       if (count === 0) cpuOfNone = cpu;
       else figures[`CPU of each of ${count}, % of a core`] = ((cpu - cpuOfNone) / REST_MS / count) * 100;
     }

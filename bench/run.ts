@@ -17,6 +17,7 @@ import { largeMails } from './large-mails.ts';
 import { parsing } from './parsing.ts';
 import { list, reads, search } from './reads.ts';
 import { restart } from './restart.ts';
+import { retention } from './retention.ts';
 import { sends } from './sends.ts';
 import { type Bench, startBench } from './setup.ts';
 import { webhookReplay } from './webhook-replay.ts';
@@ -56,6 +57,7 @@ const FIGURES: Record<string, (bench: Bench, rounds: number) => Promise<Result>>
   sends: measured(sends),
   growth: measured(growth),
   'delivery-log': measured(deliveryLog),
+  retention: measured(retention),
   dashboard: measured(dashboard),
   'first-mail': measured(firstMail),
   'webhook-isolation': measured(webhookIsolation),

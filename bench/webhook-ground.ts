@@ -8,6 +8,7 @@ import { createLogger } from '../src/logger.ts';
 import { newId } from '../src/new-id.ts';
 import { callHeaders } from '../src/webhooks/sign.ts';
 import { storeAccount } from '../test/helpers/stored-account.ts';
+import { waitFor } from '../test/helpers/wait.ts';
 import { type Bench, databaseUrl } from './setup.ts';
 
 /*
@@ -113,6 +114,24 @@ export function outOfOrder({ received }: Hook, objectOf: (sequence: number) => s
     last.set(object, sequence);
   }
   return count;
+}
+
+/** Writes events at a steady rate; resolves with the times from the commit of each to its receipt, ms. */
+export async function steadily(
+  ground: Ground,
+  receiver: Pick<Hook, 'received'>,
+  { seconds, perSecond }: { seconds: number; perSecond: number },
+): Promise<number[]> {
+  const first = await nextSequence(ground);
+  const commits: number[] = [];
+  const began = Date.now();
+  for (let n = 0; n < seconds * perSecond; n++) {
+    const at = began + (n * 1000) / perSecond;
+    await new Promise((resolve) => setTimeout(resolve, Math.max(0, at - Date.now())));
+    commits.push(await happen(ground, [newId('email')]));
+  }
+  await waitFor(() => receiver.received.has(first + commits.length - 1), { timeoutMs: 30_000, what: 'the last event' });
+  return commits.map((at, n) => (receiver.received.get(first + n) ?? Date.now()) - at);
 }
 
 const BARE_CALLS = 5_000;

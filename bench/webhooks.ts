@@ -18,6 +18,7 @@ import {
   outOfOrder,
   prepare,
   signAndPost,
+  steadily,
 } from './webhook-ground.ts';
 
 const LARGE = Buffer.alloc(10_000_000);
@@ -147,7 +148,7 @@ export const webhookRate = {
     const cpu = cpuOfParts('CPU ms per delivery', { before, after: byPart(processTree(bench.pid)), count });
     const first = Math.min(...receiver.received.keys());
     const order = outOfOrder(receiver, (sequence) => objects[(sequence - first) % OBJECTS] ?? '');
-    const steady = await steadily(ground, receiver);
+    const steady = await steadily(ground, receiver, { seconds: STEADY_S, perSecond: STEADY_PER_SECOND });
     const [lost, calledTwice] = [
       count - receiver.received.size + STEADY_S * STEADY_PER_SECOND,
       receiver.calls - receiver.received.size,
@@ -169,19 +170,6 @@ export const webhookRate = {
     };
   },
 };
-
-async function steadily(ground: Ground, receiver: Hook): Promise<number[]> {
-  const first = await nextSequence(ground);
-  const commits: number[] = [];
-  const began = Date.now();
-  for (let n = 0; n < STEADY_S * STEADY_PER_SECOND; n++) {
-    const at = began + (n * 1000) / STEADY_PER_SECOND;
-    await new Promise((resolve) => setTimeout(resolve, Math.max(0, at - Date.now())));
-    commits.push(await happen(ground, [newId('email')]));
-  }
-  await waitFor(() => receiver.received.has(first + commits.length - 1), { timeoutMs: 30_000, what: 'the last event' });
-  return commits.map((at, n) => (receiver.received.get(first + n) ?? Date.now()) - at);
-}
 
 const WAITING = 50_000;
 

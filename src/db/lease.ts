@@ -1,5 +1,6 @@
 import { sql } from 'drizzle-orm';
 import type { Db, Queryable, Tx } from './client.ts';
+import { prepared } from './prepared.ts';
 
 /** Who may write for an account: its holder's fencing number, or null for a helper that only adds (an import). */
 export interface Lease {
@@ -109,7 +110,9 @@ export async function inLease<T>(db: Db, lease: Lease, work: (tx: Tx) => Promise
   return db.transaction(async (tx) => {
     const isHolder = lease.watchEpoch === null ? sql`` : sql`and watch_epoch = ${lease.watchEpoch}`;
     const { rows } = await tx.execute(
-      sql`select 1 from accounts where id = ${lease.accountId} and removed_at is null ${isHolder} for no key update`,
+      prepared(
+        sql`select 1 from accounts where id = ${lease.accountId} and removed_at is null ${isHolder} for no key update`,
+      ),
     );
     if (rows.length === 0) throw new LeaseLost(lease.accountId);
     return work(tx);

@@ -1,6 +1,7 @@
 import { and, eq, isNotNull, lt, sql } from 'drizzle-orm';
 import { anyOf } from './any-of.ts';
 import type { Queryable, Tx } from './client.ts';
+import { kept } from './prepared.ts';
 import { locations } from './schema.ts';
 
 /*
@@ -63,25 +64,30 @@ export async function clearPendingRemoval(tx: Tx, marked: LocationKey[]): Promis
     where l.folder_id = r.folder_id and l.uid = r.uid`);
 }
 
-/** Locations of an account that were marked longer than `olderThanMs` ago, the oldest first, with their emails. */
-export async function findPendingRemovals(
-  db: Queryable,
-  accountId: string,
-  { olderThanMs, limit }: { olderThanMs: number; limit: number },
-): Promise<(LocationKey & { emailId: string | null })[]> {
+const pendingOfAccount = kept((db) => {
   const { folderId, uid, emailId, pendingRemovalSince } = locations;
   return db
     .select({ folderId, uid, emailId })
     .from(locations)
     .where(
       and(
-        eq(locations.accountId, accountId),
+        eq(locations.accountId, sql.placeholder('accountId')),
         isNotNull(pendingRemovalSince),
-        lt(pendingRemovalSince, sql`now() - make_interval(secs => ${olderThanMs / 1000})`),
+        lt(pendingRemovalSince, sql`now() - make_interval(secs => ${sql.placeholder('seconds')})`),
       ),
     )
     .orderBy(pendingRemovalSince)
-    .limit(limit);
+    .limit(sql.placeholder('limit'))
+    .prepare('pending_removals');
+});
+
+/** Locations of an account that were marked longer than `olderThanMs` ago, the oldest first, with their emails. */
+export function findPendingRemovals(
+  db: Queryable,
+  accountId: string,
+  { olderThanMs, limit }: { olderThanMs: number; limit: number },
+): Promise<(LocationKey & { emailId: string | null })[]> {
+  return pendingOfAccount(db).execute({ accountId, seconds: olderThanMs / 1000, limit });
 }
 
 /** Marks locations of a folder as being left, also those that are marked already. */

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { type SQL, sql } from 'drizzle-orm';
 import type pg from 'pg';
+import type { Queryable } from './client.ts';
 
 /*
  * To plan a statement with several joins takes Postgres milliseconds, often ten times what it takes to run it. What is made
@@ -13,6 +14,22 @@ const MARK = '/* prepared */ ';
 /** Has a statement kept by the connection that runs it. Its text must not depend on values: there are few such texts. */
 export function prepared(statement: SQL): SQL {
   return sql`${sql.raw(MARK)}${statement}`;
+}
+
+/**
+ * A query that is put together once for each database, by `build`: drizzle takes longer for that than Postgres to run it. Its
+ * values are placeholders (https://orm.drizzle.team/docs/perf-queries#prepared-statement).
+ */
+export function kept<T>(build: (db: Queryable) => T): (db: Queryable) => T {
+  const built = new WeakMap<Queryable, T>();
+  return (db) => {
+    let query = built.get(db);
+    if (query === undefined) {
+      query = build(db);
+      built.set(db, query);
+    }
+    return query;
+  };
 }
 
 const names = new Map<string, string>();

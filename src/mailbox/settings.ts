@@ -1,6 +1,8 @@
 import { and, eq, isNull, sql } from 'drizzle-orm';
 import type { Encryption, ServerSettings } from '../contract/account.ts';
 import type { Queryable } from '../db/client.ts';
+import { type Lease, LeaseLost } from '../db/lease.ts';
+import { prepared } from '../db/prepared.ts';
 import { accounts } from '../db/schema.ts';
 import type { SealedAt, Secrets } from '../secrets.ts';
 
@@ -37,9 +39,17 @@ export async function loadSyncSettings(db: Queryable, accountId: string): Promis
   };
 }
 
-/** Records that the account was in sync with its mailbox just now. */
-export async function touchSynced(db: Queryable, accountId: string, now: Date): Promise<void> {
-  await db.update(accounts).set({ lastSyncedAt: now, watchFailure: '' }).where(eq(accounts.id, accountId));
+/**
+ * Records that the account was in sync with its mailbox just now.
+ * @throws LeaseLost
+ */
+export async function touchSynced(db: Queryable, { accountId, watchEpoch }: Lease, now: Date): Promise<void> {
+  const { rowCount } = await db.execute(
+    prepared(sql`
+      update accounts set last_synced_at = ${now.toISOString()}::timestamptz, watch_failure = ''
+      where id = ${accountId} and removed_at is null and watch_epoch = coalesce(${watchEpoch}::bigint, watch_epoch)`),
+  );
+  if (rowCount === 0) throw new LeaseLost(accountId);
 }
 
 /** Stores what a watch failed with, for whoever looks why the account is not in sync. */

@@ -48,9 +48,8 @@ export async function syncMailbox(ctx: SyncContext, options: SyncOptions): Promi
   if (passes.decide) await decideMissing(ctx, passes.startedAt);
   await endAbandonedMoves(ctx, { synced: passes.refused === 0 && !passes.undecided });
   const failure = failureOf(passes);
-  await inLease(ctx.db, ctx.lease, (tx) =>
-    failure ? saveWatchFailure(tx, ctx.account.id, failure) : touchSynced(tx, ctx.account.id, new Date()),
-  );
+  if (failure === undefined) await touchSynced(ctx.db, ctx.lease, new Date());
+  else await inLease(ctx.db, ctx.lease, (tx) => saveWatchFailure(tx, ctx.account.id, failure));
   return { ...passes.list, undecided: passes.undecided };
 }
 

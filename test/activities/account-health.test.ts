@@ -71,7 +71,7 @@ describe('an account that is not in sync', () => {
       expect.stringMatching(/^not in sync since 20[-\d]+T[\d:.]+Z: the storage is full$/),
     ]);
     expect(await eventsOf(id)).toEqual(['account.status.running']);
-    await touchSynced(the.db, id, new Date());
+    await touchSynced(the.db, { accountId: id, watchEpoch: null }, new Date());
     for (let i = 0; i < 2; i++) await checkAccounts(deps);
     expect(await statusOf(id)).toEqual(['running', '']);
     expect(await eventsOf(id)).toEqual(['account.status.running', 'account.status.running']);

@@ -40,6 +40,17 @@ test.each([
   expect(statements.length <= budget ? [] : statements).toEqual([]);
 });
 
+/** Of a pass over all folders, as one is made of each mailbox every 25 seconds. */
+const AT_REST = 4;
+
+test('a pass in which nothing changed makes few statements', async () => {
+  const { server, ctx } = await start({ folders: { Work: [], Trash: ['\\Trash'] } });
+  server.append('INBOX', mailText({ subject: 'there before' }));
+  await syncMailbox(ctx, { freshSession: true });
+  const statements = await statementsOf(() => syncMailbox(ctx, {}));
+  expect(statements.length <= AT_REST ? [] : statements).toEqual([]);
+});
+
 /** Apart from the one that loads the account with its credentials; of a move, also from the one that finds its target. */
 const OF_A_MARK = 7;
 const OF_A_MOVE = 10;

@@ -5,7 +5,7 @@ import type { SyncContext } from '../context.ts';
 import {
   type FolderFacts,
   type FolderState,
-  loadDeletedFolders,
+  loadAllFolders,
   loadFolders,
   saveStatusCounters,
 } from '../store/folders.ts';
@@ -58,14 +58,18 @@ async function listOnce(ctx: SyncContext, freshSession: boolean): Promise<Folder
   if (freshSession) session.withoutCounters = new Set(uncounted);
   else if (uncounted.some((path) => !session.withoutCounters?.has(path))) throw new DoubtfulList();
   const renamed = await findRenames(ctx, stored, listed);
-  const ongoing = await loadOngoing(ctx.db, ctx.account.id);
-  const plan = withoutOngoing(planFolders(stored, listed, renamed), stored, ongoing);
+  const differences = planFolders(stored, listed, renamed);
+  const cameOrWent = differences.created.length + differences.deleted.length > 0;
+  const ongoing = cameOrWent ? await loadOngoing(ctx.db, ctx.account.id) : [];
+  const since = await loadAllFolders(ctx.db, ctx.account.id);
+  const plan = withoutOngoing(differences, stored, ongoing);
   const isDoubtful = plan.deleted.length > 0 && !freshSession;
   // Those whose deletion was seen before, and has not been finished.
-  plan.deleted.push(...(await loadDeletedFolders(ctx.db, ctx.account.id)));
+  plan.deleted.push(...since.deleted);
   let missing = false;
-  if (plan.created.length + plan.changed.length + plan.deleted.length > 0) {
-    if (changedSince(stored, await loadFolders(ctx.db, ctx.account.id))) return undefined;
+  const isChanged = plan.created.length + plan.changed.length + plan.deleted.length > 0;
+  if (isChanged) {
+    if (changedSince(stored, since.folders)) return undefined;
     if (isDoubtful) throw new DoubtfulList();
     const applied = await applyPlan(ctx, plan, stored);
     if (!applied) return undefined;
@@ -73,8 +77,9 @@ async function listOnce(ctx: SyncContext, freshSession: boolean): Promise<Folder
   }
   const dirty = new Set(plan.kept.filter(({ folder, facts }) => isDirty(folder, facts)).map(({ folder }) => folder.id));
   for (const { folder } of plan.changed) dirty.add(folder.id);
-  await saveCounters(ctx, plan, dirty);
-  const folders = new Map((await loadFolders(ctx.db, ctx.account.id)).map((folder) => [folder.id, folder]));
+  const isSaved = await saveCounters(ctx, plan, dirty);
+  const current = isChanged || isSaved ? await loadFolders(ctx.db, ctx.account.id) : since.folders;
+  const folders = new Map(current.map((folder) => [folder.id, folder]));
   const before = new Set(stored.map((folder) => folder.id));
   for (const folder of folders.values()) if (!before.has(folder.id) && folder.totalCount > 0) dirty.add(folder.id);
   const counters = new Map(
@@ -103,16 +108,17 @@ export function saveUnexplained(ctx: SyncContext, folder: FolderState, status: F
   return inLease(ctx.db, ctx.lease, (tx) => saveStatusCounters(tx, folder, status));
 }
 
-/** The counters of folders that are not about to be synced, which counts by itself. */
-async function saveCounters(ctx: SyncContext, plan: FolderPlan, dirty: Set<string>): Promise<void> {
+/** Saves the counters of folders that are not about to be synced, which counts by itself; false: none differs. */
+async function saveCounters(ctx: SyncContext, plan: FolderPlan, dirty: Set<string>): Promise<boolean> {
   const differing = plan.kept.filter(
     ({ folder, facts }) =>
       !dirty.has(folder.id) &&
       facts.status &&
       (facts.status.messages !== folder.totalCount || facts.status.unseen !== folder.unreadCount),
   );
-  if (differing.length === 0) return;
+  if (differing.length === 0) return false;
   await inLease(ctx.db, ctx.lease, async (tx) => {
     for (const { folder, facts } of differing) if (facts.status) await saveStatusCounters(tx, folder, facts.status);
   });
+  return true;
 }

@@ -19,6 +19,8 @@ export async function findRenames(
   stored: FolderState[],
   listed: FolderFacts[],
 ): Promise<Map<string, string>> {
+  const listedPaths = new Set(listed.map(({ path }) => path));
+  if (stored.every(({ path }) => listedPaths.has(path))) return new Map();
   const renamed = reservedRenames(stored, listed, await loadReservations(ctx.db, ctx.account.id));
   const taken = new Set(renamed.values());
   const candidates = renameCandidates(stored, listed);

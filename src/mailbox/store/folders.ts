@@ -1,10 +1,11 @@
-import { and, eq, isNull, or, ne, type SQL, sql } from 'drizzle-orm';
+import { eq, type SQL, sql } from 'drizzle-orm';
 import type { Folder, FolderRole } from '../../contract/folder.ts';
 import type { Queryable, Tx } from '../../db/client.ts';
 import { toFolder } from '../../db/folders.ts';
 import { insertRows } from '../../db/insert-rows.ts';
 import { anyOf } from '../../db/any-of.ts';
 import { folders } from '../../db/schema.ts';
+import { kept } from '../../db/prepared.ts';
 import type { Writer } from '../../db/writes.ts';
 import { newId } from '../../new-id.ts';
 import { baselineLocation, type FlagFacts, insertLocations, type MessageIdentity } from './locations.ts';
@@ -36,21 +37,34 @@ export interface BaselineMail {
   complete: boolean;
 }
 
-/** Every folder of the account that the server has, as far as known. */
-export function loadFolders(db: Queryable, accountId: string): Promise<FolderState[]> {
-  const exists = or(isNull(folders.vacating), ne(folders.vacating, 'deletion'));
-  return db
+/** What becomes of a folder that the server has deleted, until its emails are gone. */
+const isBeingDeleted = ({ vacating }: FolderState): boolean => vacating === 'deletion';
+
+const foldersOfAccount = kept((db) =>
+  db
     .select()
     .from(folders)
-    .where(and(eq(folders.accountId, accountId), exists));
+    .where(eq(folders.accountId, sql.placeholder('accountId')))
+    .prepare('folders_of_account'),
+);
+
+/** Every folder of the account that the server has, as far as known. */
+export async function loadFolders(db: Queryable, accountId: string): Promise<FolderState[]> {
+  return (await loadAllFolders(db, accountId)).folders;
 }
 
 /** Folders that the server has deleted and that are being vacated. */
-export function loadDeletedFolders(db: Queryable, accountId: string): Promise<FolderState[]> {
-  return db
-    .select()
-    .from(folders)
-    .where(and(eq(folders.accountId, accountId), eq(folders.vacating, 'deletion')));
+export async function loadDeletedFolders(db: Queryable, accountId: string): Promise<FolderState[]> {
+  return (await loadAllFolders(db, accountId)).deleted;
+}
+
+/** Both. */
+export async function loadAllFolders(
+  db: Queryable,
+  accountId: string,
+): Promise<{ folders: FolderState[]; deleted: FolderState[] }> {
+  const all = await foldersOfAccount(db).execute({ accountId });
+  return { folders: all.filter((folder) => !isBeingDeleted(folder)), deleted: all.filter(isBeingDeleted) };
 }
 
 /** One folder, whatever happens to it. */
