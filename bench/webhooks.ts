@@ -12,7 +12,6 @@ import {
   type Ground,
   happen,
   hook,
-  type Hook,
   nextSequence,
   ok,
   outOfOrder,

@@ -4,6 +4,7 @@ import { toAccount } from './account-object.ts';
 import type { Queryable, Tx } from './client.ts';
 import { announceLease } from './lease.ts';
 import { anyOf } from './any-of.ts';
+import { kept } from './prepared.ts';
 import { accounts } from './schema.ts';
 
 /** An account that is being removed does not exist any more for anybody. */
@@ -224,19 +225,24 @@ function columnsOf({ mailboxKey, imap, smtp, credentials }: NewConnection) {
   };
 }
 
-/** The states of an account; undefined when it does not exist, or is being removed. */
-export async function getAccountState(
-  db: Queryable,
-  id: string,
-): Promise<{ status: AccountStatus; initialSync: InitialSyncStatus | null; imported: number } | undefined> {
-  const [row] = await db
+const stateOfAccount = kept((db) =>
+  db
     .select({
       status: accounts.status,
       initialSync: accounts.initialSyncStatus,
       imported: accounts.initialSyncImported,
     })
     .from(accounts)
-    .where(and(eq(accounts.id, id), present));
+    .where(and(eq(accounts.id, sql.placeholder('id')), present))
+    .prepare('state_of_account'),
+);
+
+/** The states of an account; undefined when it does not exist, or is being removed. */
+export async function getAccountState(
+  db: Queryable,
+  id: string,
+): Promise<{ status: AccountStatus; initialSync: InitialSyncStatus | null; imported: number } | undefined> {
+  const [row] = await stateOfAccount(db).execute({ id });
   return (
     row && {
       status: row.status as AccountStatus,

@@ -2,7 +2,7 @@ import { and, eq, isNull, sql } from 'drizzle-orm';
 import type { Encryption, ServerSettings } from '../contract/account.ts';
 import type { Queryable } from '../db/client.ts';
 import { type Lease, LeaseLost } from '../db/lease.ts';
-import { prepared } from '../db/prepared.ts';
+import { kept, prepared } from '../db/prepared.ts';
 import { accounts } from '../db/schema.ts';
 import type { SealedAt, Secrets } from '../secrets.ts';
 
@@ -20,12 +20,17 @@ export interface SyncSettings {
   initialSync: { days: number } | null;
 }
 
-/** Undefined when there is no such account, or it is being removed. */
-export async function loadSyncSettings(db: Queryable, accountId: string): Promise<SyncSettings | undefined> {
-  const [row] = await db
+const settingsOfAccount = kept((db) =>
+  db
     .select()
     .from(accounts)
-    .where(and(eq(accounts.id, accountId), isNull(accounts.removedAt)));
+    .where(and(eq(accounts.id, sql.placeholder('accountId')), isNull(accounts.removedAt)))
+    .prepare('settings_of_account'),
+);
+
+/** Undefined when there is no such account, or it is being removed. */
+export async function loadSyncSettings(db: Queryable, accountId: string): Promise<SyncSettings | undefined> {
+  const [row] = await settingsOfAccount(db).execute({ accountId });
   if (!row) return undefined;
   const own = [row.userId, row.imapUser, row.smtpUser].map((address) => address.toLowerCase());
   return {

@@ -3,6 +3,7 @@ import type { Attendee, Email, SentBy } from '../contract/email.ts';
 import type { SendInput } from '../contract/sending.ts';
 import { anyOf } from '../db/any-of.ts';
 import type { Db, Queryable, Tx } from '../db/client.ts';
+import { kept } from '../db/prepared.ts';
 import { type SendResult, sends } from '../db/schema.ts';
 import type { Writer } from '../db/writes.ts';
 
@@ -62,12 +63,17 @@ function toSendRow(row: Omit<typeof sends.$inferSelect, 'email'> & { hasProvisio
   return { ...own, state: row.state as SendState, hasProvisional: row.hasProvisional, sentBy };
 }
 
-/** Undefined when the account has no such send (any more). */
-export async function loadSend(db: Queryable, accountId: string, id: string): Promise<SendRow | undefined> {
-  const [row] = await db
+const sendOfAccount = kept((db) =>
+  db
     .select(COLUMNS)
     .from(sends)
-    .where(and(eq(sends.id, id), eq(sends.accountId, accountId)));
+    .where(and(eq(sends.id, sql.placeholder('id')), eq(sends.accountId, sql.placeholder('accountId'))))
+    .prepare('send_of_account'),
+);
+
+/** Undefined when the account has no such send (any more). */
+export async function loadSend(db: Queryable, accountId: string, id: string): Promise<SendRow | undefined> {
+  const [row] = await sendOfAccount(db).execute({ accountId, id });
   return row && toSendRow(row);
 }
 
