@@ -151,7 +151,7 @@ async function firstAttempts(
   while (!result || result.notAttempted.length > 0) {
     shown.enter('attempting', { counts: { deliveries: length, left: result?.notAttempted.length ?? length } });
     // all of them again: the result is about all, and those that have been attempted are only looked up
-    result = await attemptRegularly(input, `first attempt${length === 1 ? '' : `s of ${length}`}`);
+    result = await attemptRegularly(input, `first attempt of this run${length === 1 ? '' : `, ${length} deliveries`}`);
   }
   return result;
 }
