@@ -89,6 +89,32 @@ describe.each(SERVERS)('on a server %s', (_, options) => {
     expect(await running.events()).toEqual(['email.new', 'email.update', 'email.update']);
   });
 
+  it('an email that another program copies to where it is being moved is there once, and the other copy is one of its own', async () => {
+    const running = await startOn(options);
+    const { server, ctx } = running;
+    server.append('INBOX', mailText({ subject: 'both' }), { date: new Date('2024-05-06T07:08:09Z') });
+    await syncMailbox(ctx, { freshSession: true });
+    const { id } = await onlyEmail(running);
+    const watching = { ...ctx, session: await ctx.reopen() };
+    let seen: Promise<unknown> | undefined;
+    server.script.command = (command, session) => {
+      if (seen || !/^UID (COPY|MOVE)$/.test(command.name)) return;
+      const [message] = server.folder('INBOX').messages;
+      server.copy(server.folder('INBOX'), message!, server.folder('Work'));
+      seen = syncMailbox(watching, { freshSession: true }).then(() => session.answer(command));
+      return true;
+    };
+    await moveEmail(ctx, id, () => running.folder('Work'));
+    await seen;
+    await syncMailbox(ctx, {});
+    expect(serverPaths(server, 'both')).toEqual(['Work', 'Work']);
+    expect(await pathsOf(running, id)).toEqual(['Work']);
+    const stored = await ctx.db.select().from(emails).where(eq(emails.accountId, ctx.account.id));
+    expect(stored.map((email) => email.id).length).toBe(2);
+    const { totalCount, unreadCount } = await running.folder('Work');
+    expect([totalCount, unreadCount]).toEqual([2, 2]);
+  });
+
   it('the counters are right when a flag changes in the same moment', async () => {
     const { running, id } = await placed('flagged');
     running.server.setFlag('Work', takeOut(running).uid, '\\Seen');

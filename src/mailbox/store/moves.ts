@@ -63,10 +63,13 @@ export interface LocationChanges {
 
 /** Said so that no plan, which is kept, reads the index of all that vanished: there may be 100,000 of them later. */
 const HAS_VANISHED = sql.raw(`coalesce(l.vanished_at, 'infinity') < 'infinity'`);
+const IS_THERE = sql.raw(`coalesce(l.vanished_at, 'infinity') = 'infinity'`);
 
 /**
  * Takes emails out of the folders that they were moved away from, and off their counters unless that was done already, and
- * places them in others, unless the watch has placed them there, or has found out that the email or the folder is gone.
+ * places them in others, unless the watch has placed them there, or has found out that the email or the folder is gone. Two
+ * messages of one folder are two emails: where the watch has found a copy of another program there meanwhile, the one that
+ * this API has put there is left to the next sync pass.
  * What this API has changed is counted in the folders, so that what was read of them before is out of date. STATUS corrects
  * the counters by what others changed.
  */
@@ -95,6 +98,9 @@ export async function moveLocations(
       left join emails e on e.id = r.email_id
       where (r.email_id is null or e.id is not null) and exists (select from folders f where f.id = r.folder_id)
         and not exists (select from locations l where l.folder_id = r.folder_id and l.uid = r.uid)
+        and not exists (
+          select from locations l where l.folder_id = r.folder_id and l.email_id = r.email_id
+            and ${IS_THERE} and l.pending_removal_since is null)
       on conflict do nothing
       returning folder_id, 1 as by, seen
     )
