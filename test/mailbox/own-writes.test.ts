@@ -3,6 +3,9 @@ import { and, eq, isNull } from 'drizzle-orm';
 import { emails, folders, locations } from '../../src/db/schema.ts';
 import { moveEmail } from '../../src/mailbox/changes/move.ts';
 import { markEmail } from '../../src/mailbox/changes/mark.ts';
+import { selectFolder } from '../../src/imap/select.ts';
+import { ingestAppended } from '../../src/mailbox/ingest/ingest.ts';
+import { saveStatusCounters } from '../../src/mailbox/store/folders.ts';
 import { syncMailbox } from '../../src/mailbox/sync-pass.ts';
 import type { SyncContext } from '../../src/mailbox/context.ts';
 import type { Command } from '../helpers/fake-imap-wire.ts';
@@ -113,6 +116,25 @@ describe.each(SERVERS)('on a server %s', (_, options) => {
     expect(stored.map((email) => email.id).length).toBe(2);
     const { totalCount, unreadCount } = await running.folder('Work');
     expect([totalCount, unreadCount]).toEqual([2, 2]);
+  });
+
+  it('counters that were read before this API has stored what it appended are not saved after that', async () => {
+    const running = await startOn(options);
+    const { server, ctx } = running;
+    await syncMailbox(ctx, { freshSession: true });
+    const before = await running.folder('Work');
+    const uid = server.append('Work', mailText({ subject: 'appended' }));
+    const selected = await selectFolder(ctx.session, 'Work');
+    await ingestAppended(ctx, before, selected, [uid]);
+    // another program has expunged it meanwhile, and the watch saw the folder empty before it was stored
+    server.remove('Work', uid);
+    await ctx.db.transaction((tx) => saveStatusCounters(tx, before, { messages: 0, unseen: 0 }));
+    expect((await running.folder('Work')).totalCount).toBe(1);
+    await syncMailbox(ctx, {});
+    await syncMailbox(ctx, {});
+    const { totalCount, knownCount } = await running.folder('Work');
+    expect([totalCount, knownCount]).toEqual([0, 0]);
+    expect(await running.events()).toEqual(['email.new', 'email.delete']);
   });
 
   it('the counters are right when a flag changes in the same moment', async () => {

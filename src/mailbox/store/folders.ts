@@ -252,19 +252,23 @@ export interface Arrived {
   /** locations that were inserted: a part of the statement, see writeLocations */
   located: SQL;
   unread: number;
-  /** messages that no STATUS has counted yet */
+  /** messages that no STATUS has counted yet, since this API has put them there */
   total: number;
   /** the folder's cursor; left out: it stays */
   uidNext?: number;
 }
 
-/** Leaves it to `writes` to count what arrived in a folder, and to move its cursor. */
+/**
+ * Leaves it to `writes` to count what arrived in a folder, and to move its cursor. What this API has put there itself raises
+ * `local_revision`: what was read of the folder before is out of date.
+ */
 export async function writeArrived(writes: Writer, folderId: string, arrived: Arrived): Promise<void> {
   const { located, unread, total, uidNext } = arrived;
   const cursor = uidNext === undefined ? sql`` : sql`, uid_next = ${uidNext}`;
   await writes.execute(sql`
     update folders set known_count = known_count + ${located}, unread_count = greatest(0, unread_count + ${unread}::int),
-      total_count = greatest(0, total_count + ${total}::int) ${cursor}
+      total_count = greatest(0, total_count + ${total}::int),
+      local_revision = local_revision + ${total > 0 ? 1 : 0}::int ${cursor}
     where id = ${folderId}`);
 }
 
