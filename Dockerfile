@@ -25,5 +25,5 @@ COPY --from=build /app/dist ./dist
 USER node
 VOLUME /data
 EXPOSE 3000
-# the API; a worker is the same image with `node --enable-source-maps dist/worker.js`
-CMD ["node", "--enable-source-maps", "dist/server.js"]
+# the API; a worker is the same image with `node dist/worker.js`
+CMD ["node", "dist/server.js"]

@@ -109,7 +109,7 @@ export async function startBench(settings: Record<string, string> = {}): Promise
 
 /** Runs the built product; its output goes to `product.log`. */
 function spawnProduct(dir: string, env: NodeJS.ProcessEnv): ChildProcess {
-  const product = spawn(process.execPath, ['--enable-source-maps', ENTRY], {
+  const product = spawn(process.execPath, [ENTRY], {
     cwd: projectRoot(),
     env,
     stdio: ['ignore', 'pipe', 'pipe'],

@@ -15,9 +15,8 @@ export async function ensureBuilt() {
   await during('Building', async () => {
     const pages = buildPages();
     // types are checked by `npm run types`, which takes longer than all of this
-    const tsc = join(root, 'node_modules', 'typescript', 'bin', 'tsc');
-    await node([tsc, '-p', join(root, 'tsconfig.build.json'), '--noCheck']);
-    // what tsc leaves where it is: migrations, modules that Temporal requires by path
+    await node([join(root, 'scripts', 'compile.mjs')]);
+    // migrations, modules that Temporal requires by path
     for (const file of filesIn('src').filter((path) => !/\.(ts|md)$/.test(path))) {
       cpSync(join(root, file), join(root, 'dist', file));
     }
@@ -55,7 +54,7 @@ function hashOfSources() {
 }
 
 /** Paths from the root. */
-function filesIn(folder) {
+export function filesIn(folder) {
   if (!existsSync(join(root, folder))) return [];
   return readdirSync(join(root, folder), { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())

@@ -138,6 +138,15 @@ function isPackageAllowed(name: string, room: Room, to: string): boolean {
   return room.packages.some((allowed) => to === allowed || to.startsWith(`${allowed}/`));
 }
 
+/** The files and packages that a process loads when it starts from this file. */
+function loadedBy(entry: string): string[] {
+  const loaded = new Set([entry]);
+  for (const file of loaded) {
+    for (const { from, to, isTypeOnly } of imports) if (from === file && !isTypeOnly) loaded.add(to);
+  }
+  return [...loaded];
+}
+
 describe('the house', () => {
   it('has a line in the table for every room', () => {
     const rooms = new Set(
@@ -172,6 +181,11 @@ describe('the house', () => {
         )
         .map(reported),
     ).toEqual([]);
+  });
+
+  it("loads Temporal's worker and its native library in no process of the API", () => {
+    expect(loadedBy('worker.ts')).toContain('@temporalio/worker');
+    expect(loadedBy('server.ts')).not.toContain('@temporalio/worker');
   });
 
   it('gets its environment from the entry files: nothing in src reads it', () => {

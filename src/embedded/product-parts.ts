@@ -28,7 +28,7 @@ function nodePart(
   return {
     name,
     command: process.execPath,
-    args: ['--enable-source-maps', join(root, 'dist', `${entry}.js`)],
+    args: [join(root, 'dist', `${entry}.js`)],
     env: { ...MEMORY, ...env },
     ipc: true,
     stopSignal: 'SIGTERM',

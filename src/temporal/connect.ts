@@ -1,5 +1,5 @@
 import { Client, type ClientInterceptors, Connection, type WorkflowClientInterceptor } from '@temporalio/client';
-import { NativeConnection } from '@temporalio/worker';
+import type { NativeConnection } from '@temporalio/worker';
 import type { TemporalTls } from '../config.ts';
 import type { CodecKeys } from './codec.ts';
 import { createDataConverter } from './data-converter.ts';
@@ -31,18 +31,8 @@ export function lazyClient(
   return { client, close: () => connection.close() };
 }
 
-/**
- * A connection that workers and a client of the same process share: only then can Temporal hand the first task of a
- * run to the process that starts it. Rejects when the server cannot be reached now; reconnects by itself later.
- */
-export async function connectWorkers(
-  settings: TemporalSettings,
-): Promise<{ connection: NativeConnection; client: Client; close(): Promise<void> }> {
-  const connection = await NativeConnection.connect(connectionOptions(settings));
-  return { connection, client: createClient(connection, settings), close: () => connection.close() };
-}
-
-function createClient(
+/** A client of a connection, with the keys of the settings. */
+export function createClient(
   connection: Connection | NativeConnection,
   settings: TemporalSettings,
   interceptors: ClientInterceptors = {},
@@ -55,7 +45,7 @@ function createClient(
   });
 }
 
-function connectionOptions({ temporal: { address, apiKey, tls } }: TemporalSettings) {
+export function connectionOptions({ temporal: { address, apiKey, tls } }: TemporalSettings) {
   return {
     address,
     ...(apiKey === undefined ? {} : { apiKey }),

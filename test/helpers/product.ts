@@ -60,7 +60,7 @@ export async function startProduct(settings: Record<string, string> = {}): Promi
   const logFile = join(dir, 'log');
   const log = createWriteStream(logFile, { flags: 'a' });
   const start = (name: 'server' | 'worker'): ChildProcess => {
-    const child = spawn(process.execPath, ['--enable-source-maps', builtEntry(name)], {
+    const child = spawn(process.execPath, [builtEntry(name)], {
       env,
       cwd: projectRoot(),
       stdio: ['ignore', 'pipe', 'pipe', 'ipc'],

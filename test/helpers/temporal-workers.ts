@@ -1,7 +1,8 @@
 import type { Client } from '@temporalio/client';
 import { type NativeConnection, Worker } from '@temporalio/worker';
 import { createLogger } from '../../src/logger.ts';
-import { connectWorkers, lazyClient } from '../../src/temporal/connect.ts';
+import { lazyClient } from '../../src/temporal/connect.ts';
+import { connectWorkers } from '../../src/temporal/connect-workers.ts';
 import { createWorkerDataConverter } from '../../src/temporal/data-converter.ts';
 import { installRuntime } from '../../src/temporal/runtime.ts';
 import { QUEUES } from '../../src/workflows/names.ts';
