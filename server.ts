@@ -21,6 +21,7 @@ import { type CachedDataKeys, createDataKeys, forgetOnRemoval } from './src/data
 import { createSecrets } from './src/secrets.ts';
 import { encryptStorage } from './src/storage/encrypted.ts';
 import { createOutbound, type Outbound } from './src/outbound.ts';
+import { receiveSettings } from './src/settings-message.ts';
 import { settingsInForce } from './src/settings-in-force.ts';
 import { openStorage } from './src/storage/storage.ts';
 import { createPayloadCodec } from './src/temporal/codec.ts';
@@ -179,6 +180,7 @@ function listenProblem(error: unknown, { host, port }: Config): ConfigError | un
 }
 
 try {
+  await receiveSettings(process);
   const config = loadConfig(process.env);
   const logger = createLogger(config.logLevel, 'api');
   if (leadsServers(config.servers)) leadServers(config.servers, logger, () => process.send?.('ready'));

@@ -32,6 +32,7 @@ import { createMailParser } from './src/mime/parser.ts';
 import { createOutbound } from './src/outbound.ts';
 import { createSecrets } from './src/secrets.ts';
 import { createSubmitter } from './src/smtp/submit.ts';
+import { receiveSettings } from './src/settings-message.ts';
 import { type DataKeys, encryptStorage } from './src/storage/encrypted.ts';
 import { openStorage, type Storage } from './src/storage/storage.ts';
 import { workflowBundle } from './src/temporal/bundle.ts';
@@ -335,6 +336,7 @@ function startInBackground(
 }
 
 try {
+  await receiveSettings(process);
   const config = loadConfig(process.env);
   const logger = createLogger(config.logLevel, 'worker');
   main(config, logger).then(

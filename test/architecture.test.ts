@@ -40,6 +40,7 @@ const TABLE: Record<string, Room> = {
     ],
   },
   'process-handle': { ours: [], packages: [] },
+  'settings-message': { ours: [], packages: [] },
   'temp-dir': { ours: ['process-handle'], packages: [] },
   setting: { ours: ['duration'], packages: ['ipaddr.js'] },
   config: { ours: ['setting', 'duration'], packages: [] },
@@ -101,7 +102,10 @@ const TABLE: Record<string, Room> = {
       ...['@temporalio/client', 'pg', 'prom-client', 'drizzle-orm'],
     ],
   },
-  embedded: { ours: ['config', 'db', 'temporal', 'process-handle', 'workflows/names', ...LEAVES], packages: ['pg'] },
+  embedded: {
+    ours: ['config', 'db', 'temporal', 'process-handle', 'settings-message', 'workflows/names', ...LEAVES],
+    packages: ['pg'],
+  },
 };
 
 /** The entry files construct everything; nothing imports them. */

@@ -1,21 +1,13 @@
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
-import { ConfigError, type Env, loadConfig, loadEncryptionKeys, type StartConfig } from '../config.ts';
-import { migrate, openDatabase } from '../db/client.ts';
-import { describeError, type ErrorDescription } from '../logger.ts';
-import { createPayloadCodec } from '../temporal/codec.ts';
-import { startCodecServer } from '../temporal/codec-server.ts';
+import { ConfigError, type Env, loadConfig, type StartConfig } from '../config.ts';
 import { type DataDir, newEncryptionKey } from './data-dir.ts';
 import { StartFailure } from './failure.ts';
 import { serverPart, workerPart } from './product-parts.ts';
-import { firstFreePort, retryWhenPortTaken, tryListen } from './ports.ts';
-import { embedPostgres } from './postgres.ts';
+import { firstFreePort, tryListen } from './ports.ts';
 import { projectRoot } from './project-root.ts';
 import type { Report } from './report.ts';
 import type { Supervisor } from './supervise.ts';
-import { embedTemporal } from './temporal.ts';
-import { findTemporal } from './temporal-binary.ts';
-import { hiddenAddress, startUiGuard } from './ui-guard.ts';
 
 export interface BringUp {
   /** the caller's own environment */
@@ -37,56 +29,71 @@ export interface BroughtUp {
   apiKey?: { value: string; file: string };
 }
 
-/** A first attempt is usually made with mail servers and webhook receivers on this machine. */
-const LOOPBACK = '127.0.0.0/8,::1/128';
-
 /**
- * Starts what no setting names, migrates, and starts worker and API; resolves when all are ready.
+ * Starts what no setting names, migrates, and starts worker and API; resolves when all are ready. Worker and API load their
+ * modules while Postgres and Temporal start.
  * Throws StartFailure or ConfigError with one line; the supervisor stops what was started by then.
  */
-export async function bringUp({ env, settings, dataDir, supervisor, report }: BringUp): Promise<BroughtUp> {
+export async function bringUp(start: BringUp): Promise<BroughtUp> {
+  const { env, settings, dataDir, report } = start;
   await checkListen(settings);
-  const root = projectRoot();
-  const started: Record<string, string> = { DATA_DIR: settings.dataDir, ...keys(settings, dataDir) };
-  const [databaseUrl, temporal] = await Promise.all([
-    settings.embedPostgres ? retryWhenPortTaken(() => startPostgres(settings, supervisor, report)) : undefined,
-    settings.embedTemporal ? startTemporal({ env: { ...env, ...started }, settings, supervisor, report }) : undefined,
-  ]);
-  if (databaseUrl !== undefined) {
-    started['DATABASE_URL'] = databaseUrl;
-    if (isAbsent(env, 'OUTBOUND_ALLOW')) started['OUTBOUND_ALLOW'] = LOOPBACK;
-    if (isAbsent(env, 'ALLOW_INSECURE_MAIL')) started['ALLOW_INSECURE_MAIL'] = 'loopback';
-  }
-  if (temporal !== undefined) {
-    started['TEMPORAL_ADDRESS'] = temporal.address;
-    if (isAbsent(env, 'TEMPORAL_UI_URL')) started['TEMPORAL_UI_URL'] = temporal.uiUrl;
-  }
+  const made: Record<string, string> = { DATA_DIR: settings.dataDir, ...keys(settings, dataDir) };
   const metricsPorts = await metricsPortsOf(settings);
-  if (metricsPorts[0] !== undefined) started['WORKER_METRICS_PORT'] = String(metricsPorts[0]);
-  const childEnv = childEnvironment(env, started);
-  const config = loadConfig(childEnv);
-  await report.during('Migrating the database', () => migrateDatabase(config.databaseUrl));
-  const apiUrl = loadConfig({ ...childEnv, PUBLIC_URL: undefined }).publicUrl;
-  await report.during('Starting worker and API', () =>
-    Promise.all([
-      ...Array.from({ length: settings.workers }, (_, index) => {
-        const port = metricsPorts[index];
-        const env = port === undefined ? childEnv : { ...childEnv, WORKER_METRICS_PORT: String(port) };
-        return supervisor.start(workerPart(root, env, index + 1));
-      }),
-      supervisor.start(serverPart(root, childEnv, `${apiUrl}/ready`)),
-    ]),
-  );
-  const apiKey = started['BOOTSTRAP_API_KEY'];
-  return {
-    apiUrl,
-    workerMetricsUrls: metricsPorts.flatMap((port) =>
-      config.workerMetrics ? urlOf({ ...config.workerMetrics, port }) : [],
-    ),
-    ...(temporal === undefined ? {} : { temporalUiUrl: temporal.uiUrl }),
-    ...(apiKey === undefined ? {} : { apiKey: { value: apiKey, file: join(dataDir.path, API_KEY_FILE) } }),
-  };
+  const known = promiseOf<Known>();
+  const product = startProduct(start, metricsPorts, known.promise);
+  // what ends before the servers are ready is reported when they are
+  product.catch(() => {});
+  try {
+    // loaded only now, since this takes a while
+    const { startServers, migrateDatabase } = await import('./servers.ts');
+    const servers = await startServers({ ...start, env: { ...env, ...made } });
+    const started = { ...made, ...servers.settings, ...metricsPort(metricsPorts[0]) };
+    const config = loadConfig(childEnvironment(env, started));
+    await report.during('Migrating the database', () => migrateDatabase(config.databaseUrl));
+    const apiUrl = loadConfig({ ...childEnvironment(env, started), PUBLIC_URL: undefined }).publicUrl;
+    known.resolve({ started, apiUrl });
+    await report.during('Starting worker and API', () => product);
+    const apiKey = made['BOOTSTRAP_API_KEY'];
+    return {
+      apiUrl,
+      workerMetricsUrls: metricsPorts.flatMap((port) =>
+        config.workerMetrics ? urlOf({ ...config.workerMetrics, port }) : [],
+      ),
+      ...(servers.temporalUiUrl === undefined ? {} : { temporalUiUrl: servers.temporalUiUrl }),
+      ...(apiKey === undefined ? {} : { apiKey: { value: apiKey, file: join(dataDir.path, API_KEY_FILE) } }),
+    };
+  } catch (error) {
+    known.reject(error);
+    throw error;
+  }
 }
+
+/** What is known when the servers run. */
+interface Known {
+  /** settings for worker and API */
+  started: Record<string, string>;
+  apiUrl: string;
+}
+
+async function startProduct(
+  { env, settings, supervisor }: BringUp,
+  metricsPorts: readonly number[],
+  known: Promise<Known>,
+): Promise<void> {
+  const root = projectRoot();
+  const given = childEnvironment(env, {});
+  const started = known.then((all) => all.started);
+  await Promise.all([
+    ...Array.from({ length: settings.workers }, (_, index) => {
+      const own = started.then((all) => ({ ...all, ...metricsPort(metricsPorts[index]) }));
+      return supervisor.start(workerPart(root, { env: given, settings: own }, index + 1));
+    }),
+    supervisor.start(serverPart(root, { env: given, settings: started }, async () => `${(await known).apiUrl}/ready`)),
+  ]);
+}
+
+const metricsPort = (port: number | undefined): Record<string, string> =>
+  port === undefined ? {} : { WORKER_METRICS_PORT: String(port) };
 
 /** A port for the metrics of each worker, where they are served. */
 async function metricsPortsOf({ workers, workerMetricsPort }: StartConfig): Promise<number[]> {
@@ -140,89 +147,8 @@ function keys(settings: StartConfig, dataDir: DataDir): Record<string, string> {
   return generated;
 }
 
-/** Connections of each process: its pool, and those that listen. */
-const CONNECTIONS = 24;
-const FEWEST_CONNECTIONS = 100;
-
-/** With some for whoever looks into the database. */
-function connectionsFor({ workers, servers }: StartConfig): number {
-  return Math.max(FEWEST_CONNECTIONS, CONNECTIONS * (workers + servers) + 20);
-}
-
-async function startPostgres(settings: StartConfig, supervisor: Supervisor, report: Report): Promise<string> {
-  const { url, part } = await report.during('Preparing Postgres', async () =>
-    embedPostgres({
-      dir: settings.dataDir,
-      port: await firstFreePort(5433),
-      settings: { max_connections: String(connectionsFor(settings)) },
-      printLine: report.line,
-    }),
-  );
-  await report.during('Starting Postgres', () => supervisor.start(part));
-  return url;
-}
-
-async function startTemporal({
-  env,
-  settings,
-  supervisor,
-  report,
-}: Omit<BringUp, 'dataDir'>): Promise<{ address: string; uiUrl: string }> {
-  const binary = await findTemporal({ env, dataDir: settings.dataDir, report });
-  return retryWhenPortTaken(() => startTemporalOnce({ env, settings, supervisor, report }, binary));
-}
-
-async function startTemporalOnce(
-  { env, settings, supervisor, report }: Omit<BringUp, 'dataDir'>,
-  binary: string,
-): Promise<{ address: string; uiUrl: string }> {
-  const uiPort = await firstFreePort(settings.temporalUiPort);
-  const ui = await hiddenAddress();
-  const guard = await startUiGuard({ port: uiPort, target: ui });
-  const { encryptionKey: current, encryptionKeyPrevious: previous } = loadEncryptionKeys(env);
-  // lets the UI show what is encrypted in the histories
-  const codec = await startCodecServer({
-    codec: createPayloadCodec(previous === undefined ? { current } : { current, previous }, 'show'),
-    port: 0,
-    origins: [`http://127.0.0.1:${uiPort}`, `http://localhost:${uiPort}`],
-  });
-  const { address, part } = embedTemporal({
-    binary,
-    dbFile: join(settings.dataDir, 'temporal.db'),
-    port: await firstFreePort(7233, [uiPort]),
-    ui,
-    uiCodecEndpoint: codec.url,
-  });
-  await report
-    .during('Starting Temporal', () => supervisor.start(part))
-    .catch(async (error: unknown) => {
-      await Promise.all([codec.close(), guard.close()]);
-      throw error;
-    });
-  return { address, uiUrl: guard.url };
-}
-
 const urlOf = ({ host, port }: { host: string; port: number }) =>
   `http://${host.includes(':') ? `[${host}]` : host}:${port}/metrics`;
-
-async function migrateDatabase(url: string): Promise<void> {
-  const database = openDatabase(url, { max: 1 });
-  try {
-    await migrate(database);
-  } catch (error) {
-    const { message, code } = innermost(describeError(error));
-    throw new StartFailure(
-      `The database could not be migrated: ${message || 'no reason given'}${code ? ` (${code})` : ''}.`,
-    );
-  } finally {
-    await database.close();
-  }
-}
-
-/** The innermost cause: what Postgres or the network reported. */
-function innermost(error: ErrorDescription): ErrorDescription {
-  return error.cause === undefined ? error : innermost(error.cause);
-}
 
 /** The caller's environment without npm's variables, overridden by what was started here. */
 function childEnvironment(env: Env, started: Record<string, string>): Record<string, string> {
@@ -232,6 +158,13 @@ function childEnvironment(env: Env, started: Record<string, string>): Record<str
   return { ...Object.fromEntries(given), ...started };
 }
 
-function isAbsent(env: Env, name: string): boolean {
-  return (env[name] ?? '').trim() === '';
+/** Promise.withResolvers of later Node versions. */
+function promiseOf<T>(): { promise: Promise<T>; resolve(value: T): void; reject(error: unknown): void } {
+  let resolve!: (value: T) => void;
+  let reject!: (error: unknown) => void;
+  const promise = new Promise<T>((onResolve, onReject) => {
+    resolve = onResolve;
+    reject = onReject;
+  });
+  return { promise, resolve, reject };
 }

@@ -1,17 +1,22 @@
 import { join } from 'node:path';
+import type { Env } from '../settings-message.ts';
 import type { Part } from './supervise.ts';
 
-type Env = Readonly<Record<string, string>>;
+/** What worker and API get: their environment at once, and the rest when it is known. */
+interface Settings {
+  env: Env;
+  settings: Promise<Env>;
+}
 
-/** The API process; ready when `readyUrl` says so. */
-export function serverPart(root: string, env: Env, readyUrl: string): Part {
-  return { ...nodePart(root, 'server', { env }), isReady: () => isOk(readyUrl) };
+/** The API process; ready when the URL says so. */
+export function serverPart(root: string, settings: Settings, readyUrl: () => Promise<string>): Part {
+  return { ...nodePart(root, 'server', settings), isReady: async () => isOk(await readyUrl()) };
 }
 
 /** A worker process; it sends `ready` over its channel when it polls all its queues. */
-export function workerPart(root: string, env: Env, number = 1): Part {
+export function workerPart(root: string, settings: Settings, number = 1): Part {
   const name = number === 1 ? 'worker' : `worker-${number}`;
-  return { ...nodePart(root, 'worker', { name, env }), isReady: async (message) => message === 'ready' };
+  return { ...nodePart(root, 'worker', settings, name), isReady: async (message) => message === 'ready' };
 }
 
 /**
@@ -20,16 +25,13 @@ export function workerPart(root: string, env: Env, number = 1): Part {
  */
 const MEMORY = { MALLOC_ARENA_MAX: '2' };
 
-function nodePart(
-  root: string,
-  entry: string,
-  { name = entry, env }: { name?: string; env: Env },
-): Omit<Part, 'isReady'> {
+function nodePart(root: string, entry: string, { env, settings }: Settings, name = entry): Omit<Part, 'isReady'> {
   return {
     name,
     command: process.execPath,
     args: [join(root, 'dist', `${entry}.js`)],
     env: { ...MEMORY, ...env },
+    settings,
     ipc: true,
     stopSignal: 'SIGTERM',
     stopMs: 5500,

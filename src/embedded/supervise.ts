@@ -5,22 +5,25 @@ import { StartFailure } from './failure.ts';
 import { createOrphanGuard } from './orphan-guard.ts';
 import { type LogFile, openLog } from './log-file.ts';
 import { handleOf, type ProcessHandle } from '../process-handle.ts';
+import { awaitingSettings, type Env, settingsMessage } from '../settings-message.ts';
 
 /** One process of the product, as the supervisor runs it. */
 export interface Part {
   name: string;
   command: string;
   args: string[];
-  env: Readonly<Record<string, string>>;
+  env: Env;
   cwd?: string;
   uid?: number;
   gid?: number;
   /** with a channel over which the child sends messages (Node only) */
   ipc?: boolean;
+  /** sent over the channel when they are known: the child starts at once, and has loaded its modules by then */
+  settings?: Promise<Env>;
   stopSignal: NodeJS.Signals;
   /** how long it may take to stop before SIGKILL */
   stopMs: number;
-  /** how long it may take to become ready */
+  /** how long it may take to become ready, once it has its settings */
   readyMs: number;
   /** called before each start, the first one and restarts */
   beforeStart?(): Promise<void>;
@@ -86,7 +89,8 @@ export function createSupervisor({ logDir, printLine, onChange }: SupervisorOpti
   async function launch(running: Running): Promise<ChildProcess> {
     const { part, log } = running;
     await part.beforeStart?.();
-    const { command, args, env, cwd, uid, gid } = part;
+    const { command, args, cwd, uid, gid } = part;
+    const env = part.settings ? awaitingSettings(part.env) : part.env;
     // only the owner may read the files that a part makes
     const umask = process.umask(0o077);
     const child = spawn(command, args, {
@@ -109,12 +113,14 @@ export function createSupervisor({ logDir, printLine, onChange }: SupervisorOpti
     child.on('message', (message) => (running.message = message));
     child.on('error', (error) => (running.lastLines = [error.message]));
     running.child = child;
+    void sendSettings(part, child);
     update();
     return child;
   }
 
   async function untilReady(running: Running, child: ChildProcess): Promise<void> {
     const { part } = running;
+    await part.settings;
     const deadline = Date.now() + part.readyMs;
     for (let wait = 50; !stopping; wait = Math.min(250, wait + 25)) {
       if (hasEnded(child)) {
@@ -194,6 +200,12 @@ export function createSupervisor({ logDir, printLine, onChange }: SupervisorOpti
 /** The parts with a channel (API and worker) use the others and stop before them. */
 function groupsToStop(parts: Running[]): Running[][] {
   return [true, false].map((ipc) => parts.filter(({ part }) => (part.ipc ?? false) === ipc));
+}
+
+async function sendSettings({ settings }: Part, child: ChildProcess): Promise<void> {
+  // whoever waits for the part to be ready reports what failed
+  const known = await settings?.catch(() => undefined);
+  if (known !== undefined && child.connected) child.send(settingsMessage(known), () => {});
 }
 
 function hasEnded(child: ChildProcess): boolean {

@@ -1,6 +1,8 @@
 import { mkdtemp, readFile, rm, stat } from 'node:fs/promises';
+import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { isRunning, type ProcessHandle } from '../../src/process-handle.ts';
 import { createSupervisor, type Part, type Supervisor } from '../../src/embedded/supervise.ts';
@@ -22,6 +24,16 @@ function part(dir: string, name: string, script: string): Part {
 
 const STAYS = 'console.log("up"); setInterval(() => {}, 1000)';
 
+/** A part that waits for its settings as worker and API do, and prints one of them. */
+function receiver(): Partial<Part> {
+  const require = createRequire(import.meta.url);
+  const module = new URL('../../src/settings-message.ts', import.meta.url).href;
+  const script = `import { receiveSettings } from '${module}'; console.log('loaded'); await receiveSettings(process);
+    console.log('up', process.env.COLOUR, process.env.SETTINGS_FOLLOW); setInterval(() => {}, 1000)`;
+  const args = ['--import', pathToFileURL(require.resolve('tsx')).href, '--input-type=module', '-e', script];
+  return { args, ipc: true };
+}
+
 describe('the supervisor', () => {
   let dir: string;
   let supervisor: Supervisor;
@@ -40,6 +52,8 @@ describe('the supervisor', () => {
     await supervisor.stop();
     await rm(dir, { recursive: true });
   });
+
+  const logOf = (name: string) => readFile(join(dir, `${name}.log`), 'utf8').catch(() => '');
 
   it('waits until a part is ready, and ends it', async () => {
     await supervisor.start(part(dir, 'one', STAYS));
@@ -66,6 +80,27 @@ describe('the supervisor', () => {
     await expect(supervisor.start({ ...failing, command: '/nowhere/to/be/found' })).rejects.toThrow(/ENOENT/);
     const hanging = { ...part(dir, 'slow', 'setInterval(() => {}, 1000)'), readyMs: 200 };
     await expect(supervisor.start(hanging)).rejects.toThrow(/^slow was not ready after 0.2 s/);
+  });
+
+  it('sends settings to a part that was started before they were known, and to the one after it', async () => {
+    let know = (_settings: Record<string, string>) => {};
+    const settings = new Promise<Record<string, string>>((resolve) => (know = resolve));
+    const started = supervisor.start({ ...part(dir, 'one', ''), ...receiver(), settings, readyMs: 10_000 });
+    await waitFor(async () => (await logOf('one')).includes('loaded'));
+    expect(await logOf('one')).not.toContain('up');
+    know({ COLOUR: 'green' });
+    await started;
+    process.kill(supervisor.handles()[0]!.pid, 'SIGKILL');
+    // without the variable that announces them
+    await waitFor(async () => (await logOf('one')).match(/up green undefined/g)?.length === 2);
+  });
+
+  it('says why a part ended that waited for its settings, when they are known', async () => {
+    const failing = { ...part(dir, 'bad', 'console.error("cannot load"); process.exit(3)'), ipc: true };
+    const settings = new Promise<Record<string, string>>((resolve) => setTimeout(resolve, 500, {}));
+    await expect(supervisor.start({ ...failing, settings })).rejects.toThrow(/^bad ended: cannot load/);
+    const noServers = Promise.reject<Record<string, string>>(new Error('no servers'));
+    await expect(supervisor.start({ ...failing, settings: noServers })).rejects.toThrow('no servers');
   });
 
   it('kills a part that does not end when asked to', async () => {

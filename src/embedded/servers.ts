@@ -1,0 +1,135 @@
+import { join } from 'node:path';
+import { type Env, loadEncryptionKeys, type StartConfig } from '../config.ts';
+import { migrate, openDatabase } from '../db/client.ts';
+import { describeError, type ErrorDescription } from '../logger.ts';
+import { createPayloadCodec } from '../temporal/codec.ts';
+import { startCodecServer } from '../temporal/codec-server.ts';
+import { StartFailure } from './failure.ts';
+import { firstFreePort, retryWhenPortTaken } from './ports.ts';
+import { embedPostgres } from './postgres.ts';
+import type { Report } from './report.ts';
+import type { Supervisor } from './supervise.ts';
+import { embedTemporal } from './temporal.ts';
+import { findTemporal } from './temporal-binary.ts';
+import { hiddenAddress, startUiGuard } from './ui-guard.ts';
+
+/** Where servers are started, and for whom. */
+export interface ServerStart {
+  env: Env;
+  settings: StartConfig;
+  supervisor: Supervisor;
+  report: Report;
+}
+
+/** A first attempt is usually made with mail servers and webhook receivers on this machine. */
+const LOOPBACK = '127.0.0.0/8,::1/128';
+
+/** Starts Postgres and Temporal where no setting names one; resolves to the settings that name them. */
+export async function startServers(
+  start: ServerStart,
+): Promise<{ settings: Record<string, string>; temporalUiUrl?: string }> {
+  const { env, settings } = start;
+  const [databaseUrl, temporal] = await Promise.all([
+    settings.embedPostgres ? startPostgres(start) : undefined,
+    settings.embedTemporal ? startTemporal(start) : undefined,
+  ]);
+  const started: Record<string, string> = {};
+  if (databaseUrl !== undefined) {
+    started['DATABASE_URL'] = databaseUrl;
+    if (isAbsent(env, 'OUTBOUND_ALLOW')) started['OUTBOUND_ALLOW'] = LOOPBACK;
+    if (isAbsent(env, 'ALLOW_INSECURE_MAIL')) started['ALLOW_INSECURE_MAIL'] = 'loopback';
+  }
+  if (temporal !== undefined) {
+    started['TEMPORAL_ADDRESS'] = temporal.address;
+    if (isAbsent(env, 'TEMPORAL_UI_URL')) started['TEMPORAL_UI_URL'] = temporal.uiUrl;
+  }
+  return { settings: started, ...(temporal === undefined ? {} : { temporalUiUrl: temporal.uiUrl }) };
+}
+
+/** Connections of each process: its pool, and those that listen. */
+const CONNECTIONS = 24;
+const FEWEST_CONNECTIONS = 100;
+
+/** With some for whoever looks into the database. */
+function connectionsFor({ workers, servers }: StartConfig): number {
+  return Math.max(FEWEST_CONNECTIONS, CONNECTIONS * (workers + servers) + 20);
+}
+
+/** Resolves to its URL. */
+function startPostgres(start: ServerStart): Promise<string> {
+  return retryWhenPortTaken(() => startPostgresOnce(start));
+}
+
+async function startPostgresOnce({ settings, supervisor, report }: ServerStart): Promise<string> {
+  const { url, part } = await report.during('Preparing Postgres', async () =>
+    embedPostgres({
+      dir: settings.dataDir,
+      port: await firstFreePort(5433),
+      settings: { max_connections: String(connectionsFor(settings)) },
+      printLine: report.line,
+    }),
+  );
+  await report.during('Starting Postgres', () => supervisor.start(part));
+  return url;
+}
+
+/** Its address, and that of its UI. */
+async function startTemporal(start: ServerStart): Promise<{ address: string; uiUrl: string }> {
+  const { env, settings, report } = start;
+  const binary = await findTemporal({ env, dataDir: settings.dataDir, report });
+  return retryWhenPortTaken(() => startTemporalOnce(start, binary));
+}
+
+async function startTemporalOnce(
+  { env, settings, supervisor, report }: ServerStart,
+  binary: string,
+): Promise<{ address: string; uiUrl: string }> {
+  const uiPort = await firstFreePort(settings.temporalUiPort);
+  const ui = await hiddenAddress();
+  const guard = await startUiGuard({ port: uiPort, target: ui });
+  const { encryptionKey: current, encryptionKeyPrevious: previous } = loadEncryptionKeys(env);
+  // lets the UI show what is encrypted in the histories
+  const codec = await startCodecServer({
+    codec: createPayloadCodec(previous === undefined ? { current } : { current, previous }, 'show'),
+    port: 0,
+    origins: [`http://127.0.0.1:${uiPort}`, `http://localhost:${uiPort}`],
+  });
+  const { address, part } = embedTemporal({
+    binary,
+    dbFile: join(settings.dataDir, 'temporal.db'),
+    port: await firstFreePort(7233, [uiPort]),
+    ui,
+    uiCodecEndpoint: codec.url,
+  });
+  await report
+    .during('Starting Temporal', () => supervisor.start(part))
+    .catch(async (error: unknown) => {
+      await Promise.all([codec.close(), guard.close()]);
+      throw error;
+    });
+  return { address, uiUrl: guard.url };
+}
+
+/** Throws StartFailure. */
+export async function migrateDatabase(url: string): Promise<void> {
+  const database = openDatabase(url, { max: 1 });
+  try {
+    await migrate(database);
+  } catch (error) {
+    const { message, code } = innermost(describeError(error));
+    throw new StartFailure(
+      `The database could not be migrated: ${message || 'no reason given'}${code ? ` (${code})` : ''}.`,
+    );
+  } finally {
+    await database.close();
+  }
+}
+
+/** The innermost cause: what Postgres or the network reported. */
+function innermost(error: ErrorDescription): ErrorDescription {
+  return error.cause === undefined ? error : innermost(error.cause);
+}
+
+function isAbsent(env: Env, name: string): boolean {
+  return (env[name] ?? '').trim() === '';
+}
