@@ -22,7 +22,7 @@ const SECRET_KEYS = [
 
 /**
  * The one logger: JSON lines on standard output with time, level, name. Logs hold ids, counts, codes and durations;
- * never bodies, subjects, addresses or secrets (QUALITY "Security"), hence the bounded form of errors.
+ * never bodies, subjects, addresses or secrets, hence the bounded form of errors.
  */
 export function createLogger(level: string, name: string, destination?: DestinationStream): Logger {
   const options = {

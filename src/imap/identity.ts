@@ -14,7 +14,7 @@ export interface IdentityFacts {
 
 /**
  * Short stable name (22 characters) of a message: the same message in another folder, or after a change of
- * UIDVALIDITY, has the same one (QUALITY "Sync" 2). Message-ID + size + INTERNALDATE; without a Message-ID the
+ * UIDVALIDITY, has the same one. Message-ID + size + INTERNALDATE; without a Message-ID the
  * `extra` headers stand in for it.
  */
 export function identityOf(facts: IdentityFacts): string {

@@ -53,7 +53,7 @@ export function isScanned(folders: FolderState[]): boolean {
 
 /**
  * Records what was in each folder before the account connected, newest first, without ingesting it: a later move of it is
- * then not taken for a new email (QUALITY "Sync" 5). Continues where it was stopped. Needs a session of its own.
+ * then not taken for a new email. Continues where it was stopped. Needs a session of its own.
  */
 export async function scanBaseline(ctx: SyncContext, signal: AbortSignal): Promise<void> {
   for (const folder of await loadFolders(ctx.db, ctx.account.id)) {

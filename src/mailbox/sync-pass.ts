@@ -32,7 +32,7 @@ export interface SyncOptions {
 
 /**
  * Syncs the folder list and every folder in which something changed, then decides what became of emails that left a
- * folder: that takes a pass during and after which no folder changed (QUALITY "Sync" 3b).
+ * folder: that takes a pass during and after which no folder changed.
  * @throws DoubtfulList; MailError; LeaseLost
  */
 export async function syncMailbox(ctx: SyncContext, options: SyncOptions): Promise<SyncedList> {
@@ -255,7 +255,7 @@ const dirtyOf = (list: FolderListPass): FolderState[] =>
 
 /**
  * Every folder has been synced since `startedAt`: emails that had left a folder before are where the store has located
- * them, and those without any location were deleted (QUALITY "Sync" 4).
+ * them, and those without any location were deleted.
  */
 export async function decideMissing(ctx: SyncContext, startedAt: Date): Promise<void> {
   for (;;) {

@@ -100,7 +100,7 @@ const FAILURE_SUBJECT = new RegExp(
 /** What a delivery report says of those whom the mail reached is no bounce. */
 const DELIVERED = /^(delivered|relayed|expanded)$/;
 
-/** What a bounce reports; null when the mail is no bounce (QUALITY "Bounces"). */
+/** What a bounce reports; null when the mail is no bounce. */
 export function readBounce(facts: BounceFacts): BounceReport | null {
   if (!isBounce(facts)) return null;
   const status = facts.parts.filter((part) => DELIVERY_STATUS.test(part.mime)).flatMap((part) => readReport(part.text));

@@ -26,7 +26,7 @@ export interface ArrivedMessage extends MessageIdentity {
 }
 
 /**
- * Matches arrivals in a folder with the messages that are stored anywhere in the account (QUALITY "Sync" 2, 4, 5). A
+ * Matches arrivals in a folder with the messages that are stored anywhere in the account. A
  * server's own id decides where both have one; else Message-ID + size + INTERNALDATE; and for messages that have vanished
  * elsewhere Message-ID + size alone, since some servers change INTERNALDATE on a move. Each stored message is matched
  * once, and never in a folder that has it already: two equal messages in one folder are two.
@@ -151,7 +151,7 @@ export interface ReservedDraft {
   trackingId: string | null;
 }
 
-/** What an arrival is, and what this API knows of a new one (QUALITY "Sync" 6). */
+/** What an arrival is, and what this API knows of a new one. */
 export type ArrivalMatch =
   | Exclude<Match, { kind: 'new' }>
   | {
