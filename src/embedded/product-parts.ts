@@ -23,7 +23,7 @@ export function workerPart(root: string, settings: Settings, number = 1): Part {
  * glibc gives each thread memory of its own and keeps what was freed there: 40 MiB of a worker at rest. Two arenas do
  * (mallopt(3), M_ARENA_MAX); another number may be set.
  */
-const MEMORY = { MALLOC_ARENA_MAX: '2' };
+export const MEMORY = { MALLOC_ARENA_MAX: '2' };
 
 function nodePart(root: string, entry: string, { env, settings }: Settings, name = entry): Omit<Part, 'isReady'> {
   return {
