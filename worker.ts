@@ -15,6 +15,7 @@ import { type Database, type Db, migrate, openDatabase } from './src/db/client.t
 import { checkAccounts, startHousekeeping } from './src/activities/account-health.ts';
 import type { DeliverDeps } from './src/activities/deliver.ts';
 import { startDueReparses } from './src/activities/reparse-runs.ts';
+import { createLostWatches, LOOK_MS, signalWatchLost } from './src/activities/lost-watches.ts';
 import { createRunningWatches, type RunningWatches, shareWatches } from './src/activities/share-watches.ts';
 import { type CachedDataKeys, createDataKeys } from './src/data-keys.ts';
 import { takeLogin } from './src/db/login-budget.ts';
@@ -96,7 +97,9 @@ async function main(config: Config, logger: Logger): Promise<void> {
   const late: { relay?: Dispatch } = {};
   const lostRuns = createLostRuns({ db, client, logger });
   const watches = createRunningWatches();
+  const workerId = randomUUID();
   const { activities, close } = openDeps(config, logger, {
+    workerId,
     watches,
     database,
     client,
@@ -118,11 +121,9 @@ async function main(config: Config, logger: Logger): Promise<void> {
   const running = workers.run();
   const listen = (wake: () => void) => listenTo(config.databaseUrl, DELIVERIES_CHANNEL, wake, logger);
   const relay = (late.relay = startRelay({ db, client, listen, logger }));
-  const workerId = randomUUID();
-  const announcing = every(ANNOUNCE_MS, () => announceWorker(db, workerId, watches.count()), logger);
   const repeated = [
     ...startRepeatedWork(config, { db, client, logger, lostRuns }),
-    ...lookAfterAccounts(config, logger, { db, client, workerId, watches }),
+    ...(await lookAfterAccounts(config, logger, { db, client, workerId, watches })),
   ];
   onSignal((signal) => {
     if (shutdown.signal.aborted) return;
@@ -139,7 +140,6 @@ async function main(config: Config, logger: Logger): Promise<void> {
 
   await running;
   await Promise.all([...repeated, relay].map((each) => each.stop()));
-  await announcing.stop();
   await observed.close();
   await forgetWorker(db, workerId).catch((err: unknown) => logger.warn({ err }, 'the worker could not sign off'));
   await close();
@@ -217,8 +217,11 @@ async function startMetrics(
   }
 }
 
-/** Begins what sees to it that every account is watched, and that no worker watches more than its share. */
-function lookAfterAccounts(
+/**
+ * Announces this worker, and begins what sees to it that every account is watched, and that no worker watches more than its
+ * share.
+ */
+async function lookAfterAccounts(
   { sync }: Config,
   logger: Logger,
   { db, client, ...own }: { db: Database['db']; client: Client; workerId: string; watches: RunningWatches },
@@ -227,7 +230,18 @@ function lookAfterAccounts(
   const prepare = () => ensureSearchAttributes(client, logger);
   const health = { db, client, logger, pollMs, heartbeatTimeoutMs, ensureSearchAttributes: prepare };
   const share = { ...own, loginsPerMinute, intervalMs: SHARE_MS };
+  const announce = () => announceWorker(db, own.workerId, own.watches.count());
+  // the others miss only a worker that has announced itself
+  await retryUntilAvailable('the database', logger, announce);
+  const lost = createLostWatches({
+    db,
+    logger,
+    workerId: own.workerId,
+    signalLost: (id) => signalWatchLost(client, id),
+  });
   return [
+    every(ANNOUNCE_MS, announce, logger),
+    every(LOOK_MS, lost, logger),
     every(HEALTH_MS, () => checkAccounts(health), logger),
     every(SHARE_MS, () => shareWatches(db, share), logger),
   ];
@@ -235,6 +249,7 @@ function lookAfterAccounts(
 
 /** What only `main` can give. */
 interface Surroundings {
+  workerId: string;
   watches: RunningWatches;
   database: Database;
   client: Client;
@@ -256,7 +271,7 @@ function storageOf({ storageUrl, s3Endpoint, storageEncryption: encrypts }: Conf
 
 /** Makes all that the activities need, and the activities. `close` ends what was opened here. */
 function openDeps(config: Config, logger: Logger, surroundings: Surroundings) {
-  const { database, client, shutdown, watches, onAttempts, lostRuns } = surroundings;
+  const { database, client, shutdown, onAttempts, lostRuns, ...watching } = surroundings;
   const outbound = createOutbound({ allow: config.outboundAllow });
   const tempDir = openTempDir(tempDirOf(config));
   const parser = createMailParser({ threads: Math.max(1, availableParallelism() - 1), tempDir });
@@ -284,7 +299,7 @@ function openDeps(config: Config, logger: Logger, surroundings: Surroundings) {
     auditRetentionMs: config.auditRetentionMs,
     outbound,
     leases,
-    watches,
+    ...watching,
     sessions,
     submitter,
     publicUrl: config.publicUrl,

@@ -139,7 +139,7 @@ export function loadConfig(env: Env): Config {
       autoDisable: oneOf(env, 'WEBHOOK_AUTO_DISABLE', { true: 'on', false: 'off' } as const, 'on') === 'on',
     },
     sync: {
-      heartbeatTimeoutMs: duration(env, 'SYNC_HEARTBEAT_TIMEOUT', 30 * SECOND, [2 * SECOND, 10 * MINUTE]),
+      heartbeatTimeoutMs: duration(env, 'SYNC_HEARTBEAT_TIMEOUT', 2 * MINUTE, [2 * SECOND, 10 * MINUTE]),
       pollMs: duration(env, 'SYNC_POLL_INTERVAL', 25 * SECOND, [SECOND / 10, HOUR]),
       loginCheckMs: duration(env, 'SYNC_LOGIN_CHECK', 6 * HOUR, [0, DAY]),
       loginsPerMinute: integer(env, 'SYNC_LOGINS_PER_MINUTE', 240, [1, 100_000]),

@@ -31,7 +31,7 @@ describe('settings', () => {
         autoDisable: true,
       },
       sync: {
-        heartbeatTimeoutMs: 30_000,
+        heartbeatTimeoutMs: 120_000,
         pollMs: 25_000,
         loginCheckMs: 21_600_000,
         loginsPerMinute: 240,

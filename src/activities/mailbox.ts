@@ -46,6 +46,8 @@ export interface WatchDeps {
   /** milliseconds; see Config.sync */
   sync: { pollMs: number; loginCheckMs: number; loginsPerMinute: number };
   leases: LeaseNotifications;
+  /** of this process; see activities/lost-watches.ts */
+  workerId?: string;
   /** where each watch is listed while it runs */
   watches?: Pick<RunningWatches, 'add'>;
   /** signals the account's workflow that its mailbox is connected and in sync */
@@ -112,7 +114,7 @@ interface Mailbox {
 }
 
 async function watchUntilEnd(deps: WatchDeps, accountId: string): Promise<void> {
-  const lease = await takeLease(deps.db, accountId);
+  const lease = await takeLease(deps.db, accountId, deps.workerId ?? null);
   const settings = lease && (await loadSyncSettings(deps.db, accountId));
   if (!lease || !settings) throw toFailure(accountNotFound());
   const end = endSignal(WATCH_MS * (1 + Math.random() * 0.4));

@@ -23,14 +23,31 @@ export class LeaseLost extends Error {
  */
 export const LEASES_CHANNEL = 'leases';
 
-/** Takes the account over: whoever held it before can write no more. Undefined when the account does not exist. */
-export async function takeLease(db: Db, accountId: string): Promise<Lease | undefined> {
+/**
+ * Takes the account over for a worker: whoever held it before can write no more. Undefined when the account does not exist.
+ */
+export async function takeLease(db: Db, accountId: string, workerId: string | null = null): Promise<Lease | undefined> {
   const { rows } = await db.execute<{ epoch: string }>(sql`
-    update accounts set watch_epoch = watch_epoch + 1 where id = ${accountId} and removed_at is null
+    update accounts set watch_epoch = watch_epoch + 1, watched_by = ${workerId} where id = ${accountId} and removed_at is null
     returning watch_epoch as epoch`);
   if (!rows[0]) return undefined;
   await announceLease(db, accountId);
   return { accountId, watchEpoch: Number(rows[0].epoch) };
+}
+
+/** Accounts that a worker which is gone took over last, at most `limit`; the next call gives others. */
+export async function takeAccountsOf(db: Db, workerId: string, limit: number): Promise<string[]> {
+  const { rows } = await db.execute<{ id: string }>(sql`
+    update accounts set watched_by = null where id in (
+      select id from accounts where watched_by = ${workerId} order by id limit ${limit} for no key update skip locked
+    ) returning id`);
+  return rows.map(({ id }) => id);
+}
+
+/** Undoes `takeAccountsOf` for those that nobody took over meanwhile. */
+export async function returnAccounts(db: Db, workerId: string, accountIds: readonly string[]): Promise<void> {
+  await db.execute(sql`
+    update accounts set watched_by = ${workerId} where id = any(${sql.param(accountIds)}) and watched_by is null`);
 }
 
 /** Notifies the holder so far that it lost the account, and every process when the account is being removed. */

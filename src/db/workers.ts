@@ -32,6 +32,11 @@ export async function liveWorkers(db: Db): Promise<LiveWorker[]> {
   return db.select({ id, watches, ageMs }).from(workers).where(gt(seenAt, silentSince));
 }
 
+/** When each worker announced itself last; those that have been silent for hours may be missing. */
+export async function lastAnnouncements(db: Db): Promise<{ id: string; seenAt: Date }[]> {
+  return db.select({ id: workers.id, seenAt: workers.seenAt }).from(workers);
+}
+
 /** Forgets those that were killed. */
 export async function forgetDeadWorkers(db: Db): Promise<void> {
   await db.delete(workers).where(lt(workers.seenAt, sql`now() - interval '1 hour'`));

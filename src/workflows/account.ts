@@ -34,6 +34,7 @@ import { setSearchAttributes } from './search-attributes.ts';
  *                                                       disconnected  2 refused logins in a row
  * disconnected  nothing                                 connecting    `reconnected`
  * any                                                   connecting    `reconnected`: new settings are stored
+ * connecting, running                                   connecting    `watchLost`: the worker is gone, another one watches
  * any                                                   removing      cancelled by removeAccount: the activity ends
  *
  * The status in the store and its event are committed together by setAccountStatus.
@@ -58,6 +59,7 @@ interface Counts {
 
 export const reconnected = defineSignal(SIGNALS.reconnected);
 export const mailboxConnected = defineSignal(SIGNALS.mailboxConnected);
+export const watchLost = defineSignal(SIGNALS.watchLost);
 
 const FAILURES_TO_ERRORED = 3;
 const REFUSALS_TO_DISCONNECTED = 2;
@@ -84,12 +86,15 @@ const { loadAccount, setAccountStatus } = proxyActivities<AccountActivities>({
 /** Keeps one account connected until it is removed. */
 export async function account(input: AccountInput): Promise<void> {
   const shown = trackState('connecting');
-  const signals: SignalCounts = { reconnected: 0, mailboxConnected: 0 };
+  const signals: SignalCounts = { reconnected: 0, mailboxConnected: 0, watchLost: 0 };
   setHandler(reconnected, () => {
     signals.reconnected += 1;
   });
   setHandler(mailboxConnected, () => {
     signals.mailboxConnected += 1;
+  });
+  setHandler(watchLost, () => {
+    signals.watchLost += 1;
   });
   const { accountId } = input;
   const { lastError = null, ...carried } = input.carried ?? NO_CARRIED;
@@ -119,6 +124,7 @@ const NO_CARRIED: NonNullable<AccountInput['carried']> = NO_FAILURES;
 interface SignalCounts {
   reconnected: number;
   mailboxConnected: number;
+  watchLost: number;
 }
 
 /** What operators are shown the state of. */
@@ -159,7 +165,10 @@ async function stayConnected(connection: Connection): Promise<void> {
   }
 }
 
-/** Runs the activity to its end, or until there are new settings. Undefined: it ended well and can run again at once. */
+/**
+ * Runs the activity to its end, or until there are new settings or its worker is gone. Undefined: it ended well, or its worker
+ * is gone, and it can run again at once.
+ */
 async function watchOnce(connection: Connection): Promise<Failed | undefined> {
   const { input, signals, isOutdated } = connection;
   show(connection, connection.status === 'errored' ? 'errored' : 'connecting');
@@ -168,21 +177,27 @@ async function watchOnce(connection: Connection): Promise<Failed | undefined> {
   let connects = connectsBefore;
   const watch = startWatch(input);
   const isConnected = () => signals.mailboxConnected !== connects;
+  const lostBefore = signals.watchLost;
+  const isOver = () => watch.end !== undefined || signals.watchLost !== lostBefore;
   try {
-    while (!watch.end) {
-      await condition(() => watch.end !== undefined || isOutdated() || isConnected());
+    while (!isOver()) {
+      await condition(() => isOver() || isOutdated() || isConnected());
       if (isConnected()) {
         connects = signals.mailboxConnected;
         await markConnected(connection);
       }
-      if (isOutdated()) await watch.cancel();
+      if (!isOutdated()) continue;
+      watch.cancel();
+      await condition(isOver);
     }
   } catch (error) {
     // Cancelled: the activity closes its connections before the run ends.
-    await CancellationScope.nonCancellable(() => watch.settled);
+    await CancellationScope.nonCancellable(() => condition(isOver));
     throw error;
   }
-  const { failed } = watch.end;
+  // that of a lost worker never ends: it is cancelled, so that Temporal does not retry it when its heartbeats are missing
+  if (!watch.end) watch.cancel();
+  const failed = watch.end?.failed;
   const wasConnected = connects !== connectsBefore || failed?.kind !== 'failed' || failed.connected === true;
   if (wasConnected && Date.now() - startedAt >= STEADY_MS) Object.assign(connection, NO_FAILURES);
   return failed;
@@ -192,9 +207,8 @@ async function watchOnce(connection: Connection): Promise<Failed | undefined> {
 interface Watch {
   /** undefined while it is under way; `failed` is undefined when it ended well */
   end: { failed: Failed | undefined } | undefined;
-  settled: Promise<void>;
-  /** Cancels it and waits for its end. */
-  cancel(): Promise<void>;
+  /** Has it end. */
+  cancel(): void;
 }
 
 function startWatch({ accountId, heartbeatTimeoutMs = HEARTBEAT_TIMEOUT_MS }: AccountInput): Watch {
@@ -208,19 +222,13 @@ function startWatch({ accountId, heartbeatTimeoutMs = HEARTBEAT_TIMEOUT_MS }: Ac
     summary: `watch ${accountId}`,
   });
   const scope = new CancellationScope();
-  const watch: Watch = {
-    end: undefined,
-    settled: scope
-      .run(() => watchMailbox({ accountId }))
-      .then(
-        () => void (watch.end = { failed: undefined }),
-        (error: unknown) => void (watch.end = { failed: readFailure(error) }),
-      ),
-    cancel() {
-      scope.cancel();
-      return watch.settled;
-    },
-  };
+  const watch: Watch = { end: undefined, cancel: () => scope.cancel() };
+  scope
+    .run(() => watchMailbox({ accountId }))
+    .then(
+      () => void (watch.end = { failed: undefined }),
+      (error: unknown) => void (watch.end = { failed: readFailure(error) }),
+    );
   return watch;
 }
 

@@ -28,6 +28,7 @@ const MAX_FAILURES = 5;
 /** Waits after the first, second, … failure in a row. */
 const BACKOFF_MS = [2_000, 5_000, 15_000, 45_000];
 const INTERRUPTED_MS = 500;
+/** At most: nothing else notices that the worker of an import is gone. */
 const HEARTBEAT_TIMEOUT_MS = 30_000;
 
 const { setInitialSync, countImported } = proxyActivities<AccountActivities>({
@@ -42,7 +43,7 @@ export async function initialSync(input: InitialSyncInput): Promise<void> {
   const shown = trackState('running');
   const { importMailbox } = proxyActivities<MailboxActivities>({
     taskQueue: QUEUES.mailboxes,
-    heartbeatTimeout: heartbeatTimeoutMs,
+    heartbeatTimeout: Math.min(heartbeatTimeoutMs, HEARTBEAT_TIMEOUT_MS),
     startToCloseTimeout: '30m',
     cancellationType: ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
     // One attempt: five failures in a row are counted here.

@@ -95,6 +95,8 @@ export const SIGNALS = {
   reconnected: 'reconnected',
   /** account, from its watching activity: the mailbox is connected and being watched */
   mailboxConnected: 'mailboxConnected',
+  /** account: the worker that watches the mailbox is gone */
+  watchLost: 'watchLost',
 } as const;
 
 export const UPDATES = {

@@ -13,7 +13,8 @@ let owners: ConnectedUser[];
 let killFurther: () => Promise<void>;
 
 beforeAll(async () => {
-  live = await startLive({ SYNC_HEARTBEAT_TIMEOUT: '12s' });
+  // Temporal would notice after ten minutes that a worker is gone
+  live = await startLive({ SYNC_HEARTBEAT_TIMEOUT: '10m' });
   killFurther = live.product.addWorker();
   owners = [];
   for (let count = 0; count < MAILBOXES; count++) owners.push(await connectUser(live));

@@ -31,6 +31,12 @@ const stay: Watch = async (mailbox) => {
     throw error;
   });
 };
+/** Its worker is gone: it sends no heartbeat any more, and never ends. */
+const gone: Watch = async (mailbox) => {
+  await mailbox.signal(SIGNALS.mailboxConnected);
+  mailbox.silent = true;
+  await new Promise<void>((resolve) => mailbox.gone.push(resolve));
+};
 /** Stands still, without a heartbeat, until another watch has taken its place. */
 const silent: Watch = async (mailbox) => {
   mailbox.silent = true;
@@ -57,6 +63,7 @@ class Mailbox {
   watching = 0;
   most = 0;
   onLetGo: (() => Promise<void>) | undefined;
+  readonly gone: (() => void)[] = [];
   script: Watch[] = [];
   /** what happens when the script is through */
   afterwards: Watch = stay;
@@ -118,13 +125,13 @@ const PATIENT = { timeoutMs: 25_000 };
 const workers = await startTestWorkers(activities);
 afterAll(() => workers.stop());
 
-async function start(script: Watch[], options: Partial<Mailbox> = {}): Promise<Mailbox> {
+async function start(script: Watch[], options: Partial<Mailbox> = {}, heartbeatTimeoutMs = 2_000): Promise<Mailbox> {
   const mailbox = Object.assign(new Mailbox(), options, { script });
   mailboxes.set(mailbox.id, mailbox);
   await workers.client.workflow.start(WORKFLOWS.account, {
     taskQueue: QUEUES.commands,
     workflowId: accountWorkflowId(mailbox.id),
-    args: [{ accountId: mailbox.id, heartbeatTimeoutMs: 2_000, pace: 0.01 }],
+    args: [{ accountId: mailbox.id, heartbeatTimeoutMs, pace: 0.01 }],
   });
   return mailbox;
 }
@@ -241,6 +248,32 @@ describe('the account workflow', () => {
     await untilState(mailbox, 'running');
     expect(mailbox.reported).toEqual([]);
     await stop(mailbox);
+  });
+
+  it.concurrent('begins another watch when the worker is gone, long before Temporal notices that', async () => {
+    const mailbox = await start([gone], {}, 120_000);
+    await untilState(mailbox, 'running');
+    await mailbox.signal(SIGNALS.watchLost);
+    await waitFor(() => mailbox.watches === 2, PATIENT);
+    await untilState(mailbox, 'running');
+    expect(mailbox.reported).toEqual([]);
+    for (const end of mailbox.gone) end();
+    await mailbox.signal(SIGNALS.reconnected);
+    await waitFor(() => mailbox.watches === 3, PATIENT);
+    await stop(mailbox);
+  });
+
+  it.concurrent('does not wait for a worker that is gone: not with new settings, and not when it is cancelled', async () => {
+    const mailbox = await start([gone, gone], {}, 120_000);
+    await untilState(mailbox, 'running');
+    await mailbox.signal(SIGNALS.reconnected);
+    await mailbox.signal(SIGNALS.watchLost);
+    await waitFor(() => mailbox.gone.length === 2, PATIENT);
+    const handle = workers.client.workflow.getHandle(accountWorkflowId(mailbox.id));
+    await handle.cancel();
+    await mailbox.signal(SIGNALS.watchLost);
+    await expect(handle.result()).rejects.toThrow();
+    for (const end of mailbox.gone) end();
   });
 
   it.concurrent('restarts the watch with new settings on a reconnect, one watch at a time', async () => {

@@ -44,6 +44,8 @@ export const accounts = pgTable(
     initialSyncImported: integer('initial_sync_imported').notNull().default(0),
     /** fencing number of the watching activity: a holder with an older one may not write */
     watchEpoch: bigint('watch_epoch', { mode: 'number' }).notNull().default(0),
+    /** id of the worker whose activity took it over last; null: none did, or that one was found to be gone */
+    watchedBy: text('watched_by'),
     /** last `sequence` given to an event of this account */
     eventSequence: bigint('event_sequence', { mode: 'number' }).notNull().default(0),
     /** when its objects in storage were last compared with its rows; see src/db/stored-objects.ts */

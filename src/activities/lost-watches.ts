@@ -1,0 +1,82 @@
+import { type Client, WorkflowNotFoundError } from '@temporalio/client';
+import type { Db } from '../db/client.ts';
+import { returnAccounts, takeAccountsOf } from '../db/lease.ts';
+import { lastAnnouncements } from '../db/workers.ts';
+import type { Logger } from '../logger.ts';
+import { accountWorkflowId, SIGNALS } from '../workflows/names.ts';
+
+/*
+ * Temporal notices by missing heartbeats that the worker of an activity is gone. Each mailbox has one, so heartbeats have to be
+ * rare: they are most of what Temporal does at rest. A worker announces itself in Postgres every second, once for all of its
+ * mailboxes. When it no longer does, the other ones (or the one that replaces it) signal the workflows of its mailboxes, which
+ * begin another watch. The lease keeps the lost one from writing, should it come back.
+ */
+
+/** How often the announcements are looked at. */
+export const LOOK_MS = 2_000;
+/** A worker that has announced nothing between so many looks in a row is gone. */
+const LOOKS = 5;
+const AT_ONCE = 20;
+const SIGNAL_MS = 5_000;
+
+export interface LostWatchesOptions {
+  db: Db;
+  logger: Logger;
+  /** of this process */
+  workerId: string;
+  /** signals the account's workflow; rejects when that is to be tried again */
+  signalLost(accountId: string): Promise<void>;
+  /** milliseconds between two calls */
+  intervalMs?: number;
+}
+
+/** Has the account's workflow begin another watch, where it runs. */
+export async function signalWatchLost(client: Client, accountId: string): Promise<void> {
+  try {
+    await client.withDeadline(Date.now() + SIGNAL_MS, () =>
+      client.workflow.getHandle(accountWorkflowId(accountId)).signal(SIGNALS.watchLost),
+    );
+  } catch (error) {
+    if (!(error instanceof WorkflowNotFoundError)) throw error;
+  }
+}
+
+/** Looks once, when it is called; to be called every LOOK_MS. */
+export function createLostWatches({ db, logger, workerId, signalLost, intervalMs = LOOK_MS }: LostWatchesOptions) {
+  const others = new Map<string, { seenAt: number; looks: number; isDone: boolean }>();
+  let lookedAt = performance.now();
+
+  return async function look(): Promise<void> {
+    // after a pause of this process, or of the database, the others need time to announce themselves
+    const isLate = performance.now() - lookedAt > 2 * intervalMs;
+    lookedAt = performance.now();
+    if (isLate) others.clear();
+    const announcements = await lastAnnouncements(db);
+    for (const { id, seenAt } of announcements) {
+      if (id === workerId) continue;
+      const other = others.get(id);
+      if (other?.seenAt !== seenAt.getTime()) {
+        others.set(id, { seenAt: seenAt.getTime(), looks: 0, isDone: false });
+        continue;
+      }
+      other.looks += 1;
+      if (other.looks >= LOOKS && !other.isDone) other.isDone = await watchAgain(id);
+    }
+    for (const id of others.keys()) if (!announcements.some((worker) => worker.id === id)) others.delete(id);
+  };
+
+  /** Signals the workflows of the mailboxes that a worker which is gone has watched. False: not all of them. */
+  async function watchAgain(lostId: string): Promise<boolean> {
+    for (;;) {
+      const accountIds = await takeAccountsOf(db, lostId, AT_ONCE);
+      if (accountIds.length === 0) return true;
+      logger.warn({ lostId, accountIds }, 'a worker is gone: its mailboxes are watched again');
+      const results = await Promise.allSettled(accountIds.map((accountId) => signalLost(accountId)));
+      const failed = accountIds.filter((_, index) => results[index]?.status === 'rejected');
+      if (failed.length === 0) continue;
+      // at the next look
+      await returnAccounts(db, lostId, failed);
+      return false;
+    }
+  }
+}

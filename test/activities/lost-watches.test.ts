@@ -1,0 +1,88 @@
+import { afterAll, beforeAll, beforeEach, expect, it } from '@jest/globals';
+import { sql } from 'drizzle-orm';
+import { createLostWatches } from '../../src/activities/lost-watches.ts';
+import { takeLease } from '../../src/db/lease.ts';
+import { announceWorker } from '../../src/db/workers.ts';
+import { createLogger } from '../../src/logger.ts';
+import { testDatabase, type TestDatabase } from '../helpers/postgres.ts';
+import { storeAccount } from '../helpers/stored-account.ts';
+
+let test: TestDatabase;
+beforeAll(async () => {
+  test = await testDatabase();
+});
+afterAll(() => test.drop());
+beforeEach(() => test.database.db.execute(sql`delete from workers; delete from accounts`));
+
+/** Two workers, of which `own` looks at the other; it has signalled the workflows of `signalled`. */
+async function twoWorkers(accounts: number) {
+  const { db } = test.database;
+  const signalled: string[] = [];
+  let isAway = false;
+  const look = createLostWatches({
+    db,
+    logger: createLogger('silent', 'test'),
+    workerId: 'own',
+    signalLost: async (id) => {
+      if (isAway) throw new Error('Temporal is away');
+      signalled.push(id);
+    },
+    intervalMs: 500,
+  });
+  await announceWorker(db, 'own', 0);
+  await announceWorker(db, 'other', accounts);
+  const ids: string[] = [];
+  for (let n = 0; n < accounts; n++) {
+    const id = await storeAccount(test.database);
+    await takeLease(db, id, 'other');
+    ids.push(id);
+  }
+  const looks = async (count: number, between = async () => {}) => {
+    for (let n = 0; n < count; n++) {
+      await between();
+      await look();
+    }
+  };
+  return { db, signalled, ids: ids.sort(), looks, temporal: (away: boolean) => void (isAway = away) };
+}
+
+it('signals the workflows of all mailboxes of a worker that is gone, once', async () => {
+  const { signalled, ids, looks } = await twoWorkers(45);
+  await looks(5);
+  expect(signalled).toEqual([]);
+  await looks(3);
+  expect(signalled.sort()).toEqual(ids);
+});
+
+it('leaves those alone that another worker has taken over', async () => {
+  const { db, signalled, ids, looks } = await twoWorkers(2);
+  await takeLease(db, ids[0]!, 'own');
+  await looks(8);
+  expect(signalled).toEqual([ids[1]]);
+});
+
+it('leaves a worker alone that announces itself, however long it watches', async () => {
+  const { db, signalled, looks } = await twoWorkers(1);
+  await looks(20, () => announceWorker(db, 'other', 1));
+  expect(signalled).toEqual([]);
+});
+
+it('gives the others time after a pause of its own', async () => {
+  const { signalled, looks } = await twoWorkers(1);
+  await looks(4);
+  await new Promise((resolve) => setTimeout(resolve, 1_200));
+  await looks(5);
+  expect(signalled).toEqual([]);
+  await looks(1);
+  expect(signalled).toHaveLength(1);
+});
+
+it('tries again what could not be signalled', async () => {
+  const { signalled, ids, looks, temporal } = await twoWorkers(30);
+  temporal(true);
+  await looks(7);
+  expect(signalled).toEqual([]);
+  temporal(false);
+  await looks(1);
+  expect(signalled.sort()).toEqual(ids);
+});
