@@ -10,12 +10,10 @@ const MAILBOXES = isLong() ? 20 : 8;
 
 let live: OwnLive;
 let owners: ConnectedUser[];
-let killFurther: () => Promise<void>;
 
 beforeAll(async () => {
   // Temporal would notice after ten minutes that a worker is gone
   live = await startLive({ SYNC_HEARTBEAT_TIMEOUT: '10m' });
-  killFurther = live.product.addWorker();
   owners = [];
   for (let count = 0; count < MAILBOXES; count++) owners.push(await connectUser(live));
 }, 180_000);
@@ -47,8 +45,10 @@ async function allReport(subject: string, timeoutMs: number): Promise<void> {
 }
 
 test('the mailboxes of a worker that is killed are watched by the other within a minute', async () => {
+  live.product.addWorker();
+  await waitFor(async () => (await watches()).length === 2, { timeoutMs: 60_000, what: 'the further worker' });
   await allReport('with both', 60_000);
-  await killFurther();
+  await live.product.killWorker();
   await allReport('with one', 60_000);
   let now: number[] = [];
   await waitFor(async () => (now = await watches()).join() === `${MAILBOXES}`, {
