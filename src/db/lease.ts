@@ -39,7 +39,7 @@ export async function takeLease(db: Db, accountId: string, workerId: string | nu
 export async function takeAccountsOf(db: Db, workerId: string, limit: number): Promise<string[]> {
   const { rows } = await db.execute<{ id: string }>(sql`
     update accounts set watched_by = null where id in (
-      select id from accounts where watched_by = ${workerId} order by id limit ${limit} for no key update skip locked
+      select id from accounts where watched_by = ${workerId} order by id limit ${limit} for no key update
     ) returning id`);
   return rows.map(({ id }) => id);
 }

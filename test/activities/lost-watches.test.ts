@@ -61,6 +61,19 @@ it('leaves those alone that another worker has taken over', async () => {
   expect(signalled).toEqual([ids[1]]);
 });
 
+it('leaves no mailbox out whose account is being written', async () => {
+  const { db, signalled, ids, looks } = await twoWorkers(3);
+  await looks(5);
+  let looking = Promise.resolve();
+  await db.transaction(async (tx) => {
+    await tx.execute(sql`select 1 from accounts where id = ${ids[1]} for no key update`);
+    looking = looks(3);
+    await new Promise((resolve) => setTimeout(resolve, 300));
+  });
+  await looking;
+  expect(signalled.sort()).toEqual(ids);
+});
+
 it('leaves a worker alone that announces itself, however long it watches', async () => {
   const { db, signalled, looks } = await twoWorkers(1);
   await looks(20, () => announceWorker(db, 'other', 1));
