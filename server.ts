@@ -14,6 +14,9 @@ import { retryUntilAvailable } from './src/async.ts';
 import { type Config, ConfigError, loadConfig } from './src/config.ts';
 import { ensureFirstKey } from './src/db/api-keys.ts';
 import { type Database, migrate, openDatabase } from './src/db/client.ts';
+import { createFinishedRuns, FINISHED_RUNS_CHANNEL, type FinishedRuns } from './src/db/finished-runs.ts';
+import { LEASES_CHANNEL } from './src/db/lease.ts';
+import { listenTo } from './src/db/listen.ts';
 import { createDiscoverSources, discoverServers } from './src/discovery/discover.ts';
 import { helpFor } from './src/discovery/providers.ts';
 import { createLogger, type Logger } from './src/logger.ts';
@@ -56,12 +59,14 @@ async function main(config: Config, logger: Logger): Promise<void> {
   const tracing = config.otlpEndpoint === undefined ? undefined : await loadTracing(config.otlpEndpoint);
   const temporal = lazyClient(config, tracing ? [tracing.client] : []);
   const keys = createDataKeys({ db: database.db, secrets: createSecrets(codecKeys(config)) });
-  const removals = forgetOnRemoval(config.databaseUrl, keys, logger);
-  const deps = apiDeps(config, logger, { ...database, keys }, temporal.client);
+  const finished = createFinishedRuns();
+  const channels = { [LEASES_CHANNEL]: forgetOnRemoval(keys), [FINISHED_RUNS_CHANNEL]: finished.receive };
+  const listener = listenTo(config.databaseUrl, channels, logger);
+  const deps = apiDeps(config, logger, { ...database, keys, finished }, temporal.client);
   const app = await buildApp({ ...deps, ...(tracing ? { traceRequests: tracing.requests } : {}) });
   endOnSignal(logger, app, async () => {
     await tracing?.close().catch((err: unknown) => logger.warn({ err }, 'the last spans could not be sent'));
-    await Promise.all([removals.close(), temporal.close(), database.close()]);
+    await Promise.all([listener.close(), temporal.close(), database.close()]);
   });
   const listenTextResolver = (address: string) => `the API listens at ${address}`;
   await app.listen({ host: config.host, port: config.port, listenTextResolver }).catch((error: unknown) => {
@@ -78,9 +83,10 @@ async function loadTracing(endpoint: string): Promise<Tracing> {
 
 interface Stores extends Database {
   keys: CachedDataKeys;
+  finished: FinishedRuns;
 }
 
-function apiDeps(config: Config, logger: Logger, { db, pool, keys }: Stores, client: Client): ApiDeps {
+function apiDeps(config: Config, logger: Logger, { db, pool, keys, finished }: Stores, client: Client): ApiDeps {
   const secrets = createSecrets(codecKeys(config));
   const opened = openStorage(config.storageUrl, {
     ...(config.s3Endpoint ? { s3Endpoint: config.s3Endpoint } : {}),
@@ -100,6 +106,7 @@ function apiDeps(config: Config, logger: Logger, { db, pool, keys }: Stores, cli
       db,
       secrets,
       storage,
+      finished,
       retryDelivery: (id) => retryDelivery(client, db, id),
       attemptWaiting: (endpointId) =>
         attemptWaiting({ db, logger, hurry: (ids) => hurryRuns(client, ids) }, endpointId),

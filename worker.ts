@@ -119,7 +119,7 @@ async function main(config: Config, logger: Logger): Promise<void> {
   });
 
   const running = workers.run();
-  const listen = (wake: () => void) => listenTo(config.databaseUrl, DELIVERIES_CHANNEL, wake, logger);
+  const listen = (wake: () => void) => listenTo(config.databaseUrl, { [DELIVERIES_CHANNEL]: wake }, logger);
   const relay = (late.relay = startRelay({ db, client, listen, logger }));
   const repeated = [
     ...startRepeatedWork(config, { db, client, logger, lostRuns }),
@@ -262,7 +262,7 @@ interface Surroundings {
 function listenForLeases(url: string, leases: LeaseNotifications, keys: () => CachedDataKeys, logger: Logger) {
   // without a payload removals may have been missed
   const receive = (payload?: string) => (payload === undefined ? keys().dropAll() : leases.receive(payload));
-  return listenTo(url, LEASES_CHANNEL, receive, logger);
+  return listenTo(url, { [LEASES_CHANNEL]: receive }, logger);
 }
 
 function storageOf({ storageUrl, s3Endpoint, storageEncryption: encrypts }: Config, keys: DataKeys): Storage {

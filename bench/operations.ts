@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Email } from '../src/contract/email.ts';
 import type { Folder } from '../src/contract/folder.ts';
 import { addUser } from '../test/helpers/mail-user.ts';
@@ -7,8 +8,12 @@ import { benchMail } from './mails.ts';
 import { type Bench, type BenchMailbox, watchedMailboxes } from './setup.ts';
 
 const MAILS = 60;
+/** Between two calls of somebody who reads his mail: the run of the one before, and the delivery of its event, have ended. */
+const PAUSE_MS = 200;
 const BOUND: Bounds[string] = { most: 30 };
 const BOUND_99: Bounds[string] = { most: 250 };
+
+const NAMES = ['read after a pause', 'unread after a pause', 'read', 'unread', 'modify', 'trash'];
 
 let series = 0;
 
@@ -16,16 +21,13 @@ let series = 0;
 export const operations = {
   title: `read, unread, modify and trash, one caller, ${MAILS} emails each`,
   bounds: Object.fromEntries(
-    ['read', 'unread', 'modify', 'trash'].flatMap((name) => [
+    NAMES.flatMap((name) => [
       [`${name} p50, ms`, BOUND],
       [`${name} p99, ms`, BOUND_99],
     ]),
   ) satisfies Bounds,
   limits: Object.fromEntries(
-    ['read', 'unread', 'modify', 'trash'].map((name) => [
-      `${name} p50, ms`,
-      `${name === 'read' || name === 'unread' ? 'STORE' : 'MOVE'} of an open session p50, ms`,
-    ]),
+    NAMES.map((name) => [`${name} p50, ms`, `${name.includes('read') ? 'STORE' : 'MOVE'} of an open session p50, ms`]),
   ),
   prepare: async (bench: Bench) => (await watchedMailboxes(bench, 1))[0] as BenchMailbox,
   round: async (bench: Bench, box: BenchMailbox): Promise<Figures> => {
@@ -39,6 +41,8 @@ export const operations = {
     await api.post(`${email(ids[0] as string)}/read`);
     await api.post(`${email(ids[0] as string)}/unread`);
     const timed = {
+      'read after a pause': await time(ids, (id) => api.post(`${email(id)}/read`), PAUSE_MS),
+      'unread after a pause': await time(ids, (id) => api.post(`${email(id)}/unread`), PAUSE_MS),
       read: await time(ids, (id) => api.post(`${email(id)}/read`)),
       unread: await time(ids, (id) => api.post(`${email(id)}/unread`)),
       modify: await time(ids, (id) => api.post(`${email(id)}/modify`, { folders_ids: [archive?.id] })),
@@ -88,10 +92,11 @@ async function received(bench: Bench, { user, imap, account }: BenchMailbox): Pr
   return list.data.map(({ id }) => id).slice(0, MAILS);
 }
 
-/** What each call takes, ms, one after the other. */
-async function time(ids: string[], call: (id: string) => Promise<unknown>): Promise<number[]> {
+/** What each call takes, ms, one after the other; `pauseMs` between them. */
+async function time(ids: string[], call: (id: string) => Promise<unknown>, pauseMs = 0): Promise<number[]> {
   const times: number[] = [];
   for (const id of ids) {
+    if (pauseMs > 0) await sleep(pauseMs);
     const began = performance.now();
     await call(id);
     times.push(performance.now() - began);

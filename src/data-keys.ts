@@ -1,9 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import type { Queryable } from './db/client.ts';
 import { readDataKey, saveDataKey } from './db/data-keys.ts';
-import { createLeaseNotifications, LEASES_CHANNEL } from './db/lease.ts';
-import { listenTo } from './db/listen.ts';
-import type { Logger } from './logger.ts';
+import { createLeaseNotifications } from './db/lease.ts';
+import type { Notified } from './db/listen.ts';
 import { PartUnavailable } from './outage.ts';
 import { SealError, type Secrets } from './secrets.ts';
 import type { DataKeys } from './storage/encrypted.ts';
@@ -80,19 +79,17 @@ export function createDataKeys({ db, secrets }: { db: Queryable; secrets: Secret
   };
 }
 
-/** Forgets the key of each account whose removal begins, in whatever process; all of them when notifications were missed. */
-export function forgetOnRemoval(
-  databaseUrl: string,
-  keys: Pick<CachedDataKeys, 'drop' | 'dropAll'>,
-  logger: Logger,
-): { close(): Promise<void> } {
+/**
+ * For LEASES_CHANNEL: forgets the key of each account whose removal begins, in whatever process; all of them when
+ * notifications were missed.
+ */
+export function forgetOnRemoval(keys: Pick<CachedDataKeys, 'drop' | 'dropAll'>): Notified {
   const removals = createLeaseNotifications();
   removals.onRemoved((accountId) => keys.drop(accountId));
-  const receive = (payload: string | undefined) => {
+  return (payload) => {
     if (payload === undefined) keys.dropAll();
     else removals.receive(payload);
   };
-  return listenTo(databaseUrl, LEASES_CHANNEL, receive, logger);
 }
 
 const placeOf = (id: string) => ({ table: 'accounts', column: 'data_key', id });

@@ -21,7 +21,7 @@ const SECRET_KEYS = [
 ];
 
 /**
- * The one logger: JSON lines on standard output with time, level, name. Logs hold ids, counts, codes and durations;
+ * The one logger: JSON lines on standard output with time, level, name, a few milliseconds late. Logs hold ids, counts, codes and durations;
  * never bodies, subjects, addresses or secrets, hence the bounded form of errors.
  */
 export function createLogger(level: string, name: string, destination?: DestinationStream): Logger {
@@ -38,7 +38,41 @@ export function createLogger(level: string, name: string, destination?: Destinat
     serializers: { err: describeError, error: describeError },
     redact: { paths: SECRET_KEYS.flatMap((key) => [key, `*.${key}`, `*.*.${key}`]), censor: '[hidden]' },
   };
-  return destination === undefined ? pino(options) : pino(options, destination);
+  return pino(options, destination ?? (standardOutput ??= gatherLines(1)));
+}
+
+let standardOutput: DestinationStream | undefined;
+
+/** Lines wait so long for others, ms, or until there are so many characters: to write one by itself costs more than to make it. */
+const GATHER_MS = 50;
+const GATHER_LENGTH = 8 * 1024;
+const WARN = 40;
+
+/**
+ * Writes lines to a file, by its name or number, some at a time: at once with a warning or an error, and when the process
+ * ends by itself. One that is killed may lose the last ones.
+ */
+export function gatherLines(dest: number | string): DestinationStream {
+  // not its own `minLength`: a flush of that goes on for ever when the reader of a pipe is gone
+  const output = pino.destination({ dest, sync: true });
+  let gathered = '';
+  let timer: NodeJS.Timeout | undefined;
+  const flush = () => {
+    clearTimeout(timer);
+    timer = undefined;
+    if (gathered !== '') output.write(gathered);
+    gathered = '';
+  };
+  process.once('exit', flush);
+  return {
+    // pino sets `lastLevel` where this is true
+    ...{ [Symbol.for('pino.metadata')]: true, lastLevel: 0 },
+    write(this: { lastLevel: number }, line: string) {
+      gathered += line;
+      if (this.lastLevel >= WARN || gathered.length >= GATHER_LENGTH) flush();
+      else timer ??= setTimeout(flush, GATHER_MS).unref();
+    },
+  };
 }
 
 /** An error as a log line may hold it. */

@@ -1,6 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { createDataKeys, forgetOnRemoval } from '../src/data-keys.ts';
+import { LEASES_CHANNEL } from '../src/db/lease.ts';
+import { listenTo } from '../src/db/listen.ts';
 import { announceLease } from '../src/db/lease.ts';
 import { createLogger } from '../src/logger.ts';
 import { createSecrets } from '../src/secrets.ts';
@@ -23,7 +25,7 @@ const secrets = createSecrets({ current: randomBytes(32) });
 /** The keys of one process. */
 function startKeys() {
   const keys = createDataKeys({ db: test.database.db, secrets });
-  const removals = forgetOnRemoval(test.url, keys, createLogger('silent', 'test'));
+  const removals = listenTo(test.url, { [LEASES_CHANNEL]: forgetOnRemoval(keys) }, createLogger('silent', 'test'));
   closing.push(() => removals.close());
   return keys;
 }

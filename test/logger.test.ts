@@ -1,6 +1,13 @@
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { Writable } from 'node:stream';
-import { describe, expect, it } from '@jest/globals';
-import { createLogger } from '../src/logger.ts';
+import { afterAll, describe, expect, it } from '@jest/globals';
+import { createLogger, gatherLines } from '../src/logger.ts';
+import { builtModule } from './helpers/built.ts';
+import { waitFor } from './helpers/wait.ts';
 
 function logged(write: (logger: ReturnType<typeof createLogger>) => void): string {
   const lines: string[] = [];
@@ -64,5 +71,59 @@ describe('the logger', () => {
       logger.info({ password, imap: { password }, a: { b: { subject: 'canary' } } }, 'x'),
     );
     expect(text).not.toContain('canary');
+  });
+});
+
+describe('lines that are gathered', () => {
+  const built = builtModule('logger');
+  const dir = mkdtempSync(join(tmpdir(), 'logger-'));
+  afterAll(() => rmSync(dir, { recursive: true }));
+  const messagesIn = (path: string) =>
+    readFileSync(path, 'utf8')
+      .split('\n')
+      .filter(Boolean)
+      .map((line) => (JSON.parse(line) as { msg: string }).msg);
+
+  it('are written soon, and at once before a warning or an error', async () => {
+    const path = join(dir, 'soon.log');
+    const logger = createLogger('info', 'test', gatherLines(path));
+    logger.info('first');
+    expect(messagesIn(path)).toEqual([]);
+    logger.child({ part: 'a' }).warn('second');
+    expect(messagesIn(path)).toEqual(['first', 'second']);
+    logger.info('third');
+    logger.error('fourth');
+    expect(messagesIn(path)).toEqual(['first', 'second', 'third', 'fourth']);
+    logger.info('fifth');
+    await waitFor(async () => messagesIn(path).length === 5);
+  });
+
+  it('do not stop the process when nobody reads them any more', async () => {
+    const child = spawn(process.execPath, [
+      '--input-type=module',
+      '-e',
+      `import { createLogger } from ${JSON.stringify(built)};
+      const logger = createLogger('info', 'test');
+      setInterval(() => logger.info('a line'), 10);
+      setTimeout(() => process.exit(7), 1_000);`,
+    ]);
+    child.stdout.once('data', () => child.stdout.destroy());
+    const ended = once(child, 'exit', { signal: AbortSignal.timeout(8_000) });
+    try {
+      expect(await ended).toEqual([7, null]);
+    } finally {
+      child.kill('SIGKILL');
+    }
+  });
+
+  it('are written when the process ends, also by an error that nobody caught', () => {
+    const script = (end: string) => `
+      import { createLogger } from ${JSON.stringify(built)};
+      createLogger('info', 'test').info('the last one');
+      ${end}`;
+    for (const end of ['', 'process.exit(3);', 'throw new Error("not caught");']) {
+      const { stdout } = spawnSync(process.execPath, ['--input-type=module', '-e', script(end)]);
+      expect(stdout.toString()).toContain('the last one');
+    }
   });
 });

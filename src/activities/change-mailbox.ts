@@ -1,4 +1,5 @@
 import { ApiError } from '../contract/errors.ts';
+import { isRunFinished, recordFinishedRun } from '../db/finished-runs.ts';
 import { markEmail as mark } from '../mailbox/changes/mark.ts';
 import { moveEmail as move } from '../mailbox/changes/move.ts';
 import type { SyncContext } from '../mailbox/context.ts';
@@ -10,7 +11,9 @@ import {
   type NewFolder,
 } from '../mailbox/folders/change.ts';
 import { deleteFolder as remove } from '../mailbox/folders/delete.ts';
+import { loadSyncSettings } from '../mailbox/settings.ts';
 import { type FolderState, loadFolders } from '../mailbox/store/folders.ts';
+import { currentRun } from './current-run.ts';
 import { withHeartbeat } from './heartbeat.ts';
 import { type MailboxDeps, withMailbox } from '../mailbox/with-mailbox.ts';
 import { refusedAs } from '../imap/response-codes.ts';
@@ -82,16 +85,25 @@ export function createChangeFolderActivities(deps: MailboxDeps) {
 }
 
 /**
- * Runs a change that a caller waits for, with heartbeats. A command that the provider refuses becomes
- * `provider_rejected` (CONTRACT "Errors").
+ * Runs a change that a caller waits for, with heartbeats, unless an execution before has made it: others may have been made
+ * since. A command that the provider refuses becomes `provider_rejected` (CONTRACT "Errors").
  */
-function runChange<T>(deps: MailboxDeps, accountId: string, work: (ctx: SyncContext) => Promise<T>): Promise<T> {
+function runChange(deps: MailboxDeps, accountId: string, work: (ctx: SyncContext) => Promise<void>): Promise<void> {
   return withHeartbeat(async () => {
+    const run = currentRun();
+    const [isFinished, settings] = await Promise.all([
+      isRunFinished(deps.db, run),
+      loadSyncSettings(deps.db, accountId),
+    ]);
+    if (isFinished) return;
     try {
-      return await withMailbox(deps, accountId, work);
+      await withMailbox(deps, accountId, work, settings);
     } catch (error) {
       throw error instanceof MailError && isRefusal(error) ? rejected(error) : error;
     }
+    await recordFinishedRun(deps.db, run).catch((err: unknown) =>
+      deps.logger.warn({ accountId, err }, 'a change is reported to its caller when its run has ended'),
+    );
   });
 }
 

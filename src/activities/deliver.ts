@@ -1,5 +1,6 @@
 import { ApplicationFailure, CancelledFailure, Context } from '@temporalio/activity';
 import { ApplicationFailureCategory } from '@temporalio/common';
+import { currentRun } from './current-run.ts';
 import type { AttemptedDeliveries, AttemptInput } from '../webhooks/attempted-deliveries.ts';
 import { type AttemptLimits, AttemptRound, type DeliverDeps } from '../webhooks/attempts.ts';
 import { failDeliveries } from '../webhooks/delivery-state.ts';
@@ -27,9 +28,7 @@ export function createDeliverActivities(deps: DeliverDeps) {
    */
   async function attemptDeliveries(input: AttemptInput): Promise<AttemptedDeliveries> {
     const context = Context.current();
-    const { workflowExecution } = context.info;
-    if (workflowExecution === undefined) throw new Error('deliveries are attempted from a workflow');
-    const { workflowId, runId } = workflowExecution;
+    const { workflowId, runId } = currentRun();
     const limits = startLimits(context, input.beginWithinMs, deps.shutdown);
     deps.onAttempts?.(workflowId, 'begun');
     let isDone = true;

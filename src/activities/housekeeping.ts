@@ -5,6 +5,7 @@ import {
   deleteAuthLinksBefore,
   deleteDeliveriesBefore,
   deleteEventsBefore,
+  deleteFinishedRunsBefore,
   deleteIdempotencyKeysBefore,
   deleteSessionsBefore,
 } from '../db/retention.ts';
@@ -32,7 +33,8 @@ const DAY_MS = 24 * 60 * 60 * 1000;
 /**
  * Stored for 30 days: the log and the events (CONTRACT), and sends and drafts that ended. For 24 h: responses to idempotent
  * calls (CONTRACT). For a year: the tracking of an email that was deleted, whose links in other mailboxes work as long.
- * Links to the connect page for a week after they expired, so that the page can say so; sessions until they end.
+ * Links to the connect page for a week after they expired, so that the page can say so; sessions until they end. For a week:
+ * which runs have done their work, since a run that lost its worker waits until there is one again.
  */
 type Retention = readonly [days: number, deleteBefore: (db: Db, before: Date) => Promise<number>];
 const RETENTION: readonly Retention[] = [
@@ -44,6 +46,7 @@ const RETENTION: readonly Retention[] = [
   [365, deleteUnusedTracking],
   [0, deleteSessionsBefore],
   [7, deleteAuthLinksBefore],
+  [7, deleteFinishedRunsBefore],
 ];
 const AUDIT_DAYS = 90;
 /** One execution of `deleteExpired` works for about so long. */

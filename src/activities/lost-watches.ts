@@ -47,10 +47,10 @@ export function createLostWatches({ db, logger, workerId, signalLost, intervalMs
   let lookedAt = performance.now();
 
   return async function look(): Promise<void> {
-    // after a pause of this process, or of the database, the others need time to announce themselves
+    // after a pause of this process, or of the database, the others need time to announce themselves, but for those that are gone
     const isLate = performance.now() - lookedAt > 2 * intervalMs;
     lookedAt = performance.now();
-    if (isLate) others.clear();
+    if (isLate) for (const [id, { looks }] of others) if (looks < LOOKS) others.delete(id);
     const announcements = await lastAnnouncements(db);
     for (const { id, seenAt } of announcements) {
       if (id === workerId) continue;
@@ -67,16 +67,19 @@ export function createLostWatches({ db, logger, workerId, signalLost, intervalMs
 
   /** Signals the workflows of the mailboxes that a worker which is gone has watched. False: not all of them. */
   async function watchAgain(lostId: string): Promise<boolean> {
+    const failed: string[] = [];
     for (;;) {
       const accountIds = await takeAccountsOf(db, lostId, AT_ONCE);
-      if (accountIds.length === 0) return true;
+      if (accountIds.length === 0) break;
       logger.warn({ lostId, accountIds }, 'a worker is gone: its mailboxes are watched again');
       const results = await Promise.allSettled(accountIds.map((accountId) => signalLost(accountId)));
-      const failed = accountIds.filter((_, index) => results[index]?.status === 'rejected');
-      if (failed.length === 0) continue;
-      // at the next look
-      await returnAccounts(db, lostId, failed);
-      return false;
+      const failedNow = accountIds.filter((_, index) => results[index]?.status === 'rejected');
+      failed.push(...failedNow);
+      // Temporal is away
+      if (failedNow.length === accountIds.length) break;
     }
+    // at the next look
+    if (failed.length > 0) await returnAccounts(db, lostId, failed);
+    return failed.length === 0;
   }
 }

@@ -5,6 +5,7 @@ import { releaseReservation } from '../sending/draft-state.ts';
 import { fileSentCopy as fileCopy, finishSend, removeSentDraft as removeDraft } from '../sending/file-sent-copy.ts';
 import { giveUp, loadSend, markOutcomeUnknown, type SendRow, type SendState } from '../sending/send-state.ts';
 import { sendOnce, type SubmitDeps } from '../sending/submit.ts';
+import { currentRun } from './current-run.ts';
 import { withHeartbeat } from './heartbeat.ts';
 
 export type SendDeps = SubmitDeps;
@@ -28,7 +29,8 @@ export function createSendActivities(deps: SendDeps) {
     return withHeartbeat(async () => {
       const loaded = await load(ref);
       const { send, firstCopy } = await sendOnce(deps, loaded);
-      return { finished: await finishSend(deps, { ...loaded, send }, { firstCopy, begunAt }) };
+      const { workflowId } = currentRun();
+      return { finished: await finishSend(deps, { ...loaded, send }, { firstCopy, begunAt, workflowId }) };
     });
   }
 

@@ -5,17 +5,19 @@ const RETRY_MS = 1_000;
 /** Between two queries that prove that the idle connection is alive: a peer that vanished is noticed no other way. */
 const CHECK_MS = 15_000;
 
+/** What is called for the notifications of a channel. */
+export type Notified = (payload: string | undefined) => void;
+
 /**
- * Calls `notified` with the payload of every notification on a channel, on a connection of its own that is opened again
- * whenever it breaks. Notifications sent meanwhile are lost: `notified` is called once, without a payload, after each
- * connect.
+ * Calls what belongs to a channel with the payload of every notification on it, on one connection of its own that is opened
+ * again whenever it breaks. Notifications sent meanwhile are lost: each is called once, without a payload, after each connect.
  */
 export function listenTo(
   url: string,
-  channel: string,
-  notified: (payload: string | undefined) => void,
+  channels: Readonly<Record<string, Notified>>,
   logger: Logger,
 ): { close(): Promise<void> } {
+  const names = Object.keys(channels);
   let closed = false;
   let client: pg.Client | undefined;
   let retry: NodeJS.Timeout | undefined;
@@ -32,18 +34,18 @@ export function listenTo(
       client = undefined;
       opening.end().catch(() => {});
       if (closed) return;
-      logger.warn({ ...(err ? { err } : {}), channel }, 'lost the connection for notifications');
+      logger.warn({ ...(err ? { err } : {}), channels: names }, 'lost the connection for notifications');
       retry = setTimeout(() => void connect(), RETRY_MS);
     };
     opening.on('error', reconnect);
     opening.on('end', () => reconnect());
-    opening.on('notification', ({ payload }) => notified(payload));
+    opening.on('notification', ({ channel, payload }) => channels[channel]?.(payload));
     try {
       await opening.connect();
-      await opening.query(`listen ${pg.escapeIdentifier(channel)}`);
+      await opening.query(names.map((name) => `listen ${pg.escapeIdentifier(name)}`).join('; '));
       if (closed) return void opening.end();
       client = opening;
-      notified(undefined);
+      for (const notified of Object.values(channels)) notified(undefined);
     } catch (err) {
       reconnect(err as Error);
     }

@@ -65,6 +65,11 @@ export function deleteAuthLinksBefore(db: Db, before: Date): Promise<number> {
   return deleteOldest(db, before, { table: sql`auth_links`, key: sql`id`, at: sql`expires_at` });
 }
 
+/** Deletes what is stored of runs that had done their work before `before`; returns how many. */
+export function deleteFinishedRunsBefore(db: Db, before: Date): Promise<number> {
+  return deleteOldest(db, before, { table: sql`finished_runs`, key: sql`run_id`, at: sql`finished_at` });
+}
+
 /** Deletes the oldest rows of a table whose `at` is before `before`; returns how many. */
 function deleteOldest(db: Db, before: Date, { table, key, at }: { table: SQL; key: SQL; at: SQL }): Promise<number> {
   return count(

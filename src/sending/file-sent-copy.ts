@@ -25,6 +25,8 @@ export interface Filing {
   source?: Buffer;
   /** when the attempt began, ms of `performance.now()`; without it now */
   begunAt?: number;
+  /** the workflow of which nothing is left then */
+  finishes?: string;
 }
 
 /** The activity of an attempt that sent no heartbeat for so long may have been given to another worker. */
@@ -37,13 +39,14 @@ const PATIENCE_MS = 3_000;
  * What is left once the SMTP server has accepted the message: files its copy and removes the draft that it was. What
  * takes longer, or fails, gets a provisional Email instead of the copy (CONTRACT "Emails", send), with which the caller
  * gets his response. `firstCopy` is given by the attempt that sent the message: nothing has filed a copy before.
- * `begunAt`: when the attempt began, before it submitted the message, ms of `performance.now()`.
+ * `begunAt`: when the attempt began, before it submitted the message, ms of `performance.now()`. `workflowId`: whose caller
+ * gets his response then.
  * @returns whether nothing is left
  */
 export async function finishSend(
   deps: MailboxDeps,
   loaded: LoadedSend,
-  { firstCopy, begunAt }: { firstCopy: Buffer | null; begunAt: number },
+  { firstCopy, begunAt, workflowId }: { firstCopy: Buffer | null; begunAt: number; workflowId: string },
 ): Promise<boolean> {
   const { id: sendId, accountId } = loaded.send;
   const showProvisional = () =>
@@ -52,7 +55,11 @@ export async function finishSend(
     );
   const timer = setTimeout(() => void showProvisional(), PATIENCE_MS);
   try {
-    const filing = firstCopy ? { search: false, source: firstCopy } : { search: true };
+    const filing = {
+      ...(firstCopy ? { search: false, source: firstCopy } : { search: true }),
+      // a draft is to be removed yet
+      ...(loaded.send.draftId === null ? { finishes: workflowId } : {}),
+    };
     if ((await fileSentCopy(deps, loaded, { appendAnyway: false, begunAt, ...filing })) === 'done') {
       await removeSentDraft(deps, loaded.send);
       return true;
@@ -100,7 +107,7 @@ export async function fileSentCopy(
   // Under a new UIDVALIDITY the copy is ingested once the watch has mapped the folder to it.
   if (!unused) return 'waiting';
   await storage.delete(unused);
-  await clearProvisional(db, id);
+  await clearProvisional(db, id, filing.finishes);
   return 'done';
 }
 

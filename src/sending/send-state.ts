@@ -3,7 +3,8 @@ import type { Attendee, Email, SentBy } from '../contract/email.ts';
 import type { SendInput } from '../contract/sending.ts';
 import { anyOf } from '../db/any-of.ts';
 import type { Db, Queryable, Tx } from '../db/client.ts';
-import { kept } from '../db/prepared.ts';
+import { announcing } from '../db/finished-runs.ts';
+import { kept, prepared } from '../db/prepared.ts';
 import { type SendResult, sends } from '../db/schema.ts';
 import type { Writer } from '../db/writes.ts';
 
@@ -245,9 +246,15 @@ export async function filesOfIngested(db: Queryable, accountId: string, id: stri
   return row && [row.input, row.copy].filter((key) => key !== null);
 }
 
-/** The Sent copy has been ingested and the send's files are deleted: neither they nor the provisional Email are needed. */
-export async function clearProvisional(db: Queryable, id: string): Promise<void> {
-  await db.update(sends).set({ email: null, storageKey: null, inputKey: null }).where(eq(sends.id, id));
+/**
+ * The Sent copy has been ingested and the send's files are deleted: neither they nor the provisional Email are needed.
+ * `finishes`: the workflow whose work this is the last of.
+ */
+export async function clearProvisional(db: Queryable, id: string, finishes?: string): Promise<void> {
+  const cleared = sql`update sends set email = null, storage_key = null, input_key = null where id = ${id}`;
+  await db.execute(
+    prepared(finishes === undefined ? cleared : sql`with cleared as (${cleared}) ${announcing(finishes)}`),
+  );
 }
 
 /** A send that a message in the mailbox may be a copy of. */

@@ -15,10 +15,14 @@ export async function workflowBundle(): Promise<WorkflowBundleOption> {
 export async function bundleWorkflows(): Promise<{ code: string }> {
   const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js';
   const quiet = { log() {}, trace() {}, debug() {}, info() {}, warn() {}, error() {} };
+  const pathOf = (name: string) => fileURLToPath(new URL(`../workflows/${name}.${extension}`, import.meta.url));
+  const [workflows, interceptors] = [pathOf('index'), pathOf('interceptors')];
   return bundleWorkflowCode({
-    workflowsPath: fileURLToPath(new URL(`../workflows/index.${extension}`, import.meta.url)),
-    workflowInterceptorModules: [fileURLToPath(new URL(`../workflows/interceptors.${extension}`, import.meta.url))],
+    workflowsPath: workflows,
+    workflowInterceptorModules: [interceptors],
     failureConverterPath: FAILURE_CONVERTER_PATH,
+    // loaded once, not again for each run: no module of ours has a state
+    preloadModules: [workflows, interceptors, FAILURE_CONVERTER_PATH],
     logger: quiet,
   });
 }

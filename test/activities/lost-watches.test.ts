@@ -19,12 +19,15 @@ async function twoWorkers(accounts: number) {
   const { db } = test.database;
   const signalled: string[] = [];
   let isAway = false;
+  let isSlow = false;
+  const failing = new Set<string>();
   const look = createLostWatches({
     db,
     logger: createLogger('silent', 'test'),
     workerId: 'own',
     signalLost: async (id) => {
-      if (isAway) throw new Error('Temporal is away');
+      if (isSlow) await new Promise((resolve) => setTimeout(resolve, 1_100));
+      if (isAway || failing.delete(id)) throw new Error('Temporal is away');
       signalled.push(id);
     },
     intervalMs: 500,
@@ -43,7 +46,9 @@ async function twoWorkers(accounts: number) {
       await look();
     }
   };
-  return { db, signalled, ids: ids.sort(), looks, temporal: (away: boolean) => void (isAway = away) };
+  const temporal = (away: boolean) => void (isAway = away);
+  const slow = () => void (isSlow = true);
+  return { db, signalled, ids: ids.sort(), looks, temporal, slow, failing };
 }
 
 it('signals the workflows of all mailboxes of a worker that is gone, once', async () => {
@@ -96,6 +101,16 @@ it('tries again what could not be signalled', async () => {
   await looks(7);
   expect(signalled).toEqual([]);
   temporal(false);
+  await looks(1);
+  expect(signalled.sort()).toEqual(ids);
+});
+
+it('goes on where signals are slow and some fail', async () => {
+  const { signalled, ids, looks, slow, failing } = await twoWorkers(45);
+  slow();
+  failing.add(ids[0]!).add(ids[1]!);
+  await looks(6);
+  expect(signalled.sort()).toEqual(ids.slice(2));
   await looks(1);
   expect(signalled.sort()).toEqual(ids);
 });

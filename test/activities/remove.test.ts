@@ -131,15 +131,11 @@ it('closes the connections of the account in every process, and its password lea
   const [submitter, sessions] = [createSubmitter({ outbound }), createSessionPool({ outbound })];
   const leases = createLeaseNotifications();
   let isListening = false;
-  const listener = listenTo(
-    test.url,
-    LEASES_CHANNEL,
-    (payload) => {
-      isListening = true;
-      leases.receive(payload);
-    },
-    logger,
-  );
+  const receive = (payload: string | undefined) => {
+    isListening = true;
+    leases.receive(payload);
+  };
+  const listener = listenTo(test.url, { [LEASES_CHANNEL]: receive }, logger);
   const replaceThreads = jest.fn();
   dropOnRemoval(leases, { pools: [sessions, submitter], parser: { replaceThreads } }, logger);
   try {

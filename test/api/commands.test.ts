@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { toFailure, withFailures } from '../../src/activities/failures.ts';
 import { createRemoveActivities } from '../../src/activities/remove.ts';
+import { createFinishedRuns } from '../../src/db/finished-runs.ts';
 import { createCommands } from '../../src/api/commands/index.ts';
 import { workflowErrorToApiError } from '../../src/api/commands/run-workflow.ts';
 import type { Commands } from '../../src/api/deps.ts';
@@ -88,6 +89,7 @@ const within = (ms: Partial<{ connectDeadlineMs: number; removeDeadlineMs: numbe
     db: test.database.db,
     secrets,
     storage,
+    finished: createFinishedRuns(),
     retryDelivery: async () => {},
     attemptWaiting: async () => {},
     startReplay: async () => {},

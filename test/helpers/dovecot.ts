@@ -122,11 +122,11 @@ service imap-login {
   # one process for all logins: many of them come at once
   service_count = 0
   process_min_avail = 1
-  client_limit = 4000
+  client_limit = 10000
   chroot =
 }
 service imap {
-  process_limit = 4000
+  process_limit = 10000
 }
 service lmtp {
   inet_listener lmtp {
@@ -138,17 +138,17 @@ service auth {
   inet_listener sasl {
     port = ${info.authPort}
   }
-  client_limit = 10000
+  client_limit = 20000
 }
 service anvil {
-  client_limit = 10000
+  client_limit = 20000
   # no waiting after refused logins
   unix_listener anvil-auth-penalty {
     mode = 0
   }
 }
 service stats {
-  client_limit = 10000
+  client_limit = 20000
 }
 `;
 }

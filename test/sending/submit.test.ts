@@ -160,7 +160,9 @@ it('says in the log that a sent email cannot be shown before its copy has synced
   const { send, firstCopy } = await sendOnce(deps, loaded);
   imap.script.greeting = '* BYE not now\r\n';
   for (const session of imap.sessions) session.socket.destroy();
-  expect(await finishSend(deps, { ...loaded, send }, { firstCopy, begunAt: performance.now() })).toBe(false);
+  expect(
+    await finishSend(deps, { ...loaded, send }, { firstCopy, begunAt: performance.now(), workflowId: 'send' }),
+  ).toBe(false);
   expect(warn).toHaveBeenCalledWith(
     { accountId, sendId: send.id, err: expect.objectContaining({ message: 'no parser' }) },
     'a sent email is not shown before its copy has synced',
@@ -193,7 +195,7 @@ describe('copies of a send in Sent', () => {
     expect(await fileSentCopy(work, loaded, { appendAnyway: true, search: true })).toBe('done');
     const before = uids();
     expect(before).toHaveLength(1);
-    await finishSend(work, loaded, { firstCopy, begunAt: performance.now() - 60_000 });
+    await finishSend(work, loaded, { firstCopy, begunAt: performance.now() - 60_000, workflowId: 'send' });
     expect(uids()).toEqual(before);
   });
 

@@ -1,3 +1,5 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { bundleWorkflows } from '../../src/temporal/bundle.ts';
 
@@ -8,6 +10,15 @@ import { bundleWorkflows } from '../../src/temporal/bundle.ts';
 const MAX_BYTES = 650_000;
 
 describe('the bundle of the workflows', () => {
+  it('has modules without a state: all runs of a thread share them', () => {
+    const dir = join(import.meta.dirname, '../../src/workflows');
+    const lines = readdirSync(dir).flatMap((name) => readFileSync(join(dir, name), 'utf8').split('\n'));
+    expect(lines.length).toBeGreaterThan(1_000);
+    expect(
+      lines.filter((line) => /^(export )?(let|var)\b|^(export )?const .*\bnew (Weak)?(Map|Set)\b/.test(line)),
+    ).toEqual([]);
+  });
+
   it('stays small and has nothing of the rest of the product', async () => {
     const { code } = await bundleWorkflows();
     const sources = [...code.matchAll(/"\.\/src\/([\w/-]+)\.ts"/g)].map(([, path = '']) => path);

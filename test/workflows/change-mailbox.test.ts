@@ -3,9 +3,11 @@ import { withFailures } from '../../src/activities/failures.ts';
 import { createChangeCommands } from '../../src/api/commands/changes.ts';
 import type { ChangeCommands } from '../../src/api/deps.ts';
 import { ApiError } from '../../src/contract/errors.ts';
+import { createFinishedRuns } from '../../src/db/finished-runs.ts';
 import { MailError } from '../../src/mail-error.ts';
 import { newId } from '../../src/new-id.ts';
 import { changeWorkflowId } from '../../src/workflows/names.ts';
+import { waitFor } from '../helpers/wait.ts';
 import { startTestWorkers, type TestWorkers } from '../helpers/temporal-workers.ts';
 
 /** A change of a mailbox as a run: what its activity is asked, what the caller gets. */
@@ -87,6 +89,27 @@ describe('a change', () => {
       tries === 1 ? Promise.reject(new MailError('provider_error', 'imap', 'away')) : Promise.resolve();
     await commands.trashEmail(accountId, emailId);
     expect(asked).toHaveLength(2);
+  });
+
+  it('that is stored is reported before its run has ended; where that gets lost, at its end', async () => {
+    let release = () => {};
+    act = () => new Promise((resolve) => (release = resolve));
+    const finished = createFinishedRuns();
+    const notified = createChangeCommands({ client: workers.api, finished });
+    const ids = [newId('folder'), newId('folder')] as const;
+    const create = (id: string) => notified.createFolder(accountId, id, { name: 'New', parentId: null });
+    const answer = create(ids[0]);
+    await waitFor(async () => asked.length === 1);
+    finished.receive(undefined);
+    finished.receive(changeWorkflowId(ids[1], 'create'));
+    finished.receive(changeWorkflowId(ids[0], 'create'));
+    await answer;
+    const run = workers.client.workflow.getHandle(changeWorkflowId(ids[0], 'create'));
+    expect((await run.describe()).status.name).toBe('RUNNING');
+    release();
+    await run.result();
+    act = () => Promise.resolve();
+    await create(ids[1]);
   });
 
   it('that takes long is reported to continue', async () => {

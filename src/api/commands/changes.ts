@@ -1,4 +1,5 @@
 import type { Client } from '@temporalio/client';
+import type { FinishedRuns } from '../../db/finished-runs.ts';
 import { newId } from '../../new-id.ts';
 import type { MailboxChange } from '../../workflows/change-mailbox.ts';
 import { changeWorkflowId, WORKFLOWS } from '../../workflows/names.ts';
@@ -7,6 +8,8 @@ import { execute, START_WITHIN_MS, workflowErrorToApiError } from './run-workflo
 
 export interface ChangeCommandDeps {
   client: Client;
+  /** without it callers wait until runs have ended */
+  finished?: FinishedRuns;
   /** rejects when the database is away */
   hasWorker?: () => Promise<boolean>;
   /** how long callers wait, ms; for tests */
@@ -40,7 +43,7 @@ export function createChangeCommands(deps: ChangeCommandDeps): ChangeCommands {
 }
 
 async function makeChange(
-  { client, hasWorker, changeDeadlineMs: deadlineMs = CHANGE_DEADLINE_MS }: ChangeCommandDeps,
+  { client, hasWorker, finished, changeDeadlineMs: deadlineMs = CHANGE_DEADLINE_MS }: ChangeCommandDeps,
   change: MailboxChange,
   requestId: string = newId('change'),
 ): Promise<void> {
@@ -63,6 +66,7 @@ async function makeChange(
       summary,
       deadlineMs,
       ...(hasWorker ? { hasWorker } : {}),
+      ...(finished ? { finished } : {}),
     });
   } catch (error) {
     throw workflowErrorToApiError(error, LATE, OUTAGE);

@@ -5,6 +5,7 @@ import { isId } from '../../contract/ids.ts';
 import { getAccount } from '../../db/accounts.ts';
 import { hasWorker } from '../../db/workers.ts';
 import type { Db } from '../../db/client.ts';
+import type { FinishedRuns } from '../../db/finished-runs.ts';
 import { deleteIntent, intentLocation, saveIntent } from '../../db/connect-intents.ts';
 import { newId } from '../../new-id.ts';
 import type { Secrets } from '../../secrets.ts';
@@ -31,6 +32,7 @@ export interface CommandDeps {
   db: Db;
   secrets: Secrets;
   storage: Storage;
+  finished: FinishedRuns;
   retryDelivery: Commands['retryDelivery'];
   attemptWaiting: Commands['attemptWaiting'];
   startReplay: Commands['startReplay'];

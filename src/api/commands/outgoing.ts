@@ -3,6 +3,7 @@ import type { Client } from '@temporalio/client';
 import { ApiError } from '../../contract/errors.ts';
 import type { SendInput } from '../../contract/sending.ts';
 import type { Db } from '../../db/client.ts';
+import type { FinishedRuns } from '../../db/finished-runs.ts';
 import { newId } from '../../new-id.ts';
 import { unavailablePart } from '../../outage.ts';
 import { type OutgoingInput, storeInput } from '../../sending/outgoing-input.ts';
@@ -13,6 +14,8 @@ export interface OutgoingDeps {
   client: Client;
   db: Db;
   storage: Storage;
+  /** without it callers wait until runs have ended */
+  finished?: FinishedRuns;
 }
 
 /** How long a call waits for a draft that is being saved or sent, and how often it checks. */

@@ -1,6 +1,7 @@
 import { type Client, WorkflowExecutionAlreadyStartedError } from '@temporalio/client';
 import { sleep, withDeadline } from '../../async.ts';
 import { ApiError, type ErrorCode, ERRORS } from '../../contract/errors.ts';
+import type { FinishedRuns } from '../../db/finished-runs.ts';
 import { type InstallationPart, PartUnavailable, unavailablePart } from '../../outage.ts';
 import { QUEUES, searchableBy } from '../../workflows/names.ts';
 import { notTaken, stopUntaken, waitingFor, wasTaken } from './untaken.ts';
@@ -24,6 +25,8 @@ export interface Wait {
   deadlineMs: number;
   /** whether the database knows of a worker; rejects when it is away: the worker gets no further then */
   hasWorker?: () => Promise<boolean>;
+  /** resolves when its work is stored, before its run has ended; without it the end is waited for */
+  finished?: Pick<FinishedRuns, 'waitFor'>;
 }
 
 /**
@@ -52,29 +55,44 @@ const TEMPORAL_MS = 1_500;
 export const START_WITHIN_MS = 60_000;
 
 /**
- * Starts a workflow, unless one of that id is running or has completed, and waits for its end. One that failed is started
- * again: its steps are safe to repeat. One that no worker takes is ended.
+ * Starts a workflow, unless one of that id is running or has completed, and waits until its work is stored, or for its end.
+ * One that failed is started again: its steps are safe to repeat. One that no worker takes is ended.
  * @throws CallOutage within 5 s of an outage
  */
 export async function execute(client: Client, run: WorkflowCall): Promise<void> {
   const takenBy = Date.now() + TAKEN_MS;
-  let started: boolean;
+  const stored = run.finished?.waitFor(run.workflowId);
   try {
-    started = await onceOnly(within(client, TAKEN_MS, () => client.workflow.start(run.type, optionsOf(run))));
-  } catch (error) {
-    throw outageOf(error, 'unknown') ?? error;
+    const started = await onceOnly(
+      within(client, TAKEN_MS, () => client.workflow.start(run.type, optionsOf(run))),
+    ).catch((error: unknown) => {
+      throw outageOf(error, 'unknown') ?? error;
+    });
+    if (started) await awaitResult(client, run.workflowId, { ...run, takenBy }, stored?.done);
+  } finally {
+    stored?.stop();
   }
-  if (started) await awaitResult(client, run.workflowId, { ...run, takenBy });
 }
 
-/** Waits for the end of a workflow that was started before. @throws CallOutage */
+/** Waits as `execute` does, for a workflow that was started before. @throws CallOutage */
 export async function awaitWorkflow(client: Client, workflowId: string, wait: Wait): Promise<void> {
-  await awaitResult(client, workflowId, { ...wait, takenBy: Date.now() + TAKEN_MS });
+  const stored = wait.finished?.waitFor(workflowId);
+  try {
+    await awaitResult(client, workflowId, { ...wait, takenBy: Date.now() + TAKEN_MS }, stored?.done);
+  } finally {
+    stored?.stop();
+  }
 }
 
-function awaitResult(client: Client, workflowId: string, wait: Wait & { takenBy: number }): Promise<void> {
+function awaitResult(
+  client: Client,
+  workflowId: string,
+  wait: Wait & { takenBy: number },
+  stored: Promise<void> | undefined,
+): Promise<void> {
   return watched(client, { workflowId, ...wait }, async () => {
-    await client.workflow.getHandle(workflowId).result();
+    const result = client.workflow.getHandle(workflowId).result();
+    await (stored ? Promise.race([result, stored]) : result);
   });
 }
 

@@ -1,10 +1,8 @@
-import type { Client } from '@temporalio/client';
 import { ApiError } from '../../contract/errors.ts';
 import { isId } from '../../contract/ids.ts';
 import type { DraftSent, EmailSent, SendInput } from '../../contract/sending.ts';
 import type { Caller } from '../../db/api-keys.ts';
 import { hasWorker } from '../../db/workers.ts';
-import type { Db } from '../../db/client.ts';
 import { type PartUnavailable, unavailablePart } from '../../outage.ts';
 import { type DraftRow, findDraft, releaseReservation, reserveDraft } from '../../sending/draft-state.ts';
 import { inputKeyOf, resolveInput } from '../../sending/outgoing-input.ts';
@@ -107,10 +105,11 @@ async function reserveForSending({ db }: OutgoingDeps, draft: DraftRow, given: N
 }
 
 /** Has the workflow make the send. @returns the send once the SMTP server has accepted it */
-async function runSend({ client, db }: OutgoingDeps, { id, accountId, draftId, state }: SendRow): Promise<SendRow> {
+async function runSend(deps: OutgoingDeps, { id, accountId, draftId, state }: SendRow): Promise<SendRow> {
+  const { db } = deps;
   const shown = until(async () => (await loadSend(db, accountId, id))?.hasProvisional);
   try {
-    if (state !== 'sent') await Promise.race([untilAccepted(client, db, { id, accountId, draftId }), shown.done]);
+    if (state !== 'sent') await Promise.race([untilAccepted(deps, { id, accountId, draftId }), shown.done]);
   } catch (error) {
     // the workflow was started, and its row cannot be read
     const away = error instanceof ApiError ? undefined : unavailablePart(error);
@@ -128,8 +127,7 @@ async function runSend({ client, db }: OutgoingDeps, { id, accountId, draftId, s
  * the row does: a send that has not begun to leave is given up, any other may have been made.
  */
 async function untilAccepted(
-  client: Client,
-  db: Db,
+  { client, db, finished }: OutgoingDeps,
   { id, accountId, draftId }: Pick<SendRow, 'id' | 'accountId' | 'draftId'>,
 ): Promise<void> {
   const run = {
@@ -140,7 +138,7 @@ async function untilAccepted(
     args: [{ accountId, sendId: id }],
     summary: draftId ? `send ${id}, which is ${draftId}` : `send ${id}`,
   };
-  const busy = { hasWorker: () => hasWorker(db) };
+  const busy = { hasWorker: () => hasWorker(db), ...(finished ? { finished } : {}) };
   const waits = [
     () => execute(client, { ...run, deadlineMs: LEAVE_MS, ...busy }),
     () => awaitWorkflow(client, run.workflowId, { deadlineMs: ACCEPTED_MS, ...busy }),

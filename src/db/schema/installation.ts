@@ -1,4 +1,4 @@
-import { integer, pgTable, text } from 'drizzle-orm/pg-core';
+import { index, integer, pgTable, text } from 'drizzle-orm/pg-core';
 import { at } from './columns.ts';
 
 /** What is true of this installation as a whole, by name. */
@@ -19,3 +19,13 @@ export const loginBudgets = pgTable('login_budgets', {
   /** when the next login is due */
   nextAt: at('next_at').notNull(),
 });
+
+/** Runs of workflows whose work is stored: a second execution of one does nothing. See src/db/finished-runs.ts. */
+export const finishedRuns = pgTable(
+  'finished_runs',
+  {
+    runId: text('run_id').primaryKey(),
+    finishedAt: at('finished_at').notNull().defaultNow(),
+  },
+  (t) => [index('finished_runs_at').on(t.finishedAt)],
+);

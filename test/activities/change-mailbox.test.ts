@@ -1,0 +1,97 @@
+import { randomUUID } from 'node:crypto';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from '@jest/globals';
+import { MockActivityEnvironment } from '@temporalio/testing';
+import { eq } from 'drizzle-orm';
+import { createChangeEmailActivities } from '../../src/activities/change-mailbox.ts';
+import { emails, folders } from '../../src/db/schema.ts';
+import { listFoldersWithStatus } from '../../src/imap/list.ts';
+import { withMailbox, type MailboxDeps } from '../../src/mailbox/with-mailbox.ts';
+import { syncMailbox } from '../../src/mailbox/sync-pass.ts';
+import { newId } from '../../src/new-id.ts';
+import { FakeImap, PLAIN } from '../helpers/fake-imap.ts';
+import { openTestSession } from '../helpers/mail-session.ts';
+import { mailText } from '../helpers/mail-text.ts';
+import { mailboxDeps, storeServedAccount } from '../helpers/served-account.ts';
+import { openSyncGround, type SyncGround } from '../helpers/watched-account.ts';
+
+/*
+ * A change is reported to its caller when it is stored, before its run has ended. A run whose worker is killed then is
+ * executed again, when its caller has made other changes maybe.
+ */
+
+let ground: SyncGround;
+let imap: FakeImap;
+let deps: MailboxDeps;
+let accountId: string;
+let emailId: string;
+
+beforeAll(async () => {
+  ground = await openSyncGround();
+});
+afterAll(() => ground.close());
+
+beforeEach(async () => {
+  imap = await new FakeImap({ capabilities: `${PLAIN} MOVE`, folders: { Work: [], Trash: ['\\Trash'] } }).listen();
+  deps = mailboxDeps(ground);
+  const session = await openTestSession({ user: 'reader@example.test', password: 'p', imapPort: imap.port });
+  accountId = newId('account');
+  await storeServedAccount(deps, accountId, { port: imap.port, folders: await listFoldersWithStatus(session) });
+  await session.end();
+  imap.append('INBOX', mailText({ subject: 'hello' }));
+  await withMailbox(deps, accountId, async (ctx) => {
+    await syncMailbox({ ...ctx, baselineKnown: () => true }, { freshSession: true });
+  });
+  const [email] = await deps.db.select().from(emails).where(eq(emails.accountId, accountId));
+  emailId = email!.id;
+});
+afterEach(async () => {
+  await deps.sessions.close();
+  await imap.close();
+});
+
+/** An execution of an activity as a part of a run. */
+function execute<I>(run: string, activity: (input: I) => Promise<void>, input: I): Promise<void> {
+  const workflowExecution = { workflowId: `change/${emailId}/${run}`, runId: run };
+  return new MockActivityEnvironment({ workflowExecution }).run(activity, input);
+}
+
+const isUnread = async () =>
+  (await deps.db.select().from(emails).where(eq(emails.accountId, accountId))).map((email) => email.isUnread);
+const folderIdOf = async (path: string) =>
+  (await deps.db.select().from(folders).where(eq(folders.accountId, accountId))).find((each) => each.path === path)!.id;
+const paths = () => ['INBOX', 'Work', 'Trash'].filter((path) => imap.folder(path).messages.length > 0);
+
+it('a run that is executed again does not undo what was marked since', async () => {
+  const { markEmail } = createChangeEmailActivities(deps);
+  const [read, unread] = [randomUUID(), randomUUID()];
+  await execute(read, markEmail, { accountId, emailId, seen: true });
+  await execute(unread, markEmail, { accountId, emailId, seen: false });
+  const commands = imap.log.length;
+  await execute(read, markEmail, { accountId, emailId, seen: true });
+  expect(await isUnread()).toEqual([true]);
+  expect(imap.log.slice(commands).map(({ name }) => name)).toEqual([]);
+  // the same change by another call is made
+  await execute(randomUUID(), markEmail, { accountId, emailId, seen: true });
+  expect(await isUnread()).toEqual([false]);
+});
+
+it('a run that is executed again does not move an email back', async () => {
+  const { moveEmail, trashEmail } = createChangeEmailActivities(deps);
+  const folderId = await folderIdOf('Work');
+  const move = randomUUID();
+  await execute(move, moveEmail, { accountId, emailId, folderId });
+  expect(paths()).toEqual(['Work']);
+  await execute(randomUUID(), trashEmail, { accountId, emailId });
+  await execute(move, moveEmail, { accountId, emailId, folderId });
+  expect(paths()).toEqual(['Trash']);
+});
+
+it('a run that failed is not taken for one that has done its work', async () => {
+  const { moveEmail } = createChangeEmailActivities(deps);
+  const run = randomUUID();
+  await expect(execute(run, moveEmail, { accountId, emailId, folderId: newId('folder') })).rejects.toMatchObject({
+    code: 'not_found',
+  });
+  await execute(run, moveEmail, { accountId, emailId, folderId: await folderIdOf('Work') });
+  expect(paths()).toEqual(['Work']);
+});
