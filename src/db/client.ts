@@ -10,6 +10,7 @@ import { patientClient, type Patience } from './patient-client.ts';
 import { preparingClient } from './prepared.ts';
 import * as schema from './schema.ts';
 import { SMALL_PENDING_LIST } from './search-index.ts';
+import { transactionsOn } from './transactions.ts';
 
 export type Db = NodePgDatabase<typeof schema>;
 export type Tx = Parameters<Parameters<Db['transaction']>[0]>[0];
@@ -58,7 +59,7 @@ export function openDatabase(
   pool.on('error', (err) => options.logger?.warn({ err }, 'lost an idle database connection'));
   let closed: Promise<void> | undefined;
   return {
-    db: drizzle({ client: pool, schema }),
+    db: Object.assign(drizzle({ client: pool, schema }), { transaction: transactionsOn(pool) }),
     pool,
     close: () => (closed ??= pool.end()),
   };

@@ -1,5 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { migrate, openDatabase } from '../../src/db/client.ts';
+import { sql } from 'drizzle-orm';
+import { type Database, migrate, openDatabase } from '../../src/db/client.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Socket } from 'node:net';
 import { waitForCollected } from '../helpers/garbage.ts';
 import { type TestDatabase, testDatabase } from '../helpers/postgres.ts';
 
@@ -31,6 +34,80 @@ describe('the database', () => {
     },
   );
 
+  describe.each([undefined, { connectMs: 5000, queryMs: 5000 }])('with connections that break', (patience) => {
+    const open = (max: number) => openDatabase(test.url, { max, ...(patience && { patience }) });
+    const one = async ({ db }: Database) => (await db.transaction((tx) => tx.execute(sql`select 1 as n`))).rows;
+
+    it('has a connection for the next transaction when one could not begin', async () => {
+      const database = open(1);
+      try {
+        await one(database);
+        database.pool.once('acquire', (client) => void streamOf(client).destroy());
+        await expect(one(database)).rejects.toThrow('begin');
+        expect(await one(database)).toEqual([{ n: 1 }]);
+      } finally {
+        await database.close();
+      }
+    });
+
+    it('says why a transaction failed that could not be rolled back, and has another connection for the next', async () => {
+      const database = open(1);
+      const refused = new Error('refused');
+      try {
+        const failing = database.db.transaction(async (tx) => {
+          await tx.execute(sql`select pg_terminate_backend(pg_backend_pid())`).catch(() => {});
+          throw refused;
+        });
+        await expect(failing).rejects.toBe(refused);
+        expect(await one(database)).toEqual([{ n: 1 }]);
+      } finally {
+        await database.close();
+      }
+    });
+
+    it('keeps the connection of a transaction that was rolled back', async () => {
+      const database = open(1);
+      const pid = async (fails: boolean) => {
+        let id: unknown;
+        const running = database.db.transaction(async (tx) => {
+          id = (await tx.execute(sql`select pg_backend_pid() as id`)).rows[0]?.['id'];
+          if (fails) throw new Error('refused');
+        });
+        await (fails ? expect(running).rejects.toThrow('refused') : running);
+        return id;
+      };
+      try {
+        expect(await pid(true)).toBe(await pid(false));
+      } finally {
+        await database.close();
+      }
+    });
+
+    it('has all of them after many have broken', async () => {
+      const database = open(4);
+      let isWorking = true;
+      const work = async () => {
+        while (isWorking) await one(database).catch(() => {});
+      };
+      const working = Array.from({ length: 8 }, work);
+      try {
+        for (let round = 0; round < 40; round++) {
+          await test.database.pool.query(
+            `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`,
+          );
+          await sleep(10);
+        }
+        isWorking = false;
+        await Promise.all(working);
+        expect(await Promise.all(Array.from({ length: 4 }, () => one(database)))).toHaveLength(4);
+        expect(database.pool.idleCount).toBe(database.pool.totalCount);
+      } finally {
+        isWorking = false;
+        await database.close();
+      }
+    });
+  });
+
   it('migrates once when several processes begin at the same time', async () => {
     const name = `${new URL(test.url).pathname.slice(1)}_empty`;
     await test.database.pool.query(`CREATE DATABASE ${name}`);
@@ -49,3 +126,8 @@ describe('the database', () => {
     }
   });
 });
+
+/** The socket of a client of pg. */
+function streamOf(client: unknown): Socket {
+  return (client as { connection: { stream: Socket } }).connection.stream;
+}

@@ -1,0 +1,37 @@
+import { NodePgSession } from 'drizzle-orm/node-postgres';
+import { PgDialect } from 'drizzle-orm/pg-core';
+import type pg from 'pg';
+import type { Db, Tx } from './client.ts';
+
+/**
+ * `transaction` of a database, for which drizzle's own has two faults when a connection breaks: where `begin` fails the pool
+ * never has the connection back (https://github.com/drizzle-team/drizzle-orm/issues/6241), and where `rollback` fails it has one
+ * back that nobody can use, and the caller learns no other cause.
+ */
+export function transactionsOn(pool: pg.Pool): Db['transaction'] {
+  const dialect = new PgDialect();
+  return async (work, config) => {
+    const client = await pool.connect();
+    let failure: { error: unknown } | undefined;
+    let isSound = false;
+    try {
+      const session = new NodePgSession(client, dialect, undefined);
+      const result = await session.transaction(async (tx) => {
+        try {
+          return await work(tx as Tx);
+        } catch (error) {
+          failure = { error };
+          throw error;
+        }
+      }, config);
+      isSound = true;
+      return result;
+    } catch (error) {
+      // rolled back
+      isSound = failure?.error === error;
+      throw failure ? failure.error : error;
+    } finally {
+      client.release(!isSound);
+    }
+  };
+}
