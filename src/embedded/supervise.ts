@@ -29,6 +29,13 @@ export interface Part {
   beforeStart?(): Promise<void>;
   /** called every 50–250 ms after a start until it is true; `message`: the last one of the child */
   isReady(message: unknown): Promise<boolean>;
+  /** a state from which only a restart helps */
+  stuck?: {
+    /** the output that makes it likely */
+    output: RegExp;
+    /** asked a few times after such output; when it is true each time, the part is started again */
+    check(): Promise<boolean>;
+  };
 }
 
 export interface Supervisor {
@@ -51,6 +58,9 @@ export interface SupervisorOptions {
 
 const FIRST_DELAY_MS = 200;
 const MAX_DELAY_MS = 4000;
+/** How often a part is checked that may be stuck, with a pause between two checks. */
+const STUCK_CHECKS = 3;
+const STUCK_PAUSE_MS = 1000;
 /** A part that ran this long was healthy: the next restart is quick again. */
 const HEALTHY_MS = 30_000;
 
@@ -65,6 +75,8 @@ interface Running {
   /** the last message of the child over its channel */
   message: unknown;
   lastLines: string[];
+  /** whether it is checked now */
+  checking: boolean;
 }
 
 /**
@@ -107,7 +119,9 @@ export function createSupervisor({ logDir, printLine, onChange }: SupervisorOpti
     for (const stream of [child.stdout, child.stderr]) {
       stream?.on('data', (chunk: Buffer) => {
         log.write(chunk);
-        running.lastLines = [...running.lastLines, ...chunk.toString().split('\n').filter(Boolean)].slice(-5);
+        const text = chunk.toString();
+        running.lastLines = [...running.lastLines, ...text.split('\n').filter(Boolean)].slice(-5);
+        if (part.stuck?.output.test(text)) void endIfStuck(running, child, part.stuck);
       });
     }
     child.on('message', (message) => (running.message = message));
@@ -116,6 +130,22 @@ export function createSupervisor({ logDir, printLine, onChange }: SupervisorOpti
     void sendSettings(part, child);
     update();
     return child;
+  }
+
+  async function endIfStuck(running: Running, child: ChildProcess, stuck: NonNullable<Part['stuck']>): Promise<void> {
+    if (running.checking) return;
+    running.checking = true;
+    try {
+      for (let checks = 0; checks < STUCK_CHECKS; checks++) {
+        if (stopping || hasEnded(child) || !(await stuck.check())) return;
+        await sleep(STUCK_PAUSE_MS);
+      }
+      if (stopping || hasEnded(child)) return;
+      printLine(`${running.part.name} runs and can do nothing any more: ending it`);
+      await end(child, running.part);
+    } finally {
+      running.checking = false;
+    }
   }
 
   async function untilReady(running: Running, child: ChildProcess): Promise<void> {
@@ -173,6 +203,7 @@ export function createSupervisor({ logDir, printLine, onChange }: SupervisorOpti
         child: undefined,
         message: undefined,
         lastLines: [],
+        checking: false,
       };
       parts.push(running);
       const child = await launch(running);

@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { Connection } from '@temporalio/client';
 import { hasSearchAttributes } from '../temporal/search-attributes.ts';
 import { SEARCH_ATTRIBUTES, searchAttributeType } from '../workflows/names.ts';
 import type { Part } from './supervise.ts';
@@ -41,6 +42,12 @@ const NO_HTTP_API = ['frontend.httpAllowedHosts=["no host at all"]', 'system.ena
 const PRAGMAS = ['journal_mode=wal', 'synchronous=1'];
 
 /**
+ * When a call is cancelled while it reads, or its caller is killed, SQLite's driver interrupts the only connection, and may go
+ * on doing so for ever: no statement works any more (https://gitlab.com/cznic/sqlite/-/issues/241, in servers before 1.31).
+ */
+const INTERRUPTED = /interrupted \(9\)/;
+
+/**
  * Describes the embedded Temporal server for the supervisor. It listens on loopback only; its gRPC, which no web page can
  * speak, knows no keys or passwords.
  */
@@ -74,6 +81,28 @@ export function embedTemporal(options: TemporalOptions): { address: string; part
       readyMs: 60_000,
       // the dev server registers them last when it starts
       isReady: () => hasSearchAttributes(address),
+      stuck: { output: INTERRUPTED, check: async () => !(await canRead(address)) },
     },
   };
+}
+
+const NOT_FOUND = 5;
+const READ_MS = 3_000;
+
+/** Whether the server there reads from its database: it says in time that it has no such workflow. */
+async function canRead(address: string): Promise<boolean> {
+  try {
+    const connection = await Connection.connect({ address, connectTimeout: READ_MS });
+    try {
+      const execution = { workflowId: 'no such workflow' };
+      await connection.withDeadline(Date.now() + READ_MS, () =>
+        connection.workflowService.describeWorkflowExecution({ namespace: 'default', execution }),
+      );
+      return true;
+    } finally {
+      await connection.close();
+    }
+  } catch (error) {
+    return (error as { code?: unknown }).code === NOT_FOUND;
+  }
 }

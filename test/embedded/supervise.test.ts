@@ -74,6 +74,32 @@ describe('the supervisor', () => {
     expect(lines[0]).toMatch(/^one ended \(SIGKILL\); starting it again/);
   });
 
+  it('starts a part again that runs and is stuck, and no other', async () => {
+    // stuck for good, stuck for a moment, and never
+    const checks: string[] = [];
+    const stuck = (name: string, states: boolean[]) => ({
+      ...part(dir, name, `${STAYS}; setInterval(() => console.error('trouble (9)'), 100)`),
+      stuck: {
+        output: /trouble \(9\)/,
+        check: async () => {
+          checks.push(name);
+          return states.shift() ?? false;
+        },
+      },
+    });
+    await supervisor.start(stuck('one', [true, true, true]));
+    await supervisor.start(stuck('two', [true, true, false]));
+    await supervisor.start({ ...part(dir, 'three', STAYS), stuck: stuck('three', [true, true, true]).stuck });
+    await waitFor(() => lines.includes('one runs again'), { timeoutMs: 10_000 });
+    await waitFor(() => checks.filter((name) => name === 'two').length > 3);
+    expect(lines).toEqual([
+      'one runs and can do nothing any more: ending it',
+      expect.stringMatching(/^one ended \(SIGTERM\); starting it again/),
+      'one runs again',
+    ]);
+    expect(checks).not.toContain('three');
+  });
+
   it('says in one line why a part did not come up', async () => {
     const failing = part(dir, 'bad', 'console.error("FATAL: the cat is away"); process.exit(3)');
     await expect(supervisor.start(failing)).rejects.toThrow(/^bad ended: FATAL: the cat is away \(log: .*bad\.log\)$/);

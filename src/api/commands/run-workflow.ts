@@ -111,10 +111,11 @@ export interface Watched extends Wait {
  */
 export async function watched<T>(client: Client, wait: Watched, call: () => Promise<T>): Promise<T> {
   const over = new AbortController();
+  const calls = new AbortController();
   const until = Date.now() + wait.deadlineMs;
   // the watch decides what the deadline means
   const result = client
-    .withDeadline(until + 2 * TEMPORAL_MS, () => client.withAbortSignal(over.signal, call))
+    .withDeadline(until + 2 * TEMPORAL_MS, () => client.withAbortSignal(calls.signal, call))
     .catch((error: unknown) => ended(client, wait.workflowId, error));
   try {
     return await Promise.race([result, watch(client, wait, { until, over: over.signal })]);
@@ -124,7 +125,8 @@ export async function watched<T>(client: Client, wait: Watched, call: () => Prom
     throw away ?? error;
   } finally {
     over.abort();
-    result.catch(() => {});
+    const left = setTimeout(() => calls.abort(), LEFT_MS).unref();
+    void result.catch(() => {}).finally(() => clearTimeout(left));
   }
 }
 
@@ -170,6 +172,11 @@ async function watch(
 const BUSY_MS = 1_000;
 /** For the end of a workflow to arrive, ms. */
 const RESULT_MS = 500;
+/**
+ * A call that is not waited for any more may end by itself, ms. Where it is cancelled just when Temporal reads for it, SQLite's
+ * driver may interrupt every later statement, too (src/embedded/temporal.ts).
+ */
+const LEFT_MS = 2_000;
 
 /** A workflow that was ended while it was waited for, by this caller or another one of the same. */
 async function ended(client: Client, workflowId: string, error: unknown): Promise<never> {
