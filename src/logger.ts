@@ -21,8 +21,8 @@ const SECRET_KEYS = [
 ];
 
 /**
- * The one logger: JSON lines on standard output with time, level, name, a few milliseconds late. Logs hold ids, counts, codes and durations;
- * never bodies, subjects, addresses or secrets, hence the bounded form of errors.
+ * The one logger: JSON lines on standard output with time, level, name, a few milliseconds late. Logs hold ids, counts, codes
+ * and durations; never bodies, subjects, addresses or secrets, hence the bounded form of errors.
  */
 export function createLogger(level: string, name: string, destination?: DestinationStream): Logger {
   const options = {
@@ -43,33 +43,43 @@ export function createLogger(level: string, name: string, destination?: Destinat
 
 let standardOutput: DestinationStream | undefined;
 
-/** Lines wait so long for others, ms, or until there are so many characters: to write one by itself costs more than to make it. */
+/** Lines wait so long for others, ms: to write one by itself costs more than to make it. */
 const GATHER_MS = 50;
-const GATHER_LENGTH = 8 * 1024;
+/** Bytes that a pipe takes at once or not at all (PIPE_BUF of Linux): lines of several processes do not mix. */
+const PIPE_LENGTH = 4096;
+/** Where nobody reads them, lines of more bytes than this are dropped; they are kept in memory until then. */
+const UNREAD_LENGTH = 4 * 1024 * 1024;
 const WARN = 40;
 
 /**
- * Writes lines to a file, by its name or number, some at a time: at once with a warning or an error, and when the process
- * ends by itself. One that is killed may lose the last ones.
+ * Writes lines to an open file some at a time: at once with a warning or an error, and when the process ends by itself. One
+ * that is killed may lose the last ones. Nothing waits for whoever reads them.
  */
-export function gatherLines(dest: number | string): DestinationStream {
+export function gatherLines(fd: number): DestinationStream {
   // not its own `minLength`: a flush of that goes on for ever when the reader of a pipe is gone
-  const output = pino.destination({ dest, sync: true });
+  const output = pino.destination({ dest: fd, sync: false, maxLength: UNREAD_LENGTH });
   let gathered = '';
   let timer: NodeJS.Timeout | undefined;
   const flush = () => {
     clearTimeout(timer);
     timer = undefined;
-    if (gathered !== '') output.write(gathered);
+    const lines = gathered;
     gathered = '';
+    if (lines !== '') output.write(lines);
   };
-  process.once('exit', flush);
+  const end = () => {
+    flush();
+    output.flushSync();
+  };
+  // before pino's own, which ends it
+  process.prependListener('beforeExit', end).prependListener('exit', end);
   return {
     // pino sets `lastLevel` where this is true
     ...{ [Symbol.for('pino.metadata')]: true, lastLevel: 0 },
     write(this: { lastLevel: number }, line: string) {
+      if (gathered.length + line.length > PIPE_LENGTH) flush();
       gathered += line;
-      if (this.lastLevel >= WARN || gathered.length >= GATHER_LENGTH) flush();
+      if (this.lastLevel >= WARN) flush();
       else timer ??= setTimeout(flush, GATHER_MS).unref();
     },
   };

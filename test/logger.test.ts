@@ -1,8 +1,9 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setImmediate } from 'node:timers/promises';
 import { Writable } from 'node:stream';
 import { afterAll, describe, expect, it } from '@jest/globals';
 import { createLogger, gatherLines } from '../src/logger.ts';
@@ -84,18 +85,55 @@ describe('lines that are gathered', () => {
       .filter(Boolean)
       .map((line) => (JSON.parse(line) as { msg: string }).msg);
 
-  it('are written soon, and at once before a warning or an error', async () => {
+  it('are written soon, and at once with a warning or an error', async () => {
     const path = join(dir, 'soon.log');
-    const logger = createLogger('info', 'test', gatherLines(path));
+    const logger = createLogger('info', 'test', gatherLines(openSync(path, 'a')));
     logger.info('first');
-    expect(messagesIn(path)).toEqual([]);
-    logger.child({ part: 'a' }).warn('second');
-    expect(messagesIn(path)).toEqual(['first', 'second']);
-    logger.info('third');
-    logger.error('fourth');
-    expect(messagesIn(path)).toEqual(['first', 'second', 'third', 'fourth']);
-    logger.info('fifth');
-    await waitFor(async () => messagesIn(path).length === 5);
+    await waitFor(async () => messagesIn(path).length === 1);
+    for (const log of [() => logger.child({ part: 'a' }).warn('second'), () => logger.error('third')]) {
+      const before = messagesIn(path);
+      // whose timer would write them much later
+      logger.info('another');
+      const began = performance.now();
+      log();
+      while (messagesIn(path).length < before.length + 2) await setImmediate();
+      expect(performance.now() - began).toBeLessThan(40);
+    }
+    expect(messagesIn(path)).toEqual(['first', 'another', 'second', 'another', 'third']);
+  });
+
+  it('do not stop the process while nobody reads them, and are read later', async () => {
+    const child = spawn(process.execPath, [
+      '--input-type=module',
+      '-e',
+      `import { createLogger } from ${JSON.stringify(built)};
+      const logger = createLogger('info', 'test');
+      // more than a pipe holds
+      for (let n = 0; n < 5_000; n++) logger.info({ n }, 'a line of a hundred characters or so');
+      let turns = 0;
+      setInterval(() => process.stderr.write(\`turn \${++turns}\\n\`), 20);
+      process.on('SIGTERM', () => process.exit(7));`,
+    ]);
+    const ended = once(child, 'exit', { signal: AbortSignal.timeout(15_000) });
+    ended.catch(() => {});
+    try {
+      let turns = '';
+      child.stderr.on('data', (chunk: Buffer) => (turns += chunk.toString()));
+      await waitFor(async () => turns.includes('turn 20'));
+      let text = '';
+      child.stdout.on('data', (chunk: Buffer) => (text += chunk.toString()));
+      await waitFor(async () => text.trim().endsWith('}') && text.includes('"n":4999'));
+      expect(
+        text
+          .split('\n')
+          .filter(Boolean)
+          .map((line) => (JSON.parse(line) as { n: number }).n),
+      ).toEqual(Array.from({ length: 5_000 }, (_, n) => n));
+      child.kill('SIGTERM');
+      expect(await ended).toEqual([7, null]);
+    } finally {
+      child.kill('SIGKILL');
+    }
   });
 
   it('do not stop the process when nobody reads them any more', async () => {
