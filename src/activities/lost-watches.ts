@@ -41,9 +41,20 @@ export async function signalWatchLost(client: Client, accountId: string): Promis
   }
 }
 
+interface OtherWorker {
+  /** by its last announcement, ms since the epoch */
+  seenAt: number;
+  /** since then */
+  looks: number;
+  /** the workflows of its mailboxes were signalled */
+  isDone: boolean;
+  /** accounts that are nobody's now, whose workflows could not be signalled */
+  failed: string[];
+}
+
 /** Looks once, when it is called; to be called every LOOK_MS. */
 export function createLostWatches({ db, logger, workerId, signalLost, intervalMs = LOOK_MS }: LostWatchesOptions) {
-  const others = new Map<string, { seenAt: number; looks: number; isDone: boolean }>();
+  const others = new Map<string, OtherWorker>();
   let lookedAt = performance.now();
 
   return async function look(): Promise<void> {
@@ -56,18 +67,26 @@ export function createLostWatches({ db, logger, workerId, signalLost, intervalMs
       if (id === workerId) continue;
       const other = others.get(id);
       if (other?.seenAt !== seenAt.getTime()) {
-        others.set(id, { seenAt: seenAt.getTime(), looks: 0, isDone: false });
+        others.set(id, { seenAt: seenAt.getTime(), looks: 0, isDone: false, failed: [] });
         continue;
       }
       other.looks += 1;
-      if (other.looks >= LOOKS && !other.isDone) other.isDone = await watchAgain(id);
+      if (other.looks >= LOOKS && !other.isDone) other.isDone = await watchAgain(id, other.failed);
     }
     for (const id of others.keys()) if (!announcements.some((worker) => worker.id === id)) others.delete(id);
   };
 
-  /** Signals the workflows of the mailboxes that a worker which is gone has watched. False: not all of them. */
-  async function watchAgain(lostId: string): Promise<boolean> {
-    const failed: string[] = [];
+  /**
+   * Signals the workflows of the mailboxes that a worker which is gone has watched. `failed`: those of earlier looks that could
+   * not be signalled. False: not all of them.
+   */
+  async function watchAgain(lostId: string, failed: string[]): Promise<boolean> {
+    const giveBack = async () => {
+      if (failed.length > 0) await returnAccounts(db, lostId, failed);
+      failed.length = 0;
+    };
+    // where the database was away
+    await giveBack();
     for (;;) {
       const accountIds = await takeAccountsOf(db, lostId, AT_ONCE);
       if (accountIds.length === 0) break;
@@ -78,8 +97,9 @@ export function createLostWatches({ db, logger, workerId, signalLost, intervalMs
       // Temporal is away
       if (failedNow.length === accountIds.length) break;
     }
-    // at the next look
-    if (failed.length > 0) await returnAccounts(db, lostId, failed);
-    return failed.length === 0;
+    const isDone = failed.length === 0;
+    // for the next look
+    await giveBack();
+    return isDone;
   }
 }

@@ -20,9 +20,15 @@ async function twoWorkers(accounts: number) {
   const signalled: string[] = [];
   let isAway = false;
   let isSlow = false;
+  let isCut = false;
   const failing = new Set<string>();
   const look = createLostWatches({
-    db,
+    db: new Proxy(db, {
+      get(target, name, receiver) {
+        if (name !== 'execute' || !isCut || signalled.length === 0) return Reflect.get(target, name, receiver);
+        return () => Promise.reject(new Error('the database is away'));
+      },
+    }),
     logger: createLogger('silent', 'test'),
     workerId: 'own',
     signalLost: async (id) => {
@@ -48,7 +54,9 @@ async function twoWorkers(accounts: number) {
   };
   const temporal = (away: boolean) => void (isAway = away);
   const slow = () => void (isSlow = true);
-  return { db, signalled, ids: ids.sort(), looks, temporal, slow, failing };
+  /** the database, from the first signal on */
+  const cut = (away: boolean) => void (isCut = away);
+  return { db, signalled, ids: ids.sort(), looks, temporal, slow, cut, failing };
 }
 
 it('signals the workflows of all mailboxes of a worker that is gone, once', async () => {
@@ -111,6 +119,19 @@ it('goes on where signals are slow and some fail', async () => {
   failing.add(ids[0]!).add(ids[1]!);
   await looks(6);
   expect(signalled.sort()).toEqual(ids.slice(2));
+  await looks(1);
+  expect(signalled.sort()).toEqual(ids);
+});
+
+it('signals those that failed before the database was away', async () => {
+  const { signalled, ids, looks, cut, failing } = await twoWorkers(45);
+  failing.add(ids[0]!);
+  cut(true);
+  await looks(5);
+  await expect(looks(1)).rejects.toThrow('the database is away');
+  await expect(looks(1)).rejects.toThrow('the database is away');
+  expect(signalled.length).toBeLessThan(45);
+  cut(false);
   await looks(1);
   expect(signalled.sort()).toEqual(ids);
 });
