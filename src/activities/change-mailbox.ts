@@ -1,5 +1,5 @@
 import { ApiError } from '../contract/errors.ts';
-import { isRunFinished, recordFinishedRun } from '../db/finished-runs.ts';
+import { isRunFinished, recordFinishedRun, type RunRef } from '../db/finished-runs.ts';
 import { markEmail as mark } from '../mailbox/changes/mark.ts';
 import { moveEmail as move } from '../mailbox/changes/move.ts';
 import type { SyncContext } from '../mailbox/context.ts';
@@ -30,17 +30,17 @@ interface OfEmail {
 export function createChangeEmailActivities(deps: MailboxDeps) {
   /** Marks an email as read or unread. */
   function markEmail({ accountId, emailId, seen }: OfEmail & { seen: boolean }): Promise<void> {
-    return runChange(deps, accountId, (ctx) => mark(ctx, emailId, seen));
+    return runChange(deps, accountId, (ctx, run) => mark(ctx, emailId, seen, run));
   }
 
   /** Moves an email into one folder. */
   function moveEmail({ accountId, emailId, folderId }: OfEmail & { folderId: string }): Promise<void> {
-    return runChange(deps, accountId, (ctx) => move(ctx, emailId, () => targetOf(ctx, folderId)));
+    return runChange(deps, accountId, (ctx, run) => move(ctx, emailId, () => targetOf(ctx, folderId), run));
   }
 
   /** Moves an email to Trash, which is created where there is none. */
   function trashEmail({ accountId, emailId }: OfEmail): Promise<void> {
-    return runChange(deps, accountId, (ctx) => move(ctx, emailId, () => ensureRoleFolder(ctx, 'TRASH')));
+    return runChange(deps, accountId, (ctx, run) => move(ctx, emailId, () => ensureRoleFolder(ctx, 'TRASH'), run));
   }
 
   return { markEmail, moveEmail, trashEmail };
@@ -68,27 +68,49 @@ interface OfFolder {
 export function createChangeFolderActivities(deps: MailboxDeps) {
   /** Creates a folder with this id. */
   function createFolder({ accountId, folderId, name, parentId }: OfFolder & NewFolder): Promise<void> {
-    return runChange(deps, accountId, (ctx) => create(ctx, folderId, { name, parentId }));
+    return runFolderChange(deps, accountId, (ctx) => create(ctx, folderId, { name, parentId }));
   }
 
   /** Renames a folder, or moves it into another one. */
   function changeFolder({ accountId, folderId, ...wanted }: OfFolder & FolderChange): Promise<void> {
-    return runChange(deps, accountId, (ctx) => change(ctx, folderId, wanted));
+    return runFolderChange(deps, accountId, (ctx) => change(ctx, folderId, wanted));
   }
 
   /** Deletes a folder; its emails move to Trash. */
   function deleteFolder({ accountId, folderId }: OfFolder): Promise<void> {
-    return runChange(deps, accountId, (ctx) => remove(ctx, folderId));
+    return runFolderChange(deps, accountId, (ctx) => remove(ctx, folderId));
   }
 
   return { createFolder, changeFolder, deleteFolder };
 }
 
 /**
- * Runs a change that a caller waits for, with heartbeats, unless an execution before has made it: others may have been made
- * since. A command that the provider refuses becomes `provider_rejected` (CONTRACT "Errors").
+ * Runs a change that does not record the run as finished itself: it is recorded a moment later, and may be done again where
+ * the worker is killed in between.
  */
-function runChange(deps: MailboxDeps, accountId: string, work: (ctx: SyncContext) => Promise<void>): Promise<void> {
+function runFolderChange(
+  deps: MailboxDeps,
+  accountId: string,
+  work: (ctx: SyncContext) => Promise<void>,
+): Promise<void> {
+  return runChange(deps, accountId, async (ctx, run) => {
+    await work(ctx);
+    await recordFinishedRun(deps.db, run).catch((err: unknown) =>
+      deps.logger.warn({ accountId, err }, 'a change is reported to its caller when its run has ended'),
+    );
+  });
+}
+
+/**
+ * Runs a change that a caller waits for, with heartbeats, unless an execution before has made it: others may have been made
+ * since. The change records the run as finished. A command that the provider refuses becomes `provider_rejected` (CONTRACT
+ * "Errors").
+ */
+function runChange(
+  deps: MailboxDeps,
+  accountId: string,
+  work: (ctx: SyncContext, run: RunRef) => Promise<void>,
+): Promise<void> {
   return withHeartbeat(async () => {
     const run = currentRun();
     const [isFinished, settings] = await Promise.all([
@@ -96,16 +118,25 @@ function runChange(deps: MailboxDeps, accountId: string, work: (ctx: SyncContext
       loadSyncSettings(deps.db, accountId),
     ]);
     if (isFinished) return;
+    const checkedAt = performance.now();
+    const isLate = () => performance.now() - checkedAt > LATE_MS;
     try {
-      await withMailbox(deps, accountId, work, settings);
+      await withMailbox(
+        deps,
+        accountId,
+        async (ctx) => {
+          if (!(isLate() && (await isRunFinished(deps.db, run)))) await work(ctx, run);
+        },
+        settings,
+      );
     } catch (error) {
       throw error instanceof MailError && isRefusal(error) ? rejected(error) : error;
     }
-    await recordFinishedRun(deps.db, run).catch((err: unknown) =>
-      deps.logger.warn({ accountId, err }, 'a change is reported to its caller when its run has ended'),
-    );
   });
 }
+
+/** While an execution has waited so long for a session, an earlier one of the same run may have made the change. */
+const LATE_MS = 500;
 
 function isRefusal(error: MailError): boolean {
   const { responseStatus } = (error.cause ?? {}) as { responseStatus?: string };

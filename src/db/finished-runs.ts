@@ -1,6 +1,7 @@
 import { type SQL, sql } from 'drizzle-orm';
 import type { Queryable } from './client.ts';
 import { prepared } from './prepared.ts';
+import type { Writes } from './writes.ts';
 
 /*
  * A caller gets his response when what he asked for is stored. The run that did it ends a little later, and may be done again
@@ -19,16 +20,22 @@ export interface RunRef {
 
 /** Records that a run has done its work, and notifies the caller who waits for it. */
 export async function recordFinishedRun(db: Queryable, { workflowId, runId }: RunRef): Promise<void> {
-  await db.execute(
-    prepared(sql`
-      with finished as (insert into finished_runs (run_id) values (${runId}) on conflict do nothing)
-      ${announcing(workflowId)}`),
-  );
+  await db.execute(prepared(sql`with finished as (${insertion(runId)}) select ${notification(workflowId)}`));
 }
 
-/** The end of a statement that stores the work of a run, where its rows say that it is done: notifies who waits for it. */
-export function announcing(workflowId: string): SQL {
-  return sql`select pg_notify(${FINISHED_RUNS_CHANNEL}, ${workflowId})`;
+/** The same in the statement of other changes. */
+export function finishRun(writes: Writes, { workflowId, runId }: RunRef): void {
+  writes.add('finished', insertion(runId));
+  writes.select('notified', notification(workflowId));
+}
+
+function insertion(runId: string): SQL {
+  return sql`insert into finished_runs (run_id) values (${runId}) on conflict do nothing`;
+}
+
+/** A value of the statement that stores the work of a run, where its rows say that it is done: notifies who waits for it. */
+export function notification(workflowId: string): SQL {
+  return sql`pg_notify(${FINISHED_RUNS_CHANNEL}, ${workflowId})`;
 }
 
 /** Whether a run has done its work. */

@@ -1,6 +1,7 @@
 import type { EventType } from '../contract/events.ts';
 import type { Tx } from '../db/client.ts';
 import { toEmail } from '../db/email-object.ts';
+import { finishRun, type RunRef } from '../db/finished-runs.ts';
 import type { Lease } from '../db/lease.ts';
 import { type NewEvent, takeSequence, writeEvents } from '../db/outbox.ts';
 import { Writes } from '../db/writes.ts';
@@ -52,16 +53,19 @@ interface ChangeContext {
   lease: Lease;
   now: Date;
   quiet?: boolean;
+  /** the run whose work this is the last of */
+  finishes?: RunRef | undefined;
 }
 
 async function saveEmailChanges(
   tx: Tx,
-  { lease, now, quiet = false }: ChangeContext,
+  { lease, now, quiet = false, finishes }: ChangeContext,
   changes: EmailChange[],
   writes = new Writes(),
 ): Promise<void> {
   await saveChanges(tx, lease.accountId, changes, now);
   if (!quiet) await recordChanges(tx, lease.accountId, { changes, now, writes });
+  if (finishes) finishRun(writes, finishes);
   await writes.flush(tx);
   if (!quiet) await keepReported(tx, changes);
 }

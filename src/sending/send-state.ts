@@ -3,7 +3,7 @@ import type { Attendee, Email, SentBy } from '../contract/email.ts';
 import type { SendInput } from '../contract/sending.ts';
 import { anyOf } from '../db/any-of.ts';
 import type { Db, Queryable, Tx } from '../db/client.ts';
-import { announcing } from '../db/finished-runs.ts';
+import { notification } from '../db/finished-runs.ts';
 import { kept, prepared } from '../db/prepared.ts';
 import { type SendResult, sends } from '../db/schema.ts';
 import type { Writer } from '../db/writes.ts';
@@ -253,7 +253,7 @@ export async function filesOfIngested(db: Queryable, accountId: string, id: stri
 export async function clearProvisional(db: Queryable, id: string, finishes?: string): Promise<void> {
   const cleared = sql`update sends set email = null, storage_key = null, input_key = null where id = ${id}`;
   await db.execute(
-    prepared(finishes === undefined ? cleared : sql`with cleared as (${cleared}) ${announcing(finishes)}`),
+    prepared(finishes === undefined ? cleared : sql`with cleared as (${cleared}) select ${notification(finishes)}`),
   );
 }
 

@@ -1,8 +1,10 @@
 import { randomUUID } from 'node:crypto';
+import { setTimeout } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from '@jest/globals';
 import { MockActivityEnvironment } from '@temporalio/testing';
-import { eq } from 'drizzle-orm';
+import { eq, sql } from 'drizzle-orm';
 import { createChangeEmailActivities } from '../../src/activities/change-mailbox.ts';
+import { isRunFinished, recordFinishedRun } from '../../src/db/finished-runs.ts';
 import { emails, folders } from '../../src/db/schema.ts';
 import { listFoldersWithStatus } from '../../src/imap/list.ts';
 import { withMailbox, type MailboxDeps } from '../../src/mailbox/with-mailbox.ts';
@@ -12,6 +14,7 @@ import { FakeImap, PLAIN } from '../helpers/fake-imap.ts';
 import { openTestSession } from '../helpers/mail-session.ts';
 import { mailText } from '../helpers/mail-text.ts';
 import { mailboxDeps, storeServedAccount } from '../helpers/served-account.ts';
+import { waitFor } from '../helpers/wait.ts';
 import { openSyncGround, type SyncGround } from '../helpers/watched-account.ts';
 
 /*
@@ -84,6 +87,46 @@ it('a run that is executed again does not move an email back', async () => {
   await execute(randomUUID(), trashEmail, { accountId, emailId });
   await execute(move, moveEmail, { accountId, emailId, folderId });
   expect(paths()).toEqual(['Trash']);
+});
+
+it('an execution that waits for a session does not repeat what an earlier one of the same run has done', async () => {
+  const { markEmail } = createChangeEmailActivities(deps);
+  let free = () => {};
+  const freed = new Promise<void>((resolve) => (free = resolve));
+  const busy = Array.from({ length: 3 }, () => withMailbox(deps, accountId, () => freed));
+  await waitFor(async () => imap.log.filter(({ name }) => name === 'LOGIN').length >= 3);
+  const run = randomUUID();
+  const late = execute(run, markEmail, { accountId, emailId, seen: true });
+  await setTimeout(700);
+  await recordFinishedRun(deps.db, { workflowId: '', runId: run });
+  free();
+  await Promise.all([...busy, late]);
+  expect(imap.log.map(({ name }) => name)).not.toContain('UID STORE');
+  expect(await isUnread()).toEqual([true]);
+});
+
+it('a change and the record that its run has made it are one commit', async () => {
+  const { markEmail, moveEmail } = createChangeEmailActivities(deps);
+  const folderId = await folderIdOf('Work');
+  for (const change of [
+    (run: string) => execute(run, markEmail, { accountId, emailId, seen: true }),
+    (run: string) => execute(run, moveEmail, { accountId, emailId, folderId }),
+  ]) {
+    const run = randomUUID();
+    await change(run);
+    const { rows } = await deps.db.execute(sql`
+      select f.xmin = (select xmin from events where account_id = ${accountId} order by sequence desc limit 1) as is_one
+      from finished_runs f where run_id = ${run}`);
+    expect(rows).toEqual([{ is_one: true }]);
+  }
+});
+
+it('a run that had nothing to change has done its work', async () => {
+  const { markEmail, moveEmail } = createChangeEmailActivities(deps);
+  const [unread, stay] = [randomUUID(), randomUUID()];
+  await execute(unread, markEmail, { accountId, emailId, seen: false });
+  await execute(stay, moveEmail, { accountId, emailId, folderId: await folderIdOf('INBOX') });
+  for (const runId of [unread, stay]) expect(await isRunFinished(deps.db, { workflowId: '', runId })).toBe(true);
 });
 
 it('a run that failed is not taken for one that has done its work', async () => {

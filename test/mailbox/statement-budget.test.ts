@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { describe, expect, test } from '@jest/globals';
 import { eq } from 'drizzle-orm';
 import { emails } from '../../src/db/schema.ts';
@@ -51,11 +52,13 @@ test('a pass in which nothing changed makes few statements', async () => {
   expect(statements.length <= AT_REST ? [] : statements).toEqual([]);
 });
 
-/** Apart from the one that loads the account with its credentials; of a move, also from the one that finds its target. */
+/** With the record that the run has done it, apart from the one that loads the account with its credentials; of a move, also from the one that finds its target. */
 const OF_A_MARK = 7;
 const OF_A_MOVE = 10;
 /** One by which another program has read an email. */
 const OF_A_FLAG = 8;
+
+const aRun = () => ({ workflowId: 'change/1', runId: randomUUID() });
 
 describe('a change of an email is stored by few statements', () => {
   async function stored(count = 1): Promise<{ running: Engine; id: string }> {
@@ -73,8 +76,8 @@ describe('a change of an email is stored by few statements', () => {
 
   test('that marks it', async () => {
     const { running, id } = await stored();
-    await withinBudget(OF_A_MARK, () => markEmail(running.ctx, id, true));
-    await withinBudget(OF_A_MARK, () => markEmail(running.ctx, id, false));
+    await withinBudget(OF_A_MARK, () => markEmail(running.ctx, id, true, aRun()));
+    await withinBudget(OF_A_MARK, () => markEmail(running.ctx, id, false, aRun()));
     expect(await running.events()).toEqual(['email.new', 'email.update', 'email.update']);
     expect(await running.folder('INBOX')).toMatchObject({ unreadCount: 1, localRevision: 2 });
   });
@@ -82,7 +85,7 @@ describe('a change of an email is stored by few statements', () => {
   test('that moves it', async () => {
     const { running, id } = await stored();
     const target = await running.folder('Work');
-    await withinBudget(OF_A_MOVE, () => moveEmail(running.ctx, id, async () => target));
+    await withinBudget(OF_A_MOVE, () => moveEmail(running.ctx, id, async () => target, aRun()));
     expect(await running.events()).toEqual(['email.new', 'email.update']);
     const counts = async (path: string) => {
       const { totalCount, unreadCount } = await running.folder(path);

@@ -1,4 +1,5 @@
 import type { Tx } from '../../db/client.ts';
+import type { RunRef } from '../../db/finished-runs.ts';
 import { inLease, type Lease } from '../../db/lease.ts';
 import { fetchFlags, type MessageFlags, uidSets } from '../../imap/fetch.ts';
 import { Writes } from '../../db/writes.ts';
@@ -66,7 +67,7 @@ function saveChangedFlags(
 export async function storeFlagChanges(
   tx: Tx,
   lease: Lease,
-  { flags, byApi = false }: { flags: LocationFlags[]; byApi?: boolean },
+  { flags, byApi = false, finishes }: { flags: LocationFlags[]; byApi?: boolean; finishes?: RunRef | undefined },
 ): Promise<Pick<FlagComparison, 'notStored' | 'beingMoved'>> {
   const { changed, emails, notStored, beingMoved } = await compareFlags(tx, flags);
   const writes = new Writes();
@@ -88,7 +89,7 @@ export async function storeFlagChanges(
   );
   const known = (states: StoredState[]) => new Map(states.map((state) => [state.id, located(state)]));
   const change = { before: known(emails), after: known(after), writes };
-  await changeKnownEmails(tx, { lease, now: new Date() }, change);
+  await changeKnownEmails(tx, { lease, now: new Date(), finishes }, change);
   return { notStored, beingMoved };
 }
 

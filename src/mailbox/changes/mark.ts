@@ -1,3 +1,4 @@
+import type { RunRef } from '../../db/finished-runs.ts';
 import { inLease } from '../../db/lease.ts';
 import { storeFlags } from '../../imap/store.ts';
 import type { SyncContext } from '../context.ts';
@@ -10,9 +11,10 @@ const SEEN = '\\Seen';
 
 /**
  * Marks an email as read or unread at the provider, wherever it is, and then here. Both steps may be done again.
+ * `finishes`: the run whose work this is.
  * @throws ApiError not_found; MailError
  */
-export async function markEmail(ctx: SyncContext, emailId: string, seen: boolean): Promise<void> {
+export async function markEmail(ctx: SyncContext, emailId: string, seen: boolean, finishes?: RunRef): Promise<void> {
   await locateUnmoved(ctx, emailId, async (locations) => {
     // 1. the provider; in Gmail all labels show the flags of the one mail, but for \Deleted, which is of the label
     const oneMail = ctx.session.has('X-GM-EXT-1');
@@ -29,7 +31,7 @@ export async function markEmail(ctx: SyncContext, emailId: string, seen: boolean
     }
     // 2. the store, with its event unless the watching activity has emitted it
     await inLease(ctx.db, ctx.lease, async (tx) => {
-      const { notStored, beingMoved } = await storeFlagChanges(tx, ctx.lease, { flags, byApi: true });
+      const { notStored, beingMoved } = await storeFlagChanges(tx, ctx.lease, { flags, byApi: true, finishes });
       const [moved] = [...notStored, ...beingMoved];
       if (!moved) return;
       // Moved meanwhile, by another call or program: nothing of this is kept, and it is marked again where it is now.

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { recordFinishedRun, type RunRef } from '../../db/finished-runs.ts';
 import { inLease } from '../../db/lease.ts';
 import { hasMove } from '../../imap/command.ts';
 import { expungeMessages } from '../../imap/expunge.ts';
@@ -43,19 +44,22 @@ const OTHER_EXECUTION_MS = 12_000;
 const CHECK_EVERY_MS = 250;
 
 /**
- * Puts an email into one folder. `findTarget` is asked again after each conflict, since folders change too.
+ * Puts an email into one folder. `findTarget` is asked again after each conflict, since folders change too. `finishes`: the
+ * run whose work this is.
  * @throws ApiError not_found; MailError
  */
 export async function moveEmail(
   ctx: SyncContext,
   emailId: string,
   findTarget: () => Promise<FolderState>,
+  finishes?: RunRef,
 ): Promise<void> {
   const marked = new Set<string>();
   await locateEmail(ctx, emailId, async (locations) => {
     const target = await findTarget();
     // 4.
-    await saveMove(ctx, emailId, await new Move(ctx, { emailId, target, locations, marked }).make());
+    const outcome = await new Move(ctx, { emailId, target, locations, marked }).make();
+    await saveMove(ctx, emailId, { ...outcome, finishes });
   });
 }
 
@@ -247,14 +251,21 @@ export interface MoveOutcome {
   arrived: { uid: number; from: EmailLocation } | undefined;
 }
 
+interface FinishingMove extends MoveOutcome {
+  finishes?: RunRef | undefined;
+}
+
 /** Commits a move with its event, which is emitted once, whatever the watching activity has seen of it by then. */
-export async function saveMove(ctx: SyncContext, emailId: string, outcome: MoveOutcome): Promise<void> {
-  const { target, removed, arrived } = outcome;
-  if (removed.length === 0 && !arrived) return;
+export async function saveMove(ctx: SyncContext, emailId: string, outcome: FinishingMove): Promise<void> {
+  const { target, removed, arrived, finishes } = outcome;
+  if (removed.length === 0 && !arrived) {
+    if (finishes) await recordFinishedRun(ctx.db, finishes);
+    return;
+  }
   await inLease(ctx.db, ctx.lease, async (tx) => {
     // Others have seen that the target is gone, and the email with it, or that it was moved on.
     if (arrived && !(await loadFolder(tx, target.id))) throw new LocationChanged(arrived.from, { gone: false });
-    const change = { lease: ctx.lease, emailIds: [emailId], now: new Date() };
+    const change = { lease: ctx.lease, emailIds: [emailId], now: new Date(), finishes };
     await changeEmails(tx, change, async (before) => {
       // Another call may have read or unread it since the move began.
       const stored = arrived && before.get(emailId)?.locations.find((location) => isAt(location, arrived.from));
