@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { Connection } from '@temporalio/client';
+import { canRead } from '../temporal/can-read.ts';
 import { hasSearchAttributes } from '../temporal/search-attributes.ts';
 import { SEARCH_ATTRIBUTES, searchAttributeType } from '../workflows/names.ts';
 import type { Part } from './supervise.ts';
@@ -84,25 +84,4 @@ export function embedTemporal(options: TemporalOptions): { address: string; part
       stuck: { output: INTERRUPTED, check: async () => !(await canRead(address)) },
     },
   };
-}
-
-const NOT_FOUND = 5;
-const READ_MS = 3_000;
-
-/** Whether the server there reads from its database: it says in time that it has no such workflow. */
-async function canRead(address: string): Promise<boolean> {
-  try {
-    const connection = await Connection.connect({ address, connectTimeout: READ_MS });
-    try {
-      const execution = { workflowId: 'no such workflow' };
-      await connection.withDeadline(Date.now() + READ_MS, () =>
-        connection.workflowService.describeWorkflowExecution({ namespace: 'default', execution }),
-      );
-      return true;
-    } finally {
-      await connection.close();
-    }
-  } catch (error) {
-    return (error as { code?: unknown }).code === NOT_FOUND;
-  }
 }
