@@ -52,6 +52,18 @@ async function parseInTime(source: Buffer): Promise<ParsedMail> {
   return mail;
 }
 
+/** The least mail, doubled from a first size, that takes this long to read on this machine, however fast it is. */
+async function slowMail(ms: number, make: (size: number) => Buffer, first: number): Promise<Buffer> {
+  for (let size = first; ; size *= 2) {
+    const mail = make(size);
+    const started = performance.now();
+    const { tempDir } = await parser.parse(mail, { patience: 30 });
+    const took = performance.now() - started;
+    if (tempDir) await rm(tempDir, { recursive: true });
+    if (took >= ms) return mail;
+  }
+}
+
 describe('a parser', () => {
   test('reads bytes and files alike', async () => {
     const path = join(folder, 'source.eml');
@@ -149,9 +161,11 @@ describe('a parser', () => {
 describe('a parse that is ended', () => {
   test('keeps the header and the text that was read till then', async () => {
     const hasty = createMailParser({ timeoutMs: 250, tempDir: folder });
-    const part = `--b\r\nContent-Type: application/zip\r\nContent-Transfer-Encoding: base64\r\n\r\n${'QUJD'.repeat(20_000_000)}\r\n`;
+    const part = '--b\r\nContent-Type: application/zip\r\nContent-Transfer-Encoding: base64\r\n\r\n';
     const head = 'From: Ann <ann@x.y>\r\nSubject: Huge\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n';
-    const source = Buffer.from(`${head}--b\r\nContent-Type: text/plain\r\n\r\nhello\r\n${part}--b--\r\n`);
+    const text = `${head}--b\r\nContent-Type: text/plain\r\n\r\nhello\r\n`;
+    const huge = (size: number) => Buffer.from(`${text}${part}${'QUJD'.repeat(size)}\r\n--b--\r\n`);
+    const source = await slowMail(1000, huge, 10_000_000);
     const mail = await hasty.parse(source);
     expect(mail).toMatchObject({
       subject: 'Huge',
@@ -166,8 +180,9 @@ describe('a parse that is ended', () => {
   test('by force is tried once more with care, and leaves no files', async () => {
     const hasty = createMailParser({ timeoutMs: 120, tempDir: folder });
     await hasty.parse(fixture('plain'));
-    const html = '<p> </p>'.repeat(60_000);
-    const source = message(['Subject: Slow', 'Content-Type: text/html'], `<p>start</p>${html}`);
+    const html = (size: number) =>
+      message(['Subject: Slow', 'Content-Type: text/html'], `<p>start</p>${'<p> </p>'.repeat(size)}`);
+    const source = await slowMail(600, html, 60_000);
     const [slow, plain] = await hasty.parseMany([source, fixture('plain')]);
     expect(slow).toMatchObject({ subject: 'Slow', isPartial: true });
     expect(plain).toMatchObject({ subject: 'Lunch on Friday?', isPartial: false });
