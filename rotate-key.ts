@@ -3,10 +3,10 @@
  * the new one and says whether the old one is still needed. Changes nothing else, and may run at any time.
  */
 import { changeEncryptionKey } from './src/activities/encryption-key.ts';
-import { type Config, ConfigError, loadConfig } from './src/config.ts';
+import { type Config, ConfigError, loadConfig } from './src/config/config.ts';
 import { openDatabase } from './src/db/client.ts';
-import { createLogger } from './src/logger.ts';
-import { createSecrets } from './src/secrets.ts';
+import { createLogger } from './src/runtime/logger.ts';
+import { createSecrets } from './src/security/secrets.ts';
 import { codecKeys, lazyClient } from './src/temporal/connect.ts';
 
 async function main(config: Config): Promise<void> {

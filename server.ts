@@ -11,7 +11,7 @@ import { createCommands } from './src/api/commands/index.ts';
 import type { ApiDeps } from './src/api/deps.ts';
 import { leadServers, leadsServers } from './src/api/server-group.ts';
 import { retryUntilAvailable } from './src/async.ts';
-import { type Config, ConfigError, loadConfig } from './src/config.ts';
+import { type Config, ConfigError, loadConfig } from './src/config/config.ts';
 import { ensureFirstKey } from './src/db/api-keys.ts';
 import { type Database, migrate, openDatabase } from './src/db/client.ts';
 import { createFinishedRuns, FINISHED_RUNS_CHANNEL, type FinishedRuns } from './src/db/finished-runs.ts';
@@ -19,18 +19,18 @@ import { LEASES_CHANNEL } from './src/db/lease.ts';
 import { listenTo } from './src/db/listen.ts';
 import { createDiscoverSources, discoverServers } from './src/discovery/discover.ts';
 import { helpFor } from './src/discovery/providers.ts';
-import { createLogger, type Logger } from './src/logger.ts';
-import { type CachedDataKeys, createDataKeys, forgetOnRemoval } from './src/data-keys.ts';
-import { createSecrets } from './src/secrets.ts';
+import { createLogger, type Logger } from './src/runtime/logger.ts';
+import { type CachedDataKeys, createDataKeys, forgetOnRemoval } from './src/security/data-keys.ts';
+import { createSecrets } from './src/security/secrets.ts';
 import { encryptStorage } from './src/storage/encrypted.ts';
-import { createOutbound, type Outbound } from './src/outbound.ts';
-import { receiveSettings } from './src/settings-message.ts';
-import { settingsInForce } from './src/settings-in-force.ts';
+import { createOutbound, type Outbound } from './src/security/outbound.ts';
+import { receiveSettings } from './src/runtime/settings-message.ts';
+import { settingsInForce } from './src/config/settings-in-force.ts';
 import { openStorage } from './src/storage/storage.ts';
 import { createPayloadCodec } from './src/temporal/codec.ts';
 import { codecRoutes } from './src/temporal/codec-server.ts';
 import { codecKeys, lazyClient } from './src/temporal/connect.ts';
-import type { Tracing } from './src/tracing.ts';
+import type { Tracing } from './src/runtime/tracing.ts';
 import { attemptWaiting, hurryRuns, retryDelivery } from './src/webhooks/retry-delivery.ts';
 import { cancelReplayRun, startReplayRun } from './src/webhooks/replay-runs.ts';
 
@@ -77,7 +77,7 @@ async function main(config: Config, logger: Logger): Promise<void> {
 
 /** Its packages are loaded only where they are wanted. */
 async function loadTracing(endpoint: string): Promise<Tracing> {
-  const { startTracing } = await import('./src/tracing.ts');
+  const { startTracing } = await import('./src/runtime/tracing.ts');
   return startTracing(endpoint, 'email-api');
 }
 

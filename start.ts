@@ -3,7 +3,7 @@
  * worker and the API, each a process of its own that is restarted when it ends. Runs until it gets a signal to end.
  */
 import { join, relative } from 'node:path';
-import { ConfigError, loadStartConfig } from './src/config.ts';
+import { ConfigError, loadStartConfig } from './src/config/config.ts';
 import { type BroughtUp, bringUp } from './src/embedded/bring-up.ts';
 import { type DataDir, openDataDir } from './src/embedded/data-dir.ts';
 import { StartFailure } from './src/embedded/failure.ts';

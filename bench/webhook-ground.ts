@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import type { EventType } from '../src/contract/events.ts';
 import { recordEvents } from '../src/db/outbox.ts';
 import { type Database, openDatabase } from '../src/db/client.ts';
-import { createLogger } from '../src/logger.ts';
+import { createLogger } from '../src/runtime/logger.ts';
 import { newId } from '../src/new-id.ts';
 import { callHeaders } from '../src/webhooks/sign.ts';
 import { storeAccount } from '../test/helpers/stored-account.ts';

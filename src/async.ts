@@ -1,5 +1,5 @@
 import { setTimeout as timer } from 'node:timers/promises';
-import type { Logger } from './logger.ts';
+import type { Logger } from './runtime/logger.ts';
 
 /** Resolves after `ms` milliseconds, or as soon as the signal aborts; never rejects. */
 export async function sleep(ms: number, signal?: AbortSignal): Promise<void> {

@@ -9,7 +9,7 @@ import {
 } from '../db/accounts.ts';
 import type { Db } from '../db/client.ts';
 import { recordEvents } from '../db/outbox.ts';
-import type { Logger } from '../logger.ts';
+import type { Logger } from '../runtime/logger.ts';
 import { HOUSEKEEPING_WORKFLOW_ID, QUEUES, searchableBy, verifyWorkflowId, WORKFLOWS } from '../workflows/names.ts';
 import { accountStart, statusEvent } from './account.ts';
 

@@ -17,7 +17,7 @@ import { currentRun } from './current-run.ts';
 import { withHeartbeat } from './heartbeat.ts';
 import { type MailboxDeps, withMailbox } from '../mailbox/with-mailbox.ts';
 import { refusedAs } from '../imap/response-codes.ts';
-import { MailError } from '../mail-error.ts';
+import { MailError } from '../mail-wire/mail-error.ts';
 
 export type ChangeEmailActivities = ReturnType<typeof createChangeEmailActivities>;
 

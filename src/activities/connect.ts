@@ -18,13 +18,13 @@ import { createDiscoverSources, discoverServers, type DiscoverSources } from '..
 import { hintOfHost } from '../discovery/providers.ts';
 import { type FolderSnapshot, listFoldersWithStatus } from '../imap/list.ts';
 import { type ImapSession, openSession } from '../imap/session.ts';
-import { MailError } from '../mail-error.ts';
+import { MailError } from '../mail-wire/mail-error.ts';
 import { type NewestMail, readNewest } from '../mailbox/baseline.ts';
 import { CredentialsUnreadable, openCredentials, sealCredentials } from '../mailbox/settings.ts';
 import { insertBaselineFolders } from '../mailbox/store/folders.ts';
 import { newId } from '../new-id.ts';
-import { isLoopback, type Outbound } from '../outbound.ts';
-import type { Secrets } from '../secrets.ts';
+import { isLoopback, type Outbound } from '../security/outbound.ts';
+import type { Secrets } from '../security/secrets.ts';
 import { verifySmtpLogin } from '../smtp/login.ts';
 import { statusEvent } from './account.ts';
 import {

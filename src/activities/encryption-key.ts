@@ -3,8 +3,8 @@ import type { Db } from '../db/client.ts';
 import { encryptionKeySince } from '../db/installation.ts';
 import { countSealed, resealAll } from '../db/reseal.ts';
 import { DAY } from '../duration.ts';
-import type { Logger } from '../logger.ts';
-import type { Secrets } from '../secrets.ts';
+import type { Logger } from '../runtime/logger.ts';
+import type { Secrets } from '../security/secrets.ts';
 
 export interface KeyDeps {
   db: Db;

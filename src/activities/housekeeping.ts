@@ -12,7 +12,7 @@ import {
 import { nextSweep, saveSweep, unreferencedKeys } from '../db/stored-objects.ts';
 import { deleteUnusedTracking } from '../db/tracking.ts';
 import { forgetDeadWorkers } from '../db/workers.ts';
-import type { Logger } from '../logger.ts';
+import type { Logger } from '../runtime/logger.ts';
 import { deleteEndedDrafts, giveUpStaleDrafts } from '../sending/draft-state.ts';
 import { deleteEndedSends, giveUpStaleSends } from '../sending/send-state.ts';
 import type { Storage } from '../storage/storage.ts';

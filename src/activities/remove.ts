@@ -12,7 +12,7 @@ import {
   eraseEvents,
   isBeingRemoved,
 } from '../db/removal.ts';
-import type { Logger } from '../logger.ts';
+import type { Logger } from '../runtime/logger.ts';
 import type { Storage } from '../storage/storage.ts';
 import { eraseResponses, skipOfRemoved } from '../webhooks/delivery-state.ts';
 import {

@@ -4,7 +4,7 @@ import { countReparse, emailsToReparse, type ReparseCursor } from '../db/reparse
 import { LeaseLost } from '../db/lease.ts';
 import { type ReparseDeps as EngineDeps, type ReparseOutcome, reparseEmail } from '../mailbox/reparse/reparse.ts';
 import { loadSyncSettings } from '../mailbox/settings.ts';
-import { measured } from '../measure.ts';
+import { measured } from '../runtime/measure.ts';
 import { isStorageFull, isUnavailable } from '../outage.ts';
 
 export interface ReparseDeps extends EngineDeps {

@@ -9,8 +9,8 @@ import fastify, {
 } from 'fastify';
 import { ERRORS } from '../contract/errors.ts';
 import { isId } from '../contract/ids.ts';
-import type { Logger } from '../logger.ts';
-import { withRequestId } from '../request-context.ts';
+import type { Logger } from '../runtime/logger.ts';
+import { withRequestId } from '../runtime/request-context.ts';
 import { requireReach } from './access.ts';
 import { createAdmissions } from './admissions.ts';
 import { auditCalls } from './audit.ts';

@@ -5,7 +5,7 @@ import { isId } from '../contract/ids.ts';
 import { lastConnect } from '../db/accounts.ts';
 import { type AuditedCall, recordAudit } from '../db/audit.ts';
 import type { Db } from '../db/client.ts';
-import type { Logger } from '../logger.ts';
+import type { Logger } from '../runtime/logger.ts';
 
 declare module 'fastify' {
   interface FastifyContextConfig {

@@ -8,9 +8,9 @@ import type { Settings } from '../contract/installation.ts';
 import type { DraftResult, DraftSent, EmailSent, SendInput } from '../contract/sending.ts';
 import type { Caller } from '../db/api-keys.ts';
 import type { Db } from '../db/client.ts';
-import type { Logger } from '../logger.ts';
-import type { Outbound } from '../outbound.ts';
-import type { Secrets } from '../secrets.ts';
+import type { Logger } from '../runtime/logger.ts';
+import type { Outbound } from '../security/outbound.ts';
+import type { Secrets } from '../security/secrets.ts';
 import type { Storage } from '../storage/storage.ts';
 import type { SendLimits } from './send-input.ts';
 

@@ -5,7 +5,7 @@ import { isId } from '../contract/ids.ts';
 import { isReservedHeader } from '../contract/webhook.ts';
 import { knownAccountIds } from '../db/accounts.ts';
 import type { Queryable } from '../db/client.ts';
-import { type Outbound, OutboundRefused, OutboundUnresolved } from '../outbound.ts';
+import { type Outbound, OutboundRefused, OutboundUnresolved } from '../security/outbound.ts';
 
 /** Name and value together. */
 const MAX_HEADER_BYTES = 4096;

@@ -12,7 +12,7 @@ import {
   reserveKey,
 } from '../db/idempotency.ts';
 import { newId } from '../new-id.ts';
-import { SealError, type Secrets } from '../secrets.ts';
+import { SealError, type Secrets } from '../security/secrets.ts';
 import type { Signer } from './cursor.ts';
 
 declare module 'fastify' {

@@ -1,7 +1,7 @@
 import cluster, { type Worker } from 'node:cluster';
 import type { MetricObject, Registry } from 'prom-client';
 import { AggregatorRegistry } from 'prom-client';
-import type { Logger } from '../logger.ts';
+import type { Logger } from '../runtime/logger.ts';
 
 /*
  * Several API processes that share one port (SERVERS): the first process listens and hands each connection to one of the

@@ -5,7 +5,7 @@ import { ApiError, errorBody } from '../contract/errors.ts';
 import { isId } from '../contract/ids.ts';
 import type { Db } from '../db/client.ts';
 import { findTracking, type Hit, recordHit, type TrackingRecord } from '../db/tracking.ts';
-import type { Logger } from '../logger.ts';
+import type { Logger } from '../runtime/logger.ts';
 
 /*
  * Targets of the pixels and links of tracked mail. They need no key, since the readers of the mail load them. The reader

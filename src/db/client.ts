@@ -3,7 +3,7 @@ import { drizzle, type NodePgDatabase } from 'drizzle-orm/node-postgres';
 import { migrate as applyMigrations } from 'drizzle-orm/node-postgres/migrator';
 import pg from 'pg';
 import { EVENT_TYPES } from '../contract/events.ts';
-import type { Logger } from '../logger.ts';
+import type { Logger } from '../runtime/logger.ts';
 import { BytesClient } from './bytes-client.ts';
 import { alignPositions } from './event-feed.ts';
 import { patientClient, type Patience } from './patient-client.ts';

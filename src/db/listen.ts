@@ -1,5 +1,5 @@
 import pg from 'pg';
-import type { Logger } from '../logger.ts';
+import type { Logger } from '../runtime/logger.ts';
 
 const RETRY_MS = 1_000;
 /** Between two queries that prove that the idle connection is alive: a peer that vanished is noticed no other way. */

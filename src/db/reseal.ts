@@ -23,7 +23,7 @@ interface SealedColumn {
   key: readonly string[];
 }
 
-/** Every column that holds what is sealed (src/secrets.ts). */
+/** Every column that holds what is sealed (src/security/secrets.ts). */
 export const SEALED_COLUMNS: readonly SealedColumn[] = [
   { table: 'accounts', column: 'credentials', key: ['id'] },
   { table: 'accounts', column: 'data_key', key: ['id'] },
@@ -59,7 +59,7 @@ async function resealColumn(db: Db, sealer: Resealer, { table, column, key }: Se
   return counts;
 }
 
-/** Version and id of the key that a sealed value begins with (src/secrets.ts). */
+/** Version and id of the key that a sealed value begins with (src/security/secrets.ts). */
 const HEAD_BYTES = 9;
 
 /** How many values only the previous key opens, and how many none of the settings. */

@@ -1,7 +1,7 @@
 import { request } from 'node:https';
 import { isIP } from 'node:net';
 import { Parser } from 'htmlparser2';
-import type { Outbound } from '../outbound.ts';
+import type { Outbound } from '../security/outbound.ts';
 import type { ServerAddress } from './providers.ts';
 
 /** The IMAP and the SMTP server that an autoconfig document names. */

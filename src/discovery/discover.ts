@@ -1,7 +1,7 @@
 import { Resolver } from 'node:dns/promises';
 import { domainToASCII } from 'node:url';
 import type { Encryption } from '../contract/account.ts';
-import type { Outbound } from '../outbound.ts';
+import type { Outbound } from '../security/outbound.ts';
 import { type Autoconfig, fetchDocument, parseAutoconfig } from './autoconfig.ts';
 import { providerOfDomain, providerOfExchanger, type ServerAddress } from './providers.ts';
 

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
-import { ConfigError, type Env, loadConfig, type StartConfig } from '../config.ts';
+import { ConfigError, type Env, loadConfig, type StartConfig } from '../config/config.ts';
 import { type DataDir, newEncryptionKey } from './data-dir.ts';
 import { StartFailure } from './failure.ts';
 import { serverPart, workerPart } from './product-parts.ts';

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { existsSync, linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { StartFailure } from './failure.ts';
-import { endProcess, isRunning, handleOf, type ProcessHandle } from '../process-handle.ts';
+import { endProcess, isRunning, handleOf, type ProcessHandle } from '../runtime/process-handle.ts';
 
 /** The folder with everything that `npm start` stores, locked by one start at a time. */
 export interface DataDir {

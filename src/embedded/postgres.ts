@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import pg from 'pg';
 import { StartFailure } from './failure.ts';
 import { findPostgres, type PostgresBinaries, type RunAs, SYSTEM_HOME } from './postgres-binaries.ts';
-import { commandOf, endProcess, handleOf } from '../process-handle.ts';
+import { commandOf, endProcess, handleOf } from '../runtime/process-handle.ts';
 import type { Part } from './supervise.ts';
 
 const USER = 'mailbox';

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import type { Env } from '../settings-message.ts';
+import type { Env } from '../runtime/settings-message.ts';
 import type { Part } from './supervise.ts';
 
 /** What worker and API get: their environment at once, and the rest when it is known. */

@@ -4,8 +4,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { StartFailure } from './failure.ts';
 import { createOrphanGuard } from './orphan-guard.ts';
 import { type LogFile, openLog } from './log-file.ts';
-import { handleOf, type ProcessHandle } from '../process-handle.ts';
-import { awaitingSettings, type Env, settingsMessage } from '../settings-message.ts';
+import { handleOf, type ProcessHandle } from '../runtime/process-handle.ts';
+import { awaitingSettings, type Env, settingsMessage } from '../runtime/settings-message.ts';
 
 /** One process of the product, as the supervisor runs it. */
 export interface Part {

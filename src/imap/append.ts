@@ -1,5 +1,5 @@
 import { formatDateTime } from 'imapflow/lib/tools.js';
-import { FolderMissing, MailError } from '../mail-error.ts';
+import { FolderMissing, MailError } from '../mail-wire/mail-error.ts';
 import { type Argument, atom, command, folderArgument, hasUidplus } from './command.ts';
 import { refusedAs, refusedAsMissing } from './response-codes.ts';
 import { findFolder } from './list.ts';

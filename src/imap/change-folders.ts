@@ -1,5 +1,5 @@
 import { decodePath, normalizePath } from 'imapflow/lib/tools.js';
-import { FolderExists, FolderMissing, MailError } from '../mail-error.ts';
+import { FolderExists, FolderMissing, MailError } from '../mail-wire/mail-error.ts';
 import { type Argument, atom, command, folderArgument } from './command.ts';
 import { refusedAs, refusedAsMissing } from './response-codes.ts';
 import { textOf, type Untagged } from './tokens.ts';

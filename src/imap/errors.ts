@@ -1,7 +1,7 @@
 import type { ImapFlowError } from 'imapflow';
 import type { ServerLogin } from '../contract/account.ts';
-import { MailError, reasonOf } from '../mail-error.ts';
-import { withoutLogin } from '../server-text.ts';
+import { MailError, reasonOf } from '../mail-wire/mail-error.ts';
+import { withoutLogin } from '../mail-wire/server-text.ts';
 import { means } from './response-codes.ts';
 
 /** reasonOf knows the code. */

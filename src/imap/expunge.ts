@@ -1,5 +1,5 @@
 import { sleep } from '../async.ts';
-import { MailError } from '../mail-error.ts';
+import { MailError } from '../mail-wire/mail-error.ts';
 import { command, hasUidplus, setArgument } from './command.ts';
 import { fetchFlags, uidSets } from './fetch.ts';
 import type { ImapSession } from './session.ts';

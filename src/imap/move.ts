@@ -1,4 +1,4 @@
-import { FolderMissing, MailError } from '../mail-error.ts';
+import { FolderMissing, MailError } from '../mail-wire/mail-error.ts';
 import { command, folderArgument, hasMove, hasUidplus, setArgument } from './command.ts';
 import { refusedAs, refusedAsMissing, responseCode } from './response-codes.ts';
 import type { Untagged } from './tokens.ts';

@@ -1,7 +1,7 @@
-import { createConnectionPool } from '../connection-pool.ts';
+import { createConnectionPool } from '../mail-wire/connection-pool.ts';
 import type { ServerLogin } from '../contract/account.ts';
-import { MailError } from '../mail-error.ts';
-import type { Outbound } from '../outbound.ts';
+import { MailError } from '../mail-wire/mail-error.ts';
+import type { Outbound } from '../security/outbound.ts';
 import { isCut, refusedAsLimit } from './response-codes.ts';
 import { type ImapSession, openSession } from './session.ts';
 

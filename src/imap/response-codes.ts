@@ -1,4 +1,4 @@
-import { FolderMissing, MailError } from '../mail-error.ts';
+import { FolderMissing, MailError } from '../mail-wire/mail-error.ts';
 import { textOf, type Untagged } from './tokens.ts';
 
 /** What a refusal means, beyond "no". */

@@ -1,5 +1,5 @@
 import type { MailboxObject } from 'imapflow';
-import { FolderMissing, MailError } from '../mail-error.ts';
+import { FolderMissing, MailError } from '../mail-wire/mail-error.ts';
 import { refusedAsMissing } from './response-codes.ts';
 import type { ImapSession } from './session.ts';
 import { uidValidityOf } from './uidvalidity.ts';

@@ -2,9 +2,9 @@ import { isIP } from 'node:net';
 import { ImapFlow } from 'imapflow';
 import { withDeadline } from '../async.ts';
 import type { ServerLogin } from '../contract/account.ts';
-import { MailError, reasonOf } from '../mail-error.ts';
-import { measured } from '../measure.ts';
-import type { Outbound } from '../outbound.ts';
+import { MailError, reasonOf } from '../mail-wire/mail-error.ts';
+import { measured } from '../runtime/measure.ts';
+import type { Outbound } from '../security/outbound.ts';
 import { loginErrorOf, mailErrorOf, TimedOut } from './errors.ts';
 import { type ResponseGuard, patchClient } from './imapflow-patches.ts';
 

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Db } from '../db/client.ts';
-import { MailError, type MailSide } from '../mail-error.ts';
+import { MailError, type MailSide } from '../mail-wire/mail-error.ts';
 import { loadSyncSettings } from './settings.ts';
 
 /** What confirming a refused login needs. */

@@ -1,7 +1,7 @@
 import type { Db } from '../db/client.ts';
 import type { Lease } from '../db/lease.ts';
 import type { ImapSession } from '../imap/session.ts';
-import type { Logger } from '../logger.ts';
+import type { Logger } from '../runtime/logger.ts';
 import type { MailParser } from '../mime/parser.ts';
 import type { Storage } from '../storage/storage.ts';
 

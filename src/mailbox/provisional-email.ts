@@ -2,7 +2,7 @@ import { insertAttachments } from '../db/attachments.ts';
 import type { Db } from '../db/client.ts';
 import { toEmail } from '../db/email-object.ts';
 import { inLease } from '../db/lease.ts';
-import type { Logger } from '../logger.ts';
+import type { Logger } from '../runtime/logger.ts';
 import type { MailParser } from '../mime/parser.ts';
 import { saveProvisional, type SendRow } from '../sending/send-state.ts';
 import type { Storage } from '../storage/storage.ts';

@@ -4,7 +4,7 @@ import type { Queryable } from '../db/client.ts';
 import { type Lease, LeaseLost } from '../db/lease.ts';
 import { kept, prepared } from '../db/prepared.ts';
 import { accounts } from '../db/schema.ts';
-import type { SealedAt, Secrets } from '../secrets.ts';
+import type { SealedAt, Secrets } from '../security/secrets.ts';
 
 /** What a sync needs to know of an account. */
 export interface SyncSettings {

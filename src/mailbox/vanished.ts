@@ -2,7 +2,7 @@ import { inLease } from '../db/lease.ts';
 import { MAX_UID } from '../imap/fetch.ts';
 import type { UidRange } from '../imap/imapflow-patches.ts';
 import { fetchUids, searchUids } from '../imap/search.ts';
-import { MailError } from '../mail-error.ts';
+import { MailError } from '../mail-wire/mail-error.ts';
 import { changeEmails } from './change-emails.ts';
 import type { SyncContext } from './context.ts';
 import { assertSelected, type Selection } from './selected.ts';

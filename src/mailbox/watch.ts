@@ -1,6 +1,6 @@
 import { sleep } from '../async.ts';
 import { listenForChanges } from '../imap/idle.ts';
-import { MailError } from '../mail-error.ts';
+import { MailError } from '../mail-wire/mail-error.ts';
 import type { SyncContext } from './context.ts';
 import { DoubtfulList } from './folders/list-pass.ts';
 import { selectInbox, syncMailbox, syncNotified, withNewSession } from './sync-pass.ts';

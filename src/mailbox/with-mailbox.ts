@@ -3,13 +3,13 @@ import { ApiError } from '../contract/errors.ts';
 import { LeaseLost } from '../db/lease.ts';
 import type { SessionPool } from '../imap/pool.ts';
 import { openSession } from '../imap/session.ts';
-import type { Logger } from '../logger.ts';
+import type { Logger } from '../runtime/logger.ts';
 import { type LoginDeps, withLoginConfirmed } from './confirm-login.ts';
 import type { SyncContext } from './context.ts';
 import { loadSyncSettings, openCredentials, type SyncSettings } from './settings.ts';
 import type { MailParser } from '../mime/parser.ts';
-import type { Outbound } from '../outbound.ts';
-import type { Secrets } from '../secrets.ts';
+import type { Outbound } from '../security/outbound.ts';
+import type { Secrets } from '../security/secrets.ts';
 import type { Storage } from '../storage/storage.ts';
 
 /** What a change of a mailbox needs. */

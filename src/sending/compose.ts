@@ -11,7 +11,7 @@ import { trackMessage } from '../mime/tracking.ts';
 import { compose, envelopeOf } from '../mime/write/compose.ts';
 import { type Envelope, type OutgoingMessage, messageFromInput, mergeInput } from '../mime/write/outgoing-message.ts';
 import { draftForSending, readDraftMessage, withoutDraftHeaders } from '../mime/write/stored-draft.ts';
-import type { Secrets } from '../secrets.ts';
+import type { Secrets } from '../security/secrets.ts';
 import { type Storage, StorageMissing } from '../storage/storage.ts';
 import { loadDraft, storedSource } from './draft-state.ts';
 import { loadInput, type OutgoingInput } from './outgoing-input.ts';

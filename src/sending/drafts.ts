@@ -5,7 +5,7 @@ import { expungeMessages } from '../imap/expunge.ts';
 import { moveMessages } from '../imap/move.ts';
 import { findByMessageId } from '../imap/search.ts';
 import { openFolder } from '../imap/select.ts';
-import { FolderMissing, MailError } from '../mail-error.ts';
+import { FolderMissing, MailError } from '../mail-wire/mail-error.ts';
 import { changeEmails, recordDeletions } from '../mailbox/change-emails.ts';
 import { messageAt } from '../mailbox/changes/locate.ts';
 import type { SyncContext } from '../mailbox/context.ts';

@@ -3,7 +3,7 @@ import { appendMessage } from '../imap/append.ts';
 import { expungeMessages } from '../imap/expunge.ts';
 import { findByMessageId } from '../imap/search.ts';
 import { openFolder } from '../imap/select.ts';
-import { MailError } from '../mail-error.ts';
+import { MailError } from '../mail-wire/mail-error.ts';
 import type { SyncContext } from '../mailbox/context.ts';
 import { emailsAt } from '../mailbox/store/locations.ts';
 import { ensureRoleFolder } from '../mailbox/folders/by-role.ts';

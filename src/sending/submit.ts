@@ -3,7 +3,7 @@ import { ApiError } from '../contract/errors.ts';
 import type { Queryable } from '../db/client.ts';
 import { inLease } from '../db/lease.ts';
 import { saveTrackingRecord } from '../db/tracking.ts';
-import { MailError } from '../mail-error.ts';
+import { MailError } from '../mail-wire/mail-error.ts';
 import { openCredentials } from '../mailbox/settings.ts';
 import { withLoginConfirmed } from '../mailbox/confirm-login.ts';
 import type { MailboxDeps } from '../mailbox/with-mailbox.ts';

@@ -1,5 +1,5 @@
-import { MailError, type MailErrorCode, reasonOf } from '../mail-error.ts';
-import { type Login, withoutLogin } from '../server-text.ts';
+import { MailError, type MailErrorCode, reasonOf } from '../mail-wire/mail-error.ts';
+import { type Login, withoutLogin } from '../mail-wire/server-text.ts';
 
 /** An attempt ended without an error of nodemailer's; `code` is one that reasonOf knows. */
 export class Ended extends Error {

@@ -1,8 +1,8 @@
 import { isIP } from 'node:net';
 import SMTPConnection from 'nodemailer/lib/smtp-connection';
 import type { ServerLogin } from '../contract/account.ts';
-import { MailError, reasonOf } from '../mail-error.ts';
-import type { Outbound } from '../outbound.ts';
+import { MailError, reasonOf } from '../mail-wire/mail-error.ts';
+import type { Outbound } from '../security/outbound.ts';
 import { Ended, NO_LOGIN, smtpErrorOf } from './errors.ts';
 
 /** Milliseconds that one address of several gets at least; a dead one leaves time for the next. */

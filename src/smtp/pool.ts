@@ -1,6 +1,6 @@
-import { type ConnectionPool, createConnectionPool } from '../connection-pool.ts';
+import { type ConnectionPool, createConnectionPool } from '../mail-wire/connection-pool.ts';
 import type { ServerLogin } from '../contract/account.ts';
-import { MailError } from '../mail-error.ts';
+import { MailError } from '../mail-wire/mail-error.ts';
 import type { SmtpSession } from './session.ts';
 
 /** The SMTP connections of all accounts: one message after another pays one login. */

@@ -1,10 +1,10 @@
 import { domainToASCII } from 'node:url';
-import { MailError } from '../mail-error.ts';
-import { type Measurements, measured } from '../measure.ts';
-import type { Outbound } from '../outbound.ts';
+import { MailError } from '../mail-wire/mail-error.ts';
+import { type Measurements, measured } from '../runtime/measure.ts';
+import type { Outbound } from '../security/outbound.ts';
 import { isStale, leavesConnection, SendFailed, SubmitError, submitErrorOf } from './errors.ts';
 import { openSmtp } from './login.ts';
-import type { Lease } from '../connection-pool.ts';
+import type { Lease } from '../mail-wire/connection-pool.ts';
 import type { ServerLogin } from '../contract/account.ts';
 import { createSmtpPool } from './pool.ts';
 import { type Envelope, type Submission, type SmtpSession, smtpSession, type SmtpTimes } from './session.ts';

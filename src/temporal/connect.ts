@@ -1,6 +1,6 @@
 import { Client, type ClientInterceptors, Connection, type WorkflowClientInterceptor } from '@temporalio/client';
 import type { NativeConnection } from '@temporalio/worker';
-import type { TemporalTls } from '../config.ts';
+import type { TemporalTls } from '../config/config.ts';
 import type { CodecKeys } from './codec.ts';
 import { createDataConverter } from './data-converter.ts';
 import { requestIdOfCaller } from './request-id.ts';

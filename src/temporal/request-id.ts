@@ -1,8 +1,8 @@
 import type { ActivityInterceptorsFactory } from '@temporalio/worker';
 import type { WorkflowClientInterceptor } from '@temporalio/client';
 import { defaultPayloadConverter, type Headers } from '@temporalio/common';
-import type { Logger } from '../logger.ts';
-import { currentRequestId, withRequestId } from '../request-context.ts';
+import type { Logger } from '../runtime/logger.ts';
+import { currentRequestId, withRequestId } from '../runtime/request-context.ts';
 import { REQUEST_ID_HEADER, REQUEST_ID_MEMO } from '../workflows/names.ts';
 
 /*

@@ -1,6 +1,6 @@
 import { Runtime } from '@temporalio/worker';
 import type { LogLevel, LogMetadata } from '@temporalio/common';
-import type { Logger } from '../logger.ts';
+import type { Logger } from '../runtime/logger.ts';
 
 /** The attributes of a message that are logged; others could quote a failure's text. */
 const LOGGED = ['taskQueue', 'workflowType', 'workflowId', 'runId', 'activityType', 'attempt', 'sdkComponent'];

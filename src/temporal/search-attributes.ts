@@ -1,5 +1,5 @@
 import { type Client, Connection } from '@temporalio/client';
-import type { Logger } from '../logger.ts';
+import type { Logger } from '../runtime/logger.ts';
 import { SEARCH_ATTRIBUTES, searchAttributeType } from '../workflows/names.ts';
 
 /** IndexedValueType of the server's API. */

@@ -5,7 +5,7 @@ import {
   type WorkerOptions,
 } from '@temporalio/worker';
 import type { DataConverter } from '@temporalio/common';
-import type { Logger } from '../logger.ts';
+import type { Logger } from '../runtime/logger.ts';
 import { QUEUES } from '../workflows/names.ts';
 import { activitiesOfRequests } from './request-id.ts';
 

@@ -3,7 +3,7 @@ import https from 'node:https';
 import type { NetConnectOpts, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { types } from 'node:util';
-import type { Outbound, VettedAddress } from '../outbound.ts';
+import type { Outbound, VettedAddress } from '../security/outbound.ts';
 
 type Connected = (err: Error | null, socket?: Duplex) => void;
 /** What the agents connect to: the host as in the URL, the port, the server name for TLS, … */

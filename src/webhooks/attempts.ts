@@ -1,7 +1,7 @@
 import type { Db } from '../db/client.ts';
 import { disableGoneEndpoint } from '../db/endpoints.ts';
-import type { Logger } from '../logger.ts';
-import type { Secrets } from '../secrets.ts';
+import type { Logger } from '../runtime/logger.ts';
+import type { Secrets } from '../security/secrets.ts';
 import { deliveryWorkflowId } from '../workflows/names.ts';
 import type { AttemptedDeliveries, AttemptInput } from './attempted-deliveries.ts';
 import { callEndpoint, describeStatus, isDelivered, openTarget, type OpenTarget } from './call-endpoint.ts';

@@ -1,7 +1,7 @@
 import { sql } from 'drizzle-orm';
 import { DISABLED_AFTER_MS } from '../contract/webhook.ts';
 import type { Queryable } from '../db/client.ts';
-import type { Logger } from '../logger.ts';
+import type { Logger } from '../runtime/logger.ts';
 
 /*
  * An endpoint that fails for days is disabled (CONTRACT "Webhooks"). The columns that it goes by are written with the result

@@ -1,6 +1,6 @@
 import { envelopeText } from '../contract/events.ts';
-import type { Logger } from '../logger.ts';
-import type { Secrets } from '../secrets.ts';
+import type { Logger } from '../runtime/logger.ts';
+import type { Secrets } from '../security/secrets.ts';
 import type { DeliveryTarget, DueDelivery } from './due-deliveries.ts';
 import type { Poster, PostOutcome } from './post.ts';
 import { type CallHeader, callHeaders } from './sign.ts';

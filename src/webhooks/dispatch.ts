@@ -1,5 +1,5 @@
 import { every } from '../async.ts';
-import type { Logger } from '../logger.ts';
+import type { Logger } from '../runtime/logger.ts';
 import { isCostly } from './costly-endpoints.ts';
 import { type Claimed, DispatchLimiter, endpointOf, type HowEnded, keyOf, PACE, REPLAY } from './dispatch-limiter.ts';
 

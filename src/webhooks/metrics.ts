@@ -1,4 +1,4 @@
-import { type Measurements, measured } from '../measure.ts';
+import { type Measurements, measured } from '../runtime/measure.ts';
 
 /** Counts one attempt of a delivery, once its result is stored. The worker's `/metrics` shows it; see src/metrics. */
 export function noteAttempt(attempt: Measurements['webhookAttempt']): void {

@@ -3,7 +3,7 @@ import https from 'node:https';
 import { urlToHttpOptions } from 'node:url';
 import { types } from 'node:util';
 import type { PostErrorKind } from '../contract/webhook.ts';
-import { type Outbound, OutboundRefused, OutboundUnresolved } from '../outbound.ts';
+import { type Outbound, OutboundRefused, OutboundUnresolved } from '../security/outbound.ts';
 import { createAgents } from './agents.ts';
 
 export interface PostRequest {

@@ -1,6 +1,6 @@
 import type { Client } from '@temporalio/client';
 import type { Db } from '../db/client.ts';
-import type { Logger } from '../logger.ts';
+import type { Logger } from '../runtime/logger.ts';
 import { deliveryBatchWorkflowId, deliveryWorkflowId } from '../workflows/names.ts';
 import { startPosition } from './claim-queries.ts';
 import { startDeliveryRun } from './delivery-runs.ts';

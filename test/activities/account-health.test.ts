@@ -3,7 +3,7 @@ import { sql } from 'drizzle-orm';
 import { checkAccounts, type HealthDeps } from '../../src/activities/account-health.ts';
 import { getAccount } from '../../src/db/accounts.ts';
 import { holdLogins, takeLogin } from '../../src/db/login-budget.ts';
-import { createLogger } from '../../src/logger.ts';
+import { createLogger } from '../../src/runtime/logger.ts';
 import { saveWatchFailure, touchSynced } from '../../src/mailbox/settings.ts';
 import { accountWorkflowId } from '../../src/workflows/names.ts';
 import { type Deliveries, deliveryTests } from '../helpers/deliveries.ts';

@@ -3,9 +3,9 @@ import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { eq, sql } from 'drizzle-orm';
 import { changeEncryptionKey } from '../../src/activities/encryption-key.ts';
 import { accounts } from '../../src/db/schema.ts';
-import { createLogger } from '../../src/logger.ts';
+import { createLogger } from '../../src/runtime/logger.ts';
 import { openCredentials, sealCredentials } from '../../src/mailbox/settings.ts';
-import { createSecrets } from '../../src/secrets.ts';
+import { createSecrets } from '../../src/security/secrets.ts';
 import { type Deliveries, deliveryTests } from '../helpers/deliveries.ts';
 import { storeAccount } from '../helpers/stored-account.ts';
 

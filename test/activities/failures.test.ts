@@ -5,7 +5,7 @@ import { toFailure, withFailures } from '../../src/activities/failures.ts';
 import { ApiError } from '../../src/contract/errors.ts';
 import { LeaseLost } from '../../src/db/lease.ts';
 import { CredentialsUnreadable } from '../../src/mailbox/settings.ts';
-import { MailError } from '../../src/mail-error.ts';
+import { MailError } from '../../src/mail-wire/mail-error.ts';
 
 const canary = 'canary@example.com';
 const coded = (code: string) => Object.assign(new Error(canary), { code });

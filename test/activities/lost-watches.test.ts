@@ -3,7 +3,7 @@ import { sql } from 'drizzle-orm';
 import { createLostWatches } from '../../src/activities/lost-watches.ts';
 import { takeLease } from '../../src/db/lease.ts';
 import { announceWorker } from '../../src/db/workers.ts';
-import { createLogger } from '../../src/logger.ts';
+import { createLogger } from '../../src/runtime/logger.ts';
 import { testDatabase, type TestDatabase } from '../helpers/postgres.ts';
 import { storeAccount } from '../helpers/stored-account.ts';
 

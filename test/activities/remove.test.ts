@@ -31,9 +31,9 @@ import {
   trackingRecords,
 } from '../../src/db/schema.ts';
 import { createSessionPool } from '../../src/imap/pool.ts';
-import { createLogger } from '../../src/logger.ts';
+import { createLogger } from '../../src/runtime/logger.ts';
 import { newId } from '../../src/new-id.ts';
-import { createOutbound } from '../../src/outbound.ts';
+import { createOutbound } from '../../src/security/outbound.ts';
 import { createSubmitter } from '../../src/smtp/submit.ts';
 import { openStorage, type Storage } from '../../src/storage/storage.ts';
 import { FakeImap } from '../helpers/fake-imap.ts';

@@ -6,7 +6,7 @@ import { MockActivityEnvironment } from '@temporalio/testing';
 import { eq, sql } from 'drizzle-orm';
 import { createHousekeepingActivities } from '../../src/activities/housekeeping.ts';
 import { drafts, emails } from '../../src/db/schema.ts';
-import { createLogger } from '../../src/logger.ts';
+import { createLogger } from '../../src/runtime/logger.ts';
 import { newId } from '../../src/new-id.ts';
 import { openStorage, type Storage } from '../../src/storage/storage.ts';
 import { type TestDatabase, testDatabase } from '../helpers/postgres.ts';

@@ -11,7 +11,7 @@ import { deleteFolder } from '../../src/mailbox/folders/delete.ts';
 import { type FolderState, loadFolders } from '../../src/mailbox/store/folders.ts';
 import { loadSyncSettings, type SyncSettings } from '../../src/mailbox/settings.ts';
 import { type MailboxDeps, withMailbox } from '../../src/mailbox/with-mailbox.ts';
-import { MailError } from '../../src/mail-error.ts';
+import { MailError } from '../../src/mail-wire/mail-error.ts';
 import { newId } from '../../src/new-id.ts';
 import {
   giveUpDraft,

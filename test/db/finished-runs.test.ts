@@ -9,7 +9,7 @@ import {
 } from '../../src/db/finished-runs.ts';
 import { listenTo } from '../../src/db/listen.ts';
 import { deleteFinishedRunsBefore } from '../../src/db/retention.ts';
-import { createLogger } from '../../src/logger.ts';
+import { createLogger } from '../../src/runtime/logger.ts';
 import { type TestDatabase, testDatabase } from '../helpers/postgres.ts';
 
 /** What callers learn of runs that have done their work, by Postgres itself. */

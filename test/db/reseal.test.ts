@@ -8,7 +8,7 @@ import { countSealed, resealAll, SEALED_COLUMNS } from '../../src/db/reseal.ts';
 import { accounts } from '../../src/db/schema.ts';
 import { openCredentials, sealCredentials } from '../../src/mailbox/settings.ts';
 import { newId } from '../../src/new-id.ts';
-import { createSecrets } from '../../src/secrets.ts';
+import { createSecrets } from '../../src/security/secrets.ts';
 import { testDatabase, type TestDatabase } from '../helpers/postgres.ts';
 import { storeAccount } from '../helpers/stored-account.ts';
 

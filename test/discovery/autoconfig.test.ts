@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { fetchDocument, parseAutoconfig } from '../../src/discovery/autoconfig.ts';
-import { createOutbound } from '../../src/outbound.ts';
+import { createOutbound } from '../../src/security/outbound.ts';
 import { expectCpuBelow } from '../helpers/cpu.ts';
 import { listenOnFreePort } from '../helpers/free-port.ts';
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { createDiscoverSources, discoverServers, type DiscoverSources } from '../../src/discovery/discover.ts';
-import { createOutbound } from '../../src/outbound.ts';
+import { createOutbound } from '../../src/security/outbound.ts';
 import { hintOfHost, providerOfDomain, providerOfExchanger } from '../../src/discovery/providers.ts';
 
 interface Given {

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { openDataDir } from '../../src/embedded/data-dir.ts';
-import { isRunning, handleOf } from '../../src/process-handle.ts';
+import { isRunning, handleOf } from '../../src/runtime/process-handle.ts';
 import { openLog } from '../../src/embedded/log-file.ts';
 import { waitFor } from '../helpers/wait.ts';
 

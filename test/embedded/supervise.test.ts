@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { isRunning, type ProcessHandle } from '../../src/process-handle.ts';
+import { isRunning, type ProcessHandle } from '../../src/runtime/process-handle.ts';
 import { createSupervisor, type Part, type Supervisor } from '../../src/embedded/supervise.ts';
 import { waitFor } from '../helpers/wait.ts';
 
@@ -27,7 +27,7 @@ const STAYS = 'console.log("up"); setInterval(() => {}, 1000)';
 /** A part that waits for its settings as worker and API do, and prints one of them. */
 function receiver(): Partial<Part> {
   const require = createRequire(import.meta.url);
-  const module = new URL('../../src/settings-message.ts', import.meta.url).href;
+  const module = new URL('../../src/runtime/settings-message.ts', import.meta.url).href;
   const script = `import { receiveSettings } from '${module}'; console.log('loaded'); await receiveSettings(process);
     console.log('up', process.env.COLOUR, process.env.SETTINGS_FOLLOW); setInterval(() => {}, 1000)`;
   const args = ['--import', pathToFileURL(require.resolve('tsx')).href, '--input-type=module', '-e', script];

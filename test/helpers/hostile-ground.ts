@@ -1,7 +1,7 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, jest } from '@jest/globals';
-import { MailError } from '../../src/mail-error.ts';
+import { MailError } from '../../src/mail-wire/mail-error.ts';
 import type { FakeSession } from './fake-imap-session.ts';
 import { FakeImap, PLAIN, type Script } from './fake-imap.ts';
 import { isLong } from './long.ts';

@@ -1,5 +1,5 @@
 /*
- * Run by test/hostile-network.test.ts in a network of its own, whose only name server is hostile: calls what names lead
+ * Run by test/security/hostile-network.test.ts in a network of its own, whose only name server is hostile: calls what names lead
  * to, as the product does, and prints what came of it and which addresses got a connection.
  */
 import { execFileSync } from 'node:child_process';
@@ -10,7 +10,7 @@ import { createServer as createSecureWeb } from 'node:https';
 import { createServer, type Server, type Socket } from 'node:net';
 import { createDiscoverSources, discoverServers } from '../../src/discovery/discover.ts';
 import { openSession } from '../../src/imap/session.ts';
-import { createOutbound } from '../../src/outbound.ts';
+import { createOutbound } from '../../src/security/outbound.ts';
 import { verifySmtpLogin } from '../../src/smtp/login.ts';
 import { createPoster } from '../../src/webhooks/post.ts';
 import { FORBIDDEN_HOSTS, FORBIDDEN_URLS } from './forbidden-hosts.ts';

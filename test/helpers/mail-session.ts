@@ -1,6 +1,6 @@
 import { type ImapSession, openSession, type SessionOptions } from '../../src/imap/session.ts';
 import type { ServerLogin } from '../../src/contract/account.ts';
-import { createOutbound } from '../../src/outbound.ts';
+import { createOutbound } from '../../src/security/outbound.ts';
 import type { MailLogin } from './mail-user.ts';
 
 /** Reaches servers on loopback alone. */

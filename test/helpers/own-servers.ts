@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { chmod, mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { handleOf } from '../../src/process-handle.ts';
+import { handleOf } from '../../src/runtime/process-handle.ts';
 import { embedPostgres } from '../../src/embedded/postgres.ts';
 import { createSupervisor, type Part } from '../../src/embedded/supervise.ts';
 import { embedTemporal } from '../../src/embedded/temporal.ts';

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { StartFailure } from '../../src/embedded/failure.ts';
 import { projectRoot } from '../../src/embedded/project-root.ts';
 import { createReport, type Report } from '../../src/embedded/report.ts';
-import { handleOf, isRunning, type ProcessHandle } from '../../src/process-handle.ts';
+import { handleOf, isRunning, type ProcessHandle } from '../../src/runtime/process-handle.ts';
 import { createSupervisor } from '../../src/embedded/supervise.ts';
 import { isLong } from './long.ts';
 import { OTHER_LIVE } from './other-live.ts';

@@ -1,11 +1,11 @@
 import { accounts } from '../../src/db/schema.ts';
 import type { FolderSnapshot } from '../../src/imap/list.ts';
 import { createSessionPool } from '../../src/imap/pool.ts';
-import { createLogger } from '../../src/logger.ts';
+import { createLogger } from '../../src/runtime/logger.ts';
 import { sealCredentials } from '../../src/mailbox/settings.ts';
 import { insertBaselineFolders } from '../../src/mailbox/store/folders.ts';
 import type { MailboxDeps } from '../../src/mailbox/with-mailbox.ts';
-import { createSecrets } from '../../src/secrets.ts';
+import { createSecrets } from '../../src/security/secrets.ts';
 import { LOOPBACK } from './mail-session.ts';
 import type { SyncGround } from './watched-account.ts';
 

@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { isRunning, type ProcessHandle } from '../../src/process-handle.ts';
+import { isRunning, type ProcessHandle } from '../../src/runtime/process-handle.ts';
 import { projectRoot } from '../../src/embedded/project-root.ts';
 import { waitFor } from './wait.ts';
 

@@ -1,6 +1,6 @@
 import type { Database } from '../../src/db/client.ts';
 import { createEndpoint, type NewEndpoint } from '../../src/db/endpoints.ts';
-import type { Secrets } from '../../src/secrets.ts';
+import type { Secrets } from '../../src/security/secrets.ts';
 
 /** Stores an endpoint that nothing is listening at; its id. */
 export async function storeEndpoint(

@@ -1,6 +1,6 @@
 import type { Client } from '@temporalio/client';
 import { type NativeConnection, Worker } from '@temporalio/worker';
-import { createLogger } from '../../src/logger.ts';
+import { createLogger } from '../../src/runtime/logger.ts';
 import { lazyClient } from '../../src/temporal/connect.ts';
 import { connectWorkers } from '../../src/temporal/connect-workers.ts';
 import { createWorkerDataConverter } from '../../src/temporal/data-converter.ts';

@@ -4,7 +4,7 @@ import { openFolder } from '../../src/imap/select.ts';
 import type { ImapSession } from '../../src/imap/session.ts';
 import type { ServerLogin } from '../../src/contract/account.ts';
 import { storeFlags } from '../../src/imap/store.ts';
-import { FolderMissing, MailError } from '../../src/mail-error.ts';
+import { FolderMissing, MailError } from '../../src/mail-wire/mail-error.ts';
 import { FakeImap } from '../helpers/fake-imap.ts';
 import { imapSettings, LOOPBACK, openTestSession } from '../helpers/mail-session.ts';
 import { mailText } from '../helpers/mail-text.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { means, refusalCode, refusedAs, refusedAsLimit, refusedAsMissing } from '../../src/imap/response-codes.ts';
-import { FolderMissing, MailError } from '../../src/mail-error.ts';
+import { FolderMissing, MailError } from '../../src/mail-wire/mail-error.ts';
 
 const refusal = (code: string | undefined, detail = 'no') =>
   new MailError('provider_error', 'imap', detail, { refused: true, cause: { serverResponseCode: code } });

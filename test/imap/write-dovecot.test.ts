@@ -7,7 +7,7 @@ import { findByMessageId } from '../../src/imap/search.ts';
 import { openFolder } from '../../src/imap/select.ts';
 import type { ImapSession } from '../../src/imap/session.ts';
 import { storeFlags } from '../../src/imap/store.ts';
-import { FolderExists, FolderMissing, MailError } from '../../src/mail-error.ts';
+import { FolderExists, FolderMissing, MailError } from '../../src/mail-wire/mail-error.ts';
 import { DOVECOT_PROFILES, type DovecotProfile, startDovecotProfile } from '../helpers/dovecot-profiles.ts';
 import type { RunningDovecot } from '../helpers/dovecot.ts';
 import { isLong } from '../helpers/long.ts';

@@ -7,7 +7,7 @@ import { findByMessageId } from '../../src/imap/search.ts';
 import { openFolder } from '../../src/imap/select.ts';
 import type { ImapSession } from '../../src/imap/session.ts';
 import { storeFlags } from '../../src/imap/store.ts';
-import { FolderExists, MailError } from '../../src/mail-error.ts';
+import { FolderExists, MailError } from '../../src/mail-wire/mail-error.ts';
 import { FakeGmail } from '../helpers/fake-gmail.ts';
 import { openTestSession } from '../helpers/mail-session.ts';
 import { mailText, newMessageId } from '../helpers/mail-text.ts';

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import pg from 'pg';
-import { commandOf, handleOf } from '../../src/process-handle.ts';
+import { commandOf, handleOf } from '../../src/runtime/process-handle.ts';
 import { freePort } from '../helpers/free-port.ts';
 import { type Started, start, untilGone } from '../helpers/start.ts';
 import { waitFor } from '../helpers/wait.ts';

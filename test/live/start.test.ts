@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { projectRoot } from '../../src/embedded/project-root.ts';
-import { commandOf, isRunning } from '../../src/process-handle.ts';
+import { commandOf, isRunning } from '../../src/runtime/process-handle.ts';
 import { freePort, listenOnFreePort } from '../helpers/free-port.ts';
 import { testDatabase } from '../helpers/postgres.ts';
 import { handlesIn, READY, type Started, start, untilGone } from '../helpers/start.ts';

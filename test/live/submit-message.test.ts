@@ -1,5 +1,5 @@
 import { afterAll, describe, expect, it } from '@jest/globals';
-import { createOutbound } from '../../src/outbound.ts';
+import { createOutbound } from '../../src/security/outbound.ts';
 import type { ServerLogin } from '../../src/contract/account.ts';
 import { createSubmitter, SubmitError, type Submitted } from '../../src/smtp/submit.ts';
 import { mailServers } from '../helpers/mail-servers.ts';

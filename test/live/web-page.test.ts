@@ -7,7 +7,7 @@ import { Client, Connection } from '@temporalio/client';
 import { embedTemporal } from '../../src/embedded/temporal.ts';
 import { createSupervisor } from '../../src/embedded/supervise.ts';
 import { newId } from '../../src/new-id.ts';
-import { commandOf } from '../../src/process-handle.ts';
+import { commandOf } from '../../src/runtime/process-handle.ts';
 import { HOUSEKEEPING_WORKFLOW_ID, WORKFLOWS } from '../../src/workflows/names.ts';
 import { openPage } from '../helpers/open-page.ts';
 import { freePort } from '../helpers/free-port.ts';

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { type Lease, takeLease } from '../../src/db/lease.ts';
 import { listFoldersWithStatus } from '../../src/imap/list.ts';
 import type { ImapSession } from '../../src/imap/session.ts';
-import { createLogger } from '../../src/logger.ts';
+import { createLogger } from '../../src/runtime/logger.ts';
 import type { SyncContext } from '../../src/mailbox/context.ts';
 import { type FolderState, insertBaselineFolders, loadFolders } from '../../src/mailbox/store/folders.ts';
 import { FakeImap, type FakeImapOptions } from '../helpers/fake-imap.ts';

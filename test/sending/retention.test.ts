@@ -7,7 +7,7 @@ import { MockActivityEnvironment } from '@temporalio/testing';
 import { createHousekeepingActivities } from '../../src/activities/housekeeping.ts';
 import { listAudit, recordAudit } from '../../src/db/audit.ts';
 import { drafts, sends, trackingRecords } from '../../src/db/schema.ts';
-import { createLogger } from '../../src/logger.ts';
+import { createLogger } from '../../src/runtime/logger.ts';
 import { newId } from '../../src/new-id.ts';
 import { openStorage, type Storage } from '../../src/storage/storage.ts';
 import { testDatabase, type TestDatabase } from '../helpers/postgres.ts';

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { createConnection, createServer, type Socket } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { createOutbound } from '../../src/outbound.ts';
+import { createOutbound } from '../../src/security/outbound.ts';
 import type { ServerLogin } from '../../src/contract/account.ts';
 import { createSubmitter, SubmitError, type Submitter, type SubmitterOptions } from '../../src/smtp/submit.ts';
 import { at, FakeSmtp, SMTP_EXTENSIONS, type SmtpMoment, type SmtpReaction } from '../helpers/fake-smtp.ts';

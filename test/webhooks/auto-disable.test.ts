@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { getEndpoint } from '../../src/db/endpoints.ts';
 import { recordEvents } from '../../src/db/outbox.ts';
 import { newId } from '../../src/new-id.ts';
-import { createSecrets } from '../../src/secrets.ts';
+import { createSecrets } from '../../src/security/secrets.ts';
 import { disableFailingEndpoints } from '../../src/webhooks/auto-disable.ts';
 import { type TestDatabase, testDatabase } from '../helpers/postgres.ts';
 import { storeAccount } from '../helpers/stored-account.ts';

@@ -4,7 +4,7 @@ import type { ClaimedRun } from '../../src/webhooks/delivery-queries.ts';
 import { MAX_ENDPOINTS, startPosition } from '../../src/webhooks/claim-queries.ts';
 import { claimDeliveries } from '../../src/webhooks/delivery-state.ts';
 import { planRuns } from '../../src/webhooks/relay.ts';
-import { createSecrets } from '../../src/secrets.ts';
+import { createSecrets } from '../../src/security/secrets.ts';
 import { isLong } from '../helpers/long.ts';
 import { type TestDatabase, testDatabase } from '../helpers/postgres.ts';
 import { storeEndpoint } from '../helpers/stored-endpoint.ts';

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { createLogger } from '../../src/logger.ts';
+import { createLogger } from '../../src/runtime/logger.ts';
 import { type Dispatch, type DispatchedRun, startDispatch } from '../../src/webhooks/dispatch.ts';
 import { waitFor } from '../helpers/wait.ts';
 

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, expect, it } from '@jest/globals';
-import { createLogger } from '../../src/logger.ts';
-import { createSecrets } from '../../src/secrets.ts';
+import { createLogger } from '../../src/runtime/logger.ts';
+import { createSecrets } from '../../src/security/secrets.ts';
 import type { AttemptResult } from '../../src/webhooks/delivery-state.ts';
 import type { DeliveryTarget } from '../../src/webhooks/due-deliveries.ts';
 import { recordOutcomes } from '../../src/webhooks/endpoint-health.ts';

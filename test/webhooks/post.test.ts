@@ -6,7 +6,7 @@ import { createServer, type Server, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { createOutbound } from '../../src/outbound.ts';
+import { createOutbound } from '../../src/security/outbound.ts';
 import { createPoster, MAX_RESPONSE_BYTES, type Poster, type PostOutcome } from '../../src/webhooks/post.ts';
 import { makeCertificate, type TestCertificate } from '../helpers/test-ca.ts';
 import { waitFor } from '../helpers/wait.ts';

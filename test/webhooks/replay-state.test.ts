@@ -6,7 +6,7 @@ import { recordEvents, recordTestEvent } from '../../src/db/outbox.ts';
 import { createReplay, getReplay } from '../../src/db/replays.ts';
 import { deliveries } from '../../src/db/schema.ts';
 import { newId } from '../../src/new-id.ts';
-import { createSecrets } from '../../src/secrets.ts';
+import { createSecrets } from '../../src/security/secrets.ts';
 import { startPosition } from '../../src/webhooks/claim-queries.ts';
 import { claimDeliveries } from '../../src/webhooks/delivery-state.ts';
 import { planRuns } from '../../src/webhooks/relay.ts';

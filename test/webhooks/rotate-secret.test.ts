@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { sql } from 'drizzle-orm';
 import { Webhook } from 'standardwebhooks';
 import { rotateSecret } from '../../src/db/endpoints.ts';
-import { createLogger } from '../../src/logger.ts';
+import { createLogger } from '../../src/runtime/logger.ts';
 import { newId } from '../../src/new-id.ts';
 import { callEndpoint, openTarget } from '../../src/webhooks/call-endpoint.ts';
 import { loadDueDeliveries } from '../../src/webhooks/due-deliveries.ts';

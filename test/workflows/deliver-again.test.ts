@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { sql } from 'drizzle-orm';
 import { createReplay, getReplay } from '../../src/db/replays.ts';
 import { webhookEndpoints } from '../../src/db/schema.ts';
-import { createLogger } from '../../src/logger.ts';
+import { createLogger } from '../../src/runtime/logger.ts';
 import { newId } from '../../src/new-id.ts';
 import { createLostRuns } from '../../src/webhooks/lost-runs.ts';
 import { queueReplayed } from '../../src/webhooks/replay-queue.ts';

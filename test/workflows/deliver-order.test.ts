@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { eq, sql } from 'drizzle-orm';
 import { webhookEndpoints } from '../../src/db/schema.ts';
-import { createLogger } from '../../src/logger.ts';
+import { createLogger } from '../../src/runtime/logger.ts';
 import { newId } from '../../src/new-id.ts';
 import { hurryRun, retryDelivery } from '../../src/webhooks/retry-delivery.ts';
 import {

@@ -12,7 +12,7 @@ import {
   idempotencyKeys,
   sessions,
 } from '../../src/db/schema.ts';
-import { createLogger } from '../../src/logger.ts';
+import { createLogger } from '../../src/runtime/logger.ts';
 import { openStorage } from '../../src/storage/storage.ts';
 import { createLostRuns } from '../../src/webhooks/lost-runs.ts';
 import {

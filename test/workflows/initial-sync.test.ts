@@ -2,7 +2,7 @@ import { afterAll, describe, expect, it } from '@jest/globals';
 import { Context } from '@temporalio/activity';
 import { toFailure } from '../../src/activities/failures.ts';
 import { ApiError } from '../../src/contract/errors.ts';
-import { MailError } from '../../src/mail-error.ts';
+import { MailError } from '../../src/mail-wire/mail-error.ts';
 import { newId } from '../../src/new-id.ts';
 import { initialSyncWorkflowId, QUEUES, WORKFLOWS } from '../../src/workflows/names.ts';
 import { startTestWorkers } from '../helpers/temporal-workers.ts';

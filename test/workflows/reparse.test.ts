@@ -6,7 +6,7 @@ import { createReparseActivities } from '../../src/activities/reparse.ts';
 import { startDueReparses } from '../../src/activities/reparse-runs.ts';
 import { reparseMailbox } from '../../src/api/commands/reparse.ts';
 import { emails } from '../../src/db/schema.ts';
-import { createLogger } from '../../src/logger.ts';
+import { createLogger } from '../../src/runtime/logger.ts';
 import type { MailParser } from '../../src/mime/parser.ts';
 import { announceWorker } from '../../src/db/workers.ts';
 import { QUERIES, QUEUES, reparseWorkflowId } from '../../src/workflows/names.ts';

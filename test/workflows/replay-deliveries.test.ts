@@ -3,9 +3,9 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { createReplayActivities } from '../../src/activities/replay.ts';
 import { recordEvents } from '../../src/db/outbox.ts';
 import { createReplay, getReplay } from '../../src/db/replays.ts';
-import { createLogger } from '../../src/logger.ts';
+import { createLogger } from '../../src/runtime/logger.ts';
 import { newId } from '../../src/new-id.ts';
-import { createSecrets } from '../../src/secrets.ts';
+import { createSecrets } from '../../src/security/secrets.ts';
 import { cancelReplayRun, resumeReplays, startReplayRun } from '../../src/webhooks/replay-runs.ts';
 import { QUEUES, replayWorkflowId } from '../../src/workflows/names.ts';
 import { type TestDatabase, testDatabase } from '../helpers/postgres.ts';

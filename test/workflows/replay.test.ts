@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { beforeAll, describe, expect, it } from '@jest/globals';
 import { type ReplayWorkerOptions, Worker } from '@temporalio/worker';
-import { createLogger } from '../../src/logger.ts';
+import { createLogger } from '../../src/runtime/logger.ts';
 import { createWorkerDataConverter } from '../../src/temporal/data-converter.ts';
 import { installRuntime } from '../../src/temporal/runtime.ts';
 import { WORKFLOWS } from '../../src/workflows/names.ts';

@@ -5,7 +5,7 @@ import { Context } from '@temporalio/activity';
 import { accountStart } from '../../src/activities/account.ts';
 import { toFailure } from '../../src/activities/failures.ts';
 import { createChangeCommands } from '../../src/api/commands/changes.ts';
-import { MailError } from '../../src/mail-error.ts';
+import { MailError } from '../../src/mail-wire/mail-error.ts';
 import { newId } from '../../src/new-id.ts';
 import {
   accountWorkflowId,

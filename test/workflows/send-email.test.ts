@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { withFailures } from '../../src/activities/failures.ts';
 import { execute, type WorkflowCall, workflowErrorToApiError } from '../../src/api/commands/run-workflow.ts';
-import { MailError } from '../../src/mail-error.ts';
+import { MailError } from '../../src/mail-wire/mail-error.ts';
 import { newId } from '../../src/new-id.ts';
 import {
   deleteDraftWorkflowId,

@@ -3,7 +3,7 @@ import { withFailures } from '../../src/activities/failures.ts';
 import { verifyMailbox } from '../../src/api/commands/verify.ts';
 import type { Db } from '../../src/db/client.ts';
 import type { Verification } from '../../src/mailbox/verify.ts';
-import { MailError } from '../../src/mail-error.ts';
+import { MailError } from '../../src/mail-wire/mail-error.ts';
 import { newId } from '../../src/new-id.ts';
 import { verifyWorkflowId } from '../../src/workflows/names.ts';
 import { startTestWorkers, type TestWorkers } from '../helpers/temporal-workers.ts';

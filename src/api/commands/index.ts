@@ -8,7 +8,7 @@ import type { Db } from '../../db/client.ts';
 import type { FinishedRuns } from '../../db/finished-runs.ts';
 import { deleteIntent, intentLocation, saveIntent } from '../../db/connect-intents.ts';
 import { newId } from '../../new-id.ts';
-import type { Secrets } from '../../secrets.ts';
+import type { Secrets } from '../../security/secrets.ts';
 import type { Storage } from '../../storage/storage.ts';
 import {
   connectWorkflowId,

@@ -21,9 +21,9 @@ export const accounts = pgTable(
     smtpPort: integer('smtp_port').notNull(),
     smtpUser: text('smtp_user').notNull(),
     smtpEncryption: text('smtp_encryption').notNull(),
-    /** sealed JSON {imap_password, smtp_password}; see src/secrets.ts */
+    /** sealed JSON {imap_password, smtp_password}; see src/security/secrets.ts */
     credentials: bytea().notNull(),
-    /** sealed, in base64: what its mail in storage is encrypted with; null until the first. See src/data-keys.ts */
+    /** sealed, in base64: what its mail in storage is encrypted with; null until the first. See src/security/data-keys.ts */
     dataKey: bytea('data_key'),
     createdAt: at('created_at').notNull(),
     /** when the baseline was read: mail from before is not new */

@@ -8,7 +8,7 @@ import type { Moved } from '../../imap/move.ts';
 import { openFolder } from '../../imap/select.ts';
 import type { ImapSession } from '../../imap/session.ts';
 import { fitsUidValidity } from '../../imap/uidvalidity.ts';
-import { FolderMissing, MailError } from '../../mail-error.ts';
+import { FolderMissing, MailError } from '../../mail-wire/mail-error.ts';
 import { changeEmails } from '../change-emails.ts';
 import type { SyncContext } from '../context.ts';
 import type { FolderState } from '../store/folders.ts';

@@ -6,7 +6,7 @@ import { expungeMessages } from '../../imap/expunge.ts';
 import { copyMessages, type Moved, moveMessages } from '../../imap/move.ts';
 import { fetchFlagSets, storeFlags } from '../../imap/store.ts';
 import { openFolder } from '../../imap/select.ts';
-import { FolderMissing, MailError } from '../../mail-error.ts';
+import { FolderMissing, MailError } from '../../mail-wire/mail-error.ts';
 import { changeEmails } from '../change-emails.ts';
 import type { SyncContext } from '../context.ts';
 import type { StoredLocation } from '../store/email-states.ts';

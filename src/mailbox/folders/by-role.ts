@@ -3,7 +3,7 @@ import { inLease } from '../../db/lease.ts';
 import { recordEvents } from '../../db/outbox.ts';
 import { createFolder, folderPath } from '../../imap/change-folders.ts';
 import { listFolders, statusOf } from '../../imap/list.ts';
-import { FolderExists, MailError } from '../../mail-error.ts';
+import { FolderExists, MailError } from '../../mail-wire/mail-error.ts';
 import type { SyncContext } from '../context.ts';
 import { type FolderState, insertFolders, loadFolders, readFolders } from '../store/folders.ts';
 

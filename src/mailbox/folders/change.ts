@@ -1,7 +1,7 @@
 import { ApiError } from '../../contract/errors.ts';
 import { createFolder as create, folderPath, renameFolder } from '../../imap/change-folders.ts';
 import { findFolder, listFolders, statusOf } from '../../imap/list.ts';
-import { FolderExists, FolderMissing, MailError } from '../../mail-error.ts';
+import { FolderExists, FolderMissing, MailError } from '../../mail-wire/mail-error.ts';
 import type { SyncContext } from '../context.ts';
 import { type FolderState, loadFolders } from '../store/folders.ts';
 import { syncOnce } from '../sync-pass.ts';

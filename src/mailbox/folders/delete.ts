@@ -11,7 +11,7 @@ import { searchUids } from '../../imap/search.ts';
 import { findFolder } from '../../imap/list.ts';
 import { moveMessages } from '../../imap/move.ts';
 import { openFolder } from '../../imap/select.ts';
-import { FolderMissing, MailError } from '../../mail-error.ts';
+import { FolderMissing, MailError } from '../../mail-wire/mail-error.ts';
 import type { SyncContext } from '../context.ts';
 import {
   deleteFolders,

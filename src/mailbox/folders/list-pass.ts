@@ -1,6 +1,6 @@
 import { inLease } from '../../db/lease.ts';
 import { type FolderStatus, listFoldersWithStatus } from '../../imap/list.ts';
-import { MailError } from '../../mail-error.ts';
+import { MailError } from '../../mail-wire/mail-error.ts';
 import type { SyncContext } from '../context.ts';
 import {
   type FolderFacts,

@@ -6,7 +6,7 @@ import { fetchMetaOf, type MessageMeta } from '../../imap/fetch.ts';
 import { MAX_UID } from '../../imap/fetch.ts';
 import { searchUids } from '../../imap/search.ts';
 import type { SelectedFolder } from '../../imap/select.ts';
-import { MailError } from '../../mail-error.ts';
+import { MailError } from '../../mail-wire/mail-error.ts';
 import { changeEmails } from '../change-emails.ts';
 import type { SyncContext } from '../context.ts';
 import { matchMessages } from '../ingest/match.ts';

@@ -6,7 +6,7 @@ import { pipeline } from 'node:stream/promises';
 import { downloadSource, fetchSources, type MessageMeta } from '../../imap/fetch.ts';
 import type { ParsedMail } from '../../mime/parser.ts';
 import { isStorageFull } from '../../outage.ts';
-import { inTempFolder } from '../../temp-dir.ts';
+import { inTempFolder } from '../../runtime/temp-dir.ts';
 import { newId } from '../../new-id.ts';
 import type { SyncContext } from '../context.ts';
 import { assertSelected, type Selection } from '../selected.ts';

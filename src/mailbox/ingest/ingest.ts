@@ -2,7 +2,7 @@ import { fetchMetaOf, type MessageMeta, metaOfAppended } from '../../imap/fetch.
 import type { SelectedFolder } from '../../imap/select.ts';
 import { fitsUidValidity } from '../../imap/uidvalidity.ts';
 import type { SyncContext } from '../context.ts';
-import { measured } from '../../measure.ts';
+import { measured } from '../../runtime/measure.ts';
 import { assertSelected, selectionOf } from '../selected.ts';
 import type { FolderState } from '../store/folders.ts';
 import { newId } from '../../new-id.ts';

@@ -1,8 +1,8 @@
 import { readFile } from 'node:fs/promises';
 import type { Attendee, Header } from '../../contract/email.ts';
 import type { Recipient } from '../../contract/sending.ts';
-import { MailError } from '../../mail-error.ts';
-import { inTempFolder } from '../../temp-dir.ts';
+import { MailError } from '../../mail-wire/mail-error.ts';
+import { inTempFolder } from '../../runtime/temp-dir.ts';
 import { htmlToPlain } from '../html.ts';
 import { newMessageId, readMessageId, readMessageIds } from '../message-ids.ts';
 import { toAttachments } from '../read/attachments.ts';

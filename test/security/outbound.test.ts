@@ -1,6 +1,12 @@
 import { describe, expect, it, jest } from '@jest/globals';
-import { createOutbound, isLoopback, type Lookup, OutboundRefused, OutboundUnresolved } from '../src/outbound.ts';
-import { FORBIDDEN_HOSTS } from './helpers/forbidden-hosts.ts';
+import {
+  createOutbound,
+  isLoopback,
+  type Lookup,
+  OutboundRefused,
+  OutboundUnresolved,
+} from '../../src/security/outbound.ts';
+import { FORBIDDEN_HOSTS } from '../helpers/forbidden-hosts.ts';
 
 const answers =
   (...addresses: string[]): Lookup =>

@@ -1,5 +1,5 @@
-import { createLimiter, sleep } from './async.ts';
-import type { ServerLogin } from './contract/account.ts';
+import { createLimiter, sleep } from '../async.ts';
+import type { ServerLogin } from '../contract/account.ts';
 import { MailError, type MailSide } from './mail-error.ts';
 
 /** A logged-in connection for one caller; ends with exactly one of giveBack and discard. */

@@ -5,10 +5,10 @@ import {
   createConnectionPool,
   type LoginFailure,
   type PoolLimits,
-} from '../src/connection-pool.ts';
-import type { ServerLogin } from '../src/contract/account.ts';
-import { waitForCollected } from './helpers/garbage.ts';
-import { waitFor } from './helpers/wait.ts';
+} from '../../src/mail-wire/connection-pool.ts';
+import type { ServerLogin } from '../../src/contract/account.ts';
+import { waitForCollected } from '../helpers/garbage.ts';
+import { waitFor } from '../helpers/wait.ts';
 
 class Connection extends EventEmitter {
   state: 'open' | 'ended' | 'destroyed' = 'open';

@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto';
-import type { Queryable } from './db/client.ts';
-import { readDataKey, saveDataKey } from './db/data-keys.ts';
-import { createLeaseNotifications } from './db/lease.ts';
-import type { Notified } from './db/listen.ts';
-import { PartUnavailable } from './outage.ts';
+import type { Queryable } from '../db/client.ts';
+import { readDataKey, saveDataKey } from '../db/data-keys.ts';
+import { createLeaseNotifications } from '../db/lease.ts';
+import type { Notified } from '../db/listen.ts';
+import { PartUnavailable } from '../outage.ts';
 import { SealError, type Secrets } from './secrets.ts';
-import type { DataKeys } from './storage/encrypted.ts';
+import type { DataKeys } from '../storage/encrypted.ts';
 
 const KEY_BYTES = 32;
 /** A key that was used stays in memory for so long, unless its account is removed: each email has several objects. */

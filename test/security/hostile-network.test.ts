@@ -2,9 +2,9 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it, jest } from '@jest/globals';
-import { projectRoot } from '../src/embedded/project-root.ts';
-import { run } from './helpers/child.ts';
-import { makeCertificate } from './helpers/test-ca.ts';
+import { projectRoot } from '../../src/embedded/project-root.ts';
+import { run } from '../helpers/child.ts';
+import { makeCertificate } from '../helpers/test-ca.ts';
 
 /*
  * Names that lead inside: what a name server says that changes its mind, mixes addresses, points services and aliases to

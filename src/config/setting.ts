@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import ipaddr from 'ipaddr.js';
-import { parseDuration } from './duration.ts';
+import { parseDuration } from '../duration.ts';
 
 /*
  * How one setting is read: each function gets the environment and a name, returns the value or the default for an absent

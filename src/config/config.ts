@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { DAY, HOUR, MINUTE, SECOND } from './duration.ts';
+import { DAY, HOUR, MINUTE, SECOND } from '../duration.ts';
 import {
   apiKey,
   cidrs,

@@ -1,14 +1,14 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
-import { createDataKeys, forgetOnRemoval } from '../src/data-keys.ts';
-import { LEASES_CHANNEL } from '../src/db/lease.ts';
-import { listenTo } from '../src/db/listen.ts';
-import { announceLease } from '../src/db/lease.ts';
-import { createLogger } from '../src/logger.ts';
-import { createSecrets } from '../src/secrets.ts';
-import { type TestDatabase, testDatabase } from './helpers/postgres.ts';
-import { storeAccount } from './helpers/stored-account.ts';
-import { waitFor } from './helpers/wait.ts';
+import { createDataKeys, forgetOnRemoval } from '../../src/security/data-keys.ts';
+import { LEASES_CHANNEL } from '../../src/db/lease.ts';
+import { listenTo } from '../../src/db/listen.ts';
+import { announceLease } from '../../src/db/lease.ts';
+import { createLogger } from '../../src/runtime/logger.ts';
+import { createSecrets } from '../../src/security/secrets.ts';
+import { type TestDatabase, testDatabase } from '../helpers/postgres.ts';
+import { storeAccount } from '../helpers/stored-account.ts';
+import { waitFor } from '../helpers/wait.ts';
 
 let test: TestDatabase;
 const closing: (() => Promise<void>)[] = [];

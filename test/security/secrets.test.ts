@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { describe, expect, it } from '@jest/globals';
-import { createSecrets, SealError } from '../src/secrets.ts';
+import { createSecrets, SealError } from '../../src/security/secrets.ts';
 
 const where = { table: 'accounts', column: 'credentials', id: 'acc_1' };
 const current = randomBytes(32);

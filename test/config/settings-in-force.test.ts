@@ -1,6 +1,6 @@
 import { expect, it } from '@jest/globals';
-import { loadConfig } from '../src/config.ts';
-import { settingsInForce } from '../src/settings-in-force.ts';
+import { loadConfig } from '../../src/config/config.ts';
+import { settingsInForce } from '../../src/config/settings-in-force.ts';
 
 const SECRET = 'canary-password';
 const env = {

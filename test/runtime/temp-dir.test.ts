@@ -5,7 +5,7 @@ import { mkdir, mkdtemp, readdir, rm, stat, utimes, writeFile } from 'node:fs/pr
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
-import { inTempFolder, openTempDir, removeLeftOvers } from '../src/temp-dir.ts';
+import { inTempFolder, openTempDir, removeLeftOvers } from '../../src/runtime/temp-dir.ts';
 
 let parent: string;
 const children: ChildProcess[] = [];
@@ -27,7 +27,7 @@ async function kill(child: ChildProcess): Promise<void> {
 
 /** A process that has opened its temporary folder, and put mail into it. */
 async function otherProcess(): Promise<{ child: ChildProcess; mail: string }> {
-  const module = new URL('../src/temp-dir.ts', import.meta.url).href;
+  const module = new URL('../../src/runtime/temp-dir.ts', import.meta.url).href;
   const script = `
     const { openTempDir } = await import(${JSON.stringify(module)});
     process.stdout.write(openTempDir(${JSON.stringify(parent)}));

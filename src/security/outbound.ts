@@ -1,7 +1,7 @@
 import { lookup as systemLookup } from 'node:dns/promises';
 import { domainToASCII } from 'node:url';
 import ipaddr from 'ipaddr.js';
-import { withDeadline } from './async.ts';
+import { withDeadline } from '../async.ts';
 
 /** An address that may be connected to. */
 export interface VettedAddress {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { loginErrorOf } from '../src/imap/errors.ts';
-import { smtpErrorOf } from '../src/smtp/errors.ts';
-import { withoutLogin } from '../src/server-text.ts';
+import { loginErrorOf } from '../../src/imap/errors.ts';
+import { smtpErrorOf } from '../../src/smtp/errors.ts';
+import { withoutLogin } from '../../src/mail-wire/server-text.ts';
 
 const login = { user: 'ann.smith@example.test', password: 'Qx7+c/nary & "w0rd' };
 const base64 = (text: string) => Buffer.from(text).toString('base64');

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { ConfigError, type Env, loadConfig, loadStartConfig } from '../src/config.ts';
+import { ConfigError, type Env, loadConfig, loadStartConfig } from '../../src/config/config.ts';
 
 const KEY = Buffer.alloc(32, 7).toString('base64');
 const NEEDED: Env = {
