@@ -53,7 +53,7 @@ export default defineConfig(
         'error',
         {
           selector: "ImportDeclaration[source.value='drizzle-orm'] ImportSpecifier[imported.name=/^(not)?[iI]nArray$/]",
-          message: 'inArray binds one parameter per value: use anyOf of src/db/any-of.ts',
+          message: 'inArray binds one parameter per value: use anyOf of src/db/driver/any-of.ts',
         },
       ],
     },

@@ -11,20 +11,25 @@ import { createActivities } from './src/activities/index.ts';
 import { dropOnRemoval } from './src/activities/remove.ts';
 import { every, retryUntilAvailable } from './src/async.ts';
 import { type Config, ConfigError, loadConfig } from './src/config/config.ts';
-import { type Database, type Db, migrate, openDatabase } from './src/db/client.ts';
+import { type Database, type Db, migrate, openDatabase } from './src/db/driver/client.ts';
 import { checkAccounts, startHousekeeping } from './src/activities/account-health.ts';
 import type { DeliverDeps } from './src/activities/deliver.ts';
 import { startDueReparses } from './src/activities/reparse-runs.ts';
 import { createLostWatches, LOOK_MS, signalWatchLost } from './src/activities/lost-watches.ts';
 import { createRunningWatches, type RunningWatches, shareWatches } from './src/activities/share-watches.ts';
 import { type CachedDataKeys, createDataKeys } from './src/security/data-keys.ts';
-import { takeLogin } from './src/db/login-budget.ts';
-import { ANNOUNCE_MS, announceWorker, countWorkers, forgetWorker } from './src/db/workers.ts';
-import { createLeaseNotifications, type LeaseNotifications, LEASES_CHANNEL, requestRoom } from './src/db/lease.ts';
-import { listenTo } from './src/db/listen.ts';
+import { takeLogin } from './src/db/coordination/login-budget.ts';
+import { ANNOUNCE_MS, announceWorker, countWorkers, forgetWorker } from './src/db/coordination/workers.ts';
+import {
+  createLeaseNotifications,
+  type LeaseNotifications,
+  LEASES_CHANNEL,
+  requestRoom,
+} from './src/db/coordination/lease.ts';
+import { listenTo } from './src/db/driver/listen.ts';
 import { DELIVERIES_CHANNEL } from './src/db/outbox.ts';
 import { refreshPlannerStatistics } from './src/db/planner-statistics.ts';
-import { mergeSearchEntries } from './src/db/search-index.ts';
+import { mergeSearchEntries } from './src/db/coordination/search-index.ts';
 import { createSessionPool } from './src/imap/pool.ts';
 import { createLogger, type Logger } from './src/runtime/logger.ts';
 import { freeLoopbackPort, type MetricsServer, serveMetrics } from './src/runtime/metrics/serve.ts';

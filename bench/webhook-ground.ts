@@ -3,7 +3,7 @@ import http, { type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { EventType } from '../src/contract/events.ts';
 import { recordEvents } from '../src/db/outbox.ts';
-import { type Database, openDatabase } from '../src/db/client.ts';
+import { type Database, openDatabase } from '../src/db/driver/client.ts';
 import { createLogger } from '../src/runtime/logger.ts';
 import { newId } from '../src/new-id.ts';
 import { callHeaders } from '../src/webhooks/sign.ts';

@@ -1,4 +1,4 @@
-// `npm run db:check`: fails when src/db/schema.ts and the migrations differ. Changes no file of the project.
+// `npm run db:check`: fails when src/db/schema/index.ts and the migrations differ. Changes no file of the project.
 import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
@@ -10,7 +10,7 @@ try {
   cpSync(join(root, 'src', 'db', 'migrations'), out, { recursive: true });
   const existing = new Set(readdirSync(out));
   // drizzle-kit takes paths from the working directory only, and exits with 0 when it fails
-  const paths = ['--schema', './src/db/schema.ts', '--out', relative(root, out)];
+  const paths = ['--schema', './src/db/schema/index.ts', '--out', relative(root, out)];
   const drizzleKit = join(root, 'node_modules', 'drizzle-kit', 'bin.cjs');
   const output = await node([drizzleKit, 'generate', '--dialect', 'postgresql', '--name', 'missing', ...paths]);
   const missing = readdirSync(out).filter((name) => !existing.has(name));

@@ -6,8 +6,8 @@ import {
   markNotInSync,
   notInSyncDetail,
   takeDueVerifications,
-} from '../db/accounts.ts';
-import type { Db } from '../db/client.ts';
+} from '../db/queries/accounts.ts';
+import type { Db } from '../db/driver/client.ts';
 import { recordEvents } from '../db/outbox.ts';
 import type { Logger } from '../runtime/logger.ts';
 import { HOUSEKEEPING_WORKFLOW_ID, QUEUES, searchableBy, verifyWorkflowId, WORKFLOWS } from '../workflows/names.ts';

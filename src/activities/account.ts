@@ -1,8 +1,8 @@
 import type { WorkflowClient } from '@temporalio/client';
 import type { AccountStatus, InitialSyncStatus } from '../contract/account.ts';
-import { accountIdsAfter, changeInitialSync, changeStatus, getAccountState } from '../db/accounts.ts';
-import type { Db } from '../db/client.ts';
-import { deleteIntentsBefore } from '../db/connect-intents.ts';
+import { accountIdsAfter, changeInitialSync, changeStatus, getAccountState } from '../db/queries/accounts.ts';
+import type { Db } from '../db/driver/client.ts';
+import { deleteIntentsBefore } from '../db/access/connect-intents.ts';
 import { type NewEvent, recordEvents } from '../db/outbox.ts';
 import { accountWorkflowId, QUEUES, removeWorkflowId, searchableBy, SIGNALS, WORKFLOWS } from '../workflows/names.ts';
 

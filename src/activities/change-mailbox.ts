@@ -1,5 +1,5 @@
 import { ApiError } from '../contract/errors.ts';
-import { isRunFinished, recordFinishedRun, type RunRef } from '../db/finished-runs.ts';
+import { isRunFinished, recordFinishedRun, type RunRef } from '../db/coordination/finished-runs.ts';
 import { markEmail as mark } from '../mailbox/changes/mark.ts';
 import { moveEmail as move } from '../mailbox/changes/move.ts';
 import type { SyncContext } from '../mailbox/context.ts';

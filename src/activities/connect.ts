@@ -9,9 +9,14 @@ import {
   type NewConnection,
   type StoredConnection,
   updateConnection,
-} from '../db/accounts.ts';
-import type { Db, Tx } from '../db/client.ts';
-import { deleteIntent as deleteStoredIntent, intentLocation, linkIntent, readIntent } from '../db/connect-intents.ts';
+} from '../db/queries/accounts.ts';
+import type { Db, Tx } from '../db/driver/client.ts';
+import {
+  deleteIntent as deleteStoredIntent,
+  intentLocation,
+  linkIntent,
+  readIntent,
+} from '../db/access/connect-intents.ts';
 import { type NewEvent, recordEvents } from '../db/outbox.ts';
 import type { Autoconfig } from '../discovery/autoconfig.ts';
 import { createDiscoverSources, discoverServers, type DiscoverSources } from '../discovery/discover.ts';

@@ -1,6 +1,6 @@
 import type { Client } from '@temporalio/client';
-import type { Db } from '../db/client.ts';
-import { encryptionKeySince } from '../db/installation.ts';
+import type { Db } from '../db/driver/client.ts';
+import { encryptionKeySince } from '../db/coordination/installation.ts';
 import { countSealed, resealAll } from '../db/reseal.ts';
 import { DAY } from '../duration.ts';
 import type { Logger } from '../runtime/logger.ts';

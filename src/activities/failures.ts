@@ -1,7 +1,7 @@
 import { ApplicationFailure } from '@temporalio/common';
 import { ApiError, type ErrorCode } from '../contract/errors.ts';
 import { CredentialsUnreadable } from '../mailbox/settings.ts';
-import { LeaseLost } from '../db/lease.ts';
+import { LeaseLost } from '../db/coordination/lease.ts';
 import { MailError } from '../mail-wire/mail-error.ts';
 import { isUnavailable, unavailablePart } from '../outage.ts';
 

@@ -1,5 +1,5 @@
 import { Context } from '@temporalio/activity';
-import type { Db } from '../db/client.ts';
+import type { Db } from '../db/driver/client.ts';
 import {
   deleteAuditRecordsBefore,
   deleteAuthLinksBefore,
@@ -9,12 +9,12 @@ import {
   deleteIdempotencyKeysBefore,
   deleteSessionsBefore,
 } from '../db/retention.ts';
-import { nextSweep, saveSweep, unreferencedKeys } from '../db/stored-objects.ts';
-import { deleteUnusedTracking } from '../db/tracking.ts';
-import { forgetDeadWorkers } from '../db/workers.ts';
+import { nextSweep, saveSweep, unreferencedKeys } from '../db/coordination/stored-objects.ts';
+import { deleteUnusedTracking } from '../db/queries/tracking.ts';
+import { forgetDeadWorkers } from '../db/coordination/workers.ts';
 import type { Logger } from '../runtime/logger.ts';
-import { deleteEndedDrafts, giveUpStaleDrafts } from '../sending/draft-state.ts';
-import { deleteEndedSends, giveUpStaleSends } from '../sending/send-state.ts';
+import { deleteEndedDrafts, giveUpStaleDrafts } from '../outgoing/draft-state.ts';
+import { deleteEndedSends, giveUpStaleSends } from '../outgoing/send-state.ts';
 import type { Storage } from '../storage/storage.ts';
 import type { LostRuns } from '../webhooks/lost-runs.ts';
 

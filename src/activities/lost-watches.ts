@@ -1,7 +1,7 @@
 import { type Client, WorkflowNotFoundError } from '@temporalio/client';
-import type { Db } from '../db/client.ts';
-import { returnAccounts, takeAccountsOf } from '../db/lease.ts';
-import { lastAnnouncements } from '../db/workers.ts';
+import type { Db } from '../db/driver/client.ts';
+import { returnAccounts, takeAccountsOf } from '../db/coordination/lease.ts';
+import { lastAnnouncements } from '../db/coordination/workers.ts';
 import type { Logger } from '../runtime/logger.ts';
 import { accountWorkflowId, SIGNALS } from '../workflows/names.ts';
 

@@ -1,8 +1,8 @@
 import { Context } from '@temporalio/activity';
 import type { WorkflowClient } from '@temporalio/client';
-import { markRemoved } from '../db/accounts.ts';
-import type { Db } from '../db/client.ts';
-import type { LeaseNotifications } from '../db/lease.ts';
+import { markRemoved } from '../db/queries/accounts.ts';
+import type { Db } from '../db/driver/client.ts';
+import type { LeaseNotifications } from '../db/coordination/lease.ts';
 import { recordEvents } from '../db/outbox.ts';
 import {
   deleteAccountRow,
@@ -11,7 +11,7 @@ import {
   eraseAccount,
   eraseEvents,
   isBeingRemoved,
-} from '../db/removal.ts';
+} from '../db/coordination/removal.ts';
 import type { Logger } from '../runtime/logger.ts';
 import type { Storage } from '../storage/storage.ts';
 import { eraseResponses, skipOfRemoved } from '../webhooks/delivery-state.ts';

@@ -1,6 +1,6 @@
 import type { Client } from '@temporalio/client';
-import type { Db } from '../db/client.ts';
-import { accountsWithDueReparses } from '../db/reparses.ts';
+import type { Db } from '../db/driver/client.ts';
+import { accountsWithDueReparses } from '../mailbox/reparse/reparses.ts';
 import { QUEUES, reparseWorkflowId, searchableBy, WORKFLOWS } from '../workflows/names.ts';
 
 /** Begun at one look: each keeps a thread busy, and nobody waits for it. */

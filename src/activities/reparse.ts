@@ -1,7 +1,7 @@
 import { Context } from '@temporalio/activity';
-import { type Db } from '../db/client.ts';
-import { countReparse, emailsToReparse, type ReparseCursor } from '../db/reparses.ts';
-import { LeaseLost } from '../db/lease.ts';
+import { type Db } from '../db/driver/client.ts';
+import { countReparse, emailsToReparse, type ReparseCursor } from '../mailbox/reparse/reparses.ts';
+import { LeaseLost } from '../db/coordination/lease.ts';
 import { type ReparseDeps as EngineDeps, type ReparseOutcome, reparseEmail } from '../mailbox/reparse/reparse.ts';
 import { loadSyncSettings } from '../mailbox/settings.ts';
 import { measured } from '../runtime/measure.ts';

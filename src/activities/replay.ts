@@ -1,8 +1,8 @@
 import { Context } from '@temporalio/activity';
 import { sleep } from '../async.ts';
 import type { Replay } from '../contract/replay.ts';
-import type { Db } from '../db/client.ts';
-import { getReplay } from '../db/replays.ts';
+import type { Db } from '../db/driver/client.ts';
+import { getReplay } from '../db/queries/replays.ts';
 import { queueReplayed, type ReplayStep } from '../webhooks/replay-queue.ts';
 import { cancelReplay as cancelStored } from '../webhooks/replay-state.ts';
 

@@ -1,5 +1,5 @@
 import { type MailboxDeps, withMailbox } from '../mailbox/with-mailbox.ts';
-import { giveUpDraft as giveUp, loadDraft, markDraftDeleted } from '../sending/draft-state.ts';
+import { giveUpDraft as giveUp, loadDraft, markDraftDeleted } from '../outgoing/draft-state.ts';
 import { MayBeAppended, removeDraftEmail, saveDraft, type Saving } from '../sending/drafts.ts';
 import { toFailure } from './failures.ts';
 import { withHeartbeat } from './heartbeat.ts';

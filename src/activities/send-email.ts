@@ -1,9 +1,9 @@
 import { ApiError } from '../contract/errors.ts';
 import { loadSyncSettings } from '../mailbox/settings.ts';
 import type { LoadedSend } from '../sending/compose.ts';
-import { releaseReservation } from '../sending/draft-state.ts';
+import { releaseReservation } from '../outgoing/draft-state.ts';
 import { fileSentCopy as fileCopy, finishSend, removeSentDraft as removeDraft } from '../sending/file-sent-copy.ts';
-import { giveUp, loadSend, markOutcomeUnknown, type SendRow, type SendState } from '../sending/send-state.ts';
+import { giveUp, loadSend, markOutcomeUnknown, type SendRow, type SendState } from '../outgoing/send-state.ts';
 import { sendOnce, type SubmitDeps } from '../sending/submit.ts';
 import { currentRun } from './current-run.ts';
 import { withHeartbeat } from './heartbeat.ts';

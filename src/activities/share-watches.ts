@@ -1,5 +1,5 @@
-import type { Db } from '../db/client.ts';
-import { liveWorkers, type LiveWorker } from '../db/workers.ts';
+import type { Db } from '../db/driver/client.ts';
+import { liveWorkers, type LiveWorker } from '../db/coordination/workers.ts';
 
 /*
  * After a fail-over one worker watches all mailboxes, and a worker that comes back none: Temporal gives out activities

@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { AuthIntent } from '../contract/account.ts';
 import { ApiError } from '../contract/errors.ts';
-import type { Caller } from '../db/api-keys.ts';
+import type { Caller } from '../db/access/api-keys.ts';
 
 /*
  * What a key may do that is limited: to reading, or to some accounts, besides which there are none for it. Everything is

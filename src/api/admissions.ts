@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type pg from 'pg';
-import { type Admission, admit, digestOf } from '../db/api-keys.ts';
+import { type Admission, admit, digestOf } from '../db/access/api-keys.ts';
 
 /** How long a key and an account count as looked up, in milliseconds. */
 const VALID_MS = 500;
@@ -9,7 +9,7 @@ const REMEMBERED = 10_000;
 
 /** The keys that calls come with, each looked up at most twice a second in this process. */
 export interface Admissions {
-  /** As `admit` of src/db/api-keys.ts. Keys and accounts that do not exist are looked up each time. */
+  /** As `admit` of src/db/access/api-keys.ts. Keys and accounts that do not exist are looked up each time. */
   admit(key: string | Buffer, accountId: string | undefined): Promise<Admission | undefined>;
   /**
    * Called after a key was revoked or an account was removed: resolves when no process takes what it looked up before that

@@ -2,9 +2,9 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { AuditAction } from '../contract/audit.ts';
 import { ERRORS } from '../contract/errors.ts';
 import { isId } from '../contract/ids.ts';
-import { lastConnect } from '../db/accounts.ts';
-import { type AuditedCall, recordAudit } from '../db/audit.ts';
-import type { Db } from '../db/client.ts';
+import { lastConnect } from '../db/queries/accounts.ts';
+import { type AuditedCall, recordAudit } from '../db/access/audit.ts';
+import type { Db } from '../db/driver/client.ts';
 import type { Logger } from '../runtime/logger.ts';
 
 declare module 'fastify' {

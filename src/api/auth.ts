@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type pg from 'pg';
 import { ApiError } from '../contract/errors.ts';
-import type { Admission, Caller } from '../db/api-keys.ts';
+import type { Admission, Caller } from '../db/access/api-keys.ts';
 import { checkAccess } from './access.ts';
 import type { Admissions } from './admissions.ts';
 import type { ApiSettings } from './deps.ts';

@@ -4,8 +4,14 @@ import Type from 'typebox';
 import { AuthIntent } from '../contract/account.ts';
 import type { LinkError, LinkPage } from '../contract/auth-link.ts';
 import { ApiError, ERRORS } from '../contract/errors.ts';
-import { getAccount } from '../db/accounts.ts';
-import { beginAttempt, cancelAuthLink, endAttempt, findAuthLink, type StoredAuthLink } from '../db/auth-links.ts';
+import { getAccount } from '../db/queries/accounts.ts';
+import {
+  beginAttempt,
+  cancelAuthLink,
+  endAttempt,
+  findAuthLink,
+  type StoredAuthLink,
+} from '../db/access/auth-links.ts';
 import { recordConnect } from './audit.ts';
 import type { ApiDeps } from './deps.ts';
 import { limitCalls } from './limit-calls.ts';

@@ -3,8 +3,8 @@ import type { Header } from '../contract/email.ts';
 import { ApiError } from '../contract/errors.ts';
 import { isId } from '../contract/ids.ts';
 import { isReservedHeader } from '../contract/webhook.ts';
-import { knownAccountIds } from '../db/accounts.ts';
-import type { Queryable } from '../db/client.ts';
+import { knownAccountIds } from '../db/queries/accounts.ts';
+import type { Queryable } from '../db/driver/client.ts';
 import { type Outbound, OutboundRefused, OutboundUnresolved } from '../security/outbound.ts';
 
 /** Name and value together. */

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { ApiError } from '../contract/errors.ts';
 import { type IdKind, isId } from '../contract/ids.ts';
-import type { Queryable } from '../db/client.ts';
+import type { Queryable } from '../db/driver/client.ts';
 import {
   type IdempotencyKey,
   storeResponse,
@@ -10,7 +10,7 @@ import {
   readKey,
   releaseKey,
   reserveKey,
-} from '../db/idempotency.ts';
+} from '../db/access/idempotency.ts';
 import { newId } from '../new-id.ts';
 import { SealError, type Secrets } from '../security/secrets.ts';
 import type { Signer } from './cursor.ts';

@@ -2,7 +2,7 @@ import type { FastifyInstance } from 'fastify';
 import type pg from 'pg';
 import { collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import { metricsOfAll } from './server-group.ts';
-import { readStatistics, type Statistics, WAIT_REASONS } from '../db/statistics.ts';
+import { readStatistics, type Statistics, WAIT_REASONS } from '../db/queries/statistics.ts';
 
 const SECONDS = [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 

@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type pg from 'pg';
 import { ApiError } from '../contract/errors.ts';
-import { findSession } from '../db/sessions.ts';
+import { findSession } from '../db/access/sessions.ts';
 
 /*
  * The cookie of a session of the dashboard. No script reads it (HttpOnly) and no other site's pages make browsers send it

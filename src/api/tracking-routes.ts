@@ -3,8 +3,8 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { withDeadline } from '../async.ts';
 import { ApiError, errorBody } from '../contract/errors.ts';
 import { isId } from '../contract/ids.ts';
-import type { Db } from '../db/client.ts';
-import { findTracking, type Hit, recordHit, type TrackingRecord } from '../db/tracking.ts';
+import type { Db } from '../db/driver/client.ts';
+import { findTracking, type Hit, recordHit, type TrackingRecord } from '../db/queries/tracking.ts';
 import type { Logger } from '../runtime/logger.ts';
 
 /*

@@ -1,6 +1,6 @@
 import { normalizeIP } from '@fastify/rate-limit';
 import type pg from 'pg';
-import { digestOf, existingDigests } from '../db/api-keys.ts';
+import { digestOf, existingDigests } from '../db/access/api-keys.ts';
 import { TooManyRequests } from './request-limits.ts';
 
 const WINDOW_MS = 60_000;

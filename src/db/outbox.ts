@@ -1,11 +1,11 @@
 import { type SQL, sql } from 'drizzle-orm';
 import type { EventType } from '../contract/events.ts';
 import { newId } from '../new-id.ts';
-import type { Tx } from './client.ts';
-import { insertRows } from './insert-rows.ts';
-import { prepared } from './prepared.ts';
-import { deliveries, events as eventsTable } from './schema.ts';
-import type { Writer } from './writes.ts';
+import type { Tx } from './driver/client.ts';
+import { insertRows } from './driver/insert-rows.ts';
+import { prepared } from './driver/prepared.ts';
+import { deliveries, events as eventsTable } from './schema/index.ts';
+import type { Writer } from './driver/writes.ts';
 
 /** Channel of LISTEN/NOTIFY that wakes the relay. */
 export const DELIVERIES_CHANNEL = 'deliveries';

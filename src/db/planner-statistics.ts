@@ -1,7 +1,7 @@
 import { sql } from 'drizzle-orm';
-import type { Db } from './client.ts';
+import type { Db } from './driver/client.ts';
 
-/** The tables whose statistics plan the reads of src/db/email-page.ts, and the statements of src/db/prepared.ts. */
+/** The tables whose statistics plan the reads of src/db/queries/email-page.ts, and the statements of src/db/driver/prepared.ts. */
 const TABLES = ['emails', 'email_search', 'email_contents', 'locations', 'deliveries'];
 /** A table is analysed again when so many of its rows have changed, and at least a fifth of them. */
 const CHANGED_ROWS = 500;

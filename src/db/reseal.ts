@@ -1,6 +1,6 @@
 import { sql } from 'drizzle-orm';
-import type { Db } from './client.ts';
-import type { Sealer } from './endpoints.ts';
+import type { Db } from './driver/client.ts';
+import type { Sealer } from './queries/endpoints.ts';
 
 /** Encrypts with the present key, and opens with the one before too. */
 export interface Resealer extends Sealer {

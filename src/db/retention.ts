@@ -1,5 +1,5 @@
 import { type SQL, sql } from 'drizzle-orm';
-import type { Db } from './client.ts';
+import type { Db } from './driver/client.ts';
 
 /** Small enough for one statement to take well under a second. */
 const ROWS_PER_STATEMENT = 1_000;

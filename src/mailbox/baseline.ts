@@ -1,4 +1,4 @@
-import { inLease } from '../db/lease.ts';
+import { inLease } from '../db/coordination/lease.ts';
 import { fetchMetaOf, fetchNewestMeta, type MessageMeta } from '../imap/fetch.ts';
 import type { FolderSnapshot } from '../imap/list.ts';
 import { searchUids } from '../imap/search.ts';

@@ -1,6 +1,6 @@
 import { type SQL, sql } from 'drizzle-orm';
 import type { Bounce, Complaint } from '../contract/email.ts';
-import type { Queryable, Tx } from '../db/client.ts';
+import type { Queryable, Tx } from '../db/driver/client.ts';
 import type { BounceReport, ParsedMail } from '../mime/parser.ts';
 
 /** What the report in each mail says, and which sent email it is about; null for mail that is no report. */

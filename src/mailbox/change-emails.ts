@@ -1,12 +1,12 @@
 import type { EventType } from '../contract/events.ts';
-import type { Tx } from '../db/client.ts';
-import { toEmail } from '../db/email-object.ts';
-import { finishRun, type RunRef } from '../db/finished-runs.ts';
-import type { Lease } from '../db/lease.ts';
+import type { Tx } from '../db/driver/client.ts';
+import { toEmail } from '../db/queries/email-object.ts';
+import { finishRun, type RunRef } from '../db/coordination/finished-runs.ts';
+import type { Lease } from '../db/coordination/lease.ts';
 import { type NewEvent, takeSequence, writeEvents } from '../db/outbox.ts';
-import { Writes } from '../db/writes.ts';
+import { Writes } from '../db/driver/writes.ts';
 import { newId } from '../new-id.ts';
-import { emailsEnteredDrafts, emailsLeftDrafts } from '../sending/draft-state.ts';
+import { emailsEnteredDrafts, emailsLeftDrafts } from '../outgoing/draft-state.ts';
 import { addContacts, contactsIn, contactsOf, refreshContacts } from './contacts.ts';
 import { loadSyncSettings } from './settings.ts';
 import {

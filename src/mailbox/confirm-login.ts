@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Db } from '../db/client.ts';
+import type { Db } from '../db/driver/client.ts';
 import { MailError, type MailSide } from '../mail-wire/mail-error.ts';
 import { loadSyncSettings } from './settings.ts';
 

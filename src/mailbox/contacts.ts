@@ -1,8 +1,8 @@
 import { type SQL, sql } from 'drizzle-orm';
 import type { Attendee } from '../contract/email.ts';
 import { normalAddress } from '../contract/search-text.ts';
-import type { Tx } from '../db/client.ts';
-import { Writes } from '../db/writes.ts';
+import type { Tx } from '../db/driver/client.ts';
+import { Writes } from '../db/driver/writes.ts';
 import { isBounceSender } from '../mime/bounces.ts';
 
 /** Who wrote and received an email. */

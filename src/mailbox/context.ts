@@ -1,5 +1,5 @@
-import type { Db } from '../db/client.ts';
-import type { Lease } from '../db/lease.ts';
+import type { Db } from '../db/driver/client.ts';
+import type { Lease } from '../db/coordination/lease.ts';
 import type { ImapSession } from '../imap/session.ts';
 import type { Logger } from '../runtime/logger.ts';
 import type { MailParser } from '../mime/parser.ts';

@@ -1,4 +1,4 @@
-import { inLease } from '../db/lease.ts';
+import { inLease } from '../db/coordination/lease.ts';
 import {
   byUid,
   fetchChanges,

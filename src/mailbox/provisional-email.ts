@@ -1,10 +1,10 @@
-import { insertAttachments } from '../db/attachments.ts';
-import type { Db } from '../db/client.ts';
-import { toEmail } from '../db/email-object.ts';
-import { inLease } from '../db/lease.ts';
+import { insertAttachments } from '../db/queries/attachments.ts';
+import type { Db } from '../db/driver/client.ts';
+import { toEmail } from '../db/queries/email-object.ts';
+import { inLease } from '../db/coordination/lease.ts';
 import type { Logger } from '../runtime/logger.ts';
 import type { MailParser } from '../mime/parser.ts';
-import { saveProvisional, type SendRow } from '../sending/send-state.ts';
+import { saveProvisional, type SendRow } from '../outgoing/send-state.ts';
 import type { Storage } from '../storage/storage.ts';
 import type { SyncAccount } from './context.ts';
 import { storeAttachments } from './ingest/store-attachments.ts';

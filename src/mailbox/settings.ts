@@ -1,9 +1,9 @@
 import { and, eq, isNull, sql } from 'drizzle-orm';
 import type { Encryption, ServerSettings } from '../contract/account.ts';
-import type { Queryable } from '../db/client.ts';
-import { type Lease, LeaseLost } from '../db/lease.ts';
-import { kept, prepared } from '../db/prepared.ts';
-import { accounts } from '../db/schema.ts';
+import type { Queryable } from '../db/driver/client.ts';
+import { type Lease, LeaseLost } from '../db/coordination/lease.ts';
+import { kept, prepared } from '../db/driver/prepared.ts';
+import { accounts } from '../db/schema/index.ts';
 import type { SealedAt, Secrets } from '../security/secrets.ts';
 
 /** What a sync needs to know of an account. */

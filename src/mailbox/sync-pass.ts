@@ -1,5 +1,5 @@
 import type { FolderStatus } from '../imap/list.ts';
-import { inLease } from '../db/lease.ts';
+import { inLease } from '../db/coordination/lease.ts';
 import { isScanned } from './baseline.ts';
 import { changeEmails, recordDeletions } from './change-emails.ts';
 import { endAbandonedMoves } from './changes/pending-removals.ts';

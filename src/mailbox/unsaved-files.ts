@@ -1,4 +1,4 @@
-import { unreferencedKeys } from '../db/stored-objects.ts';
+import { unreferencedKeys } from '../db/coordination/stored-objects.ts';
 import type { SyncContext } from './context.ts';
 
 /*

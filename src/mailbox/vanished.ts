@@ -1,4 +1,4 @@
-import { inLease } from '../db/lease.ts';
+import { inLease } from '../db/coordination/lease.ts';
 import { MAX_UID } from '../imap/fetch.ts';
 import type { UidRange } from '../imap/imapflow-patches.ts';
 import { fetchUids, searchUids } from '../imap/search.ts';

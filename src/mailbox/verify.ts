@@ -1,4 +1,4 @@
-import { inLease } from '../db/lease.ts';
+import { inLease } from '../db/coordination/lease.ts';
 import { fetchMetaOf, MAX_UID, type MessageMeta } from '../imap/fetch.ts';
 import { statusOf } from '../imap/list.ts';
 import { searchUids } from '../imap/search.ts';

@@ -1,6 +1,6 @@
 import type { ServerLogin } from '../contract/account.ts';
 import { ApiError } from '../contract/errors.ts';
-import { LeaseLost } from '../db/lease.ts';
+import { LeaseLost } from '../db/coordination/lease.ts';
 import type { SessionPool } from '../imap/pool.ts';
 import { openSession } from '../imap/session.ts';
 import type { Logger } from '../runtime/logger.ts';

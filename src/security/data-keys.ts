@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
-import type { Queryable } from '../db/client.ts';
-import { readDataKey, saveDataKey } from '../db/data-keys.ts';
-import { createLeaseNotifications } from '../db/lease.ts';
-import type { Notified } from '../db/listen.ts';
+import type { Queryable } from '../db/driver/client.ts';
+import { readDataKey, saveDataKey } from '../db/coordination/data-keys.ts';
+import { createLeaseNotifications } from '../db/coordination/lease.ts';
+import type { Notified } from '../db/driver/listen.ts';
 import { PartUnavailable } from '../outage.ts';
 import { SealError, type Secrets } from './secrets.ts';
 import type { DataKeys } from '../storage/encrypted.ts';

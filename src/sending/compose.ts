@@ -4,7 +4,7 @@ import { createLimiter } from '../async.ts';
 import type { Attendee } from '../contract/email.ts';
 import { ApiError } from '../contract/errors.ts';
 import type { Recipient, SendInput } from '../contract/sending.ts';
-import type { Db } from '../db/client.ts';
+import type { Db } from '../db/driver/client.ts';
 import type { SyncSettings } from '../mailbox/settings.ts';
 import { messageIdOf } from '../mime/message-ids.ts';
 import { trackMessage } from '../mime/tracking.ts';
@@ -13,9 +13,9 @@ import { type Envelope, type OutgoingMessage, messageFromInput, mergeInput } fro
 import { draftForSending, readDraftMessage, withoutDraftHeaders } from '../mime/write/stored-draft.ts';
 import type { Secrets } from '../security/secrets.ts';
 import { type Storage, StorageMissing } from '../storage/storage.ts';
-import { loadDraft, storedSource } from './draft-state.ts';
-import { loadInput, type OutgoingInput } from './outgoing-input.ts';
-import type { SendRow } from './send-state.ts';
+import { loadDraft, storedSource } from '../outgoing/draft-state.ts';
+import { loadInput, type OutgoingInput } from '../outgoing/outgoing-input.ts';
+import type { SendRow } from '../outgoing/send-state.ts';
 
 /** What composing needs. */
 export interface ComposeDeps {

@@ -1,5 +1,5 @@
 import { ApiError } from '../contract/errors.ts';
-import { inLease } from '../db/lease.ts';
+import { inLease } from '../db/coordination/lease.ts';
 import { appendMessage } from '../imap/append.ts';
 import { expungeMessages } from '../imap/expunge.ts';
 import { moveMessages } from '../imap/move.ts';
@@ -29,8 +29,8 @@ import {
   loadDraft,
   markDraftSuperseded,
   storedSource,
-} from './draft-state.ts';
-import { loadInput } from './outgoing-input.ts';
+} from '../outgoing/draft-state.ts';
+import { loadInput } from '../outgoing/outgoing-input.ts';
 
 /** The save of a draft. */
 export interface Saving {

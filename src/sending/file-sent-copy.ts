@@ -13,7 +13,7 @@ import { saveProvisionalEmail } from '../mailbox/provisional-email.ts';
 import { type MailboxDeps, withMailbox } from '../mailbox/with-mailbox.ts';
 import { type LoadedSend, loadSource } from './compose.ts';
 import { removeDraftEmail } from './drafts.ts';
-import { clearProvisional, filesOfIngested, isCopyIngested, loadSend, type SendRow } from './send-state.ts';
+import { clearProvisional, filesOfIngested, isCopyIngested, loadSend, type SendRow } from '../outgoing/send-state.ts';
 
 /** How a copy is filed. */
 export interface Filing {

@@ -1,15 +1,15 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ApiError } from '../contract/errors.ts';
-import type { Queryable } from '../db/client.ts';
-import { inLease } from '../db/lease.ts';
-import { saveTrackingRecord } from '../db/tracking.ts';
+import type { Queryable } from '../db/driver/client.ts';
+import { inLease } from '../db/coordination/lease.ts';
+import { saveTrackingRecord } from '../db/queries/tracking.ts';
 import { MailError } from '../mail-wire/mail-error.ts';
 import { openCredentials } from '../mailbox/settings.ts';
 import { withLoginConfirmed } from '../mailbox/confirm-login.ts';
 import type { MailboxDeps } from '../mailbox/with-mailbox.ts';
 import { SubmitError, type Submitted, type Submitter } from '../smtp/submit.ts';
 import { type ComposeDeps, composeSend, type LoadedSend, type OutgoingForm } from './compose.ts';
-import { markDraftSent } from './draft-state.ts';
+import { markDraftSent } from '../outgoing/draft-state.ts';
 import { assertDraftExists } from './drafts.ts';
 import { isInSent } from './file-sent-copy.ts';
 import {
@@ -22,7 +22,7 @@ import {
   markSubmitting,
   requeue,
   type SendRow,
-} from './send-state.ts';
+} from '../outgoing/send-state.ts';
 
 export interface SubmitDeps extends MailboxDeps, ComposeDeps {
   submitter: Submitter;

@@ -1,5 +1,5 @@
-import type { Db } from '../db/client.ts';
-import { disableGoneEndpoint } from '../db/endpoints.ts';
+import type { Db } from '../db/driver/client.ts';
+import { disableGoneEndpoint } from '../db/queries/endpoints.ts';
 import type { Logger } from '../runtime/logger.ts';
 import type { Secrets } from '../security/secrets.ts';
 import { deliveryWorkflowId } from '../workflows/names.ts';

@@ -1,6 +1,6 @@
 import { sql } from 'drizzle-orm';
 import { DISABLED_AFTER_MS } from '../contract/webhook.ts';
-import type { Queryable } from '../db/client.ts';
+import type { Queryable } from '../db/driver/client.ts';
 import type { Logger } from '../runtime/logger.ts';
 
 /*

@@ -1,6 +1,6 @@
 import { type SQL, sql } from 'drizzle-orm';
-import type { Tx } from '../db/client.ts';
-import { prepared } from '../db/prepared.ts';
+import type { Tx } from '../db/driver/client.ts';
+import { prepared } from '../db/driver/prepared.ts';
 import { type ClaimPosition, laterUnderWay, type Share } from './claim-queries.ts';
 import { CLAIMED, type ClaimedRow } from './delivery-queries.ts';
 

@@ -1,7 +1,7 @@
 import { sql } from 'drizzle-orm';
 import type { EventType } from '../contract/events.ts';
 import type { DeliveryStatus } from '../contract/webhook.ts';
-import type { Db } from '../db/client.ts';
+import type { Db } from '../db/driver/client.ts';
 
 /* Reads of deliveries by those that run them; what changes them is in delivery-state.ts. */
 

@@ -1,9 +1,9 @@
 import { type SQL, sql } from 'drizzle-orm';
 import type { PostErrorKind } from '../contract/webhook.ts';
-import type { Db, Tx } from '../db/client.ts';
-import { inChunks } from '../db/in-chunks.ts';
+import type { Db, Tx } from '../db/driver/client.ts';
+import { inChunks } from '../db/driver/in-chunks.ts';
 import { DELIVERIES_CHANNEL } from '../db/outbox.ts';
-import { prepared } from '../db/prepared.ts';
+import { prepared } from '../db/driver/prepared.ts';
 import { takeDue } from './claim-objects.ts';
 import { type ClaimPosition, lockShares, startPosition } from './claim-queries.ts';
 import { type ClaimedDelivery, type ClaimedRun, toClaimed } from './delivery-queries.ts';

@@ -1,8 +1,8 @@
 import { type SQL, sql } from 'drizzle-orm';
 import type { EventType } from '../contract/events.ts';
 import type { DeliveryStatus } from '../contract/webhook.ts';
-import type { Db } from '../db/client.ts';
-import { prepared } from '../db/prepared.ts';
+import type { Db } from '../db/driver/client.ts';
+import { prepared } from '../db/driver/prepared.ts';
 import { laterUnderWay } from './claim-queries.ts';
 import { type EndpointHealth, openUntil, toDate } from './endpoint-health.ts';
 

@@ -1,5 +1,5 @@
 import { sql } from 'drizzle-orm';
-import type { Db } from '../db/client.ts';
+import type { Db } from '../db/driver/client.ts';
 
 /*
  * The circuit breaker of an endpoint, in its row, and what automatic disabling counts.

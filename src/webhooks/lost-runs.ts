@@ -1,7 +1,7 @@
 import type { Client } from '@temporalio/client';
 import { createLimiter } from '../async.ts';
-import type { Db } from '../db/client.ts';
-import { getInstallationValue, setInstallationValue } from '../db/installation.ts';
+import type { Db } from '../db/driver/client.ts';
+import { getInstallationValue, setInstallationValue } from '../db/coordination/installation.ts';
 import type { Logger } from '../runtime/logger.ts';
 import { unavailablePart } from '../outage.ts';
 import { WORKFLOWS } from '../workflows/names.ts';

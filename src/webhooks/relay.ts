@@ -1,5 +1,5 @@
 import type { Client } from '@temporalio/client';
-import type { Db } from '../db/client.ts';
+import type { Db } from '../db/driver/client.ts';
 import type { Logger } from '../runtime/logger.ts';
 import { deliveryBatchWorkflowId, deliveryWorkflowId } from '../workflows/names.ts';
 import { startPosition } from './claim-queries.ts';

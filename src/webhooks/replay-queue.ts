@@ -1,8 +1,8 @@
 import { sql } from 'drizzle-orm';
 import type { ReplayFilter, ReplayStatus } from '../contract/replay.ts';
-import type { Db, Tx } from '../db/client.ts';
+import type { Db, Tx } from '../db/driver/client.ts';
 import { DELIVERIES_CHANNEL } from '../db/outbox.ts';
-import { isReplayed, type ReplayScope } from '../db/replays.ts';
+import { isReplayed, type ReplayScope } from '../db/queries/replays.ts';
 import { endReplay, queueDeliveries, saveQueued } from './replay-state.ts';
 
 /*

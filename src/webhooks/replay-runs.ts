@@ -1,5 +1,5 @@
 import type { Client } from '@temporalio/client';
-import type { Db } from '../db/client.ts';
+import type { Db } from '../db/driver/client.ts';
 import type { Logger } from '../runtime/logger.ts';
 import type { replay } from '../workflows/replay.ts';
 import { QUEUES, replayWorkflowId, SEARCH_KEYS, WORKFLOWS } from '../workflows/names.ts';

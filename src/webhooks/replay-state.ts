@@ -1,12 +1,12 @@
 import { sql } from 'drizzle-orm';
-import type { Db, Tx } from '../db/client.ts';
+import type { Db, Tx } from '../db/driver/client.ts';
 import { DELIVERIES_CHANNEL } from '../db/outbox.ts';
-import { inChunks } from '../db/in-chunks.ts';
-import { IS_UNATTEMPTED, isLeftOver, replayCounts, type ReplayScope } from '../db/replays.ts';
+import { inChunks } from '../db/driver/in-chunks.ts';
+import { IS_UNATTEMPTED, isLeftOver, replayCounts, type ReplayScope } from '../db/queries/replays.ts';
 
 /*
  * The states of a bulk replay, and what it does to deliveries; the other transitions of deliveries are in
- * delivery-state.ts. `createReplay` (src/db/replays.ts) inserts a replay as running.
+ * delivery-state.ts. `createReplay` (src/db/queries/replays.ts) inserts a replay as running.
  *
  * replay                            next
  * running    queueReplayed          completed   all are queued, and none is pending any more

@@ -1,7 +1,7 @@
 import type { Client } from '@temporalio/client';
 import { ApiError } from '../contract/errors.ts';
 import { isId } from '../contract/ids.ts';
-import type { Db } from '../db/client.ts';
+import type { Db } from '../db/driver/client.ts';
 import type { Logger } from '../runtime/logger.ts';
 import { SIGNALS } from '../workflows/names.ts';
 import { getDeliveryState } from './delivery-queries.ts';

@@ -19,7 +19,7 @@ import { classOf, type StateTracker, trackState } from './run-state.ts';
  * finishSend  filing      the copy is filed in Sent, through outages of the provider        final
  *             removing    at the same time the draft is removed                             final
  *
- * The state of the send itself is in its row: see src/sending/send-state.ts.
+ * The state of the send itself is in its row: see src/outgoing/send-state.ts.
  */
 
 export interface SendWorkflowInput {

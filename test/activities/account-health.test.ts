@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { sql } from 'drizzle-orm';
 import { checkAccounts, type HealthDeps } from '../../src/activities/account-health.ts';
-import { getAccount } from '../../src/db/accounts.ts';
-import { holdLogins, takeLogin } from '../../src/db/login-budget.ts';
+import { getAccount } from '../../src/db/queries/accounts.ts';
+import { holdLogins, takeLogin } from '../../src/db/coordination/login-budget.ts';
 import { createLogger } from '../../src/runtime/logger.ts';
 import { saveWatchFailure, touchSynced } from '../../src/mailbox/settings.ts';
 import { accountWorkflowId } from '../../src/workflows/names.ts';

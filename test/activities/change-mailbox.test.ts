@@ -4,8 +4,8 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from '@jest/gl
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { eq, sql } from 'drizzle-orm';
 import { createChangeEmailActivities } from '../../src/activities/change-mailbox.ts';
-import { isRunFinished, recordFinishedRun } from '../../src/db/finished-runs.ts';
-import { emails, folders } from '../../src/db/schema.ts';
+import { isRunFinished, recordFinishedRun } from '../../src/db/coordination/finished-runs.ts';
+import { emails, folders } from '../../src/db/schema/index.ts';
 import { listFoldersWithStatus } from '../../src/imap/list.ts';
 import { withMailbox, type MailboxDeps } from '../../src/mailbox/with-mailbox.ts';
 import { syncMailbox } from '../../src/mailbox/sync-pass.ts';

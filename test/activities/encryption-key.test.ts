@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { eq, sql } from 'drizzle-orm';
 import { changeEncryptionKey } from '../../src/activities/encryption-key.ts';
-import { accounts } from '../../src/db/schema.ts';
+import { accounts } from '../../src/db/schema/index.ts';
 import { createLogger } from '../../src/runtime/logger.ts';
 import { openCredentials, sealCredentials } from '../../src/mailbox/settings.ts';
 import { createSecrets } from '../../src/security/secrets.ts';

@@ -3,7 +3,7 @@ import { ApplicationFailure, CancelledFailure } from '@temporalio/common';
 import { DrizzleQueryError } from 'drizzle-orm';
 import { toFailure, withFailures } from '../../src/activities/failures.ts';
 import { ApiError } from '../../src/contract/errors.ts';
-import { LeaseLost } from '../../src/db/lease.ts';
+import { LeaseLost } from '../../src/db/coordination/lease.ts';
 import { CredentialsUnreadable } from '../../src/mailbox/settings.ts';
 import { MailError } from '../../src/mail-wire/mail-error.ts';
 

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, beforeEach, expect, it } from '@jest/globals';
 import { sql } from 'drizzle-orm';
 import { createLostWatches } from '../../src/activities/lost-watches.ts';
-import { takeLease } from '../../src/db/lease.ts';
-import { announceWorker } from '../../src/db/workers.ts';
+import { takeLease } from '../../src/db/coordination/lease.ts';
+import { announceWorker } from '../../src/db/coordination/workers.ts';
 import { createLogger } from '../../src/runtime/logger.ts';
 import { testDatabase, type TestDatabase } from '../helpers/postgres.ts';
 import { storeAccount } from '../helpers/stored-account.ts';

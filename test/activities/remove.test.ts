@@ -9,12 +9,12 @@ import { eq, sql } from 'drizzle-orm';
 import { createRemoveActivities, dropOnRemoval } from '../../src/activities/remove.ts';
 import type { ServerLogin } from '../../src/contract/account.ts';
 import type { EventType } from '../../src/contract/events.ts';
-import { getAccount, knownAccountIds, listAccounts } from '../../src/db/accounts.ts';
-import { createAuthLink, endAttempt, findAuthLink } from '../../src/db/auth-links.ts';
-import { readDataKey, saveDataKey } from '../../src/db/data-keys.ts';
-import { readKey, reserveKey, storeResponse } from '../../src/db/idempotency.ts';
-import { createLeaseNotifications, inLease, LEASES_CHANNEL, takeLease } from '../../src/db/lease.ts';
-import { listenTo } from '../../src/db/listen.ts';
+import { getAccount, knownAccountIds, listAccounts } from '../../src/db/queries/accounts.ts';
+import { createAuthLink, endAttempt, findAuthLink } from '../../src/db/access/auth-links.ts';
+import { readDataKey, saveDataKey } from '../../src/db/coordination/data-keys.ts';
+import { readKey, reserveKey, storeResponse } from '../../src/db/access/idempotency.ts';
+import { createLeaseNotifications, inLease, LEASES_CHANNEL, takeLease } from '../../src/db/coordination/lease.ts';
+import { listenTo } from '../../src/db/driver/listen.ts';
 import { recordEvents } from '../../src/db/outbox.ts';
 import {
   accounts,
@@ -29,7 +29,7 @@ import {
   locations,
   sends,
   trackingRecords,
-} from '../../src/db/schema.ts';
+} from '../../src/db/schema/index.ts';
 import { createSessionPool } from '../../src/imap/pool.ts';
 import { createLogger } from '../../src/runtime/logger.ts';
 import { newId } from '../../src/new-id.ts';

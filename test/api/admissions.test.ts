@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, it, jest } from '@jest/globals';
 import { createAdmissions } from '../../src/api/admissions.ts';
-import { createApiKey, deleteApiKey } from '../../src/db/api-keys.ts';
+import { createApiKey, deleteApiKey } from '../../src/db/access/api-keys.ts';
 import { storeAccount } from '../helpers/stored-account.ts';
 import { type TestDatabase, testDatabase } from '../helpers/postgres.ts';
 

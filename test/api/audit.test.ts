@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { AuditRecord, AuditRecordList } from '../../src/contract/audit.ts';
 import { ApiError } from '../../src/contract/errors.ts';
-import { createApiKey } from '../../src/db/api-keys.ts';
+import { createApiKey } from '../../src/db/access/api-keys.ts';
 import { recordEvents } from '../../src/db/outbox.ts';
 import { deleteAuditRecordsBefore } from '../../src/db/retention.ts';
 import { codecRoutes } from '../../src/temporal/codec-server.ts';

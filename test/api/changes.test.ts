@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/glo
 import { eq } from 'drizzle-orm';
 import type { ChangeCommands } from '../../src/api/deps.ts';
 import { ApiError } from '../../src/contract/errors.ts';
-import { accounts } from '../../src/db/schema.ts';
+import { accounts } from '../../src/db/schema/index.ts';
 import { newId } from '../../src/new-id.ts';
 import { type ApiUnderTest, apiUnderTest } from '../helpers/api-under-test.ts';
 import { storeEmail, storeFolder } from '../helpers/rows.ts';

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { eq } from 'drizzle-orm';
-import { headText, toEmail } from '../../src/db/email-object.ts';
-import { emailContents, emails } from '../../src/db/schema.ts';
+import { headText, toEmail } from '../../src/db/queries/email-object.ts';
+import { emailContents, emails } from '../../src/db/schema/index.ts';
 import { storable } from '../../src/mime/read/charsets.ts';
 import { type ApiUnderTest, apiUnderTest } from '../helpers/api-under-test.ts';
 import { type EmailOptions, storeEmail, storeFolder } from '../helpers/rows.ts';

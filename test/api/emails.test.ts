@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { eq } from 'drizzle-orm';
 import type { Email } from '../../src/contract/email.ts';
-import { toEmail } from '../../src/db/email-object.ts';
-import { emailContents, emails } from '../../src/db/schema.ts';
+import { toEmail } from '../../src/db/queries/email-object.ts';
+import { emailContents, emails } from '../../src/db/schema/index.ts';
 import { newId } from '../../src/new-id.ts';
 import { type ApiUnderTest, apiUnderTest } from '../helpers/api-under-test.ts';
 import { storeEmail, storeFolder, storeThread } from '../helpers/rows.ts';

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { sql } from 'drizzle-orm';
 import { EVENT_TYPES, type EventList, type EventType } from '../../src/contract/events.ts';
-import type { Tx } from '../../src/db/client.ts';
-import { alignPositions } from '../../src/db/event-feed.ts';
+import type { Tx } from '../../src/db/driver/client.ts';
+import { alignPositions } from '../../src/db/queries/event-feed.ts';
 import { recordEvents } from '../../src/db/outbox.ts';
 import { newId } from '../../src/new-id.ts';
 import { type ApiUnderTest, apiUnderTest } from '../helpers/api-under-test.ts';

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { ApiError } from '../../src/contract/errors.ts';
-import { createApiKey } from '../../src/db/api-keys.ts';
+import { createApiKey } from '../../src/db/access/api-keys.ts';
 import { type ApiUnderTest, apiUnderTest } from '../helpers/api-under-test.ts';
 import { storeAccount } from '../helpers/stored-account.ts';
 import { waitFor } from '../helpers/wait.ts';

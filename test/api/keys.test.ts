@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import type { ApiKey } from '../../src/contract/api-key.ts';
-import { createApiKey, ensureFirstKey } from '../../src/db/api-keys.ts';
+import { createApiKey, ensureFirstKey } from '../../src/db/access/api-keys.ts';
 import { type ApiUnderTest, apiUnderTest } from '../helpers/api-under-test.ts';
 import { waitFor } from '../helpers/wait.ts';
 

@@ -3,7 +3,7 @@ import type { LightMyRequestResponse } from 'fastify';
 import { requireReach } from '../../src/api/access.ts';
 import { ApiError } from '../../src/contract/errors.ts';
 import { EVENT_TYPES } from '../../src/contract/events.ts';
-import { createApiKey } from '../../src/db/api-keys.ts';
+import { createApiKey } from '../../src/db/access/api-keys.ts';
 import { recordEvents } from '../../src/db/outbox.ts';
 import { newId } from '../../src/new-id.ts';
 import { bodyOf, fill, furnish, type Route, routesOf } from '../helpers/all-routes.ts';

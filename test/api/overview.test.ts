@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { Overview } from '../../src/contract/overview.ts';
 import { recordEvents } from '../../src/db/outbox.ts';
-import { readOverview } from '../../src/db/overview.ts';
+import { readOverview } from '../../src/db/queries/overview.ts';
 import { type ApiUnderTest, apiUnderTest } from '../helpers/api-under-test.ts';
 import { storeAccount } from '../helpers/stored-account.ts';
 import { waitFor } from '../helpers/wait.ts';

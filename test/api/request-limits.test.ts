@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { createApiKey } from '../../src/db/api-keys.ts';
+import { createApiKey } from '../../src/db/access/api-keys.ts';
 import { type ApiUnderTest, apiUnderTest } from '../helpers/api-under-test.ts';
 
 let api: ApiUnderTest;

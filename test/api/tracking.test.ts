@@ -2,8 +2,8 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/glo
 import { eq } from 'drizzle-orm';
 import Value from 'typebox/value';
 import { EVENT_DATA } from '../../src/contract/events.ts';
-import { markRemoved } from '../../src/db/accounts.ts';
-import { accounts, trackingRecords } from '../../src/db/schema.ts';
+import { markRemoved } from '../../src/db/queries/accounts.ts';
+import { accounts, trackingRecords } from '../../src/db/schema/index.ts';
 import {
   findTracking,
   type Hit,
@@ -11,7 +11,7 @@ import {
   REPORTED_PER_MINUTE,
   saveTrackingRecord,
   type TrackingRecord,
-} from '../../src/db/tracking.ts';
+} from '../../src/db/queries/tracking.ts';
 import { newId } from '../../src/new-id.ts';
 import { type ApiUnderTest, apiUnderTest } from '../helpers/api-under-test.ts';
 import { storeAccount } from '../helpers/stored-account.ts';

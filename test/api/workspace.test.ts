@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { Account, AuthIntent } from '../../src/contract/account.ts';
 import type { ApiKey } from '../../src/contract/api-key.ts';
 import { ApiError } from '../../src/contract/errors.ts';
-import { ensureFirstKey } from '../../src/db/api-keys.ts';
+import { ensureFirstKey } from '../../src/db/access/api-keys.ts';
 import { newId } from '../../src/new-id.ts';
 import { type ApiUnderTest, apiUnderTest } from '../helpers/api-under-test.ts';
 import { testDatabase } from '../helpers/postgres.ts';

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ApiError } from '../../src/contract/errors.ts';
-import type { SendResult } from '../../src/db/schema.ts';
-import { LeaseLost } from '../../src/db/lease.ts';
+import type { SendResult } from '../../src/db/schema/index.ts';
+import { LeaseLost } from '../../src/db/coordination/lease.ts';
 import { markEmail } from '../../src/mailbox/changes/mark.ts';
 import { moveEmail } from '../../src/mailbox/changes/move.ts';
 import type { SyncContext } from '../../src/mailbox/context.ts';
@@ -20,11 +20,11 @@ import {
   markDraftDeleted,
   recordDraft,
   reserveDraft,
-} from '../../src/sending/draft-state.ts';
+} from '../../src/outgoing/draft-state.ts';
 import { MayBeAppended, removeDraftEmail, saveDraft } from '../../src/sending/drafts.ts';
 import { fileSentCopy } from '../../src/sending/file-sent-copy.ts';
-import { inputKeyOf, storeInput } from '../../src/sending/outgoing-input.ts';
-import { loadSend, markSent, markSubmitting, recordSend, type SendRow } from '../../src/sending/send-state.ts';
+import { inputKeyOf, storeInput } from '../../src/outgoing/outgoing-input.ts';
+import { loadSend, markSent, markSubmitting, recordSend, type SendRow } from '../../src/outgoing/send-state.ts';
 import { mailText } from '../helpers/mail-text.ts';
 import type { Random } from './random.ts';
 

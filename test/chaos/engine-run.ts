@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Lease, takeLease } from '../../src/db/lease.ts';
+import { type Lease, takeLease } from '../../src/db/coordination/lease.ts';
 import { listFoldersWithStatus } from '../../src/imap/list.ts';
 import { type ImapSession, openSession } from '../../src/imap/session.ts';
 import { scanBaseline } from '../../src/mailbox/baseline.ts';

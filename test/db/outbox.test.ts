@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { asc, eq, sql } from 'drizzle-orm';
 import pg from 'pg';
-import { inLease, type Lease, takeLease } from '../../src/db/lease.ts';
+import { inLease, type Lease, takeLease } from '../../src/db/coordination/lease.ts';
 import { DELIVERIES_CHANNEL, type NewEvent, recordEvents } from '../../src/db/outbox.ts';
-import { deliveries, events, webhookEndpoints } from '../../src/db/schema.ts';
+import { deliveries, events, webhookEndpoints } from '../../src/db/schema/index.ts';
 import { newId } from '../../src/new-id.ts';
 import { type ClaimedRun } from '../../src/webhooks/delivery-queries.ts';
 import { claimDeliveries } from '../../src/webhooks/delivery-state.ts';

@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { eq, sql } from 'drizzle-orm';
-import { saveIntent } from '../../src/db/connect-intents.ts';
-import { createEndpoint, getEndpoint, rotateSecret } from '../../src/db/endpoints.ts';
-import { reserveKey, storeResponse } from '../../src/db/idempotency.ts';
+import { saveIntent } from '../../src/db/access/connect-intents.ts';
+import { createEndpoint, getEndpoint, rotateSecret } from '../../src/db/queries/endpoints.ts';
+import { reserveKey, storeResponse } from '../../src/db/access/idempotency.ts';
 import { countSealed, resealAll, SEALED_COLUMNS } from '../../src/db/reseal.ts';
-import { accounts } from '../../src/db/schema.ts';
+import { accounts } from '../../src/db/schema/index.ts';
 import { openCredentials, sealCredentials } from '../../src/mailbox/settings.ts';
 import { newId } from '../../src/new-id.ts';
 import { createSecrets } from '../../src/security/secrets.ts';

@@ -7,8 +7,8 @@ import type { FastifyInstance, InjectOptions, LightMyRequestResponse } from 'fas
 import { buildApp } from '../../src/api/app.ts';
 import type { ApiDeps, Commands } from '../../src/api/deps.ts';
 import { DEFAULT_SEND_LIMITS } from '../../src/api/send-input.ts';
-import { createApiKey } from '../../src/db/api-keys.ts';
-import type { Database } from '../../src/db/client.ts';
+import { createApiKey } from '../../src/db/access/api-keys.ts';
+import type { Database } from '../../src/db/driver/client.ts';
 import { createLogger } from '../../src/runtime/logger.ts';
 import { createOutbound } from '../../src/security/outbound.ts';
 import { createSecrets } from '../../src/security/secrets.ts';

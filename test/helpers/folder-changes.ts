@@ -1,4 +1,4 @@
-import type { Database } from '../../src/db/client.ts';
+import type { Database } from '../../src/db/driver/client.ts';
 import type { MessageMeta } from '../../src/imap/fetch.ts';
 import { applyPlan, type PlanContext } from '../../src/mailbox/folders/apply.ts';
 import { planFolders } from '../../src/mailbox/folders/plan.ts';

@@ -1,5 +1,5 @@
 import { sql } from 'drizzle-orm';
-import type { Database, Db, Tx } from '../../src/db/client.ts';
+import type { Database, Db, Tx } from '../../src/db/driver/client.ts';
 
 /** The id of the email at a UID of a folder that was filled. */
 export const emailAt = (uid: number): string => `email_${String(uid).padStart(8, '0')}`;

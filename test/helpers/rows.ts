@@ -1,8 +1,8 @@
 import type { Attachment, Attendee } from '../../src/contract/email.ts';
 import type { FolderRole } from '../../src/contract/folder.ts';
 import { normalise } from '../../src/contract/search-text.ts';
-import type { Database } from '../../src/db/client.ts';
-import { headText } from '../../src/db/email-object.ts';
+import type { Database } from '../../src/db/driver/client.ts';
+import { headText } from '../../src/db/queries/email-object.ts';
 import {
   attachments,
   contacts,
@@ -13,7 +13,7 @@ import {
   folders,
   locations,
   threads,
-} from '../../src/db/schema.ts';
+} from '../../src/db/schema/index.ts';
 import { newId } from '../../src/new-id.ts';
 
 /** Saves a folder; its id. */

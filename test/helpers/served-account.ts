@@ -1,4 +1,4 @@
-import { accounts } from '../../src/db/schema.ts';
+import { accounts } from '../../src/db/schema/index.ts';
 import type { FolderSnapshot } from '../../src/imap/list.ts';
 import { createSessionPool } from '../../src/imap/pool.ts';
 import { createLogger } from '../../src/runtime/logger.ts';

@@ -1,5 +1,5 @@
-import { insertAccount } from '../../src/db/accounts.ts';
-import type { Database } from '../../src/db/client.ts';
+import { insertAccount } from '../../src/db/queries/accounts.ts';
+import type { Database } from '../../src/db/driver/client.ts';
 import { newId } from '../../src/new-id.ts';
 
 /** Saves an account as a connect would, without folders and without an event; its id. */

@@ -1,5 +1,5 @@
-import type { Database } from '../../src/db/client.ts';
-import { createEndpoint, type NewEndpoint } from '../../src/db/endpoints.ts';
+import type { Database } from '../../src/db/driver/client.ts';
+import { createEndpoint, type NewEndpoint } from '../../src/db/queries/endpoints.ts';
 import type { Secrets } from '../../src/security/secrets.ts';
 
 /** Stores an endpoint that nothing is listening at; its id. */

@@ -1,6 +1,6 @@
 import { asc, eq } from 'drizzle-orm';
-import type { Database } from '../../src/db/client.ts';
-import { events } from '../../src/db/schema.ts';
+import type { Database } from '../../src/db/driver/client.ts';
+import { events } from '../../src/db/schema/index.ts';
 
 /** What was written to the outbox for one account, in its order. */
 export async function storedEvents({ db }: Pick<Database, 'db'>, accountId: string) {

@@ -1,9 +1,9 @@
 import { expect, it } from '@jest/globals';
 import { eq, sql } from 'drizzle-orm';
-import { getEmail } from '../../src/db/emails.ts';
-import { parsePieces } from '../../src/db/json-text.ts';
+import { getEmail } from '../../src/db/queries/emails.ts';
+import { parsePieces } from '../../src/db/driver/json-text.ts';
 import { mark } from '../../src/mailbox/changes/pending-removals.ts';
-import { emails, locations } from '../../src/db/schema.ts';
+import { emails, locations } from '../../src/db/schema/index.ts';
 import { moveEmail } from '../../src/mailbox/changes/move.ts';
 import { syncMailbox } from '../../src/mailbox/sync-pass.ts';
 import { PLAIN } from '../helpers/fake-imap.ts';

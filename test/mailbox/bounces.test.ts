@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, expect, it } from '@jest/globals';
 import { eq } from 'drizzle-orm';
 import type { Bounce } from '../../src/contract/email.ts';
-import { emails, sends } from '../../src/db/schema.ts';
+import { emails, sends } from '../../src/db/schema/index.ts';
 import { findBounced, linkReports, linkEarlierBounces } from '../../src/mailbox/bounces.ts';
 import { newId } from '../../src/new-id.ts';
 import { type TestDatabase, testDatabase } from '../helpers/postgres.ts';

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { eq } from 'drizzle-orm';
-import { inLease, type Lease } from '../../src/db/lease.ts';
-import { drafts, locations } from '../../src/db/schema.ts';
+import { inLease, type Lease } from '../../src/db/coordination/lease.ts';
+import { drafts, locations } from '../../src/db/schema/index.ts';
 import { changeEmails } from '../../src/mailbox/change-emails.ts';
 import { storeFlagChanges } from '../../src/mailbox/changes/flags.ts';
 import { type TestDatabase, testDatabase } from '../helpers/postgres.ts';

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { eq, sql } from 'drizzle-orm';
 import type { Attendee } from '../../src/contract/email.ts';
-import { toQuery } from '../../src/db/statements.ts';
-import { inLease, type Lease } from '../../src/db/lease.ts';
-import { contacts, locations } from '../../src/db/schema.ts';
+import { toQuery } from '../../src/db/driver/statements.ts';
+import { inLease, type Lease } from '../../src/db/coordination/lease.ts';
+import { contacts, locations } from '../../src/db/schema/index.ts';
 import { changeEmails } from '../../src/mailbox/change-emails.ts';
 import { currentContacts } from '../../src/mailbox/contacts.ts';
 import { buildEmail } from '../../src/mailbox/ingest/rows.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { eq } from 'drizzle-orm';
-import { emails, folders, locations } from '../../src/db/schema.ts';
+import { emails, folders, locations } from '../../src/db/schema/index.ts';
 import { fetchMeta } from '../../src/imap/fetch.ts';
 import { moveEmail, saveMove } from '../../src/mailbox/changes/move.ts';
 import { LocationChanged } from '../../src/mailbox/changes/locate.ts';

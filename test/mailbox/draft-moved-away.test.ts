@@ -1,6 +1,6 @@
 import { expect, it } from '@jest/globals';
 import { eq } from 'drizzle-orm';
-import { emails, locations } from '../../src/db/schema.ts';
+import { emails, locations } from '../../src/db/schema/index.ts';
 import { syncMailbox } from '../../src/mailbox/sync-pass.ts';
 import { removeDraftEmail } from '../../src/sending/drafts.ts';
 import { PLAIN } from '../helpers/fake-imap.ts';

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll } from '@jest/globals';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type Lease, takeLease } from '../../src/db/lease.ts';
+import { type Lease, takeLease } from '../../src/db/coordination/lease.ts';
 import { listFoldersWithStatus } from '../../src/imap/list.ts';
 import type { ImapSession } from '../../src/imap/session.ts';
 import { createLogger } from '../../src/runtime/logger.ts';

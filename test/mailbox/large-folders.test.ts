@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { eq, type SQL, sql } from 'drizzle-orm';
-import { inLease, type Lease } from '../../src/db/lease.ts';
-import { folders } from '../../src/db/schema.ts';
+import { inLease, type Lease } from '../../src/db/coordination/lease.ts';
+import { folders } from '../../src/db/schema/index.ts';
 import { applyFlags } from '../../src/mailbox/changes/flags.ts';
 import { changeEmails } from '../../src/mailbox/change-emails.ts';
 import type { SyncContext } from '../../src/mailbox/context.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { and, eq, isNull } from 'drizzle-orm';
-import { emails, folders, locations } from '../../src/db/schema.ts';
+import { emails, folders, locations } from '../../src/db/schema/index.ts';
 import { moveEmail } from '../../src/mailbox/changes/move.ts';
 import { markEmail } from '../../src/mailbox/changes/mark.ts';
 import { selectFolder } from '../../src/imap/select.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { eq } from 'drizzle-orm';
-import { emails, locations } from '../../src/db/schema.ts';
+import { emails, locations } from '../../src/db/schema/index.ts';
 import { markEmail } from '../../src/mailbox/changes/mark.ts';
 import { moveEmail } from '../../src/mailbox/changes/move.ts';
 import { syncMailbox } from '../../src/mailbox/sync-pass.ts';

@@ -1,8 +1,8 @@
 import { Readable } from 'node:stream';
 import { describe, expect, it } from '@jest/globals';
 import { and, asc, eq, sql } from 'drizzle-orm';
-import { accountsWithDueReparses, emailsToReparse } from '../../src/db/reparses.ts';
-import { attachments, contacts, emailContents, emailSearch, emails, locations } from '../../src/db/schema.ts';
+import { accountsWithDueReparses, emailsToReparse } from '../../src/mailbox/reparse/reparses.ts';
+import { attachments, contacts, emailContents, emailSearch, emails, locations } from '../../src/db/schema/index.ts';
 import { matchFiles } from '../../src/mailbox/reparse/files.ts';
 import { reparseEmail } from '../../src/mailbox/reparse/reparse.ts';
 import { syncMailbox } from '../../src/mailbox/sync-pass.ts';

@@ -1,8 +1,8 @@
 import { expect, it } from '@jest/globals';
 import { eq } from 'drizzle-orm';
-import { getEmail } from '../../src/db/emails.ts';
-import { parsePieces } from '../../src/db/json-text.ts';
-import { emails } from '../../src/db/schema.ts';
+import { getEmail } from '../../src/db/queries/emails.ts';
+import { parsePieces } from '../../src/db/driver/json-text.ts';
+import { emails } from '../../src/db/schema/index.ts';
 import { markEmail } from '../../src/mailbox/changes/mark.ts';
 import { syncMailbox } from '../../src/mailbox/sync-pass.ts';
 import { PLAIN } from '../helpers/fake-imap.ts';

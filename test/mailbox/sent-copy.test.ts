@@ -1,7 +1,7 @@
 import { expect, it } from '@jest/globals';
 import { syncMailbox } from '../../src/mailbox/sync-pass.ts';
 import { newId } from '../../src/new-id.ts';
-import { findSends, isCopyIngested, markSent, markSubmitting, recordSend } from '../../src/sending/send-state.ts';
+import { findSends, isCopyIngested, markSent, markSubmitting, recordSend } from '../../src/outgoing/send-state.ts';
 import { mailText } from '../helpers/mail-text.ts';
 import { storedEvents } from '../helpers/stored-events.ts';
 import { engineTests } from './engine.ts';

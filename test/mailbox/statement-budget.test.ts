@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { describe, expect, test } from '@jest/globals';
 import { eq } from 'drizzle-orm';
-import { emails } from '../../src/db/schema.ts';
+import { emails } from '../../src/db/schema/index.ts';
 import { fetchMeta } from '../../src/imap/fetch.ts';
 import { selectFolder } from '../../src/imap/select.ts';
 import { applyFlags } from '../../src/mailbox/changes/flags.ts';

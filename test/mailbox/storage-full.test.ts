@@ -1,7 +1,7 @@
 import { expect, it } from '@jest/globals';
 import { buffer } from 'node:stream/consumers';
 import { eq } from 'drizzle-orm';
-import { accounts } from '../../src/db/schema.ts';
+import { accounts } from '../../src/db/schema/index.ts';
 import type { SyncContext } from '../../src/mailbox/context.ts';
 import { importMail } from '../../src/mailbox/import.ts';
 import { STREAM_FROM_BYTES } from '../../src/mailbox/ingest/fetch.ts';

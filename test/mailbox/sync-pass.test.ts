@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { asc, eq } from 'drizzle-orm';
-import { accounts, emails, locations } from '../../src/db/schema.ts';
-import { inLease } from '../../src/db/lease.ts';
+import { accounts, emails, locations } from '../../src/db/schema/index.ts';
+import { inLease } from '../../src/db/coordination/lease.ts';
 import { scanBaseline } from '../../src/mailbox/baseline.ts';
 import { reservePath } from '../../src/mailbox/folders/reservations.ts';
 import { markVacating } from '../../src/mailbox/folders/vacate.ts';

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { eq } from 'drizzle-orm';
 import type { Attendee } from '../../src/contract/email.ts';
-import { emails } from '../../src/db/schema.ts';
+import { emails } from '../../src/db/schema/index.ts';
 import { type AssignedThread, assignThreads, type ThreadedMail } from '../../src/mailbox/ingest/threads.ts';
 import { newId } from '../../src/new-id.ts';
 import { type TestDatabase, testDatabase } from '../helpers/postgres.ts';

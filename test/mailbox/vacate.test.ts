@@ -1,8 +1,8 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { eq, sql } from 'drizzle-orm';
-import { listFolders } from '../../src/db/folders.ts';
-import { inLease, type Lease } from '../../src/db/lease.ts';
-import { folders, locations } from '../../src/db/schema.ts';
+import { listFolders } from '../../src/db/queries/folders.ts';
+import { inLease, type Lease } from '../../src/db/coordination/lease.ts';
+import { folders, locations } from '../../src/db/schema/index.ts';
 import type { PlanContext } from '../../src/mailbox/folders/apply.ts';
 import { renumberFolder } from '../../src/mailbox/folders/uidvalidity.ts';
 import { loadFolder, loadFolders } from '../../src/mailbox/store/folders.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { and, eq, sql } from 'drizzle-orm';
-import { emails, folders, locations } from '../../src/db/schema.ts';
+import { emails, folders, locations } from '../../src/db/schema/index.ts';
 import { syncMailbox } from '../../src/mailbox/sync-pass.ts';
 import { verifyMailbox } from '../../src/mailbox/verify.ts';
 import { type FakeImapOptions, PLAIN } from '../helpers/fake-imap.ts';

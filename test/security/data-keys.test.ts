@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { createDataKeys, forgetOnRemoval } from '../../src/security/data-keys.ts';
-import { LEASES_CHANNEL } from '../../src/db/lease.ts';
-import { listenTo } from '../../src/db/listen.ts';
-import { announceLease } from '../../src/db/lease.ts';
+import { LEASES_CHANNEL } from '../../src/db/coordination/lease.ts';
+import { listenTo } from '../../src/db/driver/listen.ts';
+import { announceLease } from '../../src/db/coordination/lease.ts';
 import { createLogger } from '../../src/runtime/logger.ts';
 import { createSecrets } from '../../src/security/secrets.ts';
 import { type TestDatabase, testDatabase } from '../helpers/postgres.ts';

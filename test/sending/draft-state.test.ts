@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { eq } from 'drizzle-orm';
-import { drafts } from '../../src/db/schema.ts';
+import { drafts } from '../../src/db/schema/index.ts';
 import { newId } from '../../src/new-id.ts';
 import {
   type DraftState,
@@ -14,7 +14,7 @@ import {
   recordDraft,
   releaseReservation,
   reserveDraft,
-} from '../../src/sending/draft-state.ts';
+} from '../../src/outgoing/draft-state.ts';
 import { testDatabase, type TestDatabase } from '../helpers/postgres.ts';
 import { storeEmail } from '../helpers/rows.ts';
 import { storeAccount } from '../helpers/stored-account.ts';

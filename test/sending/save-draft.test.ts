@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { listFoldersWithStatus } from '../../src/imap/list.ts';
 import { newId } from '../../src/new-id.ts';
-import { loadDraft, recordDraft } from '../../src/sending/draft-state.ts';
+import { loadDraft, recordDraft } from '../../src/outgoing/draft-state.ts';
 import { saveDraft } from '../../src/sending/drafts.ts';
-import { inputKeyOf, storeInput } from '../../src/sending/outgoing-input.ts';
+import { inputKeyOf, storeInput } from '../../src/outgoing/outgoing-input.ts';
 import { FakeImap } from '../helpers/fake-imap.ts';
 import { openTestSession } from '../helpers/mail-session.ts';
 import { mailboxDeps, storeServedAccount } from '../helpers/served-account.ts';

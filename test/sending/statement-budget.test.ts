@@ -4,7 +4,7 @@ import { MockActivityEnvironment } from '@temporalio/testing';
 import { eq } from 'drizzle-orm';
 import { createSendActivities } from '../../src/activities/send-email.ts';
 import { createSendCommands } from '../../src/api/commands/sends.ts';
-import { accounts, emails, sends } from '../../src/db/schema.ts';
+import { accounts, emails, sends } from '../../src/db/schema/index.ts';
 import { listFoldersWithStatus } from '../../src/imap/list.ts';
 import { newId } from '../../src/new-id.ts';
 import type { SubmitDeps } from '../../src/sending/submit.ts';

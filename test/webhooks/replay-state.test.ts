@@ -3,8 +3,8 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/glo
 import { asc } from 'drizzle-orm';
 import type { ReplayFilter } from '../../src/contract/replay.ts';
 import { recordEvents, recordTestEvent } from '../../src/db/outbox.ts';
-import { createReplay, getReplay } from '../../src/db/replays.ts';
-import { deliveries } from '../../src/db/schema.ts';
+import { createReplay, getReplay } from '../../src/db/queries/replays.ts';
+import { deliveries } from '../../src/db/schema/index.ts';
 import { newId } from '../../src/new-id.ts';
 import { createSecrets } from '../../src/security/secrets.ts';
 import { startPosition } from '../../src/webhooks/claim-queries.ts';

@@ -2,7 +2,7 @@ import { createHmac } from 'node:crypto';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { sql } from 'drizzle-orm';
 import { Webhook } from 'standardwebhooks';
-import { rotateSecret } from '../../src/db/endpoints.ts';
+import { rotateSecret } from '../../src/db/queries/endpoints.ts';
 import { createLogger } from '../../src/runtime/logger.ts';
 import { newId } from '../../src/new-id.ts';
 import { callEndpoint, openTarget } from '../../src/webhooks/call-endpoint.ts';

@@ -3,7 +3,7 @@ import { Context } from '@temporalio/activity';
 import { toFailure } from '../../src/activities/failures.ts';
 import type { AccountStatus, InitialSyncStatus } from '../../src/contract/account.ts';
 import { ApiError } from '../../src/contract/errors.ts';
-import { LeaseLost } from '../../src/db/lease.ts';
+import { LeaseLost } from '../../src/db/coordination/lease.ts';
 import { MailError } from '../../src/mail-wire/mail-error.ts';
 import { newId } from '../../src/new-id.ts';
 import { accountWorkflowId, QUEUES, SIGNALS, WORKFLOWS } from '../../src/workflows/names.ts';

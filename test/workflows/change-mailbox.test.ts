@@ -3,7 +3,7 @@ import { withFailures } from '../../src/activities/failures.ts';
 import { createChangeCommands } from '../../src/api/commands/changes.ts';
 import type { ChangeCommands } from '../../src/api/deps.ts';
 import { ApiError } from '../../src/contract/errors.ts';
-import { createFinishedRuns } from '../../src/db/finished-runs.ts';
+import { createFinishedRuns } from '../../src/db/coordination/finished-runs.ts';
 import { MailError } from '../../src/mail-wire/mail-error.ts';
 import { newId } from '../../src/new-id.ts';
 import { changeWorkflowId } from '../../src/workflows/names.ts';

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { sql } from 'drizzle-orm';
-import { createReplay, getReplay } from '../../src/db/replays.ts';
-import { webhookEndpoints } from '../../src/db/schema.ts';
+import { createReplay, getReplay } from '../../src/db/queries/replays.ts';
+import { webhookEndpoints } from '../../src/db/schema/index.ts';
 import { createLogger } from '../../src/runtime/logger.ts';
 import { newId } from '../../src/new-id.ts';
 import { createLostRuns } from '../../src/webhooks/lost-runs.ts';

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import type { DeliverDeps } from '../../src/activities/deliver.ts';
-import type { Db } from '../../src/db/client.ts';
+import type { Db } from '../../src/db/driver/client.ts';
 import { newId } from '../../src/new-id.ts';
 import { startDeliveryRun } from '../../src/webhooks/delivery-runs.ts';
 import { unstartedRuns } from '../../src/webhooks/delivery-queries.ts';

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { eq, sql } from 'drizzle-orm';
-import { webhookEndpoints } from '../../src/db/schema.ts';
+import { webhookEndpoints } from '../../src/db/schema/index.ts';
 import { createLogger } from '../../src/runtime/logger.ts';
 import { newId } from '../../src/new-id.ts';
 import { hurryRun, retryDelivery } from '../../src/webhooks/retry-delivery.ts';

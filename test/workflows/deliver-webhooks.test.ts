@@ -1,7 +1,7 @@
 import { createServer } from 'node:http';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { eq } from 'drizzle-orm';
-import { webhookEndpoints } from '../../src/db/schema.ts';
+import { webhookEndpoints } from '../../src/db/schema/index.ts';
 import { newId } from '../../src/new-id.ts';
 import { MAX_RESPONSE_BYTES } from '../../src/webhooks/post.ts';
 import { deliveryWorkflowId } from '../../src/workflows/names.ts';

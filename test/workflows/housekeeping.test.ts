@@ -11,7 +11,7 @@ import {
   events,
   idempotencyKeys,
   sessions,
-} from '../../src/db/schema.ts';
+} from '../../src/db/schema/index.ts';
 import { createLogger } from '../../src/runtime/logger.ts';
 import { openStorage } from '../../src/storage/storage.ts';
 import { createLostRuns } from '../../src/webhooks/lost-runs.ts';

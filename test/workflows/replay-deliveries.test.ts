@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { createReplayActivities } from '../../src/activities/replay.ts';
 import { recordEvents } from '../../src/db/outbox.ts';
-import { createReplay, getReplay } from '../../src/db/replays.ts';
+import { createReplay, getReplay } from '../../src/db/queries/replays.ts';
 import { createLogger } from '../../src/runtime/logger.ts';
 import { newId } from '../../src/new-id.ts';
 import { createSecrets } from '../../src/security/secrets.ts';

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { withFailures } from '../../src/activities/failures.ts';
 import { verifyMailbox } from '../../src/api/commands/verify.ts';
-import type { Db } from '../../src/db/client.ts';
+import type { Db } from '../../src/db/driver/client.ts';
 import type { Verification } from '../../src/mailbox/verify.ts';
 import { MailError } from '../../src/mail-wire/mail-error.ts';
 import { newId } from '../../src/new-id.ts';

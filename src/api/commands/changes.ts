@@ -1,5 +1,5 @@
 import type { Client } from '@temporalio/client';
-import type { FinishedRuns } from '../../db/finished-runs.ts';
+import type { FinishedRuns } from '../../db/coordination/finished-runs.ts';
 import { newId } from '../../new-id.ts';
 import type { MailboxChange } from '../../workflows/change-mailbox.ts';
 import { changeWorkflowId, WORKFLOWS } from '../../workflows/names.ts';

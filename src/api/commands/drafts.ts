@@ -1,4 +1,4 @@
-import { hasWorker } from '../../db/workers.ts';
+import { hasWorker } from '../../db/coordination/workers.ts';
 import type { DraftResult, SendInput } from '../../contract/sending.ts';
 import { newId } from '../../new-id.ts';
 import {
@@ -9,8 +9,8 @@ import {
   loadDraft,
   recordDraft,
   reserveDraft,
-} from '../../sending/draft-state.ts';
-import { inputKeyOf, resolveInput } from '../../sending/outgoing-input.ts';
+} from '../../outgoing/draft-state.ts';
+import { inputKeyOf, resolveInput } from '../../outgoing/outgoing-input.ts';
 import { deleteDraftWorkflowId, draftWorkflowId, WORKFLOWS } from '../../workflows/names.ts';
 import type { DraftCommands } from '../deps.ts';
 import {

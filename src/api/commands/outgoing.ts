@@ -2,11 +2,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
 import { ApiError } from '../../contract/errors.ts';
 import type { SendInput } from '../../contract/sending.ts';
-import type { Db } from '../../db/client.ts';
-import type { FinishedRuns } from '../../db/finished-runs.ts';
+import type { Db } from '../../db/driver/client.ts';
+import type { FinishedRuns } from '../../db/coordination/finished-runs.ts';
 import { newId } from '../../new-id.ts';
 import { unavailablePart } from '../../outage.ts';
-import { type OutgoingInput, storeInput } from '../../sending/outgoing-input.ts';
+import { type OutgoingInput, storeInput } from '../../outgoing/outgoing-input.ts';
 import type { Storage } from '../../storage/storage.ts';
 
 /** What the commands for sends and drafts need. */

@@ -1,7 +1,7 @@
 import type { Client, WorkflowHandle } from '@temporalio/client';
 import type { MailboxReparse } from '../../contract/account.ts';
-import type { Db } from '../../db/client.ts';
-import { hasWorker } from '../../db/workers.ts';
+import type { Db } from '../../db/driver/client.ts';
+import { hasWorker } from '../../db/coordination/workers.ts';
 import { QUERIES, QUEUES, reparseWorkflowId, searchableBy, WORKFLOWS } from '../../workflows/names.ts';
 import type { reparse } from '../../workflows/reparse.ts';
 import type { RunState } from '../../workflows/run-state.ts';

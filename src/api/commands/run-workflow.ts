@@ -1,7 +1,7 @@
 import { type Client, WorkflowExecutionAlreadyStartedError } from '@temporalio/client';
 import { sleep, withDeadline } from '../../async.ts';
 import { ApiError, type ErrorCode, ERRORS } from '../../contract/errors.ts';
-import type { FinishedRuns } from '../../db/finished-runs.ts';
+import type { FinishedRuns } from '../../db/coordination/finished-runs.ts';
 import { type InstallationPart, PartUnavailable, unavailablePart } from '../../outage.ts';
 import { QUEUES, searchableBy } from '../../workflows/names.ts';
 import { notTaken, stopUntaken, waitingFor, wasTaken } from './untaken.ts';

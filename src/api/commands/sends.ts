@@ -1,12 +1,12 @@
 import { ApiError } from '../../contract/errors.ts';
 import { isId } from '../../contract/ids.ts';
 import type { DraftSent, EmailSent, SendInput } from '../../contract/sending.ts';
-import type { Caller } from '../../db/api-keys.ts';
-import { hasWorker } from '../../db/workers.ts';
+import type { Caller } from '../../db/access/api-keys.ts';
+import { hasWorker } from '../../db/coordination/workers.ts';
 import { type PartUnavailable, unavailablePart } from '../../outage.ts';
-import { type DraftRow, findDraft, releaseReservation, reserveDraft } from '../../sending/draft-state.ts';
-import { inputKeyOf, resolveInput } from '../../sending/outgoing-input.ts';
-import { giveUp, loadSend, type NewSend, recordSend, type SendRow } from '../../sending/send-state.ts';
+import { type DraftRow, findDraft, releaseReservation, reserveDraft } from '../../outgoing/draft-state.ts';
+import { inputKeyOf, resolveInput } from '../../outgoing/outgoing-input.ts';
+import { giveUp, loadSend, type NewSend, recordSend, type SendRow } from '../../outgoing/send-state.ts';
 import { sendWorkflowId, WORKFLOWS } from '../../workflows/names.ts';
 import type { SendCommands } from '../deps.ts';
 import { draftNotFound, type OutgoingDeps, storeRecordedInput, trackingIdFor, whenFree } from './outgoing.ts';

@@ -1,7 +1,7 @@
 import type { Client } from '@temporalio/client';
 import type { MailboxVerification } from '../../contract/account.ts';
-import type { Db } from '../../db/client.ts';
-import { hasWorker } from '../../db/workers.ts';
+import type { Db } from '../../db/driver/client.ts';
+import { hasWorker } from '../../db/coordination/workers.ts';
 import { QUEUES, searchableBy, verifyWorkflowId, WORKFLOWS } from '../../workflows/names.ts';
 import type { verifyMailbox as verifyMailboxWorkflow } from '../../workflows/verify-mailbox.ts';
 import { StillRunning, watched, workflowErrorToApiError } from './run-workflow.ts';

@@ -9,7 +9,7 @@ import {
   MailboxVerification,
 } from '../../contract/account.ts';
 import { Limit, Offset, OneOf } from '../../contract/common.ts';
-import { getAccount, listAccounts, replaceMetadata } from '../../db/accounts.ts';
+import { getAccount, listAccounts, replaceMetadata } from '../../db/queries/accounts.ts';
 import { connectAs, visibleAccounts } from '../access.ts';
 import { responses, existing, Id, type Routes } from './route.ts';
 

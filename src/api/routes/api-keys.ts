@@ -2,7 +2,7 @@ import Type from 'typebox';
 import { ApiKeyCreated, ApiKeyDeleted, ApiKeyList, CreateApiKey } from '../../contract/api-key.ts';
 import { Limit, Offset } from '../../contract/common.ts';
 import { ApiError } from '../../contract/errors.ts';
-import { createApiKey, deleteApiKey, listApiKeys } from '../../db/api-keys.ts';
+import { createApiKey, deleteApiKey, listApiKeys } from '../../db/access/api-keys.ts';
 import { readDate } from '../dates.ts';
 import { checkAccounts } from '../endpoint-rules.ts';
 import { responses, existing, Id, type Routes } from './route.ts';

@@ -1,5 +1,5 @@
 import Type from 'typebox';
-import { getAttachment } from '../../db/attachments.ts';
+import { getAttachment } from '../../db/queries/attachments.ts';
 import { existing, Id, type Routes } from './route.ts';
 import { downloadResponses, sendStored } from './stored.ts';
 

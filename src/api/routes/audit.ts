@@ -1,7 +1,7 @@
 import Type from 'typebox';
 import { AUDIT_ACTIONS, AuditRecordList } from '../../contract/audit.ts';
 import { Cursor, DateTime, Limit, OneOf } from '../../contract/common.ts';
-import { listAudit } from '../../db/audit.ts';
+import { listAudit } from '../../db/access/audit.ts';
 import { readOptionalDate } from '../dates.ts';
 import { responses, type Routes } from './route.ts';
 

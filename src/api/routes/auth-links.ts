@@ -10,8 +10,8 @@ import {
 } from '../../contract/auth-link.ts';
 import { Limit, Offset, OneOf } from '../../contract/common.ts';
 import { ApiError } from '../../contract/errors.ts';
-import { getAccount } from '../../db/accounts.ts';
-import { createAuthLink, deleteAuthLink, listAuthLinks } from '../../db/auth-links.ts';
+import { getAccount } from '../../db/queries/accounts.ts';
+import { createAuthLink, deleteAuthLink, listAuthLinks } from '../../db/access/auth-links.ts';
 import { limitBy } from '../limit-calls.ts';
 import { TooManyRequests } from '../request-limits.ts';
 import { existing, Id, responses, type Routes } from './route.ts';

@@ -1,8 +1,8 @@
 import Type from 'typebox';
 import { Cursor, Limit } from '../../contract/common.ts';
 import { ContactList, EmailSenderList } from '../../contract/contact.ts';
-import { getAccount } from '../../db/accounts.ts';
-import { listContacts } from '../../db/contacts.ts';
+import { getAccount } from '../../db/queries/accounts.ts';
+import { listContacts } from '../../db/queries/contacts.ts';
 import { AccountParams, responses, existing, type Routes } from './route.ts';
 
 const ContactQuery = Type.Object({

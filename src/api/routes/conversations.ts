@@ -12,7 +12,7 @@ import {
   getConversation,
   getConversationDetail,
   listConversations,
-} from '../../db/conversations.ts';
+} from '../../db/queries/conversations.ts';
 import { visible, visibleAccounts, withoutEndpoint } from '../access.ts';
 import { readOptionalDate } from '../dates.ts';
 import { responses, existing, Id, type Routes, sendJson } from './route.ts';

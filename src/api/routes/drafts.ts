@@ -3,8 +3,8 @@ import { Cursor, Limit } from '../../contract/common.ts';
 import { DraftList, Email } from '../../contract/email.ts';
 import { idPattern } from '../../contract/ids.ts';
 import { DraftResult, DraftSent, SendInput } from '../../contract/sending.ts';
-import { getDraft, listDrafts } from '../../db/drafts.ts';
-import { jsonWithItems } from '../../db/json-text.ts';
+import { getDraft, listDrafts } from '../../db/queries/drafts.ts';
+import { jsonWithItems } from '../../db/driver/json-text.ts';
 import { checkSendInput, checkTrackable } from '../send-input.ts';
 import {
   AccountParams,

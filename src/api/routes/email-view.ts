@@ -1,9 +1,9 @@
 import type { Readable } from 'node:stream';
 import Type from 'typebox';
 import type { Email } from '../../contract/email.ts';
-import { getAttachment } from '../../db/attachments.ts';
-import { getEmail } from '../../db/emails.ts';
-import { parsePieces } from '../../db/json-text.ts';
+import { getAttachment } from '../../db/queries/attachments.ts';
+import { getEmail } from '../../db/queries/emails.ts';
+import { parsePieces } from '../../db/driver/json-text.ts';
 import { viewHeaders, viewPage } from '../email-view.ts';
 import { EmailParams } from './emails.ts';
 import { existing, responsesAs, type RouteDeps, type Routes } from './route.ts';

@@ -2,9 +2,9 @@ import type { FastifyReply } from 'fastify';
 import Type from 'typebox';
 import { Email, EmailList } from '../../contract/email.ts';
 import { EmailDeleted } from '../../contract/sending.ts';
-import { getEmail, getEmailSource, listEmails } from '../../db/emails.ts';
-import { folderExists } from '../../db/folders.ts';
-import { jsonWithItems } from '../../db/json-text.ts';
+import { getEmail, getEmailSource, listEmails } from '../../db/queries/emails.ts';
+import { folderExists } from '../../db/queries/folders.ts';
+import { jsonWithItems } from '../../db/driver/json-text.ts';
 import { EmailQuery, MetaOnly, toFilter } from './email-query.ts';
 import {
   AccountParams,

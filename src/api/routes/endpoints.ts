@@ -12,8 +12,8 @@ import {
   WebhookEndpointDeleted,
   WebhookEndpointList,
 } from '../../contract/webhook.ts';
-import type { Caller } from '../../db/api-keys.ts';
-import { firstAccountId, knownAccountIds } from '../../db/accounts.ts';
+import type { Caller } from '../../db/access/api-keys.ts';
+import { firstAccountId, knownAccountIds } from '../../db/queries/accounts.ts';
 import {
   createEndpoint,
   deleteEndpoint,
@@ -22,8 +22,8 @@ import {
   renewsEndpoint,
   rotateSecret,
   updateEndpoint,
-} from '../../db/endpoints.ts';
-import { getConversation } from '../../db/conversations.ts';
+} from '../../db/queries/endpoints.ts';
+import { getConversation } from '../../db/queries/conversations.ts';
 import { recordTestEvent } from '../../db/outbox.ts';
 import { checkEndpoint } from '../endpoint-rules.ts';
 import { responses, existing, Id, type Routes } from './route.ts';

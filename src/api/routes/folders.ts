@@ -1,6 +1,6 @@
 import Type from 'typebox';
 import { CreateFolder, Folder, FolderList, UpdateFolder } from '../../contract/folder.ts';
-import { getFolder, listFolders } from '../../db/folders.ts';
+import { getFolder, listFolders } from '../../db/queries/folders.ts';
 import { AccountParams, responses, responsesWith, existing, Id, requireWritable, type Routes } from './route.ts';
 
 export const folderRoutes: Routes = (app, { db }) => {

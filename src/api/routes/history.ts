@@ -1,8 +1,8 @@
 import Type from 'typebox';
 import { Cursor, Limit } from '../../contract/common.ts';
 import { History, RunList } from '../../contract/history.ts';
-import { getAccount } from '../../db/accounts.ts';
-import { readHistory } from '../../db/history.ts';
+import { getAccount } from '../../db/queries/accounts.ts';
+import { readHistory } from '../../db/queries/history.ts';
 import { sendWorkflowId } from '../../workflows/names.ts';
 import { EmailParams } from './emails.ts';
 import { existing, Id, responses, type RouteDeps, type Routes } from './route.ts';

@@ -2,7 +2,7 @@ import Type from 'typebox';
 import { OneOf } from '../../contract/common.ts';
 import { Settings } from '../../contract/installation.ts';
 import { Overview, OVERVIEW_PERIODS, type OverviewPeriod } from '../../contract/overview.ts';
-import { readOverview } from '../../db/overview.ts';
+import { readOverview } from '../../db/queries/overview.ts';
 import { responses, type Routes } from './route.ts';
 
 /** However many look at it, it is read this often, ms. */

@@ -2,8 +2,8 @@ import Type from 'typebox';
 import { Limit, Offset, OneOf } from '../../contract/common.ts';
 import { ApiError } from '../../contract/errors.ts';
 import { CreateReplay, Replay, REPLAY_STATUSES, ReplayList } from '../../contract/replay.ts';
-import { getEndpoint } from '../../db/endpoints.ts';
-import { createReplay, getReplay, listReplays } from '../../db/replays.ts';
+import { getEndpoint } from '../../db/queries/endpoints.ts';
+import { createReplay, getReplay, listReplays } from '../../db/queries/replays.ts';
 import { readDate } from '../dates.ts';
 import { existing, Id, responses, type Routes } from './route.ts';
 

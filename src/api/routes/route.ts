@@ -4,9 +4,9 @@ import type { FastifyBaseLogger, FastifyInstance, FastifyReply, RawServerDefault
 import Type from 'typebox';
 import { ApiError, type ErrorCode } from '../../contract/errors.ts';
 import { type IdKind, idPattern } from '../../contract/ids.ts';
-import { getAccountState } from '../../db/accounts.ts';
-import type { Queryable } from '../../db/client.ts';
-import type { JsonOf, JsonPieces } from '../../db/json-text.ts';
+import { getAccountState } from '../../db/queries/accounts.ts';
+import type { Queryable } from '../../db/driver/client.ts';
+import type { JsonOf, JsonPieces } from '../../db/driver/json-text.ts';
 import type { Admissions } from '../admissions.ts';
 import type { Cursors } from '../cursor.ts';
 import type { ApiDeps } from '../deps.ts';

@@ -1,6 +1,6 @@
 import { ApiError } from '../../contract/errors.ts';
 import { Session } from '../../contract/session.ts';
-import { createSession, deleteSession, findSession } from '../../db/sessions.ts';
+import { createSession, deleteSession, findSession } from '../../db/access/sessions.ts';
 import { sessionToken, setSessionCookie } from '../session-cookie.ts';
 import { responses, responsesWith, type Routes } from './route.ts';
 

@@ -45,7 +45,7 @@ export const auditRecords = pgTable(
   ],
 );
 
-/** Where people are signed in, by a key, in a browser. Revoking the key ends them. See src/db/sessions.ts. */
+/** Where people are signed in, by a key, in a browser. Revoking the key ends them. See src/db/access/sessions.ts. */
 export const sessions = pgTable(
   'sessions',
   {
@@ -60,7 +60,7 @@ export const sessions = pgTable(
   (t) => [index('sessions_api_key').on(t.apiKeyId), index('sessions_expires').on(t.expiresAt)],
 );
 
-/** Links to the page where the owner of a mailbox connects it. See src/db/auth-links.ts. */
+/** Links to the page where the owner of a mailbox connects it. See src/db/access/auth-links.ts. */
 export const authLinks = pgTable(
   'auth_links',
   {

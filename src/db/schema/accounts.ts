@@ -48,7 +48,7 @@ export const accounts = pgTable(
     watchedBy: text('watched_by'),
     /** last `sequence` given to an event of this account */
     eventSequence: bigint('event_sequence', { mode: 'number' }).notNull().default(0),
-    /** when its objects in storage were last compared with its rows; see src/db/stored-objects.ts */
+    /** when its objects in storage were last compared with its rows; see src/db/coordination/stored-objects.ts */
     storageSweptAt: at('storage_swept_at'),
     /** the last key compared in a sweep that is under way */
     storageSweepAfter: text('storage_sweep_after'),

@@ -63,7 +63,7 @@ export const emails = pgTable(
     calendar: jsonb().$type<Calendar>(),
     /** parsing was not cut short */
     isComplete: boolean('is_complete').notNull().default(true),
-    /** how many times it was parsed again since it was cut short; see src/db/reparses.ts */
+    /** how many times it was parsed again since it was cut short; see src/mailbox/reparse/reparses.ts */
     reparses: smallint().notNull().default(0),
     /** bytes of the raw message */
     size: bigint({ mode: 'number' }).notNull(),
@@ -84,7 +84,7 @@ export const emails = pgTable(
     index('emails_with_attachments').on(t.accountId, t.date, t.id).where(sql`has_attachments and not is_draft`),
     index('emails_thread').on(t.threadId, t.date, t.id),
     index('emails_message_id').on(t.accountId, t.messageId),
-    // whose storage key does not tell the email's id; see src/db/stored-objects.ts
+    // whose storage key does not tell the email's id; see src/db/coordination/stored-objects.ts
     index('emails_api_storage_key').on(t.storageKey).where(sql`origin = 'api'`),
     index('emails_subject_key').on(t.accountId, t.subjectKey, t.date).where(sql`subject_key is not null`),
     // to be parsed again, with more time
@@ -138,7 +138,7 @@ export const emailSearch = pgTable(
   },
   (t) => [
     index('email_search_list').on(t.accountId, t.date, t.emailId),
-    // no gin_pending_list_limit here: see src/db/search-index.ts
+    // no gin_pending_list_limit here: see src/db/coordination/search-index.ts
     index('email_search_text').using('gin', t.accountId, t.text.op('gin_trgm_ops')),
     index('email_search_subject').using('gin', t.accountId, t.subject.op('gin_trgm_ops')),
     index('email_search_from').on(t.accountId, t.fromAddress, t.date, t.emailId),

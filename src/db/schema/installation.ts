@@ -4,7 +4,7 @@ import { at } from './columns.ts';
 /** What is true of this installation as a whole, by name. */
 export const installation = pgTable('installation', { name: text().primaryKey(), value: text().notNull() });
 
-/** Worker processes that are there; see src/db/workers.ts. */
+/** Worker processes that are there; see src/db/coordination/workers.ts. */
 export const workers = pgTable('workers', {
   id: text().primaryKey(),
   seenAt: at('seen_at').notNull(),
@@ -13,14 +13,14 @@ export const workers = pgTable('workers', {
   watches: integer().notNull().default(0),
 });
 
-/** How many logins a provider gets: one row for each host, shared by all workers. See src/db/login-budget.ts. */
+/** How many logins a provider gets: one row for each host, shared by all workers. See src/db/coordination/login-budget.ts. */
 export const loginBudgets = pgTable('login_budgets', {
   host: text().primaryKey(),
   /** when the next login is due */
   nextAt: at('next_at').notNull(),
 });
 
-/** Runs of workflows whose work is stored: a second execution of one does nothing. See src/db/finished-runs.ts. */
+/** Runs of workflows whose work is stored: a second execution of one does nothing. See src/db/coordination/finished-runs.ts. */
 export const finishedRuns = pgTable(
   'finished_runs',
   {

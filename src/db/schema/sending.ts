@@ -4,7 +4,7 @@ import type { Attendee, Email } from '../../contract/email.ts';
 import type { TrackingOptions } from '../../contract/sending.ts';
 import { at, json } from './columns.ts';
 
-/** `drf_…` ids: which email each one stands for, and which no longer work. See src/sending/draft-state.ts. */
+/** `drf_…` ids: which email each one stands for, and which no longer work. See src/outgoing/draft-state.ts. */
 export const drafts = pgTable(
   'drafts',
   {
@@ -39,7 +39,7 @@ export const drafts = pgTable(
   ],
 );
 
-/** A message sent through this API; its id is the `email_…` id that the Sent copy gets. See src/sending/send-state.ts. */
+/** A message sent through this API; its id is the `email_…` id that the Sent copy gets. See src/outgoing/send-state.ts. */
 export const sends = pgTable(
   'sends',
   {
@@ -99,7 +99,7 @@ export const trackingRecords = pgTable(
     links: jsonb().$type<string[]>().notNull(),
     /** the minute of the last hit */
     hitMinute: at('hit_minute'),
-    /** hits in that minute, with those above the rate; see src/db/tracking.ts */
+    /** hits in that minute, with those above the rate; see src/db/queries/tracking.ts */
     hitsInMinute: integer('hits_in_minute').notNull().default(0),
     createdAt: at('created_at').notNull(),
   },

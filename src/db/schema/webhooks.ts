@@ -63,7 +63,7 @@ export const events = pgTable(
     data: text().notNull(),
     test: boolean().notNull().default(false),
     /**
-     * Its place in the feed, see src/db/event-feed.ts: the number of its transaction, or the greatest of a transaction that
+     * Its place in the feed, see src/db/queries/event-feed.ts: the number of its transaction, or the greatest of a transaction that
      * had ended before. null: a test event, which is not in the feed.
      */
     position: bigint({ mode: 'number' }).default(

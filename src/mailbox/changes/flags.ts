@@ -1,8 +1,8 @@
-import type { Tx } from '../../db/client.ts';
-import type { RunRef } from '../../db/finished-runs.ts';
-import { inLease, type Lease } from '../../db/lease.ts';
+import type { Tx } from '../../db/driver/client.ts';
+import type { RunRef } from '../../db/coordination/finished-runs.ts';
+import { inLease, type Lease } from '../../db/coordination/lease.ts';
 import { fetchFlags, type MessageFlags, uidSets } from '../../imap/fetch.ts';
-import { Writes } from '../../db/writes.ts';
+import { Writes } from '../../db/driver/writes.ts';
 import { changeKnownEmails } from '../change-emails.ts';
 import type { SyncContext } from '../context.ts';
 import { located, saveUnread, type StoredState, unreadIn } from '../store/email-states.ts';

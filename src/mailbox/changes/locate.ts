@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ApiError } from '../../contract/errors.ts';
-import { inLease } from '../../db/lease.ts';
+import { inLease } from '../../db/coordination/lease.ts';
 import { hasUidplus } from '../../imap/command.ts';
 import { fetchMeta, fetchMetaOf } from '../../imap/fetch.ts';
 import { statusOf } from '../../imap/list.ts';
@@ -93,7 +93,7 @@ async function locationsOf(ctx: SyncContext, emailId: string): Promise<EmailLoca
   return locations;
 }
 
-/** Longer than a move that died counts as under way; see src/db/pending-removal.ts. */
+/** Longer than a move that died counts as under way; see src/db/queries/pending-removal.ts. */
 const MOVE_MS = 12_000;
 const CHECK_EVERY_MS = 100;
 

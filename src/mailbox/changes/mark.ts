@@ -1,5 +1,5 @@
-import type { RunRef } from '../../db/finished-runs.ts';
-import { inLease } from '../../db/lease.ts';
+import type { RunRef } from '../../db/coordination/finished-runs.ts';
+import { inLease } from '../../db/coordination/lease.ts';
 import { storeFlags } from '../../imap/store.ts';
 import type { SyncContext } from '../context.ts';
 import { storeFlagChanges } from './flags.ts';

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { recordFinishedRun, type RunRef } from '../../db/finished-runs.ts';
-import { inLease } from '../../db/lease.ts';
+import { recordFinishedRun, type RunRef } from '../../db/coordination/finished-runs.ts';
+import { inLease } from '../../db/coordination/lease.ts';
 import { hasMove } from '../../imap/command.ts';
 import { expungeMessages } from '../../imap/expunge.ts';
 import { copyMessages, type Moved, moveMessages } from '../../imap/move.ts';
@@ -39,7 +39,7 @@ const VIEWS = new Set<string>(['ALL', 'STARRED', 'IMPORTANT']);
 const BINS = new Set<string>(['TRASH', 'SPAM']);
 
 const DELETED = ['\\Deleted'];
-/** Longer than an execution that died counts as alive; see src/db/pending-removal.ts. */
+/** Longer than an execution that died counts as alive; see src/db/queries/pending-removal.ts. */
 const OTHER_EXECUTION_MS = 12_000;
 const CHECK_EVERY_MS = 250;
 

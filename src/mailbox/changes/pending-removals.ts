@@ -1,11 +1,11 @@
-import { inLease } from '../../db/lease.ts';
+import { inLease } from '../../db/coordination/lease.ts';
 import {
   clearPendingRemoval,
   findPendingRemovals,
   type LocationKey,
   markAllPendingRemoval,
   markPendingRemoval,
-} from '../../db/pending-removal.ts';
+} from '../../db/queries/pending-removal.ts';
 import { changeEmails, changeUnreported } from '../change-emails.ts';
 import type { SyncContext } from '../context.ts';
 import { emailsAt } from '../store/locations.ts';

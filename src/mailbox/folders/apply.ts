@@ -1,7 +1,7 @@
 import type { EventType } from '../../contract/events.ts';
 import type { Folder } from '../../contract/folder.ts';
-import type { Tx } from '../../db/client.ts';
-import { inLease } from '../../db/lease.ts';
+import type { Tx } from '../../db/driver/client.ts';
+import { inLease } from '../../db/coordination/lease.ts';
 import { type NewEvent, recordEvents } from '../../db/outbox.ts';
 import { NO_UIDVALIDITY } from '../../imap/uidvalidity.ts';
 import type { SyncContext } from '../context.ts';

@@ -1,5 +1,5 @@
 import type { FolderRole } from '../../contract/folder.ts';
-import { inLease } from '../../db/lease.ts';
+import { inLease } from '../../db/coordination/lease.ts';
 import { recordEvents } from '../../db/outbox.ts';
 import { createFolder, folderPath } from '../../imap/change-folders.ts';
 import { listFolders, statusOf } from '../../imap/list.ts';

@@ -1,8 +1,8 @@
 import { markAll } from '../changes/pending-removals.ts';
 import { ApiError } from '../../contract/errors.ts';
-import { inLease } from '../../db/lease.ts';
+import { inLease } from '../../db/coordination/lease.ts';
 import { recordEvents } from '../../db/outbox.ts';
-import { locatedElsewhere } from '../../db/pending-removal.ts';
+import { locatedElsewhere } from '../../db/queries/pending-removal.ts';
 import { deleteFolder as deleteAtProvider, renameFolder } from '../../imap/change-folders.ts';
 import { hasMove } from '../../imap/command.ts';
 import { expungeMessages } from '../../imap/expunge.ts';
@@ -178,7 +178,7 @@ async function moveBatch(ctx: SyncContext, folder: FolderState, trash: FolderSta
     await moveMessages(session, uids, trash.path);
     return;
   }
-  // Copied and then deleted: see src/db/pending-removal.ts. What an earlier attempt has copied already is not copied again.
+  // Copied and then deleted: see src/db/queries/pending-removal.ts. What an earlier attempt has copied already is not copied again.
   await markAll(ctx, folder.id, uids);
   const located = [...(await locatedElsewhere(ctx.db, folder.id, uids, trash.id))];
   const copied = new Set(await withSameMessage(ctx, folder.id, located));

@@ -1,4 +1,4 @@
-import { inLease } from '../../db/lease.ts';
+import { inLease } from '../../db/coordination/lease.ts';
 import { type FolderStatus, listFoldersWithStatus } from '../../imap/list.ts';
 import { MailError } from '../../mail-wire/mail-error.ts';
 import type { SyncContext } from '../context.ts';

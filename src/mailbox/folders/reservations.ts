@@ -1,8 +1,8 @@
 import { and, eq, gt, sql } from 'drizzle-orm';
-import type { Db, Queryable, Tx } from '../../db/client.ts';
-import { inLease, type Lease } from '../../db/lease.ts';
-import { anyOf } from '../../db/any-of.ts';
-import { pathReservations } from '../../db/schema.ts';
+import type { Db, Queryable, Tx } from '../../db/driver/client.ts';
+import { inLease, type Lease } from '../../db/coordination/lease.ts';
+import { anyOf } from '../../db/driver/any-of.ts';
+import { pathReservations } from '../../db/schema/index.ts';
 
 /** A folder that is, or is about to be, at a path. */
 export interface PathReservation {

@@ -1,7 +1,7 @@
 import { and, eq, gt, isNull, lt, sql } from 'drizzle-orm';
-import type { Tx } from '../../db/client.ts';
-import { inLease } from '../../db/lease.ts';
-import { locations, type Renumbering } from '../../db/schema.ts';
+import type { Tx } from '../../db/driver/client.ts';
+import { inLease } from '../../db/coordination/lease.ts';
+import { locations, type Renumbering } from '../../db/schema/index.ts';
 import { fetchMetaOf, type MessageMeta } from '../../imap/fetch.ts';
 import { MAX_UID } from '../../imap/fetch.ts';
 import { searchUids } from '../../imap/search.ts';

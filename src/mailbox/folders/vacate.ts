@@ -1,8 +1,8 @@
 import { and, eq, gt, isNull, sql } from 'drizzle-orm';
-import type { Tx } from '../../db/client.ts';
-import { inLease } from '../../db/lease.ts';
-import { anyOf } from '../../db/any-of.ts';
-import { folders, locations, type Vacating } from '../../db/schema.ts';
+import type { Tx } from '../../db/driver/client.ts';
+import { inLease } from '../../db/coordination/lease.ts';
+import { anyOf } from '../../db/driver/any-of.ts';
+import { folders, locations, type Vacating } from '../../db/schema/index.ts';
 import { changeEmails } from '../change-emails.ts';
 import type { SyncContext } from '../context.ts';
 import { loadFolder, PATH_OF_NONE } from '../store/folders.ts';

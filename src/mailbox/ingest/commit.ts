@@ -1,11 +1,11 @@
 import { type SQL, sql } from 'drizzle-orm';
-import type { Tx } from '../../db/client.ts';
-import { toEmail } from '../../db/email-object.ts';
-import { inLease } from '../../db/lease.ts';
+import type { Tx } from '../../db/driver/client.ts';
+import { toEmail } from '../../db/queries/email-object.ts';
+import { inLease } from '../../db/coordination/lease.ts';
 import { type NewEvent, recordEvents } from '../../db/outbox.ts';
-import { Writes } from '../../db/writes.ts';
+import { Writes } from '../../db/driver/writes.ts';
 import type { MessageMeta } from '../../imap/fetch.ts';
-import { markCopiesIngested } from '../../sending/send-state.ts';
+import { markCopiesIngested } from '../../outgoing/send-state.ts';
 import { linkReports } from '../bounces.ts';
 import { changeEmails } from '../change-emails.ts';
 import type { SyncAccount, SyncContext } from '../context.ts';

@@ -1,10 +1,10 @@
-import { prepared } from '../../db/prepared.ts';
+import { prepared } from '../../db/driver/prepared.ts';
 import { sql } from 'drizzle-orm';
-import type { Queryable } from '../../db/client.ts';
+import type { Queryable } from '../../db/driver/client.ts';
 import type { MessageMeta } from '../../imap/fetch.ts';
-import { GATHER_SEARCH_ENTRIES } from '../../db/search-index.ts';
-import { awaitedDrafts } from '../../sending/draft-state.ts';
-import { type SentMail, sendsWith } from '../../sending/send-state.ts';
+import { GATHER_SEARCH_ENTRIES } from '../../db/coordination/search-index.ts';
+import { awaitedDrafts } from '../../outgoing/draft-state.ts';
+import { type SentMail, sendsWith } from '../../outgoing/send-state.ts';
 import type { SyncContext } from '../context.ts';
 import type { Selection } from '../selected.ts';
 import type { FolderState } from '../store/folders.ts';

@@ -1,9 +1,9 @@
 import type { Attachment, Bounce, Complaint } from '../../contract/email.ts';
-import { headText } from '../../db/email-object.ts';
+import { headText } from '../../db/queries/email-object.ts';
 import type { MessageMeta } from '../../imap/fetch.ts';
 import { hasAttachments, type ParsedMail } from '../../mime/parser.ts';
 import { newId } from '../../new-id.ts';
-import type { SentMail } from '../../sending/send-state.ts';
+import type { SentMail } from '../../outgoing/send-state.ts';
 import { normalAddress } from '../../contract/search-text.ts';
 import { contactsOf } from '../contacts.ts';
 import type { SyncAccount } from '../context.ts';

@@ -1,10 +1,10 @@
-import { detachAttachments } from '../../db/attachments.ts';
-import type { Tx } from '../../db/client.ts';
-import { findTracking } from '../../db/tracking.ts';
+import { detachAttachments } from '../../db/queries/attachments.ts';
+import type { Tx } from '../../db/driver/client.ts';
+import { findTracking } from '../../db/queries/tracking.ts';
 import type { MessageMeta } from '../../imap/fetch.ts';
 import type { ImapSession } from '../../imap/session.ts';
 import { untrackHtml } from '../../mime/tracking.ts';
-import type { SentMail } from '../../sending/send-state.ts';
+import type { SentMail } from '../../outgoing/send-state.ts';
 import type { FolderState } from '../store/folders.ts';
 import type { FetchedMail, StoredAttachment } from './rows.ts';
 

@@ -1,11 +1,11 @@
-import { prepared } from '../../db/prepared.ts';
+import { prepared } from '../../db/driver/prepared.ts';
 import { type SQL, sql } from 'drizzle-orm';
 import type { Attendee } from '../../contract/email.ts';
-import { anyOf } from '../../db/any-of.ts';
-import type { Tx } from '../../db/client.ts';
-import { insertRows } from '../../db/insert-rows.ts';
-import { emails, threadKeys, threads } from '../../db/schema.ts';
-import type { Writer } from '../../db/writes.ts';
+import { anyOf } from '../../db/driver/any-of.ts';
+import type { Tx } from '../../db/driver/client.ts';
+import { insertRows } from '../../db/driver/insert-rows.ts';
+import { emails, threadKeys, threads } from '../../db/schema/index.ts';
+import type { Writer } from '../../db/driver/writes.ts';
 import {
   decideThread,
   participantsOf,

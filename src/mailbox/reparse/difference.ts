@@ -1,10 +1,10 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Attachment } from '../../contract/email.ts';
 import { normalAddress } from '../../contract/search-text.ts';
-import type { Queryable } from '../../db/client.ts';
-import type { StoredEmailRow } from '../../db/reparses.ts';
-import type { attachments, emailContents, emailSearch } from '../../db/schema.ts';
-import { findTracking } from '../../db/tracking.ts';
+import type { Queryable } from '../../db/driver/client.ts';
+import type { StoredEmailRow } from './reparses.ts';
+import type { attachments, emailContents, emailSearch } from '../../db/schema/index.ts';
+import { findTracking } from '../../db/queries/tracking.ts';
 import type { ParsedMail } from '../../mime/parser.ts';
 import { participantsOf, threadKeysOf } from '../../mime/threads.ts';
 import { untrackHtml } from '../../mime/tracking.ts';

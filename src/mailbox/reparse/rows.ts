@@ -1,9 +1,9 @@
 import { eq, sql } from 'drizzle-orm';
-import { insertAttachments } from '../../db/attachments.ts';
-import type { Queryable, Tx } from '../../db/client.ts';
-import { insertRows } from '../../db/insert-rows.ts';
-import { attachments, emailContents, emails, emailSearch, threadKeys } from '../../db/schema.ts';
-import { GATHER_SEARCH_ENTRIES } from '../../db/search-index.ts';
+import { insertAttachments } from '../../db/queries/attachments.ts';
+import type { Queryable, Tx } from '../../db/driver/client.ts';
+import { insertRows } from '../../db/driver/insert-rows.ts';
+import { attachments, emailContents, emails, emailSearch, threadKeys } from '../../db/schema/index.ts';
+import { GATHER_SEARCH_ENTRIES } from '../../db/coordination/search-index.ts';
 import { linkEarlierBounces } from '../bounces.ts';
 import { addContacts, contactsIn, refreshContacts } from '../contacts.ts';
 import type { Difference, StoredRows } from './difference.ts';

@@ -1,10 +1,10 @@
 import { sql } from 'drizzle-orm';
 import type { FolderRole } from '../../contract/folder.ts';
-import type { Queryable, Tx } from '../../db/client.ts';
-import { shownFolders } from '../../db/email-object.ts';
-import { isPendingRemoval } from '../../db/pending-removal.ts';
-import { prepared } from '../../db/prepared.ts';
-import type { Writer } from '../../db/writes.ts';
+import type { Queryable, Tx } from '../../db/driver/client.ts';
+import { shownFolders } from '../../db/queries/email-object.ts';
+import { isPendingRemoval } from '../../db/queries/pending-removal.ts';
+import { prepared } from '../../db/driver/prepared.ts';
+import type { Writer } from '../../db/driver/writes.ts';
 import type { EmailState } from '../email-transition.ts';
 
 /** Where an email is and what of it changes. */

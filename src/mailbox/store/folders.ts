@@ -1,12 +1,12 @@
 import { eq, type SQL, sql } from 'drizzle-orm';
 import type { Folder, FolderRole } from '../../contract/folder.ts';
-import type { Queryable, Tx } from '../../db/client.ts';
-import { toFolder } from '../../db/folders.ts';
-import { insertRows } from '../../db/insert-rows.ts';
-import { anyOf } from '../../db/any-of.ts';
-import { folders } from '../../db/schema.ts';
-import { kept } from '../../db/prepared.ts';
-import type { Writer } from '../../db/writes.ts';
+import type { Queryable, Tx } from '../../db/driver/client.ts';
+import { toFolder } from '../../db/queries/folders.ts';
+import { insertRows } from '../../db/driver/insert-rows.ts';
+import { anyOf } from '../../db/driver/any-of.ts';
+import { folders } from '../../db/schema/index.ts';
+import { kept } from '../../db/driver/prepared.ts';
+import type { Writer } from '../../db/driver/writes.ts';
 import { newId } from '../../new-id.ts';
 import { baselineLocation, type FlagFacts, insertLocations, type MessageIdentity } from './locations.ts';
 

@@ -1,10 +1,10 @@
-import { prepared } from '../../db/prepared.ts';
+import { prepared } from '../../db/driver/prepared.ts';
 import { and, desc, eq, gte, isNotNull, isNull, lt, or, type SQL, sql } from 'drizzle-orm';
-import type { Queryable, Tx } from '../../db/client.ts';
-import { anyOf } from '../../db/any-of.ts';
-import { isBeingMoved, isPendingRemoval } from '../../db/pending-removal.ts';
-import { emails, locations } from '../../db/schema.ts';
-import type { Writer, Writes } from '../../db/writes.ts';
+import type { Queryable, Tx } from '../../db/driver/client.ts';
+import { anyOf } from '../../db/driver/any-of.ts';
+import { isBeingMoved, isPendingRemoval } from '../../db/queries/pending-removal.ts';
+import { emails, locations } from '../../db/schema/index.ts';
+import type { Writer, Writes } from '../../db/driver/writes.ts';
 import { LOCATED, type StoredState } from './email-states.ts';
 
 /** A location to be saved. */

@@ -1,8 +1,8 @@
-import { prepared } from '../../db/prepared.ts';
+import { prepared } from '../../db/driver/prepared.ts';
 import { sql } from 'drizzle-orm';
 import type { FolderRole } from '../../contract/folder.ts';
-import type { Queryable, Tx } from '../../db/client.ts';
-import { isBeingMoved, type LocationKey } from '../../db/pending-removal.ts';
+import type { Queryable, Tx } from '../../db/driver/client.ts';
+import { isBeingMoved, type LocationKey } from '../../db/queries/pending-removal.ts';
 import { locationColumns, type MessageIdentity } from './locations.ts';
 
 /** One location of an email, with what a command to it has to name and what recognises the message elsewhere. */

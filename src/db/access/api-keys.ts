@@ -1,0 +1,207 @@
+import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
+import { and, asc, eq, like, ne, sql } from 'drizzle-orm';
+import type pg from 'pg';
+import type { ApiKey, Permissions } from '../../contract/api-key.ts';
+import { isId } from '../../contract/ids.ts';
+import { newId } from '../../new-id.ts';
+import type { Db, Queryable } from '../driver/client.ts';
+import { apiKeys } from '../schema/index.ts';
+
+/*
+ * A key is `mbx_<12 hex>_<64 hex>`. The part before the last underscore finds it: stored in clear and shown as `prefix`. The
+ * rest are 256 random bits. Only the SHA-256 of the whole key is stored. A bootstrap key may have any form: then its digest
+ * finds it, and its prefix says nothing of it, since whoever sees bits of the digest can check guesses of the key.
+ */
+const GENERATED = /^(mbx_[0-9a-f]{12})_[0-9a-f]{64}$/;
+const BOOTSTRAP_PREFIX = 'boot_';
+const BOOTSTRAP_LOCK = 7_364_218_093;
+
+/** The key of a request, and what it may do. */
+export interface Caller {
+  apiKeyId: string;
+  apiKeyName: string;
+  permissions: Permissions;
+  /** the accounts that it is limited to: for it there are no others; null: not limited */
+  accountIds: readonly string[] | null;
+}
+
+/** The key of a request, and whether the account in its path exists. */
+export interface Admission {
+  caller: Caller;
+  accountExists: boolean;
+  /** milliseconds until the key expires; null: it does not */
+  expiresInMs: number | null;
+}
+
+/**
+ * Finds a key; undefined when there is no such key, or it has expired. Every request runs this statement, so it also says
+ * whether the account of that id exists. A session gives the digest of its key in the place of the key.
+ */
+export async function admit(
+  pool: pg.Pool,
+  key: string | Buffer,
+  accountId: string | undefined,
+): Promise<Admission | undefined> {
+  const digest = typeof key === 'string' ? digestOf(key) : key;
+  const prefix = typeof key === 'string' ? lookUpPart(key) : undefined;
+  const { rows } = await pool.query<AdmissionRow>({
+    name: 'admit',
+    text: `select id, name, digest, permissions, account_ids, last_used_at is null or last_used_at < now() - interval '1 minute' as stale,
+        extract(epoch from expires_at - now())::float8 * 1000 as expires_in_ms,
+        exists (select from accounts where accounts.id = $2 and removed_at is null) as account_exists
+      from api_keys where (prefix = $1 or digest = $3) and (expires_at is null or expires_at > now())`,
+    values: [
+      prefix ?? null,
+      accountId !== undefined && isId('account', accountId) ? accountId : null,
+      prefix === undefined ? digest : null,
+    ],
+  });
+  const row = rows[0];
+  if (!row || !timingSafeEqual(row.digest, digest)) return undefined;
+  if (row.stale) void recordUse(pool, row.id);
+  const { id, name, permissions, account_ids: accountIds, account_exists: accountExists } = row;
+  const caller = { apiKeyId: id, apiKeyName: name, permissions, accountIds };
+  return { caller, accountExists, expiresInMs: row.expires_in_ms };
+}
+
+interface AdmissionRow {
+  id: string;
+  name: string;
+  digest: Buffer;
+  permissions: Permissions;
+  account_ids: string[] | null;
+  stale: boolean;
+  account_exists: boolean;
+  expires_in_ms: number | null;
+}
+
+/** At most once a minute, and nothing waits for it. After a failure the next request does it. */
+async function recordUse(pool: pg.Pool, id: string): Promise<void> {
+  const text = `update api_keys set last_used_at = now()
+    where id = $1 and (last_used_at is null or last_used_at < now() - interval '1 minute')`;
+  await pool.query(text, [id]).catch(() => undefined);
+}
+
+/** Which of these keys exist, by one statement; as the hex of their digests. */
+export async function existingDigests(pool: pg.Pool, keys: string[]): Promise<Set<string>> {
+  const { rows } = await pool.query<{ digest: Buffer }>({
+    name: 'existing-digests',
+    text: 'select digest from api_keys where digest = any($1) and (expires_at is null or expires_at > now())',
+    values: [keys.map(digestOf)],
+  });
+  return new Set(rows.map(({ digest }) => digest.toString('hex')));
+}
+
+/** Whether a key is still valid. */
+export async function keyExists(db: Queryable, id: string): Promise<boolean> {
+  const rows = await db
+    .select({ id: apiKeys.id })
+    .from(apiKeys)
+    .where(and(eq(apiKeys.id, id), sql`(${apiKeys.expiresAt} is null or ${apiKeys.expiresAt} > now())`));
+  return rows.length > 0;
+}
+
+/** A page of keys, oldest first; `createdBy`: those that one key created. */
+export async function listApiKeys(
+  db: Queryable,
+  page: { offset: number; limit: number; createdBy?: string | undefined },
+): Promise<{ data: ApiKey[]; hasMore: boolean }> {
+  const rows = await db
+    .select()
+    .from(apiKeys)
+    .where(page.createdBy === undefined ? undefined : eq(apiKeys.createdBy, page.createdBy))
+    .orderBy(asc(apiKeys.issuedAt), asc(apiKeys.id))
+    .offset(page.offset)
+    .limit(page.limit + 1);
+  return { data: rows.slice(0, page.limit).map(toApiKey), hasMore: rows.length > page.limit };
+}
+
+/** The values of a new key; what is left out does not limit it. */
+export interface NewApiKey {
+  name: string;
+  expiresAt: Date | null;
+  createdBy?: string | null;
+  permissions?: Permissions;
+  accountIds?: string[] | null;
+  /** one that is configured; left out: a random one */
+  key?: string;
+}
+
+/** Creates a key; `key` is its value, which is not stored. */
+export async function createApiKey(
+  db: Queryable,
+  { name, expiresAt, createdBy = null, permissions = 'full', accountIds = null, key = newKey() }: NewApiKey,
+): Promise<{ apiKey: ApiKey; key: string }> {
+  const [row] = await db
+    .insert(apiKeys)
+    .values({
+      id: newId('apiKey'),
+      name,
+      prefix: lookUpPart(key) ?? `${BOOTSTRAP_PREFIX}${randomBytes(6).toString('hex')}`,
+      digest: digestOf(key),
+      createdBy,
+      permissions,
+      accountIds,
+      issuedAt: new Date(),
+      expiresAt,
+    })
+    .returning();
+  return { apiKey: toApiKey(row as ApiKeyRow), key };
+}
+
+/** Revokes a key, at once and everywhere; returns whether there was one with that id. */
+export async function deleteApiKey(db: Queryable, id: string): Promise<boolean> {
+  const rows = await db.delete(apiKeys).where(eq(apiKeys.id, id)).returning({ id: apiKeys.id });
+  return rows.length > 0;
+}
+
+/**
+ * Makes sure that there is a first key: the configured one, which replaces the one configured before. When none is
+ * configured and there is no key at all: a new one, whose value is returned.
+ */
+export async function ensureFirstKey(db: Db, configured: string | undefined): Promise<string | undefined> {
+  return db.transaction(async (tx) => {
+    await tx.execute(sql`select pg_advisory_xact_lock(${BOOTSTRAP_LOCK})`);
+    if (configured !== undefined) {
+      const digest = digestOf(configured);
+      await tx.delete(apiKeys).where(and(like(apiKeys.prefix, `${BOOTSTRAP_PREFIX}%`), ne(apiKeys.digest, digest)));
+      const existing = await tx.select({ id: apiKeys.id }).from(apiKeys).where(eq(apiKeys.digest, digest));
+      if (existing.length === 0) await createApiKey(tx, { name: 'bootstrap', expiresAt: null, key: configured });
+      return undefined;
+    }
+    const anyKey = await tx.select({ id: apiKeys.id }).from(apiKeys).limit(1);
+    if (anyKey.length > 0) return undefined;
+    return (await createApiKey(tx, { name: 'first key', expiresAt: null })).key;
+  });
+}
+
+function newKey(): string {
+  return `mbx_${randomBytes(6).toString('hex')}_${randomBytes(32).toString('hex')}`;
+}
+
+function lookUpPart(key: string): string | undefined {
+  return GENERATED.exec(key)?.[1];
+}
+
+/** The SHA-256 of a key. */
+export function digestOf(key: string): Buffer {
+  return hash('sha256', key, 'buffer');
+}
+
+type ApiKeyRow = typeof apiKeys.$inferSelect;
+
+function toApiKey(row: ApiKeyRow): ApiKey {
+  return {
+    object: 'ApiKey',
+    id: row.id,
+    name: row.name,
+    prefix: row.prefix,
+    created_by: row.createdBy,
+    role: 'service',
+    permissions: row.permissions,
+    accounts: row.accountIds,
+    issued_at: row.issuedAt.toISOString(),
+    expires_at: row.expiresAt?.toISOString() ?? null,
+    last_used_at: row.lastUsedAt?.toISOString() ?? null,
+  };
+}

@@ -1,0 +1,183 @@
+import { randomBytes } from 'node:crypto';
+import { and, desc, eq, isNull, type SQL, sql } from 'drizzle-orm';
+import type { AuthLink, AuthLinkConfig, LinkStatus } from '../../contract/auth-link.ts';
+import { newId } from '../../new-id.ts';
+import type { Queryable } from '../driver/client.ts';
+import { authLinks } from '../schema/index.ts';
+import { digestOfToken } from './sessions.ts';
+
+/*
+ * open → busy (a login is being tried) → used (with the account), or open again after a refused login
+ * open → used without an account: the owner cancelled
+ * open → deleted: it was revoked
+ * A link of a process that died while it was busy is open again a minute later.
+ */
+
+const TOKEN_BYTES = 32;
+const TOKEN = /^[A-Za-z0-9_-]{43}$/;
+/** A login takes less; after that the link is open again. */
+const BUSY_SECONDS = 60;
+/** Logins that may be tried with one link in a minute. */
+const ATTEMPTS_PER_MINUTE = 10;
+
+export interface NewAuthLink {
+  redirectUrl: string | null;
+  state: string | null;
+  name: string | null;
+  accountId: string | null;
+  config: AuthLinkConfig;
+  apiKeyId: string;
+  expiresAt: Date;
+}
+
+export interface StoredAuthLink extends NewAuthLink {
+  id: string;
+  usedAt: Date | null;
+  connectedId: string | null;
+}
+
+/** Saves a link; returns it with the token of its URL, which is not stored. */
+export async function createAuthLink(
+  db: Queryable,
+  link: NewAuthLink,
+): Promise<{ id: string; token: string; authLink: AuthLink }> {
+  const id = newId('authLink');
+  const token = randomBytes(TOKEN_BYTES).toString('base64url');
+  const stored = { ...link, id, createdAt: new Date(), usedAt: null, connectedId: null };
+  await db.insert(authLinks).values({ ...stored, digest: digestOfToken(token) });
+  return { id, token, authLink: toAuthLink({ ...stored, status: 'open' }) };
+}
+
+/** A link ends with the key that made it. */
+const HAS_KEY = sql`exists (
+  select from api_keys k where k.id = ${authLinks.apiKeyId} and (k.expires_at is null or k.expires_at > now())
+)`;
+
+const IS_OPEN = sql`${authLinks.usedAt} is null and ${authLinks.expiresAt} > now() and ${HAS_KEY}`;
+const IS_IDLE = sql`(${authLinks.busyUntil} is null or ${authLinks.busyUntil} < now())`;
+
+const HAS_STATUS: Record<LinkStatus, SQL> = {
+  open: IS_OPEN,
+  used: sql`${authLinks.usedAt} is not null and ${authLinks.connectedId} is not null`,
+  cancelled: sql`${authLinks.usedAt} is not null and ${authLinks.connectedId} is null`,
+  expired: sql`${authLinks.usedAt} is null and not (${authLinks.expiresAt} > now() and ${HAS_KEY})`,
+};
+const STATUS = sql<LinkStatus>`case when ${HAS_STATUS.used} then 'used' when ${HAS_STATUS.cancelled} then 'cancelled'
+  when ${IS_OPEN} then 'open' else 'expired' end`;
+
+/** A page of the links, newest first, without their URLs. */
+export async function listAuthLinks(
+  db: Queryable,
+  page: { offset: number; limit: number; status?: LinkStatus | undefined; accountId?: string | undefined },
+): Promise<{ data: AuthLink[]; hasMore: boolean }> {
+  const { id, name, accountId, connectedId, redirectUrl, state, apiKeyId, createdAt, expiresAt, usedAt } = authLinks;
+  const rows = await db
+    .select({
+      status: STATUS,
+      ...{ id, name, accountId, connectedId, redirectUrl, state, apiKeyId, createdAt, expiresAt, usedAt },
+    })
+    .from(authLinks)
+    .where(
+      and(
+        page.status && HAS_STATUS[page.status],
+        page.accountId === undefined ? undefined : eq(authLinks.accountId, page.accountId),
+      ),
+    )
+    .orderBy(desc(authLinks.createdAt), desc(authLinks.id))
+    .offset(page.offset)
+    .limit(page.limit + 1);
+  return { data: rows.slice(0, page.limit).map(toAuthLink), hasMore: rows.length > page.limit };
+}
+
+/** What a link is for its creator. */
+type ShownLink = Omit<StoredAuthLink, 'config'> & { createdAt: Date; status: LinkStatus };
+
+function toAuthLink(link: ShownLink): AuthLink {
+  return {
+    object: 'AuthLink',
+    id: link.id,
+    status: link.status,
+    name: link.name,
+    account_id: link.accountId,
+    connected_account_id: link.connectedId,
+    redirect_url: link.redirectUrl,
+    state: link.state,
+    created_by: link.apiKeyId,
+    created_at: link.createdAt.toISOString(),
+    expires_at: link.expiresAt.toISOString(),
+    used_at: link.usedAt?.toISOString() ?? null,
+  };
+}
+
+/**
+ * Deletes a link that connected nothing, whose page is not found from then on. `busy`: a login is being tried with it,
+ * after which it has expired; `used`: it has connected a mailbox; `none`: there is no such link.
+ */
+export async function deleteAuthLink(db: Queryable, id: string): Promise<'deleted' | 'busy' | 'used' | 'none'> {
+  const deleted = await db
+    .delete(authLinks)
+    .where(and(eq(authLinks.id, id), isNull(authLinks.connectedId), IS_IDLE))
+    .returning({ id: authLinks.id });
+  if (deleted.length > 0) return 'deleted';
+  // Whoever holds it could otherwise keep it busy for ever.
+  await db
+    .update(authLinks)
+    .set({ expiresAt: sql`least(${authLinks.expiresAt}, now())` })
+    .where(and(eq(authLinks.id, id), isNull(authLinks.connectedId)));
+  const [row] = await db.select({ connectedId: authLinks.connectedId }).from(authLinks).where(eq(authLinks.id, id));
+  if (!row) return 'none';
+  return row.connectedId === null ? 'busy' : 'used';
+}
+
+/** The link with that token, also one that was used or has expired; undefined when there is none. */
+export async function findAuthLink(db: Queryable, token: string): Promise<StoredAuthLink | undefined> {
+  if (!TOKEN.test(token)) return undefined;
+  const [row] = await db
+    .select()
+    .from(authLinks)
+    .where(and(eq(authLinks.digest, digestOfToken(token)), HAS_KEY));
+  return row;
+}
+
+/**
+ * Makes a link busy for one login. False: another one is being tried, too many were tried in the last minute, or it cannot
+ * be used any more.
+ */
+export async function beginAttempt(db: Queryable, id: string): Promise<boolean> {
+  const isNewMinute = sql`(${authLinks.attemptsFrom} is null or ${authLinks.attemptsFrom} < now() - interval '1 minute')`;
+  const rows = await db
+    .update(authLinks)
+    .set({
+      busyUntil: sql`now() + ${BUSY_SECONDS} * interval '1 second'`,
+      attempts: sql`case when ${isNewMinute} then 1 else ${authLinks.attempts} + 1 end`,
+      attemptsFrom: sql`case when ${isNewMinute} then now() else ${authLinks.attemptsFrom} end`,
+    })
+    .where(
+      and(
+        eq(authLinks.id, id),
+        IS_OPEN,
+        IS_IDLE,
+        sql`(${isNewMinute} or ${authLinks.attempts} < ${ATTEMPTS_PER_MINUTE})`,
+      ),
+    )
+    .returning({ id: authLinks.id });
+  return rows.length > 0;
+}
+
+/** Ends an attempt: with the account the link is used, without one it is open again. */
+export async function endAttempt(db: Queryable, id: string, connectedId: string | null): Promise<void> {
+  await db
+    .update(authLinks)
+    .set({ busyUntil: null, ...(connectedId === null ? {} : { usedAt: new Date(), connectedId }) })
+    .where(eq(authLinks.id, id));
+}
+
+/** The owner does not want to connect: the link cannot be used any more. False: a login is being tried. */
+export async function cancelAuthLink(db: Queryable, id: string): Promise<boolean> {
+  const rows = await db
+    .update(authLinks)
+    .set({ usedAt: new Date() })
+    .where(and(eq(authLinks.id, id), isNull(authLinks.usedAt), IS_IDLE))
+    .returning({ id: authLinks.id });
+  return rows.length > 0;
+}

@@ -1,0 +1,79 @@
+import { and, eq, sql } from 'drizzle-orm';
+import type { Queryable } from '../driver/client.ts';
+import { idempotencyKeys } from '../schema/index.ts';
+
+/** A key and its owner: different API keys may use the same key. */
+export interface IdempotencyKey {
+  apiKeyId: string;
+  key: string;
+}
+
+/** The request that has a key. */
+export interface StoredCall {
+  fingerprint: Buffer;
+  /** the id of what the request creates, where its route reserves one */
+  reservedId: string | null;
+  /** null while it runs */
+  response: { status: number; sealedBody: Buffer } | null;
+}
+
+/** The first response is repeated for this long (CONTRACT "General"). */
+const LIFETIME = sql`interval '24 hours'`;
+/** A request without a response by then died with its process. */
+const LONGEST_CALL = sql`interval '3 minutes'`;
+
+/**
+ * Reserves a key for a request that is about to run, with the id that is reserved for what it creates. Undefined: reserved,
+ * go on; else the request that has the key.
+ */
+export async function reserveKey(
+  db: Queryable,
+  { apiKeyId, key }: IdempotencyKey,
+  fingerprint: Buffer,
+  reservedId: string | null = null,
+): Promise<StoredCall | undefined> {
+  for (;;) {
+    const taken = await db
+      .insert(idempotencyKeys)
+      .values({ apiKeyId, key, fingerprint, reservedId, createdAt: sql`now()` })
+      .onConflictDoUpdate({
+        target: [idempotencyKeys.apiKeyId, idempotencyKeys.key],
+        set: { fingerprint, reservedId, status: null, response: null, createdAt: sql`now()` },
+        // A request that reserved an id runs again under that id, however the first one ended.
+        setWhere: sql`${idempotencyKeys.createdAt} < now() - ${LIFETIME} or (${idempotencyKeys.status} is null
+          and ${idempotencyKeys.reservedId} is null and ${idempotencyKeys.createdAt} < now() - ${LONGEST_CALL})`,
+      })
+      .returning({ key: idempotencyKeys.key });
+    if (taken.length > 0) return undefined;
+    const call = await readKey(db, { apiKeyId, key });
+    // released in the meantime: try again
+    if (call) return call;
+  }
+}
+
+/** The request that has a key; undefined when none has it. */
+export async function readKey(db: Queryable, { apiKeyId, key }: IdempotencyKey): Promise<StoredCall | undefined> {
+  const [row] = await db.select().from(idempotencyKeys).where(same({ apiKeyId, key }));
+  if (!row) return undefined;
+  const { fingerprint, reservedId, status, response } = row;
+  return { fingerprint, reservedId, response: status !== null && response ? { status, sealedBody: response } : null };
+}
+
+/** Stores the response of the request that has a key. */
+export async function storeResponse(
+  db: Queryable,
+  key: IdempotencyKey,
+  answer: { status: number; sealedBody: Buffer; accountId?: string | undefined },
+): Promise<void> {
+  const { status, sealedBody: response, accountId = null } = answer;
+  await db.update(idempotencyKeys).set({ status, response, accountId }).where(same(key));
+}
+
+/** Releases a key: its request did nothing. */
+export async function releaseKey(db: Queryable, key: IdempotencyKey): Promise<void> {
+  await db.delete(idempotencyKeys).where(same(key));
+}
+
+function same({ apiKeyId, key }: IdempotencyKey) {
+  return and(eq(idempotencyKeys.apiKeyId, apiKeyId), eq(idempotencyKeys.key, key));
+}

@@ -1,0 +1,81 @@
+import { type SQL, sql } from 'drizzle-orm';
+import type { Queryable } from '../driver/client.ts';
+import { prepared } from '../driver/prepared.ts';
+import type { Writes } from '../driver/writes.ts';
+
+/*
+ * A caller gets his response when what he asked for is stored. The run that did it ends a little later, and may be done again
+ * when its worker is killed in between: after other changes, maybe, that were made since. A run with a row here has done its
+ * work, and does nothing the second time.
+ */
+
+/** Channel of LISTEN/NOTIFY: the id of a workflow whose work is stored. */
+export const FINISHED_RUNS_CHANNEL = 'finished_runs';
+
+/** A run of a workflow, as its activities know it. */
+export interface RunRef {
+  workflowId: string;
+  runId: string;
+}
+
+/** Records that a run has done its work, and notifies the caller who waits for it. */
+export async function recordFinishedRun(db: Queryable, { workflowId, runId }: RunRef): Promise<void> {
+  await db.execute(prepared(sql`with finished as (${insertion(runId)}) select ${notification(workflowId)}`));
+}
+
+/** The same in the statement of other changes. */
+export function finishRun(writes: Writes, { workflowId, runId }: RunRef): void {
+  writes.add('finished', insertion(runId));
+  writes.select('notified', notification(workflowId));
+}
+
+function insertion(runId: string): SQL {
+  return sql`insert into finished_runs (run_id) values (${runId}) on conflict do nothing`;
+}
+
+/** A value of the statement that stores the work of a run, where its rows say that it is done: notifies who waits for it. */
+export function notification(workflowId: string): SQL {
+  return sql`pg_notify(${FINISHED_RUNS_CHANNEL}, ${workflowId})`;
+}
+
+/** Whether a run has done its work. */
+export async function isRunFinished(db: Queryable, { runId }: RunRef): Promise<boolean> {
+  const { rows } = await db.execute(prepared(sql`select 1 from finished_runs where run_id = ${runId}`));
+  return rows.length > 0;
+}
+
+/** Those who wait for runs in this process. */
+export interface FinishedRuns {
+  /** takes a payload of FINISHED_RUNS_CHANNEL; without one (after a reconnect) nothing is known */
+  receive(workflowId: string | undefined): void;
+  /** `done` resolves when the work of that workflow is stored, or never: a notification may be lost. */
+  waitFor(workflowId: string): { done: Promise<void>; stop(): void };
+}
+
+/** Hands the notifications of FINISHED_RUNS_CHANNEL to those who wait. */
+export function createFinishedRuns(): FinishedRuns {
+  const waiting = new Map<string, Set<() => void>>();
+  return {
+    receive(workflowId) {
+      for (const finished of waiting.get(workflowId ?? '') ?? []) finished();
+    },
+    waitFor(workflowId) {
+      const { promise: done, resolve } = withResolvers();
+      const others = waiting.get(workflowId) ?? new Set();
+      waiting.set(workflowId, others.add(resolve));
+      return {
+        done,
+        stop() {
+          others.delete(resolve);
+          if (others.size === 0) waiting.delete(workflowId);
+        },
+      };
+    },
+  };
+}
+
+function withResolvers(): { promise: Promise<void>; resolve: () => void } {
+  let resolve = () => {};
+  const promise = new Promise<void>((settle) => (resolve = settle));
+  return { promise, resolve };
+}

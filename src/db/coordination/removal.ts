@@ -1,0 +1,111 @@
+import { and, eq, isNotNull, type SQL, sql } from 'drizzle-orm';
+import type { PgTable } from 'drizzle-orm/pg-core';
+import type { Db, Queryable } from '../driver/client.ts';
+import { inChunks } from '../driver/in-chunks.ts';
+import {
+  accounts,
+  attachments,
+  authLinks,
+  connectIntents,
+  contacts,
+  drafts,
+  emailContents,
+  emailSearch,
+  emails,
+  pathReservations,
+  folders,
+  idempotencyKeys,
+  locations,
+  sends,
+  threadKeys,
+  threads,
+  trackingRecords,
+} from '../schema/index.ts';
+
+/**
+ * Everything of an account except its own row and its events and deliveries, which stay in the log for their time, without
+ * their content: `eraseEvents`.
+ */
+const MAIL_TABLES = [
+  attachments,
+  emailContents,
+  emailSearch,
+  locations,
+  drafts,
+  sends,
+  trackingRecords,
+  contacts,
+  threadKeys,
+  threads,
+  emails,
+  folders,
+  pathReservations,
+  connectIntents,
+  idempotencyKeys,
+];
+
+/** Small enough for one statement to take well under a second. */
+const ROWS_PER_STATEMENT = 2_000;
+
+/** Deletes an account's mail, table by table, in statements of bounded size. Doing it again deletes what remains. */
+export async function deleteMailRows(db: Db, accountId: string): Promise<void> {
+  for (const table of MAIL_TABLES) {
+    await deleteRows(db, table, sql`account_id = ${accountId}`);
+  }
+}
+
+async function deleteRows(db: Db, table: PgTable, where: SQL): Promise<void> {
+  const some = sql`select ctid from ${table} where ${where} limit ${ROWS_PER_STATEMENT}`;
+  await inChunks(ROWS_PER_STATEMENT, () => db.execute(sql`delete from ${table} where ctid = any (array(${some}))`));
+}
+
+/** Whether the account's removal has begun and not ended. */
+export async function isBeingRemoved(db: Queryable, accountId: string): Promise<boolean> {
+  const rows = await db
+    .select({ id: accounts.id })
+    .from(accounts)
+    .where(and(eq(accounts.id, accountId), isNotNull(accounts.removedAt)));
+  return rows.length > 0;
+}
+
+/** Deletes the row of an account that is being removed. */
+export async function deleteAccountRow(db: Queryable, accountId: string): Promise<void> {
+  await db.delete(accounts).where(and(eq(accounts.id, accountId), isNotNull(accounts.removedAt)));
+}
+
+/** What is left of the `data` of an account's events: nothing; of the last one, which account it was. */
+const ERASED_DATA = sql`case when e.type = 'account.remove'
+  then '{"account":{"id":"' || e.account_id || '","user_id":"","name":"","provider":"imap"}}' else '{}' end`;
+
+/**
+ * Erases the `data` of an account's events, but for those that an endpoint is still to get. True: none is left that has any.
+ */
+export async function eraseEvents(db: Db, accountId: string): Promise<boolean> {
+  await inChunks(ROWS_PER_STATEMENT, () =>
+    db.execute(sql`
+      update events e set data = ${ERASED_DATA} where e.id = any(array(
+        select e.id from events e
+        where e.account_id = ${accountId} and e.data <> ${ERASED_DATA}
+          and not exists (select from deliveries d where d.event_id = e.id and d.status = 'pending')
+        limit ${ROWS_PER_STATEMENT}
+      ))`),
+  );
+  const { rows } = await db.execute(
+    sql`select from events e where e.account_id = ${accountId} and e.data <> ${ERASED_DATA} limit 1`,
+  );
+  return rows.length === 0;
+}
+
+/** Deletes the links that connected an account, or were to connect it again: what they name is about its owner. */
+export async function deleteLinksOf(db: Db, accountId: string): Promise<void> {
+  await deleteRows(db, authLinks, sql`account_id = ${accountId} or connected_id = ${accountId}`);
+}
+
+/** Erases what the row of an account that is being removed says of its owner; it stays until the removal is complete. */
+export async function eraseAccount(db: Queryable, accountId: string): Promise<void> {
+  const nobody = { userId: '', name: '', mailboxKey: '', imapHost: '', imapUser: '', smtpHost: '', smtpUser: '' };
+  await db
+    .update(accounts)
+    .set({ ...nobody, metadata: {}, watchFailure: '' })
+    .where(and(eq(accounts.id, accountId), isNotNull(accounts.removedAt)));
+}

@@ -1,0 +1,59 @@
+import { eq, gt, lt, sql } from 'drizzle-orm';
+import type { Db } from '../driver/client.ts';
+import { workers } from '../schema/index.ts';
+
+/** How often a worker says that it is there, in milliseconds. */
+export const ANNOUNCE_MS = 1_000;
+/** One that has been silent for so long is taken for dead, in milliseconds. */
+const SILENT_MS = 4_000;
+const silentSince = sql`now() - make_interval(secs => ${SILENT_MS / 1000})`;
+
+/** A worker process says that it is there, and how many mailboxes it watches. */
+export async function announceWorker(db: Db, id: string, watches: number): Promise<void> {
+  await db
+    .insert(workers)
+    .values({ id, seenAt: sql`now()`, watches })
+    .onConflictDoUpdate({ target: workers.id, set: { seenAt: sql`now()`, watches } });
+}
+
+/** A worker that takes work. */
+export interface LiveWorker {
+  id: string;
+  /** mailboxes that it watches */
+  watches: number;
+  /** since its start, in milliseconds */
+  ageMs: number;
+}
+
+/** The workers that take work, as the database knows them. */
+export async function liveWorkers(db: Db): Promise<LiveWorker[]> {
+  const { id, watches, seenAt, startedAt } = workers;
+  const ageMs = sql<number>`extract(epoch from now() - ${startedAt})::float8 * 1000`;
+  return db.select({ id, watches, ageMs }).from(workers).where(gt(seenAt, silentSince));
+}
+
+/** When each worker announced itself last; those that have been silent for hours may be missing. */
+export async function lastAnnouncements(db: Db): Promise<{ id: string; seenAt: Date }[]> {
+  return db.select({ id: workers.id, seenAt: workers.seenAt }).from(workers);
+}
+
+/** Forgets those that were killed. */
+export async function forgetDeadWorkers(db: Db): Promise<void> {
+  await db.delete(workers).where(lt(workers.seenAt, sql`now() - interval '1 hour'`));
+}
+
+/** A worker process ends. */
+export async function forgetWorker(db: Db, id: string): Promise<void> {
+  await db.delete(workers).where(eq(workers.id, id));
+}
+
+/** Whether there is a worker that takes work, as the database knows it. */
+export async function hasWorker(db: Db): Promise<boolean> {
+  const [row] = await db.select({ found: sql<boolean>`bool_or(${workers.seenAt} > ${silentSince})` }).from(workers);
+  return row?.found ?? false;
+}
+
+/** Worker processes that are there. */
+export async function countWorkers(db: Db): Promise<number> {
+  return db.$count(workers, gt(workers.seenAt, silentSince));
+}

@@ -1,0 +1,72 @@
+import type { Account, Encryption, InitialSync } from '../../contract/account.ts';
+import type { accounts } from '../schema/index.ts';
+
+/** The columns of `accounts` that an Account shows. */
+export type AccountRow = Pick<
+  typeof accounts.$inferSelect,
+  | 'id'
+  | 'userId'
+  | 'name'
+  | 'status'
+  | 'statusDetail'
+  | 'metadata'
+  | 'imapHost'
+  | 'imapPort'
+  | 'imapUser'
+  | 'imapEncryption'
+  | 'smtpHost'
+  | 'smtpPort'
+  | 'smtpUser'
+  | 'smtpEncryption'
+  | 'createdAt'
+  | 'lastSyncedAt'
+> &
+  InitialSyncRow;
+
+/** The columns of `accounts` that say how the initial sync stands. */
+export type InitialSyncRow = Pick<
+  typeof accounts.$inferSelect,
+  'initialSyncStatus' | 'initialSyncStartedAt' | 'initialSyncCompletedAt' | 'initialSyncDays' | 'initialSyncImported'
+>;
+
+/** The contract's Account from its row; used by reads and by account events. */
+export function toAccount(row: AccountRow): Account {
+  return {
+    object: 'Account',
+    id: row.id,
+    user_id: row.userId,
+    name: row.name,
+    provider: 'imap',
+    status: row.status as Account['status'],
+    status_detail: row.statusDetail,
+    is_locked: false,
+    metadata: row.metadata,
+    connection_params: {
+      mail: {
+        imap_host: row.imapHost,
+        imap_port: row.imapPort,
+        imap_user: row.imapUser,
+        imap_encryption: row.imapEncryption as Encryption,
+        smtp_host: row.smtpHost,
+        smtp_port: row.smtpPort,
+        smtp_user: row.smtpUser,
+        smtp_encryption: row.smtpEncryption as Encryption,
+      },
+    },
+    created_at: row.createdAt.toISOString(),
+    last_synced_at: row.lastSyncedAt?.toISOString() ?? null,
+    initial_sync: toInitialSync(row),
+  };
+}
+
+/** The state of the initial sync, null when it was not asked for. */
+export function toInitialSync(row: InitialSyncRow): InitialSync | null {
+  if (row.initialSyncStatus === null) return null;
+  return {
+    status: row.initialSyncStatus as InitialSync['status'],
+    started_at: row.initialSyncStartedAt?.toISOString() ?? null,
+    completed_at: row.initialSyncCompletedAt?.toISOString() ?? null,
+    days: row.initialSyncDays ?? 30,
+    imported: row.initialSyncImported,
+  };
+}

@@ -1,0 +1,377 @@
+import { and, eq, gt, ilike, isNotNull, isNull, ne, or, type SQL, sql } from 'drizzle-orm';
+import type { Account, AccountStatus, Encryption, InitialSyncStatus, ServerSettings } from '../../contract/account.ts';
+import { toAccount } from './account-object.ts';
+import type { Queryable, Tx } from '../driver/client.ts';
+import { announceLease } from '../coordination/lease.ts';
+import { anyOf } from '../driver/any-of.ts';
+import { kept } from '../driver/prepared.ts';
+import { accounts } from '../schema/index.ts';
+
+/** An account that is being removed does not exist any more for anybody. */
+const present = isNull(accounts.removedAt);
+
+/** One account; undefined when there is none with that id. */
+export async function getAccount(db: Queryable, id: string): Promise<Account | undefined> {
+  const [row] = await db
+    .select()
+    .from(accounts)
+    .where(and(eq(accounts.id, id), present));
+  return row && toAccount(row);
+}
+
+/** A page of accounts, oldest first. `search` is any part of the name or the id; `ids`: of these only. */
+export async function listAccounts(
+  db: Queryable,
+  query: {
+    status?: AccountStatus;
+    search?: string;
+    ids?: readonly string[] | undefined;
+    offset: number;
+    limit: number;
+  },
+): Promise<{ data: Account[]; hasMore: boolean }> {
+  const conditions: (SQL | undefined)[] = [present];
+  if (query.ids) conditions.push(anyOf(accounts.id, query.ids));
+  if (query.status !== undefined) conditions.push(eq(accounts.status, query.status));
+  if (query.search !== undefined) {
+    const pattern = `%${query.search.replace(/[\\%_]/g, '\\$&')}%`;
+    conditions.push(or(ilike(accounts.name, pattern), ilike(accounts.id, pattern)));
+  }
+  const rows = await db
+    .select()
+    .from(accounts)
+    .where(and(...conditions))
+    .orderBy(accounts.createdAt, accounts.id)
+    .offset(query.offset)
+    .limit(query.limit + 1);
+  return { data: rows.slice(0, query.limit).map(toAccount), hasMore: rows.length > query.limit };
+}
+
+/** Replaces the whole metadata of an account; undefined when there is none with that id. */
+export async function replaceMetadata(
+  db: Queryable,
+  id: string,
+  metadata: Record<string, string>,
+): Promise<Account | undefined> {
+  const [row] = await db
+    .update(accounts)
+    .set({ metadata })
+    .where(and(eq(accounts.id, id), present))
+    .returning();
+  return row && toAccount(row);
+}
+
+/** Which of these ids are accounts. */
+export async function knownAccountIds(db: Queryable, ids: string[]): Promise<Set<string>> {
+  if (ids.length === 0) return new Set();
+  const rows = await db
+    .select({ id: accounts.id })
+    .from(accounts)
+    .where(and(anyOf(accounts.id, ids), present));
+  return new Set(rows.map(({ id }) => id));
+}
+
+/** What the last connect of an account did; undefined when its event is not stored any more. */
+export async function lastConnect(
+  db: Queryable,
+  accountId: string,
+): Promise<'account.add' | 'account.reconnect' | undefined> {
+  const { rows } = await db.execute<{ type: 'account.add' | 'account.reconnect' }>(sql`
+    select type from events where object_id = ${accountId} and type in ('account.add', 'account.reconnect') and not test
+    order by sequence desc limit 1`);
+  return rows[0]?.type;
+}
+
+/** The id of the account that was connected first; undefined when there is none. */
+export async function firstAccountId(db: Queryable): Promise<string | undefined> {
+  const [row] = await db.select({ id: accounts.id }).from(accounts).where(present).orderBy(accounts.id).limit(1);
+  return row?.id;
+}
+
+/** A page of ids in order, from after `after`: all accounts, also those whose removal has not ended. */
+export async function accountIdsAfter(
+  db: Queryable,
+  after: string,
+  limit: number,
+): Promise<{ id: string; removed: boolean }[]> {
+  const rows = await db
+    .select({ id: accounts.id, removedAt: accounts.removedAt })
+    .from(accounts)
+    .where(sql`${accounts.id} > ${after}`)
+    .orderBy(accounts.id)
+    .limit(limit);
+  return rows.map(({ id, removedAt }) => ({ id, removed: removedAt !== null }));
+}
+
+/** What a connect needs to know of an account that exists. */
+export interface StoredConnection {
+  id: string;
+  userId: string;
+  mailboxKey: string;
+  imap: ServerSettings;
+  smtp: ServerSettings;
+  /** see src/mailbox/settings.ts */
+  credentials: Buffer;
+}
+
+/** What a connect found out and stores. */
+export interface NewConnection {
+  mailboxKey: string;
+  imap: ServerSettings;
+  smtp: ServerSettings;
+  credentials: Buffer;
+}
+
+/** Makes two connects the same mailbox, or not (CONTRACT "Connect"): IMAP host and user. */
+export function mailboxKeyOf(imap: { host: string; user: string }): string {
+  return `${imap.host}|${imap.user}`.toLowerCase();
+}
+
+/** The account with that id, with that mailbox, or all with that login address. */
+export async function findConnections(
+  db: Queryable,
+  by: { id: string } | { mailboxKey: string } | { userId: string },
+): Promise<StoredConnection[]> {
+  const same =
+    'id' in by
+      ? eq(accounts.id, by.id)
+      : 'mailboxKey' in by
+        ? eq(accounts.mailboxKey, by.mailboxKey)
+        : eq(accounts.userId, by.userId);
+  const rows = await db.select().from(accounts).where(and(same, present));
+  return rows.map((row) => ({
+    id: row.id,
+    userId: row.userId,
+    mailboxKey: row.mailboxKey,
+    imap: { host: row.imapHost, port: row.imapPort, user: row.imapUser, encryption: row.imapEncryption as Encryption },
+    smtp: { host: row.smtpHost, port: row.smtpPort, user: row.smtpUser, encryption: row.smtpEncryption as Encryption },
+    credentials: row.credentials,
+  }));
+}
+
+/** Saves a new account; undefined when its mailbox is connected already. */
+export async function insertAccount(
+  tx: Tx,
+  account: NewConnection & { id: string; userId: string; name: string; initialSyncDays: number | null; at: Date },
+): Promise<Account | undefined> {
+  const [row] = await tx
+    .insert(accounts)
+    .values({
+      ...columnsOf(account),
+      id: account.id,
+      userId: account.userId,
+      name: account.name,
+      createdAt: account.at,
+      connectedAt: account.at,
+      initialSyncStatus: account.initialSyncDays === null ? null : 'pending',
+      initialSyncDays: account.initialSyncDays,
+    })
+    .onConflictDoNothing()
+    .returning();
+  return row && toAccount(row);
+}
+
+/**
+ * Gives an account new settings and the status `running`; whoever watched it with the old ones can write no more.
+ * `initialSyncDays` starts the initial sync if there was none yet, or it failed. Undefined: no such account.
+ */
+export async function updateConnection(
+  tx: Tx,
+  id: string,
+  change: NewConnection & { name: string | undefined; initialSyncDays: number | null },
+): Promise<{ account: Account; previous: AccountStatus } | undefined> {
+  const [before] = await tx
+    .select()
+    .from(accounts)
+    .where(and(eq(accounts.id, id), present))
+    .for('no key update');
+  if (!before) return undefined;
+  const wanted = change.initialSyncDays !== null;
+  const restart = wanted && (before.initialSyncStatus === null || before.initialSyncStatus === 'failed');
+  const [row] = await tx
+    .update(accounts)
+    .set({
+      ...columnsOf(change),
+      ...(change.name === undefined ? {} : { name: change.name }),
+      ...(restart ? { ...INITIAL_SYNC_PENDING, initialSyncDays: change.initialSyncDays } : {}),
+      status: 'running',
+      statusDetail: '',
+      watchEpoch: sql`${accounts.watchEpoch} + 1`,
+    })
+    .where(eq(accounts.id, id))
+    .returning();
+  await announceLease(tx, id);
+  return row && { account: toAccount(row), previous: before.status as AccountStatus };
+}
+
+const INITIAL_SYNC_PENDING = {
+  initialSyncStatus: 'pending',
+  initialSyncStartedAt: null,
+  initialSyncCompletedAt: null,
+} as const;
+
+function columnsOf({ mailboxKey, imap, smtp, credentials }: NewConnection) {
+  return {
+    mailboxKey,
+    imapHost: imap.host,
+    imapPort: imap.port,
+    imapUser: imap.user,
+    imapEncryption: imap.encryption,
+    smtpHost: smtp.host,
+    smtpPort: smtp.port,
+    smtpUser: smtp.user,
+    smtpEncryption: smtp.encryption,
+    credentials,
+  };
+}
+
+const stateOfAccount = kept((db) =>
+  db
+    .select({
+      status: accounts.status,
+      initialSync: accounts.initialSyncStatus,
+      imported: accounts.initialSyncImported,
+    })
+    .from(accounts)
+    .where(and(eq(accounts.id, sql.placeholder('id')), present))
+    .prepare('state_of_account'),
+);
+
+/** The states of an account; undefined when it does not exist, or is being removed. */
+export async function getAccountState(
+  db: Queryable,
+  id: string,
+): Promise<{ status: AccountStatus; initialSync: InitialSyncStatus | null; imported: number } | undefined> {
+  const [row] = await stateOfAccount(db).execute({ id });
+  return (
+    row && {
+      status: row.status as AccountStatus,
+      initialSync: row.initialSync as InitialSyncStatus | null,
+      imported: row.imported,
+    }
+  );
+}
+
+/** What `status_detail` says of an account that should be in sync and is not. */
+export function notInSyncDetail(since: Date, failure: string): string {
+  return `not in sync since ${since.toISOString()}: ${failure}`;
+}
+
+/**
+ * Changes the status; what is stored as its detail then says of `errored` since when, too. Undefined when nothing changed: the account does not exist, has that status already, or was taken
+ * over after the watch that `watchEpoch` belongs to.
+ */
+export async function changeStatus(
+  tx: Tx,
+  id: string,
+  change: { status: AccountStatus; detail: string; watchEpoch?: number },
+): Promise<{ previous: AccountStatus; detail: string } | undefined> {
+  const { status, watchEpoch, lastSyncedAt, connectedAt } = accounts;
+  const [before] = await tx
+    .select({ status, watchEpoch, lastSyncedAt, connectedAt })
+    .from(accounts)
+    .where(and(eq(accounts.id, id), present))
+    .for('no key update');
+  if (!before || before.status === change.status) return undefined;
+  if (change.watchEpoch !== undefined && before.watchEpoch !== change.watchEpoch) return undefined;
+  const since = before.lastSyncedAt ?? before.connectedAt;
+  const detail = change.status === 'errored' ? notInSyncDetail(since, change.detail) : change.detail;
+  await tx.update(accounts).set({ status: change.status, statusDetail: detail }).where(eq(accounts.id, id));
+  return { previous: before.status as AccountStatus, detail };
+}
+
+/** An account that should be in sync and is not. */
+export interface LateAccount {
+  id: string;
+  since: Date;
+  /** what its watch failed with last; empty: nothing is known */
+  failure: string;
+  isReported: boolean;
+}
+
+/** Accounts of one look; the others follow in the next one. */
+const LATE_AT_ONCE = 1_000;
+
+/** Accounts that were last in sync before `before`, the longest first. Those that are `disconnected` need not be. */
+export async function findLateAccounts(db: Queryable, before: Date): Promise<LateAccount[]> {
+  const since = sql<Date>`coalesce(${accounts.lastSyncedAt}, ${accounts.connectedAt})`.mapWith(accounts.connectedAt);
+  const rows = await db
+    .select({ id: accounts.id, since, failure: accounts.watchFailure, reported: accounts.notInSyncSince })
+    .from(accounts)
+    .where(and(present, ne(accounts.status, 'disconnected'), sql`${since} < ${before.toISOString()}::timestamptz`))
+    .orderBy(since)
+    .limit(LATE_AT_ONCE);
+  return rows.map(({ reported, ...row }) => ({ ...row, isReported: reported !== null }));
+}
+
+/** Between two verifications of an account, in hours. */
+const VERIFY_HOURS = 24;
+
+/** Takes accounts that are due to be verified, the longest due first: they are not due again until tomorrow. */
+export async function takeDueVerifications(db: Queryable, limit: number): Promise<string[]> {
+  const { rows } = await db.execute<{ id: string }>(sql`
+    update accounts set verified_at = now() where id in (
+      select id from accounts
+      where removed_at is null and status = 'running'
+        and coalesce(verified_at, connected_at) < now() - make_interval(hours => ${VERIFY_HOURS})
+      order by coalesce(verified_at, connected_at) limit ${limit} for update skip locked)
+    returning id`);
+  return rows.map(({ id }) => id);
+}
+
+/** Reports that a running account is not in sync; its status, or undefined when that is reported already or has changed. */
+export async function markNotInSync(
+  tx: Tx,
+  id: string,
+  since: Date,
+  detail: string,
+): Promise<AccountStatus | undefined> {
+  const [row] = await tx
+    .update(accounts)
+    .set({ notInSyncSince: since, statusDetail: detail })
+    .where(and(eq(accounts.id, id), present, eq(accounts.status, 'running'), isNull(accounts.notInSyncSince)))
+    .returning({ status: accounts.status });
+  return row?.status as AccountStatus | undefined;
+}
+
+/** Ends the reports of accounts that have been in sync since; those that are running still. */
+export async function markInSyncAgain(tx: Tx): Promise<{ id: string; status: AccountStatus }[]> {
+  const rows = await tx
+    .update(accounts)
+    .set({
+      notInSyncSince: null,
+      statusDetail: sql`case when ${accounts.status} = 'running' then '' else ${accounts.statusDetail} end`,
+    })
+    .where(and(present, isNotNull(accounts.notInSyncSince), gt(accounts.lastSyncedAt, accounts.notInSyncSince)))
+    .returning({ id: accounts.id, status: accounts.status });
+  return rows.flatMap(({ id, status }) => (status === 'running' ? [{ id, status }] : []));
+}
+
+/** Changes the state of the initial sync if it is one of `from`: the account after that; undefined when it is not. */
+export async function changeInitialSync(
+  tx: Tx,
+  id: string,
+  change: { from: InitialSyncStatus[]; to: InitialSyncStatus; at: Date },
+): Promise<Account | undefined> {
+  const [row] = await tx
+    .update(accounts)
+    .set({
+      initialSyncStatus: change.to,
+      ...(change.to === 'running' ? { initialSyncStartedAt: change.at } : {}),
+      ...(change.to === 'completed' ? { initialSyncCompletedAt: change.at } : {}),
+    })
+    .where(and(eq(accounts.id, id), present, anyOf(accounts.initialSyncStatus, change.from)))
+    .returning();
+  return row && toAccount(row);
+}
+
+/** Begins the removal: the account is not found any more, its credentials are deleted, its watcher can write no more. */
+export async function markRemoved(tx: Tx, id: string, at: Date): Promise<Account | undefined> {
+  const [row] = await tx
+    .update(accounts)
+    .set({ removedAt: at, credentials: Buffer.alloc(0), dataKey: null, watchEpoch: sql`${accounts.watchEpoch} + 1` })
+    .where(and(eq(accounts.id, id), present))
+    .returning();
+  if (row) await announceLease(tx, id);
+  return row && toAccount(row);
+}

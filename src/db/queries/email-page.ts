@@ -1,0 +1,283 @@
+import { type SQL, sql } from 'drizzle-orm';
+import { likePattern, normalAddress } from '../../contract/search-text.ts';
+import { slot } from '../driver/statements.ts';
+
+/** Filters of a list of emails, combined with AND. */
+export interface EmailFilter {
+  /** part of subject, plain body, addresses or names */
+  q?: string;
+  from?: string;
+  /** to, cc or bcc */
+  to?: string;
+  /** any of these addresses in from, to, cc or bcc */
+  anyEmail?: string[];
+  /** part of the subject */
+  subject?: string;
+  hasAttachment?: boolean;
+  isUnread?: boolean;
+  /** exclusive */
+  before?: Date;
+  /** exclusive */
+  after?: Date;
+  excludeFolders?: string[];
+  threadId?: string;
+  /** with or without angle brackets */
+  messageId?: string;
+  /** only this folder, drafts included; without it the whole account, without drafts */
+  folderId?: string;
+}
+
+/** The position of an email in a list by date. */
+export interface EmailPosition {
+  date: Date;
+  id: string;
+}
+
+/*
+ * Statements are put together from the shape of a filter: which parts it has. Its values are in slots, so that a statement
+ * serves all filters of its shape.
+ */
+
+/** Which parts a filter has; two of one shape are the same text. */
+export function shapeOf({ isUnread, hasAttachment, ...filter }: EmailFilter): string {
+  return JSON.stringify([isUnread ?? null, hasAttachment ?? null, ...Object.keys(searched(filter)).sort()]);
+}
+
+/** What the slots of a statement of `emailPage` hold. */
+export function pageValues(
+  accountId: string,
+  filter: EmailFilter,
+  position: EmailPosition | null,
+): Record<string, unknown> {
+  const { q, subject, from, to, anyEmail, messageId, ...rest } = filter;
+  const [qPattern, subjectPattern] = [likePattern(q ?? ''), likePattern(subject ?? '')];
+  return {
+    ...{ ...rest, accountId, ...(position ? { positionDate: position.date, positionId: position.id } : {}) },
+    ...{ qPattern, q: searchedText(qPattern), subjectPattern, subject: searchedText(subjectPattern) },
+    from: from === undefined ? null : normalAddress(from),
+    to: to === undefined ? null : [normalAddress(to)],
+    anyEmail: anyEmail?.map(normalAddress),
+    messageId: messageId === undefined ? null : `<${messageId.trim().replace(/^<|>$/g, '')}>`,
+  };
+}
+
+/** Without what searches for nothing: a text without a visible character, no folder to leave out. */
+function searched(filter: EmailFilter): EmailFilter {
+  const { q, subject, excludeFolders, ...rest } = filter;
+  return {
+    ...rest,
+    ...(q === undefined || likePattern(q) === '%' ? {} : { q }),
+    ...(subject === undefined || likePattern(subject) === '%' ? {} : { subject }),
+    ...(excludeFolders === undefined || excludeFolders.length === 0 ? {} : { excludeFolders }),
+  };
+}
+
+/** The pieces of a statement for a page. */
+interface PagedList {
+  /** the newest `count` that meet further conditions, in order and each once; with further columns where they are given */
+  page(more: (SQL | undefined)[], count: SQL, columns?: SQL): SQL;
+  /** all that meet further conditions, in no order */
+  candidates(more: (SQL | undefined)[]): SQL;
+  after: SQL | undefined;
+  key: SQL;
+  /** selects about how many emails are in the list, without the filters */
+  size: SQL;
+}
+
+/**
+ * A statement that selects `id, date` of the newest `rows` emails that pass a filter of this shape and come after the position,
+ * if there is one, each once and in order; with slots for `pageValues`. `rows` is a number as SQL.
+ */
+export function emailPage(given: EmailFilter, isAfterPosition: boolean, rows: SQL): SQL {
+  const filter = searched(given);
+  const { source, date, id, conditions } = driver(filter);
+  const from = (more: (SQL | undefined)[]): SQL =>
+    sql`from ${source} where ${sql.join([...conditions, ...more.filter((condition) => condition !== undefined)], sql` and `)}`;
+  const list: PagedList = {
+    page: (more, count, columns = sql``) => sql`
+      select distinct on (${date}, ${id}) ${id} as id, ${date} as date${columns} ${from(more)}
+      order by ${date} desc, ${id} desc limit ${count}`,
+    // `offset 0` keeps the planner from walking the list in order here too
+    candidates: (more) => sql`select ${id} as id, ${date} as date ${from(more)} offset 0`,
+    after: isAfterPosition
+      ? sql`(${date}, ${id}) < (${slot('positionDate')}::timestamptz, ${slot('positionId')})`
+      : undefined,
+    key: sql`(${date}, ${id})`,
+    size: sql`select coalesce(sum(total_count), 0) from folders
+      where account_id = ${ACCOUNT} ${filter.folderId === undefined ? sql`` : sql`and id = ${slot('folderId')}`}`,
+  };
+  const text = textConditions(filter);
+  return text ? searchPage(text, list, rows) : list.page([list.after], rows);
+}
+
+/**
+ * Whether the best plan of a statement of this shape is the same for all values, so that it is made once: to plan a search
+ * takes longer than to run it. Not of a search in a folder, which may have a few emails or all of them.
+ */
+export function hasFixedPlan({ folderId, isUnread, from, q, subject, ...rest }: EmailFilter): boolean {
+  if (Object.values(rest).some((value) => value !== undefined)) return false;
+  const isSearch = q !== undefined || subject !== undefined;
+  return !isSearch || [folderId, isUnread, from].every((value) => value === undefined);
+}
+
+const ACCOUNT = slot('accountId');
+
+interface Driver {
+  source: SQL;
+  date: SQL;
+  id: SQL;
+  conditions: SQL[];
+}
+
+/**
+ * The table whose index gives the order, and the conditions besides text. Conditions on a row are scalar subqueries where
+ * they could be joins: without fresh statistics, as just after an import, the planner would otherwise join thousands of
+ * rows to show fifty.
+ */
+function driver(filter: EmailFilter): Driver {
+  const isOfFolder = filter.folderId !== undefined;
+  const ofEmail = rowConditions(filter);
+  const ofSearch = addressConditions(filter);
+  const searches = [filter.q, filter.subject].some((text) => text !== undefined) || ofSearch.length > 0;
+  const joinEmails = (id: SQL) => sql`join emails e on e.id = ${id} and e.account_id = ${ACCOUNT}`;
+  const driverOf = (tables: SQL[], { date, id }: Pick<Driver, 'date' | 'id'>, scope: SQL[]): Driver => ({
+    source: sql.join(tables, sql` `),
+    date,
+    id,
+    conditions: [...scope, ...span(filter, date), ...ofEmail, ...ofSearch],
+  });
+  // mail of one sender is found by the sender, in whatever folder it is
+  if (isOfFolder && filter.from === undefined) {
+    const [date, id] = [sql`p.date`, sql`p.email_id`];
+    const joinSearch = sql`join email_search s on s.email_id = ${id} and s.account_id = ${ACCOUNT}`;
+    const tables = [
+      sql`locations p`,
+      ...(ofEmail.length > 0 ? [joinEmails(id)] : []),
+      ...(searches ? [joinSearch] : []),
+    ];
+    return driverOf(tables, { date, id }, [
+      sql`p.folder_id = ${slot('folderId')} and p.email_id is not null`,
+      isLocation('p'),
+    ]);
+  }
+  const scope = isOfFolder ? isIn(sql`array[${slot('folderId')}]`) : sql`not e.is_draft`;
+  if (!searches) {
+    return driverOf([sql`emails e`], { date: sql`e.date`, id: sql`e.id` }, [sql`e.account_id = ${ACCOUNT}`, scope]);
+  }
+  const [date, id] = [sql`s.date`, sql`s.email_id`];
+  const tables = [sql`email_search s`, joinEmails(id)];
+  return driverOf(tables, { date, id }, [sql`s.account_id = ${ACCOUNT}`, scope]);
+}
+
+function span({ before, after }: EmailFilter, date: SQL): SQL[] {
+  return [
+    ...(before ? [sql`${date} < ${slot('before')}::timestamptz`] : []),
+    ...(after ? [sql`${date} > ${slot('after')}::timestamptz`] : []),
+  ];
+}
+
+function rowConditions(filter: EmailFilter): SQL[] {
+  const conditions: SQL[] = [];
+  if (filter.isUnread !== undefined) conditions.push(filter.isUnread ? sql`e.is_unread` : sql`not e.is_unread`);
+  if (filter.hasAttachment !== undefined) {
+    conditions.push(filter.hasAttachment ? sql`e.has_attachments` : sql`not e.has_attachments`);
+  }
+  if (filter.threadId !== undefined) {
+    conditions.push(
+      sql`e.thread_id = (select coalesce(t.merged_into, t.id) from threads t where t.id = ${slot('threadId')})`,
+    );
+  }
+  if (filter.messageId !== undefined) conditions.push(sql`e.message_id = ${slot('messageId')}`);
+  if (filter.excludeFolders !== undefined) conditions.push(sql`not ${isIn(slot('excludeFolders'))}`);
+  return conditions;
+}
+
+function addressConditions(filter: EmailFilter): SQL[] {
+  const conditions: SQL[] = [];
+  if (filter.from !== undefined) conditions.push(sql`s.from_address = ${slot('from')}`);
+  if (filter.to !== undefined) conditions.push(sql`s.to_addresses && ${slot('to')}::text[]`);
+  if (filter.anyEmail !== undefined) {
+    const addresses = slot('anyEmail');
+    conditions.push(sql`(s.from_address = any(${addresses}::text[]) or s.to_addresses && ${addresses}::text[])`);
+  }
+  return conditions;
+}
+
+/** The condition that the email is in one of the folders, an array of ids. */
+function isIn(folderIds: SQL): SQL {
+  return sql`coalesce((select bool_or(x.folder_id = any(${folderIds}::text[]) and ${isLocation('x')})
+    from locations x where x.email_id = e.id), false)`;
+}
+
+/** The condition that a location counts: one marked with \Deleted does only when there is no other. */
+function isLocation(alias: 'p' | 'x'): SQL {
+  const location = sql.raw(alias);
+  return sql`(not ${location}.deleted
+    or (select bool_and(y.deleted) from locations y where y.email_id = ${location}.email_id))`;
+}
+
+/** A text search in the two forms that `searchPage` needs. */
+interface TextConditions {
+  /** searches each text, without an index */
+  byText: SQL;
+  /** searches the trigram index */
+  byIndex: SQL;
+}
+
+function textConditions({ q, subject }: EmailFilter): TextConditions | undefined {
+  const searches: TextConditions[] = [];
+  if (q !== undefined) {
+    searches.push({ byText: sql`strpos(s.text, ${slot('q')}) > 0`, byIndex: sql`s.text like ${slot('qPattern')}` });
+  }
+  if (subject !== undefined) {
+    const byText = sql`strpos(s.subject, ${slot('subject')}) > 0`;
+    searches.push({ byText, byIndex: sql`s.subject like ${slot('subjectPattern')}` });
+  }
+  if (searches.length === 0) return undefined;
+  return {
+    byText: sql.join(
+      searches.map(({ byText }) => byText),
+      sql` and `,
+    ),
+    byIndex: sql.join(
+      searches.map(({ byIndex }) => byIndex),
+      sql` and `,
+    ),
+  };
+}
+
+/** The text that a pattern of `likePattern` searches for. */
+function searchedText(pattern: string): string {
+  return pattern.slice(1, -1).replace(/\\(.)/gs, '$1');
+}
+
+/** How common the searched text is shows in so many of the newest emails. */
+const SAMPLE = sql.raw('100');
+/** Lists of at most so many emails are searched text by text, however rare the text. */
+const SHORT_LIST = sql.raw('2000');
+
+/**
+ * A common word is found fastest by searching the newest texts until the page is full. A rare one is found fastest by the
+ * trigram index, which finds every hit of all time before the newest can be chosen. With hits at a rate f in N emails, a
+ * page of L costs L / f texts the one way and f · N the other: equal at f² = L / N. So the newest SAMPLE are searched
+ * first, and where they do not fill the page their rate decides how to go on. (Postgres cannot decide: it has no statistics
+ * of long texts.) All in one statement; a branch that is not used costs nothing.
+ */
+function searchPage(text: TextConditions, list: PagedList, rows: SQL): SQL {
+  const { page, candidates, after, key, size } = list;
+  const beyond = sql`${key} < (select date, id from sampled order by date, id limit 1)`;
+  return sql`
+    with sampled as materialized (${page([after], SAMPLE, sql`, ${text.byText} as hit`)}),
+    sample as materialized (
+      select hits < ${rows} and taken = ${SAMPLE} as short,
+        size <= ${SHORT_LIST} or hits * hits * size >= ${rows} * ${SAMPLE} * ${SAMPLE} as common
+      from (select count(*) filter (where hit) as hits, count(*) as taken from sampled) counted, (${size}) list (size))
+    (select id, date from sampled where hit order by date desc, id desc limit ${rows})
+    union all
+    (${page([beyond, sql`(select short and common from sample)`, text.byText], rows)})
+    union all
+    (select distinct on (date, id) id, date
+      from (${candidates([beyond, sql`(select short and not common from sample)`, text.byIndex])}) hits
+      order by date desc, id desc limit ${rows})
+    order by date desc, id desc limit ${rows}`;
+}

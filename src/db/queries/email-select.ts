@@ -1,0 +1,109 @@
+import { type SQL, sql } from 'drizzle-orm';
+import type pg from 'pg';
+import type { Email } from '../../contract/email.ts';
+import { withBytes } from '../driver/bytes-client.ts';
+import { type EmailRow, frameOf, type LocationOfEmail, shownFolders } from './email-object.ts';
+import type { EmailPosition } from './email-page.ts';
+import type { JsonPieces } from '../driver/json-text.ts';
+import { isGoingAway } from './pending-removal.ts';
+import type { Statement } from '../driver/statements.ts';
+
+/*
+ * How emails are read: Postgres gives each as the pieces of its JSON text, which go into the response as they are. What is
+ * seldom is parsed and written here: an email with several folders, a bounce or the like, or stored before heads were.
+ * `toEmail` of email-object.ts makes the same for events.
+ */
+
+/** The values of a row, in the order of `emailColumns`; texts in UTF-8. */
+type Row = [
+  /** the frame, without the brace that ends it; null: it is made of the next one */
+  frame: Buffer | null,
+  columns: Buffer | null,
+  /** id, seconds since 1970, and whether there are emails after those of the page */
+  place: Buffer,
+  /** the members after the bodies, with the brace; null: there are no contents */
+  end: Buffer | null,
+  /** the others are not selected where only metadata is wanted */
+  body?: Buffer | null,
+  bodyPlain?: Buffer | null,
+  bodyNew?: Buffer | null,
+];
+
+/** To be joined to `emails e`: the contents `c` of each email, and how many locations `l` it has. */
+export const CONTENTS_AND_LOCATIONS = sql.raw(`
+  left join email_contents c on c.email_id = e.id
+  cross join lateral (
+    select count(*) as count, min(o.folder_id) as folder_id
+    from locations o join folders f on f.id = o.folder_id where o.email_id = e.id) l`);
+
+const IS_SELDOM = `(c.head is null or l.count > 1
+  or num_nonnulls(e.sent_by, e.tracking_id, e.draft_id, e.bounce, e.complaint, e.auto_reply, e.calendar) > 0)`;
+
+const FRAME = `'{"object":"Email","id":"' || e.id || '","account_id":"' || e.account_id || '","thread_id":"' || e.thread_id
+  || '",' || c.head || ',"folders":[' || coalesce('"' || l.folder_id || '"', '') || '],"is_unread":' || e.is_unread::text
+  || ',"is_complete":' || e.is_complete::text || ',"origin":"' || case when e.origin = 'api' then 'api' else 'external' end
+  || '","is_echo":' || e.is_echo::text || ',"tracking_id":null'`;
+
+const COLUMNS_OF_FRAME = `json_build_object('id', e.id, 'accountId', e.account_id, 'threadId', e.thread_id,
+  'messageId', e.message_id, 'milliseconds', date_part('epoch', e.date) * 1000, 'subject', e.subject,
+  'fromAttendee', e.from_attendee, 'toAttendees', e.to_attendees, 'ccAttendees', e.cc_attendees,
+  'bccAttendees', e.bcc_attendees, 'replyToAttendees', e.reply_to_attendees, 'hasAttachments', e.has_attachments,
+  'isUnread', e.is_unread, 'draftId', e.draft_id, 'origin', e.origin, 'isEcho', e.is_echo, 'sentBy', e.sent_by,
+  'trackingId', e.tracking_id, 'bounce', e.bounce, 'complaint', e.complaint, 'autoReply', e.auto_reply,
+  'calendar', e.calendar, 'isComplete', e.is_complete,
+  'locations', (select json_agg(json_build_object('folderId', f.id, 'role', f.role, 'deleted', ${isGoingAway('o')}))
+    from locations o join folders f on f.id = o.folder_id where o.email_id = e.id))`;
+
+const END = `',"attachments":' || c.attachments::text || ',"headers":' || c.headers::text || '}'`;
+const END_OF_METADATA = `',"body":"","body_plain":"","body_new":null,"attachments":[],"headers":' || c.headers::text || '}'`;
+
+/**
+ * What to select from `emails e` with CONTENTS_AND_LOCATIONS for `selectEmails`. `isMore` says whether there are emails after
+ * those of the page; it is the same in each row.
+ */
+export function emailColumns(metaOnly: boolean, isMore: SQL = sql`false`): SQL {
+  return sql`
+    case when not ${sql.raw(IS_SELDOM)} then ${sql.raw(FRAME)} end,
+    case when ${sql.raw(IS_SELDOM)} then ${sql.raw(COLUMNS_OF_FRAME)} end,
+    e.id || ' ' || date_part('epoch', e.date) || ' ' || (${isMore})::text,
+    ${sql.raw(metaOnly ? END_OF_METADATA : `${END}, c.body, c.body_plain, c.body_new`)}`;
+}
+
+export interface SelectedEmail {
+  email: JsonPieces<Email>;
+  /** where the email is in a list, and whether there are emails after those of the page */
+  place(): EmailPosition & { isMore: boolean };
+}
+
+/** Runs a statement that selects `emailColumns`. */
+export async function selectEmails(pool: pg.Pool, statement: Statement): Promise<SelectedEmail[]> {
+  const { rows } = await pool.query<Row>(withBytes(statement));
+  return rows.map((row) => ({ email: piecesOf(row), place: () => placeOf(row) }));
+}
+
+function placeOf([, , place]: Row): EmailPosition & { isMore: boolean } {
+  const [id = '', seconds, isMore] = place.toString().split(' ');
+  return { id, date: new Date(Math.round(Number(seconds) * 1000)), isMore: isMore === 'true' };
+}
+
+function piecesOf([frame, columns, , end, body, bodyPlain, bodyNew]: Row): JsonPieces<Email> {
+  const pieces = [frame ?? frameFrom(columns as Buffer)];
+  if (!end) pieces.push(NO_CONTENTS);
+  else if (body) pieces.push(BODY, body, BODY_PLAIN, bodyPlain as Buffer, BODY_NEW, bodyNew ?? NULL, end);
+  else pieces.push(end);
+  return pieces as unknown as JsonPieces<Email>;
+}
+
+const BODY = Buffer.from(',"body":');
+const BODY_PLAIN = Buffer.from(',"body_plain":');
+const BODY_NEW = Buffer.from(',"body_new":');
+const NULL = Buffer.from('null');
+const NO_CONTENTS = Buffer.from(',"body":"","body_plain":"","body_new":null,"attachments":[],"headers":[]}');
+
+type ColumnsOfFrame = Omit<EmailRow, 'date'> & { milliseconds: number; locations: LocationOfEmail[] | null };
+
+function frameFrom(columns: Buffer): Buffer {
+  const { milliseconds, locations, ...row } = JSON.parse(columns.toString()) as ColumnsOfFrame;
+  const frame = frameOf({ ...row, date: new Date(Math.round(milliseconds)) }, shownFolders(locations ?? []));
+  return Buffer.from(JSON.stringify(frame).slice(0, -1));
+}

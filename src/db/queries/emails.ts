@@ -1,0 +1,123 @@
+import { type SQL, sql } from 'drizzle-orm';
+import type pg from 'pg';
+import { MAX_LIMIT } from '../../contract/common.ts';
+import type { Email } from '../../contract/email.ts';
+import { type EmailFilter, type EmailPosition, emailPage, hasFixedPlan, pageValues, shapeOf } from './email-page.ts';
+import { CONTENTS_AND_LOCATIONS, emailColumns, selectEmails } from './email-select.ts';
+import { prepare, slot } from '../driver/statements.ts';
+import { type JsonOf, type JsonPieces, jsonPieces } from '../driver/json-text.ts';
+
+export interface EmailListing {
+  data: JsonPieces<Email>[];
+  /** where the next page begins; null when there is no more */
+  next: EmailPosition | null;
+}
+
+interface EmailPageOptions {
+  metaOnly: boolean;
+  limit: number;
+  position: EmailPosition | null;
+}
+
+/** A page of an account's emails, newest first (CONTRACT "Emails"); one statement. */
+export async function listEmails(
+  pool: pg.Pool,
+  accountId: string,
+  filter: EmailFilter,
+  page: EmailPageOptions,
+): Promise<EmailListing> {
+  const { limit, position } = page;
+  const values = { ...pageValues(accountId, filter, position), limit, taken: limit + 1 };
+  const selected = await selectEmails(pool, pageStatement(filter, page)(values));
+  const last = selected.at(-1)?.place();
+  return { data: selected.map(({ email }) => email), next: last?.isMore ? last : null };
+}
+
+/** Statements of pages by their shape: to put one together takes longer than to run it. */
+const pages = new Map<string, ReturnType<typeof prepare>>();
+const REMEMBERED = 500;
+/** Pages of up to so many emails have one statement. */
+const SIZES = [10, 50, MAX_LIMIT];
+
+function pageStatement(
+  filter: EmailFilter,
+  { metaOnly, limit, position }: EmailPageOptions,
+): ReturnType<typeof prepare> {
+  const named = hasFixedPlan(filter);
+  // no parameter, of which Postgres would expect a tenth of the table; and few numbers, for few statements
+  const rows = String(1 + (named ? (SIZES.find((size) => size >= limit) ?? MAX_LIMIT) : limit));
+  const isLater = position !== null;
+  const shape = [shapeOf(filter), metaOnly, isLater, rows].join(' ');
+  let statement = pages.get(shape);
+  if (!statement) {
+    if (pages.size >= REMEMBERED) pages.clear();
+    statement = prepare(pageOf(emailPage(filter, isLater, sql.raw(rows)), metaOnly), { named });
+    pages.set(shape, statement);
+  }
+  return statement;
+}
+
+/** Selects the emails of a page; `ids` selects their ids and dates, and one more, when there is one. */
+function pageOf(ids: SQL, metaOnly: boolean): SQL {
+  return sql`
+    with page as materialized (select * from (${ids}) newest limit ${slot('taken')})
+    select ${emailColumns(metaOnly, sql`(select count(*) from page) > ${slot('limit')}`)}
+    from (select id, date from page order by date desc, id desc limit ${slot('limit')}) shown
+    join emails e on e.id = shown.id and e.account_id = ${slot('accountId')}
+    ${CONTENTS_AND_LOCATIONS}
+    order by shown.date desc, shown.id desc`;
+}
+
+const oneEmail = (metaOnly: boolean) =>
+  prepare(sql`
+    select ${emailColumns(metaOnly)} from emails e ${CONTENTS_AND_LOCATIONS}
+    where e.id = ${slot('id')} and e.account_id = ${slot('accountId')}`);
+const wholeEmail = oneEmail(false);
+const metadataOfEmail = oneEmail(true);
+const sourceOfEmail = prepare(
+  sql`select storage_key as key from emails where id = ${slot('id')} and account_id = ${slot('accountId')}`,
+);
+
+/** One email; undefined when the account has none with that id. */
+export async function getEmail(
+  pool: pg.Pool,
+  accountId: string,
+  emailId: string,
+  options: { metaOnly: boolean },
+): Promise<JsonPieces<Email> | undefined> {
+  const statement = (options.metaOnly ? metadataOfEmail : wholeEmail)({ id: emailId, accountId });
+  const [stored] = await selectEmails(pool, statement);
+  // sent a moment ago: its Sent copy has not synced
+  if (stored) return stored.email;
+  const sent = (await getSentEmail(pool, accountId, emailId))?.email;
+  return sent && jsonPieces(options.metaOnly ? withoutContents(sent) : sent);
+}
+
+function withoutContents(email: JsonOf<Email>): JsonOf<Email> {
+  return JSON.stringify({
+    ...(JSON.parse(email) as Email),
+    body: '',
+    body_plain: '',
+    attachments: [],
+  }) as JsonOf<Email>;
+}
+
+/** Storage key of the raw message of an email; undefined when the account has no such email. */
+export async function getEmailSource(pool: pg.Pool, accountId: string, emailId: string): Promise<string | undefined> {
+  const { rows } = await pool.query<{ key: string }>(sourceOfEmail({ id: emailId, accountId }));
+  return rows[0]?.key ?? (await getSentEmail(pool, accountId, emailId))?.storageKey ?? undefined;
+}
+
+/** The provisional Email of a mail that was sent and whose Sent copy has not synced yet (CONTRACT "Emails", send). */
+async function getSentEmail(
+  pool: pg.Pool,
+  accountId: string,
+  id: string,
+): Promise<{ email: JsonOf<Email>; storageKey: string | null } | undefined> {
+  const { rows } = await pool.query<{ email: JsonOf<Email>; storageKey: string | null }>(
+    `select email::text as email, storage_key as "storageKey" from sends
+     where id = $1 and account_id = $2 and state = 'sent' and email is not null`,
+    [id, accountId],
+  );
+  return rows[0];
+}

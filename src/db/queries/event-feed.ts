@@ -1,0 +1,123 @@
+import { type SQL, sql } from 'drizzle-orm';
+import { envelopeText, type EventType, type ListedEvent } from '../../contract/events.ts';
+import type { Queryable } from '../driver/client.ts';
+import type { JsonOf } from '../driver/json-text.ts';
+
+/*
+ * The events in an order that never gets a new one before its end, however late a transaction commits. `position` is the
+ * number of the event's transaction, or the greatest number of a transaction that had ended before, whichever is greater
+ * (src/db/schema/index.ts). The feed shows what is below the oldest transaction that is under way: all of
+ * those have ended, and every later event gets a greater position. A transaction that stays open holds the feed back, also
+ * one of another database of the same server.
+ *
+ * Within an account the order is that of `sequence`: the account's row is locked until the commit, so the next event of it
+ * is inserted when the one before has ended, and sees a greater or the same number. `sequence` decides between the same.
+ */
+
+/** The first transaction that is still under way, or the next one. */
+const HORIZON = sql`pg_snapshot_xmin(pg_current_snapshot())::text::bigint`;
+
+/** What the feed is narrowed to. */
+export interface FeedFilter {
+  types: readonly EventType[];
+  /** of any of these; left out: of all */
+  accountIds?: readonly string[] | undefined;
+}
+
+/** Where a page begins. */
+export interface FeedPlace {
+  position: string;
+  accountId: string;
+  sequence: string;
+}
+
+const BEGINNING: FeedPlace = { position: '-9223372036854775808', accountId: '', sequence: '0' };
+
+/** The place of an event in the feed; undefined when it is not stored, or is a test event. */
+export async function feedPlaceOf(db: Queryable, eventId: string): Promise<FeedPlace | undefined> {
+  const { rows } = await db.execute<{ position: string; account_id: string; sequence: string }>(
+    sql`select position, account_id, sequence from events where id = ${eventId} and position is not null`,
+  );
+  const row = rows[0];
+  return row && { position: row.position, accountId: row.account_id, sequence: row.sequence };
+}
+
+/** The place that every later event comes after. */
+export async function feedEnd(db: Queryable): Promise<FeedPlace> {
+  const { rows } = await db.execute<{ position: string }>(sql`select ${HORIZON} as position`);
+  return { position: rows[0]?.position ?? BEGINNING.position, accountId: '', sequence: '0' };
+}
+
+interface FeedRow extends Record<string, unknown> {
+  id: string;
+  type: EventType;
+  account_id: string;
+  sequence: string;
+  created_at: string;
+  data: string;
+}
+
+/** The events after a place, oldest first, as JSON text. One scan of an index for each type and account, however rare they are. */
+export async function readFeed(
+  db: Queryable,
+  filter: FeedFilter,
+  { after = BEGINNING, limit }: { after?: FeedPlace | undefined; limit: number },
+): Promise<{ data: JsonOf<ListedEvent>[]; lastId: string | undefined; hasMore: boolean }> {
+  const { types, accountIds } = filter;
+  const visible = accountIds && sql`cross join unnest(${sql.param(accountIds)}::text[]) as visible (account_id)`;
+  const { rows } = await db.execute<FeedRow>(sql`
+    with page as (
+      select found.* from unnest(${sql.param(types)}::text[]) as wanted (type) ${visible ?? sql``} cross join lateral (
+        select e.id, e.position, e.account_id, e.sequence from events e
+        where e.type = wanted.type and e.position < ${HORIZON} and ${visible ? isAfterInAccount(after) : isAfter(after)}
+        order by e.position, ${visible ? sql`` : sql`e.account_id,`} e.sequence limit ${limit + 1}
+      ) found
+      order by position, account_id, sequence limit ${limit + 1}
+    )
+    select e.id, e.type, e.account_id, e.sequence, e.created_at, e.data from page join events e on e.id = page.id
+    order by page.position, page.account_id, page.sequence`);
+  const page = rows.slice(0, limit);
+  return { data: page.map(toText), lastId: page.at(-1)?.id, hasMore: rows.length > limit };
+}
+
+/** Written so that it is a range of the index that the list uses. */
+function isAfter({ position, accountId, sequence }: FeedPlace): SQL {
+  return sql`(e.position, e.account_id, e.sequence) > (${position}::bigint, ${accountId}, ${sequence}::bigint)`;
+}
+
+/** The same within one account: events of other accounts at the same position come before all of its own, or after them. */
+function isAfterInAccount({ position, accountId, sequence }: FeedPlace): SQL {
+  const from = sql`case when ${accountId} = visible.account_id then ${sequence}::bigint
+    when ${accountId} < visible.account_id then 0 else ${'9223372036854775807'}::bigint end`;
+  return sql`e.account_id = visible.account_id and (e.position, e.sequence) > (${position}::bigint, ${from})`;
+}
+
+const toText = (row: FeedRow): JsonOf<ListedEvent> =>
+  envelopeText(
+    {
+      id: row.id,
+      type: row.type,
+      createdAt: new Date(row.created_at),
+      accountId: row.account_id,
+      sequence: Number(row.sequence),
+      data: row.data,
+    },
+    null,
+  ) as JsonOf<ListedEvent>;
+
+/**
+ * Numbers of transactions begin anew in a database that was restored from a dump, or that replicated its rows from
+ * another server: moves the stored positions below them, in their order. To be called before the first event is written.
+ */
+export async function alignPositions(db: Queryable, types: readonly EventType[]): Promise<void> {
+  await db.execute(sql`
+    with ahead as (
+      select max(last.position) as position from unnest(${sql.param(types)}::text[]) as known (type)
+      cross join lateral (
+        select e.position from events e where e.type = known.type and e.position is not null
+        order by e.position desc limit 1
+      ) last
+    )
+    update events e set position = e.position - ahead.position + ${HORIZON} - 1 from ahead
+    where ahead.position >= pg_snapshot_xmax(pg_current_snapshot())::text::bigint and e.position is not null`);
+}

@@ -1,0 +1,110 @@
+import type pg from 'pg';
+import type { EventType } from '../../contract/events.ts';
+import type { HistoryEntry, HistoryKind } from '../../contract/history.ts';
+
+export interface HistoryPage {
+  entries: HistoryEntry[];
+  /** the sequence of the last event, where there are more; null: these were all */
+  next: { date: Date; sequence: number } | null;
+}
+
+export interface HistoryQuery {
+  accountId: string;
+  /** whose history: an `email_…` or `acc_…` id */
+  objectId: string;
+  /** events of one page; each comes with all of its deliveries */
+  limit: number;
+  /** events up to this sequence were on earlier pages */
+  after: number;
+  /** the id of the workflow that made a send */
+  sendWorkflowId(sendId: string): string;
+}
+
+interface EventRow {
+  id: string;
+  type: EventType;
+  sequence: string;
+  created_at: Date;
+  deliveries: HistoryEntry[];
+}
+
+/**
+ * What is stored of an object's past, oldest first: when it was sent and ingested, its events, their deliveries with every
+ * attempt. Undefined when nothing is known of it. It outlives the object: events are stored for 30 days.
+ */
+export async function readHistory(pool: pg.Pool, query: HistoryQuery): Promise<HistoryPage | undefined> {
+  const { accountId, objectId, limit, after } = query;
+  const { rows } = await pool.query<EventRow>({
+    name: 'history',
+    text: EVENTS,
+    values: [objectId, accountId, after, limit + 1],
+  });
+  const shown = rows.slice(0, limit);
+  const before = after === 0 ? await beginnings(pool, query, shown) : [];
+  if (rows.length === 0 && before.length === 0) return undefined;
+  const entries = [...before, ...shown.flatMap(entriesOf)];
+  // stable: an event stays before its deliveries
+  entries.sort((a, b) => (a.at < b.at ? -1 : a.at > b.at ? 1 : 0));
+  const last = shown.at(-1);
+  return {
+    entries,
+    next: last && rows.length > limit ? { date: last.created_at, sequence: Number(last.sequence) } : null,
+  };
+}
+
+/** What no event says: the send of an email, and that it was ingested where that made no event. */
+async function beginnings(
+  pool: pg.Pool,
+  { accountId, objectId, sendWorkflowId }: HistoryQuery,
+  events: EventRow[],
+): Promise<HistoryEntry[]> {
+  const { rows } = await pool.query<{ kind: 'send' | 'ingested'; at: Date; status: string | null }>({
+    name: 'history-beginnings',
+    text: `
+      select 'send' as kind, created_at as at, state as status from sends where id = $1 and account_id = $2
+      union all select 'ingested', created_at, null from emails where id = $1 and account_id = $2`,
+    values: [objectId, accountId],
+  });
+  const isTold = events.some(({ type }) => kindOf(type) === 'ingested');
+  return rows
+    .filter(({ kind }) => kind === 'send' || !isTold)
+    .map(({ kind, at, status }) => ({
+      at: at.toISOString(),
+      kind,
+      ...(status === null ? {} : { status, workflow_id: sendWorkflowId(objectId) }),
+    }));
+}
+
+function entriesOf({ id, type, sequence, created_at: at, deliveries }: EventRow): HistoryEntry[] {
+  const event = {
+    at: at.toISOString(),
+    kind: kindOf(type),
+    event_id: id,
+    event_type: type,
+    sequence: Number(sequence),
+  };
+  return [event, ...deliveries];
+}
+
+function kindOf(type: EventType): HistoryKind {
+  if (type === 'email.new' || type === 'email.new.bounce' || type === 'email.draft.new') return 'ingested';
+  return type.startsWith('email.') || type.startsWith('account.') ? 'changed' : 'event';
+}
+
+const ISO = (column: string) => `to_char(${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`;
+
+const EVENTS = `
+  select e.id, e.type, e.sequence, e.created_at, (
+    select coalesce(json_agg(json_build_object(
+      'at', ${ISO('e.created_at')}, 'kind', 'delivery', 'event_id', e.id, 'event_type', e.type,
+      'delivery_id', d.id, 'endpoint_id', d.endpoint_id, 'status', d.status,
+      'workflow_id', coalesce(d.workflow_id, d.last_workflow_id), 'next_attempt_at', ${ISO('d.next_attempt_at')},
+      'attempts', (
+        select coalesce(json_agg(json_build_object('number', a.number, 'at', ${ISO('a.at')}, 'http_status', a.http_status,
+          'error', a.error, 'duration_ms', a.duration_ms) order by a.number), '[]')
+        from delivery_attempts a where a.delivery_id = d.id)
+    ) order by d.id), '[]') from deliveries d where d.event_id = e.id
+  ) as deliveries
+  from events e
+  where e.object_id = $1 and e.account_id = $2 and e.sequence > $3
+  order by e.sequence limit $4`;

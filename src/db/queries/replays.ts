@@ -1,0 +1,128 @@
+import { type SQL, sql } from 'drizzle-orm';
+import { type Replay, type ReplayFilter, REPLAYED_STATUSES, type ReplayStatus } from '../../contract/replay.ts';
+import type { Queryable } from '../driver/client.ts';
+
+/** Deliveries of an endpoint, recorded by `createdAt`, that a replay makes again. */
+export interface ReplayScope {
+  id: string;
+  endpointId: string;
+  filter: ReplayFilter;
+  createdAt: Date;
+}
+
+/**
+ * Whether the delivery `d` belongs to a replay: not one that is pending, a test, or in another replay that is running. What
+ * is left of a replay that was cancelled counts as what it was before.
+ */
+export function isReplayed(scope: ReplayScope): SQL {
+  const { id, endpointId, filter, createdAt } = scope;
+  const statuses = filter.status === undefined ? [...REPLAYED_STATUSES] : [filter.status];
+  const { since, until, trigger_events: types, account_ids: accounts } = filter;
+  return sql.join(
+    [
+      sql`d.endpoint_id = ${endpointId} and not d.test and d.created_at <= ${createdAt.toISOString()}::timestamptz`,
+      sql`(d.status = any(${sql.param(statuses)}::text[])
+        or d.status_before_replay = any(${sql.param(statuses)}::text[]) and ${isLeftOver(scope)})`,
+      sql`(d.replay_id is null or d.replay_id not in (
+        select r.id from replays r where r.endpoint_id = ${endpointId} and r.status = 'running' and r.id <> ${id}))`,
+      ...(since === undefined ? [] : [sql`d.created_at >= ${since}::timestamptz`]),
+      ...(until === undefined ? [] : [sql`d.created_at < ${until}::timestamptz`]),
+      ...(types === undefined ? [] : [sql`d.event_type = any(${sql.param(types)}::text[])`]),
+      ...(accounts === undefined ? [] : [sql`d.account_id = any(${sql.param(accounts)}::text[])`]),
+    ],
+    sql` and `,
+  );
+}
+
+/** Whether the delivery `d` of a replay was neither attempted nor retried by hand since it was queued. */
+export const IS_UNATTEMPTED = sql`d.status = 'pending' and d.attempts_count = d.schedule_from and not d.forced`;
+
+/** Whether the delivery `d` was queued by a replay that was cancelled, and no attempt has been made of it since. */
+export function isLeftOver({ endpointId }: ReplayScope): SQL {
+  return sql`(${IS_UNATTEMPTED} and d.replay_id in (
+    select r.id from replays r where r.endpoint_id = ${endpointId} and r.status = 'cancelled'))`;
+}
+
+/** Saves a new replay and counts what it will make again; does nothing when there is one of that id. */
+export async function createReplay(db: Queryable, replay: Omit<ReplayScope, 'createdAt'>): Promise<void> {
+  const { id, endpointId, filter } = replay;
+  // the clock that deliveries are recorded by
+  const { rows } = await db.execute<{ now: string }>(sql`select clock_timestamp() as now`);
+  const createdAt = new Date(rows[0]?.now ?? Date.now());
+  await db.execute(sql`
+    insert into replays (id, endpoint_id, filter, total, created_at)
+    select ${id}, ${endpointId}, ${JSON.stringify(filter)}::jsonb,
+      (select count(*) from deliveries d where ${isReplayed({ ...replay, createdAt })}), ${createdAt.toISOString()}::timestamptz
+    on conflict (id) do nothing`);
+}
+
+/** One replay; undefined when there is none with that id. */
+export async function getReplay(db: Queryable, id: string): Promise<Replay | undefined> {
+  const { rows } = await db.execute<ReplayRow>(selected(sql`select * from replays where id = ${id}`));
+  return rows[0] && toReplay(rows[0]);
+}
+
+/** A page of replays, newest first. */
+export async function listReplays(
+  db: Queryable,
+  filter: { endpointId?: string | undefined; status?: ReplayStatus | undefined },
+  page: { offset: number; limit: number },
+): Promise<{ data: Replay[]; hasMore: boolean }> {
+  const { rows } = await db.execute<ReplayRow>(
+    selected(sql`
+      select * from replays
+      where ${filter.endpointId === undefined ? sql`true` : sql`endpoint_id = ${filter.endpointId}`}
+        and ${filter.status === undefined ? sql`true` : sql`status = ${filter.status}`}
+      order by created_at desc, id desc offset ${page.offset} limit ${page.limit + 1}`),
+  );
+  return { data: rows.slice(0, page.limit).map(toReplay), hasMore: rows.length > page.limit };
+}
+
+/** Replays with their counts: those of the rows, or those stored at the end, of which a later replay may have taken some. */
+function selected(replays: SQL): SQL {
+  return sql`
+    select r.id, r.endpoint_id, r.filter, r.status, r.total, r.created_at, r.completed_at, live.pending,
+      greatest(r.delivered, live.delivered) as delivered, greatest(r.failed, live.failed) as failed,
+      greatest(r.skipped, live.skipped) as skipped
+    from (${replays}) r cross join lateral (${replayCounts(sql`r.id`, sql`r.status <> 'completed'`)}) live
+    order by r.created_at desc, r.id desc`;
+}
+
+/** The deliveries of a replay by what became of them. */
+export function replayCounts(id: SQL, condition: SQL = sql`true`): SQL {
+  const count = (status: string) => sql`(count(*) filter (where d.status = ${status}))::int as ${sql.raw(status)}`;
+  return sql`
+    select ${sql.join(['pending', 'delivered', 'failed', 'skipped'].map(count), sql`, `)}
+    from deliveries d where d.replay_id = ${id} and ${condition}`;
+}
+
+interface ReplayRow extends Record<string, unknown> {
+  id: string;
+  endpoint_id: string;
+  filter: ReplayFilter;
+  status: ReplayStatus;
+  total: number;
+  pending: number;
+  delivered: number;
+  failed: number;
+  skipped: number;
+  created_at: string;
+  completed_at: string | null;
+}
+
+const toReplay = (row: ReplayRow): Replay => ({
+  object: 'Replay',
+  id: row.id,
+  endpoint_id: row.endpoint_id,
+  filter: row.filter,
+  status: row.status,
+  total: row.total,
+  pending: row.pending,
+  delivered: row.delivered,
+  failed: row.failed,
+  skipped: row.skipped,
+  // replayWorkflowId of src/workflows/names.ts
+  workflow_id: `replay/${row.id}`,
+  created_at: new Date(row.created_at).toISOString(),
+  completed_at: row.completed_at === null ? null : new Date(row.completed_at).toISOString(),
+});

@@ -1,0 +1,122 @@
+import { and, eq, getTableColumns, isNull, sql } from 'drizzle-orm';
+import type { TrackingClickData, TrackingOpenData } from '../../contract/tracking.ts';
+import type { Db, Queryable, Tx } from '../driver/client.ts';
+import { inLease, LeaseLost } from '../coordination/lease.ts';
+import { recordEvents } from '../outbox.ts';
+import { accounts, trackingRecords } from '../schema/index.ts';
+
+/** A sent email whose opens and clicks are reported. */
+export interface TrackingRecord {
+  /** `trk_…` */
+  id: string;
+  accountId: string;
+  /** the `email_…` id of the sent email */
+  emailId: string;
+  /** with its angle brackets */
+  messageId: string;
+  label: string | null;
+  /** whether the message holds the pixel */
+  opens: boolean;
+  /** targets of the rewritten links, by their number in the URL; none when links are not tracked */
+  links: string[];
+  createdAt: Date;
+}
+
+const { hitMinute: _, hitsInMinute: __, ...COLUMNS } = getTableColumns(trackingRecords);
+
+/**
+ * Saves what is tracked of a message, before it leaves. Saving it again, as when a send is attempted again, replaces what
+ * was saved: the message that leaves is the one that was composed last.
+ */
+export async function saveTrackingRecord(tx: Tx, record: TrackingRecord): Promise<void> {
+  const { emailId, messageId, label, opens, links } = record;
+  await tx
+    .insert(trackingRecords)
+    .values(record)
+    .onConflictDoUpdate({
+      target: trackingRecords.id,
+      set: { emailId, messageId, label, opens, links },
+      setWhere: eq(trackingRecords.accountId, record.accountId),
+    });
+}
+
+/** The record of that id; undefined when there is none, or its account is being removed. */
+export async function findTracking(db: Queryable, id: string): Promise<TrackingRecord | undefined> {
+  const rows = await db
+    .select(COLUMNS)
+    .from(trackingRecords)
+    .innerJoin(accounts, eq(accounts.id, trackingRecords.accountId))
+    .where(and(eq(trackingRecords.id, id), isNull(accounts.removedAt)));
+  return rows[0];
+}
+
+/** Somebody opened a tracked email, or followed the link `url` of it. */
+export interface Hit {
+  date: Date;
+  ip: string;
+  userAgent: string;
+  url?: string;
+}
+
+/** Hits of one record in one minute that become events: whoever knows a pixel's URL can fetch it as often as he likes. */
+export const REPORTED_PER_MINUTE = 60;
+
+/**
+ * Reports a hit by its event; nothing when the record has been deleted meanwhile. Hits above REPORTED_PER_MINUTE are
+ * counted in the record and cause neither an event nor a lock of the account.
+ */
+export async function recordHit(db: Db, { accountId, id }: TrackingRecord, hit: Hit): Promise<void> {
+  if ((await countHit(db, id, hit.date)) > REPORTED_PER_MINUTE) return;
+  try {
+    await inLease(db, { accountId, watchEpoch: null }, async (tx) => {
+      const [record] = await tx.select(COLUMNS).from(trackingRecords).where(eq(trackingRecords.id, id));
+      if (record) await recordEvents(tx, accountId, [hitEvent(record, hit)]);
+    });
+  } catch (error) {
+    if (!(error instanceof LeaseLost)) throw error;
+  }
+}
+
+/** Hits of the record in the minute of `date`, this one included. Clocks that are behind count into the latest minute. */
+async function countHit(db: Db, id: string, date: Date): Promise<number> {
+  const minute = sql`date_trunc('minute', ${date.toISOString()}::timestamptz)`;
+  const { rows } = await db.execute<{ hits: number }>(sql`
+    update tracking_records set hit_minute = greatest(hit_minute, ${minute}),
+      hits_in_minute = case when hit_minute >= ${minute} then hits_in_minute + 1 else 1 end
+    where id = ${id} returning hits_in_minute as hits`);
+  return rows[0]?.hits ?? 0;
+}
+
+/** Small enough for one statement to take well under a second. */
+const ROWS_PER_STATEMENT = 1_000;
+
+/**
+ * Deletes records from before `before` whose email exists no more and whose send is over; their links then lead nowhere.
+ * @returns how many
+ */
+export async function deleteUnusedTracking(db: Db, before: Date): Promise<number> {
+  const { rowCount } = await db.execute(sql`
+    delete from tracking_records where id = any(array(
+      select id from tracking_records r
+      where created_at < ${before.toISOString()}::timestamptz
+        and not exists (select from emails e where e.id = r.email_id)
+        and not exists (select from sends s where s.id = r.email_id)
+      order by created_at limit ${ROWS_PER_STATEMENT}))`);
+  return rowCount ?? 0;
+}
+
+function hitEvent({ id, label, messageId, emailId }: TrackingRecord, { date, ip, userAgent, url }: Hit) {
+  const data: TrackingOpenData = {
+    tracking_id: id,
+    label,
+    message_id: messageId,
+    email_id: emailId,
+    date: date.toISOString(),
+    ip,
+    user_agent: userAgent,
+  };
+  const event = { objectId: emailId, createdAt: date };
+  if (url === undefined) return { ...event, type: 'tracking.open' as const, data };
+  const click: TrackingClickData = { ...data, url };
+  return { ...event, type: 'tracking.click' as const, data: click };
+}

@@ -1,0 +1,19 @@
+/*
+ * Who owns what:
+ *   accounts 1─n folders 1─n locations n─1 emails 1─1 email_contents, email_search; emails 1─n attachments
+ *   accounts 1─n events 1─n deliveries n─1 webhook_endpoints; deliveries 1─n delivery_attempts
+ *
+ * `emails` holds what changes (folders' side: locations); `email_contents` and `email_search` are written once.
+ * A location is one UID in one folder. Its email_id is null for mail that was there before the account connected
+ * (baseline) and was not imported: it is known, so that a later move of it is not taken for new mail.
+ *
+ * Rows of an account are deleted in steps by the deleteAccount run, hence no cascades from accounts.
+ */
+
+export * from './access.ts';
+export * from './accounts.ts';
+export * from './emails.ts';
+export * from './folders.ts';
+export * from './installation.ts';
+export * from './sending.ts';
+export * from './webhooks.ts';

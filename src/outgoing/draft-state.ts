@@ -1,0 +1,290 @@
+import { and, eq, type SQL, sql } from 'drizzle-orm';
+import type { Attendee } from '../contract/email.ts';
+import type { SendInput } from '../contract/sending.ts';
+import { anyOf } from '../db/driver/any-of.ts';
+import type { Db, Queryable, Tx } from '../db/driver/client.ts';
+import { drafts, emails } from '../db/schema/index.ts';
+import { STALE_AFTER_MS } from './send-state.ts';
+
+/*
+ * The only file that writes `drafts.state` and `drafts.held_by`; each transition is one function.
+ *
+ * state       what it means                                         next
+ * saving      asked for; the message may be in Drafts already       active (it was ingested), failed
+ * active      stands for the email in Drafts                        superseded, sent, deleted
+ * superseded  another `drf_…` id took its place                     final
+ * sent        it was sent                                           final
+ * deleted     its email left Drafts                                 final
+ * failed      it was not saved, the caller knows                    saving (the caller tries again, same id),
+ *                                                                   active (its message was in Drafts after all)
+ *
+ * `held_by` names the save or the send that has reserved an active draft: only that one may take its place. A
+ * reservation ends with the save or send that made it, and with the draft's state `active`.
+ */
+export type DraftState = 'saving' | 'active' | 'superseded' | 'sent' | 'deleted' | 'failed';
+
+export interface DraftRow {
+  id: string;
+  accountId: string;
+  emailId: string | null;
+  messageId: string | null;
+  state: DraftState;
+  supersededBy: string | null;
+  heldBy: string | null;
+  inputKey: string | null;
+  metadata: string | null;
+  trackingId: string | null;
+  tracking: SendInput['tracking_options'] | null;
+}
+
+/** What is given when the caller asks for a draft to be saved. */
+export type NewDraft = Pick<DraftRow, 'id' | 'accountId' | 'inputKey' | 'metadata' | 'trackingId' | 'tracking'>;
+
+/** Undefined when the account has no such draft. */
+export async function loadDraft(db: Queryable, accountId: string, id: string): Promise<DraftRow | undefined> {
+  const [row] = await db
+    .select()
+    .from(drafts)
+    .where(and(eq(drafts.id, id), eq(drafts.accountId, accountId)));
+  return row && { ...row, state: row.state as DraftState };
+}
+
+/** The active draft that a `drf_…` or an `email_…` id stands for, while its email is in Drafts. */
+export async function findDraft(db: Queryable, accountId: string, id: string): Promise<DraftRow | undefined> {
+  const [row] = await db
+    .select({ draft: drafts })
+    .from(drafts)
+    .innerJoin(emails, and(eq(emails.draftId, drafts.id), eq(emails.isDraft, true)))
+    .where(
+      and(
+        eq(drafts.accountId, accountId),
+        id.startsWith('drf_') ? eq(drafts.id, id) : eq(emails.id, id),
+        eq(drafts.state, 'active'),
+      ),
+    );
+  return row && { ...row.draft, state: 'active' };
+}
+
+/** Where the raw message of an email is stored, and its Bcc; undefined when the account has no such email. */
+export async function storedSource(
+  db: Queryable,
+  accountId: string,
+  emailId: string,
+): Promise<{ key: string; bcc: Attendee[] } | undefined> {
+  const [row] = await db
+    .select({ key: emails.storageKey, bcc: emails.bccAttendees })
+    .from(emails)
+    .where(and(eq(emails.id, emailId), eq(emails.accountId, accountId)));
+  return row;
+}
+
+/** A draft that this API saves, by its Message-ID. */
+export interface AwaitedDraft {
+  id: string;
+  messageId: string;
+  trackingId: string | null;
+}
+
+/**
+ * Drafts with these Message-IDs that are being saved, or were given up though they may be in Drafts after all, as a JSON
+ * array of AwaitedDraft: a part of a statement.
+ */
+export function awaitedDrafts(accountId: string, messageIds: string[]): SQL {
+  return sql`(
+    select coalesce(json_agg(json_build_object('id', id, 'messageId', message_id, 'trackingId', tracking_id)), '[]')
+    from drafts
+    where account_id = ${accountId} and ${anyOf(drafts.messageId, messageIds)} and state in ('saving', 'failed'))`;
+}
+
+/**
+ * Records a draft that is about to be saved: new → saving, failed → saving; any other is left as it is.
+ * @returns the draft, and whether this call asks for the save
+ */
+export async function recordDraft(db: Queryable, draft: NewDraft): Promise<{ draft: DraftRow; isNew: boolean }> {
+  const now = new Date();
+  const [row] = await db
+    .insert(drafts)
+    .values({ ...draft, state: 'saving', createdAt: now, updatedAt: now })
+    .onConflictDoUpdate({
+      target: drafts.id,
+      set: { state: 'saving', inputKey: draft.inputKey, updatedAt: now },
+      setWhere: eq(drafts.state, 'failed'),
+    })
+    .returning();
+  if (row) return { draft: { ...row, state: 'saving' }, isNew: true };
+  return { draft: (await loadDraft(db, draft.accountId, draft.id)) as DraftRow, isNew: false };
+}
+
+/** Gives a draft that is being saved its Message-ID, unless it has one. @returns the one it has then */
+export async function assignMessageId(db: Queryable, id: string, messageId: string): Promise<string> {
+  const [row] = await db
+    .update(drafts)
+    .set({ messageId: sql`coalesce(${drafts.messageId}, ${messageId})` })
+    .where(eq(drafts.id, id))
+    .returning({ messageId: drafts.messageId });
+  return row?.messageId ?? messageId;
+}
+
+/** The file that the draft was saved from has been deleted. */
+export async function clearDraftInput(db: Queryable, id: string): Promise<void> {
+  await db.update(drafts).set({ inputKey: null }).where(eq(drafts.id, id));
+}
+
+/** An email that is in Drafts from now on, with the `drf_…` id that stands for it. */
+export interface EnteredDraft {
+  draftId: string;
+  emailId: string;
+}
+
+/** new → active; saving | failed → active, for drafts that were saved through the API. One statement. */
+export async function emailsEnteredDrafts(tx: Tx, entered: EnteredDraft[], now = new Date()): Promise<void> {
+  if (entered.length === 0) return;
+  const rows = entered.map(({ draftId, emailId }) => ({ id: draftId, email_id: emailId }));
+  await tx.execute(sql`
+    insert into drafts (id, account_id, email_id, message_id, state, created_at, updated_at)
+    select r.id, e.account_id, e.id, e.message_id, 'active', ${now.toISOString()}::timestamptz, ${now.toISOString()}::timestamptz
+    from json_to_recordset(${JSON.stringify(rows)}::json) as r(id text, email_id text) join emails e on e.id = r.email_id
+    on conflict (id) do update
+      set email_id = excluded.email_id, state = 'active', held_by = null, updated_at = excluded.updated_at
+      where drafts.state in ('saving', 'failed')`);
+}
+
+/**
+ * active → sent, when the email was sent by moving it to Sent, else active → deleted. Drafts in a final state stay in
+ * it; none of them stands for an email any more. One statement.
+ */
+export async function emailsLeftDrafts(tx: Tx, draftIds: string[], { sent }: { sent: boolean }): Promise<void> {
+  if (draftIds.length === 0) return;
+  await tx.execute(leave(sent ? 'sent' : 'deleted', anyOf(drafts.id, draftIds)));
+}
+
+/** active → deleted for the drafts of these emails, which are being deleted. One statement. */
+export async function draftsDeletedWithEmails(tx: Tx, emailIds: string[]): Promise<void> {
+  if (emailIds.length === 0) return;
+  await tx.execute(leave('deleted', anyOf(drafts.emailId, emailIds)));
+}
+
+function leave(to: 'sent' | 'deleted', which: ReturnType<typeof sql>) {
+  return sql`
+    update drafts set email_id = null, updated_at = now(),
+      state = case when state = 'active' then ${to} else state end,
+      held_by = case when state = 'active' then null else held_by end
+    where ${which}`;
+}
+
+/** active → superseded: the draft `by` took its place. */
+export function markDraftSuperseded(db: Queryable, id: string, by: string): Promise<void> {
+  return end(db, id, 'superseded', by);
+}
+
+/** active → sent. */
+export function markDraftSent(db: Queryable, id: string): Promise<void> {
+  return end(db, id, 'sent');
+}
+
+/** active → deleted. */
+export function markDraftDeleted(db: Queryable, id: string): Promise<void> {
+  return end(db, id, 'deleted');
+}
+
+async function end(
+  db: Queryable,
+  id: string,
+  state: 'superseded' | 'sent' | 'deleted',
+  supersededBy: string | null = null,
+): Promise<void> {
+  await db
+    .update(drafts)
+    .set({ state, supersededBy, heldBy: null, updatedAt: new Date() })
+    .where(and(eq(drafts.id, id), eq(drafts.state, 'active')));
+}
+
+/** saving → failed: it was not saved, and the draft whose place it was to take is free again. */
+export async function giveUpDraft(db: Queryable, id: string): Promise<void> {
+  await db
+    .update(drafts)
+    .set({ state: 'failed', updatedAt: new Date() })
+    .where(and(eq(drafts.id, id), eq(drafts.state, 'saving')));
+  await releaseReservation(db, id);
+}
+
+/** Holders that have not ended after so long died with their process. */
+const LONGEST_RESERVATION = sql`interval '15 minutes'`;
+
+/** Whether a save or a send that is under way has reserved the row of `drafts`. */
+const RESERVED = sql`(held_by is not null and (
+  exists (select from drafts h where h.id = drafts.held_by and h.state = 'saving'
+    and h.updated_at > now() - ${LONGEST_RESERVATION})
+  or exists (select from sends h where h.id = drafts.held_by and h.state in ('queued', 'submitting')
+    and h.updated_at > now() - ${LONGEST_RESERVATION})))`;
+
+/** Whether a save or a send of the draft is under way. */
+export async function isReserved(db: Queryable, { id }: { id: string }): Promise<boolean> {
+  const { rows } = await db.execute(sql`select from drafts where id = ${id} and ${RESERVED}`);
+  return rows.length > 0;
+}
+
+/**
+ * Reserves an active draft for the save or the send `by`.
+ * @returns who has reserved it now, `by` or another; undefined when the draft is not active (any more)
+ */
+export async function reserveDraft(tx: Tx, id: string, by: string): Promise<string | undefined> {
+  // A statement that waits for a lock sees the other tables as they were before it: whoever holds it would be missed.
+  await tx.execute(sql`select from drafts where id = ${id} for update`);
+  await tx.execute(sql`update drafts set held_by = ${by} where id = ${id} and state = 'active' and not ${RESERVED}`);
+  const [row] = await tx
+    .select({ heldBy: drafts.heldBy })
+    .from(drafts)
+    .where(and(eq(drafts.id, id), eq(drafts.state, 'active')));
+  return row?.heldBy ?? undefined;
+}
+
+/** Ends the reservation that `by` made, if any. */
+export async function releaseReservation(db: Queryable, by: string): Promise<void> {
+  await db.update(drafts).set({ heldBy: null }).where(eq(drafts.heldBy, by));
+}
+
+/** Drafts whose files are deleted at once. */
+const FILES_AT_ONCE = 500;
+
+/**
+ * saving → failed for drafts whose workflow was never started, since the process died in between. Then deletes the files
+ * that failed drafts were to be saved from.
+ */
+export async function giveUpStaleDrafts(
+  db: Db,
+  now: Date,
+  deleteFiles: (keys: string[]) => Promise<void>,
+): Promise<void> {
+  const before = new Date(now.getTime() - STALE_AFTER_MS).toISOString();
+  await db.execute(sql`
+    update drafts set state = 'failed' where state = 'saving' and updated_at < ${before}::timestamptz`);
+  for (;;) {
+    const { rows } = await db.execute<{ id: string; key: string }>(sql`
+      select id, input_key as key from drafts
+      where state = 'failed' and updated_at < ${before}::timestamptz and input_key is not null limit ${FILES_AT_ONCE}`);
+    if (rows.length === 0) return;
+    await deleteFiles(rows.map(({ key }) => key));
+    await db.execute(sql`
+      update drafts set input_key = null
+      where id = any(${sql.param(rows.map(({ id }) => id))}::text[]) and state = 'failed'
+        and updated_at < ${before}::timestamptz`);
+  }
+}
+
+/** Small enough for one statement to take well under a second. */
+const ROWS_PER_STATEMENT = 1_000;
+
+/**
+ * Deletes drafts that came to a final state, or failed, before `before` and whose email has left Drafts. Their ids are
+ * not found before and after. @returns how many
+ */
+export async function deleteEndedDrafts(db: Db, before: Date): Promise<number> {
+  const { rowCount } = await db.execute(sql`
+    delete from drafts where id = any(array(
+      select id from drafts
+      where state in ('superseded', 'sent', 'deleted', 'failed') and updated_at < ${before.toISOString()}::timestamptz
+        and email_id is null and input_key is null
+      order by updated_at limit ${ROWS_PER_STATEMENT}))`);
+  return rowCount ?? 0;
+}

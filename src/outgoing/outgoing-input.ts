@@ -1,0 +1,43 @@
+import { text } from 'node:stream/consumers';
+import { ApiError } from '../contract/errors.ts';
+import type { SendInput } from '../contract/sending.ts';
+import type { Queryable } from '../db/driver/client.ts';
+import { findReplyTarget } from '../db/queries/reply-target.ts';
+import type { Storage } from '../storage/storage.ts';
+
+/**
+ * What a caller asked to send or to save: the API stores it, the worker composes it. Mail text never enters a workflow.
+ * The file is written only once the row that names it is there, so that no file stays behind without a row.
+ */
+export interface OutgoingInput {
+  input: SendInput;
+  /** the email that `reply_to_message_id` names; null when it is none that has a Message-ID; undefined when not given */
+  repliedTo?: { messageId: string; references: string[] } | null;
+}
+
+/** Storage key of the input of a send or a draft. */
+export const inputKeyOf = (accountId: string, id: string): string => `${accountId}/outgoing/${id}.json`;
+
+/**
+ * The input with the email that it answers.
+ * @throws ApiError invalid_parameters when `reply_to_message_id` is an `email_…` id of no email
+ */
+export async function resolveInput(db: Queryable, accountId: string, input: SendInput): Promise<OutgoingInput> {
+  const reference = input.reply_to_message_id;
+  if (reference === undefined) return { input };
+  if (reference === '') return { input, repliedTo: null };
+  const target = await findReplyTarget(db, accountId, reference);
+  if (!target) throw new ApiError('invalid_parameters', 'reply_to_message_id is no email of this account');
+  const { messageId, references } = target;
+  return { input, repliedTo: messageId ? { messageId, references } : null };
+}
+
+/** Stores an input under its key. */
+export async function storeInput(storage: Storage, key: string, outgoing: OutgoingInput): Promise<void> {
+  await storage.put(key, Buffer.from(JSON.stringify(outgoing)));
+}
+
+/** Reads an input back. @throws StorageMissing */
+export async function loadInput(storage: Storage, key: string): Promise<OutgoingInput> {
+  return JSON.parse(await text(await storage.get(key))) as OutgoingInput;
+}

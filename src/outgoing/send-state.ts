@@ -1,0 +1,300 @@
+import { and, eq, getTableColumns, isNotNull, isNull, type SQL, sql } from 'drizzle-orm';
+import type { Attendee, Email, SentBy } from '../contract/email.ts';
+import type { SendInput } from '../contract/sending.ts';
+import { anyOf } from '../db/driver/any-of.ts';
+import type { Db, Queryable, Tx } from '../db/driver/client.ts';
+import { notification } from '../db/coordination/finished-runs.ts';
+import { kept, prepared } from '../db/driver/prepared.ts';
+import { type SendResult, sends } from '../db/schema/index.ts';
+import type { Writer } from '../db/driver/writes.ts';
+
+/*
+ * The only file that writes `sends.state`; each transition is one function.
+ *
+ * state       what it means                                          next
+ * queued      nothing has left yet                                   submitting, failed
+ * submitting  committed before the first byte of the message leaves  sent, queued (nothing was accepted), unknown
+ * sent        the SMTP server accepted it                            final
+ * unknown     it may have been accepted: never sent again            sent (its copy was found)
+ * failed      it was not sent, the caller knows                      queued (the caller tries again, same id)
+ *
+ * An attempt that the SMTP server accepted ends as `sent` whatever another attempt made of the row meanwhile.
+ */
+export type SendState = 'queued' | 'submitting' | 'sent' | 'unknown' | 'failed';
+
+/** A send as its activities need it. */
+export interface SendRow {
+  id: string;
+  accountId: string;
+  state: SendState;
+  messageId: string | null;
+  draftId: string | null;
+  metadata: string | null;
+  trackingId: string | null;
+  tracking: SendInput['tracking_options'] | null;
+  inputKey: string | null;
+  storageKey: string | null;
+  result: SendResult | null;
+  /** a provisional Email is shown until the Sent copy has synced */
+  hasProvisional: boolean;
+  sentBy: SentBy;
+}
+
+/** What is given when the caller asks for a send. */
+export interface NewSend {
+  id: string;
+  accountId: string;
+  draftId: string | null;
+  apiKeyId: string;
+  apiKeyName: string;
+  metadata: string | null;
+  trackingId: string | null;
+  tracking: SendInput['tracking_options'] | null;
+  inputKey: string | null;
+}
+
+const { email, ...SMALL } = getTableColumns(sends);
+/** Without the provisional Email, which may be large. */
+const COLUMNS = { ...SMALL, hasProvisional: sql<boolean>`${email} is not null` };
+
+function toSendRow(row: Omit<typeof sends.$inferSelect, 'email'> & { hasProvisional: boolean }): SendRow {
+  const { id, accountId, messageId, draftId, metadata, trackingId, tracking, inputKey, storageKey, result } = row;
+  const sentBy = { api_key_id: row.apiKeyId, api_key_name: row.apiKeyName, metadata };
+  const own = { id, accountId, messageId, draftId, metadata, trackingId, tracking, inputKey, storageKey, result };
+  return { ...own, state: row.state as SendState, hasProvisional: row.hasProvisional, sentBy };
+}
+
+const sendOfAccount = kept((db) =>
+  db
+    .select(COLUMNS)
+    .from(sends)
+    .where(and(eq(sends.id, sql.placeholder('id')), eq(sends.accountId, sql.placeholder('accountId'))))
+    .prepare('send_of_account'),
+);
+
+/** Undefined when the account has no such send (any more). */
+export async function loadSend(db: Queryable, accountId: string, id: string): Promise<SendRow | undefined> {
+  const [row] = await sendOfAccount(db).execute({ accountId, id });
+  return row && toSendRow(row);
+}
+
+/**
+ * Records a send that is about to be made: new → queued, failed → queued; any other is left as it is.
+ * @returns the send, and whether this call queued it
+ */
+export async function recordSend(db: Queryable, send: NewSend): Promise<{ send: SendRow; isNew: boolean }> {
+  const now = new Date();
+  const [row] = await db
+    .insert(sends)
+    .values({ ...send, state: 'queued', createdAt: now, updatedAt: now })
+    .onConflictDoUpdate({
+      target: sends.id,
+      set: { state: 'queued', inputKey: send.inputKey, updatedAt: now },
+      setWhere: eq(sends.state, 'failed'),
+    })
+    .returning(COLUMNS);
+  if (row) return { send: toSendRow(row), isNew: true };
+  return { send: (await loadSend(db, send.accountId, send.id)) as SendRow, isNew: false };
+}
+
+/** What an attempt is about to submit. */
+export interface Composed {
+  messageId: string;
+  /** of the copy for Sent */
+  storageKey: string;
+  result: SendResult;
+}
+
+/**
+ * queued → submitting, with what is submitted: from here on the message may have been sent. False when it is not queued
+ * any more.
+ */
+export function markSubmitting(db: Queryable, id: string, composed: Composed): Promise<boolean> {
+  return move(db, id, { from: ['queued'], to: 'submitting' }, composed);
+}
+
+/**
+ * submitting → queued: the SMTP server accepted nothing of this attempt, so it may be sent again. False when the row is not
+ * that of the attempt, which is known by the file that it composed.
+ */
+export async function requeue(db: Queryable, id: string, storageKey: string): Promise<boolean> {
+  const queued = await db
+    .update(sends)
+    .set({ state: 'queued', updatedAt: new Date() })
+    .where(and(eq(sends.id, id), eq(sends.state, 'submitting'), eq(sends.storageKey, storageKey)))
+    .returning({ id: sends.id });
+  return queued.length > 0;
+}
+
+/** → sent: the SMTP server accepted it. That holds whatever another attempt made of the row meanwhile. */
+export function markSent(db: Queryable, id: string, result: SendResult): Promise<boolean> {
+  return move(db, id, { from: ['queued', 'submitting', 'unknown', 'failed'], to: 'sent' }, { result });
+}
+
+/** submitting | unknown → sent: its copy was found in Sent. */
+export function markFoundInSent(db: Queryable, id: string, result: SendResult): Promise<boolean> {
+  return move(db, id, { from: ['submitting', 'unknown'], to: 'sent' }, { result });
+}
+
+/** submitting → unknown: nobody knows whether the SMTP server accepted it. */
+export function markOutcomeUnknown(db: Queryable, id: string): Promise<boolean> {
+  return move(db, id, { from: ['submitting'], to: 'unknown' });
+}
+
+/** queued → failed: it has not left, and does not leave any more. False when it is not queued any more. */
+export function giveUp(db: Queryable, id: string): Promise<boolean> {
+  return move(db, id, { from: ['queued'], to: 'failed' });
+}
+
+async function move(
+  db: Queryable,
+  id: string,
+  { from, to }: { from: SendState[]; to: SendState },
+  values: Partial<Composed> = {},
+): Promise<boolean> {
+  const moved = await db
+    .update(sends)
+    .set({ state: to, updatedAt: new Date(), ...values })
+    .where(and(eq(sends.id, id), anyOf(sends.state, from)))
+    .returning({ id: sends.id });
+  return moved.length > 0;
+}
+
+/** Longer than any workflow of a send or a draft runs before something has left. */
+export const STALE_AFTER_MS = 2 * 60 * 60_000;
+/** Sends whose files are deleted at once. */
+const FILES_AT_ONCE = 500;
+
+/**
+ * queued → failed for sends whose workflow was never started, since the process died in between. Then deletes the
+ * files of sends that ended without success.
+ */
+export async function giveUpStaleSends(
+  db: Db,
+  now: Date,
+  deleteFiles: (keys: string[]) => Promise<void>,
+): Promise<void> {
+  const before = new Date(now.getTime() - STALE_AFTER_MS).toISOString();
+  await db.execute(sql`
+    update sends set state = 'failed' where state = 'queued' and updated_at < ${before}::timestamptz`);
+  for (;;) {
+    const { rows } = await db.execute<{ id: string; input_key: string | null; storage_key: string | null }>(sql`
+      select id, input_key, storage_key from sends
+      where state in ('failed', 'unknown') and updated_at < ${before}::timestamptz
+        and (input_key is not null or storage_key is not null)
+      limit ${FILES_AT_ONCE}`);
+    if (rows.length === 0) return;
+    await deleteFiles(rows.flatMap((row) => [row.input_key, row.storage_key]).filter((key) => key !== null));
+    const ids = sql.param(rows.map(({ id }) => id));
+    await db.execute(sql`
+      update sends set input_key = null, storage_key = null
+      where id = any(${ids}::text[]) and state in ('failed', 'unknown') and updated_at < ${before}::timestamptz`);
+  }
+}
+
+/** Small enough for one statement to take well under a second. */
+const ROWS_PER_STATEMENT = 1_000;
+
+/**
+ * Deletes sends that ended before `before` and have nothing left to do: their Sent copy has been ingested, or they were
+ * not sent. @returns how many
+ */
+export async function deleteEndedSends(db: Db, before: Date): Promise<number> {
+  const { rowCount } = await db.execute(sql`
+    delete from sends where id = any(array(
+      select id from sends
+      where created_at < ${before.toISOString()}::timestamptz and updated_at < ${before.toISOString()}::timestamptz
+        and state in ('sent', 'unknown', 'failed')
+        and input_key is null and storage_key is null and email is null
+      order by created_at limit ${ROWS_PER_STATEMENT}))`);
+  return rowCount ?? 0;
+}
+
+/** Stores what is shown until the Sent copy has synced; false when that has, or one is stored already. */
+export async function saveProvisional(tx: Tx, id: string, email: Email): Promise<boolean> {
+  const saved = await tx
+    .update(sends)
+    .set({ email })
+    .where(and(eq(sends.id, id), isNull(sends.email), isNull(sends.copyIngestedAt)))
+    .returning({ id: sends.id });
+  return saved.length > 0;
+}
+
+/**
+ * Records that the Sent copies of these sends are ingested: from now on they are emails, and nothing provisional is shown.
+ * A file that is the email's own now is no file of the send any more.
+ */
+export async function markCopiesIngested(
+  writes: Writer,
+  copies: { id: string; storageKey: string }[],
+  now: Date,
+): Promise<void> {
+  if (copies.length === 0) return;
+  const [ids, keys] = [copies.map(({ id }) => id), copies.map(({ storageKey }) => storageKey)];
+  await writes.execute(sql`
+    update sends set copy_ingested_at = ${now.toISOString()}::timestamptz, email = null,
+      storage_key = case when ${anyOf(sends.storageKey, keys)} then null else storage_key end
+    where ${anyOf(sends.id, ids)}`);
+}
+
+/** Storage keys of a send's files once its Sent copy has been ingested; undefined before. */
+export async function filesOfIngested(db: Queryable, accountId: string, id: string): Promise<string[] | undefined> {
+  const [row] = await db
+    .select({ input: sends.inputKey, copy: sends.storageKey })
+    .from(sends)
+    .where(and(eq(sends.id, id), eq(sends.accountId, accountId), isNotNull(sends.copyIngestedAt)));
+  return row && [row.input, row.copy].filter((key) => key !== null);
+}
+
+/**
+ * The Sent copy has been ingested and the send's files are deleted: neither they nor the provisional Email are needed.
+ * `finishes`: the workflow whose work this is the last of.
+ */
+export async function clearProvisional(db: Queryable, id: string, finishes?: string): Promise<void> {
+  const cleared = sql`update sends set email = null, storage_key = null, input_key = null where id = ${id}`;
+  await db.execute(
+    prepared(finishes === undefined ? cleared : sql`with cleared as (${cleared}) select ${notification(finishes)}`),
+  );
+}
+
+/** A send that a message in the mailbox may be a copy of. */
+export interface SentMail {
+  id: string;
+  messageId: string;
+  trackingId: string | null;
+  sentBy: SentBy;
+  bcc: Attendee[];
+  /** its Sent copy has not been ingested */
+  awaited: boolean;
+  /** a provisional Email is shown until then */
+  hasProvisional: boolean;
+}
+
+/** Sends with these Message-IDs that left, or may have left. */
+export async function findSends(tx: Queryable, accountId: string, messageIds: string[]): Promise<SentMail[]> {
+  const { rows } = await tx.execute<{ sends: SentMail[] }>(sql`select ${sendsWith(accountId, messageIds)} as sends`);
+  return rows[0]?.sends ?? [];
+}
+
+/** The same as a JSON array of SentMail: a part of a statement. */
+export function sendsWith(accountId: string, messageIds: string[]): SQL {
+  // of several sends of one draft the copy belongs to the one that certainly left
+  return sql`(
+    select coalesce(json_agg(json_build_object(
+      'id', id, 'messageId', message_id, 'trackingId', tracking_id, 'bcc', coalesce(result -> 'bcc', '[]'),
+      'sentBy', json_build_object('api_key_id', api_key_id, 'api_key_name', api_key_name, 'metadata', metadata),
+      'awaited', copy_ingested_at is null, 'hasProvisional', email is not null
+    ) order by state = 'sent' desc, created_at desc), '[]')
+    from sends
+    where account_id = ${accountId} and ${anyOf(sends.messageId, messageIds)}
+      and state in ('submitting', 'sent', 'unknown'))`;
+}
+
+/** Whether the Sent copy of a send has been ingested; it may have been deleted since. */
+export async function isCopyIngested(db: Queryable, id: string): Promise<boolean> {
+  const rows = await db
+    .select({ id: sends.id })
+    .from(sends)
+    .where(and(eq(sends.id, id), isNotNull(sends.copyIngestedAt)));
+  return rows.length > 0;
+}

@@ -1,0 +1,94 @@
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
+import {
+  createFinishedRuns,
+  FINISHED_RUNS_CHANNEL,
+  type FinishedRuns,
+  isRunFinished,
+  recordFinishedRun,
+} from '../../../src/db/coordination/finished-runs.ts';
+import { listenTo } from '../../../src/db/driver/listen.ts';
+import { deleteFinishedRunsBefore } from '../../../src/db/retention.ts';
+import { createLogger } from '../../../src/runtime/logger.ts';
+import { type TestDatabase, testDatabase } from '../../helpers/postgres.ts';
+
+/** What callers learn of runs that have done their work, by Postgres itself. */
+
+let test: TestDatabase;
+const closing: (() => Promise<void>)[] = [];
+beforeAll(async () => {
+  test = await testDatabase();
+});
+afterAll(async () => {
+  await Promise.all(closing.map((close) => close()));
+  await test.drop();
+});
+
+/** One process of the API, which listens. */
+async function startProcess(): Promise<FinishedRuns> {
+  const finished = createFinishedRuns();
+  await new Promise<void>((listening) => {
+    const receive = (workflowId: string | undefined) => {
+      if (workflowId === undefined) listening();
+      finished.receive(workflowId);
+    };
+    const listener = listenTo(test.url, { [FINISHED_RUNS_CHANNEL]: receive }, createLogger('silent', 'test'));
+    closing.push(() => listener.close());
+  });
+  return finished;
+}
+
+const newRun = () => ({ workflowId: `change/${randomUUID()}`, runId: randomUUID() });
+
+it('who waits for a run is notified when its work is stored, in every process, and nobody else', async () => {
+  const processes = [await startProcess(), await startProcess()];
+  const [own, other, given] = [newRun(), newRun(), newRun()];
+  const notified: string[] = [];
+  const wait = (finished: FinishedRuns, { workflowId }: { workflowId: string }) => {
+    const waiting = finished.waitFor(workflowId);
+    void waiting.done.then(() => notified.push(workflowId));
+    return waiting;
+  };
+  const waiting = processes.map((finished) => wait(finished, own));
+  wait(processes[0]!, other);
+  wait(processes[1]!, given).stop();
+  const { db } = test.database;
+  await recordFinishedRun(db, given);
+  await recordFinishedRun(db, own);
+  await Promise.all(waiting.map(({ done }) => done));
+  expect(notified).toEqual([own.workflowId, own.workflowId]);
+  expect(await Promise.all([own, other, given].map((run) => isRunFinished(db, run)))).toEqual([true, false, true]);
+});
+
+it('nobody is notified of what is not committed', async () => {
+  const finished = await startProcess();
+  const [undone, done] = [newRun(), newRun()];
+  const notified: string[] = [];
+  void finished.waitFor(undone.workflowId).done.then(() => notified.push('undone'));
+  const { db } = test.database;
+  await db
+    .transaction(async (tx) => {
+      await recordFinishedRun(tx, undone);
+      throw new Error('no commit');
+    })
+    .catch(() => {});
+  const { done: isTold } = finished.waitFor(done.workflowId);
+  await recordFinishedRun(db, done);
+  // notifications come in the order of their commits
+  await isTold;
+  expect(notified).toEqual([]);
+  expect(await isRunFinished(db, undone)).toBe(false);
+});
+
+it('a run of the same workflow that was begun anew is another one; a row is deleted after its time', async () => {
+  const { db, pool } = test.database;
+  const first = newRun();
+  const again = { ...first, runId: randomUUID() };
+  await recordFinishedRun(db, first);
+  await recordFinishedRun(db, first);
+  expect(await isRunFinished(db, again)).toBe(false);
+  await recordFinishedRun(db, again);
+  await pool.query(`update finished_runs set finished_at = now() - interval '8 days' where run_id = $1`, [first.runId]);
+  expect(await deleteFinishedRunsBefore(db, new Date(Date.now() - 7 * 24 * 60 * 60_000))).toBe(1);
+  expect([await isRunFinished(db, first), await isRunFinished(db, again)]).toEqual([false, true]);
+});

@@ -1,0 +1,133 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { sql } from 'drizzle-orm';
+import { type Database, migrate, openDatabase } from '../../../src/db/driver/client.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Socket } from 'node:net';
+import { waitForCollected } from '../../helpers/garbage.ts';
+import { type TestDatabase, testDatabase } from '../../helpers/postgres.ts';
+
+describe('the database', () => {
+  let test: TestDatabase;
+  beforeAll(async () => {
+    test = await testDatabase();
+  });
+  afterAll(() => test.drop());
+
+  it.each(['日本語テスト', 'ünïcode', 'Привет', 'שלום', 'ไทย'])('takes the letters of %s for letters', async (word) => {
+    const { rows } = await test.database.pool.query('SELECT show_trgm($1) AS trigrams', [word]);
+    expect(rows[0].trigrams.length).toBeGreaterThan(2);
+  });
+
+  it.each([undefined, { connectMs: 5000, queryMs: 5000 }])(
+    'lets go of what was read on a new connection',
+    async (patience) => {
+      const { pool, close } = openDatabase(test.url, { max: 1, ...(patience && { patience }) });
+      // the first query makes the pool connect
+      const read = async () => new WeakRef((await pool.query("SELECT 'a mail' AS text")).rows[0] as object);
+      try {
+        const row = await read();
+        await waitForCollected(row, 'the row of the first query');
+        expect(pool.totalCount).toBe(1);
+      } finally {
+        await close();
+      }
+    },
+  );
+
+  describe.each([undefined, { connectMs: 5000, queryMs: 5000 }])('with connections that break', (patience) => {
+    const open = (max: number) => openDatabase(test.url, { max, ...(patience && { patience }) });
+    const one = async ({ db }: Database) => (await db.transaction((tx) => tx.execute(sql`select 1 as n`))).rows;
+
+    it('has a connection for the next transaction when one could not begin', async () => {
+      const database = open(1);
+      try {
+        await one(database);
+        database.pool.once('acquire', (client) => void streamOf(client).destroy());
+        await expect(one(database)).rejects.toThrow('begin');
+        expect(await one(database)).toEqual([{ n: 1 }]);
+      } finally {
+        await database.close();
+      }
+    });
+
+    it('says why a transaction failed that could not be rolled back, and has another connection for the next', async () => {
+      const database = open(1);
+      const refused = new Error('refused');
+      try {
+        const failing = database.db.transaction(async (tx) => {
+          await tx.execute(sql`select pg_terminate_backend(pg_backend_pid())`).catch(() => {});
+          throw refused;
+        });
+        await expect(failing).rejects.toBe(refused);
+        expect(await one(database)).toEqual([{ n: 1 }]);
+      } finally {
+        await database.close();
+      }
+    });
+
+    it('keeps the connection of a transaction that was rolled back', async () => {
+      const database = open(1);
+      const pid = async (fails: boolean) => {
+        let id: unknown;
+        const running = database.db.transaction(async (tx) => {
+          id = (await tx.execute(sql`select pg_backend_pid() as id`)).rows[0]?.['id'];
+          if (fails) throw new Error('refused');
+        });
+        await (fails ? expect(running).rejects.toThrow('refused') : running);
+        return id;
+      };
+      try {
+        expect(await pid(true)).toBe(await pid(false));
+      } finally {
+        await database.close();
+      }
+    });
+
+    it('has all of them after many have broken', async () => {
+      const database = open(4);
+      let isWorking = true;
+      const work = async () => {
+        while (isWorking) await one(database).catch(() => {});
+      };
+      const working = Array.from({ length: 8 }, work);
+      try {
+        for (let round = 0; round < 40; round++) {
+          await test.database.pool.query(
+            `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`,
+          );
+          await sleep(10);
+        }
+        isWorking = false;
+        await Promise.all(working);
+        expect(await Promise.all(Array.from({ length: 4 }, () => one(database)))).toHaveLength(4);
+        expect(database.pool.idleCount).toBe(database.pool.totalCount);
+      } finally {
+        isWorking = false;
+        await database.close();
+      }
+    });
+  });
+
+  it('migrates once when several processes begin at the same time', async () => {
+    const name = `${new URL(test.url).pathname.slice(1)}_empty`;
+    await test.database.pool.query(`CREATE DATABASE ${name}`);
+    const url = test.url.replace(/\/[^/]+$/, `/${name}`);
+    const databases = [1, 2, 3].map(() => openDatabase(url));
+    try {
+      await Promise.all(databases.map((database) => migrate(database)));
+      const { rows } = await databases[0]!.pool.query('SELECT count(*)::int AS n FROM drizzle.__drizzle_migrations');
+      expect(rows[0].n).toBeGreaterThan(0);
+      await migrate(databases[1]!);
+      const again = await databases[0]!.pool.query('SELECT count(*)::int AS n FROM drizzle.__drizzle_migrations');
+      expect(again.rows).toEqual(rows);
+    } finally {
+      await Promise.all(databases.map((database) => database.close()));
+      await test.database.pool.query(`DROP DATABASE ${name} WITH (FORCE)`);
+    }
+  });
+});
+
+/** The socket of a client of pg. */
+function streamOf(client: unknown): Socket {
+  return (client as { connection: { stream: Socket } }).connection.stream;
+}

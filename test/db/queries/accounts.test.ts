@@ -1,0 +1,86 @@
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
+import { eq } from 'drizzle-orm';
+import {
+  accountIdsAfter,
+  findConnections,
+  getAccount,
+  listAccounts,
+  mailboxKeyOf,
+  markRemoved,
+  replaceMetadata,
+} from '../../../src/db/queries/accounts.ts';
+import { accounts } from '../../../src/db/schema/index.ts';
+import { newId } from '../../../src/new-id.ts';
+import { testDatabase, type TestDatabase } from '../../helpers/postgres.ts';
+import { storeAccount } from '../../helpers/stored-account.ts';
+
+let test: TestDatabase;
+let ids: string[];
+let removed: string;
+beforeAll(async () => {
+  test = await testDatabase();
+  const { db } = test.database;
+  ids = [];
+  for (const name of ['Ann', '100% Bob', 'under_score', 'Émile']) ids.push(await storeAccount(test.database, { name }));
+  removed = await storeAccount(test.database, { name: 'Gone' });
+  await db.transaction((tx) => markRemoved(tx, removed, new Date()));
+  await db
+    .update(accounts)
+    .set({ status: 'errored' })
+    .where(eq(accounts.id, ids[1] ?? ''));
+});
+afterAll(() => test.drop());
+
+const page = { offset: 0, limit: 20 };
+const list = async (query: Partial<Parameters<typeof listAccounts>[1]>) =>
+  (await listAccounts(test.database.db, { ...page, ...query })).data.map(({ id }) => id);
+
+it('lists accounts oldest first, without those being removed', async () => {
+  expect(await list({})).toEqual(ids);
+});
+
+it('pages by offset', async () => {
+  const { db } = test.database;
+  expect(await listAccounts(db, { offset: 0, limit: 3 })).toMatchObject({ hasMore: true, data: { length: 3 } });
+  expect(await listAccounts(db, { offset: 3, limit: 3 })).toMatchObject({ hasMore: false, data: { length: 1 } });
+  expect(await listAccounts(db, { offset: 9, limit: 3 })).toEqual({ hasMore: false, data: [] });
+});
+
+it('searches names and ids, taking wildcards as they are', async () => {
+  expect(await list({ search: 'aNN' })).toEqual([ids[0]]);
+  expect(await list({ search: '0%' })).toEqual([ids[1]]);
+  expect(await list({ search: '_' })).toEqual(ids);
+  expect(await list({ search: 'r_s' })).toEqual([ids[2]]);
+  expect(await list({ search: '%' })).toEqual([ids[1]]);
+  expect(await list({ search: '\\' })).toEqual([]);
+  expect(await list({ search: ids[3] ?? '' })).toEqual([ids[3]]);
+});
+
+it('filters by status', async () => {
+  expect(await list({ status: 'errored' })).toEqual([ids[1]]);
+  expect(await list({ status: 'errored', search: 'Ann' })).toEqual([]);
+});
+
+it('replaces metadata as a whole, of an account that is there', async () => {
+  const { db } = test.database;
+  const id = ids[0] ?? '';
+  expect((await replaceMetadata(db, id, { a: '1' }))?.metadata).toEqual({ a: '1' });
+  await replaceMetadata(db, id, { b: '2' });
+  expect((await getAccount(db, id))?.metadata).toEqual({ b: '2' });
+  expect(await replaceMetadata(db, removed, {})).toBeUndefined();
+  expect(await replaceMetadata(db, newId('account'), {})).toBeUndefined();
+});
+
+it('finds a mailbox by host and user in any case, unless it is being removed', async () => {
+  const { db } = test.database;
+  const mailboxKey = mailboxKeyOf({ host: 'MAIL.example.test', user: (ids[0] ?? '').toUpperCase() });
+  expect((await findConnections(db, { mailboxKey })).map(({ id }) => id)).toEqual([ids[0]]);
+  expect(await findConnections(db, { id: removed })).toEqual([]);
+});
+
+it('walks over all ids, removals included', async () => {
+  const { db } = test.database;
+  const first = await accountIdsAfter(db, '', 3);
+  const rest = await accountIdsAfter(db, first.at(-1)?.id ?? '', 3);
+  expect([...first, ...rest]).toEqual([...ids.map((id) => ({ id, removed: false })), { id: removed, removed: true }]);
+});

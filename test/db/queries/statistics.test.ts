@@ -1,0 +1,100 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { deliveries, webhookEndpoints } from '../../../src/db/schema/index.ts';
+import { readStatistics } from '../../../src/db/queries/statistics.ts';
+import { newId } from '../../../src/new-id.ts';
+import { testDatabase, type TestDatabase } from '../../helpers/postgres.ts';
+
+/** What /metrics says of the deliveries that wait. */
+
+let test: TestDatabase;
+beforeAll(async () => {
+  test = await testDatabase();
+});
+afterAll(() => test.drop());
+
+const db = () => test.database.db;
+const ago = (seconds: number) => new Date(Date.now() - seconds * 1000);
+const statistics = () => readStatistics(test.database.pool);
+
+beforeEach(async () => {
+  await db().delete(deliveries);
+  await db().delete(webhookEndpoints);
+});
+
+async function storeEndpoint(options: Partial<typeof webhookEndpoints.$inferInsert> = {}): Promise<string> {
+  const id = newId('endpoint');
+  const now = new Date();
+  await db()
+    .insert(webhookEndpoints)
+    .values({
+      id,
+      url: 'http://127.0.0.1/',
+      triggerEvents: [],
+      accountIds: [],
+      headers: Buffer.alloc(0),
+      secret: Buffer.alloc(0),
+      createdAt: now,
+      updatedAt: now,
+      ...options,
+    });
+  return id;
+}
+
+async function storePending(endpointId: string, options: Partial<typeof deliveries.$inferInsert> = {}): Promise<void> {
+  await db()
+    .insert(deliveries)
+    .values({
+      id: newId('delivery'),
+      eventId: newId('event'),
+      endpointId,
+      endpointUrl: 'http://127.0.0.1/',
+      accountId: newId('account'),
+      eventType: 'email.new',
+      objectId: newId('email'),
+      createdAt: new Date(),
+      ...options,
+    });
+}
+
+describe('the age of the outbox', () => {
+  it('is 0 when nothing waits', async () => {
+    expect(await statistics()).toMatchObject({
+      outboxAgeSeconds: 0,
+      waiting: { due: 0, retry: 0, breaker: 0, order: 0, replay: 0 },
+    });
+  });
+
+  it('is that of the oldest due delivery, also of one that was given to a run and never attempted', async () => {
+    const endpointId = await storeEndpoint();
+    await storePending(endpointId, { createdAt: ago(100), workflowId: 'deliver/x', claimedAt: ago(99) });
+    await storePending(endpointId, { createdAt: ago(10) });
+    const { outboxAgeSeconds, waiting } = await statistics();
+    expect(outboxAgeSeconds).toBeGreaterThanOrEqual(100);
+    expect(outboxAgeSeconds).toBeLessThan(200);
+    expect(waiting.due).toBe(2);
+  });
+
+  it('counts from when a retry was due', async () => {
+    const endpointId = await storeEndpoint();
+    await storePending(endpointId, { createdAt: ago(5000), nextAttemptAt: ago(50), attemptsCount: 3 });
+    const { outboxAgeSeconds } = await statistics();
+    expect(Math.round(outboxAgeSeconds / 10)).toBe(5);
+  });
+
+  it('leaves out what waits for its next attempt, for an open breaker, for an earlier event of its object or in a bulk replay', async () => {
+    const objectId = newId('email');
+    const endpointId = await storeEndpoint();
+    const later = new Date(Date.now() + 60_000);
+    await storePending(endpointId, { createdAt: ago(500), objectId, sequence: 1, nextAttemptAt: later });
+    await storePending(endpointId, { createdAt: ago(400), objectId, sequence: 2 });
+    const away = await storeEndpoint({ breakerUntil: later });
+    await storePending(away, { createdAt: ago(300) });
+    await storePending(endpointId, { createdAt: ago(5000), replayId: newId('replay') });
+    expect(await statistics()).toMatchObject({
+      outboxAgeSeconds: 0,
+      waiting: { due: 0, retry: 1, breaker: 1, order: 1, replay: 1 },
+      endpoints: { closed: 1, open: 1, disabled: 0 },
+      openBreakers: [away],
+    });
+  });
+});
