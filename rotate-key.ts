@@ -2,7 +2,7 @@
  * `npm run rotate-key`: with a new ENCRYPTION_KEY, and the old one as ENCRYPTION_KEY_PREVIOUS, seals all stored secrets with
  * the new one and says whether the old one is still needed. Changes nothing else, and may run at any time.
  */
-import { changeEncryptionKey } from './src/activities/encryption-key.ts';
+import { changeEncryptionKey } from './src/maintenance/encryption-key.ts';
 import { type Config, ConfigError, loadConfig } from './src/config/config.ts';
 import { openDatabase } from './src/db/driver/client.ts';
 import { createLogger } from './src/runtime/logger.ts';

@@ -9,7 +9,7 @@ import type { FastifyInstance } from 'fastify';
 import { buildApp } from './src/api/app.ts';
 import { createCommands } from './src/api/commands/index.ts';
 import type { ApiDeps } from './src/api/deps.ts';
-import { leadServers, leadsServers } from './src/api/server-group.ts';
+import { leadServers, leadsServers } from './src/api/http/server-group.ts';
 import { retryUntilAvailable } from './src/async.ts';
 import { type Config, ConfigError, loadConfig } from './src/config/config.ts';
 import { ensureFirstKey } from './src/db/access/api-keys.ts';
@@ -31,8 +31,8 @@ import { createPayloadCodec } from './src/temporal/codec.ts';
 import { codecRoutes } from './src/temporal/codec-server.ts';
 import { codecKeys, lazyClient } from './src/temporal/connect.ts';
 import type { Tracing } from './src/runtime/tracing.ts';
-import { attemptWaiting, hurryRuns, retryDelivery } from './src/webhooks/retry-delivery.ts';
-import { cancelReplayRun, startReplayRun } from './src/webhooks/replay-runs.ts';
+import { attemptWaiting, hurryRuns, retryDelivery } from './src/webhooks/dispatch/retry-delivery.ts';
+import { cancelReplayRun, startReplayRun } from './src/webhooks/log/replay-runs.ts';
 
 /** The built pages of web/; next to the built server. */
 const PAGES = join(import.meta.dirname, ...(import.meta.dirname.endsWith('dist') ? [] : ['dist']), 'web');

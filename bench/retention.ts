@@ -1,4 +1,4 @@
-import { deleteDeliveriesBefore, deleteEventsBefore } from '../src/db/retention.ts';
+import { deleteDeliveriesBefore, deleteEventsBefore } from '../src/maintenance/retention.ts';
 import { fillLog } from './delivery-log.ts';
 import { type Bounds, type Figures, percentile } from './figures.ts';
 import { cpuMsOf } from './process-tree.ts';

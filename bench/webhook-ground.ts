@@ -6,7 +6,7 @@ import { recordEvents } from '../src/db/outbox.ts';
 import { type Database, openDatabase } from '../src/db/driver/client.ts';
 import { createLogger } from '../src/runtime/logger.ts';
 import { newId } from '../src/new-id.ts';
-import { callHeaders } from '../src/webhooks/sign.ts';
+import { callHeaders } from '../src/webhooks/attempt/sign.ts';
 import { storeAccount } from '../test/helpers/stored-account.ts';
 import { waitFor } from '../test/helpers/wait.ts';
 import { type Bench, databaseUrl } from './setup.ts';

@@ -1,13 +1,13 @@
 import { ApplicationFailure, CancelledFailure, Context } from '@temporalio/activity';
 import { ApplicationFailureCategory } from '@temporalio/common';
 import { currentRun } from './current-run.ts';
-import type { AttemptedDeliveries, AttemptInput } from '../webhooks/attempted-deliveries.ts';
-import { type AttemptLimits, AttemptRound, type DeliverDeps } from '../webhooks/attempts.ts';
-import { failDeliveries } from '../webhooks/delivery-state.ts';
-import { createResultStore } from '../webhooks/result-store.ts';
+import type { AttemptedDeliveries, AttemptInput } from '../webhooks/attempt/attempted-deliveries.ts';
+import { type AttemptLimits, AttemptRound, type DeliverDeps } from '../webhooks/attempt/attempts.ts';
+import { failDeliveries } from '../webhooks/log/delivery-state.ts';
+import { createResultStore } from '../webhooks/log/result-store.ts';
 
-export type { AttemptedDeliveries, AttemptInput, NextAttempt } from '../webhooks/attempted-deliveries.ts';
-export type { DeliverDeps } from '../webhooks/attempts.ts';
+export type { AttemptedDeliveries, AttemptInput, NextAttempt } from '../webhooks/attempt/attempted-deliveries.ts';
+export type { DeliverDeps } from '../webhooks/attempt/attempts.ts';
 
 export type DeliverActivities = ReturnType<typeof createDeliverActivities>;
 

@@ -8,7 +8,7 @@ import {
   deleteFinishedRunsBefore,
   deleteIdempotencyKeysBefore,
   deleteSessionsBefore,
-} from '../db/retention.ts';
+} from '../maintenance/retention.ts';
 import { nextSweep, saveSweep, unreferencedKeys } from '../db/coordination/stored-objects.ts';
 import { deleteUnusedTracking } from '../db/queries/tracking.ts';
 import { forgetDeadWorkers } from '../db/coordination/workers.ts';
@@ -16,7 +16,7 @@ import type { Logger } from '../runtime/logger.ts';
 import { deleteEndedDrafts, giveUpStaleDrafts } from '../outgoing/draft-state.ts';
 import { deleteEndedSends, giveUpStaleSends } from '../outgoing/send-state.ts';
 import type { Storage } from '../storage/storage.ts';
-import type { LostRuns } from '../webhooks/lost-runs.ts';
+import type { LostRuns } from '../webhooks/dispatch/lost-runs.ts';
 
 export interface HousekeepingDeps {
   db: Db;

@@ -46,7 +46,7 @@ export interface WatchDeps {
   /** milliseconds; see Config.sync */
   sync: { pollMs: number; loginCheckMs: number; loginsPerMinute: number };
   leases: LeaseNotifications;
-  /** of this process; see activities/lost-watches.ts */
+  /** of this process; see maintenance/lost-watches.ts */
   workerId?: string;
   /** where each watch is listed while it runs */
   watches?: Pick<RunningWatches, 'add'>;

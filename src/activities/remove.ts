@@ -14,7 +14,7 @@ import {
 } from '../db/coordination/removal.ts';
 import type { Logger } from '../runtime/logger.ts';
 import type { Storage } from '../storage/storage.ts';
-import { eraseResponses, skipOfRemoved } from '../webhooks/delivery-state.ts';
+import { eraseResponses, skipOfRemoved } from '../webhooks/log/delivery-state.ts';
 import {
   accountWorkflowId,
   initialSyncWorkflowId,

@@ -3,8 +3,8 @@ import { sleep } from '../async.ts';
 import type { Replay } from '../contract/replay.ts';
 import type { Db } from '../db/driver/client.ts';
 import { getReplay } from '../db/queries/replays.ts';
-import { queueReplayed, type ReplayStep } from '../webhooks/replay-queue.ts';
-import { cancelReplay as cancelStored } from '../webhooks/replay-state.ts';
+import { queueReplayed, type ReplayStep } from '../webhooks/log/replay-queue.ts';
+import { cancelReplay as cancelStored } from '../webhooks/log/replay-state.ts';
 
 export interface ReplayDeps {
   db: Db;

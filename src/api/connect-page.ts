@@ -12,11 +12,11 @@ import {
   findAuthLink,
   type StoredAuthLink,
 } from '../db/access/auth-links.ts';
-import { recordConnect } from './audit.ts';
+import { recordConnect } from './http/audit.ts';
 import type { ApiDeps } from './deps.ts';
-import { limitCalls } from './limit-calls.ts';
-import { isSameOrigin } from './session-cookie.ts';
-import { TooManyRequests } from './request-limits.ts';
+import { limitCalls } from './http/limit-calls.ts';
+import { isSameOrigin } from './http/session-cookie.ts';
+import { TooManyRequests } from './http/request-limits.ts';
 
 /*
  * What the hosted connect page calls (POST /auth/links makes the links to it). The token in the path is all the right that

@@ -10,7 +10,7 @@ export interface Measurements {
   ingested: { source: 'live' | 'api' | 'initialSync'; count: number };
   /** stored emails that were parsed again; `incomplete`: cut short once more, `unreadable`: their source is not there */
   reparsed: { outcome: 'unchanged' | 'changed' | 'incomplete' | 'unreadable'; count: number };
-  /** an attempt of a webhook delivery; see src/webhooks/metrics.ts */
+  /** an attempt of a webhook delivery; see src/webhooks/attempt/metrics.ts */
   webhookAttempt: {
     endpointId: string;
     outcome: 'delivered' | 'retrying' | 'failed';

@@ -29,10 +29,10 @@ import { type StateTracker, trackState } from './run-state.ts';
  * waiting     a timer of the schedule                  attempting the timer fired, or the signal `retryNow`
  *
  * Several deliveries: only the first attempt is made here, and each one that failed it goes on in a run of its own, or
- * waits in the store. The activity stores the status of each delivery; see src/webhooks/delivery-state.ts.
+ * waits in the store. The activity stores the status of each delivery; see src/webhooks/log/delivery-state.ts.
  *
  * Reset by an operator: another attempt, whatever had come of the last one. Cancelled: what is not delivered has failed.
- * Terminated: the same, found by src/webhooks/lost-runs.ts.
+ * Terminated: the same, found by src/webhooks/dispatch/lost-runs.ts.
  */
 
 export interface DeliverInput {

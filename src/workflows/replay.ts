@@ -18,7 +18,7 @@ import { type StateTracker, trackState } from './run-state.ts';
  *                                                                        cancelled  by the API, or this run was cancelled
  * waiting    a timer, longer each time                                   queueing
  *
- * What is queued and what became of it is in the store; see src/webhooks/replay-state.ts.
+ * What is queued and what became of it is in the store; see src/webhooks/log/replay-state.ts.
  */
 
 const { feedReplay, cancelReplay } = proxyActivities<ReplayActivities>({

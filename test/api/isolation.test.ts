@@ -55,7 +55,7 @@ it('keeps accounts apart on every route', async () => {
     }
   }
   await api.database.pool.query('update accounts set removed_at = now() where id = $1', [a['account_id']]);
-  // another process has removed it: see src/api/admissions.ts
+  // another process has removed it: see src/api/http/admissions.ts
   await waitFor(async () => (await api.call('GET', `/${a['account_id']}/folders`)).statusCode === 404);
   for (const { method, path } of own) {
     expect([path, (await call(method, path, a)).statusCode]).toEqual([path, 404]);

@@ -6,7 +6,7 @@ import { storeAccount } from '../helpers/stored-account.ts';
 
 /*
  * How many statements reads make, apart from the look-up of key and account, which is made twice a second at most
- * (src/api/admissions.ts), and from the time when a key was used last, once a minute.
+ * (src/api/http/admissions.ts), and from the time when a key was used last, once a minute.
  */
 let api: ApiUnderTest;
 const paths: Record<string, string> = {};

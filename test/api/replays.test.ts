@@ -3,7 +3,7 @@ import type { Replay, ReplayStatus } from '../../src/contract/replay.ts';
 import type { WebhookEndpoint } from '../../src/contract/webhook.ts';
 import { recordEvents } from '../../src/db/outbox.ts';
 import { newId } from '../../src/new-id.ts';
-import { cancelReplay } from '../../src/webhooks/replay-state.ts';
+import { cancelReplay } from '../../src/webhooks/log/replay-state.ts';
 import { type ApiUnderTest, apiUnderTest } from '../helpers/api-under-test.ts';
 import { storeAccount } from '../helpers/stored-account.ts';
 

@@ -5,9 +5,9 @@ import { inLease, type Lease, takeLease } from '../../src/db/coordination/lease.
 import { DELIVERIES_CHANNEL, type NewEvent, recordEvents } from '../../src/db/outbox.ts';
 import { deliveries, events, webhookEndpoints } from '../../src/db/schema/index.ts';
 import { newId } from '../../src/new-id.ts';
-import { type ClaimedRun } from '../../src/webhooks/delivery-queries.ts';
-import { claimDeliveries } from '../../src/webhooks/delivery-state.ts';
-import { planRuns } from '../../src/webhooks/relay.ts';
+import { type ClaimedRun } from '../../src/webhooks/dispatch/delivery-queries.ts';
+import { claimDeliveries } from '../../src/webhooks/log/delivery-state.ts';
+import { planRuns } from '../../src/webhooks/dispatch/relay.ts';
 import { type TestDatabase, testDatabase } from '../helpers/postgres.ts';
 import { storeAccount } from '../helpers/stored-account.ts';
 import { waitFor } from '../helpers/wait.ts';

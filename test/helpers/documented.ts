@@ -1,6 +1,6 @@
 import type { TSchema } from 'typebox';
 import { Compile } from 'typebox/compile';
-import { NAMED } from '../../src/api/openapi.ts';
+import { NAMED } from '../../src/api/http/openapi.ts';
 
 interface Document {
   paths: Record<string, Record<string, Operation | undefined> | undefined>;

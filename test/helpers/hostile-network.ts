@@ -12,7 +12,7 @@ import { createDiscoverSources, discoverServers } from '../../src/discovery/disc
 import { openSession } from '../../src/imap/session.ts';
 import { createOutbound } from '../../src/security/outbound.ts';
 import { verifySmtpLogin } from '../../src/smtp/login.ts';
-import { createPoster } from '../../src/webhooks/post.ts';
+import { createPoster } from '../../src/webhooks/attempt/post.ts';
 import { FORBIDDEN_HOSTS, FORBIDDEN_URLS } from './forbidden-hosts.ts';
 import { type Records, startHostileDns } from './hostile-dns.ts';
 

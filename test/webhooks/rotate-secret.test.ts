@@ -5,9 +5,9 @@ import { Webhook } from 'standardwebhooks';
 import { rotateSecret } from '../../src/db/queries/endpoints.ts';
 import { createLogger } from '../../src/runtime/logger.ts';
 import { newId } from '../../src/new-id.ts';
-import { callEndpoint, openTarget } from '../../src/webhooks/call-endpoint.ts';
-import { loadDueDeliveries } from '../../src/webhooks/due-deliveries.ts';
-import type { PostRequest } from '../../src/webhooks/post.ts';
+import { callEndpoint, openTarget } from '../../src/webhooks/attempt/call-endpoint.ts';
+import { loadDueDeliveries } from '../../src/webhooks/attempt/due-deliveries.ts';
+import type { PostRequest } from '../../src/webhooks/attempt/post.ts';
 import { type Deliveries, secrets, deliveryTests } from '../helpers/deliveries.ts';
 
 const startDeliveries = deliveryTests();

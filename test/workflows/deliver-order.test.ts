@@ -3,15 +3,15 @@ import { eq, sql } from 'drizzle-orm';
 import { webhookEndpoints } from '../../src/db/schema/index.ts';
 import { createLogger } from '../../src/runtime/logger.ts';
 import { newId } from '../../src/new-id.ts';
-import { hurryRun, retryDelivery } from '../../src/webhooks/retry-delivery.ts';
+import { hurryRun, retryDelivery } from '../../src/webhooks/dispatch/retry-delivery.ts';
 import {
   type AttemptResult,
   claimDeliveries,
   failDeliveries,
   recordAttemptResults,
-} from '../../src/webhooks/delivery-state.ts';
-import { createLostRuns } from '../../src/webhooks/lost-runs.ts';
-import { planRuns } from '../../src/webhooks/relay.ts';
+} from '../../src/webhooks/log/delivery-state.ts';
+import { createLostRuns } from '../../src/webhooks/dispatch/lost-runs.ts';
+import { planRuns } from '../../src/webhooks/dispatch/relay.ts';
 import { deliveryWorkflowId } from '../../src/workflows/names.ts';
 import { type Deliveries, deliveryTests } from '../helpers/deliveries.ts';
 import { isLong } from '../helpers/long.ts';

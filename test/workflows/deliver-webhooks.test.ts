@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { eq } from 'drizzle-orm';
 import { webhookEndpoints } from '../../src/db/schema/index.ts';
 import { newId } from '../../src/new-id.ts';
-import { MAX_RESPONSE_BYTES } from '../../src/webhooks/post.ts';
+import { MAX_RESPONSE_BYTES } from '../../src/webhooks/attempt/post.ts';
 import { deliveryWorkflowId } from '../../src/workflows/names.ts';
 import { type Deliveries, deliveryTests } from '../helpers/deliveries.ts';
 import { listenOnFreePort } from '../helpers/free-port.ts';

@@ -14,7 +14,7 @@ import {
 } from '../../src/db/schema/index.ts';
 import { createLogger } from '../../src/runtime/logger.ts';
 import { openStorage } from '../../src/storage/storage.ts';
-import { createLostRuns } from '../../src/webhooks/lost-runs.ts';
+import { createLostRuns } from '../../src/webhooks/dispatch/lost-runs.ts';
 import {
   deliveryBatchWorkflowId,
   deliveryWorkflowId,

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { and, eq, like } from 'drizzle-orm';
 import { withFailures } from '../../src/activities/failures.ts';
 import { createReparseActivities } from '../../src/activities/reparse.ts';
-import { startDueReparses } from '../../src/activities/reparse-runs.ts';
+import { startDueReparses } from '../../src/maintenance/reparse-runs.ts';
 import { reparseMailbox } from '../../src/api/commands/reparse.ts';
 import { emails } from '../../src/db/schema/index.ts';
 import { createLogger } from '../../src/runtime/logger.ts';

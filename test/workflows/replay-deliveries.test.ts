@@ -6,7 +6,7 @@ import { createReplay, getReplay } from '../../src/db/queries/replays.ts';
 import { createLogger } from '../../src/runtime/logger.ts';
 import { newId } from '../../src/new-id.ts';
 import { createSecrets } from '../../src/security/secrets.ts';
-import { cancelReplayRun, resumeReplays, startReplayRun } from '../../src/webhooks/replay-runs.ts';
+import { cancelReplayRun, resumeReplays, startReplayRun } from '../../src/webhooks/log/replay-runs.ts';
 import { QUEUES, replayWorkflowId } from '../../src/workflows/names.ts';
 import { type TestDatabase, testDatabase } from '../helpers/postgres.ts';
 import { storeAccount } from '../helpers/stored-account.ts';

@@ -10,7 +10,7 @@ import {
 } from '../../contract/account.ts';
 import { Limit, Offset, OneOf } from '../../contract/common.ts';
 import { getAccount, listAccounts, replaceMetadata } from '../../db/queries/accounts.ts';
-import { connectAs, visibleAccounts } from '../access.ts';
+import { connectAs, visibleAccounts } from '../http/access.ts';
 import { responses, existing, Id, type Routes } from './route.ts';
 
 const Params = Type.Object({ id: Id('account') });

@@ -3,7 +3,7 @@ import { ApiKeyCreated, ApiKeyDeleted, ApiKeyList, CreateApiKey } from '../../co
 import { Limit, Offset } from '../../contract/common.ts';
 import { ApiError } from '../../contract/errors.ts';
 import { createApiKey, deleteApiKey, listApiKeys } from '../../db/access/api-keys.ts';
-import { readDate } from '../dates.ts';
+import { readDate } from '../http/dates.ts';
 import { checkAccounts } from '../endpoint-rules.ts';
 import { responses, existing, Id, type Routes } from './route.ts';
 

@@ -12,8 +12,8 @@ import { Limit, Offset, OneOf } from '../../contract/common.ts';
 import { ApiError } from '../../contract/errors.ts';
 import { getAccount } from '../../db/queries/accounts.ts';
 import { createAuthLink, deleteAuthLink, listAuthLinks } from '../../db/access/auth-links.ts';
-import { limitBy } from '../limit-calls.ts';
-import { TooManyRequests } from '../request-limits.ts';
+import { limitBy } from '../http/limit-calls.ts';
+import { TooManyRequests } from '../http/request-limits.ts';
 import { existing, Id, responses, type Routes } from './route.ts';
 
 /** Addresses that one API key may have looked up, in each process. */

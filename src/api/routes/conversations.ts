@@ -13,8 +13,8 @@ import {
   getConversationDetail,
   listConversations,
 } from '../../db/queries/conversations.ts';
-import { visible, visibleAccounts, withoutEndpoint } from '../access.ts';
-import { readOptionalDate } from '../dates.ts';
+import { visible, visibleAccounts, withoutEndpoint } from '../http/access.ts';
+import { readOptionalDate } from '../http/dates.ts';
 import { responses, existing, Id, type Routes, sendJson } from './route.ts';
 
 const Params = Type.Object({ id: Id('delivery') });

@@ -1,7 +1,7 @@
 import Type from 'typebox';
 import { Cursor, DateTime, Limit } from '../../contract/common.ts';
 import type { EmailFilter } from '../../db/queries/email-page.ts';
-import { readOptionalDate } from '../dates.ts';
+import { readOptionalDate } from '../http/dates.ts';
 
 export const MetaOnly = Type.Boolean({ default: false, description: 'leave out bodies and attachments' });
 

@@ -5,9 +5,9 @@ import { EVENT_TYPES } from '../../contract/events.ts';
 import { keyExists } from '../../db/access/api-keys.ts';
 import { feedEnd, type FeedFilter, feedPlaceOf, type FeedPlace, readFeed } from '../../db/queries/event-feed.ts';
 import { findSession } from '../../db/access/sessions.ts';
-import { visibleAccounts } from '../access.ts';
-import { sessionToken } from '../session-cookie.ts';
-import { TooManyRequests } from '../request-limits.ts';
+import { visibleAccounts } from '../http/access.ts';
+import { sessionToken } from '../http/session-cookie.ts';
+import { TooManyRequests } from '../http/request-limits.ts';
 import { readPlace, readTypes } from './events.ts';
 import { responsesAs, type RouteDeps, type Routes } from './route.ts';
 

@@ -8,7 +8,7 @@ import type { Queryable } from '../../db/driver/client.ts';
 import { type FeedPlace, feedPlaceOf, readFeed } from '../../db/queries/event-feed.ts';
 import { jsonArray, jsonWith } from '../../db/driver/json-text.ts';
 import { madeAt } from '../../new-id.ts';
-import { seesAccount, visibleAccounts } from '../access.ts';
+import { seesAccount, visibleAccounts } from '../http/access.ts';
 import { items } from './email-query.ts';
 import { responses, type Routes, sendJson } from './route.ts';
 

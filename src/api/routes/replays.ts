@@ -4,7 +4,7 @@ import { ApiError } from '../../contract/errors.ts';
 import { CreateReplay, Replay, REPLAY_STATUSES, ReplayList } from '../../contract/replay.ts';
 import { getEndpoint } from '../../db/queries/endpoints.ts';
 import { createReplay, getReplay, listReplays } from '../../db/queries/replays.ts';
-import { readDate } from '../dates.ts';
+import { readDate } from '../http/dates.ts';
 import { existing, Id, responses, type Routes } from './route.ts';
 
 const Params = Type.Object({ id: Id('replay') });

@@ -7,10 +7,10 @@ import { type IdKind, idPattern } from '../../contract/ids.ts';
 import { getAccountState } from '../../db/queries/accounts.ts';
 import type { Queryable } from '../../db/driver/client.ts';
 import type { JsonOf, JsonPieces } from '../../db/driver/json-text.ts';
-import type { Admissions } from '../admissions.ts';
-import type { Cursors } from '../cursor.ts';
+import type { Admissions } from '../http/admissions.ts';
+import type { Cursors } from '../http/cursor.ts';
 import type { ApiDeps } from '../deps.ts';
-import { errorResponses } from '../error-responses.ts';
+import { errorResponses } from '../http/error-responses.ts';
 
 export type Api = FastifyInstance<
   RawServerDefault,

@@ -1,7 +1,7 @@
 import { ApiError } from '../../contract/errors.ts';
 import { Session } from '../../contract/session.ts';
 import { createSession, deleteSession, findSession } from '../../db/access/sessions.ts';
-import { sessionToken, setSessionCookie } from '../session-cookie.ts';
+import { sessionToken, setSessionCookie } from '../http/session-cookie.ts';
 import { responses, responsesWith, type Routes } from './route.ts';
 
 /** Signing in and out of the dashboard. */

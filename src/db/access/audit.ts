@@ -32,7 +32,7 @@ interface Position {
   id: string;
 }
 
-/** Adds one record. None is ever changed; see deleteAuditRecordsBefore of src/db/retention.ts. */
+/** Adds one record. None is ever changed; see deleteAuditRecordsBefore of src/maintenance/retention.ts. */
 export async function recordAudit(db: Queryable, call: AuditedCall): Promise<void> {
   await db.insert(auditRecords).values({ id: newId('audit'), ...call });
 }

@@ -21,7 +21,7 @@ export const apiKeys = pgTable('api_keys', {
   lastUsedAt: at('last_used_at'),
 });
 
-/** Who changed what of keys, accounts and endpoints; written once. Ids only. See src/api/audit.ts. */
+/** Who changed what of keys, accounts and endpoints; written once. Ids only. See src/api/http/audit.ts. */
 export const auditRecords = pgTable(
   'audit_records',
   {

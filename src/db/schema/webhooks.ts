@@ -107,7 +107,7 @@ export const deliveries = pgTable(
     nextAttemptAt: at('next_attempt_at'),
     /** a manual retry: it is attempted even while the breaker of the endpoint is open */
     forced: boolean().notNull().default(false),
-    /** claims pass over it until an earlier delivery of its object ends, see src/webhooks/claim-objects.ts */
+    /** claims pass over it until an earlier delivery of its object ends, see src/webhooks/dispatch/claim-objects.ts */
     held: boolean().notNull().default(false),
     /** the run that has it; null: the relay has not given it to one */
     workflowId: text('workflow_id'),
@@ -175,7 +175,7 @@ export const deliveryAttempts = pgTable(
   (t) => [primaryKey({ columns: [t.deliveryId, t.number] })],
 );
 
-/** Bulk replays of the delivery log. See src/webhooks/replay-state.ts. */
+/** Bulk replays of the delivery log. See src/webhooks/log/replay-state.ts. */
 export const replays = pgTable(
   'replays',
   {

@@ -8,7 +8,7 @@ import {
   recordFinishedRun,
 } from '../../../src/db/coordination/finished-runs.ts';
 import { listenTo } from '../../../src/db/driver/listen.ts';
-import { deleteFinishedRunsBefore } from '../../../src/db/retention.ts';
+import { deleteFinishedRunsBefore } from '../../../src/maintenance/retention.ts';
 import { createLogger } from '../../../src/runtime/logger.ts';
 import { type TestDatabase, testDatabase } from '../../helpers/postgres.ts';
 

@@ -5,7 +5,7 @@ import { type EmailFilter, emailPage, pageValues } from '../../../src/db/queries
 import { prepare, type Statement, toQuery } from '../../../src/db/driver/statements.ts';
 import { getEmail, listEmails } from '../../../src/db/queries/emails.ts';
 import { parsePieces } from '../../../src/db/driver/json-text.ts';
-import { refreshPlannerStatistics } from '../../../src/db/planner-statistics.ts';
+import { refreshPlannerStatistics } from '../../../src/maintenance/planner-statistics.ts';
 import { sentWith, unlinkedBounces } from '../../../src/mailbox/bounces.ts';
 import { currentContacts } from '../../../src/mailbox/contacts.ts';
 import { type TestDatabase, testDatabase } from '../../helpers/postgres.ts';

@@ -1,0 +1,71 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type pg from 'pg';
+import { ApiError } from '../../contract/errors.ts';
+import type { Admission, Caller } from '../../db/access/api-keys.ts';
+import { checkAccess } from './access.ts';
+import type { Admissions } from './admissions.ts';
+import type { ApiSettings } from '../deps.ts';
+import { limitRequests } from './request-limits.ts';
+import { keyOfSession } from './session-cookie.ts';
+import { limitWrongKeys } from './wrong-keys.ts';
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** the owner of the key in the request; set on every route under /api/v1 */
+    caller: Caller;
+  }
+}
+
+type Settings = Pick<ApiSettings, 'wrongKeysPerMinute' | 'requestsPerMinute' | 'publicUrl'>;
+
+const NO_KEY = 'X-API-KEY is missing or not a valid key';
+
+/**
+ * Refuses calls without a valid key or beyond what it may do, and calls for an account that does not exist: a path
+ * parameter `account_id` that names none is not found, whatever the route. A key that is revoked stops working at once, see
+ * admissions.ts. Wrong ones are limited by address, and so may be all calls, by address and by key. The cookie
+ * of a session (see session-cookie.ts) stands for the key that it began with.
+ */
+export async function authenticate(
+  app: FastifyInstance,
+  { pool, admissions }: { pool: pg.Pool; admissions: Admissions },
+  settings: Settings,
+): Promise<void> {
+  const wrongKeys = limitWrongKeys(pool, settings.wrongKeysPerMinute);
+  const { countAddress, countKey } = await limitRequests(app, settings.requestsPerMinute);
+  app.decorateRequest('caller', null as unknown as Caller);
+
+  async function admitKey({ ip, log }: FastifyRequest, key: string, accountId?: string): Promise<Admission> {
+    await wrongKeys.check(ip, key);
+    const admission = await admissions.admit(key, accountId);
+    if (!admission) {
+      if (wrongKeys.wrong(ip)) log.warn('an address has used too many wrong keys');
+      throw new ApiError('unauthorized', NO_KEY);
+    }
+    wrongKeys.right(key);
+    return admission;
+  }
+
+  app.addHook('onRequest', async (request, reply) => {
+    await countAddress(request, reply);
+    const { account_id: accountId } = request.params as { account_id?: string };
+    const key = request.headers['x-api-key'] ?? (await keyOfSession(request, pool, settings.publicUrl));
+    if (!Buffer.isBuffer(key) && (typeof key !== 'string' || key === '')) throw new ApiError('unauthorized', NO_KEY);
+    const admission =
+      typeof key === 'string'
+        ? await admitKey(request, key, accountId)
+        : await admitSession(admissions, key, accountId);
+    request.caller = admission.caller;
+    await countKey(request, reply);
+    checkAccess(request.caller, request);
+    if (accountId !== undefined && !admission.accountExists) {
+      throw new ApiError('not_found', 'there is no account with that id');
+    }
+  });
+}
+
+async function admitSession(admissions: Admissions, digest: Buffer, accountId: string | undefined): Promise<Admission> {
+  const admission = await admissions.admit(digest, accountId);
+  if (!admission) throw new ApiError('unauthorized', 'the session has ended: sign in again');
+  return admission;
+}

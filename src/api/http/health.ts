@@ -1,0 +1,33 @@
+import type { FastifyInstance } from 'fastify';
+import type pg from 'pg';
+import { withDeadline } from '../../async.ts';
+
+export interface HealthDeps {
+  pool: pg.Pool;
+  /** resolves when Temporal responds, else rejects */
+  pingTemporal(): Promise<void>;
+}
+
+/** A dependency that takes longer is unreachable, ms. */
+const DEADLINE_MS = 2_000;
+
+/** `GET /health`: this process is alive; `GET /ready`: Postgres and Temporal respond, else 503 naming which does not. */
+export function serveHealth(app: FastifyInstance, { pool, pingTemporal }: HealthDeps): void {
+  app.get('/health', { schema: { hide: true } }, () => ({ status: 'ok' }));
+  app.get('/ready', { schema: { hide: true } }, async (_request, reply) => {
+    const [postgres, temporal] = await Promise.all([responds(pool.query('select 1')), responds(pingTemporal())]);
+    const ready = postgres && temporal;
+    return reply.code(ready ? 200 : 503).send({
+      status: ready ? 'ready' : 'not_ready',
+      postgres: postgres ? 'ok' : 'unreachable',
+      temporal: temporal ? 'ok' : 'unreachable',
+    });
+  });
+}
+
+function responds(ping: Promise<unknown>): Promise<boolean> {
+  return withDeadline(DEADLINE_MS, ping, () => new Error('no response in time')).then(
+    () => true,
+    () => false,
+  );
+}

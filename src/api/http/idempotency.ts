@@ -1,0 +1,141 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { ApiError } from '../../contract/errors.ts';
+import { type IdKind, isId } from '../../contract/ids.ts';
+import type { Queryable } from '../../db/driver/client.ts';
+import {
+  type IdempotencyKey,
+  storeResponse,
+  type StoredCall,
+  readKey,
+  releaseKey,
+  reserveKey,
+} from '../../db/access/idempotency.ts';
+import { newId } from '../../new-id.ts';
+import { SealError, type Secrets } from '../../security/secrets.ts';
+import type { Signer } from './cursor.ts';
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** the route honours `Idempotency-Key` */
+    idempotent?: boolean;
+    /**
+     * The kind of id that the call creates. It is stored with the key, so a call that is repeated, or made at the same time,
+     * creates the same thing: nobody has to wait for a first call that may have died.
+     */
+    reserves?: IdKind;
+  }
+  interface FastifyRequest {
+    /** the key that this call has reserved, and must release or store with the response */
+    reservedKey: IdempotencyKey | null;
+    /** the id of what this call creates, on routes with `reserves` */
+    reservedId: string;
+  }
+}
+
+const MAX_KEY_LENGTH = 255;
+const PURPOSE = 'idempotency';
+/** How long a second call waits for the response to the first, ms. */
+const WAIT_MS = 60_000;
+const POLL_MS = 150;
+
+export interface IdempotencyDeps {
+  db: Queryable;
+  secrets: Secrets;
+  signer: Signer;
+}
+
+/**
+ * `Idempotency-Key` (CONTRACT "General") on the routes with `idempotent`: for 24 h the first response is sent again and
+ * nothing is done twice. Responses are stored encrypted, since they may contain a key or a secret. When the first call
+ * failed with 5xx the same key may be used again: nothing was done, or the reserved id identifies what was done.
+ */
+export function honourIdempotencyKeys(app: FastifyInstance, deps: IdempotencyDeps): void {
+  const { db, secrets, signer } = deps;
+  app.decorateRequest('reservedKey', null);
+  app.decorateRequest('reservedId', '');
+
+  app.addHook('preHandler', async (request, reply) => {
+    const given = request.headers['idempotency-key'];
+    const { reserves } = request.routeOptions.config;
+    if (reserves) request.reservedId = newId(reserves);
+    if (!request.routeOptions.config.idempotent || given === undefined) return;
+    if (typeof given !== 'string' || given === '' || given.length > MAX_KEY_LENGTH) {
+      throw new ApiError('invalid_parameters', `Idempotency-Key must have 1 to ${MAX_KEY_LENGTH} characters`);
+    }
+    const key = { apiKeyId: request.caller.apiKeyId, key: given };
+    const text = fingerprintText(request);
+    const call = await reserveKey(db, key, signer.sign(PURPOSE, text), reserves ? request.reservedId : null);
+    if (!call) {
+      request.reservedKey = key;
+      return;
+    }
+    if (!signer.isSigned(PURPOSE, text, call.fingerprint)) {
+      throw new ApiError('already_exists', 'Idempotency-Key was used for another call');
+    }
+    if (reserves && !call.response && call.reservedId) {
+      request.reservedKey = key;
+      request.reservedId = call.reservedId;
+      return;
+    }
+    const { status, sealedBody } = await responseOf(db, key, call);
+    return reply
+      .code(status)
+      .header('Idempotency-Replayed', 'true')
+      .type('application/json; charset=utf-8')
+      .send(opened(() => secrets.open(sealContext(key), sealedBody)));
+  });
+
+  app.addHook('onSend', async (request, reply, payload) => {
+    const key = request.reservedKey;
+    if (!key) return payload;
+    request.reservedKey = null;
+    if (reply.statusCode >= 500 || typeof payload !== 'string') {
+      if (!request.routeOptions.config.reserves) await releaseKey(db, key);
+    } else {
+      const sealedBody = secrets.seal(sealContext(key), payload);
+      await storeResponse(db, key, { status: reply.statusCode, sealedBody, accountId: accountOf(request, payload) });
+    }
+    return payload;
+  });
+}
+
+/** The account that a response is about: the one of the path, or the one that was connected. */
+function accountOf(request: FastifyRequest, response: string): string | undefined {
+  const { account_id: ofPath } = request.params as { account_id?: string };
+  if (ofPath !== undefined || !response.startsWith('{')) return ofPath;
+  const { id } = JSON.parse(response) as { id?: unknown };
+  return typeof id === 'string' && isId('account', id) ? id : undefined;
+}
+
+/** A call is the same when method, URL and parsed body are. */
+function fingerprintText(request: FastifyRequest): string {
+  return `${request.method} ${request.url}\n${JSON.stringify(request.body ?? null)}`;
+}
+
+async function responseOf(
+  db: Queryable,
+  key: IdempotencyKey,
+  first: StoredCall,
+): Promise<NonNullable<StoredCall['response']>> {
+  const until = Date.now() + WAIT_MS;
+  for (let call: StoredCall | undefined = first; call && Date.now() < until; call = await readKey(db, key)) {
+    if (call.response) return call.response;
+    await sleep(POLL_MS);
+  }
+  throw new ApiError('already_exists', 'a call with this Idempotency-Key is still under way, or has failed: try again');
+}
+
+function opened(open: () => string): string {
+  try {
+    return open();
+  } catch (error) {
+    if (!(error instanceof SealError)) throw error;
+    const detail = 'the call with this Idempotency-Key was done, and its response can no longer be read';
+    throw new ApiError('already_exists', detail, { cause: error });
+  }
+}
+
+function sealContext({ apiKeyId, key }: IdempotencyKey) {
+  return { table: 'idempotency_keys', column: 'response', id: `${apiKeyId} ${key}` };
+}

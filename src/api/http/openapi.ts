@@ -1,0 +1,140 @@
+import swagger from '@fastify/swagger';
+import type { FastifyInstance, FastifySchema, RouteOptions } from 'fastify';
+import type { TSchema } from 'typebox';
+import * as account from '../../contract/account.ts';
+import * as apiKey from '../../contract/api-key.ts';
+import * as audit from '../../contract/audit.ts';
+import * as authLink from '../../contract/auth-link.ts';
+import * as contact from '../../contract/contact.ts';
+import * as email from '../../contract/email.ts';
+import * as errors from '../../contract/errors.ts';
+import * as events from '../../contract/events.ts';
+import * as folder from '../../contract/folder.ts';
+import * as history from '../../contract/history.ts';
+import * as installation from '../../contract/installation.ts';
+import * as overview from '../../contract/overview.ts';
+import * as replay from '../../contract/replay.ts';
+import * as sending from '../../contract/sending.ts';
+import * as session from '../../contract/session.ts';
+import * as tracking from '../../contract/tracking.ts';
+import * as webhook from '../../contract/webhook.ts';
+import { isRestrictable } from './access.ts';
+import { errorResponses } from './error-responses.ts';
+import { addExamples } from '../examples.ts';
+
+const CONTRACT = [
+  ...[account, email, sending, folder, contact, apiKey, webhook, replay, history, tracking, events, audit],
+  ...[errors, authLink, session, overview, installation],
+];
+
+type NamedSchema = TSchema & { $id: string };
+
+/** The schemas of the contract that have a name (`$id`). Where one of them is part of another, the document refers to it. */
+export const NAMED: readonly NamedSchema[] = CONTRACT.flatMap((module) =>
+  Object.values<unknown>(module).filter(isNamed),
+);
+
+function isNamed(value: unknown): value is NamedSchema {
+  return typeof value === 'object' && value !== null && '$id' in value;
+}
+
+const TAGS = [
+  { name: 'Accounts', description: 'Connected mailboxes' },
+  { name: 'Emails', description: 'Mail of a mailbox; newest first, drafts apart' },
+  { name: 'Folders', description: 'Folders of a mailbox' },
+  { name: 'Drafts', description: 'Drafts of a mailbox' },
+  { name: 'Contacts', description: 'People the mailbox has exchanged mail with, and addresses that it may send from' },
+  { name: 'Webhooks', description: 'Endpoints that events are delivered to, and the log of the deliveries' },
+  {
+    name: 'API keys',
+    description:
+      'Keys that give full access, or that are limited to reading or to some accounts; and sessions in a browser',
+  },
+  { name: 'Audit log', description: 'Who did what to keys, accounts and endpoints' },
+  { name: 'Installation', description: 'How everything is doing, and the settings in force' },
+];
+
+/** Serves the OpenAPI 3.1 document, made from the schemas that validate requests, at `/openapi.json`. */
+export async function describeApi(app: FastifyInstance, publicUrl: string): Promise<void> {
+  await app.register(swagger, {
+    openapi: {
+      openapi: '3.1.0',
+      info: {
+        title: 'Email Mailbox API',
+        version: '1.0.0',
+        description:
+          'Connect mailboxes over IMAP and SMTP, read and search them, and receive every change by webhooks. ' +
+          'Unknown keys in bodies and queries are ignored; dates are ISO 8601 in UTC with milliseconds; every path works ' +
+          'with and without a trailing slash. Text that holds NUL is 400. An id that is malformed or of another account is not found. ' +
+          '503 `errors/service_unavailable` says within seconds which part of this installation cannot be reached: the ' +
+          'database, Temporal, a worker or the storage. `detail` says whether a change of the ' +
+          'mailbox may still be made. `Retry-After` says when to try again.',
+      },
+      servers: [{ url: publicUrl }],
+      tags: TAGS,
+      components: {
+        securitySchemes: {
+          apiKey: { type: 'apiKey', in: 'header', name: 'X-API-KEY' },
+          session: { type: 'apiKey', in: 'cookie', name: 'email_api_session' },
+        },
+      },
+      security: [{ apiKey: [] }, { session: [] }],
+    },
+    refResolver: { buildLocalReference: (json) => json['$id'] as string },
+    transformObject: (document) =>
+      addExamples('openapiObject' in document ? document.openapiObject : document.swaggerObject),
+    transform: ({ schema, url, route }) => ({ schema: documented(schema, route), url }),
+  });
+  for (const schema of NAMED) app.addSchema(withReferences(schema, { root: true }));
+
+  let text: string | undefined;
+  app.get('/openapi.json', { schema: { hide: true } }, (_request, reply) => {
+    text ??= JSON.stringify(app.swagger());
+    return reply.type('application/json; charset=utf-8').send(text);
+  });
+}
+
+/** A route's schema as the document shows it. */
+function documented(schema: FastifySchema, { method, config }: Pick<RouteOptions, 'method' | 'config'>): FastifySchema {
+  const { querystring, response } = schema;
+  return {
+    ...withReferences(schema),
+    ...(querystring ? { querystring: withOptionalDefaults(querystring) } : {}),
+    ...(config?.idempotent ? { headers: IDEMPOTENCY_HEADER } : {}),
+    ...(response && isRestrictable(method, config?.reach)
+      ? { response: withReferences({ ...response, ...errorResponses('forbidden') }) }
+      : {}),
+  };
+}
+
+const IDEMPOTENCY_HEADER = {
+  type: 'object',
+  properties: {
+    'Idempotency-Key': {
+      type: 'string',
+      minLength: 1,
+      maxLength: 255,
+      description: 'The same call with the same key is done once: for 24 h its first response is sent again.',
+    },
+  },
+};
+
+interface ObjectSchema {
+  required?: string[];
+  properties?: Record<string, object>;
+}
+
+/** What has a default need not be given. */
+function withOptionalDefaults(schema: ObjectSchema): ObjectSchema {
+  const { required = [], properties = {} } = schema;
+  const needed = required.filter((name) => !('default' in (properties[name] ?? {})));
+  return { ...withReferences(schema), required: needed };
+}
+
+/** A copy in which every named schema is a reference; with `root`, except the value itself. */
+function withReferences<T>(value: T, { root = false } = {}): T {
+  if (Array.isArray(value)) return value.map((item: unknown) => withReferences(item)) as T;
+  if (typeof value !== 'object' || value === null) return value;
+  if (!root && '$id' in value) return { $ref: `${String(value.$id)}#` } as T;
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, withReferences<unknown>(item)])) as T;
+}

@@ -1,0 +1,118 @@
+import type { FastifyInstance, FastifySchemaCompiler } from 'fastify';
+import type { TSchema } from 'typebox';
+import { Compile } from 'typebox/compile';
+import type { TLocalizedValidationError } from 'typebox/error';
+import { ApiError } from '../../contract/errors.ts';
+import { checkJson, type JsonBounds } from './json-bounds.ts';
+import { filterOf } from './serialize.ts';
+
+/**
+ * Checks bodies, queries and path parameters against their schemas. Values of bodies are never converted; those of
+ * queries are text, and read as integers and booleans where the schema says so. Unknown keys are removed. A wrong
+ * path parameter is a resource that does not exist (SPEC "Id prefixes").
+ */
+export const compileValidator: FastifySchemaCompiler<TSchema> = ({ schema, httpPart }) => {
+  const compiled = Compile(schema);
+  const known = filterOf(schema) ?? ((value: unknown) => value);
+  const properties: Record<string, TSchema> =
+    'properties' in schema ? (schema.properties as Record<string, TSchema>) : {};
+  return (input: unknown) => {
+    try {
+      const given = httpPart === 'querystring' ? readQuery(properties, input as RawQuery) : input;
+      if (!compiled.Check(given)) throw invalid(describe(compiled.Errors(given)[0]));
+      const value = known(given);
+      checkStorable(value, '');
+      return { value };
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      return { error: httpPart === 'params' ? new ApiError('not_found', 'there is nothing with that id') : error };
+    }
+  };
+};
+
+function invalid(detail: string): ApiError {
+  return new ApiError('invalid_parameters', detail);
+}
+
+type RawQuery = Record<string, string | string[]>;
+
+function readQuery(properties: Record<string, TSchema>, raw: RawQuery): Record<string, unknown> {
+  const query: Record<string, unknown> = {};
+  for (const [name, schema] of Object.entries(properties)) {
+    const text = Object.hasOwn(raw, name) ? raw[name] : undefined;
+    if (Array.isArray(text)) throw invalid(`${name} must be given once`);
+    if (text !== undefined) query[name] = readText(name, schema, text);
+    else if ('default' in schema) query[name] = schema['default'];
+  }
+  return query;
+}
+
+function readText(name: string, schema: TSchema, text: string): unknown {
+  if (!('type' in schema)) return text;
+  if (schema.type === 'integer') {
+    if (!/^-?\d{1,15}$/.test(text)) throw invalid(`${name} must be an integer`);
+    return Number(text);
+  }
+  if (schema.type === 'boolean') {
+    if (text !== 'true' && text !== 'false') throw invalid(`${name} must be true or false`);
+    return text === 'true';
+  }
+  return text;
+}
+
+/** The error, beginning with the name of the field; never contains the value. */
+function describe(error: TLocalizedValidationError | undefined): string {
+  if (!error) return 'the request is not valid';
+  const path = error.instancePath.slice(1).replaceAll('/', '.').replaceAll('~1', '/').replaceAll('~0', '~');
+  switch (error.keyword) {
+    case 'required':
+      return `${[path, error.params.requiredProperties[0]].filter(Boolean).join('.')} is missing`;
+    case 'const':
+      return `${path} must be ${JSON.stringify(error.params.allowedValue)}`;
+    case 'enum':
+      return `${path} must be one of ${error.params.allowedValues.join(', ')}`;
+    case 'format':
+      return `${path} must be ${FORMATS[error.params.format] ?? `a valid ${error.params.format}`}`;
+    default:
+      return path ? `${path} ${error.message}` : `the body ${error.message}`;
+  }
+}
+
+const FORMATS: Record<string, string> = {
+  'date-time': 'a date and time with its offset, such as 2026-01-31T09:30:00.000Z',
+};
+
+/** NUL and halves of surrogate pairs. */
+const UNSTORABLE = /[\0\p{Surrogate}]/u;
+
+/** Refuses text that neither Postgres nor a mail header can contain, at every depth. */
+function checkStorable(value: unknown, path: string): void {
+  if (typeof value === 'string') {
+    if (UNSTORABLE.test(value)) throw invalid(`${path || 'the body'} holds invalid characters`);
+  } else if (typeof value === 'object' && value !== null) {
+    for (const [key, item] of Object.entries(value)) {
+      const at = path ? `${path}.${key}` : key;
+      if (UNSTORABLE.test(key)) throw invalid(`${path || 'the body'} has a key with invalid characters`);
+      checkStorable(item, at);
+    }
+  }
+}
+
+/** Reads JSON bodies within the bounds. An empty one is no body, whatever its type: clients send `Content-Type` along without one. */
+export function readBodies(app: FastifyInstance, bounds: JsonBounds): void {
+  const parseJson = app.getDefaultJsonParser('remove', 'remove');
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser(/^application\/([\w.+-]+\+)?json\b/i, { parseAs: 'string' }, (request, text, done) => {
+    if (text === '') done(null, undefined);
+    else {
+      checkJson(text as string, bounds).then(
+        () => void parseJson(request, text as string, done),
+        (error: Error) => done(error),
+      );
+    }
+  });
+  app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, bytes, done) => {
+    if (bytes.length === 0) done(null, undefined);
+    else done(new ApiError('invalid_parameters', 'the body must be JSON, with Content-Type: application/json'));
+  });
+}

@@ -1,0 +1,108 @@
+import type { Client } from '@temporalio/client';
+import {
+  findLateAccounts,
+  type LateAccount,
+  markInSyncAgain,
+  markNotInSync,
+  notInSyncDetail,
+  takeDueVerifications,
+} from '../db/queries/accounts.ts';
+import type { Db } from '../db/driver/client.ts';
+import { recordEvents } from '../db/outbox.ts';
+import type { Logger } from '../runtime/logger.ts';
+import { HOUSEKEEPING_WORKFLOW_ID, QUEUES, searchableBy, verifyWorkflowId, WORKFLOWS } from '../workflows/names.ts';
+import { accountStart, statusEvent } from '../activities/account.ts';
+
+/*
+ * What ends the run of an account ends its watch, whoever did it: an operator who terminates it, a lost store of Temporal.
+ * Nothing in Temporal can heal that. So each worker looks at Postgres every few seconds: `last_synced_at` says which accounts
+ * are not in sync, and their workflows are started where they do not run.
+ */
+
+export interface HealthDeps {
+  db: Db;
+  client: Client;
+  logger: Logger;
+  /** milliseconds between two sync passes of a watch; see Config.sync */
+  pollMs: number;
+  /** how long a watching activity may be silent, ms */
+  heartbeatTimeoutMs: number;
+  /** registers what the workflows need in Temporal's store, where that is lost */
+  ensureSearchAttributes(): Promise<void>;
+}
+
+/** Not in sync for so long (and longer than between two passes): the workflow is started, unless it runs. */
+const START_AFTER_MS = 15_000;
+/** Not in sync for so long: the account says so. */
+const REPORT_AFTER_MS = 5 * 60_000;
+const AT_ONCE = 20;
+/** Calls to Temporal at one look, for accounts that may all be running. */
+const STARTS_OF_ONE_LOOK = 200;
+/** Begun at one look: all accounts of an installation are spread over the day. */
+const VERIFICATIONS_AT_ONCE = 2;
+
+/** Starts what does not run and what is due, and reports which accounts are not in sync, and which are again. */
+export async function checkAccounts(deps: HealthDeps): Promise<void> {
+  const now = Date.now();
+  const late = await findLateAccounts(deps.db, new Date(now - Math.max(START_AFTER_MS, 1.4 * deps.pollMs)));
+  await reportAll(deps, late, new Date(now));
+  if (late.length > 0) await deps.ensureSearchAttributes();
+  const chosen = someOf(late, STARTS_OF_ONE_LOOK);
+  for (let start = 0; start < chosen.length; start += AT_ONCE) {
+    await Promise.all(chosen.slice(start, start + AT_ONCE).map((account) => startWorkflow(deps, account)));
+  }
+  for (const accountId of await takeDueVerifications(deps.db, VERIFICATIONS_AT_ONCE)) {
+    await deps.client.workflow.start(WORKFLOWS.verifyMailbox, {
+      taskQueue: QUEUES.commands,
+      workflowId: verifyWorkflowId(accountId),
+      args: [{ accountId }],
+      typedSearchAttributes: searchableBy(accountId),
+      staticSummary: `compare what is stored of ${accountId} with its mailbox`,
+      workflowIdConflictPolicy: 'USE_EXISTING',
+    });
+  }
+  await startHousekeeping(deps.client);
+}
+
+/** At random, since most of them may be late for years: their servers are gone. */
+function someOf(late: LateAccount[], count: number): LateAccount[] {
+  if (late.length <= count) return late;
+  const keyed = late.map((account) => ({ account, key: Math.random() })).sort((a, b) => a.key - b.key);
+  return keyed.slice(0, count).map(({ account }) => account);
+}
+
+async function startWorkflow({ client, heartbeatTimeoutMs }: HealthDeps, { id }: LateAccount): Promise<void> {
+  await client.workflow.start(WORKFLOWS.account, {
+    ...accountStart(id, heartbeatTimeoutMs),
+    workflowIdConflictPolicy: 'USE_EXISTING',
+  });
+}
+
+/** Starts the one workflow of the installation that keeps house, unless it runs. */
+export async function startHousekeeping(client: Client): Promise<void> {
+  await client.workflow.start(WORKFLOWS.housekeeping, {
+    workflowId: HOUSEKEEPING_WORKFLOW_ID,
+    taskQueue: QUEUES.commands,
+    staticSummary: 'delete what has expired, start what does not run',
+    workflowIdConflictPolicy: 'USE_EXISTING',
+  });
+}
+
+async function reportAll({ db, logger }: HealthDeps, late: LateAccount[], now: Date): Promise<void> {
+  const due = new Date(now.getTime() - REPORT_AFTER_MS);
+  for (const { id, since, failure } of late.filter((account) => account.since < due && !account.isReported)) {
+    const detail = notInSyncDetail(since, failure || 'no worker watches the mailbox');
+    await db.transaction(async (tx) => {
+      const status = await markNotInSync(tx, id, since, detail);
+      if (!status) return;
+      logger.warn({ accountId: id, since }, 'an account is not in sync');
+      await recordEvents(tx, id, [statusEvent(id, { status, previous: status, detail }, now)]);
+    });
+  }
+  await db.transaction(async (tx) => {
+    for (const { id, status } of await markInSyncAgain(tx)) {
+      logger.info({ accountId: id }, 'an account is in sync again');
+      await recordEvents(tx, id, [statusEvent(id, { status, previous: status, detail: '' }, now)]);
+    }
+  });
+}

@@ -1,0 +1,67 @@
+import type { Client } from '@temporalio/client';
+import type { Db } from '../db/driver/client.ts';
+import { encryptionKeySince } from '../db/coordination/installation.ts';
+import { countSealed, resealAll } from './reseal.ts';
+import { DAY } from '../duration.ts';
+import type { Logger } from '../runtime/logger.ts';
+import type { Secrets } from '../security/secrets.ts';
+
+export interface KeyDeps {
+  db: Db;
+  client: Pick<Client, 'workflow'>;
+  secrets: Secrets;
+  logger: Logger;
+  /** ENCRYPTION_KEY_PREVIOUS is set */
+  hasPrevious: boolean;
+}
+
+/** Where a change of ENCRYPTION_KEY stands. */
+export interface KeyReport {
+  /** values that were sealed with the present key just now */
+  resealed: number;
+  /** values that only the previous key opens */
+  previous: number;
+  /** values that no key of the settings opens */
+  unreadable: number;
+  /** workflow executions that run since before the present key; their histories are encrypted with the one before */
+  olderExecutions: number;
+  /** until then idempotency keys of calls made before the change are compared with the previous key; null: over */
+  repeatedCallsUntil: Date | null;
+  /** nothing needs the previous key any more */
+  isFinished: boolean;
+}
+
+/** How long a call may be repeated with its Idempotency-Key. */
+const REPEATED_MS = DAY;
+
+/**
+ * Seals with the present key what is sealed with the one before, and says whether anything needs that one still. The
+ * product may run meanwhile, and others may do the same.
+ */
+export async function changeEncryptionKey({ db, client, secrets, logger, hasPrevious }: KeyDeps): Promise<KeyReport> {
+  const since = await encryptionKeySince(db, secrets.keyId, new Date());
+  const found = hasPrevious ? await resealAll(db, secrets) : [];
+  const { previous, unreadable } = await countSealed(db, secrets);
+  const query = `ExecutionStatus = "Running" AND StartTime < "${since.toISOString()}"`;
+  const olderExecutions = since.getTime() === 0 ? 0 : (await client.workflow.count(query)).count;
+  const until = new Date(since.getTime() + REPEATED_MS);
+  const repeatedCallsUntil = until.getTime() > Date.now() ? until : null;
+  const report: KeyReport = {
+    resealed: found.reduce((sum, { resealed }) => sum + resealed, 0),
+    previous,
+    unreadable,
+    olderExecutions,
+    repeatedCallsUntil,
+    isFinished: previous === 0 && olderExecutions === 0 && repeatedCallsUntil === null,
+  };
+  if (unreadable > 0) logger.error(report, 'stored secrets cannot be opened with the keys of the settings');
+  if (hasPrevious) {
+    logger.info(
+      report,
+      report.isFinished ? 'ENCRYPTION_KEY_PREVIOUS can go' : 'ENCRYPTION_KEY_PREVIOUS is still needed',
+    );
+  } else if (olderExecutions > 0) {
+    logger.error(report, 'workflow executions still need ENCRYPTION_KEY_PREVIOUS, which is not set');
+  }
+  return report;
+}

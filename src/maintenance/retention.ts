@@ -1,0 +1,91 @@
+import { type SQL, sql } from 'drizzle-orm';
+import type { Db } from '../db/driver/client.ts';
+
+/** Small enough for one statement to take well under a second. */
+const ROWS_PER_STATEMENT = 1_000;
+
+/** Deletes deliveries from before `before` that are not pending, with their attempts; returns how many. */
+export async function deleteDeliveriesBefore(db: Db, before: Date): Promise<number> {
+  return count(
+    db,
+    sql`
+    with expired as (
+      delete from deliveries where id = any(array(
+        select id from deliveries where created_at < ${before.toISOString()}::timestamptz and status <> 'pending'
+        order by created_at, id limit ${ROWS_PER_STATEMENT}
+      )) returning id
+    ), attempt as (delete from delivery_attempts where delivery_id in (select id from expired))
+    select count(*) from expired`,
+  );
+}
+
+/** Deletes events from before `before` that have no delivery; returns how many. */
+export async function deleteEventsBefore(db: Db, before: Date): Promise<number> {
+  return count(
+    db,
+    sql`
+    with expired as (
+      delete from events where id = any(array(
+        select e.id from events e where e.created_at < ${before.toISOString()}::timestamptz
+          and not exists (select from deliveries d where d.event_id = e.id)
+        order by e.created_at, e.id limit ${ROWS_PER_STATEMENT}
+      )) returning id
+    )
+    select count(*) from expired`,
+  );
+}
+
+/** Deletes audit records from before `before`; returns how many. */
+export function deleteAuditRecordsBefore(db: Db, before: Date): Promise<number> {
+  return deleteOldest(db, before, { table: sql`audit_records`, key: sql`id`, at: sql`at` });
+}
+
+/** Deletes stored responses of idempotent calls from before `before`; returns how many. */
+export async function deleteIdempotencyKeysBefore(db: Db, before: Date): Promise<number> {
+  return count(
+    db,
+    sql`
+    with expired as (
+      delete from idempotency_keys where (api_key_id, key) in (
+        select api_key_id, key from idempotency_keys where created_at < ${before.toISOString()}::timestamptz
+        order by created_at limit ${ROWS_PER_STATEMENT}
+      ) returning key
+    )
+    select count(*) from expired`,
+  );
+}
+
+/** Deletes sessions that ended before `before`; returns how many. */
+export function deleteSessionsBefore(db: Db, before: Date): Promise<number> {
+  return deleteOldest(db, before, { table: sql`sessions`, key: sql`digest`, at: sql`expires_at` });
+}
+
+/** Deletes links to the connect page that expired before `before`, used or not; returns how many. */
+export function deleteAuthLinksBefore(db: Db, before: Date): Promise<number> {
+  return deleteOldest(db, before, { table: sql`auth_links`, key: sql`id`, at: sql`expires_at` });
+}
+
+/** Deletes what is stored of runs that had done their work before `before`; returns how many. */
+export function deleteFinishedRunsBefore(db: Db, before: Date): Promise<number> {
+  return deleteOldest(db, before, { table: sql`finished_runs`, key: sql`run_id`, at: sql`finished_at` });
+}
+
+/** Deletes the oldest rows of a table whose `at` is before `before`; returns how many. */
+function deleteOldest(db: Db, before: Date, { table, key, at }: { table: SQL; key: SQL; at: SQL }): Promise<number> {
+  return count(
+    db,
+    sql`
+    with expired as (
+      delete from ${table} where ${key} = any(array(
+        select ${key} from ${table} where ${at} < ${before.toISOString()}::timestamptz
+        order by ${at}, ${key} limit ${ROWS_PER_STATEMENT}
+      )) returning ${key}
+    )
+    select count(*) from expired`,
+  );
+}
+
+async function count(db: Db, statement: SQL): Promise<number> {
+  const { rows } = await db.execute<{ count: string }>(statement);
+  return Number(rows[0]?.count ?? 0);
+}

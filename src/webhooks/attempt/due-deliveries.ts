@@ -1,0 +1,197 @@
+import { type SQL, sql } from 'drizzle-orm';
+import type { EventType } from '../../contract/events.ts';
+import type { DeliveryStatus } from '../../contract/webhook.ts';
+import type { Db } from '../../db/driver/client.ts';
+import { prepared } from '../../db/driver/prepared.ts';
+import { laterUnderWay } from '../dispatch/claim-queries.ts';
+import { type EndpointHealth, openUntil, toDate } from './endpoint-health.ts';
+
+/** A delivery with what an attempt of it needs. */
+export interface DueDelivery {
+  id: string;
+  endpointId: string;
+  accountId: string;
+  eventType: EventType;
+  attemptsCount: number;
+  eventId: string;
+  objectId: string;
+  sequence: number;
+  eventCreatedAt: Date;
+  test: boolean;
+  status: DeliveryStatus;
+  /** ms until the next attempt, by the clock of the database, when it was loaded; null: it has no time */
+  dueInMs: number | null;
+  workflowId: string | null;
+  /** the execution that made the last attempt */
+  runId: string | null;
+  runs: number;
+  /** attempts made before the retry schedule that is in force */
+  scheduleFrom: number;
+  /** a manual retry, whatever the breaker says */
+  isForced: boolean;
+  isReplay: boolean;
+  /**
+   * an earlier delivery of the same object is pending, and is not with the same run; or a later one may be under way in
+   * another run, where this one is made again
+   */
+  isHeldBack: boolean;
+  /** its replay was cancelled before it was attempted */
+  isWithdrawn: boolean;
+  /** the event's `data` as stored; null when it is longer than was asked for, see loadEventData */
+  data: string | null;
+}
+
+/** An endpoint with what an attempt needs; secrets and headers are still sealed. */
+export interface DeliveryTarget extends EndpointHealth {
+  id: string;
+  url: string;
+  enabled: boolean;
+  headers: Buffer;
+  secret: Buffer;
+  /** signs too; null when there is none or its time is over */
+  previousSecret: Buffer | null;
+  /** runs that wait for the next attempt of a delivery to it */
+  retryingRuns: number;
+  loadedAt: Date;
+}
+
+/** Milliseconds until a time, by the clock of the database: that of a worker may be another. */
+export const MS_UNTIL = (at: SQL) => sql`(extract(epoch from ${at} - now()) * 1000)::float8`;
+
+/** Whether the replay of `d` was cancelled before it was attempted. What an operator retries or resets is wanted all the same. */
+const IS_WITHDRAWN = sql`d.status = 'pending' and not d.forced and d.attempts_count = d.schedule_from and exists (
+    select from replays r where r.id = d.replay_id and r.status = 'cancelled'
+  )`;
+
+/** The same of one delivery, as it is now. */
+export async function isWithdrawn(db: Db, deliveryId: string): Promise<boolean> {
+  const { rows } = await db.execute(sql`select d.id from deliveries d where d.id = ${deliveryId} and ${IS_WITHDRAWN}`);
+  return rows.length > 0;
+}
+
+/**
+ * The deliveries of these ids that still exist, in the order of their events, and the endpoints that they go to.
+ * `data` comes along where it has at most `inlineBytes`.
+ */
+export async function loadDueDeliveries(
+  db: Db,
+  deliveryIds: string[],
+  inlineBytes: number,
+): Promise<{ deliveries: DueDelivery[]; targets: Map<string, DeliveryTarget> }> {
+  const loadedAt = new Date();
+  const { rows } = await db.execute<DueRow>(
+    prepared(sql`
+    select d.id, d.endpoint_id, d.account_id, d.event_type, d.attempts_count, d.event_id, d.object_id, d.status,
+      ${MS_UNTIL(sql`d.next_attempt_at`)} as due_in_ms, d.workflow_id, d.run_id, d.runs, d.schedule_from, d.forced,
+      d.replay_id is not null as is_replay, d.test, d.sequence, e.created_at as event_created_at,
+      exists (
+        select 1 from deliveries p
+        where p.endpoint_id = d.endpoint_id and p.object_id = d.object_id and p.status = 'pending'
+          and p.sequence < d.sequence and p.workflow_id is distinct from d.workflow_id
+      ) or case when d.runs > 1 or d.attempts_count > 0 or d.forced or d.replay_id is not null then ${laterUnderWay()}
+        else false end as is_held_back,
+      ${IS_WITHDRAWN} as is_withdrawn,
+      case when octet_length(e.data) <= ${inlineBytes} then e.data end as data
+    from deliveries d join events e on e.id = d.event_id
+    where d.id = any(${sql.param(deliveryIds)}::text[]) order by d.account_id, d.sequence, d.id`),
+  );
+  const endpointIds = [...new Set(rows.map((row) => row.endpoint_id))];
+  const { rows: targets } = await db.execute<TargetRow>(
+    prepared(sql`
+    select id, url, enabled, headers, secret,
+      case when previous_secret_until > now() then previous_secret end as previous_secret,
+      failures_in_a_row, breaker_until, ${MS_UNTIL(sql`breaker_until`)} as breaker_ms, failing_since, last_success_at, (
+        select count(*)::int from deliveries d
+        where d.endpoint_id = w.id and d.status = 'pending' and d.workflow_id is not null and d.next_attempt_at is not null
+      ) as retrying_runs
+    from webhook_endpoints w where id = any(${sql.param(endpointIds)}::text[])`),
+  );
+  return {
+    deliveries: rows.map(toDue),
+    targets: new Map(targets.map((row) => [row.id, { ...toTarget(row), loadedAt }])),
+  };
+}
+
+interface TargetRow extends Record<string, unknown> {
+  id: string;
+  url: string;
+  enabled: boolean;
+  headers: Buffer;
+  secret: Buffer;
+  previous_secret: Buffer | null;
+  failures_in_a_row: number;
+  breaker_until: string | null;
+  breaker_ms: number | null;
+  failing_since: string | null;
+  last_success_at: string | null;
+  retrying_runs: number;
+}
+
+const toTarget = (row: TargetRow): Omit<DeliveryTarget, 'loadedAt'> => ({
+  id: row.id,
+  url: row.url,
+  enabled: row.enabled,
+  headers: row.headers,
+  secret: row.secret,
+  previousSecret: row.previous_secret,
+  failuresInARow: row.failures_in_a_row,
+  breakerUntil: toDate(row.breaker_until),
+  openUntil: openUntil(row.breaker_ms),
+  failingSince: toDate(row.failing_since),
+  lastSuccessAt: toDate(row.last_success_at),
+  retryingRuns: row.retrying_runs,
+});
+
+interface DueRow extends Record<string, unknown> {
+  id: string;
+  endpoint_id: string;
+  account_id: string;
+  event_type: EventType;
+  attempts_count: number;
+  event_id: string;
+  object_id: string;
+  status: DeliveryStatus;
+  due_in_ms: number | null;
+  workflow_id: string | null;
+  run_id: string | null;
+  runs: number;
+  schedule_from: number;
+  forced: boolean;
+  is_replay: boolean;
+  is_held_back: boolean;
+  is_withdrawn: boolean;
+  test: boolean;
+  sequence: string;
+  event_created_at: string;
+  data: string | null;
+}
+
+const toDue = (row: DueRow): DueDelivery => ({
+  id: row.id,
+  endpointId: row.endpoint_id,
+  accountId: row.account_id,
+  eventType: row.event_type,
+  attemptsCount: row.attempts_count,
+  eventId: row.event_id,
+  objectId: row.object_id,
+  sequence: Number(row.sequence),
+  eventCreatedAt: new Date(row.event_created_at),
+  status: row.status,
+  dueInMs: row.due_in_ms,
+  workflowId: row.workflow_id,
+  runId: row.run_id,
+  runs: row.runs,
+  scheduleFrom: row.schedule_from,
+  isForced: row.forced,
+  isReplay: row.is_replay,
+  isHeldBack: row.is_held_back,
+  isWithdrawn: row.is_withdrawn,
+  test: row.test,
+  data: row.data,
+});
+
+/** The stored `data` of an event, of any length; undefined when the event has been deleted. */
+export async function loadEventData(db: Db, eventId: string): Promise<string | undefined> {
+  const { rows } = await db.execute<{ data: string }>(sql`select data from events where id = ${eventId}`);
+  return rows[0]?.data;
+}

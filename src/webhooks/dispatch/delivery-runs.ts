@@ -1,0 +1,95 @@
+import type { Client, WorkflowClient, WorkflowStartOptions } from '@temporalio/client';
+import type { SearchAttributePair } from '@temporalio/common';
+import type { deliverWebhooks } from '../../workflows/deliver-webhooks.ts';
+import { QUEUES, SEARCH_KEYS, searchableBy, WORKFLOWS } from '../../workflows/names.ts';
+import type { ClaimedRun } from './delivery-queries.ts';
+
+/** Milliseconds that Temporal is given for one call. */
+const TEMPORAL_TIMEOUT_MS = 10_000;
+
+/**
+ * Starts the run whose id is already in the rows of its deliveries. Doing it again does nothing: Temporal knows the id.
+ * `eager` hands the first task straight back to this process; only for a client that shares its connection with workers.
+ * Whether it was handed back. Rejects when Temporal did not respond; then the run may have been started or not.
+ */
+export async function startDeliveryRun(
+  client: Client,
+  run: ClaimedRun,
+  { eager = false, timeoutMs = TEMPORAL_TIMEOUT_MS } = {},
+): Promise<boolean> {
+  try {
+    const handle = await client.withDeadline(Date.now() + timeoutMs, () =>
+      client.workflow.start<typeof deliverWebhooks>(WORKFLOWS.deliverWebhooks, startOptions(run, eager)),
+    );
+    return handle.eagerlyStarted ?? false;
+  } catch (error) {
+    if (!(error instanceof Error && error.name === 'WorkflowExecutionAlreadyStartedError')) throw error;
+    return false;
+  }
+}
+
+function startOptions(
+  { workflowId, deliveries }: ClaimedRun,
+  eager: boolean,
+): WorkflowStartOptions<typeof deliverWebhooks> {
+  const [first] = deliveries;
+  if (!first) throw new RangeError('a run has deliveries');
+  const isOneType = deliveries.every((delivery) => delivery.eventType === first.eventType);
+  const isOneAccount = deliveries.every((delivery) => delivery.accountId === first.accountId);
+  // ids of deliveries first: where Temporal takes no more, those of events and emails are left out
+  const ids = [
+    ...deliveries.map(({ id }) => id),
+    ...deliveries.flatMap(({ eventId, objectId }) => [eventId, objectId]),
+  ];
+  const searchAttributes: SearchAttributePair[] = [
+    { key: SEARCH_KEYS.webhookEndpoint, value: first.endpointId },
+    ...(isOneType ? [{ key: SEARCH_KEYS.eventType, value: first.eventType }] : []),
+    ...searchableBy(isOneAccount ? first.accountId : undefined, ids),
+  ];
+  return {
+    workflowId,
+    taskQueue: QUEUES.webhooks,
+    args: [{ deliveryIds: deliveries.map(({ id }) => id), ...(first.isFailing ? { regular: true } : {}) }],
+    workflowIdReusePolicy: 'REJECT_DUPLICATE',
+    workflowIdConflictPolicy: 'FAIL',
+    requestEagerStart: eager,
+    typedSearchAttributes: searchAttributes,
+    staticSummary: `${typesOf(deliveries)} to ${first.endpointId}`,
+  };
+}
+
+/** `email.new`, or `3 × email.new, 2 × email.update` */
+function typesOf(deliveries: readonly { eventType: string }[]): string {
+  const counts = new Map<string, number>();
+  for (const { eventType } of deliveries) counts.set(eventType, (counts.get(eventType) ?? 0) + 1);
+  if (deliveries.length === 1) return deliveries[0]?.eventType ?? '';
+  return [...counts].map(([type, count]) => `${count} × ${type}`).join(', ');
+}
+
+/** How a run stands; of one that has ended without completing, the deliveries that it had been given. */
+export type RunState = { is: 'running' | 'completed' | 'unknown' } | { is: 'ended'; deliveryIds: readonly string[] };
+
+/** Asks Temporal for a run; `unknown`: it has no such run. Rejects when it does not respond. */
+export async function getRunState(client: WorkflowClient, workflowId: string): Promise<RunState> {
+  try {
+    const handle = client.getHandle(workflowId);
+    const { status } = await handle.describe();
+    if (status.name === 'RUNNING') return { is: 'running' };
+    if (status.name === 'COMPLETED') return { is: 'completed' };
+    const { events } = await handle.fetchHistory();
+    const { payloads = [] } = events?.[0]?.workflowExecutionStartedEventAttributes?.input ?? {};
+    const { payloadConverter, payloadCodecs } = client.options.loadedDataConverter;
+    let decoded = payloads ?? [];
+    for (const codec of payloadCodecs) decoded = await codec.decode(decoded);
+    const input = decoded[0] && payloadConverter.fromPayload<Parameters<typeof deliverWebhooks>[0]>(decoded[0]);
+    return { is: 'ended', deliveryIds: input?.deliveryIds ?? [] };
+  } catch (error) {
+    if (isNotFound(error)) return { is: 'unknown' };
+    throw error;
+  }
+}
+
+/** Whether Temporal has no such run. */
+export function isNotFound(error: unknown): boolean {
+  return error instanceof Error && error.name === 'WorkflowNotFoundError';
+}

@@ -1,0 +1,64 @@
+import type { Client } from '@temporalio/client';
+import { ApiError } from '../../contract/errors.ts';
+import { isId } from '../../contract/ids.ts';
+import type { Db } from '../../db/driver/client.ts';
+import type { Logger } from '../../runtime/logger.ts';
+import { SIGNALS } from '../../workflows/names.ts';
+import { getDeliveryState } from './delivery-queries.ts';
+import { isNotFound } from './delivery-runs.ts';
+import { makeDue, makeRunsDue, markDueNow, requeueDelivery } from '../log/delivery-state.ts';
+
+/** Milliseconds that Temporal is given for a call that a caller waits for. */
+const WAITED_FOR_MS = 2_000;
+
+/**
+ * A manual retry: attempts a delivery again as soon as no earlier event of its object is pending, whatever its status and
+ * whatever the breaker of its endpoint says, with the same ids and the same bytes. A run that waits for its next attempt
+ * is signalled not to wait; anything else goes to the relay, with the whole schedule before it when it had ended.
+ *
+ * Throws ApiError `not_found`; rejects with the client's error when Temporal does not respond about a run that waits.
+ */
+export async function retryDelivery(client: Client, db: Db, deliveryId: string): Promise<void> {
+  const seen = isId('delivery', deliveryId) ? await getDeliveryState(db, deliveryId) : undefined;
+  if (!seen) throw new ApiError('not_found', 'no delivery with that id');
+  const run = seen.status === 'pending' ? seen.workflowId : null;
+  // its attempt is under way, or about to be
+  if (run !== null && !seen.started) return;
+  if (run === null) return requeueDelivery(db, deliveryId);
+  await markDueNow(db, deliveryId, run);
+  if (!(await hurryRun(client, run))) await requeueDelivery(db, deliveryId, run);
+}
+
+/**
+ * Has what waits for its next attempt at an endpoint attempted now, as the endpoint is back, or was set right. Never rejects:
+ * what fails here goes on by its schedule.
+ */
+export async function attemptWaiting(
+  { db, logger, hurry }: { db: Db; logger: Logger; hurry?: ((workflowIds: string[]) => Promise<void>) | undefined },
+  endpointId: string,
+): Promise<void> {
+  try {
+    await makeDue(db, endpointId);
+    await hurry?.(await makeRunsDue(db, endpointId));
+  } catch (err) {
+    logger.warn({ err, endpointId }, 'deliveries that wait for an endpoint that is back go on by their schedule');
+  }
+}
+
+/** Has runs that wait for their next attempt make it now. */
+export async function hurryRuns(client: Client, workflowIds: readonly string[]): Promise<void> {
+  await Promise.all(workflowIds.map((id) => hurryRun(client, id)));
+}
+
+/** Has a run that waits for its next attempt make it now. False: no such run is alive. */
+export async function hurryRun(client: Client, workflowId: string): Promise<boolean> {
+  try {
+    await client.withDeadline(Date.now() + WAITED_FOR_MS, () =>
+      client.workflow.getHandle(workflowId).signal(SIGNALS.retryNow),
+    );
+    return true;
+  } catch (error) {
+    if (isNotFound(error)) return false;
+    throw error;
+  }
+}

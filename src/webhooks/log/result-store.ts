@@ -1,0 +1,90 @@
+import { isUnavailable } from '../../outage.ts';
+import type { DeliverDeps, ResultStore } from '../attempt/attempts.ts';
+import { type AttemptResult, recordAttemptResults } from './delivery-state.ts';
+import type { DeliveryTarget } from '../attempt/due-deliveries.ts';
+import {
+  type CallOutcome,
+  changesHealth,
+  type EndpointHealth,
+  type EndpointOutcomes,
+  outcomeOf,
+  recordOutcomes,
+  type StoredHealth,
+} from '../attempt/endpoint-health.ts';
+import { createRecordQueue } from '../attempt/record-queue.ts';
+import { attemptWaiting } from '../dispatch/retry-delivery.ts';
+
+interface Entry {
+  result: AttemptResult;
+  target: DeliveryTarget;
+}
+
+type Deps = Pick<DeliverDeps, 'db' | 'logger' | 'hurry'>;
+
+/** Stores results of attempts, many in one statement, and what they say of their endpoints. */
+export function createResultStore(
+  deps: Deps,
+): ResultStore & { pending(deliveryId: string): Promise<void> | undefined } {
+  const { db, logger } = deps;
+  /** as the last result that changed it has left it */
+  const health = new Map<string, EndpointHealth & { notedAt: Date }>();
+
+  const queue = createRecordQueue<Entry>({
+    async write(entries) {
+      await recordAttemptResults(
+        db,
+        entries.map(({ result }) => result),
+      );
+      await noteHealth(entries);
+    },
+    isTemporary: isUnavailable,
+    onError: (err, count) => logger.warn({ err, count }, 'could not store the results of deliveries yet'),
+    onGivenUp: (err, { result: { deliveryId, number } }) =>
+      logger.error({ err, deliveryId, number }, 'gave up storing the result of a delivery'),
+  });
+
+  async function noteHealth(entries: readonly Entry[]): Promise<void> {
+    const notedAt = new Date();
+    const changing = byEndpoint(entries).filter(({ endpointId, outcomes, target }) => {
+      const noted = health.get(endpointId);
+      return changesHealth(noted && noted.notedAt >= target.loadedAt ? noted : target, outcomes, notedAt);
+    });
+    if (changing.length === 0) return;
+    const stored = await recordOutcomes(db, changing);
+    for (const { endpointId, outcomes } of changing) {
+      const now = stored.get(endpointId);
+      if (now) health.set(endpointId, { ...now, notedAt });
+      if (now?.change) noteChange(endpointId, outcomes, now);
+    }
+  }
+
+  function noteChange(endpointId: string, outcomes: readonly CallOutcome[], { change, ...now }: StoredHealth): void {
+    logger.warn(
+      { endpointId, until: now.breakerUntil },
+      change === 'opened' ? 'a webhook endpoint does not respond' : 'a webhook endpoint is back',
+    );
+    // other results do not wait for that; a refused call says nothing of those that wait
+    if (change === 'closed' && outcomes.includes('success')) void attemptWaiting(deps, endpointId);
+  }
+
+  return {
+    add: (result, target) => queue.add(result.deliveryId, { result, target }),
+    pending: (deliveryId) => queue.pending(deliveryId),
+    openUntil({ id, openUntil, loadedAt }) {
+      const noted = health.get(id);
+      return noted && noted.notedAt >= loadedAt ? noted.openUntil : openUntil;
+    },
+  };
+}
+
+/** Outcomes by endpoint, with what was loaded of it last. */
+function byEndpoint(entries: readonly Entry[]): (EndpointOutcomes & { target: DeliveryTarget })[] {
+  const found = new Map<string, { endpointId: string; outcomes: CallOutcome[]; target: DeliveryTarget }>();
+  for (const { result, target } of entries) {
+    const { endpointId } = result;
+    const of = found.get(endpointId) ?? { endpointId, outcomes: [], target };
+    of.outcomes.push(outcomeOf(result.httpStatus));
+    found.set(endpointId, Object.assign(of, { target }));
+  }
+  return [...found.values()];
+}

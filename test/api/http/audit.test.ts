@@ -1,0 +1,205 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import type { AuditRecord, AuditRecordList } from '../../../src/contract/audit.ts';
+import { ApiError } from '../../../src/contract/errors.ts';
+import { createApiKey } from '../../../src/db/access/api-keys.ts';
+import { recordEvents } from '../../../src/db/outbox.ts';
+import { deleteAuditRecordsBefore } from '../../../src/maintenance/retention.ts';
+import { codecRoutes } from '../../../src/temporal/codec-server.ts';
+import { routesOf } from '../../helpers/all-routes.ts';
+import { type ApiUnderTest, apiUnderTest } from '../../helpers/api-under-test.ts';
+import { storeAccount } from '../../helpers/stored-account.ts';
+
+const ORIGIN = 'https://temporal.example.test';
+const TOKEN = 'a-token-of-the-operators';
+/** What the connect of the next call does. */
+let connect: () => Promise<string> = () => Promise.reject(new ApiError('invalid_credentials', 'no'));
+
+let api: ApiUnderTest;
+beforeAll(async () => {
+  const done = () => Promise.resolve();
+  api = await apiUnderTest({
+    commands: {
+      ...{ connectMailbox: () => connect(), removeAccount: done, startReplay: done, cancelReplay: done },
+      reparseMailbox: async (id) => ({
+        ...{ object: 'MailboxReparse', account_id: id, status: 'completed', workflow_id: `reparse/${id}` },
+        ...{ unchanged: 0, changed: 0, incomplete: 0, unreadable: 0 },
+      }),
+    },
+    deps: {
+      codecRoutes: codecRoutes({
+        codec: { encode: async (payloads) => payloads, decode: async (payloads) => payloads },
+        origin: ORIGIN,
+        token: TOKEN,
+      }),
+    },
+    trustProxy: 1,
+  });
+});
+afterAll(() => api.close());
+
+const page = (query = '') => api.get<AuditRecordList>(`/audit?${query}`);
+const records = async (query = '') => (await page(query)).data;
+const newest = async () => (await records('limit=1'))[0] as AuditRecord;
+/** The action and the outcome of what was done to an object, oldest first. */
+const doneTo = async (id: string) =>
+  (await records(`object_id=${id}`)).map(({ action, outcome }) => [action, outcome]).reverse();
+
+describe('the audit log', () => {
+  it('says who did what, from where, and how it ended', async () => {
+    const headers = { 'x-forwarded-for': '203.0.113.9', 'x-request-id': 'call-1' };
+    const made = (await api.call('POST', '/api-keys', { body: { name: 'n' }, headers })).json();
+    const [first] = (await api.get<{ data: { id: string }[] }>('/api-keys')).data;
+    expect(await newest()).toEqual({
+      object: 'AuditRecord',
+      id: expect.stringMatching(/^aud_/),
+      at: expect.any(String),
+      action: 'api_key.create',
+      outcome: 'done',
+      status: 200,
+      object_id: made.id,
+      api_key_id: first?.id,
+      address: '203.0.113.9',
+      request_id: 'call-1',
+    });
+    await api.call('DELETE', `/api-keys/${made.id}`);
+    await api.call('DELETE', `/api-keys/${made.id}`);
+    expect(await doneTo(made.id)).toEqual([
+      ['api_key.create', 'done'],
+      ['api_key.revoke', 'done'],
+      ['api_key.revoke', 'refused'],
+    ]);
+  });
+
+  it('tells the first connect of an account from a later one', async () => {
+    const { db } = api.database;
+    const account = await storeAccount(api.database);
+    const happen = (type: 'account.add' | 'account.reconnect') =>
+      db.transaction((tx) => recordEvents(tx, account, [{ type, objectId: account, data: {}, createdAt: new Date() }]));
+    const intent = (more: object = {}) => ({
+      provider: 'imap',
+      credentials: { user: 'a@b.test', password: 'canary' },
+      ...more,
+    });
+    const post = (body: object) => api.call('POST', '/auth/intent', { body });
+    await post(intent());
+    expect(await newest()).toMatchObject({
+      action: 'account.connect',
+      outcome: 'refused',
+      status: 401,
+      object_id: null,
+    });
+    connect = () => happen('account.add').then(() => account);
+    await post(intent());
+    connect = () => happen('account.reconnect').then(() => account);
+    await post(intent());
+    connect = () => Promise.reject(new ApiError('provider_error', 'no'));
+    await post(intent({ account_id: account }));
+    await api.call('PATCH', `/accounts/${account}`, { body: { metadata: { canary: 'canary' } } });
+    await api.call('POST', `/accounts/${account}/reparse`);
+    await api.call('DELETE', `/accounts/${account}`);
+    expect(await doneTo(account)).toEqual(
+      expect.arrayContaining([
+        ['account.connect', 'done'],
+        ['account.reconnect', 'done'],
+        ['account.update', 'done'],
+        ['account.reparse', 'done'],
+        ['account.remove', 'done'],
+      ]),
+    );
+  });
+
+  it('follows an endpoint and its replays, and holds nothing that was sent', async () => {
+    const url = 'https://93.184.215.14/canary';
+    const body = { url, trigger_events: ['email.new'], headers: [{ name: 'X-Own', value: 'canary' }] };
+    const made = (await api.call('POST', '/webhooks/endpoints', { body })).json();
+    const path = `/webhooks/endpoints/${made.id}`;
+    await api.call('PATCH', path, { body: { description: 'canary' } });
+    await api.call('POST', `${path}/rotate-secret`);
+    const delivery = (await api.call('POST', `${path}/test`, { body: { type: 'email.new' } })).json();
+    const replay = (await api.call('POST', '/webhooks/replays', { body: { endpoint_id: made.id } })).json();
+    await api.call('POST', `/webhooks/replays/${replay.id}/cancel`);
+    await api.call('DELETE', path);
+    expect(await doneTo(made.id)).toEqual([
+      ['webhook_endpoint.create', 'done'],
+      ['webhook_endpoint.update', 'done'],
+      ['webhook_endpoint.rotate_secret', 'done'],
+      // the delivery has its own id, the endpoint is the one in the path
+      ['webhook_endpoint.test', 'done'],
+      ['webhook_endpoint.delete', 'done'],
+    ]);
+    expect(delivery.id).toMatch(/^whc_/);
+    expect(await doneTo(replay.id)).toEqual([
+      ['replay.create', 'done'],
+      ['replay.cancel', 'done'],
+    ]);
+    const { rows } = await api.database.pool.query('select * from audit_records');
+    expect(JSON.stringify(rows)).not.toContain('canary');
+  });
+
+  it('has what a limited key attempted, and no call without a key', async () => {
+    const reader = await createApiKey(api.database.db, { name: 'r', expiresAt: null, permissions: 'read' });
+    const attempt = (key: string) =>
+      api.call('POST', '/api-keys', { body: { name: 'x' }, headers: { 'x-api-key': key } });
+    await attempt(reader.key);
+    expect(await newest()).toMatchObject({
+      action: 'api_key.create',
+      outcome: 'refused',
+      status: 403,
+      api_key_id: reader.apiKey.id,
+    });
+    const before = (await newest()).id;
+    await attempt('wrong');
+    expect((await newest()).id).toBe(before);
+  });
+
+  it('has one record of a call that is made again with its Idempotency-Key', async () => {
+    const headers = { 'idempotency-key': 'once' };
+    const [made] = await Promise.all([api.call('POST', '/api-keys', { body: { name: 'once' }, headers })]);
+    await api.call('POST', '/api-keys', { body: { name: 'once' }, headers });
+    expect(await doneTo(made.json().id)).toEqual([['api_key.create', 'done']]);
+  });
+
+  it('has every decoding of histories, and none that was refused', async () => {
+    const decode = (token: string) =>
+      api.app.inject({
+        method: 'POST',
+        url: '/temporal/codec/decode',
+        headers: { origin: ORIGIN, authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+        payload: '{"payloads":[]}',
+      });
+    expect((await decode(TOKEN)).statusCode).toBe(200);
+    expect((await decode('wrong')).statusCode).toBe(401);
+    const found = await records('action=history.decode');
+    expect(found).toMatchObject([{ outcome: 'done', api_key_id: null, object_id: null }]);
+  });
+
+  it('can be narrowed and paged, newest first', async () => {
+    const { data } = await page('limit=250');
+    const times = data.map(({ at }) => at);
+    expect(times).toEqual([...times].sort().reverse());
+    const { at, api_key_id: key } = data.find(({ api_key_id }) => api_key_id !== null) as AuditRecord;
+    const same = (wanted: (one: AuditRecord) => boolean) => data.filter(wanted).map(({ id }) => id);
+    const ids = async (query: string) => (await records(`limit=250&${query}`)).map(({ id }) => id);
+    expect(await ids('action=api_key.create')).toEqual(same(({ action }) => action === 'api_key.create'));
+    expect(await ids(`api_key_id=${key}`)).toEqual(same(({ api_key_id }) => api_key_id === key));
+    expect(await ids(`since=${at}`)).toEqual(same((one) => one.at >= at));
+    expect(await ids(`until=${at}`)).toEqual(same((one) => one.at < at));
+    const paged: string[] = [];
+    for (let cursor: string | null = ''; cursor !== null; ) {
+      const next: AuditRecordList = await page(`limit=3${cursor ? `&cursor=${cursor}` : ''}`);
+      paged.push(...next.data.map(({ id }) => id));
+      cursor = next.cursor;
+    }
+    expect(paged).toEqual(data.map(({ id }) => id));
+    expect((await api.call('GET', '/audit?cursor=x')).statusCode).toBe(400);
+  });
+
+  it('is written by no route, and forgets what is old', async () => {
+    expect(routesOf(api).filter(({ path }) => path.startsWith('/audit'))).toEqual([{ method: 'GET', path: '/audit' }]);
+    const { pool, db } = api.database;
+    const [oldest] = (await records('limit=250')).slice(-1);
+    await pool.query(`update audit_records set at = now() - interval '91 days' where id = $1`, [oldest?.id]);
+    expect(await deleteAuditRecordsBefore(db, new Date(Date.now() - 90 * 86_400_000))).toBe(1);
+    expect((await records('limit=250')).map(({ id }) => id)).not.toContain(oldest?.id);
+  });
+});

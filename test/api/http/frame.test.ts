@@ -1,0 +1,221 @@
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { request } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { newId } from '../../../src/new-id.ts';
+import { type ApiUnderTest, apiUnderTest } from '../../helpers/api-under-test.ts';
+import { storeAccount } from '../../helpers/stored-account.ts';
+
+const GOLDEN = new URL('../../openapi.golden.json', import.meta.url);
+const CONTRACT = new URL('../../../src/contract/', import.meta.url);
+
+interface Document {
+  servers: unknown;
+  paths: Record<string, Record<string, { operationId?: string }>>;
+  components: { schemas: Record<string, unknown> };
+}
+
+let api: ApiUnderTest;
+let temporalAnswers = true;
+beforeAll(async () => {
+  api = await apiUnderTest({
+    bodyBytes: 2000,
+    deps: { pingTemporal: () => (temporalAnswers ? Promise.resolve() : Promise.reject(new Error('away'))) },
+  });
+});
+afterAll(() => api.close());
+
+describe('errors', () => {
+  const shape = (answer: Awaited<ReturnType<ApiUnderTest['call']>>) => ({
+    http: answer.statusCode,
+    ...answer.json<object>(),
+  });
+
+  it('are 404 for unknown paths and methods, in the shape of all errors', async () => {
+    const expected = {
+      http: 404,
+      status: 404,
+      type: 'errors/not_found',
+      title: 'Not found',
+      detail: expect.any(String),
+    };
+    expect(shape(await api.call('GET', '/nowhere'))).toEqual(expected);
+    expect(shape(await api.call('PUT', '/accounts'))).toEqual(expected);
+    expect(shape(await api.call('POST', `/${newId('account')}/emails`))).toEqual(expected);
+    expect(shape(await api.call('GET', '/accounts/%E0%A4%A'))).toEqual(expected);
+    expect(shape(await api.call('GET', `/accounts/${'x'.repeat(500)}`))).toEqual(expected);
+    expect((await api.app.inject({ url: '/nowhere' })).json()).toMatchObject({ status: 404 });
+  });
+
+  it.each<[string, string, string]>([
+    ['no JSON', '{"name":', 'JSON'],
+    ['an empty body', '', 'body'],
+    ['no object', '[]', 'body'],
+    ['null', 'null', 'body'],
+    ['a missing field', '{}', 'name'],
+    ['a wrong type, which is not coerced', '{"name":5}', 'name'],
+    ['a wrong format', '{"name":"x","expires_at":"2030-01-01"}', 'expires_at'],
+    ['too long a text', JSON.stringify({ name: 'x'.repeat(101) }), 'name'],
+    ['NUL', '{"name":"a\\u0000b"}', 'name'],
+    ['half a character', '{"name":"\\ud800"}', 'name'],
+    ['a body over the limit', JSON.stringify({ name: 'x', more: 'y'.repeat(3000) }), '2000 bytes'],
+  ])('are 400 for %s', async (_what, body, named) => {
+    const answer = await api.call('POST', '/api-keys', { body });
+    expect(shape(answer)).toEqual({
+      http: 400,
+      status: 400,
+      type: 'errors/invalid_parameters',
+      title: 'Invalid parameters',
+      detail: expect.stringContaining(named),
+    });
+  });
+
+  it('are 400 for a body that is not sent as JSON', async () => {
+    const headers = { 'content-type': 'text/plain' };
+    expect((await api.call('POST', '/api-keys', { body: '{"name":"x"}', headers })).statusCode).toBe(400);
+  });
+
+  it('say nothing of what went wrong inside', async () => {
+    const broken = await apiUnderTest({
+      commands: { removeAccount: () => Promise.reject(new Error('secret internals')) },
+    });
+    const answer = await broken.call('DELETE', `/accounts/${newId('account')}`);
+    expect(answer.statusCode).toBe(500);
+    expect(answer.json()).toMatchObject({ type: 'errors/unexpected_error', title: 'Unexpected error' });
+    expect(answer.body).not.toContain('secret');
+    await broken.close();
+  });
+
+  it('have a shape even for what is hardly HTTP', async () => {
+    await api.app.listen({ port: 0, host: '127.0.0.1' });
+    const { port } = api.app.server.address() as AddressInfo;
+    const status = await new Promise<number | undefined>((resolve, reject) => {
+      request({ port, host: '127.0.0.1', path: '/api/v1/accounts', headers: { 'x-long': 'x'.repeat(100_000) } })
+        .on('response', (response) => resolve(response.resume().statusCode))
+        .on('error', reject)
+        .end();
+    });
+    expect(status).toBe(400);
+  });
+});
+
+describe('calls', () => {
+  it('work with and without a trailing slash', async () => {
+    const account = await storeAccount(api.database);
+    for (const path of ['/accounts', `/accounts/${account}`, `/${account}/folders`]) {
+      const plain = await api.call('GET', path);
+      const slashed = await api.call('GET', `${path}/?unknown=1`);
+      expect([slashed.statusCode, slashed.body]).toEqual([200, plain.body]);
+    }
+  });
+
+  it('get responses that no browser guesses the type of, and no cache stores', async () => {
+    for (const url of ['/nowhere', '/api/v1/accounts', '/health', '/openapi.json', '/api/v1/%zz']) {
+      for (const headers of [{}, { 'x-api-key': api.key }]) {
+        const { headers: sent } = await api.app.inject({ url, headers });
+        expect(sent).toMatchObject({ 'x-content-type-options': 'nosniff', 'cache-control': 'no-store' });
+      }
+    }
+  });
+
+  it('may have unknown keys with whatever in them', async () => {
+    const body = { name: 'odd', 'x\0': 'a\0', more: { deep: ['\ud800'] } };
+    expect((await api.call('POST', '/api-keys', { body })).statusCode).toBe(200);
+    expect((await api.call('POST', '/api-keys', { body: { ...body, name: 'a\0' } })).statusCode).toBe(400);
+    const account = await storeAccount(api.database);
+    for (const metadata of [{ 'a\0': 'b' }, { a: 'b\0' }]) {
+      expect((await api.call('PATCH', `/accounts/${account}`, { body: { metadata } })).statusCode).toBe(400);
+    }
+  });
+
+  it('bear an id, the caller’s own if it is sane', async () => {
+    const idOf = async (given: string) =>
+      (await api.call('GET', '/accounts', { headers: { 'x-request-id': given } })).headers['x-request-id'];
+    expect(await idOf('my-id.1')).toBe('my-id.1');
+    expect(await idOf('no good')).toMatch(/^[0-9a-f-]{36}$/);
+    expect(await idOf('x'.repeat(200))).toMatch(/^[0-9a-f-]{36}$/);
+    for (const url of ['/nowhere', '/api/v1/accounts', '/health']) {
+      expect((await api.app.inject({ url })).headers['x-request-id']).toMatch(/^[0-9a-f-]{36}$/);
+    }
+  });
+
+  it('take no body for none, whatever type it is said to have', async () => {
+    const headers = { 'content-type': 'application/json' };
+    const answer = await api.call('DELETE', `/api-keys/${newId('apiKey')}`, { headers });
+    expect(answer.statusCode).toBe(404);
+  });
+});
+
+describe('outside of /api/v1', () => {
+  it('tells without a key whether it is alive and ready', async () => {
+    expect((await api.app.inject({ url: '/health' })).statusCode).toBe(200);
+    expect((await api.app.inject({ url: '/ready' })).json()).toEqual({
+      status: 'ready',
+      postgres: 'ok',
+      temporal: 'ok',
+    });
+    temporalAnswers = false;
+    const answer = await api.app.inject({ url: '/ready' });
+    temporalAnswers = true;
+    expect([answer.statusCode, answer.json()]).toEqual([
+      503,
+      { status: 'not_ready', postgres: 'ok', temporal: 'unreachable' },
+    ]);
+  });
+
+  it('counts for Prometheus', async () => {
+    await storeAccount(api.database);
+    await api.call('GET', `/accounts/${newId('account')}`);
+    const { body } = await api.app.inject({ url: '/metrics' });
+    expect(body).toMatch(
+      /http_request_duration_seconds_count\{method="GET",route="\/api\/v1\/accounts\/:id",status="404"\} \d/,
+    );
+    expect(body).toMatch(/accounts\{status="running"\} [1-9]/);
+    for (const name of ['webhook_deliveries_pending 0', 'outbox_age_seconds 0', 'database_up 1', 'process_cpu']) {
+      expect(body).toContain(name);
+    }
+  });
+
+  it('shows the reference as a page that loads nothing from elsewhere', async () => {
+    const { body, headers } = await api.app.inject({ url: '/docs' });
+    expect(headers['content-type']).toContain('text/html');
+    expect(headers['content-security-policy']).toMatch(/^default-src 'none'; script-src 'self'; /);
+    expect(body).not.toMatch(/https?:/);
+    const files = [...body.matchAll(/(?:src|href)="([^"]*)"/g)].map(([, file = '']) => file);
+    expect(files).toEqual(expect.arrayContaining([expect.stringMatching(/^\/docs\/static\/.*\.js$/)]));
+    for (const url of files) {
+      const file = await api.app.inject({ url });
+      expect([url, file.statusCode, file.headers['x-content-type-options']]).toEqual([url, 200, 'nosniff']);
+    }
+  });
+
+  it('has the reference page call the address that the page came from', async () => {
+    const { body } = await api.app.inject({ url: '/docs/static/swagger-initializer.js' });
+    expect(body).toContain("resolveUrl('./json')");
+    expect(body).toContain('"tryItOutEnabled":true');
+    const shown = (await api.app.inject({ url: '/docs/json' })).json<Document>();
+    const document = (await api.app.inject({ url: '/openapi.json' })).json<Document>();
+    expect(shown).toEqual({ ...document, servers: [{ url: '..' }] });
+  });
+
+  it('names every operation and every schema of the contract', async () => {
+    const { paths, components } = (await api.app.inject({ url: '/openapi.json' })).json<Document>();
+    const ids = Object.values(paths).flatMap((path) => Object.values(path).map(({ operationId }) => operationId));
+    expect(ids).not.toContain(undefined);
+    expect(new Set(ids).size).toBe(ids.length);
+    const modules = await Promise.all(
+      readdirSync(CONTRACT).map((file) => import(new URL(file, CONTRACT).href) as Promise<Record<string, unknown>>),
+    );
+    const named = modules.flatMap(Object.values<unknown>).flatMap((value) => {
+      return typeof value === 'object' && value !== null && '$id' in value ? [value.$id] : [];
+    });
+    expect(Object.keys(components.schemas).sort()).toEqual(named.sort());
+  });
+
+  it('describes itself as it did before, unless a change is meant', async () => {
+    const { body } = await api.app.inject({ url: '/openapi.json' });
+    // UPDATE_GOLDEN=1 npm test -- test/api/http/frame.test.ts accepts the change; /api/v1 only ever grows
+    if (process.env['UPDATE_GOLDEN'] === '1') writeFileSync(GOLDEN, `${JSON.stringify(JSON.parse(body), null, 2)}\n`);
+    expect(JSON.parse(body)).toEqual(JSON.parse(readFileSync(GOLDEN, 'utf8')));
+  });
+});

@@ -1,0 +1,114 @@
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
+import { ApiError } from '../../../src/contract/errors.ts';
+import { createApiKey } from '../../../src/db/access/api-keys.ts';
+import { type ApiUnderTest, apiUnderTest } from '../../helpers/api-under-test.ts';
+import { storeAccount } from '../../helpers/stored-account.ts';
+import { waitFor } from '../../helpers/wait.ts';
+
+let api: ApiUnderTest;
+let connect: () => Promise<string>;
+beforeAll(async () => {
+  api = await apiUnderTest({ commands: { connectMailbox: () => connect() } });
+});
+afterAll(() => api.close());
+
+const post = (key: string, body: unknown = { name: 'one' }, path = '/api-keys') =>
+  api.call('POST', path, { body, headers: { 'idempotency-key': key } });
+const INTENT = { provider: 'imap', credentials: { user: 'me@example.test', password: 'canary-password' } };
+
+it('gives the first answer again and does nothing twice', async () => {
+  const first = await post('a');
+  const again = await api.call('POST', '/api-keys', {
+    body: '{ "name" : "one" }',
+    headers: { 'idempotency-key': 'a' },
+  });
+  expect([again.statusCode, again.body]).toEqual([200, first.body]);
+  expect(again.headers['idempotency-replayed']).toBe('true');
+  expect(first.headers['idempotency-replayed']).toBeUndefined();
+  expect((await post('b')).json().id).not.toBe(first.json().id);
+});
+
+it('keeps answers and calls unreadable in the database', async () => {
+  const { api_key: value } = (await post('sealed')).json();
+  connect = () => Promise.reject(new ApiError('invalid_credentials', 'refused'));
+  await post('sealed too', INTENT, '/auth/intent');
+  const { rows } = await api.database.pool.query('select fingerprint, response from idempotency_keys');
+  const bytes = Buffer.concat(rows.flatMap((row) => [row.fingerprint, row.response ?? Buffer.alloc(0)]));
+  for (const canary of [value, 'canary-password']) expect(bytes.includes(canary)).toBe(false);
+});
+
+it('says so when the first answer can no longer be opened', async () => {
+  await post('unreadable');
+  await api.database.pool.query(`update idempotency_keys set response = 'x' where key = 'unreadable'`);
+  const again = await post('unreadable');
+  expect([again.statusCode, again.json().type]).toEqual([409, 'errors/already_exists']);
+  expect(again.json().detail).toMatch(/can no longer be read/);
+});
+
+it('refuses the same key for another call', async () => {
+  await post('c');
+  for (const answer of [
+    await post('c', { name: 'two' }),
+    await post('c', { url: 'https://93.184.215.14/', trigger_events: ['email.new'] }, '/webhooks/endpoints'),
+  ]) {
+    expect([answer.statusCode, answer.json().type]).toEqual([409, 'errors/already_exists']);
+  }
+});
+
+it('makes a second call wait for the first', async () => {
+  const id = await storeAccount(api.database);
+  let calls = 0;
+  let finish = (): void => undefined;
+  connect = () => {
+    calls += 1;
+    return new Promise((resolve) => {
+      finish = () => resolve(id);
+    });
+  };
+  const first = post('d', INTENT, '/auth/intent');
+  const second = post('d', INTENT, '/auth/intent');
+  await waitFor(() => calls > 0);
+  finish();
+  expect((await second).body).toBe((await first).body);
+  expect(calls).toBe(1);
+});
+
+it('keeps refusals, and lets what failed be tried again', async () => {
+  const id = await storeAccount(api.database);
+  connect = () => Promise.reject(new ApiError('provider_error', 'no answer'));
+  expect((await post('e', INTENT, '/auth/intent')).statusCode).toBe(502);
+  connect = () => Promise.resolve(id);
+  expect((await post('e', INTENT, '/auth/intent')).statusCode).toBe(200);
+  connect = () => Promise.reject(new ApiError('invalid_credentials', 'refused'));
+  expect((await post('f', INTENT, '/auth/intent')).statusCode).toBe(401);
+  connect = () => Promise.resolve(id);
+  expect((await post('f', INTENT, '/auth/intent')).statusCode).toBe(401);
+});
+
+it('does not bind what was refused before it was begun', async () => {
+  expect((await post('g', { name: 5 })).statusCode).toBe(400);
+  expect((await post('g')).statusCode).toBe(200);
+});
+
+it('is a matter of one API key, of 24 hours, and of 255 characters', async () => {
+  const first = (await post('h')).json();
+  const other = await createApiKey(api.database.db, { name: 'other', expiresAt: null });
+  const headers = { 'idempotency-key': 'h', 'x-api-key': other.key };
+  const theirs = await api.call('POST', '/api-keys', { body: { name: 'one' }, headers });
+  expect(theirs.json().id).not.toBe(first.id);
+  await api.database.pool.query(`update idempotency_keys set created_at = now() - interval '25 hours'`);
+  expect((await post('h', { name: 'another' })).json().name).toBe('another');
+  expect((await post('x'.repeat(255))).statusCode).toBe(200);
+  expect((await post('x'.repeat(256))).statusCode).toBe(400);
+  expect((await post('')).statusCode).toBe(400);
+});
+
+it('takes over from a call that died with its process', async () => {
+  const { apiKeyId } = (await api.database.pool.query(`select api_key_id as "apiKeyId" from idempotency_keys limit 1`))
+    .rows[0];
+  await api.database.pool.query(
+    `insert into idempotency_keys (api_key_id, key, fingerprint, created_at) values ($1, 'dead', '', now() - interval '10 minutes')`,
+    [apiKeyId],
+  );
+  expect((await post('dead')).statusCode).toBe(200);
+});

@@ -1,0 +1,105 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { sql } from 'drizzle-orm';
+import { checkAccounts, type HealthDeps } from '../../src/maintenance/account-health.ts';
+import { getAccount } from '../../src/db/queries/accounts.ts';
+import { holdLogins, takeLogin } from '../../src/db/coordination/login-budget.ts';
+import { createLogger } from '../../src/runtime/logger.ts';
+import { saveWatchFailure, touchSynced } from '../../src/mailbox/settings.ts';
+import { accountWorkflowId } from '../../src/workflows/names.ts';
+import { type Deliveries, deliveryTests } from '../helpers/deliveries.ts';
+import { storeAccount } from '../helpers/stored-account.ts';
+import { storedEvents } from '../helpers/stored-events.ts';
+
+const startDeliveries = deliveryTests();
+let the: Deliveries;
+let deps: HealthDeps;
+
+beforeAll(async () => {
+  the = await startDeliveries();
+  deps = {
+    db: the.db,
+    client: the.client,
+    logger: createLogger('silent', 'test'),
+    pollMs: 1_000,
+    heartbeatTimeoutMs: 4_000,
+    ensureSearchAttributes: async () => {},
+  };
+});
+afterAll(() => the.stop());
+
+const setSynced = (id: string, minutesAgo: number) =>
+  the.db.execute(
+    sql`update accounts set last_synced_at = now() - make_interval(mins => ${minutesAgo}) where id = ${id}`,
+  );
+const statusOf = async (id: string) => {
+  const account = await getAccount(the.db, id);
+  return [account?.status, account?.status_detail];
+};
+const eventsOf = async (id: string) => (await storedEvents(the, id)).map(({ type }) => type);
+const isRunning = async (id: string) =>
+  the.client.workflow
+    .getHandle(accountWorkflowId(id))
+    .describe()
+    .then(
+      ({ status }) => status.name === 'RUNNING',
+      () => false,
+    );
+
+describe('an account that is not in sync', () => {
+  it('gets its workflow started, however that was ended', async () => {
+    const id = await storeAccount(the);
+    await setSynced(id, 0);
+    await checkAccounts(deps);
+    expect(await isRunning(id)).toBe(false);
+    await setSynced(id, 1);
+    await checkAccounts(deps);
+    expect(await isRunning(id)).toBe(true);
+    await the.client.workflow.getHandle(accountWorkflowId(id)).terminate('by hand');
+    await checkAccounts(deps);
+    expect(await isRunning(id)).toBe(true);
+    expect(await statusOf(id)).toEqual(['running', '']);
+    await the.client.workflow.getHandle(accountWorkflowId(id)).terminate('the test ends');
+  });
+
+  it('says so after five minutes, with the reason, once, and that it is over', async () => {
+    const id = await storeAccount(the);
+    await setSynced(id, 6);
+    await saveWatchFailure(the.db, id, 'the storage is full');
+    for (let i = 0; i < 2; i++) await checkAccounts(deps);
+    expect(await statusOf(id)).toEqual([
+      'running',
+      expect.stringMatching(/^not in sync since 20[-\d]+T[\d:.]+Z: the storage is full$/),
+    ]);
+    expect(await eventsOf(id)).toEqual(['account.status.running']);
+    await touchSynced(the.db, { accountId: id, watchEpoch: null }, new Date());
+    for (let i = 0; i < 2; i++) await checkAccounts(deps);
+    expect(await statusOf(id)).toEqual(['running', '']);
+    expect(await eventsOf(id)).toEqual(['account.status.running', 'account.status.running']);
+    await the.client.workflow.getHandle(accountWorkflowId(id)).terminate('the test ends');
+  });
+
+  it('is left alone while its password is refused', async () => {
+    const id = await storeAccount(the);
+    await setSynced(id, 60);
+    await the.db.execute(sql`update accounts set status = 'disconnected', status_detail = 'refused' where id = ${id}`);
+    await checkAccounts(deps);
+    expect(await isRunning(id)).toBe(false);
+    expect(await statusOf(id)).toEqual(['disconnected', 'refused']);
+  });
+});
+
+describe('the logins at one provider', () => {
+  it('come after one another once a burst is used up', async () => {
+    const waits: number[] = [];
+    for (let i = 0; i < 90; i++) waits.push(await takeLogin(the.db, 'Mail.Example.test', 60));
+    expect(waits.slice(0, 60).every((wait) => wait === 0)).toBe(true);
+    expect(waits[89]).toBeGreaterThan(25_000);
+    expect(waits[89]).toBeLessThanOrEqual(30_000);
+    expect(await takeLogin(the.db, 'other.example.test', 60)).toBe(0);
+  });
+
+  it('wait where the provider asked for patience', async () => {
+    await holdLogins(the.db, 'busy.example.test', 20_000);
+    expect(await takeLogin(the.db, 'busy.example.test', 60)).toBeGreaterThan(15_000);
+  });
+});

@@ -1,0 +1,87 @@
+import { randomBytes } from 'node:crypto';
+import { afterAll, beforeAll, beforeEach, expect, it } from '@jest/globals';
+import { createLogger } from '../../../src/runtime/logger.ts';
+import { createSecrets } from '../../../src/security/secrets.ts';
+import type { AttemptResult } from '../../../src/webhooks/log/delivery-state.ts';
+import type { DeliveryTarget } from '../../../src/webhooks/attempt/due-deliveries.ts';
+import { recordOutcomes } from '../../../src/webhooks/attempt/endpoint-health.ts';
+import { createResultStore } from '../../../src/webhooks/log/result-store.ts';
+import { type TestDatabase, testDatabase } from '../../helpers/postgres.ts';
+import { statementsOf } from '../../helpers/statements.ts';
+import { storeEndpoint } from '../../helpers/stored-endpoint.ts';
+
+/** What results say of endpoints, of many at once. */
+
+const secrets = createSecrets({ current: randomBytes(32) });
+let test: TestDatabase;
+beforeAll(async () => {
+  test = await testDatabase();
+});
+afterAll(() => test.drop());
+beforeEach(async () => {
+  await test.database.pool.query('truncate webhook_endpoints');
+});
+
+const endpoints = (count: number) =>
+  Promise.all(Array.from({ length: count }, () => storeEndpoint(test.database, secrets)));
+
+const resultOf = (endpointId: string, n: number): AttemptResult => ({
+  deliveryId: `whc_${n}`,
+  endpointId,
+  number: 1,
+  at: new Date(),
+  url: '',
+  httpStatus: 503,
+  responseBody: null,
+  error: null,
+  errorKind: 'status',
+  durationMs: 1,
+  status: 'pending',
+  nextAttemptInMs: 1_000,
+  attemptedBy: 'deliver/x',
+  workflowId: null,
+  runs: 1,
+  runId: 'x',
+});
+
+it('what a group of results says of its endpoints is stored by one statement', async () => {
+  const ids = await endpoints(20);
+  const logger = createLogger('silent', 'test');
+  const store = createResultStore({ db: test.database.db, logger });
+  const healthy = { failuresInARow: 0, breakerUntil: null, failingSince: null, lastSuccessAt: null };
+  const target = { ...healthy, loadedAt: new Date() } as DeliveryTarget;
+  const statements = await statementsOf(async () => {
+    await Promise.all(ids.map((id, n) => store.add(resultOf(id, n), { ...target, id })));
+  });
+  expect(statements.filter((text) => text.includes('update webhook_endpoints'))).toHaveLength(1);
+  const { rows } = await test.database.pool.query('select failures_in_a_row as n from webhook_endpoints');
+  expect(rows).toEqual(ids.map(() => ({ n: 1 })));
+});
+
+it('each endpoint is judged by its own outcomes; one that was deleted by none', async () => {
+  const [well = '', failing = '', back = '', mixed = ''] = await endpoints(4);
+  const { db } = test.database;
+  const away = (count: number) => Array.from({ length: count }, () => 'away' as const);
+  await recordOutcomes(db, [{ endpointId: back, outcomes: away(10) }]);
+  const stored = await recordOutcomes(db, [
+    { endpointId: well, outcomes: ['success'] },
+    { endpointId: failing, outcomes: away(10) },
+    { endpointId: back, outcomes: ['success'] },
+    { endpointId: mixed, outcomes: ['success', 'refused', 'away', 'away'] },
+    { endpointId: 'we_gone', outcomes: away(3) },
+  ]);
+  expect([...stored.keys()].sort()).toEqual([well, failing, back, mixed].sort());
+  expect(stored.get(well)).toMatchObject({ failuresInARow: 0, change: undefined, lastSuccessAt: expect.any(Date) });
+  expect(stored.get(failing)).toMatchObject({ failuresInARow: 10, change: 'opened', breakerUntil: expect.any(Date) });
+  expect(stored.get(back)).toMatchObject({ failuresInARow: 0, change: 'closed', breakerUntil: null });
+  expect(stored.get(mixed)).toMatchObject({ failuresInARow: 2, change: undefined, failingSince: expect.any(Date) });
+  const { rows } = await test.database.pool.query<{ id: string; n: number }>(
+    'select id, failed_attempts as n from webhook_endpoints where failed_attempts > 0',
+  );
+  expect(new Map(rows.map(({ id, n }) => [id, n]))).toEqual(
+    new Map([
+      [failing, 10],
+      [mixed, 3],
+    ]),
+  );
+});

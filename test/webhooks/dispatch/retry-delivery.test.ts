@@ -1,0 +1,134 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { newId } from '../../../src/new-id.ts';
+import { retryDelivery } from '../../../src/webhooks/dispatch/retry-delivery.ts';
+import { requeueDelivery } from '../../../src/webhooks/log/delivery-state.ts';
+import { deliveryWorkflowId } from '../../../src/workflows/names.ts';
+import { type Deliveries, deliveryTests } from '../../helpers/deliveries.ts';
+import { waitFor } from '../../helpers/wait.ts';
+
+const startDeliveries = deliveryTests();
+let the: Deliveries;
+
+beforeEach(async () => {
+  the = await startDeliveries();
+  await the.endpoint();
+});
+afterEach(async () => {
+  expect(the.receiver.faults).toEqual([]);
+  await the.stop();
+});
+
+async function oneDelivery(): Promise<string> {
+  await the.happen();
+  const [run] = await the.relayOnce();
+  return run?.deliveries[0]?.id ?? '';
+}
+
+const sameBytes = () =>
+  the.receiver.calls.every(({ body }) => body.equals(the.receiver.calls[0]?.body ?? Buffer.alloc(0)));
+const sameIds = () =>
+  new Set(
+    the.receiver.calls.map(
+      ({ headers }) => `${String(headers['webhook-id'])} ${String(headers['x-email-engine-delivery'])}`,
+    ),
+  ).size === 1;
+
+describe('a manual retry', () => {
+  it('of a delivery that waits is made at once, in its run', async () => {
+    await the.work({ webhook: { retryScheduleMs: [60_000, 60_000], timeoutMs: 5_000 } });
+    the.receiver.answer = () => (the.receiver.calls.length === 0 ? 500 : 200);
+    const id = await oneDelivery();
+    await waitFor(async () => (await the.log())[0]?.attemptsCount === 1);
+    await retryDelivery(the.client, the.db, id);
+    await the.end(deliveryWorkflowId(id));
+    expect((await the.log())[0]).toMatchObject({
+      status: 'delivered',
+      attemptsCount: 2,
+      workflowId: deliveryWorkflowId(id),
+    });
+    expect([sameBytes(), sameIds()]).toEqual([true, true]);
+  });
+
+  it('of one that was delivered makes the same call again, in a run of its own', async () => {
+    await the.work();
+    const id = await oneDelivery();
+    await the.end(deliveryWorkflowId(id));
+    for (const n of [1, 2]) {
+      await retryDelivery(the.client, the.db, id);
+      await the.relayOnce();
+      await the.end(deliveryWorkflowId(id, n));
+    }
+    expect(the.receiver.calls).toHaveLength(3);
+    expect([sameBytes(), sameIds()]).toEqual([true, true]);
+    expect((await the.log())[0]).toMatchObject({
+      status: 'delivered',
+      attemptsCount: 3,
+      workflowId: deliveryWorkflowId(id, 2),
+    });
+    expect((await the.attempts(id)).map(({ number }) => number)).toEqual([1, 2, 3]);
+  });
+
+  it('of one that was given up has the whole schedule before it', async () => {
+    await the.work();
+    the.receiver.answer = () => (the.receiver.calls.length < 5 ? 500 : 200);
+    const id = await oneDelivery();
+    await the.end(deliveryWorkflowId(id)).catch(() => {});
+    expect((await the.log())[0]).toMatchObject({ status: 'failed', attemptsCount: 3 });
+    await retryDelivery(the.client, the.db, id);
+    await the.relayOnce();
+    await the.end(deliveryWorkflowId(id, 1));
+    expect((await the.log())[0]).toMatchObject({ status: 'delivered', attemptsCount: 6 });
+  });
+
+  it('of one that waits for the relay leaves it to the relay; there is no other', async () => {
+    await the.happen();
+    const [waiting] = await the.log();
+    await retryDelivery(the.client, the.db, waiting?.id ?? '');
+    expect((await the.log())[0]).toEqual({ ...waiting, forced: true });
+    for (const id of [newId('delivery'), newId('event'), 'x']) {
+      await expect(retryDelivery(the.client, the.db, id)).rejects.toMatchObject({ code: 'not_found' });
+    }
+  });
+
+  it('of one whose run was ended by an operator goes on in a new run, once, though asked for twice', async () => {
+    await the.work({ webhook: { retryScheduleMs: [60_000], timeoutMs: 5_000 } });
+    the.receiver.answer = () => (the.receiver.calls.length === 0 ? 500 : 200);
+    const id = await oneDelivery();
+    await waitFor(async () => (await the.log())[0]?.attemptsCount === 1);
+    await the.client.workflow.getHandle(deliveryWorkflowId(id)).terminate();
+    await Promise.all([1, 2].map(() => retryDelivery(the.client, the.db, id)));
+    await the.relayOnce();
+    await the.end(deliveryWorkflowId(id, 1));
+    expect((await the.log())[0]).toMatchObject({ status: 'delivered', workflowId: deliveryWorkflowId(id, 1) });
+    expect(the.receiver.calls.length).toBe(2);
+  });
+
+  it('leaves a run that turns out to be alive nothing to do', async () => {
+    await the.work({ webhook: { retryScheduleMs: [500], timeoutMs: 5_000 } });
+    the.receiver.answer = () => (the.receiver.calls.length === 0 ? 500 : 200);
+    const id = await oneDelivery();
+    await waitFor(async () => (await the.log())[0]?.attemptsCount === 1);
+    // as if the signal had not found the run
+    await requeueDelivery(the.db, id, deliveryWorkflowId(id));
+    await the.relayOnce();
+    await Promise.all([the.end(deliveryWorkflowId(id, 1)), the.end(deliveryWorkflowId(id))]);
+    expect(the.receiver.calls).toHaveLength(2);
+  });
+
+  it('of one that an earlier event of its object holds back waits for that', async () => {
+    await the.work({ webhook: { retryScheduleMs: [60_000], timeoutMs: 5_000 } });
+    the.receiver.answer = () => (the.receiver.calls.length === 0 ? 500 : 200);
+    await the.happen(['email_1']);
+    await the.relayOnce();
+    await waitFor(async () => (await the.log())[0]?.attemptsCount === 1);
+    await the.happen(['email_1'], 'email.update');
+    const [first, second] = (await the.log()).map(({ id }) => id) as [string, string];
+    await retryDelivery(the.client, the.db, second);
+    expect(await the.relayOnce()).toEqual([]);
+    await retryDelivery(the.client, the.db, first);
+    await the.end(deliveryWorkflowId(first));
+    await the.relayOnce();
+    await the.end(deliveryWorkflowId(second));
+    expect(the.receiver.calls.map(({ event }) => event.sequence)).toEqual([1, 1, 2]);
+  });
+});
