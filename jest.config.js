@@ -9,6 +9,6 @@ export default {
   watchman: false,
   // the slow files wait for servers most of the time: two cores have room for four of them
   maxWorkers: 4,
-  testSequencer: '<rootDir>/test/helpers/slow-first.mjs',
+  testSequencer: '<rootDir>/test/helpers/runner/slow-first.mjs',
   testTimeout: 30_000,
 };

@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto';
-import { openMailbox } from '../test/helpers/mailbox.ts';
-import { emailOf } from '../test/helpers/receiver.ts';
+import { openMailbox } from '../test/helpers/product/mailbox.ts';
+import { emailOf } from '../test/helpers/fakes/receiver.ts';
 import type { Bounds, Figures } from './figures.ts';
-import { benchMail, benchMessageId } from './mails.ts';
-import { byPart, cpuOfParts, processTree } from './process-tree.ts';
-import { type Bench, type BenchMailbox, watchedMailboxes } from './setup.ts';
+import { benchMail, benchMessageId } from './ground/mails.ts';
+import { byPart, cpuOfParts, processTree } from './ground/process-tree.ts';
+import { type Bench, type BenchMailbox, watchedMailboxes } from './ground/setup.ts';
 
 const MAILS = 2_000;
 

@@ -1,8 +1,8 @@
-import { addUser, type MailUser } from '../test/helpers/mail-user.ts';
-import { openMailbox } from '../test/helpers/mailbox.ts';
+import { addUser, type MailUser } from '../test/helpers/product/mail-user.ts';
+import { openMailbox } from '../test/helpers/product/mailbox.ts';
 import type { Bounds, Figures } from './figures.ts';
-import { byPart, cpuOfParts, processTree } from './process-tree.ts';
-import type { Bench } from './setup.ts';
+import { byPart, cpuOfParts, processTree } from './ground/process-tree.ts';
+import type { Bench } from './ground/setup.ts';
 
 const ACCOUNTS = 100;
 const AT_A_TIME = 8;

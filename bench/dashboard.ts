@@ -3,10 +3,10 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import pg from 'pg';
 import { projectRoot } from '../src/embedded/project-root.ts';
-import { type Browsing, browse, startBrowser } from '../test/helpers/browser.ts';
+import { type Browsing, browse, startBrowser } from '../test/helpers/product/browser.ts';
 import { fillLog } from './delivery-log.ts';
 import { type Bounds, type Figures, percentile } from './figures.ts';
-import { type Bench, databaseUrl } from './setup.ts';
+import { type Bench, databaseUrl } from './ground/setup.ts';
 
 const SIZES = { full: { accounts: 10_000, deliveries: 1_000_000 }, short: { accounts: 1_000, deliveries: 100_000 } };
 const REQUESTS = 20;

@@ -3,14 +3,14 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { projectRoot } from '../src/embedded/project-root.ts';
-import { Api } from '../test/helpers/api.ts';
-import { browse, startBrowser } from '../test/helpers/browser.ts';
-import { freePort } from '../test/helpers/free-port.ts';
-import { addUser } from '../test/helpers/mail-user.ts';
-import { openMailbox } from '../test/helpers/mailbox.ts';
-import { waitFor } from '../test/helpers/wait.ts';
+import { Api } from '../test/helpers/product/api.ts';
+import { browse, startBrowser } from '../test/helpers/product/browser.ts';
+import { freePort } from '../test/helpers/servers/free-port.ts';
+import { addUser } from '../test/helpers/product/mail-user.ts';
+import { openMailbox } from '../test/helpers/product/mailbox.ts';
+import { waitFor } from '../test/helpers/assert/wait.ts';
 import type { Bounds, Figures } from './figures.ts';
-import type { Bench } from './setup.ts';
+import type { Bench } from './ground/setup.ts';
 
 const SUBJECT = 'The first mail';
 

@@ -3,8 +3,8 @@ import { connect, type Socket } from 'node:net';
 import { performance } from 'node:perf_hooks';
 import { randomBytes } from 'node:crypto';
 import { type Bounds, type Figures, percentile } from './figures.ts';
-import { byPart, processTree } from './process-tree.ts';
-import type { Bench } from './setup.ts';
+import { byPart, processTree } from './ground/process-tree.ts';
+import type { Bench } from './ground/setup.ts';
 
 /** Requests that are measured beside each flood, one after the other. */
 const MEASURED = 400;

@@ -4,8 +4,8 @@ import type { Email } from '../src/contract/email.ts';
 import { newId } from '../src/new-id.ts';
 import { fillLog } from './delivery-log.ts';
 import { type Bounds, type Figures, median } from './figures.ts';
-import { benchMail, benchMessageId } from './mails.ts';
-import { type Bench, type BenchMailbox, databaseClient, watchedMailboxes } from './setup.ts';
+import { benchMail, benchMessageId } from './ground/mails.ts';
+import { type Bench, type BenchMailbox, databaseClient, watchedMailboxes } from './ground/setup.ts';
 
 /** Emails of one account, records of the log and messages of one folder; `BENCH_SIZES=10000,100000,1000000` takes long. */
 const SIZES = (process.env.BENCH_SIZES ?? '10000,100000').split(',').map(Number);

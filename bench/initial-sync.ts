@@ -2,14 +2,14 @@ import { randomBytes } from 'node:crypto';
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Account } from '../src/contract/account.ts';
-import { run } from '../test/helpers/child.ts';
-import { addUser, type MailUser } from '../test/helpers/mail-user.ts';
-import { waitFor } from '../test/helpers/wait.ts';
+import { run } from '../test/helpers/product/child.ts';
+import { addUser, type MailUser } from '../test/helpers/product/mail-user.ts';
+import { waitFor } from '../test/helpers/assert/wait.ts';
 import type { Bounds, Figures } from './figures.ts';
-import { benchMail } from './mails.ts';
-import { cpuMsOf, processTree } from './process-tree.ts';
-import { rawImap } from './raw-imap.ts';
-import type { Bench } from './setup.ts';
+import { benchMail } from './ground/mails.ts';
+import { cpuMsOf, processTree } from './ground/process-tree.ts';
+import { rawImap } from './ground/raw-imap.ts';
+import type { Bench } from './ground/setup.ts';
 
 /** `BENCH_MAILS=100000` for a large mailbox. */
 const MAILS = Number(process.env.BENCH_MAILS ?? 20_000);

@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Bounds, type Figures, percentile } from './figures.ts';
-import { benchMail, benchMessageId } from './mails.ts';
+import { benchMail, benchMessageId } from './ground/mails.ts';
 import { tableHtml } from './parsing.ts';
-import { type Bench, type BenchMailbox, watchedMailboxes } from './setup.ts';
+import { type Bench, type BenchMailbox, watchedMailboxes } from './ground/setup.ts';
 
 const LARGE = 5;
 const LARGE_BYTES = 10 * 1024 * 1024;

@@ -1,12 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { OLD_CAPABILITIES, startDovecot } from '../test/helpers/dovecot.ts';
-import { mailServers } from '../test/helpers/mail-servers.ts';
-import { addUser } from '../test/helpers/mail-user.ts';
+import { OLD_CAPABILITIES, startDovecot } from '../test/helpers/servers/dovecot.ts';
+import { mailServers } from '../test/helpers/servers/mail-servers.ts';
+import { addUser } from '../test/helpers/product/mail-user.ts';
 import { type Bounds, type Figures, percentile } from './figures.ts';
-import { idleClient } from './idle-client.ts';
-import { benchMail, benchMessageId } from './mails.ts';
-import { type Bench, type BenchMailbox, watchedMailboxes } from './setup.ts';
+import { idleClient } from './ground/idle-client.ts';
+import { benchMail, benchMessageId } from './ground/mails.ts';
+import { type Bench, type BenchMailbox, watchedMailboxes } from './ground/setup.ts';
 
 interface Stream {
   boxes: BenchMailbox[];

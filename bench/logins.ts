@@ -2,8 +2,8 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Figures } from './figures.ts';
-import { processTree } from './process-tree.ts';
-import { type Bench, watchedMailboxes } from './setup.ts';
+import { processTree } from './ground/process-tree.ts';
+import { type Bench, watchedMailboxes } from './ground/setup.ts';
 
 const ACCOUNTS = Number(process.env.BENCH_ACCOUNTS ?? 120);
 /** How long the accounts rest, in minutes. Longer than a watch lasts (at most 112), it is the rate of every day. */

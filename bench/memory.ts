@@ -2,11 +2,11 @@ import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { addUser, type MailUser } from '../test/helpers/mail-user.ts';
-import { openMailbox } from '../test/helpers/mailbox.ts';
+import { addUser, type MailUser } from '../test/helpers/product/mail-user.ts';
+import { openMailbox } from '../test/helpers/product/mailbox.ts';
 import type { Bounds, Figures } from './figures.ts';
-import { byPart, processTree } from './process-tree.ts';
-import { type Bench, watchedMailboxes } from './setup.ts';
+import { byPart, processTree } from './ground/process-tree.ts';
+import { type Bench, watchedMailboxes } from './ground/setup.ts';
 
 /** `BENCH_ACCOUNTS=1,50,200,1000` takes long: five to ten mailboxes are connected a second. */
 const ACCOUNTS = (process.env.BENCH_ACCOUNTS ?? '1,50,200').split(',').map(Number);

@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Email } from '../src/contract/email.ts';
 import type { Folder } from '../src/contract/folder.ts';
-import { addUser } from '../test/helpers/mail-user.ts';
-import { openMailbox } from '../test/helpers/mailbox.ts';
+import { addUser } from '../test/helpers/product/mail-user.ts';
+import { openMailbox } from '../test/helpers/product/mailbox.ts';
 import { type Bounds, type Figures, percentile } from './figures.ts';
-import { benchMail } from './mails.ts';
-import { type Bench, type BenchMailbox, watchedMailboxes } from './setup.ts';
+import { benchMail } from './ground/mails.ts';
+import { type Bench, type BenchMailbox, watchedMailboxes } from './ground/setup.ts';
 
 const MAILS = 60;
 /** Between two calls of somebody who reads his mail: the run of the one before, and the delivery of its event, have ended. */

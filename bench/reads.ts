@@ -2,12 +2,12 @@ import { randomBytes } from 'node:crypto';
 import { performance } from 'node:perf_hooks';
 import type pg from 'pg';
 import type { Account } from '../src/contract/account.ts';
-import { waitFor } from '../test/helpers/wait.ts';
-import { startBareServer } from './bare-server.ts';
-import { ratesOf, type Request } from './callers.ts';
+import { waitFor } from '../test/helpers/assert/wait.ts';
+import { startBareServer } from './ground/bare-server.ts';
+import { ratesOf, type Request } from './ground/callers.ts';
 import { type Bounds, type Figures, percentile } from './figures.ts';
-import { benchMail, ownWord } from './mails.ts';
-import { type Bench, databaseClient } from './setup.ts';
+import { benchMail, ownWord } from './ground/mails.ts';
+import { type Bench, databaseClient } from './ground/setup.ts';
 
 interface Filled {
   account: Account;

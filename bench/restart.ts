@@ -4,9 +4,9 @@ import { createReport } from '../src/embedded/report.ts';
 import { createSupervisor } from '../src/embedded/supervise.ts';
 import { embedTemporal } from '../src/embedded/temporal.ts';
 import { findTemporal } from '../src/embedded/temporal-binary.ts';
-import { freePort } from '../test/helpers/free-port.ts';
+import { freePort } from '../test/helpers/servers/free-port.ts';
 import type { Bounds, Figures } from './figures.ts';
-import { type Bench, watchedMailboxes } from './setup.ts';
+import { type Bench, watchedMailboxes } from './ground/setup.ts';
 
 const ACCOUNTS = 10;
 

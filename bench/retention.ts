@@ -1,9 +1,9 @@
 import { deleteDeliveriesBefore, deleteEventsBefore } from '../src/maintenance/retention.ts';
 import { fillLog } from './delivery-log.ts';
 import { type Bounds, type Figures, percentile } from './figures.ts';
-import { cpuMsOf } from './process-tree.ts';
-import { type Bench, databaseClient } from './setup.ts';
-import { endpoint, type Ground, hook, ok, prepare, steadily } from './webhook-ground.ts';
+import { cpuMsOf } from './ground/process-tree.ts';
+import { type Bench, databaseClient } from './ground/setup.ts';
+import { endpoint, type Ground, hook, ok, prepare, steadily } from './ground/webhook-ground.ts';
 
 const RECORDS = 1_000_000;
 const RECORDS_SHORT = 50_000;

@@ -19,7 +19,7 @@ import { list, reads, search } from './reads.ts';
 import { restart } from './restart.ts';
 import { retention } from './retention.ts';
 import { sends } from './sends.ts';
-import { type Bench, startBench } from './setup.ts';
+import { type Bench, startBench } from './ground/setup.ts';
 import { webhookReplay } from './webhook-replay.ts';
 import { webhookIsolation, webhookOutage, webhookRate } from './webhooks.ts';
 

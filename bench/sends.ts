@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import nodemailer from 'nodemailer';
-import { addUser, type MailUser } from '../test/helpers/mail-user.ts';
-import { type Mailbox, openMailbox } from '../test/helpers/mailbox.ts';
-import { waitFor } from '../test/helpers/wait.ts';
+import { addUser, type MailUser } from '../test/helpers/product/mail-user.ts';
+import { type Mailbox, openMailbox } from '../test/helpers/product/mailbox.ts';
+import { waitFor } from '../test/helpers/assert/wait.ts';
 import { type Bounds, type Figures, median, percentile } from './figures.ts';
-import { byPart, cpuOfParts, processTree } from './process-tree.ts';
-import { type Bench, type BenchMailbox, watchedMailboxes } from './setup.ts';
+import { byPart, cpuOfParts, processTree } from './ground/process-tree.ts';
+import { type Bench, type BenchMailbox, watchedMailboxes } from './ground/setup.ts';
 
 const SENDS = 500;
 const AT_A_TIME = 8;

@@ -7,9 +7,9 @@ import { ensureInstalled, fail } from './install.mjs';
 await ensureInstalled();
 const { register } = await import('tsx/esm/api');
 register();
-const { startMailServers } = await import('../test/helpers/mail-servers.ts');
-const { addUser } = await import('../test/helpers/mail-user.ts');
-const { intentFor } = await import('../test/helpers/api.ts');
+const { startMailServers } = await import('../test/helpers/servers/mail-servers.ts');
+const { addUser } = await import('../test/helpers/product/mail-user.ts');
+const { intentFor } = await import('../test/helpers/product/api.ts');
 
 const dir = await mkdtemp(join(tmpdir(), 'mailbox-'));
 const removed = () => rm(dir, { recursive: true, force: true, maxRetries: 5 });

@@ -31,7 +31,7 @@ rmSync(dir, { recursive: true, force: true });
 process.env.RECORD_HISTORIES = dir;
 const { register } = await import('tsx/esm/api');
 register();
-const { runTests } = await import('../test/helpers/run-tests.ts');
+const { runTests } = await import('../test/helpers/runner/run-tests.ts');
 process.exitCode = await runTests([
   'test/workflows',
   'test/webhooks/retry',

@@ -4,5 +4,5 @@ import { ensureInstalled } from './install.mjs';
 await ensureInstalled();
 const { register } = await import('tsx/esm/api');
 register();
-const { runTests } = await import('../test/helpers/run-tests.ts');
+const { runTests } = await import('../test/helpers/runner/run-tests.ts');
 process.exitCode = await runTests(process.argv.slice(2));

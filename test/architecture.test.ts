@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { circles, type Import, importsOf, sourceFiles } from './helpers/imports.ts';
+import { circles, type Import, importsOf, sourceFiles } from './helpers/assert/imports.ts';
 
 /*
  * The import table of AGENTS.md. A room is a folder of src with the file of the same name, or one file right in src.

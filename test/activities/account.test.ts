@@ -6,9 +6,9 @@ import { getAccount, markRemoved } from '../../src/db/queries/accounts.ts';
 import { readIntent, saveIntent } from '../../src/db/access/connect-intents.ts';
 import { accounts } from '../../src/db/schema/index.ts';
 import { newId } from '../../src/new-id.ts';
-import { testDatabase, type TestDatabase } from '../helpers/postgres.ts';
-import { storeAccount } from '../helpers/stored-account.ts';
-import { storedEvents } from '../helpers/stored-events.ts';
+import { testDatabase, type TestDatabase } from '../helpers/servers/postgres.ts';
+import { storeAccount } from '../helpers/product/stored-account.ts';
+import { storedEvents } from '../helpers/product/stored-events.ts';
 
 let test: TestDatabase;
 beforeAll(async () => {

@@ -10,12 +10,12 @@ import { listFoldersWithStatus } from '../../src/imap/list.ts';
 import { withMailbox, type MailboxDeps } from '../../src/mailbox/with-mailbox.ts';
 import { syncMailbox } from '../../src/mailbox/sync-pass.ts';
 import { newId } from '../../src/new-id.ts';
-import { FakeImap, PLAIN } from '../helpers/fake-imap.ts';
-import { openTestSession } from '../helpers/mail-session.ts';
-import { mailText } from '../helpers/mail-text.ts';
-import { mailboxDeps, storeServedAccount } from '../helpers/served-account.ts';
-import { waitFor } from '../helpers/wait.ts';
-import { openSyncGround, type SyncGround } from '../helpers/watched-account.ts';
+import { FakeImap, PLAIN } from '../helpers/fakes/fake-imap.ts';
+import { openTestSession } from '../helpers/product/mail-session.ts';
+import { mailText } from '../helpers/product/mail-text.ts';
+import { mailboxDeps, storeServedAccount } from '../helpers/product/served-account.ts';
+import { waitFor } from '../helpers/assert/wait.ts';
+import { openSyncGround, type SyncGround } from '../helpers/product/watched-account.ts';
 
 /*
  * A change is reported to its caller when it is stored, before its run has ended. A run whose worker is killed then is

@@ -13,11 +13,11 @@ import { openCredentials, sealCredentials } from '../../src/mailbox/settings.ts'
 import { newId } from '../../src/new-id.ts';
 import { createOutbound } from '../../src/security/outbound.ts';
 import { createSecrets } from '../../src/security/secrets.ts';
-import { mailServers } from '../helpers/mail-servers.ts';
-import { addUser, type MailUser, setPassword } from '../helpers/mail-user.ts';
-import { testDatabase, type TestDatabase } from '../helpers/postgres.ts';
-import { storedEvents } from '../helpers/stored-events.ts';
-import { listenOnFreePort } from '../helpers/free-port.ts';
+import { mailServers } from '../helpers/servers/mail-servers.ts';
+import { addUser, type MailUser, setPassword } from '../helpers/product/mail-user.ts';
+import { testDatabase, type TestDatabase } from '../helpers/servers/postgres.ts';
+import { storedEvents } from '../helpers/product/stored-events.ts';
+import { listenOnFreePort } from '../helpers/servers/free-port.ts';
 
 type Credentials = AuthIntent['credentials'];
 

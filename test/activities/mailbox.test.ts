@@ -12,9 +12,9 @@ import { sealCredentials } from '../../src/mailbox/settings.ts';
 import { newId } from '../../src/new-id.ts';
 import { createOutbound } from '../../src/security/outbound.ts';
 import { createSecrets } from '../../src/security/secrets.ts';
-import { FakeImap } from '../helpers/fake-imap.ts';
-import { openSyncGround, type SyncGround } from '../helpers/watched-account.ts';
-import { waitFor } from '../helpers/wait.ts';
+import { FakeImap } from '../helpers/fakes/fake-imap.ts';
+import { openSyncGround, type SyncGround } from '../helpers/product/watched-account.ts';
+import { waitFor } from '../helpers/assert/wait.ts';
 
 let ground: SyncGround;
 beforeAll(async () => {

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, expect, it } from '@jest/globals';
 import { sql } from 'drizzle-orm';
 import { createRunningWatches, type RunningWatches, shareWatches } from '../../src/activities/share-watches.ts';
 import { announceWorker, forgetWorker } from '../../src/db/coordination/workers.ts';
-import { testDatabase, type TestDatabase } from '../helpers/postgres.ts';
+import { testDatabase, type TestDatabase } from '../helpers/servers/postgres.ts';
 
 let test: TestDatabase;
 beforeAll(async () => {

@@ -9,9 +9,9 @@ import { drafts, emails } from '../../src/db/schema/index.ts';
 import { createLogger } from '../../src/runtime/logger.ts';
 import { newId } from '../../src/new-id.ts';
 import { openStorage, type Storage } from '../../src/storage/storage.ts';
-import { type TestDatabase, testDatabase } from '../helpers/postgres.ts';
-import { storeEmail } from '../helpers/rows.ts';
-import { storeAccount } from '../helpers/stored-account.ts';
+import { type TestDatabase, testDatabase } from '../helpers/servers/postgres.ts';
+import { storeEmail } from '../helpers/assert/rows.ts';
+import { storeAccount } from '../helpers/product/stored-account.ts';
 
 let test: TestDatabase;
 let dir: string;

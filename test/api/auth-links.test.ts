@@ -3,8 +3,8 @@ import type { AuthIntent } from '../../src/contract/account.ts';
 import type { AuthLink, AuthLinkCreated, LinkPage } from '../../src/contract/auth-link.ts';
 import { ApiError } from '../../src/contract/errors.ts';
 import { newId } from '../../src/new-id.ts';
-import { type ApiUnderTest, apiUnderTest } from '../helpers/api-under-test.ts';
-import { storeAccount } from '../helpers/stored-account.ts';
+import { type ApiUnderTest, apiUnderTest } from '../helpers/product/api-under-test.ts';
+import { storeAccount } from '../helpers/product/stored-account.ts';
 
 /** The links to the hosted connect page, and what that page calls. */
 

@@ -4,9 +4,9 @@ import type { ChangeCommands } from '../../src/api/deps.ts';
 import { ApiError } from '../../src/contract/errors.ts';
 import { accounts } from '../../src/db/schema/index.ts';
 import { newId } from '../../src/new-id.ts';
-import { type ApiUnderTest, apiUnderTest } from '../helpers/api-under-test.ts';
-import { storeEmail, storeFolder } from '../helpers/rows.ts';
-import { storeAccount } from '../helpers/stored-account.ts';
+import { type ApiUnderTest, apiUnderTest } from '../helpers/product/api-under-test.ts';
+import { storeEmail, storeFolder } from '../helpers/assert/rows.ts';
+import { storeAccount } from '../helpers/product/stored-account.ts';
 
 /** The routes that change emails and folders: what they let pass, and what they answer. */
 

@@ -16,10 +16,10 @@ import { newId } from '../../src/new-id.ts';
 import { createSecrets } from '../../src/security/secrets.ts';
 import { openStorage, type Storage } from '../../src/storage/storage.ts';
 import { connectWorkflowId, removeWorkflowId } from '../../src/workflows/names.ts';
-import { testDatabase, type TestDatabase } from '../helpers/postgres.ts';
-import { storeAccount } from '../helpers/stored-account.ts';
-import { startTestWorkers, testClient, type TestWorkers } from '../helpers/temporal-workers.ts';
-import { waitFor } from '../helpers/wait.ts';
+import { testDatabase, type TestDatabase } from '../helpers/servers/postgres.ts';
+import { storeAccount } from '../helpers/product/stored-account.ts';
+import { startTestWorkers, testClient, type TestWorkers } from '../helpers/product/temporal-workers.ts';
+import { waitFor } from '../helpers/assert/wait.ts';
 
 const secrets = createSecrets({ current: randomBytes(32) });
 const intent: AuthIntent = { provider: 'imap', credentials: { user: 'ann@example.test', password: 'canary-password' } };

@@ -3,9 +3,9 @@ import { eq } from 'drizzle-orm';
 import { headText, toEmail } from '../../src/db/queries/email-object.ts';
 import { emailContents, emails } from '../../src/db/schema/index.ts';
 import { storable } from '../../src/mime/read/charsets.ts';
-import { type ApiUnderTest, apiUnderTest } from '../helpers/api-under-test.ts';
-import { type EmailOptions, storeEmail, storeFolder } from '../helpers/rows.ts';
-import { storeAccount } from '../helpers/stored-account.ts';
+import { type ApiUnderTest, apiUnderTest } from '../helpers/product/api-under-test.ts';
+import { type EmailOptions, storeEmail, storeFolder } from '../helpers/assert/rows.ts';
+import { storeAccount } from '../helpers/product/stored-account.ts';
 
 /*
  * Reads send text that Postgres puts together, and events what `toEmail` makes of the same rows: byte for byte the same,

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { viewHeaders, viewPage } from '../../src/api/email-view.ts';
 
-/** An email as a page for a frame; test/live/dashboard.test.ts shows in a browser that it does nothing. */
+/** An email as a page for a frame; test/live/front/dashboard.test.ts shows in a browser that it does nothing. */
 
 describe('the page of an email', () => {
   const policyOf = (remoteImages: boolean) => viewHeaders({ remoteImages })['Content-Security-Policy'] ?? '';

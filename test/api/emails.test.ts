@@ -4,10 +4,10 @@ import type { Email } from '../../src/contract/email.ts';
 import { toEmail } from '../../src/db/queries/email-object.ts';
 import { emailContents, emails } from '../../src/db/schema/index.ts';
 import { newId } from '../../src/new-id.ts';
-import { type ApiUnderTest, apiUnderTest } from '../helpers/api-under-test.ts';
-import { storeEmail, storeFolder, storeThread } from '../helpers/rows.ts';
-import { storeAccount } from '../helpers/stored-account.ts';
-import { waitFor } from '../helpers/wait.ts';
+import { type ApiUnderTest, apiUnderTest } from '../helpers/product/api-under-test.ts';
+import { storeEmail, storeFolder, storeThread } from '../helpers/assert/rows.ts';
+import { storeAccount } from '../helpers/product/stored-account.ts';
+import { waitFor } from '../helpers/assert/wait.ts';
 
 interface Page {
   object: string;

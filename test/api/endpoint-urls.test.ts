@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
-import { type ApiUnderTest, apiUnderTest } from '../helpers/api-under-test.ts';
-import { FORBIDDEN_HOSTS, FORBIDDEN_URLS } from '../helpers/forbidden-hosts.ts';
+import { type ApiUnderTest, apiUnderTest } from '../helpers/product/api-under-test.ts';
+import { FORBIDDEN_HOSTS, FORBIDDEN_URLS } from '../helpers/fakes/forbidden-hosts.ts';
 
 let api: ApiUnderTest;
 beforeAll(async () => {

@@ -5,9 +5,9 @@ import type { Tx } from '../../src/db/driver/client.ts';
 import { alignPositions } from '../../src/db/queries/event-feed.ts';
 import { recordEvents } from '../../src/db/outbox.ts';
 import { newId } from '../../src/new-id.ts';
-import { type ApiUnderTest, apiUnderTest } from '../helpers/api-under-test.ts';
-import { storeAccount } from '../helpers/stored-account.ts';
-import { waitFor } from '../helpers/wait.ts';
+import { type ApiUnderTest, apiUnderTest } from '../helpers/product/api-under-test.ts';
+import { storeAccount } from '../helpers/product/stored-account.ts';
+import { waitFor } from '../helpers/assert/wait.ts';
 
 let api: ApiUnderTest;
 beforeAll(async () => {

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { newId } from '../../src/new-id.ts';
-import { type ApiUnderTest, apiUnderTest } from '../helpers/api-under-test.ts';
-import { expectDocumented } from '../helpers/documented.ts';
+import { type ApiUnderTest, apiUnderTest } from '../helpers/product/api-under-test.ts';
+import { expectDocumented } from '../helpers/assert/documented.ts';
 
 /** The examples of the reference are answers that the tests got; they still are what the schemas say. */
 

@@ -9,13 +9,13 @@ import { recordEvents } from '../../src/db/outbox.ts';
 import { newId } from '../../src/new-id.ts';
 import { lazyClient } from '../../src/temporal/connect.ts';
 import { accountWorkflowId, WORKFLOWS } from '../../src/workflows/names.ts';
-import { type ApiUnderTest, apiUnderTest } from '../helpers/api-under-test.ts';
-import { listenOnFreePort } from '../helpers/free-port.ts';
-import { TEST_KEY } from '../helpers/histories.ts';
-import { storeEmail } from '../helpers/rows.ts';
-import { storeAccount } from '../helpers/stored-account.ts';
-import { startTestWorkers, type TestWorkers } from '../helpers/temporal-workers.ts';
-import { waitFor } from '../helpers/wait.ts';
+import { type ApiUnderTest, apiUnderTest } from '../helpers/product/api-under-test.ts';
+import { listenOnFreePort } from '../helpers/servers/free-port.ts';
+import { TEST_KEY } from '../helpers/assert/histories.ts';
+import { storeEmail } from '../helpers/assert/rows.ts';
+import { storeAccount } from '../helpers/product/stored-account.ts';
+import { startTestWorkers, type TestWorkers } from '../helpers/product/temporal-workers.ts';
+import { waitFor } from '../helpers/assert/wait.ts';
 
 /** What happened to an email or an account, and the runs of an account. */
 

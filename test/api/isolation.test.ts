@@ -3,10 +3,10 @@ import type { Client } from '@temporalio/client';
 import { createDraftCommands } from '../../src/api/commands/drafts.ts';
 import { createSendCommands } from '../../src/api/commands/sends.ts';
 import type { Commands } from '../../src/api/deps.ts';
-import { bodyOf, fill, furnish, type Route, routesOf } from '../helpers/all-routes.ts';
-import { type ApiUnderTest, apiUnderTest } from '../helpers/api-under-test.ts';
-import { storeFolder } from '../helpers/rows.ts';
-import { waitFor } from '../helpers/wait.ts';
+import { bodyOf, fill, furnish, type Route, routesOf } from '../helpers/product/all-routes.ts';
+import { type ApiUnderTest, apiUnderTest } from '../helpers/product/api-under-test.ts';
+import { storeFolder } from '../helpers/assert/rows.ts';
+import { waitFor } from '../helpers/assert/wait.ts';
 
 /*
  * Over all routes there are: nothing of account B is found under the path of account A, nothing is found under the path

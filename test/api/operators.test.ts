@@ -7,8 +7,8 @@ import { newId } from '../../src/new-id.ts';
 import { currentRequestId } from '../../src/runtime/request-context.ts';
 import { createPayloadCodec } from '../../src/temporal/codec.ts';
 import { codecRoutes } from '../../src/temporal/codec-server.ts';
-import { type ApiUnderTest, apiUnderTest } from '../helpers/api-under-test.ts';
-import { storeAccount } from '../helpers/stored-account.ts';
+import { type ApiUnderTest, apiUnderTest } from '../helpers/product/api-under-test.ts';
+import { storeAccount } from '../helpers/product/stored-account.ts';
 
 /** What the API has for operators: decoding histories for the Temporal UI, and its log. */
 

@@ -11,8 +11,8 @@ import type { Db } from '../../src/db/driver/client.ts';
 import { drafts, sends } from '../../src/db/schema/index.ts';
 import { newId } from '../../src/new-id.ts';
 import { openStorage, type Storage } from '../../src/storage/storage.ts';
-import { testDatabase, type TestDatabase } from '../helpers/postgres.ts';
-import { storeAccount } from '../helpers/stored-account.ts';
+import { testDatabase, type TestDatabase } from '../helpers/servers/postgres.ts';
+import { storeAccount } from '../helpers/product/stored-account.ts';
 
 /** What the API stores of a send or a draft before a worker composes it. */
 

@@ -2,9 +2,9 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { type ApiUnderTest, apiUnderTest } from '../helpers/api-under-test.ts';
+import { type ApiUnderTest, apiUnderTest } from '../helpers/product/api-under-test.ts';
 
-/** How the pages of web/ are served; test/live/dashboard.test.ts shows them in a browser. */
+/** How the pages of web/ are served; test/live/front/dashboard.test.ts shows them in a browser. */
 
 let api: ApiUnderTest;
 let dir: string;

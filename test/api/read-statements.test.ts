@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
-import { type ApiUnderTest, apiUnderTest } from '../helpers/api-under-test.ts';
-import { storeEmail, storeFolder } from '../helpers/rows.ts';
-import { statementsOf } from '../helpers/statements.ts';
-import { storeAccount } from '../helpers/stored-account.ts';
+import { type ApiUnderTest, apiUnderTest } from '../helpers/product/api-under-test.ts';
+import { storeEmail, storeFolder } from '../helpers/assert/rows.ts';
+import { statementsOf } from '../helpers/assert/statements.ts';
+import { storeAccount } from '../helpers/product/stored-account.ts';
 
 /*
  * How many statements reads make, apart from the look-up of key and account, which is made twice a second at most

@@ -4,9 +4,9 @@ import type { Contact } from '../../src/contract/contact.ts';
 import type { Email, Thread } from '../../src/contract/email.ts';
 import type { Folder } from '../../src/contract/folder.ts';
 import { newId } from '../../src/new-id.ts';
-import { type ApiUnderTest, apiUnderTest } from '../helpers/api-under-test.ts';
-import { storeContact, storeEmail, storeFolder, storeThread } from '../helpers/rows.ts';
-import { storeAccount } from '../helpers/stored-account.ts';
+import { type ApiUnderTest, apiUnderTest } from '../helpers/product/api-under-test.ts';
+import { storeContact, storeEmail, storeFolder, storeThread } from '../helpers/assert/rows.ts';
+import { storeAccount } from '../helpers/product/stored-account.ts';
 
 let api: ApiUnderTest;
 let account: string;

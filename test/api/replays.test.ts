@@ -4,8 +4,8 @@ import type { WebhookEndpoint } from '../../src/contract/webhook.ts';
 import { recordEvents } from '../../src/db/outbox.ts';
 import { newId } from '../../src/new-id.ts';
 import { cancelReplay } from '../../src/webhooks/log/replay-state.ts';
-import { type ApiUnderTest, apiUnderTest } from '../helpers/api-under-test.ts';
-import { storeAccount } from '../helpers/stored-account.ts';
+import { type ApiUnderTest, apiUnderTest } from '../helpers/product/api-under-test.ts';
+import { storeAccount } from '../helpers/product/stored-account.ts';
 
 let api: ApiUnderTest;
 let account: string;

@@ -8,7 +8,7 @@ import {
 } from '../../src/api/send-input.ts';
 import { ApiError } from '../../src/contract/errors.ts';
 import type { SendInput } from '../../src/contract/sending.ts';
-import { expectCpuBelow } from '../helpers/cpu.ts';
+import { expectCpuBelow } from '../helpers/assert/cpu.ts';
 
 const TO = [{ email: 'reader@example.test' }];
 

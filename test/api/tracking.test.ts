@@ -13,10 +13,10 @@ import {
   type TrackingRecord,
 } from '../../src/db/queries/tracking.ts';
 import { newId } from '../../src/new-id.ts';
-import { type ApiUnderTest, apiUnderTest } from '../helpers/api-under-test.ts';
-import { storeAccount } from '../helpers/stored-account.ts';
-import { storedEvents } from '../helpers/stored-events.ts';
-import { waitFor } from '../helpers/wait.ts';
+import { type ApiUnderTest, apiUnderTest } from '../helpers/product/api-under-test.ts';
+import { storeAccount } from '../helpers/product/stored-account.ts';
+import { storedEvents } from '../helpers/product/stored-events.ts';
+import { waitFor } from '../helpers/assert/wait.ts';
 
 const LINKS = ['https://shop.example/a?b=c&d=%20#e', 'http://other.example/', 'https://bücher.example/straße'];
 const AGENT = 'Mozilla/5.0 (Test)';

@@ -5,8 +5,8 @@ import { EVENT_DATA, EVENT_TYPES, type EventEnvelope, type EventList } from '../
 import type { WebhookConversation, WebhookEndpoint } from '../../src/contract/webhook.ts';
 import { recordEvents } from '../../src/db/outbox.ts';
 import { newId } from '../../src/new-id.ts';
-import { type ApiUnderTest, apiUnderTest } from '../helpers/api-under-test.ts';
-import { storeAccount } from '../helpers/stored-account.ts';
+import { type ApiUnderTest, apiUnderTest } from '../helpers/product/api-under-test.ts';
+import { storeAccount } from '../helpers/product/stored-account.ts';
 
 let api: ApiUnderTest;
 const retried: string[] = [];

@@ -4,10 +4,10 @@ import type { ApiKey } from '../../src/contract/api-key.ts';
 import { ApiError } from '../../src/contract/errors.ts';
 import { ensureFirstKey } from '../../src/db/access/api-keys.ts';
 import { newId } from '../../src/new-id.ts';
-import { type ApiUnderTest, apiUnderTest } from '../helpers/api-under-test.ts';
-import { testDatabase } from '../helpers/postgres.ts';
-import { storeAccount } from '../helpers/stored-account.ts';
-import { waitFor } from '../helpers/wait.ts';
+import { type ApiUnderTest, apiUnderTest } from '../helpers/product/api-under-test.ts';
+import { testDatabase } from '../helpers/servers/postgres.ts';
+import { storeAccount } from '../helpers/product/stored-account.ts';
+import { waitFor } from '../helpers/assert/wait.ts';
 
 let api: ApiUnderTest;
 const connected: AuthIntent[] = [];

@@ -25,7 +25,7 @@ import { MayBeAppended, removeDraftEmail, saveDraft } from '../../src/sending/dr
 import { fileSentCopy } from '../../src/sending/file-sent-copy.ts';
 import { inputKeyOf, storeInput } from '../../src/outgoing/outgoing-input.ts';
 import { loadSend, markSent, markSubmitting, recordSend, type SendRow } from '../../src/outgoing/send-state.ts';
-import { mailText } from '../helpers/mail-text.ts';
+import { mailText } from '../helpers/product/mail-text.ts';
 import type { Random } from './random.ts';
 
 /** A call of the API, as its activities run it; `run` may be done again. */

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { PLAIN } from '../helpers/fake-imap.ts';
-import { isLong } from '../helpers/long.ts';
-import { openSyncGround, type SyncGround } from '../helpers/watched-account.ts';
+import { PLAIN } from '../helpers/fakes/fake-imap.ts';
+import { isLong } from '../helpers/runner/long.ts';
+import { openSyncGround, type SyncGround } from '../helpers/product/watched-account.ts';
 import { type Mode, runEngine } from './engine-run.ts';
 
 /**

@@ -1,9 +1,9 @@
 import type { Email } from '../../src/contract/email.ts';
 import type { Folder } from '../../src/contract/folder.ts';
-import type { Api } from '../helpers/api.ts';
-import type { Connected } from '../helpers/live.ts';
-import { mailText } from '../helpers/mail-text.ts';
-import type { Mailbox } from '../helpers/mailbox.ts';
+import type { Api } from '../helpers/product/api.ts';
+import type { Connected } from '../helpers/product/live.ts';
+import { mailText } from '../helpers/product/mail-text.ts';
+import type { Mailbox } from '../helpers/product/mailbox.ts';
 import { NAMING_FIELDS, type ServerFolder } from './compare.ts';
 import { Random } from './random.ts';
 

@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
-import { type Connected, connectLogin, connectUser, type Live, joinLive } from '../helpers/live.ts';
-import { isLong } from '../helpers/long.ts';
-import { kick, type MailLogin } from '../helpers/mail-user.ts';
-import { type Mailbox, openMailbox } from '../helpers/mailbox.ts';
-import { greenMail, type OtherServer, pymap } from '../helpers/other-servers.ts';
+import { type Connected, connectLogin, connectUser, type Live, joinLive } from '../helpers/product/live.ts';
+import { isLong } from '../helpers/runner/long.ts';
+import { kick, type MailLogin } from '../helpers/product/mail-user.ts';
+import { type Mailbox, openMailbox } from '../helpers/product/mailbox.ts';
+import { greenMail, type OtherServer, pymap } from '../helpers/servers/other-servers.ts';
 import { differences } from './compare.ts';
 import { LiveActors } from './live-actors.ts';
 

@@ -1,5 +1,5 @@
-import type { FakeImap, FakeFolder } from '../helpers/fake-imap.ts';
-import { mailText } from '../helpers/mail-text.ts';
+import type { FakeImap, FakeFolder } from '../helpers/fakes/fake-imap.ts';
+import { mailText } from '../helpers/product/mail-text.ts';
 import type { Random } from './random.ts';
 
 const WEIGHTS = {

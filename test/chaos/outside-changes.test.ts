@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { PLAIN } from '../helpers/fake-imap.ts';
-import type { Command } from '../helpers/fake-imap-wire.ts';
-import { isLong } from '../helpers/long.ts';
-import { openSyncGround, type SyncGround } from '../helpers/watched-account.ts';
+import { PLAIN } from '../helpers/fakes/fake-imap.ts';
+import type { Command } from '../helpers/fakes/fake-imap-wire.ts';
+import { isLong } from '../helpers/runner/long.ts';
+import { openSyncGround, type SyncGround } from '../helpers/product/watched-account.ts';
 import type { ApiOperation } from './api-calls.ts';
 import { EngineRun, type Mode } from './engine-run.ts';
 import type { OutsideChange } from './other-program.ts';

@@ -8,9 +8,9 @@ import { newId } from '../../src/new-id.ts';
 import { type ClaimedRun } from '../../src/webhooks/dispatch/delivery-queries.ts';
 import { claimDeliveries } from '../../src/webhooks/log/delivery-state.ts';
 import { planRuns } from '../../src/webhooks/dispatch/relay.ts';
-import { type TestDatabase, testDatabase } from '../helpers/postgres.ts';
-import { storeAccount } from '../helpers/stored-account.ts';
-import { waitFor } from '../helpers/wait.ts';
+import { type TestDatabase, testDatabase } from '../helpers/servers/postgres.ts';
+import { storeAccount } from '../helpers/product/stored-account.ts';
+import { waitFor } from '../helpers/assert/wait.ts';
 
 let test: TestDatabase;
 beforeAll(async () => {

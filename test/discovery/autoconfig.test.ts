@@ -6,8 +6,8 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { fetchDocument, parseAutoconfig } from '../../src/discovery/autoconfig.ts';
 import { createOutbound } from '../../src/security/outbound.ts';
-import { expectCpuBelow } from '../helpers/cpu.ts';
-import { listenOnFreePort } from '../helpers/free-port.ts';
+import { expectCpuBelow } from '../helpers/assert/cpu.ts';
+import { listenOnFreePort } from '../helpers/servers/free-port.ts';
 
 const server = (
   type: string,

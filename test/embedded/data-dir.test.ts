@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { openDataDir } from '../../src/embedded/data-dir.ts';
 import { isRunning, handleOf } from '../../src/runtime/process-handle.ts';
 import { openLog } from '../../src/embedded/log-file.ts';
-import { waitFor } from '../helpers/wait.ts';
+import { waitFor } from '../helpers/assert/wait.ts';
 
 describe('the data folder', () => {
   let dir: string;

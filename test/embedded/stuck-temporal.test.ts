@@ -7,9 +7,9 @@ import { expect, it } from '@jest/globals';
 import { Client, Connection } from '@temporalio/client';
 import { createSupervisor } from '../../src/embedded/supervise.ts';
 import { embedTemporal } from '../../src/embedded/temporal.ts';
-import { freePort } from '../helpers/free-port.ts';
-import { testTemporal } from '../helpers/temporal.ts';
-import { waitFor } from '../helpers/wait.ts';
+import { freePort } from '../helpers/servers/free-port.ts';
+import { testTemporal } from '../helpers/servers/temporal.ts';
+import { waitFor } from '../helpers/assert/wait.ts';
 
 /*
  * Programs that are killed, or stop waiting, cancel their calls. One that is cancelled just when Temporal reads from SQLite can

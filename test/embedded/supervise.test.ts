@@ -6,7 +6,7 @@ import { pathToFileURL } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { isRunning, type ProcessHandle } from '../../src/runtime/process-handle.ts';
 import { createSupervisor, type Part, type Supervisor } from '../../src/embedded/supervise.ts';
-import { waitFor } from '../helpers/wait.ts';
+import { waitFor } from '../helpers/assert/wait.ts';
 
 /** A part that runs a line of JavaScript; ready when it has printed its pid to its log. */
 function part(dir: string, name: string, script: string): Part {

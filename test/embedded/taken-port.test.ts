@@ -8,8 +8,8 @@ import { retryWhenPortTaken } from '../../src/embedded/ports.ts';
 import { embedPostgres } from '../../src/embedded/postgres.ts';
 import { createSupervisor, type Part, type Supervisor } from '../../src/embedded/supervise.ts';
 import { embedTemporal } from '../../src/embedded/temporal.ts';
-import { freePort, listenOnFreePort } from '../helpers/free-port.ts';
-import { testTemporal } from '../helpers/temporal.ts';
+import { freePort, listenOnFreePort } from '../helpers/servers/free-port.ts';
+import { testTemporal } from '../helpers/servers/temporal.ts';
 
 /** Another process takes the port between the look for a free one and the start of the server. */
 describe('a port that is taken meanwhile', () => {

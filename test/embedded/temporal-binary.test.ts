@@ -16,7 +16,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import type { Report } from '../../src/embedded/report.ts';
 import { findTemporal, TEMPORAL_CLI_VERSION } from '../../src/embedded/temporal-binary.ts';
-import { listenOnFreePort } from '../helpers/free-port.ts';
+import { listenOnFreePort } from '../helpers/servers/free-port.ts';
 
 const arch = process.arch === 'x64' ? 'amd64' : process.arch;
 

@@ -2,7 +2,7 @@ import { createServer, request, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { hiddenAddress, startUiGuard, type UiGuard, whyRefused } from '../../src/embedded/ui-guard.ts';
-import { freePort, listenOnFreePort } from '../helpers/free-port.ts';
+import { freePort, listenOnFreePort } from '../helpers/servers/free-port.ts';
 
 const HOST = '127.0.0.1:8233';
 const OWN = `http://${HOST}`;

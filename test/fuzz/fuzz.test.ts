@@ -6,12 +6,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it, jest } from '@jest/globals';
 import { projectRoot } from '../../src/embedded/project-root.ts';
-import { run } from '../helpers/child.ts';
-import type { Api } from '../helpers/api.ts';
-import { type OwnLive, startLive } from '../helpers/live.ts';
-import { isLong } from '../helpers/long.ts';
-import { addUser } from '../helpers/mail-user.ts';
-import { waitFor } from '../helpers/wait.ts';
+import { run } from '../helpers/product/child.ts';
+import type { Api } from '../helpers/product/api.ts';
+import { type OwnLive, startLive } from '../helpers/product/live.ts';
+import { isLong } from '../helpers/runner/long.ts';
+import { addUser } from '../helpers/product/mail-user.ts';
+import { waitFor } from '../helpers/assert/wait.ts';
 
 /*
  * schemathesis calls a running product with a connected account as its OpenAPI document says, and as it says not: no

@@ -2,9 +2,9 @@ import { afterEach, beforeEach, expect, test } from '@jest/globals';
 import { fetchChanges } from '../../src/imap/fetch.ts';
 import { selectFolder } from '../../src/imap/select.ts';
 import type { ImapSession } from '../../src/imap/session.ts';
-import { FakeImap, PLAIN } from '../helpers/fake-imap.ts';
-import { openTestSession } from '../helpers/mail-session.ts';
-import { mailText } from '../helpers/mail-text.ts';
+import { FakeImap, PLAIN } from '../helpers/fakes/fake-imap.ts';
+import { openTestSession } from '../helpers/product/mail-session.ts';
+import { mailText } from '../helpers/product/mail-text.ts';
 
 let server: FakeImap;
 let session: ImapSession;

@@ -4,9 +4,9 @@ import { listenForChanges } from '../../src/imap/idle.ts';
 import { internalsOf, patchClient, uidRanges, type VanishedEvent } from '../../src/imap/imapflow-patches.ts';
 import { selectFolder } from '../../src/imap/select.ts';
 import type { ImapSession } from '../../src/imap/session.ts';
-import { FakeImap, PLAIN } from '../helpers/fake-imap.ts';
-import { openTestSession } from '../helpers/mail-session.ts';
-import { mailText } from '../helpers/mail-text.ts';
+import { FakeImap, PLAIN } from '../helpers/fakes/fake-imap.ts';
+import { openTestSession } from '../helpers/product/mail-session.ts';
+import { mailText } from '../helpers/product/mail-text.ts';
 
 /*
  * The private parts of imapflow that this product relies on. A test that fails here after an upgrade of imapflow names the

@@ -4,9 +4,9 @@ import { fetchFlags } from '../../src/imap/fetch.ts';
 import { createFolder } from '../../src/imap/change-folders.ts';
 import { selectFolder } from '../../src/imap/select.ts';
 import { type ImapSession, openSession } from '../../src/imap/session.ts';
-import { FakeImap, type FakeImapOptions, PLAIN } from '../helpers/fake-imap.ts';
-import { imapSettings, LOOPBACK } from '../helpers/mail-session.ts';
-import { mailText } from '../helpers/mail-text.ts';
+import { FakeImap, type FakeImapOptions, PLAIN } from '../helpers/fakes/fake-imap.ts';
+import { imapSettings, LOOPBACK } from '../helpers/product/mail-session.ts';
+import { mailText } from '../helpers/product/mail-text.ts';
 
 /** Servers that differ from what most do in what they allow, offer or write. */
 

@@ -5,11 +5,11 @@ import type { ImapSession } from '../../src/imap/session.ts';
 import type { ServerLogin } from '../../src/contract/account.ts';
 import { storeFlags } from '../../src/imap/store.ts';
 import { FolderMissing, MailError } from '../../src/mail-wire/mail-error.ts';
-import { FakeImap } from '../helpers/fake-imap.ts';
-import { imapSettings, LOOPBACK, openTestSession } from '../helpers/mail-session.ts';
-import { mailText } from '../helpers/mail-text.ts';
-import { addUser, kick } from '../helpers/mail-user.ts';
-import { waitFor } from '../helpers/wait.ts';
+import { FakeImap } from '../helpers/fakes/fake-imap.ts';
+import { imapSettings, LOOPBACK, openTestSession } from '../helpers/product/mail-session.ts';
+import { mailText } from '../helpers/product/mail-text.ts';
+import { addUser, kick } from '../helpers/product/mail-user.ts';
+import { waitFor } from '../helpers/assert/wait.ts';
 
 let server: FakeImap;
 let settings: ServerLogin;

@@ -8,13 +8,13 @@ import { openFolder } from '../../src/imap/select.ts';
 import type { ImapSession } from '../../src/imap/session.ts';
 import { storeFlags } from '../../src/imap/store.ts';
 import { FolderExists, FolderMissing, MailError } from '../../src/mail-wire/mail-error.ts';
-import { DOVECOT_PROFILES, type DovecotProfile, startDovecotProfile } from '../helpers/dovecot-profiles.ts';
-import type { RunningDovecot } from '../helpers/dovecot.ts';
-import { isLong } from '../helpers/long.ts';
-import { openTestSession } from '../helpers/mail-session.ts';
-import { mailText, newMessageId } from '../helpers/mail-text.ts';
-import { addUser, type MailUser } from '../helpers/mail-user.ts';
-import { type Mailbox, openMailbox } from '../helpers/mailbox.ts';
+import { DOVECOT_PROFILES, type DovecotProfile, startDovecotProfile } from '../helpers/servers/dovecot-profiles.ts';
+import type { RunningDovecot } from '../helpers/servers/dovecot.ts';
+import { isLong } from '../helpers/runner/long.ts';
+import { openTestSession } from '../helpers/product/mail-session.ts';
+import { mailText, newMessageId } from '../helpers/product/mail-text.ts';
+import { addUser, type MailUser } from '../helpers/product/mail-user.ts';
+import { type Mailbox, openMailbox } from '../helpers/product/mailbox.ts';
 
 /** Each verb against a real server, with and without the extensions that it leans on; seen by another mail program. */
 

@@ -8,10 +8,10 @@ import { openFolder } from '../../src/imap/select.ts';
 import type { ImapSession } from '../../src/imap/session.ts';
 import { storeFlags } from '../../src/imap/store.ts';
 import { FolderExists, MailError } from '../../src/mail-wire/mail-error.ts';
-import { FakeGmail } from '../helpers/fake-gmail.ts';
-import { openTestSession } from '../helpers/mail-session.ts';
-import { mailText, newMessageId } from '../helpers/mail-text.ts';
-import { type Mailbox, openMailbox } from '../helpers/mailbox.ts';
+import { FakeGmail } from '../helpers/fakes/fake-gmail.ts';
+import { openTestSession } from '../helpers/product/mail-session.ts';
+import { mailText, newMessageId } from '../helpers/product/mail-text.ts';
+import { type Mailbox, openMailbox } from '../helpers/product/mailbox.ts';
 
 /** The verbs on a mailbox whose folders are labels; seen by another mail program. */
 

@@ -2,10 +2,10 @@ import { expect, test } from '@jest/globals';
 import { moveMessages } from '../../src/imap/move.ts';
 import { createSessionPool } from '../../src/imap/pool.ts';
 import { openFolder } from '../../src/imap/select.ts';
-import { startDovecotProfile } from '../helpers/dovecot-profiles.ts';
-import { imapSettings, LOOPBACK } from '../helpers/mail-session.ts';
-import { addUser } from '../helpers/mail-user.ts';
-import { openMailbox } from '../helpers/mailbox.ts';
+import { startDovecotProfile } from '../helpers/servers/dovecot-profiles.ts';
+import { imapSettings, LOOPBACK } from '../helpers/product/mail-session.ts';
+import { addUser } from '../helpers/product/mail-user.ts';
+import { openMailbox } from '../helpers/product/mailbox.ts';
 
 test('without UIDPLUS several sessions move mail out of one folder at a time, and what others marked stays', async () => {
   const dovecot = await startDovecotProfile('stripped');

@@ -1,14 +1,14 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import type { Account } from '../../src/contract/account.ts';
-import { ApiFailure, intentFor } from '../helpers/api.ts';
-import { freePort } from '../helpers/free-port.ts';
-import { connectLogin, connectUser, type Live, joinLive, typesOf } from '../helpers/live.ts';
-import { addUser, doveadm, kick, setPassword } from '../helpers/mail-user.ts';
-import { openMailbox } from '../helpers/mailbox.ts';
-import { mailServers } from '../helpers/mail-servers.ts';
-import { emailOf } from '../helpers/receiver.ts';
-import { startTcpProxy } from '../helpers/tcp-proxy.ts';
-import { waitFor } from '../helpers/wait.ts';
+import { ApiFailure, intentFor } from '../helpers/product/api.ts';
+import { freePort } from '../helpers/servers/free-port.ts';
+import { connectLogin, connectUser, type Live, joinLive, typesOf } from '../helpers/product/live.ts';
+import { addUser, doveadm, kick, setPassword } from '../helpers/product/mail-user.ts';
+import { openMailbox } from '../helpers/product/mailbox.ts';
+import { mailServers } from '../helpers/servers/mail-servers.ts';
+import { emailOf } from '../helpers/fakes/receiver.ts';
+import { startTcpProxy } from '../helpers/fakes/tcp-proxy.ts';
+import { waitFor } from '../helpers/assert/wait.ts';
 
 /** The life of an account: connecting and its refusals, statuses, reconnecting, removal. */
 

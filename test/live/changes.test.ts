@@ -1,13 +1,13 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from '@jest/globals';
 import type { Contact } from '../../src/contract/contact.ts';
 import type { Email } from '../../src/contract/email.ts';
-import { ApiFailure } from '../helpers/api.ts';
-import { brief, type ConnectedUser, connectUser, type Live, joinLive, typesOf } from '../helpers/live.ts';
-import { kick } from '../helpers/mail-user.ts';
-import { openMailbox } from '../helpers/mailbox.ts';
-import { newMessageId } from '../helpers/mail-text.ts';
-import { emailOf } from '../helpers/receiver.ts';
-import { startTcpProxy } from '../helpers/tcp-proxy.ts';
+import { ApiFailure } from '../helpers/product/api.ts';
+import { brief, type ConnectedUser, connectUser, type Live, joinLive, typesOf } from '../helpers/product/live.ts';
+import { kick } from '../helpers/product/mail-user.ts';
+import { openMailbox } from '../helpers/product/mailbox.ts';
+import { newMessageId } from '../helpers/product/mail-text.ts';
+import { emailOf } from '../helpers/fakes/receiver.ts';
+import { startTcpProxy } from '../helpers/fakes/tcp-proxy.ts';
 
 /** What the user does in other mail programs: each change is one event, under the same id. */
 

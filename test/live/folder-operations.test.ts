@@ -5,11 +5,11 @@ import {
   DOVECOT_PROFILES,
   type DovecotProfile,
   startDovecotProfile,
-} from '../helpers/dovecot-profiles.ts';
-import type { RunningDovecot } from '../helpers/dovecot.ts';
-import { brief, type Connected, connectLogin, type Live, joinLive } from '../helpers/live.ts';
-import { isLong } from '../helpers/long.ts';
-import { emailOf, folderOf } from '../helpers/receiver.ts';
+} from '../helpers/servers/dovecot-profiles.ts';
+import type { RunningDovecot } from '../helpers/servers/dovecot.ts';
+import { brief, type Connected, connectLogin, type Live, joinLive } from '../helpers/product/live.ts';
+import { isLong } from '../helpers/runner/long.ts';
+import { emailOf, folderOf } from '../helpers/fakes/receiver.ts';
 
 /** What the API does to folders: at the provider, in the store at once, and in one event. */
 

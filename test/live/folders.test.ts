@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from '@jest/globals';
-import { brief, type Connected, connectUser, type Live, joinLive, typesOf } from '../helpers/live.ts';
-import { mailText } from '../helpers/mail-text.ts';
-import { emailOf, folderOf } from '../helpers/receiver.ts';
+import { brief, type Connected, connectUser, type Live, joinLive, typesOf } from '../helpers/product/live.ts';
+import { mailText } from '../helpers/product/mail-text.ts';
+import { emailOf, folderOf } from '../helpers/fakes/receiver.ts';
 
 /** Folders made, renamed and removed in other mail programs. */
 

@@ -1,9 +1,9 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { gmailOptions } from '../helpers/fake-gmail.ts';
-import { FakeImap, type FakeImapOptions } from '../helpers/fake-imap.ts';
-import { mailText, type MailFields } from '../helpers/mail-text.ts';
-import { waitFor } from '../helpers/wait.ts';
-import { openSyncGround, type SyncGround, WatchedAccount } from '../helpers/watched-account.ts';
+import { gmailOptions } from '../helpers/fakes/fake-gmail.ts';
+import { FakeImap, type FakeImapOptions } from '../helpers/fakes/fake-imap.ts';
+import { mailText, type MailFields } from '../helpers/product/mail-text.ts';
+import { waitFor } from '../helpers/assert/wait.ts';
+import { openSyncGround, type SyncGround, WatchedAccount } from '../helpers/product/watched-account.ts';
 
 let ground: SyncGround;
 const open: { server: FakeImap; account: WatchedAccount }[] = [];

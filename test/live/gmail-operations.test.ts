@@ -1,11 +1,11 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from '@jest/globals';
 import type { Email } from '../../src/contract/email.ts';
 import type { Folder } from '../../src/contract/folder.ts';
-import { FakeGmail } from '../helpers/fake-gmail.ts';
-import { type Connected, connectLogin, type Live, joinLive, typesOf } from '../helpers/live.ts';
-import { addUser } from '../helpers/mail-user.ts';
-import { mailText, newMessageId } from '../helpers/mail-text.ts';
-import { emailOf } from '../helpers/receiver.ts';
+import { FakeGmail } from '../helpers/fakes/fake-gmail.ts';
+import { type Connected, connectLogin, type Live, joinLive, typesOf } from '../helpers/product/live.ts';
+import { addUser } from '../helpers/product/mail-user.ts';
+import { mailText, newMessageId } from '../helpers/product/mail-text.ts';
+import { emailOf } from '../helpers/fakes/receiver.ts';
 
 /** What the API does to emails of a mailbox whose folders are labels, with one copy of each mail in All Mail. */
 

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import type { Account, InitialSync } from '../../src/contract/account.ts';
 import type { Email } from '../../src/contract/email.ts';
-import { brief, type Connected, connectUser, type Live, joinLive, typesOf } from '../helpers/live.ts';
-import type { Mailbox } from '../helpers/mailbox.ts';
-import { emailOf } from '../helpers/receiver.ts';
+import { brief, type Connected, connectUser, type Live, joinLive, typesOf } from '../helpers/product/live.ts';
+import type { Mailbox } from '../helpers/product/mailbox.ts';
+import { emailOf } from '../helpers/fakes/receiver.ts';
 
 /** The optional import of mail that was in the mailbox before it was connected. */
 

@@ -2,12 +2,12 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { createConnection } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import { once } from 'node:events';
-import { addUser, doveadm, kick, type MailUser, setPassword } from '../helpers/mail-user.ts';
-import { deliver, type Mailbox, openMailbox, submit } from '../helpers/mailbox.ts';
-import { mailServers } from '../helpers/mail-servers.ts';
-import { newMessageId } from '../helpers/mail-text.ts';
-import { startTcpProxy } from '../helpers/tcp-proxy.ts';
-import { waitFor } from '../helpers/wait.ts';
+import { addUser, doveadm, kick, type MailUser, setPassword } from '../helpers/product/mail-user.ts';
+import { deliver, type Mailbox, openMailbox, submit } from '../helpers/product/mailbox.ts';
+import { mailServers } from '../helpers/servers/mail-servers.ts';
+import { newMessageId } from '../helpers/product/mail-text.ts';
+import { startTcpProxy } from '../helpers/fakes/tcp-proxy.ts';
+import { waitFor } from '../helpers/assert/wait.ts';
 
 /** The servers and helpers that the other live tests lean on do what is said of them. */
 

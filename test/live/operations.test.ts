@@ -1,18 +1,18 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import type { Email } from '../../src/contract/email.ts';
-import { ApiFailure } from '../helpers/api.ts';
+import { ApiFailure } from '../helpers/product/api.ts';
 import {
   addUserWhoSends,
   DOVECOT_PROFILES,
   type DovecotProfile,
   startDovecotProfile,
-} from '../helpers/dovecot-profiles.ts';
-import type { RunningDovecot } from '../helpers/dovecot.ts';
-import { brief, type Connected, connectLogin, type Live, joinLive, typesOf } from '../helpers/live.ts';
-import { doveadm, kick, type MailUser, setPassword } from '../helpers/mail-user.ts';
-import { emailOf, folderOf } from '../helpers/receiver.ts';
-import { isLong } from '../helpers/long.ts';
-import { waitFor } from '../helpers/wait.ts';
+} from '../helpers/servers/dovecot-profiles.ts';
+import type { RunningDovecot } from '../helpers/servers/dovecot.ts';
+import { brief, type Connected, connectLogin, type Live, joinLive, typesOf } from '../helpers/product/live.ts';
+import { doveadm, kick, type MailUser, setPassword } from '../helpers/product/mail-user.ts';
+import { emailOf, folderOf } from '../helpers/fakes/receiver.ts';
+import { isLong } from '../helpers/runner/long.ts';
+import { waitFor } from '../helpers/assert/wait.ts';
 
 /** What the API does to emails: confirmed by the provider, in the store at once, and in one event. */
 

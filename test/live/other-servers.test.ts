@@ -2,14 +2,14 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type DovecotOptions, OLD_CAPABILITIES, startDovecot } from '../helpers/dovecot.ts';
-import { brief, type Connected, connectLogin, type Live, joinLive, typesOf } from '../helpers/live.ts';
-import { isLong } from '../helpers/long.ts';
-import { addUser, doveadm, type MailUser } from '../helpers/mail-user.ts';
-import { openMailbox } from '../helpers/mailbox.ts';
-import { mailServers } from '../helpers/mail-servers.ts';
-import { greenMail, type OtherServer, pymap } from '../helpers/other-servers.ts';
-import { emailOf, folderOf } from '../helpers/receiver.ts';
+import { type DovecotOptions, OLD_CAPABILITIES, startDovecot } from '../helpers/servers/dovecot.ts';
+import { brief, type Connected, connectLogin, type Live, joinLive, typesOf } from '../helpers/product/live.ts';
+import { isLong } from '../helpers/runner/long.ts';
+import { addUser, doveadm, type MailUser } from '../helpers/product/mail-user.ts';
+import { openMailbox } from '../helpers/product/mailbox.ts';
+import { mailServers } from '../helpers/servers/mail-servers.ts';
+import { greenMail, type OtherServer, pymap } from '../helpers/servers/other-servers.ts';
+import { emailOf, folderOf } from '../helpers/fakes/receiver.ts';
 
 /** The same mailbox life on servers that lack this or that extension: each by its own fallback, none noticed outside. */
 

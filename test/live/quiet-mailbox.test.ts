@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
-import { connectUser, type Live, joinLive } from '../helpers/live.ts';
-import { waitFor } from '../helpers/wait.ts';
+import { connectUser, type Live, joinLive } from '../helpers/product/live.ts';
+import { waitFor } from '../helpers/assert/wait.ts';
 
 /** A mailbox in which nothing happens, with the interval of polls that is the default. */
 

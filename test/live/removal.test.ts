@@ -7,10 +7,10 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { Client, Connection } from '@temporalio/client';
 import { createPayloadCodec } from '../../src/temporal/codec.ts';
 import { removeWorkflowId, SEARCH_ATTRIBUTES } from '../../src/workflows/names.ts';
-import { freePort, listenOnFreePort } from '../helpers/free-port.ts';
-import { type ConnectedUser, connectUser, type OwnLive, startLive } from '../helpers/live.ts';
-import { addUser } from '../helpers/mail-user.ts';
-import { waitFor } from '../helpers/wait.ts';
+import { freePort, listenOnFreePort } from '../helpers/servers/free-port.ts';
+import { type ConnectedUser, connectUser, type OwnLive, startLive } from '../helpers/product/live.ts';
+import { addUser } from '../helpers/product/mail-user.ts';
+import { waitFor } from '../helpers/assert/wait.ts';
 
 /**
  * Words that exist nowhere else are in a password, a subject, a text, a file and an address. With STORAGE_ENCRYPTION no file

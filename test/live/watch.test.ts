@@ -1,10 +1,10 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import type { DovecotInfo, RunningDovecot } from '../helpers/dovecot.ts';
-import { startDovecotProfile } from '../helpers/dovecot-profiles.ts';
-import { addUser } from '../helpers/mail-user.ts';
-import { mailText, newMessageId } from '../helpers/mail-text.ts';
-import { type Mailbox, openMailbox } from '../helpers/mailbox.ts';
-import { openSyncGround, type SyncGround, WatchedAccount } from '../helpers/watched-account.ts';
+import type { DovecotInfo, RunningDovecot } from '../helpers/servers/dovecot.ts';
+import { startDovecotProfile } from '../helpers/servers/dovecot-profiles.ts';
+import { addUser } from '../helpers/product/mail-user.ts';
+import { mailText, newMessageId } from '../helpers/product/mail-text.ts';
+import { type Mailbox, openMailbox } from '../helpers/product/mailbox.ts';
+import { openSyncGround, type SyncGround, WatchedAccount } from '../helpers/product/watched-account.ts';
 
 /** The engine on a Dovecot: what the owner does in a mail program is an event, once. */
 

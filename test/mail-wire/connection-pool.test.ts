@@ -7,8 +7,8 @@ import {
   type PoolLimits,
 } from '../../src/mail-wire/connection-pool.ts';
 import type { ServerLogin } from '../../src/contract/account.ts';
-import { waitForCollected } from '../helpers/garbage.ts';
-import { waitFor } from '../helpers/wait.ts';
+import { waitForCollected } from '../helpers/fakes/garbage.ts';
+import { waitFor } from '../helpers/assert/wait.ts';
 
 class Connection extends EventEmitter {
   state: 'open' | 'ended' | 'destroyed' = 'open';

@@ -6,10 +6,10 @@ import { mark } from '../../src/mailbox/changes/pending-removals.ts';
 import { emails, locations } from '../../src/db/schema/index.ts';
 import { moveEmail } from '../../src/mailbox/changes/move.ts';
 import { syncMailbox } from '../../src/mailbox/sync-pass.ts';
-import { PLAIN } from '../helpers/fake-imap.ts';
-import { mailText } from '../helpers/mail-text.ts';
-import { storedEvents } from '../helpers/stored-events.ts';
-import { type Engine, engineTests } from './engine.ts';
+import { PLAIN } from '../helpers/fakes/fake-imap.ts';
+import { mailText } from '../helpers/product/mail-text.ts';
+import { storedEvents } from '../helpers/product/stored-events.ts';
+import { type Engine, engineTests } from '../helpers/product/engine.ts';
 
 /** A move by copying that was stopped after its COPY: the email is in both folders. */
 

@@ -4,9 +4,9 @@ import type { Bounce } from '../../src/contract/email.ts';
 import { emails, sends } from '../../src/db/schema/index.ts';
 import { findBounced, linkReports, linkEarlierBounces } from '../../src/mailbox/bounces.ts';
 import { newId } from '../../src/new-id.ts';
-import { type TestDatabase, testDatabase } from '../helpers/postgres.ts';
-import { type EmailOptions, storeEmail, storeFolder } from '../helpers/rows.ts';
-import { storeAccount } from '../helpers/stored-account.ts';
+import { type TestDatabase, testDatabase } from '../helpers/servers/postgres.ts';
+import { type EmailOptions, storeEmail, storeFolder } from '../helpers/assert/rows.ts';
+import { storeAccount } from '../helpers/product/stored-account.ts';
 
 let test: TestDatabase;
 let account: string;

@@ -4,10 +4,10 @@ import { inLease, type Lease } from '../../src/db/coordination/lease.ts';
 import { drafts, locations } from '../../src/db/schema/index.ts';
 import { changeEmails } from '../../src/mailbox/change-emails.ts';
 import { storeFlagChanges } from '../../src/mailbox/changes/flags.ts';
-import { type TestDatabase, testDatabase } from '../helpers/postgres.ts';
-import { storeEmail, storeFolder } from '../helpers/rows.ts';
-import { storeAccount } from '../helpers/stored-account.ts';
-import { storedEvents } from '../helpers/stored-events.ts';
+import { type TestDatabase, testDatabase } from '../helpers/servers/postgres.ts';
+import { storeEmail, storeFolder } from '../helpers/assert/rows.ts';
+import { storeAccount } from '../helpers/product/stored-account.ts';
+import { storedEvents } from '../helpers/product/stored-events.ts';
 
 let test: TestDatabase;
 beforeAll(async () => {

@@ -10,9 +10,9 @@ import { buildEmail } from '../../src/mailbox/ingest/rows.ts';
 import { loadSyncSettings } from '../../src/mailbox/settings.ts';
 import { deleteEmails, insertEmails, type NewEmailRows } from '../../src/mailbox/store/emails.ts';
 import { newId } from '../../src/new-id.ts';
-import { type TestDatabase, testDatabase } from '../helpers/postgres.ts';
-import { storeFolder } from '../helpers/rows.ts';
-import { storeAccount } from '../helpers/stored-account.ts';
+import { type TestDatabase, testDatabase } from '../helpers/servers/postgres.ts';
+import { storeFolder } from '../helpers/assert/rows.ts';
+import { storeAccount } from '../helpers/product/stored-account.ts';
 
 /** Contacts are what the mail that is there says, whatever came and went on the way. */
 

@@ -9,10 +9,10 @@ import { syncFolder } from '../../src/mailbox/folder-pass.ts';
 import { type Selection, withSelected } from '../../src/mailbox/selected.ts';
 import { loadLocations } from '../../src/mailbox/store/moves.ts';
 import { syncMailbox } from '../../src/mailbox/sync-pass.ts';
-import { PLAIN } from '../helpers/fake-imap.ts';
-import { mailText } from '../helpers/mail-text.ts';
-import { storedEvents } from '../helpers/stored-events.ts';
-import { type Engine, engineTests } from './engine.ts';
+import { PLAIN } from '../helpers/fakes/fake-imap.ts';
+import { mailText } from '../helpers/product/mail-text.ts';
+import { storedEvents } from '../helpers/product/stored-events.ts';
+import { type Engine, engineTests } from '../helpers/product/engine.ts';
 
 /** What a pass or a call finds out after another one has deleted the folder that it is about. */
 

@@ -3,9 +3,9 @@ import { eq } from 'drizzle-orm';
 import { emails, locations } from '../../src/db/schema/index.ts';
 import { syncMailbox } from '../../src/mailbox/sync-pass.ts';
 import { removeDraftEmail } from '../../src/sending/drafts.ts';
-import { PLAIN } from '../helpers/fake-imap.ts';
-import { mailText } from '../helpers/mail-text.ts';
-import { engineTests } from './engine.ts';
+import { PLAIN } from '../helpers/fakes/fake-imap.ts';
+import { mailText } from '../helpers/product/mail-text.ts';
+import { engineTests } from '../helpers/product/engine.ts';
 
 const { start } = engineTests();
 

@@ -13,8 +13,8 @@ import { importMail } from '../../src/mailbox/import.ts';
 import { syncOnce } from '../../src/mailbox/sync-pass.ts';
 import { openFolder } from '../../src/imap/select.ts';
 import { newId } from '../../src/new-id.ts';
-import { mailText } from '../helpers/mail-text.ts';
-import { type Engine, engineTests } from './engine.ts';
+import { mailText } from '../helpers/product/mail-text.ts';
+import { type Engine, engineTests } from '../helpers/product/engine.ts';
 
 const { ground, start } = engineTests();
 

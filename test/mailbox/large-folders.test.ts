@@ -16,12 +16,12 @@ import {
   markVanished,
   newestLocations,
 } from '../../src/mailbox/store/locations.ts';
-import { applyList, serverOf, storedTypes } from '../helpers/folder-changes.ts';
-import { emailAt, fillFolder, measure, type MeasuredDb } from '../helpers/large-folder.ts';
-import { isLong } from '../helpers/long.ts';
-import { type TestDatabase, testDatabase } from '../helpers/postgres.ts';
-import { storeFolder } from '../helpers/rows.ts';
-import { storeAccount } from '../helpers/stored-account.ts';
+import { applyList, serverOf, storedTypes } from '../helpers/product/folder-changes.ts';
+import { emailAt, fillFolder, measure, type MeasuredDb } from '../helpers/fakes/large-folder.ts';
+import { isLong } from '../helpers/runner/long.ts';
+import { type TestDatabase, testDatabase } from '../helpers/servers/postgres.ts';
+import { storeFolder } from '../helpers/assert/rows.ts';
+import { storeAccount } from '../helpers/product/stored-account.ts';
 
 /**
  * What happens to a folder of 100,000 messages is done in transactions that each touch few rows, so that none takes 2 s

@@ -8,10 +8,10 @@ import { ingestAppended } from '../../src/mailbox/ingest/ingest.ts';
 import { saveStatusCounters } from '../../src/mailbox/store/folders.ts';
 import { syncMailbox } from '../../src/mailbox/sync-pass.ts';
 import type { SyncContext } from '../../src/mailbox/context.ts';
-import type { Command } from '../helpers/fake-imap-wire.ts';
-import { type FakeImap, type FakeImapOptions, PLAIN } from '../helpers/fake-imap.ts';
-import { mailText } from '../helpers/mail-text.ts';
-import { type Engine, engineTests } from './engine.ts';
+import type { Command } from '../helpers/fakes/fake-imap-wire.ts';
+import { type FakeImap, type FakeImapOptions, PLAIN } from '../helpers/fakes/fake-imap.ts';
+import { mailText } from '../helpers/product/mail-text.ts';
+import { type Engine, engineTests } from '../helpers/product/engine.ts';
 
 /** What other mail programs do to messages that this API has just placed, before the next sync pass sees those. */
 

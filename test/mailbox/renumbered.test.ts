@@ -4,10 +4,10 @@ import { emails, locations } from '../../src/db/schema/index.ts';
 import { markEmail } from '../../src/mailbox/changes/mark.ts';
 import { moveEmail } from '../../src/mailbox/changes/move.ts';
 import { syncMailbox } from '../../src/mailbox/sync-pass.ts';
-import { type FakeImap, PLAIN } from '../helpers/fake-imap.ts';
-import { isLong } from '../helpers/long.ts';
-import { mailText } from '../helpers/mail-text.ts';
-import { type Engine, engineTests } from './engine.ts';
+import { type FakeImap, PLAIN } from '../helpers/fakes/fake-imap.ts';
+import { isLong } from '../helpers/runner/long.ts';
+import { mailText } from '../helpers/product/mail-text.ts';
+import { type Engine, engineTests } from '../helpers/product/engine.ts';
 
 /** A server that numbers messages anew under the same UIDVALIDITY, as Courier did with UIDs given under EXAMINE. */
 

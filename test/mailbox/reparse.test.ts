@@ -7,9 +7,9 @@ import { matchFiles } from '../../src/mailbox/reparse/files.ts';
 import { reparseEmail } from '../../src/mailbox/reparse/reparse.ts';
 import { syncMailbox } from '../../src/mailbox/sync-pass.ts';
 import type { MailParser } from '../../src/mime/parser.ts';
-import { PLAIN } from '../helpers/fake-imap.ts';
-import { mailText } from '../helpers/mail-text.ts';
-import { type Engine, engineTests } from './engine.ts';
+import { PLAIN } from '../helpers/fakes/fake-imap.ts';
+import { mailText } from '../helpers/product/mail-text.ts';
+import { type Engine, engineTests } from '../helpers/product/engine.ts';
 
 /** Stored mail that an older release read worse, or cut short, is read again. */
 

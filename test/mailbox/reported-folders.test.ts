@@ -5,10 +5,10 @@ import { parsePieces } from '../../src/db/driver/json-text.ts';
 import { emails } from '../../src/db/schema/index.ts';
 import { markEmail } from '../../src/mailbox/changes/mark.ts';
 import { syncMailbox } from '../../src/mailbox/sync-pass.ts';
-import { PLAIN } from '../helpers/fake-imap.ts';
-import { mailText } from '../helpers/mail-text.ts';
-import { storedEvents } from '../helpers/stored-events.ts';
-import { type Engine, engineTests } from './engine.ts';
+import { PLAIN } from '../helpers/fakes/fake-imap.ts';
+import { mailText } from '../helpers/product/mail-text.ts';
+import { storedEvents } from '../helpers/product/stored-events.ts';
+import { type Engine, engineTests } from '../helpers/product/engine.ts';
 
 /** What the last event of an email says about its folders is what readers see, however its flags and folders change. */
 

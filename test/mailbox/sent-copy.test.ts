@@ -2,9 +2,9 @@ import { expect, it } from '@jest/globals';
 import { syncMailbox } from '../../src/mailbox/sync-pass.ts';
 import { newId } from '../../src/new-id.ts';
 import { findSends, isCopyIngested, markSent, markSubmitting, recordSend } from '../../src/outgoing/send-state.ts';
-import { mailText } from '../helpers/mail-text.ts';
-import { storedEvents } from '../helpers/stored-events.ts';
-import { engineTests } from './engine.ts';
+import { mailText } from '../helpers/product/mail-text.ts';
+import { storedEvents } from '../helpers/product/stored-events.ts';
+import { engineTests } from '../helpers/product/engine.ts';
 
 /** The copy of a message that the API sent, in Sent. */
 

@@ -10,10 +10,10 @@ import { moveEmail } from '../../src/mailbox/changes/move.ts';
 import { ingest } from '../../src/mailbox/ingest/ingest.ts';
 import { selectionOf } from '../../src/mailbox/selected.ts';
 import { syncMailbox } from '../../src/mailbox/sync-pass.ts';
-import { PLAIN } from '../helpers/fake-imap.ts';
-import { mailText } from '../helpers/mail-text.ts';
-import { statementsOf } from '../helpers/statements.ts';
-import { type Engine, engineTests } from './engine.ts';
+import { PLAIN } from '../helpers/fakes/fake-imap.ts';
+import { mailText } from '../helpers/product/mail-text.ts';
+import { statementsOf } from '../helpers/assert/statements.ts';
+import { type Engine, engineTests } from '../helpers/product/engine.ts';
 
 /** What a statement costs is paid for each, whatever it does: begin and commit count. */
 const OF_ONE_MAIL = 8;

@@ -7,9 +7,9 @@ import { importMail } from '../../src/mailbox/import.ts';
 import { STREAM_FROM_BYTES } from '../../src/mailbox/ingest/fetch.ts';
 import { syncMailbox } from '../../src/mailbox/sync-pass.ts';
 import { guardStorage } from '../../src/storage/guard.ts';
-import { mailText } from '../helpers/mail-text.ts';
-import { storedEvents } from '../helpers/stored-events.ts';
-import { type Engine, engineTests } from './engine.ts';
+import { mailText } from '../helpers/product/mail-text.ts';
+import { storedEvents } from '../helpers/product/stored-events.ts';
+import { type Engine, engineTests } from '../helpers/product/engine.ts';
 
 const { ground, start: startOn } = engineTests();
 

@@ -7,10 +7,10 @@ import { reservePath } from '../../src/mailbox/folders/reservations.ts';
 import { markVacating } from '../../src/mailbox/folders/vacate.ts';
 import { DoubtfulList } from '../../src/mailbox/folders/list-pass.ts';
 import { type SyncOptions, syncMailbox, syncNotified, syncOnce } from '../../src/mailbox/sync-pass.ts';
-import { gmailOptions } from '../helpers/fake-gmail.ts';
-import { type FakeImap, type FakeMessage, PLAIN } from '../helpers/fake-imap.ts';
-import { mailText } from '../helpers/mail-text.ts';
-import { type Engine, engineTests } from './engine.ts';
+import { gmailOptions } from '../helpers/fakes/fake-gmail.ts';
+import { type FakeImap, type FakeMessage, PLAIN } from '../helpers/fakes/fake-imap.ts';
+import { mailText } from '../helpers/product/mail-text.ts';
+import { type Engine, engineTests } from '../helpers/product/engine.ts';
 
 const { start } = engineTests();
 

@@ -4,8 +4,8 @@ import type { Attendee } from '../../src/contract/email.ts';
 import { emails } from '../../src/db/schema/index.ts';
 import { type AssignedThread, assignThreads, type ThreadedMail } from '../../src/mailbox/ingest/threads.ts';
 import { newId } from '../../src/new-id.ts';
-import { type TestDatabase, testDatabase } from '../helpers/postgres.ts';
-import { storeAccount } from '../helpers/stored-account.ts';
+import { type TestDatabase, testDatabase } from '../helpers/servers/postgres.ts';
+import { storeAccount } from '../helpers/product/stored-account.ts';
 
 let database: TestDatabase;
 beforeAll(async () => {

@@ -14,12 +14,12 @@ import {
   markVanished,
 } from '../../src/mailbox/store/locations.ts';
 import { loadLocations, moveLocations } from '../../src/mailbox/store/moves.ts';
-import { applyList, factsOf, serverOf, storedTypes } from '../helpers/folder-changes.ts';
-import { emailAt, fillFolder, measure, type MeasuredDb } from '../helpers/large-folder.ts';
-import { isLong } from '../helpers/long.ts';
-import { type TestDatabase, testDatabase } from '../helpers/postgres.ts';
-import { storeFolder } from '../helpers/rows.ts';
-import { storeAccount } from '../helpers/stored-account.ts';
+import { applyList, factsOf, serverOf, storedTypes } from '../helpers/product/folder-changes.ts';
+import { emailAt, fillFolder, measure, type MeasuredDb } from '../helpers/fakes/large-folder.ts';
+import { isLong } from '../helpers/runner/long.ts';
+import { type TestDatabase, testDatabase } from '../helpers/servers/postgres.ts';
+import { storeFolder } from '../helpers/assert/rows.ts';
+import { storeAccount } from '../helpers/product/stored-account.ts';
 
 /** Folders of three chunks: what is seen between the chunks, and what a crash between them leaves. */
 

@@ -3,9 +3,9 @@ import { and, eq, sql } from 'drizzle-orm';
 import { emails, folders, locations } from '../../src/db/schema/index.ts';
 import { syncMailbox } from '../../src/mailbox/sync-pass.ts';
 import { verifyMailbox } from '../../src/mailbox/verify.ts';
-import { type FakeImapOptions, PLAIN } from '../helpers/fake-imap.ts';
-import { mailText } from '../helpers/mail-text.ts';
-import { type Engine, engineTests } from './engine.ts';
+import { type FakeImapOptions, PLAIN } from '../helpers/fakes/fake-imap.ts';
+import { mailText } from '../helpers/product/mail-text.ts';
+import { type Engine, engineTests } from '../helpers/product/engine.ts';
 
 /** What a verification finds in a store that a bug has left wrong, and how it is repaired. */
 

@@ -1,10 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
 import { listenForChanges } from '../../src/imap/idle.ts';
 import { watch } from '../../src/mailbox/watch.ts';
-import { openTestSession } from '../helpers/mail-session.ts';
-import { mailText } from '../helpers/mail-text.ts';
-import { waitFor } from '../helpers/wait.ts';
-import { type Engine, engineTests } from './engine.ts';
+import { openTestSession } from '../helpers/product/mail-session.ts';
+import { mailText } from '../helpers/product/mail-text.ts';
+import { waitFor } from '../helpers/assert/wait.ts';
+import { type Engine, engineTests } from '../helpers/product/engine.ts';
 
 const { start } = engineTests();
 

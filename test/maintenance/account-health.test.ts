@@ -6,9 +6,9 @@ import { holdLogins, takeLogin } from '../../src/db/coordination/login-budget.ts
 import { createLogger } from '../../src/runtime/logger.ts';
 import { saveWatchFailure, touchSynced } from '../../src/mailbox/settings.ts';
 import { accountWorkflowId } from '../../src/workflows/names.ts';
-import { type Deliveries, deliveryTests } from '../helpers/deliveries.ts';
-import { storeAccount } from '../helpers/stored-account.ts';
-import { storedEvents } from '../helpers/stored-events.ts';
+import { type Deliveries, deliveryTests } from '../helpers/product/deliveries.ts';
+import { storeAccount } from '../helpers/product/stored-account.ts';
+import { storedEvents } from '../helpers/product/stored-events.ts';
 
 const startDeliveries = deliveryTests();
 let the: Deliveries;

@@ -6,8 +6,8 @@ import { accounts } from '../../src/db/schema/index.ts';
 import { createLogger } from '../../src/runtime/logger.ts';
 import { openCredentials, sealCredentials } from '../../src/mailbox/settings.ts';
 import { createSecrets } from '../../src/security/secrets.ts';
-import { type Deliveries, deliveryTests } from '../helpers/deliveries.ts';
-import { storeAccount } from '../helpers/stored-account.ts';
+import { type Deliveries, deliveryTests } from '../helpers/product/deliveries.ts';
+import { storeAccount } from '../helpers/product/stored-account.ts';
 
 const startDeliveries = deliveryTests();
 let the: Deliveries;

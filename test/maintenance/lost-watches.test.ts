@@ -4,8 +4,8 @@ import { createLostWatches } from '../../src/maintenance/lost-watches.ts';
 import { takeLease } from '../../src/db/coordination/lease.ts';
 import { announceWorker } from '../../src/db/coordination/workers.ts';
 import { createLogger } from '../../src/runtime/logger.ts';
-import { testDatabase, type TestDatabase } from '../helpers/postgres.ts';
-import { storeAccount } from '../helpers/stored-account.ts';
+import { testDatabase, type TestDatabase } from '../helpers/servers/postgres.ts';
+import { storeAccount } from '../helpers/product/stored-account.ts';
 
 let test: TestDatabase;
 beforeAll(async () => {

@@ -9,8 +9,8 @@ import { accounts } from '../../src/db/schema/index.ts';
 import { openCredentials, sealCredentials } from '../../src/mailbox/settings.ts';
 import { newId } from '../../src/new-id.ts';
 import { createSecrets } from '../../src/security/secrets.ts';
-import { testDatabase, type TestDatabase } from '../helpers/postgres.ts';
-import { storeAccount } from '../helpers/stored-account.ts';
+import { testDatabase, type TestDatabase } from '../helpers/servers/postgres.ts';
+import { storeAccount } from '../helpers/product/stored-account.ts';
 
 const oldKey = randomBytes(32);
 const newKey = randomBytes(32);

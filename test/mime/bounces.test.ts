@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { type BounceFacts, readBounce } from '../../src/mime/bounces.ts';
 import { message, read, readFixture } from './read-fixture.ts';
-import { expectCpuBelow } from '../helpers/cpu.ts';
+import { expectCpuBelow } from '../helpers/assert/cpu.ts';
 
 const facts = (known: Partial<BounceFacts>): BounceFacts => ({
   from: 'ann@example.org',

@@ -4,7 +4,7 @@ import { readMessage } from '../../src/mime/read/read-message.ts';
 import { trackMessage } from '../../src/mime/tracking.ts';
 import { compose, envelopeOf } from '../../src/mime/write/compose.ts';
 import type { OutgoingMessage } from '../../src/mime/write/outgoing-message.ts';
-import { type PythonMail, startPython } from '../helpers/python-mail.ts';
+import { type PythonMail, startPython } from '../helpers/servers/python-mail.ts';
 import { file, GIVEN, outgoingMessage, longestLine } from './outgoing-messages.ts';
 
 const python = startPython();

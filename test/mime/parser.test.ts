@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { createMailParser, type MailParser, type ParsedMail } from '../../src/mime/parser.ts';
-import { isLong } from '../helpers/long.ts';
-import { waitFor } from '../helpers/wait.ts';
+import { isLong } from '../helpers/runner/long.ts';
+import { waitFor } from '../helpers/assert/wait.ts';
 import { fixture, message } from './read-fixture.ts';
 
 let folder: string;

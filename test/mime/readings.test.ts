@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { readReplyText } from '../../src/mime/read/reply-text.ts';
 import { message, read, readFixture } from './read-fixture.ts';
-import { expectCpuBelow } from '../helpers/cpu.ts';
+import { expectCpuBelow } from '../helpers/assert/cpu.ts';
 
 /* What is read of a mail beyond its text and files: none of it may fail a mail. */
 

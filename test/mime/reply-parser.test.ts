@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from '@jest/globals';
 import { ReplyParser } from '../../src/mime/read/reply-parser.ts';
 import { readReplyText } from '../../src/mime/read/reply-text.ts';
-import { expectCpuBelow } from '../helpers/cpu.ts';
+import { expectCpuBelow } from '../helpers/assert/cpu.ts';
 
 const require = createRequire(import.meta.url);
 const Library = require('email-reply-parser') as new () => { parseReply(text: string): string };
@@ -197,7 +197,7 @@ describe('replies are read as the library reads them', () => {
   });
 
   test('a text without a quote at less than a quarter of what the library takes', () => {
-    const program = fileURLToPath(new URL('../helpers/reply-cpu.ts', import.meta.url));
+    const program = fileURLToPath(new URL('../helpers/assert/reply-cpu.ts', import.meta.url));
     const output = execFileSync(process.execPath, ['--import', import.meta.resolve('tsx'), program], {
       encoding: 'utf8',
     });

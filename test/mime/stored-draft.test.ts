@@ -11,7 +11,7 @@ import {
   withoutDraftHeaders,
 } from '../../src/mime/write/stored-draft.ts';
 import { file, GIVEN, outgoingMessage, longestLine } from './outgoing-messages.ts';
-import { expectCpuBelow } from '../helpers/cpu.ts';
+import { expectCpuBelow } from '../helpers/assert/cpu.ts';
 
 const lines = (...all: string[]): Buffer => Buffer.from(all.join('\r\n'));
 const head = (source: Buffer): string[] =>

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { baseSubjectOf } from '../../src/mime/threads.ts';
-import { expectCpuBelow } from '../helpers/cpu.ts';
+import { expectCpuBelow } from '../helpers/assert/cpu.ts';
 
 describe('base subject', () => {
   test.each([

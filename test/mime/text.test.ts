@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { htmlToPlain, stripTags, textToHtml } from '../../src/mime/html.ts';
 import { decodeFlowed } from '../../src/mime/read/body.ts';
 import { read } from './read-fixture.ts';
-import { expectCpuBelow } from '../helpers/cpu.ts';
+import { expectCpuBelow } from '../helpers/assert/cpu.ts';
 
 describe('HTML from text', () => {
   test.each([

@@ -5,8 +5,8 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { createMailParser, type MailParser, type ParsedMail } from '../../src/mime/parser.ts';
 import { readParts } from '../../src/mime/read/read-parts.ts';
 import { readTnef } from '../../src/mime/read/tnef.ts';
-import { expectCpuBelow } from '../helpers/cpu.ts';
-import { mailText } from '../helpers/mail-text.ts';
+import { expectCpuBelow } from '../helpers/assert/cpu.ts';
+import { mailText } from '../helpers/product/mail-text.ts';
 
 /** The files in a winmail.dat (MS-OXTNEF). */
 

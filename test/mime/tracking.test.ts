@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { trackingUrls, trackMessage, untrackHtml } from '../../src/mime/tracking.ts';
 import { outgoingMessage } from './outgoing-messages.ts';
-import { expectCpuBelow } from '../helpers/cpu.ts';
+import { expectCpuBelow } from '../helpers/assert/cpu.ts';
 
 const OPTIONS = { trackingId: 'trk_1', opens: false, links: true, baseUrl: 'https://t.example' };
 const PIXEL =

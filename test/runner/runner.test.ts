@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { projectRoot } from '../../src/embedded/project-root.ts';
-import { readResults, type Results } from '../helpers/test-results.ts';
+import { readResults, type Results } from '../helpers/runner/test-results.ts';
 
 /** Test files whose tests must count as failed, except where they are named `good…`. */
 const FILES: Record<string, string> = {

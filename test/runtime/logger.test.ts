@@ -7,8 +7,8 @@ import { setImmediate } from 'node:timers/promises';
 import { Writable } from 'node:stream';
 import { afterAll, describe, expect, it } from '@jest/globals';
 import { createLogger, gatherLines } from '../../src/runtime/logger.ts';
-import { builtModule } from '../helpers/built.ts';
-import { waitFor } from '../helpers/wait.ts';
+import { builtModule } from '../helpers/product/built.ts';
+import { waitFor } from '../helpers/assert/wait.ts';
 
 function logged(write: (logger: ReturnType<typeof createLogger>) => void): string {
   const lines: string[] = [];

@@ -6,9 +6,9 @@ import { listenTo } from '../../src/db/driver/listen.ts';
 import { announceLease } from '../../src/db/coordination/lease.ts';
 import { createLogger } from '../../src/runtime/logger.ts';
 import { createSecrets } from '../../src/security/secrets.ts';
-import { type TestDatabase, testDatabase } from '../helpers/postgres.ts';
-import { storeAccount } from '../helpers/stored-account.ts';
-import { waitFor } from '../helpers/wait.ts';
+import { type TestDatabase, testDatabase } from '../helpers/servers/postgres.ts';
+import { storeAccount } from '../helpers/product/stored-account.ts';
+import { waitFor } from '../helpers/assert/wait.ts';
 
 let test: TestDatabase;
 const closing: (() => Promise<void>)[] = [];

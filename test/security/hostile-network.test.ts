@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it, jest } from '@jest/globals';
 import { projectRoot } from '../../src/embedded/project-root.ts';
-import { run } from '../helpers/child.ts';
-import { makeCertificate } from '../helpers/test-ca.ts';
+import { run } from '../helpers/product/child.ts';
+import { makeCertificate } from '../helpers/servers/test-ca.ts';
 
 /*
  * Names that lead inside: what a name server says that changes its mind, mixes addresses, points services and aliases to
@@ -29,7 +29,7 @@ interface Result {
   const { ca, cert, key } = await makeCertificate(dir, ['autoconfig.documents.test']);
   const resolvers = join(dir, 'resolv.conf');
   await writeFile(resolvers, 'nameserver 127.0.0.1\noptions timeout:1 attempts:1\n');
-  const script = join(import.meta.dirname, 'helpers', 'hostile-network.ts');
+  const script = join(import.meta.dirname, '..', 'helpers', 'fakes', 'hostile-network.ts');
   const inside = `mount --bind ${resolvers} /etc/resolv.conf && exec ${process.execPath} --import tsx ${script} ${cert} ${key}`;
   const { stdout } = await run('unshare', ['-n', '-m', 'sh', '-c', inside], {
     cwd: projectRoot(),

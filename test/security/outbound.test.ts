@@ -6,7 +6,7 @@ import {
   OutboundRefused,
   OutboundUnresolved,
 } from '../../src/security/outbound.ts';
-import { FORBIDDEN_HOSTS } from '../helpers/forbidden-hosts.ts';
+import { FORBIDDEN_HOSTS } from '../helpers/fakes/forbidden-hosts.ts';
 
 const answers =
   (...addresses: string[]): Lookup =>

@@ -15,9 +15,9 @@ import {
   releaseReservation,
   reserveDraft,
 } from '../../src/outgoing/draft-state.ts';
-import { testDatabase, type TestDatabase } from '../helpers/postgres.ts';
-import { storeEmail } from '../helpers/rows.ts';
-import { storeAccount } from '../helpers/stored-account.ts';
+import { testDatabase, type TestDatabase } from '../helpers/servers/postgres.ts';
+import { storeEmail } from '../helpers/assert/rows.ts';
+import { storeAccount } from '../helpers/product/stored-account.ts';
 
 const STATES: DraftState[] = ['saving', 'active', 'superseded', 'sent', 'deleted', 'failed'];
 

@@ -4,10 +4,10 @@ import { newId } from '../../src/new-id.ts';
 import { loadDraft, recordDraft } from '../../src/outgoing/draft-state.ts';
 import { saveDraft } from '../../src/sending/drafts.ts';
 import { inputKeyOf, storeInput } from '../../src/outgoing/outgoing-input.ts';
-import { FakeImap } from '../helpers/fake-imap.ts';
-import { openTestSession } from '../helpers/mail-session.ts';
-import { mailboxDeps, storeServedAccount } from '../helpers/served-account.ts';
-import { openSyncGround, type SyncGround } from '../helpers/watched-account.ts';
+import { FakeImap } from '../helpers/fakes/fake-imap.ts';
+import { openTestSession } from '../helpers/product/mail-session.ts';
+import { mailboxDeps, storeServedAccount } from '../helpers/product/served-account.ts';
+import { openSyncGround, type SyncGround } from '../helpers/product/watched-account.ts';
 
 let ground: SyncGround;
 

@@ -8,11 +8,11 @@ import { accounts, emails, sends } from '../../src/db/schema/index.ts';
 import { listFoldersWithStatus } from '../../src/imap/list.ts';
 import { newId } from '../../src/new-id.ts';
 import type { SubmitDeps } from '../../src/sending/submit.ts';
-import { FakeImap } from '../helpers/fake-imap.ts';
-import { openTestSession } from '../helpers/mail-session.ts';
-import { mailboxDeps, storeServedAccount } from '../helpers/served-account.ts';
-import { statementsOf } from '../helpers/statements.ts';
-import { openSyncGround, type SyncGround } from '../helpers/watched-account.ts';
+import { FakeImap } from '../helpers/fakes/fake-imap.ts';
+import { openTestSession } from '../helpers/product/mail-session.ts';
+import { mailboxDeps, storeServedAccount } from '../helpers/product/served-account.ts';
+import { statementsOf } from '../helpers/assert/statements.ts';
+import { openSyncGround, type SyncGround } from '../helpers/product/watched-account.ts';
 
 /*
  * A send from the command of the API to the end of the worker's work, begin and commit counted, apart from the two

@@ -21,13 +21,13 @@ import { loadSend, type NewSend, recordSend } from '../../src/outgoing/send-stat
 import { sendOnce, type SubmitDeps } from '../../src/sending/submit.ts';
 import type { Submission } from '../../src/smtp/session.ts';
 import { openStorage } from '../../src/storage/storage.ts';
-import { FakeImap } from '../helpers/fake-imap.ts';
-import { LOOPBACK } from '../helpers/mail-session.ts';
-import { mailText } from '../helpers/mail-text.ts';
-import { testDatabase, type TestDatabase } from '../helpers/postgres.ts';
-import { storeEmail, storeFolder } from '../helpers/rows.ts';
-import { storeAccount } from '../helpers/stored-account.ts';
-import { waitFor } from '../helpers/wait.ts';
+import { FakeImap } from '../helpers/fakes/fake-imap.ts';
+import { LOOPBACK } from '../helpers/product/mail-session.ts';
+import { mailText } from '../helpers/product/mail-text.ts';
+import { testDatabase, type TestDatabase } from '../helpers/servers/postgres.ts';
+import { storeEmail, storeFolder } from '../helpers/assert/rows.ts';
+import { storeAccount } from '../helpers/product/stored-account.ts';
+import { waitFor } from '../helpers/assert/wait.ts';
 
 let test: TestDatabase;
 let dir: string;

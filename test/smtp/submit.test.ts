@@ -4,10 +4,10 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { createOutbound } from '../../src/security/outbound.ts';
 import type { ServerLogin } from '../../src/contract/account.ts';
 import { createSubmitter, SubmitError, type Submitter, type SubmitterOptions } from '../../src/smtp/submit.ts';
-import { at, FakeSmtp, SMTP_EXTENSIONS, type SmtpMoment, type SmtpReaction } from '../helpers/fake-smtp.ts';
-import { waitForCollected } from '../helpers/garbage.ts';
-import { waitFor } from '../helpers/wait.ts';
-import { listenOnFreePort } from '../helpers/free-port.ts';
+import { at, FakeSmtp, SMTP_EXTENSIONS, type SmtpMoment, type SmtpReaction } from '../helpers/fakes/fake-smtp.ts';
+import { waitForCollected } from '../helpers/fakes/garbage.ts';
+import { waitFor } from '../helpers/assert/wait.ts';
+import { listenOnFreePort } from '../helpers/servers/free-port.ts';
 
 const from = 'me@example.test';
 const one = ['you@example.test'];

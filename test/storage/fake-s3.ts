@@ -1,5 +1,5 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import { listenOnFreePort } from '../helpers/free-port.ts';
+import { listenOnFreePort } from '../helpers/servers/free-port.ts';
 
 /*
  * The few operations of S3 that the storage uses, in memory: a fake server, since the tests have no real one.

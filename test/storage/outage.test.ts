@@ -5,9 +5,9 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { guardStorage } from '../../src/storage/guard.ts';
 import { openStorage, type Storage } from '../../src/storage/storage.ts';
-import { freePort, listenOnFreePort } from '../helpers/free-port.ts';
+import { freePort, listenOnFreePort } from '../helpers/servers/free-port.ts';
 
-/** What a storage that is away, full or closed is to its callers; see test/live/outage.test.ts for what the API answers. */
+/** What a storage that is away, full or closed is to its callers; see test/live/failures/outage.test.ts for what the API answers. */
 
 const KEY = 'acc_1/raw/email_a1.eml';
 const ANSWER_MS = 700;

@@ -8,7 +8,7 @@ import { newId } from '../../src/new-id.ts';
 import { callEndpoint, openTarget } from '../../src/webhooks/attempt/call-endpoint.ts';
 import { loadDueDeliveries } from '../../src/webhooks/attempt/due-deliveries.ts';
 import type { PostRequest } from '../../src/webhooks/attempt/post.ts';
-import { type Deliveries, secrets, deliveryTests } from '../helpers/deliveries.ts';
+import { type Deliveries, secrets, deliveryTests } from '../helpers/product/deliveries.ts';
 
 const startDeliveries = deliveryTests();
 let the: Deliveries;

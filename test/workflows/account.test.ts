@@ -7,8 +7,8 @@ import { LeaseLost } from '../../src/db/coordination/lease.ts';
 import { MailError } from '../../src/mail-wire/mail-error.ts';
 import { newId } from '../../src/new-id.ts';
 import { accountWorkflowId, QUEUES, SIGNALS, WORKFLOWS } from '../../src/workflows/names.ts';
-import { startTestWorkers } from '../helpers/temporal-workers.ts';
-import { waitFor } from '../helpers/wait.ts';
+import { startTestWorkers } from '../helpers/product/temporal-workers.ts';
+import { waitFor } from '../helpers/assert/wait.ts';
 
 const refused = () => toFailure(new MailError('invalid_credentials', 'imap', 'refused'), { watchEpoch: 7 });
 const unreachable = () => toFailure(new MailError('provider_error', 'imap', 'timed out'));

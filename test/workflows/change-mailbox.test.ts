@@ -7,8 +7,8 @@ import { createFinishedRuns } from '../../src/db/coordination/finished-runs.ts';
 import { MailError } from '../../src/mail-wire/mail-error.ts';
 import { newId } from '../../src/new-id.ts';
 import { changeWorkflowId } from '../../src/workflows/names.ts';
-import { waitFor } from '../helpers/wait.ts';
-import { startTestWorkers, type TestWorkers } from '../helpers/temporal-workers.ts';
+import { waitFor } from '../helpers/assert/wait.ts';
+import { startTestWorkers, type TestWorkers } from '../helpers/product/temporal-workers.ts';
 
 /** A change of a mailbox as a run: what its activity is asked, what the caller gets. */
 

@@ -9,10 +9,10 @@ import { queueReplayed } from '../../src/webhooks/log/replay-queue.ts';
 import { cancelReplay } from '../../src/webhooks/log/replay-state.ts';
 import { retryDelivery } from '../../src/webhooks/dispatch/retry-delivery.ts';
 import { WORKFLOWS } from '../../src/workflows/names.ts';
-import { type Deliveries, deliveryTests } from '../helpers/deliveries.ts';
-import { isLong } from '../helpers/long.ts';
-import type { Call } from '../helpers/receiver.ts';
-import { waitFor } from '../helpers/wait.ts';
+import { type Deliveries, deliveryTests } from '../helpers/product/deliveries.ts';
+import { isLong } from '../helpers/runner/long.ts';
+import type { Call } from '../helpers/fakes/receiver.ts';
+import { waitFor } from '../helpers/assert/wait.ts';
 
 /** Deliveries that are made again while others of their object, or what ends their run, are under way. */
 

@@ -7,8 +7,8 @@ import { unstartedRuns } from '../../src/webhooks/dispatch/delivery-queries.ts';
 import { claimDeliveries } from '../../src/webhooks/log/delivery-state.ts';
 import { planRuns } from '../../src/webhooks/dispatch/relay.ts';
 import { deliveryWorkflowId } from '../../src/workflows/names.ts';
-import { type Deliveries, deliveryTests } from '../helpers/deliveries.ts';
-import { waitFor } from '../helpers/wait.ts';
+import { type Deliveries, deliveryTests } from '../helpers/product/deliveries.ts';
+import { waitFor } from '../helpers/assert/wait.ts';
 
 /*
  * A delivery: (1) the claim is committed, (2) the run is started, (3) that is noted, (4) the call is answered, (5) the

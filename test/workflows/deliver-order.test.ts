@@ -13,10 +13,10 @@ import {
 import { createLostRuns } from '../../src/webhooks/dispatch/lost-runs.ts';
 import { planRuns } from '../../src/webhooks/dispatch/relay.ts';
 import { deliveryWorkflowId } from '../../src/workflows/names.ts';
-import { type Deliveries, deliveryTests } from '../helpers/deliveries.ts';
-import { isLong } from '../helpers/long.ts';
-import type { Call } from '../helpers/receiver.ts';
-import { waitFor } from '../helpers/wait.ts';
+import { type Deliveries, deliveryTests } from '../helpers/product/deliveries.ts';
+import { isLong } from '../helpers/runner/long.ts';
+import type { Call } from '../helpers/fakes/receiver.ts';
+import { waitFor } from '../helpers/assert/wait.ts';
 
 /** The order of deliveries, endpoints that are away, and runs that an operator resets, cancels or terminates. */
 

@@ -5,10 +5,10 @@ import { webhookEndpoints } from '../../src/db/schema/index.ts';
 import { newId } from '../../src/new-id.ts';
 import { MAX_RESPONSE_BYTES } from '../../src/webhooks/attempt/post.ts';
 import { deliveryWorkflowId } from '../../src/workflows/names.ts';
-import { type Deliveries, deliveryTests } from '../helpers/deliveries.ts';
-import { listenOnFreePort } from '../helpers/free-port.ts';
-import type { Call } from '../helpers/receiver.ts';
-import { waitFor } from '../helpers/wait.ts';
+import { type Deliveries, deliveryTests } from '../helpers/product/deliveries.ts';
+import { listenOnFreePort } from '../helpers/servers/free-port.ts';
+import type { Call } from '../helpers/fakes/receiver.ts';
+import { waitFor } from '../helpers/assert/wait.ts';
 
 const startDeliveries = deliveryTests();
 let the: Deliveries;

@@ -22,9 +22,9 @@ import {
   QUEUES,
   WORKFLOWS,
 } from '../../src/workflows/names.ts';
-import { type Deliveries, deliveryTests } from '../helpers/deliveries.ts';
-import { startTestWorkers } from '../helpers/temporal-workers.ts';
-import { waitFor } from '../helpers/wait.ts';
+import { type Deliveries, deliveryTests } from '../helpers/product/deliveries.ts';
+import { startTestWorkers } from '../helpers/product/temporal-workers.ts';
+import { waitFor } from '../helpers/assert/wait.ts';
 
 const startDeliveries = deliveryTests();
 let the: Deliveries;

@@ -5,8 +5,8 @@ import { ApiError } from '../../src/contract/errors.ts';
 import { MailError } from '../../src/mail-wire/mail-error.ts';
 import { newId } from '../../src/new-id.ts';
 import { initialSyncWorkflowId, QUEUES, WORKFLOWS } from '../../src/workflows/names.ts';
-import { startTestWorkers } from '../helpers/temporal-workers.ts';
-import { waitFor } from '../helpers/wait.ts';
+import { startTestWorkers } from '../helpers/product/temporal-workers.ts';
+import { waitFor } from '../helpers/assert/wait.ts';
 
 /** What one run of the importing activity does. */
 type Import = (sync: Sync) => Promise<{ done: boolean }>;

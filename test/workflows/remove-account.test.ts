@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { newId } from '../../src/new-id.ts';
 import { QUEUES, removeWorkflowId, WORKFLOWS } from '../../src/workflows/names.ts';
-import { type TestClient, testClient } from '../helpers/temporal-workers.ts';
+import { type TestClient, testClient } from '../helpers/product/temporal-workers.ts';
 
 let temporal: TestClient;
 beforeAll(async () => {

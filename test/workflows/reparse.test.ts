@@ -11,12 +11,12 @@ import type { MailParser } from '../../src/mime/parser.ts';
 import { announceWorker } from '../../src/db/coordination/workers.ts';
 import { QUERIES, QUEUES, reparseWorkflowId } from '../../src/workflows/names.ts';
 import type { RunState } from '../../src/workflows/run-state.ts';
-import { mailText } from '../helpers/mail-text.ts';
-import { storeEmail } from '../helpers/rows.ts';
-import { storeAccount } from '../helpers/stored-account.ts';
-import { type TestClient, testClient } from '../helpers/temporal-workers.ts';
-import { waitFor } from '../helpers/wait.ts';
-import { openSyncGround, type SyncGround } from '../helpers/watched-account.ts';
+import { mailText } from '../helpers/product/mail-text.ts';
+import { storeEmail } from '../helpers/assert/rows.ts';
+import { storeAccount } from '../helpers/product/stored-account.ts';
+import { type TestClient, testClient } from '../helpers/product/temporal-workers.ts';
+import { waitFor } from '../helpers/assert/wait.ts';
+import { openSyncGround, type SyncGround } from '../helpers/product/watched-account.ts';
 
 /** Stored mail is parsed again by a run that goes on where it was stopped. */
 

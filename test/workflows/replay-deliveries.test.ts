@@ -8,11 +8,11 @@ import { newId } from '../../src/new-id.ts';
 import { createSecrets } from '../../src/security/secrets.ts';
 import { cancelReplayRun, resumeReplays, startReplayRun } from '../../src/webhooks/log/replay-runs.ts';
 import { QUEUES, replayWorkflowId } from '../../src/workflows/names.ts';
-import { type TestDatabase, testDatabase } from '../helpers/postgres.ts';
-import { storeAccount } from '../helpers/stored-account.ts';
-import { testClient, type TestClient } from '../helpers/temporal-workers.ts';
-import { waitFor } from '../helpers/wait.ts';
-import { storeEndpoint } from '../helpers/stored-endpoint.ts';
+import { type TestDatabase, testDatabase } from '../helpers/servers/postgres.ts';
+import { storeAccount } from '../helpers/product/stored-account.ts';
+import { testClient, type TestClient } from '../helpers/product/temporal-workers.ts';
+import { waitFor } from '../helpers/assert/wait.ts';
+import { storeEndpoint } from '../helpers/product/stored-endpoint.ts';
 
 /** More than a replay queues at once. */
 const MANY = 450;

@@ -6,8 +6,8 @@ import { createLogger } from '../../src/runtime/logger.ts';
 import { createWorkerDataConverter } from '../../src/temporal/data-converter.ts';
 import { installRuntime } from '../../src/temporal/runtime.ts';
 import { WORKFLOWS } from '../../src/workflows/names.ts';
-import { BUILT_WORKFLOWS } from '../helpers/built.ts';
-import { parseRecordedRun, TEST_KEY } from '../helpers/histories.ts';
+import { BUILT_WORKFLOWS } from '../helpers/product/built.ts';
+import { parseRecordedRun, TEST_KEY } from '../helpers/assert/histories.ts';
 
 /*
  * Runs that were recorded under this and earlier releases go the same way under the workflows of today. One that does

@@ -18,8 +18,8 @@ import {
   WORKFLOWS,
 } from '../../src/workflows/names.ts';
 import type { RunState } from '../../src/workflows/run-state.ts';
-import { startTestWorkers, type TestWorkers } from '../helpers/temporal-workers.ts';
-import { waitFor } from '../helpers/wait.ts';
+import { startTestWorkers, type TestWorkers } from '../helpers/product/temporal-workers.ts';
+import { waitFor } from '../helpers/assert/wait.ts';
 
 /** What an operator learns of a run in the Temporal UI: by which ids it is found, and where it stands. */
 

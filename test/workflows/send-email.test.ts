@@ -11,8 +11,8 @@ import {
   sendWorkflowId,
   WORKFLOWS,
 } from '../../src/workflows/names.ts';
-import { startTestWorkers, type TestWorkers } from '../helpers/temporal-workers.ts';
-import { waitFor } from '../helpers/wait.ts';
+import { startTestWorkers, type TestWorkers } from '../helpers/product/temporal-workers.ts';
+import { waitFor } from '../helpers/assert/wait.ts';
 
 /** Sends and drafts as runs: which steps they ask for, in which order, and what the caller gets. */
 

@@ -9,9 +9,9 @@ import {
   verifyWorkflowId,
   WORKFLOWS,
 } from '../../src/workflows/names.ts';
-import { startTestWorkers, type TestWorkers } from '../helpers/temporal-workers.ts';
+import { startTestWorkers, type TestWorkers } from '../helpers/product/temporal-workers.ts';
 import { newId } from '../../src/new-id.ts';
-import { waitFor } from '../helpers/wait.ts';
+import { waitFor } from '../helpers/assert/wait.ts';
 
 /*
  * Somebody reaches Temporal who does not have the key: a program of another user of this machine, say. It may read what is

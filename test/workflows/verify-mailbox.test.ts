@@ -6,8 +6,8 @@ import type { Verification } from '../../src/mailbox/verify.ts';
 import { MailError } from '../../src/mail-wire/mail-error.ts';
 import { newId } from '../../src/new-id.ts';
 import { verifyWorkflowId } from '../../src/workflows/names.ts';
-import { startTestWorkers, type TestWorkers } from '../helpers/temporal-workers.ts';
-import { testDatabase, type TestDatabase } from '../helpers/postgres.ts';
+import { startTestWorkers, type TestWorkers } from '../helpers/product/temporal-workers.ts';
+import { testDatabase, type TestDatabase } from '../helpers/servers/postgres.ts';
 
 /** A verification as a run: what a caller gets of it. */
 

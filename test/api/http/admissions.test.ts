@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, it, jest } from '@jest/globals';
 import { createAdmissions } from '../../../src/api/http/admissions.ts';
 import { createApiKey, deleteApiKey } from '../../../src/db/access/api-keys.ts';
-import { storeAccount } from '../../helpers/stored-account.ts';
-import { type TestDatabase, testDatabase } from '../../helpers/postgres.ts';
+import { storeAccount } from '../../helpers/product/stored-account.ts';
+import { type TestDatabase, testDatabase } from '../../helpers/servers/postgres.ts';
 
 let test: TestDatabase;
 

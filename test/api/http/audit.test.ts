@@ -5,9 +5,9 @@ import { createApiKey } from '../../../src/db/access/api-keys.ts';
 import { recordEvents } from '../../../src/db/outbox.ts';
 import { deleteAuditRecordsBefore } from '../../../src/maintenance/retention.ts';
 import { codecRoutes } from '../../../src/temporal/codec-server.ts';
-import { routesOf } from '../../helpers/all-routes.ts';
-import { type ApiUnderTest, apiUnderTest } from '../../helpers/api-under-test.ts';
-import { storeAccount } from '../../helpers/stored-account.ts';
+import { routesOf } from '../../helpers/product/all-routes.ts';
+import { type ApiUnderTest, apiUnderTest } from '../../helpers/product/api-under-test.ts';
+import { storeAccount } from '../../helpers/product/stored-account.ts';
 
 const ORIGIN = 'https://temporal.example.test';
 const TOKEN = 'a-token-of-the-operators';

@@ -3,8 +3,8 @@ import { request } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { newId } from '../../../src/new-id.ts';
-import { type ApiUnderTest, apiUnderTest } from '../../helpers/api-under-test.ts';
-import { storeAccount } from '../../helpers/stored-account.ts';
+import { type ApiUnderTest, apiUnderTest } from '../../helpers/product/api-under-test.ts';
+import { storeAccount } from '../../helpers/product/stored-account.ts';
 
 const GOLDEN = new URL('../../openapi.golden.json', import.meta.url);
 const CONTRACT = new URL('../../../src/contract/', import.meta.url);

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { ApiError } from '../../../src/contract/errors.ts';
 import { createApiKey } from '../../../src/db/access/api-keys.ts';
-import { type ApiUnderTest, apiUnderTest } from '../../helpers/api-under-test.ts';
-import { storeAccount } from '../../helpers/stored-account.ts';
-import { waitFor } from '../../helpers/wait.ts';
+import { type ApiUnderTest, apiUnderTest } from '../../helpers/product/api-under-test.ts';
+import { storeAccount } from '../../helpers/product/stored-account.ts';
+import { waitFor } from '../../helpers/assert/wait.ts';
 
 let api: ApiUnderTest;
 let connect: () => Promise<string>;

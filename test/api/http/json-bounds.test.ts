@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { checkJson } from '../../../src/api/http/json-bounds.ts';
 import { newId } from '../../../src/new-id.ts';
-import { type ApiUnderTest, apiUnderTest } from '../../helpers/api-under-test.ts';
-import { storeAccount } from '../../helpers/stored-account.ts';
+import { type ApiUnderTest, apiUnderTest } from '../../helpers/product/api-under-test.ts';
+import { storeAccount } from '../../helpers/product/stored-account.ts';
 
 const MiB = 1024 * 1024;
 

@@ -2,8 +2,8 @@ import { createHash, randomBytes } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import type { ApiKey } from '../../../src/contract/api-key.ts';
 import { createApiKey, ensureFirstKey } from '../../../src/db/access/api-keys.ts';
-import { type ApiUnderTest, apiUnderTest } from '../../helpers/api-under-test.ts';
-import { waitFor } from '../../helpers/wait.ts';
+import { type ApiUnderTest, apiUnderTest } from '../../helpers/product/api-under-test.ts';
+import { waitFor } from '../../helpers/assert/wait.ts';
 
 const LIMIT = 5;
 let api: ApiUnderTest;

@@ -6,9 +6,9 @@ import { EVENT_TYPES } from '../../../src/contract/events.ts';
 import { createApiKey } from '../../../src/db/access/api-keys.ts';
 import { recordEvents } from '../../../src/db/outbox.ts';
 import { newId } from '../../../src/new-id.ts';
-import { bodyOf, fill, furnish, type Route, routesOf } from '../../helpers/all-routes.ts';
-import { type ApiUnderTest, apiUnderTest, type CallOptions } from '../../helpers/api-under-test.ts';
-import { waitFor } from '../../helpers/wait.ts';
+import { bodyOf, fill, furnish, type Route, routesOf } from '../../helpers/product/all-routes.ts';
+import { type ApiUnderTest, apiUnderTest, type CallOptions } from '../../helpers/product/api-under-test.ts';
+import { waitFor } from '../../helpers/assert/wait.ts';
 
 /*
  * Over all routes there are: for a key of one account there is no other, and a key that may only read changes nothing.

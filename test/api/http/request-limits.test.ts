@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { createApiKey } from '../../../src/db/access/api-keys.ts';
-import { type ApiUnderTest, apiUnderTest } from '../../helpers/api-under-test.ts';
+import { type ApiUnderTest, apiUnderTest } from '../../helpers/product/api-under-test.ts';
 
 let api: ApiUnderTest;
 afterEach(() => api.close());

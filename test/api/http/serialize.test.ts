@@ -3,8 +3,8 @@ import Type from 'typebox';
 import { compileSerializer } from '../../../src/api/http/serialize.ts';
 import { Nullable } from '../../../src/contract/common.ts';
 import { newId } from '../../../src/new-id.ts';
-import { type ApiUnderTest, apiUnderTest } from '../../helpers/api-under-test.ts';
-import { storeAccount } from '../../helpers/stored-account.ts';
+import { type ApiUnderTest, apiUnderTest } from '../../helpers/product/api-under-test.ts';
+import { storeAccount } from '../../helpers/product/stored-account.ts';
 
 const Item = Type.Object({ id: Type.String(), note: Type.Optional(Nullable(Type.String())) });
 const schema = Type.Object({

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { Session } from '../../../src/contract/session.ts';
-import { type ApiUnderTest, apiUnderTest } from '../../helpers/api-under-test.ts';
+import { type ApiUnderTest, apiUnderTest } from '../../helpers/product/api-under-test.ts';
 import { createApiKey, deleteApiKey } from '../../../src/db/access/api-keys.ts';
-import { waitFor } from '../../helpers/wait.ts';
+import { waitFor } from '../../helpers/assert/wait.ts';
 
 /** Signing in in a browser: the cookie stands for the key, and for nothing else. */
 

@@ -10,7 +10,7 @@ import {
 import { listenTo } from '../../../src/db/driver/listen.ts';
 import { deleteFinishedRunsBefore } from '../../../src/maintenance/retention.ts';
 import { createLogger } from '../../../src/runtime/logger.ts';
-import { type TestDatabase, testDatabase } from '../../helpers/postgres.ts';
+import { type TestDatabase, testDatabase } from '../../helpers/servers/postgres.ts';
 
 /** What callers learn of runs that have done their work, by Postgres itself. */
 

@@ -3,8 +3,8 @@ import { sql } from 'drizzle-orm';
 import { type Database, migrate, openDatabase } from '../../../src/db/driver/client.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Socket } from 'node:net';
-import { waitForCollected } from '../../helpers/garbage.ts';
-import { type TestDatabase, testDatabase } from '../../helpers/postgres.ts';
+import { waitForCollected } from '../../helpers/fakes/garbage.ts';
+import { type TestDatabase, testDatabase } from '../../helpers/servers/postgres.ts';
 
 describe('the database', () => {
   let test: TestDatabase;

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { sql } from 'drizzle-orm';
 import { prepared } from '../../../src/db/driver/prepared.ts';
-import { type TestDatabase, testDatabase } from '../../helpers/postgres.ts';
+import { type TestDatabase, testDatabase } from '../../helpers/servers/postgres.ts';
 
 let test: TestDatabase;
 

@@ -11,8 +11,8 @@ import {
 } from '../../../src/db/queries/accounts.ts';
 import { accounts } from '../../../src/db/schema/index.ts';
 import { newId } from '../../../src/new-id.ts';
-import { testDatabase, type TestDatabase } from '../../helpers/postgres.ts';
-import { storeAccount } from '../../helpers/stored-account.ts';
+import { testDatabase, type TestDatabase } from '../../helpers/servers/postgres.ts';
+import { storeAccount } from '../../helpers/product/stored-account.ts';
 
 let test: TestDatabase;
 let ids: string[];

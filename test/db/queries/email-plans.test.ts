@@ -8,10 +8,10 @@ import { parsePieces } from '../../../src/db/driver/json-text.ts';
 import { refreshPlannerStatistics } from '../../../src/maintenance/planner-statistics.ts';
 import { sentWith, unlinkedBounces } from '../../../src/mailbox/bounces.ts';
 import { currentContacts } from '../../../src/mailbox/contacts.ts';
-import { type TestDatabase, testDatabase } from '../../helpers/postgres.ts';
-import { storeEmail, storeFolder } from '../../helpers/rows.ts';
-import { storeAccount } from '../../helpers/stored-account.ts';
-import { waitFor } from '../../helpers/wait.ts';
+import { type TestDatabase, testDatabase } from '../../helpers/servers/postgres.ts';
+import { storeEmail, storeFolder } from '../../helpers/assert/rows.ts';
+import { storeAccount } from '../../helpers/product/stored-account.ts';
+import { waitFor } from '../../helpers/assert/wait.ts';
 
 /*
  * Lists and searches in mailboxes that are not small: they give what a look at every email would give, and never look at

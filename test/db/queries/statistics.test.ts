@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/glo
 import { deliveries, webhookEndpoints } from '../../../src/db/schema/index.ts';
 import { readStatistics } from '../../../src/db/queries/statistics.ts';
 import { newId } from '../../../src/new-id.ts';
-import { testDatabase, type TestDatabase } from '../../helpers/postgres.ts';
+import { testDatabase, type TestDatabase } from '../../helpers/servers/postgres.ts';
 
 /** What /metrics says of the deliveries that wait. */
 

@@ -6,9 +6,9 @@ import type { AttemptResult } from '../../../src/webhooks/log/delivery-state.ts'
 import type { DeliveryTarget } from '../../../src/webhooks/attempt/due-deliveries.ts';
 import { recordOutcomes } from '../../../src/webhooks/attempt/endpoint-health.ts';
 import { createResultStore } from '../../../src/webhooks/log/result-store.ts';
-import { type TestDatabase, testDatabase } from '../../helpers/postgres.ts';
-import { statementsOf } from '../../helpers/statements.ts';
-import { storeEndpoint } from '../../helpers/stored-endpoint.ts';
+import { type TestDatabase, testDatabase } from '../../helpers/servers/postgres.ts';
+import { statementsOf } from '../../helpers/assert/statements.ts';
+import { storeEndpoint } from '../../helpers/product/stored-endpoint.ts';
 
 /** What results say of endpoints, of many at once. */
 

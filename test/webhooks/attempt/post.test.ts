@@ -8,9 +8,9 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { createOutbound } from '../../../src/security/outbound.ts';
 import { createPoster, MAX_RESPONSE_BYTES, type Poster, type PostOutcome } from '../../../src/webhooks/attempt/post.ts';
-import { makeCertificate, type TestCertificate } from '../../helpers/test-ca.ts';
-import { waitFor } from '../../helpers/wait.ts';
-import { listenOnFreePort } from '../../helpers/free-port.ts';
+import { makeCertificate, type TestCertificate } from '../../helpers/servers/test-ca.ts';
+import { waitFor } from '../../helpers/assert/wait.ts';
+import { listenOnFreePort } from '../../helpers/servers/free-port.ts';
 
 interface Got {
   method: string | undefined;

@@ -8,9 +8,9 @@ import {
   skipOfRemoved,
 } from '../../../src/webhooks/log/delivery-state.ts';
 import { planRuns } from '../../../src/webhooks/dispatch/relay.ts';
-import { isLong } from '../../helpers/long.ts';
-import { type TestDatabase, testDatabase } from '../../helpers/postgres.ts';
-import { WaitTimeout } from '../../helpers/wait.ts';
+import { isLong } from '../../helpers/runner/long.ts';
+import { type TestDatabase, testDatabase } from '../../helpers/servers/postgres.ts';
+import { WaitTimeout } from '../../helpers/assert/wait.ts';
 
 /** Deliveries that claims have marked as held back: nothing is left behind, and nothing of one object is called twice at a time. */
 

@@ -5,10 +5,10 @@ import { MAX_ENDPOINTS, startPosition } from '../../../src/webhooks/dispatch/cla
 import { claimDeliveries } from '../../../src/webhooks/log/delivery-state.ts';
 import { planRuns } from '../../../src/webhooks/dispatch/relay.ts';
 import { createSecrets } from '../../../src/security/secrets.ts';
-import { isLong } from '../../helpers/long.ts';
-import { type TestDatabase, testDatabase } from '../../helpers/postgres.ts';
-import { storeEndpoint } from '../../helpers/stored-endpoint.ts';
-import { waitFor } from '../../helpers/wait.ts';
+import { isLong } from '../../helpers/runner/long.ts';
+import { type TestDatabase, testDatabase } from '../../helpers/servers/postgres.ts';
+import { storeEndpoint } from '../../helpers/product/stored-endpoint.ts';
+import { waitFor } from '../../helpers/assert/wait.ts';
 
 /** What a claim takes and what it reads, with backlogs that are large. */
 

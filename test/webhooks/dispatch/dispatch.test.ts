@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { createLogger } from '../../../src/runtime/logger.ts';
 import { type Dispatch, type DispatchedRun, startDispatch } from '../../../src/webhooks/dispatch/dispatch.ts';
-import { waitFor } from '../../helpers/wait.ts';
+import { waitFor } from '../../helpers/assert/wait.ts';
 
 /** An outbox: deliveries wait by endpoint, and every claim makes one run of an endpoint's. */
 class Outbox {

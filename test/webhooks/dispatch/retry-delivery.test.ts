@@ -3,8 +3,8 @@ import { newId } from '../../../src/new-id.ts';
 import { retryDelivery } from '../../../src/webhooks/dispatch/retry-delivery.ts';
 import { requeueDelivery } from '../../../src/webhooks/log/delivery-state.ts';
 import { deliveryWorkflowId } from '../../../src/workflows/names.ts';
-import { type Deliveries, deliveryTests } from '../../helpers/deliveries.ts';
-import { waitFor } from '../../helpers/wait.ts';
+import { type Deliveries, deliveryTests } from '../../helpers/product/deliveries.ts';
+import { waitFor } from '../../helpers/assert/wait.ts';
 
 const startDeliveries = deliveryTests();
 let the: Deliveries;

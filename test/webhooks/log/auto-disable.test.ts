@@ -5,9 +5,9 @@ import { recordEvents } from '../../../src/db/outbox.ts';
 import { newId } from '../../../src/new-id.ts';
 import { createSecrets } from '../../../src/security/secrets.ts';
 import { disableFailingEndpoints } from '../../../src/webhooks/log/auto-disable.ts';
-import { type TestDatabase, testDatabase } from '../../helpers/postgres.ts';
-import { storeAccount } from '../../helpers/stored-account.ts';
-import { storeEndpoint } from '../../helpers/stored-endpoint.ts';
+import { type TestDatabase, testDatabase } from '../../helpers/servers/postgres.ts';
+import { storeAccount } from '../../helpers/product/stored-account.ts';
+import { storeEndpoint } from '../../helpers/product/stored-endpoint.ts';
 
 const secrets = createSecrets({ current: randomBytes(32) });
 const NOW = new Date('2026-06-10T12:00:00.000Z');

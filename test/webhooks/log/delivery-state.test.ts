@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { sql } from 'drizzle-orm';
 import { unstartedRuns } from '../../../src/webhooks/dispatch/delivery-queries.ts';
 import { markStarted } from '../../../src/webhooks/log/delivery-state.ts';
-import { type Deliveries, deliveryTests } from '../../helpers/deliveries.ts';
+import { type Deliveries, deliveryTests } from '../../helpers/product/deliveries.ts';
 
 const startDeliveries = deliveryTests();
 let the: Deliveries;

@@ -17,10 +17,10 @@ import {
   putBackReplayed,
   runningReplays,
 } from '../../../src/webhooks/log/replay-state.ts';
-import { type TestDatabase, testDatabase } from '../../helpers/postgres.ts';
-import { storeAccount } from '../../helpers/stored-account.ts';
-import { waitFor } from '../../helpers/wait.ts';
-import { storeEndpoint } from '../../helpers/stored-endpoint.ts';
+import { type TestDatabase, testDatabase } from '../../helpers/servers/postgres.ts';
+import { storeAccount } from '../../helpers/product/stored-account.ts';
+import { waitFor } from '../../helpers/assert/wait.ts';
+import { storeEndpoint } from '../../helpers/product/stored-endpoint.ts';
 
 const secrets = createSecrets({ current: randomBytes(32) });
 let test: TestDatabase;

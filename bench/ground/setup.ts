@@ -1,0 +1,218 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { createWriteStream, existsSync } from 'node:fs';
+import { chmod, mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import pg from 'pg';
+import type { Account } from '../../src/contract/account.ts';
+import type { EventType } from '../../src/contract/events.ts';
+import { projectRoot } from '../../src/embedded/project-root.ts';
+import { Api, ApiFailure, type ConnectOptions } from '../../test/helpers/product/api.ts';
+import type { DovecotInfo } from '../../test/helpers/servers/dovecot.ts';
+import { freePort } from '../../test/helpers/servers/free-port.ts';
+import { addUser, type MailUser } from '../../test/helpers/product/mail-user.ts';
+import { startMailServers } from '../../test/helpers/servers/mail-servers.ts';
+import { emailOf, type Receiver, startReceiver } from '../../test/helpers/fakes/receiver.ts';
+import { waitFor } from '../../test/helpers/assert/wait.ts';
+import { benchMail, benchMessageId } from './mails.ts';
+import { type RawImap, rawImap } from './raw-imap.ts';
+
+/** The built product as `npm start` runs it, with mail servers and a receiver beside it. */
+export interface Bench {
+  api: Api;
+  receiver: Receiver;
+  /** the process whose tree is the whole product, Postgres and Temporal included */
+  pid: number;
+  /** Makes a mailbox, fills it where asked, connects it. */
+  mailbox(options?: MailboxOptions): Promise<BenchMailbox>;
+  /** When a mail was first reported as email.new, ms since 1970; undefined while it has not been. */
+  reportedAt(messageId: string): number | undefined;
+  /** Waits until every mail of a series was reported. */
+  allReported(series: string, count: number, timeoutMs: number): Promise<void>;
+  /** Stops the product and starts it with the same data; how long it took from there until it was ready, ms. `pid` is not its own any more. */
+  restart(whileStopped: () => Promise<void>): Promise<number>;
+  dir: string;
+  /** less of everything, to see that it works */
+  short?: boolean;
+  /** something else to end when the figure has been taken */
+  alsoStop: (() => Promise<void>)[];
+  stop(): Promise<void>;
+}
+
+export interface BenchMailbox {
+  user: MailUser;
+  account: Account;
+  imap: RawImap;
+}
+
+export interface MailboxOptions {
+  fill?: (imap: RawImap, user: MailUser) => Promise<void>;
+  dovecot?: DovecotInfo;
+  connect?: ConnectOptions;
+}
+
+const ENTRY = join(projectRoot(), 'dist', 'start.js');
+
+const HEARD: EventType[] = ['email.new', 'email.new.bounce', 'email.update', 'email.delete'];
+
+/** Starts everything in a temporary folder. Throws when the product is not built. */
+export async function startBench(settings: Record<string, string> = {}): Promise<Bench> {
+  if (!existsSync(ENTRY)) throw new Error('the product is not built: npm run build');
+  const dir = await mkdtemp(join(tmpdir(), 'bench-'));
+  await chmod(dir, 0o755);
+  const mail = await startMailServers(join(dir, 'mail'), console.log);
+  Object.assign(process.env, mail.env);
+  const port = await freePort();
+  const key = `bench-${randomBytes(24).toString('hex')}`;
+  const env = {
+    ...process.env,
+    DATA_DIR: join(dir, 'data'),
+    PORT: String(port),
+    TEMPORAL_UI_PORT: String(await freePort()),
+    BOOTSTRAP_API_KEY: key,
+    LOG_LEVEL: 'warn',
+    ...settings,
+  };
+  let product = spawnProduct(dir, env);
+  const receiver = await startReceiver();
+  const api = new Api(`http://127.0.0.1:${port}`, key);
+  const alsoStop: Bench['alsoStop'] = [];
+  const stop = async () => {
+    await endProduct(product);
+    await Promise.all(alsoStop.map((end) => end()));
+    await mail.stop();
+    await receiver.close();
+    await rm(dir, { recursive: true, force: true, maxRetries: 5 });
+  };
+  try {
+    await whenReady(product, api.base, dir);
+    await api.post('/webhooks/endpoints', { url: receiver.url, trigger_events: HEARD });
+  } catch (error) {
+    await endProduct(product);
+    await mail.stop();
+    await receiver.close();
+    throw error;
+  }
+  const restart = async (whileStopped: () => Promise<void>) => {
+    await endProduct(product);
+    await whileStopped();
+    const began = performance.now();
+    product = spawnProduct(dir, env);
+    await whenReady(product, api.base, dir);
+    return performance.now() - began;
+  };
+  const pid = product.pid ?? 0;
+  return { api, receiver, pid, mailbox: mailboxes(api), dir, alsoStop, stop, restart, ...reports(receiver) };
+}
+
+/** Runs the built product; its output goes to `product.log`. */
+function spawnProduct(dir: string, env: NodeJS.ProcessEnv): ChildProcess {
+  const product = spawn(process.execPath, [ENTRY], {
+    cwd: projectRoot(),
+    env,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const log = createWriteStream(join(dir, 'product.log'), { flags: 'a' });
+  product.stdout?.pipe(log);
+  product.stderr?.pipe(log);
+  return product;
+}
+
+async function whenReady(product: ChildProcess, base: string, dir: string): Promise<void> {
+  await waitFor(
+    () => {
+      if (product.exitCode !== null) throw new Error(`the product ended at its start, see ${dir}/product.log`);
+      return fetch(`${base}/ready`).then(
+        (response) => response.ok,
+        () => false,
+      );
+    },
+    { timeoutMs: 120_000, what: 'the product to be ready' },
+  );
+}
+
+/** The database of the product: its port is in the file of the server's process. */
+export async function databaseUrl({ dir }: Bench): Promise<string> {
+  const [, , , port] = (await readFile(join(dir, 'data', 'postgres', 'postmaster.pid'), 'utf8')).split('\n');
+  const password = (await readFile(join(dir, 'data', 'postgres-password'), 'utf8')).trim();
+  return `postgresql://mailbox:${password}@127.0.0.1:${port}/mailbox`;
+}
+
+/** A connection to the database of the product, which ends with the bench. */
+export async function databaseClient(bench: Bench): Promise<pg.Client> {
+  const client = new pg.Client(await databaseUrl(bench));
+  // the product and its Postgres end first
+  client.on('error', () => {});
+  await client.connect();
+  bench.alsoStop.push(() => client.end().catch(() => {}));
+  return client;
+}
+
+async function endProduct(product: ChildProcess): Promise<void> {
+  if (product.exitCode !== null || product.signalCode !== null) return;
+  const gone = once(product, 'exit');
+  product.kill('SIGTERM');
+  await gone;
+}
+
+function mailboxes(api: Api) {
+  return async ({ fill, dovecot, connect = {} }: MailboxOptions = {}): Promise<BenchMailbox> => {
+    const user = await addUser({ dovecot });
+    const imap = await rawImap(user);
+    await fill?.(imap, user);
+    // the API can be ready a moment before the first worker takes work
+    const account = await waitFor(
+      () =>
+        api.connect(user, connect).catch((error: unknown) => {
+          if (!(error instanceof ApiFailure) || error.status !== 503) throw error;
+          return undefined;
+        }),
+      { timeoutMs: 60_000, everyMs: 200, what: 'a worker to connect the mailbox' },
+    );
+    return { user, account, imap };
+  };
+}
+
+function reports(receiver: Receiver): Pick<Bench, 'reportedAt' | 'allReported'> {
+  const first = new Map<string, number>();
+  let seen = 0;
+  const reportedAt = (messageId: string) => {
+    for (; seen < receiver.calls.length; seen++) {
+      const call = receiver.calls[seen];
+      if (call?.event.type !== 'email.new') continue;
+      const id = emailOf(call).message_id ?? '';
+      if (!first.has(id)) first.set(id, call.at);
+    }
+    return first.get(messageId);
+  };
+  return {
+    reportedAt,
+    allReported: async (series, count, timeoutMs) => {
+      const missing = () =>
+        Array.from({ length: count }, (_, n) => n).filter((n) => !reportedAt(benchMessageId(series, n)));
+      await waitFor(() => missing().length === 0, {
+        timeoutMs,
+        what: () => `${count} mails of ${series}; missing: ${missing().length}`,
+      });
+    },
+  };
+}
+
+/** Connects `count` mailboxes and shows by a mail each that they are being watched. */
+export async function watchedMailboxes(
+  bench: Bench,
+  count: number,
+  options: MailboxOptions = {},
+): Promise<BenchMailbox[]> {
+  const boxes: BenchMailbox[] = [];
+  const series = `warm${randomBytes(4).toString('hex')}`;
+  for (let index = 0; index < count; index++) {
+    const box = await bench.mailbox(options);
+    boxes.push(box);
+    await box.imap.append('INBOX', [benchMail(series, index, { to: box.user.user, bytes: 1000 })]);
+  }
+  await bench.allReported(series, count, 120_000);
+  return boxes;
+}

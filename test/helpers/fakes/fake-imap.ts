@@ -1,0 +1,239 @@
+import { type AddressInfo, createServer, type Server } from 'node:net';
+import { FakeSession } from './fake-imap-session.ts';
+import type { Command } from './fake-imap-wire.ts';
+import { listenOnFreePort } from '../servers/free-port.ts';
+
+export interface FakeMessage {
+  uid: number;
+  flags: Set<string>;
+  date: Date;
+  source: Buffer;
+  modseq: number;
+  /** X-GM-MSGID or EMAILID */
+  emailId?: string;
+  /** X-GM-THRID or THREADID */
+  threadId?: string;
+}
+
+export interface FakeFolder {
+  path: string;
+  /** LIST attributes, special-use ones among them */
+  attributes: string[];
+  uidValidity: number;
+  uidNext: number;
+  modseq: number;
+  messages: FakeMessage[];
+  vanished: { uid: number; modseq: number }[];
+}
+
+export interface FakeImapOptions {
+  capabilities?: string;
+  folders?: Record<string, string[]>;
+  /** bytes of the largest message that APPEND takes */
+  appendLimit?: number;
+  /** closes a connection without a word when more than so many are open */
+  hangsUpOver?: number;
+  /** tells nothing in IDLE */
+  lazyIdle?: boolean;
+  /** gives a copy the date on which it was made */
+  losesDates?: boolean;
+  /** milliseconds in which UIDNEXT counts a message that has come in and cannot be fetched yet */
+  announcesMs?: number;
+}
+
+/** What an APPEND brings, or a delivery. */
+export interface NewMessage {
+  flags?: string[];
+  date?: Date;
+  emailId?: string;
+  threadId?: string;
+}
+
+/** What a test may make the server do instead of what it should. */
+export interface Script {
+  /** sees each command first; true: it has been dealt with, or is never answered */
+  command?: (command: Command, session: FakeSession) => boolean | void;
+  /** sees each piece of an answer before it is sent and may give another, several bytes or none */
+  answer?: (text: string, command: Command, session: FakeSession) => string | Buffer;
+  /** the first line; null: nothing is said at all */
+  greeting?: string | null;
+}
+
+export const PLAIN = 'IMAP4rev1 NAMESPACE IDLE ENABLE ID SPECIAL-USE LIST-EXTENDED LIST-STATUS UIDPLUS';
+
+/** An IMAP server in memory whose every answer a test can change; one mailbox for whoever logs in. */
+export class FakeImap {
+  readonly folders = new Map<string, FakeFolder>();
+  readonly sessions = new Set<FakeSession>();
+  /** paths that mail programs show */
+  readonly subscribed = new Set<string>();
+  /** every command so far */
+  readonly log: Command[] = [];
+  capabilities: string;
+  readonly appendLimit: number;
+  script: Script = {};
+  private readonly options: FakeImapOptions;
+  private readonly server: Server;
+  private created = 0;
+
+  constructor(options: FakeImapOptions = {}) {
+    const { capabilities = PLAIN, folders = {}, appendLimit = Infinity, hangsUpOver = Infinity } = options;
+    this.options = options;
+    this.capabilities = capabilities;
+    this.appendLimit = appendLimit;
+    for (const [path, attributes] of Object.entries({ INBOX: [], ...folders })) this.createFolder(path, attributes);
+    for (const path of this.folders.keys()) this.subscribed.add(path);
+    this.server = createServer((socket) => {
+      if (this.sessions.size >= hangsUpOver) return void socket.destroy();
+      const session = new FakeSession(this, socket);
+      this.sessions.add(session);
+      socket.on('close', () => this.sessions.delete(session)).on('error', () => {});
+    });
+  }
+
+  async listen(): Promise<this> {
+    await listenOnFreePort(this.server);
+    return this;
+  }
+
+  get port(): number {
+    return (this.server.address() as AddressInfo).port;
+  }
+
+  async close(): Promise<void> {
+    for (const session of this.sessions) session.socket.destroy();
+    await new Promise((resolve) => this.server.close(resolve));
+  }
+
+  createFolder(path: string, attributes: string[] = []): FakeFolder {
+    const folder = {
+      path,
+      attributes,
+      uidValidity: 1000 + this.created++,
+      uidNext: 1,
+      modseq: 1,
+      messages: [],
+      vanished: [],
+    };
+    this.folders.set(path, folder);
+    return folder;
+  }
+
+  /** Renames a folder, and those in it. */
+  renameFolder(from: string, to: string): void {
+    for (const folder of [...this.folders.values()]) {
+      if (folder.path !== from && !folder.path.startsWith(`${from}/`)) continue;
+      this.folders.delete(folder.path);
+      folder.path = to + folder.path.slice(from.length);
+      this.folders.set(folder.path, folder);
+    }
+  }
+
+  deleteFolder(path: string): void {
+    this.folders.delete(path);
+  }
+
+  /** Why a folder may not be renamed or deleted; undefined: it may. */
+  protects(_path: string): string | undefined {
+    return undefined;
+  }
+
+  folder(path: string): FakeFolder {
+    const folder = this.folders.get(path);
+    if (!folder) throw new Error(`the fake server has no folder ${path}`);
+    return folder;
+  }
+
+  /** Puts a message into a folder, without telling anyone until `tell`. */
+  add(path: string, source: Buffer, more: NewMessage = {}): number {
+    const { flags = [], date = new Date(), ...ids } = more;
+    return this.put(this.folder(path), { source, date, flags: new Set(flags), ...ids });
+  }
+
+  /** APPEND, and mail that comes in. */
+  append(path: string, source: Buffer, more: NewMessage = {}): number {
+    return this.add(path, source, more);
+  }
+
+  /** Mail that comes in by itself. */
+  arrive(path: string, source: Buffer, more: NewMessage = {}): void {
+    const { announcesMs } = this.options;
+    if (!announcesMs) return void this.append(path, source, more);
+    const { flags = [], date = new Date() } = more;
+    const folder = this.folder(path);
+    const uid = folder.uidNext++;
+    setTimeout(() => {
+      folder.messages.push({ source, date, flags: new Set(flags), uid, modseq: ++folder.modseq });
+      folder.messages.sort((a, b) => a.uid - b.uid);
+      this.tell();
+    }, announcesMs);
+  }
+
+  /**
+   * Numbers the messages of a folder anew under the same UIDVALIDITY, a message that comes in before all others, as
+   * Courier did with UIDs that it had given under EXAMINE.
+   */
+  renumber(path: string, source: Buffer): void {
+    const folder = this.folder(path);
+    folder.uidNext++;
+    folder.messages.unshift({ uid: 0, flags: new Set(), date: new Date(), source, modseq: 0 });
+    folder.messages.forEach((message, index) => {
+      message.uid = folder.uidNext - folder.messages.length + index;
+      message.modseq = ++folder.modseq;
+    });
+  }
+
+  protected put(folder: FakeFolder, message: Omit<FakeMessage, 'uid' | 'modseq'>): number {
+    const uid = folder.uidNext++;
+    folder.messages.push({ ...message, uid, modseq: ++folder.modseq });
+    return uid;
+  }
+
+  remove(path: string, uid: number): void {
+    const folder = this.folder(path);
+    folder.messages = folder.messages.filter((message) => message.uid !== uid);
+    folder.vanished.push({ uid, modseq: ++folder.modseq });
+  }
+
+  /** COPY of one message; its UID in the target. */
+  copy(_from: FakeFolder, message: FakeMessage, to: FakeFolder): number {
+    const date = this.options.losesDates ? new Date() : message.date;
+    return this.put(to, { ...message, date, flags: new Set(message.flags) });
+  }
+
+  /** MOVE of one message; its UID in the target. */
+  move(from: FakeFolder, message: FakeMessage, to: FakeFolder): number {
+    const uid = this.copy(from, message, to);
+    this.remove(from.path, message.uid);
+    return uid;
+  }
+
+  /** EXPUNGE of one message. */
+  expunge(folder: FakeFolder, message: FakeMessage): void {
+    this.remove(folder.path, message.uid);
+  }
+
+  setFlag(path: string, uid: number, flag: string): void {
+    const folder = this.folder(path);
+    const message = folder.messages.find((each) => each.uid === uid);
+    if (message) this.changeFlags(folder, message, [flag], []);
+  }
+
+  /** Adds and removes flags of one message; the sessions that have its folder open are notified. */
+  changeFlags(folder: FakeFolder, message: FakeMessage, add: string[], remove: string[]): void {
+    for (const flag of remove) message.flags.delete(flag);
+    for (const flag of add) message.flags.add(flag);
+    message.modseq = ++folder.modseq;
+    for (const session of this.sessions) if (session.selected === folder) session.flagNews.add(message.uid);
+  }
+
+  /** Tells the sessions that idle what has changed in the folder they have selected. */
+  tell(): void {
+    if (this.options.lazyIdle) return;
+    for (const session of this.sessions) if (session.idling) session.tellNews();
+  }
+
+  count(name: string): number {
+    return this.log.filter((command) => command.name === name).length;
+  }
+}

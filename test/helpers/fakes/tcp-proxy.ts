@@ -1,0 +1,64 @@
+import { createConnection, createServer, type Socket } from 'node:net';
+import { listenOnFreePort } from '../servers/free-port.ts';
+
+/** A stretch of network between the product and a mail server, which the test can break. */
+export interface TcpProxy {
+  port: number;
+  /** connections that are open now */
+  open(): number;
+  /** Ends every connection and refuses new ones. */
+  cut(): void;
+  /** Connections that are open now carry nothing any more and never end: the other side is gone without a word. */
+  freeze(): void;
+  /** Ends a cut. */
+  restore(): void;
+  close(): Promise<void>;
+}
+
+/** Forwards a free loopback port to `target` on loopback. */
+export async function startTcpProxy(target: number): Promise<TcpProxy> {
+  const pairs = new Set<Socket[]>();
+  let refusing = false;
+  const server = createServer((inside) => {
+    if (refusing) {
+      inside.resetAndDestroy();
+      return;
+    }
+    const outside = createConnection({ port: target, host: '127.0.0.1' });
+    const pair = [inside, outside];
+    pairs.add(pair);
+    forward(inside, outside);
+    forward(outside, inside);
+    const end = () => {
+      pairs.delete(pair);
+      pair.forEach((socket) => socket.destroy());
+    };
+    for (const socket of pair) socket.setNoDelay(true).on('error', end).on('close', end);
+  });
+  const port = await listenOnFreePort(server);
+  const cut = () => {
+    refusing = true;
+    for (const pair of pairs) pair.forEach((socket) => socket.resetAndDestroy());
+    pairs.clear();
+  };
+  return {
+    port,
+    open: () => pairs.size,
+    cut,
+    freeze: () => {
+      for (const pair of pairs) pair.forEach((socket) => socket.pause());
+    },
+    restore: () => {
+      refusing = false;
+    },
+    close: () => {
+      cut();
+      return new Promise((resolve) => server.close(() => resolve()));
+    },
+  };
+}
+
+function forward(from: Socket, to: Socket): void {
+  from.on('data', (chunk) => to.write(chunk));
+  from.on('end', () => to.end());
+}

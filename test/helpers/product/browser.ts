@@ -1,0 +1,97 @@
+import { mkdir, readFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import puppeteer, { type Browser, type Page } from 'puppeteer-core';
+import { CHROMIUM } from '../servers/browser-package.ts';
+
+const require = createRequire(import.meta.url);
+const AXE = require.resolve('axe-core/axe.min.js');
+
+/** How long is waited for what a page is to show, ms. */
+const SHOWN_MS = 30_000;
+
+/** A page of a real browser, and what went wrong in it. */
+export interface Browsing {
+  page: Page;
+  /** scripts that failed, and what the policy of the page refused */
+  faults: string[];
+  /** Opens a path of the product. */
+  open(path: string): Promise<void>;
+  /** Waits until that text is shown, in the page or in a dialog. */
+  sees(text: string): Promise<void>;
+  /** Clicks what has that name for a screen reader; the first of them, once it is there. */
+  click(name: string, role?: string): Promise<void>;
+  /** Replaces what is in the field of that label. */
+  fill(label: string, value: string): Promise<void>;
+  choose(label: string, value: string): Promise<void>;
+  /** Serious faults that axe finds: `rule: element`. */
+  audit(): Promise<string[]>;
+  /** A picture of the page, when SCREENSHOTS names a folder. */
+  picture(name: string): Promise<void>;
+  close(): Promise<void>;
+}
+
+export async function startBrowser(): Promise<Browser> {
+  // root may not have the sandbox of the browser; what is shown comes from the tests
+  return puppeteer.launch({
+    executablePath: CHROMIUM,
+    args: ['--no-sandbox', '--disable-dev-shm-usage', '--lang=en-GB'],
+  });
+}
+
+/** A page with cookies of its own. */
+export async function browse(
+  browser: Browser,
+  base: string,
+  { width = 1280, height = 860, dark = false }: { width?: number; height?: number; dark?: boolean } = {},
+): Promise<Browsing> {
+  const context = await browser.createBrowserContext();
+  const page = await context.newPage();
+  page.setDefaultTimeout(SHOWN_MS);
+  await page.setViewport({ width, height, deviceScaleFactor: 1 });
+  await page.emulateMediaFeatures([
+    { name: 'prefers-color-scheme', value: dark ? 'dark' : 'light' },
+    { name: 'prefers-reduced-motion', value: 'reduce' },
+  ]);
+  const faults: string[] = [];
+  page.on('pageerror', (error) => faults.push(String(error)));
+  page.on('console', (message) => {
+    if (/Content Security Policy/i.test(message.text())) faults.push(message.text());
+  });
+  const self: Browsing = {
+    page,
+    faults,
+    open: async (path) => void (await page.goto(`${base}${path}`, { waitUntil: 'load' })),
+    sees: async (text) => void (await page.waitForSelector(`::-p-text(${text})`, { visible: true })),
+    click: async (name, role) => {
+      await page.locator(`::-p-aria([name="${name}"]${role === undefined ? '' : `[role="${role}"]`})`).click();
+    },
+    fill: async (label, value) => page.locator(`::-p-aria([name="${label}"])`).fill(value),
+    choose: async (label, value) => {
+      const element = await page.waitForSelector(`::-p-aria([name="${label}"][role="combobox"])`);
+      await element?.select(value);
+    },
+    audit: () => audit(page),
+    picture: async (name) => {
+      const dir = process.env['SCREENSHOTS'];
+      if (dir === undefined) return;
+      await mkdir(dir, { recursive: true });
+      await page.screenshot({ path: join(dir, `${name}.png`), fullPage: true });
+    },
+    close: () => context.close(),
+  };
+  return self;
+}
+
+interface AxeResult {
+  violations: { id: string; impact: string | null; nodes: { target: unknown[] }[] }[];
+}
+
+async function audit(page: Page): Promise<string[]> {
+  // as a string: the policy of the page refuses scripts in it, and not what the browser itself runs
+  await page.evaluate(await readFile(AXE, 'utf8'));
+  const { violations } = (await page.evaluate('axe.run(document, { iframes: false })')) as AxeResult;
+  return violations
+    .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+    .flatMap(({ id, nodes }) => nodes.map(({ target }) => `${id}: ${JSON.stringify(target)}`));
+}

@@ -1,0 +1,64 @@
+import { execFile, spawn, type ChildProcess, type SpawnOptions } from 'node:child_process';
+import { once } from 'node:events';
+import { createConnection } from 'node:net';
+import { promisify } from 'node:util';
+import { waitFor } from '../assert/wait.ts';
+
+/** Runs a command to its end and returns its output. Throws when it fails. */
+export const run = promisify(execFile);
+
+/** Runs "$@" and stops it when standard input closes, as it does once the process that started this one is gone. */
+const WATCHED = `
+exec 3<&0
+# Postfix wants to lead a process group
+setsid "$@" 3<&- </dev/null &
+server=$!
+(read -r line <&3; kill $server 2>/dev/null) &
+watcher=$!
+trap 'kill $server 2>/dev/null' TERM INT
+wait $server
+while kill -0 $server 2>/dev/null; do wait $server; done
+kill $watcher 2>/dev/null
+`;
+
+/** Starts a server that ends when this process ends, however it ends. */
+export function spawnServer(command: string, args: string[], options: SpawnOptions = {}): ChildProcess {
+  // A session of its own: Ctrl-C goes to the tests, which then stop their servers.
+  return spawn('sh', ['-c', WATCHED, 'sh', command, ...args], {
+    ...options,
+    stdio: ['pipe', 'ignore', 'ignore'],
+    detached: true,
+  });
+}
+
+/** Ends a server of spawnServer by SIGTERM, and by SIGKILL after `graceMs`; returns when it is gone. */
+export async function stopChild(child: ChildProcess, graceMs = 5_000): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const gone = once(child, 'exit');
+  child.kill('SIGTERM');
+  const timer = setTimeout(() => child.pid && process.kill(-child.pid, 'SIGKILL'), graceMs);
+  await gone;
+  clearTimeout(timer);
+}
+
+/** Waits until something listens on a loopback port; fails at once when `child` has ended. */
+export async function waitForPort(port: number, child: ChildProcess, what: string): Promise<void> {
+  await waitFor(
+    () => {
+      if (child.exitCode !== null || child.signalCode !== null) throw new Error(`${what} ended at its start`);
+      return listens(port);
+    },
+    { timeoutMs: 20_000, everyMs: 30, what: `${what} on port ${port}` },
+  );
+}
+
+function listens(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = createConnection({ port, host: '127.0.0.1' });
+    socket.once('connect', () => {
+      socket.destroy();
+      resolve(true);
+    });
+    socket.once('error', () => resolve(false));
+  });
+}

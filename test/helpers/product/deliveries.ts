@@ -1,0 +1,193 @@
+import { randomBytes } from 'node:crypto';
+import { afterAll } from '@jest/globals';
+import { Client } from '@temporalio/client';
+import { msToTs } from '@temporalio/common/lib/time.js';
+import { asc, eq } from 'drizzle-orm';
+import { createDeliverActivities, type DeliverDeps } from '../../../src/activities/deliver.ts';
+import { withFailures } from '../../../src/activities/failures.ts';
+import type { EventType } from '../../../src/contract/events.ts';
+import { createEndpoint, type NewEndpoint } from '../../../src/db/queries/endpoints.ts';
+import { recordEvents } from '../../../src/db/outbox.ts';
+import { deliveries, deliveryAttempts, webhookEndpoints } from '../../../src/db/schema/index.ts';
+import { createLogger } from '../../../src/runtime/logger.ts';
+import { newId } from '../../../src/new-id.ts';
+import { createOutbound } from '../../../src/security/outbound.ts';
+import { createSecrets } from '../../../src/security/secrets.ts';
+import { startDeliveryRun } from '../../../src/webhooks/dispatch/delivery-runs.ts';
+import { createCallSlots } from '../../../src/webhooks/attempt/call-slots.ts';
+import { type ClaimedRun } from '../../../src/webhooks/dispatch/delivery-queries.ts';
+import { claimDeliveries, markStarted } from '../../../src/webhooks/log/delivery-state.ts';
+import { createPoster } from '../../../src/webhooks/attempt/post.ts';
+import { planRuns } from '../../../src/webhooks/dispatch/relay.ts';
+import { QUEUES } from '../../../src/workflows/names.ts';
+import { type TestDatabase, testDatabase } from '../servers/postgres.ts';
+import { type Receiver, startReceiver } from '../fakes/receiver.ts';
+import { storeAccount } from './stored-account.ts';
+import { testClient, type TestClient } from './temporal-workers.ts';
+
+/** Loopback endpoints may be reached. */
+const outbound = createOutbound({ allow: ['127.0.0.0/8'] });
+export const secrets = createSecrets({ current: randomBytes(32) });
+
+/** Everything that deliveries need: a store, a Temporal namespace, a receiver; what a worker does is up to the test. */
+export type Deliveries = Awaited<ReturnType<typeof startDeliveries>>;
+
+type Activities = ReturnType<typeof createDeliverActivities>;
+
+/** The store and the Temporal client of a test file, with one worker of the queue `webhooks` that does what the test at hand wants. */
+interface FileWorker {
+  client?: Promise<TestClient>;
+  database?: Promise<TestDatabase>;
+  activities?: Activities;
+  stopWorker?: (() => Promise<void>) | undefined;
+}
+
+/** Hooks of a test file that delivers; returns what starts a store with deliveries. All of them share one client, and one store that is emptied. */
+export function deliveryTests(): () => Promise<Deliveries> {
+  const worker: FileWorker = {};
+  afterAll(async () => {
+    await worker.stopWorker?.();
+    await (await worker.client)?.close();
+    await (await worker.database)?.drop();
+  });
+  return () => startDeliveries(worker);
+}
+
+async function startDeliveries(ofFile: FileWorker) {
+  const database = await (ofFile.database ??= testDatabase());
+  await database.database.pool.query(
+    'truncate webhook_endpoints, events, deliveries, delivery_attempts, replays, installation',
+  );
+  const temporal = await (ofFile.client ??= testClient());
+  const receiver: Receiver = await startReceiver();
+  const poster = createPoster(outbound);
+  const { db } = database.database;
+  const accountId = await storeAccount(database.database);
+
+  return {
+    db,
+    url: database.url,
+    client: temporal.client,
+    receiver,
+    poster,
+    accountId,
+
+    /** The worker of the queue `webhooks` works from now on, with these dependencies in place of the real ones. */
+    async work(
+      deps: Partial<DeliverDeps> = {},
+      wrap: (real: Activities) => Partial<Activities> = (real) => real,
+    ): Promise<void> {
+      const real = createDeliverActivities({
+        db,
+        secrets,
+        poster,
+        slots: createCallSlots(() => 10),
+        logger: createLogger('silent', 'test'),
+        webhook: { retryScheduleMs: [150, 300], timeoutMs: 5_000 },
+        ...deps,
+      });
+      ofFile.activities = withFailures({ ...real, ...wrap(real) });
+      ofFile.stopWorker ??= await temporal.work(
+        {
+          attemptDeliveries: (input: Parameters<Activities['attemptDeliveries']>[0]) =>
+            (ofFile.activities as Activities).attemptDeliveries(input),
+          endDeliveries: (ids: string[]) => (ofFile.activities as Activities).endDeliveries(ids),
+        },
+        [QUEUES.webhooks],
+      );
+    },
+
+    async stopWork(): Promise<void> {
+      await ofFile.stopWorker?.();
+      ofFile.stopWorker = undefined;
+    },
+
+    /** An endpoint for all events of all accounts; calls of it are checked by the receiver. */
+    async endpoint(options: Partial<NewEndpoint> = {}): Promise<string> {
+      const secret = `whsec_${randomBytes(32).toString('base64')}`;
+      const { id } = await createEndpoint(db, secrets, {
+        url: receiver.url,
+        description: null,
+        enabled: true,
+        triggerEvents: ['email.new', 'email.update', 'email.delete'],
+        accountIds: [],
+        headers: [],
+        secret,
+        ...options,
+      });
+      receiver.secrets.set(id, secret);
+      return id;
+    },
+
+    /** The same; a call of it has succeeded before. */
+    async provenEndpoint(): Promise<string> {
+      const id = await this.endpoint();
+      await db.update(webhookEndpoints).set({ lastSuccessAt: new Date() }).where(eq(webhookEndpoints.id, id));
+      return id;
+    },
+
+    /** Events of the account, one for each object id given. */
+    async happen(
+      objectIds: string[] = [newId('email')],
+      type: EventType = 'email.new',
+      account = accountId,
+    ): Promise<void> {
+      const createdAt = new Date();
+      await db.transaction((tx) =>
+        recordEvents(
+          tx,
+          account,
+          objectIds.map((objectId) => ({ type, objectId, data: { email: { id: objectId } }, createdAt })),
+        ),
+      );
+    },
+
+    /** What the relay does at once. `taskTimeoutMs`: of the tasks of the runs. */
+    async relayOnce({ taskTimeoutMs }: { taskTimeoutMs?: number } = {}): Promise<ClaimedRun[]> {
+      const runs = await claimDeliveries(db, { perEndpoint: 100, except: [], plan: planRuns });
+      for (const run of runs) {
+        await startDeliveryRun(withTaskTimeout(temporal.client, taskTimeoutMs), run);
+        await markStarted(
+          db,
+          run.deliveries.map(({ id }) => ({ deliveryId: id, workflowId: run.workflowId })),
+        );
+      }
+      return runs;
+    },
+
+    /** The log, oldest first. */
+    log: () => db.select().from(deliveries).orderBy(asc(deliveries.id)),
+
+    attempts: (deliveryId: string) =>
+      db
+        .select()
+        .from(deliveryAttempts)
+        .where(eq(deliveryAttempts.deliveryId, deliveryId))
+        .orderBy(asc(deliveryAttempts.number)),
+
+    /** Waits for the end of a run: its result, or a rejection. */
+    end: (workflowId: string) => temporal.client.workflow.getHandle(workflowId).result(),
+
+    async stop(): Promise<void> {
+      poster.close();
+      await receiver.close();
+    },
+  };
+}
+
+/** The same client, whose workflow tasks may take so long. */
+function withTaskTimeout(client: Client, taskTimeoutMs: number | undefined): Client {
+  if (taskTimeoutMs === undefined) return client;
+  return new Client({
+    ...client.options,
+    connection: client.connection,
+    interceptors: {
+      workflow: [
+        {
+          start: (input, next) =>
+            next({ ...input, options: { ...input.options, workflowTaskTimeout: msToTs(taskTimeoutMs) } }),
+        },
+      ],
+    },
+  });
+}

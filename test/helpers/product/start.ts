@@ -1,0 +1,75 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { isRunning, type ProcessHandle } from '../../../src/runtime/process-handle.ts';
+import { projectRoot } from '../../../src/embedded/project-root.ts';
+import { waitFor } from '../assert/wait.ts';
+
+/** A run of `npm start`, without npm. */
+export interface Started {
+  child: ChildProcess;
+  /** everything that it has printed so far */
+  output(): string;
+  /** the processes that it runs, as it writes them down */
+  handles(): ProcessHandle[];
+  /** Waits until it says that all is ready; fails when it ends before. Returns how long it took, ms. */
+  ready(timeoutMs?: number): Promise<number>;
+  /** Waits for its end and returns the exit code. */
+  ended(): Promise<number | null>;
+}
+
+/** What the start prints last when everything answers. */
+export const READY = 'Ctrl-C ends it.';
+
+/**
+ * Starts the product in `dataDir` with `settings` and nothing else of our environment that it reads. `script`: what
+ * `npm start` runs, which builds first, or what was built before.
+ */
+export function start(
+  dataDir: string,
+  settings: Readonly<Record<string, string>>,
+  script: 'scripts/start.mjs' | 'dist/start.js',
+): Started {
+  const began = Date.now();
+  const child = spawn(process.execPath, [join(projectRoot(), script)], {
+    cwd: projectRoot(),
+    env: { PATH: process.env['PATH'], HOME: process.env['HOME'], DATA_DIR: dataDir, ...settings },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let output = '';
+  child.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()));
+  child.stderr.on('data', (chunk: Buffer) => (output += chunk.toString()));
+  const hasEnded = () => child.exitCode !== null || child.signalCode !== null;
+  return {
+    child,
+    output: () => output,
+    handles: () => handlesIn(dataDir),
+    ready: async (timeoutMs = 60_000) => {
+      await waitFor(
+        () => {
+          if (hasEnded()) throw new Error(`the start ended:\n${output}`);
+          return output.includes(READY);
+        },
+        { timeoutMs, what: () => `the start to be ready:\n${output}` },
+      );
+      return Date.now() - began;
+    },
+    ended: async () => {
+      if (!hasEnded()) await once(child, 'exit');
+      return child.exitCode;
+    },
+  };
+}
+
+/** The processes that the start on that data folder has written down. */
+export function handlesIn(dataDir: string): ProcessHandle[] {
+  return JSON.parse(readFileSync(join(dataDir, 'processes.json'), 'utf8')) as ProcessHandle[];
+}
+
+/** Waits until none of these processes runs any more; returns how long it took, ms. */
+export async function untilGone(handles: readonly ProcessHandle[], timeoutMs: number): Promise<number> {
+  const began = Date.now();
+  await waitFor(() => !handles.some(isRunning), { timeoutMs, what: 'the end of all processes' });
+  return Date.now() - began;
+}

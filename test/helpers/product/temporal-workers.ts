@@ -1,0 +1,97 @@
+import type { Client } from '@temporalio/client';
+import { type NativeConnection, Worker } from '@temporalio/worker';
+import { createLogger } from '../../../src/runtime/logger.ts';
+import { lazyClient } from '../../../src/temporal/connect.ts';
+import { connectWorkers } from '../../../src/temporal/connect-workers.ts';
+import { createWorkerDataConverter } from '../../../src/temporal/data-converter.ts';
+import { installRuntime } from '../../../src/temporal/runtime.ts';
+import { QUEUES } from '../../../src/workflows/names.ts';
+import { BUILT_WORKFLOWS } from './built.ts';
+import { recordHistories, TEST_KEY } from '../assert/histories.ts';
+import { testTemporal } from '../servers/temporal.ts';
+
+/** Our workflows with the activities of a test, in a namespace of their own. */
+export interface TestWorkers extends Pick<TestClient, 'client' | 'api'> {
+  stop(): Promise<void>;
+}
+
+type Activities = Record<string, (...args: never[]) => Promise<unknown>>;
+
+/** A client that may start workers. */
+export interface TestClient {
+  client: Client;
+  /** a client as the API has it, on a connection of its own */
+  api: Client;
+  /** starts workers of the queues, by default all but `webhooks`; answers how to stop them */
+  work(activities: Activities, queues?: readonly string[]): Promise<() => Promise<void>>;
+  close(): Promise<void>;
+}
+
+let installed = false;
+
+/** A client on a namespace of its own, for tests that start their workers later, or never. */
+export async function testClient(): Promise<TestClient> {
+  if (!installed) installRuntime(createLogger('silent', 'test'));
+  installed = true;
+  const { address, namespace } = testTemporal();
+  const encryptionKey = TEST_KEY;
+  const recordTo = process.env['RECORD_HISTORIES'];
+  const settings = { temporal: { address, namespace }, encryptionKey };
+  const { connection, client, close } = await connectWorkers(settings);
+  const api = lazyClient(settings);
+  return {
+    client,
+    api: api.client,
+    close: async () => {
+      // scripts/record-histories.mjs
+      if (recordTo !== undefined) await recordHistories(client, recordTo);
+      await api.close();
+      await close();
+    },
+    work: (activities, queues = [QUEUES.mailboxes, QUEUES.commands, QUEUES.background]) =>
+      work(connection, namespace, encryptionKey, activities, queues),
+  };
+}
+
+/** Workers of all queues but `webhooks`; each knows all of the activities. */
+export async function startTestWorkers(activities: Activities): Promise<TestWorkers> {
+  const { client, api, work: start, close } = await testClient();
+  const stopWorkers = await start(activities);
+  return {
+    client,
+    api,
+    stop: async () => {
+      await stopWorkers();
+      await close();
+    },
+  };
+}
+
+async function work(
+  connection: NativeConnection,
+  namespace: string,
+  encryptionKey: Buffer,
+  activities: Activities,
+  queues: readonly string[],
+): Promise<() => Promise<void>> {
+  const workers = await Promise.all(
+    queues.map((taskQueue) =>
+      Worker.create({
+        connection,
+        namespace,
+        taskQueue,
+        workflowBundle: BUILT_WORKFLOWS,
+        activities,
+        dataConverter: createWorkerDataConverter({ current: encryptionKey }),
+        shutdownGraceTime: 0,
+        shutdownForceTime: '5s',
+        maxHeartbeatThrottleInterval: '200ms',
+      }),
+    ),
+  );
+  const runs = workers.map((worker) => worker.run());
+  return async () => {
+    for (const worker of workers) worker.shutdown();
+    await Promise.all(runs);
+  };
+}

@@ -1,0 +1,154 @@
+import { chmod, mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { spawnServer, stopChild, waitForPort } from '../product/child.ts';
+import { freePort } from './free-port.ts';
+import type { TestCertificate } from './test-ca.ts';
+
+/** How a Dovecot is reached; plain data, so that it can be handed to another process. */
+export interface DovecotInfo {
+  /** IMAP without TLS, STARTTLS offered */
+  imapPort: number;
+  /** IMAP with TLS from the first byte */
+  imapsPort: number;
+  lmtpPort: number;
+  /** where another server asks whether a login is right (Dovecot's own SASL protocol) */
+  authPort: number;
+  /** one passwd-file per user */
+  usersDir: string;
+  mailDir: string;
+  configFile: string;
+}
+
+export interface RunningDovecot extends DovecotInfo {
+  stop(): Promise<void>;
+}
+
+export interface DovecotOptions {
+  certificate: TestCertificate;
+  /** what the server announces, instead of all that it can */
+  capabilities?: string;
+  /** personal namespace, default no prefix and `/` */
+  prefix?: string;
+  separator?: string;
+  /** no special-use folders: their SPECIAL-USE flags are left out too */
+  bareFolders?: boolean;
+}
+
+/** What a server of the year 2000 announces: no extension that sync could lean on. */
+export const OLD_CAPABILITIES = 'IMAP4rev1';
+
+/**
+ * Starts a Dovecot with a configuration of its own in `dir`, on free loopback ports.
+ * Storage is sdbox without fsync; users are files in `usersDir`, read anew at each login.
+ */
+export async function startDovecot(dir: string, options: DovecotOptions): Promise<RunningDovecot> {
+  const info: DovecotInfo = {
+    imapPort: await freePort(),
+    imapsPort: await freePort(),
+    lmtpPort: await freePort(),
+    authPort: await freePort(),
+    usersDir: join(dir, 'users'),
+    mailDir: join(dir, 'mail'),
+    configFile: join(dir, 'dovecot.conf'),
+  };
+  await mkdir(info.usersDir, { recursive: true });
+  // its processes drop to users of their own, who have to come through
+  await chmod(dir, 0o755);
+  await mkdir(info.mailDir, { recursive: true, mode: 0o777 });
+  await writeFile(info.configFile, config(dir, info, options));
+  const child = spawnServer('dovecot', ['-F', '-c', info.configFile]);
+  await waitForPort(info.imapPort, child, `Dovecot (see ${dir}/dovecot.log)`);
+  return { ...info, stop: () => stopChild(child) };
+}
+
+function config(dir: string, info: DovecotInfo, options: DovecotOptions): string {
+  const { certificate, capabilities, prefix = '', separator = '/', bareFolders = false } = options;
+  const special = (name: string, flag: string) =>
+    bareFolders ? '' : `  mailbox ${name} {\n    auto = subscribe\n    special_use = ${flag}\n  }\n`;
+  return `
+protocols = imap lmtp
+listen = 127.0.0.1
+base_dir = ${dir}/run
+state_dir = ${dir}/state
+log_path = ${dir}/dovecot.log
+auth_verbose = no
+default_vsz_limit = 0
+mail_location = sdbox:~/mail
+mail_fsync = never
+first_valid_uid = 1
+last_valid_uid = 0
+mail_max_userip_connections = 0
+disable_plaintext_auth = no
+auth_mechanisms = plain login
+auth_failure_delay = 0
+ssl = yes
+ssl_cert = <${certificate.cert}
+ssl_key = <${certificate.key}
+hostname = mail.example.test
+postmaster_address = postmaster@example.test
+recipient_delimiter =
+lmtp_save_to_detail_mailbox = no
+lda_mailbox_autocreate = yes
+${capabilities ? `imap_capability = ${capabilities}` : ''}
+
+passdb {
+  driver = passwd-file
+  args = ${info.usersDir}/%Lu
+}
+userdb {
+  driver = passwd-file
+  args = ${info.usersDir}/%Lu
+}
+
+namespace inbox {
+  inbox = yes
+  prefix = ${prefix}
+  separator = ${separator}
+${special('Drafts', '\\Drafts')}${special('Sent', '\\Sent')}${special('Trash', '\\Trash')}${special('Junk', '\\Junk')}${special('Archive', '\\Archive')}}
+
+protocol imap {
+  imap_idle_notify_interval = 2 mins
+}
+mailbox_list_index = yes
+
+service imap-login {
+  inet_listener imap {
+    port = ${info.imapPort}
+  }
+  inet_listener imaps {
+    port = ${info.imapsPort}
+    ssl = yes
+  }
+  # one process for all logins: many of them come at once
+  service_count = 0
+  process_min_avail = 1
+  client_limit = 10000
+  chroot =
+}
+service imap {
+  process_limit = 10000
+}
+service lmtp {
+  inet_listener lmtp {
+    port = ${info.lmtpPort}
+  }
+  process_min_avail = 1
+}
+service auth {
+  inet_listener sasl {
+    port = ${info.authPort}
+  }
+  client_limit = 20000
+}
+service anvil {
+  client_limit = 20000
+  # no waiting after refused logins
+  unix_listener anvil-auth-penalty {
+    mode = 0
+  }
+}
+service stats {
+  client_limit = 20000
+}
+`;
+}

@@ -1,0 +1,149 @@
+import { createServer, type Server } from 'node:http';
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import type { Browser } from 'puppeteer-core';
+import type { Account } from '../../../src/contract/account.ts';
+import type { AuthLinkCreated } from '../../../src/contract/auth-link.ts';
+import { type Browsing, browse, startBrowser } from '../../helpers/product/browser.ts';
+import { listenOnFreePort } from '../../helpers/servers/free-port.ts';
+import { type Live, startLive } from '../../helpers/product/live.ts';
+import { addUser, type MailUser } from '../../helpers/product/mail-user.ts';
+
+/** The page where the owner of a mailbox connects it, in a real browser and with real mail servers. */
+
+let live: Live;
+let browser: Browser;
+let user: MailUser;
+/** the caller's own site */
+let site: Server;
+let siteUrl: string;
+
+beforeAll(async () => {
+  live = await startLive({ BRAND_NAME: 'Harbour CRM', BRAND_COLOR: '#0f766e' });
+  [browser, user] = await Promise.all([startBrowser(), addUser()]);
+  site = createServer((_request, response) => response.end('back at the caller'));
+  siteUrl = `http://127.0.0.1:${await listenOnFreePort(site)}/done`;
+}, 180_000);
+
+afterAll(async () => {
+  await browser?.close();
+  site?.close();
+  await live?.close();
+}, 60_000);
+
+const makeLink = (body: object = {}) =>
+  live.api.post<AuthLinkCreated>('/auth/links', { redirect_url: siteUrl, state: 'customer 42', ...body });
+
+/** The page of a link, with nothing of anybody who is signed in. */
+async function openLink(link: AuthLinkCreated, view = {}): Promise<Browsing> {
+  const visitor = await browse(browser, live.api.base, view);
+  await visitor.open(new URL(link.url).pathname);
+  return visitor;
+}
+
+async function typeServers(visitor: Browsing, ports: [imap: number, smtp: number]): Promise<void> {
+  for (const [index, side] of (await visitor.page.$$('.servers')).entries()) {
+    const [host, port] = await side.$$('input');
+    await host?.click({ count: 3 });
+    await host?.type('127.0.0.1');
+    await port?.click({ count: 3 });
+    await port?.type(String(ports[index]));
+    await (await side.$('select'))?.select('NONE');
+  }
+}
+
+/** Where the browser was sent. */
+async function sentTo(visitor: Browsing): Promise<Record<string, string>> {
+  await visitor.sees('back at the caller');
+  return Object.fromEntries(new URL(visitor.page.url()).searchParams);
+}
+
+test('connects a mailbox: unknown servers are asked for, a wrong password is said in plain words, once it is used', async () => {
+  const link = await makeLink({ name: 'Orders' });
+  const owner = await openLink(link);
+  await owner.sees('Harbour CRM asks to read and send mail for you');
+  await owner.picture('hosted-open');
+  await owner.fill('Email address', user.user);
+  await owner.fill('Password', 'wrong');
+  await owner.click('Connect mailbox', 'button');
+  await owner.sees('please type them in below');
+  await owner.picture('hosted-unknown-servers');
+
+  await typeServers(owner, [9, 9]);
+  await owner.click('Connect mailbox', 'button');
+  await owner.sees('could not be reached');
+  await typeServers(owner, [user.imapPort, user.submissionPort]);
+  await owner.click('Connect mailbox', 'button');
+  await owner.sees('did not accept this address and password');
+  await owner.picture('hosted-wrong-password');
+
+  await owner.fill('Password', user.password);
+  await owner.click('Connect mailbox', 'button');
+  const back = await sentTo(owner);
+  expect(back).toEqual({ account_id: expect.stringMatching(/^acc_/), state: 'customer 42' });
+  const account = await live.api.get<Account>(`/accounts/${back['account_id'] ?? ''}`);
+  expect(account).toMatchObject({ name: 'Orders', user_id: user.user, status: 'running' });
+  const { event } = await live.receiver.waitFor(({ event: { type } }) => type === 'account.add');
+  expect(event.data).toMatchObject({ state: 'customer 42' });
+  expect(owner.faults).toEqual([]);
+
+  const again = await openLink(link);
+  await again.sees('This link was used already');
+  await again.picture('hosted-used');
+  await Promise.all([owner.close(), again.close()]);
+}, 120_000);
+
+test('connects an account again whose address stays', async () => {
+  const [account] = (await live.api.get<{ data: Account[] }>('/accounts')).data;
+  const owner = await openLink(await makeLink({ account_id: account?.id }));
+  await owner.page.waitForSelector('input[type=email]');
+  expect(await owner.page.$eval('input[type=email]', (input) => input.value)).toBe(user.user);
+  await owner.fill('Password', user.password);
+  await owner.click('Connect mailbox', 'button');
+  expect(await sentTo(owner)).toMatchObject({ account_id: account?.id });
+  await owner.close();
+}, 60_000);
+
+test('sends back who cancels, and shows what is wrong with a link that does not work', async () => {
+  const owner = await openLink(await makeLink());
+  await owner.click('Cancel and go back', 'button');
+  expect(await sentTo(owner)).toEqual({ error: 'cancelled', state: 'customer 42' });
+  await owner.open(`/connect/${'a'.repeat(43)}`);
+  await owner.sees('This link does not work');
+  await owner.close();
+}, 60_000);
+
+test('is usable in the dark, on a narrow screen and for a screen reader, in the colors of the caller', async () => {
+  const found: string[] = [];
+  for (const { name, ...view } of [
+    { name: 'light' },
+    { name: 'dark', dark: true },
+    { name: 'narrow', width: 390, height: 844 },
+  ]) {
+    const owner = await openLink(await makeLink(), view);
+    await owner.sees('Connect your mailbox');
+    await owner.fill('Email address', 'somebody@gmail.com');
+    await owner.page.focus('input[type=password]');
+    await owner.sees('app password');
+    const link = await owner.page.waitForSelector('a[href^="https://support.google.com"]');
+    expect(link).not.toBeNull();
+    await owner.picture(`hosted-${name}`);
+    found.push(...(await owner.audit()).map((fault) => `${name}: ${fault}`));
+    const button = await owner.page.$eval('button.main-action', (element) => element.outerHTML);
+    expect(button).toContain('Connect mailbox');
+    const width = Number(await owner.page.evaluate('document.documentElement.scrollWidth - innerWidth'));
+    if (width > 0) found.push(`${name}: ${width} px wider than the screen`);
+    found.push(...owner.faults);
+    await owner.close();
+  }
+  expect(found).toEqual([]);
+}, 90_000);
+
+test('has no key, no cookie and no way to the API', async () => {
+  const owner = await openLink(await makeLink());
+  await owner.sees('Connect your mailbox');
+  expect(await owner.page.browserContext().cookies()).toEqual([]);
+  const status = await owner.page.evaluate("fetch('api/v1/accounts').then(({ status }) => status)");
+  expect(status).toBe(401);
+  expect(owner.faults).toEqual([]);
+  await owner.close();
+}, 30_000);
