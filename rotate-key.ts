@@ -4,7 +4,7 @@
  */
 import { changeEncryptionKey } from './src/maintenance/encryption-key.ts';
 import { type Config, ConfigError, loadConfig } from './src/config/config.ts';
-import { openDatabase } from './src/db/driver/client.ts';
+import { openDatabase } from './src/db/open.ts';
 import { createLogger } from './src/runtime/logger.ts';
 import { createSecrets } from './src/security/secrets.ts';
 import { codecKeys, lazyClient } from './src/temporal/connect.ts';

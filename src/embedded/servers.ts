@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { type Env, loadEncryptionKeys, type StartConfig } from '../config/config.ts';
-import { migrate, openDatabase } from '../db/driver/client.ts';
+import { migrate, openDatabase } from '../db/open.ts';
 import { describeError, type ErrorDescription } from '../runtime/logger.ts';
 import { createPayloadCodec } from '../temporal/codec.ts';
 import { startCodecServer } from '../temporal/codec-server.ts';

@@ -1,7 +1,7 @@
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { StorageMissing } from './keys.ts';
-import type { ByteRange, Storage } from './storage.ts';
+import type { ByteRange, Storage } from './types.ts';
 
 /*
  * Layout: magic (8) | salt (16) | chunks. A chunk is the ciphertext of 64 KiB, of less in the last one, and its tag (16). Each

@@ -4,7 +4,7 @@ import { dirname, join, relative, resolve, sep } from 'node:path';
 import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { isKey, segmentsOf, segmentsOfPrefix, StorageMissing } from './keys.ts';
-import type { Storage, StoredObject } from './storage.ts';
+import type { Storage, StoredObject } from './types.ts';
 
 const LISTED_AT_ONCE = 1000;
 

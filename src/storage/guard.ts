@@ -1,6 +1,6 @@
 import { withDeadline } from '../async.ts';
 import { PartUnavailable } from '../outage.ts';
-import type { Storage } from './storage.ts';
+import type { Storage } from './types.ts';
 
 /** Of files: away, full, closed to this process, broken. Of sockets: S3 cannot be reached. */
 const AWAY =

@@ -9,7 +9,7 @@ import {
 } from '@aws-sdk/client-s3';
 import { Upload } from '@aws-sdk/lib-storage';
 import { isKey, segmentsOf, segmentsOfPrefix, StorageMissing } from './keys.ts';
-import type { Storage } from './storage.ts';
+import type { Storage } from './types.ts';
 
 export interface S3Settings {
   bucket: string;

@@ -1,16 +1,6 @@
-import { fileURLToPath } from 'node:url';
-import { drizzle, type NodePgDatabase } from 'drizzle-orm/node-postgres';
-import { migrate as applyMigrations } from 'drizzle-orm/node-postgres/migrator';
-import pg from 'pg';
-import { EVENT_TYPES } from '../../contract/events.ts';
-import type { Logger } from '../../runtime/logger.ts';
-import { BytesClient } from './bytes-client.ts';
-import { alignPositions } from '../queries/event-feed.ts';
-import { patientClient, type Patience } from './patient-client.ts';
-import { preparingClient } from './prepared.ts';
-import * as schema from '../schema/index.ts';
-import { SMALL_PENDING_LIST } from '../coordination/search-index.ts';
-import { transactionsOn } from './transactions.ts';
+import type { NodePgDatabase } from 'drizzle-orm/node-postgres';
+import type pg from 'pg';
+import type * as schema from '../schema/index.ts';
 
 export type Db = NodePgDatabase<typeof schema>;
 export type Tx = Parameters<Parameters<Db['transaction']>[0]>[0];
@@ -21,61 +11,4 @@ export interface Database {
   db: Db;
   pool: pg.Pool;
   close(): Promise<void>;
-}
-
-/** Next to this file in the sources; `npm run build` copies the folder next to the built one. */
-const MIGRATIONS = fileURLToPath(new URL('../migrations', import.meta.url));
-
-/** Any number that no other user of the database takes: the lock under which migrations run. */
-const MIGRATION_LOCK = 7_364_218_091;
-
-/**
- * A pool of connections; connects on first use, and reconnects after the database was unreachable.
- * `max` connections (default 10); a statement may take 60 s. With `patience` a database that is away or frozen fails
- * what waits for it soon.
- */
-export function openDatabase(
-  url: string,
-  options: { max?: number; logger?: Logger; patience?: Patience } = {},
-): Database {
-  const { patience } = options;
-  const pool = new pg.Pool({
-    connectionString: url,
-    max: options.max ?? 10,
-    // also for one that is free: as long as a query that hangs takes to fail, and a new connection
-    connectionTimeoutMillis: patience ? patience.queryMs + 2 * patience.connectMs : 10_000,
-    Client: preparingClient(patience ? patientClient(url, patience) : BytesClient),
-    idleTimeoutMillis: 60_000,
-    statement_timeout: 60_000,
-    keepAlive: true,
-    // statements here are short: compiling them costs more than it saves; rows as JSON have their times in UTC
-    options: `${SMALL_PENDING_LIST} -c jit=off -c TimeZone=UTC`,
-  });
-  // A connection breaks between two queries of a transaction: the next query fails. Without a listener the process stops.
-  pool.on('connect', (client) => {
-    client.on('error', () => {});
-  });
-  // An idle connection that breaks is replaced on the next query.
-  pool.on('error', (err) => options.logger?.warn({ err }, 'lost an idle database connection'));
-  let closed: Promise<void> | undefined;
-  return {
-    db: Object.assign(drizzle({ client: pool, schema }), { transaction: transactionsOn(pool) }),
-    pool,
-    close: () => (closed ??= pool.end()),
-  };
-}
-
-/** Brings the schema up to date. Safe to call from several processes at once: one migrates, the others wait for it. */
-export async function migrate(database: Database): Promise<void> {
-  const client = await database.pool.connect();
-  try {
-    await client.query('SET statement_timeout = 0');
-    await client.query('SELECT pg_advisory_lock($1)', [MIGRATION_LOCK]);
-    const db = drizzle({ client, schema });
-    await applyMigrations(db, { migrationsFolder: MIGRATIONS });
-    await alignPositions(db, EVENT_TYPES);
-  } finally {
-    // closing the connection releases the lock and resets the setting
-    client.release(true);
-  }
 }

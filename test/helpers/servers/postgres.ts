@@ -2,7 +2,8 @@ import { createHash, randomBytes } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import pg from 'pg';
-import { type Database, migrate, openDatabase } from '../../../src/db/driver/client.ts';
+import type { Database } from '../../../src/db/driver/client.ts';
+import { migrate, openDatabase } from '../../../src/db/open.ts';
 
 const MIGRATIONS = join(import.meta.dirname, '..', '..', '..', 'src', 'db', 'migrations');
 const TEMPLATE_LOCK = 41_107;

@@ -1,10 +1,11 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { sql } from 'drizzle-orm';
-import { type Database, migrate, openDatabase } from '../../../src/db/driver/client.ts';
+import type { Database } from '../../src/db/driver/client.ts';
+import { migrate, openDatabase } from '../../src/db/open.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Socket } from 'node:net';
-import { waitForCollected } from '../../helpers/fakes/garbage.ts';
-import { type TestDatabase, testDatabase } from '../../helpers/servers/postgres.ts';
+import { waitForCollected } from '../helpers/fakes/garbage.ts';
+import { type TestDatabase, testDatabase } from '../helpers/servers/postgres.ts';
 
 describe('the database', () => {
   let test: TestDatabase;
