@@ -1,48 +1,30 @@
 /*
  * The API process: reads Postgres, and has Temporal do whatever changes something. Any number of them may run.
  */
-import { hkdfSync } from 'node:crypto';
-import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Client } from '@temporalio/client';
 import type { FastifyInstance } from 'fastify';
 import { buildApp } from './src/api/app.ts';
-import { createCommands } from './src/api/commands/index.ts';
-import type { ApiDeps } from './src/api/deps.ts';
 import { leadServers, leadsServers } from './src/api/http/server-group.ts';
 import { retryUntilAvailable } from './src/async.ts';
-import { type Config, ConfigError, loadConfig } from './src/config/config.ts';
+import { type Config, ConfigError } from './src/config/config.ts';
 import { ensureFirstKey } from './src/db/access/api-keys.ts';
-import type { Database } from './src/db/driver/client.ts';
-import { migrate, openDatabase } from './src/db/open.ts';
-import { createFinishedRuns, FINISHED_RUNS_CHANNEL, type FinishedRuns } from './src/db/coordination/finished-runs.ts';
+import { createFinishedRuns, FINISHED_RUNS_CHANNEL } from './src/db/coordination/finished-runs.ts';
 import { LEASES_CHANNEL } from './src/db/coordination/lease.ts';
 import { listenTo } from './src/db/driver/listen.ts';
-import { createDiscoverSources, discoverServers } from './src/discovery/discover.ts';
-import { helpFor } from './src/discovery/providers.ts';
-import { createLogger, type Logger } from './src/runtime/logger.ts';
-import { type CachedDataKeys, createDataKeys, forgetOnRemoval } from './src/security/data-keys.ts';
-import { createSecrets } from './src/security/secrets.ts';
-import { encryptStorage } from './src/storage/encrypted.ts';
-import { createOutbound, type Outbound } from './src/security/outbound.ts';
-import { receiveSettings } from './src/runtime/settings-message.ts';
-import { settingsInForce } from './src/config/settings-in-force.ts';
-import { openStorage } from './src/storage/storage.ts';
-import { createPayloadCodec } from './src/temporal/codec.ts';
-import { codecRoutes } from './src/temporal/codec-server.ts';
-import { codecKeys, lazyClient } from './src/temporal/connect.ts';
+import { migrate, openDatabase } from './src/db/open.ts';
+import type { Logger } from './src/runtime/logger.ts';
 import type { Tracing } from './src/runtime/tracing.ts';
-import { attemptWaiting, hurryRuns, retryDelivery } from './src/webhooks/dispatch/retry-delivery.ts';
-import { cancelReplayRun, startReplayRun } from './src/webhooks/log/replay-runs.ts';
+import { createDataKeys, forgetOnRemoval } from './src/security/data-keys.ts';
+import { createSecrets } from './src/security/secrets.ts';
+import { codecKeys, lazyClient } from './src/temporal/connect.ts';
+import { apiDeps } from './src/wiring/api-deps.ts';
+import { onSignalToEnd, startProcess } from './src/wiring/process.ts';
 
 /** The built pages of web/; next to the built server. */
 const PAGES = join(import.meta.dirname, ...(import.meta.dirname.endsWith('dist') ? [] : ['dist']), 'web');
 const DATABASE_CONNECTIONS = 20;
 /** A database that is frozen is noticed within their sum; queries that are slow are not hurried. */
 const DATABASE_PATIENCE = { queryMs: 1_000, connectMs: 1_500 };
-/** For the storage to answer, and to take a megabyte, ms. */
-const STORAGE_MS = 3_000;
-const PING_MS = 1_500;
 /** Requests that take longer than this after a signal to end are aborted. */
 const END_MS = 8_000;
 
@@ -63,7 +45,8 @@ async function main(config: Config, logger: Logger): Promise<void> {
   const finished = createFinishedRuns();
   const channels = { [LEASES_CHANNEL]: forgetOnRemoval(keys), [FINISHED_RUNS_CHANNEL]: finished.receive };
   const listener = listenTo(config.databaseUrl, channels, logger);
-  const deps = apiDeps(config, logger, { ...database, keys, finished }, temporal.client);
+  const { client } = temporal;
+  const deps = apiDeps(config, logger, { ...database, env: process.env, pagesDir: PAGES, keys, finished, client });
   const app = await buildApp({ ...deps, ...(tracing ? { traceRequests: tracing.requests } : {}) });
   endOnSignal(logger, app, async () => {
     await tracing?.close().catch((err: unknown) => logger.warn({ err }, 'the last spans could not be sent'));
@@ -82,98 +65,16 @@ async function loadTracing(endpoint: string): Promise<Tracing> {
   return startTracing(endpoint, 'email-api');
 }
 
-interface Stores extends Database {
-  keys: CachedDataKeys;
-  finished: FinishedRuns;
-}
-
-function apiDeps(config: Config, logger: Logger, { db, pool, keys, finished }: Stores, client: Client): ApiDeps {
-  const secrets = createSecrets(codecKeys(config));
-  const opened = openStorage(config.storageUrl, {
-    ...(config.s3Endpoint ? { s3Endpoint: config.s3Endpoint } : {}),
-    answerMs: STORAGE_MS,
-  });
-  const storage = encryptStorage(opened, { keys, encrypts: config.storageEncryption });
-  const outbound = createOutbound({ allow: config.outboundAllow });
-  return {
-    db,
-    pool,
-    secrets,
-    logger,
-    storage,
-    outbound,
-    commands: createCommands({
-      client,
-      db,
-      secrets,
-      storage,
-      finished,
-      retryDelivery: (id) => retryDelivery(client, db, id),
-      attemptWaiting: (endpointId) =>
-        attemptWaiting({ db, logger, hurry: (ids) => hurryRuns(client, ids) }, endpointId),
-      startReplay: (replay) =>
-        startReplayRun(client, replay).catch((err: unknown) =>
-          logger.warn({ err, replayId: replay.id }, 'a replay is started later by a worker'),
-        ),
-      cancelReplay: (id) => cancelReplayRun({ client, db, logger }, id),
-    }),
-    ...(config.temporalCodec
-      ? { codecRoutes: codecRoutes({ codec: createPayloadCodec(codecKeys(config), 'show'), ...config.temporalCodec }) }
-      : {}),
-    findServers: findServersWith(outbound),
-    installation: {
-      temporal_ui_url: config.temporalUiUrl,
-      temporal_namespace: config.temporal.namespace,
-      data: settingsInForce(process.env, config),
-    },
-    ...(existsSync(PAGES) ? { pagesDir: PAGES } : {}),
-    pingTemporal: async () => {
-      await client.withDeadline(Date.now() + PING_MS, () => client.workflowService.getSystemInfo({}));
-    },
-    settings: {
-      publicUrl: config.publicUrl,
-      brand: config.brand,
-      bodyBytes: config.limits.bodyBytes,
-      wrongKeysPerMinute: config.limits.wrongKeysPerMinute,
-      requestsPerMinute: config.limits.requestsPerMinute,
-      send: config.limits.send,
-      signingKeys: signingKeys(config),
-      trustProxy: config.trustProxy,
-    },
-  };
-}
-
-/** For the pages: the servers of an address, and what its provider wants. */
-function findServersWith(outbound: Outbound): ApiDeps['findServers'] {
-  const sources = createDiscoverSources(outbound);
-  return async (address) => {
-    const { imap = null, smtp = null } = await discoverServers(address, sources);
-    const { hint, url } = helpFor(imap?.host) ?? {};
-    return { imap, smtp, hint: hint ?? null, help_url: url ?? null };
-  };
-}
-
 /** On the first SIGTERM or SIGINT: stops listening, waits for the requests under way, then closes the connections. */
 function endOnSignal(logger: Logger, app: FastifyInstance, closeConnections: () => Promise<void>): void {
-  let ending = false;
-  const end = (signal: string) => {
-    if (ending) return;
-    ending = true;
-    logger.info({ signal }, 'the API ends');
-    setTimeout(() => process.exit(1), END_MS).unref();
+  onSignalToEnd(END_MS, (signal) => {
+    logger.info({ signal }, 'API server exiting');
     const closed = app.close().then(closeConnections);
     closed.then(
       () => process.exit(0),
       () => process.exit(1),
     );
-  };
-  process.on('SIGTERM', end).on('SIGINT', end);
-}
-
-/** Derived from the keys that encrypt, but different from them. */
-function signingKeys({ encryptionKey, encryptionKeyPrevious }: Config): [Buffer, ...Buffer[]] {
-  const derive = (key: Buffer) => Buffer.from(hkdfSync('sha256', key, '', 'api signing', 32));
-  return [derive(encryptionKey), ...(encryptionKeyPrevious ? [derive(encryptionKeyPrevious)] : [])];
+  });
 }
 
 /** Why the address cannot be listened on, when the operator can correct that. */
@@ -187,19 +88,7 @@ function listenProblem(error: unknown, { host, port }: Config): ConfigError | un
   return undefined;
 }
 
-try {
-  await receiveSettings(process);
-  const config = loadConfig(process.env);
-  const logger = createLogger(config.logLevel, 'api');
+await startProcess('api', process.env, async (config, logger) => {
   if (leadsServers(config.servers)) leadServers(config.servers, logger, () => process.send?.('ready'));
-  else
-    main(config, logger).catch((err: unknown) => {
-      if (err instanceof ConfigError) process.stderr.write(`${err.message}\n`);
-      else logger.fatal({ err }, 'the API failed');
-      process.exit(1);
-    });
-} catch (error) {
-  if (!(error instanceof ConfigError)) throw error;
-  process.stderr.write(`${error.message}\n`);
-  process.exit(1);
-}
+  else await main(config, logger);
+});

@@ -48,7 +48,7 @@ export function every(ms: number, work: () => Promise<void>, logger: Logger): { 
   let current: Promise<void> | undefined;
   const interval = setInterval(() => {
     current ??= work()
-      .catch((err: unknown) => logger.warn({ err }, 'a maintenance task failed'))
+      .catch((err: unknown) => logger.warn({ err }, 'maintenance task failed'))
       .finally(() => {
         current = undefined;
       });

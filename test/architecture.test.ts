@@ -1,5 +1,5 @@
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { readdirSync, readFileSync } from 'node:fs';
+import { dirname, join, relative } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { circles, type Import, importsOf, sourceFiles } from './helpers/assert/imports.ts';
 
@@ -94,6 +94,8 @@ const TABLE: Record<string, Room> = {
 
 /** The entry files construct everything; nothing imports them. */
 const ENTRIES = ['start.ts', 'server.ts', 'worker.ts', 'rotate-key.ts', 'drizzle.config.ts'];
+/** What they construct with: it imports everything, and only they import it. */
+const WIRING = 'wiring';
 
 interface Room {
   /** rooms that it may import; one file of a room as `room/file` */
@@ -112,6 +114,7 @@ const roomOf = (path: string) => /^src\/([^/.]+(?:-[^/.]+)*)/.exec(path)?.[1] ??
 const reported = ({ from, to }: Import) => `${from} imports ${to}`;
 
 function isAllowed({ from, to, isOurs, isTypeOnly }: Import): boolean {
+  if (roomOf(from) === WIRING) return true;
   const room = TABLE[roomOf(from)];
   if (room === undefined) return false;
   if (!isOurs) return isPackageAllowed(roomOf(from), room, to);
@@ -124,6 +127,16 @@ function isAllowed({ from, to, isOurs, isTypeOnly }: Import): boolean {
 function isPackageAllowed(name: string, room: Room, to: string): boolean {
   if (to.startsWith('node:')) return name !== 'contract' && name !== 'workflows';
   return room.packages.some((allowed) => to === allowed || to.startsWith(`${allowed}/`));
+}
+
+/** Paths of the files in these folders, but for data of the tests. */
+function everyFile(folders: string[]): string[] {
+  return folders.flatMap((folder) =>
+    readdirSync(join(ROOT, folder), { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map((entry) => relative(ROOT, join(entry.parentPath, entry.name)))
+      .filter((path) => !/\/(?:migrations|fixtures|histories|node_modules|__pycache__)\//.test(path)),
+  );
 }
 
 /** The files and packages that a process loads when it starts from this file. */
@@ -142,7 +155,16 @@ describe('the house', () => {
         .filter((path) => path.startsWith('src/'))
         .map(roomOf),
     );
-    expect([...rooms].filter((room) => TABLE[room] === undefined)).toEqual([]);
+    expect([...rooms].filter((room) => room !== WIRING && TABLE[room] === undefined)).toEqual([]);
+  });
+
+  it('has no folder of more than 25 files, and no more than four loose ones in src', () => {
+    const folders = new Map<string, number>();
+    for (const path of everyFile(['src', 'test', 'bench', 'scripts', 'docs', 'web/src'])) {
+      folders.set(dirname(path), (folders.get(dirname(path)) ?? 0) + 1);
+    }
+    expect([...folders].filter(([, count]) => count > 25)).toEqual([]);
+    expect(folders.get('src')).toBeLessThanOrEqual(4);
   });
 
   it('imports only what the table allows', () => {

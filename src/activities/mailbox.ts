@@ -30,7 +30,7 @@ import type { Secrets } from '../security/secrets.ts';
 import type { Storage } from '../storage/storage.ts';
 import { detailOf, toFailure } from './failures.ts';
 import { withHeartbeat } from './heartbeat.ts';
-import type { RunningWatches } from './share-watches.ts';
+import type { RunningWatches } from '../mailbox/running-watches.ts';
 
 export type { Verification } from '../mailbox/verify.ts';
 

@@ -4,7 +4,7 @@ import { MockActivityEnvironment } from '@temporalio/testing';
 import { eq } from 'drizzle-orm';
 import { accounts } from '../../src/db/schema/index.ts';
 import { createMailboxActivities } from '../../src/activities/mailbox.ts';
-import { createRunningWatches } from '../../src/activities/share-watches.ts';
+import { createRunningWatches } from '../../src/mailbox/running-watches.ts';
 import { insertAccount } from '../../src/db/queries/accounts.ts';
 import { createLeaseNotifications } from '../../src/db/coordination/lease.ts';
 import { createLogger } from '../../src/runtime/logger.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { readReplyText } from '../../src/mime/read/reply-text.ts';
+import { readReplyText } from '../../src/mime/reply/reply-text.ts';
 import { message, read, readFixture } from './read-fixture.ts';
 import { expectCpuBelow } from '../helpers/assert/cpu.ts';
 

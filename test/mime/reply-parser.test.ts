@@ -2,8 +2,8 @@ import { execFileSync } from 'node:child_process';
 import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from '@jest/globals';
-import { ReplyParser } from '../../src/mime/read/reply-parser.ts';
-import { readReplyText } from '../../src/mime/read/reply-text.ts';
+import { ReplyParser } from '../../src/mime/reply/reply-parser.ts';
+import { readReplyText } from '../../src/mime/reply/reply-text.ts';
 import { expectCpuBelow } from '../helpers/assert/cpu.ts';
 
 const require = createRequire(import.meta.url);

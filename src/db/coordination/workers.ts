@@ -2,8 +2,6 @@ import { eq, gt, lt, sql } from 'drizzle-orm';
 import type { Db } from '../driver/client.ts';
 import { workers } from '../schema/index.ts';
 
-/** How often a worker says that it is there, in milliseconds. */
-export const ANNOUNCE_MS = 1_000;
 /** One that has been silent for so long is taken for dead, in milliseconds. */
 const SILENT_MS = 4_000;
 const silentSince = sql`now() - make_interval(secs => ${SILENT_MS / 1000})`;
@@ -51,9 +49,4 @@ export async function forgetWorker(db: Db, id: string): Promise<void> {
 export async function hasWorker(db: Db): Promise<boolean> {
   const [row] = await db.select({ found: sql<boolean>`bool_or(${workers.seenAt} > ${silentSince})` }).from(workers);
   return row?.found ?? false;
-}
-
-/** Worker processes that are there. */
-export async function countWorkers(db: Db): Promise<number> {
-  return db.$count(workers, gt(workers.seenAt, silentSince));
 }

@@ -22,7 +22,7 @@ import { readStart } from './open-source.ts';
 import type { ParsedMail } from './parsed-mail.ts';
 import type { Part } from './part.ts';
 import { type PartLimits, type ReadParts, readParts } from './read-parts.ts';
-import { readReplyText } from './reply-text.ts';
+import { readReplyText } from '../reply/reply-text.ts';
 
 const MAX_SUBJECT = 10_000;
 /** Characters of a body that can be searched: bounds the index. */

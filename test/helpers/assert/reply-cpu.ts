@@ -1,5 +1,5 @@
 import { createRequire } from 'node:module';
-import { readReplyText } from '../../../src/mime/read/reply-text.ts';
+import { readReplyText } from '../../../src/mime/reply/reply-text.ts';
 import { leastCpu } from './least-cpu.ts';
 
 /*

@@ -1,36 +1,12 @@
 import type { Db } from '../db/driver/client.ts';
 import { liveWorkers, type LiveWorker } from '../db/coordination/workers.ts';
+import type { RunningWatches } from '../mailbox/running-watches.ts';
 
 /*
  * After a fail-over one worker watches all mailboxes, and a worker that comes back none: Temporal gives out activities
  * when they begin. So a worker that watches clearly more than its share ends some of its watches in each interval, as a
  * watch ends by itself after its time; their workflows begin them again, on whichever worker asks first.
  */
-
-/** The watches that run in this process. */
-export interface RunningWatches {
-  count(): number;
-  /** @param end ends the watch in good order; returns what to call once it has ended */
-  add(end: () => void): () => void;
-  /** Ends those that have run the longest. */
-  end(count: number): void;
-}
-
-/** No watch runs yet. */
-export function createRunningWatches(): RunningWatches {
-  const running = new Set<() => void>();
-  return {
-    count: () => running.size,
-    add(end) {
-      const own = () => end();
-      running.add(own);
-      return () => void running.delete(own);
-    },
-    end(count) {
-      for (const end of [...running].slice(0, count)) end();
-    },
-  };
-}
 
 /** A worker that has been there for less may end again; it gets no share yet, in milliseconds. */
 const SETTLED_MS = 30_000;

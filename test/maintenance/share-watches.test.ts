@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, beforeEach, expect, it } from '@jest/globals';
 import { sql } from 'drizzle-orm';
-import { createRunningWatches, type RunningWatches, shareWatches } from '../../src/activities/share-watches.ts';
+import { createRunningWatches, type RunningWatches } from '../../src/mailbox/running-watches.ts';
+import { shareWatches } from '../../src/maintenance/share-watches.ts';
 import { announceWorker, forgetWorker } from '../../src/db/coordination/workers.ts';
 import { testDatabase, type TestDatabase } from '../helpers/servers/postgres.ts';
 

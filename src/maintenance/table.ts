@@ -1,0 +1,75 @@
+import type { Client } from '@temporalio/client';
+import { announceWorker } from '../db/coordination/workers.ts';
+import { mergeSearchEntries } from '../db/coordination/search-index.ts';
+import type { Db } from '../db/driver/client.ts';
+import type { RunningWatches } from '../mailbox/running-watches.ts';
+import type { Logger } from '../runtime/logger.ts';
+import { removeLeftOvers } from '../runtime/temp-dir.ts';
+import type { LostRuns } from '../webhooks/dispatch/lost-runs.ts';
+import { checkFailingEndpoints } from '../webhooks/log/auto-disable.ts';
+import { resumeReplays } from '../webhooks/log/replay-runs.ts';
+import { checkAccounts } from './account-health.ts';
+import type { LiveWorkers } from './live-workers.ts';
+import { createLostWatches, LOOK_MS, signalWatchLost } from './lost-watches.ts';
+import { refreshPlannerStatistics } from './planner-statistics.ts';
+import { startDueReparses } from './reparse-runs.ts';
+import { shareWatches } from './share-watches.ts';
+import type { Task } from './tasks.ts';
+
+const SECOND = 1_000;
+const MINUTE = 60 * SECOND;
+const SHARE_MS = 15 * SECOND;
+
+export interface MaintenanceDeps {
+  db: Db;
+  client: Client;
+  logger: Logger;
+  lostRuns: LostRuns;
+  /** of this process */
+  workerId: string;
+  watches: RunningWatches;
+  liveWorkers: LiveWorkers;
+  tempDir: string;
+  /** see Config.sync */
+  sync: { pollMs: number; heartbeatTimeoutMs: number; loginsPerMinute: number };
+  /** see Config.webhook */
+  disablesFailingEndpoints: boolean;
+  /** registers what the workflows need in Temporal's store, where that is lost */
+  ensureSearchAttributes(): Promise<void>;
+}
+
+/**
+ * All that workers repeat. Temporal has no part in it: most of it finds out what Temporal has lost, and the rest would be
+ * two events and a poll for a statement of a millisecond.
+ */
+export function maintenanceTasks(deps: MaintenanceDeps): Task[] {
+  const { db, client, logger, lostRuns, workerId, watches, sync } = deps;
+  const lookForLost = createLostWatches({ db, logger, workerId, signalLost: (id) => signalWatchLost(client, id) });
+  const share = { workerId, watches, loginsPerMinute: sync.loginsPerMinute, intervalMs: SHARE_MS };
+  const health = { db, client, logger, ...sync, ensureSearchAttributes: deps.ensureSearchAttributes };
+  const worker = (name: string, everyMs: number, run: () => Promise<void>): Task => ({
+    ...{ name, everyMs, scope: 'worker', run },
+  });
+  const installation = (name: string, everyMs: number, run: () => Promise<void>): Task => ({
+    ...{ name, everyMs, scope: 'installation', run },
+  });
+  return [
+    worker('announce this worker', SECOND, () => announceWorker(db, workerId, watches.count())),
+    worker('count the workers and elect the leader', 5 * SECOND, () => deps.liveWorkers.look()),
+    worker('reassign the mailboxes of lost workers', LOOK_MS, lookForLost),
+    worker('give up watches above the share of this worker', SHARE_MS, () => shareWatches(db, share)),
+    worker('delete temporary files of killed workers', MINUTE, async () => removeLeftOvers(deps.tempDir)),
+
+    installation('start what accounts lack, report which are not in sync', 15 * SECOND, () => checkAccounts(health)),
+    installation('merge new mail into the search index', 2 * SECOND, () => mergeSearchEntries(db)),
+    installation("refresh the planner's statistics", 5 * SECOND, () => refreshPlannerStatistics(db)),
+    installation('find terminated delivery runs', 3 * SECOND, () => lostRuns.findTerminated()),
+    installation('find a Temporal store that was replaced', 5 * SECOND, () => lostRuns.findLostStore()),
+    installation('find overdue delivery runs', 30 * SECOND, () => lostRuns.findOverdue()),
+    installation('start replays without a workflow', MINUTE, () => resumeReplays(client, db)),
+    installation('parse again mail whose parsing timed out', 5 * MINUTE, () => startDueReparses(client, db)),
+    ...(deps.disablesFailingEndpoints
+      ? [installation('disable endpoints that fail for days', 5 * MINUTE, () => checkFailingEndpoints(db, logger))]
+      : []),
+  ];
+}

@@ -1,0 +1,111 @@
+import { hkdfSync } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import type { Client } from '@temporalio/client';
+import { createCommands } from '../api/commands/index.ts';
+import type { ApiDeps } from '../api/deps.ts';
+import type { Config, Env } from '../config/config.ts';
+import { settingsInForce } from '../config/settings-in-force.ts';
+import type { FinishedRuns } from '../db/coordination/finished-runs.ts';
+import type { Database } from '../db/driver/client.ts';
+import { createDiscoverSources, discoverServers } from '../discovery/discover.ts';
+import { helpFor } from '../discovery/providers.ts';
+import type { Logger } from '../runtime/logger.ts';
+import type { CachedDataKeys } from '../security/data-keys.ts';
+import { createOutbound, type Outbound } from '../security/outbound.ts';
+import { createSecrets } from '../security/secrets.ts';
+import { encryptStorage } from '../storage/encrypted.ts';
+import { openStorage } from '../storage/storage.ts';
+import { createPayloadCodec } from '../temporal/codec.ts';
+import { codecRoutes } from '../temporal/codec-server.ts';
+import { codecKeys } from '../temporal/connect.ts';
+import { attemptWaiting, hurryRuns, retryDelivery } from '../webhooks/dispatch/retry-delivery.ts';
+import { cancelReplayRun, startReplayRun } from '../webhooks/log/replay-runs.ts';
+
+/** For the storage to answer, and to take a megabyte, ms. */
+const STORAGE_MS = 3_000;
+const PING_MS = 1_500;
+
+/** What the entry file has made before. */
+export interface ApiSurroundings extends Pick<Database, 'db' | 'pool'> {
+  /** of the process: the settings in force are shown by the names of their variables */
+  env: Env;
+  /** the built pages of web/ */
+  pagesDir: string;
+  keys: CachedDataKeys;
+  finished: FinishedRuns;
+  client: Client;
+}
+
+/** Makes what the routes need. */
+export function apiDeps(config: Config, logger: Logger, surroundings: ApiSurroundings): ApiDeps {
+  const { db, pool, keys, finished, client } = surroundings;
+  const secrets = createSecrets(codecKeys(config));
+  const opened = openStorage(config.storageUrl, {
+    ...(config.s3Endpoint ? { s3Endpoint: config.s3Endpoint } : {}),
+    answerMs: STORAGE_MS,
+  });
+  const storage = encryptStorage(opened, { keys, encrypts: config.storageEncryption });
+  const outbound = createOutbound({ allow: config.outboundAllow });
+  return {
+    db,
+    pool,
+    secrets,
+    logger,
+    storage,
+    outbound,
+    commands: createCommands({
+      client,
+      db,
+      secrets,
+      storage,
+      finished,
+      retryDelivery: (id) => retryDelivery(client, db, id),
+      attemptWaiting: (endpointId) =>
+        attemptWaiting({ db, logger, hurry: (ids) => hurryRuns(client, ids) }, endpointId),
+      startReplay: (replay) =>
+        startReplayRun(client, replay).catch((err: unknown) =>
+          logger.warn({ err, replayId: replay.id }, 'a replay is started later by a worker'),
+        ),
+      cancelReplay: (id) => cancelReplayRun({ client, db, logger }, id),
+    }),
+    ...(config.temporalCodec
+      ? { codecRoutes: codecRoutes({ codec: createPayloadCodec(codecKeys(config), 'show'), ...config.temporalCodec }) }
+      : {}),
+    findServers: findServersWith(outbound),
+    installation: {
+      temporal_ui_url: config.temporalUiUrl,
+      temporal_namespace: config.temporal.namespace,
+      data: settingsInForce(surroundings.env, config),
+    },
+    ...(existsSync(surroundings.pagesDir) ? { pagesDir: surroundings.pagesDir } : {}),
+    pingTemporal: async () => {
+      await client.withDeadline(Date.now() + PING_MS, () => client.workflowService.getSystemInfo({}));
+    },
+    settings: {
+      publicUrl: config.publicUrl,
+      brand: config.brand,
+      bodyBytes: config.limits.bodyBytes,
+      wrongKeysPerMinute: config.limits.wrongKeysPerMinute,
+      requestsPerMinute: config.limits.requestsPerMinute,
+      send: config.limits.send,
+      signingKeys: signingKeys(config),
+      trustProxy: config.trustProxy,
+    },
+  };
+}
+
+/** For the pages: the servers of an address, and what its provider wants. */
+function findServersWith(outbound: Outbound): ApiDeps['findServers'] {
+  const sources = createDiscoverSources(outbound);
+  return async (address) => {
+    const { imap = null, smtp = null } = await discoverServers(address, sources);
+    const { hint, url } = helpFor(imap?.host) ?? {};
+    return { imap, smtp, hint: hint ?? null, help_url: url ?? null };
+  };
+}
+
+/** Derived from the keys that encrypt, but different from them. */
+function signingKeys({ encryptionKey, encryptionKeyPrevious }: Config): [Buffer, ...Buffer[]] {
+  const derive = (key: Buffer) => Buffer.from(hkdfSync('sha256', key, '', 'api signing', 32));
+  return [derive(encryptionKey), ...(encryptionKeyPrevious ? [derive(encryptionKeyPrevious)] : [])];
+}

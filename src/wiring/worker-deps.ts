@@ -1,0 +1,120 @@
+import { availableParallelism } from 'node:os';
+import { join } from 'node:path';
+import type { Client } from '@temporalio/client';
+import type { DeliverDeps } from '../activities/deliver.ts';
+import { createActivities } from '../activities/index.ts';
+import { dropOnRemoval } from '../activities/remove.ts';
+import type { Config } from '../config/config.ts';
+import {
+  createLeaseNotifications,
+  type LeaseNotifications,
+  LEASES_CHANNEL,
+  requestRoom,
+} from '../db/coordination/lease.ts';
+import { takeLogin } from '../db/coordination/login-budget.ts';
+import type { Db } from '../db/driver/client.ts';
+import { listenTo } from '../db/driver/listen.ts';
+import { createSessionPool } from '../imap/pool.ts';
+import type { RunningWatches } from '../mailbox/running-watches.ts';
+import { createMailParser } from '../mime/parser.ts';
+import type { Logger } from '../runtime/logger.ts';
+import { openTempDir } from '../runtime/temp-dir.ts';
+import { type CachedDataKeys, createDataKeys } from '../security/data-keys.ts';
+import { createOutbound } from '../security/outbound.ts';
+import { createSecrets } from '../security/secrets.ts';
+import { createSubmitter } from '../smtp/submit.ts';
+import { type DataKeys, encryptStorage } from '../storage/encrypted.ts';
+import { openStorage, type Storage } from '../storage/storage.ts';
+import { codecKeys } from '../temporal/connect.ts';
+import { createCallSlots } from '../webhooks/attempt/call-slots.ts';
+import { createPoster } from '../webhooks/attempt/post.ts';
+import type { LostRuns } from '../webhooks/dispatch/lost-runs.ts';
+import { hurryRuns } from '../webhooks/dispatch/retry-delivery.ts';
+import { accountWorkflowId, SIGNALS } from '../workflows/names.ts';
+
+/** Calls under way to one webhook endpoint, of all workers. */
+const CALLS_PER_ENDPOINT = 10;
+
+/** What the entry file has made before the activities. */
+export interface Surroundings {
+  workerId: string;
+  /** worker processes of the installation; see maintenance/live-workers.ts */
+  workerCount(): number;
+  watches: RunningWatches;
+  db: Db;
+  client: Client;
+  /** aborted when the worker shuts down */
+  shutdown: AbortSignal;
+  onAttempts: NonNullable<DeliverDeps['onAttempts']>;
+  lostRuns: LostRuns;
+}
+
+/** The folder in which mail is in plain text while it is read. */
+export const tempDirOf = ({ dataDir }: Config): string => join(dataDir, 'tmp');
+
+/** Makes the activities and what they need. `close` ends what was opened here. */
+export function openWorkerDeps(config: Config, logger: Logger, surroundings: Surroundings) {
+  const { db, client, workerCount, ...others } = surroundings;
+  const outbound = createOutbound({ allow: config.outboundAllow });
+  const tempDir = openTempDir(tempDirOf(config));
+  const parser = createMailParser({ threads: Math.max(1, availableParallelism() - 1), tempDir });
+  const poster = createPoster(outbound);
+  const sessions = createSessionPool({
+    outbound,
+    makeRoom: (accountId) => requestRoom(db, accountId),
+    onLogin: (host) => countLogin(host),
+  });
+  const submitter = createSubmitter({ outbound });
+  const secrets = createSecrets(codecKeys(config));
+  const dataKeys = createDataKeys({ db, secrets });
+  const leases = createLeaseNotifications();
+  const leaseListener = listenForLeases(config.databaseUrl, leases, dataKeys, logger);
+  dropOnRemoval(leases, { pools: [sessions, submitter, dataKeys], parser }, logger);
+  leases.onRoomWanted((accountId) => void sessions.dropIdle(accountId));
+
+  function countLogin(host: string): void {
+    takeLogin(db, host, config.sync.loginsPerMinute).catch((err: unknown) =>
+      logger.warn({ err }, 'could not count a login'),
+    );
+  }
+
+  const activities = createActivities({
+    ...others,
+    db,
+    logger,
+    secrets,
+    auditRetentionMs: config.auditRetentionMs,
+    outbound,
+    leases,
+    sessions,
+    submitter,
+    publicUrl: config.publicUrl,
+    parser,
+    tempDir,
+    poster,
+    storage: storageOf(config, dataKeys),
+    client: client.workflow,
+    sync: config.sync,
+    heartbeatTimeoutMs: config.sync.heartbeatTimeoutMs,
+    allowInsecureMail: config.allowInsecureMail,
+    webhook: config.webhook,
+    signalConnected: (id) => client.workflow.getHandle(accountWorkflowId(id)).signal(SIGNALS.mailboxConnected),
+    slots: createCallSlots(() => Math.max(1, Math.floor(CALLS_PER_ENDPOINT / workerCount()))),
+    hurry: (workflowIds) => hurryRuns(client, workflowIds),
+  });
+  const close = async (): Promise<void> => {
+    poster.close();
+    await Promise.all([leaseListener.close(), sessions.close(), submitter.close(), parser.close()]);
+  };
+  return { activities, close };
+}
+
+function listenForLeases(url: string, leases: LeaseNotifications, keys: CachedDataKeys, logger: Logger) {
+  // a notification without a payload follows a lost connection: removals may have been missed
+  const receive = (payload?: string) => (payload === undefined ? keys.dropAll() : leases.receive(payload));
+  return listenTo(url, { [LEASES_CHANNEL]: receive }, logger);
+}
+
+function storageOf({ storageUrl, s3Endpoint, storageEncryption: encrypts }: Config, keys: DataKeys): Storage {
+  return encryptStorage(openStorage(storageUrl, s3Endpoint ? { s3Endpoint } : {}), { keys, encrypts });
+}

@@ -1,0 +1,36 @@
+import type { Client } from '@temporalio/client';
+import { retryUntilAvailable } from '../async.ts';
+import type { Config } from '../config/config.ts';
+import type { Db } from '../db/driver/client.ts';
+import { startHousekeeping } from '../maintenance/account-health.ts';
+import { changeEncryptionKey } from '../maintenance/encryption-key.ts';
+import type { Logger } from '../runtime/logger.ts';
+import { createSecrets } from '../security/secrets.ts';
+import { codecKeys } from '../temporal/connect.ts';
+
+export interface StartDeps {
+  db: Db;
+  client: Client;
+  activities: { ensureAccounts(): Promise<void> };
+  logger: Logger;
+  shutdown: AbortSignal;
+}
+
+/**
+ * What a worker does once after its start, without delaying it: it starts the workflows that every account and the
+ * installation must have, and seals with a changed ENCRYPTION_KEY what the previous key has sealed.
+ */
+export function startOnce(config: Config, { db, client, activities, logger, shutdown }: StartDeps): void {
+  const untilShutdown = { over: () => shutdown.aborted };
+  for (const started of [
+    retryUntilAvailable('the accounts', logger, () => activities.ensureAccounts(), untilShutdown),
+    retryUntilAvailable('the housekeeping', logger, () => startHousekeeping(client), untilShutdown),
+  ]) {
+    started.catch((err: unknown) => logger.error({ err }, 'could not start account or housekeeping workflows'));
+  }
+  const secrets = createSecrets(codecKeys(config));
+  const hasPrevious = config.encryptionKeyPrevious !== undefined;
+  changeEncryptionKey({ db, client, logger, secrets, hasPrevious }).catch((err: unknown) =>
+    logger.warn({ err }, 'could not check which encryption keys are in use; retried at next start'),
+  );
+}
