@@ -5,10 +5,8 @@ import pg from 'pg';
 import { EVENT_TYPES } from '../contract/events.ts';
 import type { Logger } from '../runtime/logger.ts';
 import { SMALL_PENDING_LIST } from './coordination/search-index.ts';
-import { BytesClient } from './driver/bytes-client.ts';
 import type { Database } from './driver/client.ts';
-import { patientClient, type Patience } from './driver/patient-client.ts';
-import { preparingClient } from './driver/prepared.ts';
+import { clientClass, type Patience } from './driver/pg-client.ts';
 import { transactionsOn } from './driver/transactions.ts';
 import { alignPositions } from './queries/event-feed.ts';
 import * as schema from './schema/index.ts';
@@ -34,7 +32,7 @@ export function openDatabase(
     max: options.max ?? 10,
     // also for one that is free: as long as a query that hangs takes to fail, and a new connection
     connectionTimeoutMillis: patience ? patience.queryMs + 2 * patience.connectMs : 10_000,
-    Client: preparingClient(patience ? patientClient(url, patience) : BytesClient),
+    Client: clientClass(url, patience),
     idleTimeoutMillis: 60_000,
     statement_timeout: 60_000,
     keepAlive: true,

@@ -3,7 +3,7 @@ import type { EventType } from '../contract/events.ts';
 import { newId } from '../new-id.ts';
 import type { Tx } from './driver/client.ts';
 import { insertRows } from './driver/insert-rows.ts';
-import { prepared } from './driver/prepared.ts';
+import { statement } from './driver/statement.ts';
 import { deliveries, events as eventsTable } from './schema/index.ts';
 import type { Writer } from './driver/writes.ts';
 
@@ -85,21 +85,9 @@ interface Target {
   types: string[];
 }
 
-/**
- * Advances the account's sequence by events of these types and reads, in the same statement, the endpoints that want them;
- * where one of them is enabled the relay is woken at the commit. `read`: a query of values that are wanted besides, as JSON.
- * @throws Error when the account does not exist
- */
-export async function takeSequence(
-  tx: Tx,
-  accountId: string,
-  events: EventType[],
-  read: SQL = sql`select null::json where false`,
-): Promise<Sequence> {
+const advance = statement('take_sequence', (accountId: string, events: EventType[], read: SQL) => {
   const types = sql.param([...new Set(events)]);
-  type Row = { last: string; now: string; endpoints: Target[] | null; read: null } | { last: null; read: unknown };
-  const { rows } = await tx.execute<Row>(
-    prepared(sql`
+  return sql`
     with account as (
       update accounts set event_sequence = event_sequence + ${events.length} where id = ${accountId}
       returning event_sequence
@@ -115,8 +103,22 @@ export async function takeSequence(
       case when exists (select from target where enabled) then pg_notify(${DELIVERIES_CHANNEL}, '')::text end,
       null::json as read
     from account
-    union all select null, null, null, null, value from (${read}) r (value)`),
-  );
+    union all select null, null, null, null, value from (${read}) r (value)`;
+});
+
+/**
+ * Advances the account's sequence by events of these types and reads, in the same statement, the endpoints that want them;
+ * where one of them is enabled the relay is woken at the commit. `read`: a query of values that are wanted besides, as JSON.
+ * @throws Error when the account does not exist
+ */
+export async function takeSequence(
+  tx: Tx,
+  accountId: string,
+  events: EventType[],
+  read: SQL = sql`select null::json where false`,
+): Promise<Sequence> {
+  type Row = { last: string; now: string; endpoints: Target[] | null; read: null } | { last: null; read: unknown };
+  const { rows } = await tx.execute<Row>(advance(accountId, events, read));
   const row = rows.find(({ last }) => last !== null);
   if (!row || row.last === null) throw new Error(`no account ${accountId}`);
   const { last, now, endpoints } = row;

@@ -2,6 +2,7 @@ import { type SQL, sql } from 'drizzle-orm';
 import type { Attendee } from '../contract/email.ts';
 import { normalAddress } from '../contract/search-text.ts';
 import type { Tx } from '../db/driver/client.ts';
+import { contacts as contactsTable } from '../db/schema/index.ts';
 import { Writes } from '../db/driver/writes.ts';
 import { isBounceSender } from '../mime/bounces.ts';
 
@@ -63,7 +64,7 @@ export function writeContacts(writes: Writes, accountId: string, mails: { date: 
   if (people.length === 0) return;
   // Where an email that is not newer than all others names a contact in another way, it may be older than the one that
   // gave the name: such names are looked up.
-  writes.add(
+  writes.read(
     'seen_contacts',
     sql`select * from json_to_recordset(${JSON.stringify(people)}::json)
       as s(address text, name text, named_at timestamptz, last_at timestamptz)`,
@@ -78,12 +79,14 @@ export function writeContacts(writes: Writes, accountId: string, mails: { date: 
       where c.account_id = ${accountId} and c.address = s.address
         and (s.last_at > c.last_contacted_at or (s.name is not null and s.name is distinct from c.display_name))
       returning c.address, s.name, c.display_name`,
+    { table: contactsTable, isDisjoint: true },
   );
   writes.add(
     'added_contacts',
     sql`insert into contacts (account_id, address, display_name, last_contacted_at)
       select ${accountId}, s.address, s.name, s.last_at from seen_contacts s
       where not exists (select 1 from contacts c where c.account_id = ${accountId} and c.address = s.address)`,
+    { table: contactsTable, isDisjoint: true },
   );
   writes.select(
     'renamed_contacts',

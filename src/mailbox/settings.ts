@@ -2,7 +2,8 @@ import { and, eq, isNull, sql } from 'drizzle-orm';
 import type { Encryption, ServerSettings } from '../contract/account.ts';
 import type { Queryable } from '../db/driver/client.ts';
 import { type Lease, LeaseLost } from '../db/coordination/lease.ts';
-import { kept, prepared } from '../db/driver/prepared.ts';
+import { fromRow } from '../db/driver/rows.ts';
+import { statement } from '../db/driver/statement.ts';
 import { accounts } from '../db/schema/index.ts';
 import type { SealedAt, Secrets } from '../security/secrets.ts';
 
@@ -20,18 +21,16 @@ export interface SyncSettings {
   initialSync: { days: number } | null;
 }
 
-const settingsOfAccount = kept((db) =>
-  db
-    .select()
-    .from(accounts)
-    .where(and(eq(accounts.id, sql.placeholder('accountId')), isNull(accounts.removedAt)))
-    .prepare('settings_of_account'),
+const settingsOfAccount = statement(
+  'settings_of_account',
+  (accountId: string) => sql`select * from accounts where id = ${accountId} and removed_at is null`,
 );
 
 /** Undefined when there is no such account, or it is being removed. */
 export async function loadSyncSettings(db: Queryable, accountId: string): Promise<SyncSettings | undefined> {
-  const [row] = await settingsOfAccount(db).execute({ accountId });
-  if (!row) return undefined;
+  const [found] = (await db.execute(settingsOfAccount(accountId))).rows;
+  if (!found) return undefined;
+  const row = fromRow(accounts, found);
   const own = [row.userId, row.imapUser, row.smtpUser].map((address) => address.toLowerCase());
   return {
     imap: { host: row.imapHost, port: row.imapPort, user: row.imapUser, encryption: row.imapEncryption as Encryption },
@@ -44,17 +43,20 @@ export async function loadSyncSettings(db: Queryable, accountId: string): Promis
   };
 }
 
+const touched = statement(
+  'touch_synced',
+  ({ accountId, watchEpoch }: Lease, now: Date) => sql`
+      update accounts set last_synced_at = ${now.toISOString()}::timestamptz, watch_failure = ''
+      where id = ${accountId} and removed_at is null and watch_epoch = coalesce(${watchEpoch}::bigint, watch_epoch)`,
+);
+
 /**
  * Records that the account was in sync with its mailbox just now.
  * @throws LeaseLost
  */
-export async function touchSynced(db: Queryable, { accountId, watchEpoch }: Lease, now: Date): Promise<void> {
-  const { rowCount } = await db.execute(
-    prepared(sql`
-      update accounts set last_synced_at = ${now.toISOString()}::timestamptz, watch_failure = ''
-      where id = ${accountId} and removed_at is null and watch_epoch = coalesce(${watchEpoch}::bigint, watch_epoch)`),
-  );
-  if (rowCount === 0) throw new LeaseLost(accountId);
+export async function touchSynced(db: Queryable, lease: Lease, now: Date): Promise<void> {
+  const { rowCount } = await db.execute(touched(lease, now));
+  if (rowCount === 0) throw new LeaseLost(lease.accountId);
 }
 
 /** Stores what a watch failed with, for whoever looks why the account is not in sync. */

@@ -4,7 +4,8 @@ import type { SendInput } from '../contract/sending.ts';
 import { anyOf } from '../db/driver/any-of.ts';
 import type { Db, Queryable, Tx } from '../db/driver/client.ts';
 import { notification } from '../db/coordination/finished-runs.ts';
-import { kept, prepared } from '../db/driver/prepared.ts';
+import { fromRow } from '../db/driver/rows.ts';
+import { statement } from '../db/driver/statement.ts';
 import { type SendResult, sends } from '../db/schema/index.ts';
 import type { Writer } from '../db/driver/writes.ts';
 
@@ -64,18 +65,22 @@ function toSendRow(row: Omit<typeof sends.$inferSelect, 'email'> & { hasProvisio
   return { ...own, state: row.state as SendState, hasProvisional: row.hasProvisional, sentBy };
 }
 
-const sendOfAccount = kept((db) =>
-  db
-    .select(COLUMNS)
-    .from(sends)
-    .where(and(eq(sends.id, sql.placeholder('id')), eq(sends.accountId, sql.placeholder('accountId'))))
-    .prepare('send_of_account'),
+const SMALL_COLUMNS = sql.raw(
+  Object.values(SMALL)
+    .map(({ name }) => `"${name}"`)
+    .join(', '),
+);
+const sendOfAccount = statement(
+  'send_of_account',
+  (accountId: string, id: string) => sql`
+    select ${SMALL_COLUMNS}, email is not null as has_provisional from sends
+    where id = ${id} and account_id = ${accountId}`,
 );
 
 /** Undefined when the account has no such send (any more). */
 export async function loadSend(db: Queryable, accountId: string, id: string): Promise<SendRow | undefined> {
-  const [row] = await sendOfAccount(db).execute({ accountId, id });
-  return row && toSendRow(row);
+  const [row] = (await db.execute(sendOfAccount(accountId, id))).rows;
+  return row && toSendRow({ ...fromRow(sends, row), hasProvisional: row['has_provisional'] === true });
 }
 
 /**
@@ -231,10 +236,13 @@ export async function markCopiesIngested(
 ): Promise<void> {
   if (copies.length === 0) return;
   const [ids, keys] = [copies.map(({ id }) => id), copies.map(({ storageKey }) => storageKey)];
-  await writes.execute(sql`
+  await writes.execute(
+    sql`
     update sends set copy_ingested_at = ${now.toISOString()}::timestamptz, email = null,
       storage_key = case when ${anyOf(sends.storageKey, keys)} then null else storage_key end
-    where ${anyOf(sends.id, ids)}`);
+    where ${anyOf(sends.id, ids)}`,
+    { table: sends },
+  );
 }
 
 /** Storage keys of a send's files once its Sent copy has been ingested; undefined before. */
@@ -246,15 +254,17 @@ export async function filesOfIngested(db: Queryable, accountId: string, id: stri
   return row && [row.input, row.copy].filter((key) => key !== null);
 }
 
+const cleared = statement('clear_provisional', (id: string, finishes: string | undefined) => {
+  const clears = sql`update sends set email = null, storage_key = null, input_key = null where id = ${id}`;
+  return finishes === undefined ? clears : sql`with cleared as (${clears}) select ${notification(finishes)}`;
+});
+
 /**
  * The Sent copy has been ingested and the send's files are deleted: neither they nor the provisional Email are needed.
  * `finishes`: the workflow whose work this is the last of.
  */
 export async function clearProvisional(db: Queryable, id: string, finishes?: string): Promise<void> {
-  const cleared = sql`update sends set email = null, storage_key = null, input_key = null where id = ${id}`;
-  await db.execute(
-    prepared(finishes === undefined ? cleared : sql`with cleared as (${cleared}) select ${notification(finishes)}`),
-  );
+  await db.execute(cleared(id, finishes));
 }
 
 /** A send that a message in the mailbox may be a copy of. */

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { eq, sql } from 'drizzle-orm';
 import type { Attendee } from '../../src/contract/email.ts';
-import { toQuery } from '../../src/db/driver/statements.ts';
+import { compile } from '../../src/db/driver/statement.ts';
 import { inLease, type Lease } from '../../src/db/coordination/lease.ts';
 import { contacts, locations } from '../../src/db/schema/index.ts';
 import { changeEmails } from '../../src/mailbox/change-emails.ts';
@@ -315,7 +315,7 @@ describe('deleting much mail', () => {
   }, 60_000);
 
   it('takes a moment, and no look at the whole of it', async () => {
-    const { text, values } = toQuery(currentContacts(account, [LIST, 'p1@example.test', 'nobody@example.test']));
+    const { text, values } = compile(currentContacts(account, [LIST, 'p1@example.test', 'nobody@example.test']))();
     const { rows } = await test.database.pool.query<{ 'QUERY PLAN': string }>(`explain ${text}`, values);
     expect(rows.map((row) => row['QUERY PLAN']).join('\n')).not.toMatch(/Seq Scan on (emails|email_search)/);
     const { rows: newest200 } = await test.database.pool.query<{ id: string }>(

@@ -1,6 +1,7 @@
 import { type SQL, sql } from 'drizzle-orm';
 import type { Queryable } from '../driver/client.ts';
-import { prepared } from '../driver/prepared.ts';
+import { statement } from '../driver/statement.ts';
+import { finishedRuns } from '../schema/index.ts';
 import type { Writes } from '../driver/writes.ts';
 
 /*
@@ -20,12 +21,17 @@ export interface RunRef {
 
 /** Records that a run has done its work, and notifies the caller who waits for it. */
 export async function recordFinishedRun(db: Queryable, { workflowId, runId }: RunRef): Promise<void> {
-  await db.execute(prepared(sql`with finished as (${insertion(runId)}) select ${notification(workflowId)}`));
+  await db.execute(finishedRun(workflowId, runId));
 }
 
-/** The same in the statement of other changes. */
+const finishedRun = statement(
+  'record_finished_run',
+  (workflowId: string, runId: string) => sql`with finished as (${insertion(runId)}) select ${notification(workflowId)}`,
+);
+
+/** Adds to other changes that a run has done its work, and notifies the caller who waits for it. */
 export function finishRun(writes: Writes, { workflowId, runId }: RunRef): void {
-  writes.add('finished', insertion(runId));
+  writes.add('finished', insertion(runId), { table: finishedRuns });
   writes.select('notified', notification(workflowId));
 }
 
@@ -38,9 +44,11 @@ export function notification(workflowId: string): SQL {
   return sql`pg_notify(${FINISHED_RUNS_CHANNEL}, ${workflowId})`;
 }
 
+const runOf = statement('is_run_finished', (runId: string) => sql`select 1 from finished_runs where run_id = ${runId}`);
+
 /** Whether a run has done its work. */
 export async function isRunFinished(db: Queryable, { runId }: RunRef): Promise<boolean> {
-  const { rows } = await db.execute(prepared(sql`select 1 from finished_runs where run_id = ${runId}`));
+  const { rows } = await db.execute(runOf(runId));
   return rows.length > 0;
 }
 

@@ -1,6 +1,6 @@
 import { sql } from 'drizzle-orm';
 import type { Db, Queryable, Tx } from '../driver/client.ts';
-import { prepared } from '../driver/prepared.ts';
+import { statement } from '../driver/statement.ts';
 
 /** Who may write for an account: its holder's fencing number, or null for a helper that only adds (an import). */
 export interface Lease {
@@ -118,6 +118,11 @@ export function createLeaseNotifications(): LeaseNotifications {
   };
 }
 
+const lockOf = statement('lock_account', ({ accountId, watchEpoch }: Lease) => {
+  const isHolder = watchEpoch === null ? sql`` : sql`and watch_epoch = ${watchEpoch}`;
+  return sql`select 1 from accounts where id = ${accountId} and removed_at is null ${isHolder} for no key update`;
+});
+
 /**
  * One transaction of the account's holder. The account's row is locked first, so writers of one account follow one
  * another.
@@ -125,12 +130,7 @@ export function createLeaseNotifications(): LeaseNotifications {
  */
 export async function inLease<T>(db: Db, lease: Lease, work: (tx: Tx) => Promise<T>): Promise<T> {
   return db.transaction(async (tx) => {
-    const isHolder = lease.watchEpoch === null ? sql`` : sql`and watch_epoch = ${lease.watchEpoch}`;
-    const { rows } = await tx.execute(
-      prepared(
-        sql`select 1 from accounts where id = ${lease.accountId} and removed_at is null ${isHolder} for no key update`,
-      ),
-    );
+    const { rows } = await tx.execute(lockOf(lease));
     if (rows.length === 0) throw new LeaseLost(lease.accountId);
     return work(tx);
   });

@@ -7,7 +7,7 @@ const ROWS_PER_STATEMENT = 2_000;
 
 /**
  * Inserts rows of one shape by a single parameter, the rows as JSON: 0.1 ms of CPU for each mail of a batch, where drizzle's
- * own `values()` needs 2 ms. Columns that the first row leaves out get their defaults. Not for bytea.
+ * own `values()` needs 2 ms. No two calls of one `Writes` may insert the same row. Columns that the first row leaves out get their defaults. Not for bytea.
  */
 export async function insertRows<T extends PgTable>(
   tx: Writer,
@@ -29,6 +29,7 @@ export async function insertRows<T extends PgTable>(
     );
     await tx.execute(
       sql`insert into ${name} (${columns}) select ${columns} from json_populate_recordset(null::${name}, ${text}::json) ${onConflict}`,
+      { table, isDisjoint: true },
     );
   }
 }

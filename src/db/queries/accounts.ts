@@ -4,7 +4,7 @@ import { toAccount } from './account-object.ts';
 import type { Queryable, Tx } from '../driver/client.ts';
 import { announceLease } from '../coordination/lease.ts';
 import { anyOf } from '../driver/any-of.ts';
-import { kept } from '../driver/prepared.ts';
+import { statement } from '../driver/statement.ts';
 import { accounts } from '../schema/index.ts';
 
 /** An account that is being removed does not exist any more for anybody. */
@@ -225,16 +225,11 @@ function columnsOf({ mailboxKey, imap, smtp, credentials }: NewConnection) {
   };
 }
 
-const stateOfAccount = kept((db) =>
-  db
-    .select({
-      status: accounts.status,
-      initialSync: accounts.initialSyncStatus,
-      imported: accounts.initialSyncImported,
-    })
-    .from(accounts)
-    .where(and(eq(accounts.id, sql.placeholder('id')), present))
-    .prepare('state_of_account'),
+const stateOfAccount = statement(
+  'state_of_account',
+  (id: string) => sql`
+    select status, initial_sync_status as "initialSync", initial_sync_imported as imported from accounts
+    where id = ${id} and removed_at is null`,
 );
 
 /** The states of an account; undefined when it does not exist, or is being removed. */
@@ -242,14 +237,9 @@ export async function getAccountState(
   db: Queryable,
   id: string,
 ): Promise<{ status: AccountStatus; initialSync: InitialSyncStatus | null; imported: number } | undefined> {
-  const [row] = await stateOfAccount(db).execute({ id });
-  return (
-    row && {
-      status: row.status as AccountStatus,
-      initialSync: row.initialSync as InitialSyncStatus | null,
-      imported: row.imported,
-    }
-  );
+  type State = { status: AccountStatus; initialSync: InitialSyncStatus | null; imported: number };
+  const { rows } = await db.execute<State>(stateOfAccount(id));
+  return rows[0];
 }
 
 /** What `status_detail` says of an account that should be in sync and is not. */

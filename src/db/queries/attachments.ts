@@ -1,7 +1,7 @@
 import { asc, eq, sql } from 'drizzle-orm';
 import type pg from 'pg';
 import type { Tx } from '../driver/client.ts';
-import { prepare, slot } from '../driver/statements.ts';
+import { compile, slot, statement } from '../driver/statement.ts';
 import { insertRows } from '../driver/insert-rows.ts';
 import { attachments } from '../schema/index.ts';
 
@@ -14,9 +14,14 @@ export interface StoredAttachment {
   storageKey: string;
 }
 
-const oneAttachment = prepare(sql`
+const oneAttachment = compile(
+  statement(
+    'one_attachment',
+    () => sql`
   select a.name, a.mime, a.size::float8 as size, a.storage_key as "storageKey" from attachments a
-  where a.id = ${slot('attachmentId')} and a.email_id = ${slot('emailId')} and a.account_id = ${slot('accountId')}`);
+  where a.id = ${slot('attachmentId')} and a.email_id = ${slot('emailId')} and a.account_id = ${slot('accountId')}`,
+  )(),
+);
 
 /** One attachment; undefined when that email of the account has none with that id. */
 export async function getAttachment(

@@ -3,7 +3,7 @@ import type pg from 'pg';
 import type { Email } from '../../contract/email.ts';
 import type { EmailPosition } from './email-page.ts';
 import { CONTENTS_AND_LOCATIONS, emailColumns, selectEmails } from './email-select.ts';
-import { prepare, slot, toQuery } from '../driver/statements.ts';
+import { compile, slot, statement } from '../driver/statement.ts';
 import type { EmailListing } from './emails.ts';
 import type { JsonPieces } from '../driver/json-text.ts';
 
@@ -18,11 +18,11 @@ export async function listDrafts(
 ): Promise<EmailListing> {
   const { limit, position } = page;
   const beyond = position ? sql`and (e.date, e.id) < (${position.date}::timestamptz, ${position.id})` : sql``;
-  const statement = sql`
+  const text = sql`
     select ${emailColumns(false)} from emails e ${CONTENTS_AND_LOCATIONS}
     where e.account_id = ${accountId} and e.is_draft and ${isActive} ${beyond}
     order by e.date desc, e.id desc limit ${limit + 1}`;
-  const emails = await selectEmails(pool, toQuery(statement));
+  const emails = await selectEmails(pool, compile(text)());
   const shown = emails.slice(0, limit);
   return {
     data: shown.map(({ email }) => email),
@@ -30,10 +30,15 @@ export async function listDrafts(
   };
 }
 
-const oneDraft = prepare(sql`
+const oneDraft = compile(
+  statement(
+    'one_draft',
+    () => sql`
   select ${emailColumns(false)} from emails e ${CONTENTS_AND_LOCATIONS}
   where (e.draft_id = ${slot('id')} or e.id = ${slot('id')}) and e.account_id = ${slot('accountId')} and e.is_draft
-    and ${isActive}`);
+    and ${isActive}`,
+  )(),
+);
 
 /** One draft, by its `drf_…` or its `email_…` id; undefined when the account has no such draft (any more). */
 export async function getDraft(pool: pg.Pool, accountId: string, id: string): Promise<JsonPieces<Email> | undefined> {

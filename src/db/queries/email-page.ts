@@ -1,6 +1,6 @@
 import { type SQL, sql } from 'drizzle-orm';
 import { likePattern, normalAddress } from '../../contract/search-text.ts';
-import { slot } from '../driver/statements.ts';
+import { slot } from '../driver/statement.ts';
 
 /** Filters of a list of emails, combined with AND. */
 export interface EmailFilter {

@@ -1,17 +1,19 @@
 import { type SQL, sql } from 'drizzle-orm';
 import type pg from 'pg';
 import type { Email } from '../../contract/email.ts';
-import { withBytes } from '../driver/bytes-client.ts';
+import { withBytes } from '../driver/bytes.ts';
 import { type EmailRow, frameOf, type LocationOfEmail, shownFolders } from './email-object.ts';
 import type { EmailPosition } from './email-page.ts';
 import type { JsonPieces } from '../driver/json-text.ts';
 import { isGoingAway } from './pending-removal.ts';
-import type { Statement } from '../driver/statements.ts';
 
 /*
  * How emails are read: Postgres gives each as the pieces of its JSON text, which go into the response as they are. What is
  * seldom is parsed and written here: an email with several folders, a bounce or the like, or stored before heads were.
  * `toEmail` of email-object.ts makes the same for events.
+ *
+ * The frame is put together by `||`, not by json_build_object: a list of 50 emails without bodies takes 1.7 ms of the API's
+ * CPU so, and 2.8 ms where the columns are parsed and written again (40 %).
  */
 
 /** The values of a row, in the order of `emailColumns`; texts in UTF-8. */
@@ -76,7 +78,7 @@ export interface SelectedEmail {
 }
 
 /** Runs a statement that selects `emailColumns`. */
-export async function selectEmails(pool: pg.Pool, statement: Statement): Promise<SelectedEmail[]> {
+export async function selectEmails(pool: pg.Pool, statement: pg.QueryConfig): Promise<SelectedEmail[]> {
   const { rows } = await pool.query<Row>(withBytes(statement));
   return rows.map((row) => ({ email: piecesOf(row), place: () => placeOf(row) }));
 }

@@ -4,7 +4,7 @@ import { MAX_LIMIT } from '../../contract/common.ts';
 import type { Email } from '../../contract/email.ts';
 import { type EmailFilter, type EmailPosition, emailPage, hasFixedPlan, pageValues, shapeOf } from './email-page.ts';
 import { CONTENTS_AND_LOCATIONS, emailColumns, selectEmails } from './email-select.ts';
-import { prepare, slot } from '../driver/statements.ts';
+import { compile, slot, statement } from '../driver/statement.ts';
 import { type JsonOf, type JsonPieces, jsonPieces } from '../driver/json-text.ts';
 
 export interface EmailListing {
@@ -34,7 +34,7 @@ export async function listEmails(
 }
 
 /** Statements of pages by their shape: to put one together takes longer than to run it. */
-const pages = new Map<string, ReturnType<typeof prepare>>();
+const pages = new Map<string, ReturnType<typeof compile>>();
 const REMEMBERED = 500;
 /** Pages of up to so many emails have one statement. */
 const SIZES = [10, 50, MAX_LIMIT];
@@ -42,19 +42,20 @@ const SIZES = [10, 50, MAX_LIMIT];
 function pageStatement(
   filter: EmailFilter,
   { metaOnly, limit, position }: EmailPageOptions,
-): ReturnType<typeof prepare> {
+): ReturnType<typeof compile> {
   const named = hasFixedPlan(filter);
   // no parameter, of which Postgres would expect a tenth of the table; and few numbers, for few statements
   const rows = String(1 + (named ? (SIZES.find((size) => size >= limit) ?? MAX_LIMIT) : limit));
   const isLater = position !== null;
   const shape = [shapeOf(filter), metaOnly, isLater, rows].join(' ');
-  let statement = pages.get(shape);
-  if (!statement) {
+  let page = pages.get(shape);
+  if (!page) {
     if (pages.size >= REMEMBERED) pages.clear();
-    statement = prepare(pageOf(emailPage(filter, isLater, sql.raw(rows)), metaOnly), { named });
-    pages.set(shape, statement);
+    const text = pageOf(emailPage(filter, isLater, sql.raw(rows)), metaOnly);
+    page = compile(named ? statement('emails_page', () => text)() : text);
+    pages.set(shape, page);
   }
-  return statement;
+  return page;
 }
 
 /** Selects the emails of a page; `ids` selects their ids and dates, and one more, when there is one. */
@@ -69,13 +70,21 @@ function pageOf(ids: SQL, metaOnly: boolean): SQL {
 }
 
 const oneEmail = (metaOnly: boolean) =>
-  prepare(sql`
+  compile(
+    statement(
+      'one_email',
+      () => sql`
     select ${emailColumns(metaOnly)} from emails e ${CONTENTS_AND_LOCATIONS}
-    where e.id = ${slot('id')} and e.account_id = ${slot('accountId')}`);
+    where e.id = ${slot('id')} and e.account_id = ${slot('accountId')}`,
+    )(),
+  );
 const wholeEmail = oneEmail(false);
 const metadataOfEmail = oneEmail(true);
-const sourceOfEmail = prepare(
-  sql`select storage_key as key from emails where id = ${slot('id')} and account_id = ${slot('accountId')}`,
+const sourceOfEmail = compile(
+  statement(
+    'source_of_email',
+    () => sql`select storage_key as key from emails where id = ${slot('id')} and account_id = ${slot('accountId')}`,
+  )(),
 );
 
 /** One email; undefined when the account has none with that id. */

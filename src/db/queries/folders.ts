@@ -3,7 +3,7 @@ import type pg from 'pg';
 import { type Folder, FOLDER_ROLES } from '../../contract/folder.ts';
 import type { Queryable } from '../driver/client.ts';
 import { folders } from '../schema/index.ts';
-import { prepare, slot } from '../driver/statements.ts';
+import { compile, slot, statement } from '../driver/statement.ts';
 
 /** The columns of `folders` in a Folder. */
 export type FolderRow = Pick<
@@ -40,8 +40,11 @@ export async function getFolder(db: Queryable, accountId: string, folderId: stri
   return row && toFolder(row);
 }
 
-const oneFolder = prepare(
-  sql`select true as exists from folders where id = ${slot('folderId')} and account_id = ${slot('accountId')}`,
+const oneFolder = compile(
+  statement(
+    'one_folder',
+    () => sql`select true as exists from folders where id = ${slot('folderId')} and account_id = ${slot('accountId')}`,
+  )(),
 );
 
 /** Whether the account has a folder with that id. */

@@ -1,7 +1,7 @@
 import { and, eq, isNotNull, lt, sql } from 'drizzle-orm';
 import { anyOf } from '../driver/any-of.ts';
 import type { Queryable, Tx } from '../driver/client.ts';
-import { kept } from '../driver/prepared.ts';
+import { statement } from '../driver/statement.ts';
 import { locations } from '../schema/index.ts';
 
 /*
@@ -64,30 +64,24 @@ export async function clearPendingRemoval(tx: Tx, marked: LocationKey[]): Promis
     where l.folder_id = r.folder_id and l.uid = r.uid`);
 }
 
-const pendingOfAccount = kept((db) => {
-  const { folderId, uid, emailId, pendingRemovalSince } = locations;
-  return db
-    .select({ folderId, uid, emailId })
-    .from(locations)
-    .where(
-      and(
-        eq(locations.accountId, sql.placeholder('accountId')),
-        isNotNull(pendingRemovalSince),
-        lt(pendingRemovalSince, sql`now() - make_interval(secs => ${sql.placeholder('seconds')})`),
-      ),
-    )
-    .orderBy(pendingRemovalSince)
-    .limit(sql.placeholder('limit'))
-    .prepare('pending_removals');
-});
+const pendingOfAccount = statement(
+  'pending_removals',
+  (accountId: string, seconds: number, limit: number) => sql`
+    select folder_id as "folderId", uid::float8 as uid, email_id as "emailId" from locations
+    where account_id = ${accountId} and pending_removal_since is not null
+      and pending_removal_since < now() - make_interval(secs => ${seconds})
+    order by pending_removal_since limit ${limit}`,
+);
 
 /** Locations of an account that were marked longer than `olderThanMs` ago, the oldest first, with their emails. */
-export function findPendingRemovals(
+export async function findPendingRemovals(
   db: Queryable,
   accountId: string,
   { olderThanMs, limit }: { olderThanMs: number; limit: number },
 ): Promise<(LocationKey & { emailId: string | null })[]> {
-  return pendingOfAccount(db).execute({ accountId, seconds: olderThanMs / 1000, limit });
+  type Pending = LocationKey & { emailId: string | null };
+  const text = pendingOfAccount(accountId, olderThanMs / 1000, limit);
+  return (await db.execute<Pending & Record<string, unknown>>(text)).rows;
 }
 
 /** Marks locations of a folder as being left, also those that are marked already. */

@@ -3,7 +3,7 @@ import type pg from 'pg';
 import type { Email } from '../../contract/email.ts';
 import type { EmailPosition } from './email-page.ts';
 import { CONTENTS_AND_LOCATIONS, emailColumns, selectEmails } from './email-select.ts';
-import { prepare, slot, toQuery } from '../driver/statements.ts';
+import { compile, slot, statement } from '../driver/statement.ts';
 import type { JsonPieces } from '../driver/json-text.ts';
 
 export interface ThreadListing {
@@ -29,11 +29,11 @@ export async function getThread(
   if (threadId === undefined) return undefined;
   const { limit, position } = page;
   const beyond = position ? sql`and (e.date, e.id) > (${position.date}::timestamptz, ${position.id})` : sql``;
-  const statement = sql`
+  const text = sql`
     select ${emailColumns(page.metaOnly)} from emails e ${CONTENTS_AND_LOCATIONS}
     where e.thread_id = ${threadId} and e.account_id = ${accountId} and not e.is_draft ${beyond}
     order by e.date, e.id limit ${limit + 1}`;
-  const found = await selectEmails(pool, toQuery(statement));
+  const found = await selectEmails(pool, compile(text)());
   const shown = found.slice(0, limit);
   return {
     id: threadId,
@@ -52,10 +52,19 @@ async function findThread(
   return rows[0]?.id;
 }
 
-const threadOfEmail = prepare(
-  sql`select e.thread_id as id from emails e where e.id = ${slot('emailId')} and e.account_id = ${slot('accountId')}`,
+const threadOfEmail = compile(
+  statement(
+    'thread_of_email',
+    () =>
+      sql`select e.thread_id as id from emails e where e.id = ${slot('emailId')} and e.account_id = ${slot('accountId')}`,
+  )(),
 );
-const threadNow = prepare(sql`
+const threadNow = compile(
+  statement(
+    'thread_now',
+    () => sql`
   select t.id from (
     select coalesce(merged_into, id) as id from threads where id = ${slot('threadId')} and account_id = ${slot('accountId')}
-  ) t where exists (select from emails e where e.thread_id = t.id)`);
+  ) t where exists (select from emails e where e.thread_id = t.id)`,
+  )(),
+);

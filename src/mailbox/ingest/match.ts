@@ -1,4 +1,4 @@
-import { prepared } from '../../db/driver/prepared.ts';
+import { statement } from '../../db/driver/statement.ts';
 import { sql } from 'drizzle-orm';
 import type { Queryable } from '../../db/driver/client.ts';
 import type { MessageMeta } from '../../imap/fetch.ts';
@@ -174,6 +174,23 @@ export interface MatchFacts {
   drafts: ReservedDraft[];
 }
 
+const matchFacts = statement(
+  'match_facts',
+  (accountId: string, { folder, source }: Pick<IngestTarget, 'folder' | 'source'>, metas: MessageMeta[]) => {
+    const imported = source === 'initialSync';
+    const uids = metas.map(({ uid }) => uid);
+    const messageIds = [...new Set(metas.flatMap(({ messageId }) => messageId ?? []))];
+    const none = sql`'[]'::json`;
+    const isDrafts = folder.role === 'DRAFTS';
+    // what a transaction stores of the batch is gathered for the search index
+    return sql`
+    select ${locatedOf(folder.id, uids, imported)} as located, ${candidatesLike(accountId, metas)} as candidates,
+      ${imported || isDrafts ? none : sendsWith(accountId, messageIds)} as sends,
+      ${imported || !isDrafts ? none : awaitedDrafts(accountId, messageIds)} as drafts, ${GATHER_SEARCH_ENTRIES}
+    from folders where id = ${folder.id}`;
+  },
+);
+
 /** Reads what matching a batch needs, in one statement; undefined when the folder is not stored any more. */
 export async function loadMatchFacts(
   db: Queryable,
@@ -181,25 +198,13 @@ export async function loadMatchFacts(
   { folder, source }: IngestTarget,
   metas: MessageMeta[],
 ): Promise<MatchFacts | undefined> {
-  const imported = source === 'initialSync';
-  const uids = metas.map(({ uid }) => uid);
-  const messageIds = [...new Set(metas.flatMap(({ messageId }) => messageId ?? []))];
-  const none = sql`'[]'::json`;
-  const isDrafts = folder.role === 'DRAFTS';
-  // what a transaction stores of the batch is gathered for the search index
-  const { rows } = await db.execute<FactsRow>(
-    prepared(sql`
-    select ${locatedOf(folder.id, uids, imported)} as located, ${candidatesLike(accountId, metas)} as candidates,
-      ${imported || isDrafts ? none : sendsWith(accountId, messageIds)} as sends,
-      ${imported || !isDrafts ? none : awaitedDrafts(accountId, messageIds)} as drafts, ${GATHER_SEARCH_ENTRIES}
-    from folders where id = ${folder.id}`),
-  );
+  const { rows } = await db.execute<FactsRow>(matchFacts(accountId, { folder, source }, metas));
   const [row] = rows;
   if (!row) return undefined;
   const candidates = readCandidates(row.candidates);
   return {
     located: new Set(row.located),
-    candidates: imported ? candidates.filter(({ emailId }) => emailId !== null) : candidates,
+    candidates: source === 'initialSync' ? candidates.filter(({ emailId }) => emailId !== null) : candidates,
     sends: row.sends,
     drafts: row.drafts,
   };

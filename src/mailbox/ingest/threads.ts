@@ -1,4 +1,4 @@
-import { prepared } from '../../db/driver/prepared.ts';
+import { statement } from '../../db/driver/statement.ts';
 import { type SQL, sql } from 'drizzle-orm';
 import type { Attendee } from '../../contract/email.ts';
 import { anyOf } from '../../db/driver/any-of.ts';
@@ -107,6 +107,16 @@ export function planThreads(mails: Threaded[], stored: StoredThreads, newThreadI
   };
 }
 
+const storedThreads = statement(
+  'read_threads',
+  (accountId: string, keys: string[], bySubject: SQL | undefined) => sql`
+    select (
+        select json_object_agg(key, thread_id) from thread_keys
+        where account_id = ${accountId} and ${anyOf(threadKeys.key, keys)}
+      ) as by_key,
+      ${bySubject ? sql`(select json_agg(s) from (${bySubject}) s)` : sql`null`} as by_subject`,
+);
+
 /** What is stored of the threads that these mails may belong to, in one statement. */
 async function readThreads(
   tx: Tx,
@@ -118,12 +128,7 @@ async function readThreads(
   const bySubject = subjectThreads(accountId, ownAddresses, mails);
   if (keys.length === 0 && !bySubject) return { threadByKey: new Map(), bySubject: new Map() };
   const { rows } = await tx.execute<{ by_key: Record<string, string> | null; by_subject: SubjectThread[] | null }>(
-    prepared(sql`
-    select (
-        select json_object_agg(key, thread_id) from thread_keys
-        where account_id = ${accountId} and ${anyOf(threadKeys.key, keys)}
-      ) as by_key,
-      ${bySubject ? sql`(select json_agg(s) from (${bySubject}) s)` : sql`null`} as by_subject`),
+    storedThreads(accountId, keys, bySubject),
   );
   const threadsOf = new Map<number, string[]>();
   for (const { mail, thread_id } of rows[0]?.by_subject ?? []) {

@@ -3,8 +3,9 @@ import type { FolderRole } from '../../contract/folder.ts';
 import type { Queryable, Tx } from '../../db/driver/client.ts';
 import { shownFolders } from '../../db/queries/email-object.ts';
 import { isPendingRemoval } from '../../db/queries/pending-removal.ts';
-import { prepared } from '../../db/driver/prepared.ts';
+import { statement } from '../../db/driver/statement.ts';
 import type { Writer } from '../../db/driver/writes.ts';
+import { emails } from '../../db/schema/index.ts';
 import type { EmailState } from '../email-transition.ts';
 
 /** Where an email is and what of it changes. */
@@ -23,20 +24,21 @@ export interface LocatedEmail extends EmailState {
   locations: StoredLocation[];
 }
 
+const locatedEmails = statement(
+  'locate_emails',
+  (ids: string[]) => sql`select ${LOCATED} as email from emails e where e.id = ${idsOf(ids)}`,
+);
+
 /** Where the emails of these ids are. */
 export async function locateEmails(tx: Queryable, ids: string[]): Promise<Map<string, LocatedEmail>> {
   if (ids.length === 0) return new Map();
-  const { rows } = await tx.execute<{ email: StoredState }>(
-    prepared(sql`select ${LOCATED} as email from emails e where e.id = ${idsOf(ids)}`),
-  );
+  const { rows } = await tx.execute<{ email: StoredState }>(locatedEmails(ids));
   return new Map(rows.map(({ email }) => [email.id, located(email)]));
 }
 
-/** Makes emails read that are read in one of the folders that hold them, and the others unread; where they are then. */
-export async function refreshEmails(tx: Tx, ids: string[]): Promise<Map<string, LocatedEmail>> {
-  if (ids.length === 0) return new Map();
-  const { rows } = await tx.execute<{ email: StoredState; changed: boolean }>(
-    prepared(sql`
+const refreshedEmails = statement(
+  'refresh_emails',
+  (ids: string[]) => sql`
     with refreshed as (
       update emails e set is_unread = not l.seen
       from (
@@ -46,8 +48,13 @@ export async function refreshEmails(tx: Tx, ids: string[]): Promise<Map<string, 
       where e.id = l.email_id and e.is_unread = l.seen
       returning e.id
     )
-    select ${LOCATED} as email, e.id in (select id from refreshed) as changed from emails e where e.id = ${idsOf(ids)}`),
-  );
+    select ${LOCATED} as email, e.id in (select id from refreshed) as changed from emails e where e.id = ${idsOf(ids)}`,
+);
+
+/** Makes emails read that are read in one of the folders that hold them, and the others unread; where they are then. */
+export async function refreshEmails(tx: Tx, ids: string[]): Promise<Map<string, LocatedEmail>> {
+  if (ids.length === 0) return new Map();
+  const { rows } = await tx.execute<{ email: StoredState; changed: boolean }>(refreshedEmails(ids));
   // the statement reads what was there before it
   return new Map(
     rows.map(({ email, changed }) => [email.id, located({ ...email, isUnread: email.isUnread !== changed })]),
@@ -143,10 +150,13 @@ export async function saveMailboxStates(tx: Tx, states: MailboxState[]): Promise
 export async function saveUnread(writes: Writer, states: Pick<LocatedEmail, 'id' | 'isUnread'>[]): Promise<void> {
   if (states.length === 0) return;
   const rows = states.map(({ id, isUnread }) => ({ id, is_unread: isUnread }));
-  await writes.execute(sql`
+  await writes.execute(
+    sql`
     update emails e set is_unread = r.is_unread
     from json_to_recordset(${JSON.stringify(rows)}::json) as r(id text, is_unread boolean)
-    where e.id = r.id`);
+    where e.id = r.id`,
+    { table: emails },
+  );
 }
 
 /** Records which folders the last events of emails name; null: those that readers see. */

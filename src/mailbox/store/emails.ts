@@ -2,7 +2,7 @@ import { and, eq, lt, type SQL, sql } from 'drizzle-orm';
 import type { Queryable, Tx } from '../../db/driver/client.ts';
 import type { EmailRow } from '../../db/queries/email-object.ts';
 import { insertRows } from '../../db/driver/insert-rows.ts';
-import { fromJsonRow, type JsonRow } from '../../db/driver/json-row.ts';
+import { fromRow, type NamedRow } from '../../db/driver/rows.ts';
 import { anyOf } from '../../db/driver/any-of.ts';
 import { attachments, emailContents, emails, emailSearch, type locations } from '../../db/schema/index.ts';
 import { Writes } from '../../db/driver/writes.ts';
@@ -48,8 +48,8 @@ export function wholeEmails(ids: string[]): SQL {
 
 /** A value of wholeEmails. */
 export function readWholeEmail(value: unknown): WholeEmail {
-  const { row, contents } = value as { row: JsonRow; contents: JsonRow | null };
-  return { row: fromJsonRow(emails, row), contents: contents && fromJsonRow(emailContents, contents) };
+  const { row, contents } = value as { row: NamedRow; contents: NamedRow | null };
+  return { row: fromRow(emails, row), contents: contents && fromRow(emailContents, contents) };
 }
 
 /** Saves emails that are ingested. Their locations come by insertLocations. */

@@ -5,7 +5,8 @@ import { toFolder } from '../../db/queries/folders.ts';
 import { insertRows } from '../../db/driver/insert-rows.ts';
 import { anyOf } from '../../db/driver/any-of.ts';
 import { folders } from '../../db/schema/index.ts';
-import { kept } from '../../db/driver/prepared.ts';
+import { fromRow } from '../../db/driver/rows.ts';
+import { statement } from '../../db/driver/statement.ts';
 import type { Writer } from '../../db/driver/writes.ts';
 import { newId } from '../../new-id.ts';
 import { baselineLocation, type FlagFacts, insertLocations, type MessageIdentity } from './locations.ts';
@@ -40,12 +41,9 @@ export interface BaselineMail {
 /** What becomes of a folder that the server has deleted, until its emails are gone. */
 const isBeingDeleted = ({ vacating }: FolderState): boolean => vacating === 'deletion';
 
-const foldersOfAccount = kept((db) =>
-  db
-    .select()
-    .from(folders)
-    .where(eq(folders.accountId, sql.placeholder('accountId')))
-    .prepare('folders_of_account'),
+const foldersOfAccount = statement(
+  'folders_of_account',
+  (accountId: string) => sql`select * from folders where account_id = ${accountId}`,
 );
 
 /** Every folder of the account that the server has, as far as known. */
@@ -63,7 +61,8 @@ export async function loadAllFolders(
   db: Queryable,
   accountId: string,
 ): Promise<{ folders: FolderState[]; deleted: FolderState[] }> {
-  const all = await foldersOfAccount(db).execute({ accountId });
+  const { rows } = await db.execute(foldersOfAccount(accountId));
+  const all = rows.map((row) => fromRow(folders, row));
   return { folders: all.filter((folder) => !isBeingDeleted(folder)), deleted: all.filter(isBeingDeleted) };
 }
 
@@ -240,11 +239,14 @@ export async function countUnread(
 ): Promise<void> {
   if (counts.length === 0) return;
   const rows = counts.map(({ folderId, by }) => ({ folder_id: folderId, by }));
-  await writes.execute(sql`
+  await writes.execute(
+    sql`
     update folders f set unread_count = greatest(0, f.unread_count + c.by),
       local_revision = f.local_revision + ${byApi ? 1 : 0}::int
     from json_to_recordset(${JSON.stringify(rows)}::json) as c(folder_id text, by int)
-    where f.id = c.folder_id`);
+    where f.id = c.folder_id`,
+    { table: folders },
+  );
 }
 
 /** What arrived in a folder. */
@@ -265,11 +267,14 @@ export interface Arrived {
 export async function writeArrived(writes: Writer, folderId: string, arrived: Arrived): Promise<void> {
   const { located, unread, total, uidNext } = arrived;
   const cursor = uidNext === undefined ? sql`` : sql`, uid_next = ${uidNext}`;
-  await writes.execute(sql`
+  await writes.execute(
+    sql`
     update folders set known_count = known_count + ${located}, unread_count = greatest(0, unread_count + ${unread}::int),
       total_count = greatest(0, total_count + ${total}::int),
       local_revision = local_revision + ${total > 0 ? 1 : 0}::int ${cursor}
-    where id = ${folderId}`);
+    where id = ${folderId}`,
+    { table: folders },
+  );
 }
 
 /** Counts one message less in a folder, which this API has taken out: what was read of it before is out of date. */

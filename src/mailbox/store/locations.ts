@@ -1,4 +1,4 @@
-import { prepared } from '../../db/driver/prepared.ts';
+import { statement } from '../../db/driver/statement.ts';
 import { and, desc, eq, gte, isNotNull, isNull, lt, or, type SQL, sql } from 'drizzle-orm';
 import type { Queryable, Tx } from '../../db/driver/client.ts';
 import { anyOf } from '../../db/driver/any-of.ts';
@@ -225,7 +225,7 @@ export async function insertLocations(tx: Tx, rows: NewLocation[]): Promise<void
  */
 export function writeLocations(writes: Writes, rows: NewLocation[]): SQL {
   if (rows.length === 0) return sql`0`;
-  writes.add('changed_locations', insertion(rows));
+  writes.add('changed_locations', insertion(rows), { table: locations });
   return sql`(select coalesce(sum(by), 0)::int from changed_locations)`;
 }
 
@@ -312,15 +312,18 @@ export async function emailsAt(tx: Queryable, folderId: string, uids: number[]):
   return new Map(rows.map((row) => [row.uid, row.emailId as string]));
 }
 
+const differingFlags = statement(
+  'changed_flags',
+  (folderId: string, flags: ReadFlags[]) => sql`
+    select p.uid from json_to_recordset(${JSON.stringify(flags)}::json) as f(uid bigint, seen boolean, deleted boolean)
+    join locations p on p.folder_id = ${folderId} and p.uid = f.uid
+    where p.vanished_at is null and ${DIFFERS}`,
+);
+
 /** Of these flags of a folder, the UIDs of those that differ from what is stored. */
 export async function changedFlags(db: Queryable, folderId: string, flags: ReadFlags[]): Promise<number[]> {
   if (flags.length === 0) return [];
-  const { rows } = await db.execute<{ uid: string }>(
-    prepared(sql`
-    select p.uid from json_to_recordset(${JSON.stringify(flags)}::json) as f(uid bigint, seen boolean, deleted boolean)
-    join locations p on p.folder_id = ${folderId} and p.uid = f.uid
-    where p.vanished_at is null and ${DIFFERS}`),
-  );
+  const { rows } = await db.execute<{ uid: string }>(differingFlags(folderId, flags));
   return rows.map(({ uid }) => Number(uid));
 }
 
@@ -337,12 +340,9 @@ export interface FlagComparison {
   beingMoved: LocationFlags[];
 }
 
-/** Compares flags with what is stored. */
-export async function compareFlags(tx: Tx, flags: LocationFlags[]): Promise<FlagComparison> {
-  const given = flags.map(({ folderId, uid, seen, deleted }) => ({ folder_id: folderId, uid, seen, deleted }));
-  type Found = ChangedFlags & { differs: boolean; moved: boolean };
-  const { rows } = await tx.execute<{ found: Found[]; emails: StoredState[] }>(
-    prepared(sql`
+const comparedFlags = statement(
+  'compare_flags',
+  (given: object[]) => sql`
     with found as materialized (
       select p.folder_id, p.uid, f.seen, coalesce(f.deleted, p.deleted) as deleted, p.seen as was_seen, p.email_id,
         ${DIFFERS} as differs, ${sql.raw(isBeingMoved('p'))} as moved
@@ -357,8 +357,14 @@ export async function compareFlags(tx: Tx, flags: LocationFlags[]): Promise<Flag
     ) as found, (
       select coalesce(json_agg(${LOCATED}), '[]') from emails e where e.id = any(array(
         select email_id from found where differs))
-    ) as emails`),
-  );
+    ) as emails`,
+);
+
+/** Compares flags with what is stored. */
+export async function compareFlags(tx: Tx, flags: LocationFlags[]): Promise<FlagComparison> {
+  const given = flags.map(({ folderId, uid, seen, deleted }) => ({ folder_id: folderId, uid, seen, deleted }));
+  type Found = ChangedFlags & { differs: boolean; moved: boolean };
+  const { rows } = await tx.execute<{ found: Found[]; emails: StoredState[] }>(comparedFlags(given));
   const { found, emails } = rows[0] as { found: Found[]; emails: StoredState[] };
   const keyOf = ({ folderId, uid }: { folderId: string; uid: number }) => `${folderId} ${uid}`;
   const there = new Map(found.map((each) => [keyOf(each), each]));
@@ -374,10 +380,13 @@ export async function compareFlags(tx: Tx, flags: LocationFlags[]): Promise<Flag
 export async function saveFlags(writes: Writer, flags: ChangedFlags[]): Promise<void> {
   if (flags.length === 0) return;
   const rows = flags.map(({ folderId, uid, seen, deleted }) => ({ folder_id: folderId, uid, seen, deleted }));
-  await writes.execute(sql`
+  await writes.execute(
+    sql`
     update locations p set seen = f.seen, deleted = f.deleted
     from json_to_recordset(${JSON.stringify(rows)}::json) as f(folder_id text, uid bigint, seen boolean, deleted boolean)
-    where p.folder_id = f.folder_id and p.uid = f.uid`);
+    where p.folder_id = f.folder_id and p.uid = f.uid`,
+    { table: locations },
+  );
 }
 
 /** The locations that these UIDs of a folder are, vanished ones left out. */

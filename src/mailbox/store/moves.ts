@@ -1,4 +1,4 @@
-import { prepared } from '../../db/driver/prepared.ts';
+import { statement } from '../../db/driver/statement.ts';
 import { sql } from 'drizzle-orm';
 import type { FolderRole } from '../../contract/folder.ts';
 import type { Queryable, Tx } from '../../db/driver/client.ts';
@@ -20,6 +20,18 @@ export interface EmailLocation extends MessageIdentity {
   beingMoved: boolean;
 }
 
+const locationsOfEmail = statement(
+  'load_locations',
+  (accountId: string, emailId: string) => sql`
+    select f.id as "folderId", f.path, f.role, f.uid_validity::float8 as "uidValidity", p.uid::float8 as uid, p.seen,
+      p.deleted, ${sql.raw(isBeingMoved('p'))} as "beingMoved", p.identity, p.weak_identity as "weakIdentity", p.server_id as "serverId"
+    from emails e
+    left join (locations p join folders f on f.id = p.folder_id and f.vacating is null)
+      on p.email_id = e.id and p.vanished_at is null
+    where e.id = ${emailId} and e.account_id = ${accountId}
+    order by f.id, p.uid`,
+);
+
 /**
  * Where an email is now, as far as known: empty while it has left a folder and has not turned up in another. What is in a
  * folder that is being vacated has left it. Undefined: the account has no such email.
@@ -30,14 +42,7 @@ export async function loadLocations(
   emailId: string,
 ): Promise<EmailLocation[] | undefined> {
   const { rows } = await db.execute<{ [Key in keyof EmailLocation]: EmailLocation[Key] | null }>(
-    prepared(sql`
-    select f.id as "folderId", f.path, f.role, f.uid_validity::float8 as "uidValidity", p.uid::float8 as uid, p.seen,
-      p.deleted, ${sql.raw(isBeingMoved('p'))} as "beingMoved", p.identity, p.weak_identity as "weakIdentity", p.server_id as "serverId"
-    from emails e
-    left join (locations p join folders f on f.id = p.folder_id and f.vacating is null)
-      on p.email_id = e.id and p.vanished_at is null
-    where e.id = ${emailId} and e.account_id = ${accountId}
-    order by f.id, p.uid`),
+    locationsOfEmail(accountId, emailId),
   );
   if (rows.length === 0) return undefined;
   return rows.filter((row): row is EmailLocation & Record<string, unknown> => row.folderId !== null);
@@ -65,22 +70,10 @@ export interface LocationChanges {
 const HAS_VANISHED = sql.raw(`coalesce(l.vanished_at, 'infinity') < 'infinity'`);
 const IS_THERE = sql.raw(`coalesce(l.vanished_at, 'infinity') = 'infinity'`);
 
-/**
- * Takes emails out of the folders that they were moved away from, and off their counters unless that was done already, and
- * places them in others, unless the watch has placed them there, or has found out that the email or the folder is gone. Two
- * messages of one folder are two emails: where the watch has found a copy of another program there meanwhile, the one that
- * this API has put there is left to the next sync pass.
- * What this API has changed is counted in the folders, so that what was read of them before is out of date. STATUS corrects
- * the counters by what others changed.
- */
-export async function moveLocations(
-  tx: Tx,
-  { removed, added = [], settled = [], ...change }: LocationChanges,
-): Promise<void> {
+const moved = statement('move_locations', ({ removed, added = [], settled = [], ...change }: LocationChanges) => {
   const rows = removed.map(({ folderId, uid }) => ({ folder_id: folderId, uid }));
   const touched = [...new Set([...(change.touched ?? []), ...[...removed, ...added].map(({ folderId }) => folderId)])];
-  await tx.execute(
-    prepared(sql`
+  return sql`
     with left_behind as (
       delete from locations l using json_to_recordset(${JSON.stringify(rows)}::json) as r(folder_id text, uid bigint)
       where l.folder_id = r.folder_id and l.uid = r.uid
@@ -115,6 +108,17 @@ export async function moveLocations(
       left join (select * from left_behind union all select * from placed) m on m.folder_id = t.folder_id
       group by t.folder_id
     ) c
-    where f.id = c.folder_id`),
-  );
+    where f.id = c.folder_id`;
+});
+
+/**
+ * Takes emails out of the folders that they were moved away from, and off their counters unless that was done already, and
+ * places them in others, unless the watch has placed them there, or has found out that the email or the folder is gone. Two
+ * messages of one folder are two emails: where the watch has found a copy of another program there meanwhile, the one that
+ * this API has put there is left to the next sync pass.
+ * What this API has changed is counted in the folders, so that what was read of them before is out of date. STATUS corrects
+ * the counters by what others changed.
+ */
+export async function moveLocations(tx: Tx, changes: LocationChanges): Promise<void> {
+  await tx.execute(moved(changes));
 }

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { sql } from 'drizzle-orm';
 import type pg from 'pg';
 import { type EmailFilter, emailPage, pageValues } from '../../../src/db/queries/email-page.ts';
-import { prepare, type Statement, toQuery } from '../../../src/db/driver/statements.ts';
+import { compile } from '../../../src/db/driver/statement.ts';
 import { getEmail, listEmails } from '../../../src/db/queries/emails.ts';
 import { parsePieces } from '../../../src/db/driver/json-text.ts';
 import { refreshPlannerStatistics } from '../../../src/maintenance/planner-statistics.ts';
@@ -140,7 +140,7 @@ const LARGE = ['emails', 'email_search', 'email_contents', 'locations'];
 describe('a list of emails', () => {
   it.each(Object.keys(filters()))('never reads a whole table: %s', async (name) => {
     const filter = filters()[name] as EmailFilter;
-    const page = prepare(emailPage(filter, false, sql.raw('51')), { named: false });
+    const page = compile(emailPage(filter, false, sql.raw('51')));
     expect(await scansOf(page(pageValues(account, filter, null)))).toEqual([]);
   });
 
@@ -167,7 +167,7 @@ describe('a list of emails', () => {
     );
     expect(Number(rows[0]?.calls)).toBeGreaterThan(0);
     await pool.query(`set plan_cache_mode = force_generic_plan`);
-    const { text, values } = prepare(emailPage({}, false, sql.raw('251')))(pageValues(account, {}, null));
+    const { text, values = [] } = compile(emailPage({}, false, sql.raw('251')))(pageValues(account, {}, null));
     await pool.query(`prepare generic as select * from (${text}) newest limit $${values.length + 1}`);
     const plan = await pool.query<{ 'QUERY PLAN': string }>(`explain execute generic('${account}', 51)`);
     await pool.query('deallocate generic; reset plan_cache_mode');
@@ -180,7 +180,7 @@ describe('a list of emails', () => {
     'finds %p by an index when it is planned for any account, though most are small',
     async (filter) => {
       await fillSmallAccounts();
-      const { text, values } = prepare(emailPage(filter, false, sql.raw('51')))(pageValues(account, filter, null));
+      const { text, values = [] } = compile(emailPage(filter, false, sql.raw('51')))(pageValues(account, filter, null));
       const client = await pool.connect();
       try {
         await client.query('set plan_cache_mode = force_generic_plan');
@@ -244,12 +244,12 @@ describe('taking mail in and deleting it', () => {
       insert into contacts (account_id, address, display_name, last_contacted_at)
       select ${account}, address, 'A name', now() from unnest(${sql.param(people)}::text[]) address
       on conflict do nothing`);
-    expect(await scansOf(toQuery(query()))).toEqual([]);
+    expect(await scansOf(compile(query())())).toEqual([]);
   });
 });
 
 /** The large tables that a statement would read from end to end. */
-async function scansOf({ text, values }: Statement): Promise<string[]> {
+async function scansOf({ text, values }: pg.QueryConfig): Promise<string[]> {
   const { rows } = await pool.query<{ 'QUERY PLAN': string }>(`explain ${text}`, values);
   const plan = rows.map((row) => row['QUERY PLAN']).join('\n');
   return plan.match(/Seq Scan on \w+/g)?.filter((scan) => LARGE.includes(scan.split(' ').at(-1) as string)) ?? [];

@@ -1,54 +1,31 @@
 import type { EventEmitter } from 'node:events';
 import type { Readable } from 'node:stream';
-import pg from 'pg';
+import type pg from 'pg';
 import { Parser } from 'pg-protocol/dist/parser.js';
 
 /*
  * pg decodes every value into a string, also those of statements with `binary: true`, whose values come in Postgres' binary
  * format: of text and json that is the text in UTF-8. A page of emails has half a megabyte of it, which would become strings
  * only to be encoded again for the response. So rows in binary format are given as they came: each value is a Buffer.
+ *
+ * This replaces the parser of pg's connection, a private part of pg. It stays because of its figure: a list of 50 emails
+ * with bodies (690 KB) takes 3.7 ms of the API's CPU with it and 5.1 ms with strings (28 %).
  */
 
-/**
- * A client that gives the values of statements with `binary: true` as bytes, and keeps nothing of the query for which a pool
- * has opened it.
- */
-export class BytesClient extends pg.Client {
-  constructor(config?: string | pg.ClientConfig) {
-    super(config);
-    const { connection } = this as unknown as { connection: Connection };
-    connection.attachListeners = (stream) => {
-      const emit = (message: Message) => {
-        if (connection._emitMessage) connection.emit('message', message);
-        connection.emit(message.name === 'error' ? 'errorMessage' : message.name, message);
-      };
-      const messages = new Messages(emit);
-      stream.on('data', (chunk: Buffer) => messages.read(chunk));
+/** Makes a client give the rows of statements `withBytes` as bytes. To be called before it connects. */
+export function readBytes(client: pg.Client): void {
+  const { connection } = client as unknown as { connection: Connection };
+  connection.attachListeners = (stream) => {
+    const emit = (message: Message) => {
+      if (connection._emitMessage) connection.emit('message', message);
+      connection.emit(message.name === 'error' ? 'errorMessage' : message.name, message);
     };
-  }
-
-  // with a callback, or it returns a promise
-  override connect(...args: unknown[]): never {
-    const [callback] = args;
-    const connect = super.connect as (...args: unknown[]) => never;
-    return typeof callback === 'function' ? connect.call(this, calledOnce(callback)) : connect.call(this);
-  }
-}
-
-/**
- * A function that lets go of `callback` when it is called. pg's listeners refer to the callback of `connect` as long as the
- * connection is open, and that of a pool refers to the result of the query which made it connect: rows with mail in them.
- */
-function calledOnce(callback: unknown): (...results: unknown[]) => void {
-  let waiting = callback as ((...results: unknown[]) => void) | undefined;
-  return (...results) => {
-    const call = waiting;
-    waiting = undefined;
-    call?.(...results);
+    const messages = new Messages(emit);
+    stream.on('data', (chunk: Buffer) => messages.read(chunk));
   };
 }
 
-/** The same statement with rows that are arrays of bytes; null is null. */
+/** The statement with rows that are arrays of bytes; null is null. */
 export function withBytes<S extends pg.QueryConfig>(statement: S): S & pg.QueryArrayConfig {
   const asBytes = { binary: true, types: { getTypeParser: () => (bytes: unknown) => bytes as never } };
   return { ...statement, ...asBytes, rowMode: 'array' };
