@@ -2,7 +2,7 @@ import { sleep } from '../async.ts';
 import { MailError } from '../mail-wire/mail-error.ts';
 import { command, hasUidplus, setArgument } from './command.ts';
 import { fetchFlags, uidSets } from './fetch.ts';
-import type { ImapSession } from './session.ts';
+import { type ImapSession, limitsPerMessage } from './session.ts';
 import { fetchFlagSets, storeSilently } from './store.ts';
 
 const DELETED = ['\\Deleted'];
@@ -18,7 +18,9 @@ export async function expungeMessages(session: ImapSession, uids: number[]): Pro
   if (uids.length === 0) return;
   if (!hasUidplus(session)) return expungeSparingly(session, uids);
   await storeSilently(session, uids, '+', DELETED);
-  for (const set of uidSets(uids)) await command(session, 'UID EXPUNGE', [setArgument(set)], limits(session));
+  for (const set of uidSets(uids)) {
+    await command(session, 'UID EXPUNGE', [setArgument(set)], limitsPerMessage(session, EXPUNGE_TIMEOUT_MS));
+  }
 }
 
 /**
@@ -45,7 +47,7 @@ async function expungeMarked(session: ImapSession, uids: number[]): Promise<void
   try {
     await storeSilently(session, others, '-', DELETED);
     await storeSilently(session, uids, '+', DELETED);
-    await command(session, 'EXPUNGE', [], limits(session));
+    await command(session, 'EXPUNGE', [], limitsPerMessage(session, EXPUNGE_TIMEOUT_MS));
   } finally {
     if (session.client.usable) await storeSilently(session, others, '+', DELETED);
   }
@@ -58,10 +60,4 @@ async function markedDeleted(session: ImapSession): Promise<number[]> {
   // imapflow returns false for a refused SEARCH
   if (Array.isArray(marked)) return marked;
   return (await fetchFlags(session, '1:*')).filter(({ deleted }) => deleted).map(({ uid }) => uid);
-}
-
-/** Each deleted message is one response. */
-function limits(session: ImapSession) {
-  const exists = (session.client.mailbox && session.client.mailbox.exists) || 0;
-  return { deadlineMs: EXPUNGE_TIMEOUT_MS, maxAnswers: exists + 10_000 };
 }

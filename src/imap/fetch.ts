@@ -1,7 +1,7 @@
 import type { FetchMessageObject, FetchQueryObject } from 'imapflow';
 import { identityOf, weakIdentityOf } from './identity.ts';
 import type { UidRange, VanishedEvent } from './imapflow-patches.ts';
-import type { ImapSession } from './session.ts';
+import { type ImapSession, limitsPerMessage, MAX_ROWS } from './session.ts';
 
 /** What is known of a message before its body is fetched. */
 export interface MessageMeta {
@@ -168,9 +168,6 @@ interface FetchRequest {
   changedSince?: bigint;
 }
 
-/** Messages of one FETCH that are read; no folder that people use holds more. */
-const MAX_ROWS = 1_000_000;
-
 /**
  * FETCH of a set, with what `read` makes of each message; undefined is left out. A message that is reported twice counts
  * once. Responses without a UID are left out: they report changes of other messages in between.
@@ -182,15 +179,13 @@ export async function fetchRows<T extends { uid: number }>(
 ): Promise<T[]> {
   const { client } = session;
   const rows = new Map<number, T>();
-  const exists = (client.mailbox && client.mailbox.exists) || 0;
   const collect = async () => {
     for await (const row of client.fetch(set, query, { uid: true, ...options })) {
       const value = row.uid ? read(row) : undefined;
       if (value) rows.set(row.uid, value);
     }
   };
-  const maxResponses = Math.min(2 * exists, MAX_ROWS) + 10_000;
-  await session.run('FETCH', collect, { deadlineMs: FETCH_TIMEOUT_MS, maxResponses });
+  await session.run('FETCH', collect, limitsPerMessage(session, FETCH_TIMEOUT_MS));
   return [...rows.values()];
 }
 

@@ -6,7 +6,7 @@ import { expungeMessages } from './expunge.ts';
 import { uidSets } from './fetch.ts';
 import { uidRanges, type VanishedEvent } from './imapflow-patches.ts';
 import { findFolder } from './list.ts';
-import type { ImapSession } from './session.ts';
+import { type ImapSession, limitsPerMessage } from './session.ts';
 import { fetchFlagSets } from './store.ts';
 
 /** Where messages went. */
@@ -106,7 +106,7 @@ async function transferSet(session: ImapSession, transfer: Transfer, set: string
   try {
     const args = [setArgument(set), folderArgument(session, target)];
     const untagged = { OK: (response: Untagged) => take(responseCode(response)) };
-    take(await command(session, verb, args, { untagged, deadlineMs: TRANSFER_TIMEOUT_MS }));
+    take(await command(session, verb, args, { untagged, ...limitsPerMessage(session, TRANSFER_TIMEOUT_MS) }));
     return part;
   } catch (error) {
     if (!(error instanceof MailError) || !error.refused) throw error;

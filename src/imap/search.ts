@@ -1,7 +1,7 @@
 import type { FetchMessageObject } from 'imapflow';
 import { readMessageIds } from '../mime/message-ids.ts';
 import { byUid, FETCH_TIMEOUT_MS, fetchRows, uidSets } from './fetch.ts';
-import type { ImapSession } from './session.ts';
+import { type ImapSession, limitsPerMessage } from './session.ts';
 
 /** Sequence numbers that one SEARCH covers. */
 const SEARCH_SPAN = 50_000;
@@ -76,7 +76,7 @@ async function uidsWith(session: ImapSession, wanted: string, set: string, byUid
     const query = { uid: true, headers: ['message-id'] };
     for await (const row of session.client.fetch(set, query, { uid: byUid })) read(row);
   };
-  await session.run('FETCH', collect, { deadlineMs: FIND_TIMEOUT_MS });
+  await session.run('FETCH', collect, limitsPerMessage(session, FIND_TIMEOUT_MS));
   return uids;
 }
 

@@ -36,6 +36,15 @@ export interface CommandLimits {
   silenceMs?: number;
 }
 
+/** Responses about messages that one command may get; no folder that people use holds more messages. */
+export const MAX_ROWS = 1_000_000;
+
+/** The limits of a command that the server answers with up to two responses for each message of the selected folder. */
+export function limitsPerMessage({ client }: ImapSession, deadlineMs: number): CommandLimits {
+  const exists = (client.mailbox && client.mailbox.exists) || 0;
+  return { deadlineMs, maxResponses: Math.min(2 * exists, MAX_ROWS) + 10_000 };
+}
+
 /** A logged-in IMAP connection and the settings that opened it. */
 export interface ImapSession {
   readonly client: ImapFlow;

@@ -2,7 +2,7 @@ import type { FetchMessageObject } from 'imapflow';
 import { atom, command, setArgument } from './command.ts';
 import { textOf, type Token, type Untagged } from './tokens.ts';
 import { uidSets } from './fetch.ts';
-import type { ImapSession } from './session.ts';
+import { type ImapSession, limitsPerMessage } from './session.ts';
 
 const STORE_TIMEOUT_MS = 120_000;
 
@@ -57,7 +57,9 @@ export async function fetchFlagSets(session: ImapSession, uids: number[]): Promi
   const read = (row: FetchMessageObject) => {
     if (row.flags && wanted.has(row.uid)) flags.set(row.uid, lasting(row.flags));
   };
-  for (const set of uidSets(uids)) await session.run('FETCH', () => collect(set), { deadlineMs: STORE_TIMEOUT_MS });
+  for (const set of uidSets(uids)) {
+    await session.run('FETCH', () => collect(set), limitsPerMessage(session, STORE_TIMEOUT_MS));
+  }
   return flags;
 }
 
@@ -68,7 +70,8 @@ async function store(
   listen: (untagged: Untagged) => void = () => {},
 ): Promise<void> {
   const args = [setArgument(set), atom(item), flags.map(atom)];
-  await command(session, 'UID STORE', args, { untagged: { FETCH: listen }, deadlineMs: STORE_TIMEOUT_MS });
+  const limits = limitsPerMessage(session, STORE_TIMEOUT_MS);
+  await command(session, 'UID STORE', args, { untagged: { FETCH: listen }, ...limits });
 }
 
 /** PERMANENTFLAGS (RFC 3501 7.1) names the flags that a folder stores; `\*` stands for any keyword. */

@@ -11,7 +11,7 @@ import { openSyncGround, type SyncGround, WatchedAccount, type WatchSettings } f
 
 const MiB = 1024 * 1024;
 /** The limits of one step, lowered: the flood and what it floods share one event loop here, which makes it slow. */
-const IMPATIENT = { pollMs: 300, silenceMs: 600, maxStepMs: 2_000, maxAnswers: isLong() ? 20_000 : 4_000 };
+const IMPATIENT = { pollMs: 300, silenceMs: 600, maxStepMs: 2_000, maxResponses: isLong() ? 20_000 : 4_000 };
 
 /**
  * For each test a server that the test turns hostile, with an account on it, and next to them for the whole file a good

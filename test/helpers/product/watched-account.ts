@@ -55,8 +55,8 @@ export interface WatchSettings {
   silenceMs?: number;
   /** no step may take longer, in milliseconds */
   maxStepMs?: number;
-  /** how many answers a step may get */
-  maxAnswers?: number;
+  /** how many responses a step may get */
+  maxResponses?: number;
   /** for a server that checks logins; the fake ones take anybody */
   login?: { user: string; password: string };
 }
@@ -89,7 +89,7 @@ export class WatchedAccount {
   }
 
   session(): Promise<ImapSession> {
-    const { silenceMs = 15_000, maxStepMs = 30_000, maxAnswers = 300_000 } = this.settings;
+    const { silenceMs = 15_000, maxStepMs = 30_000, maxResponses = 300_000 } = this.settings;
     const login = this.settings.login ?? { user: `${this.id}@example.test`, password: 'secret' };
     return openSession(
       { host: '127.0.0.1', port: this.port, user: login.user, password: login.password, encryption: 'NONE' },
@@ -98,7 +98,7 @@ export class WatchedAccount {
         connectTimeoutMs: 10_000,
         silenceMs,
         maxCommandMs: maxStepMs,
-        maxResponses: maxAnswers,
+        maxResponses,
       },
     );
   }
