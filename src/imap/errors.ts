@@ -28,14 +28,14 @@ export function loginErrorOf(
   const failed = (detail: string) =>
     new MailError('provider_error', 'imap', `the IMAP login failed: ${detail}`, { cause });
   if (serverResponseCode?.toUpperCase() === 'PRIVACYREQUIRED') {
-    return failed('the server wants an encrypted connection, try the encryption starttls or ssl');
+    return failed('the server wants an encrypted connection, try the encryption STARTTLS or SSL');
   }
   if (message === LOGIN_DISABLED) return failed(disabledDetail(login, capabilities));
   if (code === 'CONNECT_TIMEOUT' && login.encryption === 'SSL') {
-    return failed('timed out: the server did not answer with TLS on this port, try the encryption starttls');
+    return failed('timed out: the server did not answer with TLS on this port, try the encryption STARTTLS');
   }
   if (code === 'GREETING_TIMEOUT' && login.encryption !== 'SSL') {
-    return failed('timed out: the server sent no IMAP greeting, it may want the encryption ssl on this port');
+    return failed('timed out: the server sent no IMAP greeting, it may want the encryption SSL on this port');
   }
   if (code === 'ClosedAfterConnectText' || code === 'ClosedAfterConnectTLS') {
     const why = withoutLogin(reason, login);
@@ -47,7 +47,7 @@ export function loginErrorOf(
 function disabledDetail(login: ServerLogin, capabilities: ReadonlyMap<string, unknown>): string {
   const offered = [...capabilities.keys()].map((name) => name.toUpperCase());
   if (login.encryption === 'NONE' && offered.includes('STARTTLS')) {
-    return 'the server allows no password on a connection without TLS, try the encryption starttls';
+    return 'the server allows no password on a connection without TLS, try the encryption STARTTLS';
   }
   const methods = offered.flatMap((name) => (name.startsWith('AUTH=') ? [name.slice('AUTH='.length)] : []));
   const hint = methods.some((name) => OAUTH.has(name)) ? ': it wants OAuth, or an app password' : '';

@@ -78,7 +78,7 @@ const TLS_CODE = /^(ERR_TLS|ERR_SSL|CERT_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO|EPROT
 
 /** Those of them that a person can do something about. */
 const TLS_REASONS: Record<string, string> = {
-  ERR_SSL_WRONG_VERSION_NUMBER: 'the server does not begin with TLS on this port, try starttls',
+  ERR_SSL_WRONG_VERSION_NUMBER: 'the server does not begin with TLS on this port, try STARTTLS',
   ERR_TLS_CERT_ALTNAME_INVALID: 'the certificate is for another host name',
   CERT_HAS_EXPIRED: 'the certificate has expired',
   CERT_NOT_YET_VALID: 'the certificate is not valid yet',

@@ -70,7 +70,7 @@ export function smtpErrorOf(cause: unknown, settings: Login): MailError {
     return new MailError('invalid_credentials', 'smtp', detail, { cause });
   }
   if (error.code === NO_LOGIN) {
-    const detail = 'the SMTP server offers no login with this encryption: try ssl or starttls';
+    const detail = 'the SMTP server offers no login with this encryption: try SSL or STARTTLS';
     return new MailError('provider_error', 'smtp', detail, { cause });
   }
   const detail = reply ? `the SMTP server replied: ${reply}` : `the SMTP login failed: ${reasonOf(cause)}`;

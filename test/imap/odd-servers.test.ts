@@ -81,7 +81,7 @@ describe('a login that cannot work says why', () => {
 
   it('with passwords disabled', async () => {
     const plain = await serve({ capabilities: 'IMAP4rev1 LOGINDISABLED STARTTLS' });
-    expect(await failure(plain)).toMatch(/^provider_error: .*no password on a connection without TLS.*starttls/);
+    expect(await failure(plain)).toMatch(/^provider_error: .*no password on a connection without TLS.*STARTTLS/);
     const cram = await serve({ capabilities: 'IMAP4rev1 LOGINDISABLED AUTH=CRAM-MD5' });
     expect(await failure(cram)).toMatch(/^provider_error: .*no login with a password here \(it offers CRAM-MD5\)/);
     const oauth = await serve({ capabilities: 'IMAP4rev1 LOGINDISABLED AUTH=XOAUTH2' });
@@ -106,6 +106,6 @@ describe('a login that cannot work says why', () => {
 
   it('with another encryption where the port speaks another protocol', async () => {
     const plain = await serve();
-    expect(await failure(plain, 'SSL')).toMatch(/TLS failed.*starttls/);
+    expect(await failure(plain, 'SSL')).toMatch(/TLS failed.*STARTTLS/);
   });
 });
