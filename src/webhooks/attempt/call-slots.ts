@@ -10,9 +10,15 @@ export interface CallSlots {
 const CALLS_WITH_LONG_RESPONSES = 2;
 const LONG_RESPONSES_MS = 60_000;
 
+interface Slots {
+  used: number;
+  /** the calls that wait, first come, first served */
+  waiting: (() => void)[];
+}
+
 /** `limit`: calls to one endpoint at a time, asked anew for each. */
 export function createCallSlots(limit: () => number): CallSlots {
-  const endpoints = new Map<string, { used: number; waiting: (() => void)[] }>();
+  const endpoints = new Map<string, Slots>();
   /** those that have sent long responses, until when that counts */
   const withLongResponses = new Map<string, number>();
 
@@ -24,19 +30,27 @@ export function createCallSlots(limit: () => number): CallSlots {
     return limit();
   }
 
+  function begin(endpointId: string, slots: Slots): void {
+    const free = limitOf(endpointId) - slots.used;
+    for (const next of slots.waiting.splice(0, Math.max(0, free))) {
+      slots.used += 1;
+      next();
+    }
+    if (slots.used === 0 && slots.waiting.length === 0) endpoints.delete(endpointId);
+  }
+
   return {
     noteLongResponse: (endpointId) => void withLongResponses.set(endpointId, performance.now() + LONG_RESPONSES_MS),
     async acquire(endpointId) {
       const slots = endpoints.get(endpointId) ?? { used: 0, waiting: [] };
       endpoints.set(endpointId, slots);
-      if (slots.used < limitOf(endpointId)) slots.used += 1;
-      // whoever gives a slot back hands it on
-      else await new Promise<void>((resolve) => slots.waiting.push(resolve));
+      await new Promise<void>((resolve) => {
+        slots.waiting.push(resolve);
+        begin(endpointId, slots);
+      });
       return () => {
-        const next = slots.used <= limitOf(endpointId) ? slots.waiting.shift() : undefined;
-        if (next) return next();
         slots.used -= 1;
-        if (slots.used === 0 && slots.waiting.length === 0) endpoints.delete(endpointId);
+        begin(endpointId, slots);
       };
     },
   };
