@@ -13,29 +13,47 @@ const MAX_BYTES = 20 * 1024 * 1024;
 export function openLog(dir: string, name: string, maxBytes = MAX_BYTES): LogFile {
   mkdirSync(dir, { recursive: true, mode: 0o700 });
   const path = join(dir, `${name}.log`);
-  const open = () => openSync(path, 'a', 0o600);
-  let file: number | undefined = open();
+  const open = (at: string) => openSync(at, 'a', 0o600);
+  let file: number | undefined = open(path);
   let size = fstatSync(file).size;
+
+  /** The next file is open before the present one is given up: where that fails, the present one stays in use. */
+  function rotate(present: number): void {
+    const next = open(`${path}.new`);
+    try {
+      renameSync(path, `${path}.1`);
+      renameSync(`${path}.new`, path);
+    } catch (error) {
+      closeSync(next);
+      throw error;
+    }
+    file = next;
+    size = 0;
+    closeSync(present);
+  }
+
   return {
     path,
     write(chunk) {
       if (file === undefined) return;
-      try {
-        if (size > maxBytes) {
-          renameSync(path, `${path}.1`);
-          closeSync(file);
-          file = open();
-          size = 0;
-        }
-        writeSync(file, chunk);
+      // a full disk, or too many open files, must not end the supervisor
+      if (size > maxBytes) quietly(() => rotate(file as number));
+      quietly(() => {
+        writeSync(file as number, chunk);
         size += chunk.length;
-      } catch {
-        // a full disk must not end the supervisor
-      }
+      });
     },
     close() {
       if (file !== undefined) closeSync(file);
       file = undefined;
     },
   };
+}
+
+function quietly(work: () => void): void {
+  try {
+    work();
+  } catch {
+    // another chunk may find room
+  }
 }
