@@ -153,6 +153,20 @@ describe('an email', () => {
     expect(answer.headers).toMatchObject({ 'content-type': 'message/rfc822', 'content-length': `${source.length}` });
     expect(answer.rawPayload.equals(source)).toBe(true);
   });
+
+  it('has another tag once it is the copy in Sent, whose bytes differ from those that were sent', async () => {
+    const { id, storageKey } = await storeEmail(api.database, account);
+    const path = `/${account}/emails/${id}/source`;
+    await api.storage.put(storageKey, Buffer.from('as it was sent'));
+    const tag = String((await api.call('GET', path)).headers['etag']);
+    const copy = `${account}/raw/${newId('email')}.eml`;
+    await api.storage.put(copy, Buffer.from('with a Received field'));
+    await api.database.db.update(emails).set({ storageKey: copy }).where(eq(emails.id, id));
+    const again = await api.call('GET', path, { headers: { 'if-none-match': tag } });
+    expect([again.statusCode, again.body]).toEqual([200, 'with a Received field']);
+    const rest = await api.call('GET', path, { headers: { range: 'bytes=0-3', 'if-range': tag } });
+    expect([rest.statusCode, rest.body]).toEqual([200, 'with a Received field']);
+  });
 });
 
 describe('a list of emails', () => {

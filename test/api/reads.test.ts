@@ -118,6 +118,39 @@ describe('an attachment', () => {
     expect((await again('"other"')).statusCode).toBe(200);
   });
 
+  const withTag = (method: 'GET' | 'HEAD', ifNoneMatch: string, more = {}) =>
+    api.app.inject({
+      method,
+      url: `/api/v1${path}`,
+      headers: { 'x-api-key': api.key, 'if-none-match': ifNoneMatch, ...more },
+    });
+
+  it.each<[string, (tag: string) => string]>([
+    ['its tag', (tag) => tag],
+    ['its tag as a weak one', (tag) => `W/${tag}`],
+    ['a list with its tag', (tag) => `"other, or not", W/"another",${tag}`],
+    ['any tag', () => '*'],
+  ])('is not sent again to a caller who names %s', async (_, of) => {
+    const tag = String((await api.call('GET', path)).headers['etag']);
+    for (const method of ['GET', 'HEAD'] as const) {
+      const answer = await withTag(method, of(tag), { range: 'bytes=2000-' });
+      expect([answer.statusCode, answer.body, answer.headers['content-length']]).toEqual([304, '', undefined]);
+      expect(answer.headers).toMatchObject({ etag: tag, 'cache-control': 'private, max-age=0' });
+    }
+  });
+
+  it.each<[string, (tag: string) => string]>([
+    ['another tag', () => '"other"'],
+    ['its tag without quotes', (tag) => tag.slice(1, -1)],
+    ['a tag that contains its own', (tag) => `"x${tag.slice(1)}`],
+    ['nothing', () => ''],
+  ])('is sent to a caller who names %s', async (_, of) => {
+    const tag = String((await api.call('GET', path)).headers['etag']);
+    const answer = await withTag('GET', of(tag));
+    expect([answer.statusCode, answer.rawPayload.equals(bytes)]).toEqual([200, true]);
+    expect((await withTag('GET', of(tag), { range: 'bytes=0-0' })).statusCode).toBe(206);
+  });
+
   it('may be empty, have no name, and a type that is none', async () => {
     const answer = await api.call('GET', await store('', 'not a\r\ntype', Buffer.alloc(0)));
     expect([answer.statusCode, answer.rawPayload.length]).toEqual([200, 0]);

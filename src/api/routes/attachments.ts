@@ -13,7 +13,8 @@ export const attachmentRoutes: Routes = (app, { pool, storage }) => {
         tags: ['Emails'],
         operationId: 'downloadAttachment',
         summary: 'Download an attachment',
-        description: 'The decoded bytes, with the Content-Type of the attachment. Range requests work.',
+        description:
+          'The decoded bytes, with the Content-Type of the attachment. Range requests work, and `If-None-Match` with an `ETag`.',
         params: Params,
         response: downloadResponses('*/*', 'The bytes'),
       },
@@ -22,7 +23,7 @@ export const attachmentRoutes: Routes = (app, { pool, storage }) => {
       const { account_id, email_id, attachment_id } = request.params;
       const stored = existing(await getAttachment(pool, account_id, email_id, attachment_id), 'attachment');
       const { storageKey: key, mime, name } = stored;
-      return sendStored(request, reply, storage, { key, id: attachment_id, mime, name });
+      return sendStored(request, reply, storage, { key, mime, name });
     },
   );
 };

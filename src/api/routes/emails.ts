@@ -84,7 +84,8 @@ export const emailRoutes: Routes = (app, deps) => {
         tags: ['Emails'],
         operationId: 'getRawMessage',
         summary: 'Get the raw message',
-        description: 'The message as the server gave it, byte for byte. Range requests work.',
+        description:
+          'The message as the server gave it, byte for byte. Range requests work, and `If-None-Match` with an `ETag`.',
         params: EmailParams,
         response: downloadResponses('message/rfc822', 'The message'),
       },
@@ -92,12 +93,7 @@ export const emailRoutes: Routes = (app, deps) => {
     async (request, reply) => {
       const { account_id, email_id } = request.params;
       const key = existing(await getEmailSource(pool, account_id, email_id), 'email');
-      return sendStored(request, reply, storage, {
-        key,
-        id: email_id,
-        mime: 'message/rfc822',
-        name: `${email_id}.eml`,
-      });
+      return sendStored(request, reply, storage, { key, mime: 'message/rfc822', name: `${email_id}.eml` });
     },
   );
 };

@@ -63,7 +63,7 @@ export function responsesWith(
 }
 
 /** How the document says that a response has no body. */
-const NO_BODY = { type: 'null' };
+export const NO_BODY = { type: 'null' };
 
 /** The same for a response that is not JSON. */
 export function responsesAs(

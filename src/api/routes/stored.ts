@@ -3,12 +3,11 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import Type from 'typebox';
 import { ApiError, ErrorBody, errorBody } from '../../contract/errors.ts';
 import type { Storage } from '../../storage/storage.ts';
-import { responsesAs } from './route.ts';
+import { NO_BODY, responsesAs } from './route.ts';
 
-/** A stored object as it is offered for download; the content of an id never changes. */
+/** A stored object as it is offered for download; the content of a key never changes. */
 export interface StoredFile {
   key: string;
-  id: string;
   mime: string;
   name: string;
 }
@@ -19,6 +18,7 @@ export function downloadResponses(mediaType: string, description: string): Recor
   return {
     ...responsesAs(mediaType, description, Type.String({ format: 'binary' }), 'not_found'),
     206: { description: 'The range that was asked for', content: bytes },
+    304: { description: '`If-None-Match` names the `ETag` of what is stored', ...NO_BODY },
     416: {
       description: '`errors/invalid_parameters` The range begins after the end',
       content: { 'application/json': { schema: ErrorBody } },
@@ -28,7 +28,8 @@ export function downloadResponses(mediaType: string, description: string): Recor
 
 /**
  * Streams a stored object, or the one range of it that is asked for (RFC 9110 section 14; more than one range, or one
- * that cannot be read, gives the whole). The headers make browsers save it, and never run it or guess its type.
+ * that cannot be read, gives the whole); 304 where the caller has it already. The headers make browsers save it, and never
+ * run it or guess its type.
  */
 export async function sendStored(
   request: FastifyRequest,
@@ -38,11 +39,12 @@ export async function sendStored(
 ): Promise<FastifyReply> {
   const size = await storage.size(file.key);
   if (size === undefined) throw new ApiError('not_found', 'it is no longer stored');
-  const etag = `"${file.id}"`;
+  // of the key: a sent email has the same id with the bytes that were sent and with those of its copy in Sent
+  const etag = `"${file.key.slice(file.key.lastIndexOf('/') + 1)}"`;
+  reply.header('ETag', etag).header('Cache-Control', 'private, max-age=0');
+  if (isNamed(etag, request.headers['if-none-match'])) return reply.code(304).send(nothing());
   reply
     .header('Accept-Ranges', 'bytes')
-    .header('ETag', etag)
-    .header('Cache-Control', 'private, max-age=0')
     .header('X-Content-Type-Options', 'nosniff')
     .header('Content-Security-Policy', 'sandbox')
     .header('Content-Disposition', disposition(file.name));
@@ -62,9 +64,16 @@ export async function sendStored(
   const { start, end } = range ?? { start: 0, end: size - 1 };
   if (range) reply.code(206).header('Content-Range', `bytes ${start}-${end}/${size}`);
   reply.type(mediaType(file.mime)).header('Content-Length', end - start + 1);
-  // a stream too, or the length would be taken from what is sent
-  if (size === 0 || request.method === 'HEAD') return reply.send(Readable.from([]));
+  if (size === 0 || request.method === 'HEAD') return reply.send(nothing());
   return reply.send(await storage.get(file.key, range));
+}
+
+/** No bytes. A stream, or Fastify would write their number as the Content-Length. */
+const nothing = (): Readable => Readable.from([]);
+
+/** Whether an If-None-Match names the tag, by the weak comparison (RFC 9110 section 13.1.2). */
+function isNamed(etag: string, header: string | undefined): boolean {
+  return header?.trim() === '*' || header?.match(/"[^"]*"/g)?.includes(etag) === true;
 }
 
 interface Range {
