@@ -11,7 +11,7 @@ import { saveWatchFailure, touchSynced } from './settings.ts';
 import { locateEmails } from './store/email-states.ts';
 import { deleteEmails, findMissing } from './store/emails.ts';
 import { type FolderState, loadFolders } from './store/folders.ts';
-import { deleteVanished, deleteVanishedBefore } from './store/locations.ts';
+import { deleteVanished, deleteVanishedBefore } from './store/vanished-locations.ts';
 
 /** Passes in a row while folders keep changing; what became of emails that left one is decided by a later sync then. */
 const MAX_PASSES = 5;

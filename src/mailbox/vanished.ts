@@ -7,7 +7,8 @@ import { changeEmails } from './change-emails.ts';
 import type { SyncContext } from './context.ts';
 import { assertSelected, type Selection } from './selected.ts';
 import { countLocations, type FolderState, recountLocations } from './store/folders.ts';
-import { emailsAt, knownUids, locatedUids, markVanished, reviveLocations } from './store/locations.ts';
+import { emailsAt, knownUids, locatedUids } from './store/locations.ts';
+import { knownUidsIn, markVanished, reviveLocations } from './store/vanished-locations.ts';
 
 /** Messages that are marked as vanished, or not any more, in one transaction. */
 const BATCH = 500;
@@ -115,22 +116,41 @@ async function allUids(ctx: SyncContext, selection: Selection): Promise<number[]
   throw new MailError('provider_error', 'imap', 'the IMAP server left out messages');
 }
 
-/** Marks what the server reports as vanished; true when emails left the folder. */
-export async function applyVanishedRanges(ctx: SyncContext, folder: FolderState, ranges: UidRange[]): Promise<boolean> {
-  return applyVanished(ctx, folder, await onlyKnown(ctx, folder, ranges));
+/** Ranges that are looked up at one time, and UIDs that one lookup returns. */
+const RANGES = 1_000;
+const FOUND = 5_000;
+
+/**
+ * Marks what the server reports as vanished; true when messages left the folder. Servers report UIDs that the folder never
+ * had, too.
+ */
+export async function applyVanishedRanges(
+  ctx: SyncContext,
+  folder: FolderState,
+  reported: UidRange[],
+): Promise<boolean> {
+  const ranges = disjoint(reported);
+  let isAny = false;
+  for (let start = 0; start < ranges.length; start += RANGES) {
+    const part = ranges.slice(start, start + RANGES);
+    for (let uids: number[] | undefined; uids === undefined || uids.length === FOUND; ) {
+      // those that were marked are not found again
+      uids = await knownUidsIn(ctx.db, folder.id, part, FOUND);
+      if (await applyVanished(ctx, folder, uids)) isAny = true;
+    }
+  }
+  return isAny;
 }
 
-/** Of the reported ranges, the UIDs that are stored: servers report UIDs that the folder never had, too. */
-async function onlyKnown(ctx: SyncContext, folder: FolderState, vanished: UidRange[]): Promise<number[]> {
-  if (vanished.length === 0) return [];
-  const stored = await knownUids(ctx.db, folder.id, 1, MAX_UID + 1);
-  const ranges = [...vanished].sort((a, b) => a.from - b.from);
-  let at = 0;
-  return stored.filter((uid) => {
-    while (at < ranges.length && (ranges[at] as UidRange).to < uid) at++;
-    const range = ranges[at];
-    return range !== undefined && range.from <= uid;
-  });
+/** The same UIDs in ranges that do not overlap, ascending. */
+function disjoint(ranges: UidRange[]): UidRange[] {
+  const merged: UidRange[] = [];
+  for (const { from, to } of [...ranges].sort((a, b) => a.from - b.from)) {
+    const last = merged.at(-1);
+    if (last && from <= last.to + 1) last.to = Math.max(last.to, to);
+    else merged.push({ from, to });
+  }
+  return merged;
 }
 
 /** Marks messages as vanished; true when there are any. */

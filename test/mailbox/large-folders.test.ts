@@ -7,20 +7,17 @@ import { changeEmails } from '../../src/mailbox/change-emails.ts';
 import type { SyncContext } from '../../src/mailbox/context.ts';
 import { decideMissing } from '../../src/mailbox/sync-pass.ts';
 import { renumberFolder } from '../../src/mailbox/folders/uidvalidity.ts';
+import { applyVanishedRanges } from '../../src/mailbox/vanished.ts';
 import { locateEmails } from '../../src/mailbox/store/email-states.ts';
 import { countLocations, type FolderState, loadFolder } from '../../src/mailbox/store/folders.ts';
-import {
-  emailsAt,
-  findCandidates,
-  insertLocations,
-  markVanished,
-  newestLocations,
-} from '../../src/mailbox/store/locations.ts';
+import { emailsAt, findCandidates, insertLocations, newestLocations } from '../../src/mailbox/store/locations.ts';
+import { markVanished } from '../../src/mailbox/store/vanished-locations.ts';
 import { applyList, serverOf, storedTypes } from '../helpers/product/folder-changes.ts';
 import { emailAt, fillFolder, measure, type MeasuredDb } from '../helpers/fakes/large-folder.ts';
 import { isLong } from '../helpers/runner/long.ts';
 import { type TestDatabase, testDatabase } from '../helpers/servers/postgres.ts';
 import { storeFolder } from '../helpers/assert/rows.ts';
+import { statementsOf } from '../helpers/assert/statements.ts';
 import { storeAccount } from '../helpers/product/stored-account.ts';
 
 /**
@@ -194,6 +191,46 @@ describe(`a folder of ${COUNT.toLocaleString('en')} messages`, () => {
     });
     expect(measured.transactions[0]?.rowsRead).toBeLessThan(20);
   });
+
+  it('is not read when a server reports that one message vanished', async () => {
+    const ranges = [
+      { from: 50, to: 50 },
+      { from: COUNT + 1, to: 4_294_967_295 },
+    ];
+    const vanished = await measured.db.transaction(async (tx) =>
+      applyVanishedRanges({ ...ctx, db: tx }, await folder(), ranges),
+    );
+    expect(vanished).toBe(true);
+    // the table of emails is small enough to be read as a whole
+    expect(measured.transactions[0]?.rowsRead).toBeLessThan(EMAILS + 50);
+    expect(await count(sql`locations where vanished_at is not null and uid = 50`)).toBe(1);
+    expect(await countLocations(db(), folderId)).toBe(COUNT - 1);
+  });
+
+  it.each([
+    [
+      'every second message',
+      Array.from({ length: COUNT / 2 }, (_, index) => ({ from: 2 * index + 2, to: 2 * index + 2 })),
+    ],
+    [
+      'all, in overlapping ranges',
+      Array.from({ length: 5_000 }, (_, index) => ({ from: index + 1, to: 4_294_967_295 })),
+    ],
+  ])(
+    'loses what a server reports as vanished in chunks: %s',
+    async (_, ranges) => {
+      const lost = ranges.length === COUNT / 2 ? COUNT / 2 : COUNT;
+      const reads = await statementsOf(async () => {
+        expect(await applyVanishedRanges(ctx, await folder(), [...ranges].reverse())).toBe(true);
+      });
+      expect(reads.filter((text) => text.includes('unnest')).length).toBeLessThan(lost / 500);
+      expectBounded({ min: lost / 500, max: lost / 500 + CHUNKS });
+      expect(await countLocations(db(), folderId)).toBe(COUNT - lost);
+      expect(await count(sql`locations where vanished_at is null`)).toBe(COUNT - lost);
+      expect(await applyVanishedRanges(ctx, await folder(), ranges)).toBe(false);
+    },
+    150_000,
+  );
 
   it('has more emails than a statement may have parameters', async () => {
     const ids = Array.from({ length: 100_000 }, (_, index) => emailAt(index + 1));

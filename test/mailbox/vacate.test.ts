@@ -6,13 +6,8 @@ import { folders, locations } from '../../src/db/schema/index.ts';
 import type { PlanContext } from '../../src/mailbox/folders/apply.ts';
 import { renumberFolder } from '../../src/mailbox/folders/uidvalidity.ts';
 import { loadFolder, loadFolders } from '../../src/mailbox/store/folders.ts';
-import {
-  deleteVanished,
-  emailsAt,
-  findCandidates,
-  insertLocations,
-  markVanished,
-} from '../../src/mailbox/store/locations.ts';
+import { emailsAt, findCandidates, insertLocations } from '../../src/mailbox/store/locations.ts';
+import { deleteVanished, markVanished } from '../../src/mailbox/store/vanished-locations.ts';
 import { loadLocations, moveLocations } from '../../src/mailbox/store/moves.ts';
 import { applyList, factsOf, serverOf, storedTypes } from '../helpers/product/folder-changes.ts';
 import { emailAt, fillFolder, measure, type MeasuredDb } from '../helpers/fakes/large-folder.ts';

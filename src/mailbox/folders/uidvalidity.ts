@@ -11,7 +11,8 @@ import { changeEmails } from '../change-emails.ts';
 import type { SyncContext } from '../context.ts';
 import { matchMessages } from '../ingest/match.ts';
 import { type FolderState, loadFolder, updateFolder } from '../store/folders.ts';
-import { counted, findFreedCandidates, type FreedCandidate, locatedUids, markVanished } from '../store/locations.ts';
+import { counted, findFreedCandidates, type FreedCandidate, locatedUids } from '../store/locations.ts';
+import { markVanished } from '../store/vanished-locations.ts';
 
 /*
  * UIDVALIDITY has changed (RFC 3501 2.3.1.1), or a UID turned out to name another message under the same one, as servers do

@@ -251,49 +251,6 @@ export async function dateLocations(tx: Tx, folderId: string, uids: number[]): P
     .where(and(eq(locations.folderId, folderId), anyOf(locations.uid, uids), eq(emails.id, locations.emailId)));
 }
 
-/** Marks UIDs of a folder as vanished. They count as their emails' locations until it is known where those went. */
-export async function markVanished(tx: Tx, folderId: string, uids: number[], now: Date): Promise<void> {
-  if (uids.length === 0) return;
-  const mark = sql`
-    update locations set vanished_at = ${now.toISOString()}::timestamptz
-    where folder_id = ${folderId} and ${anyOf(locations.uid, uids)} and vanished_at is null
-    returning folder_id, -1 as by`;
-  await tx.execute(sql`${counted(mark)} select`);
-}
-
-/** Marks UIDs of a folder as not vanished: the folder has them. */
-export async function reviveLocations(tx: Tx, folderId: string, uids: number[]): Promise<void> {
-  if (uids.length === 0) return;
-  const mark = sql`
-    update locations set vanished_at = null, pending_removal_since = null
-    where folder_id = ${folderId} and ${anyOf(locations.uid, uids)} and vanished_at is not null
-    returning folder_id, 1 as by`;
-  await tx.execute(sql`${counted(mark)} select`);
-}
-
-/** Deletes what vanished from where the emails were before, now that another folder has them. */
-export async function deleteVanished(tx: Tx, emailIds: string[]): Promise<void> {
-  if (emailIds.length === 0) return;
-  await tx.delete(locations).where(and(anyOf(locations.emailId, emailIds), isNotNull(locations.vanishedAt)));
-}
-
-/**
- * Deletes what vanished before `before`, some at a time: by then it is known where it went, or that it was deleted. What
- * has left another folder since is decided with that, by a later pass.
- * @returns whether that was all
- */
-export async function deleteVanishedBefore(tx: Tx, accountId: string, before: Date): Promise<boolean> {
-  // by their places: joined by their keys Postgres may read the whole table for each of the chunks
-  const { rowCount } = await tx.execute(sql`
-    delete from locations where ctid = any(array(
-      select ctid from locations
-      where account_id = ${accountId} and vanished_at < ${before.toISOString()}::timestamptz
-        and not exists (select from emails e where e.id = email_id and e.missing_since is not null)
-      limit ${ROWS_PER_STATEMENT}
-    ))`);
-  return (rowCount ?? 0) < ROWS_PER_STATEMENT;
-}
-
 /** Deletes all locations of emails that are deleted. */
 export async function deleteLocationsOf(tx: Tx, emailIds: string[]): Promise<void> {
   const remove = sql`
