@@ -100,11 +100,14 @@ export async function moveSubscriptions(
 ): Promise<void> {
   const [before, after] = [from, to].map((path) => normalizePath(session.client, path)) as [string, string];
   const delimiter = session.client.namespace?.delimiter ?? '/';
-  const subscribed: string[] = [];
+  const affected = new Set<string>();
   await leniently(async () => {
-    for (const path of [before, `${before}${delimiter}*`]) subscribed.push(...(await listSubscribed(session, path)));
+    for (const pattern of [before, `${before}${delimiter}*`]) {
+      for (const path of await listSubscribed(session, pattern)) {
+        if (path === before || path.startsWith(before + delimiter)) affected.add(path);
+      }
+    }
   });
-  const affected = new Set(subscribed.filter((path) => path === before || path.startsWith(before + delimiter)));
   await rename();
   for (const path of affected) {
     await unsubscribe(session, path);

@@ -59,7 +59,7 @@ export async function fetchMetaOf(session: ImapSession, uids: number[]): Promise
   const metas: MessageMeta[] = [];
   for (const set of uidSets(uids)) {
     const rows = await fetchRows(session, { set, query: META_QUERY }, metaOf(session));
-    metas.push(...rows.filter(({ uid }) => wanted.has(uid)));
+    for (const row of rows) if (wanted.has(row.uid)) metas.push(row);
   }
   return metas;
 }

@@ -12,6 +12,7 @@ import {
 import { applyFlags } from './changes/flags.ts';
 import type { SyncContext } from './context.ts';
 import { remapFolder, remapUids } from './folders/uidvalidity.ts';
+import { cursorLimitOf } from './ingest/commit.ts';
 import { ingest } from './ingest/ingest.ts';
 import { foldersToCheck, isSameMessage, matchMessages } from './ingest/match.ts';
 import { assertSelected, ensureSelected, type Selection, withSelected } from './selected.ts';
@@ -178,7 +179,7 @@ async function ingestArrivals(
     if (others.renumbered) return { ...result, complete: false, renumbered: true };
     if (others.othersFirst) return { ...result, complete: false, othersFirst: (metas.at(-1)?.uid ?? 0) + 1 };
     if (!(await ensureSelected(ctx.session, selection))) return { ...result, complete: false };
-    const cursorLimit = Math.min(...result.leftOut);
+    const cursorLimit = cursorLimitOf(result.leftOut);
     const { uidNext, leftOut } = await ingest(ctx, { folder, selection, source: 'live', cursorLimit }, chunk);
     result = { ...result, folder: { ...folder, uidNext }, leftOut: [...result.leftOut, ...leftOut] };
   }

@@ -99,7 +99,7 @@ async function compareFolders(ctx: SyncContext, folders: FolderState[], signal: 
       compareFolder(ctx, folder, selection, signal),
     );
     total.messages += compared?.messages ?? 0;
-    total.found.push(...(compared?.found ?? []));
+    total.found = total.found.concat(compared?.found ?? []);
   }
   return total;
 }
@@ -119,7 +119,7 @@ async function compareFolder(
     if (signal.aborted) return { messages: start, found };
     const metas = await fetchMetaOf(ctx.session, uids.slice(start, start + CHUNK));
     unread += metas.filter(({ seen }) => !seen).length;
-    found.push(...(await compareMessages(ctx, folder, metas)));
+    for (const difference of await compareMessages(ctx, folder, metas)) found.push(difference);
   }
   const present = new Set(uids);
   const gone = (await knownUids(ctx.db, folder.id, 1, folder.uidNext)).filter((uid) => !present.has(uid));

@@ -93,7 +93,7 @@ export function createLostWatches({ db, logger, workerId, signalLost, intervalMs
       logger.warn({ lostId, accountIds }, 'a worker is gone: its mailboxes are watched again');
       const results = await Promise.allSettled(accountIds.map((accountId) => signalLost(accountId)));
       const failedNow = accountIds.filter((_, index) => results[index]?.status === 'rejected');
-      failed.push(...failedNow);
+      for (const accountId of failedNow) failed.push(accountId);
       // Temporal is away
       if (failedNow.length === accountIds.length) break;
     }

@@ -62,7 +62,8 @@ function startOf(pid: number): string | undefined {
 function newestChange(folder: string): number {
   try {
     const paths = [folder, ...readdirSync(folder).map((name) => join(folder, name))];
-    return Math.max(...paths.map((path) => statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0));
+    const changes = paths.map((path) => statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0);
+    return changes.reduce((newest, ms) => Math.max(newest, ms));
   } catch {
     return Date.now();
   }

@@ -37,7 +37,7 @@ export function jsonWithItems<T extends object, Items extends keyof T & string>(
   const pieces: Uint8Array[] = [Buffer.from(`${JSON.stringify(plain).slice(0, -1)},"${key}":[`)];
   items.forEach((item, index) => {
     if (index > 0) pieces.push(COMMA);
-    pieces.push(...item);
+    for (const piece of item) pieces.push(piece);
   });
   pieces.push(END);
   return pieces as JsonPieces<T>;

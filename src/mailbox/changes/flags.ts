@@ -40,7 +40,7 @@ export async function applyFlags(
       if (changed.length === 0 || (await saveChangedFlags(ctx, folder, batch, readAt))) break;
       readAt = await getLocalRevision(ctx.db, folder.id);
       batch = [];
-      for (const set of uidSets(changed)) batch.push(...(await fetchFlags(ctx.session, set)));
+      for (const set of uidSets(changed)) batch = batch.concat(await fetchFlags(ctx.session, set));
     }
   }
   return isAnyChanged;

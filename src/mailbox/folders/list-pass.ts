@@ -62,10 +62,10 @@ async function listOnce(ctx: SyncContext, freshSession: boolean): Promise<Folder
   const cameOrWent = differences.created.length + differences.deleted.length > 0;
   const ongoing = cameOrWent ? await loadOngoing(ctx.db, ctx.account.id) : [];
   const since = await loadAllFolders(ctx.db, ctx.account.id);
-  const plan = withoutOngoing(differences, stored, ongoing);
-  const isDoubtful = plan.deleted.length > 0 && !freshSession;
-  // Those whose deletion was seen before, and has not been finished.
-  plan.deleted.push(...since.deleted);
+  const stillPlanned = withoutOngoing(differences, stored, ongoing);
+  const isDoubtful = stillPlanned.deleted.length > 0 && !freshSession;
+  // with those whose deletion was seen before, and has not been finished
+  const plan = { ...stillPlanned, deleted: [...stillPlanned.deleted, ...since.deleted] };
   let missing = false;
   const isChanged = plan.created.length + plan.changed.length + plan.deleted.length > 0;
   if (isChanged) {

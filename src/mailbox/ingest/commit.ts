@@ -39,6 +39,11 @@ export interface CommittedBatch {
   uidNext: number | null;
 }
 
+/** How far the cursor may get where these messages are left out. */
+export function cursorLimitOf(leftOut: readonly number[], limit = Infinity): number {
+  return leftOut.reduce((lowest, uid) => Math.min(lowest, uid), limit);
+}
+
 /**
  * Commits one batch: rows, locations, events and the folder's cursor. `needed`: messages that turned out to be new
  * without their source having been requested; nothing is saved.
@@ -50,7 +55,7 @@ export function commitBatch(
   { metas: all, requested, mails, leftOut = [] }: FetchedBatch,
 ): Promise<CommittedBatch | { needed: MessageMeta[] }> {
   const metas = all.filter(({ uid }) => !leftOut.includes(uid));
-  const cursorLimit = Math.min(target.cursorLimit ?? Infinity, ...leftOut);
+  const cursorLimit = cursorLimitOf(leftOut, target.cursorLimit);
   return inLease(ctx.db, ctx.lease, async (tx) => {
     const facts = await loadMatchFacts(tx, ctx.account.id, target, metas);
     // Another pass or call may have seen that the folder is gone: its mail is gone with it, or found where it went.

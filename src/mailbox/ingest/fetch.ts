@@ -97,7 +97,9 @@ async function fetchAll(ctx: WritingContext, metas: MessageMeta[]): Promise<Fetc
     MAX_BYTES_IN_MEMORY,
   );
   const all = [...mails];
-  for (const meta of remaining) all.push(...(await fetchSmall(ctx, [meta], Infinity)).mails);
+  for (const meta of remaining) {
+    for (const mail of (await fetchSmall(ctx, [meta], Infinity)).mails) all.push(mail);
+  }
   for (const meta of metas.filter(isLarge)) {
     const mail = await whereRoom(ctx, meta.uid, (own) => fetchLarge(own, meta));
     if (mail) all.push(mail);

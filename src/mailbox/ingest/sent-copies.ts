@@ -52,7 +52,7 @@ export async function applySentCopies(
     const match = matches.get(mail.meta.uid);
     const copy = match?.copyOf ? await asCopyOf(tx, mail, match.copyOf) : undefined;
     applied.push(copy?.mail ?? mail);
-    unusedKeys.push(...(copy?.unusedKeys ?? []));
+    for (const key of copy?.unusedKeys ?? []) unusedKeys.push(key);
   }
   return { mails: applied, unusedKeys };
 }

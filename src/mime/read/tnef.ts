@@ -203,7 +203,7 @@ class TnefReader {
     for (const { title, texts, data, object } of attachments) {
       if (object) {
         this.hasMore = true;
-        files.push(...this.filesWithin(object));
+        for (const file of this.filesWithin(object)) files.push(file);
       } else if (data) {
         const named = [texts.get(LONG_NAME), texts.get(DISPLAY_NAME), title, texts.get(SHORT_NAME)];
         const name = this.firstText(named);

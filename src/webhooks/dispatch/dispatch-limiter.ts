@@ -145,8 +145,10 @@ export class DispatchLimiter {
    * throttled.
    */
   throttledForMs(): number | undefined {
-    const others = [...this.#waits()].filter(([key]) => !this.#costly.has(endpointOf(key)));
-    const shortest = Math.min(...others.map(([, ms]) => ms));
+    let shortest = Infinity;
+    for (const [key, ms] of this.#waits()) {
+      if (!this.#costly.has(endpointOf(key))) shortest = Math.min(shortest, ms);
+    }
     return Number.isFinite(shortest) ? shortest : undefined;
   }
 

@@ -94,8 +94,8 @@ function fill(objects: readonly ClaimedDelivery[][]): ClaimedDelivery[][] {
   for (const object of objects) {
     const group = object.slice(0, MAX_BATCH);
     const batch = batches.at(-1);
-    if (batch && batch.length + group.length <= MAX_BATCH) batch.push(...group);
-    else batches.push(group);
+    if (!batch || batch.length + group.length > MAX_BATCH) batches.push(group);
+    else for (const delivery of group) batch.push(delivery);
   }
   return batches;
 }

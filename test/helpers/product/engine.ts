@@ -39,7 +39,7 @@ async function startEngine(
   const login = { user: 'reader@example.test', password: 'secret', imapPort: server.port };
   const sessions: ImapSession[] = [];
   const reopen = async () => {
-    const session = await openTestSession(login, { connectTimeoutMs: 3_000, silenceMs: 5_000 });
+    const session = await openTestSession(login, { connectTimeoutMs: 3_000, silenceMs: 5_000, idleMs: 60_000 });
     sessions.push(session);
     return session;
   };
