@@ -1,5 +1,5 @@
 import { statement } from '../../db/driver/statement.ts';
-import { type SQL, sql } from 'drizzle-orm';
+import { or, type SQL, sql } from 'drizzle-orm';
 import type { Attendee } from '../../contract/email.ts';
 import { anyOf } from '../../db/driver/any-of.ts';
 import type { Tx } from '../../db/driver/client.ts';
@@ -202,12 +202,22 @@ async function saveThreads(
   }
 }
 
-/** Merges threads into an older one, whose id stays; their own ids go on resolving to it. */
+/** Rows that one statement gives another thread: a long thread takes several, and none exceeds the time for a statement. */
+const ROWS_PER_STATEMENT = 5_000;
+
+/** Merges threads into an older one, whose id stays; their own ids still resolve to it. */
 async function mergeThreads(tx: Tx, stays: string, merged: string[]): Promise<void> {
-  await tx.update(emails).set({ threadId: stays }).where(anyOf(emails.threadId, merged));
-  await tx.update(threadKeys).set({ threadId: stays }).where(anyOf(threadKeys.threadId, merged));
+  for (const table of [emails, threadKeys]) {
+    for (let changed = ROWS_PER_STATEMENT; changed === ROWS_PER_STATEMENT; ) {
+      // by their places: a statement may change no more rows than it names
+      const { rowCount } = await tx.execute(sql`
+        update ${table} set thread_id = ${stays} where ctid = any(array(
+          select ctid from ${table} where ${anyOf(table.threadId, merged)} limit ${ROWS_PER_STATEMENT}))`);
+      changed = rowCount ?? 0;
+    }
+  }
   await tx
     .update(threads)
     .set({ mergedInto: stays })
-    .where(sql`${threads.id} in ${merged} or ${threads.mergedInto} in ${merged}`);
+    .where(or(anyOf(threads.id, merged), anyOf(threads.mergedInto, merged)));
 }
