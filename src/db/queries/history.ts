@@ -65,9 +65,9 @@ async function beginnings(
       union all select 'ingested', created_at, null from emails where id = $1 and account_id = $2`,
     values: [objectId, accountId],
   });
-  const isTold = events.some(({ type }) => kindOf(type) === 'ingested');
+  const isIngested = events.some(({ type }) => kindOf(type) === 'ingested');
   return rows
-    .filter(({ kind }) => kind === 'send' || !isTold)
+    .filter(({ kind }) => kind === 'send' || !isIngested)
     .map(({ kind, at, status }) => ({
       at: at.toISOString(),
       kind,

@@ -7,7 +7,7 @@
  * A location is one UID in one folder. Its email_id is null for mail that was there before the account connected
  * (baseline) and was not imported: it is known, so that a later move of it is not taken for new mail.
  *
- * Rows of an account are deleted in steps by the deleteAccount run, hence no cascades from accounts.
+ * Rows of an account are deleted in steps by the removeAccount workflow, hence no cascades from accounts.
  */
 
 export * from './access.ts';

@@ -68,7 +68,7 @@ export const LOCATED = sql.raw(`json_build_object(
   'id', e.id, 'isUnread', e.is_unread, 'isDraft', e.is_draft, 'draftId', e.draft_id, 'missingSince', e.missing_since,
   'reportedFolders', e.reported_folders, 'locations', (
     select coalesce(json_agg(json_build_object('folderId', p.folder_id, 'uid', p.uid, 'role', f.role, 'seen', p.seen,
-      'deleted', p.deleted, 'leaving', ${isPendingRemoval('p')}, 'vanishedAt', p.vanished_at)), '[]')
+      'deleted', p.deleted, 'pendingRemoval', ${isPendingRemoval('p')}, 'vanishedAt', p.vanished_at)), '[]')
     from locations p left join folders f on f.id = p.folder_id where p.email_id = e.id))`);
 
 /** A value of LOCATED. */
@@ -87,7 +87,7 @@ export interface StoredLocation {
   /** it is marked with \Deleted */
   deleted: boolean;
   /** it is pending removal */
-  leaving: boolean;
+  pendingRemoval: boolean;
   /** RFC 3339 */
   vanishedAt: string | null;
 }
@@ -102,7 +102,7 @@ export function unreadIn({ isUnread, locations }: StoredState): boolean {
 export function located({ missingSince, ...email }: StoredState): LocatedEmail {
   const { locations: all } = email;
   const live = all.filter((location) => !location.vanishedAt);
-  const isStaying = ({ deleted, leaving }: StoredLocation) => !deleted && !leaving;
+  const isStaying = ({ deleted, pendingRemoval }: StoredLocation) => !deleted && !pendingRemoval;
   const staying = live.some(isStaying) ? live.filter(isStaying) : live;
   const shown = shownFolders(
     all.flatMap((location) => {

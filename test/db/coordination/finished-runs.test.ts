@@ -72,10 +72,10 @@ it('nobody is notified of what is not committed', async () => {
       throw new Error('no commit');
     })
     .catch(() => {});
-  const { done: isTold } = finished.waitFor(done.workflowId);
+  const { done: isStored } = finished.waitFor(done.workflowId);
   await recordFinishedRun(db, done);
   // notifications come in the order of their commits
-  await isTold;
+  await isStored;
   expect(notified).toEqual([]);
   expect(await isRunFinished(db, undone)).toBe(false);
 });
