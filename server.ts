@@ -11,6 +11,7 @@ import { ensureFirstKey } from './src/db/access/api-keys.ts';
 import { createFinishedRuns, FINISHED_RUNS_CHANNEL } from './src/db/coordination/finished-runs.ts';
 import { LEASES_CHANNEL } from './src/db/coordination/lease.ts';
 import { listenTo } from './src/db/driver/listen.ts';
+import { isNotAdoptable } from './src/db/driver/adopt.ts';
 import { migrate, openDatabase } from './src/db/open.ts';
 import type { Logger } from './src/runtime/logger.ts';
 import type { Tracing } from './src/runtime/tracing.ts';
@@ -34,7 +35,7 @@ async function main(config: Config, logger: Logger): Promise<void> {
     logger,
     patience: DATABASE_PATIENCE,
   });
-  await retryUntilAvailable('the database', logger, () => migrate(database));
+  await retryUntilAvailable('the database', logger, () => migrate(database), { over: isNotAdoptable });
   const firstKey = await ensureFirstKey(database.db, config.bootstrapApiKey);
   // a key is shown here and in the response that creates one, nowhere else
   if (firstKey !== undefined) process.stdout.write(`API key, shown this once: ${firstKey}\n`);

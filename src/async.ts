@@ -64,19 +64,19 @@ export function every(ms: number, work: () => Promise<void>, logger: Logger): { 
 /** Postgres and Temporal may start after this process; a wrong address shows in the log meanwhile. */
 const RETRY_MS = 60_000;
 
-/** Runs `work` until it succeeds, for a minute or until it is `over`; rejects then with the last error. */
+/** Runs `work` until it succeeds, for a minute or until it is `over`, which gets each error; rejects then with the last one. */
 export async function retryUntilAvailable<T>(
   what: string,
   logger: Logger,
   work: () => Promise<T>,
-  { over }: { over(): boolean } = { over: () => false },
+  { over }: { over(error: unknown): boolean } = { over: () => false },
 ): Promise<T> {
   const until = Date.now() + RETRY_MS;
   for (let waitMs = 250; ; waitMs = Math.min(2 * waitMs, 5_000)) {
     try {
       return await work();
     } catch (err) {
-      if (Date.now() >= until || over()) throw err;
+      if (Date.now() >= until || over(err)) throw err;
       logger.warn({ err }, `waiting for ${what}`);
       await sleep(waitMs);
     }

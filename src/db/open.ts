@@ -5,6 +5,7 @@ import pg from 'pg';
 import { EVENT_TYPES } from '../contract/events.ts';
 import type { Logger } from '../runtime/logger.ts';
 import { SMALL_PENDING_LIST } from './coordination/search-index.ts';
+import { adoptUnreleased } from './driver/adopt.ts';
 import type { Database } from './driver/client.ts';
 import { clientClass, type Patience } from './driver/pg-client.ts';
 import { transactionsOn } from './driver/transactions.ts';
@@ -53,17 +54,21 @@ export function openDatabase(
   };
 }
 
-/** Brings the schema up to date. Safe to call from several processes at once: one migrates, the others wait for it. */
+/**
+ * Brings the schema up to date. Safe to call from several processes at once: one migrates, the others wait for it. Throws
+ * NotAdoptable for a database of a version before 0.1.0 that is not the last of these, or was changed.
+ */
 export async function migrate(database: Database): Promise<void> {
   const client = await database.pool.connect();
   try {
     await client.query('SET statement_timeout = 0');
     await client.query('SELECT pg_advisory_lock($1)', [MIGRATION_LOCK]);
+    await adoptUnreleased(client, MIGRATIONS);
     const db = drizzle({ client, schema });
     await applyMigrations(db, { migrationsFolder: MIGRATIONS });
     await alignPositions(db, EVENT_TYPES);
   } finally {
-    // closing the connection releases the lock and resets the setting
+    // closing the connection releases the lock, resets the setting and rolls back what has failed
     client.release(true);
   }
 }

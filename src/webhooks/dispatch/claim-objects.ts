@@ -11,7 +11,7 @@ import { CLAIMED, type ClaimedRow } from './delivery-queries.ts';
  *
  * A delivery that another one of its object keeps waiting for long, or that takes the place of other objects, is marked:
  * `held`. Claims do not look at it any more, so that they come to everything that waits, whatever is held back. The end of
- * an earlier delivery of its object takes the mark away: the trigger `deliveries_ended` of migration 0014.
+ * an earlier delivery of its object takes the mark away: the trigger `deliveries_ended` of the first migration.
  *
  * No mark is left behind: it is set while the head, which is earlier, is locked and pending. Whatever ends the head later
  * waits for that transaction and sees the mark; whatever ends others takes away the next mark after them as well.

@@ -8,6 +8,7 @@ export const OTHER_LIVE: readonly string[] = [
   'fuzz/fuzz',
   'imap/write-dovecot',
   'live/account',
+  'live/adopted',
   'live/changes',
   'live/front/connect-page',
   'live/failures/crash-writes',

@@ -1,1 +1,0 @@
-ALTER TABLE "locations" ADD COLUMN "pending_removal_reported" boolean DEFAULT false NOT NULL;

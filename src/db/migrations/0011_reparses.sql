@@ -1,1 +1,0 @@
-ALTER TABLE "emails" ADD COLUMN "reparses" smallint DEFAULT 0 NOT NULL;

@@ -1,2 +1,0 @@
-DROP INDEX "deliveries_unclaimed";--> statement-breakpoint
-CREATE INDEX "deliveries_unclaimed" ON "deliveries" USING btree ("endpoint_id",((replay_id is not null)::int),"next_attempt_at" NULLS FIRST,"id") WHERE status = 'pending' and workflow_id is null;

@@ -1,1 +1,0 @@
-CREATE INDEX "deliveries_under_way" ON "deliveries" USING btree ("endpoint_id","object_id","sequence") WHERE status = 'pending' and workflow_id is not null;

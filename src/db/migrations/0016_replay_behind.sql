@@ -1,1 +1,0 @@
-ALTER TABLE "replays" ADD COLUMN "behind" jsonb DEFAULT '{}'::jsonb NOT NULL;

@@ -1,0 +1,148 @@
+import { createHash } from 'node:crypto';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import type pg from 'pg';
+import type { Database } from '../../src/db/driver/client.ts';
+import { migrate, openDatabase } from '../../src/db/open.ts';
+import { readSchema } from '../../src/db/driver/schema-lines.ts';
+import { type TestDatabase, testDatabase } from '../helpers/servers/postgres.ts';
+import { unreleasedDatabase } from '../helpers/servers/unreleased-database.ts';
+
+const GOLDEN = new URL('./schema.golden.txt', import.meta.url);
+const MIGRATIONS = new URL('../../src/db/migrations/', import.meta.url);
+
+/** SHA-256 of each migration. A line is only ever added: databases exist that were migrated by the others. */
+const RELEASED = {
+  '0000_initial': 'da4cb21d5a3c873d36ae568a7cc0bfc57aa6358670ebdbf8f92aa9b0544fa839',
+};
+
+let whole: TestDatabase;
+let fresh: string;
+beforeAll(async () => {
+  whole = await testDatabase({ max: 2 });
+  fresh = await schemaText(whole.database.pool);
+});
+afterAll(() => whole?.drop());
+
+describe('migrations', () => {
+  it('make the schema of the golden file, unless a change is meant', () => {
+    // UPDATE_GOLDEN=1 npm test -- test/db/migrate.test.ts accepts the change
+    if (process.env['UPDATE_GOLDEN'] === '1') writeFileSync(GOLDEN, fresh);
+    expect(fresh).toBe(readFileSync(GOLDEN, 'utf8'));
+  });
+
+  it('are only added, each with a later time than the one before', () => {
+    const { entries } = JSON.parse(readFileSync(new URL('meta/_journal.json', MIGRATIONS), 'utf8')) as {
+      entries: { tag: string; when: number }[];
+    };
+    const hash = (tag: string) =>
+      createHash('sha256')
+        .update(readFileSync(new URL(`${tag}.sql`, MIGRATIONS)))
+        .digest('hex');
+    expect(Object.fromEntries(entries.map(({ tag }) => [tag, hash(tag)]))).toEqual(RELEASED);
+    // drizzle applies what is later than the last one that is recorded
+    expect(entries.map(({ when }) => when)).toEqual([...new Set(entries.map(({ when }) => when))].sort());
+  });
+
+  it.each([
+    ['a trigger', 'DROP TRIGGER deliveries_ended ON deliveries'],
+    ['a function', `CREATE OR REPLACE FUNCTION let_next_delivery_go() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN END'`],
+    ['a default', `ALTER TABLE accounts ALTER COLUMN status SET DEFAULT 'errored'`],
+    ['a column that may be null', 'ALTER TABLE accounts ALTER COLUMN name DROP NOT NULL'],
+    ['a constraint', 'ALTER TABLE sessions DROP CONSTRAINT sessions_api_key_id_api_keys_id_fk'],
+    ['an index', 'DROP INDEX deliveries_held'],
+    [
+      'the compression of a column',
+      'ALTER TABLE events ALTER COLUMN data SET STORAGE EXTENDED, ALTER COLUMN data SET COMPRESSION pglz',
+    ],
+    ['a sequence', 'CREATE SEQUENCE further'],
+    ['an extension', 'DROP EXTENSION btree_gin CASCADE'],
+  ])('differ from a schema with another state of %s', async (_, change) => {
+    const client = await whole.database.pool.connect();
+    try {
+      await client.query('BEGIN');
+      await client.query(change);
+      expect(await schemaText(client)).not.toBe(fresh);
+    } finally {
+      await client.query('ROLLBACK');
+      client.release();
+    }
+  });
+});
+
+describe('a database of the last version before 0.1.0', () => {
+  let test: TestDatabase;
+  beforeEach(async () => {
+    test = await unreleasedDatabase();
+  });
+  afterEach(() => test.drop());
+
+  it('has the schema of a new one once it is adopted, though its columns have another order, and keeps its rows', async () => {
+    const { pool } = test.database;
+    await pool.query(`INSERT INTO workers (id, seen_at) VALUES ('w', now())`);
+    await migrate(test.database);
+    expect(await schemaText(pool)).toBe(fresh);
+    expect(await records(pool)).toEqual(Object.values(RELEASED));
+    expect((await pool.query('SELECT id FROM workers')).rows).toEqual([{ id: 'w' }]);
+    const { rows } = await pool.query(
+      `SELECT attname FROM pg_attribute WHERE attrelid = 'accounts'::regclass ORDER BY attnum`,
+    );
+    expect(rows.at(-1)).toEqual({ attname: 'watched_by' });
+  });
+
+  it('is adopted once by processes that start together, while one of the earlier version is writing', async () => {
+    const earlier = await test.database.pool.connect();
+    const starting = [1, 2, 3].map(() => openDatabase(test.url));
+    try {
+      await earlier.query('BEGIN');
+      await earlier.query('LOCK TABLE accounts, deliveries, api_keys, sessions IN EXCLUSIVE MODE');
+      await earlier.query(`INSERT INTO workers (id, seen_at) VALUES ('w', now())`);
+      await Promise.all(starting.map((database) => migrate(database)));
+      await earlier.query('COMMIT');
+      expect(await records(test.database.pool)).toEqual(Object.values(RELEASED));
+      expect((await test.database.pool.query('SELECT id FROM workers')).rows).toEqual([{ id: 'w' }]);
+    } finally {
+      earlier.release();
+      await Promise.all(starting.map((database) => database.close()));
+    }
+  });
+
+  it.each([
+    ['lacks a trigger', 'DROP TRIGGER deliveries_ended ON deliveries', 'lacks deliveries: TRIGGER deliveries_ended'],
+    ['has a further column', 'ALTER TABLE accounts ADD COLUMN mine text', 'has accounts: column mine text'],
+  ])('is left as it was when it %s, and the message says so', async (_, change, message) => {
+    await test.database.pool.query(change);
+    await expectRefused(test.database, message);
+  });
+
+  it('is left as it was without its last migration, and the message says what to do', async () => {
+    await test.database.pool.query('DELETE FROM drizzle.__drizzle_migrations WHERE created_at = 1795461610728');
+    await expectRefused(test.database, /^This database was last migrated .* Start commit 7646dca with it once, .*\.$/);
+  });
+
+  it('is adopted with tables of others beside', async () => {
+    await test.database.pool.query('CREATE TABLE mine (id int)');
+    await migrate(test.database);
+    expect(await records(test.database.pool)).toEqual(Object.values(RELEASED));
+  });
+});
+
+async function expectRefused(database: Database, message: string | RegExp): Promise<void> {
+  const before = [await records(database.pool), await schemaText(database.pool)];
+  await expect(migrate(database)).rejects.toThrow(message);
+  expect([await records(database.pool), await schemaText(database.pool)]).toEqual(before);
+}
+
+async function records(pool: pg.Pool): Promise<string[]> {
+  const { rows } = await pool.query<{ hash: string }>('SELECT hash FROM drizzle.__drizzle_migrations ORDER BY id');
+  return rows.map(({ hash }) => hash);
+}
+
+/** One block for each object, a line for each fact about it. */
+async function schemaText(pool: Pick<pg.Pool, 'query'>): Promise<string> {
+  const lines = await readSchema(pool);
+  const objects = [...new Set(lines.map(({ object }) => object))];
+  const details = (object: string) =>
+    lines.filter((line) => line.object === object).map(({ detail }) => `  ${detail}\n`);
+  return objects.map((object) => `${object}\n${details(object).join('')}`).join('');
+}

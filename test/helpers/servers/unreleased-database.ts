@@ -1,0 +1,12 @@
+import { readFileSync } from 'node:fs';
+import { type TestDatabase, testDatabase } from './postgres.ts';
+
+const MIGRATIONS = new URL('../../fixtures/migrations-to-0018.sql', import.meta.url);
+
+/** A database of its own, without rows, as the last version before 0.1.0 made it by its nineteen migrations. */
+export async function unreleasedDatabase(): Promise<TestDatabase> {
+  const test = await testDatabase({ max: 2 });
+  await test.database.pool.query('DROP SCHEMA drizzle CASCADE; DROP SCHEMA public CASCADE; CREATE SCHEMA public');
+  await test.database.pool.query(readFileSync(MIGRATIONS, 'utf8'));
+  return test;
+}
