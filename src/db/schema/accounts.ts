@@ -46,6 +46,8 @@ export const accounts = pgTable(
     watchEpoch: bigint('watch_epoch', { mode: 'number' }).notNull().default(0),
     /** id of the worker whose activity took it over last; null: none did, or that one was found to be gone */
     watchedBy: text('watched_by'),
+    /** when Temporal was last asked to run its workflow, unless it runs; see `findRunsToEnsure` */
+    runEnsuredAt: at('run_ensured_at'),
     /** last `sequence` given to an event of this account */
     eventSequence: bigint('event_sequence', { mode: 'number' }).notNull().default(0),
     /** when its objects in storage were last compared with its rows; see src/db/coordination/stored-objects.ts */
