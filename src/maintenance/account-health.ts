@@ -1,12 +1,12 @@
 import type { Client } from '@temporalio/client';
 import {
-  findLateAccounts,
-  type LateAccount,
-  markInSyncAgain,
-  markNotInSync,
-  notInSyncDetail,
-  takeDueVerifications,
-} from '../db/queries/accounts.ts';
+  findDueVerifications,
+  findRunsToEnsure,
+  findUnreported,
+  markRunsEnsured,
+  markVerificationBegun,
+} from '../db/queries/account-health.ts';
+import { markInSyncAgain, markNotInSync, notInSyncDetail } from '../db/queries/accounts.ts';
 import type { Db } from '../db/driver/client.ts';
 import { recordEvents } from '../db/outbox.ts';
 import type { Logger } from '../runtime/logger.ts';
@@ -44,14 +44,10 @@ const VERIFICATIONS_AT_ONCE = 2;
 /** Starts what does not run and what is due, and reports which accounts are not in sync, and which are again. */
 export async function checkAccounts(deps: HealthDeps): Promise<void> {
   const now = Date.now();
-  const late = await findLateAccounts(deps.db, new Date(now - Math.max(START_AFTER_MS, 1.4 * deps.pollMs)));
-  await reportAll(deps, late, new Date(now));
-  if (late.length > 0) await deps.ensureSearchAttributes();
-  const chosen = someOf(late, STARTS_OF_ONE_LOOK);
-  for (let start = 0; start < chosen.length; start += AT_ONCE) {
-    await Promise.all(chosen.slice(start, start + AT_ONCE).map((account) => startWorkflow(deps, account)));
-  }
-  for (const accountId of await takeDueVerifications(deps.db, VERIFICATIONS_AT_ONCE)) {
+  await reportAll(deps, new Date(now));
+  await ensureRuns(deps, new Date(now - Math.max(START_AFTER_MS, 1.4 * deps.pollMs)));
+  // marked when Temporal has it: what it did not take is due at the next look
+  for (const accountId of await findDueVerifications(deps.db, VERIFICATIONS_AT_ONCE)) {
     await deps.client.workflow.start(WORKFLOWS.verifyMailbox, {
       taskQueue: QUEUES.commands,
       workflowId: verifyWorkflowId(accountId),
@@ -60,22 +56,28 @@ export async function checkAccounts(deps: HealthDeps): Promise<void> {
       staticSummary: `compare what is stored of ${accountId} with its mailbox`,
       workflowIdConflictPolicy: 'USE_EXISTING',
     });
+    await markVerificationBegun(deps.db, accountId);
   }
   await startHousekeeping(deps.client);
 }
 
-/** At random, since most of them may be late for years: their servers are gone. */
-function someOf(late: LateAccount[], count: number): LateAccount[] {
-  if (late.length <= count) return late;
-  const keyed = late.map((account) => ({ account, key: Math.random() })).sort((a, b) => a.key - b.key);
-  return keyed.slice(0, count).map(({ account }) => account);
-}
-
-async function startWorkflow({ client, heartbeatTimeoutMs }: HealthDeps, { id }: LateAccount): Promise<void> {
-  await client.workflow.start(WORKFLOWS.account, {
-    ...accountStart(id, heartbeatTimeoutMs),
-    workflowIdConflictPolicy: 'USE_EXISTING',
-  });
+/** Starts the workflows of accounts that were last in sync before `before`, unless they run. */
+async function ensureRuns(deps: HealthDeps, before: Date): Promise<void> {
+  const { db, client, heartbeatTimeoutMs } = deps;
+  const late = await findRunsToEnsure(db, before, STARTS_OF_ONE_LOOK);
+  if (late.length > 0) await deps.ensureSearchAttributes();
+  for (let start = 0; start < late.length; start += AT_ONCE) {
+    const ids = late.slice(start, start + AT_ONCE);
+    await Promise.all(
+      ids.map((id) =>
+        client.workflow.start(WORKFLOWS.account, {
+          ...accountStart(id, heartbeatTimeoutMs),
+          workflowIdConflictPolicy: 'USE_EXISTING',
+        }),
+      ),
+    );
+    await markRunsEnsured(db, ids);
+  }
 }
 
 /** Starts the one workflow of the installation that keeps house, unless it runs. */
@@ -88,9 +90,8 @@ export async function startHousekeeping(client: Client): Promise<void> {
   });
 }
 
-async function reportAll({ db, logger }: HealthDeps, late: LateAccount[], now: Date): Promise<void> {
-  const due = new Date(now.getTime() - REPORT_AFTER_MS);
-  for (const { id, since, failure } of late.filter((account) => account.since < due && !account.isReported)) {
+async function reportAll({ db, logger }: HealthDeps, now: Date): Promise<void> {
+  for (const { id, since, failure } of await findUnreported(db, new Date(now.getTime() - REPORT_AFTER_MS))) {
     const detail = notInSyncDetail(since, failure || 'no worker watches the mailbox');
     await db.transaction(async (tx) => {
       const status = await markNotInSync(tx, id, since, detail);

@@ -1,11 +1,12 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import type { Client } from '@temporalio/client';
 import { sql } from 'drizzle-orm';
 import { checkAccounts, type HealthDeps } from '../../src/maintenance/account-health.ts';
 import { getAccount } from '../../src/db/queries/accounts.ts';
 import { holdLogins, takeLogin } from '../../src/db/coordination/login-budget.ts';
 import { createLogger } from '../../src/runtime/logger.ts';
 import { saveWatchFailure, touchSynced } from '../../src/mailbox/settings.ts';
-import { accountWorkflowId } from '../../src/workflows/names.ts';
+import { accountWorkflowId, verifyWorkflowId, WORKFLOWS } from '../../src/workflows/names.ts';
 import { type Deliveries, deliveryTests } from '../helpers/product/deliveries.ts';
 import { storeAccount } from '../helpers/product/stored-account.ts';
 import { storedEvents } from '../helpers/product/stored-events.ts';
@@ -85,6 +86,63 @@ describe('an account that is not in sync', () => {
     await checkAccounts(deps);
     expect(await isRunning(id)).toBe(false);
     expect(await statusOf(id)).toEqual(['disconnected', 'refused']);
+  });
+});
+
+/** What Temporal is asked to start at one look; `refuses`: it is away. */
+async function startsOf(look: { refuses?: string } = {}): Promise<string[]> {
+  const started: string[] = [];
+  const start = async (type: string, { workflowId }: { workflowId: string }) => {
+    if (type === look.refuses) throw new Error('Temporal is away');
+    started.push(workflowId);
+  };
+  await checkAccounts({ ...deps, client: { workflow: { start } } as unknown as Client });
+  return started;
+}
+
+describe('mailboxes whose servers are gone', () => {
+  const DEAD = 450;
+  const dead: string[] = [];
+  beforeAll(async () => {
+    for (let i = 0; i < DEAD; i++) dead.push(await storeAccount(the));
+    await the.db.execute(sql`update accounts set status = 'errored', last_synced_at = now() - interval '7 days'
+      where id = any(${sql.param(dead)}::text[])`);
+  });
+  afterAll(() => the.db.execute(sql`delete from accounts where id = any(${sql.param(dead)}::text[])`));
+
+  it('are asked for once an hour, and do not delay one that has just become late', async () => {
+    const ofDead = (started: string[]) => started.filter((id) => dead.map(accountWorkflowId).includes(id));
+    const asked = ofDead(await startsOf());
+    const late = await storeAccount(the);
+    await setSynced(late, 1);
+    const next = await startsOf();
+    expect(next).toContain(accountWorkflowId(late));
+    asked.push(...ofDead(next), ...ofDead(await startsOf()));
+    // 200 at a look, which other accounts of this file may be among
+    expect(asked.toSorted()).toEqual(dead.map(accountWorkflowId).toSorted());
+    expect(ofDead(await startsOf())).toEqual([]);
+    await the.db.execute(sql`update accounts set run_ensured_at = run_ensured_at - interval '61 minutes'`);
+    expect(ofDead(await startsOf()).length).toBeGreaterThan(100);
+    await setSynced(late, 0);
+  });
+
+  it('are asked for at the next look where Temporal did not respond', async () => {
+    const late = await storeAccount(the);
+    await setSynced(late, 1);
+    await expect(startsOf({ refuses: WORKFLOWS.account })).rejects.toThrow('Temporal is away');
+    expect(await startsOf()).toContain(accountWorkflowId(late));
+    await setSynced(late, 0);
+  });
+});
+
+describe('the daily verification', () => {
+  it('is due until Temporal has begun it', async () => {
+    const id = await storeAccount(the);
+    await the.db.execute(sql`update accounts set connected_at = now() - interval '25 hours', last_synced_at = now()
+      where id = ${id}`);
+    await expect(startsOf({ refuses: WORKFLOWS.verifyMailbox })).rejects.toThrow('Temporal is away');
+    expect(await startsOf()).toContain(verifyWorkflowId(id));
+    expect(await startsOf()).not.toContain(verifyWorkflowId(id));
   });
 });
 

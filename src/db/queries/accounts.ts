@@ -270,45 +270,6 @@ export async function changeStatus(
   return { previous: before.status as AccountStatus, detail };
 }
 
-/** An account that should be in sync and is not. */
-export interface LateAccount {
-  id: string;
-  since: Date;
-  /** what its watch failed with last; empty: nothing is known */
-  failure: string;
-  isReported: boolean;
-}
-
-/** Accounts of one look; the others follow in the next one. */
-const LATE_AT_ONCE = 1_000;
-
-/** Accounts that were last in sync before `before`, the longest first. Those that are `disconnected` need not be. */
-export async function findLateAccounts(db: Queryable, before: Date): Promise<LateAccount[]> {
-  const since = sql<Date>`coalesce(${accounts.lastSyncedAt}, ${accounts.connectedAt})`.mapWith(accounts.connectedAt);
-  const rows = await db
-    .select({ id: accounts.id, since, failure: accounts.watchFailure, reported: accounts.notInSyncSince })
-    .from(accounts)
-    .where(and(present, ne(accounts.status, 'disconnected'), sql`${since} < ${before.toISOString()}::timestamptz`))
-    .orderBy(since)
-    .limit(LATE_AT_ONCE);
-  return rows.map(({ reported, ...row }) => ({ ...row, isReported: reported !== null }));
-}
-
-/** Between two verifications of an account, in hours. */
-const VERIFY_HOURS = 24;
-
-/** Takes accounts that are due to be verified, the longest due first: they are not due again until tomorrow. */
-export async function takeDueVerifications(db: Queryable, limit: number): Promise<string[]> {
-  const { rows } = await db.execute<{ id: string }>(sql`
-    update accounts set verified_at = now() where id in (
-      select id from accounts
-      where removed_at is null and status = 'running'
-        and coalesce(verified_at, connected_at) < now() - make_interval(hours => ${VERIFY_HOURS})
-      order by coalesce(verified_at, connected_at) limit ${limit} for update skip locked)
-    returning id`);
-  return rows.map(({ id }) => id);
-}
-
 /** Reports that a running account is not in sync; its status, or undefined when that is reported already or has changed. */
 export async function markNotInSync(
   tx: Tx,

@@ -1,0 +1,85 @@
+import { and, eq, isNull, ne, sql } from 'drizzle-orm';
+import { anyOf } from '../driver/any-of.ts';
+import type { Queryable } from '../driver/client.ts';
+import { accounts } from '../schema/index.ts';
+
+/** An account that is being removed does not exist for these. */
+const present = isNull(accounts.removedAt);
+
+/** An account that should be in sync and is not, and does not say so. */
+export interface LateAccount {
+  id: string;
+  since: Date;
+  /** what its watch failed with last; empty: nothing is known */
+  failure: string;
+}
+
+/** Accounts of one look; the others follow in the next one. */
+const LATE_AT_ONCE = 1_000;
+
+const IN_SYNC_UNTIL = sql`coalesce(${accounts.lastSyncedAt}, ${accounts.connectedAt})`;
+
+/** Running accounts that were last in sync before `before` and do not say so yet, the longest first. */
+export async function findUnreported(db: Queryable, before: Date): Promise<LateAccount[]> {
+  const since = sql<Date>`${IN_SYNC_UNTIL}`.mapWith(accounts.connectedAt);
+  return db
+    .select({ id: accounts.id, since, failure: accounts.watchFailure })
+    .from(accounts)
+    .where(
+      and(
+        present,
+        eq(accounts.status, 'running'),
+        isNull(accounts.notInSyncSince),
+        sql`${since} < ${before.toISOString()}::timestamptz`,
+      ),
+    )
+    .orderBy(since)
+    .limit(LATE_AT_ONCE);
+}
+
+/**
+ * Accounts, at most `limit`, that were last in sync before `before`, and whose workflow Temporal is to be asked to run, unless
+ * it runs. After five minutes a mailbox is asked for again after a tenth of the further time, an hour at most: most of those
+ * run, and their servers are gone. Those that have become late since they were asked for come first.
+ */
+export async function findRunsToEnsure(db: Queryable, before: Date, limit: number): Promise<string[]> {
+  const ensured = sql`nullif(greatest(${accounts.runEnsuredAt}, ${IN_SYNC_UNTIL}), ${IN_SYNC_UNTIL})`;
+  const rows = await db
+    .select({ id: accounts.id })
+    .from(accounts)
+    .where(
+      and(
+        present,
+        ne(accounts.status, 'disconnected'),
+        sql`${IN_SYNC_UNTIL} < ${before.toISOString()}::timestamptz`,
+        sql`coalesce(${ensured} < now() - least(interval '1 hour', (now() - ${IN_SYNC_UNTIL} - interval '5 minutes') / 10), true)`,
+      ),
+    )
+    .orderBy(sql`${ensured} nulls first`, sql`${IN_SYNC_UNTIL} desc`)
+    .limit(limit);
+  return rows.map(({ id }) => id);
+}
+
+/** The workflows of these accounts run. */
+export async function markRunsEnsured(db: Queryable, ids: readonly string[]): Promise<void> {
+  if (ids.length === 0) return;
+  await db.update(accounts).set({ runEnsuredAt: sql`now()` }).where(anyOf(accounts.id, ids));
+}
+
+/** Between two verifications of an account, in hours. */
+const VERIFY_HOURS = 24;
+
+/** Accounts that are due to be verified, the longest due first. */
+export async function findDueVerifications(db: Queryable, limit: number): Promise<string[]> {
+  const { rows } = await db.execute<{ id: string }>(sql`
+    select id from accounts
+    where removed_at is null and status = 'running'
+      and coalesce(verified_at, connected_at) < now() - make_interval(hours => ${VERIFY_HOURS})
+    order by coalesce(verified_at, connected_at) limit ${limit}`);
+  return rows.map(({ id }) => id);
+}
+
+/** The verification of an account has begun: it is not due again until tomorrow. */
+export async function markVerificationBegun(db: Queryable, id: string): Promise<void> {
+  await db.update(accounts).set({ verifiedAt: sql`now()` }).where(eq(accounts.id, id));
+}
