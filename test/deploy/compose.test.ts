@@ -21,7 +21,7 @@ interface Service {
   healthcheck?: { test?: string[]; disable?: boolean };
   mem_limit?: string;
   logging?: { driver: string; options: Record<string, string> };
-  environment?: Record<string, string>;
+  environment?: Record<string, string | null>;
   command?: string[];
   ports?: string[];
   configs?: { source: string }[];
@@ -57,6 +57,37 @@ describe('docker-compose.yml', () => {
     const volumes = services.flatMap(([, service]) => service.volumes ?? []).map((volume) => volume.split(':')[0]);
     expect(new Set(volumes.filter((name) => !name?.startsWith('.')))).toEqual(new Set(Object.keys(compose.volumes)));
   });
+
+  it('passes every setting of the API and the worker, but for those that have no sense in it', () => {
+    const without = {
+      // Temporal is the one of this file, which is reached within its network
+      TEMPORAL_API_KEY: '',
+      TEMPORAL_TLS: '',
+      TEMPORAL_TLS_SERVER_NAME: '',
+      TEMPORAL_TLS_SERVER_CA_CERT_PATH: '',
+      TEMPORAL_TLS_CLIENT_CERT_PATH: '',
+      TEMPORAL_TLS_CLIENT_KEY_PATH: '',
+      // of `npm start`; here `docker compose up --scale worker=2`, and TEMPORAL_UI_LISTEN
+      WORKERS: '',
+      TEMPORAL_UI_PORT: '',
+      // 3000 within the container; LISTEN says where it is published
+      PORT: '',
+    };
+    const source = readFileSync(join(ROOT, 'src', 'config', 'config.ts'), 'utf8');
+    const settings = [...source.matchAll(/\(env, '(\w+)'/g)].map(([, name = '']) => name);
+    expect(settings.length).toBeGreaterThan(50);
+    const passed = ['server', 'worker'].flatMap((name) => Object.keys(compose.services[name]?.environment ?? {}));
+    expect([...new Set(settings)].filter((name) => !passed.includes(name) && !(name in without))).toEqual([]);
+    expect(Object.keys(without).filter((name) => !settings.includes(name))).toEqual([]);
+  });
+
+  it.each(['STORAGE_ENCRYPTION', 'S3_ENDPOINT', 'AWS_ACCESS_KEY_ID', 'AWS_SECRET_ACCESS_KEY', 'AWS_REGION'])(
+    'passes %s to both as .env has it, and does not set it to nothing',
+    (name) => {
+      for (const service of ['server', 'worker'])
+        expect(compose.services[service]?.environment).toHaveProperty(name, null);
+    },
+  );
 
   it('has no default for a secret, and .env.example names each one that must be given', () => {
     const secrets = [...text.matchAll(/\$\{(\w*(?:PASSWORD|KEY|TOKEN|HASH|USER)\w*)(:[-?])?([^}]*)\}/g)];
