@@ -16,10 +16,9 @@ import type { Logger } from '../runtime/logger.ts';
 import type { Storage } from '../storage/storage.ts';
 import { eraseResponses, skipOfRemoved } from '../webhooks/log/delivery-state.ts';
 import {
-  accountWorkflowId,
-  initialSyncWorkflowId,
+  accountRunIds,
+  OUTLIVES_ACCOUNT,
   removeWorkflowId,
-  reparseWorkflowId,
   SEARCH_ATTRIBUTES,
   SIGNALS,
   WORKFLOWS,
@@ -92,7 +91,7 @@ export function createRemoveActivities({ db, storage, client, endMs = RUN_END_MS
 
   /** Cancels the account's runs. They can write no more in any case. */
   async function stopRuns({ accountId }: { accountId: string }): Promise<void> {
-    for (const workflowId of runsOf(accountId)) {
+    for (const workflowId of await runsOf(client, accountId)) {
       await unlessEnded(client.getHandle(workflowId).cancel());
     }
   }
@@ -101,7 +100,7 @@ export function createRemoveActivities({ db, storage, client, endMs = RUN_END_MS
   async function awaitRuns({ accountId }: { accountId: string }): Promise<void> {
     const until = Date.now() + endMs;
     const context = Context.current();
-    for (const workflowId of runsOf(accountId)) {
+    for (const workflowId of await runsOf(client, accountId)) {
       const handle = client.getHandle(workflowId);
       while (await isRunning(handle)) {
         if (Date.now() >= until) {
@@ -156,37 +155,46 @@ export function createRemoveActivities({ db, storage, client, endMs = RUN_END_MS
 async function deleteClosedRuns(client: WorkflowClient, accountId: string, isErased: boolean): Promise<boolean> {
   const { namespace } = client.options;
   let running = 0;
-  let nextPageToken: Uint8Array | undefined;
-  // as it is stored: what others started may bear what cannot be opened
-  do {
-    const page = await client.workflowService.listWorkflowExecutions({
-      namespace,
-      query: `${SEARCH_ATTRIBUTES.mailAccount} = "${accountId}"`,
-      ...(nextPageToken ? { nextPageToken } : {}),
-    });
-    for (const { execution: workflowExecution, status, type } of page.executions) {
-      // the one that this is an activity of; it names the account and nothing else
-      if (!workflowExecution || workflowExecution.workflowId === removeWorkflowId(accountId)) continue;
-      if (Number(status) === RUNNING) {
-        running += 1;
-        const waits = isErased && type?.name === WORKFLOWS.deliverWebhooks;
-        if (waits) await unlessEnded(client.getHandle(workflowExecution.workflowId ?? '').signal(SIGNALS.retryNow));
-        continue;
-      }
-      await client.workflowService.deleteWorkflowExecution({ namespace, workflowExecution }).catch((error: unknown) => {
-        if ((error as { code?: unknown }).code !== GRPC_NOT_FOUND) throw error;
-      });
+  for await (const { execution: workflowExecution, status, type } of listRuns(client, accountId)) {
+    // the one that this is an activity of; it names the account and nothing else
+    if (!workflowExecution || workflowExecution.workflowId === removeWorkflowId(accountId)) continue;
+    if (Number(status) === RUNNING) {
+      running += 1;
+      const handle = client.getHandle(workflowExecution.workflowId ?? '');
+      // started while the others were stopped, or not shown by then
+      if (!OUTLIVES_ACCOUNT.includes(type?.name ?? '')) await unlessEnded(handle.cancel());
+      else if (isErased && type?.name === WORKFLOWS.deliverWebhooks) await unlessEnded(handle.signal(SIGNALS.retryNow));
+      continue;
     }
-    nextPageToken = page.nextPageToken;
-  } while (nextPageToken && nextPageToken.length > 0);
+    await client.workflowService.deleteWorkflowExecution({ namespace, workflowExecution }).catch((error: unknown) => {
+      if ((error as { code?: unknown }).code !== GRPC_NOT_FOUND) throw error;
+    });
+  }
   return running === 0;
 }
 
-function runsOf(accountId: string): string[] {
-  return [
-    ...[initialSyncWorkflowId(accountId), reparseWorkflowId(accountId), reparseWorkflowId(accountId, 'incomplete')],
-    accountWorkflowId(accountId),
-  ];
+/** Every run of the account that Temporal shows, as it is stored: what others started may bear what cannot be opened. */
+async function* listRuns(client: WorkflowClient, accountId: string) {
+  let nextPageToken: Uint8Array | undefined;
+  do {
+    const page = await client.workflowService.listWorkflowExecutions({
+      namespace: client.options.namespace,
+      query: `${SEARCH_ATTRIBUTES.mailAccount} = "${accountId}"`,
+      ...(nextPageToken ? { nextPageToken } : {}),
+    });
+    yield* page.executions;
+    nextPageToken = page.nextPageToken;
+  } while (nextPageToken && nextPageToken.length > 0);
+}
+
+/** The runs that are to end with the account: those with its id, whatever Temporal shows, and the others that it shows. */
+async function runsOf(client: WorkflowClient, accountId: string): Promise<Set<string>> {
+  const ids = new Set(accountRunIds(accountId));
+  for await (const { execution, status, type } of listRuns(client, accountId)) {
+    const ends = Number(status) === RUNNING && !OUTLIVES_ACCOUNT.includes(type?.name ?? '');
+    if (ends && execution?.workflowId) ids.add(execution.workflowId);
+  }
+  return ids;
 }
 
 async function isRunning(handle: { describe(): Promise<{ status: { name: string } }> }): Promise<boolean> {

@@ -58,8 +58,23 @@ const again = (runs: number) => (runs === 0 ? '' : `/r${runs}`);
 export const replayWorkflowId = (replayId: string) => `replay/${replayId}`;
 export const HOUSEKEEPING_WORKFLOW_ID = 'housekeeping';
 
+/**
+ * The runs of an account that its id names. Those that another object names (changes, sends, drafts, connects) are found by
+ * the search attribute `MailAccount`, which Temporal shows some time after the start.
+ */
+export const accountRunIds = (accountId: string): string[] => [
+  initialSyncWorkflowId(accountId),
+  verifyWorkflowId(accountId),
+  reparseWorkflowId(accountId),
+  reparseWorkflowId(accountId, 'incomplete'),
+  accountWorkflowId(accountId),
+];
+
+/** Runs with the `MailAccount` of an account that its removal does not end: itself, and deliveries, which it waits for. */
+export const OUTLIVES_ACCOUNT: readonly string[] = [WORKFLOWS.removeAccount, WORKFLOWS.deliverWebhooks];
+
 /** How the id of a workflow of each type begins. */
-const ID_PREFIXES: Readonly<Record<string, string>> = {
+export const ID_PREFIXES: Readonly<Record<string, string>> = {
   [WORKFLOWS.account]: 'account/',
   [WORKFLOWS.changeMailbox]: 'change/',
   [WORKFLOWS.connectMailbox]: 'connect/',

@@ -42,6 +42,7 @@ import { waitForCollected } from '../helpers/fakes/garbage.ts';
 import { testDatabase, type TestDatabase } from '../helpers/servers/postgres.ts';
 import { storeAccount } from '../helpers/product/stored-account.ts';
 import { storedEvents } from '../helpers/product/stored-events.ts';
+import { accountRunIds, ID_PREFIXES, WORKFLOWS } from '../../src/workflows/names.ts';
 import { waitFor } from '../helpers/assert/wait.ts';
 
 let test: TestDatabase;
@@ -59,9 +60,17 @@ afterAll(async () => {
 
 /** Runs of Temporal as the activities see them. */
 let running: Set<string>;
+/** those of them that Temporal shows by their account, with their types */
+let shown: Map<string, string>;
 let calls: string[];
 const notFound = () => Object.assign(new Error('x'), { name: 'WorkflowNotFoundError' });
 const client = {
+  options: { namespace: 'default' },
+  workflowService: {
+    listWorkflowExecutions: async () => ({
+      executions: [...shown].map(([workflowId, name]) => ({ execution: { workflowId }, status: 1, type: { name } })),
+    }),
+  },
   getHandle: (id: string) => ({
     cancel: async () => {
       calls.push(`cancel ${id}`);
@@ -82,6 +91,7 @@ let accountId: string;
 beforeEach(async () => {
   accountId = await storeAccount(test.database, { name: 'Ann', userId: 'ann@example.test' });
   running = new Set();
+  shown = new Map();
   calls = [];
 });
 
@@ -345,13 +355,28 @@ it('keeps the row of an account that is not being removed', async () => {
 it('cancels the runs of the account, whether they are there or not', async () => {
   running.add(`account/${accountId}`);
   await run(activities().stopRuns);
-  expect(calls).toEqual([
-    `cancel initial-sync/${accountId}`,
-    `cancel reparse/${accountId}`,
-    `cancel reparse/${accountId}/incomplete`,
-    `cancel account/${accountId}`,
-  ]);
+  expect(calls.toSorted()).toEqual(
+    accountRunIds(accountId)
+      .map((id) => `cancel ${id}`)
+      .toSorted(),
+  );
 });
+
+const IDS_OF_ACCOUNT = ['account', 'initial-sync', 'verify', 'reparse'];
+
+it.each(Object.values(WORKFLOWS).filter((type) => type !== 'housekeeping' && type !== 'replay'))(
+  'ends a run of %s with the account, but for the removal and what is still to be delivered',
+  async (type) => {
+    const prefix = ID_PREFIXES[type]?.replace('/', '') ?? '';
+    const isNamedByAccount = IDS_OF_ACCOUNT.includes(prefix);
+    const id = `${prefix}/${isNamedByAccount ? accountId : newId('email')}`;
+    running.add(id);
+    // Temporal may not show it yet
+    if (!isNamedByAccount) shown.set(id, type);
+    await run(activities().stopRuns);
+    expect(calls.includes(`cancel ${id}`)).toBe(!['removeAccount', 'deliverWebhooks'].includes(type));
+  },
+);
 
 it('waits for the runs, and terminates those that do not end', async () => {
   await run(activities().awaitRuns);
