@@ -25,7 +25,9 @@ describe('address headers', () => {
     ['ann@example.org (Ann Lee)', [['ann@example.org', 'Ann Lee']]],
     ['=?utf-8?B?TGVlLCBBbm4=?= <ann@example.org>', [['ann@example.org', 'Lee, Ann']]],
     ['=?utf-8?Q?J=C3=BCrgen?= =?utf-8?Q?_M=C3=BCller?= <j@example.org>', [['j@example.org', 'Jürgen Müller']]],
-    ['=?utf-8?B?SmFuZSA8amFuZUB4Lnk+?=', [['jane@x.y', 'Jane']]],
+    // Jane <jane@x.y>: an address is never within an encoded word (RFC 2047 5)
+    ['=?utf-8?B?SmFuZSA8amFuZUB4Lnk+?=', []],
+    ['=?utf-8?B?SmFuZSA8amFuZUB4Lnk+?= <eve@x.y>', [['eve@x.y', 'Jane <jane@x.y>']]],
     [
       'Team: ann@example.org, Bo <bo@example.net>;, cy@example.com',
       [

@@ -77,8 +77,8 @@ function unified(text: string): string {
 
 /**
  * Text of format=flowed (RFC 3676) with its soft line breaks taken out: lines that end in a space go on in the next
- * one of the same quote depth. `deleteSpace` is DelSp=yes. Lines end in `\n`. mailparser's own decoder knows neither
- * quotes nor signatures: of `> a ` and `> b` it makes `> a > b`.
+ * one of the same quote depth. `deleteSpace` is DelSp=yes. Lines end in `\n`. libmime's decoder joins a signature to the text
+ * above it where that ends in a space.
  */
 export function decodeFlowed(text: string, deleteSpace: boolean): string {
   const lines: string[] = [];

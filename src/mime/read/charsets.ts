@@ -12,7 +12,10 @@ const UTF8 = /^(utf-?8|unicode-1-1-utf-8|cp65001|65001|utf8mb4|utf-8-sig)$/;
 const ISO_2022_JP = /\x1b\$[@B]|\x1b\([JB]/;
 const ASCII_BYTES = /^[\0-\x7f]*$/;
 
-/** Charsets that iconv-lite does not know, or not under that name. */
+/** libmime refuses UTF-7: where text is shown as HTML before it is escaped, it smuggles tags in. Here it is decoded first. */
+const decodeUtf7 = (bytes: Buffer): string => iconv.decode(bytes, 'utf-7');
+
+/** Charsets that libmime does not decode, or not under that name. */
 const OWN: Record<string, (bytes: Buffer) => string> = {
   'hz-gb-2312': (bytes) => decodeHz(bytes, decodeAs),
   hz: (bytes) => decodeHz(bytes, decodeAs),
@@ -21,31 +24,18 @@ const OWN: Record<string, (bytes: Buffer) => string> = {
   johab: (bytes) => decodeJohab(bytes, decodeAs),
   cp1361: (bytes) => decodeJohab(bytes, decodeAs),
   ms1361: (bytes) => decodeJohab(bytes, decodeAs),
+  'utf-7': decodeUtf7,
+  utf7: decodeUtf7,
+  'unicode-1-1-utf-7': decodeUtf7,
 };
 const ALIASES: Record<string, string> = {
-  'x-mac-cyrillic': 'maccyrillic',
-  'x-mac-ukrainian': 'macukraine',
-  'x-mac-roman': 'macroman',
   'x-mac-greek': 'macgreek',
   'x-mac-turkish': 'macturkish',
-  'x-mac-ce': 'maccenteuro',
   'x-mac-centraleurroman': 'maccenteuro',
   'x-mac-croatian': 'maccroatian',
   'x-mac-romanian': 'macromania',
-  macintosh: 'macroman',
-  mac: 'macroman',
-  'iso-8859-8-i': 'iso-8859-8',
-  'iso-8859-8-e': 'iso-8859-8',
-  'iso-8859-6-i': 'iso-8859-6',
-  'x-gbk': 'gbk',
-  'x-sjis': 'shift_jis',
-  'x-euc-jp': 'euc-jp',
   'x-euc-kr': 'euc-kr',
   'x-big5': 'big5',
-  'windows-949': 'cp949',
-  'windows-31j': 'cp932',
-  'windows-936': 'cp936',
-  'windows-874': 'cp874',
   'x-windows-949': 'cp949',
 };
 

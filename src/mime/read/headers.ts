@@ -1,5 +1,6 @@
-import type { AddressObject, EmailAddress, Headers } from 'mailparser';
+import type { EmailAddress } from 'mailparser';
 import type { Attendee, Header } from '../../contract/email.ts';
+import type { AddressFields } from './address-fields.ts';
 import { decodeHeaderBytes, storable } from './charsets.ts';
 import { replaceEncodedWords } from './encoded-words.ts';
 
@@ -89,29 +90,27 @@ const MAX_ADDRESSES = 2_000;
  * The first 2,000 mailboxes of the headers of that lower-case name; groups are flattened, entries without an address left
  * out. The source has all of them.
  */
-export function readAddresses(headers: Headers, key: string): Attendee[] {
-  return attendees(headers, key)
+export function readAddresses(fields: AddressFields, key: string): Attendee[] {
+  return attendees(fields, key)
     .filter((attendee) => attendee.identifier !== '')
     .slice(0, MAX_ADDRESSES);
 }
 
 /** Whether readAddresses leaves some out. */
-export function hasMoreAddresses(headers: Headers, key: string): boolean {
-  const fields = [headers.get(key) ?? []].flat() as AddressObject[];
-  const addresses = fields.flatMap(({ value }) => value);
-  return addresses.reduce((sum, { group }) => sum + (group?.length ?? 1), 0) > MAX_ADDRESSES;
+export function hasMoreAddresses(fields: AddressFields, key: string): boolean {
+  const entries = fields.get(key) ?? [];
+  return entries.reduce((sum, { group }) => sum + (group?.length ?? 1), 0) > MAX_ADDRESSES;
 }
 
 /** The author: the first mailbox of From; with an empty identifier, but the name, when there is no address. */
-export function readFrom(headers: Headers): Attendee {
-  const all = attendees(headers, 'from');
+export function readFrom(fields: AddressFields): Attendee {
+  const all = attendees(fields, 'from');
   return all.find((attendee) => attendee.identifier !== '') ?? all[0] ?? NOBODY;
 }
 
-function attendees(headers: Headers, key: string): Attendee[] {
-  const fields = [headers.get(key) ?? []].flat() as AddressObject[];
-  const entries = fields.flatMap(({ value }) => value).flatMap((entry) => entry.group ?? [entry]);
-  return entries.map(toAttendee);
+function attendees(fields: AddressFields, key: string): Attendee[] {
+  const entries = fields.get(key) ?? [];
+  return entries.flatMap((entry) => entry.group ?? [entry]).map(toAttendee);
 }
 
 function toAttendee({ name: rawName, address = '' }: EmailAddress): Attendee {

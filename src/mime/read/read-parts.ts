@@ -1,38 +1,55 @@
-import { type EventEmitter, once } from 'node:events';
-import { closeSync, mkdirSync, openSync, writeSync } from 'node:fs';
-import { join } from 'node:path';
-import { finished } from 'node:stream/promises';
-import { type AttachmentStream, MailParser, type MailParserOptions, type MessageText } from 'mailparser';
-import { isReadFailure } from './open-source.ts';
-import { type Part, settleRoles } from './part.ts';
-import { MIME_BOUNDS, type Outline, prepareSource, type SourceLimits } from './prepared-source.ts';
-import { isTnef, unpackTnef } from './unpack-tnef.ts';
+import { type AddressFields, readAddressFields } from './address-fields.ts';
+import { isUsefulHint } from './charsets.ts';
+import type { RawHeader } from './headers.ts';
+import { createLineEndRepair } from './line-ends.ts';
+import { isReadFailure, openSource, readStart } from './open-source.ts';
+import { type ContentWriter, createPartContents } from './part-contents.ts';
+import { describePart, type Part, settleRoles } from './part.ts';
+import { type Entity, StructureReader } from './structure.ts';
+import { decodeBase64Text, decoderOf, type TransferDecoder } from './transfer-decoders.ts';
+import { isTnef, MAX_PARTS, unpackTnef } from './unpack-tnef.ts';
 
-export type ReadParts = Outline;
+/*
+ * The structure of a message is read by structure.ts, its content is decoded by transfer-decoders.ts, and mailparser reads
+ * the addresses alone: test/mime/mailparser.test.ts has the texts and files that its parser loses in mail as it is sent.
+ */
 
-export interface PartLimits extends SourceLimits {
+/** How much of a message is read. */
+export interface PartLimits {
+  /** asked between pieces of the message; true: stop reading */
+  isTimeUp: () => boolean;
   /** files over 256 KB in all go into this folder, which is made when needed */
   spillDir: string;
+  /** read no more of the source */
+  maxBytes?: number;
+  /** bodies and files are left out */
+  headerOnly?: boolean;
+  /** bytes of text kept at most (default 16 MB) */
+  maxText?: number;
   /** a winmail.dat stays as it is */
   keepTnef?: boolean;
 }
 
-/**
- * Bodies are made by body.ts and html.ts. mailparser's HTML of a text writes every letter beyond ASCII as a number and
- * links @names to Twitter; its text of an HTML is bounded in length but not in depth (test/mime/text.test.ts).
- */
-const OPTIONS: MailParserOptions = {
-  ...MIME_BOUNDS,
-  skipHtmlToText: true,
-  skipTextToHtml: true,
-  skipTextLinks: true,
-  skipImageLinks: true,
-};
+/** A message, taken apart. */
+export interface ReadParts {
+  headers: RawHeader[];
+  addresses: AddressFields;
+  /** charset that the message names somewhere, for what is in raw 8 bits */
+  charset: string | null;
+  /** the leaves, in order */
+  parts: Part[];
+  /** text in a multipart but in no part of it, for a message without any other */
+  outside: Buffer;
+  /** something was left out: a limit or the deadline was hit */
+  isPartial: boolean;
+}
+
+const MAX_OUTSIDE = 256 * 1024;
+const MAX_TEXT = 16 * 1024 * 1024;
 
 /**
- * Reads a message into its parts: mailparser decodes its files. Never throws for what the message
- * holds; stops where a limit says so.
- * @throws when the source's file cannot be read
+ * Reads a message into its parts. Never throws for what the message holds; stops where a limit says so.
+ * @throws when the source's file cannot be read, or a file cannot be written
  */
 export async function readParts(source: Uint8Array | { path: string }, limits: PartLimits): Promise<ReadParts> {
   const result: ReadParts = {
@@ -40,19 +57,14 @@ export async function readParts(source: Uint8Array | { path: string }, limits: P
     addresses: new Map(),
     charset: null,
     parts: [],
-    files: [],
     outside: Buffer.alloc(0),
     isPartial: false,
   };
-  const files = createFileReader(result, limits.spillDir);
+  const collector = new PartCollector(source, limits, result);
   try {
-    for await (const piece of prepareSource(source, limits, result)) if (!(await files.write(piece))) break;
-    await files.end();
-  } catch (error) {
-    if (isReadFailure(error)) throw error;
-    result.isPartial = true;
+    await readStructure(source, new StructureReader(collector), limits, result);
   } finally {
-    files.close();
+    collector.close();
   }
   settleRoles(result.parts);
   if (limits.keepTnef) return result;
@@ -62,128 +74,164 @@ export async function readParts(source: Uint8Array | { path: string }, limits: P
   return { ...result, parts };
 }
 
-interface FileReader {
-  /** the next bytes for mailparser; false: it takes no more. @throws what it failed with */
-  write(bytes: Buffer): Promise<boolean>;
-  /** the message has ended: waits for the files. @throws what mailparser failed with */
-  end(): Promise<void>;
-  /** gives up what has not ended */
-  close(): void;
-}
-
-/** Has mailparser decode the files of a message. Most messages have none, and need no mailparser. */
-function createFileReader(outline: Outline, spillDir: string): FileReader {
-  const openContent = createPartContents(spillDir);
-  const contents: ContentWriter[] = [];
-  const ends: Promise<void>[] = [];
-  let parser: MailParser | null = null;
-  let finish: Promise<void> | null = null;
-
-  const open = (): MailParser => {
-    const opened = new MailParser(OPTIONS);
-    opened.on('data', (data: AttachmentStream | MessageText) => {
-      const part = data.type === 'attachment' ? outline.files[contents.length] : undefined;
-      if (data.type !== 'attachment' || !part) return;
-      const writer = openContent(part);
-      contents.push(writer);
-      ends.push(fillPart(data, writer, (error) => opened.destroy(error)));
-    });
-    finish = finished(opened);
-    // it may fail before anybody awaits it
-    finish.catch(() => {});
-    return opened;
-  };
-  return {
-    async write(bytes) {
-      if (bytes.length === 0) return true;
-      parser ??= open();
-      if (parser.destroyed) return false;
-      // mailparser emits what it failed with, and is not destroyed by that
-      if (!parser.write(bytes)) await Promise.race([once(parser, 'drain'), finish]);
-      return true;
-    },
-    async end() {
-      if (parser && !parser.destroyed) parser.end();
-      await finish;
-      await Promise.all(ends);
-      if (contents.length < outline.files.length) outline.isPartial = true;
-    },
-    close() {
-      parser?.destroy();
-      for (const writer of contents) writer.end();
-    },
-  };
-}
-
-/** Puts what mailparser decodes of a file into its part. */
-function fillPart(data: AttachmentStream, writer: ContentWriter, fail: (error: Error) => void): Promise<void> {
-  const content = data.content as EventEmitter;
-  content.on('data', (bytes: Buffer) => {
-    try {
-      writer.write(bytes);
-    } catch (error) {
-      fail(error as Error);
+async function readStructure(
+  source: Uint8Array | { path: string },
+  reader: StructureReader,
+  limits: PartLimits,
+  result: ReadParts,
+): Promise<void> {
+  const repaired = createLineEndRepair();
+  try {
+    for await (const piece of openSource(source, limits.maxBytes)) {
+      // The header is read whatever it takes.
+      if (limits.isTimeUp() && result.headers.length > 0) {
+        result.isPartial = true;
+        break;
+      }
+      reader.write(repaired(piece, false));
+      if (reader.isCut) break;
     }
-  });
-  return new Promise((resolve) => {
-    content.once('end', () => {
-      writer.end();
-      data.release();
-      resolve();
-    });
-  });
+    reader.write(repaired(Buffer.alloc(0), true));
+  } catch (error) {
+    if (isReadFailure(error)) throw error;
+    result.isPartial = true;
+  }
+  reader.end();
+  if (reader.isCut) result.isPartial = true;
 }
 
-const MAX_IN_MEMORY = 256 * 1024;
+/** Takes the structure of a message and keeps the content of its leaves. */
+class PartCollector {
+  private readonly source: Uint8Array | { path: string };
+  private readonly limits: PartLimits;
+  private readonly result: ReadParts;
+  private readonly openContent: (part: Part) => ContentWriter;
+  private part: Part | null = null;
+  private text: Buffer[] | null = null;
+  private textBytes = 0;
+  private decoder: TransferDecoder | null = null;
+  private file: ContentWriter | null = null;
+  private readonly lost = new Map<Entity, Buffer[]>();
 
-/** Receives the content of one part, piece by piece. */
-interface ContentWriter {
-  write(bytes: Buffer): void;
-  /** puts the content into the part; may be called twice */
-  end(): void;
+  constructor(source: Uint8Array | { path: string }, limits: PartLimits, result: ReadParts) {
+    this.source = source;
+    this.limits = limits;
+    this.result = result;
+    this.openContent = createPartContents(limits.spillDir);
+  }
+
+  entity(entity: Entity): boolean {
+    const { result, limits } = this;
+    if (entity.parent === null) this.openRoot(entity.fields);
+    if (limits.headerOnly) return false;
+    if (entity.isMultipart) return true;
+    if (result.parts.length >= MAX_PARTS) return false;
+    this.begin(describePart(entity, result.parts, result.charset));
+    return true;
+  }
+
+  body(bytes: Buffer): void {
+    if (this.text) this.keepText(bytes, this.text);
+    else this.file?.write(this.decoder ? this.decoder.write(bytes) : bytes);
+  }
+
+  end(entity: Entity): void {
+    if (entity.isMultipart) this.endMultipart(entity);
+    else this.endPart();
+  }
+
+  outside(bytes: Buffer, multipart: Entity): void {
+    const kept = this.lost.get(multipart) ?? [];
+    const room = MAX_OUTSIDE - kept.reduce((sum, one) => sum + one.length, 0);
+    if (room > 0) kept.push(bytes.subarray(0, room));
+    else if (multipart.parts === 0) this.result.isPartial = true;
+    this.lost.set(multipart, kept);
+  }
+
+  /** Gives up the file that has not ended. */
+  close(): void {
+    this.file?.end();
+  }
+
+  private openRoot(fields: RawHeader[]): void {
+    const { result } = this;
+    result.headers = fields;
+    result.charset = namedCharset(this.source, fields);
+    const { addresses, isCut } = readAddressFields(fields, result.charset);
+    result.addresses = addresses;
+    if (isCut) result.isPartial = true;
+  }
+
+  private begin(part: Part): void {
+    this.result.parts.push(part);
+    this.part = part;
+    this.text = part.role === 'file' ? null : [];
+    if (this.text) return;
+    this.decoder = decoderOf(part.encoding);
+    this.file = this.openContent(part);
+  }
+
+  private keepText(bytes: Buffer, text: Buffer[]): void {
+    const { encoding } = this.part as Part;
+    const max = (this.limits.maxText ?? MAX_TEXT) * (encoding === 'identity' ? 1 : 1.4);
+    const kept = bytes.subarray(0, Math.max(0, max - this.textBytes));
+    if (kept.length < bytes.length) this.result.isPartial = true;
+    this.textBytes += kept.length;
+    // A view of a piece of the message would keep the whole piece in memory.
+    if (kept.length > 0) text.push(kept.length < bytes.length ? Buffer.from(kept) : kept);
+  }
+
+  private endPart(): void {
+    const { part, text, decoder, file } = this;
+    if (part && text) {
+      part.content = decodeText(Buffer.concat(text), part);
+      part.size = part.content.length;
+    } else if (file) {
+      if (decoder) file.write(decoder.end());
+      file.end();
+    }
+    this.part = null;
+    this.text = null;
+    this.decoder = null;
+    this.file = null;
+  }
+
+  /** What is in no part of a multipart is its text where it has no parts, and else kept for a message without a text. */
+  private endMultipart(multipart: Entity): void {
+    const { result, lost } = this;
+    const outside = Buffer.concat(lost.get(multipart) ?? []);
+    lost.delete(multipart);
+    if (!/[^\s-]/.test(outside.toString('latin1', 0, 4096))) return;
+    if (multipart.parts > 0) {
+      result.outside = Buffer.concat([result.outside, outside]).subarray(0, MAX_OUTSIDE);
+      return;
+    }
+    if (result.parts.length >= MAX_PARTS) {
+      result.isPartial = true;
+      return;
+    }
+    const type = { value: 'text/plain', params: multipart.type.params };
+    const leaf = { ...multipart, isMultipart: false, declared: '', type, disposition: { value: '', params: {} } };
+    this.begin(describePart(leaf, result.parts, result.charset));
+    this.body(outside);
+    this.endPart();
+  }
 }
 
-/**
- * Where the contents of a message's files go: 256 KB stay in memory, what is more goes into `spillDir`, which is made when
- * needed.
- * @throws when a file cannot be written
- */
-function createPartContents(spillDir: string): (part: Part) => ContentWriter {
-  let memoryBytes = 0;
-  let files = 0;
+function decodeText(bytes: Buffer, { encoding }: Part): Buffer {
+  if (encoding === 'base64') return decodeBase64Text(bytes);
+  const decoder = decoderOf(encoding);
+  return decoder ? Buffer.concat([decoder.write(bytes), decoder.end()]) : bytes;
+}
 
-  return (part) => {
-    let chunks: Buffer[] = [];
-    let file: number | null = null;
+const CHARSET = /charset\s*=\s*(?:3D)?["']?([\w:.-]{1,40})/gi;
 
-    const spill = (): number => {
-      const path = join(spillDir, String(++files));
-      mkdirSync(spillDir, { recursive: true, mode: 0o700 });
-      const opened = openSync(path, 'w', 0o600);
-      part.content = { path };
-      for (const chunk of chunks) writeSync(opened, chunk);
-      memoryBytes -= part.size;
-      chunks = [];
-      return opened;
-    };
+/** The first charset other than ASCII and UTF-8 that a message names, in a header or in its HTML; for raw 8 bits. */
+function namedCharset(source: Uint8Array | { path: string }, fields: readonly RawHeader[]): string | null {
+  const own = namesIn(fields.find(({ key }) => key === 'content-type')?.raw ?? '').find(isUsefulHint);
+  return own ?? namesIn(readStart(source, 64 * 1024).toString('latin1')).find(isUsefulHint) ?? null;
+}
 
-    return {
-      write(bytes) {
-        if (file === null && memoryBytes + bytes.length > MAX_IN_MEMORY) file = spill();
-        part.size += bytes.length;
-        if (file !== null) {
-          writeSync(file, bytes);
-          return;
-        }
-        memoryBytes += bytes.length;
-        chunks.push(bytes);
-      },
-      end() {
-        if (file !== null) closeSync(file);
-        else if (chunks.length > 0) part.content = Buffer.concat(chunks);
-        file = null;
-        chunks = [];
-      },
-    };
-  };
+function namesIn(text: string): string[] {
+  return [...text.matchAll(CHARSET)].slice(0, 50).map((match) => match[1] ?? '');
 }

@@ -8,10 +8,26 @@ export interface TransferDecoder {
 
 const NOTHING = Buffer.alloc(0);
 
-/** A decoder for what mailparser would hold in memory or does not know; null where the bytes are to be left as they are. */
+/** A decoder for the content of a file; null where its bytes are to be left as they are. */
 export function decoderOf(encoding: TransferEncoding): TransferDecoder | null {
+  if (encoding === 'base64') return createBase64();
   if (encoding === 'quoted-printable') return createQuotedPrintable();
   return encoding === 'uuencode' ? createUuencode() : null;
+}
+
+/** RFC 2045 6.8: what is not in the alphabet is left out. Several padded runs follow one another. */
+function createBase64(): TransferDecoder {
+  let carry = '';
+  return {
+    write(piece) {
+      const digits = carry + piece.toString('latin1').replace(/[^A-Za-z0-9+/=]/g, '');
+      const open = digits.lastIndexOf('=') + 1;
+      const end = digits.length - ((digits.length - open) % 4);
+      carry = digits.slice(end);
+      return decodedRuns(digits.slice(0, end));
+    },
+    end: () => Buffer.from(carry, 'base64'),
+  };
 }
 
 const TAB = 0x09;

@@ -2,7 +2,6 @@ import { closeSync, fstatSync, mkdirSync, openSync, readSync, writeSync } from '
 import { join } from 'node:path';
 import libmime from 'libmime';
 import type { Part } from './part.ts';
-import { MAX_PARTS, type SourceLimits } from './prepared-source.ts';
 import { decodeTnefText, type RandomAccess, readTnef, type TnefFile, type TnefFiles } from './tnef.ts';
 
 const PIECE = 256 * 1024;
@@ -10,7 +9,12 @@ const PIECE = 256 * 1024;
 const MAX_BODY = 1024 * 1024;
 const MEDIA_TYPE = /^[a-z0-9!#$&^_.+-]{1,100}\/[a-z0-9!#$&^_.+-]{1,100}$/;
 
-export interface UnpackLimits extends Pick<SourceLimits, 'isTimeUp'> {
+/** Parts of a mail, with the files that are unpacked of them. */
+export const MAX_PARTS = 1000;
+
+export interface UnpackLimits {
+  /** asked now and then; true: stop unpacking */
+  isTimeUp: () => boolean;
   /** files that are not held in memory go into this folder, which is made when needed */
   spillDir: string;
 }
