@@ -67,6 +67,7 @@ const REASONS: Record<string, string> = {
   LiteralTooLarge: 'the response was too large',
   LineTooLarge: 'the response was too large',
   ResponseTooLarge: 'the response was too large',
+  TooManyTokens: 'the response was too large',
   DownloadOverflow: 'the response was too large',
   TooManyResponses: 'the response was too large',
   EPROTOCOL: 'the response was not understood',
