@@ -198,6 +198,13 @@ describe('the house', () => {
     expect(loadedBy('server.ts')).not.toContain('@temporalio/worker');
   });
 
+  it('has a reader of TNEF that could be a package: it imports iconv-lite alone', () => {
+    const tnef = imports.filter(({ from }) => from.startsWith('src/mime/tnef/'));
+    const foreign = tnef.filter(({ to }) => !/^(src\/mime\/tnef\/|iconv-lite$|node:)/.test(to));
+    expect(tnef).not.toEqual([]);
+    expect(foreign.map(reported)).toEqual([]);
+  });
+
   it('gets its environment from the entry files: nothing in src reads it', () => {
     const readers = sourceFiles(ROOT).filter(
       (path) =>

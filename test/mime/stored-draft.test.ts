@@ -2,7 +2,7 @@ import { tmpdir } from 'node:os';
 import { describe, expect, test } from '@jest/globals';
 import { MailError } from '../../src/mail-wire/mail-error.ts';
 import { compose } from '../../src/mime/write/compose.ts';
-import { readTnef } from '../../src/mime/read/tnef.ts';
+import { readTnef } from '../../src/mime/tnef/index.ts';
 import type { OutgoingMessage } from '../../src/mime/write/outgoing-message.ts';
 import {
   draftForSending,

@@ -1,12 +1,10 @@
 import { closeSync, fstatSync, mkdirSync, openSync, readSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import libmime from 'libmime';
+import { type RandomAccess, readTnef, type TnefContents, type TnefFile } from '../tnef/index.ts';
 import type { Part } from './part.ts';
-import { decodeTnefText, type RandomAccess, readTnef, type TnefFile, type TnefFiles } from './tnef.ts';
 
 const PIECE = 256 * 1024;
-/** A longer text of a TNEF stays in it. */
-const MAX_BODY = 1024 * 1024;
 const MEDIA_TYPE = /^[a-z0-9!#$&^_.+-]{1,100}\/[a-z0-9!#$&^_.+-]{1,100}$/;
 
 /** Parts of a mail, with the files that are unpacked of them. */
@@ -84,15 +82,15 @@ function unpacked(part: Part, place: Place & { source: RandomAccess }, limits: U
     inside.push(asPart(part, file, isHeld ? Buffer.from(source.read(file.at, file.size)) : { path }));
   }
   const keepsText = found.hasText && !hasText;
-  const text = keepsText && inside.length < room ? textOf(part, found, source) : [];
+  const text = keepsText && inside.length < room ? textOf(part, found) : [];
   return [...text, ...inside, ...(inside.length === 0 || found.hasMore || keepsText ? [part] : [])];
 }
 
 /** The plain text of a TNEF as a text of the mail. */
-function textOf(part: Part, { text }: TnefFiles, source: RandomAccess): Part[] {
-  if (!text || text.size > MAX_BODY) return [];
-  const content = Buffer.from(decodeTnefText(source.read(text.at, text.size), text.charset));
-  const file = { name: null, mime: 'text/plain', cid: null, at: text.at, size: content.length };
+function textOf(part: Part, { text }: TnefContents): Part[] {
+  if (text === null) return [];
+  const content = Buffer.from(text);
+  const file = { name: null, mime: 'text/plain', cid: null, at: 0, size: content.length };
   return [{ ...asPart(part, file, content), role: 'plain', charset: 'utf-8', disposition: null }];
 }
 

@@ -1,54 +1,5 @@
-import { decodeBytes } from './charsets.ts';
-
-/*
- * The attachments of a winmail.dat (MS-OXTNEF): a stream of attributes, in which attAttachRenddata begins each attachment;
- * its properties (MS-OXCDATA 2.11) are in attAttachment. Only places are noted here, and names read: what the file claims
- * of lengths and counts costs nothing, and whatever does not fit makes it no TNEF.
- */
-
-/** Bytes that are read where they are needed. */
-export interface RandomAccess {
-  size: number;
-  /** fewer bytes at the end */
-  read(at: number, length: number): Buffer;
-}
-
-export interface TnefFile {
-  /** the long name, else the short one */
-  name: string | null;
-  mime: string | null;
-  cid: string | null;
-  /** where its bytes are */
-  at: number;
-  size: number;
-}
-
-export interface TnefFiles {
-  files: TnefFile[];
-  /**
-   * it holds something else besides that is no file: an embedded message, an OLE object, a file that is elsewhere, properties
-   * that cannot be read
-   */
-  hasMore: boolean;
-  /** it has a text of the message, in any format */
-  hasText: boolean;
-  /** where that text is as plain text */
-  text: TnefText | null;
-}
-
-/** A text in a TNEF. */
-export interface TnefText {
-  at: number;
-  size: number;
-  charset: string;
-}
-
-export interface TnefLimits {
-  /** one with more files is not read */
-  maxFiles: number;
-  /** asked now and then; true: stop reading */
-  isTimeUp: () => boolean;
-}
+import { ANSI, decodeText } from './text.ts';
+import type { RandomAccess, TnefContents, TnefFile, TnefLimits } from './types.ts';
 
 const SIGNATURE = 0x223e9f78;
 const HEAD_BYTES = 6;
@@ -66,7 +17,10 @@ const MAX_ATTRIBUTES = 20_000;
 const MAX_FILES = 500;
 const MAX_PROPERTIES = 2_000;
 const MAX_DEPTH = 4;
-const MAX_TEXT = 2_000;
+/** Bytes of a name. */
+const MAX_NAME = 2_000;
+/** Bytes of a text, unless the caller wants more or less. */
+const MAX_BODY = 1024 * 1024;
 /** Of a whole TNEF: one without defects has some ten for each file. */
 const MAX_READS = 200_000;
 /** How often the time is looked at. */
@@ -87,17 +41,17 @@ const UNICODE = 0x1f;
 const OBJECT = 0x0d;
 const BINARY = 0x102;
 
-/** Text in bytes whose code page is none. */
-const ANSI = 'cp1252';
-
 /** Thrown within this file: it is no TNEF, or a broken one, or it costs too much. */
 class Broken extends Error {}
 
-/** The files in a TNEF; null when it is none, or broken, or has too many, or the time is up. */
+/**
+ * What a TNEF holds; null when it is none, or broken, or costs too much, or has too many files, or the time is up.
+ * @throws what the source throws
+ */
 export function readTnef(
   source: RandomAccess,
-  { maxFiles, isTimeUp }: TnefLimits = { maxFiles: MAX_FILES, isTimeUp: () => false },
-): TnefFiles | null {
+  { maxFiles = MAX_FILES, maxText = MAX_BODY, isTimeUp = () => false }: TnefLimits = {},
+): TnefContents | null {
   let reads = 0;
   const counted = {
     size: source.size,
@@ -108,7 +62,7 @@ export function readTnef(
       return source.read(at, length);
     },
   };
-  const context = { source: counted, maxFiles: Math.min(maxFiles, MAX_FILES) };
+  const context = { source: counted, maxFiles: Math.min(maxFiles, MAX_FILES), maxText };
   try {
     return new TnefReader(context, { at: 0, size: source.size }, 0).read();
   } catch (error) {
@@ -117,15 +71,26 @@ export function readTnef(
   }
 }
 
+/** What all readers of a TNEF and of the messages in it share. */
+interface Context {
+  source: RandomAccess;
+  maxFiles: number;
+  maxText: number;
+}
+
 interface Range {
   at: number;
   size: number;
 }
 
+interface Text extends Range {
+  charset: string;
+}
+
 /** An attachment as it is read: only the places of what it says. */
 interface Attachment {
-  title: TnefText | null;
-  texts: Map<number, TnefText>;
+  title: Text | null;
+  texts: Map<number, Text>;
   data: Range | null;
   /** an embedded message or object */
   object: Range | null;
@@ -135,21 +100,21 @@ interface Attachment {
 type TakeProperty = (id: number, type: number, value: Range) => void;
 
 class TnefReader {
-  private readonly context: { source: RandomAccess; maxFiles: number };
+  private readonly context: Context;
   private readonly range: Range;
   private readonly depth: number;
   private codepage = ANSI;
   private hasMore = false;
   private hasText = false;
-  private plain: TnefText | null = null;
+  private plain: Text | null = null;
 
-  constructor(context: { source: RandomAccess; maxFiles: number }, range: Range, depth: number) {
+  constructor(context: Context, range: Range, depth: number) {
     this.context = context;
     this.range = range;
     this.depth = depth;
   }
 
-  read(): TnefFiles {
+  read(): TnefContents {
     const end = this.range.at + this.range.size;
     if (this.range.size < HEAD_BYTES || this.bytes(this.range.at, 4).readUInt32LE() !== SIGNATURE) throw new Broken();
     const attachments: Attachment[] = [];
@@ -198,7 +163,7 @@ class TnefReader {
     }
   }
 
-  private filesOf(attachments: readonly Attachment[]): TnefFiles {
+  private filesOf(attachments: readonly Attachment[]): TnefContents {
     const files: TnefFile[] = [];
     for (const { title, texts, data, object } of attachments) {
       if (object) {
@@ -212,7 +177,7 @@ class TnefReader {
       } else this.hasMore = true;
       if (files.length > this.context.maxFiles) throw new Broken();
     }
-    return { files, hasMore: this.hasMore, hasText: this.hasText, text: this.plain };
+    return { files, hasMore: this.hasMore, hasText: this.hasText, text: this.plainText() };
   }
 
   /** The files of an embedded message; none of another object. */
@@ -304,15 +269,21 @@ class TnefReader {
     this.plain ??= { ...value, charset };
   }
 
+  private plainText(): string | null {
+    const { plain } = this;
+    if (!plain || plain.size > this.context.maxText) return null;
+    return decodeText(this.bytes(plain.at, plain.size), plain.charset);
+  }
+
   private charsetOf(type: number): string {
     return type === UNICODE ? 'utf-16le' : this.codepage;
   }
 
   /** The first that is not empty. */
-  private firstText(places: readonly (TnefText | null | undefined)[]): string | null {
+  private firstText(places: readonly (Text | null | undefined)[]): string | null {
     for (const place of places) {
       if (!place) continue;
-      const text = decodeTnefText(this.bytes(place.at, Math.min(place.size, MAX_TEXT)), place.charset).trim();
+      const text = decodeText(this.bytes(place.at, Math.min(place.size, MAX_NAME)), place.charset).trim();
       if (text !== '') return text;
     }
     return null;
@@ -333,13 +304,6 @@ class TnefReader {
     if (at > end) throw new Broken();
     return at;
   }
-}
-
-/** A text of a TNEF, up to its U+0000. In a code page that is none it is UTF-8 or Windows-1252: no detector is asked. */
-export function decodeTnefText(bytes: Buffer, charset: string): string {
-  const text = charset === 'utf-16le' ? bytes.toString('utf16le') : decodeBytes(bytes, charset, ANSI);
-  const end = text.indexOf('\0');
-  return end < 0 ? text : text.slice(0, end);
 }
 
 const padded = (size: number): number => Math.ceil(size / 4) * 4;
