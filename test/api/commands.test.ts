@@ -1,16 +1,18 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { CancelledFailure, TimeoutFailure, WorkflowUpdateRPCTimeoutOrCancelledError } from '@temporalio/client';
+import { sql } from 'drizzle-orm';
 import { toFailure, withFailures } from '../../src/activities/failures.ts';
 import { createRemoveActivities } from '../../src/activities/remove.ts';
 import { createFinishedRuns } from '../../src/db/coordination/finished-runs.ts';
 import { createCommands } from '../../src/api/commands/index.ts';
-import { workflowErrorToApiError } from '../../src/api/commands/run-workflow.ts';
+import { CallOutage, workflowErrorToApiError } from '../../src/api/commands/run-errors.ts';
 import type { Commands } from '../../src/api/deps.ts';
 import type { AuthIntent } from '../../src/contract/account.ts';
 import { ApiError } from '../../src/contract/errors.ts';
 import { getAccount } from '../../src/db/queries/accounts.ts';
 import { deleteIntent, intentLocation, readIntent, linkIntent } from '../../src/db/access/connect-intents.ts';
-import { accounts, connectIntents } from '../../src/db/schema/index.ts';
+import { accounts, connectIntents, workers as announced } from '../../src/db/schema/index.ts';
 import { MailError } from '../../src/mail-wire/mail-error.ts';
 import { newId } from '../../src/new-id.ts';
 import { createSecrets } from '../../src/security/secrets.ts';
@@ -38,6 +40,8 @@ const settle = (intentId: string, accountId: string) =>
 beforeAll(async () => {
   test = await testDatabase();
   const { db } = test.database;
+  // one that has announced itself, for as long as the tests take
+  await db.insert(announced).values({ id: 'test', seenAt: sql`now() + interval '1 hour'`, watches: 0 });
   const storage = { deletePrefix: () => wipe() } as unknown as Storage;
   const late = { client: undefined as TestWorkers['client'] | undefined };
   workers = await startTestWorkers({
@@ -257,9 +261,12 @@ describe('workflowErrorToApiError', () => {
 
   it.each([
     [nested(toFailure(new ApiError('already_exists', 'taken'))), 'already_exists', 'taken'],
-    [nested(Object.assign(new Error('x'), { name: 'TimeoutFailure' })), 'provider_error', 'late'],
+    [nested(new TimeoutFailure('x', undefined, 'START_TO_CLOSE')), 'provider_error', 'late'],
     [Object.assign(new Error('x'), { code: 4 }), 'service_unavailable', 'Temporal cannot be reached now: not known'],
-    [Object.assign(new Error('x'), { name: 'WorkflowUpdateRPCTimeoutOrCancelledError' }), 'provider_error', 'late'],
+    [new WorkflowUpdateRPCTimeoutOrCancelledError('x'), 'provider_error', 'late'],
+    [nested(new CancelledFailure('x')), 'service_unavailable', 'the run was cancelled: not known'],
+    [new CallOutage('worker', 'no'), 'service_unavailable', 'no worker takes work now: not done'],
+    [new CallOutage('worker', 'yes'), 'service_unavailable', 'no worker takes work now: not known'],
     [
       nested(toFailure(Object.assign(new Error('canary'), { code: '57P01' }))),
       'service_unavailable',

@@ -27,7 +27,12 @@ const commands: Partial<Commands> = {
   updateDraft: (...given) => createDraftCommands(outgoing()).updateDraft(...given),
   deleteDraft: (...given) => createDraftCommands(outgoing()).deleteDraft(...given),
 };
-const outgoing = () => ({ client: {} as Client, db: api.database.db, storage: api.storage });
+const outgoing = () => ({
+  client: {} as Client,
+  hasWorker: () => Promise.resolve(false),
+  db: api.database.db,
+  storage: api.storage,
+});
 const WITHOUT_TEMPORAL = /\/drafts$|\/drafts\/.*|\/emails\/send$/;
 
 beforeAll(async () => {

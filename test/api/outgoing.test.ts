@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import type { Client } from '@temporalio/client';
+import { type Client, WorkflowFailedError } from '@temporalio/client';
 import { eq } from 'drizzle-orm';
 import { createDraftCommands } from '../../src/api/commands/drafts.ts';
 import { createSendCommands } from '../../src/api/commands/sends.ts';
@@ -36,8 +36,9 @@ beforeEach(async () => {
 
 /** Every workflow fails. */
 const client = {
-  withDeadline: () => Promise.reject(Object.assign(new Error('no worker'), { name: 'WorkflowFailedError' })),
+  withDeadline: () => Promise.reject(new WorkflowFailedError('refused', undefined, 'RETRY_POLICY_NOT_SET')),
 } as unknown as Client;
+const runs = { client, hasWorker: () => Promise.resolve(true) };
 const caller = { apiKeyId: 'pk_1', apiKeyName: 'key', permissions: 'full', accountIds: null } as const;
 const MAIL = { to: [{ email: 'bea@elsewhere.test' }], subject: 'Hello', plain_text: 'Hi' };
 
@@ -61,14 +62,14 @@ const KINDS = [
     what: 'a send',
     newObject: () => newId('email'),
     make: (deps: { db: Db; storage: Storage }, id: string) =>
-      createSendCommands({ client, ...deps }).sendEmail(accountId, caller, id, MAIL),
+      createSendCommands({ ...runs, ...deps }).sendEmail(accountId, caller, id, MAIL),
     state: async (id: string) => (await test.database.db.select().from(sends).where(eq(sends.id, id)))[0]?.state,
   },
   {
     what: 'a draft',
     newObject: () => newId('draft'),
     make: (deps: { db: Db; storage: Storage }, id: string) =>
-      createDraftCommands({ client, ...deps }).createDraft(accountId, id, MAIL),
+      createDraftCommands({ ...runs, ...deps }).createDraft(accountId, id, MAIL),
     state: async (id: string) => (await test.database.db.select().from(drafts).where(eq(drafts.id, id)))[0]?.state,
   },
 ];

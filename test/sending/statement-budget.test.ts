@@ -64,13 +64,19 @@ async function send(accountId: string): Promise<string> {
         { workflowId, args }: { workflowId: string; args: [{ accountId: string; sendId: string }] },
       ) => {
         runs.set(workflowId, new MockActivityEnvironment().run(submitEmail, args[0]));
+        return { firstExecutionRunId: workflowId };
       },
       getHandle: (workflowId: string) => ({ result: () => runs.get(workflowId) }),
     },
     withDeadline: (_at: number, call: () => Promise<unknown>) => call(),
     withAbortSignal: (_signal: AbortSignal, call: () => Promise<unknown>) => call(),
   } as unknown as Client;
-  const commands = createSendCommands({ client, db: deps.db, storage: deps.storage });
+  const commands = createSendCommands({
+    client,
+    hasWorker: () => Promise.resolve(true),
+    db: deps.db,
+    storage: deps.storage,
+  });
   const caller = { apiKeyId: newId('apiKey'), apiKeyName: 'a key', permissions: 'full', accountIds: null } as never;
   const id = newId('email');
   const input = { to: [{ email: 'you@elsewhere.test' }], subject: 'hello', html: '<p>hello</p>' };

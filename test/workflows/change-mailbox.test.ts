@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { withFailures } from '../../src/activities/failures.ts';
 import { createChangeCommands } from '../../src/api/commands/changes.ts';
@@ -8,7 +9,7 @@ import { MailError } from '../../src/mail-wire/mail-error.ts';
 import { newId } from '../../src/new-id.ts';
 import { changeWorkflowId } from '../../src/workflows/names.ts';
 import { waitFor } from '../helpers/assert/wait.ts';
-import { startTestWorkers, type TestWorkers } from '../helpers/product/temporal-workers.ts';
+import { startTestWorkers, testClient, type TestWorkers } from '../helpers/product/temporal-workers.ts';
 
 /** A change of a mailbox as a run: what its activity is asked, what the caller gets. */
 
@@ -21,6 +22,8 @@ let commands: ChangeCommands;
 let asked: [string, object][] = [];
 let act: (tries: number) => Promise<void>;
 
+const runs = () => ({ client: workers.api, hasWorker: () => Promise.resolve(true) });
+
 beforeAll(async () => {
   const names = ['markEmail', 'moveEmail', 'trashEmail', 'createFolder', 'changeFolder', 'deleteFolder'];
   const activities = names.map((name) => [
@@ -31,7 +34,7 @@ beforeAll(async () => {
     },
   ]);
   workers = await startTestWorkers(withFailures(Object.fromEntries(activities) as Record<string, () => Promise<void>>));
-  commands = createChangeCommands({ client: workers.api });
+  commands = createChangeCommands(runs());
 }, 60_000);
 afterAll(() => workers.stop());
 
@@ -95,7 +98,7 @@ describe('a change', () => {
     let release = () => {};
     act = () => new Promise((resolve) => (release = resolve));
     const finished = createFinishedRuns();
-    const notified = createChangeCommands({ client: workers.api, finished });
+    const notified = createChangeCommands({ ...runs(), finished });
     const ids = [newId('folder'), newId('folder')] as const;
     const create = (id: string) => notified.createFolder(accountId, id, { name: 'New', parentId: null });
     const answer = create(ids[0]);
@@ -115,12 +118,90 @@ describe('a change', () => {
   it('that takes long is reported to continue', async () => {
     let release = () => {};
     act = () => new Promise((resolve) => (release = resolve));
-    const impatient = createChangeCommands({ client: workers.api, changeDeadlineMs: 500 });
+    const impatient = createChangeCommands({ ...runs(), changeDeadlineMs: 500 });
     const answer = impatient.trashEmail(accountId, emailId);
     await expect(answer).rejects.toMatchObject({
       code: 'provider_error',
       detail: expect.stringMatching(/it continues/),
     });
     release();
+  });
+
+  it('that no worker takes is known not to be made, by every caller who waits for it', async () => {
+    const idle = await testClient();
+    const id = newId('folder');
+    const { createFolder } = createChangeCommands({ client: idle.api, hasWorker: () => Promise.resolve(false) });
+    const began = Date.now();
+    const create = () => createFolder(accountId, id, { name: 'Never', parentId: null });
+    for (const end of await Promise.allSettled([create(), create()])) {
+      expect(end).toMatchObject({
+        status: 'rejected',
+        reason: { code: 'service_unavailable', detail: 'no worker takes work now: nothing was changed' },
+      });
+    }
+    expect(Date.now() - began).toBeLessThan(5_000);
+    const stopWorkers = await idle.work({});
+    const run = idle.client.workflow.getHandle(changeWorkflowId(id, 'create'));
+    expect((await run.describe()).status.name).toBe('TERMINATED');
+    await stopWorkers();
+    await idle.close();
+  }, 30_000);
+
+  it('waits for a worker that has much to do, until the deadline', async () => {
+    const busy = await testClient();
+    const id = newId('folder');
+    const commandsOf = (changeDeadlineMs: number) =>
+      createChangeCommands({ client: busy.api, hasWorker: () => Promise.resolve(true), changeDeadlineMs });
+    const create = (ms: number) => commandsOf(ms).createFolder(accountId, id, { name: 'Late', parentId: null });
+    const refused = { code: 'service_unavailable', detail: 'no worker takes work now: nothing was changed' };
+    await expect(create(500)).rejects.toMatchObject(refused);
+    const answer = create(30_000);
+    await sleep(3_500);
+    const stopWorkers = await busy.work(withFailures({ createFolder: () => act(1) }));
+    await answer;
+    await stopWorkers();
+    await busy.close();
+  }, 60_000);
+
+  it('whose worker is gone after it has begun may still be made', async () => {
+    let release = () => {};
+    act = () => new Promise((resolve) => (release = resolve));
+    const left = createChangeCommands({
+      client: workers.api,
+      hasWorker: () => Promise.resolve(false),
+      changeDeadlineMs: 1_500,
+    });
+    await expect(left.trashEmail(accountId, emailId)).rejects.toMatchObject({
+      code: 'service_unavailable',
+      detail: 'no worker takes work now: the change may still be made',
+    });
+    release();
+  });
+
+  it('that an operator terminates may have been made', async () => {
+    let release = () => {};
+    act = () => new Promise((resolve) => (release = resolve));
+    const id = newId('folder');
+    const answer = commands.createFolder(accountId, id, { name: 'Ended', parentId: null });
+    const ended = expect(answer).rejects.toMatchObject({
+      code: 'service_unavailable',
+      detail: expect.stringMatching(/: the change may still be made$/),
+    });
+    await waitFor(async () => asked.length === 1);
+    await workers.client.workflow.getHandle(changeWorkflowId(id, 'create')).terminate();
+    await ended;
+    release();
+  });
+
+  it('is 503 while the database is away', async () => {
+    act = () => new Promise((resolve) => setTimeout(resolve, 5_000));
+    const away = Object.assign(new Error('refused'), { code: 'ECONNREFUSED' });
+    const blind = createChangeCommands({ client: workers.api, hasWorker: () => Promise.reject(away) });
+    const began = Date.now();
+    await expect(blind.trashEmail(accountId, emailId)).rejects.toMatchObject({
+      code: 'service_unavailable',
+      detail: 'the database cannot be reached now: the change may still be made',
+    });
+    expect(Date.now() - began).toBeLessThan(5_000);
   });
 });

@@ -63,6 +63,8 @@ function activitiesWith(parse: MailParser['parse']) {
   return withFailures(createReparseActivities({ db: db(), storage, tempDir, logger, parser: { parse } }));
 }
 
+const runs = () => ({ client: temporal.api, hasWorker: () => Promise.resolve(true) });
+
 describe('the run that parses stored mail again', () => {
   it('goes on where its worker ended, and says how it stands', async () => {
     const { accountId } = await storeOld(12);
@@ -77,7 +79,7 @@ describe('the run that parses stored mail again', () => {
     });
     const stop = await temporal.work(ending);
     // time enough for a busy worker to take it
-    const first = reparseMailbox({ client: temporal.api, db: db(), waitMs: 10_000 }, accountId);
+    const first = reparseMailbox({ ...runs(), waitMs: 10_000 }, accountId);
     const handle = temporal.client.workflow.getHandle(reparseWorkflowId(accountId));
     await waitFor(
       async () => {
@@ -108,7 +110,7 @@ describe('the run that parses stored mail again', () => {
     expect(await subjectsLike(accountId, 'right%')).toBe(12);
     expect(await handle.query<RunState>(QUERIES.state)).toMatchObject({ state: 'done', counts: { changed: 12 } });
 
-    expect(await reparseMailbox({ client: temporal.api, db: db() }, accountId)).toMatchObject({
+    expect(await reparseMailbox(runs(), accountId)).toMatchObject({
       status: 'completed',
       changed: 0,
       unchanged: 12,

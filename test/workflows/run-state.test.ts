@@ -74,7 +74,10 @@ describe('a run', () => {
 
   it('is found by every id that it is about', async () => {
     const [accountId, emailId, folderId] = [newId('account'), newId('email'), newId('folder')];
-    const { moveEmail } = createChangeCommands({ client: workers.api });
+    const { moveEmail } = createChangeCommands({
+      client: workers.api,
+      hasWorker: () => Promise.resolve(true),
+    });
     await moveEmail(accountId, emailId, folderId);
     await waitFor(async () => (await foundBy(folderId)).length === 1, WAIT);
     expect(await foundBy(emailId)).toEqual(await foundBy(folderId));

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { withFailures } from '../../src/activities/failures.ts';
-import { execute, type WorkflowCall, workflowErrorToApiError } from '../../src/api/commands/run-workflow.ts';
+import { workflowErrorToApiError } from '../../src/api/commands/run-errors.ts';
+import { execute } from '../../src/api/commands/run-workflow.ts';
 import { MailError } from '../../src/mail-wire/mail-error.ts';
 import { newId } from '../../src/new-id.ts';
 import {
@@ -44,8 +45,8 @@ beforeEach(() => {
 });
 
 const run = (type: string, workflowId: string, args: object): Promise<void> => {
-  const what: WorkflowCall = { type, workflowId, accountId, args: [args], summary: type, deadlineMs: 20_000 };
-  return execute(workers.api, what);
+  const what = { type, workflowId, accountId, args: [args], summary: type, deadlineMs: 20_000 };
+  return execute({ client: workers.api, hasWorker: () => Promise.resolve(true) }, what);
 };
 const send = (sendId = newId('email')) => run(WORKFLOWS.sendEmail, sendWorkflowId(sendId), { accountId, sendId });
 const save = (previousId: string | null, draftId = newId('draft')) =>

@@ -1,29 +1,23 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { withFailures } from '../../src/activities/failures.ts';
 import { verifyMailbox } from '../../src/api/commands/verify.ts';
-import type { Db } from '../../src/db/driver/client.ts';
 import type { Verification } from '../../src/mailbox/verify.ts';
 import { MailError } from '../../src/mail-wire/mail-error.ts';
 import { newId } from '../../src/new-id.ts';
 import { verifyWorkflowId } from '../../src/workflows/names.ts';
 import { startTestWorkers, type TestWorkers } from '../helpers/product/temporal-workers.ts';
-import { testDatabase, type TestDatabase } from '../helpers/servers/postgres.ts';
 
 /** A verification as a run: what a caller gets of it. */
 
 let workers: TestWorkers;
-let test: TestDatabase;
 let verifyStore: () => Promise<Verification>;
-const db = (): Db => test.database.db;
 
 beforeAll(async () => {
-  test = await testDatabase();
   workers = await startTestWorkers(withFailures({ verifyStore: () => verifyStore() }));
 }, 60_000);
-afterAll(async () => {
-  await workers.stop();
-  await test.drop();
-});
+afterAll(() => workers.stop());
+
+const runs = () => ({ client: workers.api, hasWorker: () => Promise.resolve(true) });
 
 describe('a verification', () => {
   it('returns what was found', async () => {
@@ -31,7 +25,7 @@ describe('a verification', () => {
     const folderId = newId('folder');
     const counts = { folders: 3, messages: 12, differences: 1, left: 0 };
     verifyStore = async () => ({ ...counts, sample: [{ folderId, kind: 'flags', uid: 7 }] });
-    expect(await verifyMailbox({ client: workers.api, db: db() }, accountId)).toEqual({
+    expect(await verifyMailbox(runs(), accountId)).toEqual({
       object: 'MailboxVerification',
       account_id: accountId,
       status: 'completed',
@@ -43,7 +37,7 @@ describe('a verification', () => {
 
   it('fails with what the provider said', async () => {
     verifyStore = () => Promise.reject(new MailError('invalid_credentials', 'imap', 'the login was refused'));
-    await expect(verifyMailbox({ client: workers.api, db: db() }, newId('account'))).rejects.toMatchObject({
+    await expect(verifyMailbox(runs(), newId('account'))).rejects.toMatchObject({
       code: 'invalid_credentials',
       detail: 'the login was refused',
     });

@@ -1,17 +1,11 @@
-import type { Client } from '@temporalio/client';
-import type { FinishedRuns } from '../../db/coordination/finished-runs.ts';
 import { newId } from '../../new-id.ts';
 import type { MailboxChange } from '../../workflows/change-mailbox.ts';
 import { changeWorkflowId, WORKFLOWS } from '../../workflows/names.ts';
 import type { ChangeCommands } from '../deps.ts';
-import { execute, START_WITHIN_MS, workflowErrorToApiError } from './run-workflow.ts';
+import { workflowErrorToApiError } from './run-errors.ts';
+import { execute, type RunDeps, START_WITHIN_MS } from './run-workflow.ts';
 
-export interface ChangeCommandDeps {
-  client: Client;
-  /** without it callers wait until runs have ended */
-  finished?: FinishedRuns;
-  /** rejects when the database is away */
-  hasWorker?: () => Promise<boolean>;
+export interface ChangeCommandDeps extends RunDeps {
   /** how long callers wait, ms; for tests */
   changeDeadlineMs?: number;
 }
@@ -43,7 +37,7 @@ export function createChangeCommands(deps: ChangeCommandDeps): ChangeCommands {
 }
 
 async function makeChange(
-  { client, hasWorker, finished, changeDeadlineMs: deadlineMs = CHANGE_DEADLINE_MS }: ChangeCommandDeps,
+  deps: ChangeCommandDeps,
   change: MailboxChange,
   requestId: string = newId('change'),
 ): Promise<void> {
@@ -57,16 +51,14 @@ async function makeChange(
     'parentId' in change ? change.parentId : undefined,
   ];
   try {
-    await execute(client, {
+    await execute(deps, {
       type: WORKFLOWS.changeMailbox,
       workflowId,
       accountId,
       resourceIds,
       args: [change, { startBy: Date.now() + START_WITHIN_MS }],
       summary,
-      deadlineMs,
-      ...(hasWorker ? { hasWorker } : {}),
-      ...(finished ? { finished } : {}),
+      deadlineMs: deps.changeDeadlineMs ?? CHANGE_DEADLINE_MS,
     });
   } catch (error) {
     throw workflowErrorToApiError(error, LATE, OUTAGE);

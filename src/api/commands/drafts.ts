@@ -1,4 +1,3 @@
-import { hasWorker } from '../../db/coordination/workers.ts';
 import type { DraftResult, SendInput } from '../../contract/sending.ts';
 import { newId } from '../../new-id.ts';
 import {
@@ -21,7 +20,8 @@ import {
   trackingIdFor,
   whenFree,
 } from './outgoing.ts';
-import { CallOutage, execute, type OutageTexts, START_WITHIN_MS, workflowErrorToApiError } from './run-workflow.ts';
+import { CallOutage, type OutageTexts, workflowErrorToApiError } from './run-errors.ts';
+import { execute, START_WITHIN_MS } from './run-workflow.ts';
 
 /** How long callers wait, ms. */
 const DRAFT_MS = 60_000;
@@ -92,11 +92,11 @@ async function updateDraft(
 }
 
 async function saveDraft(deps: OutgoingDeps, draft: DraftRow, previousId: string | null): Promise<DraftResult> {
-  const { client, db } = deps;
+  const { db } = deps;
   const { id, accountId } = draft;
   try {
     if (draft.state !== 'active' || previousId) {
-      await execute(client, {
+      await execute(deps, {
         type: WORKFLOWS.saveDraft,
         workflowId: draftWorkflowId(id),
         accountId,
@@ -104,7 +104,6 @@ async function saveDraft(deps: OutgoingDeps, draft: DraftRow, previousId: string
         args: [{ accountId, draftId: id, previousId }],
         summary: previousId ? `save ${id} in place of ${previousId}` : `save ${id}`,
         deadlineMs: DRAFT_MS,
-        hasWorker: () => hasWorker(db),
       });
     }
   } catch (error) {
@@ -125,14 +124,15 @@ async function saveDraft(deps: OutgoingDeps, draft: DraftRow, previousId: string
   };
 }
 
-async function deleteDraft({ client, db }: OutgoingDeps, accountId: string, draftId: string): Promise<void> {
+async function deleteDraft(deps: OutgoingDeps, accountId: string, draftId: string): Promise<void> {
+  const { db } = deps;
   const draft = await whenFree(async () => {
     const active = await findDraft(db, accountId, draftId);
     if (!active) throw draftNotFound();
     return (await isReserved(db, active)) ? undefined : active;
   });
   try {
-    await execute(client, {
+    await execute(deps, {
       type: WORKFLOWS.deleteDraft,
       workflowId: deleteDraftWorkflowId(draft.id),
       accountId,
@@ -140,7 +140,6 @@ async function deleteDraft({ client, db }: OutgoingDeps, accountId: string, draf
       args: [{ accountId, draftId: draft.id, startBy: Date.now() + START_WITHIN_MS }],
       summary: `remove ${draft.id}`,
       deadlineMs: DRAFT_MS,
-      hasWorker: () => hasWorker(db),
     });
   } catch (error) {
     throw workflowErrorToApiError(error, 'the draft was not removed in time; its removal continues', NOT_DELETED);

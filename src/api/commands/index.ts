@@ -1,4 +1,4 @@
-import { type Client, WithStartWorkflowOperation } from '@temporalio/client';
+import type { Client } from '@temporalio/client';
 import type { AuthIntent } from '../../contract/account.ts';
 import { ApiError } from '../../contract/errors.ts';
 import { isId } from '../../contract/ids.ts';
@@ -10,20 +10,14 @@ import { deleteIntent, intentLocation, saveIntent } from '../../db/access/connec
 import { newId } from '../../new-id.ts';
 import type { Secrets } from '../../security/secrets.ts';
 import type { Storage } from '../../storage/storage.ts';
-import {
-  connectWorkflowId,
-  QUEUES,
-  removeWorkflowId,
-  searchableBy,
-  UPDATES,
-  WORKFLOWS,
-} from '../../workflows/names.ts';
+import { connectWorkflowId, removeWorkflowId, UPDATES, WORKFLOWS } from '../../workflows/names.ts';
 import type { Commands } from '../deps.ts';
 import { createChangeCommands } from './changes.ts';
 import { createDraftCommands } from './drafts.ts';
-import { execute, watched, workflowErrorToApiError } from './run-workflow.ts';
-import { listRuns } from './runs.ts';
+import { workflowErrorToApiError } from './run-errors.ts';
+import { execute, type RunDeps } from './run-workflow.ts';
 import { reparseMailbox } from './reparse.ts';
+import { listRuns } from './runs.ts';
 import { createSendCommands } from './sends.ts';
 import { verifyMailbox } from './verify.ts';
 
@@ -47,7 +41,8 @@ const CONNECT_DEADLINE_MS = 45_000;
 const REMOVE_DEADLINE_MS = 20_000;
 
 /** Every workflow that the API starts, as one function each; failures are ApiErrors. */
-export function createCommands(deps: CommandDeps): Commands {
+export function createCommands(given: CommandDeps): Commands {
+  const deps = { ...given, hasWorker: () => hasWorker(given.db) };
   return {
     connectMailbox: (intent) => connectMailbox(deps, intent),
     removeAccount: (accountId) => removeAccount(deps, accountId),
@@ -58,7 +53,7 @@ export function createCommands(deps: CommandDeps): Commands {
     cancelReplay: deps.cancelReplay,
     verifyMailbox: (accountId) => verifyMailbox(deps, accountId),
     reparseMailbox: (accountId) => reparseMailbox(deps, accountId),
-    ...createChangeCommands({ ...deps, hasWorker: () => hasWorker(deps.db) }),
+    ...createChangeCommands(deps),
     ...createSendCommands(deps),
     ...createDraftCommands(deps),
   };
@@ -68,20 +63,19 @@ export function createCommands(deps: CommandDeps): Commands {
  * Seals what the caller sent, has the workflow verify it, and returns the account's id. When this throws, nothing is
  * saved: the intent is deleted, and without it the workflow cannot save.
  */
-async function connectMailbox(deps: CommandDeps, intent: AuthIntent): Promise<string> {
+async function connectMailbox(deps: CommandDeps & RunDeps, intent: AuthIntent): Promise<string> {
   const { client, db, secrets } = deps;
   const intentId = newId('intent');
   await saveIntent(db, intentId, secrets.seal(intentLocation(intentId), JSON.stringify(intent)), new Date());
   const workflowId = connectWorkflowId(intentId);
   let failure: unknown;
   try {
-    await execute(client, {
+    await execute(deps, {
       type: WORKFLOWS.connectMailbox,
       workflowId,
       args: [{ intentId }],
       summary: 'log in to a mailbox and connect it',
       deadlineMs: deps.connectDeadlineMs ?? CONNECT_DEADLINE_MS,
-      hasWorker: () => hasWorker(db),
     });
   } catch (error) {
     failure = error;
@@ -97,28 +91,21 @@ async function connectMailbox(deps: CommandDeps, intent: AuthIntent): Promise<st
 }
 
 /** Returns once everything is deleted; after the deadline as soon as the account is not found any more. */
-async function removeAccount(deps: CommandDeps, accountId: string): Promise<void> {
-  const { client, db } = deps;
+async function removeAccount(deps: CommandDeps & RunDeps, accountId: string): Promise<void> {
+  const { db } = deps;
   if (!isId('account', accountId) || !(await getAccount(db, accountId))) throw notFound();
   try {
-    const wait = {
+    await execute(deps, {
+      type: WORKFLOWS.removeAccount,
       workflowId: removeWorkflowId(accountId),
+      accountId,
+      args: [{ accountId }],
+      summary: `remove ${accountId}`,
+      repeats: true,
+      isKept: true,
       deadlineMs: deps.removeDeadlineMs ?? REMOVE_DEADLINE_MS,
-      hasWorker: () => hasWorker(db),
-      stays: true,
-    };
-    await watched(client, wait, () =>
-      client.workflow.executeUpdateWithStart(UPDATES.deleted, {
-        startWorkflowOperation: new WithStartWorkflowOperation(WORKFLOWS.removeAccount, {
-          taskQueue: QUEUES.commands,
-          workflowId: removeWorkflowId(accountId),
-          args: [{ accountId }],
-          typedSearchAttributes: searchableBy(accountId),
-          staticSummary: `remove ${accountId}`,
-          workflowIdConflictPolicy: 'USE_EXISTING',
-        }),
-      }),
-    );
+      until: ({ handle }) => handle.executeUpdate<void, []>(UPDATES.deleted),
+    });
   } catch (error) {
     // Marked as removed: nobody has to wait for the rest.
     if (!(await getAccount(db, accountId))) return;

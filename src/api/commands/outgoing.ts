@@ -1,21 +1,17 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Client } from '@temporalio/client';
 import { ApiError } from '../../contract/errors.ts';
 import type { SendInput } from '../../contract/sending.ts';
 import type { Db } from '../../db/driver/client.ts';
-import type { FinishedRuns } from '../../db/coordination/finished-runs.ts';
 import { newId } from '../../new-id.ts';
 import { unavailablePart } from '../../outage.ts';
 import { type OutgoingInput, storeInput } from '../../outgoing/outgoing-input.ts';
 import type { Storage } from '../../storage/storage.ts';
+import type { RunDeps } from './run-workflow.ts';
 
 /** What the commands for sends and drafts need. */
-export interface OutgoingDeps {
-  client: Client;
+export interface OutgoingDeps extends RunDeps {
   db: Db;
   storage: Storage;
-  /** without it callers wait until runs have ended */
-  finished?: FinishedRuns;
 }
 
 /** How long a call waits for a draft that is being saved or sent, and how often it checks. */

@@ -1,13 +1,34 @@
-import { type Client, WorkflowExecutionAlreadyStartedError } from '@temporalio/client';
+import { type Client, WorkflowExecutionAlreadyStartedError, type WorkflowHandle } from '@temporalio/client';
 import { sleep, withDeadline } from '../../async.ts';
-import { ApiError, type ErrorCode, ERRORS } from '../../contract/errors.ts';
 import type { FinishedRuns } from '../../db/coordination/finished-runs.ts';
-import { type InstallationPart, PartUnavailable, unavailablePart } from '../../outage.ts';
+import { PartUnavailable } from '../../outage.ts';
 import { QUEUES, searchableBy } from '../../workflows/names.ts';
-import { notTaken, stopUntaken, waitingFor, wasTaken } from './untaken.ts';
+import { CallOutage, isTerminated, outageOf, StillRunning } from './run-errors.ts';
+
+/*
+ * How a call of the API waits for a workflow. In reading order:
+ *
+ * execute  starts the workflow, or attaches to it, and waits for the first of three: what the caller wants of it, the
+ *          notification that its work is stored, and the rejection of `watch`
+ * watch    checks that Temporal, the database and a worker respond; stops a workflow that no worker takes
+ * run-errors.ts  what the end of a wait means to the caller
+ *
+ * The notification comes from Postgres (src/db/coordination/finished-runs.ts) as soon as the work is committed. The result of an update
+ * with start comes when Temporal has stored the end of the run: a mark as read took 62 ms then, not 42
+ * (docs/performance.md).
+ */
+
+/** What each wait needs. */
+export interface RunDeps {
+  client: Client;
+  /** whether a worker takes work; rejects when the database is away */
+  hasWorker: () => Promise<boolean>;
+  /** without it callers wait until runs have ended */
+  finished?: Pick<FinishedRuns, 'waitFor'>;
+}
 
 /** A workflow that a caller waits for. */
-export interface WorkflowCall extends Wait {
+export interface WorkflowCall<T> {
   type: string;
   workflowId: string;
   /** undefined: of no account yet */
@@ -16,265 +37,139 @@ export interface WorkflowCall extends Wait {
   resourceIds?: readonly (string | null | undefined)[];
   args: unknown[];
   /** shown in Temporal's UI; no mail text, no address */
-  summary?: string;
-}
-
-/** How long a caller waits, and for what else. */
-export interface Wait {
+  summary: string;
+  /** it is run again after it has completed; otherwise the call gets the result that it had */
+  repeats?: boolean;
+  /** it is left to a later worker when none takes it; otherwise it is terminated */
+  isKept?: boolean;
   /** ms that the caller waits */
   deadlineMs: number;
-  /** whether the database knows of a worker; rejects when it is away: the worker gets no further then */
-  hasWorker?: () => Promise<boolean>;
-  /** resolves when its work is stored, before its run has ended; without it the end is waited for */
-  finished?: Pick<FinishedRuns, 'waitFor'>;
+  /** called once when they have passed: the ms that the caller waits longer */
+  extendMs?: () => Promise<number>;
+  /** what is waited for; by default the result of the run, or the notification that its work is stored */
+  until?: (waiting: Waiting) => Promise<T>;
 }
 
-/**
- * A part of the installation is away, so the caller does not learn what became of the workflow. `begun`: whether a worker
- * has begun it; `unknown`: Temporal did not confirm the start.
- */
-export class CallOutage extends PartUnavailable {
-  readonly begun: 'no' | 'yes' | 'unknown';
-  constructor(part: InstallationPart, begun: CallOutage['begun'], cause?: unknown) {
-    super(part, { cause });
-    this.begun = begun;
-  }
+interface Waiting {
+  handle: WorkflowHandle;
+  /** resolves with the notification, or never */
+  stored: Promise<void>;
+  /** aborts at the end of the wait */
+  over: AbortSignal;
 }
 
-/** The workflow did not end while the caller waited, though everything of ours responds. */
-export class StillRunning extends Error {
-  override readonly name = 'StillRunning';
-}
-
-/** A workflow that Temporal, or a worker, does not take by then is not waited for, ms. */
-const TAKEN_MS = 3_000;
-/** How often Temporal and the database are asked while a caller waits, and how long Temporal may take to respond, ms. */
-const CHECK_EVERY_MS = 3_000;
-const TEMPORAL_MS = 1_500;
-/** A start that reaches Temporal later than this after the call, since Temporal was frozen, is not made any more, ms. */
+/** A start that reaches Temporal later than this after the call, because Temporal was frozen, is refused, ms. */
 export const START_WITHIN_MS = 60_000;
-
-/**
- * Starts a workflow, unless one of that id is running or has completed, and waits until its work is stored, or for its end.
- * One that failed is started again: its steps are safe to repeat. One that no worker takes is ended.
- * @throws CallOutage within 5 s of an outage
- */
-export async function execute(client: Client, run: WorkflowCall): Promise<void> {
-  const takenBy = Date.now() + TAKEN_MS;
-  const stored = run.finished?.waitFor(run.workflowId);
-  try {
-    const started = await onceOnly(
-      within(client, TAKEN_MS, () => client.workflow.start(run.type, optionsOf(run))),
-    ).catch((error: unknown) => {
-      throw outageOf(error, 'unknown') ?? error;
-    });
-    if (started) await awaitResult(client, run.workflowId, { ...run, takenBy }, stored?.done);
-  } finally {
-    stored?.stop();
-  }
-}
-
-/** Waits as `execute` does, for a workflow that was started before. @throws CallOutage */
-export async function awaitWorkflow(client: Client, workflowId: string, wait: Wait): Promise<void> {
-  const stored = wait.finished?.waitFor(workflowId);
-  try {
-    await awaitResult(client, workflowId, { ...wait, takenBy: Date.now() + TAKEN_MS }, stored?.done);
-  } finally {
-    stored?.stop();
-  }
-}
-
-function awaitResult(
-  client: Client,
-  workflowId: string,
-  wait: Wait & { takenBy: number },
-  stored: Promise<void> | undefined,
-): Promise<void> {
-  return watched(client, { workflowId, ...wait }, async () => {
-    const result = client.workflow.getHandle(workflowId).result();
-    await (stored ? Promise.race([result, stored]) : result);
-  });
-}
-
-/** What is waited for. */
-export interface Watched extends Wait {
-  workflowId: string;
-  /** when a worker must have taken it, ms since the epoch */
-  takenBy?: number;
-  /** it is not ended when no worker takes it, but done later */
-  stays?: boolean;
-}
-
-/**
- * The result of a call to Temporal that lasts until a workflow has got somewhere; meanwhile it is seen to that Temporal,
- * the database and a worker are there. @throws CallOutage
- */
-export async function watched<T>(client: Client, wait: Watched, call: () => Promise<T>): Promise<T> {
-  const over = new AbortController();
-  const calls = new AbortController();
-  const until = Date.now() + wait.deadlineMs;
-  // the watch decides what the deadline means
-  const result = client
-    .withDeadline(until + 2 * TEMPORAL_MS, () => client.withAbortSignal(calls.signal, call))
-    .catch((error: unknown) => ended(client, wait.workflowId, error));
-  try {
-    return await Promise.race([result, watch(client, wait, { until, over: over.signal })]);
-  } catch (error) {
-    if (error instanceof CallOutage || error instanceof StillRunning) throw error;
-    const away = outageOf(error, 'yes');
-    throw away ?? error;
-  } finally {
-    over.abort();
-    const left = setTimeout(() => calls.abort(), LEFT_MS).unref();
-    void result.catch(() => {}).finally(() => clearTimeout(left));
-  }
-}
-
-/** Never resolves; rejects when a part of the installation is away, or at the end of the wait. */
-async function watch(
-  client: Client,
-  { workflowId, hasWorker, takenBy = Date.now() + TAKEN_MS, stays = false }: Watched,
-  { until, over }: { until: number; over: AbortSignal },
-): Promise<never> {
-  await sleep(Math.min(takenBy, until) - Date.now(), over);
-  for (;;) {
-    // the sleep ends with the call: there is nothing left to ask
-    if (over.aborted) return new Promise<never>(() => {});
-    const [now, isBusy] = await Promise.all([
-      ask(client, () => waitingFor(client, workflowId)),
-      // within its own patience
-      hasWorker?.(),
-    ]).catch((error: unknown) => {
-      throw outageOf(error, 'yes') ?? error;
-    });
-    if (over.aborted) return new Promise<never>(() => {});
-    // one that is there and has much to do takes it in time, or not at all
-    if (now === notTaken && isBusy && Date.now() < until) {
-      await sleep(BUSY_MS, over);
-      continue;
-    }
-    if (now === notTaken) {
-      if (!stays) {
-        await ask(client, () => stopUntaken(client, workflowId)).catch(() => undefined);
-        // the result of the workflow says whether a worker was faster
-        await sleep(RESULT_MS, over);
-      }
-      throw new CallOutage('worker', 'unknown');
-    }
-    // the worker that had begun is gone, and no other took it over while the caller waited
-    if (now !== undefined && Date.now() >= until) throw new CallOutage('worker', 'yes');
-    if (Date.now() >= until) throw new StillRunning('the deadline passed');
-    await sleep(Math.min(CHECK_EVERY_MS, Math.max(until - Date.now(), 1)), over);
-  }
-}
-
-/** How often it is asked whether a worker that is there has taken it, ms. */
-const BUSY_MS = 1_000;
-/** For the end of a workflow to arrive, ms. */
+/** For Temporal to confirm the start, and for a worker to take the workflow, ms. */
+const TAKEN_MS = 3_000;
+/** Between two checks: while a worker has the workflow, and while none has, ms. */
+const CHECK_MS = { begun: 3_000, untaken: 1_000 };
+/** Operators see it in Temporal's UI. */
+const UNTAKEN = 'no worker took it in time, and the caller has been answered so';
+/** For Temporal to respond to a check, ms. */
+const TEMPORAL_MS = 1_500;
+/** For the end of a terminated workflow to arrive, ms. */
 const RESULT_MS = 500;
+/** The client's own deadline passes late while the client waits before it repeats a request, ms. */
+const GRACE_MS = 200;
 /**
- * A call that is not waited for any more may end by itself, ms. Where it is cancelled just when Temporal reads for it, SQLite's
- * driver may interrupt every later statement, too (src/embedded/temporal.ts).
+ * For a call to Temporal to end after the wait, before it is cancelled, ms. A cancellation that meets a read of Temporal may
+ * interrupt every later statement of SQLite's driver, too (src/embedded/temporal.ts).
  */
 const LEFT_MS = 2_000;
 
-/** A workflow that was ended while it was waited for, by this caller or another one of the same. */
-async function ended(client: Client, workflowId: string, error: unknown): Promise<never> {
-  const isTerminated =
-    error instanceof Error && error.cause instanceof Error && error.cause.name === 'TerminatedFailure';
-  if (!isTerminated) throw error;
-  const taken = await ask(client, () => wasTaken(client, workflowId)).catch(() => true);
-  throw new CallOutage('worker', taken ? 'unknown' : 'no', error);
+/**
+ * Starts a workflow, or attaches to the one of that id, and waits. One that failed is started again: its steps are safe to
+ * repeat. Rejects with what the run failed with; `workflowErrorToApiError` reads it.
+ * @throws CallOutage within 5 s of an outage
+ * @throws StillRunning at the deadline
+ */
+export async function execute<T = void>(deps: RunDeps, call: WorkflowCall<T>): Promise<T> {
+  const began = Date.now();
+  const { client, finished } = deps;
+  const { until = resultOrStored } = call;
+  const [over, calls] = [new AbortController(), new AbortController()];
+  // before the start: the work may be stored before Temporal has confirmed it
+  const stored = finished?.waitFor(call.workflowId, over.signal) ?? new Promise<void>(() => {});
+  try {
+    const handle = await start(client, call);
+    const wanted = client.withAbortSignal(calls.signal, () => until({ handle, stored, over: over.signal }));
+    const ended = Promise.race([wanted, watch(deps, { ...call, began, handle }, over.signal)]);
+    return await ended.catch((error: unknown) => failed(client, handle, error));
+  } finally {
+    over.abort();
+    setTimeout(() => calls.abort(), LEFT_MS).unref();
+  }
 }
 
-function ask<T>(client: Client, call: () => Promise<T>): Promise<T> {
-  return within(client, TEMPORAL_MS, call);
+function resultOrStored<T>({ handle, stored }: Waiting): Promise<T> {
+  return Promise.race<T>([handle.result(), stored as Promise<T>]);
 }
 
-/** The client's own deadline passes late while it waits to try again. */
+async function start<T>(client: Client, call: WorkflowCall<T>): Promise<WorkflowHandle> {
+  const { type, workflowId, accountId, resourceIds, args, summary: staticSummary, repeats } = call;
+  const options = {
+    ...{ taskQueue: QUEUES.commands, workflowId, args, staticSummary },
+    workflowIdConflictPolicy: 'USE_EXISTING',
+    workflowIdReusePolicy: repeats ? 'ALLOW_DUPLICATE' : 'ALLOW_DUPLICATE_FAILED_ONLY',
+    typedSearchAttributes: searchableBy(accountId, resourceIds),
+  } as const;
+  try {
+    const started = await within(client, TAKEN_MS, () => client.workflow.start(type, options));
+    return client.workflow.getHandle(workflowId, started.firstExecutionRunId);
+  } catch (error) {
+    if (error instanceof WorkflowExecutionAlreadyStartedError) return client.workflow.getHandle(workflowId);
+    throw outageOf(error, 'unknown') ?? error;
+  }
+}
+
+/** Rejects with the error, or with the outage that it is a sign of. */
+async function failed(client: Client, handle: WorkflowHandle, error: unknown): Promise<never> {
+  if (!isTerminated(error)) throw outageOf(error, 'yes') ?? error;
+  // by this caller or by another
+  const mayBeBegun = await isBegun(client, handle).catch(() => true);
+  throw new CallOutage('worker', mayBeBegun ? 'unknown' : 'no', error);
+}
+
+/** Rejects when a part of the installation is away, or when the wait is over; never resolves. */
+async function watch<T>(
+  { client, hasWorker }: RunDeps,
+  { began, handle, ...call }: WorkflowCall<T> & { began: number; handle: WorkflowHandle },
+  over: AbortSignal,
+): Promise<never> {
+  let until = began + call.deadlineMs;
+  let { extendMs } = call;
+  await sleep(Math.min(began + TAKEN_MS, until) - Date.now(), over);
+  for (;;) {
+    over.throwIfAborted();
+    const [isTaken, isThere] = await Promise.all([isBegun(client, handle), hasWorker()]);
+    over.throwIfAborted();
+    const isLate = Date.now() >= until;
+    // one that is there and has much to do takes it in time, or not at all
+    if (!isTaken && (isLate || !isThere)) {
+      if (!call.isKept) await within(client, TEMPORAL_MS, () => handle.terminate(UNTAKEN)).catch(() => undefined);
+      // the result of a terminated workflow says whether a worker was faster
+      if (!call.isKept) await sleep(RESULT_MS, over);
+      throw new CallOutage('worker', 'unknown');
+    }
+    if (isLate) {
+      if (!isThere) throw new CallOutage('worker', 'yes');
+      until += (await extendMs?.()) ?? 0;
+      extendMs = undefined;
+      if (Date.now() >= until) throw new StillRunning('the deadline passed');
+    }
+    const checkMs = isTaken ? CHECK_MS.begun : CHECK_MS.untaken;
+    await sleep(Math.min(checkMs, until - Date.now()), over);
+  }
+}
+
+/** Whether a worker has ever taken a workflow: its start, its first task and its termination are the events before. */
+async function isBegun(client: Client, handle: WorkflowHandle): Promise<boolean> {
+  const { status, historyLength } = await within(client, TEMPORAL_MS, () => handle.describe());
+  return historyLength > (status.name === 'TERMINATED' ? 3 : 2);
+}
+
 function within<T>(client: Client, ms: number, call: () => Promise<T>): Promise<T> {
   const late = () => new PartUnavailable('temporal');
   return withDeadline(ms + GRACE_MS, client.withDeadline(Date.now() + ms, call), late);
 }
-
-const GRACE_MS = 200;
-
-function outageOf(error: unknown, begun: CallOutage['begun']): CallOutage | undefined {
-  const away = unavailablePart(error);
-  return away && new CallOutage(away.part, begun, error);
-}
-
-function optionsOf({ workflowId, accountId, resourceIds, args, summary }: WorkflowCall) {
-  return {
-    taskQueue: QUEUES.commands,
-    workflowIdConflictPolicy: 'USE_EXISTING' as const,
-    workflowIdReusePolicy: 'ALLOW_DUPLICATE_FAILED_ONLY' as const,
-    workflowId,
-    args,
-    ...(summary === undefined ? {} : { staticSummary: summary }),
-    typedSearchAttributes: searchableBy(accountId, resourceIds),
-  };
-}
-
-/** False: a workflow of that id has completed already. */
-async function onceOnly(starting: Promise<unknown>): Promise<boolean> {
-  try {
-    await starting;
-    return true;
-  } catch (error) {
-    if (error instanceof WorkflowExecutionAlreadyStartedError) return false;
-    throw error;
-  }
-}
-
-/** The detail for a caller when something of the installation is away. */
-export interface OutageTexts {
-  /** it is known that nothing was done, and that nothing will be */
-  notDone: string;
-  mayBeDone: string;
-}
-
-const OUTAGE: OutageTexts = { notDone: 'nothing was done', mayBeDone: 'it may still be done' };
-
-/**
- * What a failed workflow means to the caller: the code and the detail that the activity gave (see
- * src/activities/failures.ts). `late` is the detail when the deadline passed though everything of ours responds.
- */
-export function workflowErrorToApiError(error: unknown, late: string, outage: OutageTexts = OUTAGE): ApiError {
-  const { notDone, mayBeDone } = outage;
-  for (let at = error, depth = 0; at instanceof Error && depth < 8; at = at.cause, depth++) {
-    if (at instanceof CallOutage) return unavailable(at.detail, at.begun === 'no' ? notDone : mayBeDone, error);
-    if (LATE.has(at.name)) return new ApiError('provider_error', late, { cause: error });
-    const given = at.name === 'ApplicationFailure' ? failureToApiError(at, mayBeDone, error) : undefined;
-    if (given) return given;
-  }
-  const away = unavailablePart(error);
-  if (away) return unavailable(away.detail, mayBeDone, error);
-  return new ApiError('unexpected_error', 'something unexpected happened', { cause: error });
-}
-
-function unavailable(detail: string, what: string, cause: unknown): ApiError {
-  return new ApiError('service_unavailable', `${detail}: ${what}`, { cause });
-}
-
-/** Undefined for a failure that the activity gave no code of the contract. */
-function failureToApiError(failure: Error, mayBeDone: string, cause: unknown): ApiError | undefined {
-  const { details } = failure as Error & { details?: { code?: string; detail?: string }[] };
-  const { code, detail } = details?.[0] ?? {};
-  if (code === 'lease_lost') return new ApiError('not_found', 'there is no account with that id', { cause });
-  if (code === 'unavailable' && detail) return unavailable(detail, mayBeDone, cause);
-  if (code && Object.hasOwn(ERRORS, code) && detail) return new ApiError(code as ErrorCode, detail, { cause });
-  return undefined;
-}
-
-/** Whether the workflow itself failed: any other error says nothing about it. */
-export function isWorkflowFailure(error: unknown): boolean {
-  let failed = false;
-  for (let at = error, depth = 0; at instanceof Error && depth < 8; at = at.cause, depth++) {
-    if (at.name === 'TerminatedFailure') return false;
-    failed ||= at.name === 'ApplicationFailure' || at.name === 'TimeoutFailure' || at.name === 'WorkflowFailedError';
-  }
-  return failed;
-}
-
-const LATE = new Set(['TimeoutFailure', 'StillRunning', 'WorkflowUpdateRPCTimeoutOrCancelledError']);

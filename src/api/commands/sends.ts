@@ -1,8 +1,8 @@
 import { ApiError } from '../../contract/errors.ts';
 import { isId } from '../../contract/ids.ts';
 import type { DraftSent, EmailSent, SendInput } from '../../contract/sending.ts';
+import { sleep } from '../../async.ts';
 import type { Caller } from '../../db/access/api-keys.ts';
-import { hasWorker } from '../../db/coordination/workers.ts';
 import { type PartUnavailable, unavailablePart } from '../../outage.ts';
 import { type DraftRow, findDraft, releaseReservation, reserveDraft } from '../../outgoing/draft-state.ts';
 import { inputKeyOf, resolveInput } from '../../outgoing/outgoing-input.ts';
@@ -10,13 +10,8 @@ import { giveUp, loadSend, type NewSend, recordSend, type SendRow } from '../../
 import { sendWorkflowId, WORKFLOWS } from '../../workflows/names.ts';
 import type { SendCommands } from '../deps.ts';
 import { draftNotFound, type OutgoingDeps, storeRecordedInput, trackingIdFor, whenFree } from './outgoing.ts';
-import {
-  awaitWorkflow,
-  execute,
-  isWorkflowFailure,
-  type OutageTexts,
-  workflowErrorToApiError,
-} from './run-workflow.ts';
+import { isWorkflowFailure, type OutageTexts, workflowErrorToApiError } from './run-errors.ts';
+import { execute } from './run-workflow.ts';
 
 /** How long a message may wait for a worker and an SMTP server before it is given up. */
 const LEAVE_MS = 28_000;
@@ -107,15 +102,12 @@ async function reserveForSending({ db }: OutgoingDeps, draft: DraftRow, given: N
 /** Has the workflow make the send. @returns the send once the SMTP server has accepted it */
 async function runSend(deps: OutgoingDeps, { id, accountId, draftId, state }: SendRow): Promise<SendRow> {
   const { db } = deps;
-  const shown = until(async () => (await loadSend(db, accountId, id))?.hasProvisional);
   try {
-    if (state !== 'sent') await Promise.race([untilAccepted(deps, { id, accountId, draftId }), shown.done]);
+    if (state !== 'sent') await untilAccepted(deps, { id, accountId, draftId });
   } catch (error) {
     // the workflow was started, and its row cannot be read
     const away = error instanceof ApiError ? undefined : unavailablePart(error);
     throw away ? unavailable(away, OUTAGE.mayBeDone) : error;
-  } finally {
-    shown.stop();
   }
   const sent = await loadSend(db, accountId, id);
   if (!sent) throw new ApiError('not_found', 'there is no account with that id');
@@ -127,66 +119,45 @@ async function runSend(deps: OutgoingDeps, { id, accountId, draftId, state }: Se
  * the row does: a send that has not begun to leave is given up, any other may have been made.
  */
 async function untilAccepted(
-  { client, db, finished }: OutgoingDeps,
+  deps: OutgoingDeps,
   { id, accountId, draftId }: Pick<SendRow, 'id' | 'accountId' | 'draftId'>,
 ): Promise<void> {
-  const run = {
-    type: WORKFLOWS.sendEmail,
-    workflowId: sendWorkflowId(id),
-    accountId,
-    resourceIds: [id, draftId],
-    args: [{ accountId, sendId: id }],
-    summary: draftId ? `send ${id}, which is ${draftId}` : `send ${id}`,
-  };
-  const busy = { hasWorker: () => hasWorker(db), ...(finished ? { finished } : {}) };
-  const waits = [
-    () => execute(client, { ...run, deadlineMs: LEAVE_MS, ...busy }),
-    () => awaitWorkflow(client, run.workflowId, { deadlineMs: ACCEPTED_MS, ...busy }),
-  ];
-  for (const wait of waits) {
-    try {
-      return await wait();
-    } catch (error) {
-      const state = (await loadSend(db, accountId, id))?.state;
-      if (state === 'sent') return;
-      if (isWorkflowFailure(error)) {
-        const { notDone, mayBeDone } = OUTAGE;
-        throw workflowErrorToApiError(error, MAY_BE_SENT, {
-          notDone,
-          mayBeDone: state === 'failed' ? notDone : mayBeDone,
-        });
-      }
-      const away = unavailablePart(error);
-      if (await giveUp(db, id)) {
-        await releaseReservation(db, id);
-        throw away ? unavailable(away, OUTAGE.notDone) : new ApiError('provider_error', NOT_SENT, { cause: error });
-      }
-      if (away) throw unavailable(away, state === 'failed' ? OUTAGE.notDone : OUTAGE.mayBeDone);
+  const { db } = deps;
+  const load = () => loadSend(db, accountId, id);
+  let isGivenUp = false;
+  const giveUpQueued = async () => (isGivenUp ||= await giveUp(db, id));
+  try {
+    await execute(deps, {
+      type: WORKFLOWS.sendEmail,
+      workflowId: sendWorkflowId(id),
+      accountId,
+      resourceIds: [id, draftId],
+      args: [{ accountId, sendId: id }],
+      summary: draftId ? `send ${id}, which is ${draftId}` : `send ${id}`,
+      deadlineMs: LEAVE_MS,
+      extendMs: async () => ((await giveUpQueued()) ? 0 : ACCEPTED_MS),
+      until: ({ handle, stored, over }) => Promise.race([handle.result(), stored, untilShown(load, over)]),
+    });
+  } catch (error) {
+    const state = (await load())?.state;
+    if (state === 'sent') return;
+    const outage = { ...OUTAGE, ...(state === 'failed' ? { mayBeDone: OUTAGE.notDone } : {}) };
+    if (isWorkflowFailure(error)) throw workflowErrorToApiError(error, MAY_BE_SENT, outage);
+    const away = unavailablePart(error);
+    if (await giveUpQueued()) {
+      await releaseReservation(db, id);
+      throw away ? unavailable(away, OUTAGE.notDone) : new ApiError('provider_error', NOT_SENT, { cause: error });
     }
+    throw away ? unavailable(away, outage.mayBeDone) : new ApiError('provider_error', MAY_BE_SENT, { cause: error });
   }
-  throw new ApiError('provider_error', MAY_BE_SENT);
 }
 
 const CHECK_EVERY_MS = 1_000;
 
-/** Checks again and again until the condition holds. */
-function until(holds: () => Promise<boolean | undefined>): { done: Promise<void>; stop(): void } {
-  let timer: NodeJS.Timeout | undefined;
-  let stopped = false;
-  const done = new Promise<void>((resolve) => {
-    const check = async () => {
-      if (await holds().catch(() => false)) resolve();
-      else if (!stopped) timer = setTimeout(check, CHECK_EVERY_MS);
-    };
-    timer = setTimeout(check, CHECK_EVERY_MS);
-  });
-  return {
-    done,
-    stop() {
-      stopped = true;
-      clearTimeout(timer);
-    },
-  };
+/** Resolves once the SMTP server has accepted the message, though its copy is still being filed. */
+async function untilShown(load: () => Promise<SendRow | undefined>, over: AbortSignal): Promise<void> {
+  do await sleep(CHECK_EVERY_MS, over);
+  while (!over.aborted && !(await load().catch(() => undefined))?.hasProvisional);
 }
 
 function unavailable(away: PartUnavailable, what: string): ApiError {

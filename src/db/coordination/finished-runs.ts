@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import { type SQL, sql } from 'drizzle-orm';
 import type { Queryable } from '../driver/client.ts';
 import { statement } from '../driver/statement.ts';
@@ -52,38 +53,22 @@ export async function isRunFinished(db: Queryable, { runId }: RunRef): Promise<b
   return rows.length > 0;
 }
 
-/** Those who wait for runs in this process. */
+/** Hands the notifications of FINISHED_RUNS_CHANNEL to the callers who wait in this process. */
 export interface FinishedRuns {
   /** takes a payload of FINISHED_RUNS_CHANNEL; without one (after a reconnect) nothing is known */
   receive(workflowId: string | undefined): void;
-  /** `done` resolves when the work of that workflow is stored, or never: a notification may be lost. */
-  waitFor(workflowId: string): { done: Promise<void>; stop(): void };
+  /** Resolves when the work of that workflow is stored, or never: a notification may be lost. `over` ends the wait. */
+  waitFor(workflowId: string, over: AbortSignal): Promise<void>;
 }
 
-/** Hands the notifications of FINISHED_RUNS_CHANNEL to those who wait. */
+/** The callers who wait in this process; none at first. */
 export function createFinishedRuns(): FinishedRuns {
-  const waiting = new Map<string, Set<() => void>>();
+  const callers = new EventTarget();
+  // any number of callers may wait for one workflow
+  setMaxListeners(0, callers);
   return {
-    receive(workflowId) {
-      for (const finished of waiting.get(workflowId ?? '') ?? []) finished();
-    },
-    waitFor(workflowId) {
-      const { promise: done, resolve } = withResolvers();
-      const others = waiting.get(workflowId) ?? new Set();
-      waiting.set(workflowId, others.add(resolve));
-      return {
-        done,
-        stop() {
-          others.delete(resolve);
-          if (others.size === 0) waiting.delete(workflowId);
-        },
-      };
-    },
+    receive: (workflowId) => callers.dispatchEvent(new Event(workflowId ?? '')),
+    waitFor: (workflowId, over) =>
+      new Promise((resolve) => callers.addEventListener(workflowId, () => resolve(), { once: true, signal: over })),
   };
-}
-
-function withResolvers(): { promise: Promise<void>; resolve: () => void } {
-  let resolve = () => {};
-  const promise = new Promise<void>((settle) => (resolve = settle));
-  return { promise, resolve };
 }

@@ -38,24 +38,26 @@ async function startProcess(): Promise<FinishedRuns> {
   return finished;
 }
 
+const never = () => new AbortController().signal;
 const newRun = () => ({ workflowId: `change/${randomUUID()}`, runId: randomUUID() });
 
 it('who waits for a run is notified when its work is stored, in every process, and nobody else', async () => {
   const processes = [await startProcess(), await startProcess()];
   const [own, other, given] = [newRun(), newRun(), newRun()];
   const notified: string[] = [];
-  const wait = (finished: FinishedRuns, { workflowId }: { workflowId: string }) => {
-    const waiting = finished.waitFor(workflowId);
-    void waiting.done.then(() => notified.push(workflowId));
-    return waiting;
+  const wait = async (finished: FinishedRuns, { workflowId }: { workflowId: string }, over = never()) => {
+    await finished.waitFor(workflowId, over);
+    notified.push(workflowId);
   };
   const waiting = processes.map((finished) => wait(finished, own));
-  wait(processes[0]!, other);
-  wait(processes[1]!, given).stop();
+  const givenUp = new AbortController();
+  void wait(processes[0]!, other);
+  void wait(processes[1]!, given, givenUp.signal);
+  givenUp.abort();
   const { db } = test.database;
   await recordFinishedRun(db, given);
   await recordFinishedRun(db, own);
-  await Promise.all(waiting.map(({ done }) => done));
+  await Promise.all(waiting);
   expect(notified).toEqual([own.workflowId, own.workflowId]);
   expect(await Promise.all([own, other, given].map((run) => isRunFinished(db, run)))).toEqual([true, false, true]);
 });
@@ -64,7 +66,7 @@ it('nobody is notified of what is not committed', async () => {
   const finished = await startProcess();
   const [undone, done] = [newRun(), newRun()];
   const notified: string[] = [];
-  void finished.waitFor(undone.workflowId).done.then(() => notified.push('undone'));
+  void finished.waitFor(undone.workflowId, never()).then(() => notified.push('undone'));
   const { db } = test.database;
   await db
     .transaction(async (tx) => {
@@ -72,7 +74,7 @@ it('nobody is notified of what is not committed', async () => {
       throw new Error('no commit');
     })
     .catch(() => {});
-  const { done: isStored } = finished.waitFor(done.workflowId);
+  const isStored = finished.waitFor(done.workflowId, never());
   await recordFinishedRun(db, done);
   // notifications come in the order of their commits
   await isStored;

@@ -1,0 +1,87 @@
+import {
+  ApplicationFailure,
+  CancelledFailure,
+  TerminatedFailure,
+  TimeoutFailure,
+  WorkflowFailedError,
+  WorkflowUpdateRPCTimeoutOrCancelledError,
+} from '@temporalio/client';
+import { ApiError, type ErrorCode, ERRORS } from '../../contract/errors.ts';
+import { type InstallationPart, PartUnavailable, unavailablePart } from '../../outage.ts';
+
+/**
+ * A part of the installation is away, so the caller does not learn what became of the workflow. `begun`: whether a worker
+ * has begun it; `unknown`: Temporal did not confirm the start.
+ */
+export class CallOutage extends PartUnavailable {
+  readonly begun: 'no' | 'yes' | 'unknown';
+  constructor(part: InstallationPart, begun: CallOutage['begun'], cause?: unknown) {
+    super(part, { cause });
+    this.begun = begun;
+  }
+}
+
+/** The workflow did not end while the caller waited, though every part of the installation responds. */
+export class StillRunning extends Error {
+  override readonly name = 'StillRunning';
+}
+
+/** What an error says about an outage; undefined when it says nothing about one. */
+export function outageOf(error: unknown, begun: CallOutage['begun']): CallOutage | undefined {
+  if (error instanceof CallOutage) return error;
+  const away = unavailablePart(error);
+  return away && new CallOutage(away.part, begun, error);
+}
+
+/** Whether a workflow was terminated while it was waited for. */
+export function isTerminated(error: unknown): boolean {
+  return error instanceof WorkflowFailedError && error.cause instanceof TerminatedFailure;
+}
+
+/** Whether the workflow itself failed: any other error says nothing about it. */
+export function isWorkflowFailure(error: unknown): boolean {
+  return error instanceof WorkflowFailedError && !isTerminated(error);
+}
+
+/** The detail for a caller when a part of the installation is away. */
+export interface OutageTexts {
+  /** it is known that nothing was done, and that nothing will be */
+  notDone: string;
+  mayBeDone: string;
+}
+
+const OUTAGE: OutageTexts = { notDone: 'nothing was done', mayBeDone: 'it may still be done' };
+
+/**
+ * What a failed wait means to the caller: the code and the detail that the activity gave (src/activities/failures.ts).
+ * `late` is the detail when the deadline passed though every part of the installation responds.
+ */
+export function workflowErrorToApiError(error: unknown, late: string, outage: OutageTexts = OUTAGE): ApiError {
+  for (let at = error, depth = 0; at instanceof Error && depth < 8; at = at.cause, depth++) {
+    const meaning = meaningOf(at, late, outage);
+    if (meaning) return new ApiError(...meaning, { cause: error });
+  }
+  const away = outageOf(error, 'unknown');
+  if (away) return workflowErrorToApiError(away, late, outage);
+  return new ApiError('unexpected_error', 'something unexpected happened', { cause: error });
+}
+
+/** Errors that say that time has passed. */
+const LATE = [StillRunning, TimeoutFailure, WorkflowUpdateRPCTimeoutOrCancelledError];
+
+/** One error of the chain of causes; undefined when the next one decides. */
+function meaningOf(error: Error, late: string, { notDone, mayBeDone }: OutageTexts): [ErrorCode, string] | undefined {
+  if (error instanceof CallOutage) return unavailable(error.detail, error.begun === 'no' ? notDone : mayBeDone);
+  if (LATE.some((type) => error instanceof type)) return ['provider_error', late];
+  if (error instanceof CancelledFailure) return unavailable('the run was cancelled', mayBeDone);
+  if (!(error instanceof ApplicationFailure)) return undefined;
+  const { code = '', detail } = (error.details?.[0] ?? {}) as { code?: string; detail?: string };
+  if (code === 'lease_lost') return ['not_found', 'there is no account with that id'];
+  if (!detail) return undefined;
+  if (code === 'unavailable') return unavailable(detail, mayBeDone);
+  return Object.hasOwn(ERRORS, code) ? [code as ErrorCode, detail] : undefined;
+}
+
+function unavailable(detail: string, what: string): [ErrorCode, string] {
+  return ['service_unavailable', `${detail}: ${what}`];
+}
