@@ -7,9 +7,10 @@ import { isUnavailable, unavailablePart } from '../outage.ts';
 
 /**
  * What failed, as workflows and callers know it: the codes of the contract, `lease_lost` (another activity holds the
- * account by now) and `unavailable` (our own database or storage did not respond).
+ * account by now), `unavailable` (our own database or storage did not respond) and `storage_full` (it has no room, which
+ * waiting seldom changes).
  */
-export type FailureCode = ErrorCode | 'lease_lost' | 'unavailable';
+export type FailureCode = ErrorCode | 'lease_lost' | 'unavailable' | 'storage_full';
 
 /** `details[0]` of every failure of an activity. */
 export interface FailureDetail {
@@ -88,8 +89,8 @@ function classify(error: unknown): Classification {
     return { code: 'provider_error', detail: error.message, retryable: false };
   }
   if (isUnavailable(error)) {
-    const { detail = 'the database cannot be reached now' } = unavailablePart(error) ?? {};
-    return { code: 'unavailable', detail, retryable: true };
+    const { detail = 'the database cannot be reached now', full = false } = unavailablePart(error) ?? {};
+    return { code: full ? 'storage_full' : 'unavailable', detail, retryable: true };
   }
   return { code: 'unexpected_error', detail: 'something unexpected happened', retryable: true };
 }

@@ -17,6 +17,7 @@ import type { AccountActivities } from '../activities/account.ts';
 import type { FailureDetail } from '../activities/failures.ts';
 import type { MailboxActivities } from '../activities/mailbox.ts';
 import type { AccountStatus } from '../contract/account.ts';
+import { waitAfter } from './backoff.ts';
 import { type Failed, readFailure } from './failure.ts';
 import { initialSyncWorkflowId, QUEUES, searchableBy, SIGNALS, WORKFLOWS } from './names.ts';
 import { classOf, type StateTracker, trackState } from './run-state.ts';
@@ -65,8 +66,7 @@ const FAILURES_TO_ERRORED = 3;
 const REFUSALS_TO_DISCONNECTED = 2;
 /** A connection that was cut after its login counts half: the server is there, and the work goes on where it was. */
 const CUT = 0.5;
-/** Waits after the first, second, … failure in a row; the last one repeats. */
-const BACKOFF_MS = [1_000, 2_000, 5_000, 10_000, 20_000, 30_000, 60_000];
+const BACKOFF = { firstMs: 1_000, longestMs: 60_000 };
 /** Before a refused login is repeated, and before a mailbox that another worker took is taken back. */
 const SHORT_WAIT_MS = 500;
 /** A connection that lasted this long resets all counts; a shorter one only does when the mailbox got in sync. */
@@ -75,7 +75,7 @@ const HEARTBEAT_TIMEOUT_MS = 30_000;
 /** More than the time after which watchMailbox ends by itself. */
 const WATCH_TIMEOUT = '2h';
 /** Types of failures (see src/activities/failures.ts) that Temporal does not retry by itself. */
-const DECIDED_HERE = ['provider_error', 'provider_rejected', 'unexpected_error', 'unavailable'];
+const DECIDED_HERE = ['provider_error', 'provider_rejected', 'unexpected_error', 'unavailable', 'storage_full'];
 
 const { loadAccount, setAccountStatus } = proxyActivities<AccountActivities>({
   taskQueue: QUEUES.commands,
@@ -250,6 +250,7 @@ async function countFailure(connection: Connection, failed: Failed): Promise<num
       await sleep(SHORT_WAIT_MS);
       return 'reload';
     case 'unavailable':
+    case 'storage_full':
       return backOff(connection);
     case 'invalid_credentials':
       connection.refusals += 1;
@@ -264,11 +265,10 @@ async function countFailure(connection: Connection, failed: Failed): Promise<num
   }
 }
 
-/** Milliseconds; jittered, so that the mailboxes of one provider do not all come back at the same moment. */
+/** Milliseconds. */
 function backOff(connection: Connection): number {
-  const wait = BACKOFF_MS[Math.min(connection.backoff, BACKOFF_MS.length - 1)] ?? 0;
   connection.backoff += 1;
-  return wait * (0.8 + 0.4 * Math.random());
+  return waitAfter(connection.backoff, BACKOFF);
 }
 
 async function changeStatus(
@@ -313,7 +313,7 @@ function show({ input, shown }: Shown, state: string): void {
 function showFailure({ shown, status, failures, refusals }: Connection, failed: Failed, waitMs: number): void {
   shown.enter(status === 'running' ? 'connecting' : status, {
     lastError: classOf(failed),
-    ...(status === 'disconnected' ? {} : { nextTryMs: waitMs }),
+    ...(status === 'disconnected' ? {} : { nextAttemptMs: waitMs }),
     counts: { 'failures in a row': failures, 'refused logins in a row': refusals },
   });
 }

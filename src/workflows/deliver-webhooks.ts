@@ -97,7 +97,7 @@ async function deliver({ deliveryIds, regular = false }: DeliverInput, shown: St
       const which = `attempt ${next.attempts + 1} of ${next.attempts + next.retriesLeft}`;
       shown.enter('waiting', {
         lastError: describeLast(result),
-        nextTryMs: next.delayMs,
+        nextAttemptMs: next.delayMs,
         counts: { attempts: next.attempts, 'retries left': next.retriesLeft },
       });
       await condition(() => isHurried, Math.max(1, next.delayMs), { summary: which });

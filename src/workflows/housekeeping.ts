@@ -37,7 +37,7 @@ export async function housekeeping(): Promise<void> {
       shown.enter('working', { lastError: classOf(readFailure(error)) });
       // again in an hour; every worker does it at its start, too
     }
-    shown.enter('waiting', { nextTryMs: HOUR_MS });
+    shown.enter('waiting', { nextAttemptMs: HOUR_MS });
     await sleep(HOUR_MS, { summary: 'next round' });
   }
   await continueAsNew<typeof housekeeping>();

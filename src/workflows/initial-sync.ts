@@ -1,6 +1,7 @@
 import { ActivityCancellationType, continueAsNew, proxyActivities, sleep, workflowInfo } from '@temporalio/workflow';
 import type { AccountActivities } from '../activities/account.ts';
 import type { MailboxActivities } from '../activities/mailbox.ts';
+import { waitAfter } from './backoff.ts';
 import { type Failed, readFailure } from './failure.ts';
 import { QUEUES } from './names.ts';
 import { classOf, trackState } from './run-state.ts';
@@ -12,6 +13,9 @@ import { setSearchAttributes } from './search-attributes.ts';
  *                                                 failed     5 failures in a row without progress
  * completed, failed: the end
  *
+ * A full storage is such a failure. An outage of a part of this installation (database, storage, worker) is none: it is
+ * waited out, however long it lasts, with ever longer waits.
+ *
  * Each of the three is committed with its event by setInitialSync. What was imported stays imported: a run that was
  * lost is started again by the account's workflow and goes on where it stopped.
  */
@@ -22,12 +26,14 @@ export interface InitialSyncInput {
   pace?: number;
   /** from the run before: failures in a row */
   failures?: number;
+  /** from the run before: attempts in a row that an outage of this installation ended */
+  outages?: number;
 }
 
 const MAX_FAILURES = 5;
-/** Waits after the first, second, … failure in a row. */
-const BACKOFF_MS = [2_000, 5_000, 15_000, 45_000];
-const INTERRUPTED_MS = 500;
+const BACKOFF = { firstMs: 2_000, factor: 3, longestMs: 60_000 };
+/** Most outages are over in a moment: a worker that was replaced. */
+const OUTAGE_BACKOFF = { firstMs: 500, longestMs: 60_000 };
 /** At most: nothing else notices that the worker of an import is gone. */
 const HEARTBEAT_TIMEOUT_MS = 30_000;
 
@@ -52,15 +58,15 @@ export async function initialSync(input: InitialSyncInput): Promise<void> {
   });
   setSearchAttributes(accountId);
   if (!(await setInitialSync({ accountId, to: 'running' }))) return;
-  let failures = input.failures ?? 0;
+  let { failures = 0, outages = 0 } = input;
   let imported = await countImported({ accountId });
 
   for (;;) {
-    if (workflowInfo().continueAsNewSuggested) await continueAsNew<typeof initialSync>({ ...input, failures });
+    if (workflowInfo().continueAsNewSuggested) await continueAsNew<typeof initialSync>({ ...input, failures, outages });
     const attempt = await attemptImport(() => importMailbox({ accountId }));
     if (attempt.failed === undefined) {
       if (attempt.done) break;
-      failures = 0;
+      failures = outages = 0;
       shown.enter('running', { lastError: null, counts: {} });
       continue;
     }
@@ -69,16 +75,18 @@ export async function initialSync(input: InitialSyncInput): Promise<void> {
     const before = imported;
     imported = await countImported({ accountId });
     if (imported === null) return;
-    if (before !== null && imported > before) failures = 0;
-    if (countsAsAttempt(failed)) failures += 1;
+    if (before !== null && imported > before) failures = outages = 0;
+    const isCounted = countsAsAttempt(failed);
+    if (isCounted) failures += 1;
+    outages = isCounted ? 0 : outages + 1;
     if (failures >= MAX_FAILURES) {
       await setInitialSync({ accountId, to: 'failed' });
       shown.enter('failed', { lastError: classOf(failed), counts: shownCounts(imported, failures) });
       throw error;
     }
-    const waitMs = pace * waitAfter(failed, failures);
+    const waitMs = pace * (isCounted ? waitAfter(failures, BACKOFF) : waitAfter(outages, OUTAGE_BACKOFF));
     const counts = shownCounts(imported, failures);
-    shown.enter('running', { lastError: classOf(failed), nextTryMs: waitMs, counts });
+    shown.enter('running', { lastError: classOf(failed), nextAttemptMs: waitMs, counts });
     await sleep(waitMs);
   }
   await setInitialSync({ accountId, to: 'completed' });
@@ -97,12 +105,7 @@ async function attemptImport(
   }
 }
 
-/** Milliseconds until the next attempt. */
-function waitAfter(failed: Failed, failures: number): number {
-  return countsAsAttempt(failed) ? (BACKOFF_MS[failures - 1] ?? 0) : INTERRUPTED_MS;
-}
-
-/** Whether it counts as a failed attempt: failures of this service itself do not. */
+/** Whether it counts as a failed attempt: an outage of this installation does not, a full storage does. */
 function countsAsAttempt(failed: Failed): boolean {
   if (failed.kind === 'timeout') return true;
   return failed.kind === 'failed' && failed.code !== 'unavailable' && failed.code !== 'not_found';

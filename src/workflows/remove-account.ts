@@ -8,6 +8,7 @@ import {
   sleep,
 } from '@temporalio/workflow';
 import type { RemoveActivities } from '../activities/remove.ts';
+import { waitAfter } from './backoff.ts';
 import { QUEUES, UPDATES } from './names.ts';
 import { trackState } from './run-state.ts';
 import { setSearchAttributes } from './search-attributes.ts';
@@ -67,17 +68,18 @@ export async function removeAccount({ accountId }: { accountId: string }): Promi
 /** How long an endpoint may take to get the last events of the account, `account.remove` excepted. */
 const LAST_EVENTS_MS = 60 * 60_000;
 /** Between two looks in that time, and afterwards, when at most `account.remove` is waited for. */
-const PAUSE_MS = { first: 2_000, longest: 30_000, afterwards: 60 * 60_000 };
+const BACKOFF = { firstMs: 2_000, longestMs: 30_000 };
+const AFTERWARDS_MS = 60 * 60_000;
 
 /** Erases what is left until nothing is, which is when `account.remove` has been delivered, or was given up. */
 async function erase(accountId: string): Promise<void> {
   const began = Date.now();
-  for (let pauseMs = PAUSE_MS.first; ; pauseMs = Math.min(2 * pauseMs, PAUSE_MS.longest)) {
+  for (let looks = 1; ; looks++) {
     const skipPending = Date.now() - began >= LAST_EVENTS_MS;
     const isErased = await eraseLog({ accountId, skipPending });
     // its deliveries are runs, too: as long as one is under way it is looked for again
     if ((await deleteRuns({ accountId, isErased })) && isErased) break;
-    await sleep(skipPending ? PAUSE_MS.afterwards : pauseMs, { summary: 'until its last events are delivered' });
+    await sleep(skipPending ? AFTERWARDS_MS : waitAfter(looks, BACKOFF), { summary: 'until its last events are delivered' });
   }
   if (!patched('look-again')) return;
   do await sleep(LISTED_MS, { summary: 'until Temporal lists its last runs' });

@@ -8,6 +8,7 @@ import {
   workflowInfo,
 } from '@temporalio/workflow';
 import type { ReplayActivities, ReplayProgress } from '../activities/replay.ts';
+import { waitAfter } from './backoff.ts';
 import { QUEUES } from './names.ts';
 import { type StateTracker, trackState } from './run-state.ts';
 
@@ -29,20 +30,22 @@ const { feedReplay, cancelReplay } = proxyActivities<ReplayActivities>({
   retry: { initialInterval: '1s', maximumInterval: '1m' },
 });
 
-const LONGEST_WAIT_MS = 60_000;
+/** Between two looks while nothing moves. */
+const BACKOFF = { firstMs: 2_000, longestMs: 60_000 };
 
 /** Makes deliveries of one endpoint again. Cancelling it puts back those that were not attempted yet. */
 export async function replay({ replayId }: { replayId: string }): Promise<ReplayProgress> {
   const shown = trackState('queueing');
   try {
-    let waitMs = 1_000;
+    let idle = 0;
     while (!workflowInfo().continueAsNewSuggested) {
       const progress = await feedReplay({ replayId });
       if (progress.status !== 'running') return conclude(progress, shown);
-      waitMs = progress.moved ? 1_000 : Math.min(2 * waitMs, LONGEST_WAIT_MS);
+      idle = progress.moved ? 0 : idle + 1;
+      const waitMs = waitAfter(idle, BACKOFF);
       shown.enter(progress.moved ? 'queueing' : 'waiting', {
         counts: countsOf(progress),
-        ...(progress.moved ? {} : { nextTryMs: waitMs }),
+        ...(progress.moved ? {} : { nextAttemptMs: waitMs }),
       });
       if (!progress.moved) await sleep(waitMs, { summary: 'for deliveries to be attempted' });
     }

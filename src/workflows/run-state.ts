@@ -11,7 +11,7 @@ export interface RunState {
   /** the class of the last error that counts still, e.g. `provider_error imap`; null: none */
   lastError: string | null;
   /** when the next attempt is due, ISO 8601; null: none is waited for */
-  nextTry: string | null;
+  nextAttempt: string | null;
   /** e.g. failures in a row */
   counts: Record<string, number>;
 }
@@ -21,7 +21,7 @@ export interface StateDetails {
   /** left out: the one before stays; null: there is none any more */
   lastError?: string | null;
   /** milliseconds from now until the next attempt; left out: none is waited for */
-  nextTryMs?: number;
+  nextAttemptMs?: number;
   /** left out: those before stay */
   counts?: Record<string, number>;
 }
@@ -40,7 +40,7 @@ export const stateQuery = defineQuery<RunState>(QUERIES.state);
  * the first task. None of it is a command, so it may change without `patched`.
  */
 export function trackState(state: string): StateTracker {
-  let current: RunState = { state, since: now(), lastError: null, nextTry: null, counts: {} };
+  let current: RunState = { state, since: now(), lastError: null, nextAttempt: null, counts: {} };
   const show = () => setCurrentDetails(inWords(current));
   setHandler(stateQuery, () => current);
   show();
@@ -48,10 +48,10 @@ export function trackState(state: string): StateTracker {
     get current() {
       return current;
     },
-    enter(next, { lastError = current.lastError, nextTryMs, counts = current.counts } = {}) {
+    enter(next, { lastError = current.lastError, nextAttemptMs, counts = current.counts } = {}) {
       const since = next === current.state ? current.since : now();
-      const nextTry = nextTryMs === undefined ? null : new Date(Date.now() + nextTryMs).toISOString();
-      current = { state: next, since, lastError, nextTry, counts };
+      const nextAttempt = nextAttemptMs === undefined ? null : new Date(Date.now() + nextAttemptMs).toISOString();
+      current = { state: next, since, lastError, nextAttempt, counts };
       show();
     },
   };
@@ -74,11 +74,11 @@ export function classOf(failed: Failed): string | null {
 const now = () => new Date(Date.now()).toISOString();
 
 /** Markdown, a line for each thing. */
-function inWords({ state, since, lastError, nextTry, counts }: RunState): string {
+function inWords({ state, since, lastError, nextAttempt, counts }: RunState): string {
   return [
     `**${state}** since ${since}`,
     ...(lastError === null ? [] : [`last error: ${lastError}`]),
-    ...(nextTry === null ? [] : [`next try: ${nextTry}`]),
+    ...(nextAttempt === null ? [] : [`next attempt: ${nextAttempt}`]),
     ...Object.entries(counts).map(([name, count]) => `${name}: ${count}`),
   ].join('  \n');
 }

@@ -34,7 +34,7 @@ const { appendDraft, deleteDraftMail } = proxyActivities<DraftActivities>({
     initialInterval: '200ms',
     maximumInterval: '5s',
     maximumAttempts: 8,
-    nonRetryableErrorTypes: ['provider_error', 'unexpected_error'],
+    nonRetryableErrorTypes: ['provider_error', 'unexpected_error', 'storage_full'],
   },
   summary: 'save it in the mailbox',
 });

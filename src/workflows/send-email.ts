@@ -9,6 +9,7 @@ import {
   startChild,
 } from '@temporalio/workflow';
 import type { SendActivities } from '../activities/send-email.ts';
+import { waitAfter } from './backoff.ts';
 import { readFailure } from './failure.ts';
 import { finishSendWorkflowId, QUEUES, searchableBy } from './names.ts';
 import { classOf, type StateTracker, trackState } from './run-state.ts';
@@ -56,8 +57,8 @@ const { fileSentCopy, removeSentDraft } = proxyActivities<SendActivities>({
   retry: { initialInterval: '500ms', maximumInterval: '5s', maximumAttempts: 3 },
 });
 
-/** Waits between failed attempts to file the copy of a sent message; the last one repeats, for about three days. */
-const FILING_WAITS_MS = [2_000, 10_000, 60_000, 300_000, 900_000, 3_600_000];
+/** Between failed attempts to file the copy of a sent message, for about three days. */
+const FILING_BACKOFF = { firstMs: 2_000, factor: 5, longestMs: 3_600_000 };
 const FILING_ATTEMPTS = 80;
 /** For a copy that is in the mailbox and never gets into the store. */
 const MAX_CHECKS = 400;
@@ -117,8 +118,8 @@ async function untilDone(
       const failed = readFailure(error);
       if (failed.kind === 'failed' && failed.code === 'not_found') return;
       if (++failures >= FILING_ATTEMPTS) throw error;
-      const waitMs = FILING_WAITS_MS[Math.min(failures, FILING_WAITS_MS.length) - 1] ?? 0;
-      shown.enter(state, { lastError: classOf(failed), nextTryMs: waitMs, counts: { failures } });
+      const waitMs = waitAfter(failures, FILING_BACKOFF);
+      shown.enter(state, { lastError: classOf(failed), nextAttemptMs: waitMs, counts: { failures } });
       await sleep(waitMs, {
         summary: 'before the next attempt',
       });

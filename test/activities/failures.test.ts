@@ -6,6 +6,7 @@ import { ApiError } from '../../src/contract/errors.ts';
 import { LeaseLost } from '../../src/db/coordination/lease.ts';
 import { CredentialsUnreadable } from '../../src/mailbox/settings.ts';
 import { MailError } from '../../src/mail-wire/mail-error.ts';
+import { PartUnavailable } from '../../src/outage.ts';
 
 const canary = 'canary@example.com';
 const coded = (code: string) => Object.assign(new Error(canary), { code });
@@ -24,6 +25,8 @@ describe('toFailure', () => {
     ['a database that is not there', wrapped('ECONNREFUSED'), 'unavailable', true],
     ['a deadlock', wrapped('40P01'), 'unavailable', true],
     ['a pool without a connection', new Error('timeout exceeded when trying to connect'), 'unavailable', true],
+    ['a full storage', new PartUnavailable('storage', { full: true }), 'storage_full', true],
+    ['a full disk', coded('ENOSPC'), 'storage_full', true],
     ['a broken constraint', wrapped('23505'), 'unexpected_error', true],
     ['a bug', new TypeError(canary), 'unexpected_error', true],
     ['something thrown that is no error', canary, 'unexpected_error', true],

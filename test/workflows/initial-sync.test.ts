@@ -1,9 +1,11 @@
 import { afterAll, describe, expect, it } from '@jest/globals';
 import { Context } from '@temporalio/activity';
+import type { WorkflowHandle } from '@temporalio/client';
 import { toFailure } from '../../src/activities/failures.ts';
 import { ApiError } from '../../src/contract/errors.ts';
 import { MailError } from '../../src/mail-wire/mail-error.ts';
 import { newId } from '../../src/new-id.ts';
+import { PartUnavailable } from '../../src/outage.ts';
 import { initialSyncWorkflowId, QUEUES, WORKFLOWS } from '../../src/workflows/names.ts';
 import { startTestWorkers } from '../helpers/product/temporal-workers.ts';
 import { waitFor } from '../helpers/assert/wait.ts';
@@ -39,6 +41,13 @@ const failAfterProgress: Import = async (sync) => {
   throw toFailure(new MailError('provider_error', 'imap', 'closed'));
 };
 
+const away: Import = async () => {
+  throw toFailure(Object.assign(new Error('x'), { code: '57P01' }));
+};
+const full: Import = async () => {
+  throw toFailure(new PartUnavailable('storage', { full: true }));
+};
+
 const activities = {
   async setInitialSync(input: { accountId: string; to: 'running' | 'completed' | 'failed' }) {
     const sync = of(input);
@@ -62,6 +71,8 @@ const activities = {
 const workers = await startTestWorkers(activities);
 afterAll(() => workers.stop());
 
+const PACE = 0.01;
+
 async function start(script: Import[], state: Partial<Sync> = {}) {
   const accountId = newId('account');
   const sync: Sync = { status: 'pending', imported: 0, reported: [], imports: 0, ...state, script };
@@ -69,9 +80,26 @@ async function start(script: Import[], state: Partial<Sync> = {}) {
   const handle = await workers.client.workflow.start(WORKFLOWS.initialSync, {
     taskQueue: QUEUES.commands,
     workflowId: initialSyncWorkflowId(accountId),
-    args: [{ accountId, heartbeatTimeoutMs: 1_000, pace: 0.01 }],
+    args: [{ accountId, heartbeatTimeoutMs: 1_000, pace: PACE }],
   });
   return { sync, handle, ended: handle.result() as Promise<unknown> };
+}
+
+/** The waits of a run between its attempts, ms, as they are without `pace`. */
+async function waitsOf(handle: { fetchHistory(): ReturnType<WorkflowHandle['fetchHistory']> }): Promise<number[]> {
+  const { events } = await handle.fetchHistory();
+  return (events ?? []).flatMap(({ timerStartedEventAttributes: timer }) => {
+    if (!timer?.startToFireTimeout) return [];
+    const { seconds, nanos } = timer.startToFireTimeout;
+    return [(Number(seconds ?? 0) * 1_000 + Number(nanos ?? 0) / 1e6) / PACE];
+  });
+}
+
+/** Each wait is jittered by a fifth. */
+function expectGrowing(waits: number[], { count, firstMs, lastMs }: { count: number; firstMs: number; lastMs: number }) {
+  expect(waits).toHaveLength(count);
+  const [first = 0, last = 0] = [waits[0], waits.at(-1)];
+  expect([first / firstMs, last / lastMs].every((ratio) => ratio > 0.7 && ratio < 1.3)).toBe(true);
 }
 
 describe('the initial sync', () => {
@@ -93,13 +121,34 @@ describe('the initial sync', () => {
     expect(sync).toMatchObject({ reported: ['running', 'completed'], imports: 9 });
   });
 
-  it.concurrent('takes our own store being away for no failure of the mailbox', async () => {
-    const away: Import = async () => {
-      throw toFailure(Object.assign(new Error('x'), { code: '57P01' }));
+  it.concurrent('gives up when the storage is full for five attempts, with a longer wait after each', async () => {
+    const { sync, handle, ended } = await start(Array<Import>(6).fill(full));
+    await expect(ended).rejects.toMatchObject({ name: 'WorkflowFailedError' });
+    expect(sync).toMatchObject({ reported: ['running', 'failed'], imports: 5, status: 'failed' });
+    expectGrowing(await waitsOf(handle), { count: 4, firstMs: 2_000, lastMs: 54_000 });
+  });
+
+  it.concurrent('goes on as long as the storage has room for something', async () => {
+    const some: Import = async (sync) => {
+      sync.imported = (sync.imported ?? 0) + 1;
+      return full(sync);
     };
-    const { sync, ended } = await start([away, away, away, away, away, away, done]);
+    const { sync, ended } = await start([full, full, full, full, some, full, full, full, done]);
     await ended;
-    expect(sync.reported).toEqual(['running', 'completed']);
+    expect(sync).toMatchObject({ reported: ['running', 'completed'], imports: 9 });
+  });
+
+  it.concurrent('waits out an outage of the database, with a longer wait after each attempt', async () => {
+    const { sync, handle, ended } = await start([...Array<Import>(9).fill(away), done]);
+    await ended;
+    expect(sync).toMatchObject({ reported: ['running', 'completed'], imports: 10 });
+    expectGrowing(await waitsOf(handle), { count: 9, firstMs: 500, lastMs: 60_000 });
+  });
+
+  it.concurrent('counts failures in a row though outages lie between them', async () => {
+    const { sync, ended } = await start([fail, away, fail, away, fail, away, fail, away, fail]);
+    await expect(ended).rejects.toMatchObject({ name: 'WorkflowFailedError' });
+    expect(sync).toMatchObject({ reported: ['running', 'failed'], imports: 9 });
   });
 
   it.concurrent('counts an import that stood still', async () => {

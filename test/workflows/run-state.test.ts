@@ -120,7 +120,7 @@ describe('the run of an account', () => {
     const workflowId = accountWorkflowId(accountId);
     await waitFor(async () => (await query(workflowId)).state === 'running', WAIT);
     const { since, ...running } = await query(workflowId);
-    expect(running).toEqual({ state: 'running', lastError: null, nextTry: null, counts: {} });
+    expect(running).toEqual({ state: 'running', lastError: null, nextAttempt: null, counts: {} });
     expect(new Date(since).toISOString()).toBe(since);
     const handle = workers.api.workflow.getHandle(workflowId);
     expect(await (await handle.describe()).staticSummary()).toBe(`keep ${accountId} connected`);
@@ -137,7 +137,7 @@ describe('the run of an account', () => {
     const { args, ...options } = accountStart(accountId, 5_000);
     await workers.api.workflow.start(WORKFLOWS.account, { ...options, args: [{ ...args[0], pace: 50 }] });
     const workflowId = accountWorkflowId(accountId);
-    await waitFor(async () => (await query(workflowId)).nextTry !== null, WAIT);
+    await waitFor(async () => (await query(workflowId)).nextAttempt !== null, WAIT);
     const state = await query(workflowId);
     expect(state).toMatchObject({
       state: 'connecting',
@@ -146,7 +146,7 @@ describe('the run of an account', () => {
     });
     const handle = workers.api.workflow.getHandle(workflowId);
     const { currentDetails } = await handle.query<{ currentDetails: string }>('__temporal_workflow_metadata');
-    expect(currentDetails).toContain(`next try: ${state.nextTry}`);
+    expect(currentDetails).toContain(`next attempt: ${state.nextAttempt}`);
     expect(currentDetails + JSON.stringify(state)).not.toContain('secret');
     await handle.terminate();
   });

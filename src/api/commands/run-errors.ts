@@ -78,7 +78,7 @@ function meaningOf(error: Error, late: string, { notDone, mayBeDone }: OutageTex
   const { code = '', detail } = (error.details?.[0] ?? {}) as { code?: string; detail?: string };
   if (code === 'lease_lost') return ['not_found', 'there is no account with that id'];
   if (!detail) return undefined;
-  if (code === 'unavailable') return unavailable(detail, mayBeDone);
+  if (code === 'unavailable' || code === 'storage_full') return unavailable(detail, mayBeDone);
   return Object.hasOwn(ERRORS, code) ? [code as ErrorCode, detail] : undefined;
 }
 

@@ -83,8 +83,8 @@ async function addStates(client: Client, runs: Run[]): Promise<void> {
     if (Date.now() >= until) return;
     const handle = client.workflow.getHandle(run.workflow_id, run.run_id);
     const answer = client.withDeadline(until, () => handle.query<RunState>(QUERIES.state));
-    const { state, since, lastError, nextTry, counts } = await answer;
-    run.state = { state, since, last_error: lastError, next_try: nextTry, counts };
+    const { state, since, lastError, nextAttempt, counts } = await answer;
+    run.state = { state, since, last_error: lastError, next_try: nextAttempt, counts };
   };
   const asked = runs
     .filter(({ status }) => status === 'running')
