@@ -7,6 +7,7 @@ import {
   defineSignal,
   isCancellation,
   ParentClosePolicy,
+  patched,
   proxyActivities,
   setHandler,
   sleep,
@@ -243,6 +244,8 @@ async function markConnected(connection: Connection): Promise<void> {
 
 /** Counts a failure and changes the status where it is due. Milliseconds to wait; `reload`: the account has changed. */
 async function countFailure(connection: Connection, failed: Failed): Promise<number | 'reload'> {
+  const isRefusal = failed.kind === 'failed' && failed.code === 'invalid_credentials' && !failed.connected;
+  if (!isRefusal) forgetRefusals(connection);
   if (failed.kind !== 'failed') return SHORT_WAIT_MS;
   switch (failed.code) {
     case 'not_found':
@@ -263,6 +266,11 @@ async function countFailure(connection: Connection, failed: Failed): Promise<num
       }
       return backOff(connection);
   }
+}
+
+/** Two refusals disconnect the account only in a row: with anything between them, the first may have been the server's fault. */
+function forgetRefusals(connection: Connection): void {
+  if (connection.refusals > 0 && patched('refusals-in-a-row')) connection.refusals = 0;
 }
 
 /** Milliseconds. */

@@ -6,6 +6,7 @@ import { ApiError } from '../../src/contract/errors.ts';
 import { LeaseLost } from '../../src/db/coordination/lease.ts';
 import { MailError } from '../../src/mail-wire/mail-error.ts';
 import { newId } from '../../src/new-id.ts';
+import { PartUnavailable } from '../../src/outage.ts';
 import { accountWorkflowId, QUEUES, SIGNALS, WORKFLOWS } from '../../src/workflows/names.ts';
 import { startTestWorkers } from '../helpers/product/temporal-workers.ts';
 import { waitFor } from '../helpers/assert/wait.ts';
@@ -13,6 +14,13 @@ import { waitFor } from '../helpers/assert/wait.ts';
 const refused = () => toFailure(new MailError('invalid_credentials', 'imap', 'refused'), { watchEpoch: 7 });
 const unreachable = () => toFailure(new MailError('provider_error', 'imap', 'timed out'));
 const dropped = () => toFailure(new MailError('provider_error', 'imap', 'closed'), { connected: true });
+
+/** The password was changed while the mailbox was connected. */
+const refusedLater = () =>
+  toFailure(new MailError('invalid_credentials', 'imap', 'refused'), { connected: true, watchEpoch: 7 });
+const away = () => toFailure(Object.assign(new Error('x'), { code: '57P01' }));
+const full = () => toFailure(new PartUnavailable('storage', { full: true }));
+const leaseLost = () => toFailure(new LeaseLost('acc'));
 
 /** What one run of the watching activity does. */
 type Watch = (mailbox: Mailbox) => Promise<void>;
@@ -42,6 +50,9 @@ const silent: Watch = async (mailbox) => {
   mailbox.silent = true;
   const { watches } = mailbox;
   await waitFor(() => mailbox.watches > watches, { timeoutMs: 20_000 });
+};
+const connectThenEnd: Watch = async (mailbox) => {
+  await mailbox.signal(SIGNALS.mailboxConnected);
 };
 const connectThen =
   (failure: () => Error): Watch =>
@@ -222,21 +233,41 @@ describe('the account workflow', () => {
     await stop(mailbox);
   });
 
-  it.concurrent('counts a refusal and failures in between apart', async () => {
-    const mailbox = await start([fail(refused), fail(unreachable), fail(refused)]);
-    await untilState(mailbox, 'disconnected');
-    expect(mailbox.reported).toEqual(['running → disconnected: refused 7']);
+  it.concurrent.each<[string, Watch[], disconnected: boolean]>([
+    ['refused, refused', [fail(refused), fail(refused)], true],
+    ['refused, unreachable, refused', [fail(refused), fail(unreachable), fail(refused)], false],
+    ['refused, cut after the login, refused', [fail(refused), fail(dropped), fail(refused)], false],
+    ['refused, connected and cut, refused', [fail(refused), connectThen(dropped), fail(refused)], false],
+    ['refused, refused after a login', [fail(refused), fail(refusedLater)], false],
+    ['refused after a login, refused', [fail(refusedLater), fail(refused)], true],
+    ['refused, database away, refused', [fail(refused), fail(away), fail(refused)], false],
+    ['refused, storage full, refused', [fail(refused), fail(full), fail(refused)], false],
+    ['refused, lease lost, refused', [fail(refused), fail(leaseLost), fail(refused)], false],
+    ['refused, ended well, refused', [fail(refused), connectThenEnd, fail(refused)], false],
+    ['unreachable, refused, refused', [fail(unreachable), fail(refused), fail(refused)], true],
+    ['refused, unreachable, refused, refused', [fail(refused), fail(unreachable), fail(refused), fail(refused)], true],
+    [
+      'refused, unreachable, refused, unreachable, refused',
+      [fail(refused), fail(unreachable), fail(refused), fail(unreachable), fail(refused)],
+      false,
+    ],
+  ])('is disconnected by refusals in a row alone: %s', async (_name, script, disconnected) => {
+    const { length } = script;
+    const mailbox = await start([...script]);
+    await untilState(mailbox, disconnected ? 'disconnected' : 'running');
+    await waitFor(() => mailbox.watches === (disconnected ? length : length + 1), PATIENT);
+    expect(mailbox.reported).toEqual(disconnected ? ['running → disconnected: refused 7'] : []);
     await stop(mailbox);
   });
 
-  it.concurrent('takes a lost lease and our own store being away for no failure of the mailbox', async () => {
-    const away = () => toFailure(Object.assign(new Error('x'), { code: '57P01' }));
+  it.concurrent('does not count a lost lease, a database that is away or a full storage as a failure', async () => {
     const mailbox = await start([
-      ...Array(4).fill(fail(() => toFailure(new LeaseLost('acc')))),
+      ...Array(4).fill(fail(leaseLost)),
       ...Array(4).fill(fail(away)),
+      ...Array(4).fill(fail(full)),
       stay,
     ]);
-    await waitFor(() => mailbox.watches === 9, PATIENT);
+    await waitFor(() => mailbox.watches === 13, PATIENT);
     await untilState(mailbox, 'running');
     expect(mailbox.reported).toEqual([]);
     await stop(mailbox);
