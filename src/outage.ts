@@ -45,7 +45,8 @@ export function unavailablePart(error: unknown): PartUnavailable | undefined {
     if (at instanceof PartUnavailable) return at;
     const { code } = at as { code?: unknown };
     if (typeof code === 'number' && GRPC.has(code)) return new PartUnavailable('temporal', { cause: error });
-    if (isStorageFull(at)) return new PartUnavailable('storage', { detail: 'the storage is full', full: true, cause: error });
+    if (isStorageFull(at))
+      return new PartUnavailable('storage', { detail: 'the storage is full', full: true, cause: error });
     // what else the storage fails with is a PartUnavailable already
     if (isTemporary(at)) return new PartUnavailable('database', { cause: error });
   }

@@ -1,4 +1,4 @@
-import { and, eq, isNull, sql } from 'drizzle-orm';
+import { eq, sql } from 'drizzle-orm';
 import type { Encryption, ServerSettings } from '../contract/account.ts';
 import type { Queryable } from '../db/driver/client.ts';
 import { type Lease, LeaseLost } from '../db/coordination/lease.ts';

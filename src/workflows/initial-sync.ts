@@ -76,15 +76,13 @@ export async function initialSync(input: InitialSyncInput): Promise<void> {
     imported = await countImported({ accountId });
     if (imported === null) return;
     if (before !== null && imported > before) failures = outages = 0;
-    const isCounted = countsAsAttempt(failed);
-    if (isCounted) failures += 1;
-    outages = isCounted ? 0 : outages + 1;
+    ({ failures, outages } = countFailure({ failures, outages }, failed));
     if (failures >= MAX_FAILURES) {
       await setInitialSync({ accountId, to: 'failed' });
       shown.enter('failed', { lastError: classOf(failed), counts: shownCounts(imported, failures) });
       throw error;
     }
-    const waitMs = pace * (isCounted ? waitAfter(failures, BACKOFF) : waitAfter(outages, OUTAGE_BACKOFF));
+    const waitMs = pace * (outages === 0 ? waitAfter(failures, BACKOFF) : waitAfter(outages, OUTAGE_BACKOFF));
     const counts = shownCounts(imported, failures);
     shown.enter('running', { lastError: classOf(failed), nextAttemptMs: waitMs, counts });
     await sleep(waitMs);
@@ -103,6 +101,13 @@ async function attemptImport(
   } catch (error) {
     return { failed: readFailure(error), error };
   }
+}
+
+/** In a row: an outage does not end the row of failures, and a failure ends that of outages. */
+function countFailure(before: { failures: number; outages: number }, failed: Failed): typeof before {
+  return countsAsAttempt(failed)
+    ? { failures: before.failures + 1, outages: 0 }
+    : { failures: before.failures, outages: before.outages + 1 };
 }
 
 /** Whether it counts as a failed attempt: an outage of this installation does not, a full storage does. */

@@ -79,7 +79,9 @@ async function erase(accountId: string): Promise<void> {
     const isErased = await eraseLog({ accountId, skipPending });
     // its deliveries are runs, too: as long as one is under way it is looked for again
     if ((await deleteRuns({ accountId, isErased })) && isErased) break;
-    await sleep(skipPending ? AFTERWARDS_MS : waitAfter(looks, BACKOFF), { summary: 'until its last events are delivered' });
+    await sleep(skipPending ? AFTERWARDS_MS : waitAfter(looks, BACKOFF), {
+      summary: 'until its last events are delivered',
+    });
   }
   if (!patched('look-again')) return;
   do await sleep(LISTED_MS, { summary: 'until Temporal lists its last runs' });

@@ -96,7 +96,10 @@ async function waitsOf(handle: { fetchHistory(): ReturnType<WorkflowHandle['fetc
 }
 
 /** Each wait is jittered by a fifth. */
-function expectGrowing(waits: number[], { count, firstMs, lastMs }: { count: number; firstMs: number; lastMs: number }) {
+function expectGrowing(
+  waits: number[],
+  { count, firstMs, lastMs }: { count: number; firstMs: number; lastMs: number },
+) {
   expect(waits).toHaveLength(count);
   const [first = 0, last = 0] = [waits[0], waits.at(-1)];
   expect([first / firstMs, last / lastMs].every((ratio) => ratio > 0.7 && ratio < 1.3)).toBe(true);

@@ -1,4 +1,4 @@
-import { and, eq, gt, ilike, isNotNull, isNull, ne, or, type SQL, sql } from 'drizzle-orm';
+import { and, eq, gt, ilike, isNotNull, isNull, or, type SQL, sql } from 'drizzle-orm';
 import type { Account, AccountStatus, Encryption, InitialSyncStatus, ServerSettings } from '../../contract/account.ts';
 import { toAccount } from './account-object.ts';
 import type { Queryable, Tx } from '../driver/client.ts';

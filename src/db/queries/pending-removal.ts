@@ -1,4 +1,4 @@
-import { and, eq, isNotNull, lt, sql } from 'drizzle-orm';
+import { and, eq, sql } from 'drizzle-orm';
 import { anyOf } from '../driver/any-of.ts';
 import type { Queryable, Tx } from '../driver/client.ts';
 import { statement } from '../driver/statement.ts';
