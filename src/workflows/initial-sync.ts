@@ -71,7 +71,6 @@ export async function initialSync(input: InitialSyncInput): Promise<void> {
       continue;
     }
     const { failed, error } = attempt;
-    if (failed.kind === 'cancelled') throw error;
     const before = imported;
     imported = await countImported({ accountId });
     if (imported === null) return;
@@ -99,7 +98,9 @@ async function attemptImport(
   try {
     return { done: (await work()).done };
   } catch (error) {
-    return { failed: readFailure(error), error };
+    const failed = readFailure(error);
+    if (failed.kind === 'cancelled') throw error;
+    return { failed, error };
   }
 }
 
