@@ -31,18 +31,18 @@ import { compileSerializer } from './http/serialize.ts';
 import { serveTracking } from './tracking-routes.ts';
 import { compileValidator, readBodies } from './http/validation.ts';
 
-/** Request ids that callers may choose. */
+/** Request ids that are accepted from callers. */
 const SANE_ID = /^[\w.:/+=@-]{1,128}$/;
 
 const REQUEST_TIMEOUT_MS = 120_000;
-/** Room for a query whose every parameter is as long as it may be. */
+/** Fits a query whose parameters all have their maximum length. */
 const MAX_HEADER_BYTES = 64 * 1024;
 
-/** Of requests that carry no email. */
+/** Limit for requests that carry no email. */
 const SMALL_BODY_BYTES = 1024 * 1024;
 const MAX_DEPTH = 32;
 const NODES = 10_000;
-/** Keys and values of one recipient, or of one attachment, with room for some that are not known. */
+/** Keys and values of one recipient or attachment, with room for unknown ones. */
 const NODES_EACH = 10;
 
 /** The HTTP API, not yet listening. */
@@ -50,12 +50,12 @@ export async function buildApp(deps: ApiDeps): Promise<FastifyInstance> {
   const { pool, logger, settings } = deps;
   const app = fastify<RawServerDefault>({
     loggerInstance: logger,
-    // Fastify's own log lines show whole URLs, and so search terms
+    // Fastify's own log lines contain whole URLs, including search terms
     logController: new LogController({ disableRequestLogging: true }),
-    // the logger adds the id of the request by itself
+    // the logger adds the request id
     childLoggerFactory: (parent) => parent,
     bodyLimit: Math.min(settings.bodyBytes, SMALL_BODY_BYTES),
-    // for a whole request to arrive
+    // time for a whole request to arrive
     requestTimeout: REQUEST_TIMEOUT_MS,
     http: { maxHeaderSize: MAX_HEADER_BYTES },
     trustProxy: trusted(settings.trustProxy),
@@ -73,15 +73,15 @@ export async function buildApp(deps: ApiDeps): Promise<FastifyInstance> {
     reply.header('X-Request-Id', request.id).header('X-Content-Type-Options', 'nosniff');
     withRequestId(request.id, done);
   });
-  // mail stays in no cache; what may be cached says so itself
+  // caches must not store mail; cacheable responses set their own header
   app.addHook('onSend', (_request, reply, _payload, done) => {
     if (!reply.hasHeader('Cache-Control')) reply.header('Cache-Control', 'no-store');
     done();
   });
-  // reading a body may have lost it
+  // reading a body can lose the context
   app.addHook('preHandler', (request, _reply, done) => withRequestId(request.id, done));
   deps.traceRequests?.(app);
-  // ids and numbers only, and to look for secrets in a line takes ten times as long as to write it
+  // these lines hold only ids and numbers, and redaction takes ten times as long as writing them
   const log = logger.child({}, { redact: [] });
   app.addHook('onResponse', (request, reply, done) => {
     logRequest(log, request, reply);
@@ -114,7 +114,7 @@ export async function buildApp(deps: ApiDeps): Promise<FastifyInstance> {
   return app;
 }
 
-/** The decoder of histories for the Temporal UI, where there is one; each use of it is in the audit log. */
+/** Serves the codec that decodes histories for the Temporal UI, if it is enabled; the audit log records each use. */
 async function serveCodec(app: FastifyInstance, deps: ApiDeps): Promise<void> {
   const { codecRoutes } = deps;
   if (!codecRoutes) return;
@@ -134,10 +134,10 @@ function jsonBounds({ send }: ApiDeps['settings']): JsonBounds {
   return { depth: MAX_DEPTH, nodes: NODES + NODES_EACH * (2 * send.recipients + send.attachments) };
 }
 
-/** For machines that ask every few seconds. */
+/** Routes that monitoring calls every few seconds. */
 const PROBES = new Set(['/health', '/ready', '/metrics']);
 
-/** One line for each request; never the URL, which holds search terms. */
+/** Logs one line per request, without the URL, which contains search terms. */
 function logRequest(log: Logger, request: FastifyRequest, reply: FastifyReply): void {
   const { method, routeOptions, params } = request;
   const { account_id, id } = (params ?? {}) as { account_id?: string; id?: string };
@@ -151,10 +151,10 @@ function logRequest(log: Logger, request: FastifyRequest, reply: FastifyReply): 
     ...(accountId === undefined || !isId('account', accountId) ? {} : { accountId }),
   };
   const isQuiet = PROBES.has(line.route) || line.status === ERRORS.too_many_requests.status;
-  log[isQuiet ? 'debug' : 'info'](line, 'responded');
+  log[isQuiet ? 'debug' : 'info'](line, 'request finished');
 }
 
-/** Fastify itself takes no number of proxies, since clients might bypass them. Whoever sets a number knows that none can. */
+/** Fastify accepts no number of proxies, since clients could bypass them. Operators who set one vouch that none can. */
 function trusted(trustProxy: ApiDeps['settings']['trustProxy']) {
   return typeof trustProxy === 'number' ? (_address: string, hop: number) => hop < trustProxy : trustProxy;
 }

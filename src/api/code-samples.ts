@@ -1,14 +1,14 @@
 /*
- * How the reference shows a call as code. These functions run in the browser, from their text (`toString`): each stands
- * alone, uses nothing of this module, and nothing that a compiler would add.
+ * Code samples of the API reference. The browser runs these functions from their source (`toString`): each must be
+ * self-contained and must not need helpers that a compiler adds.
  */
 
-/** A call as Swagger UI gives it: an immutable map. */
+/** A request as Swagger UI passes it: an immutable map. */
 interface ShownRequest {
   get(name: string): unknown;
 }
 
-/** With `fetch`, as in Node and browsers. */
+/** Writes a request as JavaScript that uses `fetch`. */
 export function nodeSample(request: ShownRequest): string {
   const given = (request.get('headers') ?? {}) as { toJS?: () => Record<string, string> };
   const headers: Record<string, string> = { ...(given.toJS ? given.toJS() : {}) };
@@ -20,7 +20,7 @@ export function nodeSample(request: ShownRequest): string {
   return `const response = await fetch('${String(request.get('url'))}', {\n${lines.join('\n')}\n});\nif (!response.ok) throw new Error((await response.json()).detail);\nconsole.log(await response.json());`;
 }
 
-/** With `requests`, as most Python programs do. */
+/** Writes a request as Python that uses `requests`. */
 export function pythonSample(request: ShownRequest): string {
   const given = (request.get('headers') ?? {}) as { toJS?: () => Record<string, string> };
   const headers: Record<string, string> = { ...(given.toJS ? given.toJS() : {}) };

@@ -19,15 +19,15 @@ import { isSameOrigin } from './http/session-cookie.ts';
 import { TooManyRequests } from './http/request-limits.ts';
 
 /*
- * What the hosted connect page calls (POST /auth/links makes the links to it). The token in the path is all the right that
- * it has: it finds servers, and connects one mailbox. No key, no cookie.
+ * Routes of the hosted connect page (POST /auth/links creates the links to it). The token in the path is the only
+ * credential: it allows finding servers and connecting one mailbox. The page uses neither key nor cookie.
  */
 
 const Params = Type.Object({ token: Type.String({ maxLength: 64 }) });
 const { credentials } = AuthIntent.properties;
 const Body = Type.Object({ credentials });
 
-/** Calls from one address, a minute. */
+/** Calls per minute from one address. */
 const CALLS_PER_MINUTE = 60;
 
 /** Serves `/connect/{token}/…`. */
@@ -40,7 +40,7 @@ export function serveConnectPage(instance: FastifyInstance, deps: ApiDeps): void
   async function linkOf(token: string, address: string): Promise<StoredAuthLink> {
     limit(address);
     const link = await findAuthLink(db, token);
-    if (!link) throw new ApiError('not_found', 'there is no such link');
+    if (!link) throw new ApiError('not_found', 'no link has this token');
     return link;
   }
 
@@ -74,22 +74,24 @@ export function serveConnectPage(instance: FastifyInstance, deps: ApiDeps): void
 
   app.post('/connect/:token', { schema: { hide: true, params: Params, body: Body } }, async (request) => {
     const { params, body, ip } = request;
-    if (!isSameOrigin(request, settings.publicUrl)) throw new ApiError('unauthorized', 'this is not the connect page');
+    if (!isSameOrigin(request, settings.publicUrl))
+      throw new ApiError('unauthorized', 'this call must come from the connect page');
     const link = await linkOf(params.token, ip);
     requireOpen(link);
     requirePassword(body.credentials);
     if (!(await beginAttempt(db, link.id))) {
-      throw busy('a login is being tried already, or too many were tried: wait a minute');
+      throw busy('a login is in progress, or too many logins failed; retry in a minute');
     }
     const accountId = await audited(deps, request, link, () => connectOnce(deps, link, body.credentials));
     return { account_id: accountId, redirect_url: backUrl(link, { account_id: accountId }) };
   });
 
   app.post('/connect/:token/cancel', { schema: { hide: true, params: Params } }, async (request) => {
-    if (!isSameOrigin(request, settings.publicUrl)) throw new ApiError('unauthorized', 'this is not the connect page');
+    if (!isSameOrigin(request, settings.publicUrl))
+      throw new ApiError('unauthorized', 'this call must come from the connect page');
     const link = await linkOf(request.params.token, request.ip);
     requireOpen(link);
-    if (!(await cancelAuthLink(db, link.id))) throw busy('a login is being tried: wait until it has ended');
+    if (!(await cancelAuthLink(db, link.id))) throw busy('a login is in progress; retry when it has finished');
     return { redirect_url: backUrl(link, { error: 'cancelled' }) };
   });
 }
@@ -99,7 +101,7 @@ function busy(detail: string): TooManyRequests {
 }
 
 /**
- * Who has a link is nobody's owner yet: the login shows it. A password that is stored would show nothing.
+ * Holding a link proves no ownership of the mailbox; the login does. A stored password would prove nothing.
  * @throws ApiError invalid_parameters
  */
 function requirePassword({ imap, password }: AuthIntent['credentials']): void {
@@ -108,7 +110,7 @@ function requirePassword({ imap, password }: AuthIntent['credentials']): void {
   }
 }
 
-/** A login by a link is in the audit log under the key that made the link. */
+/** Records a login by a link in the audit log, under the key that created the link. */
 async function audited(
   { db, logger }: ApiDeps,
   { id: requestId, ip: address }: FastifyRequest,
@@ -118,7 +120,7 @@ async function audited(
   const call = { apiKeyId, address, requestId };
   const record = (status: number, objectId: string | null) =>
     recordConnect(db, { ...call, status, objectId }).catch((err: unknown) =>
-      logger.error({ err, ...call, status }, 'an audit record could not be stored'),
+      logger.error({ err, ...call, status }, 'could not store audit record'),
     );
   try {
     const connected = await connect();
@@ -130,7 +132,7 @@ async function audited(
   }
 }
 
-/** One login; the link is used when it succeeds, and open again when it does not. */
+/** Attempts one login. Success uses up the link; failure opens it again. */
 async function connectOnce(
   { db, commands }: ApiDeps,
   link: StoredAuthLink,
@@ -158,7 +160,7 @@ function stateOf({ usedAt, connectedId, expiresAt }: StoredAuthLink): 'open' | L
 }
 
 const CLOSED: Record<LinkError, string> = {
-  used: 'this link was used already',
+  used: 'this link has already been used',
   expired: 'this link has expired',
   cancelled: 'this link was cancelled',
 };
@@ -168,7 +170,7 @@ function requireOpen(link: StoredAuthLink): void {
   if (state !== 'open') throw new ApiError('not_found', CLOSED[state]);
 }
 
-/** Where the owner is sent; null: the caller named no such place. */
+/** URL that the owner is redirected to; null: the link has none. */
 function backUrl({ redirectUrl, state }: StoredAuthLink, result: Record<string, string>): string | null {
   if (redirectUrl === null) return null;
   const url = new URL(redirectUrl);

@@ -14,28 +14,28 @@ import type { Secrets } from '../security/secrets.ts';
 import type { Storage } from '../storage/storage.ts';
 import type { SendLimits } from './send-input.ts';
 
-/** Changes of a mailbox; each resolves when the provider has confirmed it and it is stored. */
+/** Changes of a mailbox. Each resolves when the provider has confirmed the change and it is stored. */
 export interface ChangeCommands {
   markEmail(accountId: string, emailId: string, seen: boolean): Promise<void>;
-  /** Moves an email to that folder; afterwards it is in no other. */
+  /** Moves an email to a folder, and out of every other folder. */
   moveEmail(accountId: string, emailId: string, folderId: string): Promise<void>;
-  /** Moves an email to the folder whose role is TRASH, which is created if missing. */
+  /** Moves an email to the folder with the role TRASH; creates the folder if it is missing. */
   trashEmail(accountId: string, emailId: string): Promise<void>;
-  /** Creates a folder with the given id; repeating the call with the same id creates no second one. */
+  /** Creates a folder with the given id; a repeated call with the same id creates no second folder. */
   createFolder(accountId: string, folderId: string, folder: { name: string; parentId: string | null }): Promise<void>;
   /** Renames or moves a folder. */
   changeFolder(accountId: string, folderId: string, change: UpdateFolder): Promise<void>;
   deleteFolder(accountId: string, folderId: string): Promise<void>;
 }
 
-/** Sending; `id` is reserved for what the call creates. */
+/** Commands that send; `id` is reserved for the email that the call creates. */
 export interface SendCommands {
   /** Resolves when the SMTP server has accepted the message. */
   sendEmail(accountId: string, caller: Caller, id: string, input: SendInput): Promise<EmailSent>;
   sendDraft(accountId: string, caller: Caller, id: string, draft: string): Promise<DraftSent>;
 }
 
-/** Drafts; `id` is reserved for what the call creates. */
+/** Commands on drafts; `id` is reserved for the draft that the call creates. */
 export interface DraftCommands {
   /** Resolves when the draft is in Drafts. */
   createDraft(accountId: string, id: string, input: SendInput): Promise<DraftResult>;
@@ -44,32 +44,32 @@ export interface DraftCommands {
   deleteDraft(accountId: string, draft: string): Promise<void>;
 }
 
-/** What the API does through Temporal. Each throws ApiError with what the caller may see. */
+/** Commands that the API runs through Temporal. Each throws an ApiError that callers may see. */
 export interface Commands extends ChangeCommands, SendCommands, DraftCommands {
   /** Logs in and connects, or reconnects, a mailbox. Returns the account's id. */
   connectMailbox(intent: AuthIntent): Promise<string>;
-  /** Stops the sync and removes everything of the account; resolves when the account is no longer found. */
+  /** Stops the sync and removes everything of the account; resolves when routes no longer find the account. */
   removeAccount(accountId: string): Promise<void>;
-  /** Compares the store with the whole mailbox; resolves after a while, whether that has ended or not. */
+  /** Compares the store with the whole mailbox; resolves with the state so far when it takes long. */
   verifyMailbox(accountId: string): Promise<MailboxVerification>;
-  /** Parses the stored mail of an account again. */
+  /** Reparses the stored mail of an account; resolves with the state so far when it takes long. */
   reparseMailbox(accountId: string): Promise<MailboxReparse>;
-  /** The runs that are about an account, newest first; `after` is the `next` of the page before. */
+  /** Lists the workflow executions of an account, newest first; `after` is `next` of the previous page. */
   listRuns(
     accountId: string,
     page: { limit: number; after: string | null },
   ): Promise<{ runs: Run[]; next: string | null }>;
-  /** Makes a new attempt of one delivery at once, whatever its status. */
+  /** Attempts one delivery immediately, regardless of its status. */
   retryDelivery(deliveryId: string): Promise<void>;
-  /** Has what waits for its next attempt at an endpoint attempted now; never rejects, as it is attempted by its schedule else. */
+  /** Attempts the waiting deliveries of an endpoint now. Never rejects: their schedule is the fallback. */
   attemptWaiting(endpointId: string): Promise<void>;
-  /** Starts a replay that is stored; a worker does so later when Temporal is away. */
+  /** Starts a stored replay; a worker starts it later if Temporal is unavailable. */
   startReplay(replay: { id: string; endpointId: string }): Promise<void>;
-  /** Cancels a replay; does nothing when it has ended. */
+  /** Cancels a replay; does nothing when it has finished. */
   cancelReplay(replayId: string): Promise<void>;
 }
 
-/** What the HTTP layer is built from. */
+/** Dependencies of the HTTP layer. */
 export interface ApiDeps {
   db: Db;
   /** the pool under `db`, for the prepared statements of the hot reads */
@@ -78,17 +78,17 @@ export interface ApiDeps {
   storage: Storage;
   outbound: Outbound;
   commands: Commands;
-  /** the servers of an address, as a connect finds them; within 9 s */
+  /** finds the servers that a connect would use for an address; within 9 s */
   findServers(address: string): Promise<Omit<MailServers, 'object' | 'address'>>;
-  /** what GET /settings shows */
+  /** response of GET /settings */
   installation: Omit<Settings, 'object'>;
-  /** where the built pages of web/ are; absent: there are none */
+  /** folder of the built pages of web/; absent: no pages are served */
   pagesDir?: string;
   /** resolves when Temporal responds, else rejects */
   pingTemporal(): Promise<void>;
-  /** adds the routes below /temporal/codec, for the Temporal UI; absent: there are none */
+  /** adds the routes below /temporal/codec, for the Temporal UI; absent: the codec is disabled */
   codecRoutes?: (app: FastifyInstance) => void;
-  /** makes a span of each request */
+  /** records a span per request */
   traceRequests?: (app: FastifyInstance) => void;
   logger: Logger;
   settings: ApiSettings;
@@ -97,18 +97,18 @@ export interface ApiDeps {
 export interface ApiSettings {
   /** for `servers` in the OpenAPI document, without a trailing slash */
   publicUrl: string;
-  /** what the connect page shows of who asks */
+  /** name, colour and logo on the connect page */
   brand: { name: string; color: string | null; logoUrl: string | null };
   /** largest request body, bytes */
   bodyBytes: number;
-  /** calls with wrong keys from one address; more get 429. 0: no limit */
+  /** calls with wrong keys from one address before it gets 429; 0: no limit */
   wrongKeysPerMinute: number;
-  /** calls with one key, and from one address; more get 429. 0: no limit */
+  /** calls with one key, and from one address, before they get 429; 0: no limit */
   requestsPerMinute: { key: number; address: number };
   /** limits of one email to send */
   send: SendLimits;
   /** keys for cursors and idempotency fingerprints: the first signs, all are accepted */
   signingKeys: [Buffer, ...Buffer[]];
-  /** whose X-Forwarded-For is believed: nobody's, everybody's, that of a number of proxies or of some networks */
+  /** trusted sources of X-Forwarded-For: none, all, a number of proxies, or some networks */
   trustProxy: boolean | number | string[];
 }

@@ -1,9 +1,9 @@
 /*
- * A stored email as a page for a frame. Its HTML stays what it is; what it may do is decided by the headers: no scripts, no
- * forms, an origin of its own (sandbox), and nothing is loaded unless the reader asks for remote images.
+ * Renders a stored email as a page for a frame. The HTML remains unchanged; the response headers restrict it: no scripts,
+ * no forms, a separate origin (sandbox), and no remote content unless the reader asks for remote images.
  */
 
-/** The headers of such a page. */
+/** Response headers of the page of an email. */
 export function viewHeaders({ remoteImages }: { remoteImages: boolean }): Record<string, string> {
   return {
     'Content-Security-Policy': [
@@ -21,24 +21,24 @@ export function viewHeaders({ remoteImages }: { remoteImages: boolean }): Record
   };
 }
 
-/** No frame of a broken picture where none is loaded. */
+/** Hides the placeholders of pictures that the policy blocks. */
 const BLOCKED = '\nimg:not([src^="data:" i]) { display: none }';
 
-/** Characters of the pictures in one page, each as often as it is named. */
+/** Total characters of the inlined pictures of a page, repetitions included. */
 const MAX_INLINED = 16 * 1024 * 1024;
 
-/** `<link rel=preconnect>` would tell the sender that the email is read: no policy covers it. */
+/** Disables `<link rel=preconnect>`, which no policy covers and which would tell the sender that the email is read. */
 function withoutLinks(body: string): string {
   return body.replace(/<link\b/gi, '<x-link');
 }
 
-/** The page; `inline` has the pictures that came with the email, as `data:` URLs by Content-ID. */
+/** Builds the page of an email; `inline` maps Content-IDs to `data:` URLs of the pictures in the email. */
 export function viewPage(
   body: string,
   { inline, remoteImages }: { inline: ReadonlyMap<string, string>; remoteImages: boolean },
 ): string {
   let room = MAX_INLINED;
-  // a picture may be named as often as the sender likes
+  // an email can reference one picture any number of times
   const shown = withoutLinks(body).replace(/\bcid:([^"'\s)>]{1,998})/gi, (whole, cid: string) => {
     const url = inline.get(decode(cid));
     if (url === undefined || url.length > room) return whole;

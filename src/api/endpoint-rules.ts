@@ -7,7 +7,7 @@ import { knownAccountIds } from '../db/queries/accounts.ts';
 import type { Queryable } from '../db/driver/client.ts';
 import { type Outbound, OutboundRefused, OutboundUnresolved } from '../security/outbound.ts';
 
-/** Name and value together. */
+/** Bytes of a header's name and value together. */
 const MAX_HEADER_BYTES = 4096;
 
 /** Checks what the schema of an endpoint cannot. @throws ApiError `invalid_parameters` */
@@ -26,7 +26,7 @@ function invalid(detail: string): ApiError {
 
 function checkHeader({ name, value }: Header, index: number): void {
   const field = `headers.${index}`;
-  if (isReservedHeader(name)) throw invalid(`${field}.name is a header that calls set themselves`);
+  if (isReservedHeader(name)) throw invalid(`${field}.name is reserved for this service`);
   try {
     validateHeaderName(name);
     validateHeaderValue(name, value);
@@ -38,7 +38,7 @@ function checkHeader({ name, value }: Header, index: number): void {
   }
 }
 
-/** Checks that all are accounts. @throws ApiError `invalid_parameters`, naming the field */
+/** Checks that every id belongs to an account. @throws ApiError `invalid_parameters`, naming the field */
 export async function checkAccounts(field: string, ids: string[], db: Queryable): Promise<void> {
   const existing = await knownAccountIds(
     db,
@@ -56,7 +56,7 @@ async function checkUrl(text: string, outbound: Outbound): Promise<void> {
   } catch (error) {
     if (error instanceof OutboundRefused) throw invalid(`url: ${error.message}`);
     if (!(error instanceof OutboundUnresolved)) throw error;
-    // a name that has no address yet may get one; it is resolved again for each call
+    // a name without an address may get one later; each call resolves it again
     if (error.reason === 'invalid') throw invalid(`url: ${error.message}`);
   }
 }

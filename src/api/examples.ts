@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 
-/** What a call that the tests made sent and got; `scripts/record-examples.mjs` writes the file. */
+/** Request and response of a call that the tests made; `scripts/record-examples.mjs` records them. */
 interface Example {
   request?: unknown;
   response: unknown;
@@ -15,7 +15,7 @@ interface Operation {
   responses?: Record<string, Media | undefined>;
 }
 
-/** Adds to each operation of an OpenAPI document the example of its request and of its success. */
+/** Adds the recorded request and success response to each operation of an OpenAPI document. */
 export function addExamples<Document extends object>(document: Document): Document {
   const examples = JSON.parse(readFileSync(new URL('examples.json', import.meta.url), 'utf8')) as Record<
     string,
@@ -32,7 +32,7 @@ export function addExamples<Document extends object>(document: Document): Docume
   return document;
 }
 
-function addTo(place: Media | undefined, example: unknown): void {
-  const media = place?.content?.['application/json'];
+function addTo(body: Media | undefined, example: unknown): void {
+  const media = body?.content?.['application/json'];
   if (media) media.example = example;
 }

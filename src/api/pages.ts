@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import fastifyStatic from '@fastify/static';
 import type { FastifyInstance, FastifyReply } from 'fastify';
 
-/** Paths of the dashboard; its own router shows them. Everything else that is not the API's is not found. */
+/** Paths that the router of the dashboard shows. */
 const DASHBOARD = [
   '',
   'sign-in',
@@ -20,15 +20,15 @@ const DASHBOARD = [
 const YEAR_MS = 365 * 24 * 60 * 60 * 1000;
 
 export interface Pages {
-  /** what `vite build` made: `index.html`, `connect.html`, `assets/` */
+  /** output of `vite build`: `index.html`, `connect.html`, `assets/` */
   dir: string;
   publicUrl: string;
   brand: { logoUrl: string | null };
 }
 
 /**
- * Serves the dashboard at `/` and the connect page at `/connect/{token}`. Files whose names have a hash are stored by
- * browsers for a year; the pages that name them are not.
+ * Serves the dashboard at `/` and the connect page at `/connect/{token}`. Browsers
+ * cache files with a hash in their name for a year, and do not cache the pages.
  */
 export async function servePages(app: FastifyInstance, { dir, publicUrl, brand }: Pages): Promise<void> {
   // the path under which a proxy serves the API
@@ -45,7 +45,7 @@ export async function servePages(app: FastifyInstance, { dir, publicUrl, brand }
     immutable: true,
     maxAge: YEAR_MS,
     index: false,
-    // tells nothing of other files
+    // serves the files present at start only
     wildcard: false,
     decorateReply: false,
   });
@@ -81,7 +81,7 @@ function pageHeaders({ images, frames }: { images: string[]; frames: boolean }):
     'Referrer-Policy': 'no-referrer',
     'Permissions-Policy': 'camera=(), geolocation=(), microphone=()',
     'Cross-Origin-Opener-Policy': 'same-origin',
-    // it names files that the next version does not have
+    // the page references files that the next version does not have
     'Cache-Control': 'no-cache',
   };
 }

@@ -14,7 +14,7 @@ const CONTENT_SECURITY_POLICY = [
   "frame-ancestors 'none'",
 ].join('; ');
 
-/** How calls are shown as code: options of Swagger UI itself that the types of its package do not know. */
+/** Code samples: options of Swagger UI that the types of its package do not declare. */
 const SAMPLES: object = {
   requestSnippetsEnabled: true,
   requestSnippets: {
@@ -29,8 +29,8 @@ const SAMPLES: object = {
 };
 
 /**
- * Serves Swagger UI at `/docs`, from the installed package. Calls are tried with the session of the dashboard, or with a key
- * that the reader types in; each is shown as code for curl, Node and Python.
+ * Serves Swagger UI at `/docs`, from the installed package. Calls use the session of the dashboard, or a key that the
+ * reader types in; each call is shown as code for curl, Node and Python.
  */
 export async function serveReferencePage(app: FastifyInstance, publicUrl: string): Promise<void> {
   await app.register(async (docs) => {

@@ -8,13 +8,13 @@ import {
   type TrackingOptions,
 } from '../contract/sending.ts';
 
-/** Limits of one email (settings of the same names; CONTRACT "Limits"). */
+/** Configurable limits of one email: `MAX_ATTACHMENT_BYTES`, `MAX_ATTACHMENTS`, `MAX_RECIPIENTS`, `MAX_SUBJECT_LENGTH`. */
 export interface SendLimits {
   /** decoded bytes of all attachments */
   attachmentBytes: number;
   /** files */
   attachments: number;
-  /** over to, cc and bcc */
+  /** across to, cc and bcc */
   recipients: number;
   /** characters */
   subject: number;
@@ -27,14 +27,14 @@ export const DEFAULT_SEND_LIMITS: SendLimits = {
   subject: 998,
 };
 
-/** RFC 5322 2.1.1, less the name of the longest header. */
+/** Line limit of RFC 5322 2.1.1, minus the longest header name. */
 const MAX_HEADER_WORD = 800;
 
 /**
- * Checks what the schema of an email to send or of a draft cannot: limits, characters that a header must not contain (CR,
- * LF, NUL: RFC 5322 2.2), base64, allowed headers, and for `send` that there are a recipient and content. Allocates
- * nothing and takes tens of milliseconds for 40 MiB.
- * @throws ApiError `invalid_parameters` whose detail begins with the name of the field, and never contains its value
+ * Checks what the schema of an email or draft cannot: limits, characters that a header must not contain (CR, LF, NUL:
+ * RFC 5322 2.2), base64, allowed headers, and, for `send`, the presence of a recipient and content. Allocates nothing
+ * and takes tens of milliseconds for 40 MiB.
+ * @throws ApiError `invalid_parameters`; its detail begins with the field name and never contains the value
  */
 export function checkSendInput(input: SendInput, limits: SendLimits, mode: 'send' | 'draft'): void {
   checkRecipients(input, limits);
@@ -48,30 +48,30 @@ export function checkSendInput(input: SendInput, limits: SendLimits, mode: 'send
   checkAttachments(input.attachments ?? [], limits);
   if (input.tracking_options) checkTrackingOptions(input.tracking_options);
   if (mode === 'draft') return;
-  if (count(input) === 0) throw invalid('to, cc or bcc must name a recipient');
+  if (count(input) === 0) throw invalid('to, cc or bcc must contain a recipient');
   if (!(input.html || input.plain_text || input.subject || input.attachments?.length)) {
-    throw invalid('html, plain_text, subject or attachments must hold something to send');
+    throw invalid('one of html, plain_text, subject and attachments must have content');
   }
   checkTrackable(input.tracking_options, Boolean(input.html));
 }
 
 /**
- * Checks that there is HTML when opens or links are tracked; for drafts, of the draft that results from the change.
+ * Checks that an email has HTML when its opens or links are tracked; for drafts, pass the draft after the change.
  * @throws ApiError `invalid_parameters`
  */
 export function checkTrackable(options: TrackingOptions | undefined, hasHtml: boolean): void {
-  if (!hasHtml && (options?.opens || options?.links)) throw invalid('tracking_options needs html');
+  if (!hasHtml && (options?.opens || options?.links)) throw invalid('tracking_options requires html');
 }
 
 function invalid(detail: string): ApiError {
   return new ApiError('invalid_parameters', detail);
 }
 
-/** Checks a text that becomes part of a header. */
+/** Checks text that becomes part of a header. */
 function checkText(field: string, text: string | undefined, maxLength: number): void {
   if (text === undefined) return;
   if (text.length > maxLength) throw invalid(`${field} is longer than ${maxLength} characters`);
-  if (/[\r\n\0]/.test(text)) throw invalid(`${field} holds a line break or NUL`);
+  if (/[\r\n\0]/.test(text)) throw invalid(`${field} contains a line break or NUL`);
 }
 
 function count({ to = [], cc = [], bcc = [] }: SendInput): number {
@@ -79,9 +79,10 @@ function count({ to = [], cc = [], bcc = [] }: SendInput): number {
 }
 
 function checkRecipients(input: SendInput, limits: SendLimits): void {
-  if (count(input) > limits.recipients) throw invalid(`to, cc and bcc name more than ${limits.recipients} recipients`);
+  if (count(input) > limits.recipients)
+    throw invalid(`to, cc and bcc contain more than ${limits.recipients} recipients`);
   const { reply_to: replyTo = [] } = input;
-  if (replyTo.length > limits.recipients) throw invalid(`reply_to names more than ${limits.recipients} addresses`);
+  if (replyTo.length > limits.recipients) throw invalid(`reply_to contains more than ${limits.recipients} addresses`);
   for (const field of ['to', 'cc', 'bcc', 'reply_to'] as const) {
     input[field]?.forEach((recipient: Recipient, index) => {
       checkText(`${field}.${index}.email`, recipient.email, SEND_BOUNDS.address);
@@ -103,28 +104,28 @@ function checkHeaders(headers: readonly Header[]): void {
     if (!ONCE.test(key) && !/^x-[!-9;-~]+$/.test(key)) throw invalid(`${field}.name is not allowed`);
     checkText(`${field}.value`, value, SEND_BOUNDS.headerValue);
     if (!ONCE.test(key)) return;
-    if (seen.has(key)) throw invalid(`${field}.name is given twice`);
+    if (seen.has(key)) throw invalid(`${field}.name must be given once`);
     seen.add(key);
     checkStructured(`${field}.value`, key, value);
   });
 }
 
-/** Values that programs read: they must be ASCII, with words that fit into a line. */
+/** Checks values that programs read: ASCII, with words that fit on a line. */
 function checkStructured(field: string, key: string, value: string): void {
   if (key === 'auto-submitted' && !AUTO_SUBMITTED.test(value.trim())) {
     throw invalid(`${field} must be no, auto-replied, auto-generated or auto-notified`);
   }
   if (key === 'reply-to') {
-    if (!/[^\s@<>]@[^\s@<>]/.test(value)) throw invalid(`${field} must hold an email address`);
+    if (!/[^\s@<>]@[^\s@<>]/.test(value)) throw invalid(`${field} must contain an email address`);
     return;
   }
   if (/[^\t\x20-\x7e]/.test(value)) throw invalid(`${field} must be in ASCII`);
   if (value.split(' ').some((word) => word.length > MAX_HEADER_WORD)) {
-    throw invalid(`${field} holds a word of more than ${MAX_HEADER_WORD} characters`);
+    throw invalid(`${field} contains a word of more than ${MAX_HEADER_WORD} characters`);
   }
 }
 
-/** `type/subtype` and parameters (RFC 2045 5.1); a part is never a multipart. */
+/** `type/subtype` and parameters (RFC 2045 5.1), except multipart types. */
 const TOKEN = "[A-Za-z0-9!#$%&'*+.^_`|~-]+";
 const CONTENT_TYPE = new RegExp(`^(?!multipart/)${TOKEN}/${TOKEN}( *; *${TOKEN}=(${TOKEN}|"[^"\\\\]*"))*$`, 'i');
 
@@ -148,7 +149,7 @@ function checkAttachments(attachments: readonly SendAttachment[], limits: SendLi
 const LABEL = '[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?';
 const HOST = new RegExp(`^(?=.{1,253}(:|$))(${LABEL}\\.)*${LABEL}(:[0-9]{1,5})?$`, 'i');
 
-/** Accepts host names only, no IP address in any spelling (the last label of a name is not a number, RFC 3696 2). */
+/** Accepts only host names, not IP addresses in any notation (the last label of a name is not numeric, RFC 3696 2). */
 function checkTrackingOptions({ custom_domain: domain, label }: TrackingOptions): void {
   checkText('tracking_options.label', label, 255);
   if (domain === undefined) return;
@@ -161,8 +162,8 @@ function checkTrackingOptions({ custom_domain: domain, label }: TrackingOptions)
 }
 
 /*
- * Base64 of RFC 4648 4. Buffer skips invalid characters, so a broken attachment would be sent shortened. Contents are
- * tens of megabytes: they are decoded piece by piece into one small buffer, and counted.
+ * Base64 (RFC 4648 4). Buffer skips invalid characters, which would truncate a broken attachment. Contents have tens of
+ * megabytes: the check decodes them piece by piece into one small buffer and counts the bytes.
  */
 
 const PIECE_CHARS = 256 * 1024;
@@ -173,8 +174,8 @@ const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789
 const UNUSED_BITS = [0, 0, 0b1111, 0b11];
 
 /**
- * The decoded length of a base64 text in bytes; null when it is not base64: another character (line breaks and the URL
- * alphabet too), an impossible length, misplaced padding, or unused bits that are set. The padding may be left out.
+ * The decoded length of base64 text in bytes; null when the text is not base64: it has other characters (line breaks and
+ * the URL alphabet included), an impossible length, misplaced padding, or unused bits that are set. Padding is optional.
  */
 export function base64Length(text: string): number | null {
   let length = text.length;
@@ -186,7 +187,7 @@ export function base64Length(text: string): number | null {
   if (rest === 1 || text.includes('-') || text.includes('_')) return null;
   for (let start = 0; start < length; start += PIECE_CHARS) {
     const piece = text.slice(start, Math.min(start + PIECE_CHARS, length));
-    // Buffer takes the lower eight bits of each character: other characters than ASCII could pass for base64
+    // Buffer uses the lower eight bits of each character: non-ASCII characters could pass as base64
     if (Buffer.byteLength(piece) !== piece.length) return null;
     if (scratch.write(piece, 'base64') !== bytesOf(piece.length)) return null;
   }

@@ -8,9 +8,9 @@ import { findTracking, type Hit, recordHit, type TrackingRecord } from '../db/qu
 import type { Logger } from '../runtime/logger.ts';
 
 /*
- * Targets of the pixels and links of tracked mail. They need no key, since the readers of the mail load them. The reader
- * comes first: the pixel is always sent, and a link always redirects once its target is known, even when the hit cannot be
- * recorded. Every GET is a hit; HEAD, which scanners and previews use, is not.
+ * Pixels and links of tracked mail. They need no key, since the readers of the mail load them. The reader comes first:
+ * the pixel is always sent, and a link with a known target always redirects, even when the hit cannot be recorded. Every
+ * GET is a hit; HEAD, which scanners and previews use, is not.
  */
 
 export interface TrackingDeps {
@@ -21,16 +21,16 @@ export interface TrackingDeps {
 /** 1×1, transparent. */
 const PIXEL = Buffer.from('R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7', 'base64');
 
-/** How long a reader waits for the database at most, ms. */
+/** Longest time that a reader waits for the database, ms. */
 const DEADLINE_MS = 3_000;
 
 const MAX_USER_AGENT = 512;
 
-/** `GET /t/o/{trk}.gif` and `GET /t/c/{trk}/{n}` (CONTRACT "Tracking"). */
+/** Serves `GET /t/o/{trk}.gif` (opens) and `GET /t/c/{trk}/{n}` (clicks). */
 export function serveTracking(app: FastifyInstance, { db, logger }: TrackingDeps): void {
   const recordUnlessHead = (record: TrackingRecord, request: FastifyRequest, url?: string) =>
     request.method === 'HEAD' ? Promise.resolve() : recordHit(db, record, hitOf(request, url));
-  const failed = (err: unknown) => logger.error({ err }, 'a hit could not be recorded');
+  const failed = (err: unknown) => logger.error({ err }, 'could not record open or click');
 
   app.get<{ Params: { file: string } }>('/t/o/:file', { schema: { hide: true } }, async (request, reply) => {
     const open = async () => {
@@ -48,12 +48,12 @@ export function serveTracking(app: FastifyInstance, { db, logger }: TrackingDeps
       record = await inTime(find(db, id));
     } catch (err) {
       failed(err);
-      const body = errorBody('service_unavailable', 'the link cannot be looked up just now; try again in a moment');
+      const body = errorBody('service_unavailable', 'the link cannot be looked up; retry in a moment');
       return uncached(reply).code(body.status).header('Retry-After', '5').send(body);
     }
     const url = /^(0|[1-9]\d{0,4})$/.test(n) ? record?.links[Number(n)] : undefined;
     const target = url === undefined ? undefined : headerSafe(url);
-    if (!record || target === undefined) throw new ApiError('not_found', 'there is no such link');
+    if (!record || target === undefined) throw new ApiError('not_found', 'no link has this URL');
     await inTime(recordUnlessHead(record, request, url)).catch(failed);
     return uncached(reply).redirect(target, 302);
   });
@@ -63,7 +63,7 @@ async function find(db: Db, id: string | undefined): Promise<TrackingRecord | un
   return id !== undefined && isId('tracking', id) ? findTracking(db, id) : undefined;
 }
 
-/** The result of a query, unless it takes too long; the query goes on then. */
+/** The result of a query; rejects when it takes too long, without stopping the query. */
 function inTime<T>(work: Promise<T>): Promise<T> {
   return withDeadline(DEADLINE_MS, work, () => new Error('the database did not respond in time'));
 }
@@ -72,19 +72,19 @@ function hitOf(request: FastifyRequest, url: string | undefined): Hit {
   return {
     date: new Date(),
     ip: addressOf(request),
-    // biome-ignore lint/suspicious/noControlCharactersInRegex: that is what is taken out
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: these characters are removed
     userAgent: (request.headers['user-agent'] ?? '').replace(/[\0-\x1f\x7f-\x9f]/g, '').slice(0, MAX_USER_AGENT),
     ...(url === undefined ? {} : { url }),
   };
 }
 
-/** X-Forwarded-For may contain anything; a mapped IPv4 address is shown as IPv4. */
+/** IP address of the caller: X-Forwarded-For can contain anything; mapped IPv4 addresses become IPv4. */
 function addressOf({ ip, socket }: FastifyRequest): string {
   const address = isIP(ip) ? ip : (socket.remoteAddress ?? '');
   return address.replace(/^::ffff:(?=\d+\.)/i, '');
 }
 
-/** A web address as a header may contain it: other characters than ASCII as `%` and punycode. */
+/** Encodes a URL for a header: non-ASCII characters become `%` escapes and Punycode. */
 function headerSafe(url: string): string | undefined {
   if (!/^https?:\/\//i.test(url) || !URL.canParse(url)) return undefined;
   return /^[\x21-\x7e]+$/.test(url) ? url : new URL(url).href;

@@ -8,10 +8,10 @@ export const INITIAL_SYNC_STATUSES = ['pending', 'running', 'completed', 'failed
 export type InitialSyncStatus = (typeof INITIAL_SYNC_STATUSES)[number];
 
 export const ENCRYPTIONS = ['SSL', 'STARTTLS', 'NONE'] as const;
-/** SSL: TLS from the first byte; STARTTLS: required upgrade; NONE: no TLS at all. */
+/** SSL: implicit TLS (RFC 8314); STARTTLS: an upgrade that is required; NONE: no TLS. */
 export type Encryption = (typeof ENCRYPTIONS)[number];
 
-/** How the IMAP or SMTP server of a mailbox is reached, and the login name there. */
+/** Address of the IMAP or SMTP server of a mailbox, and the login name there. */
 export interface ServerSettings {
   /** name or IP address */
   host: string;
@@ -20,7 +20,7 @@ export interface ServerSettings {
   encryption: Encryption;
 }
 
-/** The same with the password: all that a login needs. */
+/** Server, login name and password: everything a login needs. */
 export interface ServerLogin extends ServerSettings {
   password: string;
 }
@@ -28,9 +28,13 @@ export interface ServerLogin extends ServerSettings {
 export const InitialSync = Type.Object(
   {
     status: OneOf(INITIAL_SYNC_STATUSES),
-    started_at: Nullable(DateTime()),
-    completed_at: Nullable(DateTime()),
-    days: Type.Integer({ minimum: 1, maximum: 30 }),
+    started_at: Nullable(DateTime('null: not started')),
+    completed_at: Nullable(DateTime('when it completed or failed; null: not yet')),
+    days: Type.Integer({
+      minimum: 1,
+      maximum: 30,
+      description: 'days of mail to import, counted back from the connect',
+    }),
     imported: Type.Integer({ description: 'emails imported so far' }),
   },
   { $id: 'InitialSync' },
@@ -39,11 +43,11 @@ export type InitialSync = Type.Static<typeof InitialSync>;
 
 const MailParams = Type.Object({
   imap_host: Type.String(),
-  imap_port: Type.Integer(),
+  imap_port: Type.Integer({ description: 'TCP port' }),
   imap_user: Type.String(),
   imap_encryption: OneOf(ENCRYPTIONS),
   smtp_host: Type.String(),
-  smtp_port: Type.Integer(),
+  smtp_port: Type.Integer({ description: 'TCP port' }),
   smtp_user: Type.String(),
   smtp_encryption: OneOf(ENCRYPTIONS),
 });
@@ -57,14 +61,14 @@ export const Account = Type.Object(
     provider: Type.Literal('imap'),
     status: OneOf(ACCOUNT_STATUSES),
     status_detail: Type.String({
-      description: 'reason for the status, in words of the mail provider; empty when there is none',
+      description: 'reason for the status, as the mail provider states it; empty when the provider gave none',
     }),
     is_locked: Type.Boolean(),
     metadata: Type.Record(Type.String(), Type.String()),
     connection_params: Type.Object({ mail: MailParams }),
     created_at: DateTime(),
-    last_synced_at: Nullable(DateTime()),
-    initial_sync: Nullable(InitialSync),
+    last_synced_at: Nullable(DateTime('end of the latest sync pass; null: none has completed')),
+    initial_sync: Nullable(InitialSync, 'null: the account was connected without an initial sync'),
   },
   { $id: 'Account' },
 );
@@ -82,17 +86,17 @@ export const MailboxVerification = Type.Object(
     account_id: Type.String(),
     status: OneOf(['running', 'completed']),
     workflow_id: Type.String(),
-    folders: Type.Integer({ description: 'folders that were compared' }),
-    messages: Type.Integer({ description: 'messages that were compared' }),
-    differences: Type.Integer({ description: 'differences that outlasted a sync pass; each is repaired' }),
-    left: Type.Integer({ description: 'differences that are there still' }),
+    folders: Type.Integer({ description: 'folders compared' }),
+    messages: Type.Integer({ description: 'messages compared' }),
+    differences: Type.Integer({ description: 'differences that a sync pass did not resolve; each is repaired' }),
+    left: Type.Integer({ description: 'differences that remain' }),
     sample: Type.Array(
       Type.Object({
         folder_id: Type.String(),
         kind: OneOf(['message_not_stored', 'message_missing', 'other_message', 'flags', 'counters']),
-        uid: Type.Integer({ description: '0: the folder' }),
+        uid: Type.Integer({ description: 'UID of the message; 0: the difference concerns the folder' }),
       }),
-      { description: 'the first of the differences' },
+      { description: 'the first differences found' },
     ),
   },
   { $id: 'MailboxVerification' },
@@ -105,10 +109,10 @@ export const MailboxReparse = Type.Object(
     account_id: Type.String(),
     status: OneOf(['running', 'completed']),
     workflow_id: Type.String(),
-    unchanged: Type.Integer({ description: 'emails that are as they were' }),
-    changed: Type.Integer({ description: 'emails of which something is read otherwise now' }),
-    incomplete: Type.Integer({ description: 'emails whose parsing was cut short again' }),
-    unreadable: Type.Integer({ description: 'emails whose source is not stored any more' }),
+    unchanged: Type.Integer({ description: 'emails without a change' }),
+    changed: Type.Integer({ description: 'emails whose stored content changed' }),
+    incomplete: Type.Integer({ description: 'emails whose parsing timed out again' }),
+    unreadable: Type.Integer({ description: 'emails whose source is no longer stored' }),
   },
   { $id: 'MailboxReparse' },
 );
@@ -118,9 +122,9 @@ const Side = Type.Object({
   user: Type.Optional(Type.String({ minLength: 1, maxLength: 320 })),
   password: Type.Optional(Type.String({ minLength: 1, maxLength: 4096 })),
   host: Type.String({ minLength: 1, maxLength: 253 }),
-  port: Type.Integer({ minimum: 1, maximum: 65535 }),
+  port: Type.Integer({ minimum: 1, maximum: 65535, description: 'TCP port' }),
   encryption: Type.Optional(
-    Type.String({ description: '`ssl`/`tls`, `starttls`, `default` (by port) or `none`; case does not matter' }),
+    Type.String({ description: '`ssl`/`tls`, `starttls`, `default` (by port) or `none`; not case-sensitive' }),
   ),
 });
 
@@ -137,7 +141,9 @@ export const AuthIntent = Type.Object(
     config: Type.Optional(
       Type.Object({
         initial_sync_enable: Type.Optional(Type.Boolean({ default: false })),
-        initial_sync_days: Type.Optional(Type.Integer({ minimum: 1, maximum: 30, default: 30 })),
+        initial_sync_days: Type.Optional(
+          Type.Integer({ minimum: 1, maximum: 30, default: 30, description: 'days of mail to import' }),
+        ),
       }),
     ),
     state: Type.Optional(Type.String({ maxLength: 1000 })),

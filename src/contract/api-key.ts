@@ -4,29 +4,31 @@ import { DateTime, ListOf, Nullable, OneOf } from './common.ts';
 export const PERMISSIONS = ['full', 'read'] as const;
 export type Permissions = (typeof PERMISSIONS)[number];
 
-/** Accounts that one key can be limited to. */
+/** Largest number of accounts that one key can be limited to. */
 const MAX_ACCOUNTS = 1_000;
-const permissions = OneOf(PERMISSIONS, { description: '`read`: calls that change something are 403' });
+const permissions = OneOf(PERMISSIONS, { description: '`read`: calls that change anything return 403' });
 
 const apiKeyFields = {
   object: Type.Literal('ApiKey'),
   id: Type.String({ description: '`pk_…`' }),
   name: Type.String(),
-  prefix: Type.String({ description: 'first characters of the key, which identify it' }),
+  prefix: Type.String({ description: 'first characters of the key, to recognise it by' }),
   created_by: Nullable(
-    Type.String({ description: '`pk_…` of the key that created it, which may be revoked; null: the installation' }),
+    Type.String({
+      description: '`pk_…` of the key that created it, which may be revoked since; null: created by the installation',
+    }),
   ),
   role: Type.Literal('service'),
   permissions,
   accounts: Nullable(
     Type.Array(Type.String(), {
       description:
-        '`acc_…`: for this key there are no other accounts, and it manages neither keys nor endpoints nor replays; null: all',
+        '`acc_…`: the accounts that this key can see and change; such a key manages no keys, endpoints or replays; null: all',
     }),
   ),
   issued_at: DateTime(),
-  expires_at: Nullable(DateTime()),
-  last_used_at: Nullable(DateTime()),
+  expires_at: Nullable(DateTime('null: never')),
+  last_used_at: Nullable(DateTime('null: not used yet')),
 };
 export const ApiKey = Type.Object(apiKeyFields, { $id: 'ApiKey' });
 export type ApiKey = Type.Static<typeof ApiKey>;
@@ -38,14 +40,14 @@ export const ApiKeyCreated = Type.Object(
 export const CreateApiKey = Type.Object(
   {
     name: Type.String({ minLength: 1, maxLength: 100 }),
-    expires_at: Type.Optional(Nullable(DateTime())),
+    expires_at: Type.Optional(Nullable(DateTime('null or omitted: never'))),
     permissions: Type.Optional(permissions),
     accounts: Type.Optional(
       Nullable(
         Type.Array(Type.String(), {
           minItems: 1,
           maxItems: MAX_ACCOUNTS,
-          description: '`acc_…`: the accounts that the key is limited to; null or left out: all, also later ones',
+          description: '`acc_…`: the accounts that the key is limited to; null or omitted: all, including future ones',
         }),
       ),
     ),

@@ -27,7 +27,7 @@ export type AuditAction = (typeof AUDIT_ACTIONS)[number];
 export const AUDIT_OUTCOMES = ['done', 'refused', 'failed'] as const;
 export type AuditOutcome = (typeof AUDIT_OUTCOMES)[number];
 
-/** One operation on keys, accounts or endpoints, or the attempt of one. */
+/** One operation on keys, accounts or endpoints, also when it was refused or failed. */
 export const AuditRecord = Type.Object(
   {
     object: Type.Literal('AuditRecord'),
@@ -35,14 +35,16 @@ export const AuditRecord = Type.Object(
     at: DateTime(),
     action: OneOf(AUDIT_ACTIONS),
     outcome: OneOf(AUDIT_OUTCOMES, {
-      description: '`refused`: the response was 4xx; `failed`: it was 5xx, and it may have been done later',
+      description: '`refused`: the response was 4xx; `failed`: it was 5xx, and the operation may have completed later',
     }),
-    status: Type.Integer({ description: 'of the response' }),
+    status: Type.Integer({ description: 'HTTP status of the response' }),
     object_id: Nullable(
-      Type.String({ description: 'the key, link, account, endpoint, delivery or replay; null: nothing was made' }),
+      Type.String({ description: 'the key, link, account, endpoint, delivery or replay; null: nothing was created' }),
     ),
-    api_key_id: Nullable(Type.String({ description: '`pk_…` of the call; null: it needed none (`history.decode`)' })),
-    address: Type.String({ description: 'IP address that the call came from; see `TRUST_PROXY`' }),
+    api_key_id: Nullable(
+      Type.String({ description: '`pk_…` of the call; null: the call needs no key (`history.decode`)' }),
+    ),
+    address: Type.String({ description: 'IP address of the caller; see `TRUST_PROXY`' }),
     request_id: Type.String({ description: '`X-Request-Id` of the call' }),
   },
   { $id: 'AuditRecord' },

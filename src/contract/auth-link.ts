@@ -2,13 +2,15 @@ import Type from 'typebox';
 import { DateTime, ListOf, Nullable, OneOf } from './common.ts';
 
 const DAY_S = 24 * 60 * 60;
-/** How long a link may be used, when nothing else is asked for, and at most; seconds. */
+/** Lifetime of a link in seconds: the default, and the longest that a caller may ask for. */
 export const LINK_SECONDS = { default: DAY_S, max: 30 * DAY_S };
 
 export const AuthLinkConfig = Type.Object(
   {
     initial_sync_enable: Type.Optional(Type.Boolean({ default: false })),
-    initial_sync_days: Type.Optional(Type.Integer({ minimum: 1, maximum: 30, default: 30 })),
+    initial_sync_days: Type.Optional(
+      Type.Integer({ minimum: 1, maximum: 30, default: 30, description: 'days of mail to import' }),
+    ),
   },
   { $id: 'AuthLinkConfig' },
 );
@@ -22,24 +24,29 @@ export const CreateAuthLink = Type.Object(
         minLength: 1,
         maxLength: 2048,
         description:
-          'where the owner is sent afterwards: `http` or `https`; `account_id` or `error`, and `state`, are added to its query',
+          '`http` or `https` URL that the owner is redirected to; `account_id` or `error`, and `state`, are added to its query',
       }),
     ),
     state: Type.Optional(
-      Type.String({ maxLength: 1000, description: 'comes back in `account.add` and in the redirect' }),
+      Type.String({ maxLength: 1000, description: 'returned in `account.add` and in the redirect' }),
     ),
-    account_id: Type.Optional(Type.String({ description: '`acc_…`: that mailbox is connected again' })),
+    account_id: Type.Optional(Type.String({ description: '`acc_…`: the account to reconnect' })),
     expires_in: Type.Optional(
-      Type.Integer({ minimum: 60, maximum: LINK_SECONDS.max, default: LINK_SECONDS.default, description: 'seconds' }),
+      Type.Integer({
+        minimum: 60,
+        maximum: LINK_SECONDS.max,
+        default: LINK_SECONDS.default,
+        description: 'lifetime in seconds',
+      }),
     ),
-    name: Type.Optional(Type.String({ minLength: 1, maxLength: 255, description: 'of the account' })),
+    name: Type.Optional(Type.String({ minLength: 1, maxLength: 255, description: 'name of the account' })),
     config: Type.Optional(AuthLinkConfig),
   },
   { $id: 'CreateAuthLink' },
 );
 export type CreateAuthLink = Type.Static<typeof CreateAuthLink>;
 
-/** Why a link leads to no account; `error` of the redirect. */
+/** Reasons why a link connected no account: `error` of the redirect. */
 export const LINK_ERRORS = ['cancelled', 'expired', 'used'] as const;
 export type LinkError = (typeof LINK_ERRORS)[number];
 
@@ -51,17 +58,17 @@ const linkFields = {
   id: Type.String({ description: '`lnk_…`' }),
   status: OneOf(LINK_STATUSES, {
     description:
-      '`open`: it may be used; `used`: it connected a mailbox; `cancelled` by the owner; `expired`, or its key was revoked',
+      '`open`: usable; `used`: it connected a mailbox; `cancelled`: by the owner; `expired`: its time or its key ended',
   }),
-  name: Nullable(Type.String({ description: 'what the account is called' })),
-  account_id: Nullable(Type.String({ description: '`acc_…` that it connects again; null: any mailbox' })),
-  connected_account_id: Nullable(Type.String({ description: '`acc_…` that came of it; null: none' })),
-  redirect_url: Nullable(Type.String()),
-  state: Nullable(Type.String()),
-  created_by: Type.String({ description: '`pk_…` of the key that created it; the link ends with it' }),
+  name: Nullable(Type.String({ description: 'name for the account; null: none was given' })),
+  account_id: Nullable(Type.String({ description: '`acc_…` to reconnect; null: any mailbox' })),
+  connected_account_id: Nullable(Type.String({ description: '`acc_…` that was connected with it; null: none' })),
+  redirect_url: Nullable(Type.String({ description: 'null: the owner stays on the page' })),
+  state: Nullable(Type.String({ description: 'null: none was given' })),
+  created_by: Type.String({ description: '`pk_…` of the key that created it; revoking that key ends the link' }),
   created_at: DateTime(),
   expires_at: DateTime(),
-  used_at: Nullable(DateTime('when a mailbox was connected with it, or the owner cancelled')),
+  used_at: Nullable(DateTime('when it connected a mailbox or the owner cancelled; null: neither')),
 };
 
 export const AuthLink = Type.Object(linkFields, { $id: 'AuthLink' });
@@ -72,7 +79,7 @@ export const AuthLinkCreated = Type.Object(
     ...linkFields,
     url: Type.String({
       description:
-        'the page for the owner of the mailbox; whoever has it may use it, once; shown only in this response',
+        'the page for the owner of the mailbox; anyone who has it can use it once; shown only in this response',
     }),
   },
   { $id: 'AuthLinkCreated' },
@@ -85,29 +92,35 @@ export const AuthLinkDeleted = Type.Object(
   { $id: 'AuthLinkDeleted' },
 );
 
-/** What the page of a link shows. It holds nothing that the owner may not see. */
+/** Content of the page of a link; the owner of the mailbox may see all of it. */
 export interface LinkPage {
   status: LinkStatus;
-  /** name, colour and logo of who asks */
+  /** name, colour and logo of the installation */
   brand: { name: string; color: string | null; logo_url: string | null };
-  /** the address of the account that is connected again */
+  /** address of the account to reconnect */
   address: string | null;
-  /** where the owner is sent without having connected; null: nowhere */
+  /** URL for an owner who does not connect; null: none */
   back_url: string | null;
 }
 
-/** Where one server of a mailbox is. */
-export const MailServer = Type.Object({ host: Type.String(), port: Type.Integer(), encryption: Type.String() });
+/** Address of one server of a mailbox. */
+export const MailServer = Type.Object({
+  host: Type.String(),
+  port: Type.Integer({ description: 'TCP port' }),
+  encryption: Type.String(),
+});
 
-/** The servers of an address, as they are found when it is connected. */
+/** The servers that a connect would use for an address. */
 export const MailServers = Type.Object(
   {
     object: Type.Literal('MailServers'),
     address: Type.String(),
-    imap: Nullable(MailServer),
-    smtp: Nullable(MailServer),
-    hint: Nullable(Type.String({ description: 'what the provider wants other than the password of the account' })),
-    help_url: Nullable(Type.String({ description: "the provider's page about it" })),
+    imap: Nullable(MailServer, 'null: not found'),
+    smtp: Nullable(MailServer, 'null: not found'),
+    hint: Nullable(
+      Type.String({ description: 'what the provider requires to log in; null: nothing in particular is known' }),
+    ),
+    help_url: Nullable(Type.String({ description: "the provider's help page; null: none is known" })),
   },
   { $id: 'MailServers' },
 );

@@ -5,24 +5,27 @@ export const DateTime = (description?: string) =>
   Type.String({ format: 'date-time', ...(description ? { description } : {}) });
 
 /** A nullable schema, as a union: the form that OpenAPI 3.1 tools read. */
-export const Nullable = <T extends Type.TSchema>(schema: T) => Type.Union([schema, Type.Null()]);
+export const Nullable = <T extends Type.TSchema>(schema: T, description?: string) =>
+  Type.Union([schema, Type.Null()], description ? { description } : {});
 
 /** A string that is one of the given values. */
 export const OneOf = <Values extends string[]>(values: readonly [...Values], more: { description?: string } = {}) =>
   Type.Enum(values, { type: 'string', ...more });
 
-/** `{object, data, has_more}`: the envelope of every list (SPEC "List envelope"). */
+/** `{object, data, has_more}`: the envelope of every list. */
 export const ListOf = <T extends Type.TSchema>(name: string, item: T) =>
   Type.Object({ object: Type.Literal(name), data: Type.Array(item), has_more: Type.Boolean() }, { $id: `${name}List` });
 
-/** A list that pages by cursor: adds `cursor`, null when there is no more. */
+/** A list that pages by cursor: adds `cursor`, null on the last page. */
 export const CursorListOf = <T extends Type.TSchema>(name: string, item: T) =>
   Type.Object(
     {
       object: Type.Literal(name),
       data: Type.Array(item),
       has_more: Type.Boolean(),
-      cursor: Nullable(Type.String({ description: 'send it as `cursor` to get the next page' })),
+      cursor: Nullable(
+        Type.String({ description: 'pass it as `cursor` to get the next page; null: this is the last page' }),
+      ),
     },
     { $id: `${name}List` },
   );
@@ -34,7 +37,7 @@ export const MAX_LIMIT = 250;
 export const Limit = (fallback = DEFAULT_LIMIT) =>
   Type.Integer({ minimum: 1, maximum: MAX_LIMIT, default: fallback, description: 'page size' });
 
-/** What queries are read as integers: 15 digits. */
+/** Integers in queries have at most 15 digits. */
 const MAX_OFFSET = 999_999_999_999_999;
 
 /** `offset` of a list that pages by offset. */

@@ -1,13 +1,13 @@
 import Type from 'typebox';
 import { CursorListOf, DateTime, ListOf, Nullable } from './common.ts';
 
-/** A person that the mailbox has exchanged mail with. */
+/** A person the mailbox has exchanged mail with. */
 export const Contact = Type.Object(
   {
     object: Type.Literal('Contact'),
     id: Type.String({ description: 'lower-cased address' }),
     account_id: Type.String(),
-    display_name: Nullable(Type.String()),
+    display_name: Nullable(Type.String({ description: 'null: unknown' })),
     emails: Type.Array(Type.String()),
     last_contacted_at: DateTime(),
   },
@@ -21,7 +21,7 @@ export const EmailSender = Type.Object(
   {
     object: Type.Literal('EmailSender'),
     email: Type.String(),
-    display_name: Nullable(Type.String()),
+    display_name: Nullable(Type.String({ description: 'null: none is set' })),
     is_primary: Type.Boolean(),
     is_default: Type.Boolean(),
     verification_status: Type.Literal('verified'),

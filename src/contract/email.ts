@@ -1,7 +1,7 @@
 import Type from 'typebox';
 import { CursorListOf, DateTime, Nullable } from './common.ts';
 
-/** A person in a From, To, Cc, Bcc or Reply-To header (SPEC "Attendee"). */
+/** A person in a From, To, Cc, Bcc or Reply-To header. */
 export const Attendee = Type.Object(
   {
     identifier: Type.String({ description: 'email address' }),
@@ -19,7 +19,7 @@ export const Attachment = Type.Object(
     extension: Type.String({ description: 'lower case, without the dot; empty when the name has none' }),
     size: Type.Integer({ description: 'bytes, decoded' }),
     mime: Type.String(),
-    cid: Nullable(Type.String({ description: 'Content-ID without its angle brackets' })),
+    cid: Nullable(Type.String({ description: 'Content-ID without its angle brackets; null: none' })),
     inline: Type.Boolean(),
   },
   { $id: 'Attachment' },
@@ -29,68 +29,68 @@ export type Attachment = Type.Static<typeof Attachment>;
 export const Header = Type.Object({ name: Type.String(), value: Type.String() }, { $id: 'Header' });
 export type Header = Type.Static<typeof Header>;
 
-/** What a bounce report says of one recipient. */
+/** One recipient in a bounce report (RFC 3464 2.3). */
 export const BouncedRecipient = Type.Object(
   {
-    address: Nullable(Type.String()),
+    address: Nullable(Type.String({ description: 'null: not in the report' })),
     action: Nullable(Type.String({ description: 'failed, delayed, delivered, relayed or expanded' })),
     status: Nullable(Type.String({ description: 'enhanced status code, RFC 3463' })),
-    diagnostic: Nullable(Type.String()),
+    diagnostic: Nullable(Type.String({ description: 'response of the mail server' })),
   },
   { $id: 'BouncedRecipient' },
 );
 export type BouncedRecipient = Type.Static<typeof BouncedRecipient>;
 
-/** What a bounce report says (RFC 3464), additive on Email. */
+/** Content of a bounce report (RFC 3464). */
 export const Bounce = Type.Object(
   {
-    recipient: Nullable(Type.String()),
+    recipient: Nullable(Type.String({ description: 'address of the first failed recipient' })),
     action: Nullable(Type.String({ description: 'failed, delayed, …' })),
     status: Nullable(Type.String({ description: 'enhanced status code, RFC 3463' })),
-    diagnostic: Nullable(Type.String()),
+    diagnostic: Nullable(Type.String({ description: 'response of the mail server' })),
     recipients: Type.Optional(
       Type.Array(BouncedRecipient, {
         description:
-          'every recipient that the report names, those that failed first; the four fields above are of the first. ' +
-          '`action` tells a delay notice (`delayed`) from a failure (`failed`)',
+          'every recipient in the report, failed ones first; the four fields above repeat the first. ' +
+          '`action` distinguishes a delay notice (`delayed`) from a failure (`failed`)',
       }),
     ),
-    message_id: Nullable(Type.String({ description: 'Message-ID of the mail that bounced' })),
-    email_id: Nullable(Type.String({ description: '`email_…` of the mail that bounced, once it is known' })),
-    tracking_id: Nullable(Type.String()),
+    message_id: Nullable(Type.String({ description: 'Message-ID of the email that bounced' })),
+    email_id: Nullable(Type.String({ description: '`email_…` of the email that bounced; null: not known' })),
+    tracking_id: Nullable(Type.String({ description: '`trk_…`; null: not tracked' })),
   },
   { $id: 'Bounce' },
 );
 export type Bounce = Type.Static<typeof Bounce>;
 
-/** What a feedback report says (ARF, RFC 5965), additive on Email. */
+/** Content of a feedback report (ARF, RFC 5965). */
 export const Complaint = Type.Object(
   {
     feedback_type: Nullable(Type.String({ description: 'abuse, fraud, not-spam, opt-out, virus, other, …' })),
-    recipient: Nullable(Type.String({ description: 'who complains, where the provider says it' })),
-    source_ip: Nullable(Type.String()),
-    user_agent: Nullable(Type.String()),
-    message_id: Nullable(Type.String({ description: 'Message-ID of the mail that is complained of' })),
-    email_id: Nullable(Type.String({ description: '`email_…` of that mail, where it is known' })),
-    tracking_id: Nullable(Type.String()),
+    recipient: Nullable(Type.String({ description: 'the recipient who complained; null: not in the report' })),
+    source_ip: Nullable(Type.String({ description: 'address that the email was sent from' })),
+    user_agent: Nullable(Type.String({ description: 'program that made the report' })),
+    message_id: Nullable(Type.String({ description: 'Message-ID of the reported email' })),
+    email_id: Nullable(Type.String({ description: '`email_…` of the reported email; null: not known' })),
+    tracking_id: Nullable(Type.String({ description: '`trk_…`; null: not tracked' })),
   },
   { $id: 'Complaint' },
 );
 export type Complaint = Type.Static<typeof Complaint>;
 
-/** Why no person wrote a mail, additive on Email. */
+/** Set when a program wrote the email. */
 export const AutoReply = Type.Union([Type.Literal('auto_reply'), Type.Literal('read_receipt')]);
 export type AutoReply = Type.Static<typeof AutoReply>;
 
-/** The event of an invitation (RFC 5545), additive on Email. */
+/** The event of an invitation (RFC 5545). */
 export const Calendar = Type.Object(
   {
     method: Nullable(Type.String({ description: 'REQUEST, REPLY, CANCEL, …' })),
-    uid: Nullable(Type.String()),
+    uid: Nullable(Type.String({ description: 'UID of the event (RFC 5545 3.8.4.7)' })),
     start: Nullable(
-      Type.String({ description: 'ISO 8601: a moment in UTC, a day, or a local time where no zone is given' }),
+      Type.String({ description: 'ISO 8601: a time in UTC, a date, or a local time if the invitation names no zone' }),
     ),
-    end: Nullable(Type.String()),
+    end: Nullable(Type.String({ description: 'in the form of `start`' })),
     organizer: Nullable(Type.String({ description: 'email address' })),
     attendees: Type.Array(
       Type.Object({
@@ -107,22 +107,24 @@ export const SentBy = Type.Object(
   {
     api_key_id: Type.String(),
     api_key_name: Type.String(),
-    metadata: Nullable(Type.String()),
+    metadata: Nullable(Type.String({ description: '`metadata` of the send' })),
   },
   { $id: 'SentBy' },
 );
 export type SentBy = Type.Static<typeof SentBy>;
 
-/** An email, or a draft when it is in Drafts (SPEC "Email"). */
+/** An email, or a draft when it is in Drafts. */
 export const Email = Type.Object(
   {
     object: Type.Union([Type.Literal('Email'), Type.Literal('Draft')], {
       description: '`Draft` only in events about drafts',
     }),
-    id: Type.String({ description: '`email_…`; stays the same when the email moves' }),
+    id: Type.String({ description: '`email_…`; does not change when the email moves' }),
     account_id: Type.String(),
     thread_id: Type.String({ description: '`thr_…`' }),
-    message_id: Nullable(Type.String({ description: 'Message-ID with its angle brackets' })),
+    message_id: Nullable(
+      Type.String({ description: 'Message-ID with its angle brackets; null: the message has none' }),
+    ),
     date: DateTime(),
     subject: Type.String(),
     from_attendee: Attendee,
@@ -134,7 +136,9 @@ export const Email = Type.Object(
     body_plain: Type.String(),
     body_new: Type.Optional(
       Nullable(
-        Type.String({ description: '`body_plain` without quoted mail and signature; null where that is not known' }),
+        Type.String({
+          description: '`body_plain` without quoted text and signature; null: they could not be told apart',
+        }),
       ),
     ),
     has_attachments: Type.Boolean(),
@@ -142,14 +146,13 @@ export const Email = Type.Object(
     folders: Type.Array(Type.String({ description: '`fld_…`' })),
     is_unread: Type.Boolean(),
     is_complete: Type.Boolean({
-      description:
-        'false: parsing was cut short by a limit, and text or attachments may be missing; the source has all',
+      description: 'false: parsing hit a limit, and text or attachments may be missing; the source is complete',
     }),
     headers: Type.Array(Header),
     origin: Type.Union([Type.Literal('api'), Type.Literal('external')]),
     is_echo: Type.Boolean({ description: 'the mailbox owner is the sender' }),
     sent_by: Type.Optional(SentBy),
-    tracking_id: Nullable(Type.String()),
+    tracking_id: Nullable(Type.String({ description: '`trk_…`; null: not tracked' })),
     draft_id: Type.Optional(Type.String({ description: 'drafts only' })),
     bounce: Type.Optional(Bounce),
     complaint: Type.Optional(Complaint),

@@ -1,8 +1,8 @@
 import Type from 'typebox';
 
 /**
- * Every error of the API, as a table (SPEC "Errors").
- * Code throws `new ApiError(code, detail)`; the HTTP layer looks the rest up here.
+ * Every error of the API.
+ * Code throws `new ApiError(code, detail)`; the HTTP layer looks up status and title here.
  */
 export const ERRORS = {
   invalid_parameters: { status: 400, title: 'Invalid parameters' },
@@ -20,7 +20,7 @@ export const ERRORS = {
 
 export type ErrorCode = keyof typeof ERRORS;
 
-/** An error that a caller may see: `detail` is free text that names the cause, never internals or secrets. */
+/** An error for callers: `detail` names the cause, never internals or secrets. */
 export class ApiError extends Error {
   readonly code: ErrorCode;
   readonly detail: string;
@@ -32,10 +32,10 @@ export class ApiError extends Error {
   }
 }
 
-/** The JSON body of every error (SPEC "Errors"). */
+/** The JSON body of every error (docs/errors.md). */
 export const ErrorBody = Type.Object(
   {
-    status: Type.Integer(),
+    status: Type.Integer({ description: 'HTTP status' }),
     type: Type.String({ description: '`errors/<code>`' }),
     title: Type.String(),
     detail: Type.String(),

@@ -5,7 +5,7 @@ import { Email } from './email.ts';
 import { Folder } from './folder.ts';
 import { TrackingClickData, TrackingOpenData } from './tracking.ts';
 
-/** Every event type that an endpoint can ask for (SPEC "Events"). */
+/** Every event type that an endpoint can subscribe to. */
 export const EVENT_TYPES = [
   'email.new',
   'email.new.bounce',
@@ -48,7 +48,7 @@ export const AccountStatusData = Type.Object({
 });
 export const InitialSyncData = Type.Object({ initial_sync: InitialSync });
 
-/** The schema of `data` for each type that is produced today. */
+/** The schema of `data` for each event type. */
 export const EVENT_DATA = {
   'email.new': EmailEventData,
   'email.new.bounce': EmailEventData,
@@ -72,26 +72,26 @@ export const EVENT_DATA = {
   'account.initial_sync.failed': InitialSyncData,
 } as const;
 
-/** The body of every request to a webhook endpoint (SPEC "Envelope"); `sequence` counts per account without gaps. */
+/** The body of every request to a webhook endpoint ; `sequence` counts per account without gaps. */
 export const EventEnvelope = Type.Object(
   {
     object: Type.Literal('Event'),
-    id: Type.String({ description: '`evt_…`; the same on every endpoint and every retry' }),
+    id: Type.String({ description: '`evt_…`; the same for every endpoint and every retry' }),
     type: OneOf(EVENT_TYPES),
     created_at: DateTime(),
     account_id: Type.String(),
-    endpoint_id: Type.String({ description: '`we_…`, the endpoint that is called' }),
-    sequence: Type.Integer({ description: 'per account, without gaps; 0 for a test event' }),
-    test: Type.Optional(Type.Literal(true, { description: 'only in test events' })),
+    endpoint_id: Type.String({ description: '`we_…` of the endpoint that receives this request' }),
+    sequence: Type.Integer({ description: 'counts per account without gaps; 0: a test event' }),
+    test: Type.Optional(Type.Literal(true, { description: 'present in test events only' })),
     data: Type.Unsafe<Record<string, unknown>>({ type: 'object', description: 'depends on `type`' }),
   },
   { $id: 'Event' },
 );
 export type EventEnvelope = Type.Static<typeof EventEnvelope>;
 
-/** An event in the list of events: as it is delivered, but to no endpoint. */
+/** An event in the event feed: the delivered event with `endpoint_id` null. */
 export const ListedEvent = Type.Object(
-  { ...EventEnvelope.properties, endpoint_id: Type.Null() },
+  { ...EventEnvelope.properties, endpoint_id: Type.Null({ description: 'always null' }) },
   { $id: 'ListedEvent' },
 );
 export type ListedEvent = Type.Static<typeof ListedEvent>;
@@ -99,7 +99,7 @@ export type ListedEvent = Type.Static<typeof ListedEvent>;
 export const EventList = CursorListOf('Events', ListedEvent);
 export type EventList = Type.Static<typeof EventList>;
 
-/** An event as it is stored. */
+/** A stored event. */
 export interface StoredEvent {
   id: string;
   type: EventType;
@@ -108,13 +108,13 @@ export interface StoredEvent {
   sequence: number;
   /** JSON text, made once when the event was recorded */
   data: string;
-  /** it did not happen: an endpoint is being tested */
+  /** a sample that tests an endpoint */
   test?: boolean;
 }
 
 /**
- * The body of the request that delivers an event to an endpoint (SPEC "Envelope"), or the event of no endpoint in the feed.
- * It is put together from stored pieces in a fixed order: every attempt sends the same bytes.
+ * The body of the request that delivers an event to an endpoint; `endpointId` null: the event in the feed.
+ * Concatenates stored pieces in a fixed order: every attempt sends the same bytes.
  */
 export function envelopeText(event: StoredEvent, endpointId: string | null): string {
   const head = JSON.stringify({

@@ -1,7 +1,7 @@
 import Type from 'typebox';
 import { ListOf, Nullable, OneOf } from './common.ts';
 
-/** Roles in the order of lists; UNKNOWN last. */
+/** Folder roles, in the order in which lists sort them. */
 export const FOLDER_ROLES = [
   'INBOX',
   'SENT',
@@ -19,13 +19,13 @@ export type FolderRole = (typeof FOLDER_ROLES)[number];
 export const Folder = Type.Object(
   {
     object: Type.Literal('Folder'),
-    id: Type.String({ description: '`fld_…`; stays the same when the folder is renamed' }),
+    id: Type.String({ description: '`fld_…`; does not change when the folder is renamed' }),
     account_id: Type.String(),
     name: Type.String({ description: 'last part of the path, decoded' }),
     role: OneOf(FOLDER_ROLES),
-    parent_id: Nullable(Type.String()),
-    total_count: Type.Integer(),
-    unread_count: Type.Integer(),
+    parent_id: Nullable(Type.String({ description: '`fld_…`; null: top level' })),
+    total_count: Type.Integer({ description: 'messages in the folder' }),
+    unread_count: Type.Integer({ description: 'messages without `\\Seen`' }),
   },
   { $id: 'Folder' },
 );
@@ -35,20 +35,20 @@ const FolderName = Type.String({
   minLength: 1,
   maxLength: 255,
   pattern: '^[^\\u0000-\\u001f\\u007f-\\u009f]*$',
-  description: "without the separator of the provider's folders and without control characters",
+  description: "must not contain the provider's hierarchy separator or control characters",
 });
 
 /** Body of POST `/{account_id}/folders`. */
 export const CreateFolder = Type.Object(
   {
     name: FolderName,
-    parent_id: Type.Optional(Nullable(Type.String({ description: '`fld_…`; null or left out: top level' }))),
+    parent_id: Type.Optional(Nullable(Type.String({ description: '`fld_…`; null or omitted: top level' }))),
   },
   { $id: 'CreateFolder' },
 );
 export type CreateFolder = Type.Static<typeof CreateFolder>;
 
-/** Body of PATCH `/{account_id}/folders/{folder_id}`; a field that is left out does not change. */
+/** Body of PATCH `/{account_id}/folders/{folder_id}`; omitted fields do not change. */
 export const UpdateFolder = Type.Object(
   {
     name: Type.Optional(FolderName),

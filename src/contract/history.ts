@@ -7,30 +7,30 @@ export type HistoryKind = (typeof HISTORY_KINDS)[number];
 
 export const HistoryAttempt = Type.Object(
   {
-    number: Type.Integer(),
+    number: Type.Integer({ description: 'counts from 1' }),
     at: DateTime(),
-    http_status: Nullable(Type.Integer()),
-    error: Nullable(Type.String()),
-    duration_ms: Type.Integer(),
+    http_status: Nullable(Type.Integer({ description: 'null: no response' })),
+    error: Nullable(Type.String({ description: 'null: the attempt succeeded' })),
+    duration_ms: Type.Integer({ description: 'milliseconds' }),
   },
   { $id: 'HistoryAttempt' },
 );
 
-/** One thing that happened to an email or an account; which ids there are depends on its kind. */
+/** One step in the history of an email or an account; `kind` determines which ids are present. */
 export const HistoryEntry = Type.Object(
   {
     at: DateTime(),
     kind: OneOf(HISTORY_KINDS),
     event_id: Type.Optional(Type.String({ description: '`evt_…`' })),
     event_type: Type.Optional(Type.String()),
-    sequence: Type.Optional(Type.Integer({ description: 'of the event, per account' })),
+    sequence: Type.Optional(Type.Integer({ description: '`sequence` of the event' })),
     delivery_id: Type.Optional(Type.String({ description: '`whc_…`' })),
     endpoint_id: Type.Optional(Type.String()),
-    status: Type.Optional(
-      Type.String({ description: `of a delivery: ${DELIVERY_STATUSES.join(', ')}; of a send: its state` }),
+    status: Type.Optional(Type.String({ description: `delivery: ${DELIVERY_STATUSES.join(', ')}; send: its state` })),
+    workflow_id: Type.Optional(
+      Nullable(Type.String({ description: 'the workflow in the Temporal UI; null: none was started' })),
     ),
-    workflow_id: Type.Optional(Nullable(Type.String({ description: 'the workflow to open in the Temporal UI' }))),
-    next_attempt_at: Type.Optional(Nullable(DateTime())),
+    next_attempt_at: Type.Optional(Nullable(DateTime('null: no attempt is due'))),
     attempts: Type.Optional(Type.Array(HistoryAttempt)),
   },
   { $id: 'HistoryEntry' },
@@ -51,13 +51,13 @@ export const RUN_STATUSES = [
 ] as const;
 export type RunStatus = (typeof RUN_STATUSES)[number];
 
-/** What a run says of itself. */
+/** State that a workflow execution reports. */
 export const RunState = Type.Object(
   {
     state: Type.String(),
     since: DateTime(),
-    last_error: Nullable(Type.String({ description: 'a class of errors, never a text of the provider' })),
-    next_try: Nullable(DateTime()),
+    last_error: Nullable(Type.String({ description: 'error class, never text from the provider; null: none' })),
+    next_try: Nullable(DateTime('when the next attempt is due; null: none is')),
     counts: Type.Record(Type.String(), Type.Integer()),
   },
   { $id: 'RunState' },
@@ -67,14 +67,14 @@ export const RunState = Type.Object(
 export const Run = Type.Object(
   {
     object: Type.Literal('Run'),
-    workflow_id: Type.String({ description: 'the workflow to open in the Temporal UI' }),
+    workflow_id: Type.String({ description: 'the workflow in the Temporal UI' }),
     run_id: Type.String(),
     type: Type.String(),
     status: OneOf(RUN_STATUSES),
     started_at: DateTime(),
-    closed_at: Nullable(DateTime()),
+    closed_at: Nullable(DateTime('null: still running')),
     state: Type.Union([RunState, Type.Null()], {
-      description: 'null: it has ended, or no worker answered for it in time',
+      description: 'null: the execution has closed, or no worker responded in time',
     }),
   },
   { $id: 'Run' },

@@ -1,4 +1,4 @@
-/** Prefix of every public id (SPEC "Id prefixes"; `thr` and `rpl` are additions). */
+/** Prefix of every public id. */
 export const ID_PREFIXES = {
   account: 'acc',
   email: 'email',
@@ -20,12 +20,12 @@ export const ID_PREFIXES = {
 
 export type IdKind = keyof typeof ID_PREFIXES;
 
-/** Whether `value` is a well-formed id of that kind. A malformed id is treated as not found by callers. */
+/** Whether `value` is a well-formed id of that kind. Routes treat a malformed id as not found. */
 export function isId(kind: IdKind, value: string): boolean {
   return idPattern(kind).test(value);
 }
 
-/** The regular expression that an id of that kind matches. */
+/** The pattern of ids of that kind. */
 export function idPattern(kind: IdKind): RegExp {
   return PATTERNS[kind];
 }

@@ -1,16 +1,16 @@
 import Type from 'typebox';
 import { Nullable } from './common.ts';
 
-/** The settings that this installation runs with. */
+/** The effective settings of the installation. */
 export const Settings = Type.Object(
   {
     object: Type.Literal('Settings'),
-    temporal_ui_url: Nullable(Type.String({ description: 'where the runs of workflows are shown' })),
+    temporal_ui_url: Nullable(Type.String({ description: 'URL of the Temporal UI; null: not set' })),
     temporal_namespace: Type.String(),
     data: Type.Array(
       Type.Object({
-        name: Type.String({ description: 'the environment variable' }),
-        value: Type.String({ description: 'of a secret only whether it is set' }),
+        name: Type.String({ description: 'name of the environment variable' }),
+        value: Type.String({ description: 'secrets show only whether they are set' }),
         is_default: Type.Boolean(),
         is_secret: Type.Boolean(),
       }),

@@ -6,13 +6,13 @@ export type OverviewPeriod = (typeof OVERVIEW_PERIODS)[number];
 
 export const OverviewBucket = Type.Object(
   {
-    at: DateTime('when it begins'),
-    received: Type.Integer({ description: 'new emails, as `email.new` and `email.new.bounce` report them' }),
+    at: DateTime('start of the bucket'),
+    received: Type.Integer({ description: 'new emails: `email.new` and `email.new.bounce`' }),
     sent: Type.Integer({ description: 'emails sent by the API' }),
-    delivered: Type.Integer({ description: 'deliveries of events recorded then, by what became of them' }),
-    failed: Type.Integer(),
-    skipped: Type.Integer(),
-    pending: Type.Integer(),
+    delivered: Type.Integer({ description: 'events recorded in this bucket that were delivered' }),
+    failed: Type.Integer({ description: 'deliveries without a retry left' }),
+    skipped: Type.Integer({ description: 'deliveries to endpoints that were disabled or deleted' }),
+    pending: Type.Integer({ description: 'deliveries that are queued or will be retried' }),
   },
   { $id: 'OverviewBucket' },
 );
@@ -27,14 +27,14 @@ export const PROBLEM_KINDS = [
 ] as const;
 export type ProblemKind = (typeof PROBLEM_KINDS)[number];
 
-/** Something that is wrong now. */
+/** A current problem. */
 export const Problem = Type.Object(
   {
     kind: OneOf(PROBLEM_KINDS),
     id: Type.String({ description: '`acc_…` or `we_…`' }),
     name: Type.String({ description: 'name of the account, URL of the endpoint' }),
     detail: Type.String(),
-    since: Nullable(DateTime()),
+    since: Nullable(DateTime('null: not known')),
   },
   { $id: 'Problem' },
 );
@@ -45,25 +45,25 @@ export const Overview = Type.Object(
     object: Type.Literal('Overview'),
     at: DateTime(),
     accounts: Type.Object({
-      total: Type.Integer(),
-      running: Type.Integer(),
-      errored: Type.Integer(),
-      disconnected: Type.Integer(),
-      not_in_sync: Type.Integer(),
-      importing: Type.Integer({ description: 'whose initial sync is under way' }),
+      total: Type.Integer({ description: 'all accounts' }),
+      running: Type.Integer({ description: 'accounts with this status' }),
+      errored: Type.Integer({ description: 'accounts with this status' }),
+      disconnected: Type.Integer({ description: 'accounts with this status' }),
+      not_in_sync: Type.Integer({ description: 'accounts that are not in sync with their mailbox' }),
+      importing: Type.Integer({ description: 'accounts whose initial sync is in progress' }),
     }),
     endpoints: Type.Object({
-      total: Type.Integer(),
-      disabled: Type.Integer(),
-      failing: Type.Integer(),
+      total: Type.Integer({ description: 'all endpoints' }),
+      disabled: Type.Integer({ description: 'disabled endpoints' }),
+      failing: Type.Integer({ description: 'enabled endpoints whose last call failed' }),
     }),
     deliveries: Type.Object({
-      pending: Type.Integer({ description: 'at most 100,000 are counted' }),
-      oldest_pending_at: Nullable(DateTime()),
+      pending: Type.Integer({ description: 'pending deliveries, counted up to 100,000' }),
+      oldest_pending_at: Nullable(DateTime('null: none is pending')),
     }),
     problems: Type.Array(Problem, { description: 'at most 20 of each kind' }),
-    bucket_seconds: Type.Integer(),
-    buckets: Type.Array(OverviewBucket, { description: 'oldest first; the last one is under way' }),
+    bucket_seconds: Type.Integer({ description: 'length of a bucket' }),
+    buckets: Type.Array(OverviewBucket, { description: 'oldest first; the last one is not complete yet' }),
   },
   { $id: 'Overview' },
 );

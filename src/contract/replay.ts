@@ -2,18 +2,18 @@ import Type from 'typebox';
 import { DateTime, ListOf, Nullable, OneOf } from './common.ts';
 import { EVENT_TYPES } from './events.ts';
 
-/** What a replay can be narrowed to: every status but `pending`, whose deliveries are on their way. */
+/** Statuses that a replay can select: all except `pending`, whose deliveries are in progress. */
 export const REPLAYED_STATUSES = ['delivered', 'failed', 'skipped'] as const;
 export type ReplayedStatus = (typeof REPLAYED_STATUSES)[number];
 
 export const REPLAY_STATUSES = ['running', 'completed', 'cancelled'] as const;
 export type ReplayStatus = (typeof REPLAY_STATUSES)[number];
 
-/** Which deliveries of an endpoint a replay makes again; combined with AND, absent: all. */
+/** Selects the deliveries of an endpoint to replay. Fields combine with AND; without fields it selects all. */
 export const ReplayFilter = Type.Object(
   {
-    since: Type.Optional(DateTime('recorded then or later')),
-    until: Type.Optional(DateTime('recorded before')),
+    since: Type.Optional(DateTime('recorded at or after this time')),
+    until: Type.Optional(DateTime('recorded before this time')),
     status: Type.Optional(OneOf(REPLAYED_STATUSES)),
     trigger_events: Type.Optional(Type.Array(OneOf(EVENT_TYPES), { minItems: 1 })),
     account_ids: Type.Optional(Type.Array(Type.String(), { minItems: 1, maxItems: 1000 })),
@@ -28,7 +28,7 @@ export const CreateReplay = Type.Object(
 );
 export type CreateReplay = Type.Static<typeof CreateReplay>;
 
-/** A bulk replay: deliveries of one endpoint that are made again. */
+/** A job that replays deliveries of one endpoint. */
 export const Replay = Type.Object(
   {
     object: Type.Literal('Replay'),
@@ -37,13 +37,13 @@ export const Replay = Type.Object(
     filter: ReplayFilter,
     status: OneOf(REPLAY_STATUSES),
     total: Type.Integer({ description: 'deliveries that matched when it was created' }),
-    pending: Type.Integer({ description: 'queued, or waiting for a further attempt' }),
-    delivered: Type.Integer(),
-    failed: Type.Integer({ description: 'no retry is left' }),
-    skipped: Type.Integer({ description: 'the endpoint was disabled or deleted meanwhile' }),
-    workflow_id: Type.String({ description: 'the workflow to open in the Temporal UI' }),
+    pending: Type.Integer({ description: 'deliveries that are queued or will be retried' }),
+    delivered: Type.Integer({ description: 'deliveries that succeeded' }),
+    failed: Type.Integer({ description: 'deliveries without a retry left' }),
+    skipped: Type.Integer({ description: 'deliveries skipped because the endpoint was disabled or deleted' }),
+    workflow_id: Type.String({ description: 'the workflow in the Temporal UI' }),
     created_at: DateTime(),
-    completed_at: Nullable(DateTime('when it completed or was cancelled')),
+    completed_at: Nullable(DateTime('when it completed or was cancelled; null: running')),
   },
   { $id: 'Replay' },
 );

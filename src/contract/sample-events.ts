@@ -5,12 +5,12 @@ import type { Folder } from './folder.ts';
 import type { TrackingOpenData } from './tracking.ts';
 
 /*
- * `data` of a test event: what an event of that type looks like when it happens. Nothing of it is stored anywhere else, so
- * the ids in it, except the account's, are found nowhere.
+ * `data` of test events: an example of each type. None of the objects in it exist, and so no route finds their ids,
+ * except the id of the account.
  */
 
 const NUMBER = '01sampe0sampe0sampe0sampe0';
-/** Stands for an account where an installation has none. */
+/** Id of the sample account, for an installation without accounts. */
 export const SAMPLE_ACCOUNT_ID = `acc_${NUMBER}`;
 const EMAIL_ID = `email_${NUMBER}`;
 const FOLDER_ID = `fld_${NUMBER}`;
@@ -185,7 +185,7 @@ const SAMPLES: Record<EventType, (accountId: string, date: string) => object> = 
   'account.initial_sync.failed': (_, date) => ({ initial_sync: initialSync('failed', date) }),
 };
 
-/** `data` of a test event of that type. */
+/** Returns `data` of a test event of that type. */
 export function sampleData(type: EventType, accountId: string, at: Date): object {
   return SAMPLES[type](accountId, at.toISOString());
 }

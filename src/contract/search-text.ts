@@ -1,10 +1,10 @@
 /*
- * Searches compare normalised text, by LIKE with trigram indexes (pg_trgm). Text and query go through the same function.
- * Every rule in it depends on one character or on two neighbours only: so any part of a text, normalised, is a part of the
- * normalised text.
+ * Searches match normalised text by LIKE with trigram indexes (pg_trgm). The same function normalises text and query.
+ * Each of its rules depends on one character or two neighbours only; the normalised form of any part of a text is
+ * therefore a part of the normalised text.
  */
 
-/** Letters that people see as an accented or ligated form, though Unicode does not decompose them. */
+/** Letters that look like an accented or ligated form, though Unicode does not decompose them. */
 const FOLDS: Record<string, string> = {
   ß: 'ss',
   æ: 'ae',
@@ -35,7 +35,7 @@ const FOLDS: Record<string, string> = {
 };
 const FOLDED = new RegExp(`[${Object.keys(FOLDS).join('')}]`, 'gu');
 
-/** Scripts written without spaces, where each character counts as a word of its own. */
+/** Scripts written without spaces, where each character counts as a word. */
 const UNSPACED = '\\p{Script=Han}\\p{Script=Hiragana}\\p{Script=Katakana}ー';
 const WORD = '\\p{L}\\p{N}';
 
@@ -43,7 +43,7 @@ const NON_ASCII = /[^\0-\x7f]/;
 const NON_ASCII_RUNS = /[^\0-\x7f]+/g;
 const GAPS = /[\0-\x20\x7f]+/g;
 const OTHER_GAPS = /[\s\u0080-\u009f\p{Zs}\p{Zl}\p{Zp}]+/gu;
-/** Soft hyphens, zero-width characters, direction marks, variation selectors, lone surrogates: not typed by people. */
+/** Soft hyphens, zero-width characters, direction marks, variation selectors, lone surrogates: people do not type them. */
 const INVISIBLE = /[\u00ad\p{Cf}\ufe00-\ufe0f\p{Cs}]+/gu;
 const BEFORE_WORD = /([!-/:-@[-`{-~])(?=[a-z0-9])/g;
 const BEFORE_ANY_WORD = new RegExp(`([\\p{P}\\p{S}${UNSPACED}])(?=[${WORD}])`, 'gu');
@@ -52,10 +52,10 @@ const STARTS_UNSPACED = new RegExp(`^[${UNSPACED}]`, 'u');
 const HAS_WORD = new RegExp(`[${WORD}]`, 'u');
 
 /**
- * Text as searches compare it: lower case, accents folded (NFKD without U+0300–036F, then NFC; marks of other scripts
- * stay), typographic quotes and dashes made plain, white space collapsed, and a space before each word: after punctuation
- * and between characters of scripts that are written without spaces. Begins and ends with a space; text without a visible
- * character gives one space.
+ * Normalises text for searches: lower case, accents folded (NFKD without U+0300–036F, then NFC; marks of other scripts
+ * remain), typographic quotes and dashes replaced, white space collapsed, and a space before each word, also after
+ * punctuation and between characters of scripts written without spaces. The result begins and ends with a space; text
+ * without a visible character gives one space.
  */
 export function normalise(text: string): string {
   const folded = text.toLowerCase().replace(NON_ASCII_RUNS, foldRun).replace(GAPS, ' ').trim();
@@ -64,7 +64,7 @@ export function normalise(text: string): string {
 
 /**
  * The LIKE pattern (escape character `\`) that finds `q` in normalised text. One or two characters match only the
- * beginnings of words: shorter patterns have no trigram. A `q` without a visible character gives `%`.
+ * beginnings of words, since such short patterns have no trigram. A `q` without a visible character gives `%`.
  */
 export function likePattern(q: string): string {
   const wanted = normalise(q).trim();
@@ -73,12 +73,12 @@ export function likePattern(q: string): string {
   return `%${wordStart ? ' ' : ''}${wanted.replace(/[\\%_]/g, '\\$&')}%`;
 }
 
-/** An address as it is compared: lower case, without white space around it. */
+/** Normalises an address for comparisons: lower case, without surrounding white space. */
 export function normalAddress(address: string): string {
   return address.trim().toLowerCase();
 }
 
-/** Folds a run of characters beyond ASCII. No ASCII letter composes with a mark that stays: runs do not depend on it. */
+/** Folds a run of non-ASCII characters. Runs are independent: no ASCII letter composes with a mark that remains. */
 function foldRun(run: string): string {
   return run
     .replace(INVISIBLE, '')

@@ -1,7 +1,7 @@
 import Type from 'typebox';
 import { Nullable } from './common.ts';
 
-/** Limits of an email to send that are no settings: characters, and how many headers. */
+/** Fixed limits of an email to send: lengths in characters, and the number of headers. */
 export const SEND_BOUNDS = {
   name: 998,
   address: 320,
@@ -18,11 +18,11 @@ const Address = (description?: string) =>
   Type.String({ format: 'email', maxLength: SEND_BOUNDS.address, ...(description ? { description } : {}) });
 const Name = Type.String({ maxLength: SEND_BOUNDS.name });
 
-/** A person to send to (SPEC "Recipient"). */
+/** A person to send to. */
 export const Recipient = Type.Object({ email: Address(), display_name: Type.Optional(Name) }, { $id: 'Recipient' });
 export type Recipient = Type.Static<typeof Recipient>;
 
-/** Which opens and clicks to report (CONTRACT "Tracking"). */
+/** Which opens and clicks to report, for one send. */
 export const TrackingOptions = Type.Object(
   {
     opens: Type.Optional(Type.Boolean()),
@@ -31,7 +31,7 @@ export const TrackingOptions = Type.Object(
     custom_domain: Type.Optional(
       Type.String({
         maxLength: SEND_BOUNDS.domain,
-        description: 'host of the tracking URLs instead of that of `PUBLIC_URL`',
+        description: 'host of the tracking URLs; default: the host of `PUBLIC_URL`',
       }),
     ),
   },
@@ -48,7 +48,7 @@ export const SendAttachment = Type.Object(
     cid: Type.Optional(
       Type.String({
         maxLength: SEND_BOUNDS.cid,
-        description: 'Content-ID: makes the file an inline part that the HTML shows by `cid:…`',
+        description: 'Content-ID: makes the file an inline part that the HTML references as `cid:…`',
       }),
     ),
   },
@@ -56,7 +56,7 @@ export const SendAttachment = Type.Object(
 );
 export type SendAttachment = Type.Static<typeof SendAttachment>;
 
-const RECIPIENTS = 'at most 500 over `to`, `cc` and `bcc` (`MAX_RECIPIENTS`)';
+const RECIPIENTS = 'at most 500 across `to`, `cc` and `bcc` (`MAX_RECIPIENTS`)';
 
 const CustomHeader = Type.Object({
   name: Type.String({ maxLength: SEND_BOUNDS.headerName }),
@@ -64,8 +64,8 @@ const CustomHeader = Type.Object({
 });
 
 /**
- * An email to send, or to save as a draft (SPEC "SendInput"). src/api/send-input.ts checks what a schema cannot: limits that
- * are settings, line breaks in fields that become headers, base64, allowed headers.
+ * An email to send, or to save as a draft. src/api/send-input.ts checks what a schema cannot: configurable limits, line
+ * breaks in fields that become headers, base64, allowed headers.
  */
 export const SendInput = Type.Object(
   {
@@ -76,12 +76,12 @@ export const SendInput = Type.Object(
     from: Type.Optional(
       Type.Object({
         display_name: Type.Optional(Name),
-        email: Type.Optional(Address('a send-as alias')),
+        email: Type.Optional(Address('a send-as alias of the mailbox')),
       }),
     ),
     subject: Type.Optional(Type.String({ description: 'at most 998 characters (`MAX_SUBJECT_LENGTH`)' })),
     html: Type.Optional(Type.String()),
-    plain_text: Type.Optional(Type.String({ description: 'made from `html` when left out' })),
+    plain_text: Type.Optional(Type.String({ description: 'derived from `html` when omitted' })),
     reply_to_message_id: Type.Optional(
       Type.String({
         maxLength: SEND_BOUNDS.messageId,
@@ -91,17 +91,16 @@ export const SendInput = Type.Object(
     custom_headers: Type.Optional(
       Type.Array(CustomHeader, {
         maxItems: SEND_BOUNDS.headers,
-        description:
-          'names starting with `X-`, `List-Unsubscribe`, `List-Unsubscribe-Post`, `Auto-Submitted`, `Reply-To`',
+        description: 'allowed names: `X-…`, `List-Unsubscribe`, `List-Unsubscribe-Post`, `Auto-Submitted`, `Reply-To`',
       }),
     ),
     metadata: Type.Optional(
-      Type.String({ maxLength: 1000, description: 'a note for you; not a part of the email; see `sent_by`' }),
+      Type.String({ maxLength: 1000, description: 'a private note, not part of the email; returned in `sent_by`' }),
     ),
     tracking_options: Type.Optional(TrackingOptions),
     attachments: Type.Optional(
       Type.Array(SendAttachment, {
-        description: 'at most 100 files of 25 MiB together (`MAX_ATTACHMENTS`, `MAX_ATTACHMENT_BYTES`)',
+        description: 'at most 100 files, 25 MiB in total (`MAX_ATTACHMENTS`, `MAX_ATTACHMENT_BYTES`)',
       }),
     ),
   },
@@ -109,23 +108,23 @@ export const SendInput = Type.Object(
 );
 export type SendInput = Type.Static<typeof SendInput>;
 
-/** Response to a send (CONTRACT "Emails"). */
+/** Response to a send. */
 export const EmailSent = Type.Object(
   {
     object: Type.Literal('EmailSent'),
-    id: Type.String({ description: '`email_…`; the Sent copy gets this id' }),
+    id: Type.String({ description: '`email_…`; the copy in Sent has this id' }),
     account_id: Type.String(),
     message_id: Type.String(),
-    tracking_id: Nullable(Type.String()),
+    tracking_id: Nullable(Type.String({ description: '`trk_…`; null: not tracked' })),
     rejected: Type.Optional(
-      Type.Array(Type.String(), { description: 'recipients that the mail server refused; it accepted the others' }),
+      Type.Array(Type.String(), { description: 'recipients that the mail server rejected; it accepted the others' }),
     ),
   },
   { $id: 'EmailSent' },
 );
 export type EmailSent = Type.Static<typeof EmailSent>;
 
-/** Response to saving a draft (SPEC "DraftResult"). */
+/** Response to saving a draft. */
 export const DraftResult = Type.Object(
   {
     object: Type.Union([Type.Literal('DraftCreated'), Type.Literal('DraftUpdated')]),
@@ -133,16 +132,16 @@ export const DraftResult = Type.Object(
     account_id: Type.String(),
     draft_id: Type.String({ description: 'the same as `id`' }),
     previous_draft_id: Type.Optional(
-      Type.String({ description: 'after an update: the old id, which no longer works' }),
+      Type.String({ description: 'after an update: the previous id, which no longer works' }),
     ),
     message_id: Type.String(),
-    tracking_id: Nullable(Type.String()),
+    tracking_id: Nullable(Type.String({ description: '`trk_…`; null: not tracked' })),
   },
   { $id: 'DraftResult' },
 );
 export type DraftResult = Type.Static<typeof DraftResult>;
 
-/** Response to sending a draft (SPEC "DraftSent"); `rejected` as in EmailSent. */
+/** Response to sending a draft; `rejected` has the meaning that EmailSent describes. */
 export const DraftSent = Type.Object(
   {
     object: Type.Literal('DraftSent'),
@@ -153,7 +152,7 @@ export const DraftSent = Type.Object(
 );
 export type DraftSent = Type.Static<typeof DraftSent>;
 
-/** Response to trashing an email (SPEC "EmailDeleted"). */
+/** Response to trashing an email. */
 export const EmailDeleted = Type.Object(
   { object: Type.Literal('EmailDeleted'), id: Type.String({ description: '`email_…`' }) },
   { $id: 'EmailDeleted' },

@@ -1,13 +1,13 @@
 import Type from 'typebox';
 import { DateTime, Nullable } from './common.ts';
 
-/** Who is signed in. */
+/** The API key that a call authenticates with, and its session. */
 export const Session = Type.Object(
   {
     object: Type.Literal('Session'),
-    api_key_id: Type.String({ description: '`pk_…` that it began with: it ends with that key' }),
+    api_key_id: Type.String({ description: '`pk_…` of the key; revoking the key ends the session' }),
     api_key_name: Type.String(),
-    expires_at: Nullable(DateTime('null: the call has a key and no session')),
+    expires_at: Nullable(DateTime('null: the call used a key, not a session')),
   },
   { $id: 'Session' },
 );

@@ -3,11 +3,11 @@ import { DateTime, ListOf, Nullable, OneOf } from './common.ts';
 import { Header } from './email.ts';
 import { EVENT_TYPES } from './events.ts';
 
-/** How an endpoint that fails is spared; see `breaker` of WebhookEndpoint. */
+/** States of the circuit breaker of an endpoint; see `breaker` of WebhookEndpoint. */
 export const BREAKER_STATES = ['closed', 'open', 'half_open'] as const;
 export type BreakerState = (typeof BREAKER_STATES)[number];
 
-/** An endpoint that has failed for so long is disabled. */
+/** An endpoint is disabled after failing for this long, ms. */
 export const DISABLED_AFTER_MS = 5 * 24 * 60 * 60 * 1000;
 
 export const WebhookEndpoint = Type.Object(
@@ -15,32 +15,34 @@ export const WebhookEndpoint = Type.Object(
     object: Type.Literal('WebhookEndpoint'),
     id: Type.String(),
     url: Type.String(),
-    description: Nullable(Type.String()),
+    description: Nullable(Type.String({ description: 'null: none' })),
     enabled: Type.Boolean(),
     disabled_reason: Nullable(
       Type.String({
         description:
-          '`gone`: it answered 410; `failing`: no call succeeded for 5 days; `secret_unreadable`: its secret or headers were sealed with a key that is not set any more, see rotate-secret',
+          '`gone`: it responded with 410; `failing`: no call succeeded for 5 days; `secret_unreadable`: its secret or headers ' +
+          'were encrypted with a key that is no longer configured, see rotate-secret; null: enabled, or disabled by a call',
       }),
     ),
-    failing_since: Nullable(DateTime('first failed call since the last one that succeeded')),
-    disables_at: Nullable(DateTime('when it will be disabled if no call succeeds until then; from 2 days before on')),
+    failing_since: Nullable(DateTime('first failed call since the last successful one; null: the last call succeeded')),
+    disables_at: Nullable(
+      DateTime('when the endpoint is disabled unless a call succeeds; null: more than 2 days away'),
+    ),
     breaker: Type.Object(
       {
         state: OneOf(BREAKER_STATES),
-        until: Nullable(DateTime('when the next call is made')),
+        until: Nullable(DateTime('when the next call is made; null: not `open`')),
       },
       {
         description:
-          '`open`: it fails, so events wait and no call is made until `until`; `half_open`: one call finds out whether it ' +
-          'is back',
+          '`open`: calls failed, and events wait until `until`; `half_open`: a single call tests whether the endpoint has recovered',
       },
     ),
     trigger_events: Type.Array(Type.String()),
     account_ids: Type.Array(Type.String(), { description: 'empty: all accounts' }),
-    headers: Type.Array(Header, { description: 'for a key with the permissions `read`: without their values' }),
+    headers: Type.Array(Header, { description: 'keys with the permission `read` see empty values' }),
     secret: Type.String({
-      description: '`whsec_` and base64 of 32 random bytes; empty for a key with the permissions `read`',
+      description: '`whsec_` and base64 of 32 random bytes; empty for keys with the permission `read`',
     }),
     created_at: DateTime(),
     updated_at: DateTime(),
@@ -51,7 +53,7 @@ export type WebhookEndpoint = Type.Static<typeof WebhookEndpoint>;
 
 const endpointFields = {
   url: Type.String({ minLength: 1, maxLength: 2048 }),
-  description: Nullable(Type.String({ maxLength: 255 })),
+  description: Nullable(Type.String({ maxLength: 255, description: 'null: none' })),
   enabled: Type.Boolean(),
   trigger_events: Type.Array(OneOf(EVENT_TYPES), { minItems: 1 }),
   account_ids: Type.Array(Type.String()),
@@ -84,7 +86,9 @@ export const TestWebhookEndpoint = Type.Object(
   {
     type: OneOf(EVENT_TYPES),
     account_id: Type.Optional(
-      Type.String({ description: '`acc_…` in the event; left out: the first account of the endpoint, or of all' }),
+      Type.String({
+        description: '`acc_…` in the event; default: the first account of the endpoint, or of the installation',
+      }),
     ),
   },
   { $id: 'TestWebhookEndpoint' },
@@ -94,7 +98,7 @@ export type TestWebhookEndpoint = Type.Static<typeof TestWebhookEndpoint>;
 export const DELIVERY_STATUSES = ['pending', 'delivered', 'failed', 'skipped'] as const;
 export type DeliveryStatus = (typeof DELIVERY_STATUSES)[number];
 
-/** Where a call failed. */
+/** Stages at which a call can fail. */
 export const POST_ERROR_KINDS = [
   'dns',
   'address',
@@ -112,7 +116,9 @@ const errorKind = {
   error_kind: Nullable(
     OneOf(POST_ERROR_KINDS, {
       description:
-        'where the call failed: the name (`dns`), an address that may not be called (`address`), `connect`, `tls`, `timeout`, the status of the response, its headers (`too_large`), a response that is not HTTP, the stored secret',
+        'stage at which the call failed: name resolution (`dns`), an address that is not allowed (`address`), `connect`, ' +
+        '`tls`, `timeout`, the HTTP `status`, headers that are `too_large`, a `response` that is not HTTP, the stored ' +
+        '`secret`; null: it succeeded, or no call was made',
     }),
   ),
 };
@@ -124,35 +130,35 @@ const conversationFields = {
   event_id: Type.String(),
   event_type: Type.String(),
   account_id: Type.String(),
-  endpoint_url: Type.String({ description: '`""` for an API key that is limited to some accounts' }),
+  endpoint_url: Type.String({ description: 'empty for API keys that are limited to some accounts' }),
   status: OneOf(DELIVERY_STATUSES),
-  first_attempt: Type.Boolean({ description: 'true until a second attempt is made' }),
-  attempts_count: Type.Integer(),
-  http_status: Nullable(Type.Integer()),
-  response_body: Nullable(Type.String({ description: 'at most 16 KiB' })),
-  error: Nullable(Type.String()),
+  first_attempt: Type.Boolean({ description: 'true until the second attempt' }),
+  attempts_count: Type.Integer({ description: 'attempts made so far' }),
+  http_status: Nullable(Type.Integer({ description: 'of the last attempt; null: no response' })),
+  response_body: Nullable(Type.String({ description: 'of the last attempt, at most 16 KiB; null: no response' })),
+  error: Nullable(Type.String({ description: 'of the last attempt; null: it succeeded' })),
   ...errorKind,
   created_at: DateTime(),
-  last_attempt_at: Nullable(DateTime()),
-  next_attempt_at: Nullable(DateTime()),
-  test: Type.Boolean({ description: 'a test event' }),
+  last_attempt_at: Nullable(DateTime('null: not attempted yet')),
+  next_attempt_at: Nullable(DateTime('null: no attempt is due')),
+  test: Type.Boolean({ description: 'true: a test event' }),
 };
 
 export const DeliveryAttempt = Type.Object(
   {
-    number: Type.Integer(),
+    number: Type.Integer({ description: 'counts from 1' }),
     at: DateTime(),
-    http_status: Nullable(Type.Integer()),
-    response_body: Nullable(Type.String()),
-    error: Nullable(Type.String()),
+    http_status: Nullable(Type.Integer({ description: 'null: no response' })),
+    response_body: Nullable(Type.String({ description: 'at most 16 KiB; null: no response' })),
+    error: Nullable(Type.String({ description: 'null: the attempt succeeded' })),
     ...errorKind,
-    duration_ms: Type.Integer(),
+    duration_ms: Type.Integer({ description: 'milliseconds' }),
   },
   { $id: 'DeliveryAttempt' },
 );
 export type DeliveryAttempt = Type.Static<typeof DeliveryAttempt>;
 
-/** One record of the delivery log: one event to one endpoint. */
+/** One record of the delivery log: one event for one endpoint. */
 export const WebhookConversation = Type.Object(conversationFields, { $id: 'WebhookConversation' });
 export type WebhookConversation = Type.Static<typeof WebhookConversation>;
 
@@ -160,7 +166,7 @@ export const WebhookConversationDetail = Type.Object(
   {
     ...conversationFields,
     payload: Type.Unsafe<Record<string, unknown>>({ type: 'object', description: 'the request body' }),
-    workflow_id: Nullable(Type.String({ description: 'the workflow to open in the Temporal UI' })),
+    workflow_id: Nullable(Type.String({ description: 'the workflow in the Temporal UI; null: none was started' })),
     attempts: Type.Array(DeliveryAttempt),
   },
   { $id: 'WebhookConversationDetail' },
@@ -172,7 +178,7 @@ export const WebhookConversationList = ListOf('WebhookConversations', WebhookCon
 const RESERVED =
   /^(host|connection|keep-alive|proxy-.*|te|trailer|upgrade|expect|transfer-encoding|content-.*|x-email-engine-.*|webhook-.*)$/i;
 
-/** Whether a header belongs to the connection or to this service: an endpoint may not set its own. */
+/** Whether a header belongs to the connection or to this service, and endpoints may therefore not set it. */
 export function isReservedHeader(name: string): boolean {
   return RESERVED.test(name);
 }

@@ -77,7 +77,7 @@ describe('a link', () => {
     expect(answer.json<{ detail: string }>().detail).toContain(field);
   });
 
-  it('is refused for an account that there is none of', async () => {
+  it('is rejected for an unknown account', async () => {
     const answer = await api.call('POST', '/auth/links', { body: { account_id: newId('account') } });
     expect(answer.statusCode).toBe(404);
   });
@@ -144,7 +144,7 @@ describe('the list of links', () => {
     expect(data).toMatchObject([{ outcome: 'refused' }, { outcome: 'done' }]);
   });
 
-  it('keeps a link that connected a mailbox, or with which a login is being tried', async () => {
+  it('does not revoke a used link, or a link with a login in progress', async () => {
     const { link, token } = await makeLink();
     let finish: (id: string) => void = () => {};
     connect = () => new Promise((resolve) => (finish = resolve));
@@ -157,7 +157,7 @@ describe('the list of links', () => {
     const late = await revoke(link.id);
     expect([late.statusCode, late.json<{ detail: string }>().detail]).toEqual([
       404,
-      'this link was used already: it connected a mailbox',
+      'this link has already connected a mailbox',
     ]);
     expect((await onPage(token, '/link')).json<LinkPage>().status).toBe('used');
   });
@@ -211,7 +211,7 @@ describe('its page', () => {
     expect((await onPage(token, '', LOGIN)).statusCode).toBe(200);
   });
 
-  it('connects one mailbox when it is submitted twice at once', async () => {
+  it('connects one mailbox when it is submitted twice concurrently', async () => {
     const { token } = await makeLink();
     let finish: (id: string) => void = () => {};
     connect = () => new Promise((resolve) => (finish = resolve));
@@ -234,7 +234,7 @@ describe('its page', () => {
     expect(intents).toHaveLength(10);
   });
 
-  it('sends the owner back who cancels, and cannot be used any more', async () => {
+  it('redirects an owner who cancels, and is closed afterwards', async () => {
     const { token } = await makeLink({ redirect_url: 'https://app.example/done', state: 's' });
     const answer = await onPage(token, '/cancel', {});
     expect(answer.json<{ redirect_url: string }>().redirect_url).toBe(

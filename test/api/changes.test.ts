@@ -90,7 +90,7 @@ describe('a change', () => {
     ]);
   });
 
-  it('of an account that the provider refuses is refused at once', async () => {
+  it('fails immediately for an account whose login the provider rejected', async () => {
     await api.database.db.update(accounts).set({ status: 'disconnected' }).where(eq(accounts.id, account));
     for (const [method, path, body] of routes()) {
       const answer = await call(method, path, body);

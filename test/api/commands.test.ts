@@ -149,7 +149,7 @@ describe('connecting', () => {
     expect(await commands.connectMailbox(intent)).toBe(accountId);
   });
 
-  it('gives up at the deadline, and nothing can be saved any more', async () => {
+  it('gives up at the deadline, after which nothing is saved', async () => {
     let tried = '';
     let release = () => {};
     verify = async (intentId) => {
@@ -214,7 +214,7 @@ describe('removing', () => {
     expect(await test.database.db.$count(accounts)).toBe(0);
   });
 
-  it('works for two callers at once', async () => {
+  it('works for two concurrent callers', async () => {
     const accountId = await storeAccount(test.database);
     const ends = await Promise.allSettled([1, 2, 3].map(() => commands.removeAccount(accountId)));
     for (const end of ends) {
@@ -242,7 +242,7 @@ describe('removing', () => {
     await workers.client.workflow.getHandle(removeWorkflowId(accountId)).result();
   });
 
-  it('says that it goes on when no worker is there', async () => {
+  it('reports that the removal continues when no worker is available', async () => {
     const idle = await testClient();
     const accountId = await storeAccount(test.database);
     const answer = within({ removeDeadlineMs: 300 }, idle.api).removeAccount(accountId);

@@ -129,7 +129,7 @@ describe('an email', () => {
     expect(ids(await api.get<Page>(`/${account}/emails?limit=1`))).toEqual([id]);
   });
 
-  it('is not found under a malformed id, an id of another kind, or an id that is nobody’s', async () => {
+  it('is not found under a malformed, unknown or other kind of id', async () => {
     const { id } = await storeEmail(api.database, account);
     for (const wrong of [
       'nonsense',
@@ -187,7 +187,7 @@ describe('a list of emails', () => {
     expect(ids(await api.get<Page>(`/${account}/folders/${drafts}/emails`))).toEqual([draft.id]);
   });
 
-  it('pages by cursor without gaps and repeats, though dates are equal and mail arrives meanwhile', async () => {
+  it('pages by cursor without gaps or repeats, despite equal dates and arriving mail', async () => {
     const account = await storeAccount(api.database);
     const inbox = await storeFolder(api.database, account, { role: 'INBOX' });
     const date = new Date('2026-05-01T00:00:00Z');

@@ -152,11 +152,11 @@ describe('the list of events', () => {
     expect(await names()).toEqual([`${account}/1`, `${account}/2`]);
   });
 
-  it('says what is wrong with an `after` that is not stored', async () => {
+  it('explains why it rejects an `after`', async () => {
     const old = `evt_${'01hq0000000000000000000000'}`;
     for (const [query, detail] of [
-      [`after=${newId('event')}`, 'no event that is stored'],
-      [`after=${old}`, 'more than 30 days ago'],
+      [`after=${newId('event')}`, 'not the id of a stored event'],
+      [`after=${old}`, 'more than 30 days old'],
       ['after=nonsense', 'after is not the id'],
       ['cursor=nonsense', 'after is not the id'],
       ['types=email.unknown', 'email.unknown'],
@@ -168,7 +168,7 @@ describe('the list of events', () => {
     }
   });
 
-  it('goes on in its order after the database was restored from a dump', async () => {
+  it('continues in order after the database is restored from a dump', async () => {
     const [one, two] = [await storeAccount(api.database), await storeAccount(api.database)];
     await commit(one);
     await commit(two);

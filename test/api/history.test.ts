@@ -128,7 +128,7 @@ describe('the history of an email', () => {
 });
 
 describe('an account', () => {
-  it('has a history of its own', async () => {
+  it('has its own history', async () => {
     const accountId = await storeAccount(api.database);
     await api.database.db.transaction((tx) =>
       recordEvents(tx, accountId, [

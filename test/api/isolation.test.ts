@@ -67,7 +67,7 @@ it('keeps accounts apart on every route', async () => {
   }
 });
 
-it('lets nobody in without a key on any route', async () => {
+it('rejects calls without a key on every route', async () => {
   for (const { method, path } of routes) {
     const url = `/api/v1${path.replace(/\{\w+\}/g, 'x')}`;
     for (const headers of [{}, { 'x-api-key': '' }, { 'x-api-key': `${api.key}x` }]) {

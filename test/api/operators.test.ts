@@ -128,7 +128,7 @@ describe('the log', () => {
     expect(lines).toEqual([
       expect.objectContaining({
         level: 'info',
-        msg: 'responded',
+        msg: 'request finished',
         requestId: 'call-1',
         method: 'GET',
         route: '/api/v1/:account_id/emails',

@@ -35,7 +35,7 @@ describe('the dashboard', () => {
     },
   );
 
-  it('may run scripts and styles of its own origin alone, and be in no frame', async () => {
+  it('allow scripts and styles of their origin only, and no framing', async () => {
     const policy = String((await get('/')).headers['content-security-policy']);
     expect(policy).toContain("default-src 'none'");
     expect(policy).toContain("script-src 'self';");

@@ -12,7 +12,7 @@ import { expectCpuBelow } from '../helpers/assert/cpu.ts';
 
 const TO = [{ email: 'reader@example.test' }];
 
-/** The detail of the refusal; null when there is none. */
+/** The detail of the error; null when the input is accepted. */
 function refusal(
   input: SendInput,
   mode: 'send' | 'draft' = 'draft',
@@ -51,7 +51,7 @@ describe('CR, LF and NUL are refused wherever a header is made of it', () => {
       ['\r', '\n', '\0', '\r\nBcc: b@x.test'].map((evil) => [field, evil, make(evil)] as const),
     ),
   )('%s with %j', (field, _evil, input) => {
-    expect(refusal(input)).toBe(`${field} holds a line break or NUL`);
+    expect(refusal(input)).toBe(`${field} contains a line break or NUL`);
   });
 });
 
@@ -62,8 +62,8 @@ describe('limits', () => {
     ['999', { subject: 'x'.repeat(999) }, 'subject is longer than 998 characters'],
     ['a million', { subject: 'x'.repeat(1_000_000) }, 'subject is longer than 998 characters'],
     ['500 recipients', { to: people(200), cc: people(200), bcc: people(100) }, null],
-    ['501', { to: people(200), cc: people(200), bcc: people(101) }, 'to, cc and bcc name more than 500 recipients'],
-    ['501 in reply_to', { reply_to: people(501) }, 'reply_to names more than 500 addresses'],
+    ['501', { to: people(200), cc: people(200), bcc: people(101) }, 'to, cc and bcc contain more than 500 recipients'],
+    ['501 in reply_to', { reply_to: people(501) }, 'reply_to contains more than 500 addresses'],
     [
       'a display name of 10,000',
       { to: [{ email: 'a@x.test', display_name: 'x'.repeat(10_000) }] },
@@ -116,12 +116,12 @@ describe('custom headers', () => {
     ['Auto-Submitted', 'auto-notified', null],
     ['Auto-Submitted', 'yes', 'custom_headers.0.value must be no, auto-replied, auto-generated or auto-notified'],
     ['Reply-To', 'Jörg <j@x.test>', null],
-    ['Reply-To', 'nobody', 'custom_headers.0.value must hold an email address'],
+    ['Reply-To', 'nobody', 'custom_headers.0.value must contain an email address'],
     ['List-Unsubscribe', '<https://x.test/ü>', 'custom_headers.0.value must be in ASCII'],
     [
       'List-Unsubscribe',
       `<https://x.test/${'u'.repeat(900)}>`,
-      'custom_headers.0.value holds a word of more than 800 characters',
+      'custom_headers.0.value contains a word of more than 800 characters',
     ],
     ...['X-', 'X', 'Subject', 'Bcc', 'From', 'Content-Type', 'List-Id', 'X A', 'X-A:', 'X-Ä', ' X-A', '', 'Xx-A'].map(
       (name): [string, string, string] => [name, 'v', 'custom_headers.0.name is not allowed'],
@@ -133,7 +133,7 @@ describe('custom headers', () => {
   test('one that may stand once is refused the second time', () => {
     const header = { name: 'Reply-To', value: 'a@x.test' };
     expect(refusal({ custom_headers: [header, { ...header, name: 'reply-to' }] })).toBe(
-      'custom_headers.1.name is given twice',
+      'custom_headers.1.name must be given once',
     );
     expect(
       refusal({
@@ -237,21 +237,21 @@ describe('base64', () => {
 
 describe('what is needed to send', () => {
   test.each<[SendInput, string | null]>([
-    [{}, 'to, cc or bcc must name a recipient'],
-    [{ subject: 'x' }, 'to, cc or bcc must name a recipient'],
-    [{ to: [], subject: 'x' }, 'to, cc or bcc must name a recipient'],
-    [{ reply_to: TO, subject: 'x' }, 'to, cc or bcc must name a recipient'],
-    [{ to: TO }, 'html, plain_text, subject or attachments must hold something to send'],
+    [{}, 'to, cc or bcc must contain a recipient'],
+    [{ subject: 'x' }, 'to, cc or bcc must contain a recipient'],
+    [{ to: [], subject: 'x' }, 'to, cc or bcc must contain a recipient'],
+    [{ reply_to: TO, subject: 'x' }, 'to, cc or bcc must contain a recipient'],
+    [{ to: TO }, 'one of html, plain_text, subject and attachments must have content'],
     [
       { to: TO, html: '', subject: '', attachments: [] },
-      'html, plain_text, subject or attachments must hold something to send',
+      'one of html, plain_text, subject and attachments must have content',
     ],
     [{ to: TO, subject: 'x' }, null],
     [{ cc: TO, html: 'x' }, null],
     [{ bcc: TO, plain_text: 'x' }, null],
     [{ bcc: TO, attachments: [{ content: '' }] }, null],
-    [{ to: TO, subject: 'x', tracking_options: { opens: true } }, 'tracking_options needs html'],
-    [{ to: TO, plain_text: 'x', tracking_options: { links: true } }, 'tracking_options needs html'],
+    [{ to: TO, subject: 'x', tracking_options: { opens: true } }, 'tracking_options requires html'],
+    [{ to: TO, plain_text: 'x', tracking_options: { links: true } }, 'tracking_options requires html'],
     [{ to: TO, html: 'x', tracking_options: { opens: true, links: true } }, null],
     [{ to: TO, subject: 'x', tracking_options: { opens: false, label: 'l' } }, null],
   ])('%j', (input, expected) => {
@@ -322,7 +322,7 @@ describe('time and memory stay flat', () => {
     [
       'a header of hostile shape',
       { custom_headers: [{ name: 'Reply-To', value: '@ '.repeat(8000) }] },
-      'custom_headers.0.value must hold an email address',
+      'custom_headers.0.value must contain an email address',
     ],
   ])('%s', (_name, input, expected) => {
     refusal(input);

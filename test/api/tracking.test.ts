@@ -54,7 +54,7 @@ const events = () => storedEvents(api.database, account);
 const NO_STORE = expect.stringContaining('no-store');
 
 describe('the pixel', () => {
-  it('is a transparent picture that nobody keeps, and each load is reported', async () => {
+  it('is a transparent, uncacheable picture, and each load is reported', async () => {
     const { id, emailId } = await track();
     const before = Date.now();
     for (const url of [`/t/o/${id}.gif`, `/t/o/${id}.gif/`]) {
@@ -82,7 +82,7 @@ describe('the pixel', () => {
     expect(Value.Check(EVENT_DATA['tracking.open'], reported[0]?.data)).toBe(true);
   });
 
-  it('is a picture also where there is nothing to tell', async () => {
+  it('is a picture even when it records nothing', async () => {
     const { id } = await track({ opens: false });
     for (const file of [`${id}.gif`, id, `${newId('tracking')}.gif`, `${newId('email')}.gif`, 'x.gif', '%00.gif']) {
       const answer = await fetchAt(`/t/o/${file}`);
@@ -98,7 +98,7 @@ describe('the pixel', () => {
     expect(await events()).toEqual([]);
   });
 
-  it('tells a label that was not given as null, and a program that did not name itself as nobody', async () => {
+  it('reports a missing label as null, and a missing User-Agent as empty', async () => {
     const { id } = await track({ label: null });
     await api.app.inject({ method: 'GET', url: `/t/o/${id}.gif`, headers: { 'user-agent': '' } });
     expect((await events())[0]?.data).toMatchObject({ label: null, user_agent: '' });
@@ -188,7 +188,7 @@ describe('a record', () => {
     expect(await events()).toEqual([]);
   });
 
-  it('and its hits are reported once and in order, however many come at once', async () => {
+  it('and its hits are reported once and in order, under concurrent load', async () => {
     const { id } = await track();
     await Promise.all(Array.from({ length: 40 }, (_, n) => fetchAt(n % 2 ? `/t/o/${id}.gif` : `/t/c/${id}/0`)));
     // the reader is not kept waiting for long: what takes longer is recorded after the answer
@@ -291,7 +291,7 @@ describe('with the database away', () => {
     await other.close();
   });
 
-  it('a hit that cannot be recorded keeps nobody from where the link leads', async () => {
+  it('a link redirects even when its hit cannot be recorded', async () => {
     const { id } = await track();
     const { pool } = api.database;
     const holder = await pool.connect();

@@ -161,7 +161,7 @@ describe('API keys', () => {
   const tryKey = async (key: string) =>
     (await api.app.inject({ url: '/api/v1/accounts', headers: { 'x-api-key': key } })).statusCode;
 
-  it('are shown once, listed without their value, and stop working at once', async () => {
+  it('are shown once, listed without their value, and stop working immediately', async () => {
     const created = (await api.call('POST', '/api-keys', { body: { name: 'CI' } })).json();
     expect(created).toMatchObject({
       object: 'ApiKey',

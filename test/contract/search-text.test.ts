@@ -88,7 +88,7 @@ describe('a query finds', () => {
       for (let start = 0; start < characters.length; start++) {
         for (let end = start + 3; end <= characters.length; end++) {
           const q = characters.slice(start, end).join('');
-          // A part that begins with a combining mark is no text that anybody would type.
+          // People do not type text that begins with a combining mark.
           if (/^\p{M}/u.test(q) || [...normalise(q).trim()].length < 3) continue;
           expect([q, finds(text, q)]).toEqual([q, true]);
         }

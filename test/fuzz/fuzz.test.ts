@@ -116,5 +116,5 @@ async function fuzz({ base, key }: Api, known: Record<string, string>, spared: s
   if (code !== 0) throw new Error(`schemathesis found failures:\n${printed.slice(0, 20_000)}`);
   expect(summary).toMatch(/Tested: [5-9]\d/);
   expect(await api.get(`/accounts/${known['account_id']}`)).toMatchObject({ status: 'running' });
-  expect(await live.product.logs()).not.toMatch(/"msg":"(a request failed|an audit record could not be stored)"/);
+  expect(await live.product.logs()).not.toMatch(/"msg":"(request failed|could not store audit record)"/);
 });

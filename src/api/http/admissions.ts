@@ -2,23 +2,23 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type pg from 'pg';
 import { type Admission, admit, digestOf } from '../../db/access/api-keys.ts';
 
-/** How long a key and an account count as looked up, in milliseconds. */
+/** How long the look-up of a key and an account remains valid, ms. */
 const VALID_MS = 500;
-/** Keys with accounts that are remembered. */
+/** Size of the cache, in pairs of key and account. */
 const REMEMBERED = 10_000;
 
-/** The keys that calls come with, each looked up at most twice a second in this process. */
+/** Cache of API keys: each key is looked up at most twice a second per process. */
 export interface Admissions {
-  /** As `admit` of src/db/access/api-keys.ts. Keys and accounts that do not exist are looked up each time. */
+  /** Looks up a key, and whether an account exists. Unknown keys and accounts are not cached. */
   admit(key: string | Buffer, accountId: string | undefined): Promise<Admission | undefined>;
   /**
-   * Called after a key was revoked or an account was removed: resolves when no process takes what it looked up before that
-   * for valid, so that whoever gets the response finds it done everywhere.
+   * Call after a key is revoked or an account is removed: resolves when no process uses an earlier look-up, so the
+   * change has taken effect everywhere before the caller gets the response.
    */
   forget(): Promise<void>;
 }
 
-/** In the memory of this process. */
+/** Creates a cache in the memory of this process. */
 export function createAdmissions(pool: pg.Pool): Admissions {
   const known = new Map<string, { admission: Admission; until: number }>();
   return {

@@ -9,18 +9,18 @@ import type { Logger } from '../../runtime/logger.ts';
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** calls of the route go into the audit log as this */
+    /** action under which the audit log records calls of the route */
     audit?: AuditAction;
   }
   interface FastifyRequest {
-    /** the id of what the call made */
+    /** id of the object that the call created */
     auditedId: string | null;
   }
 }
 
 /**
- * Records the calls of routes with `audit`, also those that were refused: before the response is sent, so that whoever has
- * it finds the record. Ids, the address and the outcome, never what was sent. A record that cannot be stored is logged.
+ * Records calls of routes with `audit`, refused calls included, before their response is sent. A record holds ids, the
+ * address and the outcome, never the content of the call. Failures to store a record are logged.
  */
 export function auditCalls(app: FastifyInstance, { db, logger }: { db: Db; logger: Logger }): void {
   app.decorateRequest('auditedId', null);
@@ -34,15 +34,15 @@ export function auditCalls(app: FastifyInstance, { db, logger }: { db: Db; logge
     if (audit === undefined || !isRecorded(request, reply)) return payload;
     const recorded = record(db, audit, request, reply.statusCode).catch((err: unknown) => {
       const call = { requestId: request.id, action: audit, status: reply.statusCode };
-      logger.error({ err, ...call, apiKeyId: request.caller?.apiKeyId }, 'an audit record could not be stored');
+      logger.error({ err, ...call, apiKeyId: request.caller?.apiKeyId }, 'could not store audit record');
     });
-    // a part that is away must not hold up the response that says so
+    // an unavailable dependency must not delay the response that reports it
     if (reply.statusCode < 500) await recorded;
     return payload;
   });
 }
 
-/** A call that was not let in did nothing, and may be one of many; one that is replayed did nothing now. */
+/** Omits calls without effect: unauthenticated or rate-limited ones, which can be many, and replayed responses. */
 function isRecorded({ caller }: FastifyRequest, reply: FastifyReply): boolean {
   const { statusCode } = reply;
   const wasLetIn = caller ? statusCode !== ERRORS.too_many_requests.status : statusCode < 400;
@@ -64,7 +64,7 @@ async function record(db: Db, audit: AuditAction, request: FastifyRequest, statu
   });
 }
 
-/** Anything else is no id, and may be anything. */
+/** Other values come from the caller and can be anything. */
 const SOME_ID = /^[a-z]{2,6}_[0-9a-z]{26}$/;
 
 function accountIn({ body }: FastifyRequest): string | null {
@@ -72,12 +72,12 @@ function accountIn({ body }: FastifyRequest): string | null {
   return typeof id === 'string' && isId('account', id) ? id : null;
 }
 
-/** Records that a mailbox was connected, or was not, by a call that is not under /api/v1. */
+/** Records the outcome of a connect by a call outside /api/v1. */
 export async function recordConnect(db: Db, call: Omit<AuditedCall, 'at' | 'action'>): Promise<void> {
   await recordAudit(db, { ...call, at: new Date(), action: await connectOf(db, call.objectId, call.status) });
 }
 
-/** Whether an account was connected for the first time; while it was not, whether the caller meant one that is there. */
+/** Tells a connect from a reconnect; a failed call counts as a reconnect if it named an existing account. */
 async function connectOf(db: Db, accountId: string | null, status: number): Promise<AuditAction> {
   if (accountId === null) return 'account.connect';
   if (status >= 400) return 'account.reconnect';

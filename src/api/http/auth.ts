@@ -11,7 +11,7 @@ import { limitWrongKeys } from './wrong-keys.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** the owner of the key in the request; set on every route under /api/v1 */
+    /** the API key of the request; set on every route under /api/v1 */
     caller: Caller;
   }
 }
@@ -21,10 +21,9 @@ type Settings = Pick<ApiSettings, 'wrongKeysPerMinute' | 'requestsPerMinute' | '
 const NO_KEY = 'X-API-KEY is missing or not a valid key';
 
 /**
- * Refuses calls without a valid key or beyond what it may do, and calls for an account that does not exist: a path
- * parameter `account_id` that names none is not found, whatever the route. A key that is revoked stops working at once, see
- * admissions.ts. Wrong ones are limited by address, and so may be all calls, by address and by key. The cookie
- * of a session (see session-cookie.ts) stands for the key that it began with.
+ * Rejects calls without a valid key, calls that the key does not allow, and calls whose path parameter `account_id` names
+ * no account. A revoked key stops working immediately (admissions.ts). Calls with wrong keys are limited by address; all
+ * calls can be limited by address and by key. A session cookie (session-cookie.ts) stands for the key that created it.
  */
 export async function authenticate(
   app: FastifyInstance,
@@ -39,7 +38,7 @@ export async function authenticate(
     await wrongKeys.check(ip, key);
     const admission = await admissions.admit(key, accountId);
     if (!admission) {
-      if (wrongKeys.wrong(ip)) log.warn('an address has used too many wrong keys');
+      if (wrongKeys.wrong(ip)) log.warn('too many wrong API keys from one address');
       throw new ApiError('unauthorized', NO_KEY);
     }
     wrongKeys.right(key);
@@ -59,13 +58,13 @@ export async function authenticate(
     await countKey(request, reply);
     checkAccess(request.caller, request);
     if (accountId !== undefined && !admission.accountExists) {
-      throw new ApiError('not_found', 'there is no account with that id');
+      throw new ApiError('not_found', 'no account has this id');
     }
   });
 }
 
 async function admitSession(admissions: Admissions, digest: Buffer, accountId: string | undefined): Promise<Admission> {
   const admission = await admissions.admit(digest, accountId);
-  if (!admission) throw new ApiError('unauthorized', 'the session has ended: sign in again');
+  if (!admission) throw new ApiError('unauthorized', 'the session has expired: sign in again');
   return admission;
 }

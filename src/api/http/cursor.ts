@@ -1,15 +1,15 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { ApiError } from '../../contract/errors.ts';
 
-/** Signs texts that callers send back, and checks them. */
+/** Signs texts that callers return, and verifies them. */
 export interface Signer {
-  /** The signature of a text, for one purpose. */
+  /** Signs a text for one purpose. */
   sign(purpose: string, text: string): Buffer;
-  /** Whether the signature is that of the text, with any of the keys. */
+  /** Whether any of the keys made this signature of the text. */
   isSigned(purpose: string, text: string, signature: Buffer): boolean;
 }
 
-/** A signer with HMAC-SHA256; the first key signs, all of them are accepted, so keys can be rotated. */
+/** Creates a signer (HMAC-SHA256). The first key signs; all are accepted, which allows rotation. */
 export function createSigner(keys: readonly [Buffer, ...Buffer[]]): Signer {
   const signatureOf = (key: Buffer, purpose: string, text: string) =>
     createHmac('sha256', key).update(`${purpose}\n${text}`).digest();
@@ -23,32 +23,32 @@ export function createSigner(keys: readonly [Buffer, ...Buffer[]]): Signer {
   };
 }
 
-/** The position of a row in a list that is ordered by date, then id. */
+/** Position of a row in a list that is ordered by date, then id. */
 export interface Position {
   date: Date;
   id: string;
 }
 
-/** Cursors of the lists (CONTRACT "General"): opaque to callers, and refused for another list or other filters. */
+/** Cursors of lists: opaque to callers, and rejected for another list or other filters. */
 export interface Cursors {
   write(list: ListIdentity, next: Position | null): string | null;
-  /** @throws ApiError `invalid_parameters` for anything that `write` did not return for the same list */
+  /** @throws ApiError `invalid_parameters` unless `write` returned the cursor for the same list */
   read(list: ListIdentity, cursor: string | undefined): Position | null;
 }
 
-/** What makes two requests pages of one list. */
+/** Identifies a list: requests with the same identity page through the same list. */
 export interface ListIdentity {
   name: string;
   accountId: string;
-  /** the query; parameters that do not change which rows there are do not count */
+  /** the query; parameters that do not affect the rows are ignored */
   query: object;
 }
 
 const PURPOSE = 'cursor';
-/** Parameters that do not identify a list: the page, and how items are shown. */
+/** Parameters that do not identify a list: the page, and the form of its items. */
 const NOT_IDENTITY = new Set(['cursor', 'limit', 'meta_only']);
 
-/** Cursors signed by `signer`: base64url of the signature, then of `<ms>:<id>`. */
+/** Creates cursors signed by `signer`: base64url of the signature, then of `<ms>:<id>`. */
 export function createCursors(signer: Signer): Cursors {
   return {
     write(list, next) {
@@ -62,10 +62,7 @@ export function createCursors(signer: Signer): Cursors {
       const [signature = '', text = ''] = cursor.split('.');
       const position = Buffer.from(text, 'base64url').toString();
       if (!signer.isSigned(PURPOSE, signedText(list, position), Buffer.from(signature, 'base64url'))) {
-        throw new ApiError(
-          'invalid_parameters',
-          'cursor cannot be read: it was not given for this list and these filters',
-        );
+        throw new ApiError('invalid_parameters', 'invalid cursor: it belongs to another list or other filters');
       }
       const colon = position.indexOf(':');
       return { date: new Date(Number(position.slice(0, colon))), id: position.slice(colon + 1) };

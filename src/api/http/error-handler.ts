@@ -6,18 +6,18 @@ import { unavailablePart } from '../../outage.ts';
 import { showLimit, TooManyRequests } from './request-limits.ts';
 import { StorageMissing } from '../../storage/storage.ts';
 
-/** Makes every error a response in the shape of SPEC "Errors". */
+/** Converts every error to a response with an `ErrorBody` (docs/errors.md). */
 export function handleErrors(app: FastifyInstance, limits: { bodyBytes: number }): void {
   app.setErrorHandler(async (error: FastifyError | Error, request, reply) => {
     if (isTooLarge(error)) await discard(request.raw, EXCESS * limits.bodyBytes);
     const apiError = toApiError(error, request.routeOptions.bodyLimit ?? limits.bodyBytes);
     if (apiError.code === 'unexpected_error') {
-      request.log.error({ err: error, requestId: request.id, route: request.routeOptions.url }, 'a request failed');
+      request.log.error({ err: error, requestId: request.id, route: request.routeOptions.url }, 'request failed');
     }
     if (apiError.code === 'service_unavailable') {
       request.log.warn(
         { err: error, requestId: request.id, route: request.routeOptions.url },
-        'a part of the installation is away',
+        'dependency unavailable',
       );
     }
     if (apiError instanceof TooManyRequests) {
@@ -26,16 +26,16 @@ export function handleErrors(app: FastifyInstance, limits: { bodyBytes: number }
     }
     return sendError(reply, apiError.code, apiError.detail);
   });
-  app.setNotFoundHandler((_request, reply) => sendError(reply, 'not_found', 'there is no such path or method'));
+  app.setNotFoundHandler((_request, reply) => sendError(reply, 'not_found', 'no route has this path and method'));
 }
 
 const isTooLarge = (error: FastifyError | Error) => 'code' in error && error.code === 'FST_ERR_CTP_BODY_TOO_LARGE';
 
-/** At most this many times the limit is discarded, for at most this long (ms). */
+/** Limits of discarding: a multiple of the body limit, and a duration in ms. */
 const EXCESS = 4;
 const DISCARD_MS = 10_000;
 
-/** A client that is still sending does not read the response: the rest of its body is read and discarded. */
+/** Reads and discards the rest of a body: a client does not read the response while it is sending. */
 function discard(body: Readable, maxBytes: number): Promise<void> {
   return new Promise((resolve) => {
     let left = maxBytes;
@@ -54,11 +54,11 @@ function discard(body: Readable, maxBytes: number): Promise<void> {
   });
 }
 
-/** For errors that occur before there is a route: an URL that cannot be read. */
+/** Responds to errors that precede routing, such as a malformed URL. */
 export function sendFrameworkError(_error: FastifyError, _request: FastifyRequest, reply: FastifyReply): void {
-  // there are no hooks for these
+  // hooks do not run for these errors
   reply.header('X-Content-Type-Options', 'nosniff').header('Cache-Control', 'no-store');
-  void sendError(reply, 'not_found', 'the path cannot be read');
+  void sendError(reply, 'not_found', 'the path is malformed');
 }
 
 const SAFE = [
@@ -67,13 +67,13 @@ const SAFE = [
   'Cache-Control: no-store',
 ];
 
-/** For what cannot be read as HTTP at all: written to the socket, since Node has no reply object for it. */
+/** Responds to input that is not valid HTTP, directly on the socket, since Node provides no reply object. */
 export function sendClientError(error: NodeJS.ErrnoException, socket: Socket): void {
   if (error.code === 'ECONNRESET' || !socket.writable) {
     socket.destroy();
     return;
   }
-  const detail = error.code === 'HPE_HEADER_OVERFLOW' ? 'the headers are too long' : 'the request cannot be read';
+  const detail = error.code === 'HPE_HEADER_OVERFLOW' ? 'the headers are too long' : 'the request is malformed';
   const body = JSON.stringify(errorBody('invalid_parameters', detail));
   const head = ['HTTP/1.1 400 Bad Request', ...SAFE, 'Connection: close'];
   socket.end(`${[...head, `Content-Length: ${Buffer.byteLength(body)}`].join('\r\n')}\r\n\r\n${body}`);
@@ -88,15 +88,15 @@ function sendError(reply: FastifyReply, code: ErrorCode, detail: string): Fastif
   return reply.code(body.status).type('application/json; charset=utf-8').send(JSON.stringify(body));
 }
 
-/** When a caller of a service that is away does well to try again, s. */
+/** `Retry-After` of 503 responses, s. */
 const RETRY_AFTER_S = 5;
 
-/** Set before it shows that the bytes cannot be read. */
+/** Headers of downloads, set before reading the bytes fails. */
 const OF_DOWNLOADS = ['Accept-Ranges', 'Content-Disposition', 'Content-Range', 'ETag', 'Cache-Control'];
 
 function toApiError(error: FastifyError | Error, bodyBytes: number): ApiError {
   if (error instanceof ApiError) return error;
-  if (error instanceof StorageMissing) return new ApiError('not_found', 'it is no longer stored');
+  if (error instanceof StorageMissing) return new ApiError('not_found', 'the content is no longer stored');
   const away = unavailablePart(error);
   if (away) return new ApiError('service_unavailable', away.detail, { cause: error });
   if (isTooLarge(error)) {
@@ -107,7 +107,7 @@ function toApiError(error: FastifyError | Error, bodyBytes: number): ApiError {
   }
   const status = 'statusCode' in error ? error.statusCode : undefined;
   if (status !== undefined && status >= 400 && status < 500) {
-    return new ApiError('invalid_parameters', 'the request cannot be read');
+    return new ApiError('invalid_parameters', 'the request is malformed');
   }
-  return new ApiError('unexpected_error', 'something unexpected happened; X-Request-Id names this call in the log');
+  return new ApiError('unexpected_error', 'an unexpected error occurred; search the log for X-Request-Id');
 }

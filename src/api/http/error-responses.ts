@@ -1,9 +1,9 @@
 import { ErrorBody, type ErrorCode, ERRORS } from '../../contract/errors.ts';
 
-const RETRY_AFTER = { 'Retry-After': { type: 'integer', description: 'seconds after which to try again' } };
+const RETRY_AFTER = { 'Retry-After': { type: 'integer', description: 'seconds to wait before a retry' } };
 const RATE_LIMIT = {
-  'RateLimit-Limit': { type: 'integer', description: 'calls in a minute' },
-  'RateLimit-Remaining': { type: 'integer', description: 'calls that are left in this minute' },
+  'RateLimit-Limit': { type: 'integer', description: 'calls allowed per minute' },
+  'RateLimit-Remaining': { type: 'integer', description: 'calls left in this minute' },
   'RateLimit-Reset': { type: 'integer', description: 'seconds until the next minute begins' },
 };
 
@@ -12,7 +12,7 @@ const HEADERS: Record<number, object> = {
   [ERRORS.service_unavailable.status]: RETRY_AFTER,
 };
 
-/** How the document describes responses with these errors, by status. */
+/** OpenAPI responses of these errors, by status. */
 export function errorResponses(...codes: ErrorCode[]): Record<string, object> {
   const byStatus = new Map<number, string[]>();
   for (const code of new Set(codes)) {

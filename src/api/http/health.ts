@@ -8,10 +8,10 @@ export interface HealthDeps {
   pingTemporal(): Promise<void>;
 }
 
-/** A dependency that takes longer is unreachable, ms. */
+/** A dependency that takes longer counts as unreachable, ms. */
 const DEADLINE_MS = 2_000;
 
-/** `GET /health`: this process is alive; `GET /ready`: Postgres and Temporal respond, else 503 naming which does not. */
+/** Serves `GET /health` (this process is alive) and `GET /ready` (Postgres and Temporal respond; else 503 names which do not). */
 export function serveHealth(app: FastifyInstance, { pool, pingTemporal }: HealthDeps): void {
   app.get('/health', { schema: { hide: true } }, () => ({ status: 'ok' }));
   app.get('/ready', { schema: { hide: true } }, async (_request, reply) => {

@@ -20,15 +20,15 @@ declare module 'fastify' {
     /** the route honours `Idempotency-Key` */
     idempotent?: boolean;
     /**
-     * The kind of id that the call creates. It is stored with the key, so a call that is repeated, or made at the same time,
-     * creates the same thing: nobody has to wait for a first call that may have died.
+     * The kind of id that the call creates. The id is stored with the key: a repeated or concurrent call creates the same
+     * object and does not wait for a first call that may have crashed.
      */
     reserves?: IdKind;
   }
   interface FastifyRequest {
-    /** the key that this call has reserved, and must release or store with the response */
+    /** the key that this call reserved, to be released or stored with the response */
     reservedKey: IdempotencyKey | null;
-    /** the id of what this call creates, on routes with `reserves` */
+    /** id of the object that this call creates, on routes with `reserves` */
     reservedId: string;
   }
 }
@@ -46,9 +46,9 @@ export interface IdempotencyDeps {
 }
 
 /**
- * `Idempotency-Key` (CONTRACT "General") on the routes with `idempotent`: for 24 h the first response is sent again and
- * nothing is done twice. Responses are stored encrypted, since they may contain a key or a secret. When the first call
- * failed with 5xx the same key may be used again: nothing was done, or the reserved id identifies what was done.
+ * Honours `Idempotency-Key` on routes with `idempotent`: repeated calls get the first response for 24 h, without a second
+ * execution. Responses are stored encrypted, since they may contain a key or a secret. After a 5xx the same key can be
+ * used again: either nothing was done, or the reserved id identifies the result.
  */
 export function honourIdempotencyKeys(app: FastifyInstance, deps: IdempotencyDeps): void {
   const { db, secrets, signer } = deps;
@@ -100,7 +100,7 @@ export function honourIdempotencyKeys(app: FastifyInstance, deps: IdempotencyDep
   });
 }
 
-/** The account that a response is about: the one of the path, or the one that was connected. */
+/** The account of a response: from the path, or the one that the call connected. */
 function accountOf(request: FastifyRequest, response: string): string | undefined {
   const { account_id: ofPath } = request.params as { account_id?: string };
   if (ofPath !== undefined || !response.startsWith('{')) return ofPath;
@@ -108,7 +108,7 @@ function accountOf(request: FastifyRequest, response: string): string | undefine
   return typeof id === 'string' && isId('account', id) ? id : undefined;
 }
 
-/** A call is the same when method, URL and parsed body are. */
+/** Identifies a call by method, URL and parsed body. */
 function fingerprintText(request: FastifyRequest): string {
   return `${request.method} ${request.url}\n${JSON.stringify(request.body ?? null)}`;
 }
@@ -123,7 +123,7 @@ async function responseOf(
     if (call.response) return call.response;
     await sleep(POLL_MS);
   }
-  throw new ApiError('already_exists', 'a call with this Idempotency-Key is still under way, or has failed: try again');
+  throw new ApiError('already_exists', 'a call with this Idempotency-Key is in progress or has failed; retry later');
 }
 
 function opened(open: () => string): string {
@@ -131,7 +131,7 @@ function opened(open: () => string): string {
     return open();
   } catch (error) {
     if (!(error instanceof SealError)) throw error;
-    const detail = 'the call with this Idempotency-Key was done, and its response can no longer be read';
+    const detail = 'the call with this Idempotency-Key completed, but its response can no longer be decrypted';
     throw new ApiError('already_exists', detail, { cause: error });
   }
 }

@@ -1,20 +1,20 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { ApiError } from '../../contract/errors.ts';
 
-/** What JSON text may hold at most. */
+/** Upper bounds of JSON text. */
 export interface JsonBounds {
-  /** arrays and objects within each other */
+  /** levels of nested arrays and objects */
   depth: number;
   /** keys and values together */
   nodes: number;
 }
 
-/** Marks between two turns of the event loop: a millisecond or two. */
+/** Structural characters per turn of the event loop: a millisecond or two. */
 const MARKS_PER_TURN = 20_000;
 
 /**
- * Counts what JSON text holds before it is parsed: parsing and checking it takes time for each key and value, and nobody
- * else is served meanwhile. Takes time linear in the text, in turns. Text that is no JSON is left to the parser.
+ * Checks JSON text before it is parsed, since parsing and validating block the event loop for each key and value. Takes
+ * linear time and yields to the event loop. Malformed JSON passes; the parser rejects it.
  * @throws ApiError invalid_parameters
  */
 export async function checkJson(text: string, bounds: JsonBounds): Promise<void> {
@@ -38,16 +38,16 @@ export async function checkJson(text: string, bounds: JsonBounds): Promise<void>
       marks.lastIndex = end + 1;
     } else if (mark[0] === ']' || mark[0] === '}') depth -= 1;
     else {
-      // each key and each value but the first follows one of these
+      // each key and each value except the first follows one of these
       nodes += 1;
       if (mark[0] === '[' || mark[0] === '{') depth += 1;
       if (depth > bounds.depth) throw refused(`the body is nested deeper than ${bounds.depth} levels`);
-      if (nodes > bounds.nodes) throw refused(`the body holds more than ${bounds.nodes} keys and values`);
+      if (nodes > bounds.nodes) throw refused(`the body contains more than ${bounds.nodes} keys and values`);
     }
   }
 }
 
-/** An odd number of backslashes is before the quote. */
+/** Whether an odd number of backslashes precedes the quote. */
 function isEscaped(text: string, quote: number, start: number): boolean {
   let at = quote - 1;
   while (at >= start && text[at] === '\\') at -= 1;

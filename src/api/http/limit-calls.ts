@@ -2,16 +2,16 @@ import { normalizeIP } from '@fastify/rate-limit';
 import { TooManyRequests } from './request-limits.ts';
 
 const WINDOW_MS = 60_000;
-/** Sources that are remembered; the oldest are forgotten first. */
+/** Number of sources to track; the oldest are evicted first. */
 const REMEMBERED = 10_000;
 
-/** Limits calls without a key by the address that they come from, in this process. The result throws TooManyRequests. */
+/** Limits calls without a key by their IP address, in this process. The returned function throws TooManyRequests. */
 export function limitCalls(perMinute: number): (address: string) => void {
   const limit = limitBy(perMinute, 'too many calls from this address');
   return (address) => limit(normalizeIP(address));
 }
 
-/** Limits calls by what they come from, in this process. The result throws TooManyRequests with `detail`. */
+/** Limits calls by source, in this process. The returned function throws TooManyRequests with `detail`. */
 export function limitBy(perMinute: number, detail: string): (source: string) => void {
   const windows = new Map<string, { endsAt: number; count: number }>();
   return (source) => {

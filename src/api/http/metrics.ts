@@ -6,12 +6,12 @@ import { readStatistics, type Statistics, WAIT_REASONS } from '../../db/queries/
 
 const SECONDS = [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 
-/** Serves `GET /metrics` for Prometheus: the API processes, their HTTP calls, and the state of the service in the database. */
+/** Serves `GET /metrics` for Prometheus: the API processes, their HTTP calls, and statistics from the database. */
 export function serveMetrics(app: FastifyInstance, pool: pg.Pool): void {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
   const registers = [registry];
-  /** of the database, the same for every process */
+  /** statistics from the database, the same in every process */
   const shared = new Registry();
 
   const durations = new Histogram({
@@ -35,7 +35,7 @@ export function serveMetrics(app: FastifyInstance, pool: pg.Pool): void {
   });
 }
 
-/** The gauges of what is in the database. They keep their last values while that does not respond. */
+/** Registers the gauges of the database. They hold their last values while it does not respond. */
 function statisticsGauges(registry: Registry): (statistics: Statistics | undefined) => void {
   const gauge = <Label extends string = never>(name: string, help: string, labelNames: Label[] = []) =>
     new Gauge<Label>({ name, help, labelNames, registers: [registry] });
@@ -50,15 +50,12 @@ function statisticsGauges(registry: Registry): (statistics: Statistics | undefin
   ]);
   const differences = gauge(
     'mailbox_differences_found',
-    'Differences between store and mailboxes that verifications found; they are repaired',
+    'Differences between store and mailboxes that verifications found and repaired',
   );
-  const incomplete = gauge(
-    'emails_incomplete',
-    'Stored emails whose parsing was cut short; they are parsed again later',
-  );
-  const pending = gauge('webhook_deliveries_pending', 'Deliveries that are pending');
-  const waiting = gauge('webhook_deliveries_waiting', 'Pending deliveries by what they wait for', ['reason']);
-  const age = gauge('outbox_age_seconds', 'For how long the oldest delivery has been due that nothing holds back');
+  const incomplete = gauge('emails_incomplete', 'Stored emails whose parsing hit a limit; they are reparsed later');
+  const pending = gauge('webhook_deliveries_pending', 'Pending deliveries');
+  const waiting = gauge('webhook_deliveries_waiting', 'Pending deliveries by reason for waiting', ['reason']);
+  const age = gauge('outbox_age_seconds', 'Time since the oldest unblocked delivery was due');
   const endpoints = gauge('webhook_endpoints', 'Endpoints by state of the circuit breaker', ['state']);
   const breakers = gauge('webhook_breaker_open', '1 for each endpoint whose circuit breaker is open', ['endpoint_id']);
 

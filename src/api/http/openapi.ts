@@ -29,7 +29,7 @@ const CONTRACT = [
 
 type NamedSchema = TSchema & { $id: string };
 
-/** The schemas of the contract that have a name (`$id`). Where one of them is part of another, the document refers to it. */
+/** The schemas of the contract that have a name (`$id`); the document references them where others use them. */
 export const NAMED: readonly NamedSchema[] = CONTRACT.flatMap((module) =>
   Object.values<unknown>(module).filter(isNamed),
 );
@@ -40,18 +40,17 @@ function isNamed(value: unknown): value is NamedSchema {
 
 const TAGS = [
   { name: 'Accounts', description: 'Connected mailboxes' },
-  { name: 'Emails', description: 'Mail of a mailbox; newest first, drafts apart' },
+  { name: 'Emails', description: 'Emails of a mailbox, without drafts' },
   { name: 'Folders', description: 'Folders of a mailbox' },
   { name: 'Drafts', description: 'Drafts of a mailbox' },
-  { name: 'Contacts', description: 'People the mailbox has exchanged mail with, and addresses that it may send from' },
-  { name: 'Webhooks', description: 'Endpoints that events are delivered to, and the log of the deliveries' },
+  { name: 'Contacts', description: 'People the mailbox has exchanged mail with, and addresses it can send from' },
+  { name: 'Webhooks', description: 'Endpoints that receive events, the delivery log, and the event feed' },
   {
     name: 'API keys',
-    description:
-      'Keys that give full access, or that are limited to reading or to some accounts; and sessions in a browser',
+    description: 'Keys with full access, or limited to reading or to some accounts; and browser sessions',
   },
   { name: 'Audit log', description: 'Who did what to keys, accounts and endpoints' },
-  { name: 'Installation', description: 'How everything is doing, and the settings in force' },
+  { name: 'Installation', description: 'Status and effective settings of the installation' },
 ];
 
 /** Serves the OpenAPI 3.1 document, made from the schemas that validate requests, at `/openapi.json`. */
@@ -63,12 +62,12 @@ export async function describeApi(app: FastifyInstance, publicUrl: string): Prom
         title: 'Email Mailbox API',
         version: '1.0.0',
         description:
-          'Connect mailboxes over IMAP and SMTP, read and search them, and receive every change by webhooks. ' +
+          'Connect mailboxes over IMAP and SMTP, read and search them, and receive every change as a webhook. ' +
           'Unknown keys in bodies and queries are ignored; dates are ISO 8601 in UTC with milliseconds; every path works ' +
-          'with and without a trailing slash. Text that holds NUL is 400. An id that is malformed or of another account is not found. ' +
-          '503 `errors/service_unavailable` says within seconds which part of this installation cannot be reached: the ' +
-          'database, Temporal, a worker or the storage. `detail` says whether a change of the ' +
-          'mailbox may still be made. `Retry-After` says when to try again.',
+          'with and without a trailing slash. Text that contains NUL returns 400. An id that is malformed or belongs to another account returns 404. ' +
+          '503 `errors/service_unavailable` names the unavailable part of the installation within seconds: the database, ' +
+          'Temporal, a worker or the storage. Its `detail` says whether a change of the mailbox may still be made, and ' +
+          '`Retry-After` when to retry.',
       },
       servers: [{ url: publicUrl }],
       tags: TAGS,
@@ -94,7 +93,7 @@ export async function describeApi(app: FastifyInstance, publicUrl: string): Prom
   });
 }
 
-/** A route's schema as the document shows it. */
+/** Adapts a route's schema for the document: references, optional defaults, and the responses that hooks add. */
 function documented(schema: FastifySchema, { method, config }: Pick<RouteOptions, 'method' | 'config'>): FastifySchema {
   const { querystring, response } = schema;
   return {
@@ -114,7 +113,7 @@ const IDEMPOTENCY_HEADER = {
       type: 'string',
       minLength: 1,
       maxLength: 255,
-      description: 'The same call with the same key is done once: for 24 h its first response is sent again.',
+      description: 'Executes the call once: repeated calls with the same key return the first response for 24 h.',
     },
   },
 };
@@ -124,14 +123,14 @@ interface ObjectSchema {
   properties?: Record<string, object>;
 }
 
-/** What has a default need not be given. */
+/** Makes properties with a default optional. */
 function withOptionalDefaults(schema: ObjectSchema): ObjectSchema {
   const { required = [], properties = {} } = schema;
   const needed = required.filter((name) => !('default' in (properties[name] ?? {})));
   return { ...withReferences(schema), required: needed };
 }
 
-/** A copy in which every named schema is a reference; with `root`, except the value itself. */
+/** Copies a value and replaces every named schema in it by a reference; `root` exempts the value itself. */
 function withReferences<T>(value: T, { root = false } = {}): T {
   if (Array.isArray(value)) return value.map((item: unknown) => withReferences(item)) as T;
   if (typeof value !== 'object' || value === null) return value;

@@ -3,16 +3,16 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { ApiError } from '../../contract/errors.ts';
 
 const WINDOW_MS = 60_000;
-/** Keys and addresses that are counted; the ones that were silent longest are forgotten first. */
+/** Number of keys and addresses to track; the least recently used are evicted first. */
 const COUNTED = 20_000;
 
-/** How many calls a minute are answered, and when the minute ends, s. */
+/** An exceeded limit: calls per minute, and seconds until the minute ends. */
 interface Exceeded {
   limit: number;
   resetS: number;
 }
 
-/** Too many calls. */
+/** Error of a caller that exceeded a rate limit; its response carries `Retry-After` and the RateLimit headers. */
 export class TooManyRequests extends ApiError {
   readonly exceeded: Exceeded;
   constructor(detail: string, exceeded: Exceeded) {
@@ -21,7 +21,7 @@ export class TooManyRequests extends ApiError {
   }
 }
 
-/** Says how many calls are left (draft-ietf-httpapi-ratelimit-headers, the form with three headers). */
+/** Sets the RateLimit headers (draft-ietf-httpapi-ratelimit-headers, the form with three headers). */
 export function showLimit(reply: FastifyReply, { limit, resetS }: Exceeded, remaining: number): void {
   reply
     .header('RateLimit-Limit', String(limit))
@@ -33,8 +33,8 @@ export function showLimit(reply: FastifyReply, { limit, resetS }: Exceeded, rema
 export type CountCall = (request: FastifyRequest, reply: FastifyReply) => Promise<void>;
 
 /**
- * Counts calls in this process: by address before the key is looked up (an address of IPv6 is its network of 64 bits),
- * and by key. The headers show the limit of which less is left. 0: no limit.
+ * Counts calls in this process: by address before the key is looked up (IPv6 by /64 network), and by key. The headers
+ * show the limit that is closer to exhaustion. 0: no limit.
  */
 export async function limitRequests(
   app: FastifyInstance,
@@ -53,7 +53,7 @@ export async function limitRequests(
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** of the limit that the headers show */
+    /** remaining calls of the limit that the headers show */
     callsLeft: number | null;
   }
 }

@@ -2,9 +2,9 @@ import type { FastifySerializerCompiler } from 'fastify/types/schema.js';
 import type { TSchema } from 'typebox';
 
 /*
- * Responses go out as their schemas say: a property that the schema does not name is not sent. fast-json-stringify would
- * convert values too (null to ""), which would hide from the tests that a value does not match its schema. Pages of
- * emails are JSON text that Postgres has written, and pass no serializer: their tests check them against the schema.
+ * Responses contain only the properties that their schema names. fast-json-stringify would also convert values (null to
+ * ""), which would hide values that do not match their schema from the tests. Pages of emails are JSON text from Postgres
+ * and bypass the serializer: their tests check them against the schema.
  */
 
 type Filter = (value: unknown) => unknown;
@@ -18,14 +18,14 @@ interface Shape {
 
 const filters = new WeakMap<TSchema, Filter>();
 
-/** The serializer of a response: removes what its schema does not name, at every depth, and writes JSON. */
+/** Compiles the serializer of a response: removes properties that its schema does not name, at every depth. */
 export const compileSerializer: FastifySerializerCompiler<TSchema> = ({ schema }) => {
   const filter = filters.get(schema) ?? filterOf(schema) ?? ((value) => value);
   filters.set(schema, filter);
   return (value) => JSON.stringify(filter(value));
 };
 
-/** What removes the properties that a schema does not name. Undefined where there is nothing to remove. A union is taken for its one object or array, or null. */
+/** Creates a filter of the properties that a schema names; undefined when nothing needs filtering. Unions may have one object or array option. */
 export function filterOf(schema: Shape): Filter | undefined {
   if (schema.anyOf) {
     const filter = schema.anyOf.map(filterOf).find((option) => option !== undefined);

@@ -4,10 +4,9 @@ import { AggregatorRegistry } from 'prom-client';
 import type { Logger } from '../../runtime/logger.ts';
 
 /*
- * Several API processes that share one port (SERVERS): the first process listens and hands each connection to one of the
- * others (https://nodejs.org/api/cluster.html), starts one again that ends, and ends them all with itself. They share
- * nothing else: what is counted for each minute (calls with a key, wrong keys) is counted by each process for itself. A scrape
- * of metrics is answered for all of them together.
+ * Several API processes that share one port (SERVERS). The primary process listens, hands each connection to a worker
+ * process (https://nodejs.org/api/cluster.html), restarts workers that exit, and stops all of them when it exits. Workers
+ * share nothing else: each counts rate limits separately. A scrape of metrics covers all of them.
  */
 
 interface AskMetrics {
@@ -21,20 +20,20 @@ interface GivenMetrics {
 }
 type Message = AskMetrics | GivenMetrics;
 
-/** Before a process that ended is started again, ms. */
+/** Delay before a restart, ms. */
 const RESTART_MS = 500;
-/** For the processes to end, ms: less than this one is given. */
+/** Time for the workers to stop, ms; shorter than the time that this process gets. */
 const END_MS = 5_000;
-/** For a process to give its metrics, ms; those of one that does not are missing. */
+/** Time for a worker to return its metrics, ms; late ones are omitted. */
 const METRICS_MS = 1_000;
 
 const isMessage = (message: unknown, kind: Message['kind']): message is Message =>
   typeof message === 'object' && message !== null && 'kind' in message && message.kind === kind;
 
-/** Whether this process hands connections to others: it serves no calls itself. */
+/** Whether this process is the primary, which hands connections to workers and serves no calls. */
 export const leadsServers = (count: number): boolean => count > 1 && cluster.isPrimary;
 
-/** Runs so many API processes until a signal ends this one. `ready` is called once, when all listen. */
+/** Runs `count` API processes until this process gets a signal. Calls `ready` once, when all listen. */
 export function leadServers(count: number, logger: Logger, ready: () => void): void {
   let ending = false;
   let alive = 0;
@@ -42,7 +41,7 @@ export function leadServers(count: number, logger: Logger, ready: () => void): v
   const fork = () => {
     const worker = cluster.fork();
     alive += 1;
-    worker.on('error', (err) => logger.warn({ err }, 'an API process cannot be reached'));
+    worker.on('error', (err) => logger.warn({ err }, 'could not reach API process'));
     worker.on('message', (message: unknown) => {
       if (isMessage(message, 'metrics of all')) void answerMetrics(worker, message.id);
     });
@@ -54,9 +53,9 @@ export function leadServers(count: number, logger: Logger, ready: () => void): v
   cluster.on('exit', (worker, code, signal) => {
     alive -= 1;
     if (ending) return endWhenAlone();
-    // what keeps the first start from succeeding keeps every other one
+    // a failed first start would fail again
     if (listening.size < count && !listening.has(worker.id)) process.exit(code || 1);
-    logger.error({ code, signal }, 'an API process ended; another one is started');
+    logger.error({ code, signal }, 'API process exited; restarting');
     setTimeout(() => ending || fork(), RESTART_MS);
   });
   const endWhenAlone = () => {
@@ -84,10 +83,10 @@ async function answerMetrics(asking: Worker, id: number): Promise<void> {
 
 let asked = 0;
 
-/** Asks a process for metrics; none when it does not respond in time. */
+/** Asks a process for metrics; resolves with none when it does not respond in time. */
 function ask(peer: Worker | NodeJS.Process, kind: AskMetrics['kind'], ms: number): Promise<MetricObject[][]> {
   const id = ++asked;
-  // both have the methods of an emitter, with messages of different types
+  // both are emitters, with messages of different types
   const emitter: NodeJS.EventEmitter = peer;
   return new Promise((resolve) => {
     const end = (metrics: MetricObject[][]) => {
@@ -105,10 +104,10 @@ function ask(peer: Worker | NodeJS.Process, kind: AskMetrics['kind'], ms: number
   });
 }
 
-/** The metrics of a registry, in Prometheus' text format, of all API processes together. */
+/** Returns a function that renders the metrics of all API processes in Prometheus' text format. */
 export function metricsOfAll(registry: Registry): () => Promise<string> {
   if (!cluster.isWorker || !process.send) return () => registry.metrics();
-  // sums would fall, and look like a reset, whenever one process does not respond in time
+  // without the label, sums would drop like after a reset when a process does not respond in time
   registry.setDefaultLabels({ process: String(cluster.worker?.id) });
   const send = process.send.bind(process);
   process.on('message', (message: unknown) => {

@@ -4,22 +4,22 @@ import { ApiError } from '../../contract/errors.ts';
 import { findSession } from '../../db/access/sessions.ts';
 
 /*
- * The cookie of a session of the dashboard. No script reads it (HttpOnly) and no other site's pages make browsers send it
- * (SameSite=Strict). What changes something must also come from a page of this origin, as the browser itself says in
- * Sec-Fetch-Site, or over plain HTTP, where that header is missing, in Origin: another site of the same domain, and
- * another port of the same host, are "same site" but not the same origin.
+ * The session cookie of the dashboard. Scripts cannot read it (HttpOnly), and pages of other sites cannot make browsers
+ * send it (SameSite=Strict). State-changing calls must also come from a page of this origin, according to Sec-Fetch-Site,
+ * or to Origin over plain HTTP, where browsers omit Sec-Fetch-Site: another host of the same domain and another port of
+ * the same host are "same site" but not the same origin.
  */
 
 const NAME = 'email_api_session';
 const SAFE_METHODS = new Set(['GET', 'HEAD', 'OPTIONS']);
 
-/** The prefix makes browsers refuse it from other hosts of the domain, and asks for Secure. */
+/** The `__Host-` prefix makes browsers reject the cookie from other hosts of the domain, and requires Secure. */
 function cookieName({ protocol }: FastifyRequest, publicUrl: string): { name: string; secure: boolean } {
   const secure = protocol === 'https' || publicUrl.startsWith('https:');
   return { name: secure ? `__Host-${NAME}` : NAME, secure };
 }
 
-/** The token in the cookie of a request. */
+/** The session token in the cookie of a request. */
 export function sessionToken(request: FastifyRequest, publicUrl: string): string | undefined {
   const start = `${cookieName(request, publicUrl).name}=`;
   const cookies = request.headers.cookie?.split(';').map((each) => each.trim()) ?? [];
@@ -27,8 +27,8 @@ export function sessionToken(request: FastifyRequest, publicUrl: string): string
 }
 
 /**
- * The digest of the key whose session the request bears; undefined when it bears none.
- * @throws ApiError unauthorized when it has ended, or the request comes from another origin
+ * The digest of the key whose session the request carries; undefined without a session.
+ * @throws ApiError unauthorized when the session has expired, or the request comes from another origin
  */
 export async function keyOfSession(
   request: FastifyRequest,
@@ -38,24 +38,24 @@ export async function keyOfSession(
   const token = sessionToken(request, publicUrl);
   if (token === undefined) return undefined;
   if (!SAFE_METHODS.has(request.method) && !isSameOrigin(request, publicUrl)) {
-    throw new ApiError('unauthorized', 'a session is not accepted from pages of another origin');
+    throw new ApiError('unauthorized', 'a session cannot be used by pages of another origin');
   }
   const session = await findSession(pool, token);
-  if (!session) throw new ApiError('unauthorized', 'the session has ended: sign in again');
+  if (!session) throw new ApiError('unauthorized', 'the session has expired: sign in again');
   return session.keyDigest;
 }
 
-/** Whether the browser says that the request comes from a page of this origin; false when it does not say. */
+/** Whether the browser states that the request comes from a page of this origin. */
 export function isSameOrigin({ headers, host }: FastifyRequest, publicUrl: string): boolean {
   const site = headers['sec-fetch-site'];
   if (site !== undefined) return site === 'same-origin';
   const { origin } = headers;
   if (origin === undefined || !URL.canParse(origin)) return false;
-  // a proxy may pass on another Host than the one in the address bar
+  // a proxy can forward another Host than the one in the address bar
   return new URL(origin).host === host || origin === new URL(publicUrl).origin;
 }
 
-/** Sets the cookie; `session` null: takes it away. */
+/** Sets the session cookie; `session` null: removes it. */
 export function setSessionCookie(
   request: FastifyRequest,
   reply: FastifyReply,

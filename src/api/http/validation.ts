@@ -7,9 +7,9 @@ import { checkJson, type JsonBounds } from './json-bounds.ts';
 import { filterOf } from './serialize.ts';
 
 /**
- * Checks bodies, queries and path parameters against their schemas. Values of bodies are never converted; those of
- * queries are text, and read as integers and booleans where the schema says so. Unknown keys are removed. A wrong
- * path parameter is a resource that does not exist (SPEC "Id prefixes").
+ * Validates bodies, queries and path parameters against their schemas. Values of bodies are never converted; queries are
+ * text, which is read as integers and booleans according to the schema. Unknown keys are removed. An invalid path
+ * parameter is reported as `not_found`.
  */
 export const compileValidator: FastifySchemaCompiler<TSchema> = ({ schema, httpPart }) => {
   const compiled = Compile(schema);
@@ -25,7 +25,7 @@ export const compileValidator: FastifySchemaCompiler<TSchema> = ({ schema, httpP
       return { value };
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
-      return { error: httpPart === 'params' ? new ApiError('not_found', 'there is nothing with that id') : error };
+      return { error: httpPart === 'params' ? new ApiError('not_found', 'no resource has this id') : error };
     }
   };
 };
@@ -60,9 +60,9 @@ function readText(name: string, schema: TSchema, text: string): unknown {
   return text;
 }
 
-/** The error, beginning with the name of the field; never contains the value. */
+/** Describes an error: begins with the field name and never contains the value. */
 function describe(error: TLocalizedValidationError | undefined): string {
-  if (!error) return 'the request is not valid';
+  if (!error) return 'the request is invalid';
   const path = error.instancePath.slice(1).replaceAll('/', '.').replaceAll('~1', '/').replaceAll('~0', '~');
   switch (error.keyword) {
     case 'required':
@@ -85,10 +85,10 @@ const FORMATS: Record<string, string> = {
 /** NUL and halves of surrogate pairs. */
 const UNSTORABLE = /[\0\p{Surrogate}]/u;
 
-/** Refuses text that neither Postgres nor a mail header can contain, at every depth. */
+/** Rejects text that Postgres or a mail header cannot contain, at every depth. */
 function checkStorable(value: unknown, path: string): void {
   if (typeof value === 'string') {
-    if (UNSTORABLE.test(value)) throw invalid(`${path || 'the body'} holds invalid characters`);
+    if (UNSTORABLE.test(value)) throw invalid(`${path || 'the body'} contains invalid characters`);
   } else if (typeof value === 'object' && value !== null) {
     for (const [key, item] of Object.entries(value)) {
       const at = path ? `${path}.${key}` : key;
@@ -98,7 +98,7 @@ function checkStorable(value: unknown, path: string): void {
   }
 }
 
-/** Reads JSON bodies within the bounds. An empty one is no body, whatever its type: clients send `Content-Type` along without one. */
+/** Parses JSON bodies within bounds. An empty body of any type counts as none: some clients send `Content-Type` without a body. */
 export function readBodies(app: FastifyInstance, bounds: JsonBounds): void {
   const parseJson = app.getDefaultJsonParser('remove', 'remove');
   app.removeAllContentTypeParsers();

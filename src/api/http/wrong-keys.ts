@@ -4,26 +4,26 @@ import { digestOf, existingDigests } from '../../db/access/api-keys.ts';
 import { TooManyRequests } from './request-limits.ts';
 
 const WINDOW_MS = 60_000;
-/** Addresses and keys that are remembered; the oldest are forgotten first. */
+/** Number of addresses and keys to track; the oldest are evicted first. */
 const REMEMBERED = 20_000;
-/** Keys of one look-up, and the time between two of them, ms. */
-const AT_ONCE = 1_000;
+/** Keys per look-up, and the time between look-ups, ms. */
+const BATCH = 1_000;
 const PAUSE_MS = 50;
 
-/** Limits calls with wrong keys by the address that they come from; one customer has a whole /64 of IPv6. */
+/** Limits calls with wrong keys by IP address; IPv6 by /64 network, since one customer has a whole /64. */
 export interface WrongKeys {
   /**
-   * Called before a key is looked up. From an address that has used too many wrong keys, only keys that exist may go on:
-   * those that were right lately at once, others after one look-up for all of them together.
+   * Call before a key is looked up. An address that used too many wrong keys may only continue with existing keys:
+   * recently valid ones pass immediately, others after a batched look-up.
    * @throws TooManyRequests
    */
   check(address: string, key: string): Promise<void>;
   right(key: string): void;
-  /** True when the address has just reached the limit. */
+  /** Counts a wrong key. Returns true when the address reaches the limit. */
   wrong(address: string): boolean;
 }
 
-/** In the memory of this process. `perMinute` 0: no limit. */
+/** Creates a limiter in the memory of this process. `perMinute` 0: no limit. */
 export function limitWrongKeys(pool: pg.Pool, perMinute: number): WrongKeys {
   const windows = new Map<string, { endsAt: number; count: number }>();
   const rightKeys = new Map<string, true>();
@@ -57,12 +57,12 @@ export function limitWrongKeys(pool: pg.Pool, perMinute: number): WrongKeys {
   };
 }
 
-/** Whether keys exist; at most twenty look-ups a second, whatever comes. */
+/** Checks whether keys exist, in batches: at most twenty look-ups a second. */
 function lookUpTogether(pool: pg.Pool): (key: string) => Promise<boolean> {
   let waiting: string[] = [];
   let next: Promise<Set<string>> | undefined;
   return async (key) => {
-    if (waiting.length >= AT_ONCE) return false;
+    if (waiting.length >= BATCH) return false;
     waiting.push(key);
     next ??= new Promise<void>((resolve) => setTimeout(resolve, PAUSE_MS)).then(() => {
       const keys = waiting;

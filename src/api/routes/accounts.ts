@@ -16,8 +16,8 @@ import { responses, existing, Id, type Routes } from './route.ts';
 const Params = Type.Object({ id: Id('account') });
 
 const ListQuery = Type.Object({
-  status: Type.Optional(OneOf(ACCOUNT_STATUSES)),
-  search: Type.Optional(Type.String({ maxLength: 256, description: 'any part of name or id' })),
+  status: Type.Optional(OneOf(ACCOUNT_STATUSES, { description: 'accounts with this status' })),
+  search: Type.Optional(Type.String({ maxLength: 256, description: 'any part of the name or id' })),
   offset: Offset,
   limit: Limit(),
 });
@@ -25,11 +25,11 @@ const ListQuery = Type.Object({
 const UpdateAccount = Type.Object({
   metadata: Type.Record(Type.String(), Type.String(), {
     maxProperties: 50,
-    description: 'takes the place of the whole map',
+    description: 'replaces the entire map',
   }),
 });
 
-/** Connecting mailboxes, and the accounts that come of it (CONTRACT "Connect", "Accounts"). */
+/** Routes that connect mailboxes and manage accounts. */
 export const accountRoutes: Routes = (app, { db, commands, admissions }) => {
   app.post(
     '/auth/intent',
@@ -40,10 +40,10 @@ export const accountRoutes: Routes = (app, { db, commands, admissions }) => {
         operationId: 'connectMailbox',
         summary: 'Connect a mailbox',
         description:
-          'IMAP and SMTP logins are tried before the answer; on any error nothing is saved. A side that is left out is ' +
-          'found from the address. With `account_id`, or for a mailbox that is connected already, that account is updated. ' +
-          'A stored password is used only for the stored host, port and an encryption that is no weaker (`SSL`, `STARTTLS`, ' +
-          '`NONE`): any other needs it again.',
+          'Verifies the IMAP and SMTP logins before it responds, and saves nothing on an error. A server that is omitted is ' +
+          'discovered from the address. With `account_id`, or for a mailbox that is already connected, the call updates ' +
+          'that account. A stored password is reused only for the stored host and port, with an encryption that is not ' +
+          'weaker (`SSL`, `STARTTLS`, `NONE`); otherwise pass the password again.',
         body: AuthIntent,
         response: responses(
           'The account, running',
@@ -66,6 +66,7 @@ export const accountRoutes: Routes = (app, { db, commands, admissions }) => {
         tags: ['Accounts'],
         operationId: 'listAccounts',
         summary: 'List accounts',
+        description: 'Returns the accounts that the API key can see.',
         querystring: ListQuery,
         response: responses('Accounts, oldest first', AccountList),
       },
@@ -84,6 +85,7 @@ export const accountRoutes: Routes = (app, { db, commands, admissions }) => {
         tags: ['Accounts'],
         operationId: 'getAccount',
         summary: 'Get an account',
+        description: 'Returns the account with its status and settings, without passwords.',
         params: Params,
         response: responses('The account', Account, 'not_found'),
       },
@@ -100,12 +102,11 @@ export const accountRoutes: Routes = (app, { db, commands, admissions }) => {
         operationId: 'verifyMailbox',
         summary: 'Verify a mailbox',
         description:
-          'Compares all that is stored with the mailbox and repairs what differs, with its events. Every account is verified ' +
-          'once a day by itself. The answer comes after half a minute at the latest: `running` then; the same call again ' +
-          'waits for the same verification.',
+          'Compares everything stored with the mailbox, repairs the differences and emits their events. Every account is ' +
+          'also verified once a day. Responds within 30 s, with `running` if unfinished; repeat the call to keep waiting.',
         params: Params,
         response: responses(
-          'What was found',
+          'The result of the verification',
           MailboxVerification,
           ...(['not_found', 'invalid_credentials', 'provider_error'] as const),
         ),
@@ -124,14 +125,15 @@ export const accountRoutes: Routes = (app, { db, commands, admissions }) => {
       schema: {
         tags: ['Accounts'],
         operationId: 'reparseMailbox',
-        summary: 'Parse stored mail again',
+        summary: 'Reparse stored mail',
         description:
-          'Reads the stored source of every email of the account again, as after an upgrade that reads mail better, and ' +
-          'changes what differs: ids, threads, folders and flags stay, and no event says so. An attachment whose bytes are ' +
-          'read otherwise gets a new id. Emails whose parsing was cut short are parsed again by themselves. The answer comes after half a minute at the latest: `running` then, with ' +
-          'the counts so far; the same call again waits for the same run.',
+          'Parses the stored source of every email of the account again, for example after an upgrade that improves the ' +
+          'parser, and updates the emails that differ. Ids, threads, folders and flags do not change, and no events are ' +
+          'emitted. An attachment whose bytes change gets a new id. Emails whose parsing timed out are reparsed ' +
+          'automatically. Responds within 30 s, with `running` and the counts so far if unfinished; repeat the call to ' +
+          'keep waiting.',
         params: Params,
-        response: responses('What became of the emails', MailboxReparse, 'not_found'),
+        response: responses('The counts of emails by result', MailboxReparse, 'not_found'),
       },
     },
     async ({ params }) => {
@@ -148,6 +150,7 @@ export const accountRoutes: Routes = (app, { db, commands, admissions }) => {
         tags: ['Accounts'],
         operationId: 'updateAccount',
         summary: 'Update an account',
+        description: 'Replaces the metadata of the account.',
         params: Params,
         body: UpdateAccount,
         response: responses('The account', Account, 'not_found'),
@@ -164,9 +167,10 @@ export const accountRoutes: Routes = (app, { db, commands, admissions }) => {
         tags: ['Accounts'],
         operationId: 'removeAccount',
         summary: 'Remove an account',
-        description: 'The sync stops; stored mail, attachments and credentials are deleted.',
+        description:
+          'Stops the sync and deletes stored emails, attachments and credentials. The mailbox itself does not change.',
         params: Params,
-        response: responses('It is removed', AccountDeleted, 'not_found', 'provider_error'),
+        response: responses('The account is removed', AccountDeleted, 'not_found', 'provider_error'),
       },
     },
     async ({ params }) => {

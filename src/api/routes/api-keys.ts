@@ -7,6 +7,7 @@ import { readDate } from '../http/dates.ts';
 import { checkAccounts } from '../endpoint-rules.ts';
 import { responses, existing, Id, type Routes } from './route.ts';
 
+/** Routes that list, create and revoke API keys. */
 export const apiKeyRoutes: Routes = (app, { db, admissions }) => {
   app.get(
     '/api-keys',
@@ -16,11 +17,12 @@ export const apiKeyRoutes: Routes = (app, { db, admissions }) => {
         tags: ['API keys'],
         operationId: 'listAPIKeys',
         summary: 'List API keys',
+        description: 'Returns the keys that are not revoked.',
         querystring: Type.Object({
           offset: Offset,
           limit: Limit(),
           created_by: Type.Optional(
-            Type.String({ description: '`pk_…`: keys that this one created, also when it is revoked' }),
+            Type.String({ description: '`pk_…`: keys created with this key, which may be revoked' }),
           ),
         }),
         response: responses('API keys, oldest first, without their values', ApiKeyList),
@@ -41,9 +43,9 @@ export const apiKeyRoutes: Routes = (app, { db, admissions }) => {
         operationId: 'createAPIKey',
         summary: 'Create an API key',
         description:
-          'The value is in this response only. With `permissions: "read"` a key changes nothing. One with `accounts` sees and ' +
-          'changes these alone: there are no others for it, and what is about the whole installation (keys, endpoints, ' +
-          'replays, the audit log, connecting a further mailbox) is 403. A limited key creates no keys.',
+          'Only this response contains the value of the key. A key with `permissions: "read"` cannot change anything. A key ' +
+          'with `accounts` can see and change these accounts only: other accounts return 404, and installation-wide routes ' +
+          '(keys, endpoints, replays, the audit log, connecting another mailbox) return 403. A limited key cannot create keys.',
         body: CreateApiKey,
         response: responses('The key with its value', ApiKeyCreated, 'already_exists'),
       },
@@ -74,9 +76,9 @@ export const apiKeyRoutes: Routes = (app, { db, admissions }) => {
         operationId: 'revokeAPIKey',
         summary: 'Revoke an API key',
         description:
-          'It stops working at once, everywhere. Keys that it created go on: `created_by` of the list finds them.',
+          'The key stops working immediately. Keys created with it remain valid: list them with `created_by`.',
         params: Type.Object({ id: Id('apiKey') }),
-        response: responses('It is revoked', ApiKeyDeleted, 'not_found'),
+        response: responses('The key is revoked', ApiKeyDeleted, 'not_found'),
       },
     },
     async ({ params }) => {

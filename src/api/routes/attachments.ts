@@ -5,6 +5,7 @@ import { downloadResponses, sendStored } from './stored.ts';
 
 const Params = Type.Object({ account_id: Id('account'), email_id: Id('email'), attachment_id: Id('attachment') });
 
+/** Route that downloads an attachment. */
 export const attachmentRoutes: Routes = (app, { pool, storage }) => {
   app.get(
     '/:account_id/emails/:email_id/attachments/:attachment_id',
@@ -14,7 +15,8 @@ export const attachmentRoutes: Routes = (app, { pool, storage }) => {
         operationId: 'downloadAttachment',
         summary: 'Download an attachment',
         description:
-          'The decoded bytes, with the Content-Type of the attachment. Range requests work, and `If-None-Match` with an `ETag`.',
+          'Returns the decoded bytes with the Content-Type of the attachment. Supports range requests, and `If-None-Match` ' +
+          'with an `ETag`.',
         params: Params,
         response: downloadResponses('*/*', 'The bytes'),
       },

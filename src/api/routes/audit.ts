@@ -6,18 +6,16 @@ import { readOptionalDate } from '../http/dates.ts';
 import { responses, type Routes } from './route.ts';
 
 const AuditQuery = Type.Object({
-  action: Type.Optional(OneOf(AUDIT_ACTIONS)),
+  action: Type.Optional(OneOf(AUDIT_ACTIONS, { description: 'records of this action' })),
   api_key_id: Type.Optional(Type.String({ description: '`pk_…`: calls with this key' })),
-  object_id: Type.Optional(
-    Type.String({ description: 'what was done to this key, link, account, endpoint, delivery or replay' }),
-  ),
-  since: Type.Optional(DateTime('then or later')),
-  until: Type.Optional(DateTime('before')),
+  object_id: Type.Optional(Type.String({ description: 'id of a key, link, account, endpoint, delivery or replay' })),
+  since: Type.Optional(DateTime('records at or after this time')),
+  until: Type.Optional(DateTime('records before this time')),
   limit: Limit(),
   cursor: Type.Optional(Cursor),
 });
 
-/** Who did what to keys, accounts and endpoints. */
+/** Route of the audit log: operations on keys, accounts and endpoints. */
 export const auditRoutes: Routes = (app, { db, cursors }) => {
   app.get(
     '/audit',
@@ -28,8 +26,8 @@ export const auditRoutes: Routes = (app, { db, cursors }) => {
         operationId: 'listAuditRecords',
         summary: 'List audit records',
         description:
-          'Calls that created, changed, removed or replayed something, and those that were refused; also each decoding of ' +
-          'workflow histories for the Temporal UI. Stored for 90 days (`AUDIT_RETENTION`). Nothing changes a record.',
+          'Returns calls that created, changed, removed or replayed an object, refused calls included, and each decoding of ' +
+          'workflow histories for the Temporal UI. Records are immutable and stored for 90 days (`AUDIT_RETENTION`).',
         querystring: AuditQuery,
         response: responses('Records, newest first', AuditRecordList),
       },

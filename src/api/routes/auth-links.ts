@@ -16,10 +16,10 @@ import { limitBy } from '../http/limit-calls.ts';
 import { TooManyRequests } from '../http/request-limits.ts';
 import { existing, Id, responses, type Routes } from './route.ts';
 
-/** Addresses that one API key may have looked up, in each process. */
+/** Server look-ups per minute and API key, in each process. */
 const SEARCHES_PER_MINUTE = 60;
 
-/** Links to the hosted connect page, and what the page finds out before a connect. */
+/** Routes that manage links to the hosted connect page, and that find the servers of an address. */
 export const authLinkRoutes: Routes = (app, { db, settings, findServers }) => {
   app.post(
     '/auth/links',
@@ -30,9 +30,9 @@ export const authLinkRoutes: Routes = (app, { db, settings, findServers }) => {
         operationId: 'createAuthLink',
         summary: 'Create a link to the connect page',
         description:
-          'The owner of a mailbox opens `url` and types address and password there: whoever calls this never sees them. ' +
-          'Afterwards the owner is sent to `redirect_url` with `account_id` in its query, or with `error` (`cancelled`, ' +
-          '`expired`, `used`), and with `state`. A link connects one mailbox, once.',
+          'The owner of a mailbox opens `url` and enters address and password there; the caller never sees them. ' +
+          'The page then redirects the owner to `redirect_url`, with `account_id` or `error` (`cancelled`, `expired`, ' +
+          '`used`), and `state`, in the query. A link connects one mailbox, once.',
         body: CreateAuthLink,
         response: responses('The link', AuthLinkCreated, 'not_found', 'already_exists'),
       },
@@ -62,10 +62,10 @@ export const authLinkRoutes: Routes = (app, { db, settings, findServers }) => {
         tags: ['Accounts'],
         operationId: 'listAuthLinks',
         summary: 'List links to the connect page',
-        description: 'Also those that have ended, for a week after they expired; not those that were revoked.',
+        description: 'Includes used and cancelled links, and expired links for a week; excludes revoked links.',
         querystring: Type.Object({
-          status: Type.Optional(OneOf(LINK_STATUSES)),
-          account_id: Type.Optional(Type.String({ description: '`acc_…`: links that connect this one again' })),
+          status: Type.Optional(OneOf(LINK_STATUSES, { description: 'links with this status' })),
+          account_id: Type.Optional(Type.String({ description: '`acc_…`: links that reconnect this account' })),
           offset: Offset,
           limit: Limit(),
         }),
@@ -87,17 +87,17 @@ export const authLinkRoutes: Routes = (app, { db, settings, findServers }) => {
         operationId: 'revokeAuthLink',
         summary: 'Revoke a link to the connect page',
         description:
-          'Its page is not found from then on. One that connected a mailbox already is 404. While a login is being tried with ' +
-          'it, 429: no further one begins, since the link has expired then.',
+          'The page of the link then returns 404. A link that already connected a mailbox returns 404. A link with a login in ' +
+          'progress returns 429: it expires immediately, so no further login can begin.',
         params: Type.Object({ id: Id('authLink') }),
-        response: responses('It is revoked', AuthLinkDeleted, 'not_found'),
+        response: responses('The link is revoked', AuthLinkDeleted, 'not_found'),
       },
     },
     async ({ params }) => {
       const result = await deleteAuthLink(db, params.id);
-      if (result === 'used') throw new ApiError('not_found', 'this link was used already: it connected a mailbox');
+      if (result === 'used') throw new ApiError('not_found', 'this link has already connected a mailbox');
       if (result === 'busy') {
-        throw new TooManyRequests('a login is being tried, and no further one begins: ask again when it has ended', {
+        throw new TooManyRequests('a login with this link is in progress; retry when it has finished', {
           limit: 1,
           resetS: 60,
         });
@@ -107,8 +107,8 @@ export const authLinkRoutes: Routes = (app, { db, settings, findServers }) => {
     },
   );
 
-  // each asks servers of whoever owns the domain
-  const limitSearches = limitBy(SEARCHES_PER_MINUTE, 'too many addresses were looked up with this API key');
+  // each look-up calls servers of the domain's owner
+  const limitSearches = limitBy(SEARCHES_PER_MINUTE, 'too many server lookups with this API key');
   app.get(
     '/auth/servers',
     {
@@ -118,9 +118,11 @@ export const authLinkRoutes: Routes = (app, { db, settings, findServers }) => {
         operationId: 'findMailServers',
         summary: 'Find the servers of an address',
         description:
-          'As a connect finds them: known providers, DNS, the documents of the provider. null: not found, so a connect needs ' +
-          `that side. Takes 9 s at most. ${SEARCHES_PER_MINUTE} times a minute for each API key.`,
-        querystring: Type.Object({ address: Type.String({ minLength: 3, maxLength: 320 }) }),
+          'Returns the servers that a connect would use, from known providers, DNS and documents of the provider. ' +
+          `A server that is null was not found: pass it to connect. Responds within 9 s. Each API key can make ${SEARCHES_PER_MINUTE} calls per minute.`,
+        querystring: Type.Object({
+          address: Type.String({ minLength: 3, maxLength: 320, description: 'email address' }),
+        }),
         response: responses('The servers', MailServers),
       },
     },
@@ -131,13 +133,13 @@ export const authLinkRoutes: Routes = (app, { db, settings, findServers }) => {
   );
 };
 
-/** @throws ApiError invalid_parameters when a browser should not be sent there */
+/** Checks a URL to redirect browsers to. @throws ApiError invalid_parameters */
 function checkRedirect(url: string): void {
   const parsed = URL.canParse(url) ? new URL(url) : undefined;
   if (!parsed || !/^https?:$/.test(parsed.protocol)) {
-    throw new ApiError('invalid_parameters', 'redirect_url must be a URL that begins with https:// or http://');
+    throw new ApiError('invalid_parameters', 'redirect_url must be a URL with http:// or https://');
   }
   if (parsed.username || parsed.password) {
-    throw new ApiError('invalid_parameters', 'redirect_url must not hold a user or a password');
+    throw new ApiError('invalid_parameters', 'redirect_url must not contain a user or password');
   }
 }

@@ -6,11 +6,12 @@ import { listContacts } from '../../db/queries/contacts.ts';
 import { AccountParams, responses, existing, type Routes } from './route.ts';
 
 const ContactQuery = Type.Object({
-  search: Type.Optional(Type.String({ maxLength: 256, description: 'any part of address or name' })),
+  search: Type.Optional(Type.String({ maxLength: 256, description: 'any part of the address or name' })),
   limit: Limit(),
   cursor: Type.Optional(Cursor),
 });
 
+/** Routes of contacts and of addresses that a mailbox can send from. */
 export const contactRoutes: Routes = (app, { db, cursors }) => {
   app.get(
     '/:account_id/contacts',
@@ -19,10 +20,10 @@ export const contactRoutes: Routes = (app, { db, cursors }) => {
         tags: ['Contacts'],
         operationId: 'listContacts',
         summary: 'List contacts',
-        description: 'People seen in mail, less the owner of the mailbox and senders of bounces.',
+        description: 'Returns people found in messages, excluding the owner of the mailbox and senders of bounces.',
         params: AccountParams,
         querystring: ContactQuery,
-        response: responses('Contacts, the one with the latest mail first', ContactList, 'not_found'),
+        response: responses('Contacts, most recently contacted first', ContactList, 'not_found'),
       },
     },
     async ({ params, query }) => {
@@ -41,9 +42,9 @@ export const contactRoutes: Routes = (app, { db, cursors }) => {
         tags: ['Contacts'],
         operationId: 'listEmailSenders',
         summary: 'List email senders',
-        description: 'Addresses usable as `from`.',
+        description: 'Returns the addresses that can be used as `from`.',
         params: AccountParams,
-        response: responses('The address of the mailbox', EmailSenderList, 'not_found'),
+        response: responses('The senders', EmailSenderList, 'not_found'),
       },
     },
     async ({ params }) => {

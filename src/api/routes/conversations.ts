@@ -20,19 +20,19 @@ import { responses, existing, Id, type Routes, sendJson } from './route.ts';
 const Params = Type.Object({ id: Id('delivery') });
 
 const ConversationQuery = Type.Object({
-  endpoint_id: Type.Optional(Type.String()),
-  event_id: Type.Optional(Type.String()),
-  event_type: Type.Optional(OneOf(EVENT_TYPES)),
-  account_id: Type.Optional(Type.String()),
+  endpoint_id: Type.Optional(Type.String({ description: '`we_…`' })),
+  event_id: Type.Optional(Type.String({ description: '`evt_…`' })),
+  event_type: Type.Optional(OneOf(EVENT_TYPES, { description: 'deliveries of events of this type' })),
+  account_id: Type.Optional(Type.String({ description: '`acc_…`' })),
   email_id: Type.Optional(Type.String({ description: '`email_…`: deliveries of events about this email' })),
-  status: Type.Optional(OneOf(DELIVERY_STATUSES)),
-  since: Type.Optional(DateTime('created then or later')),
-  until: Type.Optional(DateTime('created before')),
+  status: Type.Optional(OneOf(DELIVERY_STATUSES, { description: 'deliveries with this status' })),
+  since: Type.Optional(DateTime('created at or after this time')),
+  until: Type.Optional(DateTime('created before this time')),
   offset: Offset,
   limit: Limit(),
 });
 
-/** The delivery log (CONTRACT "Webhooks"): one record per event and endpoint, stored for 30 days. */
+/** Routes of the delivery log: one record per event and endpoint, stored for 30 days. */
 export const conversationRoutes: Routes = (app, { db, commands }) => {
   app.get(
     '/webhooks/conversations',
@@ -42,6 +42,7 @@ export const conversationRoutes: Routes = (app, { db, commands }) => {
         tags: ['Webhooks'],
         operationId: 'listDeliveries',
         summary: 'List deliveries',
+        description: 'Returns one record per event and endpoint, stored for 30 days.',
         querystring: ConversationQuery,
         response: responses('Deliveries, newest first', WebhookConversationList),
       },
@@ -65,7 +66,7 @@ export const conversationRoutes: Routes = (app, { db, commands }) => {
         tags: ['Webhooks'],
         operationId: 'getDelivery',
         summary: 'Get a delivery',
-        description: 'With the body of its calls, every attempt, and the workflow to open in the Temporal UI.',
+        description: 'Returns the delivery with its request body, all attempts, and its workflow in the Temporal UI.',
         params: Params,
         response: responses('The delivery', WebhookConversationDetail, 'not_found'),
       },
@@ -86,9 +87,9 @@ export const conversationRoutes: Routes = (app, { db, commands }) => {
         operationId: 'retryDelivery',
         summary: 'Retry a delivery',
         description:
-          'A new attempt at once, with the same ids and the same bytes, whatever the status of the delivery.',
+          'Attempts the delivery immediately, regardless of its status, with the same ids and the same bytes.',
         params: Params,
-        response: responses('The delivery after the request', WebhookConversation, 'not_found'),
+        response: responses('The delivery', WebhookConversation, 'not_found'),
       },
     },
     async ({ params, caller }) => {

@@ -26,6 +26,7 @@ const DraftParams = Type.Object({ account_id: Id('account'), draft_id: DraftId }
 
 const ERRORS = ['invalid_credentials', 'not_found', 'provider_rejected', 'provider_error'] as const;
 
+/** Routes that read, save, delete and send drafts. */
 export const draftRoutes: Routes = (app, { db, pool, cursors, commands, settings }) => {
   app.get(
     '/:account_id/drafts',
@@ -34,9 +35,10 @@ export const draftRoutes: Routes = (app, { db, pool, cursors, commands, settings
         tags: ['Drafts'],
         operationId: 'listDrafts',
         summary: 'List drafts',
+        description: 'Returns the drafts that have synced.',
         params: AccountParams,
         querystring: Type.Object({ limit: Limit(), cursor: Type.Optional(Cursor) }),
-        response: responses('Drafts that have synced, newest first', DraftList, 'not_found'),
+        response: responses('Drafts, newest first', DraftList, 'not_found'),
       },
     },
     async ({ params, query }, reply) => {
@@ -61,6 +63,7 @@ export const draftRoutes: Routes = (app, { db, pool, cursors, commands, settings
         tags: ['Drafts'],
         operationId: 'getDraft',
         summary: 'Get a draft',
+        description: 'Returns a draft by its `drf_…` id, or by its `email_…` id.',
         params: DraftParams,
         response: responses('The draft, with its `draft_id`', Email, 'not_found'),
       },
@@ -78,10 +81,10 @@ export const draftRoutes: Routes = (app, { db, pool, cursors, commands, settings
         tags: ['Drafts'],
         operationId: 'createDraft',
         summary: 'Create a draft',
-        description: "Saved in the mailbox's folder whose role is DRAFTS, where mail programs see it too.",
+        description: 'Saves the draft in the folder with the role DRAFTS, where mail programs show it too.',
         params: AccountParams,
         body: SendInput,
-        response: responsesWith(201, 'Saved', DraftResult, 'already_exists', ...ERRORS),
+        response: responsesWith(201, 'The saved draft', DraftResult, 'already_exists', ...ERRORS),
       },
     },
     async ({ params, body, reservedId }, reply) => {
@@ -103,11 +106,11 @@ export const draftRoutes: Routes = (app, { db, pool, cursors, commands, settings
         operationId: 'updateDraft',
         summary: 'Update a draft',
         description:
-          'Fields that are sent replace those of the draft, `attachments` as a whole; the others are kept. The draft is ' +
-          'saved under a new id, and the old one no longer works.',
+          'Replaces the given fields, `attachments` as a whole; omitted fields do not change. The draft is saved under a ' +
+          'new id, and the previous id stops working.',
         params: DraftParams,
         body: SendInput,
-        response: responses('Saved', DraftResult, ...ERRORS),
+        response: responses('The saved draft', DraftResult, ...ERRORS),
       },
     },
     async ({ params, body, reservedId }) => {
@@ -124,9 +127,9 @@ export const draftRoutes: Routes = (app, { db, pool, cursors, commands, settings
         tags: ['Drafts'],
         operationId: 'deleteDraft',
         summary: 'Delete a draft',
-        description: 'For good: it does not go to Trash.',
+        description: 'Deletes the draft permanently.',
         params: DraftParams,
-        response: responsesWith(204, 'Deleted', null, ...ERRORS),
+        response: responsesWith(204, 'The draft is deleted', null, ...ERRORS),
       },
     },
     async ({ params }, reply) => {
@@ -145,9 +148,9 @@ export const draftRoutes: Routes = (app, { db, pool, cursors, commands, settings
         operationId: 'sendDraft',
         summary: 'Send a draft',
         description:
-          'Responds when the mail server has accepted it; the draft leaves Drafts. A draft that is refused stays as it is.',
+          'Responds when the mail server has accepted the email, and removes the draft. A rejected draft does not change.',
         params: DraftParams,
-        response: responses('Sent', DraftSent, 'already_exists', ...ERRORS),
+        response: responses('The draft is sent', DraftSent, 'already_exists', ...ERRORS),
       },
     },
     async ({ params, caller, reservedId }) => {

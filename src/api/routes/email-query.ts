@@ -3,37 +3,42 @@ import { Cursor, DateTime, Limit } from '../../contract/common.ts';
 import type { EmailFilter } from '../../db/queries/email-page.ts';
 import { readOptionalDate } from '../http/dates.ts';
 
-export const MetaOnly = Type.Boolean({ default: false, description: 'leave out bodies and attachments' });
+export const MetaOnly = Type.Boolean({ default: false, description: 'omit bodies and attachments' });
 
 const address = (description: string) => Type.Optional(Type.String({ maxLength: 320, description }));
 const text = (description: string) => Type.Optional(Type.String({ maxLength: 256, description }));
 
-/** The query of the email lists; everything given is combined with AND (CONTRACT "Emails"). */
+/** Query of the email lists; filters combine with AND. */
 export const EmailQuery = Type.Object({
   q: text(
-    'any part of subject, plain body, addresses and names; case and accents do not matter; one or two characters match ' +
+    'any part of subject, plain body, addresses and names; ignores case and accents; one or two characters match ' +
       'beginnings of words',
   ),
   from: address('address of the sender'),
   to: address('an address in to, cc or bcc'),
   any_email: Type.Optional(
-    Type.String({ maxLength: 8192, description: 'addresses, separated by commas: any of them in from, to, cc or bcc' }),
+    Type.String({
+      maxLength: 8192,
+      description: 'addresses, separated by commas; matches any of them in from, to, cc or bcc',
+    }),
   ),
-  subject: text('any part of the subject; case and accents do not matter'),
-  has_attachment: Type.Optional(Type.Boolean()),
-  is_unread: Type.Optional(Type.Boolean()),
-  before: Type.Optional(DateTime('exclusive')),
-  after: Type.Optional(DateTime('exclusive')),
-  exclude_folder: Type.Optional(Type.String({ maxLength: 8192, description: 'folder ids, separated by commas' })),
-  thread_id: Type.Optional(Type.String({ maxLength: 256 })),
-  message_id: Type.Optional(Type.String({ maxLength: 998, description: 'with or without angle brackets' })),
+  subject: text('any part of the subject; ignores case and accents'),
+  has_attachment: Type.Optional(Type.Boolean({ description: 'emails with or without attachments' })),
+  is_unread: Type.Optional(Type.Boolean({ description: 'unread or read emails' })),
+  before: Type.Optional(DateTime('dated before this time, exclusive')),
+  after: Type.Optional(DateTime('dated after this time, exclusive')),
+  exclude_folder: Type.Optional(
+    Type.String({ maxLength: 8192, description: 'ids of folders to exclude, separated by commas' }),
+  ),
+  thread_id: Type.Optional(Type.String({ maxLength: 256, description: '`thr_…`' })),
+  message_id: Type.Optional(Type.String({ maxLength: 998, description: 'Message-ID, with or without angle brackets' })),
   meta_only: MetaOnly,
   limit: Limit(),
   cursor: Type.Optional(Cursor),
 });
 export type EmailQuery = Type.Static<typeof EmailQuery>;
 
-/** What the query narrows a list by. */
+/** Converts the query to the filter of the database query. */
 export function toFilter(query: EmailQuery, folderId?: string): EmailFilter {
   const given = {
     q: query.q,
@@ -53,7 +58,7 @@ export function toFilter(query: EmailQuery, folderId?: string): EmailFilter {
   return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
 }
 
-/** The items of a list whose items are separated by commas. */
+/** Splits a comma-separated list; omits empty items. */
 export function items(list: string): string[] {
   return list
     .split(',')

@@ -8,11 +8,11 @@ import { viewHeaders, viewPage } from '../email-view.ts';
 import { EmailParams } from './emails.ts';
 import { existing, responsesAs, type RouteDeps, type Routes } from './route.ts';
 
-/** Of all pictures that one page holds, bytes; those over it are left out. */
+/** Total bytes of the pictures in one page; pictures beyond it are omitted. */
 const INLINE_BYTES = 8 * 1024 * 1024;
 const INLINE_TYPES = /^image\/(png|jpe?g|gif|webp|bmp)$/i;
 
-/** An email as a page that is safe to show in a frame. */
+/** Route that renders an email as a page that is safe to show in a frame. */
 export const emailViewRoutes: Routes = (app, deps) => {
   app.get(
     '/:account_id/emails/:email_id/view',
@@ -20,13 +20,13 @@ export const emailViewRoutes: Routes = (app, deps) => {
       schema: {
         tags: ['Emails'],
         operationId: 'viewEmail',
-        summary: 'An email as a page',
+        summary: 'Render an email as a page',
         description:
-          'Its HTML, for a frame of a page of this origin. The headers of the response keep scripts from running and pictures ' +
-          'from being loaded from elsewhere; those that came with the email are in it.',
+          'Returns the HTML of the email for a frame in a page of this origin, with its inline pictures. The response headers ' +
+          'block scripts and remote images.',
         params: EmailParams,
         querystring: Type.Object({
-          remote_images: Type.Boolean({ default: false, description: 'pictures are loaded from elsewhere' }),
+          remote_images: Type.Boolean({ default: false, description: 'allow remote images' }),
         }),
         response: responsesAs('text/html', 'The page', Type.String(), 'not_found'),
       },

@@ -21,7 +21,7 @@ import { downloadResponses, sendStored } from './stored.ts';
 export const EmailParams = Type.Object({ account_id: Id('account'), email_id: Id('email') });
 const FolderParams = Type.Object({ account_id: Id('account'), folder_id: Id('folder') });
 
-/** Reading emails (CONTRACT "Emails"); reading never sets `\Seen`. */
+/** Routes that read emails; reading never sets `\Seen`. */
 export const emailRoutes: Routes = (app, deps) => {
   const { pool, storage } = deps;
 
@@ -32,7 +32,7 @@ export const emailRoutes: Routes = (app, deps) => {
         tags: ['Emails'],
         operationId: 'listEmails',
         summary: 'List emails',
-        description: 'All folders, TRASH and SPAM included; drafts are left out.',
+        description: 'Returns emails of all folders, including TRASH and SPAM, without drafts.',
         params: AccountParams,
         querystring: EmailQuery,
         response: responses('Emails, newest first', EmailList, 'not_found'),
@@ -48,6 +48,7 @@ export const emailRoutes: Routes = (app, deps) => {
         tags: ['Emails'],
         operationId: 'listFolderEmails',
         summary: "List a folder's emails",
+        description: 'Returns the emails of one folder, without drafts.',
         params: FolderParams,
         querystring: EmailQuery,
         response: responses('Emails, newest first', EmailList, 'not_found'),
@@ -66,6 +67,7 @@ export const emailRoutes: Routes = (app, deps) => {
         tags: ['Emails'],
         operationId: 'getEmail',
         summary: 'Get an email',
+        description: 'Returns the email. Reading an email does not mark it as read.',
         params: EmailParams,
         querystring: Type.Object({ meta_only: MetaOnly }),
         response: responses('The email', Email, 'not_found'),
@@ -85,7 +87,7 @@ export const emailRoutes: Routes = (app, deps) => {
         operationId: 'getRawMessage',
         summary: 'Get the raw message',
         description:
-          'The message as the server gave it, byte for byte. Range requests work, and `If-None-Match` with an `ETag`.',
+          'Returns the message exactly as the mail server sent it. Supports range requests, and `If-None-Match` with an `ETag`.',
         params: EmailParams,
         response: downloadResponses('message/rfc822', 'The message'),
       },
@@ -122,7 +124,7 @@ const MoveEmail = Type.Object({
   folders_ids: Type.Array(Type.String({ description: '`fld_…`' }), {
     minItems: 1,
     maxItems: 1,
-    description: 'exactly one: with IMAP an email is in one folder',
+    description: 'exactly one folder: in IMAP an email is in one folder',
   }),
 });
 
@@ -130,7 +132,7 @@ const ERRORS = ['invalid_credentials', 'not_found', 'provider_rejected', 'provid
 
 type Params = Type.Static<typeof EmailParams>;
 
-/** Changing emails (CONTRACT "Emails"); each call returns after the provider has confirmed. */
+/** Routes that change emails; each responds after the provider has confirmed the change. */
 export const emailChangeRoutes: Routes = (app, deps) => {
   const { commands } = deps;
 
@@ -145,6 +147,7 @@ export const emailChangeRoutes: Routes = (app, deps) => {
           tags: ['Emails'],
           operationId: seen ? 'markEmailAsRead' : 'markEmailAsUnread',
           summary: `Mark an email as ${path}`,
+          description: `${seen ? 'Sets' : 'Removes'} the \`\\Seen\` flag and responds when the provider has confirmed it.`,
           params: EmailParams,
           response: responses('The email', Email, ...ERRORS),
         },
@@ -164,7 +167,8 @@ export const emailChangeRoutes: Routes = (app, deps) => {
         tags: ['Emails'],
         operationId: 'moveEmail',
         summary: 'Move an email',
-        description: 'To exactly one folder. When the email is in it already nothing happens, and there is no event.',
+        description:
+          'Moves the email to exactly one folder. If it is already there, nothing happens and no event is emitted.',
         params: EmailParams,
         body: MoveEmail,
         response: responses('The email', Email, ...ERRORS),
@@ -185,10 +189,10 @@ export const emailChangeRoutes: Routes = (app, deps) => {
         operationId: 'trashEmail',
         summary: 'Trash an email',
         description:
-          'Moves it to Trash, where it stays readable; `Trash` is created if the provider has none. An email that is in ' +
-          'Trash already stays as it is.',
+          'Moves the email to Trash, where it remains readable. Creates the folder `Trash` if the provider has none. An email ' +
+          'that is already in Trash does not change.',
         params: EmailParams,
-        response: responses('It is in Trash', EmailDeleted, ...ERRORS),
+        response: responses('The email is in Trash', EmailDeleted, ...ERRORS),
       },
     },
     async ({ params }) => {
@@ -199,7 +203,7 @@ export const emailChangeRoutes: Routes = (app, deps) => {
   );
 };
 
-/** No workflow is started for an email that does not exist, or for an account that cannot be changed. */
+/** Checks, before a workflow starts, that the email exists and its account can be changed. */
 async function requireEmail({ db, pool }: RouteDeps, params: Params): Promise<void> {
   const { account_id, email_id } = params;
   const [stored] = await Promise.all([getEmailSource(pool, account_id, email_id), requireWritable(db, account_id)]);

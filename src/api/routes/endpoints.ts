@@ -31,7 +31,7 @@ import { responses, existing, Id, type Routes } from './route.ts';
 const Params = Type.Object({ id: Id('endpoint') });
 const SECRET_BYTES = 32;
 
-/** Webhook endpoints (CONTRACT "Webhooks"). */
+/** Routes that manage webhook endpoints. */
 export const endpointRoutes: Routes = (app, deps) => {
   const { db, secrets, commands } = deps;
 
@@ -43,6 +43,7 @@ export const endpointRoutes: Routes = (app, deps) => {
         tags: ['Webhooks'],
         operationId: 'listWebhookEndpoints',
         summary: 'List webhook endpoints',
+        description: 'Returns all endpoints, including disabled ones.',
         querystring: Type.Object({ offset: Offset, limit: Limit() }),
         response: responses('Endpoints, oldest first', WebhookEndpointList),
       },
@@ -61,7 +62,7 @@ export const endpointRoutes: Routes = (app, deps) => {
         tags: ['Webhooks'],
         operationId: 'createWebhookEndpoint',
         summary: 'Create a webhook endpoint',
-        description: 'An endpoint is called for events of the given types, of the given accounts or of all.',
+        description: 'The endpoint receives events of the given types, from the given accounts or from all.',
         body: CreateWebhookEndpoint,
         response: responses('The endpoint, with the secret that signs its calls', WebhookEndpoint, 'already_exists'),
       },
@@ -88,6 +89,7 @@ export const endpointRoutes: Routes = (app, deps) => {
         tags: ['Webhooks'],
         operationId: 'getWebhookEndpoint',
         summary: 'Get a webhook endpoint',
+        description: 'Returns the endpoint with its secret and the state of its circuit breaker.',
         params: Params,
         response: responses('The endpoint', WebhookEndpoint, 'not_found'),
       },
@@ -104,9 +106,9 @@ export const endpointRoutes: Routes = (app, deps) => {
         operationId: 'updateWebhookEndpoint',
         summary: 'Update a webhook endpoint',
         description:
-          'Fields that are left out stay as they are. Enabling an endpoint clears its `disabled_reason` and `failing_since`, ' +
-          'and closes its `breaker`; another `url` does so too, without `disabled_reason`. What waits for its next attempt ' +
-          'is attempted at once.',
+          'Omitted fields do not change. Enabling an endpoint clears `disabled_reason` and `failing_since`, and closes its ' +
+          '`breaker`; a new `url` clears `failing_since` and closes the `breaker`. In both cases waiting deliveries are ' +
+          'attempted immediately.',
         params: Params,
         body: UpdateWebhookEndpoint,
         response: responses('The endpoint', WebhookEndpoint, 'not_found'),
@@ -129,9 +131,9 @@ export const endpointRoutes: Routes = (app, deps) => {
         tags: ['Webhooks'],
         operationId: 'deleteWebhookEndpoint',
         summary: 'Delete a webhook endpoint',
-        description: 'Its records in the delivery log stay.',
+        description: 'Stops deliveries to the endpoint. Its records remain in the delivery log.',
         params: Params,
-        response: responses('It is deleted', WebhookEndpointDeleted, 'not_found'),
+        response: responses('The endpoint is deleted', WebhookEndpointDeleted, 'not_found'),
       },
     },
     async ({ params }) => {
@@ -149,9 +151,9 @@ export const endpointRoutes: Routes = (app, deps) => {
         operationId: 'rotateWebhookSecret',
         summary: 'Replace the secret of a webhook endpoint',
         description:
-          'Makes a new secret. From the next call on `X-Email-Engine-Signature` is made with the new secret alone; ' +
-          '`webhook-signature` carries a signature of the new one and one of the replaced secret for 24 h. Replacing the ' +
-          'secret again within that time ends the one before the last at once.',
+          'Creates a new secret. From the next call on, `X-Email-Engine-Signature` uses only the new secret; for 24 h, ' +
+          '`webhook-signature` carries signatures of both the new and the previous secret. Replacing the secret again ' +
+          'within that time invalidates the older one immediately.',
         params: Params,
         response: responses('The endpoint, with its new secret', WebhookEndpoint, 'not_found', 'already_exists'),
       },
@@ -171,12 +173,12 @@ export const endpointRoutes: Routes = (app, deps) => {
         operationId: 'testWebhookEndpoint',
         summary: 'Send a test event to a webhook endpoint',
         description:
-          'Delivers a sample event of the type to this endpoint alone, whatever its `trigger_events`, on the way that ' +
-          'every event takes: signed, retried and in the delivery log, where `test` is true. The event has `test: true` ' +
-          'and `sequence` 0, and is in no list of events. An endpoint that is disabled is 400.',
+          'Delivers a sample event of the type to this endpoint only, regardless of its `trigger_events`. The event is ' +
+          'signed, retried and logged like any other; it has `test: true` and `sequence` 0, and does not appear in the ' +
+          'event feed. Returns 400 if the endpoint is disabled.',
         params: Params,
         body: TestWebhookEndpoint,
-        response: responses('The delivery: follow it in the log', WebhookConversation, 'not_found', 'already_exists'),
+        response: responses('The delivery, as in the delivery log', WebhookConversation, 'not_found', 'already_exists'),
       },
     },
     async ({ params, body }) => {
@@ -194,7 +196,7 @@ export const endpointRoutes: Routes = (app, deps) => {
   );
 };
 
-/** Who may only read cannot sign calls either, nor call the endpoint with the credentials in its headers. */
+/** Blanks the secret and header values for read-only keys, which must not be able to sign or authenticate calls. */
 function shownTo({ permissions }: Caller, endpoint: WebhookEndpoint): WebhookEndpoint {
   if (permissions === 'full') return endpoint;
   return { ...endpoint, secret: '', headers: endpoint.headers.map(({ name }) => ({ name, value: '' })) };

@@ -11,19 +11,19 @@ import { TooManyRequests } from '../http/request-limits.ts';
 import { readPlace, readTypes } from './events.ts';
 import { responsesAs, type RouteDeps, type Routes } from './route.ts';
 
-/** Between two looks at the feed, and between two signs of life, ms. */
+/** Interval of polling the feed, and of keep-alive comments, ms. */
 const POLL_MS = 700;
-const SIGN_OF_LIFE_MS = 15_000;
-/** Whether the key is still valid is looked up this often, ms. */
+const KEEP_ALIVE_MS = 15_000;
+/** Interval of checking that the key is still valid, ms. */
 const ADMIT_MS = 3_000;
 const PAGE = 100;
-/** Of one process, and of one key. */
+/** Limits of open streams per process, and per key. */
 const MAX_STREAMS = 200;
 const MAX_STREAMS_OF_KEY = 20;
 
-/** The event feed as server-sent events. */
+/** Route that streams the event feed as server-sent events. */
 export const eventStreamRoutes: Routes = (app, deps) => {
-  /** with the key of each */
+  /** the open streams, with the id of their API key */
   const open = new Map<AbortController, string>();
   app.addHook('preClose', async () => {
     for (const one of open.keys()) one.abort();
@@ -33,20 +33,20 @@ export const eventStreamRoutes: Routes = (app, deps) => {
     '/webhooks/events/stream',
     {
       config: { reach: 'within' },
-      // nobody would close it
+      // a HEAD request would hold a stream that no client closes
       exposeHeadRoute: false,
       schema: {
         tags: ['Webhooks'],
         operationId: 'streamEvents',
-        summary: 'Events as they happen',
+        summary: 'Stream events',
         description:
-          'The events of the list, as server-sent events (`text/event-stream`): `id` is that of the event, `event` its type, ' +
-          '`data` the event. Begins now, or after the event in `after` or `Last-Event-ID`, which browsers send by themselves ' +
-          'when they connect again. Ends with the key, and with the session.',
+          'Streams the event feed as server-sent events (`text/event-stream`): `id` is the id of the event, `event` its type, ' +
+          '`data` the event. The stream begins now, or after the event in `after` or in `Last-Event-ID`, which browsers send ' +
+          'when they reconnect. It ends when the key is revoked or the session expires.',
         querystring: Type.Object({
-          after: Type.Optional(Type.String({ maxLength: 64, description: '`evt_…`' })),
+          after: Type.Optional(Type.String({ maxLength: 64, description: '`evt_…`: begins after this event' })),
           types: Type.Optional(Type.String({ maxLength: 2048, description: 'event types, separated by commas' })),
-          account_id: Type.Optional(Type.String()),
+          account_id: Type.Optional(Type.String({ description: '`acc_…`' })),
         }),
         response: responsesAs('text/event-stream', 'The events', Type.String()),
       },
@@ -55,7 +55,7 @@ export const eventStreamRoutes: Routes = (app, deps) => {
       const { query, headers, caller } = request;
       const ofKey = [...open.values()].filter((id) => id === caller.apiKeyId).length;
       if (open.size >= MAX_STREAMS || ofKey >= MAX_STREAMS_OF_KEY)
-        throw new TooManyRequests('too many streams of events are open', { limit: MAX_STREAMS, resetS: 10 });
+        throw new TooManyRequests('too many event streams are open', { limit: MAX_STREAMS, resetS: 10 });
       const last = headers['last-event-id'] ?? query.after;
       const filter: FeedFilter = {
         types: query.types === undefined ? EVENT_TYPES : readTypes(query.types),
@@ -81,7 +81,7 @@ interface Following {
   filter: FeedFilter;
   after: FeedPlace;
   apiKeyId: string;
-  /** the token of the session that it was opened with, if it was */
+  /** the token of the session that opened the stream; undefined: a key did */
   session: string | undefined;
   signal: AbortSignal;
 }
@@ -91,7 +91,7 @@ async function* follow(deps: RouteDeps, { filter, after, signal, ...owner }: Fol
   yield 'retry: 2000\n\n';
   let place = after;
   let admittedAt = Date.now();
-  let signOfLifeAt = Date.now();
+  let keptAliveAt = Date.now();
   while (!signal.aborted) {
     if (Date.now() - admittedAt >= ADMIT_MS) {
       if (!(await isAdmitted(deps, owner))) return;
@@ -99,23 +99,23 @@ async function* follow(deps: RouteDeps, { filter, after, signal, ...owner }: Fol
     }
     const { data, lastId, hasMore } = await readFeed(db, filter, { after: place, limit: PAGE });
     for (const event of data) yield asEvent(event);
-    if (data.length > 0) signOfLifeAt = Date.now();
+    if (data.length > 0) keptAliveAt = Date.now();
     if (lastId !== undefined) place = (await feedPlaceOf(db, lastId)) ?? place;
-    if (Date.now() - signOfLifeAt >= SIGN_OF_LIFE_MS) {
-      yield ': still here\n\n';
-      signOfLifeAt = Date.now();
+    if (Date.now() - keptAliveAt >= KEEP_ALIVE_MS) {
+      yield ': keep-alive\n\n';
+      keptAliveAt = Date.now();
     }
     if (!hasMore) await sleep(POLL_MS, undefined, { signal }).catch(() => undefined);
   }
 }
 
-/** Whether the key, and the session if it was opened with one, still go on. */
+/** Whether the key, and the session if one opened the stream, are still valid. */
 async function isAdmitted({ db, pool }: RouteDeps, owner: Pick<Following, 'apiKeyId' | 'session'>): Promise<boolean> {
   if (owner.session !== undefined && !(await findSession(pool, owner.session))) return false;
   return keyExists(db, owner.apiKeyId);
 }
 
-/** JSON has no line breaks outside of its strings, and none inside them. */
+/** Formats a server-sent event. Stored JSON contains no line breaks, which would end `data`. */
 function asEvent(json: string): string {
   const { id, type } = JSON.parse(json) as { id: string; type: string };
   return `id: ${id}\nevent: ${type}\ndata: ${json}\n\n`;

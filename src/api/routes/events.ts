@@ -17,14 +17,16 @@ const STORED_DAYS = 30;
 const DAY_MS = 86_400_000;
 
 const EventQuery = Type.Object({
-  after: Type.Optional(Type.String({ maxLength: 64, description: '`evt_…`: begins with the event after this one' })),
-  cursor: Type.Optional(Type.String({ maxLength: 64, description: '`cursor` of the previous response; like `after`' })),
+  after: Type.Optional(Type.String({ maxLength: 64, description: '`evt_…`: begins after this event' })),
+  cursor: Type.Optional(
+    Type.String({ maxLength: 64, description: '`cursor` of the previous response; equivalent to `after`' }),
+  ),
   types: Type.Optional(Type.String({ maxLength: 2048, description: 'event types, separated by commas' })),
-  account_id: Type.Optional(Type.String()),
+  account_id: Type.Optional(Type.String({ description: '`acc_…`' })),
   limit: Limit(),
 });
 
-/** The events themselves (CONTRACT "Webhooks"), whatever the endpoints are. */
+/** Route of the event feed, which is independent of endpoints. */
 export const eventRoutes: Routes = (app, { db }) => {
   app.get(
     '/webhooks/events',
@@ -35,12 +37,11 @@ export const eventRoutes: Routes = (app, { db }) => {
         operationId: 'listEvents',
         summary: 'List events',
         description:
-          'Every event of the last 30 days, oldest first, whether endpoints got it or not: to catch up after an outage, ' +
-          'or to poll. Send the id of the last event that you have as `after`; with no `after` the list begins at the ' +
-          'oldest event. No event is ever added before one that was listed. Events of one account are in the order of ' +
-          '`sequence`. An event is listed once all changes that were being stored before it are stored, as a rule ' +
-          'within milliseconds. `endpoint_id` is null; test events are not listed. An `after` that is not stored any ' +
-          'more is 400.',
+          'Returns every event of the last 30 days, oldest first, whether or not it was delivered to endpoints. Use it to ' +
+          'catch up after an outage, or to poll: pass the id of the last event that you have as `after`. Without `after` ' +
+          'the list begins at the oldest event. New events only ever appear at the end; events of one account are in the ' +
+          'order of `sequence`. An event appears once all earlier changes are stored, usually within milliseconds. ' +
+          '`endpoint_id` is null, and test events are omitted. Returns 400 if the event in `after` is no longer stored.',
         querystring: EventQuery,
         response: responses('Events, oldest first', EventList),
       },
@@ -59,25 +60,25 @@ export const eventRoutes: Routes = (app, { db }) => {
   );
 };
 
-/** @throws ApiError invalid_parameters naming the type that there is none of */
+/** Parses a comma-separated list of event types. @throws ApiError invalid_parameters, naming an unknown type */
 export function readTypes(list: string): EventType[] {
   const types = [...new Set(items(list))];
   const unknown = types.find((type) => !(EVENT_TYPES as readonly string[]).includes(type));
-  if (unknown !== undefined) throw invalid(`types: ${unknown} is not a type of event`);
-  if (types.length === 0) throw invalid('types names no type of event');
+  if (unknown !== undefined) throw invalid(`types: ${unknown} is not an event type`);
+  if (types.length === 0) throw invalid('types must name an event type');
   return types as EventType[];
 }
 
-/** Where the feed goes on after that event. @throws ApiError invalid_parameters when it is not stored, or not for the caller */
+/** Position of the feed after an event. @throws ApiError invalid_parameters when the event is not stored or not visible to the caller */
 export async function readPlace(db: Queryable, caller: Caller, eventId: string): Promise<FeedPlace> {
   if (!isId('event', eventId)) throw invalid('after is not the id of an event');
   const place = await feedPlaceOf(db, eventId);
   if (place && seesAccount(caller, place.accountId)) return place;
   const isOld = Date.now() - madeAt(eventId).getTime() > STORED_DAYS * DAY_MS;
-  if (!isOld) throw invalid('after is the id of no event that is stored');
+  if (!isOld) throw invalid('after is not the id of a stored event');
   throw invalid(
-    `after is the id of an event from more than ${STORED_DAYS} days ago, which are not stored: ` +
-      'later events may be missing. Leave after out to begin with the oldest event that is stored',
+    `after is the id of an event that is more than ${STORED_DAYS} days old and no longer stored: ` +
+      'events may be missing. Omit after to begin with the oldest stored event',
   );
 }
 

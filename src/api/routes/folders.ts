@@ -3,6 +3,7 @@ import { CreateFolder, Folder, FolderList, UpdateFolder } from '../../contract/f
 import { getFolder, listFolders } from '../../db/queries/folders.ts';
 import { AccountParams, responses, responsesWith, existing, Id, requireWritable, type Routes } from './route.ts';
 
+/** Routes that read folders. */
 export const folderRoutes: Routes = (app, { db }) => {
   app.get(
     '/:account_id/folders',
@@ -11,7 +12,7 @@ export const folderRoutes: Routes = (app, { db }) => {
         tags: ['Folders'],
         operationId: 'listFolders',
         summary: 'List folders',
-        description: 'Not paged. INBOX first, then folders with other roles, then by name.',
+        description: 'Returns all folders in one page: INBOX, then other folders with a role, then the rest by name.',
         params: AccountParams,
         response: responses('All folders', FolderList, 'not_found'),
       },
@@ -26,6 +27,7 @@ export const folderRoutes: Routes = (app, { db }) => {
         tags: ['Folders'],
         operationId: 'getFolder',
         summary: 'Get a folder',
+        description: 'Returns the folder with its role and message counts.',
         params: Type.Object({ account_id: Id('account'), folder_id: Id('folder') }),
         response: responses('The folder', Folder, 'not_found'),
       },
@@ -38,7 +40,7 @@ const FolderParams = Type.Object({ account_id: Id('account'), folder_id: Id('fol
 
 const ERRORS = ['invalid_credentials', 'not_found', 'already_exists', 'provider_rejected', 'provider_error'] as const;
 
-/** Changing folders (CONTRACT "Folders"); each call returns after the provider has confirmed. */
+/** Routes that change folders; each responds after the provider has confirmed the change. */
 export const folderChangeRoutes: Routes = (app, { db, commands }) => {
   app.post(
     '/:account_id/folders',
@@ -48,6 +50,7 @@ export const folderChangeRoutes: Routes = (app, { db, commands }) => {
         tags: ['Folders'],
         operationId: 'createFolder',
         summary: 'Create a folder',
+        description: 'Creates a folder in the mailbox and responds when the provider has confirmed it.',
         params: AccountParams,
         body: CreateFolder,
         response: responsesWith(201, 'The folder', Folder, ...ERRORS),
@@ -67,7 +70,8 @@ export const folderChangeRoutes: Routes = (app, { db, commands }) => {
         tags: ['Folders'],
         operationId: 'renameOrMoveFolder',
         summary: 'Rename or move a folder',
-        description: 'It keeps its id, and the folders in it follow. A folder with a role stays as it is.',
+        description:
+          'The id of the folder does not change, and its subfolders move with it. A folder with a role cannot be renamed or moved.',
         params: FolderParams,
         body: UpdateFolder,
         response: responses('The folder', Folder, ...ERRORS),
@@ -89,10 +93,10 @@ export const folderChangeRoutes: Routes = (app, { db, commands }) => {
         operationId: 'deleteFolder',
         summary: 'Delete a folder',
         description:
-          'Mail in it goes to Trash first; folders in it move up. A folder with a role stays as it is. When the ' +
-          'call ends with 502 because it takes long, the deletion continues.',
+          'Moves its messages to Trash and its subfolders up one level first. A folder with a role cannot be deleted. If the ' +
+          'call times out with 502, the deletion continues.',
         params: FolderParams,
-        response: responsesWith(204, 'It is deleted', null, ...ERRORS),
+        response: responsesWith(204, 'The folder is deleted', null, ...ERRORS),
       },
     },
     async ({ params: { account_id, folder_id } }, reply) => {

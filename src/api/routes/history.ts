@@ -12,10 +12,10 @@ const PageQuery = Type.Object({ limit: Limit(50), cursor: Type.Optional(Cursor) 
 type PageQuery = Type.Static<typeof PageQuery>;
 
 const KINDS =
-  'Oldest first. `kind`: `send` (the email was sent by the API), `ingested`, `changed`, `event` (anything else that was ' +
-  'reported), `delivery` (of an event to an endpoint, with its attempts). `limit` counts events.';
+  'Oldest first. `kind` is `send` (the API sent the email), `ingested`, `changed`, `event` (another event) or `delivery` ' +
+  '(of an event to an endpoint, with its attempts). `limit` counts events.';
 
-/** What happened to an email or an account, and the runs of an account. */
+/** Routes of the history of an email or account, and of the workflow executions of an account. */
 export const historyRoutes: Routes = (app, deps) => {
   app.get(
     '/:account_id/emails/:email_id/history',
@@ -23,8 +23,8 @@ export const historyRoutes: Routes = (app, deps) => {
       schema: {
         tags: ['Emails'],
         operationId: 'getEmailHistory',
-        summary: 'What happened to an email',
-        description: `${KINDS} Also of an email that was deleted, as long as its events are stored (30 days).`,
+        summary: "Get an email's history",
+        description: `${KINDS} Deleted emails are included while their events are stored (30 days).`,
         params: EmailParams,
         querystring: PageQuery,
         response: responses('The history', History, 'not_found'),
@@ -43,8 +43,8 @@ export const historyRoutes: Routes = (app, deps) => {
       schema: {
         tags: ['Accounts'],
         operationId: 'getAccountHistory',
-        summary: 'What happened to an account',
-        description: `${KINDS} Events of the account itself, not of its mail.`,
+        summary: "Get an account's history",
+        description: `${KINDS} Includes events of the account, not of its emails.`,
         params: AccountIdParams,
         querystring: PageQuery,
         response: responses('The history', History, 'not_found'),
@@ -61,13 +61,13 @@ export const historyRoutes: Routes = (app, deps) => {
       schema: {
         tags: ['Accounts'],
         operationId: 'listRuns',
-        summary: "List an account's workflow runs",
+        summary: "List an account's workflow executions",
         description:
-          'From Temporal, newest first; those that have ended as long as Temporal keeps them. 503 while Temporal cannot be ' +
-          'reached.',
+          'Returns executions from Temporal, newest first, including closed ones within its retention period. Returns 503 ' +
+          'while Temporal is unavailable.',
         params: AccountIdParams,
         querystring: PageQuery,
-        response: responses('The runs', RunList, 'not_found'),
+        response: responses('The executions', RunList, 'not_found'),
       },
     },
     async ({ params, query }) => {

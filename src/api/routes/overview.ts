@@ -5,10 +5,10 @@ import { Overview, OVERVIEW_PERIODS, type OverviewPeriod } from '../../contract/
 import { readOverview } from '../../db/queries/overview.ts';
 import { responses, type Routes } from './route.ts';
 
-/** However many look at it, it is read this often, ms. */
+/** Lifetime of the cached overview, ms. */
 const FRESH_MS: Record<OverviewPeriod, number> = { hour: 2_000, day: 20_000 };
 
-/** How the installation is doing, and the settings that it runs with. */
+/** Routes of the installation's status and effective settings. */
 export const overviewRoutes: Routes = (app, { pool, installation }) => {
   const latest = new Map<OverviewPeriod, { at: number; overview: Promise<Overview> }>();
 
@@ -28,15 +28,16 @@ export const overviewRoutes: Routes = (app, { pool, installation }) => {
       schema: {
         tags: ['Installation'],
         operationId: 'getOverview',
-        summary: 'How everything is doing',
-        description: 'Mailboxes by state, what is wrong now, mail and deliveries over the last hour or day.',
+        summary: 'Get installation status',
+        description:
+          'Returns mailboxes by status, current problems, and emails and deliveries of the last hour or day.',
         querystring: Type.Object({
-          period: Type.Optional(OneOf(OVERVIEW_PERIODS)),
+          period: Type.Optional(OneOf(OVERVIEW_PERIODS, { description: 'default: `hour`' })),
           endpoint_id: Type.Optional(
-            Type.String({ description: '`we_…`: the buckets count its deliveries alone, and no mail' }),
+            Type.String({ description: '`we_…`: the buckets count only deliveries to this endpoint, and no emails' }),
           ),
         }),
-        response: responses('The overview; 20 seconds old at most', Overview),
+        response: responses('The overview, at most 20 seconds old', Overview),
       },
     },
     async ({ query: { period = 'hour', endpoint_id: endpointId } }) =>
@@ -50,8 +51,8 @@ export const overviewRoutes: Routes = (app, { pool, installation }) => {
       schema: {
         tags: ['Installation'],
         operationId: 'getSettings',
-        summary: 'The settings in force',
-        description: 'Of this API process. Secrets are not shown.',
+        summary: 'Get effective settings',
+        description: 'Returns the settings of this API process, without the values of secrets.',
         response: responses('The settings', Settings),
       },
     },

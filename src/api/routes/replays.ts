@@ -9,7 +9,7 @@ import { existing, Id, responses, type Routes } from './route.ts';
 
 const Params = Type.Object({ id: Id('replay') });
 
-/** Bulk replays of the delivery log (CONTRACT "Webhooks"). */
+/** Routes that replay deliveries of an endpoint in bulk. */
 export const replayRoutes: Routes = (app, { db, secrets, commands }) => {
   app.post(
     '/webhooks/replays',
@@ -18,20 +18,20 @@ export const replayRoutes: Routes = (app, { db, secrets, commands }) => {
       schema: {
         tags: ['Webhooks'],
         operationId: 'createReplay',
-        summary: 'Make deliveries of an endpoint again',
+        summary: 'Replay deliveries of an endpoint',
         description:
-          'A job that makes the matching deliveries again, with the same ids and bytes, in the order in which they were ' +
-          'recorded, each with a new retry schedule. Live events go first. Without `status` all are made again, also those ' +
-          'that were delivered; deliveries that are pending are on their way, and left alone, as are test events and what ' +
-          'another replay that is running makes again. The job survives restarts. A disabled endpoint is 400: enable it ' +
-          'first, or everything would be skipped.',
+          'Starts a job that repeats the matching deliveries, with the same ids and bytes, in the order in which they were ' +
+          'recorded, each with a new retry schedule. Live events take precedence. Without `status`, delivered ones are ' +
+          'repeated too; pending deliveries, test events and deliveries of another running replay are excluded. The job ' +
+          'survives restarts. Returns 400 if the endpoint is disabled.',
         body: CreateReplay,
         response: responses('The job', Replay, 'not_found', 'already_exists'),
       },
     },
     async ({ body: { endpoint_id: endpointId, ...filter }, reservedId: id }) => {
       const endpoint = existing(await getEndpoint(db, secrets, endpointId), 'endpoint');
-      if (!endpoint.enabled) throw new ApiError('invalid_parameters', 'endpoint_id is disabled: enable it first');
+      if (!endpoint.enabled)
+        throw new ApiError('invalid_parameters', 'endpoint_id names a disabled endpoint: enable it first');
       const { since, until } = filter;
       const dates = {
         ...(since === undefined ? {} : { since: readDate(since).toISOString() }),
@@ -51,9 +51,10 @@ export const replayRoutes: Routes = (app, { db, secrets, commands }) => {
         tags: ['Webhooks'],
         operationId: 'listReplays',
         summary: 'List replays',
+        description: 'Returns running and finished replays.',
         querystring: Type.Object({
-          endpoint_id: Type.Optional(Type.String()),
-          status: Type.Optional(OneOf(REPLAY_STATUSES)),
+          endpoint_id: Type.Optional(Type.String({ description: '`we_…`' })),
+          status: Type.Optional(OneOf(REPLAY_STATUSES, { description: 'replays with this status' })),
           offset: Offset,
           limit: Limit(),
         }),
@@ -75,6 +76,7 @@ export const replayRoutes: Routes = (app, { db, secrets, commands }) => {
         tags: ['Webhooks'],
         operationId: 'getReplay',
         summary: 'Get a replay',
+        description: 'Returns the replay and the progress of its deliveries.',
         params: Params,
         response: responses('The job and its counts', Replay, 'not_found'),
       },
@@ -91,8 +93,8 @@ export const replayRoutes: Routes = (app, { db, secrets, commands }) => {
         operationId: 'cancelReplay',
         summary: 'Cancel a replay',
         description:
-          'Queues no further delivery, and puts those that are queued and not attempted back to the status that they had. ' +
-          'One that was attempted goes on with its retries. A replay that has ended stays as it is.',
+          'Queues no further deliveries, and restores the previous status of those that are queued but not attempted. ' +
+          'Deliveries already attempted keep their retry schedule. A finished replay does not change.',
         params: Params,
         response: responses('The job', Replay, 'not_found'),
       },

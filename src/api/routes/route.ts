@@ -23,32 +23,32 @@ export interface RouteDeps extends ApiDeps {
   cursors: Cursors;
   admissions: Admissions;
 }
-/** Adds the routes of one resource; paths are relative to /api/v1. */
+/** Registers the routes of one resource; paths are relative to /api/v1. */
 export type Routes = (app: Api, deps: RouteDeps) => void;
 
-/** An id in a path; anything else is a 404. */
+/** Schema of an id in a path; other values return 404. */
 export const Id = (kind: IdKind) => Type.String({ pattern: idPattern(kind).source });
 
 export const AccountParams = Type.Object({ account_id: Id('account') });
 
-/** The resource. @throws ApiError `not_found` when it is undefined */
+/** Returns the resource. @throws ApiError `not_found` when it is undefined */
 export function existing<T>(resource: T | undefined, what: string): T {
-  if (resource === undefined) throw new ApiError('not_found', `there is no ${what} with that id`);
+  if (resource === undefined) throw new ApiError('not_found', `no ${what} has this id`);
   return resource;
 }
 
-/** Sends JSON text; as bytes, since Node measures and writes large strings slowly. */
+/** Sends JSON text as bytes, since Node is slow to measure and write large strings. */
 export function sendJson<T>(reply: FastifyReply, json: JsonOf<T> | JsonPieces<T>): FastifyReply {
   const bytes = typeof json === 'string' ? Buffer.from(json) : Buffer.concat(json);
   return reply.type('application/json; charset=utf-8').send(bytes);
 }
 
-/** The responses of a route: the schema of 200, and the errors in addition to those of every route. */
+/** OpenAPI responses of a route: 200 with JSON, `errors`, and the errors of every route. */
 export function responses(description: string, schema: Type.TSchema, ...errors: ErrorCode[]): Record<number, object> {
   return responsesAs('application/json', description, schema, ...errors);
 }
 
-/** The same with another status than 200; without a schema there is no body. */
+/** OpenAPI responses of a route that succeeds with 201 or 204; `schema` null: without a body. */
 export function responsesWith(
   status: 201 | 204,
   description: string,
@@ -62,10 +62,10 @@ export function responsesWith(
   };
 }
 
-/** How the document says that a response has no body. */
+/** Tells the document that a response has no body. */
 export const NO_BODY = { type: 'null' };
 
-/** The same for a response that is not JSON. */
+/** OpenAPI responses of a route that returns another media type than JSON. */
 export function responsesAs(
   mediaType: string,
   description: string,
@@ -84,13 +84,13 @@ export function responsesAs(
 }
 
 /**
- * Checks that the mailbox can be changed; changes of an `errored` account are attempted (CONTRACT "Accounts").
- * @throws ApiError not_found; invalid_credentials when the provider refused the account's login
+ * Checks that the mailbox can be changed. Changes of an `errored` account are attempted.
+ * @throws ApiError not_found; invalid_credentials when the provider rejected the account's login
  */
 export async function requireWritable(db: Queryable, accountId: string): Promise<void> {
   const account = await getAccountState(db, accountId);
-  if (!account) throw new ApiError('not_found', 'there is no account with that id');
+  if (!account) throw new ApiError('not_found', 'no account has this id');
   if (account.status === 'disconnected') {
-    throw new ApiError('invalid_credentials', 'the provider refused the login of this account: connect it again');
+    throw new ApiError('invalid_credentials', 'the provider rejected the login of this account: reconnect it');
   }
 }

@@ -2,7 +2,7 @@ import { EmailSent, SendInput } from '../../contract/sending.ts';
 import { checkSendInput } from '../send-input.ts';
 import { AccountParams, responses, requireWritable, type Routes } from './route.ts';
 
-/** Sending (CONTRACT "Emails"). */
+/** Route that sends an email. */
 export const sendRoutes: Routes = (app, { db, commands, settings }) => {
   app.post(
     '/:account_id/emails/send',
@@ -14,13 +14,13 @@ export const sendRoutes: Routes = (app, { db, commands, settings }) => {
         operationId: 'sendEmail',
         summary: 'Send an email',
         description:
-          'At least one recipient over `to`, `cc` and `bcc`, and one of `html`, `plain_text`, `subject` and ' +
-          '`attachments`. Responds when the mail server has accepted the email; its copy then goes to the folder whose ' +
-          'role is SENT, under the `id` given here. With an `Idempotency-Key` nothing is sent twice.',
+          'Requires a recipient in `to`, `cc` or `bcc`, and one of `html`, `plain_text`, `subject` and `attachments`. ' +
+          'Responds when the mail server has accepted the email; the copy in the folder with the role SENT then has the ' +
+          '`id` of the response. An `Idempotency-Key` prevents sending twice.',
         params: AccountParams,
         body: SendInput,
         response: responses(
-          'Sent',
+          'The email is sent',
           EmailSent,
           ...(['invalid_credentials', 'not_found', 'already_exists', 'provider_rejected', 'provider_error'] as const),
         ),

@@ -4,7 +4,7 @@ import { createSession, deleteSession, findSession } from '../../db/access/sessi
 import { sessionToken, setSessionCookie } from '../http/session-cookie.ts';
 import { responses, responsesWith, type Routes } from './route.ts';
 
-/** Signing in and out of the dashboard. */
+/** Routes that sign in to and out of the dashboard. */
 export const sessionRoutes: Routes = (app, { db, pool, settings: { publicUrl } }) => {
   app.post(
     '/session',
@@ -15,15 +15,15 @@ export const sessionRoutes: Routes = (app, { db, pool, settings: { publicUrl } }
         operationId: 'signIn',
         summary: 'Sign in',
         description:
-          'Begins a session of the key in `X-API-KEY` and sets its cookie, which every call accepts instead of the key: ' +
-          'for pages in a browser. It lasts 12 hours, or as long as the key. No script can read the cookie. With it, calls ' +
-          'that change something are accepted from pages of this origin only.',
-        response: responses('Signed in', Session),
+          'Creates a session of the key in `X-API-KEY` and sets a cookie that browsers can use instead of the key. The ' +
+          'session lasts 12 hours, or until the key expires or is revoked. Scripts cannot read the cookie. State-changing ' +
+          'calls with the cookie are accepted from pages of this origin only.',
+        response: responses('The session', Session),
       },
     },
     async (request, reply) => {
       if (request.headers['x-api-key'] === undefined) {
-        throw new ApiError('unauthorized', 'a session is begun with X-API-KEY');
+        throw new ApiError('unauthorized', 'authenticate with X-API-KEY to create a session');
       }
       const { apiKeyId, apiKeyName } = request.caller;
       const before = sessionToken(request, publicUrl);
@@ -46,8 +46,9 @@ export const sessionRoutes: Routes = (app, { db, pool, settings: { publicUrl } }
       schema: {
         tags: ['API keys'],
         operationId: 'getSession',
-        summary: 'Who is signed in',
-        response: responses('The key that the call was made with', Session),
+        summary: 'Get the session',
+        description: 'Returns the key that the call authenticates with, and when its session expires.',
+        response: responses('The session', Session),
       },
     },
     async (request) => {
@@ -71,7 +72,8 @@ export const sessionRoutes: Routes = (app, { db, pool, settings: { publicUrl } }
         tags: ['API keys'],
         operationId: 'signOut',
         summary: 'Sign out',
-        response: responsesWith(204, 'Signed out', null),
+        description: 'Deletes the session and its cookie.',
+        response: responsesWith(204, 'The session is deleted', null),
       },
     },
     async (request, reply) => {

@@ -5,31 +5,31 @@ import { ApiError, ErrorBody, errorBody } from '../../contract/errors.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { NO_BODY, responsesAs } from './route.ts';
 
-/** A stored object as it is offered for download; the content of a key never changes. */
+/** A stored object to download. The content of a key never changes. */
 export interface StoredFile {
   key: string;
   mime: string;
   name: string;
 }
 
-/** The responses of a download. */
+/** OpenAPI responses of a download. */
 export function downloadResponses(mediaType: string, description: string): Record<number, object> {
   const bytes = { [mediaType]: { schema: Type.String({ format: 'binary' }) } };
   return {
     ...responsesAs(mediaType, description, Type.String({ format: 'binary' }), 'not_found'),
-    206: { description: 'The range that was asked for', content: bytes },
-    304: { description: '`If-None-Match` names the `ETag` of what is stored', ...NO_BODY },
+    206: { description: 'The requested range', content: bytes },
+    304: { description: '`If-None-Match` matches the `ETag` of the stored object', ...NO_BODY },
     416: {
-      description: '`errors/invalid_parameters` The range begins after the end',
+      description: '`errors/invalid_parameters` Range not satisfiable',
       content: { 'application/json': { schema: ErrorBody } },
     },
   };
 }
 
 /**
- * Streams a stored object, or the one range of it that is asked for (RFC 9110 section 14; more than one range, or one
- * that cannot be read, gives the whole); 304 where the caller has it already. The headers make browsers save it, and never
- * run it or guess its type.
+ * Streams a stored object, or a single range of it (RFC 9110 14; multiple or malformed ranges return the whole object);
+ * responds with 304 when the caller has it already. The headers make browsers save the file, and never run it or guess
+ * its type.
  */
 export async function sendStored(
   request: FastifyRequest,
@@ -38,8 +38,8 @@ export async function sendStored(
   file: StoredFile,
 ): Promise<FastifyReply> {
   const size = await storage.size(file.key);
-  if (size === undefined) throw new ApiError('not_found', 'it is no longer stored');
-  // of the key: a sent email has the same id with the bytes that were sent and with those of its copy in Sent
+  if (size === undefined) throw new ApiError('not_found', 'the content is no longer stored');
+  // from the key: the sent bytes and the copy in Sent belong to the same email id
   const etag = `"${file.key.slice(file.key.lastIndexOf('/') + 1)}"`;
   reply.header('ETag', etag).header('Cache-Control', 'private, max-age=0');
   if (isNamed(etag, request.headers['if-none-match'])) return reply.code(304).send(nothing());
@@ -52,7 +52,7 @@ export async function sendStored(
   const range = ifRange === undefined || ifRange === etag ? readRange(request.headers.range, size) : undefined;
   if (range === 'unsatisfiable') {
     const body = {
-      ...errorBody('invalid_parameters', `the range begins after the end at ${size} bytes`),
+      ...errorBody('invalid_parameters', `the range begins after the end of the content (${size} bytes)`),
       status: 416,
     };
     return reply
@@ -100,7 +100,7 @@ function mediaType(mime: string): string {
   return MEDIA_TYPE.test(mime) ? mime : 'application/octet-stream';
 }
 
-/** RFC 6266: an ASCII name for old clients, and the actual one. */
+/** Content-Disposition (RFC 6266): an ASCII name for old clients, and the actual name. */
 function disposition(name: string): string {
   const plain = name.replace(/[^\x20-\x7e]|["\\%]/g, '_') || 'attachment';
   const encoded = encodeURIComponent(name).replace(

@@ -10,14 +10,14 @@ import { responses, existing, Id, type RouteDeps, type Routes, sendJson } from '
 
 const ThreadQuery = Type.Object({ meta_only: MetaOnly, limit: Limit(MAX_LIMIT), cursor: Type.Optional(Cursor) });
 
-/** By the thread's id or by that of one of its emails: the same Thread (CONTRACT "Emails"). */
+/** Routes that read a thread, by its id or by the id of one of its emails. */
 export const threadRoutes: Routes = (app, deps) => {
   const schema = {
     tags: ['Emails'],
     description:
-      'Oldest first, Sent copies included, drafts left out. `cursor` is in the response only when there is more.',
+      'Returns the emails of the thread, oldest first, including sent copies and without drafts. `cursor` is present only if more follow.',
     querystring: ThreadQuery,
-    response: responses('The conversation', Thread, 'not_found'),
+    response: responses('The thread', Thread, 'not_found'),
   };
 
   app.get(
@@ -51,7 +51,7 @@ async function sendThread(
   const list = { name: `Thread ${'threadId' in of ? of.threadId : of.emailId}`, accountId, query };
   const position = cursors.read(list, query.cursor);
   const page = { metaOnly: query.meta_only, limit: query.limit, position };
-  const thread = existing(await getThread(pool, accountId, of, page), 'conversation');
+  const thread = existing(await getThread(pool, accountId, of, page), 'thread');
   const cursor = cursors.write(list, thread.next);
   return sendJson(
     reply,

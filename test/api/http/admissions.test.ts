@@ -24,7 +24,7 @@ it('looks a key up once for many calls', async () => {
   expect(lookUps.length).toBeLessThan(5);
 });
 
-it('admits a key nowhere any more when its revocation is answered', async () => {
+it('rejects a key everywhere once its revocation has returned', async () => {
   const { apiKey, key } = await newKey();
   const processes = [createAdmissions(test.database.pool), createAdmissions(test.database.pool)];
   for (const each of processes) expect(await each.admit(key, undefined)).toBeDefined();
@@ -33,7 +33,7 @@ it('admits a key nowhere any more when its revocation is answered', async () => 
   for (const each of processes) expect(await each.admit(key, undefined)).toBeUndefined();
 });
 
-it('finds an account at once that there was none of before', async () => {
+it('finds a new account immediately after a failed look-up', async () => {
   const { key } = await newKey();
   const admissions = createAdmissions(test.database.pool);
   const accountId = await storeAccount(test.database);

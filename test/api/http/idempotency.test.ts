@@ -42,7 +42,7 @@ it('says so when the first answer can no longer be opened', async () => {
   await api.database.pool.query(`update idempotency_keys set response = 'x' where key = 'unreadable'`);
   const again = await post('unreadable');
   expect([again.statusCode, again.json().type]).toEqual([409, 'errors/already_exists']);
-  expect(again.json().detail).toMatch(/can no longer be read/);
+  expect(again.json().detail).toMatch(/can no longer be decrypted/);
 });
 
 it('refuses the same key for another call', async () => {

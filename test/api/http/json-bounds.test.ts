@@ -41,7 +41,7 @@ describe('JSON', () => {
     expect(await checked(text)).toMatch(detail);
   });
 
-  it('is scanned in turns: others are served meanwhile', async () => {
+  it('is scanned in turns, between which other calls are served', async () => {
     let turns = 0;
     let over = false;
     const count = () => {

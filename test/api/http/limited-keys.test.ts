@@ -11,7 +11,7 @@ import { type ApiUnderTest, apiUnderTest, type CallOptions } from '../../helpers
 import { waitFor } from '../../helpers/assert/wait.ts';
 
 /*
- * Over all routes there are: for a key of one account there is no other, and a key that may only read changes nothing.
+ * Over all routes: a key of one account sees no other account, and a read-only key changes nothing.
  */
 
 interface Data {
@@ -138,7 +138,7 @@ const DECISIONS: Record<string, 'forbidden' | ((route: Route) => Promise<void>)>
     expect(outcome(found!)).toEqual([400, 'errors/invalid_parameters']);
     expect(found?.json()).toEqual(missing?.json());
   },
-  // whoever has a key may begin a session of it, which has its limits
+  // every key can create a session, which has the limits of the key
   'POST /session': async ({ method, path }) => {
     const begun = await call(method, path);
     expect(begun.statusCode).toBe(200);
@@ -159,7 +159,7 @@ const DECISIONS: Record<string, 'forbidden' | ((route: Route) => Promise<void>)>
     for (const id of [ids().theirs.event, newId('event')]) {
       expect(outcome(await call('GET', `${path}?after=${id}`))).toEqual([400, 'errors/invalid_parameters']);
     }
-    // nobody would end what it begins
+    // a stream would remain open
     expect((await call('HEAD' as Route['method'], path)).statusCode).toBe(404);
   },
   'POST /auth/links': 'forbidden',

@@ -35,7 +35,7 @@ describe('the serializer of responses', () => {
     });
   });
 
-  it('leaves values as they are, so that a wrong one is seen', () => {
+  it('does not convert values, which would hide wrong ones', () => {
     expect(written({ data: [], first: null, free: {}, any: {} })).toMatchObject({ first: null });
     expect(written({ data: [{ id: 5 }], first: null, free: {}, any: {} })).toMatchObject({ data: [{ id: 5 }] });
   });

@@ -84,7 +84,7 @@ describe('a session', () => {
     expect((await withCookie('POST', '/api-keys', cookie, { 'sec-fetch-site': 'same-origin' })).statusCode).toBe(200);
   });
 
-  it('ends when it is signed out, at once', async () => {
+  it('ends immediately on sign-out', async () => {
     const { cookie } = await signIn();
     const answer = await withCookie('DELETE', '/session', cookie, { origin: ORIGIN });
     expect(answer.statusCode).toBe(204);
@@ -110,7 +110,7 @@ describe('a session', () => {
     expect((await withCookie('GET', '/accounts', cookie)).statusCode).toBe(401);
   });
 
-  it('is not begun with another session, nor with a wrong key', async () => {
+  it('cannot be created with another session or a wrong key', async () => {
     const { cookie } = await signIn();
     expect((await withCookie('POST', '/session', cookie, { origin: ORIGIN })).statusCode).toBe(401);
     expect((await api.call('POST', '/session', { headers: { 'x-api-key': 'x'.repeat(40) } })).statusCode).toBe(401);
