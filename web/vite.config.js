@@ -1,11 +1,11 @@
 import { join } from 'node:path';
 
-/** Two pages: the dashboard, and the one where the owner of a mailbox connects it. Served by src/api/pages.ts. */
+/** Builds two pages, the dashboard and the connect page, which src/api/pages.ts serves. */
 export default {
-  // relative: `<base>` of the page names the path under which the API is served
+  // relative: `<base>` of the page sets the path under which the API is served
   base: './',
   root: import.meta.dirname,
-  // no script in the page but files of this origin
+  // the page may only load scripts from files of its origin
   build: {
     outDir: join(import.meta.dirname, '..', 'dist', 'web'),
     emptyOutDir: true,

@@ -26,7 +26,7 @@ import { Toasts } from './ui/toast.tsx';
 
 export const SESSION = ['session'];
 
-/** The dashboard, or the way into it. */
+/** The dashboard, or the sign-in page without a session. */
 export function App() {
   const queries = useQueryClient();
   const session = useQuery({
@@ -71,10 +71,10 @@ function Shell({ session }: { session: Session }) {
     queries.clear();
     queries.setQueryData(SESSION, null);
   };
-  // a new page is read from its top, and named to who hears it
+  // scrolls a new page to its top, and announces it to screen readers
   useEffect(() => {
     window.scrollTo(0, 0);
-    // on a narrow screen the sections are a row that scrolls
+    // on a narrow screen the sections are a scrolling row
     document.querySelector('.nav [aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'center' });
   }, [location]);
   const isHere = (href: string) => (href === '/' ? location === '/' : location.startsWith(href));
@@ -168,7 +168,7 @@ function Pages() {
       <Route>
         <Page title="Not found">
           <div class="card">
-            <Empty title="There is no such page" action={<Link href="/">To the overview</Link>} />
+            <Empty title="Page not found" action={<Link href="/">Go to the overview</Link>} />
           </div>
         </Page>
       </Route>

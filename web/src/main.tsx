@@ -11,7 +11,7 @@ const queries = new QueryClient({
   defaultOptions: {
     queries: {
       staleTime: 5_000,
-      // what is wrong with the call stays wrong; what is away comes back
+      // client errors are permanent; outages are not
       retry: (failures, error) =>
         failures < 2 && error instanceof ApiFailure && (error.status === 0 || error.status >= 500),
     },

@@ -17,10 +17,10 @@ export type AuthLink = Schemas['AuthLink'];
 export type Overview = Schemas['Overview'];
 export type Session = Schemas['Session'];
 
-/** Where the API is, whatever path it is served under. */
+/** Base URL of the API, below the path under which a proxy serves it. */
 export const BASE = new URL('.', document.baseURI).href.replace(/\/$/, '');
 
-/** An answer of the API that is no success, in its own words. */
+/** An error response of the API. */
 export class ApiFailure extends Error {
   readonly status: number;
   readonly type: string;
@@ -33,11 +33,11 @@ export class ApiFailure extends Error {
   }
 }
 
-/** The public API; the cookie of the session goes along by itself. */
+/** Client of the public API; the browser sends the session cookie. */
 export const api = createClient<paths>({ baseUrl: BASE, credentials: 'same-origin' });
 
 let signedOut: () => void = () => {};
-/** What to do when the session has ended. */
+/** Called when the session has expired. */
 export function onSignedOut(action: () => void): void {
   signedOut = action;
 }
@@ -48,7 +48,7 @@ interface Answer<T> {
   response: Response;
 }
 
-/** The body of a success. @throws ApiFailure; the session having ended is reported besides */
+/** Returns the body of a successful response. @throws ApiFailure; reports an expired session as well */
 export async function take<T>(call: Promise<Answer<T>>): Promise<T> {
   let answer: Answer<T>;
   try {
@@ -63,7 +63,7 @@ export async function take<T>(call: Promise<Answer<T>>): Promise<T> {
   throw failure;
 }
 
-/** The text of anything that was thrown. */
+/** The message of any thrown value. */
 export function wordsOf(error: unknown): { title: string; detail: string } {
   if (error instanceof ApiFailure) return { title: error.title, detail: sentence(error.message) };
   return { title: 'Something went wrong', detail: error instanceof Error ? error.message : String(error) };

@@ -10,7 +10,7 @@ export interface Server {
   encryption: string;
 }
 
-/** The servers of an address, and what its provider wants. */
+/** The servers of an address, and a hint of its provider. */
 export interface Found {
   imap: Server | null;
   smtp: Server | null;
@@ -26,12 +26,12 @@ export interface Credentials {
 }
 
 interface Props {
-  /** the address, when it is known and stays */
+  /** the address, when it is fixed */
   address?: string | undefined;
   findServers: (address: string) => Promise<Found>;
   connect: (credentials: Credentials) => Promise<void>;
   action: string;
-  /** more to choose, before the button */
+  /** further fields, above the button */
   children?: ComponentChildren;
 }
 
@@ -40,7 +40,7 @@ type Search = { state: 'none' | 'searching' | 'failed' } | { state: 'done'; addr
 const IMAP: Server = { host: '', port: 993, encryption: 'SSL' };
 const SMTP: Server = { host: '', port: 465, encryption: 'SSL' };
 
-/** Asks for address and password; the servers are found, or asked for. */
+/** Form for address and password; discovers the servers, or asks for them. */
 export function ConnectForm({ address: fixed, findServers, connect, action, children }: Props) {
   const [address, setAddress] = useState(fixed ?? '');
   const [password, setPassword] = useState('');
@@ -78,7 +78,7 @@ export function ConnectForm({ address: fixed, findServers, connect, action, chil
     setError(undefined);
     try {
       const asked = byHand && imap.host !== '' && smtp.host !== '';
-      // a mailbox that is connected again keeps its servers
+      // a reconnect keeps the servers of the mailbox
       const found = asked || fixed !== undefined ? undefined : await look();
       if (!asked && fixed === undefined && (!found?.imap || !found.smtp)) {
         setByHand(true);
@@ -204,7 +204,7 @@ const MEANING: Record<string, string> = {
   'errors/service_unavailable': 'The service is not available just now. Please try again in a moment.',
 };
 
-/** What went wrong in plain words, then in the server's. */
+/** Explains an error in plain words, then quotes the server. */
 function Refusal({ error, found }: { error: unknown; found: Found | undefined }) {
   const { title, detail } = wordsOf(error);
   const meaning = error instanceof ApiFailure ? MEANING[error.type] : undefined;

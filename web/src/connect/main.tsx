@@ -6,7 +6,7 @@ import { applyTheme } from '../ui/theme.tsx';
 import { ConnectForm, type Credentials, type Found } from './form.tsx';
 
 /*
- * The page where the owner of a mailbox connects it. The token in its address is all that it has: no key, no cookie. It
+ * The page where the owner of a mailbox connects it. Its only credential is the token in its URL, without key or cookie. It
  * calls `/connect/{token}/…` (src/api/connect-page.ts).
  */
 
@@ -139,7 +139,7 @@ function Content({ page, error, done, connect, cancel }: ContentProps) {
 const CLOSED: Record<string, [string, string]> = {
   used: ['This link was used already', 'A mailbox was connected with it. For another one, please ask for a new link.'],
   expired: ['This link has expired', 'Please ask for a new one.'],
-  cancelled: ['Nothing was connected', 'This link cannot be used any more. Please ask for a new one if you need it.'],
+  cancelled: ['Nothing was connected', 'This link no longer works. Please ask for a new one if you need it.'],
 };
 
 function Closed({ status, back }: { status: string; back: string | null }) {
@@ -157,7 +157,7 @@ function Closed({ status, back }: { status: string; back: string | null }) {
   );
 }
 
-/** White or black, whichever can be read on that color (WCAG relative luminance). */
+/** White or black: the readable one on a color (WCAG relative luminance). */
 function inkOn(color: string): string {
   const [r = 0, g = 0, b = 0] = [1, 3, 5].map((at) => {
     const value = Number.parseInt(color.slice(at, at + 2), 16) / 255;

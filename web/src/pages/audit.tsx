@@ -9,7 +9,7 @@ import { given, isoOf, useCursor, useParam } from '../ui/query.ts';
 
 const SIZE = 50;
 
-/** As in AUDIT_ACTIONS of the API; the type says when one is missing. */
+/** The values of AUDIT_ACTIONS of the API; the type fails when one is missing. */
 const ACTIONS = {
   'api_key.create': 'Create a key',
   'api_key.revoke': 'Revoke a key',
@@ -35,10 +35,10 @@ const isAction = (text: string): text is AuditRecord['action'] => text in ACTION
 
 const TONES = { done: 'good', refused: 'warn', failed: 'bad' } as const;
 
-/** Where an object is shown, by the prefix of its id. */
+/** Page of an object, by the prefix of its id. */
 const PAGES: Record<string, string> = { acc: '/mailboxes', we: '/endpoints', whc: '/deliveries', rpl: '/replays' };
 
-/** Who did what to keys, mailboxes and endpoints. */
+/** Audit log of operations on keys, mailboxes and endpoints. */
 export function AuditPage() {
   const [action, setAction] = useParam('action');
   const [key, setKey] = useParam('key');
@@ -62,7 +62,7 @@ export function AuditPage() {
     queryKey: ['audit', query],
     queryFn: () => take(api.GET('/api/v1/audit', { params: { query } })),
     placeholderData: keepPreviousData,
-    // what was read before does not change
+    // loaded records are immutable
     refetchInterval: cursor === '' ? 10_000 : false,
   });
   const names = useKeyNames();
@@ -112,7 +112,7 @@ function Nothing({ filtered }: { filtered: boolean }) {
   return <Empty title="Nothing was done yet">Every change of a key, a mailbox or an endpoint is listed here.</Empty>;
 }
 
-/** What keys are called; those that were revoked have their ids only. */
+/** Names of the keys; revoked keys show their ids. */
 function useKeyNames(): ReadonlyMap<string, string> {
   const keys = useQuery({
     queryKey: ['api-keys', { limit: 250 }],
@@ -171,7 +171,7 @@ function Table({ records, names }: { records: AuditRecord[]; names: ReadonlyMap<
   );
 }
 
-/** An object by its name or the end of its id, with a link to it where it has a page. */
+/** Shows an object by its name or the end of its id, with a link if it has a page. */
 function ObjectLink({ id, names }: { id: string | null; names: ReadonlyMap<string, string> }) {
   if (id === null) return <span class="quiet">–</span>;
   const [prefix = ''] = id.split('_');

@@ -7,7 +7,7 @@ import { Copyable, Loading, Page, Problem, State } from '../ui/parts.tsx';
 import { useParam } from '../ui/query.ts';
 import { toast } from '../ui/toast.tsx';
 
-/** Connects a mailbox, or with `account` in the address connects that one again. */
+/** Connects a mailbox; `account` in the query reconnects that one. */
 export function ConnectPage() {
   const [account] = useParam('account');
   return account === '' ? <New /> : <Again id={account} />;
@@ -111,7 +111,7 @@ function Again({ id }: { id: string }) {
   );
 }
 
-/** The other way: the owner types the password. */
+/** The alternative: a link for the owner, who enters the password. */
 function LinkCard({ account }: { account?: string }) {
   const [url, setUrl] = useState<string>();
   const [error, setError] = useState<unknown>();

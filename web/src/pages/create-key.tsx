@@ -29,7 +29,7 @@ function expiryOf(life: string, date: string): string | null {
   return at.toISOString();
 }
 
-/** Makes a key, and shows it this once. */
+/** Creates a key, and shows it once. */
 export function CreateKey({ close }: { close: () => void }) {
   const [made, setMade] = useState<string>();
   if (made === undefined) return <Form close={close} done={setMade} />;

@@ -12,7 +12,7 @@ import { EVENT_TYPES, isEventType } from './event-types.ts';
 const SIZE = 50;
 const STATUSES = ['pending', 'delivered', 'failed', 'skipped'] as const;
 
-/** All filters of the log; they are in the address of the page. */
+/** All filters of the log, from the query of the page's URL. */
 function useFilters() {
   const [status, setStatus] = useParam('status');
   const [endpoint, setEndpoint] = useParam('endpoint');
@@ -251,7 +251,7 @@ function RetryChosen({ deliveries, done }: { deliveries: Delivery[]; done: () =>
 
 const REPLAYED = ['failed', 'skipped', 'delivered'] as const;
 
-/** Makes the deliveries that the filters show again, all of them, at the pace that the endpoint takes. */
+/** Replays all deliveries that match the filters, at the pace of the endpoint. */
 function ReplayDialog({
   query,
   endpoints,
@@ -284,7 +284,7 @@ function ReplayDialog({
         Makes deliveries of one endpoint again: those that the filters of the log show, with this state. Live events go
         first.
       </p>
-      {endpoints.length === 0 && <Notice tone="warn" title="There is no endpoint" />}
+      {endpoints.length === 0 && <Notice tone="warn" title="No endpoints" />}
       <SelectField
         label="Endpoint"
         value={endpoint}

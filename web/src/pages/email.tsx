@@ -94,7 +94,7 @@ function Reader({ email }: { email: Email }) {
   );
 }
 
-/** The frame has an origin of its own, so that its height cannot be asked. */
+/** The frame has a separate origin: the page cannot read its height. */
 function isShort({ body, body_plain: text }: Email): boolean {
   return text.length < 600 && text.split('\n').length < 12 && body.length < 6000;
 }

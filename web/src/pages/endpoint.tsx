@@ -65,7 +65,7 @@ function Trouble({ endpoint }: { endpoint: Endpoint }) {
   if (!endpoint.enabled)
     return (
       <Notice tone="warn" title="It is disabled">
-        {endpoint.disabled_reason === 'gone' && 'It answered 410: nothing is there any more. '}
+        {endpoint.disabled_reason === 'gone' && 'It responded with 410 (Gone). '}
         {endpoint.disabled_reason === 'failing' && 'No call succeeded for five days. '}
         Its events are logged as skipped. Enable it, then replay them.
       </Notice>
@@ -236,7 +236,7 @@ function Rotate({ id, close }: { id: string; close: () => void }) {
       confirm={() => rotate.mutate()}
       close={close}
     >
-      The header X-Email-Engine-Signature switches at once; webhook-signature carries both for 24 hours.
+      The header X-Email-Engine-Signature switches immediately; webhook-signature carries both for 24 hours.
     </Confirm>
   );
 }
@@ -260,7 +260,7 @@ function Remove({ endpoint, close }: { endpoint: Endpoint; close: () => void }) 
       confirm={() => remove.mutate()}
       close={close}
     >
-      Nothing is delivered to {endpoint.url} any more. Its log stays.
+      Events are no longer delivered to {endpoint.url}. Its log remains.
     </Confirm>
   );
 }

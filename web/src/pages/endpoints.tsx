@@ -22,7 +22,7 @@ export function EndpointsPage() {
         <Listed
           list={endpoints}
           empty={
-            <Empty title="There is no endpoint yet" action={create}>
+            <Empty title="No endpoints yet" action={create}>
               An endpoint is a URL of yours. New mail and every change of it is sent there, signed, and repeated until
               it is taken.
             </Empty>
@@ -36,7 +36,7 @@ export function EndpointsPage() {
   );
 }
 
-/** What state it is in, for people. */
+/** Readable state of an endpoint. */
 export function EndpointState({ endpoint }: { endpoint: Endpoint }) {
   if (!endpoint.enabled) return <State of="disabled" />;
   if (endpoint.breaker.state === 'open') return <State of="open" label="failing, spared" />;

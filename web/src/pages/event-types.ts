@@ -1,4 +1,4 @@
-/** Every type of event, as the API names them. */
+/** Every event type of the API. */
 export const EVENT_TYPES = [
   'email.new',
   'email.new.bounce',

@@ -10,7 +10,7 @@ import { EVENT_TYPES } from './event-types.ts';
 
 const KEPT = 200;
 
-/** The events as they happen. */
+/** Live events. */
 export function EventsPage() {
   const [type, setType] = useParam('type');
   const [account, setAccount] = useParam('account');
@@ -34,7 +34,7 @@ export function EventsPage() {
       actions={
         <>
           <button type="button" class="button" aria-pressed={paused} onClick={() => setPaused(!paused)}>
-            {paused ? 'Go on' : 'Pause'}
+            {paused ? 'Resume' : 'Pause'}
           </button>
           <button type="button" class="button" onClick={() => setEvents([])}>
             Clear

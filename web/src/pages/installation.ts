@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/preact-query';
 import { api, type Schemas, take } from '../api/client.ts';
 
-/** The settings in force. */
+/** The effective settings. */
 export function useInstallation() {
   return useQuery({
     queryKey: ['settings'],
@@ -12,13 +12,13 @@ export function useInstallation() {
 
 type Installation = Schemas['Settings'] | undefined;
 
-/** The runs that are about an account, in the Temporal UI; undefined: it is not known where that is. */
+/** URL of an account's executions in the Temporal UI; undefined: the URL of the UI is not known. */
 export function runsUrl(installation: Installation, accountId: string): string | undefined {
   const base = workflows(installation);
   return base && `${base}?query=${encodeURIComponent(`MailAccount="${accountId}"`)}`;
 }
 
-/** One workflow in the Temporal UI. */
+/** URL of a workflow in the Temporal UI. */
 export function workflowUrl(installation: Installation, workflowId: string): string | undefined {
   const base = workflows(installation);
   return base && `${base}/${encodeURIComponent(workflowId)}`;

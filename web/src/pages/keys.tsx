@@ -200,9 +200,9 @@ function Revoke({ apiKey, close }: { apiKey: ApiKey; close: () => void }) {
           You will be signed out, and need another key to come back.
         </Notice>
       )}
-      <p>Calls with it are refused at once, whoever is signed in with it is signed out, and its connect links end.</p>
+      <p>Calls with it are rejected immediately, its sessions are signed out, and its connect links stop working.</p>
       <p>
-        Keys that it created go on:{' '}
+        Keys created with it remain valid:{' '}
         <Link href={`/keys?created_by=${apiKey.id}`} onClick={close}>
           see them
         </Link>

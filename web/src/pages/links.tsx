@@ -11,7 +11,7 @@ const SIZE = 50;
 const STATUSES = ['open', 'used', 'cancelled', 'expired'] as const;
 const LINKS = ['auth-links'];
 
-/** Links to the connect page: who has not connected yet. */
+/** Links to the connect page, with their status. */
 export function LinksPage() {
   const [status, setStatus] = useParam('status', 'open');
   const [account] = useParam('account');
@@ -227,7 +227,7 @@ function Revoke({ link, close }: { link: AuthLink; close: () => void }) {
       confirm={() => revoke.mutate()}
       close={close}
     >
-      Its owner finds no page there any more. A mailbox that was connected stays.
+      The link stops working. A mailbox that it connected remains connected.
     </Confirm>
   );
 }

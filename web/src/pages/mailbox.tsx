@@ -66,7 +66,7 @@ function Trouble({ account }: { account: Account }) {
       {isRefused ? (
         <Link href={`/mailboxes/connect?account=${account.id}`}>Connect it again with the right password</Link>
       ) : (
-        'It is tried again by itself.'
+        'It is retried automatically.'
       )}
     </Notice>
   );

@@ -8,7 +8,7 @@ import { Badge, Empty, Loading, Page, Problem, Time } from '../ui/parts.tsx';
 import { Plot, type Series } from '../ui/plot.tsx';
 import { useParam } from '../ui/query.ts';
 
-/** However many events come, the figures are asked for this often at most, ms. */
+/** Shortest interval between refreshes that events cause, ms. */
 const ASK_MS = 2_000;
 
 export function OverviewPage() {
@@ -65,7 +65,7 @@ function Period({ period, set }: { period: string; set: (period: string) => void
   );
 }
 
-/** As large as what comes, so that nothing moves. */
+/** Has the size of the loaded content, to avoid layout shifts. */
 function Placeholder() {
   return (
     <>
@@ -135,7 +135,7 @@ function Figures({ overview }: { overview: Overview }) {
   );
 }
 
-/** Values of a bucket, for one minute. */
+/** Values of a bucket, per minute. */
 function perMinute({ buckets, bucket_seconds: seconds }: Overview, key: 'received' | 'sent'): number[] {
   return buckets.map((bucket) => (bucket[key] * 60) / seconds);
 }

@@ -11,10 +11,10 @@ export interface Picked {
   name: string;
 }
 
-/** Of how many the search shows. */
+/** Most results that a search shows. */
 const SHOWN = 8;
 
-/** Picks mailboxes out of any number of them, by a search. */
+/** Selects mailboxes by search. */
 export function PickMailboxes({ picked, pick }: { picked: Picked[]; pick: (picked: Picked[]) => void }) {
   const [search, setSearch] = useState('');
   const query = given({ search: useDebounced(search), limit: SHOWN });

@@ -4,7 +4,7 @@ import { api, take } from '../api/client.ts';
 import { count } from '../ui/format.ts';
 import { Loading, Page, Problem, State, Time } from '../ui/parts.tsx';
 
-/** One bulk replay, as it goes on. */
+/** One bulk replay, with live progress. */
 export function ReplayPage({ id }: { id: string }) {
   const queries = useQueryClient();
   const key = ['replay', id];

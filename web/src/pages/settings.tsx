@@ -3,7 +3,7 @@ import { TextField } from '../ui/field.tsx';
 import { Badge, Empty, Loading, Page, Problem } from '../ui/parts.tsx';
 import { useInstallation } from './installation.ts';
 
-/** What this installation runs with; changed by its environment, not here. */
+/** Effective settings of the installation, read-only: the environment sets them. */
 export function SettingsPage() {
   const settings = useInstallation();
   const [search, setSearch] = useState('');

@@ -4,7 +4,7 @@ import iconUrl from '../icon.svg';
 import { TextField } from '../ui/field.tsx';
 import { Problem } from '../ui/parts.tsx';
 
-/** Asks for an API key, which is forgotten once the session has begun. */
+/** Asks for an API key, and discards it once the session exists. */
 export function SignIn({ signedIn }: { signedIn: (session: Session) => void }) {
   const [key, setKey] = useState('');
   const [error, setError] = useState<unknown>();

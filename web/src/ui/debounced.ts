@@ -2,7 +2,7 @@ import { useEffect, useState } from 'preact/hooks';
 
 const PAUSE_MS = 250;
 
-/** The value, once it has not changed for a moment: a search is not made for every letter. */
+/** The value after it has not changed for a moment, to avoid a search per keystroke. */
 export function useDebounced<T>(value: T): T {
   const [settled, setSettled] = useState(value);
   useEffect(() => {

@@ -2,7 +2,7 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useId, useRef } from 'preact/hooks';
 import { Copyable, Notice, Problem } from './parts.tsx';
 
-/** A dialog over the page: Escape closes it, and the focus stays in it. */
+/** A modal dialog: Escape closes it, and it traps the focus. */
 export function Dialog({ title, close, children }: { title: string; close: () => void; children: ComponentChildren }) {
   const ref = useRef<HTMLDialogElement>(null);
   const id = useId();
@@ -20,7 +20,7 @@ export function Dialog({ title, close, children }: { title: string; close: () =>
       ref={ref}
       aria-labelledby={id}
       onClose={() => {
-        // one that another dialog has replaced closes late, and must not take that with it
+        // a replaced dialog closes late, and must not close its successor
         if (!isLeft.current) close();
       }}
     >
@@ -35,12 +35,12 @@ export function Dialog({ title, close, children }: { title: string; close: () =>
   );
 }
 
-/** A form in a dialog, with what its last attempt was refused with. */
+/** A form in a dialog, with the error of its last submit. */
 export function DialogForm(props: {
   title: string;
   children: ComponentChildren;
   action: string;
-  /** may not be sent yet */
+  /** submit is disabled */
   incomplete?: boolean;
   busy: boolean;
   error: unknown;
@@ -94,7 +94,7 @@ export function ShowOnce(props: {
   );
 }
 
-/** Asks before something that cannot be undone. */
+/** Asks for confirmation of an irreversible action. */
 export function Confirm(props: {
   title: string;
   children: ComponentChildren;

@@ -2,7 +2,7 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { BASE, type ListedEvent } from '../api/client.ts';
 import { EVENT_TYPES } from '../pages/event-types.ts';
 
-/** Follows the events as they happen; returns whether the line stands. `seen` is given each of them. */
+/** Follows the event stream and passes each event to `seen`; returns whether the stream is connected. */
 export function useEvents(query: string, seen: (event: ListedEvent) => void): boolean {
   const [isOpen, setOpen] = useState(false);
   const handler = useRef(seen);

@@ -38,7 +38,7 @@ export function TextField({
   );
 }
 
-/** A labelled choice; options are their own labels unless they say otherwise. */
+/** A labelled select; an option without a label shows its value. */
 export function SelectField({
   label,
   value,

@@ -25,7 +25,7 @@ const STEPS: [Intl.RelativeTimeFormatUnit, number][] = [
   ['second', 1],
 ];
 
-/** `5 min. ago`, `in 2 hr.`; a date beyond a month. */
+/** Formats a time as `5 min. ago` or `in 2 hr.`, and as a date beyond a month. */
 export function fromNow(iso: string, now = Date.now()): string {
   const seconds = Math.round((new Date(iso).getTime() - now) / 1000);
   if (Math.abs(seconds) > 30 * 86_400) return dateOf(iso);
@@ -33,7 +33,7 @@ export function fromNow(iso: string, now = Date.now()): string {
   return RELATIVE.format(Math.round(seconds / size), unit);
 }
 
-/** `12.3 kB` */
+/** Formats bytes as `12.3 kB`. */
 export function bytes(value: number): string {
   const units = ['B', 'kB', 'MB', 'GB'];
   let index = 0;

@@ -28,12 +28,12 @@ const TONES: Record<string, Tone> = {
   disabled: 'bad',
 };
 
-/** A state in its colour, which its name tells too. */
+/** A state, as text and as color. */
 export function State({ of, label }: { of: string; label?: string }) {
   return <Badge tone={TONES[of] ?? 'idle'}>{label ?? of.replaceAll('_', ' ')}</Badge>;
 }
 
-/** A time as its distance from now; exactly when pointed at. */
+/** A time relative to now; the tooltip has the exact time. */
 export function Time({ at, none = '–' }: { at: string | null | undefined; none?: string }) {
   const [now, setNow] = useState(Date.now);
   useEffect(() => {
@@ -51,13 +51,13 @@ export function Time({ at, none = '–' }: { at: string | null | undefined; none
 interface PageProps {
   title: string;
   intro?: ComponentChildren;
-  /** the page above this one */
+  /** the parent page */
   up?: { href: string; label: string };
   actions?: ComponentChildren;
   children: ComponentChildren;
 }
 
-/** A page with its heading; names the document after it. */
+/** A page with a heading, which is also the document's title. */
 export function Page({ title, intro, up, actions, children }: PageProps) {
   useEffect(() => {
     document.title = `${title} – Email API`;
@@ -90,7 +90,7 @@ export function Notice({ tone, title, children }: { tone: Tone; title: string; c
   );
 }
 
-/** What was thrown, in the server's words. */
+/** An error, in the server's words. */
 export function Problem({ error, retry }: { error: unknown; retry?: () => void }) {
   if (!error) return null;
   const { title, detail } = wordsOf(error);
@@ -109,7 +109,7 @@ export function Problem({ error, retry }: { error: unknown; retry?: () => void }
   );
 }
 
-/** A list without items, and what to do about it. */
+/** An empty list, with a suggestion. */
 export function Empty({
   title,
   children,
@@ -145,7 +145,7 @@ interface List<T> {
   refetch: () => Promise<unknown>;
 }
 
-/** A list as it is read: on its way, refused in the server's words, empty, or its rows. */
+/** A list in its state: loading, failed, empty, or its rows. */
 export function Listed<T>({
   list,
   empty,
@@ -154,7 +154,7 @@ export function Listed<T>({
 }: {
   list: List<T>;
   empty: ComponentChildren;
-  /** shown while it is on its way */
+  /** shown while loading */
   lines?: number;
   children: (rows: T[]) => ComponentChildren;
 }) {
@@ -173,7 +173,7 @@ export function Listed<T>({
   );
 }
 
-/** A page of a list with an offset; the offset and how it is set, as `useOffset` gives them. */
+/** Pager of a list with an offset, which `useOffset` provides. */
 export function Pager<T>({
   list: { data },
   offset: [offset, go],
@@ -206,7 +206,7 @@ export function Pager<T>({
   );
 }
 
-/** A value to copy. */
+/** A value with a copy button. */
 export function Copyable({ value, label }: { value: string; label: string }) {
   const copy = () =>
     navigator.clipboard.writeText(value).then(

@@ -8,9 +8,9 @@ export interface Series {
 }
 
 interface Props {
-  /** said to who cannot see it, with the sums */
+  /** text alternative, with the sums */
   label: string;
-  /** when each value begins, oldest first */
+  /** start of each value, oldest first */
   at: string[];
   series: Series[];
 }
@@ -18,7 +18,7 @@ interface Props {
 const HEIGHT = 200;
 const CLOCK = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit' });
 
-/** Lines over time. The library is loaded with the first one. */
+/** Lines over time. Loads the library on first use. */
 export function Plot({ label, at, series }: Props) {
   const ref = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot>();
@@ -45,7 +45,7 @@ export function Plot({ label, at, series }: Props) {
     const redraw = () => void draw();
     redraw();
     if (ref.current) resize.observe(ref.current);
-    // the colors are those of the theme
+    // colors come from the theme
     const system = matchMedia('(prefers-color-scheme: dark)');
     system.addEventListener('change', redraw);
     window.addEventListener('themechange', redraw);
@@ -100,7 +100,7 @@ function options(width: number, series: Series[]): uPlot.Options {
       {
         ...axis,
         size: 44,
-        // only whole numbers of mails and deliveries
+        // counts are integers
         values: (_plot, splits) => splits.map((value) => (Number.isInteger(value) ? String(value) : '')),
       },
     ],

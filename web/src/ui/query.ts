@@ -1,6 +1,6 @@
 import { useSearchParams } from 'wouter-preact';
 
-/** A value in the address of the page, so that a link to it shows the same. */
+/** A value in the query of the page's URL: links to the page preserve it. */
 export function useParam(name: string, fallback = ''): [string, (value: string) => void] {
   const [params, setParams] = useSearchParams();
   return [
@@ -11,7 +11,7 @@ export function useParam(name: string, fallback = ''): [string, (value: string) 
           const after = new URLSearchParams(before);
           if (value === fallback || value === '') after.delete(name);
           else after.set(name, value);
-          // another filter begins at the first page
+          // a changed filter resets to the first page
           if (name !== 'offset') after.delete('offset');
           after.delete('cursor');
           return after;
@@ -21,14 +21,14 @@ export function useParam(name: string, fallback = ''): [string, (value: string) 
   ];
 }
 
-/** The place in a list that pages by offset, in the address of the page. */
+/** The offset of a list, in the query of the page's URL. */
 export function useOffset(): [number, (value: number) => void] {
   const [text, set] = useParam('offset');
   const value = Number.parseInt(text, 10);
   return [Number.isInteger(value) && value > 0 ? value : 0, (offset) => set(offset === 0 ? '' : String(offset))];
 }
 
-/** The place in a list that pages by cursor, in the address of the page; the browser goes back from it. */
+/** The cursor of a list, in the query of the page's URL; the browser's back button returns to the previous page. */
 export function useCursor(): [string, (cursor: string) => void] {
   const [params, setParams] = useSearchParams();
   return [
@@ -43,7 +43,7 @@ export function useCursor(): [string, (cursor: string) => void] {
   ];
 }
 
-/** What a `datetime-local` input holds, for the API; undefined: nothing. */
+/** Converts the value of a `datetime-local` input for the API; undefined: empty. */
 export function isoOf(local: string): string | undefined {
   const at = new Date(local);
   return Number.isNaN(at.getTime()) ? undefined : at.toISOString();
@@ -51,7 +51,7 @@ export function isoOf(local: string): string | undefined {
 
 type Given<T> = { [K in keyof T]?: Exclude<T[K], undefined> };
 
-/** Leaves out what is empty. */
+/** Omits empty values. */
 export function given<T extends Record<string, string | number | boolean | undefined>>(values: T): Given<T> {
   return Object.fromEntries(
     Object.entries(values).filter(([, value]) => value !== undefined && value !== ''),

@@ -8,7 +8,7 @@ const stored = (): Theme => {
   return value === 'light' || value === 'dark' ? value : 'auto';
 };
 
-/** Dark or light, as chosen; else as the system says. */
+/** The chosen theme, dark or light; by default the system's. */
 export function applyTheme(theme = stored()): void {
   if (theme === 'auto') delete document.documentElement.dataset['theme'];
   else document.documentElement.dataset['theme'] = theme;

@@ -9,7 +9,7 @@ const SHOWN_MS = 5_000;
 let next = 0;
 let show: (toast: Toast) => void = () => {};
 
-/** Says for a few seconds that something was done. */
+/** Shows a confirmation for a few seconds. */
 export function toast(text: string): void {
   show({ id: next++, text });
 }
