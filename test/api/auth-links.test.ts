@@ -6,7 +6,7 @@ import { newId } from '../../src/new-id.ts';
 import { type ApiUnderTest, apiUnderTest } from '../helpers/product/api-under-test.ts';
 import { storeAccount } from '../helpers/product/stored-account.ts';
 
-/** The links to the hosted connect page, and what that page calls. */
+/** Links to the hosted connect page, and the routes of that page. */
 
 let api: ApiUnderTest;
 let accountId: string;
@@ -40,7 +40,7 @@ async function makeLink(body: object = {}): Promise<{ link: AuthLinkCreated; tok
   return { link, token: link.url.split('/').at(-1) ?? '' };
 }
 
-/** What a browser on the page calls. */
+/** Makes a call as a browser on the page. */
 function onPage(token: string, path: string, body?: object, headers: Record<string, string> = {}) {
   return api.app.inject({
     method: body ? 'POST' : 'GET',
@@ -120,7 +120,7 @@ describe('the list of links', () => {
     expect([idsOf(second), second.has_more]).toEqual([[expired.id, cancelled.id], true]);
   });
 
-  it('says of a link whose key was revoked that it has ended', async () => {
+  it('reports a link as expired once its key is revoked', async () => {
     const made = (await api.call('POST', '/api-keys', { body: { name: 'k' } })).json<{ id: string; api_key: string }>();
     const headers = { 'x-api-key': made.api_key };
     const { id } = (await api.call('POST', '/auth/links', { body: {}, headers })).json<AuthLink>();
@@ -131,7 +131,7 @@ describe('the list of links', () => {
     expect(idsOf(await list('?status=open'))).not.toContain(id);
   });
 
-  it('loses a link that is revoked: its page is not found, and the audit log says who did it', async () => {
+  it('omits a revoked link, whose page is not found and whose revocation is audited', async () => {
     const { link, token } = await makeLink();
     const answer = await revoke(link.id);
     expect([answer.statusCode, answer.json()]).toEqual([200, { object: 'AuthLinkDeleted', id: link.id }]);
@@ -164,7 +164,7 @@ describe('the list of links', () => {
 });
 
 describe('its page', () => {
-  it('connects a mailbox with what the link says, once', async () => {
+  it('connects one mailbox with the settings of the link', async () => {
     const { token } = await makeLink({
       redirect_url: 'https://app.example/done?a=1',
       state: 'customer 7',
@@ -190,7 +190,7 @@ describe('its page', () => {
     expect((await onPage(token, '/link')).json<LinkPage>().status).toBe('used');
   });
 
-  it('connects again the account that the link names, whose address it shows', async () => {
+  it('reconnects the account of the link and shows its address', async () => {
     const { token } = await makeLink({ account_id: accountId });
     expect((await onPage(token, '/link')).json<LinkPage>()).toMatchObject({
       status: 'open',
@@ -201,7 +201,7 @@ describe('its page', () => {
     expect(intents[0]).toMatchObject({ account_id: accountId });
   });
 
-  it('stays open after a refused login', async () => {
+  it('stays open after a rejected login', async () => {
     const { token } = await makeLink();
     connect = () => Promise.reject(new ApiError('invalid_credentials', 'the server said no'));
     const refused = await onPage(token, '', LOGIN);
@@ -224,7 +224,7 @@ describe('its page', () => {
     expect(intents).toHaveLength(1);
   });
 
-  it('limits how many logins are tried', async () => {
+  it('limits the number of logins', async () => {
     const { token } = await makeLink();
     connect = () => Promise.reject(new ApiError('invalid_credentials', 'no'));
     const statuses = [];
@@ -259,7 +259,7 @@ describe('its page', () => {
     expect(intents).toEqual([]);
   });
 
-  it('ends with the key that made it', async () => {
+  it('ends when the key that created it is revoked', async () => {
     const made = (await api.call('POST', '/api-keys', { body: { name: 'leaked' } })).json<{
       id: string;
       api_key: string;
@@ -284,7 +284,7 @@ describe('its page', () => {
     });
   });
 
-  it('says when the link has expired, and sends back with that', async () => {
+  it('reports an expired link, and redirects with the error', async () => {
     const { link, token } = await makeLink({ redirect_url: 'https://app.example/done' });
     await api.database.pool.query('update auth_links set expires_at = now() where id = $1', [link.id]);
     expect((await onPage(token, '/link')).json<LinkPage>()).toMatchObject({
@@ -295,7 +295,7 @@ describe('its page', () => {
     expect(intents).toEqual([]);
   });
 
-  it('takes nothing from pages of other origins', async () => {
+  it('rejects calls from pages of other origins', async () => {
     const { token } = await makeLink();
     for (const headers of [{ origin: 'https://evil.example' }, { 'sec-fetch-site': 'cross-site' }]) {
       expect((await onPage(token, '', LOGIN, headers)).statusCode).toBe(401);

@@ -8,7 +8,7 @@ import { type ApiUnderTest, apiUnderTest } from '../helpers/product/api-under-te
 import { storeEmail, storeFolder } from '../helpers/assert/rows.ts';
 import { storeAccount } from '../helpers/product/stored-account.ts';
 
-/** The routes that change emails and folders: what they let pass, and what they answer. */
+/** Routes that change emails and folders: their validation and responses. */
 
 let api: ApiUnderTest;
 let account: string;
@@ -62,7 +62,7 @@ const call = (method: string, path: string, body?: unknown, of = account) =>
   api.call(method as 'POST', `/${of}${path}`, body === undefined ? {} : { body });
 
 describe('a change', () => {
-  it('is made, and answered with what is stored then', async () => {
+  it('is made, and returns the stored result', async () => {
     const [shown, shownFolder] = [
       await api.get(`/${account}/emails/${email}`),
       await api.get(`/${account}/folders/${folder}`),
@@ -104,7 +104,7 @@ describe('a change', () => {
     expect(made).toHaveLength(1);
   });
 
-  it('of what is not there, or is of another account, is 404', async () => {
+  it('returns 404 for unknown objects and for those of another account', async () => {
     const other = await storeAccount(api.database);
     for (const [method, path, body] of routes()) {
       if (path !== '/folders') expect((await call(method, path, body, other)).statusCode).toBe(404);

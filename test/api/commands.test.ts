@@ -102,7 +102,7 @@ const within = (ms: Partial<{ connectDeadlineMs: number; removeDeadlineMs: numbe
   });
 
 describe('connecting', () => {
-  it('answers the account, and has its workflow started', async () => {
+  it('returns the account, and starts its workflow', async () => {
     const accountId = newId('account');
     verify = async (intentId) => {
       const saved = await readIntent(test.database.db, intentId);
@@ -137,7 +137,7 @@ describe('connecting', () => {
     expect(tries).toBe(1);
   });
 
-  it('tries again when our own store was away for a moment', async () => {
+  it('retries after a short outage of the storage', async () => {
     const accountId = newId('account');
     let tries = 0;
     verify = async (intentId) => {
@@ -170,7 +170,7 @@ describe('connecting', () => {
     await waitFor(async () => (await handle.describe()).status.name !== 'RUNNING');
   });
 
-  it('answers the account when it was saved just before the deadline', async () => {
+  it('returns an account that was saved just before the deadline', async () => {
     const accountId = newId('account');
     let release = () => {};
     const answered = new Promise<void>((resolve) => {
@@ -188,7 +188,7 @@ describe('connecting', () => {
     await workers.client.workflow.getHandle(connectWorkflowId(tried)).result();
   });
 
-  it('tells that nothing was saved when no worker is there', async () => {
+  it('reports that nothing was saved when no worker is available', async () => {
     const idle = await testClient();
     const answer = within({ connectDeadlineMs: 300 }, idle.api).connectMailbox(intent);
     await expect(answer).rejects.toMatchObject({
@@ -200,7 +200,7 @@ describe('connecting', () => {
 });
 
 describe('removing', () => {
-  it('answers when everything is deleted, and finds nothing the second time', async () => {
+  it('returns when everything is deleted, and finds nothing the second time', async () => {
     const accountId = await storeAccount(test.database);
     let wiped = false;
     wipe = async () => {
@@ -228,7 +228,7 @@ describe('removing', () => {
     await expect(commands.removeAccount(id)).rejects.toMatchObject({ code: 'not_found' });
   });
 
-  it('does not hang on a slow storage: the account is gone, the rest follows', async () => {
+  it('does not wait for slow storage: the account is removed, its files follow', async () => {
     const accountId = await storeAccount(test.database);
     let release = () => {};
     const slow = new Promise<void>((resolve) => {

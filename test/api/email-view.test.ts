@@ -6,18 +6,18 @@ import { viewHeaders, viewPage } from '../../src/api/email-view.ts';
 describe('the page of an email', () => {
   const policyOf = (remoteImages: boolean) => viewHeaders({ remoteImages })['Content-Security-Policy'] ?? '';
 
-  it('may do nothing but show itself', () => {
+  it('blocks scripts, forms and navigation', () => {
     const policy = policyOf(false);
     expect(policy).toMatch(/^sandbox allow-popups allow-popups-to-escape-sandbox; default-src 'none'/);
     expect(policy).toContain('img-src data:;');
     expect(policy).not.toMatch(/script|allow-same-origin|allow-forms/);
   });
 
-  it('loads pictures from elsewhere only when asked to', () => {
+  it('loads remote pictures only on request', () => {
     expect(policyOf(true)).toContain('img-src data: https: http:;');
   });
 
-  it('has the pictures that came with the email in it, and leaves the others as they are', () => {
+  it('inlines the pictures of the email, and leaves other references unchanged', () => {
     const page = viewPage('<img src="cid:logo@x"><img src=cid:other><a href="#">cid:</a>', {
       inline: new Map([['logo@x', 'data:image/png;base64,AA']]),
       remoteImages: false,
@@ -26,14 +26,14 @@ describe('the page of an email', () => {
     expect(page).toContain('<img src=cid:other>');
   });
 
-  it('has a picture as often as there is room, however often it is named', () => {
+  it('limits the total size of repeated pictures', () => {
     const url = `data:image/png;base64,${'A'.repeat(8_000_000)}`;
     const page = viewPage('<img src="cid:a">'.repeat(100), { inline: new Map([['a', url]]), remoteImages: false });
     expect(page.length).toBeLessThan(20_000_000);
     expect(page).toContain('<img src="cid:a">');
   });
 
-  it('opens no connection for a link to resources', () => {
+  it('opens no connection for <link> elements', () => {
     const page = viewPage('<LINK rel="preconnect" href="https://tracker.test">', {
       inline: new Map(),
       remoteImages: false,

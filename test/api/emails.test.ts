@@ -76,7 +76,7 @@ describe('an email', () => {
     });
   });
 
-  it('is the same in an event and by GET', async () => {
+  it('is identical in an event and by GET', async () => {
     const { id } = await storeEmail(api.database, account, {
       folders: [inbox],
       bodyPlain: 'é\u2028 "x"',
@@ -96,7 +96,7 @@ describe('an email', () => {
     }
   });
 
-  it('comes without bodies and attachments, but whole otherwise, where only metadata is wanted', async () => {
+  it('omits only bodies and attachments with meta_only', async () => {
     const attachments = [{ name: 'a.txt', mime: 'text/plain', size: 1 }];
     const { id } = await storeEmail(api.database, account, { folders: [inbox], attachments });
     const whole = await api.get<Email>(`/${account}/emails/${id}`);
@@ -108,7 +108,7 @@ describe('an email', () => {
     });
   });
 
-  it('shows where it is, except the folder of all mail and the folders that it is leaving', async () => {
+  it('shows its folders, except the folder of all mail and those that it is leaving', async () => {
     const all = await storeFolder(api.database, account, { role: 'ALL' });
     const work = await storeFolder(api.database, account, { name: 'Work' });
     const shown = async (folders: string[], deletedIn: string[] = []) => {
@@ -122,7 +122,7 @@ describe('an email', () => {
     expect(await shown([])).toEqual([]);
   });
 
-  it('is still there while no folder holds it, until that is decided', async () => {
+  it('is still found while no folder holds it, until its removal is decided', async () => {
     const date = new Date('2026-12-01T00:00:00Z');
     const { id } = await storeEmail(api.database, account, { missingSince: new Date(), date });
     expect((await api.call('GET', `/${account}/emails/${id}`)).statusCode).toBe(200);
@@ -145,7 +145,7 @@ describe('an email', () => {
     }
   });
 
-  it('gives its source byte for byte', async () => {
+  it('returns its source byte for byte', async () => {
     const { id, storageKey } = await storeEmail(api.database, account);
     const source = Buffer.from('Subject: \xff\r\n\r\n\0 bytes', 'latin1');
     await api.storage.put(storageKey, source);
@@ -170,7 +170,7 @@ describe('an email', () => {
 });
 
 describe('a list of emails', () => {
-  it('gives the newest first, without drafts, with trash and spam', async () => {
+  it('returns the newest first, without drafts, with trash and spam', async () => {
     const account = await storeAccount(api.database);
     const [trash, spam, drafts] = [
       await storeFolder(api.database, account, { role: 'TRASH' }),
@@ -214,7 +214,7 @@ describe('a list of emails', () => {
     expect(await api.get(`/${account}/emails?limit=2`)).toMatchObject({ has_more: false, cursor: null });
   });
 
-  it('refuses cursors that it did not give, or gave for another list', async () => {
+  it('rejects cursors that are forged or belong to another list', async () => {
     const account = await storeAccount(api.database);
     for (let n = 0; n < 3; n++) await storeEmail(api.database, account, { unread: true });
     const { cursor } = await api.get<Page>(`/${account}/emails?limit=1`);
@@ -390,7 +390,7 @@ describe('filters of a list of emails', () => {
     expect(answer.json().detail).toContain(field);
   });
 
-  it('takes dates from the ends of time, and ignores what it does not know', async () => {
+  it('accepts extreme dates, and ignores unknown parameters', async () => {
     expect(await names({ after: '0000-01-01T00:00:00Z', before: '9999-12-31T23:59:59Z', unknown: 'x' })).toHaveLength(
       3,
     );

@@ -11,12 +11,12 @@ afterAll(() => api.close());
 const create = (url: string) =>
   api.call('POST', '/webhooks/endpoints', { body: { url, trigger_events: ['email.new'] } });
 
-it.each(FORBIDDEN_URLS.map((url) => [url]))('no endpoint is made for %j', async (url) => {
+it.each(FORBIDDEN_URLS.map((url) => [url]))('rejects an endpoint with the URL %j', async (url) => {
   const answer = await create(url);
   expect([answer.statusCode, answer.json().detail]).toEqual([400, expect.stringContaining('url')]);
 });
 
-it('no endpoint is made for, or moved to, a host that is not public', async () => {
+it('rejects an endpoint with a host that is not public, on creation and update', async () => {
   expect(FORBIDDEN_URLS.length).toBeGreaterThanOrEqual(32);
   const { id } = (await create('https://93.184.215.14/')).json();
   for (const host of FORBIDDEN_HOSTS) {

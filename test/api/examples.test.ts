@@ -3,7 +3,7 @@ import { newId } from '../../src/new-id.ts';
 import { type ApiUnderTest, apiUnderTest } from '../helpers/product/api-under-test.ts';
 import { expectDocumented } from '../helpers/assert/documented.ts';
 
-/** The examples of the reference are answers that the tests got; they still are what the schemas say. */
+/** The examples of the reference are recorded responses; they match the current schemas. */
 
 interface Operation {
   operationId: string;
@@ -33,12 +33,12 @@ beforeAll(async () => {
 });
 afterAll(() => api.close());
 
-it('every operation that answers with JSON has one', () => {
+it('every operation that returns JSON has an example', () => {
   expect(shown.length).toBeGreaterThan(50);
   expect(shown.filter(({ example }) => example === undefined).map(({ id }) => id)).toEqual([]);
 });
 
-it('each is what its schema says', () => {
+it('each matches its schema', () => {
   const document = api.app.swagger();
   for (const { method, path, status, example } of shown) {
     const url = path.replace(/\{[^}]+\}/g, newId('account'));
@@ -46,6 +46,6 @@ it('each is what its schema says', () => {
   }
 });
 
-it('none holds a key or a secret', () => {
+it('none contains a key or a secret', () => {
   expect(JSON.stringify(shown)).not.toMatch(/mbx_[0-9a-f]{20}|whsec_[A-Za-z0-9+/]{20}/);
 });

@@ -112,13 +112,13 @@ describe('the history of an email', () => {
     expect(new Set(events.map(({ event_id }) => event_id)).size).toBe(3);
   });
 
-  it('begins with when it was stored, where no event says so', async () => {
+  it('begins with the ingest where no event reports it', async () => {
     const { id } = await storeEmail(api.database, accountId);
     const { data } = await api.get<History>(`/${accountId}/emails/${id}/history`);
     expect(data).toEqual([{ at: expect.any(String), kind: 'ingested' }]);
   });
 
-  it('is not found for an email that never was, or is another account’s', async () => {
+  it('is not found for an unknown email, or one of another account', async () => {
     const { id } = await storeEmail(api.database, accountId);
     const other = await storeAccount(api.database);
     for (const path of [`/${accountId}/emails/${newId('email')}/history`, `/${other}/emails/${id}/history`]) {
@@ -140,7 +140,7 @@ describe('an account', () => {
     expect((await api.call('GET', `/accounts/${newId('account')}/history`)).statusCode).toBe(404);
   });
 
-  it('lists its runs, the live ones with where they stand', async () => {
+  it('lists its executions, running ones with their state', async () => {
     const accountId = await storeAccount(api.database);
     await workers.api.workflow.start(WORKFLOWS.account, accountStart(accountId, 5_000));
     for (const n of [1, 2]) {
@@ -187,7 +187,7 @@ describe('an account', () => {
     await workers.api.workflow.getHandle(accountWorkflowId(accountId)).terminate();
   });
 
-  it('has no list of runs while Temporal is away, which nothing else notices', async () => {
+  it('returns 503 for executions while Temporal is unavailable, unlike other routes', async () => {
     const accountId = await storeAccount(api.database);
     // frozen: connections are accepted, and nothing comes back
     const frozen = createServer();

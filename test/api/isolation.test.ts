@@ -9,8 +9,8 @@ import { storeFolder } from '../helpers/assert/rows.ts';
 import { waitFor } from '../helpers/assert/wait.ts';
 
 /*
- * Over all routes there are: nothing of account B is found under the path of account A, nothing is found under the path
- * of an account that is being removed, and nothing is done without a key.
+ * Over all routes: the path of account A finds nothing of account B, the path of an account that is being removed finds
+ * nothing, and calls without a key are rejected.
  */
 
 let api: ApiUnderTest;

@@ -10,7 +10,7 @@ import { codecRoutes } from '../../src/temporal/codec-server.ts';
 import { type ApiUnderTest, apiUnderTest } from '../helpers/product/api-under-test.ts';
 import { storeAccount } from '../helpers/product/stored-account.ts';
 
-/** What the API has for operators: decoding histories for the Temporal UI, and its log. */
+/** Features for operators: decoding histories for the Temporal UI, and the log. */
 
 const ORIGIN = 'https://ui.example.test';
 const TOKEN = 'a-token-of-more-than-twenty-characters';
@@ -97,7 +97,7 @@ describe('the codec for the Temporal UI', () => {
     expect(answer.headers['access-control-allow-origin']).toBeUndefined();
   });
 
-  it("answers the browser's question beforehand, for the UI only", async () => {
+  it('answers the CORS preflight of the UI only', async () => {
     const ask = (origin: string) =>
       api.app.inject({ method: 'OPTIONS', url: '/temporal/codec/decode', headers: { origin } });
     expect((await ask(ORIGIN)).statusCode).toBe(204);
@@ -111,7 +111,7 @@ describe('the codec for the Temporal UI', () => {
     expect((await ask({ authorization: `Basic ${btoa(`x:${TOKEN}`)}` })).statusCode).toBe(200);
   });
 
-  it('is not there without its settings, and not part of the API', async () => {
+  it('is not served without its settings, and is not part of the API', async () => {
     const headers = { authorization: `Bearer ${TOKEN}`, 'content-type': 'application/json' };
     expect((await decode(headers, plain.app)).statusCode).toBe(404);
     expect(JSON.stringify(api.app.swagger())).not.toContain('codec');
@@ -141,13 +141,13 @@ describe('the log', () => {
     expect(JSON.stringify(lines)).not.toContain('canary');
   });
 
-  it('has no lines of probes', async () => {
+  it('omits probes', async () => {
     lines = [];
     for (const url of ['/health', '/ready', '/metrics']) await api.app.inject({ url });
     expect(lines).toEqual([]);
   });
 
-  it('knows of which request a command is a part', async () => {
+  it('has the request id in lines of commands', async () => {
     const accountId = await storeAccount(api.database);
     await api.call('POST', `/accounts/${accountId}/verify`, { headers: { 'x-request-id': 'call-3' } });
     expect(seen).toBe('call-3');

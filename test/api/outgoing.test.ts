@@ -14,7 +14,7 @@ import { openStorage, type Storage } from '../../src/storage/storage.ts';
 import { testDatabase, type TestDatabase } from '../helpers/servers/postgres.ts';
 import { storeAccount } from '../helpers/product/stored-account.ts';
 
-/** What the API stores of a send or a draft before a worker composes it. */
+/** Input of sends and drafts, stored before a worker composes them. */
 
 let test: TestDatabase;
 let dir: string;
@@ -75,13 +75,13 @@ const KINDS = [
 ];
 
 describe.each(KINDS)('the input of $what', ({ newObject, make, state }) => {
-  it('is not left in the storage when it cannot be recorded', async () => {
+  it('is removed from the storage when it cannot be recorded', async () => {
     const { db } = test.database;
     await expect(make({ db: failing(db, 'insert'), storage }, newObject())).rejects.toThrow('away');
     expect(await files()).toEqual([]);
   });
 
-  it('that cannot be stored ends it as failed, and it can be made again', async () => {
+  it('that cannot be stored marks it as failed, and a new call succeeds', async () => {
     const { db } = test.database;
     const id = newObject();
     await expect(make({ db, storage: failing(storage, 'put') }, id)).rejects.toThrow('away');
@@ -90,7 +90,7 @@ describe.each(KINDS)('the input of $what', ({ newObject, make, state }) => {
     expect(await files()).toEqual([`${id}.json`]);
   });
 
-  it('is stored by the next call when the first died before it stored it', async () => {
+  it('is stored by the next call when the first crashed before storing it', async () => {
     const { db } = test.database;
     const id = newObject();
     await expect(make({ db, storage }, id)).rejects.toMatchObject({ name: 'ApiError' });

@@ -6,7 +6,7 @@ import { type ApiUnderTest, apiUnderTest } from '../helpers/product/api-under-te
 import { storeAccount } from '../helpers/product/stored-account.ts';
 import { waitFor } from '../helpers/assert/wait.ts';
 
-/** How everything is doing, and events as they happen. */
+/** The overview, and the event stream. */
 
 let api: ApiUnderTest;
 let accountId: string;
@@ -36,7 +36,7 @@ async function store(count: number, minutes: number): Promise<void> {
 }
 
 describe('the overview', () => {
-  it('counts mailboxes by state, names what is wrong, and counts mail and deliveries by minute', async () => {
+  it('counts mailboxes by status, lists problems, and counts emails and deliveries per minute', async () => {
     const refused = await storeAccount(api.database, { name: 'Refused' });
     await api.database.pool.query(`update accounts set status = 'disconnected', status_detail = 'no' where id = $1`, [
       refused,
@@ -64,7 +64,7 @@ describe('the overview', () => {
     expect(one.buckets.reduce((total, { delivered }) => total + delivered, 0)).toBe(970);
   });
 
-  it('reads the deliveries of its time alone, from indexes', async () => {
+  it('reads only deliveries of its period, from indexes', async () => {
     const { rows } = await api.database.pool.query<{ 'QUERY PLAN': string }>(
       `explain select count(*) from deliveries where status in ('pending', 'failed', 'skipped')
         and status <> 'delivered' and created_at >= now() - interval '1 minute'`,
@@ -74,7 +74,7 @@ describe('the overview', () => {
 });
 
 describe('the stream of events', () => {
-  it('sends each event that is stored from now on, or after the one that is named, until the key is revoked', async () => {
+  it('sends each event from now on, or after a given one, until the key is revoked', async () => {
     await api.app.listen({ host: '127.0.0.1', port: 0 });
     const address = api.app.server.address();
     const port = typeof address === 'object' && address ? address.port : 0;

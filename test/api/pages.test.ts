@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { type ApiUnderTest, apiUnderTest } from '../helpers/product/api-under-test.ts';
 
-/** How the pages of web/ are served; test/live/front/dashboard.test.ts shows them in a browser. */
+/** Serving of the pages of web/; test/live/front/dashboard.test.ts tests them in a browser. */
 
 let api: ApiUnderTest;
 let dir: string;
@@ -55,7 +55,7 @@ describe('the dashboard', () => {
     expect((await get('/health')).json()).toEqual({ status: 'ok' });
   });
 
-  it('has files that browsers store for a year, compressed before', async () => {
+  it('has precompressed files that browsers cache for a year', async () => {
     const answer = await get('/assets/app-1234.js', { 'accept-encoding': 'br, gzip' });
     expect(answer.headers).toMatchObject({
       'cache-control': 'public, max-age=31536000, immutable',
@@ -68,7 +68,7 @@ describe('the dashboard', () => {
     expect((await get('/assets/%2e%2e/index.html')).statusCode).not.toBe(200);
   });
 
-  it('knows the path under which a proxy serves it', async () => {
+  it('works under the path of a proxy', async () => {
     const below = await apiUnderTest({ deps: { pagesDir: dir }, publicUrl: 'https://example.com/mail' });
     expect((await below.app.inject({ url: '/' })).body).toContain('<base href="/mail/"');
     await below.close();
@@ -76,7 +76,7 @@ describe('the dashboard', () => {
 });
 
 describe('the connect page', () => {
-  it('is served for any token, tells no other site of it, and shows no frame', async () => {
+  it('is served for any token, sends no referrer, and allows no frame', async () => {
     const answer = await get(`/connect/${'a'.repeat(43)}`);
     expect(answer.statusCode).toBe(200);
     expect(answer.body).toContain('connect');

@@ -53,7 +53,7 @@ describe('a thread', () => {
     expect([thread.id, ids(thread)]).toEqual([threadId, [id]]);
   });
 
-  it('is not there when nothing of it is left', async () => {
+  it('is not found without remaining emails', async () => {
     expect(await status(`/${account}/threads/${await storeThread(api.database, account)}`)).toBe(404);
     expect(await status(`/${account}/threads/${newId('thread')}`)).toBe(404);
     expect(await status(`/${account}/threads/${newId('email')}`)).toBe(404);
@@ -74,7 +74,7 @@ describe('an attachment', () => {
     path = await store('Übersicht "1".pdf', 'application/pdf');
   });
 
-  it('comes whole, to be saved under its name', async () => {
+  it('is returned whole, to be saved under its name', async () => {
     const answer = await api.call('GET', path);
     expect(answer.rawPayload.equals(bytes)).toBe(true);
     expect(answer.headers).toMatchObject({
@@ -105,7 +105,7 @@ describe('an attachment', () => {
     expect(answer.headers['content-range']).toBe(code === 206 ? `bytes ${start}-${end - 1}/1000` : undefined);
   });
 
-  it('says when a range is behind its end, and gives the whole when it has changed since', async () => {
+  it('rejects a range beyond its end, and returns the whole if it has changed', async () => {
     const beyond = await api.call('GET', path, { headers: { range: 'bytes=1000-' } });
     expect([beyond.statusCode, beyond.headers['content-range'], beyond.json().status]).toEqual([
       416,
@@ -151,7 +151,7 @@ describe('an attachment', () => {
     expect((await withTag('GET', of(tag), { range: 'bytes=0-0' })).statusCode).toBe(206);
   });
 
-  it('may be empty, have no name, and a type that is none', async () => {
+  it('may be empty, unnamed, or have an invalid type', async () => {
     const answer = await api.call('GET', await store('', 'not a\r\ntype', Buffer.alloc(0)));
     expect([answer.statusCode, answer.rawPayload.length]).toEqual([200, 0]);
     expect(answer.headers).toMatchObject({ 'content-type': 'application/octet-stream', 'content-length': '0' });
@@ -166,7 +166,7 @@ describe('an attachment', () => {
     expect([answer.statusCode, answer.headers['content-length'], answer.body]).toEqual([200, '1000', '']);
   });
 
-  it('is not found when its bytes are gone', async () => {
+  it('is not found when its bytes are lost', async () => {
     const gone = await store('x', 'text/plain');
     await api.storage.delete([`${account}/att/${gone.split('/').at(-1)}`]);
     expect(await status(gone)).toBe(404);
@@ -219,7 +219,7 @@ describe('drafts', () => {
     expect(await api.get(`/${owner}/drafts/${newer.id}`)).toEqual(page.data[0]);
   });
 
-  it('are not found once they were sent or saved again, and mail is no draft', async () => {
+  it('are not found once sent or saved again; other emails are not drafts', async () => {
     const email = await storeEmail(api.database, account);
     expect(await status(`/${account}/drafts/${email.id}`)).toBe(404);
     expect(await status(`/${account}/drafts/${newId('draft')}`)).toBe(404);

@@ -34,7 +34,7 @@ const create = (body: object, headers: Record<string, string> = {}) =>
   api.call('POST', '/webhooks/replays', { body: { endpoint_id: endpoint.id, ...body }, headers });
 
 describe('replays', () => {
-  it('are made, read and cancelled', async () => {
+  it('are created, read and cancelled', async () => {
     const since = '2020-01-01T00:00:00+01:00';
     const made = (
       await create({ since, status: 'failed', trigger_events: ['email.new'], account_ids: [account] })
@@ -83,14 +83,14 @@ describe('replays', () => {
     expect(await list(`endpoint_id=${newId('endpoint')}`)).toEqual([[], false]);
   });
 
-  it('are made once for one Idempotency-Key', async () => {
+  it('are created once per Idempotency-Key', async () => {
     const headers = { 'idempotency-key': 'once' };
     const [one, two] = [await create({}, headers), await create({}, headers)];
     expect(two.json()).toEqual(one.json());
     expect((await create({ status: 'skipped' }, headers)).statusCode).toBe(409);
   });
 
-  it('are refused where nothing could be made again', async () => {
+  it('are rejected when they could repeat nothing', async () => {
     for (const [body, status, field] of [
       [{ endpoint_id: newId('endpoint') }, 404, 'endpoint'],
       [{ endpoint_id: 'nonsense' }, 404, 'endpoint'],

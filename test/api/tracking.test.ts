@@ -91,7 +91,7 @@ describe('the pixel', () => {
     expect(await events()).toEqual([]);
   });
 
-  it('that is only looked at was not opened', async () => {
+  it('is not an open when requested by HEAD', async () => {
     const { id } = await track();
     const answer = await fetchAt(`/t/o/${id}.gif`, 'HEAD');
     expect([answer.statusCode, answer.headers['content-type'], answer.body]).toEqual([200, 'image/gif', '']);
@@ -104,7 +104,7 @@ describe('the pixel', () => {
     expect((await events())[0]?.data).toMatchObject({ label: null, user_agent: '' });
   });
 
-  it('tells no more of a long name than is useful, and no control characters', async () => {
+  it('truncates a long User-Agent, and removes control characters', async () => {
     const { id } = await track();
     await fetchAt(`/t/o/${id}.gif`, 'GET', { 'user-agent': `a\tb\x7f\x9f${'x'.repeat(2000)}` });
     const { user_agent } = (await events())[0]?.data as { user_agent: string };
@@ -132,14 +132,14 @@ describe('a tracked link', () => {
     expect(Value.Check(EVENT_DATA['tracking.click'], reported?.data)).toBe(true);
   });
 
-  it('leads on for who only looks at it, without being reported', async () => {
+  it('redirects HEAD without reporting it', async () => {
     const { id } = await track();
     const answer = await fetchAt(`/t/c/${id}/1`, 'HEAD');
     expect([answer.statusCode, answer.headers.location]).toEqual([302, LINKS[1]]);
     expect(await events()).toEqual([]);
   });
 
-  it('leads nowhere but to what was stored', async () => {
+  it('redirects only to stored targets', async () => {
     const { id } = await track();
     const untracked = await track({ links: [] });
     const odd = await track({ links: ['javascript:alert(1)', 'https://x y', 'https://[', 'ftp://x.example/'] });
@@ -218,7 +218,7 @@ describe('hits of one record in one minute', () => {
     expect(await events()).toHaveLength(REPORTED_PER_MINUTE + 2);
   });
 
-  it('are answered as ever above the rate, and wait for no lock of the account', async () => {
+  it('get the usual response above the rate, without waiting for a lock of the account', async () => {
     const { id } = await track();
     const { db, pool } = api.database;
     const hitMinute = new Date(Date.now() + 3_600_000);
@@ -278,7 +278,7 @@ describe("the reader's address", () => {
 });
 
 describe('with the database away', () => {
-  it('the picture is there, and the link asks to come again', async () => {
+  it('the picture is served, and the link asks to retry', async () => {
     const other = await apiUnderTest();
     await other.app.ready();
     await other.database.close();

@@ -29,7 +29,7 @@ const create = async (more: object = {}) =>
   (await api.call('POST', '/webhooks/endpoints', { body: { ...ENDPOINT, ...more } })).json<WebhookEndpoint>();
 
 describe('webhook endpoints', () => {
-  it('are made with a secret that every read gives again and the database does not show', async () => {
+  it('are created with a secret that reads return and the database encrypts', async () => {
     const account = await storeAccount(api.database);
     const headers = [{ name: 'Authorization', value: 'Bearer canary-value' }];
     const made = await create({ description: 'Mine', account_ids: [account, account], headers });
@@ -80,7 +80,7 @@ describe('webhook endpoints', () => {
     expect((await api.call('PATCH', `/webhooks/endpoints/${newId('endpoint')}`, { body: {} })).statusCode).toBe(404);
   });
 
-  it('show how they fail until they are enabled again, or get another URL', async () => {
+  it('show failures until they are enabled again or get another URL', async () => {
     const { id } = await create();
     const path = `/webhooks/endpoints/${id}`;
     const at = (hours: number) => new Date(Date.now() + hours * 3_600_000);
@@ -212,7 +212,7 @@ describe('a test of an endpoint', () => {
     expect(rows).toEqual([{ sequence: 1 }]);
   });
 
-  it('is of the account that is asked for, and refused where it cannot be made', async () => {
+  it('uses the requested account, and is rejected when impossible', async () => {
     const account = await storeAccount(api.database);
     const endpoint = await create();
     const test = (body: object, id = endpoint.id) => api.call('POST', `/webhooks/endpoints/${id}/test`, { body });
@@ -291,7 +291,7 @@ describe('the delivery log', () => {
     }
   });
 
-  it('shows a delivery with its body, its run and its tries', async () => {
+  it('shows a delivery with its body, workflow and attempts', async () => {
     const [record] = await list('event_type=email.new');
     await api.database.pool.query(
       `insert into delivery_attempts (delivery_id, number, at, http_status, response_body, error, error_kind, duration_ms)
@@ -345,7 +345,7 @@ describe('the delivery log', () => {
     expect((await api.call('GET', `/webhooks/conversations/${newId('delivery')}`)).statusCode).toBe(404);
   });
 
-  it('has a delivery tried again, whatever its status', async () => {
+  it('retries a delivery, regardless of its status', async () => {
     const [record] = await list('event_type=account.status.errored');
     await api.database.pool.query(`update deliveries set status = 'delivered' where id = $1`, [record?.id]);
     const answer = await api.call('POST', `/webhooks/conversations/${record?.id}/retry`);

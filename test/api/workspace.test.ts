@@ -31,7 +31,7 @@ afterAll(() => api.close());
 const INTENT = { provider: 'imap', credentials: { user: 'me@example.test', password: 'secret' } };
 
 describe('connecting', () => {
-  it('answers the account', async () => {
+  it('returns the account', async () => {
     const id = await storeAccount(api.database, { initialSyncDays: 5 });
     connect = () => Promise.resolve(id);
     const config = { initial_sync_enable: true, initial_sync_days: 30 };
@@ -48,7 +48,7 @@ describe('connecting', () => {
     expect(await api.get(`/accounts/${id}`)).toEqual(answer.json());
   });
 
-  it('passes on why it failed', async () => {
+  it('returns the cause of a failure', async () => {
     connect = () => Promise.reject(new ApiError('invalid_credentials', 'IMAP refused the login'));
     const answer = await api.call('POST', '/auth/intent', { body: INTENT });
     expect(answer.json()).toEqual({
@@ -105,7 +105,7 @@ describe('an account', () => {
     });
   });
 
-  it('gets new metadata, all of it', async () => {
+  it('replaces its metadata entirely', async () => {
     const id = await storeAccount(api.database);
     const patch = (body: unknown) => api.call('PATCH', `/accounts/${id}`, { body });
     expect((await patch({ metadata: { a: '1', 'b c': 'é' } })).json()).toMatchObject({
@@ -197,7 +197,7 @@ describe('API keys', () => {
     expect((await api.call('POST', '/api-keys', { body: past })).json().detail).toContain('expires_at');
   });
 
-  it('must be whole: neither a part, nor another end, nor a made-up one works', async () => {
+  it('must be complete: parts, altered and invented keys fail', async () => {
     const last = api.key.endsWith('0') ? '1' : '0';
     for (const wrong of [
       api.key.slice(0, -1),
@@ -211,7 +211,7 @@ describe('API keys', () => {
     }
   });
 
-  it('exist from the first start on, and the configured one follows the setting', async () => {
+  it('exist from the first start, and the configured one follows its setting', async () => {
     const { database, drop } = await testDatabase();
     const [made, second] = await Promise.all([
       ensureFirstKey(database.db, undefined),

@@ -11,7 +11,7 @@ import { storeAccount } from '../../helpers/product/stored-account.ts';
 
 const ORIGIN = 'https://temporal.example.test';
 const TOKEN = 'a-token-of-the-operators';
-/** What the connect of the next call does. */
+/** The connect of the next call. */
 let connect: () => Promise<string> = () => Promise.reject(new ApiError('invalid_credentials', 'no'));
 
 let api: ApiUnderTest;
@@ -45,7 +45,7 @@ const doneTo = async (id: string) =>
   (await records(`object_id=${id}`)).map(({ action, outcome }) => [action, outcome]).reverse();
 
 describe('the audit log', () => {
-  it('says who did what, from where, and how it ended', async () => {
+  it('records caller, action, address and outcome', async () => {
     const headers = { 'x-forwarded-for': '203.0.113.9', 'x-request-id': 'call-1' };
     const made = (await api.call('POST', '/api-keys', { body: { name: 'n' }, headers })).json();
     const [first] = (await api.get<{ data: { id: string }[] }>('/api-keys')).data;
@@ -70,7 +70,7 @@ describe('the audit log', () => {
     ]);
   });
 
-  it('tells the first connect of an account from a later one', async () => {
+  it('distinguishes the first connect of an account from later ones', async () => {
     const { db } = api.database;
     const account = await storeAccount(api.database);
     const happen = (type: 'account.add' | 'account.reconnect') =>
@@ -108,7 +108,7 @@ describe('the audit log', () => {
     );
   });
 
-  it('follows an endpoint and its replays, and holds nothing that was sent', async () => {
+  it('records operations on an endpoint and its replays, without request bodies', async () => {
     const url = 'https://93.184.215.14/canary';
     const body = { url, trigger_events: ['email.new'], headers: [{ name: 'X-Own', value: 'canary' }] };
     const made = (await api.call('POST', '/webhooks/endpoints', { body })).json();
@@ -136,7 +136,7 @@ describe('the audit log', () => {
     expect(JSON.stringify(rows)).not.toContain('canary');
   });
 
-  it('has what a limited key attempted, and no call without a key', async () => {
+  it('records attempts of a limited key, and no call without a key', async () => {
     const reader = await createApiKey(api.database.db, { name: 'r', expiresAt: null, permissions: 'read' });
     const attempt = (key: string) =>
       api.call('POST', '/api-keys', { body: { name: 'x' }, headers: { 'x-api-key': key } });
@@ -152,14 +152,14 @@ describe('the audit log', () => {
     expect((await newest()).id).toBe(before);
   });
 
-  it('has one record of a call that is made again with its Idempotency-Key', async () => {
+  it('has one record for a call that is repeated with its Idempotency-Key', async () => {
     const headers = { 'idempotency-key': 'once' };
     const [made] = await Promise.all([api.call('POST', '/api-keys', { body: { name: 'once' }, headers })]);
     await api.call('POST', '/api-keys', { body: { name: 'once' }, headers });
     expect(await doneTo(made.json().id)).toEqual([['api_key.create', 'done']]);
   });
 
-  it('has every decoding of histories, and none that was refused', async () => {
+  it('records every decoding of histories, except rejected ones', async () => {
     const decode = (token: string) =>
       api.app.inject({
         method: 'POST',
@@ -194,7 +194,7 @@ describe('the audit log', () => {
     expect((await api.call('GET', '/audit?cursor=x')).statusCode).toBe(400);
   });
 
-  it('is written by no route, and forgets what is old', async () => {
+  it('cannot be changed by a route, and deletes old records', async () => {
     expect(routesOf(api).filter(({ path }) => path.startsWith('/audit'))).toEqual([{ method: 'GET', path: '/audit' }]);
     const { pool, db } = api.database;
     const [oldest] = (await records('limit=250')).slice(-1);

@@ -16,7 +16,7 @@ const post = (key: string, body: unknown = { name: 'one' }, path = '/api-keys') 
   api.call('POST', path, { body, headers: { 'idempotency-key': key } });
 const INTENT = { provider: 'imap', credentials: { user: 'me@example.test', password: 'canary-password' } };
 
-it('gives the first answer again and does nothing twice', async () => {
+it('returns the first response again and does nothing twice', async () => {
   const first = await post('a');
   const again = await api.call('POST', '/api-keys', {
     body: '{ "name" : "one" }',
@@ -28,7 +28,7 @@ it('gives the first answer again and does nothing twice', async () => {
   expect((await post('b')).json().id).not.toBe(first.json().id);
 });
 
-it('keeps answers and calls unreadable in the database', async () => {
+it('stores responses and calls encrypted', async () => {
   const { api_key: value } = (await post('sealed')).json();
   connect = () => Promise.reject(new ApiError('invalid_credentials', 'refused'));
   await post('sealed too', INTENT, '/auth/intent');
@@ -37,7 +37,7 @@ it('keeps answers and calls unreadable in the database', async () => {
   for (const canary of [value, 'canary-password']) expect(bytes.includes(canary)).toBe(false);
 });
 
-it('says so when the first answer can no longer be opened', async () => {
+it('reports a first response that can no longer be decrypted', async () => {
   await post('unreadable');
   await api.database.pool.query(`update idempotency_keys set response = 'x' where key = 'unreadable'`);
   const again = await post('unreadable');
@@ -45,7 +45,7 @@ it('says so when the first answer can no longer be opened', async () => {
   expect(again.json().detail).toMatch(/can no longer be decrypted/);
 });
 
-it('refuses the same key for another call', async () => {
+it('rejects the same key for another call', async () => {
   await post('c');
   for (const answer of [
     await post('c', { name: 'two' }),
@@ -73,7 +73,7 @@ it('makes a second call wait for the first', async () => {
   expect(calls).toBe(1);
 });
 
-it('keeps refusals, and lets what failed be tried again', async () => {
+it('repeats 4xx responses, and allows a retry after 5xx', async () => {
   const id = await storeAccount(api.database);
   connect = () => Promise.reject(new ApiError('provider_error', 'no answer'));
   expect((await post('e', INTENT, '/auth/intent')).statusCode).toBe(502);
@@ -85,12 +85,12 @@ it('keeps refusals, and lets what failed be tried again', async () => {
   expect((await post('f', INTENT, '/auth/intent')).statusCode).toBe(401);
 });
 
-it('does not bind what was refused before it was begun', async () => {
+it('does not store errors that precede the call', async () => {
   expect((await post('g', { name: 5 })).statusCode).toBe(400);
   expect((await post('g')).statusCode).toBe(200);
 });
 
-it('is a matter of one API key, of 24 hours, and of 255 characters', async () => {
+it('applies to one API key, for 24 hours, with at most 255 characters', async () => {
   const first = (await post('h')).json();
   const other = await createApiKey(api.database.db, { name: 'other', expiresAt: null });
   const headers = { 'idempotency-key': 'h', 'x-api-key': other.key };
@@ -103,7 +103,7 @@ it('is a matter of one API key, of 24 hours, and of 255 characters', async () =>
   expect((await post('')).statusCode).toBe(400);
 });
 
-it('takes over from a call that died with its process', async () => {
+it('takes over from a call whose process died', async () => {
   const { apiKeyId } = (await api.database.pool.query(`select api_key_id as "apiKeyId" from idempotency_keys limit 1`))
     .rows[0];
   await api.database.pool.query(

@@ -72,12 +72,12 @@ describe('a body', () => {
   };
   const send = () => `/${account}/emails/send`;
 
-  it('of 700,000 unknown keys is refused before it is parsed', async () => {
+  it('of 700,000 unknown keys is rejected before it is parsed', async () => {
     const keys = Array.from({ length: 700_000 }, (_, at) => `"k${at}":0`).join();
     expect(await detailOf(send(), `{${keys}}`)).toMatch(/more than \d+ keys and values/);
   });
 
-  it.each([33, 10_000, 1_000_000])('that is nested %i deep is refused', async (depth) => {
+  it.each([33, 10_000, 1_000_000])('that is nested %i deep is rejected', async (depth) => {
     expect(await detailOf(send(), `{"to":${'['.repeat(depth)}`)).toMatch(/nested deeper than 32/);
     if (depth < 500_000) expect(await detailOf('/api-keys', '{"a":'.repeat(depth))).toMatch(/nested deeper than 32/);
   });

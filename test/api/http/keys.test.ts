@@ -20,7 +20,7 @@ const statusesOf = async (keys: string[], address?: string) =>
 const many = (length: number) => Array.from({ length }, wrongKey);
 
 describe('wrong keys', () => {
-  it('are limited by address, whatever they are', async () => {
+  it('are limited by address', async () => {
     expect(await statusesOf(many(LIMIT))).toEqual(Array(LIMIT).fill(401));
     const limited = await call('guess-of-a-configured-key');
     expect(limited.statusCode).toBe(429);
@@ -32,7 +32,7 @@ describe('wrong keys', () => {
     expect(await statusesOf(many(1), '192.0.2.2')).toEqual([401]);
   });
 
-  it('of one network of IPv6 are of one address', async () => {
+  it('are counted per IPv6 network', async () => {
     for (let host = 1; host <= LIMIT; host += 1) {
       expect(await statusesOf(many(1), `2001:db8::${host}`)).toEqual([401]);
     }
@@ -40,7 +40,7 @@ describe('wrong keys', () => {
     expect(await statusesOf(many(1), '2001:db8:0:1::1')).toEqual([401]);
   });
 
-  it('do not stop right ones of the same address, also those never seen before', async () => {
+  it('do not block valid keys of the same address, including new ones', async () => {
     expect((await call(api.key)).statusCode).toBe(200);
     await statusesOf(many(LIMIT));
     const { key: fresh } = await createApiKey(api.database.db, { name: 'fresh', expiresAt: null });
@@ -51,7 +51,7 @@ describe('wrong keys', () => {
     expect(results[1]).toEqual([200, 200, 200, 200]);
   });
 
-  it('cost the database nothing that grows with them once they are limited', async () => {
+  it('cause a bounded number of look-ups once they are limited', async () => {
     await statusesOf(many(LIMIT));
     let queries = 0;
     const { pool } = api.database;
@@ -64,7 +64,7 @@ describe('wrong keys', () => {
     expect(queries).toBeLessThan(80);
   });
 
-  it('do not include the ones that were revoked a moment ago', async () => {
+  it('do not include keys that were just revoked', async () => {
     const { apiKey, key } = await createApiKey(api.database.db, { name: 'short', expiresAt: null });
     expect((await call(key)).statusCode).toBe(200);
     await statusesOf(many(LIMIT));
@@ -74,7 +74,7 @@ describe('wrong keys', () => {
 });
 
 describe('a key', () => {
-  it('says which key created it, also when that is revoked', async () => {
+  it('names the key that created it, even after its revocation', async () => {
     const parent = (await api.call('POST', '/api-keys', { body: { name: 'parent' } })).json();
     const { id: first } = (await api.get<{ data: ApiKey[] }>('/api-keys')).data[0] as ApiKey;
     expect(parent.created_by).toBe(first);
@@ -86,7 +86,7 @@ describe('a key', () => {
     expect((await call(child.api_key)).statusCode).toBe(200);
   });
 
-  it('of the operator shows nothing of itself or its digest', async () => {
+  it('of the operator reveals neither itself nor its digest', async () => {
     const own = 'a-key-of-the-operators-own';
     await ensureFirstKey(api.database.db, own);
     await ensureFirstKey(api.database.db, own);

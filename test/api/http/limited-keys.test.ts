@@ -77,7 +77,7 @@ const ids = () => ({
   other: other['account_id'] as string,
 });
 
-/** Checks that a route says of what another account has exactly what it says of what does not exist. */
+/** Checks that a route responds identically for objects of another account and for unknown ones. */
 async function expectNothing(route: Route, theirs: string, unknown: string): Promise<void> {
   const [found, missing] = await Promise.all(
     [theirs, unknown].map((id) => call(route.method, route.path.replace(/\{\w+\}/, id), bodyOf(route, other))),
@@ -86,7 +86,7 @@ async function expectNothing(route: Route, theirs: string, unknown: string): Pro
   expect(found?.json()).toEqual(missing?.json());
 }
 
-/** What a key of some accounts gets of the routes whose path names no account: every one of them is decided here. */
+/** Expected access of a key of some accounts to every route whose path names no account. */
 const DECISIONS: Record<string, 'forbidden' | ((route: Route) => Promise<void>)> = {
   'POST /auth/intent': async ({ method, path }) => {
     const body = { provider: 'imap', credentials: { user: 'a@example.test', password: 'x' } };
@@ -187,7 +187,7 @@ const DECISIONS: Record<string, 'forbidden' | ((route: Route) => Promise<void>)>
 const namesAccount = ({ path }: Route) => path.includes('{account_id}') || path.startsWith('/accounts/{id}');
 
 describe('a key of one account', () => {
-  it('sees and changes no other on any route', async () => {
+  it('cannot see or change another account on any route', async () => {
     const generated = routes.filter(namesAccount);
     expect(generated.length).toBeGreaterThan(25);
     for (const route of generated) {
@@ -206,7 +206,7 @@ describe('a key of one account', () => {
     }
   });
 
-  it('gets what was decided of every other route', async () => {
+  it('has the expected access to every other route', async () => {
     const rest = routes.filter((route) => !namesAccount(route));
     const undecided = rest.map(({ method, path }) => `${method} ${path}`).filter((name) => !(name in DECISIONS));
     expect(undecided).toEqual([]);
@@ -218,7 +218,7 @@ describe('a key of one account', () => {
     }
   });
 
-  it('pages through what belongs to any of its accounts', async () => {
+  it('pages through the objects of all its accounts', async () => {
     const accounts = [own['account_id'] as string, other['account_id'] as string];
     const both = await createApiKey(api.database.db, { name: 'both', expiresAt: null, accountIds: accounts });
     const get = async (path: string) =>
@@ -233,7 +233,7 @@ describe('a key of one account', () => {
 });
 
 describe('a key that may only read', () => {
-  it('is refused every change, and nothing else', async () => {
+  it('is rejected for every change, and for nothing else', async () => {
     const { endpoint, keyId } = await administration();
     for (const route of routes.filter(({ path }) => !/^\/session$|\/stream$|\/auth\/servers$/.test(path))) {
       const { method, path } = route;
@@ -252,7 +252,7 @@ describe('a key that may only read', () => {
     expect(await administration()).toEqual({ endpoint, keyId });
   });
 
-  it('sees no secret that it could use', async () => {
+  it('sees no usable secret', async () => {
     const headers = { 'x-api-key': readKey };
     const { endpoint } = await administration();
     for (const path of ['/webhooks/endpoints', `/webhooks/endpoints/${endpoint}`]) {
@@ -272,7 +272,7 @@ describe('a key that may only read', () => {
 });
 
 describe('limits of a key', () => {
-  it('are given when it is created, and shown', async () => {
+  it('are set on creation, and shown', async () => {
     const body = { name: 'limited', permissions: 'read', accounts: [ids().own, ids().own] };
     const made = (await api.call('POST', '/api-keys', { body })).json();
     expect(made).toMatchObject({ permissions: 'read', accounts: [ids().own] });
@@ -297,7 +297,7 @@ describe('limits of a key', () => {
   });
 });
 
-it('a route that does not say what limited keys get of it stops the start', () => {
+it('a route without a reach fails the start', () => {
   const hooks: ((route: object) => void)[] = [];
   requireReach({ addHook: (_: string, hook: (route: object) => void) => hooks.push(hook) } as never);
   const add = (url: string) => hooks[0]?.({ method: 'GET', url });

@@ -18,12 +18,12 @@ const statuses = async (count: number, options: Parameters<typeof call>[0]) => {
 };
 
 describe('calls', () => {
-  it('are not limited and say nothing of limits by default', async () => {
+  it('are not limited, and have no limit headers, by default', async () => {
     api = await apiUnderTest();
     expect((await call()).headers).not.toHaveProperty('ratelimit-limit');
   });
 
-  it('with one key are limited, from whatever address; those with another are not', async () => {
+  it('are limited per key across addresses', async () => {
     api = await apiUnderTest({ requestsPerMinute: { key: 3, address: 0 } });
     const left = [];
     for (const address of ['192.0.2.1', '192.0.2.2', '192.0.2.3']) {
@@ -41,7 +41,7 @@ describe('calls', () => {
     expect((await call({ key })).statusCode).toBe(200);
   });
 
-  it('from one address are limited, whatever their keys; a network of IPv6 counts as one', async () => {
+  it('are limited per address across keys, and per IPv6 network', async () => {
     api = await apiUnderTest({ requestsPerMinute: { key: 0, address: 2 } });
     const { key } = await createApiKey(api.database.db, { name: 'other', expiresAt: null });
     expect([await statuses(1, { key }), await statuses(2, {})].flat()).toEqual([200, 200, 429]);
@@ -54,7 +54,7 @@ describe('calls', () => {
     expect(found).toEqual([200, 200, 429]);
   });
 
-  it('are counted by the address that a trusted proxy names, and by no other', async () => {
+  it('are counted by the address that a trusted proxy reports', async () => {
     const from = (address: string) => ({ headers: { 'x-forwarded-for': address } });
     api = await apiUnderTest({ requestsPerMinute: { key: 0, address: 1 }, trustProxy: ['192.0.2.0/24'] });
     expect(await statuses(1, from('203.0.113.1'))).toEqual([200]);
@@ -65,7 +65,7 @@ describe('calls', () => {
     expect(await statuses(1, { ...direct, ...from('203.0.113.4') })).toEqual([429]);
   });
 
-  it('show the limit of which less is left', async () => {
+  it('show the limit that is closer to exhaustion', async () => {
     api = await apiUnderTest({ requestsPerMinute: { key: 5, address: 3 } });
     await call({ address: '192.0.2.9' });
     await call({ address: '192.0.2.8' });
@@ -77,7 +77,7 @@ describe('calls', () => {
     });
   });
 
-  it('that no key is needed for are not limited', async () => {
+  it('without a key are not limited', async () => {
     api = await apiUnderTest({ requestsPerMinute: { key: 1, address: 1 } });
     for (let index = 0; index < 3; index += 1) expect((await api.app.inject({ url: '/health' })).statusCode).toBe(200);
   });

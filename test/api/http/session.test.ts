@@ -4,7 +4,7 @@ import { type ApiUnderTest, apiUnderTest } from '../../helpers/product/api-under
 import { createApiKey, deleteApiKey } from '../../../src/db/access/api-keys.ts';
 import { waitFor } from '../../helpers/assert/wait.ts';
 
-/** Signing in in a browser: the cookie stands for the key, and for nothing else. */
+/** Sessions in a browser: the cookie stands for the key. */
 
 let api: ApiUnderTest;
 beforeAll(async () => {
@@ -47,7 +47,7 @@ describe('a session', () => {
     expect((await withCookie('GET', '/accounts', cookie)).statusCode).toBe(200);
   });
 
-  it('has a cookie that no script can read, and no other site can have sent', async () => {
+  it('has a cookie that scripts cannot read and other sites cannot send', async () => {
     const { header } = await signIn();
     expect(header).toMatch(/^email_api_session=[\w-]{43}; Path=\/; HttpOnly; SameSite=Strict; Expires=/);
     const secure = await apiUnderTest({ trustProxy: true });
@@ -56,7 +56,7 @@ describe('a session', () => {
     await secure.close();
   });
 
-  it('is stored as a digest alone', async () => {
+  it('is stored as a digest only', async () => {
     const { cookie } = await signIn();
     const token = cookie.split('=')[1] ?? '';
     const { rows } = await api.database.pool.query<{ text: string }>('select sessions::text as text from sessions');
@@ -66,7 +66,7 @@ describe('a session', () => {
     );
   });
 
-  it('changes nothing for a page of another origin', async () => {
+  it('rejects changes from pages of another origin', async () => {
     const { cookie } = await signIn();
     for (const headers of [
       {},
@@ -116,7 +116,7 @@ describe('a session', () => {
     expect((await api.call('POST', '/session', { headers: { 'x-api-key': 'x'.repeat(40) } })).statusCode).toBe(401);
   });
 
-  it.each(['', 'x', 'a'.repeat(43), `${'a'.repeat(42)};`, '%00'])('is none with the token %j', async (token) => {
+  it.each(['', 'x', 'a'.repeat(43), `${'a'.repeat(42)};`, '%00'])('is rejected with the token %j', async (token) => {
     expect((await withCookie('GET', '/accounts', `email_api_session=${token}`)).statusCode).toBe(401);
   });
 });
