@@ -35,7 +35,7 @@ async function main(config: Config, logger: Logger): Promise<void> {
     logger,
     patience: DATABASE_PATIENCE,
   });
-  await retryUntilAvailable('the database', logger, () => migrate(database), { over: isNotAdoptable });
+  await retryUntilAvailable('database', logger, () => migrate(database), { over: isNotAdoptable });
   const firstKey = await ensureFirstKey(database.db, config.bootstrapApiKey);
   // a key is shown here and in the response that creates one, nowhere else
   if (firstKey !== undefined) process.stdout.write(`API key, shown this once: ${firstKey}\n`);
@@ -50,10 +50,10 @@ async function main(config: Config, logger: Logger): Promise<void> {
   const deps = apiDeps(config, logger, { ...database, env: process.env, pagesDir: PAGES, keys, finished, client });
   const app = await buildApp({ ...deps, ...(tracing ? { traceRequests: tracing.requests } : {}) });
   endOnSignal(logger, app, async () => {
-    await tracing?.close().catch((err: unknown) => logger.warn({ err }, 'the last spans could not be sent'));
+    await tracing?.close().catch((err: unknown) => logger.warn({ err }, 'could not send the last spans'));
     await Promise.all([listener.close(), temporal.close(), database.close()]);
   });
-  const listenTextResolver = (address: string) => `the API listens at ${address}`;
+  const listenTextResolver = (address: string) => `API listening at ${address}`;
   await app.listen({ host: config.host, port: config.port, listenTextResolver }).catch((error: unknown) => {
     throw listenProblem(error, config) ?? error;
   });

@@ -38,7 +38,7 @@ async function main(config: Config, logger: Logger): Promise<void> {
   const database = openDatabase(config.databaseUrl, { max: DATABASE_CONNECTIONS, logger });
   const { db } = database;
   const bundling = workflowBundle();
-  await retryUntilAvailable('the database', logger, () => migrate(database), { over: isNotAdoptable });
+  await retryUntilAvailable('database', logger, () => migrate(database), { over: isNotAdoptable });
   const temporal = await retryUntilAvailable('Temporal', logger, () => connectWorkers(config));
   const { client, connection } = temporal;
   await ensureSearchAttributes(client, logger);
@@ -98,7 +98,7 @@ type Shared = Pick<MaintenanceDeps, 'db' | 'client' | 'workerId' | 'watches' | '
 async function startMaintenance(config: Config, logger: Logger, shared: Shared): Promise<{ stop(): Promise<void> }> {
   const { db, client, workerId, watches, liveWorkers } = shared;
   // other workers miss only one that has announced itself
-  await retryUntilAvailable('the database', logger, () => announceWorker(db, workerId, watches.count()));
+  await retryUntilAvailable('database', logger, () => announceWorker(db, workerId, watches.count()));
   await liveWorkers.look();
   const tasks = maintenanceTasks({
     ...{ ...shared, logger, sync: config.sync, tempDir: tempDirOf(config) },

@@ -61,12 +61,12 @@ export function every(ms: number, work: () => Promise<void>, logger: Logger): { 
   };
 }
 
-/** Postgres and Temporal may start after this process; a wrong address shows in the log meanwhile. */
+/** Postgres and Temporal may start after this process; until then the log shows why they cannot be reached. */
 const RETRY_MS = 60_000;
 
 /** Runs `work` until it succeeds, for a minute or until it is `over`, which gets each error; rejects then with the last one. */
 export async function retryUntilAvailable<T>(
-  what: string,
+  dependency: string,
   logger: Logger,
   work: () => Promise<T>,
   { over }: { over(error: unknown): boolean } = { over: () => false },
@@ -77,7 +77,7 @@ export async function retryUntilAvailable<T>(
       return await work();
     } catch (err) {
       if (Date.now() >= until || over(err)) throw err;
-      logger.warn({ err }, `waiting for ${what}`);
+      logger.warn({ err, dependency }, 'dependency not available; retrying');
       await sleep(waitMs);
     }
   }

@@ -96,13 +96,13 @@ async function reportAll({ db, logger }: HealthDeps, now: Date): Promise<void> {
     await db.transaction(async (tx) => {
       const status = await markNotInSync(tx, id, since, detail);
       if (!status) return;
-      logger.warn({ accountId: id, since }, 'an account is not in sync');
+      logger.warn({ accountId: id, since }, 'account not in sync');
       await recordEvents(tx, id, [statusEvent(id, { status, previous: status, detail }, now)]);
     });
   }
   await db.transaction(async (tx) => {
     for (const { id, status } of await markInSyncAgain(tx)) {
-      logger.info({ accountId: id }, 'an account is in sync again');
+      logger.info({ accountId: id }, 'account in sync again');
       await recordEvents(tx, id, [statusEvent(id, { status, previous: status, detail: '' }, now)]);
     }
   });

@@ -54,14 +54,14 @@ export async function changeEncryptionKey({ db, client, secrets, logger, hasPrev
     repeatedCallsUntil,
     isFinished: previous === 0 && olderExecutions === 0 && repeatedCallsUntil === null,
   };
-  if (unreadable > 0) logger.error(report, 'stored secrets cannot be opened with the keys of the settings');
+  if (unreadable > 0) logger.error(report, 'stored secrets unreadable with the configured keys');
   if (hasPrevious) {
     logger.info(
       report,
-      report.isFinished ? 'ENCRYPTION_KEY_PREVIOUS can go' : 'ENCRYPTION_KEY_PREVIOUS is still needed',
+      report.isFinished ? 'ENCRYPTION_KEY_PREVIOUS no longer needed' : 'ENCRYPTION_KEY_PREVIOUS still needed',
     );
   } else if (olderExecutions > 0) {
-    logger.error(report, 'workflow executions still need ENCRYPTION_KEY_PREVIOUS, which is not set');
+    logger.error(report, 'ENCRYPTION_KEY_PREVIOUS missing: running workflows need it');
   }
   return report;
 }

@@ -90,7 +90,7 @@ export function createLostWatches({ db, logger, workerId, signalLost, intervalMs
     for (;;) {
       const accountIds = await takeAccountsOf(db, lostId, AT_ONCE);
       if (accountIds.length === 0) break;
-      logger.warn({ lostId, accountIds }, 'a worker is gone: its mailboxes are watched again');
+      logger.warn({ lostId, accountIds }, 'worker lost; reassigning its mailboxes');
       const results = await Promise.allSettled(accountIds.map((accountId) => signalLost(accountId)));
       const failedNow = accountIds.filter((_, index) => results[index]?.status === 'rejected');
       for (const accountId of failedNow) failed.push(accountId);

@@ -52,7 +52,7 @@ export function activitiesOfRequests(logger: Logger): ActivityInterceptorsFactor
             const { activityType, attempt, workflowExecution } = info;
             const durationMs = Math.round(performance.now() - began);
             const line = { activityType, attempt, workflowId: workflowExecution?.workflowId, durationMs, outcome };
-            logger.info(line, 'an activity of a request ended');
+            logger.info(line, 'activity finished');
           }
         });
       },

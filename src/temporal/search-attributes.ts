@@ -25,7 +25,7 @@ export async function ensureSearchAttributes(client: Client, logger: Logger): Pr
     logger.info({ namespace, names: missing }, 'registered search attributes');
   } catch (err) {
     const lacking = missing.map((name) => `${name}=${searchAttributeType(name)}`);
-    logger.warn({ err, namespace, names: lacking }, 'could not register search attributes: add them');
+    logger.warn({ err, namespace, names: lacking }, 'could not register search attributes; add them manually');
   }
 }
 

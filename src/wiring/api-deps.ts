@@ -64,7 +64,7 @@ export function apiDeps(config: Config, logger: Logger, surroundings: ApiSurroun
         attemptWaiting({ db, logger, hurry: (ids) => hurryRuns(client, ids) }, endpointId),
       startReplay: (replay) =>
         startReplayRun(client, replay).catch((err: unknown) =>
-          logger.warn({ err, replayId: replay.id }, 'a replay is started later by a worker'),
+          logger.warn({ err, replayId: replay.id }, 'could not start replay workflow; a worker will retry'),
         ),
       cancelReplay: (id) => cancelReplayRun({ client, db, logger }, id),
     }),

@@ -41,10 +41,10 @@ async function startMetrics(
       registry: createWorkerMetrics(),
       ...(sdkAddress ? { sdkAddress } : {}),
     });
-    logger.info({ url: server.url }, 'serving the metrics of the worker');
+    logger.info({ url: server.url }, 'metrics server listening');
     return server;
   } catch (err) {
-    logger.error({ err, ...at }, 'could not start the metrics server: check WORKER_METRICS_HOST and _PORT');
+    logger.error({ err, ...at }, 'could not start the metrics server');
     return undefined;
   }
 }

@@ -19,7 +19,7 @@ export async function startProcess(
     await main(config, logger);
   } catch (err) {
     if (err instanceof ConfigError) process.stderr.write(`${err.message}\n`);
-    else if (logger) logger.fatal({ err }, `${name} failed`);
+    else if (logger) logger.fatal({ err }, 'process failed');
     else throw err;
     process.exit(1);
   }

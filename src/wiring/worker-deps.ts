@@ -74,7 +74,7 @@ export function openWorkerDeps(config: Config, logger: Logger, surroundings: Sur
 
   function countLogin(host: string): void {
     takeLogin(db, host, config.sync.loginsPerMinute).catch((err: unknown) =>
-      logger.warn({ err }, 'could not count a login'),
+      logger.warn({ err }, 'could not count login'),
     );
   }
 

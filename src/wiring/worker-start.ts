@@ -23,8 +23,8 @@ export interface StartDeps {
 export function startOnce(config: Config, { db, client, activities, logger, shutdown }: StartDeps): void {
   const untilShutdown = { over: () => shutdown.aborted };
   for (const started of [
-    retryUntilAvailable('the accounts', logger, () => activities.ensureAccounts(), untilShutdown),
-    retryUntilAvailable('the housekeeping', logger, () => startHousekeeping(client), untilShutdown),
+    retryUntilAvailable('accounts', logger, () => activities.ensureAccounts(), untilShutdown),
+    retryUntilAvailable('housekeeping', logger, () => startHousekeeping(client), untilShutdown),
   ]) {
     started.catch((err: unknown) => logger.error({ err }, 'could not start account or housekeeping workflows'));
   }

@@ -99,7 +99,7 @@ it('the deliveries of an endpoint are counted, and how long they took', async ()
 
 describe('the id of a call', () => {
   it('is in the log lines of the activities that it led to, and in the memo of its workflow', async () => {
-    await waitFor(async () => /"requestId":"connect-1".*an activity of a request ended/.test(await product.logs()), {
+    await waitFor(async () => /"requestId":"connect-1".*activity finished/.test(await product.logs()), {
       timeoutMs: 30_000,
     });
     const lines = (await product.logs()).split('\n').filter((line) => line.includes('"requestId":"connect-1"'));
