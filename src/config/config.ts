@@ -35,7 +35,7 @@ export interface Config {
   port: number;
   /** URL of the API from outside, without a trailing slash */
   publicUrl: string;
-  /** whose X-Forwarded-For counts: nobody's, everybody's, that of the last so many proxies, or of these networks */
+  /** which X-Forwarded-For is trusted: none, any, that of the last so many proxies, or that of these networks */
   trustProxy: boolean | number | string[];
   databaseUrl: string;
   temporal: { address: string; namespace: string; apiKey?: string; tls?: TemporalTls };
@@ -43,7 +43,7 @@ export interface Config {
   dataDir: string;
   /** `file:///…` or `s3://bucket/prefix` */
   storageUrl: string;
-  /** what is stored from now on is encrypted under the key of its account */
+  /** new objects are encrypted under the key of their account */
   storageEncryption: boolean;
   /** S3 server other than Amazon's, addressed in path style */
   s3Endpoint?: string;
@@ -63,7 +63,7 @@ export interface Config {
     autoDisable: boolean;
   };
   sync: {
-    /** how long a watching activity may be without a heartbeat before another worker watches its mailbox */
+    /** a watching activity without a heartbeat for so long is replaced by another worker's */
     heartbeatTimeoutMs: number;
     /** interval of checks of folders without notifications */
     pollMs: number;
@@ -71,7 +71,7 @@ export interface Config {
     loginCheckMs: number;
     /** logins at one provider, over all workers */
     loginsPerMinute: number;
-    /** most mailboxes that one worker process watches */
+    /** maximum number of mailboxes that one worker process watches */
     maxWatchers: number;
   };
   limits: {
@@ -87,11 +87,11 @@ export interface Config {
   servers: number;
   /** how long the audit log is stored */
   auditRetentionMs: number;
-  /** histories are decoded for the Temporal UI of this origin, where requests bear the token; absent: they are not */
+  /** decodes histories for the Temporal UI of this origin, if requests bear the token; absent: not */
   temporalCodec?: { origin: string; token: string };
-  /** what the connect page shows of who asks */
+  /** the brand on the connect page */
   brand: { name: string; color: string | null; logoUrl: string | null };
-  /** where people reach the Temporal UI; null: it is not known */
+  /** URL of the Temporal UI; null: unknown */
   temporalUiUrl: string | null;
   /** URL of an OpenTelemetry collector; absent: no traces */
   otlpEndpoint?: string;
@@ -108,8 +108,8 @@ const DEFAULT_METRICS_PORT = 9464;
 const DEFAULT_RETRY_SCHEDULE = '5s,30s,5m,30m,2h,5h,10h,14h,20h,24h';
 
 /**
- * Reads the settings (CONTRACT "Settings"). An empty value counts as absent.
- * Throws ConfigError for the first one that is missing or wrong.
+ * Reads the settings. An empty value counts as absent.
+ * @throws ConfigError for the first setting that is missing or wrong
  */
 export function loadConfig(env: Env): Config {
   const dataDir = resolve(text(env, 'DATA_DIR') ?? '.data');
@@ -179,7 +179,7 @@ export function loadEncryptionKeys(env: Env): Pick<Config, 'encryptionKey' | 'en
     : { encryptionKey, encryptionKeyPrevious: key(env, 'ENCRYPTION_KEY_PREVIOUS') };
 }
 
-/** Settings of `npm start` only: which parts it starts itself, and where. */
+/** Settings of `npm start` alone: the parts that it starts itself, and where. */
 export interface StartConfig {
   /** absolute path */
   dataDir: string;
@@ -200,7 +200,7 @@ export interface StartConfig {
 
 const MAX_PROCESSES = 64;
 
-/** Placeholders for what the start itself sets. */
+/** Placeholders for the settings that the start provides. */
 const FILLED_IN = {
   DATABASE_URL: 'postgresql://127.0.0.1/placeholder',
   TEMPORAL_ADDRESS: '127.0.0.1:7233',
@@ -208,8 +208,8 @@ const FILLED_IN = {
 };
 
 /**
- * Reads and checks every setting before anything is started. Settings that the start itself fills in count as valid.
- * Throws ConfigError like `loadConfig`.
+ * Reads and checks every setting before anything is started. Settings that the start itself provides count as valid.
+ * @throws ConfigError for the first setting that is missing or wrong
  */
 export function loadStartConfig(env: Env): StartConfig {
   const absent = (name: string) => text(env, name) === undefined;
@@ -246,7 +246,7 @@ const INSECURE_MAIL = {
 } as const;
 
 function databaseUrl(env: Env): string {
-  const value = required(env, 'DATABASE_URL', 'a Postgres URL (npm start runs a database of its own)');
+  const value = required(env, 'DATABASE_URL', 'a Postgres URL (npm start runs its own database)');
   url('DATABASE_URL', value, ['postgres:', 'postgresql:']);
   return value;
 }
@@ -301,7 +301,7 @@ function endpoint(env: Env, name: string): string | undefined {
 }
 
 function temporal(env: Env): Config['temporal'] {
-  const address = required(env, 'TEMPORAL_ADDRESS', 'host:port of Temporal (npm start runs a server of its own)');
+  const address = required(env, 'TEMPORAL_ADDRESS', 'host:port of Temporal (npm start runs its own server)');
   if (!/^[^\s/]+:\d{1,5}$/.test(address)) {
     throw new ConfigError('TEMPORAL_ADDRESS', `must be host:port, not ${quote(address)}`);
   }
@@ -316,7 +316,7 @@ function temporal(env: Env): Config['temporal'] {
   };
 }
 
-/** The two settings go together. */
+/** Both settings are set, or neither. */
 function temporalCodec(env: Env): Pick<Config, 'temporalCodec'> {
   const token = apiKey(env, 'TEMPORAL_CODEC_TOKEN');
   const value = text(env, 'TEMPORAL_UI_ORIGIN');

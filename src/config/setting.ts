@@ -3,7 +3,7 @@ import ipaddr from 'ipaddr.js';
 import { parseDuration } from '../duration.ts';
 
 /*
- * How one setting is read: each function gets the environment and a name, returns the value or the default for an absent
+ * Each function reads one setting from the environment by its name. It returns the value, or the default of an absent
  * one, and throws ConfigError when the value is wrong.
  */
 
@@ -28,7 +28,7 @@ export function text(env: Env, name: string): string | undefined {
   return value === '' ? undefined : value;
 }
 
-/** The value. Throws when it is absent; `what` says what it must be. */
+/** The value. Throws when it is absent, saying that it must be `what`. */
 export function required(env: Env, name: string, what: string): string {
   const value = text(env, name);
   if (value === undefined) throw new ConfigError(name, `is not set: ${what}`);
@@ -46,7 +46,7 @@ export function integer(env: Env, name: string, fallback: number, [min, max]: Ra
   return number;
 }
 
-/** The value of one of the names of `values`, in upper or lower case. */
+/** One of the values of `values`, by its name in upper or lower case. */
 export function oneOf<T extends string>(env: Env, name: string, values: Readonly<Record<string, T>>, fallback: T): T {
   const value = text(env, name);
   if (value === undefined) return fallback;
@@ -101,7 +101,7 @@ export function cidrs(env: Env, name: string): string[] {
     .filter((part) => part !== '')
     .map((part) => {
       if (!ipaddr.isValidCIDR(part)) {
-        throw new ConfigError(name, `must be a list such as 10.0.0.0/8,fd00::/8; ${quote(part)} is no CIDR`);
+        throw new ConfigError(name, `must be a list such as 10.0.0.0/8,fd00::/8; ${quote(part)} is not a CIDR`);
       }
       return part;
     });
@@ -128,7 +128,7 @@ export function pem(env: Env, name: string): Buffer | undefined {
   }
 }
 
-/** A value that is repeated to the operator, shortened. */
+/** A value as shown to the operator, shortened. */
 export function quote(value: string): string {
   return JSON.stringify(value.length > 60 ? `${value.slice(0, 60)}…` : value);
 }

@@ -1,6 +1,6 @@
 import type { Config } from './config.ts';
 
-/** One setting as it is shown: of a secret only whether it is set. */
+/** One setting as shown; of a secret, only whether it is set. */
 export interface ShownSetting {
   name: string;
   value: string;
@@ -12,7 +12,7 @@ type Env = Readonly<Record<string, string | undefined>>;
 
 const seconds = (ms: number) => (ms % 1000 === 0 ? `${ms / 1000}s` : `${ms}ms`);
 
-/** What each setting is in force as, in the order of the README. */
+/** The effective value of each setting, in the order of the README. */
 const SHOWN: Readonly<Record<string, (config: Config) => string>> = {
   PUBLIC_URL: ({ publicUrl }) => publicUrl,
   HOST: ({ host }) => host,
@@ -55,7 +55,7 @@ const SECRET = [
   'TEMPORAL_CODEC_TOKEN',
 ];
 
-/** The settings that a process runs with, without what is secret in them. */
+/** The settings that a process runs with, without secrets. */
 export function settingsInForce(env: Env, config: Config): ShownSetting[] {
   const isSet = (name: string) => (env[name] ?? '').trim() !== '';
   return [

@@ -19,9 +19,8 @@ const MIGRATIONS = fileURLToPath(new URL('./migrations', import.meta.url));
 const MIGRATION_LOCK = 7_364_218_091;
 
 /**
- * A pool of connections; connects on first use, and reconnects after the database was unreachable.
- * `max` connections (default 10); a statement may take 60 s. With `patience` a database that is away or frozen fails
- * what waits for it soon.
+ * A pool of connections; connects on first use, and reconnects after the database was unreachable. `max` connections
+ * (default 10); a statement may take 60 s. With `patience`, statements fail soon when the database is down or frozen.
  */
 export function openDatabase(
   url: string,
@@ -31,7 +30,7 @@ export function openDatabase(
   const pool = new pg.Pool({
     connectionString: url,
     max: options.max ?? 10,
-    // also for one that is free: as long as a query that hangs takes to fail, and a new connection
+    // the wait for a free connection, too: until a hanging query fails and a new connection is made
     connectionTimeoutMillis: patience ? patience.queryMs + 2 * patience.connectMs : 10_000,
     Client: clientClass(url, patience),
     idleTimeoutMillis: 60_000,

@@ -15,7 +15,7 @@ export interface NewEvent {
   type: EventType;
   /** id of the email, folder or account: events of one object are delivered in order */
   objectId: string;
-  /** `data` of the envelope; made into text here, once */
+  /** `data` of the envelope; serialised here, once */
   data: object;
   /** time of the change */
   createdAt: Date;
@@ -23,7 +23,7 @@ export interface NewEvent {
 
 /**
  * Writes events and their deliveries in the transaction of the change that they report. The account's row is locked until
- * the commit, which makes `sequence` gapless and equal to commit order. The rows may be left to `writes`.
+ * the commit, which makes `sequence` gapless and equal to commit order. `writes` may defer the rows.
  * @throws Error when the account does not exist
  */
 export async function recordEvents(tx: Tx, accountId: string, events: NewEvent[], writes: Writer = tx): Promise<void> {
@@ -31,21 +31,21 @@ export async function recordEvents(tx: Tx, accountId: string, events: NewEvent[]
   await writeEvents(await takeSequence(tx, accountId, types), events, writes);
 }
 
-/** Numbers that the next events of an account have, and the endpoints that they go to. */
+/** The sequence numbers of an account's next events, and the endpoints that get them. */
 export interface Sequence {
   accountId: string;
-  /** how many events they are for */
+  /** how many events it numbers */
   count: number;
   /** the number of the last of these events */
   last: number;
-  /** that of the database, which has one clock: it grows with the sequence, whichever process writes */
+  /** the clock of the database, which grows with the sequence in all processes */
   now: Date;
   endpoints: Target[];
-  /** the values that were read with it */
+  /** the values of `read` */
   read: unknown[];
 }
 
-/** Writes events, as many and of the types that the sequence was taken for, and their deliveries. */
+/** Writes events and their deliveries; number and types must be those that the sequence was taken with. */
 export async function writeEvents(sequence: Sequence, events: NewEvent[], writes: Writer): Promise<void> {
   const { accountId, count, endpoints } = sequence;
   if (events.length !== count) throw new Error(`${events.length} events for ${count} numbers of ${accountId}`);
@@ -143,8 +143,8 @@ export interface TestEvent {
 }
 
 /**
- * Writes a test event and its one delivery; the id of the delivery. It counts in no sequence, is in no feed, and is an object
- * of its own: no other event waits for it.
+ * Writes a test event and its one delivery; returns the delivery's id. The event has no sequence number, is not in the
+ * feed, and is its own object: no other event waits for it.
  */
 export async function recordTestEvent(tx: Tx, { endpoint, accountId, type, data }: TestEvent): Promise<string> {
   const [eventId, deliveryId] = [newId('event'), newId('delivery')];

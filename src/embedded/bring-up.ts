@@ -18,21 +18,22 @@ export interface BringUp {
   report: Report;
 }
 
-/** What is shown at the terminal when everything is ready. */
+/** Shown at the terminal when everything is ready. */
 export interface BroughtUp {
   apiUrl: string;
   /** of each worker; none when WORKER_METRICS_PORT is 0 */
   workerMetricsUrls: string[];
-  /** absent with a Temporal that the settings name */
+  /** absent when the settings name a Temporal server */
   temporalUiUrl?: string;
   /** absent when BOOTSTRAP_API_KEY is set */
   apiKey?: { value: string; file: string };
 }
 
 /**
- * Starts what no setting names, migrates, and starts worker and API; resolves when all are ready. Worker and API load their
- * modules while Postgres and Temporal start.
- * Throws StartFailure or ConfigError with one line; the supervisor stops what was started by then.
+ * Starts Postgres and Temporal unless settings name them, migrates, and starts worker and API; resolves when all are
+ * ready. Worker and API load their modules while Postgres and Temporal start. When it throws, the supervisor stops the
+ * started processes.
+ * @throws StartFailure or ConfigError with one line
  */
 export async function bringUp(start: BringUp): Promise<BroughtUp> {
   const { env, settings, dataDir, report } = start;
@@ -41,7 +42,7 @@ export async function bringUp(start: BringUp): Promise<BroughtUp> {
   const metricsPorts = await metricsPortsOf(settings);
   const known = promiseOf<Known>();
   const product = startProduct(start, metricsPorts, known.promise);
-  // what ends before the servers are ready is reported when they are
+  // a failure before the servers are ready is reported when they are
   product.catch(() => {});
   try {
     // loaded only now, since this takes a while
@@ -68,7 +69,7 @@ export async function bringUp(start: BringUp): Promise<BroughtUp> {
   }
 }
 
-/** What is known when the servers run. */
+/** Known once the servers run. */
 interface Known {
   /** settings for worker and API */
   started: Record<string, string>;
@@ -112,16 +113,16 @@ async function checkListen({ host, port }: StartConfig): Promise<void> {
   const code = await tryListen(port, host);
   if (code === undefined) return;
   if (code === 'EADDRINUSE') {
-    throw new StartFailure(
-      `PORT ${port} on ${host} is taken by another program: end that one, or set PORT to another.`,
-    );
+    throw new StartFailure(`port ${port} on ${host} is in use: stop that program, or set PORT to another.`);
   }
   if (code === 'EACCES')
     throw new StartFailure(`PORT ${port} on ${host} may not be used by this user: set PORT to another.`);
-  throw new StartFailure(`HOST ${host} is no address of this machine (${code}): set HOST to one, such as 127.0.0.1.`);
+  throw new StartFailure(
+    `HOST ${host} is not an address of this machine (${code}): set HOST to one, such as 127.0.0.1.`,
+  );
 }
 
-/** The keys that no setting gives, made once and stored. */
+/** The keys that no setting has: generated once and stored. */
 function keys(settings: StartConfig, dataDir: DataDir): Record<string, string> {
   const generated: Record<string, string> = {};
   if (settings.encryptionKeyIsOurs) {
@@ -131,12 +132,12 @@ function keys(settings: StartConfig, dataDir: DataDir): Record<string, string> {
     if (existing === undefined && !settings.embedPostgres) {
       throw new ConfigError(
         'ENCRYPTION_KEY',
-        'is not set, which a database of your own needs: make it with `openssl rand -base64 32`',
+        'is not set, but required with DATABASE_URL: create it with `openssl rand -base64 32`',
       );
     }
     if (existing === undefined && !mayMake) {
       throw new StartFailure(
-        `${join(dataDir.path, ENCRYPTION_KEY_FILE)} is missing, which the stored credentials are encrypted with: restore it, or remove ${dataDir.path} to begin anew.`,
+        `the encryption key ${join(dataDir.path, ENCRYPTION_KEY_FILE)} is missing: restore it, or delete ${dataDir.path} to start over.`,
       );
     }
     generated['ENCRYPTION_KEY'] = dataDir.secret(ENCRYPTION_KEY_FILE, newEncryptionKey);

@@ -7,21 +7,22 @@ import { endProcess, isRunning, handleOf, type ProcessHandle } from '../runtime/
 /** The folder with everything that `npm start` stores, locked by one start at a time. */
 export interface DataDir {
   path: string;
-  /** The content of a file that only this user can read; a missing file is made with what `make` returns. */
+  /** The content of a file that only this user can read; a missing file is created with the result of `make`. */
   secret(name: string, make: () => string): string;
-  /** The content of such a file; undefined when it is missing. */
+  /** The content of a file of `secret`; undefined when it is missing. */
   existingSecret(name: string): string | undefined;
   /** True for the first call with that name, over all starts. */
   isFirst(name: string): boolean;
-  /** Stores which processes run, so that the next start can end those that a crash left. */
+  /** Stores which processes run: the next start ends those that a crash left. */
   recordProcesses(handles: readonly ProcessHandle[]): void;
   /** Unlocks the folder. */
   release(): void;
 }
 
 /**
- * Makes the folder when it is missing, locks it for this process, and ends what an earlier start left running on it.
- * Throws StartFailure with one line when it cannot be used or another start has locked it.
+ * Creates the folder if it is missing, locks it for this process, and ends processes that an earlier start left running
+ * on it.
+ * @throws StartFailure with one line when it cannot be used or another start has locked it
  */
 export async function openDataDir(path: string, printLine: (line: string) => void): Promise<DataDir> {
   try {
@@ -69,7 +70,7 @@ export function newEncryptionKey(): string {
 const LOCK = 'lock';
 const PROCESSES = 'processes.json';
 
-/** The lock is a file with the handle of its process; making it as a link fails when there is one. */
+/** The lock is a file with the handle of its process; creating it as a link fails when it exists. */
 function takeLock(path: string): void {
   const mine = join(path, `${LOCK}.${process.pid}`);
   const lock = join(path, LOCK);
@@ -84,14 +85,14 @@ function takeLock(path: string): void {
         const holder = parse<ProcessHandle>(read(lock));
         if (holder !== undefined && isRunning(holder)) {
           throw new StartFailure(
-            `DATA_DIR ${path} is in use by the start with pid ${holder.pid}: end that one, or set DATA_DIR to another.`,
+            `DATA_DIR ${path} is in use by the start with pid ${holder.pid}: stop it, or set DATA_DIR to another.`,
           );
         }
         rmSync(lock, { force: true });
       }
       if (read(lock) === content) return;
     }
-    throw new StartFailure(`DATA_DIR ${path} is being taken by another start.`);
+    throw new StartFailure(`DATA_DIR ${path} is being locked by another start.`);
   } finally {
     rmSync(mine, { force: true });
   }

@@ -1,4 +1,4 @@
-/** The start cannot go on. The message is one line for the person at the terminal: what is wrong and what to do next. */
+/** The start failed. The message is one line for the person at the terminal: what is wrong and what to do. */
 export class StartFailure extends Error {
   override name = 'StartFailure';
 }

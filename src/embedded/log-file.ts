@@ -9,7 +9,7 @@ export interface LogFile {
 
 const MAX_BYTES = 20 * 1024 * 1024;
 
-/** Appends to `<dir>/<name>.log`; past 20 MB that becomes `<name>.log.1` and a new file is begun. */
+/** Appends to `<dir>/<name>.log`; past 20 MB that file becomes `<name>.log.1` and a new one is created. */
 export function openLog(dir: string, name: string, maxBytes = MAX_BYTES): LogFile {
   mkdirSync(dir, { recursive: true, mode: 0o700 });
   const path = join(dir, `${name}.log`);

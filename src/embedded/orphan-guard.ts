@@ -1,17 +1,17 @@
 import { spawn } from 'node:child_process';
 
-/** Ends the children of this process when it dies without a chance to do it itself (SIGKILL, out of memory). */
+/** Ends the children of this process when it dies without ending them (SIGKILL, out of memory). */
 export interface OrphanGuard {
   /** Replaces the list of guarded processes; each is the leader of its process group. */
   guard(pids: readonly number[]): void;
-  /** The children have ended: the guard exits and signals nobody. */
+  /** To call when the children have ended: the guard exits without a signal. */
   release(): void;
 }
 
 /*
  * A shell of 1 MB reads lists of pids from a pipe whose other end only this process holds. End of file means that this
- * process is dead. The shell then sends SIGINT to the children (for Postgres the fast shutdown, for the others the same
- * as Ctrl-C) and kills what is left after 6 s.
+ * process is dead. The shell then sends SIGINT to the children (for Postgres the fast shutdown, for the others like
+ * Ctrl-C) and kills the remaining ones after 6 s.
  */
 const SCRIPT = `
 last=
@@ -28,7 +28,7 @@ for pid in $last; do kill -KILL "-$pid"; done 2>/dev/null
 exit 0
 `;
 
-/** Starts the shell, in a session of its own so that no Ctrl-C reaches it. */
+/** Starts the shell, in its own session, which Ctrl-C does not reach. */
 export function createOrphanGuard(): OrphanGuard {
   const shell = spawn('/bin/sh', ['-c', SCRIPT], {
     detached: true,

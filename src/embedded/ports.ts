@@ -1,13 +1,13 @@
 import { createServer } from 'node:net';
 import { StartFailure } from './failure.ts';
 
-/** What Postgres and Temporal say when another process took their port after it was found free. */
+/** The output of Postgres and Temporal when another process took their port after it was found free. */
 const TAKEN = /could not create any TCP\/IP sockets|address already in use/i;
 const ATTEMPTS = 5;
 
 /**
- * Starts a server on ports that were found free just before; when another process was faster, `start` is called again and
- * has to look for others.
+ * Starts a server on ports that were found free just before; when another process was faster, calls `start` again, which
+ * must look for others.
  */
 export async function retryWhenPortTaken<T>(start: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt++) {
@@ -34,8 +34,8 @@ export function tryListen(port: number, host: string): Promise<string | undefine
 }
 
 /**
- * The first free loopback port from `first` on. Callers pass ports below the ephemeral range, so that no outgoing
- * connection takes the port while a server that died is started again.
+ * The first free loopback port from `first` on. Callers pass ports below the ephemeral range: no outgoing connection
+ * takes the port while a dead server is restarted.
  */
 export async function firstFreePort(first: number, taken: readonly number[] = []): Promise<number> {
   for (let port = first; port <= 65_535; port++) {

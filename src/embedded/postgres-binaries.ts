@@ -4,7 +4,7 @@ import { createRequire } from 'node:module';
 import { basename, dirname, join, relative } from 'node:path';
 import { StartFailure } from './failure.ts';
 
-/** Where Postgres is stored when root's folders are closed to the user that it must run as. */
+/** The folder of Postgres when its user cannot access root's folders. */
 export const SYSTEM_HOME = '/var/lib/email-mailbox-api';
 
 /** The user that Postgres runs as, since it refuses to run as root. Undefined when this process is not root. */
@@ -24,7 +24,7 @@ const MODULES = createRequire(import.meta.url);
 /**
  * Finds the Postgres of this platform in node_modules and makes it runnable: restores the links that the package's
  * install script makes (it may not have run), and, as root, mirrors it to where the `postgres` user can reach it.
- * Throws StartFailure when there is none for this platform.
+ * @throws StartFailure when none exists for this platform
  */
 export async function findPostgres(): Promise<PostgresBinaries> {
   const native = await packageFolder();
@@ -43,7 +43,7 @@ async function packageFolder(): Promise<string> {
     return join(dirname(dirname(owner.resolve(name))), 'native');
   } catch {
     throw new StartFailure(
-      `There is no embedded Postgres for ${process.platform} on ${process.arch} (package ${name}): ` +
+      `No embedded Postgres exists for ${process.platform} on ${process.arch} (package ${name}): ` +
         'set DATABASE_URL to a Postgres of your own.',
     );
   }
@@ -74,7 +74,7 @@ async function restoreModes(native: string): Promise<void> {
   }
 }
 
-/** The `postgres` user; made when the system has none. */
+/** The `postgres` user; created when the system has none. */
 function postgresUser(): RunAs {
   const existing = lookUp('postgres');
   if (existing !== undefined) return existing;
@@ -109,7 +109,10 @@ function canRun(native: string, runAs: RunAs): boolean {
   return spawnSync(join(native, 'bin', 'postgres'), ['--version'], options).status === 0;
 }
 
-/** Hard links (copies across file systems, and of files that somebody else could change) of the package in SYSTEM_HOME; made once per version. */
+/**
+ * Hard links (copies across file systems, and of files that another user could change) of the package in SYSTEM_HOME;
+ * made once per version.
+ */
 async function mirror(native: string): Promise<string> {
   const manifest = JSON.parse(await readFile(join(dirname(native), 'package.json'), 'utf8')) as { version: string };
   const target = join(SYSTEM_HOME, `${basename(dirname(native))}-${manifest.version}`);

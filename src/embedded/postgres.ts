@@ -13,7 +13,7 @@ const USER = 'mailbox';
 const DATABASE = 'mailbox';
 
 export interface PostgresOptions {
-  /** where the cluster goes: `<dir>/postgres`, and its password: `<dir>/postgres-password` */
+  /** the cluster is in `<dir>/postgres`, its password in `<dir>/postgres-password` */
   dir: string;
   /** loopback port */
   port: number;
@@ -57,8 +57,8 @@ const SETTINGS: Readonly<Record<string, string>> = {
 };
 
 /**
- * Makes the cluster when there is none yet and describes the server for the supervisor.
- * Throws StartFailure with one line when this machine cannot run it.
+ * Creates the cluster if it does not exist, and describes the server for the supervisor.
+ * @throws StartFailure with one line when this machine cannot run it
  */
 export async function embedPostgres(options: PostgresOptions): Promise<EmbeddedPostgres> {
   const binaries = await findPostgres();
@@ -80,7 +80,7 @@ export async function embedPostgres(options: PostgresOptions): Promise<EmbeddedP
       env: postgresEnv(),
       ...(binaries.runAs ?? {}),
       cwd: home,
-      // fast shutdown: does not wait for clients to leave
+      // fast shutdown: does not wait for clients to disconnect
       stopSignal: 'SIGINT',
       stopMs: 3500,
       readyMs: 120_000,
@@ -93,15 +93,14 @@ export async function embedPostgres(options: PostgresOptions): Promise<EmbeddedP
   };
 }
 
-/** `dir` itself, or, when the user that Postgres runs as cannot get there, a folder of the system named after it. */
+/** `dir` itself, or, when the user of Postgres cannot access it, a system folder named after it. */
 async function chooseHome({ dir, printLine }: PostgresOptions, runAs: RunAs | undefined): Promise<string> {
   if (runAs === undefined) return dir;
   if (canEnter(dir, runAs)) return dir;
   const idFile = join(dir, 'instance-id');
   if (!existsSync(idFile)) await writeFile(idFile, randomBytes(8).toString('hex'), { mode: 0o600 });
   const home = join(SYSTEM_HOME, (await readFile(idFile, 'utf8')).trim());
-  if (!existsSync(home))
-    printLine(`${dir} is closed to the user that Postgres runs as: the database is stored in ${home}`);
+  if (!existsSync(home)) printLine(`${dir} is not accessible to the user of Postgres; storing the database in ${home}`);
   await mkdir(home, { recursive: true, mode: 0o711 });
   await writeFile(join(home, 'belongs-to'), `${dir}\n`);
   return home;
@@ -111,7 +110,7 @@ function canEnter(dir: string, runAs: RunAs): boolean {
   return spawnSync('test', ['-x', dir], { ...runAs, cwd: '/', stdio: 'ignore' }).status === 0;
 }
 
-/** Makes a cluster next to `dataDir` and moves it there when it is complete. Returns its password. */
+/** Creates a cluster next to `dataDir` and moves it there when it is complete. Returns its password. */
 async function createCluster(
   { initdb, runAs }: PostgresBinaries,
   home: string,
@@ -139,7 +138,7 @@ async function createCluster(
 }
 
 /**
- * UTF-8, compared by code point, with Unicode's letters. pg_trgm takes for a letter what the C library does (LC_CTYPE):
+ * UTF-8, compared by code point, with Unicode's letters. pg_trgm asks the C library what is a letter (LC_CTYPE):
  * under `C` no search would find a word outside ASCII.
  */
 function initdbFlags(): string[] {
@@ -167,12 +166,12 @@ function run(command: string, args: string[], options: { uid?: number; gid?: num
     child.once('close', (code) => {
       const reason = /(?:error|FATAL): .*/.exec(errors)?.[0] ?? errors.trim().split('\n').at(-1) ?? '';
       if (code === 0) resolve();
-      else reject(new StartFailure(`A database could not be made in ${options.cwd}: ${reason}`));
+      else reject(new StartFailure(`Could not create a database in ${options.cwd}: ${reason}`));
     });
   });
 }
 
-/** Nothing of this process's environment, which holds keys. */
+/** Without this process's environment, which holds keys. */
 function postgresEnv(): Record<string, string> {
   return { PATH: '/usr/local/bin:/usr/bin:/bin', LC_ALL: 'C', TZ: 'UTC' };
 }
@@ -181,15 +180,13 @@ async function readPassword(file: string, dataDir: string): Promise<string> {
   try {
     return (await readFile(file, 'utf8')).trim();
   } catch {
-    throw new StartFailure(
-      `${file} cannot be read, which holds the password of the database in ${dataDir}: restore it.`,
-    );
+    throw new StartFailure(`${file} cannot be read. It holds the password of the database in ${dataDir}: restore it.`);
   }
 }
 
 /**
- * After a crash `postmaster.pid` stays behind. A server that still runs on this folder is ended; a file that names
- * no process, or another program that has got the pid since, is removed.
+ * After a crash `postmaster.pid` stays behind. A server that still runs on this folder is ended; a file with the pid of
+ * no process, or of another program since, is removed.
  */
 async function clearStaleServer(dataDir: string): Promise<void> {
   const file = join(dataDir, 'postmaster.pid');

@@ -2,13 +2,13 @@ import { join } from 'node:path';
 import type { Env } from '../runtime/settings-message.ts';
 import type { Part } from './supervise.ts';
 
-/** What worker and API get: their environment at once, and the rest when it is known. */
+/** The settings of worker and API: their environment at the start, the rest when it is known. */
 interface Settings {
   env: Env;
   settings: Promise<Env>;
 }
 
-/** The API process; ready when the URL says so. */
+/** The API process; ready when the URL responds so. */
 export function serverPart(root: string, settings: Settings, readyUrl: () => Promise<string>): Part {
   return { ...nodePart(root, 'server', settings), isReady: async () => isOk(await readyUrl()) };
 }
@@ -20,8 +20,8 @@ export function workerPart(root: string, settings: Settings, number = 1): Part {
 }
 
 /**
- * glibc gives each thread memory of its own and keeps what was freed there: 40 MiB of a worker at rest. Two arenas do
- * (mallopt(3), M_ARENA_MAX); another number may be set.
+ * glibc gives each thread its own memory arena and retains freed memory in it: 40 MiB of a worker at rest. Two arenas
+ * suffice (mallopt(3), M_ARENA_MAX); the environment may set another number.
  */
 export const MEMORY = { MALLOC_ARENA_MAX: '2' };
 

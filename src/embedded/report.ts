@@ -1,9 +1,9 @@
-/** What the start writes to the terminal; nothing else writes there. */
+/** The output of the start at the terminal; nothing else writes there. */
 export interface Report {
   line(text: string): void;
   /**
-   * Runs `work`; when it takes longer than 2 s, says so while it runs and how long it took. `work` may name what it
-   * is busy with.
+   * Runs `work`; if it takes longer than 2 s, reports the progress and how long it took. `work` may name its current
+   * step.
    */
   during<T>(what: string, work: (busyWith: (detail: string) => void) => Promise<T>): Promise<T>;
 }

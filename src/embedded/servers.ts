@@ -13,7 +13,7 @@ import { embedTemporal } from './temporal.ts';
 import { findTemporal } from './temporal-binary.ts';
 import { hiddenAddress, startUiGuard } from './ui-guard.ts';
 
-/** Where servers are started, and for whom. */
+/** What starting the servers needs. */
 export interface ServerStart {
   env: Env;
   settings: StartConfig;
@@ -21,7 +21,7 @@ export interface ServerStart {
   report: Report;
 }
 
-/** A first attempt is usually made with mail servers and webhook receivers on this machine. */
+/** Evaluations usually use mail servers and webhook receivers on this machine. */
 const LOOPBACK = '127.0.0.0/8,::1/128';
 
 /** Starts Postgres and Temporal where no setting names one; resolves to the settings that name them. */
@@ -50,12 +50,12 @@ export async function startServers(
 const CONNECTIONS = 24;
 const FEWEST_CONNECTIONS = 100;
 
-/** With some for whoever looks into the database. */
+/** With spare ones for operators. */
 function connectionsFor({ workers, servers }: StartConfig): number {
   return Math.max(FEWEST_CONNECTIONS, CONNECTIONS * (workers + servers) + 20);
 }
 
-/** Resolves to its URL. */
+/** Starts Postgres; resolves to its URL. */
 function startPostgres(start: ServerStart): Promise<string> {
   return retryWhenPortTaken(() => startPostgresOnce(start));
 }
@@ -73,7 +73,7 @@ async function startPostgresOnce({ settings, supervisor, report }: ServerStart):
   return url;
 }
 
-/** Its address, and that of its UI. */
+/** Starts Temporal; resolves to its address and the URL of its UI. */
 async function startTemporal(start: ServerStart): Promise<{ address: string; uiUrl: string }> {
   const { env, settings, report } = start;
   const binary = await findTemporal({ env, dataDir: settings.dataDir, report });
@@ -88,7 +88,7 @@ async function startTemporalOnce(
   const ui = await hiddenAddress();
   const guard = await startUiGuard({ port: uiPort, target: ui });
   const { encryptionKey: current, encryptionKeyPrevious: previous } = loadEncryptionKeys(env);
-  // lets the UI show what is encrypted in the histories
+  // decrypts histories for the UI
   const codec = await startCodecServer({
     codec: createPayloadCodec(previous === undefined ? { current } : { current, previous }, 'show'),
     port: 0,
@@ -110,7 +110,7 @@ async function startTemporalOnce(
   return { address, uiUrl: guard.url };
 }
 
-/** Throws StartFailure. */
+/** Migrates the database. @throws StartFailure */
 export async function migrateDatabase(url: string): Promise<void> {
   const database = openDatabase(url, { max: 1 });
   try {

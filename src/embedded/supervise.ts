@@ -16,14 +16,14 @@ export interface Part {
   cwd?: string;
   uid?: number;
   gid?: number;
-  /** with a channel over which the child sends messages (Node only) */
+  /** has a channel for messages of the child (Node only) */
   ipc?: boolean;
-  /** sent over the channel when they are known: the child starts at once, and has loaded its modules by then */
+  /** sent over the channel when they are known: until then the child loads its modules */
   settings?: Promise<Env>;
   stopSignal: NodeJS.Signals;
-  /** how long it may take to stop before SIGKILL */
+  /** time to stop before SIGKILL */
   stopMs: number;
-  /** how long it may take to become ready, once it has its settings */
+  /** time to become ready, once it has its settings */
   readyMs: number;
   /** called before each start, the first one and restarts */
   beforeStart?(): Promise<void>;
@@ -33,13 +33,13 @@ export interface Part {
   stuck?: {
     /** the output that makes it likely */
     output: RegExp;
-    /** asked a few times after such output; when it is true each time, the part is started again */
+    /** called a few times after such output; if it is true each time, the part is restarted */
     check(): Promise<boolean>;
   };
 }
 
 export interface Supervisor {
-  /** Starts a part and waits until it is ready; from then on it is started again whenever it ends. */
+  /** Starts a part and waits until it is ready; from then on restarts it whenever it exits. */
   start(part: Part): Promise<void>;
   /** Stops all parts: first those with a channel, then the servers that these use. */
   stop(): Promise<void>;
@@ -50,7 +50,7 @@ export interface Supervisor {
 export interface SupervisorOptions {
   /** the output of each part goes to `<name>.log` there */
   logDir: string;
-  /** called with a line when a part ended by itself and when it runs again */
+  /** called with a line when a part exited unexpectedly and when it runs again */
   printLine(line: string): void;
   /** called whenever the set of processes changed */
   onChange?(handles: ProcessHandle[]): void;
@@ -58,7 +58,7 @@ export interface SupervisorOptions {
 
 const FIRST_DELAY_MS = 200;
 const MAX_DELAY_MS = 4000;
-/** How often a part is checked that may be stuck, with a pause between two checks. */
+/** Checks of a part that may be stuck, with a pause between two. */
 const STUCK_CHECKS = 3;
 const STUCK_PAUSE_MS = 1000;
 /** A part that ran this long was healthy: the next restart is quick again. */
@@ -75,13 +75,13 @@ interface Running {
   /** the last message of the child over its channel */
   message: unknown;
   lastLines: string[];
-  /** whether it is checked now */
+  /** whether such a check is running */
   checking: boolean;
 }
 
 /**
- * Keeps processes running. They are in sessions of their own, so that Ctrl-C reaches only the supervisor. When that is
- * killed the orphan guard ends them; what outlives both is ended by the next start (data-dir.ts).
+ * Keeps processes running. They have their own sessions, so that Ctrl-C reaches only the supervisor. If that is killed,
+ * the orphan guard ends them; the next start (data-dir.ts) ends those that outlive both.
  */
 export function createSupervisor({ logDir, printLine, onChange }: SupervisorOptions): Supervisor {
   const parts: Running[] = [];
@@ -141,7 +141,7 @@ export function createSupervisor({ logDir, printLine, onChange }: SupervisorOpti
         await sleep(STUCK_PAUSE_MS);
       }
       if (stopping || hasEnded(child)) return;
-      printLine(`${running.part.name} runs and can do nothing any more: ending it`);
+      printLine(`${running.part.name} is unresponsive; restarting it`);
       await end(child, running.part);
     } finally {
       running.checking = false;
@@ -156,7 +156,7 @@ export function createSupervisor({ logDir, printLine, onChange }: SupervisorOpti
       if (hasEnded(child)) {
         // its last output may not have been read yet
         await sleep(50);
-        throw new StartFailure(`${part.name} ended: ${reasonOf(running)} (log: ${running.log.path})`);
+        throw new StartFailure(`${part.name} exited: ${reasonOf(running)} (log: ${running.log.path})`);
       }
       if (await part.isReady(running.message)) return;
       if (Date.now() > deadline) {
@@ -166,7 +166,7 @@ export function createSupervisor({ logDir, printLine, onChange }: SupervisorOpti
     }
   }
 
-  /** Waits for the end of each child, and starts the next one. */
+  /** Restarts the part whenever its child exits. */
   async function keepAlive(running: Running, first: ChildProcess): Promise<void> {
     const { part } = running;
     let child = first;
@@ -178,7 +178,7 @@ export function createSupervisor({ logDir, printLine, onChange }: SupervisorOpti
       update();
       if (Date.now() - began > HEALTHY_MS) delay = FIRST_DELAY_MS;
       const how = child.signalCode ?? `exit code ${child.exitCode ?? 'unknown'}`;
-      printLine(`${part.name} ended (${how}); starting it again (log: ${running.log.path})`);
+      printLine(`${part.name} exited (${how}); restarting it (log: ${running.log.path})`);
       await sleep(delay);
       delay = Math.min(MAX_DELAY_MS, delay * 2);
       if (stopping) return;
@@ -188,7 +188,7 @@ export function createSupervisor({ logDir, printLine, onChange }: SupervisorOpti
         if (!stopping) printLine(`${part.name} runs again`);
       } catch (error) {
         printLine(error instanceof Error ? error.message : String(error));
-        // a part that hangs without being ready is started again too
+        // a part that hangs before it is ready is restarted too
         if (running.child !== undefined && !hasEnded(running.child)) await end(running.child, part);
       }
     }
@@ -234,7 +234,7 @@ function groupsToStop(parts: Running[]): Running[][] {
 }
 
 async function sendSettings({ settings }: Part, child: ChildProcess): Promise<void> {
-  // whoever waits for the part to be ready reports what failed
+  // the caller that waits for the part to be ready reports the failure
   const known = await settings?.catch(() => undefined);
   if (known !== undefined && child.connected) child.send(settingsMessage(known), () => {});
 }
@@ -252,7 +252,7 @@ async function end(child: ChildProcess, part: Part): Promise<void> {
   clearTimeout(timer);
 }
 
-/** The line that most likely says why a process ended: the last one, or what its log lines call a message. */
+/** The most likely reason why a process exited: its last line, or the message in it if it is a log line. */
 function reasonOf({ lastLines, child }: Running): string {
   const line = lastLines.findLast((text) => /fatal|error|cannot|fail/i.test(text)) ?? lastLines.at(-1);
   if (line === undefined) return child?.signalCode ?? `exit code ${child?.exitCode ?? 'unknown'}`;

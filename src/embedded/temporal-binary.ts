@@ -10,7 +10,7 @@ import type { Report } from './report.ts';
 /** The version that this was built and measured with. */
 export const TEMPORAL_CLI_VERSION = '1.5.1';
 const GO_PACKAGE = `github.com/temporalio/cli/cmd/temporal@v${TEMPORAL_CLI_VERSION}`;
-/** Update-with-start is on by default from here on. */
+/** The first version with update-with-start on by default. */
 const OLDEST_SERVER = [1, 28];
 
 const DOWNLOADS = 'https://temporal.download';
@@ -38,11 +38,10 @@ export interface FindOptions {
 }
 
 /**
- * The path of the `temporal` program: an installed one (PATH, DATA_DIR/bin, Go's bin folder, the cache), else the official
- * download, else a build by `go install`, both stored in the cache. Prints one line for each way that failed.
- * Throws StartFailure with the next step when all fail. The SDK's downloader
- * (of @temporalio/testing) is no replacement: it starts a server instead of returning a program to supervise, and cannot
- * build one where there is no download.
+ * The path of the `temporal` program: an installed one (PATH, DATA_DIR/bin, Go's bin folder, the cache), else the
+ * official download, else a build by `go install`, both stored in the cache. Prints one line for each way that failed.
+ * The SDK's downloader (of @temporalio/testing) is not a replacement: it starts a server instead of returning a program
+ * to supervise, and cannot build one where no download exists. @throws StartFailure with the next step when all fail
  */
 export async function findTemporal(options: FindOptions): Promise<string> {
   const { env, report } = options;
@@ -94,7 +93,7 @@ function cacheFolder(env: FindOptions['env']): string {
   );
 }
 
-/** Undefined when that program can serve, 'absent' when there is no such file, else why not. */
+/** Undefined when that program can serve, 'absent' when the file does not exist, else why not. */
 async function problemOf(path: string): Promise<string | undefined> {
   const found = await stat(path).catch(() => undefined);
   if (found === undefined || !found.isFile()) return 'absent';
@@ -169,7 +168,7 @@ async function build(env: FindOptions['env'], cache: string, busyWith: (detail: 
     ...(env['PATH'] ?? '').split(delimiter).map((dir) => join(dir, 'go')),
     '/usr/local/go/bin/go',
   ]);
-  if (go === undefined) throw new Error('there is no Go');
+  if (go === undefined) throw new Error('Go is not installed');
   const work = await mkdtemp(join(cache, 'build-'));
   try {
     await goInstall(go, { ...env, GOBIN: work, CGO_ENABLED: '0', GOFLAGS: '-trimpath' }, busyWith);
@@ -219,7 +218,7 @@ async function store(file: string, cache: string): Promise<string> {
   return path;
 }
 
-/** Removes what interrupted attempts left behind; another start may be at it right now. */
+/** Removes what interrupted attempts left behind; another start may be using some of it. */
 async function removeLeftOvers(cache: string): Promise<void> {
   for (const name of await readdir(cache)) {
     if (!/^(download|build)-/.test(name)) continue;

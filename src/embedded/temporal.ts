@@ -11,7 +11,7 @@ export interface TemporalOptions {
   dbFile?: string;
   /** loopback port of gRPC */
   port: number;
-  /** where the UI listens, on loopback; without it there is none */
+  /** where the UI listens, on loopback; absent: no UI */
   ui?: { ip: string; port: number };
   /** the codec server that decodes payloads for the UI, e.g. `http://127.0.0.1:8234` */
   uiCodecEndpoint?: string;
@@ -35,21 +35,21 @@ const DYNAMIC_CONFIG = [
 ];
 
 /*
- * Its HTTP API, on a port of its own choice, cannot be turned off, and would take a POST of any web page as it is. It serves no
- * Host but those of this list, and no request can name a Host with blanks. Nexus has routes there that ask for none.
+ * The server's HTTP API, on a random port, cannot be turned off, and would accept a POST of any web page. It serves only
+ * the Hosts of this list, and no request can name a Host with blanks. Its Nexus routes do not check the Host.
  */
 const NO_HTTP_API = ['frontend.httpAllowedHosts=["no host at all"]', 'system.enableNexus=false'];
 const PRAGMAS = ['journal_mode=wal', 'synchronous=1'];
 
 /**
- * When a call is cancelled while it reads, or its caller is killed, SQLite's driver interrupts the only connection, and may go
- * on doing so for ever: no statement works any more (https://gitlab.com/cznic/sqlite/-/issues/241, in servers before 1.31).
+ * When a call is cancelled while it reads, or its caller is killed, SQLite's driver interrupts the only connection,
+ * possibly forever: every statement fails (https://gitlab.com/cznic/sqlite/-/issues/241, in servers before 1.31).
  */
 const INTERRUPTED = /interrupted \(9\)/;
 
 /**
  * Describes the embedded Temporal server for the supervisor. It listens on loopback only; its gRPC, which no web page can
- * speak, knows no keys or passwords.
+ * speak, requires no keys or passwords.
  */
 export function embedTemporal(options: TemporalOptions): { address: string; part: Part } {
   const { binary, dbFile, port, ui, uiCodecEndpoint, namespaces = [] } = options;

@@ -4,9 +4,9 @@ import { StartFailure } from './failure.ts';
 import { tryListen } from './ports.ts';
 
 /*
- * The UI of the dev server asks nobody who they are: a page that reaches it under a name of its own (DNS rebinding) may use
- * it as if it were the UI's own, and a page of another origin may at least send it requests. So the browser gets this guard at
- * the port that is announced, and the UI itself is where no page finds it.
+ * The UI of the dev server has no authentication: a page that reaches it under its own name (DNS rebinding) could use it
+ * like the UI's own pages, and a page of another origin could send it requests. So the announced port belongs to this
+ * guard, and the UI itself listens where no page finds it.
  */
 
 export interface UiGuard {
@@ -20,14 +20,14 @@ interface Address {
   port: number;
 }
 
-/** The names that no page can have that came from elsewhere. Any port: it may be forwarded. */
+/** Names that no page from elsewhere can have. Any port: it may be forwarded. */
 const LOOPBACK_HOST = /^(127\.0\.0\.1|localhost|\[::1\])(:\d+)?$/;
 /** Below the ephemeral range, see firstFreePort. */
 const PORTS = [20_000, 32_768] as const;
 
 /**
- * An address for the UI that cannot be guessed: one of the 16 million of loopback. Where loopback has only one (macOS), it is
- * a port at random.
+ * An address for the UI that cannot be guessed: one of the 16 million of loopback. Where loopback has only one (macOS), a
+ * random port.
  */
 export async function hiddenAddress(): Promise<Address> {
   for (let attempt = 0; ; attempt++) {
@@ -37,11 +37,13 @@ export async function hiddenAddress(): Promise<Address> {
     if (code === undefined) return { ip, port };
     if (code === 'EADDRNOTAVAIL' && (await tryListen(port, '127.0.0.1')) === undefined)
       return { ip: '127.0.0.1', port };
-    if (attempt === 50) throw new StartFailure(`The Temporal UI finds no address on loopback (${code}).`);
+    if (attempt === 50) throw new StartFailure(`No loopback address is free for the Temporal UI (${code}).`);
   }
 }
 
-/** Listens at `port` of loopback, and passes on to the UI at `target` what its own pages and programs of this machine ask. */
+/**
+ * Listens at `port` of loopback, and forwards requests of the UI's own pages and of local programs to the UI at `target`.
+ */
 export async function startUiGuard({ port, target }: { port: number; target: Address }): Promise<UiGuard> {
   const server = createServer((incoming, response) => {
     const { method = 'GET', url = '/', headers } = incoming;
@@ -63,7 +65,7 @@ export async function startUiGuard({ port, target }: { port: number; target: Add
   };
 }
 
-/** Why a request did not come from a page of the UI, or from a program; undefined: it may have. */
+/** Why a request is refused; undefined: it may come from a page of the UI or a program. */
 export function whyRefused({
   method,
   path,
@@ -74,14 +76,14 @@ export function whyRefused({
   headers: IncomingHttpHeaders;
 }): string | undefined {
   const { host = '', origin, 'sec-fetch-site': site, 'sec-fetch-mode': mode, 'sec-fetch-dest': dest } = headers;
-  if (!LOOPBACK_HOST.test(host)) return 'This is reached as 127.0.0.1 or localhost only.';
-  if (origin !== undefined && origin !== `http://${host}`) return 'A page of another origin asked.';
+  if (!LOOPBACK_HOST.test(host)) return 'Use 127.0.0.1 or localhost as the host.';
+  if (origin !== undefined && origin !== `http://${host}`) return 'Cross-origin request refused.';
   const reads = method === 'GET' || method === 'HEAD';
-  if (!reads && origin === undefined) return 'What changes something says which page it comes from (Origin).';
+  if (!reads && origin === undefined) return 'State-changing requests must send Origin.';
   // a link may lead here, but not into a frame and not to the data
   const followed = reads && mode === 'navigate' && dest === 'document' && !path.startsWith('/api/');
   const isOwn = site === undefined || site === 'same-origin' || site === 'none';
-  return isOwn || followed ? undefined : 'A page of another site asked.';
+  return isOwn || followed ? undefined : 'Cross-site request refused.';
 }
 
 function passOn(incoming: IncomingMessage, response: ServerResponse, { ip, port }: Address): void {
@@ -94,7 +96,7 @@ function passOn(incoming: IncomingMessage, response: ServerResponse, { ip, port 
   });
   outgoing.on('error', () => {
     if (response.headersSent) response.destroy();
-    else response.writeHead(502, { 'content-type': 'text/plain' }).end('Temporal is being started.\n');
+    else response.writeHead(502, { 'content-type': 'text/plain' }).end('Temporal is starting.\n');
   });
   response.on('close', () => outgoing.destroy());
   incoming.pipe(outgoing);

@@ -21,8 +21,8 @@ const SECRET_KEYS = [
 ];
 
 /**
- * The one logger: JSON lines on standard output with time, level, name, a few milliseconds late. Logs hold ids, counts, codes
- * and durations; never bodies, subjects, addresses or secrets, hence the bounded form of errors.
+ * Creates the logger of a process: JSON lines on standard output with time, level and name, a few milliseconds late. Logs
+ * hold ids, counts, codes and durations; never bodies, subjects, addresses or secrets, hence the bounded form of errors.
  */
 export function createLogger(level: string, name: string, destination?: DestinationStream): Logger {
   const options = {
@@ -43,20 +43,20 @@ export function createLogger(level: string, name: string, destination?: Destinat
 
 let standardOutput: DestinationStream | undefined;
 
-/** Lines wait so long for others, ms: to write one by itself costs more than to make it. */
+/** Lines wait so long for others, ms: writing a single one costs more than making it. */
 const GATHER_MS = 50;
-/** Bytes that a pipe takes at once or not at all (PIPE_BUF of Linux): lines of several processes do not mix. */
+/** Bytes that a pipe accepts atomically (PIPE_BUF of Linux): lines of several processes do not mix. */
 const PIPE_LENGTH = 4096;
-/** Where nobody reads them, lines of more bytes than this are dropped; they are kept in memory until then. */
+/** Without a reader, lines stay in memory up to this many bytes; further ones are dropped. */
 const UNREAD_LENGTH = 4 * 1024 * 1024;
 const WARN = 40;
 
 /**
- * Writes lines to an open file some at a time: at once with a warning or an error, and when the process ends by itself. One
- * that is killed may lose the last ones. Nothing waits for whoever reads them.
+ * Writes lines to an open file in batches: immediately after a warning or an error, and when the process exits. A killed
+ * process may lose the last ones. Never waits for the reader.
  */
 export function gatherLines(fd: number): DestinationStream {
-  // not its own `minLength`: a flush of that goes on for ever when the reader of a pipe is gone
+  // not its own `minLength`, whose flush never ends when the reader of a pipe has exited
   const output = pino.destination({ dest: fd, sync: false, maxLength: UNREAD_LENGTH });
   let gathered = '';
   let timer: NodeJS.Timeout | undefined;

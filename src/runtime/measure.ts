@@ -1,6 +1,6 @@
 import { channel } from 'node:diagnostics_channel';
 
-/** What is counted about the work of this process. Ids and classes only: these become labels of metrics. */
+/** The measurements of this process's work. Ids and classes only: they become labels of metrics. */
 export interface Measurements {
   /** a login at an IMAP server, from the connect on */
   imapLogin: { outcome: 'accepted' | 'refused' | 'failed' };
@@ -8,7 +8,7 @@ export interface Measurements {
   smtpSubmission: { outcome: 'accepted' | 'rejected' | 'refused_login' | 'failed' | 'unknown' };
   /** emails that were new to the store, committed */
   ingested: { source: 'live' | 'api' | 'initialSync'; count: number };
-  /** stored emails that were parsed again; `incomplete`: cut short once more, `unreadable`: their source is not there */
+  /** stored emails that were reparsed; `incomplete`: cut short again, `unreadable`: their source is missing */
   reparsed: { outcome: 'unchanged' | 'changed' | 'incomplete' | 'unreadable'; count: number };
   /** an attempt of a webhook delivery; see src/webhooks/attempt/metrics.ts */
   webhookAttempt: {
@@ -20,18 +20,18 @@ export interface Measurements {
     /** from the commit of the event to the end of the attempt */
     sinceCommitMs: number;
   };
-  /** deliveries that are not attempted any more, since the endpoint is disabled or deleted */
+  /** deliveries that were skipped, since the endpoint is disabled or deleted */
   webhookSkipped: { endpointId: string; count: number };
 }
 
 const name = (what: keyof Measurements) => `email-mailbox-api:${what}`;
 
-/** Counts something; costs nothing where nobody listens. */
+/** Publishes a measurement; costs nothing without a listener. */
 export function measured<K extends keyof Measurements>(what: K, measurement: Measurements[K]): void {
   channel(name(what)).publish(measurement);
 }
 
-/** Calls `listener` for each measurement of that kind in this process. Returns how to stop that. */
+/** Calls `listener` for each measurement of that kind in this process. Returns a function that stops it. */
 export function onMeasured<K extends keyof Measurements>(
   what: K,
   listener: (measurement: Measurements[K]) => void,

@@ -7,25 +7,28 @@ export interface ProcessHandle {
   began: string;
 }
 
-/** The handle of a process that runs now; undefined when there is none with that pid. */
+/** The handle of a process that runs now; undefined when no process has that pid. */
 export function handleOf(pid: number): ProcessHandle | undefined {
   const began = startTimeOf(pid);
   return began === undefined ? undefined : { pid, began };
 }
 
-/** Whether that very process still runs. */
+/** Whether the process of the handle still runs. */
 export function isRunning(handle: ProcessHandle): boolean {
   return startTimeOf(handle.pid) === handle.began;
 }
 
-/** The command line of a process; empty when there is no such process. */
+/** The command line of a process; empty when it does not exist. */
 export function commandOf(pid: number): string {
   return process.platform === 'linux'
     ? (readProc(pid, 'cmdline')?.replaceAll('\0', ' ') ?? '')
     : (ps(pid, 'command=') ?? '');
 }
 
-/** Signals that process and waits until it has ended; SIGKILL after `graceMs`. Does nothing when it has ended already. */
+/**
+ * Signals the process of the handle and waits until it has exited; SIGKILL after `graceMs`. Does nothing when it has
+ * already exited.
+ */
 export async function endProcess(handle: ProcessHandle, signal: NodeJS.Signals, graceMs: number): Promise<void> {
   const deadline = Date.now() + graceMs;
   send(handle, signal);

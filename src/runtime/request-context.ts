@@ -2,7 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 
 const requests = new AsyncLocalStorage<string>();
 
-/** The `X-Request-Id` of the API call that the present work is a part of; undefined: of none. */
+/** The `X-Request-Id` of the API call that the current work belongs to; undefined: none. */
 export function currentRequestId(): string | undefined {
   return requests.getStore();
 }

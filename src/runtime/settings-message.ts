@@ -3,7 +3,7 @@ const FOLLOW = 'SETTINGS_FOLLOW';
 
 export type Env = Readonly<Record<string, string>>;
 
-/** For a child that is started before all of its settings are known. */
+/** The environment of a child that is started before all of its settings are known. */
 export function awaitingSettings(env: Env): Env {
   return { ...env, [FOLLOW]: '1' };
 }
@@ -20,8 +20,8 @@ interface Child {
 }
 
 /**
- * Adds the settings that follow to the environment of this process, when it was started with `awaitingSettings`. Its
- * modules are loaded meanwhile: that is what it was started for so early. Rejects when the parent ends before.
+ * Adds the settings that follow to the environment of this process, when it was started with `awaitingSettings`. Until
+ * they arrive, it loads its modules. Rejects when the parent exits first.
  */
 export async function receiveSettings(child: Child): Promise<void> {
   if (child.env[FOLLOW] === undefined) return;

@@ -6,18 +6,18 @@ import { join } from 'node:path';
 import { handleOf } from './process-handle.ts';
 
 /*
- * Where mail is in plain text while it is read. `DATA_DIR/tmp` holds one folder for each worker process, named
- * `<host>~<pid>~<start of the process>~<random>`. A process that is killed leaves its folder behind: the next worker that
- * starts removes it, and so do those that run, within a minute. Workers on other machines (or in other containers) cannot be asked whether they run: their folders
- * are removed once nothing in them has changed for a day.
+ * The folders with plain-text messages during parsing. `DATA_DIR/tmp` holds one folder for each worker process, named
+ * `<host>~<pid>~<start of the process>~<random>`. A killed process leaves its folder behind: a running worker removes it
+ * within a minute, or the next that starts. Whether workers on other machines (or in other containers) run is unknown:
+ * their folders are removed after a day without a change.
  */
 
 const NAME = /^(.+)~(\d+)~(.+)~[0-9a-f-]{36}$/;
 const DAY_MS = 24 * 3600 * 1000;
 
 /**
- * Makes the folder for this process's temporary files below `parent`, which is made when needed, and removes those that
- * dead processes left there. Returns its path.
+ * Creates the folder for this process's temporary files below `parent`, which is created if needed, and removes those of
+ * dead processes. Returns its path.
  */
 export function openTempDir(parent: string): string {
   mkdirSync(parent, { recursive: true, mode: 0o700 });
@@ -27,14 +27,17 @@ export function openTempDir(parent: string): string {
   return path;
 }
 
-/** Removes what dead processes left below `parent`; at every start and now and then, since a worker may never come back. */
+/**
+ * Removes the folders of dead processes below `parent`: at every start, and periodically, since a worker may never
+ * restart.
+ */
 export function removeLeftOvers(parent: string): void {
   for (const name of readdirSync(parent)) {
     if (isLeftOver(parent, name)) rmSync(join(parent, name), { recursive: true, force: true });
   }
 }
 
-/** Runs `work` with a folder of its own below `tempDir`, and removes the folder with all that is in it. */
+/** Runs `work` with a new folder below `tempDir`, and removes the folder with its contents. */
 export async function inTempFolder<T>(tempDir: string, work: (folder: string) => Promise<T>): Promise<T> {
   const folder = join(tempDir, `mail-${randomUUID()}`);
   await mkdir(folder, { recursive: true, mode: 0o700 });
@@ -45,7 +48,7 @@ export async function inTempFolder<T>(tempDir: string, work: (folder: string) =>
   }
 }
 
-/** Whether a folder below `parent` belongs to a process that has died. What bears no process's name is left alone. */
+/** Whether a folder below `parent` belongs to a process that has died. Other names are ignored. */
 function isLeftOver(parent: string, name: string): boolean {
   const [, host, pid, start] = NAME.exec(name) ?? [];
   if (host === undefined) return false;
@@ -53,7 +56,7 @@ function isLeftOver(parent: string, name: string): boolean {
   return startOf(Number(pid)) !== start;
 }
 
-/** When that process began, as a part of a file name; undefined when there is none with that pid. */
+/** When that process began, as a part of a file name; undefined when no process has that pid. */
 function startOf(pid: number): string | undefined {
   return handleOf(pid)?.began.replace(/\W+/g, '-');
 }

@@ -9,9 +9,9 @@ import type { ActivityInterceptorsFactory } from '@temporalio/worker';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 
 /*
- * A trace begins with a request, or where the caller's `traceparent` says, and goes on in the activities of the workflows
+ * A trace begins with a request, or continues the caller's `traceparent`, and includes the activities of the workflows
  * that the request starts. The workflows themselves make no spans: they only pass the header on (see
- * src/workflows/interceptors.ts), since the SDK's interceptor would double the code that every cached run holds.
+ * src/workflows/interceptors.ts), since the SDK's interceptor would double the code in the memory of every cached run.
  */
 
 export interface Tracing {
@@ -21,7 +21,7 @@ export interface Tracing {
   activity: ActivityInterceptorsFactory;
   /** adds a span for each request */
   requests(app: FastifyInstance): void;
-  /** Sends what is left. */
+  /** Sends the remaining spans. */
   close(): Promise<void>;
 }
 

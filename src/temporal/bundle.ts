@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { bundleWorkflowCode, type WorkflowBundleOption } from '@temporalio/worker';
 import { FAILURE_CONVERTER_PATH } from './data-converter.ts';
 
-/** Where the build puts the bundle: next to `src` in `dist`. In the sources there is none. */
+/** Where the build puts the bundle: next to `src` in `dist`. The sources have none. */
 const BUILT = fileURLToPath(new URL('../../workflow-bundle.js', import.meta.url));
 
 /** The bundle of the workflows: the built one, or, when run from source, one made now (about 2 s). */
@@ -21,7 +21,7 @@ export async function bundleWorkflows(): Promise<{ code: string }> {
     workflowsPath: workflows,
     workflowInterceptorModules: [interceptors],
     failureConverterPath: FAILURE_CONVERTER_PATH,
-    // loaded once, not again for each run: no module of ours has a state
+    // loaded once, not for each run: our modules have no state
     preloadModules: [workflows, interceptors, FAILURE_CONVERTER_PATH],
     logger: quiet,
   });

@@ -4,7 +4,7 @@ import { Connection } from '@temporalio/client';
 const NOT_FOUND = 5;
 const READ_MS = 3_000;
 
-/** Whether a server without keys or TLS there reads from its database: it says in time that it has no such workflow. */
+/** Whether a server without keys or TLS reads from its database: it responds in time that it has no such workflow. */
 export async function canRead(address: string): Promise<boolean> {
   try {
     const connection = await Connection.connect({ address, connectTimeout: READ_MS });

@@ -7,7 +7,7 @@ export interface CodecServerOptions {
   codec: PayloadCodec;
   /** loopback port; 0: any that is free */
   port: number;
-  /** origins whose pages may ask, e.g. `http://127.0.0.1:8233` */
+  /** origins whose pages may call, e.g. `http://127.0.0.1:8233` */
   origins: readonly string[];
 }
 
@@ -19,9 +19,9 @@ export interface CodecServer {
 
 export interface CodecRoutesOptions {
   codec: PayloadCodec;
-  /** the origin of the Temporal UI: pages of any other are refused, programs without an origin are not */
+  /** the origin of the Temporal UI: pages of other origins are refused, programs without an origin are not */
   origin: string;
-  /** what a request must bear: `Authorization: Bearer <token>`, or as the password of Basic */
+  /** a request must bear it: `Authorization: Bearer <token>`, or as the password of Basic */
   token: string;
 }
 
@@ -31,11 +31,11 @@ interface WirePayload {
   data?: string;
 }
 
-/** The status with which a request is refused; undefined: it is not. */
+/** The status with which a request is refused; undefined: it is accepted. */
 type Refuse = (headers: IncomingHttpHeaders, method: string) => 401 | 403 | undefined;
 
 const MAX_REQUEST_BYTES = 8 * 1024 * 1024;
-/** The names under which loopback is reached. A page that came by DNS rebinding sends a name of its own. */
+/** The names under which loopback is reached. A page that uses DNS rebinding sends its own name. */
 const LOOPBACK_HOST = /^(127\.0\.0\.1|localhost|\[::1\])(:\d+)?$/;
 
 /**
@@ -52,15 +52,15 @@ export async function startCodecServer({ codec, port, origins }: CodecServerOpti
 }
 
 /**
- * The same as routes of the API, for operators who are signed in. The UI passes on no token of ours: the proxy before it,
- * which asks for the operator's login, adds one; a browser that was asked for the token by `GET /` sends it as Basic where
- * the UI is set to include cross-origin credentials.
+ * Decrypts payloads as routes of the API, for operators who are signed in. The UI does not pass on our token: the proxy
+ * in front of it, which asks for the operator's login, adds one; a browser that was asked for the token by `GET /` sends
+ * it as Basic if the UI is set to include cross-origin credentials.
  */
 export function codecRoutes({ codec, origin: allowed, token }: CodecRoutesOptions): (app: FastifyInstance) => void {
   return (app) => {
     addRoutes(app, codec, ({ origin, authorization = '' }, method) => {
       if (origin !== undefined && origin !== allowed) return 403;
-      // the browser's question beforehand bears no credentials
+      // a preflight request bears no credentials
       if (method === 'OPTIONS') return origin === undefined ? 403 : undefined;
       return isSame(tokenIn(authorization), token) ? undefined : 401;
     });
@@ -85,7 +85,7 @@ function addRoutes(app: FastifyInstance, codec: PayloadCodec, refuse: Refuse): v
       Vary: 'Origin',
     });
   });
-  // whatever it calls itself, the body is JSON
+  // the body is JSON, regardless of its content type
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', { parseAs: 'string' }, app.getDefaultJsonParser('error', 'error'));
   app.setErrorHandler((_error, _request, reply) => reply.code(400).send());

@@ -18,10 +18,10 @@ export interface CodecKeys {
 export const MAX_PAYLOAD_BYTES = 64 * 1024;
 
 /**
- * What becomes of a payload that was not sealed with our key, or was sealed for another workflow: somebody else wrote it, who
- * can reach Temporal. `refuse`: `decode` throws. `mark`: the inputs of a workflow become UNSEALED, which its interceptors
- * refuse one by one (a signal that made the whole task fail would stop the run for good); all else is refused. `show`:
- * it passes, for those who only look at it.
+ * How `decode` treats a payload that was not sealed with our key, or was sealed for another workflow: another client of
+ * Temporal wrote it. `refuse`: throws. `mark`: the inputs of a workflow become UNSEALED, which its interceptors refuse
+ * one by one (a signal that failed the whole task would block the run forever); refuses all others. `show`: passes it on,
+ * for display only.
  */
 export type Unsealed = 'refuse' | 'mark' | 'show';
 
@@ -37,13 +37,13 @@ interface NamedKey {
 }
 
 /**
- * Encrypts whatever enters a workflow's history: arguments, results, signals, summaries, heartbeats, failures.
- * AES-256-GCM under a key that HKDF derives from the settings' key. Search attributes and ids are not payloads of this
- * kind: Temporal stores them in clear. Where the SDK says which workflow a payload is for, it is sealed for that one: who can
- * read a history cannot give its payloads to another workflow.
+ * Encrypts everything that enters a workflow's history: arguments, results, signals, summaries, heartbeats, failures.
+ * AES-256-GCM under a key that HKDF derives from the settings' key. Search attributes and ids are not encrypted: Temporal
+ * stores them in clear. Where the SDK names the workflow of a payload, it is sealed for that workflow: a reader of a
+ * history cannot pass its payloads to another workflow.
  *
- * `encode` throws a non-retryable ApplicationFailure `PayloadTooLarge`; `decode` an Error when a payload was encrypted
- * under an unknown key, and for those that `unsealed` says to refuse.
+ * `encode` throws a non-retryable ApplicationFailure `PayloadTooLarge`; `decode` an Error for a payload that was
+ * encrypted under an unknown key, or that `unsealed` refuses.
  */
 export function createPayloadCodec(keys: CodecKeys, unsealed: Unsealed = 'refuse'): PayloadCodec {
   const current = derive(keys.current);
@@ -89,8 +89,8 @@ function encrypt({ id, key }: NamedKey, payload: Payload, workflowId?: string): 
 }
 
 /**
- * Undefined: it is not encrypted, was changed, or was sealed for another workflow than `workflowId`. One that was sealed for
- * none may be for any: those of the time before, and where the SDK names none.
+ * Undefined: the payload is not encrypted, was changed, or was sealed for another workflow than `workflowId`. A payload
+ * sealed for no workflow is valid for any: older ones, and those for which the SDK names none.
  */
 function decrypt(keys: NamedKey[], payload: Payload, workflowId?: string): Payload | undefined {
   if (!isEncrypted(payload)) return undefined;
@@ -131,7 +131,7 @@ function pack(payload: Payload): Buffer {
   const metadata = Buffer.from(JSON.stringify(Object.fromEntries(entries)));
   const length = Buffer.alloc(4);
   length.writeUInt32BE(metadata.length);
-  // An empty one may come as a plain array from the SDK.
+  // The SDK may pass an empty one as a plain array.
   return Buffer.concat([length, metadata, Buffer.from(payload.data ?? [])]);
 }
 

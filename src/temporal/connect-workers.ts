@@ -3,8 +3,8 @@ import { NativeConnection } from '@temporalio/worker';
 import { connectionOptions, createClient, type TemporalSettings } from './connect.ts';
 
 /**
- * A connection that workers and a client of the same process share: only then can Temporal hand the first task of a
- * run to the process that starts it. Rejects when the server cannot be reached now; reconnects by itself later.
+ * Opens a connection that workers and a client of the same process share: only then can Temporal hand the first task of a
+ * run to the process that starts it. Rejects when the server cannot be reached; reconnects automatically later.
  */
 export async function connectWorkers(
   settings: TemporalSettings,

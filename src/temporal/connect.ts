@@ -12,15 +12,15 @@ export interface TemporalSettings {
   encryptionKeyPrevious?: Buffer;
 }
 
-/** The keys for payloads: those of the settings. */
+/** The keys for payloads, from the settings. */
 export function codecKeys(settings: Pick<TemporalSettings, 'encryptionKey' | 'encryptionKeyPrevious'>): CodecKeys {
   const { encryptionKey: current, encryptionKeyPrevious: previous } = settings;
   return previous ? { current, previous } : { current };
 }
 
 /**
- * A client for a process without workers (the API). It connects on first use and again whenever the server was away:
- * calls fail meanwhile.
+ * A client for a process without workers (the API). It connects on first use and reconnects after an outage of the
+ * server, during which calls fail.
  */
 export function lazyClient(
   settings: TemporalSettings,
@@ -31,7 +31,7 @@ export function lazyClient(
   return { client, close: () => connection.close() };
 }
 
-/** A client of a connection, with the keys of the settings. */
+/** A client that uses an open connection, with the keys of the settings. */
 export function createClient(
   connection: Connection | NativeConnection,
   settings: TemporalSettings,

@@ -6,9 +6,9 @@ import { currentRequestId, withRequestId } from '../runtime/request-context.ts';
 import { REQUEST_ID_HEADER, REQUEST_ID_MEMO } from '../workflows/names.ts';
 
 /*
- * The way of an X-Request-Id: the client writes it into the header and the memo of each workflow that it starts, the
- * workflow's own interceptors (src/workflows/interceptors.ts) pass the header on to activities and children, and the
- * activity's log lines bear it.
+ * The path of an X-Request-Id: the client writes it into the header and the memo of each workflow that it starts, the
+ * workflow interceptors (src/workflows/interceptors.ts) pass the header on to activities and children, and the activity's
+ * log lines bear it.
  */
 
 /** Makes workflows bear the id of the API call that starts them; the memo shows it in Temporal's UI. */
@@ -34,7 +34,7 @@ function withMemo<T extends { memo?: Record<string, unknown> }>(options: T): T {
   return requestId === undefined ? options : { ...options, memo: { ...options.memo, [REQUEST_ID_MEMO]: requestId } };
 }
 
-/** Runs each activity of an API call as a part of that, and logs its end. */
+/** Runs each activity of an API call in the context of that call, and logs when it has finished. */
 export function activitiesOfRequests(logger: Logger): ActivityInterceptorsFactory {
   return ({ info }) => ({
     inbound: {

@@ -5,12 +5,12 @@ import type { Logger } from '../runtime/logger.ts';
 /** The attributes of a message that are logged; others could quote a failure's text. */
 const LOGGED = ['taskQueue', 'workflowType', 'workflowId', 'runId', 'activityType', 'attempt', 'sdkComponent'];
 
-/** A queue without workflows has none on purpose; why a run failed is logged where it failed. */
+/** Some queues have no workflows on purpose; the reason of a failure is logged where it occurred. */
 const EXPECTED = /^(No workflows registered|Workflow failed$)/;
 
 /**
- * Installs the SDK's runtime, once per process and before any connection: its messages go to our logger, and signals
- * to shut down are left to the process. Its metrics are served at `metricsAddress` (host:port), if given.
+ * Installs the SDK's runtime, once per process and before any connection: its messages go to our logger, and the process
+ * handles signals itself. Its metrics are served at `metricsAddress` (host:port), if given.
  */
 export function installRuntime(logger: Logger, metricsAddress?: string): void {
   const write = (level: LogLevel, message: string, meta: LogMetadata = {}) => {

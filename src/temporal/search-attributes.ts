@@ -6,8 +6,8 @@ import { SEARCH_ATTRIBUTES, searchAttributeType } from '../workflows/names.ts';
 const INDEXED_VALUE_TYPES = { Keyword: 2, KeywordList: 7 };
 
 /**
- * Registers the search attributes that the namespace lacks; starts that name an unknown one are refused by the server.
- * Where this is not allowed (Temporal Cloud, a locked-down server) the log names those that an operator has to add.
+ * Registers the search attributes that the namespace lacks; the server refuses starts that use an unknown one. Where this
+ * is not allowed (Temporal Cloud, a locked-down server) the log names those that an operator must add.
  */
 export async function ensureSearchAttributes(client: Client, logger: Logger): Promise<void> {
   const { namespace } = client.options;
@@ -46,7 +46,7 @@ export async function hasSearchAttributes(address: string): Promise<boolean> {
   }
 }
 
-/** The part of the operator service that is used; not every kind of connection has it. */
+/** The used part of the operator service; not every kind of connection has it. */
 interface OperatorService {
   listSearchAttributes(request: { namespace: string }): Promise<{ customAttributes: Record<string, unknown> }>;
   addSearchAttributes(request: { namespace: string; searchAttributes: Record<string, number> }): Promise<unknown>;

@@ -16,7 +16,7 @@ export interface WorkersOptions {
   workflowBundle: NonNullable<WorkerOptions['workflowBundle']>;
   /** activities by name */
   activities: object;
-  /** mailboxes that this process watches at most */
+  /** maximum number of mailboxes that this process watches */
   maxWatchers: number;
   logger: Logger;
   /** makes spans of activities */
@@ -24,7 +24,7 @@ export interface WorkersOptions {
 }
 
 export interface Workers {
-  /** Runs until `shutdown`; rejects when one of the workers broke. */
+  /** Runs until `shutdown`; rejects when one of the workers failed. */
   run(): Promise<void>;
   shutdown(): void;
 }
@@ -34,7 +34,7 @@ const POLLERS = { type: 'autoscaling', minimum: 2, initial: 4, maximum: 30 } as 
 
 /**
  * One Worker for each task queue, so work that a caller waits for never queues behind watching or deliveries. Without
- * `shutdownForceTime` an activity that does not end would prevent `run` from ending.
+ * `shutdownForceTime` an activity that does not end would keep `run` from resolving.
  */
 export async function createWorkers(options: WorkersOptions): Promise<Workers> {
   const { connection, namespace, dataConverter, workflowBundle, activities, maxWatchers, logger, tracing } = options;
@@ -52,7 +52,7 @@ export async function createWorkers(options: WorkersOptions): Promise<Workers> {
   const workers = await Promise.all([
     // no workflows: one thread less
     Worker.create({ ...common, taskQueue: QUEUES.mailboxes, maxConcurrentActivityTaskExecutions: maxWatchers }),
-    // one parses, the next one reads from storage meanwhile
+    // one parses while the next one reads from storage
     Worker.create({ ...common, taskQueue: QUEUES.background, maxConcurrentActivityTaskExecutions: 2 }),
     Worker.create({
       ...common,
@@ -87,7 +87,7 @@ export async function createWorkers(options: WorkersOptions): Promise<Workers> {
       try {
         await Promise.all(running);
       } finally {
-        // when one breaks, all stop
+        // when one fails, all stop
         shutdown();
         await Promise.allSettled(running);
       }

@@ -71,7 +71,7 @@ describe('the supervisor', () => {
     await waitFor(() => lines.includes('one runs again'));
     const [second] = supervisor.handles();
     expect(second!.pid).not.toBe(first!.pid);
-    expect(lines[0]).toMatch(/^one ended \(SIGKILL\); starting it again/);
+    expect(lines[0]).toMatch(/^one exited \(SIGKILL\); restarting it/);
   });
 
   it('starts a part again that runs and is stuck, and no other', async () => {
@@ -93,8 +93,8 @@ describe('the supervisor', () => {
     await waitFor(() => lines.includes('one runs again'), { timeoutMs: 10_000 });
     await waitFor(() => checks.filter((name) => name === 'two').length > 3);
     expect(lines).toEqual([
-      'one runs and can do nothing any more: ending it',
-      expect.stringMatching(/^one ended \(SIGTERM\); starting it again/),
+      'one is unresponsive; restarting it',
+      expect.stringMatching(/^one exited \(SIGTERM\); restarting it/),
       'one runs again',
     ]);
     expect(checks).not.toContain('three');
@@ -102,7 +102,7 @@ describe('the supervisor', () => {
 
   it('says in one line why a part did not come up', async () => {
     const failing = part(dir, 'bad', 'console.error("FATAL: the cat is away"); process.exit(3)');
-    await expect(supervisor.start(failing)).rejects.toThrow(/^bad ended: FATAL: the cat is away \(log: .*bad\.log\)$/);
+    await expect(supervisor.start(failing)).rejects.toThrow(/^bad exited: FATAL: the cat is away \(log: .*bad\.log\)$/);
     await expect(supervisor.start({ ...failing, command: '/nowhere/to/be/found' })).rejects.toThrow(/ENOENT/);
     const hanging = { ...part(dir, 'slow', 'setInterval(() => {}, 1000)'), readyMs: 200 };
     await expect(supervisor.start(hanging)).rejects.toThrow(/^slow was not ready after 0.2 s/);
@@ -124,7 +124,7 @@ describe('the supervisor', () => {
   it('says why a part ended that waited for its settings, when they are known', async () => {
     const failing = { ...part(dir, 'bad', 'console.error("cannot load"); process.exit(3)'), ipc: true };
     const settings = new Promise<Record<string, string>>((resolve) => setTimeout(resolve, 500, {}));
-    await expect(supervisor.start({ ...failing, settings })).rejects.toThrow(/^bad ended: cannot load/);
+    await expect(supervisor.start({ ...failing, settings })).rejects.toThrow(/^bad exited: cannot load/);
     const noServers = Promise.reject<Record<string, string>>(new Error('no servers'));
     await expect(supervisor.start({ ...failing, settings: noServers })).rejects.toThrow('no servers');
   });

@@ -57,7 +57,7 @@ describe('a port that is taken meanwhile', () => {
     let starts = 0;
     const start = () => {
       starts += 1;
-      return Promise.reject(new StartFailure('postgres ended: FATAL: no disk'));
+      return Promise.reject(new StartFailure('postgres exited: FATAL: no disk'));
     };
     await expect(retryWhenPortTaken(start)).rejects.toThrow('no disk');
     expect(starts).toBe(1);

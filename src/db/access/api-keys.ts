@@ -8,9 +8,9 @@ import type { Db, Queryable } from '../driver/client.ts';
 import { apiKeys } from '../schema/index.ts';
 
 /*
- * A key is `mbx_<12 hex>_<64 hex>`. The part before the last underscore finds it: stored in clear and shown as `prefix`. The
- * rest are 256 random bits. Only the SHA-256 of the whole key is stored. A bootstrap key may have any form: then its digest
- * finds it, and its prefix says nothing of it, since whoever sees bits of the digest can check guesses of the key.
+ * A key is `mbx_<12 hex>_<64 hex>`. The part before the last underscore finds it: stored in clear and shown as `prefix`.
+ * The rest are 256 random bits. Only the SHA-256 of the whole key is stored. A bootstrap key may have any form: then its
+ * digest finds it, and its prefix reveals nothing of it: bits of the digest would allow guesses of the key to be checked.
  */
 const GENERATED = /^(mbx_[0-9a-f]{12})_[0-9a-f]{64}$/;
 const BOOTSTRAP_PREFIX = 'boot_';
@@ -21,7 +21,7 @@ export interface Caller {
   apiKeyId: string;
   apiKeyName: string;
   permissions: Permissions;
-  /** the accounts that it is limited to: for it there are no others; null: not limited */
+  /** the only accounts that it can access; null: all */
   accountIds: readonly string[] | null;
 }
 
@@ -34,8 +34,8 @@ export interface Admission {
 }
 
 /**
- * Finds a key; undefined when there is no such key, or it has expired. Every request runs this statement, so it also says
- * whether the account of that id exists. A session gives the digest of its key in the place of the key.
+ * Finds a key; undefined when it does not exist or has expired. Every request runs this statement, so it also says
+ * whether the account with that id exists. A session passes the digest of its key instead of the key.
  */
 export async function admit(
   pool: pg.Pool,
@@ -75,14 +75,14 @@ interface AdmissionRow {
   expires_in_ms: number | null;
 }
 
-/** At most once a minute, and nothing waits for it. After a failure the next request does it. */
+/** At most once a minute, in the background. After a failure the next request repeats it. */
 async function recordUse(pool: pg.Pool, id: string): Promise<void> {
   const text = `update api_keys set last_used_at = now()
     where id = $1 and (last_used_at is null or last_used_at < now() - interval '1 minute')`;
   await pool.query(text, [id]).catch(() => undefined);
 }
 
-/** Which of these keys exist, by one statement; as the hex of their digests. */
+/** Which of these keys exist, as hex of their digests; one statement. */
 export async function existingDigests(pool: pg.Pool, keys: string[]): Promise<Set<string>> {
   const { rows } = await pool.query<{ digest: Buffer }>({
     name: 'existing-digests',
@@ -116,14 +116,14 @@ export async function listApiKeys(
   return { data: rows.slice(0, page.limit).map(toApiKey), hasMore: rows.length > page.limit };
 }
 
-/** The values of a new key; what is left out does not limit it. */
+/** The values of a new key; omitted limits do not apply. */
 export interface NewApiKey {
   name: string;
   expiresAt: Date | null;
   createdBy?: string | null;
   permissions?: Permissions;
   accountIds?: string[] | null;
-  /** one that is configured; left out: a random one */
+  /** a configured value; omitted: a random one */
   key?: string;
 }
 
@@ -149,15 +149,15 @@ export async function createApiKey(
   return { apiKey: toApiKey(row as ApiKeyRow), key };
 }
 
-/** Revokes a key, at once and everywhere; returns whether there was one with that id. */
+/** Revokes a key immediately in all processes; returns whether a key with that id existed. */
 export async function deleteApiKey(db: Queryable, id: string): Promise<boolean> {
   const rows = await db.delete(apiKeys).where(eq(apiKeys.id, id)).returning({ id: apiKeys.id });
   return rows.length > 0;
 }
 
 /**
- * Makes sure that there is a first key: the configured one, which replaces the one configured before. When none is
- * configured and there is no key at all: a new one, whose value is returned.
+ * Ensures that a first key exists: the configured one, which replaces the previously configured one. Without a configured
+ * key, and when no key exists, creates one and returns its value.
  */
 export async function ensureFirstKey(db: Db, configured: string | undefined): Promise<string | undefined> {
   return db.transaction(async (tx) => {

@@ -4,7 +4,7 @@ import { newId } from '../../new-id.ts';
 import type { Queryable } from '../driver/client.ts';
 import { auditRecords } from '../schema/index.ts';
 
-/** An operation, or the attempt of one. */
+/** An operation, successful or refused. */
 export interface AuditedCall {
   at: Date;
   action: AuditAction;
@@ -32,7 +32,7 @@ interface Position {
   id: string;
 }
 
-/** Adds one record. None is ever changed; see deleteAuditRecordsBefore of src/maintenance/retention.ts. */
+/** Adds one record. Records are never changed; see deleteAuditRecordsBefore of src/maintenance/retention.ts. */
 export async function recordAudit(db: Queryable, call: AuditedCall): Promise<void> {
   await db.insert(auditRecords).values({ id: newId('audit'), ...call });
 }

@@ -7,17 +7,17 @@ import { authLinks } from '../schema/index.ts';
 import { digestOfToken } from './sessions.ts';
 
 /*
- * open → busy (a login is being tried) → used (with the account), or open again after a refused login
+ * open → busy (a login is in progress) → used (with the account), or open again after a refused login
  * open → used without an account: the owner cancelled
  * open → deleted: it was revoked
- * A link of a process that died while it was busy is open again a minute later.
+ * When a process dies during a login, its link is open again a minute later.
  */
 
 const TOKEN_BYTES = 32;
 const TOKEN = /^[A-Za-z0-9_-]{43}$/;
-/** A login takes less; after that the link is open again. */
+/** Longer than any login; after that the link is open again. */
 const BUSY_SECONDS = 60;
-/** Logins that may be tried with one link in a minute. */
+/** Login attempts with one link in a minute. */
 const ATTEMPTS_PER_MINUTE = 10;
 
 export interface NewAuthLink {
@@ -89,7 +89,7 @@ export async function listAuthLinks(
   return { data: rows.slice(0, page.limit).map(toAuthLink), hasMore: rows.length > page.limit };
 }
 
-/** What a link is for its creator. */
+/** A link as its creator sees it. */
 type ShownLink = Omit<StoredAuthLink, 'config'> & { createdAt: Date; status: LinkStatus };
 
 function toAuthLink(link: ShownLink): AuthLink {
@@ -110,8 +110,8 @@ function toAuthLink(link: ShownLink): AuthLink {
 }
 
 /**
- * Deletes a link that connected nothing, whose page is not found from then on. `busy`: a login is being tried with it,
- * after which it has expired; `used`: it has connected a mailbox; `none`: there is no such link.
+ * Deletes a link that connected nothing, whose page is not found from then on. `busy`: a login with it is in progress,
+ * after which the link has expired; `used`: it has connected a mailbox; `none`: it does not exist.
  */
 export async function deleteAuthLink(db: Queryable, id: string): Promise<'deleted' | 'busy' | 'used' | 'none'> {
   const deleted = await db
@@ -119,7 +119,7 @@ export async function deleteAuthLink(db: Queryable, id: string): Promise<'delete
     .where(and(eq(authLinks.id, id), isNull(authLinks.connectedId), IS_IDLE))
     .returning({ id: authLinks.id });
   if (deleted.length > 0) return 'deleted';
-  // Whoever holds it could otherwise keep it busy for ever.
+  // Otherwise its holder could keep it busy forever.
   await db
     .update(authLinks)
     .set({ expiresAt: sql`least(${authLinks.expiresAt}, now())` })
@@ -129,7 +129,7 @@ export async function deleteAuthLink(db: Queryable, id: string): Promise<'delete
   return row.connectedId === null ? 'busy' : 'used';
 }
 
-/** The link with that token, also one that was used or has expired; undefined when there is none. */
+/** Finds a link by its token, including used and expired ones; undefined when none exists. */
 export async function findAuthLink(db: Queryable, token: string): Promise<StoredAuthLink | undefined> {
   if (!TOKEN.test(token)) return undefined;
   const [row] = await db
@@ -140,8 +140,8 @@ export async function findAuthLink(db: Queryable, token: string): Promise<Stored
 }
 
 /**
- * Makes a link busy for one login. False: another one is being tried, too many were tried in the last minute, or it cannot
- * be used any more.
+ * Makes a link busy for one login. False: another login is in progress, the last minute had too many attempts, or the
+ * link was used or has expired.
  */
 export async function beginAttempt(db: Queryable, id: string): Promise<boolean> {
   const isNewMinute = sql`(${authLinks.attemptsFrom} is null or ${authLinks.attemptsFrom} < now() - interval '1 minute')`;
@@ -172,7 +172,7 @@ export async function endAttempt(db: Queryable, id: string, connectedId: string 
     .where(eq(authLinks.id, id));
 }
 
-/** The owner does not want to connect: the link cannot be used any more. False: a login is being tried. */
+/** Ends a link whose owner does not want to connect. False: a login is in progress. */
 export async function cancelAuthLink(db: Queryable, id: string): Promise<boolean> {
   const rows = await db
     .update(authLinks)

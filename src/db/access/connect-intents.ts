@@ -10,7 +10,7 @@ export async function saveIntent(db: Queryable, id: string, sealed: Buffer, at: 
   await db.insert(connectIntents).values({ id, intent: sealed, createdAt: at });
 }
 
-/** What the caller sent, or the account that was saved for it. Undefined: the caller has its response, nothing may be saved. */
+/** Reads what the caller sent, or the account saved for it. Undefined: the request was already answered; save nothing. */
 export async function readIntent(
   db: Queryable,
   id: string,
@@ -22,7 +22,7 @@ export async function readIntent(
 
 /**
  * Links the intent to the account, in the transaction that saves the account, and deletes the credentials in the intent.
- * False: the caller has meanwhile got the response that nothing is saved; the transaction must be rolled back.
+ * False: the caller was already informed that nothing is saved; roll the transaction back.
  */
 export async function linkIntent(tx: Tx, id: string, accountId: string): Promise<boolean> {
   const rows = await tx
@@ -33,13 +33,13 @@ export async function linkIntent(tx: Tx, id: string, accountId: string): Promise
   return rows.length > 0;
 }
 
-/** Deletes an intent; from now on no account can be saved for it. The account that was, undefined when there is none. */
+/** Deletes an intent, for which no account can be saved afterwards. Returns the account that was saved, if any. */
 export async function deleteIntent(db: Queryable, id: string): Promise<string | undefined> {
   const [row] = await db.delete(connectIntents).where(eq(connectIntents.id, id)).returning();
   return row?.accountId ?? undefined;
 }
 
-/** Deletes the intents of callers that went away before their response. */
+/** Deletes the intents of callers that disconnected before their response. */
 export async function deleteIntentsBefore(db: Queryable, before: Date): Promise<void> {
   await db.delete(connectIntents).where(lt(connectIntents.createdAt, before));
 }

@@ -17,14 +17,14 @@ export interface StoredCall {
   response: { status: number; sealedBody: Buffer } | null;
 }
 
-/** The first response is repeated for this long (CONTRACT "General"). */
+/** The first response is repeated for this long. */
 const LIFETIME = sql`interval '24 hours'`;
 /** A request without a response by then died with its process. */
 const LONGEST_CALL = sql`interval '3 minutes'`;
 
 /**
- * Reserves a key for a request that is about to run, with the id that is reserved for what it creates. Undefined: reserved,
- * go on; else the request that has the key.
+ * Reserves a key for a request that is about to run, with the id that is reserved for what it creates. Undefined:
+ * reserved, run the request; else the request that has the key.
  */
 export async function reserveKey(
   db: Queryable,
@@ -39,14 +39,14 @@ export async function reserveKey(
       .onConflictDoUpdate({
         target: [idempotencyKeys.apiKeyId, idempotencyKeys.key],
         set: { fingerprint, reservedId, status: null, response: null, createdAt: sql`now()` },
-        // A request that reserved an id runs again under that id, however the first one ended.
+        // A request that reserved an id runs again under that id, regardless of how the first one ended.
         setWhere: sql`${idempotencyKeys.createdAt} < now() - ${LIFETIME} or (${idempotencyKeys.status} is null
           and ${idempotencyKeys.reservedId} is null and ${idempotencyKeys.createdAt} < now() - ${LONGEST_CALL})`,
       })
       .returning({ key: idempotencyKeys.key });
     if (taken.length > 0) return undefined;
     const call = await readKey(db, { apiKeyId, key });
-    // released in the meantime: try again
+    // released in the meantime: reserve it again
     if (call) return call;
   }
 }

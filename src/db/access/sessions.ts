@@ -4,17 +4,17 @@ import type { Queryable } from '../driver/client.ts';
 import { sessions } from '../schema/index.ts';
 
 /*
- * A session is a random token in a cookie, of which only the SHA-256 is stored. It is tied to the key that it began with:
- * the row goes with the key's, and a key that has expired is not admitted.
+ * A session is a random token in a cookie, of which only the SHA-256 is stored. It is tied to the key that created it:
+ * the row is deleted with the key's, and an expired key is not admitted.
  */
 
 const TOKEN_BYTES = 32;
 const TOKEN = /^[A-Za-z0-9_-]{43}$/;
 
-/** How long one lasts, ms. */
+/** Lifetime of a session, ms. */
 export const SESSION_MS = 12 * 60 * 60 * 1000;
 
-/** Begins a session of a key; returns its token, which is not stored. */
+/** Creates a session of a key; returns its token, which is not stored. */
 export async function createSession(db: Queryable, apiKeyId: string): Promise<{ token: string; expiresAt: Date }> {
   const token = randomBytes(TOKEN_BYTES).toString('base64url');
   const createdAt = new Date();
@@ -23,7 +23,7 @@ export async function createSession(db: Queryable, apiKeyId: string): Promise<{ 
   return { token, expiresAt };
 }
 
-/** A session that goes on: the digest of its key, and when it ends. Undefined: there is none with that token. */
+/** Finds a valid session: the digest of its key and when it expires. Undefined: no session has that token. */
 export async function findSession(
   pool: pg.Pool,
   token: string,
@@ -39,7 +39,7 @@ export async function findSession(
   return row && { keyDigest: row.key_digest, expiresAt: row.expires_at };
 }
 
-/** Ends a session, at once and everywhere. */
+/** Ends a session immediately in all processes. */
 export async function deleteSession(pool: pg.Pool, token: string): Promise<void> {
   await pool.query('delete from sessions where digest = $1', [digestOfToken(token)]);
 }

@@ -6,8 +6,8 @@ import { finishedRuns } from '../schema/index.ts';
 import type { Writes } from '../driver/writes.ts';
 
 /*
- * A caller gets his response when what he asked for is stored. The run that did it ends a little later, and may be done again
- * when its worker is killed in between: after other changes, maybe, that were made since. A run with a row here has done its
+ * A caller gets its response when the change is stored. The execution that made it completes a little later, and may run
+ * again when its worker is killed in between, possibly after later changes. An execution with a row here has done its
  * work, and does nothing the second time.
  */
 
@@ -40,7 +40,7 @@ function insertion(runId: string): SQL {
   return sql`insert into finished_runs (run_id) values (${runId}) on conflict do nothing`;
 }
 
-/** A value of the statement that stores the work of a run, where its rows say that it is done: notifies who waits for it. */
+/** An SQL value for the statement that stores the work of a run: notifies the callers that wait for the workflow. */
 export function notification(workflowId: string): SQL {
   return sql`pg_notify(${FINISHED_RUNS_CHANNEL}, ${workflowId})`;
 }
@@ -55,7 +55,7 @@ export async function isRunFinished(db: Queryable, { runId }: RunRef): Promise<b
 
 /** Hands the notifications of FINISHED_RUNS_CHANNEL to the callers who wait in this process. */
 export interface FinishedRuns {
-  /** takes a payload of FINISHED_RUNS_CHANNEL; without one (after a reconnect) nothing is known */
+  /** handles a payload of FINISHED_RUNS_CHANNEL; undefined after a reconnect: notifications may have been lost */
   receive(workflowId: string | undefined): void;
   /** Resolves when the work of that workflow is stored, or never: a notification may be lost. `over` ends the wait. */
   waitFor(workflowId: string, over: AbortSignal): Promise<void>;

@@ -2,7 +2,7 @@ import { eq, sql } from 'drizzle-orm';
 import type { Db } from '../driver/client.ts';
 import { installation } from '../schema/index.ts';
 
-/** A value of the whole installation; undefined when it was never set. */
+/** Reads a value of the whole installation; undefined when it was never set. */
 export async function getInstallationValue(db: Db, name: string): Promise<string | undefined> {
   const [row] = await db.select().from(installation).where(eq(installation.name, name));
   return row?.value;
@@ -17,8 +17,8 @@ export async function setInstallationValue(db: Db, name: string, value: string):
 }
 
 /**
- * Since when the installation has this encryption key; `keyId` says which one it is. The first one that is ever recorded
- * counts as always there.
+ * Returns since when the installation has used the encryption key `keyId`. The first recorded key counts as used from the
+ * beginning.
  */
 export async function encryptionKeySince(db: Db, keyId: string, now: Date): Promise<Date> {
   await db.execute(sql`

@@ -2,13 +2,13 @@ import { sql } from 'drizzle-orm';
 import type { Db, Queryable, Tx } from '../driver/client.ts';
 import { statement } from '../driver/statement.ts';
 
-/** Who may write for an account: its holder's fencing number, or null for a helper that only adds (an import). */
+/** The right to write an account's rows: its holder's fencing number, or null for a helper that only adds (an import). */
 export interface Lease {
   accountId: string;
   watchEpoch: number | null;
 }
 
-/** Somebody else holds the account by now: the transaction must be rolled back and the holder must stop. */
+/** Another worker holds the account: roll the transaction back and stop. */
 export class LeaseLost extends Error {
   override readonly name = 'LeaseLost';
 
@@ -24,7 +24,8 @@ export class LeaseLost extends Error {
 export const LEASES_CHANNEL = 'leases';
 
 /**
- * Takes the account over for a worker: whoever held it before can write no more. Undefined when the account does not exist.
+ * Takes the account over for a worker: its previous holder can no longer write. Undefined when the account does not
+ * exist.
  */
 export async function takeLease(db: Db, accountId: string, workerId: string | null = null): Promise<Lease | undefined> {
   const { rows } = await db.execute<{ epoch: string }>(sql`
@@ -35,7 +36,7 @@ export async function takeLease(db: Db, accountId: string, workerId: string | nu
   return { accountId, watchEpoch: Number(rows[0].epoch) };
 }
 
-/** Accounts that a worker which is gone took over last, at most `limit`; the next call gives others. */
+/** Takes at most `limit` accounts from a lost worker that took them over last; the next call takes others. */
 export async function takeAccountsOf(db: Db, workerId: string, limit: number): Promise<string[]> {
   const { rows } = await db.execute<{ id: string }>(sql`
     update accounts set watched_by = null where id in (
@@ -44,13 +45,13 @@ export async function takeAccountsOf(db: Db, workerId: string, limit: number): P
   return rows.map(({ id }) => id);
 }
 
-/** Undoes `takeAccountsOf` for those that nobody took over meanwhile. */
+/** Undoes `takeAccountsOf` for the accounts that no worker has taken over since. */
 export async function returnAccounts(db: Db, workerId: string, accountIds: readonly string[]): Promise<void> {
   await db.execute(sql`
     update accounts set watched_by = ${workerId} where id = any(${sql.param(accountIds)}) and watched_by is null`);
 }
 
-/** Notifies the holder so far that it lost the account, and every process when the account is being removed. */
+/** Notifies the previous holder that it lost the account, and every process when the account is being removed. */
 export async function announceLease(db: Queryable, accountId: string): Promise<void> {
   await db.execute(sql`
     select pg_notify(
@@ -59,10 +60,7 @@ export async function announceLease(db: Queryable, accountId: string): Promise<v
     ) from accounts where id = ${accountId}`);
 }
 
-/**
- * Asks whoever has connections to the account's mailbox to end those that can be ended, since the server allows no
- * further one.
- */
+/** Asks the processes with connections to the account's mailbox to close idle ones: the server allows no further one. */
 export async function requestRoom(db: Queryable, accountId: string): Promise<void> {
   await db.execute(sql`select pg_notify(${LEASES_CHANNEL}, ${`${accountId} ${ROOM}`})`);
 }
@@ -72,17 +70,17 @@ const ROOM = 'room';
 
 /** The notifications of LEASES_CHANNEL for this process. */
 export interface LeaseNotifications {
-  /** takes a payload of LEASES_CHANNEL; without one (after a reconnect) nothing is known and nobody is called */
+  /** handles a payload of LEASES_CHANNEL; undefined after a reconnect: calls no listener */
   receive(payload: string | undefined): void;
   /** Calls `lost` once when a later holder takes the account; returns how to stop listening. */
   onLost(lease: Lease, lost: () => void): () => void;
-  /** Calls `wanted` whenever somebody needs a connection to the mailbox of an account. */
+  /** Calls `wanted` whenever a process needs a connection to the mailbox of an account. */
   onRoomWanted(wanted: (accountId: string) => void): () => void;
   /** Calls `removed` for every account whose removal begins. */
   onRemoved(removed: (accountId: string) => void): void;
 }
 
-/** Hands the notifications of LEASES_CHANNEL to the holders in this process. */
+/** Dispatches the notifications of LEASES_CHANNEL to the holders in this process. */
 export function createLeaseNotifications(): LeaseNotifications {
   const holders = new Map<string, Set<{ lease: Lease; lost: () => void }>>();
   const removals: ((accountId: string) => void)[] = [];
@@ -124,8 +122,8 @@ const lockOf = statement('lock_account', ({ accountId, watchEpoch }: Lease) => {
 });
 
 /**
- * One transaction of the account's holder. The account's row is locked first, so writers of one account follow one
- * another.
+ * Runs one transaction of the account's holder. It locks the account's row first, which serialises the writers of an
+ * account.
  * @throws LeaseLost when another holder has it, or the account is being removed: nothing is written
  */
 export async function inLease<T>(db: Db, lease: Lease, work: (tx: Tx) => Promise<T>): Promise<T> {

@@ -1,12 +1,12 @@
 import { sql } from 'drizzle-orm';
 import type { Db } from '../driver/client.ts';
 
-/** Logins that a provider gets without waiting, after a time without any. */
+/** Logins at a provider that need not wait, after a time without any. */
 const BURST = 60;
 
 /**
  * Takes one login at a host from the budget that all workers share. Returns how long to wait before it, in milliseconds.
- * One that does not wait is counted all the same: those that can wait come after it.
+ * Logins that do not wait are counted too, and delay those that do.
  */
 export async function takeLogin(db: Db, host: string, perMinute: number): Promise<number> {
   const seconds = 60 / perMinute;
@@ -19,7 +19,7 @@ export async function takeLogin(db: Db, host: string, perMinute: number): Promis
   return Math.max(0, (rows[0]?.wait ?? 0) * 1000);
 }
 
-/** The provider asked for fewer logins: nobody who can wait logs in there for a while. */
+/** Delays logins at a host that asked for fewer, except those that do not wait. */
 export async function holdLogins(db: Db, host: string, ms: number): Promise<void> {
   await db.execute(sql`
     insert into login_budgets as b (host, next_at)

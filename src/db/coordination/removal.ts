@@ -23,8 +23,8 @@ import {
 } from '../schema/index.ts';
 
 /**
- * Everything of an account except its own row and its events and deliveries, which stay in the log for their time, without
- * their content: `eraseEvents`.
+ * All tables of an account except its own row and its events and deliveries, which stay in the log until they expire,
+ * without their content: `eraseEvents`.
  */
 const MAIL_TABLES = [
   attachments,
@@ -47,7 +47,7 @@ const MAIL_TABLES = [
 /** Small enough for one statement to take well under a second. */
 const ROWS_PER_STATEMENT = 2_000;
 
-/** Deletes an account's mail, table by table, in statements of bounded size. Doing it again deletes what remains. */
+/** Deletes an account's mail, table by table, in statements of bounded size. Repeating it deletes what remains. */
 export async function deleteMailRows(db: Db, accountId: string): Promise<void> {
   for (const table of MAIL_TABLES) {
     await deleteRows(db, table, sql`account_id = ${accountId}`);
@@ -73,12 +73,12 @@ export async function deleteAccountRow(db: Queryable, accountId: string): Promis
   await db.delete(accounts).where(and(eq(accounts.id, accountId), isNotNull(accounts.removedAt)));
 }
 
-/** What is left of the `data` of an account's events: nothing; of the last one, which account it was. */
+/** The erased `data` of an account's events: empty, except that the last one names the account. */
 const ERASED_DATA = sql`case when e.type = 'account.remove'
   then '{"account":{"id":"' || e.account_id || '","user_id":"","name":"","provider":"imap"}}' else '{}' end`;
 
 /**
- * Erases the `data` of an account's events, but for those that an endpoint is still to get. True: none is left that has any.
+ * Erases the `data` of an account's events, except those with pending deliveries. True: all are erased.
  */
 export async function eraseEvents(db: Db, accountId: string): Promise<boolean> {
   await inChunks(ROWS_PER_STATEMENT, () =>
@@ -96,12 +96,14 @@ export async function eraseEvents(db: Db, accountId: string): Promise<boolean> {
   return rows.length === 0;
 }
 
-/** Deletes the links that connected an account, or were to connect it again: what they name is about its owner. */
+/** Deletes the links that connected an account or were created to reconnect it: they hold data of its owner. */
 export async function deleteLinksOf(db: Db, accountId: string): Promise<void> {
   await deleteRows(db, authLinks, sql`account_id = ${accountId} or connected_id = ${accountId}`);
 }
 
-/** Erases what the row of an account that is being removed says of its owner; it stays until the removal is complete. */
+/**
+ * Erases the owner's data in the row of an account that is being removed; the row stays until the removal is complete.
+ */
 export async function eraseAccount(db: Queryable, accountId: string): Promise<void> {
   const nobody = { userId: '', name: '', mailboxKey: '', imapHost: '', imapUser: '', smtpHost: '', smtpUser: '' };
   await db

@@ -2,13 +2,13 @@ import { sql } from 'drizzle-orm';
 import type { Db } from '../driver/client.ts';
 
 /*
- * The trigram indexes of email_search. Adding the 1,500 trigrams of a mail one by one costs 4 ms of CPU; adding those of
- * many mails at once, under 1 ms a mail. So new entries gather in the pending list of GIN ("fast update"), which searches
- * read as well, and the worker merges it every two seconds. With a large pending list the planner avoids the index
- * (searches of 200 ms): hence the small limit for every connection except the writers of mail.
+ * The trigram indexes of email_search. Adding the 1,500 trigrams of one message costs 4 ms of CPU; adding those of many
+ * messages together, under 1 ms each. So new entries gather in the pending list of GIN ("fast update"), which searches
+ * read too, and a worker merges it every two seconds. With a large pending list the planner avoids the index (searches of
+ * 200 ms): hence the small limit for every connection except the writers of mail.
  */
 
-/** Options of each connection: entries are merged soon, except after `GATHER_SEARCH_ENTRIES`. */
+/** Connection options: entries are merged soon, except after `GATHER_SEARCH_ENTRIES`. */
 export const SMALL_PENDING_LIST = '-c gin_pending_list_limit=1MB';
 
 /** Selected in a statement before the entries are written: mergeSearchEntries merges those of this transaction. */

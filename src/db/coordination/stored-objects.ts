@@ -3,12 +3,12 @@ import type { Db, Queryable } from '../driver/client.ts';
 
 /*
  * Which objects in storage the rows of an account name. Keys are `<account>/<kind>/<id>[.ending]`: `raw` and `att` hold
- * ingested messages and attachments, `outgoing` and `sent` what a send or a draft is made from.
+ * ingested messages and attachments, `outgoing` and `sent` the input of a send or a draft.
  */
 
 /**
- * Of these keys of an account, those that no row names; keys of other kinds are left out. Waits for the account's transaction that is under way, so a
- * COMMIT whose response was lost counts.
+ * Of these keys of an account, those that no row names; keys of other kinds are skipped. Waits for the account's open
+ * transaction, so that a COMMIT whose response was lost counts.
  */
 export function unreferencedKeys(db: Db, accountId: string, keys: string[]): Promise<string[]> {
   return db.transaction(async (tx) => {
@@ -38,11 +38,11 @@ async function withoutRow(tx: Queryable, keys: string[]): Promise<string[]> {
 /** An account whose objects are to be compared with its rows. */
 export interface DueSweep {
   accountId: string;
-  /** the last key that was compared in a sweep that is under way */
+  /** the last key compared by the current sweep */
   after: string | null;
 }
 
-/** The account whose sweep is under way, else the one whose last sweep is the oldest and ended before `before`. */
+/** The account whose sweep has begun, else the one with the oldest last sweep, if that ended before `before`. */
 export async function nextSweep(db: Queryable, before: Date): Promise<DueSweep | undefined> {
   const { rows } = await db.execute<{ id: string; after: string | null }>(sql`
     select id, storage_sweep_after as after from accounts
@@ -52,7 +52,7 @@ export async function nextSweep(db: Queryable, before: Date): Promise<DueSweep |
   return row && { accountId: row.id, after: row.after };
 }
 
-/** Records how far a sweep has come; `after` null: it has ended. */
+/** Saves the progress of a sweep; `after` null: it has ended. */
 export async function saveSweep(db: Queryable, accountId: string, after: string | null, now: Date): Promise<void> {
   const sweptAt = after === null ? sql`${now.toISOString()}` : sql`storage_swept_at`;
   await db.execute(

@@ -2,11 +2,11 @@ import { eq, gt, lt, sql } from 'drizzle-orm';
 import type { Db } from '../driver/client.ts';
 import { workers } from '../schema/index.ts';
 
-/** One that has been silent for so long is taken for dead, in milliseconds. */
+/** A worker that has been silent for so long counts as dead, ms. */
 const SILENT_MS = 4_000;
 const silentSince = sql`now() - make_interval(secs => ${SILENT_MS / 1000})`;
 
-/** A worker process says that it is there, and how many mailboxes it watches. */
+/** Announces a live worker process, and how many mailboxes it watches. */
 export async function announceWorker(db: Db, id: string, watches: number): Promise<void> {
   await db
     .insert(workers)
@@ -19,33 +19,33 @@ export interface LiveWorker {
   id: string;
   /** mailboxes that it watches */
   watches: number;
-  /** since its start, in milliseconds */
+  /** time since its start, ms */
   ageMs: number;
 }
 
-/** The workers that take work, as the database knows them. */
+/** The workers that take work, according to the database. */
 export async function liveWorkers(db: Db): Promise<LiveWorker[]> {
   const { id, watches, seenAt, startedAt } = workers;
   const ageMs = sql<number>`extract(epoch from now() - ${startedAt})::float8 * 1000`;
   return db.select({ id, watches, ageMs }).from(workers).where(gt(seenAt, silentSince));
 }
 
-/** When each worker announced itself last; those that have been silent for hours may be missing. */
+/** When each worker announced itself last; those silent for hours may be missing. */
 export async function lastAnnouncements(db: Db): Promise<{ id: string; seenAt: Date }[]> {
   return db.select({ id: workers.id, seenAt: workers.seenAt }).from(workers);
 }
 
-/** Forgets those that were killed. */
+/** Deletes the rows of workers that were killed. */
 export async function forgetDeadWorkers(db: Db): Promise<void> {
   await db.delete(workers).where(lt(workers.seenAt, sql`now() - interval '1 hour'`));
 }
 
-/** A worker process ends. */
+/** Deletes the row of a worker process that exits. */
 export async function forgetWorker(db: Db, id: string): Promise<void> {
   await db.delete(workers).where(eq(workers.id, id));
 }
 
-/** Whether there is a worker that takes work, as the database knows it. */
+/** Whether any worker takes work, according to the database. */
 export async function hasWorker(db: Db): Promise<boolean> {
   const [row] = await db.select({ found: sql<boolean>`bool_or(${workers.seenAt} > ${silentSince})` }).from(workers);
   return row?.found ?? false;

@@ -23,7 +23,7 @@ export type AccountRow = Pick<
 > &
   InitialSyncRow;
 
-/** The columns of `accounts` that say how the initial sync stands. */
+/** The columns of `accounts` with the state of the initial sync. */
 export type InitialSyncRow = Pick<
   typeof accounts.$inferSelect,
   'initialSyncStatus' | 'initialSyncStartedAt' | 'initialSyncCompletedAt' | 'initialSyncDays' | 'initialSyncImported'
@@ -59,7 +59,7 @@ export function toAccount(row: AccountRow): Account {
   };
 }
 
-/** The state of the initial sync, null when it was not asked for. */
+/** The state of the initial sync; null when none was requested. */
 export function toInitialSync(row: InitialSyncRow): InitialSync | null {
   if (row.initialSyncStatus === null) return null;
   return {

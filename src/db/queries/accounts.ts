@@ -7,10 +7,10 @@ import { anyOf } from '../driver/any-of.ts';
 import { statement } from '../driver/statement.ts';
 import { accounts } from '../schema/index.ts';
 
-/** An account that is being removed does not exist any more for anybody. */
+/** An account that is being removed counts as not existing. */
 const present = isNull(accounts.removedAt);
 
-/** One account; undefined when there is none with that id. */
+/** Reads an account; undefined when it does not exist. */
 export async function getAccount(db: Queryable, id: string): Promise<Account | undefined> {
   const [row] = await db
     .select()
@@ -47,7 +47,7 @@ export async function listAccounts(
   return { data: rows.slice(0, query.limit).map(toAccount), hasMore: rows.length > query.limit };
 }
 
-/** Replaces the whole metadata of an account; undefined when there is none with that id. */
+/** Replaces the entire metadata of an account; undefined when it does not exist. */
 export async function replaceMetadata(
   db: Queryable,
   id: string,
@@ -71,7 +71,7 @@ export async function knownAccountIds(db: Queryable, ids: string[]): Promise<Set
   return new Set(rows.map(({ id }) => id));
 }
 
-/** What the last connect of an account did; undefined when its event is not stored any more. */
+/** What the last connect of an account did; undefined when its event is no longer stored. */
 export async function lastConnect(
   db: Queryable,
   accountId: string,
@@ -82,13 +82,13 @@ export async function lastConnect(
   return rows[0]?.type;
 }
 
-/** The id of the account that was connected first; undefined when there is none. */
+/** The id of the account that was connected first, if any. */
 export async function firstAccountId(db: Queryable): Promise<string | undefined> {
   const [row] = await db.select({ id: accounts.id }).from(accounts).where(present).orderBy(accounts.id).limit(1);
   return row?.id;
 }
 
-/** A page of ids in order, from after `after`: all accounts, also those whose removal has not ended. */
+/** A page of account ids in order, after `after`, including accounts whose removal has not ended. */
 export async function accountIdsAfter(
   db: Queryable,
   after: string,
@@ -103,7 +103,7 @@ export async function accountIdsAfter(
   return rows.map(({ id, removedAt }) => ({ id, removed: removedAt !== null }));
 }
 
-/** What a connect needs to know of an account that exists. */
+/** What a connect needs of an existing account. */
 export interface StoredConnection {
   id: string;
   userId: string;
@@ -114,7 +114,7 @@ export interface StoredConnection {
   credentials: Buffer;
 }
 
-/** What a connect found out and stores. */
+/** The results of a connect to store. */
 export interface NewConnection {
   mailboxKey: string;
   imap: ServerSettings;
@@ -122,12 +122,12 @@ export interface NewConnection {
   credentials: Buffer;
 }
 
-/** Makes two connects the same mailbox, or not (CONTRACT "Connect"): IMAP host and user. */
+/** The key that identifies a mailbox: IMAP host and user. */
 export function mailboxKeyOf(imap: { host: string; user: string }): string {
   return `${imap.host}|${imap.user}`.toLowerCase();
 }
 
-/** The account with that id, with that mailbox, or all with that login address. */
+/** Finds the account with that id or mailbox, or all with that login address. */
 export async function findConnections(
   db: Queryable,
   by: { id: string } | { mailboxKey: string } | { userId: string },
@@ -172,8 +172,8 @@ export async function insertAccount(
 }
 
 /**
- * Gives an account new settings and the status `running`; whoever watched it with the old ones can write no more.
- * `initialSyncDays` starts the initial sync if there was none yet, or it failed. Undefined: no such account.
+ * Gives an account new settings and the status `running`; the watch with the old settings can no longer write.
+ * `initialSyncDays` starts the initial sync if none was started yet, or it failed. Undefined: the account does not exist.
  */
 export async function updateConnection(
   tx: Tx,
@@ -242,14 +242,14 @@ export async function getAccountState(
   return rows[0];
 }
 
-/** What `status_detail` says of an account that should be in sync and is not. */
+/** The `status_detail` of an account that should be in sync and is not. */
 export function notInSyncDetail(since: Date, failure: string): string {
   return `not in sync since ${since.toISOString()}: ${failure}`;
 }
 
 /**
- * Changes the status; what is stored as its detail then says of `errored` since when, too. Undefined when nothing changed: the account does not exist, has that status already, or was taken
- * over after the watch that `watchEpoch` belongs to.
+ * Changes the status; the stored detail of `errored` includes since when. Undefined when nothing changed: the account
+ * does not exist, already has that status, or was taken over since the watch of `watchEpoch`.
  */
 export async function changeStatus(
   tx: Tx,
@@ -285,7 +285,7 @@ export async function markNotInSync(
   return row?.status as AccountStatus | undefined;
 }
 
-/** Ends the reports of accounts that have been in sync since; those that are running still. */
+/** Unmarks the accounts that are in sync again; returns those that are still running. */
 export async function markInSyncAgain(tx: Tx): Promise<{ id: string; status: AccountStatus }[]> {
   const rows = await tx
     .update(accounts)
@@ -298,7 +298,7 @@ export async function markInSyncAgain(tx: Tx): Promise<{ id: string; status: Acc
   return rows.flatMap(({ id, status }) => (status === 'running' ? [{ id, status }] : []));
 }
 
-/** Changes the state of the initial sync if it is one of `from`: the account after that; undefined when it is not. */
+/** Changes the state of the initial sync if it is one of `from`; returns the changed account, else undefined. */
 export async function changeInitialSync(
   tx: Tx,
   id: string,
@@ -316,7 +316,7 @@ export async function changeInitialSync(
   return row && toAccount(row);
 }
 
-/** Begins the removal: the account is not found any more, its credentials are deleted, its watcher can write no more. */
+/** Begins the removal: the account is no longer found, its credentials are deleted, its watch can no longer write. */
 export async function markRemoved(tx: Tx, id: string, at: Date): Promise<Account | undefined> {
   const [row] = await tx
     .update(accounts)

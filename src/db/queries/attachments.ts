@@ -23,7 +23,7 @@ const oneAttachment = compile(
   )(),
 );
 
-/** One attachment; undefined when that email of the account has none with that id. */
+/** Reads an attachment; undefined when that email of the account has none with that id. */
 export async function getAttachment(
   pool: pg.Pool,
   accountId: string,

@@ -16,7 +16,7 @@ export interface ConversationFilter {
   endpointId?: string;
   eventId?: string;
   eventType?: EventType;
-  /** of any of these; left out: of all */
+  /** of any of these; omitted: of all */
   accountIds?: readonly string[] | undefined;
   /** the email that its event is about */
   emailId?: string;
@@ -44,17 +44,17 @@ export async function listConversations(
   return { data: rows.slice(0, page.limit).map(toConversation), hasMore: rows.length > page.limit };
 }
 
-/** One delivery; undefined when there is none with that id. */
+/** Reads a delivery; undefined when it does not exist. */
 export async function getConversation(db: Queryable, id: string): Promise<WebhookConversation | undefined> {
   const [row] = await db.select().from(deliveries).where(eq(deliveries.id, id));
   return row && toConversation(row);
 }
 
-/** One delivery with its attempts, its run and the body of its calls; undefined when there is none with that id. */
+/** Reads a delivery with its attempts, its run and the body of its calls; undefined when it does not exist. */
 export async function getConversationDetail(
   db: Queryable,
   id: string,
-  /** what the caller may see of it */
+  /** the part that the caller may see */
   shown: (delivery: WebhookConversation) => WebhookConversation = (delivery) => delivery,
 ): Promise<JsonOf<WebhookConversationDetail> | undefined> {
   const [row] = await db
@@ -85,7 +85,7 @@ interface Page {
   limit: number;
 }
 
-/** What a deep page passes over is read from the index alone. */
+/** Rows that a deep page skips are read from the index alone. */
 function idsOf(db: Queryable, filter: ConversationFilter, page: Page): SQL {
   const [accountId] = filter.accountIds ?? [];
   const ids = db
@@ -98,7 +98,7 @@ function idsOf(db: Queryable, filter: ConversationFilter, page: Page): SQL {
   return sql`${ids}`;
 }
 
-/** The same of some accounts: one scan of an index for each, however rare their deliveries are in the log. */
+/** Selects the ids of a page of some accounts: one index scan for each, even where their deliveries are rare. */
 function idsOfAny(accountIds: readonly string[], filter: ConversationFilter, { offset, limit }: Page): SQL {
   const order = sql`created_at desc, id desc`;
   return sql`(

@@ -7,7 +7,7 @@ import { compile, slot, statement } from '../driver/statement.ts';
 import type { EmailListing } from './emails.ts';
 import type { JsonPieces } from '../driver/json-text.ts';
 
-/** One that was sent or superseded is about to be removed from the mailbox. */
+/** A sent or superseded draft is about to be removed from the mailbox. */
 const isActive = sql`exists (select from drafts d where d.id = e.draft_id and d.state = 'active')`;
 
 /** A page of the drafts that have synced, newest first. */
@@ -40,7 +40,7 @@ const oneDraft = compile(
   )(),
 );
 
-/** One draft, by its `drf_…` or its `email_…` id; undefined when the account has no such draft (any more). */
+/** Reads a draft by its `drf_…` or `email_…` id; undefined when the account has no such draft. */
 export async function getDraft(pool: pg.Pool, accountId: string, id: string): Promise<JsonPieces<Email> | undefined> {
   const [draft] = await selectEmails(pool, oneDraft({ id, accountId }));
   return draft?.email;

@@ -2,7 +2,7 @@ import type { Email } from '../../contract/email.ts';
 import type { FolderRole } from '../../contract/folder.ts';
 import type { emailContents, emails } from '../schema/index.ts';
 
-/** The columns of `emails` that the message alone decides. */
+/** The columns of `emails` that depend on the message alone. */
 type HeadColumn =
   | 'messageId'
   | 'date'
@@ -51,11 +51,11 @@ export interface LocationOfEmail {
 const ALL: FolderRole = 'ALL';
 
 /**
- * The contract's Email from rows, for events. Reads give the same, as text: see email-select.ts.
+ * Makes the contract's Email from rows, for events. Reads return it as text: see email-select.ts.
  *
- * @param contents null when bodies, headers and attachments are not wanted or missing: they are empty then
+ * @param contents null when bodies, headers and attachments are not needed or missing: they are then empty
  * @param folders ids from `shownFolders`
- * @param object `Draft` in events about drafts, else `Email` (SPEC "Email")
+ * @param object `Draft` in events about drafts, else `Email`
  */
 export function toEmail(
   row: EmailRow,
@@ -76,7 +76,7 @@ export function toEmail(
 /** An Email without its contents, which follow it. */
 export type EmailFrame = Omit<Email, 'body' | 'body_plain' | 'body_new' | 'attachments' | 'headers'>;
 
-/** The part of an email that its row and its folders decide. */
+/** The part of an email that depends on its row and its folders. */
 export function frameOf(row: EmailRow, folders: string[], object: Email['object'] = 'Email'): EmailFrame {
   return {
     object,
@@ -99,7 +99,7 @@ export function frameOf(row: EmailRow, folders: string[], object: Email['object'
   };
 }
 
-/** What the message alone decides. */
+/** The members that depend on the message alone. */
 function headOf(row: HeadRow) {
   return {
     message_id: row.messageId ?? null,
@@ -116,7 +116,7 @@ function headOf(row: HeadRow) {
 
 type HeadRow = Pick<typeof emails.$inferInsert, HeadColumn>;
 
-/** The same as it is stored beside the contents: the members of a JSON object, without its braces. */
+/** The members that depend on the message alone, as stored with the contents: a JSON object without its braces. */
 export function headText(row: HeadRow): string {
   return JSON.stringify(headOf(row)).slice(1, -1);
 }

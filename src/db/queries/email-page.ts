@@ -34,16 +34,16 @@ export interface EmailPosition {
 }
 
 /*
- * Statements are put together from the shape of a filter: which parts it has. Its values are in slots, so that a statement
- * serves all filters of its shape.
+ * A statement is built from the shape of a filter: the parts that it has. Values are in slots, so one statement serves
+ * all filters of its shape.
  */
 
-/** Which parts a filter has; two of one shape are the same text. */
+/** The parts that a filter has, as text; equal for filters of one shape. */
 export function shapeOf({ isUnread, hasAttachment, ...filter }: EmailFilter): string {
   return JSON.stringify([isUnread ?? null, hasAttachment ?? null, ...Object.keys(searched(filter)).sort()]);
 }
 
-/** What the slots of a statement of `emailPage` hold. */
+/** The values of the slots of a statement of `emailPage`. */
 export function pageValues(
   accountId: string,
   filter: EmailFilter,
@@ -61,7 +61,7 @@ export function pageValues(
   };
 }
 
-/** Without what searches for nothing: a text without a visible character, no folder to leave out. */
+/** Removes the conditions that match everything: text without a visible character, no folder to exclude. */
 function searched(filter: EmailFilter): EmailFilter {
   const { q, subject, excludeFolders, ...rest } = filter;
   return {
@@ -74,7 +74,7 @@ function searched(filter: EmailFilter): EmailFilter {
 
 /** The pieces of a statement for a page. */
 interface PagedList {
-  /** the newest `count` that meet further conditions, in order and each once; with further columns where they are given */
+  /** the newest `count` that meet further conditions, in order and each once; with further columns if given */
   page(more: (SQL | undefined)[], count: SQL, columns?: SQL): SQL;
   /** all that meet further conditions, in no order */
   candidates(more: (SQL | undefined)[]): SQL;
@@ -85,8 +85,8 @@ interface PagedList {
 }
 
 /**
- * A statement that selects `id, date` of the newest `rows` emails that pass a filter of this shape and come after the position,
- * if there is one, each once and in order; with slots for `pageValues`. `rows` is a number as SQL.
+ * A statement that selects `id, date` of the newest `rows` emails that pass a filter of this shape and come after the
+ * position, if any, each once and in order; with slots for `pageValues`. `rows` is a number as SQL.
  */
 export function emailPage(given: EmailFilter, isAfterPosition: boolean, rows: SQL): SQL {
   const filter = searched(given);
@@ -111,8 +111,8 @@ export function emailPage(given: EmailFilter, isAfterPosition: boolean, rows: SQ
 }
 
 /**
- * Whether the best plan of a statement of this shape is the same for all values, so that it is made once: to plan a search
- * takes longer than to run it. Not of a search in a folder, which may have a few emails or all of them.
+ * Whether one plan is best for all values of a statement of this shape, and is made once: planning a search takes longer
+ * than running it. False for a search in a folder, which may have a few emails or all of them.
  */
 export function hasFixedPlan({ folderId, isUnread, from, q, subject, ...rest }: EmailFilter): boolean {
   if (Object.values(rest).some((value) => value !== undefined)) return false;
@@ -130,9 +130,9 @@ interface Driver {
 }
 
 /**
- * The table whose index gives the order, and the conditions besides text. Conditions on a row are scalar subqueries where
- * they could be joins: without fresh statistics, as just after an import, the planner would otherwise join thousands of
- * rows to show fifty.
+ * The table whose index has the order, and the conditions other than text. Conditions on a row are scalar subqueries
+ * where they could be joins: without fresh statistics, as just after an import, the planner would otherwise join
+ * thousands of rows to show fifty.
  */
 function driver(filter: EmailFilter): Driver {
   const isOfFolder = filter.folderId !== undefined;
@@ -146,7 +146,7 @@ function driver(filter: EmailFilter): Driver {
     id,
     conditions: [...scope, ...span(filter, date), ...ofEmail, ...ofSearch],
   });
-  // mail of one sender is found by the sender, in whatever folder it is
+  // mail of one sender is found by the sender, in all folders
   if (isOfFolder && filter.from === undefined) {
     const [date, id] = [sql`p.date`, sql`p.email_id`];
     const joinSearch = sql`join email_search s on s.email_id = ${id} and s.account_id = ${ACCOUNT}`;
@@ -209,7 +209,7 @@ function isIn(folderIds: SQL): SQL {
     from locations x where x.email_id = e.id), false)`;
 }
 
-/** The condition that a location counts: one marked with \Deleted does only when there is no other. */
+/** The condition that a location counts: one marked with \Deleted only counts when the email has no other. */
 function isLocation(alias: 'p' | 'x'): SQL {
   const location = sql.raw(alias);
   return sql`(not ${location}.deleted
@@ -251,17 +251,17 @@ function searchedText(pattern: string): string {
   return pattern.slice(1, -1).replace(/\\(.)/gs, '$1');
 }
 
-/** How common the searched text is shows in so many of the newest emails. */
+/** So many of the newest emails show how common the searched text is. */
 const SAMPLE = sql.raw('100');
-/** Lists of at most so many emails are searched text by text, however rare the text. */
+/** Lists of at most so many emails are searched text by text. */
 const SHORT_LIST = sql.raw('2000');
 
 /**
  * A common word is found fastest by searching the newest texts until the page is full. A rare one is found fastest by the
  * trigram index, which finds every hit of all time before the newest can be chosen. With hits at a rate f in N emails, a
  * page of L costs L / f texts the one way and f · N the other: equal at f² = L / N. So the newest SAMPLE are searched
- * first, and where they do not fill the page their rate decides how to go on. (Postgres cannot decide: it has no statistics
- * of long texts.) All in one statement; a branch that is not used costs nothing.
+ * first, and if they do not fill the page, their rate decides which way is used. (Postgres cannot decide: it has no
+ * statistics of long texts.) All in one statement; a branch that is not used costs nothing.
  */
 function searchPage(text: TextConditions, list: PagedList, rows: SQL): SQL {
   const { page, candidates, after, key, size } = list;

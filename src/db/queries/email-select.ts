@@ -8,8 +8,8 @@ import type { JsonPieces } from '../driver/json-text.ts';
 import { isGoingAway } from './pending-removal.ts';
 
 /*
- * How emails are read: Postgres gives each as the pieces of its JSON text, which go into the response as they are. What is
- * seldom is parsed and written here: an email with several folders, a bounce or the like, or stored before heads were.
+ * How emails are read: Postgres gives each as the pieces of its JSON text, which go into the response as they are. Rare
+ * emails are parsed and serialised here: with several folders, a bounce or the like, or stored before heads existed.
  * `toEmail` of email-object.ts makes the same for events.
  *
  * The frame is put together by `||`, not by json_build_object: a list of 50 emails without bodies takes 1.7 ms of the API's
@@ -18,12 +18,12 @@ import { isGoingAway } from './pending-removal.ts';
 
 /** The values of a row, in the order of `emailColumns`; texts in UTF-8. */
 type Row = [
-  /** the frame, without the brace that ends it; null: it is made of the next one */
+  /** the frame, without the brace that ends it; null: it is made of the next value */
   frame: Buffer | null,
   columns: Buffer | null,
-  /** id, seconds since 1970, and whether there are emails after those of the page */
+  /** id, seconds since 1970, and whether more emails follow the page */
   place: Buffer,
-  /** the members after the bodies, with the brace; null: there are no contents */
+  /** the members after the bodies, with the brace; null: no contents are stored */
   end: Buffer | null,
   /** the others are not selected where only metadata is wanted */
   body?: Buffer | null,
@@ -60,8 +60,8 @@ const END = `',"attachments":' || c.attachments::text || ',"headers":' || c.head
 const END_OF_METADATA = `',"body":"","body_plain":"","body_new":null,"attachments":[],"headers":' || c.headers::text || '}'`;
 
 /**
- * What to select from `emails e` with CONTENTS_AND_LOCATIONS for `selectEmails`. `isMore` says whether there are emails after
- * those of the page; it is the same in each row.
+ * What to select from `emails e` with CONTENTS_AND_LOCATIONS for `selectEmails`. `isMore` says whether more emails follow
+ * the page; it is equal in each row.
  */
 export function emailColumns(metaOnly: boolean, isMore: SQL = sql`false`): SQL {
   return sql`
@@ -73,7 +73,7 @@ export function emailColumns(metaOnly: boolean, isMore: SQL = sql`false`): SQL {
 
 export interface SelectedEmail {
   email: JsonPieces<Email>;
-  /** where the email is in a list, and whether there are emails after those of the page */
+  /** the position of the email in a list, and whether more emails follow the page */
   place(): EmailPosition & { isMore: boolean };
 }
 

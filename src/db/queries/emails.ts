@@ -9,7 +9,7 @@ import { type JsonOf, type JsonPieces, jsonPieces } from '../driver/json-text.ts
 
 export interface EmailListing {
   data: JsonPieces<Email>[];
-  /** where the next page begins; null when there is no more */
+  /** where the next page begins; null at the end */
   next: EmailPosition | null;
 }
 
@@ -19,7 +19,7 @@ interface EmailPageOptions {
   position: EmailPosition | null;
 }
 
-/** A page of an account's emails, newest first (CONTRACT "Emails"); one statement. */
+/** A page of an account's emails, newest first; one statement. */
 export async function listEmails(
   pool: pg.Pool,
   accountId: string,
@@ -87,7 +87,7 @@ const sourceOfEmail = compile(
   )(),
 );
 
-/** One email; undefined when the account has none with that id. */
+/** Reads an email; undefined when the account has none with that id. */
 export async function getEmail(
   pool: pg.Pool,
   accountId: string,
@@ -117,7 +117,7 @@ export async function getEmailSource(pool: pg.Pool, accountId: string, emailId: 
   return rows[0]?.key ?? (await getSentEmail(pool, accountId, emailId))?.storageKey ?? undefined;
 }
 
-/** The provisional Email of a mail that was sent and whose Sent copy has not synced yet (CONTRACT "Emails", send). */
+/** The provisional Email of a sent message whose Sent copy has not synced yet. */
 async function getSentEmail(
   pool: pg.Pool,
   accountId: string,

@@ -47,7 +47,7 @@ export async function listEndpoints(
   };
 }
 
-/** One endpoint; undefined when there is none with that id. */
+/** Reads an endpoint; undefined when it does not exist. */
 export async function getEndpoint(db: Queryable, sealer: Sealer, id: string): Promise<WebhookEndpoint | undefined> {
   const [row] = await db.select().from(webhookEndpoints).where(eq(webhookEndpoints.id, id));
   return row && toEndpoint(row, sealer);
@@ -72,13 +72,13 @@ export async function createEndpoint(db: Queryable, sealer: Sealer, endpoint: Ne
   return toEndpoint(row as EndpointRow, sealer);
 }
 
-/** Whether a change clears how an endpoint failed: it is enabled, or gets another URL. */
+/** Whether a change resets the failures of an endpoint: it enables it, or sets another URL. */
 export const renewsEndpoint = ({ enabled, url }: UpdateWebhookEndpoint): boolean =>
   enabled === true || url !== undefined;
 
 /**
- * Changes the given fields of an endpoint; undefined when there is none with that id. Enabling it, or giving it another URL,
- * clears how it failed: its breaker holds nothing back any more.
+ * Changes the given fields of an endpoint; undefined when it does not exist. Enabling it, or setting another URL, resets
+ * its failures and closes its breaker.
  */
 export async function updateEndpoint(
   db: Queryable,
@@ -118,12 +118,12 @@ const NOT_FAILING = {
   warnedAt: null,
 };
 
-/** The replaced secret signs along with the new one for so long. */
+/** The replaced secret signs with the new one for so long. */
 const PREVIOUS_SECRET_MS = 24 * 60 * 60 * 1000;
 
 /**
- * Gives an endpoint a new secret; the one that it replaces signs along for 24 h, in place of any that it had replaced
- * itself. Undefined when there is no endpoint with that id.
+ * Gives an endpoint a new secret; the replaced secret also signs for 24 h, instead of one replaced earlier. Undefined
+ * when the endpoint does not exist.
  */
 export async function rotateSecret(
   db: Db,
@@ -149,13 +149,13 @@ export async function rotateSecret(
   });
 }
 
-/** Deletes an endpoint; false when there was none. Its deliveries stay in the log. */
+/** Deletes an endpoint; false when it did not exist. Its deliveries stay in the log. */
 export async function deleteEndpoint(db: Queryable, id: string): Promise<boolean> {
   const { rowCount } = await db.execute(sql`delete from webhook_endpoints where id = ${id}`);
   return rowCount === 1;
 }
 
-/** Disables an endpoint that responded that it is gone (HTTP 410); false when it was disabled before. */
+/** Disables an endpoint that responded 410 Gone; false when it was already disabled. */
 export async function disableGoneEndpoint(db: Queryable, id: string): Promise<boolean> {
   const { rowCount } = await db.execute(sql`
     update webhook_endpoints set enabled = false, disabled_reason = 'gone', updated_at = now()
@@ -168,7 +168,7 @@ type EndpointRow = typeof webhookEndpoints.$inferSelect;
 /** `disabled_reason` of an endpoint whose secret or headers were sealed with a key that is no longer known. */
 const UNREADABLE = 'secret_unreadable';
 
-/** Undefined when what is sealed cannot be opened. */
+/** Undefined when the sealed value cannot be opened. */
 function opened(open: () => string): string | undefined {
   try {
     return open();
@@ -201,7 +201,7 @@ function toEndpoint(row: EndpointRow, sealer: Sealer): WebhookEndpoint {
   };
 }
 
-/** Undefined while the log has not warned of it. */
+/** Undefined until the log has warned of it. */
 function disablesAt({ enabled, failingSince, warnedAt }: EndpointRow): Date | undefined {
   if (!enabled || !failingSince || !warnedAt || warnedAt < failingSince) return undefined;
   return new Date(failingSince.getTime() + DISABLED_AFTER_MS);

@@ -4,23 +4,24 @@ import type { Queryable } from '../driver/client.ts';
 import type { JsonOf } from '../driver/json-text.ts';
 
 /*
- * The events in an order that never gets a new one before its end, however late a transaction commits. `position` is the
+ * The events in an order to which new ones are only appended, even when a transaction commits late. `position` is the
  * number of the event's transaction, or the greatest number of a transaction that had ended before, whichever is greater
- * (src/db/schema/index.ts). The feed shows what is below the oldest transaction that is under way: all of
- * those have ended, and every later event gets a greater position. A transaction that stays open holds the feed back, also
- * one of another database of the same server.
+ * (src/db/schema/index.ts). The feed shows the events below the oldest open transaction: all of theirs have ended, and
+ * every later event gets a greater position. A transaction that stays open holds the feed back, even one in another
+ * database of the same server.
  *
- * Within an account the order is that of `sequence`: the account's row is locked until the commit, so the next event of it
- * is inserted when the one before has ended, and sees a greater or the same number. `sequence` decides between the same.
+ * Within an account the order is that of `sequence`: the account's row is locked until the commit, so its next event is
+ * inserted when the previous transaction has ended, and sees the same or a greater number. `sequence` orders events with
+ * the same number.
  */
 
 /** The first transaction that is still under way, or the next one. */
 const HORIZON = sql`pg_snapshot_xmin(pg_current_snapshot())::text::bigint`;
 
-/** What the feed is narrowed to. */
+/** Filters of the feed. */
 export interface FeedFilter {
   types: readonly EventType[];
-  /** of any of these; left out: of all */
+  /** of any of these; omitted: of all */
   accountIds?: readonly string[] | undefined;
 }
 
@@ -33,7 +34,7 @@ export interface FeedPlace {
 
 const BEGINNING: FeedPlace = { position: '-9223372036854775808', accountId: '', sequence: '0' };
 
-/** The place of an event in the feed; undefined when it is not stored, or is a test event. */
+/** The position of an event in the feed; undefined when it is not stored or is a test event. */
 export async function feedPlaceOf(db: Queryable, eventId: string): Promise<FeedPlace | undefined> {
   const { rows } = await db.execute<{ position: string; account_id: string; sequence: string }>(
     sql`select position, account_id, sequence from events where id = ${eventId} and position is not null`,
@@ -42,7 +43,7 @@ export async function feedPlaceOf(db: Queryable, eventId: string): Promise<FeedP
   return row && { position: row.position, accountId: row.account_id, sequence: row.sequence };
 }
 
-/** The place that every later event comes after. */
+/** The position before every later event. */
 export async function feedEnd(db: Queryable): Promise<FeedPlace> {
   const { rows } = await db.execute<{ position: string }>(sql`select ${HORIZON} as position`);
   return { position: rows[0]?.position ?? BEGINNING.position, accountId: '', sequence: '0' };
@@ -57,7 +58,7 @@ interface FeedRow extends Record<string, unknown> {
   data: string;
 }
 
-/** The events after a place, oldest first, as JSON text. One scan of an index for each type and account, however rare they are. */
+/** The events after a position, oldest first, as JSON text. One index scan for each type and account, even rare ones. */
 export async function readFeed(
   db: Queryable,
   filter: FeedFilter,
@@ -80,12 +81,15 @@ export async function readFeed(
   return { data: page.map(toText), lastId: page.at(-1)?.id, hasMore: rows.length > limit };
 }
 
-/** Written so that it is a range of the index that the list uses. */
+/** Written as a range of the index that the list uses. */
 function isAfter({ position, accountId, sequence }: FeedPlace): SQL {
   return sql`(e.position, e.account_id, e.sequence) > (${position}::bigint, ${accountId}, ${sequence}::bigint)`;
 }
 
-/** The same within one account: events of other accounts at the same position come before all of its own, or after them. */
+/**
+ * Whether an event comes after a position, within one account: at one position the events of another account come before
+ * or after all of its own.
+ */
 function isAfterInAccount({ position, accountId, sequence }: FeedPlace): SQL {
   const from = sql`case when ${accountId} = visible.account_id then ${sequence}::bigint
     when ${accountId} < visible.account_id then 0 else ${'9223372036854775807'}::bigint end`;
@@ -106,8 +110,8 @@ const toText = (row: FeedRow): JsonOf<ListedEvent> =>
   ) as JsonOf<ListedEvent>;
 
 /**
- * Numbers of transactions begin anew in a database that was restored from a dump, or that replicated its rows from
- * another server: moves the stored positions below them, in their order. To be called before the first event is written.
+ * Moves the stored positions below the current transaction numbers, in their order: numbers restart in a database that
+ * was restored from a dump or replicated its rows. Call it before the first event is written.
  */
 export async function alignPositions(db: Queryable, types: readonly EventType[]): Promise<void> {
   await db.execute(sql`

@@ -25,13 +25,13 @@ export function toFolder(row: FolderRow): Folder {
   };
 }
 
-/** Every folder of an account, in the order of roles, then by name. */
+/** Lists the folders of an account by role, then name. */
 export async function listFolders(db: Queryable, accountId: string): Promise<Folder[]> {
   const rows = await db.select().from(folders).where(eq(folders.accountId, accountId));
   return rows.map(toFolder).sort(inListOrder);
 }
 
-/** One folder; undefined when the account has none with that id. */
+/** Reads a folder; undefined when the account has none with that id. */
 export async function getFolder(db: Queryable, accountId: string, folderId: string): Promise<Folder | undefined> {
   const [row] = await db
     .select()

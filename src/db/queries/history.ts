@@ -4,13 +4,13 @@ import type { HistoryEntry, HistoryKind } from '../../contract/history.ts';
 
 export interface HistoryPage {
   entries: HistoryEntry[];
-  /** the sequence of the last event, where there are more; null: these were all */
+  /** the sequence of the last event, when more follow; null: these are all */
   next: { date: Date; sequence: number } | null;
 }
 
 export interface HistoryQuery {
   accountId: string;
-  /** whose history: an `email_…` or `acc_…` id */
+  /** an `email_…` or `acc_…` id */
   objectId: string;
   /** events of one page; each comes with all of its deliveries */
   limit: number;
@@ -29,8 +29,8 @@ interface EventRow {
 }
 
 /**
- * What is stored of an object's past, oldest first: when it was sent and ingested, its events, their deliveries with every
- * attempt. Undefined when nothing is known of it. It outlives the object: events are stored for 30 days.
+ * Reads the history of an object, oldest first: when it was sent and ingested, its events, their deliveries with every
+ * attempt. Undefined when nothing is stored. It outlives the object: events are stored for 30 days.
  */
 export async function readHistory(pool: pg.Pool, query: HistoryQuery): Promise<HistoryPage | undefined> {
   const { accountId, objectId, limit, after } = query;
@@ -52,7 +52,7 @@ export async function readHistory(pool: pg.Pool, query: HistoryQuery): Promise<H
   };
 }
 
-/** What no event says: the send of an email, and that it was ingested where that made no event. */
+/** The entries without an event: the send of an email, and its ingest where that made no event. */
 async function beginnings(
   pool: pg.Pool,
   { accountId, objectId, sendWorkflowId }: HistoryQuery,

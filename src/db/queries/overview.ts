@@ -6,13 +6,13 @@ const BUCKETS: Record<OverviewPeriod, { seconds: number; count: number }> = {
   hour: { seconds: 60, count: 60 },
   day: { seconds: 900, count: 96 },
 };
-/** Pending deliveries are counted up to here. */
+/** Pending deliveries are counted up to this number. */
 const MAX_BACKLOG = 100_000;
 const PROBLEMS_OF_A_KIND = 20;
 
 /**
- * How the installation is doing. The counts of deliveries are read from indexes alone, in ranges of their times; see
- * test/api/overview.test.ts for the plans.
+ * The status of the installation. Deliveries are counted from indexes alone, in ranges of their times:
+ * test/api/overview.test.ts checks the plans.
  */
 export async function readOverview(
   pool: pg.Pool,
@@ -81,13 +81,13 @@ const STATE = `select
 type Counts = Map<number, Partial<Record<Kind, number>>>;
 type Kind = 'total' | 'pending' | 'failed' | 'skipped' | 'received' | 'sent';
 
-/** Counts by bucket. */
+/** Counts deliveries by bucket. */
 async function readCounts(pool: pg.Pool, from: Date, seconds: number): Promise<Counts> {
   const { rows } = await pool.query<CountRow>({ name: 'overview-counts', text: COUNTS, values: [from, seconds] });
   return byBucket(rows);
 }
 
-/** The same for the deliveries of one endpoint alone. */
+/** Counts the deliveries of one endpoint by bucket. */
 async function readEndpointCounts(pool: pg.Pool, endpointId: string, from: Date, seconds: number): Promise<Counts> {
   const { rows } = await pool.query<CountRow>({
     name: 'overview-endpoint-counts',
@@ -111,7 +111,7 @@ function byBucket(rows: CountRow[]): Counts {
 
 const BUCKET = `floor(extract(epoch from created_at - $1::timestamptz) / $2::int)::int`;
 
-/** What is delivered is the rest: `deliveries_open` has the others. */
+/** Delivered ones are the rest: `deliveries_open` has the others. */
 const COUNTS = `
   select 'total' as kind, ${BUCKET} as bucket, count(*)::int as count
     from deliveries where created_at >= $1::timestamptz group by 2

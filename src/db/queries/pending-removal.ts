@@ -5,10 +5,10 @@ import { statement } from '../driver/statement.ts';
 import { locations } from '../schema/index.ts';
 
 /*
- * A mail that is moved without MOVE, or out of several folders, is in more than one for a moment. The locations that it
- * leaves are marked before, and count as marked with \Deleted: a read in between shows it in its new folder only. A mark
- * does not end by itself, since readers would see that and no event would tell it: the move ends it, or a sync pass does.
- * src/mailbox/changes/pending-removals.ts marks and unmarks, and cares for the events.
+ * A message that is moved without MOVE, or out of several folders, is in more than one for a moment. The locations that
+ * it leaves are marked first, and count as marked with \Deleted: a read in between shows it in its new folder only. A
+ * mark never expires, since readers would see that without an event: the move clears it, or a sync pass does.
+ * src/mailbox/changes/pending-removals.ts sets and clears marks, and emits the events.
  */
 
 /** One UID in one folder. */
@@ -17,7 +17,7 @@ export interface LocationKey {
   uid: number;
 }
 
-/** An attempt that marked a mail before that counts as dead, as its heartbeats show by then. */
+/** An attempt whose mark is older than this counts as dead: its heartbeats would be missing by then. */
 const COUNTS_AS_DEAD = "interval '8 seconds'";
 
 /** SQL: the location under this alias is marked with \Deleted or is being left. */
@@ -36,8 +36,8 @@ export function isBeingMoved(alias: string): string {
 }
 
 /**
- * Marks a location as being left. `first`: it had no mark; `again`: an attempt that died had marked it; `taken`: another
- * attempt is moving the mail.
+ * Marks a location as being left. `first`: it had no mark; `again`: it had the mark of a dead attempt; `taken`: another
+ * attempt is moving the message.
  */
 export async function markPendingRemoval(tx: Tx, location: LocationKey): Promise<'first' | 'again' | 'taken'> {
   const { rows } = await tx.execute<{ before: Date | null; taken: boolean }>(sql`
@@ -84,7 +84,7 @@ export async function findPendingRemovals(
   return (await db.execute<Pending & Record<string, unknown>>(text)).rows;
 }
 
-/** Marks locations of a folder as being left, also those that are marked already. */
+/** Marks locations of a folder as being left, including marked ones. */
 export async function markAllPendingRemoval(tx: Tx, folderId: string, uids: number[]): Promise<void> {
   if (uids.length === 0) return;
   await tx
@@ -94,8 +94,8 @@ export async function markAllPendingRemoval(tx: Tx, folderId: string, uids: numb
 }
 
 /**
- * Of these UIDs of a folder, those whose mail is in another folder too: in `otherId`, or in any folder that is no view of
- * all, starred or important mail.
+ * Of these UIDs of a folder, those whose message is in another folder too: in `otherId`, or in any folder except All
+ * Mail, Starred and Important.
  */
 export async function locatedElsewhere(
   db: Queryable,

@@ -11,8 +11,8 @@ export interface ReplayScope {
 }
 
 /**
- * Whether the delivery `d` belongs to a replay: not one that is pending, a test, or in another replay that is running. What
- * is left of a replay that was cancelled counts as what it was before.
+ * Whether the delivery `d` belongs to a replay: not a pending one, a test, or one in another running replay. Deliveries
+ * that a cancelled replay has queued and not made count by their previous status.
  */
 export function isReplayed(scope: ReplayScope): SQL {
   const { id, endpointId, filter, createdAt } = scope;
@@ -34,16 +34,16 @@ export function isReplayed(scope: ReplayScope): SQL {
   );
 }
 
-/** Whether the delivery `d` of a replay was neither attempted nor retried by hand since it was queued. */
+/** Whether the delivery `d` of a replay was neither attempted nor manually retried since it was queued. */
 export const IS_UNATTEMPTED = sql`d.status = 'pending' and d.attempts_count = d.schedule_from and not d.forced`;
 
-/** Whether the delivery `d` was queued by a replay that was cancelled, and no attempt has been made of it since. */
+/** Whether the delivery `d` was queued by a cancelled replay and not attempted since. */
 export function isLeftOver({ endpointId }: ReplayScope): SQL {
   return sql`(${IS_UNATTEMPTED} and d.replay_id in (
     select r.id from replays r where r.endpoint_id = ${endpointId} and r.status = 'cancelled'))`;
 }
 
-/** Saves a new replay and counts what it will make again; does nothing when there is one of that id. */
+/** Saves a new replay and counts its deliveries; does nothing when that id exists. */
 export async function createReplay(db: Queryable, replay: Omit<ReplayScope, 'createdAt'>): Promise<void> {
   const { id, endpointId, filter } = replay;
   // the clock that deliveries are recorded by
@@ -56,7 +56,7 @@ export async function createReplay(db: Queryable, replay: Omit<ReplayScope, 'cre
     on conflict (id) do nothing`);
 }
 
-/** One replay; undefined when there is none with that id. */
+/** Reads a replay; undefined when it does not exist. */
 export async function getReplay(db: Queryable, id: string): Promise<Replay | undefined> {
   const { rows } = await db.execute<ReplayRow>(selected(sql`select * from replays where id = ${id}`));
   return rows[0] && toReplay(rows[0]);
@@ -78,7 +78,10 @@ export async function listReplays(
   return { data: rows.slice(0, page.limit).map(toReplay), hasMore: rows.length > page.limit };
 }
 
-/** Replays with their counts: those of the rows, or those stored at the end, of which a later replay may have taken some. */
+/**
+ * Replays with their counts: of the rows while running, else as stored at the end, since a later replay may have taken
+ * rows.
+ */
 function selected(replays: SQL): SQL {
   return sql`
     select r.id, r.endpoint_id, r.filter, r.status, r.total, r.created_at, r.completed_at, live.pending,
@@ -88,7 +91,7 @@ function selected(replays: SQL): SQL {
     order by r.created_at desc, r.id desc`;
 }
 
-/** The deliveries of a replay by what became of them. */
+/** The deliveries of a replay by outcome. */
 export function replayCounts(id: SQL, condition: SQL = sql`true`): SQL {
   const count = (status: string) => sql`(count(*) filter (where d.status = ${status}))::int as ${sql.raw(status)}`;
   return sql`

@@ -4,7 +4,7 @@ import { isId } from '../../contract/ids.ts';
 import type { Queryable } from '../driver/client.ts';
 import { emailContents, emails, sends } from '../schema/index.ts';
 
-/** The email that is replied to, as far as the headers of the reply need it (RFC 5322 3.6.4). */
+/** The original of a reply, with what the headers of the reply need (RFC 5322 3.6.4). */
 export interface ReplyTarget {
   /** with its angle brackets; null when the email has none */
   messageId: string | null;
@@ -13,8 +13,8 @@ export interface ReplyTarget {
 }
 
 /**
- * What `reply_to_message_id` names: an `email_…` id of the account, undefined when there is none; or a Message-ID, with
- * or without angle brackets, of any email; its References are included when it is in the store.
+ * Finds the original that `reply_to_message_id` names: an `email_…` id of the account, undefined when it does not exist;
+ * or any Message-ID, with or without angle brackets, with its References when it is stored.
  */
 export async function findReplyTarget(
   db: Queryable,
@@ -40,7 +40,7 @@ export async function findReplyTarget(
   return send && { messageId: send.messageId, references: chainOf(send.email?.headers ?? []) };
 }
 
-/** References, or In-Reply-To where there are none. */
+/** References, else In-Reply-To. */
 function chainOf(headers: Header[]): string[] {
   const idsIn = (name: string) =>
     headers

@@ -3,27 +3,27 @@ import type pg from 'pg';
 /** Figures of the whole service for operators. */
 export interface Statistics {
   accountsByStatus: { status: string; count: number }[];
-  /** accounts that are reported not to be in sync, those with a refused password left out */
+  /** accounts reported as not in sync, except those with a refused password */
   accountsNotInSync: number;
-  /** seconds since accounts were in sync, those with a refused password left out; null: there are none */
+  /** seconds since accounts were in sync, except those with a refused password; null: no accounts */
   syncLag: { max: number; p95: number; p50: number } | null;
-  /** differences between store and mailboxes that were found, of the accounts that there are */
+  /** differences found between store and mailboxes, of all present accounts */
   differencesFound: number;
   /** stored emails whose parsing was cut short */
   incompleteEmails: number;
   /** pending deliveries by what they wait for */
   waiting: Record<WaitReason, number>;
-  /** seconds for which the oldest delivery has been due that nothing holds back; 0 when there is none */
+  /** seconds for which the oldest due delivery has waited; 0 without one */
   outboxAgeSeconds: number;
-  /** enabled endpoints by the state of their circuit breaker, and those that are disabled */
+  /** enabled endpoints by the state of their circuit breaker, and disabled ones */
   endpoints: Record<'closed' | 'open' | 'disabled', number>;
   /** endpoints whose circuit breaker is open; a hundred at most */
   openBreakers: string[];
 }
 
 /**
- * What a pending delivery waits for: nothing, it is due; the time of its next attempt; the circuit breaker of its endpoint;
- * an earlier delivery of the same object to the same endpoint; live deliveries, which go before those of a bulk replay.
+ * Why a pending delivery waits: it is due; its next attempt is later; the circuit breaker of its endpoint is open; an
+ * earlier delivery of the same object to the endpoint is pending; live deliveries precede those of a bulk replay.
  */
 export type WaitReason = (typeof WAIT_REASONS)[number];
 export const WAIT_REASONS = ['due', 'retry', 'breaker', 'order', 'replay'] as const;
@@ -40,8 +40,7 @@ interface Row {
 
 /**
  * Reads the figures; cheap enough for every scrape: the pending deliveries, one row per account and per endpoint. A
- * delivery that the relay has given to a run and that was never attempted is due all the same: who has it says nothing
- * about how long it has waited.
+ * delivery that was assigned to a run and never attempted counts as due: it still waits.
  */
 export async function readStatistics(pool: pg.Pool): Promise<Statistics> {
   const { rows } = await pool.query<Row>({ name: 'statistics', text: TEXT });

@@ -14,8 +14,8 @@ export interface ThreadListing {
 }
 
 /**
- * A page of a conversation, oldest first, Sent copies included, drafts left out (SPEC "Endpoints"). Undefined: the
- * account has no such thread, or nothing of it is left.
+ * A page of a conversation, oldest first, Sent copies included, without drafts. Undefined: the account has no such
+ * thread, or no email of it is left.
  *
  * @param of the thread, or one of its emails
  */

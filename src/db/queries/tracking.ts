@@ -12,12 +12,12 @@ export interface TrackingRecord {
   accountId: string;
   /** the `email_…` id of the sent email */
   emailId: string;
-  /** with its angle brackets */
+  /** with angle brackets */
   messageId: string;
   label: string | null;
   /** whether the message holds the pixel */
   opens: boolean;
-  /** targets of the rewritten links, by their number in the URL; none when links are not tracked */
+  /** targets of the rewritten links, by their number in the URL; empty when links are not tracked */
   links: string[];
   createdAt: Date;
 }
@@ -25,8 +25,8 @@ export interface TrackingRecord {
 const { hitMinute: _, hitsInMinute: __, ...COLUMNS } = getTableColumns(trackingRecords);
 
 /**
- * Saves what is tracked of a message, before it leaves. Saving it again, as when a send is attempted again, replaces what
- * was saved: the message that leaves is the one that was composed last.
+ * Saves what is tracked of a message, before it is submitted. A further attempt of the send replaces it: the message
+ * composed last is the one submitted.
  */
 export async function saveTrackingRecord(tx: Tx, record: TrackingRecord): Promise<void> {
   const { emailId, messageId, label, opens, links } = record;
@@ -40,7 +40,7 @@ export async function saveTrackingRecord(tx: Tx, record: TrackingRecord): Promis
     });
 }
 
-/** The record of that id; undefined when there is none, or its account is being removed. */
+/** Finds a record; undefined when it does not exist or its account is being removed. */
 export async function findTracking(db: Queryable, id: string): Promise<TrackingRecord | undefined> {
   const rows = await db
     .select(COLUMNS)
@@ -50,7 +50,7 @@ export async function findTracking(db: Queryable, id: string): Promise<TrackingR
   return rows[0];
 }
 
-/** Somebody opened a tracked email, or followed the link `url` of it. */
+/** A recipient opened a tracked email, or followed its link `url`. */
 export interface Hit {
   date: Date;
   ip: string;
@@ -58,11 +58,13 @@ export interface Hit {
   url?: string;
 }
 
-/** Hits of one record in one minute that become events: whoever knows a pixel's URL can fetch it as often as he likes. */
+/**
+ * Hits of one record in one minute that become events: anyone who knows a pixel's URL can fetch it any number of times.
+ */
 export const REPORTED_PER_MINUTE = 60;
 
 /**
- * Reports a hit by its event; nothing when the record has been deleted meanwhile. Hits above REPORTED_PER_MINUTE are
+ * Reports a hit by its event; nothing when the record was deleted. Hits above REPORTED_PER_MINUTE are
  * counted in the record and cause neither an event nor a lock of the account.
  */
 export async function recordHit(db: Db, { accountId, id }: TrackingRecord, hit: Hit): Promise<void> {
@@ -77,7 +79,10 @@ export async function recordHit(db: Db, { accountId, id }: TrackingRecord, hit: 
   }
 }
 
-/** Hits of the record in the minute of `date`, this one included. Clocks that are behind count into the latest minute. */
+/**
+ * Counts the hits of a record in the minute of `date`, including this one. Clocks that are behind count into the latest
+ * minute.
+ */
 async function countHit(db: Db, id: string, date: Date): Promise<number> {
   const minute = sql`date_trunc('minute', ${date.toISOString()}::timestamptz)`;
   const { rows } = await db.execute<{ hits: number }>(sql`
@@ -91,7 +96,8 @@ async function countHit(db: Db, id: string, date: Date): Promise<number> {
 const ROWS_PER_STATEMENT = 1_000;
 
 /**
- * Deletes records from before `before` whose email exists no more and whose send is over; their links then lead nowhere.
+ * Deletes records from before `before` whose email no longer exists and whose send has ended; their links then stop
+ * working.
  * @returns how many
  */
 export async function deleteUnusedTracking(db: Db, before: Date): Promise<number> {

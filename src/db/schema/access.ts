@@ -14,7 +14,7 @@ export const apiKeys = pgTable('api_keys', {
   /** the id of the key that created it, which may be revoked by now; null: the installation */
   createdBy: text('created_by'),
   permissions: text().$type<Permissions>().notNull().default('full'),
-  /** the accounts that it is limited to; null: none */
+  /** the accounts that it is limited to; null: not limited */
   accountIds: text('account_ids').array(),
   issuedAt: at('issued_at').notNull(),
   expiresAt: at('expires_at'),
@@ -34,7 +34,7 @@ export const auditRecords = pgTable(
     apiKeyId: text('api_key_id'),
     address: text().notNull(),
     requestId: text('request_id').notNull(),
-    /** what it was done to; null: nothing came of it */
+    /** the affected object; null: none */
     objectId: text('object_id'),
   },
   (t) => [
@@ -45,7 +45,7 @@ export const auditRecords = pgTable(
   ],
 );
 
-/** Where people are signed in, by a key, in a browser. Revoking the key ends them. See src/db/access/sessions.ts. */
+/** Browsers that are signed in with a key. Revoking the key deletes them. See src/db/access/sessions.ts. */
 export const sessions = pgTable(
   'sessions',
   {
@@ -69,7 +69,7 @@ export const authLinks = pgTable(
     digest: bytea().notNull().unique(),
     redirectUrl: text('redirect_url'),
     state: text(),
-    /** what the account is called */
+    /** the name of the account */
     name: text(),
     /** the account to connect again; null: a new one, or the one that has the mailbox */
     accountId: text('account_id'),
@@ -77,14 +77,14 @@ export const authLinks = pgTable(
     apiKeyId: text('api_key_id').notNull(),
     createdAt: at('created_at').notNull(),
     expiresAt: at('expires_at').notNull(),
-    /** logins that were tried, in the minute that began then */
+    /** login attempts, and when the minute that they are counted in began */
     attempts: integer().notNull().default(0),
     attemptsFrom: at('attempts_from'),
-    /** a login is being tried until then */
+    /** a login is in progress until then */
     busyUntil: at('busy_until'),
-    /** when it was used; null: it may be */
+    /** when it was used; null: not yet */
     usedAt: at('used_at'),
-    /** the account that came of it; null: the owner cancelled */
+    /** the connected account; null: the owner cancelled */
     connectedId: text('connected_id'),
   },
   (t) => [
@@ -96,7 +96,7 @@ export const authLinks = pgTable(
   ],
 );
 
-/** First answers of calls that carried an Idempotency-Key, for 24 h. */
+/** First responses to calls with an Idempotency-Key, for 24 h. */
 export const idempotencyKeys = pgTable(
   'idempotency_keys',
   {
@@ -104,13 +104,13 @@ export const idempotencyKeys = pgTable(
     key: text().notNull(),
     /** keyed digest of method, path and body */
     fingerprint: bytea().notNull(),
-    /** the id of what the call makes: whoever makes the call again makes the same thing */
+    /** the id of the resource that the call creates: a repeated call creates the same one */
     reservedId: text('reserved_id'),
     /** null while the first call is under way */
     status: smallint(),
-    /** sealed: the answer may hold a key or a secret */
+    /** sealed: the response may hold a key or a secret */
     response: bytea(),
-    /** the account that the response is about: gone with it */
+    /** the account that the response is about: deleted with it */
     accountId: text('account_id'),
     createdAt: at('created_at').notNull(),
   },

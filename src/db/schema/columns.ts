@@ -2,7 +2,7 @@ import { customType, timestamp } from 'drizzle-orm/pg-core';
 
 export const bytea = customType<{ data: Buffer }>({ dataType: () => 'bytea' });
 /**
- * `json` keeps its text as it was written: reads of emails put it into answers without parsing it. (drizzle's own type
+ * `json` preserves its text as written: reads of emails put it into responses without parsing it. (drizzle's own type
  * would parse a JSON string twice.)
  */
 export const json = <T>(name: string) =>

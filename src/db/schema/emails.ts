@@ -17,7 +17,7 @@ export const threads = pgTable(
   {
     id: text().primaryKey(),
     accountId: text('account_id').notNull(),
-    /** set when a late parent joined this thread to an older one: the id keeps resolving */
+    /** set when a late parent joined this thread to an older one: the id still resolves */
     mergedInto: text('merged_into'),
   },
   (t) => [index('threads_account').on(t.accountId), index('threads_merged').on(t.mergedInto)],
@@ -63,17 +63,17 @@ export const emails = pgTable(
     calendar: jsonb().$type<Calendar>(),
     /** parsing was not cut short */
     isComplete: boolean('is_complete').notNull().default(true),
-    /** how many times it was parsed again since it was cut short; see src/mailbox/reparse/reparses.ts */
+    /** how many times it was reparsed since parsing was cut short; see src/mailbox/reparse/reparses.ts */
     reparses: smallint().notNull().default(0),
     /** bytes of the raw message */
     size: bigint({ mode: 'number' }).notNull(),
     internalDate: at('internal_date').notNull(),
-    /** see src/mime/threads.ts: under which mails without reference headers find this one by subject */
+    /** see src/mime/threads.ts: messages without reference headers find their thread by it */
     subjectKey: text('subject_key'),
     storageKey: text('storage_key').notNull(),
-    /** no folder holds it just now: moved or deleted, decided when every folder has been looked at */
+    /** it has no location: moved or deleted, decided when every folder has been checked */
     missingSince: at('missing_since'),
-    /** folder ids that its last event names, where readers see others since; null: the same */
+    /** folder ids in its last event, if readers have seen others since; null: the same */
     reportedFolders: text('reported_folders').array(),
     createdAt: at('created_at').notNull(),
   },
@@ -84,14 +84,14 @@ export const emails = pgTable(
     index('emails_with_attachments').on(t.accountId, t.date, t.id).where(sql`has_attachments and not is_draft`),
     index('emails_thread').on(t.threadId, t.date, t.id),
     index('emails_message_id').on(t.accountId, t.messageId),
-    // whose storage key does not tell the email's id; see src/db/coordination/stored-objects.ts
+    // whose storage key does not contain the email's id; see src/db/coordination/stored-objects.ts
     index('emails_api_storage_key').on(t.storageKey).where(sql`origin = 'api'`),
     index('emails_subject_key').on(t.accountId, t.subjectKey, t.date).where(sql`subject_key is not null`),
-    // to be parsed again, with more time
+    // to be reparsed with more time
     index('emails_incomplete').on(t.accountId, t.id).where(sql`not is_complete`),
     index('emails_missing').on(t.accountId).where(sql`missing_since is not null`),
     uniqueIndex('emails_draft_id').on(t.draftId).where(sql`draft_id is not null`),
-    // bounces of which it is not known which email they are about
+    // bounces whose original is unknown
     index('emails_untied_bounces')
       .on(t.accountId, sql`(bounce ->> 'message_id')`)
       .where(sql`bounce is not null and bounce ->> 'email_id' is null`),
@@ -99,8 +99,8 @@ export const emails = pgTable(
 );
 
 /**
- * The immutable part of an email, with all that is large, as pieces of the answers' JSON. Stored with lz4 or, where the server lacks it,
- * without compression (see migrations): Postgres' own pglz took two thirds of the time of a list.
+ * The immutable and large parts of an email, as pieces of the responses' JSON. Compressed with lz4 or, where the server
+ * lacks it, not at all (see migrations): pglz took two thirds of the time of a list.
  */
 export const emailContents = pgTable(
   'email_contents',
@@ -110,7 +110,7 @@ export const emailContents = pgTable(
     body: json<string>('body').notNull(),
     bodyPlain: json<string>('body_plain').notNull(),
     bodyNew: json<string>('body_new'),
-    /** what of the email's row the message alone decides (`headText`); null: stored before there was this column */
+    /** the members that depend on the message alone (`headText`); null: stored before this column existed */
     head: text(),
     headers: json<Header[]>('headers').notNull(),
     attachments: json<Attachment[]>('attachments').notNull(),
@@ -119,8 +119,8 @@ export const emailContents = pgTable(
 );
 
 /**
- * What searches look at; written once, so that a flag change never touches its indexes. The account is part of the GIN
- * indexes, so that other accounts' mail costs a search nothing.
+ * The searched texts; written once, so a change of flags never touches the indexes. The GIN indexes include the account:
+ * searches do not read other accounts' entries.
  */
 export const emailSearch = pgTable(
   'email_search',
@@ -160,7 +160,7 @@ export const attachments = pgTable(
   (t) => [index('attachments_email').on(t.emailId), index('attachments_account').on(t.accountId)],
 );
 
-/** Somebody seen in mail; kept up to date as mail comes and goes. */
+/** People found in messages; updated as messages arrive and vanish. */
 export const contacts = pgTable(
   'contacts',
   {

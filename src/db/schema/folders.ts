@@ -27,25 +27,25 @@ export const folders = pgTable(
     /** false: \Noselect or \NonExistent, a parent without mail */
     selectable: boolean().notNull().default(true),
     uidValidity: bigint('uid_validity', { mode: 'number' }),
-    /** first UID that was not there at connect: lower ones are baseline */
+    /** first UID after the baseline */
     baselineUidNext: bigint('baseline_uid_next', { mode: 'number' }),
     /** the sync cursor: UIDs below it have been ingested or are baseline */
     uidNext: bigint('uid_next', { mode: 'number' }),
-    /** HIGHESTMODSEQ up to which flags and vanished mail are known; text, since it has 63 bits */
+    /** HIGHESTMODSEQ up to which flags and vanished messages are known; text, since it has 63 bits */
     highestModseq: text('highest_modseq'),
-    /** baseline locations are known from this UID up (scanning goes downwards); 1: all of them */
+    /** baseline locations are known from this UID up (the scan goes downwards); 1: all */
     scannedFrom: bigint('scanned_from', { mode: 'number' }),
     totalCount: integer('total_count').notNull().default(0),
     unreadCount: integer('unread_count').notNull().default(0),
     /** locations of the folder that have not vanished, baseline included; counted by the statements that change them */
     knownCount: integer('known_count').notNull().default(0),
-    /** its mail is being taken out in chunks; see src/mailbox/folders/vacate.ts */
+    /** its messages are being removed in chunks; see src/mailbox/folders/vacate.ts */
     vacating: text().$type<Vacating>(),
-    /** locations up to this UID were taken out */
+    /** locations up to this UID were removed */
     vacatedTo: bigint('vacated_to', { mode: 'number' }),
     /** its UIDs are being replaced in chunks; see src/mailbox/folders/uidvalidity.ts */
     renumbering: jsonb().$type<Renumbering>(),
-    /** counts changes made through this API: what was read of the server before one of them is out of date */
+    /** counts changes made through this API: what was read from the server before a change is out of date */
     localRevision: bigint('local_revision', { mode: 'number' }).notNull().default(0),
     createdAt: at('created_at').notNull(),
   },
@@ -55,14 +55,14 @@ export const folders = pgTable(
   ],
 );
 
-/** Why a folder loses all its mail: the server has deleted it, or made it a parent without mail (\Noselect). */
+/** Why a folder loses all its messages: the server has deleted it, or made it a parent without messages (\Noselect). */
 export type Vacating = 'deletion' | 'noselect';
 
-/** How far the replacement of a folder's UIDs has come. */
+/** The progress of the replacement of a folder's UIDs. */
 export interface Renumbering {
   /** the new UIDVALIDITY */
   uidValidity: number;
-  /** of the numbers below zero that locations have meanwhile: 1, or one more than an earlier renumbering used */
+  /** of the negative numbers that locations have until then: 1, or one more than an earlier renumbering used */
   series: number;
   phase: 'freeing' | 'matching' | 'vanishing';
   /** UIDs up to this one are done in this phase */
@@ -72,8 +72,8 @@ export interface Renumbering {
 }
 
 /**
- * Which folder has, or is about to get, a path: recorded before this API creates or renames one at the provider, so that
- * whoever sees it there first knows its id. Gone when the folder's own row says so.
+ * The folder that is about to get a path: recorded before this API creates or renames a folder at the provider, so that a
+ * pass that sees it first knows its id. Deleted when the folder's own row has the path.
  */
 export const pathReservations = pgTable(
   'path_reservations',
@@ -93,20 +93,20 @@ export const locations = pgTable(
     folderId: text('folder_id').notNull(),
     uid: bigint({ mode: 'number' }).notNull(),
     accountId: text('account_id').notNull(),
-    /** null: baseline mail that was not ingested */
+    /** null: a baseline message that was not ingested */
     emailId: text('email_id'),
     /** date of the email, for the folder's list; null for baseline */
     date: at('date'),
     seen: boolean().notNull(),
-    /** \Deleted is set: on its way out */
+    /** \Deleted is set */
     deleted: boolean().notNull().default(false),
-    /** not there any more; kept until every other folder has been looked at, so that a move is not taken for new mail */
+    /** when it vanished; stored until every other folder has been checked, so that a moved message is not new mail */
     vanishedAt: at('vanished_at'),
-    /** when we began to move it by copying: on its way out, as \Deleted says for others; see src/mailbox/changes/move.ts */
+    /** when the API began to move it by copying; hidden like \Deleted; see src/mailbox/changes/move.ts */
     pendingRemovalSince: at('pending_removal_since'),
     /** see src/imap/identity.ts: the same message in another folder has the same value */
     identity: text().notNull(),
-    /** the same without INTERNALDATE, for servers that do not keep it when they move */
+    /** the identity without INTERNALDATE, for servers that change it in a move */
     weakIdentity: text('weak_identity').notNull(),
     /** EMAILID or X-GM-MSGID, where the server has one */
     serverId: text('server_id'),

@@ -3,9 +3,9 @@
  *   accounts 1─n folders 1─n locations n─1 emails 1─1 email_contents, email_search; emails 1─n attachments
  *   accounts 1─n events 1─n deliveries n─1 webhook_endpoints; deliveries 1─n delivery_attempts
  *
- * `emails` holds what changes (folders' side: locations); `email_contents` and `email_search` are written once.
- * A location is one UID in one folder. Its email_id is null for mail that was there before the account connected
- * (baseline) and was not imported: it is known, so that a later move of it is not taken for new mail.
+ * `emails` holds what changes (folders' side: locations); `email_contents` and `email_search` are written once. A
+ * location is one UID in one folder. Its email_id is null for baseline mail that was not imported: with a location, a
+ * later move of it is not new mail.
  *
  * Rows of an account are deleted in steps by the removeAccount workflow, hence no cascades from accounts.
  */

@@ -1,10 +1,10 @@
 import { index, integer, pgTable, text } from 'drizzle-orm/pg-core';
 import { at } from './columns.ts';
 
-/** What is true of this installation as a whole, by name. */
+/** Values of the whole installation, by name. */
 export const installation = pgTable('installation', { name: text().primaryKey(), value: text().notNull() });
 
-/** Worker processes that are there; see src/db/coordination/workers.ts. */
+/** Live worker processes; see src/db/coordination/workers.ts. */
 export const workers = pgTable('workers', {
   id: text().primaryKey(),
   seenAt: at('seen_at').notNull(),
@@ -13,14 +13,14 @@ export const workers = pgTable('workers', {
   watches: integer().notNull().default(0),
 });
 
-/** How many logins a provider gets: one row for each host, shared by all workers. See src/db/coordination/login-budget.ts. */
+/** Login budgets: one row for each host, shared by all workers. See src/db/coordination/login-budget.ts. */
 export const loginBudgets = pgTable('login_budgets', {
   host: text().primaryKey(),
   /** when the next login is due */
   nextAt: at('next_at').notNull(),
 });
 
-/** Runs of workflows whose work is stored: a second execution of one does nothing. See src/db/coordination/finished-runs.ts. */
+/** Workflow runs whose work is stored: repeating one does nothing. See src/db/coordination/finished-runs.ts. */
 export const finishedRuns = pgTable(
   'finished_runs',
   {

@@ -4,7 +4,7 @@ import type { Attendee, Email } from '../../contract/email.ts';
 import type { TrackingOptions } from '../../contract/sending.ts';
 import { at, json } from './columns.ts';
 
-/** `drf_…` ids: which email each one stands for, and which no longer work. See src/outgoing/draft-state.ts. */
+/** `drf_…` ids: their emails, and which ids no longer work. See src/outgoing/draft-state.ts. */
 export const drafts = pgTable(
   'drafts',
   {
@@ -14,9 +14,9 @@ export const drafts = pgTable(
     emailId: text('email_id'),
     messageId: text('message_id'),
     state: text().notNull().default('active'),
-    /** the id that took its place when the draft was saved again */
+    /** the id that replaced it when the draft was saved again */
     supersededBy: text('superseded_by'),
-    /** the `drf_…` id or the send that has reserved it: only that one may take its place */
+    /** the `drf_…` id or the send that has reserved it, and alone may replace it */
     heldBy: text('held_by'),
     /** storage key of the OutgoingInput that it is saved from; null for drafts of other mail programs and once saved */
     inputKey: text('input_key'),
@@ -58,11 +58,11 @@ export const sends = pgTable(
     inputKey: text('input_key'),
     /** storage key of the message as it goes into Sent, from when it is composed until that copy has been ingested */
     storageKey: text('storage_key'),
-    /** the contract's Email of it, shown until the Sent copy has synced */
+    /** the provisional Email, shown until the Sent copy has synced */
     email: json<Email>('email'),
-    /** what the caller gets back */
+    /** the caller's result */
     result: jsonb().$type<SendResult>(),
-    /** when its Sent copy was ingested under its id, which no later copy gets, even when that one is deleted */
+    /** when its Sent copy was ingested under its id; later copies get other ids, even after that one is deleted */
     copyIngestedAt: at('copy_ingested_at'),
     createdAt: at('created_at').notNull(),
     /** last change of its state */
@@ -76,7 +76,7 @@ export const sends = pgTable(
   ],
 );
 
-/** What became of a send. */
+/** The result of a send. */
 export interface SendResult {
   /** recipients that the SMTP server refused though it accepted the message */
   rejected: string[];
@@ -84,7 +84,7 @@ export interface SendResult {
   bcc?: Attendee[];
 }
 
-/** A message whose opens and clicks are reported (CONTRACT "Tracking"). */
+/** A message whose opens and clicks are reported. */
 export const trackingRecords = pgTable(
   'tracking_records',
   {

@@ -26,18 +26,18 @@ export const webhookEndpoints = pgTable('webhook_endpoints', {
   headers: bytea().notNull(),
   /** sealed secret */
   secret: bytea().notNull(),
-  /** sealed; still signs until the time beside it */
+  /** sealed; signs until previous_secret_until */
   previousSecret: bytea('previous_secret'),
   previousSecretUntil: at('previous_secret_until'),
-  /** failures in a row that say that the endpoint is away: no response, 5xx, 429 */
+  /** consecutive failures that mean that the endpoint is down: no response, 5xx, 429 */
   failuresInARow: integer('failures_in_a_row').notNull().default(0),
-  /** the circuit breaker is open: no call before then but a probe; null: closed */
+  /** the circuit breaker is open: until then only probes are sent; null: closed */
   breakerUntil: at('breaker_until'),
   /** times in a row that the breaker opened */
   breakerOpenings: integer('breaker_openings').notNull().default(0),
-  /** a probe is under way since */
+  /** when the current probe began */
   breakerProbeAt: at('breaker_probe_at'),
-  /** first failed attempt since the last success, and how many there were */
+  /** first failed attempt since the last success, and the number of them */
   failingSince: at('failing_since'),
   failedAttempts: integer('failed_attempts').notNull().default(0),
   /** accurate to a minute */
@@ -57,14 +57,14 @@ export const events = pgTable(
     type: text().notNull(),
     /** per account, without gaps; 0 for a test event */
     sequence: bigint({ mode: 'number' }).notNull(),
-    /** what it is about: email, folder or account id; a test event is about itself, so that no other waits for it */
+    /** id of the email, folder or account that it is about; a test event's own id, so that no other event waits for it */
     objectId: text('object_id').notNull(),
     /** `data` of the envelope as JSON text, made once */
     data: text().notNull(),
     test: boolean().notNull().default(false),
     /**
-     * Its place in the feed, see src/db/queries/event-feed.ts: the number of its transaction, or the greatest of a transaction that
-     * had ended before. null: a test event, which is not in the feed.
+     * Its position in the feed, see src/db/queries/event-feed.ts: the number of its transaction, or the greatest of a
+     * transaction that had ended before. null: a test event, which is not in the feed.
      */
     position: bigint({ mode: 'number' }).default(
       sql`greatest(pg_current_xact_id()::text::bigint, pg_snapshot_xmax(pg_current_snapshot())::text::bigint - 1)`,
@@ -96,7 +96,7 @@ export const deliveries = pgTable(
     test: boolean().notNull().default(false),
     status: text().notNull().default('pending'),
     attemptsCount: integer('attempts_count').notNull().default(0),
-    /** attempts made before the retry schedule began that is in force now */
+    /** attempts made before the current retry schedule began */
     scheduleFrom: integer('schedule_from').notNull().default(0),
     httpStatus: integer('http_status'),
     responseBody: text('response_body'),
@@ -109,16 +109,16 @@ export const deliveries = pgTable(
     forced: boolean().notNull().default(false),
     /** claims pass over it until an earlier delivery of its object ends, see src/webhooks/dispatch/claim-objects.ts */
     held: boolean().notNull().default(false),
-    /** the run that has it; null: the relay has not given it to one */
+    /** the workflow that has it; null: not claimed by the relay */
     workflowId: text('workflow_id'),
-    /** the last run that had it */
+    /** the last workflow that had it */
     lastWorkflowId: text('last_workflow_id'),
     /** the execution of that workflow that made the last attempt */
     runId: text('run_id'),
-    /** runs that it has been given to */
+    /** number of workflows that have had it */
     runs: integer().notNull().default(0),
     claimedAt: at('claimed_at'),
-    /** the run is known to Temporal */
+    /** when Temporal had the workflow */
     startedAt: at('started_at'),
     /** the bulk replay that makes it again, and the status that it had before */
     replayId: text('replay_id'),
@@ -126,16 +126,16 @@ export const deliveries = pgTable(
   },
   (t) => [
     uniqueIndex('deliveries_event').on(t.eventId, t.endpointId),
-    // by endpoint first, so that the relay takes some of each, whatever one of them has waiting; live events apart from
-    // replays; and what is not due apart from what is
+    // by endpoint first, so that the relay claims some of each, regardless of one endpoint's backlog; then live before
+    // replayed, and due before later
     index('deliveries_unclaimed')
       .on(t.endpointId, sql`((replay_id is not null)::int)`, t.nextAttemptAt.asc().nullsFirst(), t.id)
       .where(sql`status = 'pending' and workflow_id is null and not held`),
-    // which one the end of an earlier delivery lets go on; usually none
+    // the delivery that the end of an earlier one releases; usually none
     index('deliveries_held').on(t.endpointId, t.objectId, t.sequence).where(sql`held and status = 'pending'`),
-    // what an earlier event of the same object holds back
+    // deliveries that an earlier event of the same object holds back
     index('deliveries_order').on(t.endpointId, t.objectId, t.sequence).where(sql`status = 'pending'`),
-    // whether a later one of an object is in a run is asked for each head of a claim
+    // each head of a claim asks whether a later delivery of its object is in a workflow
     index('deliveries_under_way')
       .on(t.endpointId, t.objectId, t.sequence)
       .where(sql`status = 'pending' and workflow_id is not null`),
@@ -153,7 +153,7 @@ export const deliveries = pgTable(
     index('deliveries_endpoint_type').on(t.endpointId, t.eventType, t.createdAt, t.id),
     index('deliveries_type').on(t.eventType, t.createdAt, t.id),
     index('deliveries_created').on(t.createdAt, t.id),
-    // what operators look for: what waits, what failed
+    // operators search for pending and failed deliveries
     index('deliveries_open').on(t.status, t.createdAt, t.id).where(sql`status <> 'delivered'`),
     index('deliveries_account').on(t.accountId, t.createdAt, t.id),
     check('deliveries_status', sql`status in ('pending', 'delivered', 'failed', 'skipped')`),
@@ -191,9 +191,12 @@ export const replays = pgTable(
     skipped: integer().notNull().default(0),
     /** the last delivery that was queued: `created_at|account_id|sequence|id` */
     cursor: text(),
-    /** objects of which enough is held back, and the delivery that each has come to: what is after it, up to `cursor`, is left */
+    /**
+     * objects with enough deliveries held back, and the last queued delivery of each: those after it, up to `cursor`,
+     * remain
+     */
     behind: jsonb().$type<Record<string, string>>().notNull().default({}),
-    /** every delivery that matches has been queued */
+    /** when every matching delivery was queued */
     queuedAllAt: at('queued_all_at'),
     createdAt: at('created_at').notNull(),
     completedAt: at('completed_at'),

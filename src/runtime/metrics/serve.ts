@@ -11,18 +11,18 @@ export interface MetricsServer {
 
 export interface MetricsServerOptions {
   host: string;
-  /** the first to try: the next free one where others have it */
+  /** the first port to use; the next free one if it is in use */
   port: number;
   registry: Registry;
-  /** where Temporal's SDK serves its own metrics, which are served along; host:port */
+  /** host:port of the metrics of Temporal's SDK, which are included */
   sdkAddress?: string;
 }
 
-/** Ports that are tried: workers of one machine share the setting. */
+/** Candidate ports: workers of one machine share the setting. */
 const PORTS = 100;
 const SDK_MS = 2_000;
 
-/** Serves `GET /metrics` for Prometheus. Rejects when no port can be had. */
+/** Serves `GET /metrics` for Prometheus. Rejects when no port is free. */
 export async function serveMetrics({ host, port, registry, sdkAddress }: MetricsServerOptions): Promise<MetricsServer> {
   const server = createServer((request, response) => {
     if (request.method !== 'GET' || request.url?.split('?')[0] !== '/metrics') {
@@ -46,7 +46,7 @@ export async function serveMetrics({ host, port, registry, sdkAddress }: Metrics
   };
 }
 
-/** Metrics of the SDK that cannot be read now are missing; the others are not. */
+/** Renders all metrics; without those of the SDK when they cannot be read. */
 async function render(registry: Registry, sdkAddress: string | undefined): Promise<string> {
   const own = await registry.metrics();
   if (sdkAddress === undefined) return own;

@@ -5,7 +5,7 @@ const CALL_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 3
 /** Up to the length of the retry schedule. */
 const DELIVERY_SECONDS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200, 36_000, 172_800];
 
-/** The metrics of a worker process: what it measures (src/runtime/measure.ts), its memory and its event loop. */
+/** The metrics of a worker process: its measurements (src/runtime/measure.ts), its memory and its event loop. */
 export function createWorkerMetrics(): Registry {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
@@ -47,7 +47,7 @@ function countMail(registry: Registry): void {
 
   const reparsed = new Counter({
     name: 'emails_reparsed_total',
-    help: 'Stored emails that were parsed again by outcome; incomplete: cut short once more, unreadable: no source',
+    help: 'Stored emails that were reparsed by outcome; incomplete: cut short again, unreadable: no source',
     labelNames: ['outcome'] as const,
     registers,
   });

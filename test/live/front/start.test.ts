@@ -185,9 +185,9 @@ describe('npm start', () => {
       [
         { PORT: String((taken.address() as AddressInfo).port) },
         join(home, 'other'),
-        /^PORT \d+ on 127.0.0.1 is taken by another program/,
+        /^port \d+ on 127.0.0.1 is in use/,
       ],
-      [{ HOST: '203.0.113.1' }, join(home, 'other'), /^HOST 203.0.113.1 is no address of this machine/],
+      [{ HOST: '203.0.113.1' }, join(home, 'other'), /^HOST 203.0.113.1 is not an address of this machine/],
       [{}, inTheWay, /^DATA_DIR \S+ cannot be used/],
       [{ LOG_LEVEL: 'loud' }, join(home, 'other'), /^LOG_LEVEL must be one of/],
       [{ DATABASE_URL: 'postgresql://127.0.0.1:1/x' }, join(home, 'other'), /^ENCRYPTION_KEY is not set/],
