@@ -1,5 +1,5 @@
 /*
- * The API process: reads Postgres, and has Temporal do whatever changes something. Any number of them may run.
+ * The API process: reads Postgres, and starts a Temporal workflow for every change. Any number of them may run.
  */
 import { join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
@@ -24,7 +24,7 @@ import { onSignalToEnd, startProcess } from './src/wiring/process.ts';
 /** The built pages of web/; next to the built server. */
 const PAGES = join(import.meta.dirname, ...(import.meta.dirname.endsWith('dist') ? [] : ['dist']), 'web');
 const DATABASE_CONNECTIONS = 20;
-/** A database that is frozen is noticed within their sum; queries that are slow are not hurried. */
+/** A frozen database is noticed within their sum; slow queries are not aborted. */
 const DATABASE_PATIENCE = { queryMs: 1_000, connectMs: 1_500 };
 /** Requests that take longer than this after a signal to end are aborted. */
 const END_MS = 8_000;
@@ -60,7 +60,7 @@ async function main(config: Config, logger: Logger): Promise<void> {
   process.send?.('ready');
 }
 
-/** Its packages are loaded only where they are wanted. */
+/** Loads the packages of tracing on demand. */
 async function loadTracing(endpoint: string): Promise<Tracing> {
   const { startTracing } = await import('./src/runtime/tracing.ts');
   return startTracing(endpoint, 'email-api');
@@ -78,10 +78,10 @@ function endOnSignal(logger: Logger, app: FastifyInstance, closeConnections: () 
   });
 }
 
-/** Why the address cannot be listened on, when the operator can correct that. */
+/** The setting that keeps the server from listening, if the operator can correct it. */
 function listenProblem(error: unknown, { host, port }: Config): ConfigError | undefined {
   const code = error instanceof Error && 'code' in error ? error.code : undefined;
-  if (code === 'EADDRINUSE') return new ConfigError('PORT', `${port} on ${host} is taken by another process`);
+  if (code === 'EADDRINUSE') return new ConfigError('PORT', `${port} on ${host} is in use by another process`);
   if (code === 'EACCES') return new ConfigError('PORT', `${port} may not be used by this user`);
   if (code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND') {
     return new ConfigError('HOST', `${host} is not an address of this machine`);

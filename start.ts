@@ -1,6 +1,6 @@
 /*
- * `npm start`: everything on one machine. What no setting names is brought up here (Postgres, Temporal), then the
- * worker and the API, each a process of its own that is restarted when it ends. Runs until it gets a signal to end.
+ * `npm start`: everything on one machine. Starts Postgres and Temporal unless settings name them, then the worker and the
+ * API, each a process that is restarted when it exits. Runs until a signal to stop.
  */
 import { join, relative } from 'node:path';
 import { ConfigError, loadStartConfig } from './src/config/config.ts';
@@ -70,16 +70,16 @@ function announce({ apiUrl, workerMetricsUrls, temporalUiUrl, apiKey }: BroughtU
       `  curl -X POST ${apiUrl}/api/v1/auth/intent -H "X-API-KEY: ${keyForCurl}" -H "Content-Type: application/json" ` +
         `-d '{"provider":"imap","credentials":${credentials}}'`,
       '',
-      'Ctrl-C ends it.',
+      'Ctrl-C stops it.',
     ].join('\n'),
   );
 }
 
-/** npm that was killed sends no signal: then this process has another parent. */
+/** A killed npm sends no signal: this process then gets another parent. */
 function endWithNpm(): void {
   if (process.env['npm_lifecycle_event'] === undefined) return;
   const npm = process.ppid;
-  setInterval(() => process.ppid === npm || void end(0, 'npm has ended: stopping …'), 1000).unref();
+  setInterval(() => process.ppid === npm || void end(0, 'npm has exited: stopping …'), 1000).unref();
 }
 
 function oneLine(error: unknown): string {

@@ -29,7 +29,7 @@ import { onSignalToEnd, startProcess } from './src/wiring/process.ts';
 import { openWorkerDeps, tempDirOf } from './src/wiring/worker-deps.ts';
 import { startOnce } from './src/wiring/worker-start.ts';
 
-/** What is not finished by then after a signal to shut down is left to be done again, in milliseconds. */
+/** Time to finish work after a signal to shut down, ms; the rest is repeated by another worker. */
 const SHUTDOWN_MS = 8_000;
 const DATABASE_CONNECTIONS = 20;
 
@@ -48,7 +48,7 @@ async function main(config: Config, logger: Logger): Promise<void> {
   const watches = createRunningWatches();
   const liveWorkers = createLiveWorkers(db, workerId);
   const lostRuns = createLostRuns({ db, client, logger });
-  // made last, when there are workers that take the runs it starts
+  // made last, when workers take the runs that it starts
   const late: { relay?: Dispatch } = {};
   const shared = { db, client, workerId, watches, lostRuns };
   const { activities, close } = openWorkerDeps(config, logger, {

@@ -14,7 +14,7 @@ const MAX_DOCUMENT_BYTES = 256 * 1024;
 
 /**
  * Fetches a document over HTTPS from a vetted address: 200 only, no redirects, at most 256 KiB, within `timeoutMs`.
- * Undefined when there is none. `ca` is for tests.
+ * Undefined when it cannot be fetched. `ca` is for tests.
  */
 export async function fetchDocument(
   url: string,
@@ -57,12 +57,12 @@ export async function fetchDocument(
       call.on('error', reject).end();
     });
   } catch {
-    // No such host, no such document, no certificate, too slow: the next source is asked in each case.
+    // Unknown host, missing document, bad certificate, too slow: the next source is asked in each case.
     return undefined;
   }
 }
 
-/** More than any such document has; the parser's time grows with the depth. */
+/** More than any real document has; the parser's time grows with the depth. */
 const MAX_DEPTH = 32;
 const MAX_TEXT = 1_000;
 
@@ -76,12 +76,12 @@ type Field = (typeof FIELDS)[number];
 
 /**
  * Reads Thunderbird's autoconfig format, version 1.1: the first IMAP and the first SMTP server with TLS. The document is
- * not trusted: entities that it defines itself stay as they are, and nothing is returned for one nested too deeply.
+ * not trusted: entities that it defines itself are not expanded, and one nested too deeply has no result.
  */
 export function parseAutoconfig(xml: string, address: string): Autoconfig {
   const config: Autoconfig = {};
   let depth = 0;
-  /** the server element that is being read, at its depth */
+  /** the current server element and its depth */
   let server: { side: Side | undefined; depth: number; texts: Partial<Record<Field, string>> } | undefined;
   let field: Field | undefined;
   const parser = new Parser(

@@ -5,7 +5,7 @@ import type { Outbound } from '../security/outbound.ts';
 import { type Autoconfig, fetchDocument, parseAutoconfig } from './autoconfig.ts';
 import { providerOfDomain, providerOfExchanger, type ServerAddress } from './providers.ts';
 
-/** Where discovery looks servers up; each lookup ends in bounded time and never throws. */
+/** The sources of discovery; each lookup ends in bounded time and never throws. */
 export interface DiscoverSources {
   srv(name: string): Promise<{ name: string; port: number; priority: number; weight: number }[]>;
   mx(domain: string): Promise<string[]>;
@@ -39,7 +39,7 @@ async function resolve<T>(lookup: (resolver: Resolver) => Promise<T[]>): Promise
 }
 
 /**
- * Finds the servers of an address (CONTRACT "Connect"): the table of known providers, then DNS SRV (RFC 6186,
+ * Finds the servers of an address: the table of known providers, then DNS SRV (RFC 6186,
  * RFC 8314), then the provider's autoconfig document, then the provider whose mail exchanger the domain uses. A later
  * source adds only what the earlier ones did not have. Takes 9 s at most.
  */
@@ -58,7 +58,7 @@ export async function discoverServers(address: string, sources: DiscoverSources)
   return found;
 }
 
-/** A name with a dot that stays what it is as a part of a name and of a URL: an IP address does not. */
+/** Whether a name has a dot and is unchanged in other names and in URLs, unlike an IP address. */
 function isDomain(domain: string): boolean {
   const labels = domain.split('.');
   if (labels.length < 2 || domain.length > MAX_DOMAIN || !labels.every((label) => LABEL.test(label))) return false;
@@ -67,7 +67,7 @@ function isDomain(domain: string): boolean {
 }
 
 const LABEL = /^[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?$/;
-/** RFC 1035, 2.3.4, less the longest name that is put before it */
+/** RFC 1035, 2.3.4, less the longest prefix */
 const MAX_DOMAIN = 253 - '_submissions._tcp.'.length;
 
 async function fromSrv(domain: string, _address: string, { srv }: DiscoverSources): Promise<Autoconfig> {

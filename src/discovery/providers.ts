@@ -18,13 +18,13 @@ const NO_PASSWORDS = 'this provider has turned off password logins for most mail
 
 const ssl = (host: string, port: number): ServerAddress => ({ host, port, encryption: 'SSL' });
 const starttls = (host: string, port = 587): ServerAddress => ({ host, port, encryption: 'STARTTLS' });
-/** IMAP on 993; SMTP on 465, the ports that RFC 8314 recommends. */
+/** A provider with IMAP on 993 and SMTP on 465, the ports that RFC 8314 recommends. */
 const both = (imap: string, smtp: string, hint?: string): Provider => ({
   imap: ssl(imap, 993),
   smtp: ssl(smtp, 465),
   ...(hint ? { hint } : {}),
 });
-/** As `both`, for providers whose SMTP servers listen on 587 only. */
+/** A provider with IMAP on 993, whose SMTP server listens on 587 only. */
 const submission = (imap: string, smtp: string, hint?: string): Provider => ({
   ...both(imap, smtp, hint),
   smtp: starttls(smtp),
@@ -94,7 +94,7 @@ const BY_DOMAIN: [domains: string, provider: Provider][] = [
   ],
 ];
 
-/** Suffixes of the names of mail exchangers: which provider a domain of one's own uses. */
+/** Suffixes of the names of mail exchangers: they reveal the provider of a custom domain. */
 const BY_EXCHANGER: [suffix: string, provider: Provider][] = [
   ['google.com', GMAIL],
   ['googlemail.com', GMAIL],
@@ -141,7 +141,7 @@ export function hintOfHost(host: string): string | undefined {
   return providers.find(({ imap, smtp }) => imap.host === name || smtp.host === name)?.hint;
 }
 
-/** The providers' own pages about app passwords, and about what they take instead; by IMAP host. */
+/** The providers' own pages about app passwords, and about the alternatives; by IMAP host. */
 const HELP: Readonly<Record<string, string>> = {
   'imap.gmail.com': 'https://support.google.com/accounts/answer/185833',
   'imap.mail.me.com': 'https://support.apple.com/102654',
@@ -155,7 +155,7 @@ const HELP: Readonly<Record<string, string>> = {
   'imap.mail.ru': 'https://help.mail.ru/mail/security/protection/external',
 };
 
-/** What the owner of a mailbox on that IMAP host has to know before the first login; undefined for most. */
+/** A hint for the owner of a mailbox on that IMAP host before the first login; undefined for most. */
 export function helpFor(host: string | undefined): { hint: string; url: string | undefined } | undefined {
   const hint = host === undefined ? undefined : hintOfHost(host);
   return hint === undefined || host === undefined ? undefined : { hint, url: HELP[host.toLowerCase()] };

@@ -7,9 +7,9 @@ export interface Lease<C> {
   readonly connection: C;
   /** the connection was open before */
   readonly reused: boolean;
-  /** @param state.inDoubt it is not known what the connection is in the middle of: it is probed before its next use */
+  /** @param state.inDoubt the state of the connection is unknown: probe it before its next use */
   giveBack(state?: { inDoubt: boolean }): void;
-  /** Closes the connection at once. */
+  /** Closes the connection immediately. */
   discard(): void;
   /**
    * Closes the connection and opens another one in its place.
@@ -18,21 +18,21 @@ export interface Lease<C> {
   replace(): Promise<Lease<C>>;
 }
 
-/** Keeps the logged-in connections of each account open for a while, so that not every command pays a login. */
+/** Keeps the logged-in connections of each account open for a while: not every command needs a login. */
 export interface ConnectionPool<C> {
   /** @throws MailError when none can be opened, or none becomes free in time */
   take(accountId: string, login: ServerLogin): Promise<Lease<C>>;
-  /** Ends the connections of an account: the idle ones at once, those in use when they are given back. */
+  /** Closes the connections of an account: idle ones immediately, those in use when they are released. */
   drop(accountId: string): Promise<void>;
-  /** Ends the idle connections of an account. */
+  /** Closes the idle connections of an account. */
   dropIdle(accountId: string): Promise<void>;
-  /** Ends every connection for good; those in use are cut. */
+  /** Closes every connection, including those in use; the pool cannot be used afterwards. */
   close(): Promise<void>;
 }
 
 /**
- * What a failed login means for the account's other callers. `own`: nothing. `all`: those who wait with the same login
- * would fail as well. `limit`: the server allows no more connections than there are, and one of these will do. `cut`: it
+ * What a failed login means for the account's other callers. `own`: nothing. `all`: callers that wait with the same login
+ * would fail too. `limit`: the server allows no further connection; the caller waits for an open one. `cut`: the server
  * hung up without a reason, which may mean the same.
  */
 export type LoginFailure = 'own' | 'all' | 'limit' | 'cut';
@@ -46,28 +46,28 @@ export interface Protocol<C> {
   /** Connects and logs in. @throws MailError */
   open(login: ServerLogin, exclusive: Exclusive): Promise<C>;
   meaningOf(failure: unknown): LoginFailure;
-  /** may be used once more */
+  /** may be used again */
   isReusable(connection: C): boolean;
   /** asks the server whether the connection still works; never throws */
   probe(connection: C): Promise<boolean>;
   /** calls back once, when the connection has ended */
   onEnd(connection: C, listener: () => void): void;
-  /** says goodbye and closes; never throws */
+  /** logs out and closes; never throws */
   end(connection: C): Promise<void>;
-  /** closes without a word */
+  /** closes without logging out */
   destroy(connection: C): void;
 }
 
 export interface PoolLimits {
   /** connections of one account at a time */
   maxPerAccount: number;
-  /** milliseconds after which a connection that nobody uses is ended */
+  /** milliseconds after which an unused connection is closed */
   idleMs: number;
   /** milliseconds that a caller waits for a connection to become free */
   waitMs: number;
   /** milliseconds of idling after which a connection is probed before it is used */
   probeAfterMs: number;
-  /** asks others, in whatever process, to end connections to the account's server that can be ended */
+  /** asks other users of the account's mailbox, in all processes, to close connections that they can spare */
   makeRoom?(accountId: string): Promise<void>;
 }
 
@@ -123,11 +123,11 @@ export function createConnectionPool<C>(protocol: Protocol<C>, limits: PoolLimit
 
 /** How long a server's refusal of one more connection counts, in milliseconds. */
 const REFUSAL_COUNTS_MS = 60_000;
-/** Where no connection can be had beside others (the watch, other mail programs), milliseconds between two attempts. */
+/** When others (the watch, other mail programs) use all connections: milliseconds between two attempts. */
 const ROOM_INTERVAL_MS = 500;
 /** How long a server that hangs up without a reason may mean a limit, in milliseconds. */
 const CUT_COUNTS_MS = 5_000;
-/** Of an account with room for one connection: how long it is kept while it is used, idle, and left to others then. */
+/** For an account with one connection: how long it stays open in use and idle, and how long it is then left to others. */
 const SINGLE = { turnMs: 5_000, idleMs: 500, pauseMs: 2_000 };
 
 /** An open connection: in use ⇄ idle → ended. */
@@ -146,9 +146,9 @@ interface Waiting {
 }
 
 /**
- * The connections of one account. Whoever has one of the places may use an idle connection or, where there is none, open
- * one; places are given in the order in which they were asked for. Logins are in memory only while a connection that was
- * opened with them is, or somebody waits for one: `onEmpty` is called when neither is left.
+ * The connections of one account. A caller with a slot may use an idle connection or else open one; slots are assigned in
+ * the order of the requests. Logins are in memory only while a connection opened with them exists, or a caller waits for
+ * one: then `onEmpty` is called.
  */
 class AccountConnections<C> {
   private readonly accountId: string;
@@ -157,11 +157,11 @@ class AccountConnections<C> {
   private readonly onEmpty: () => void;
   private idle: Idle<C>[] = [];
   private waiting: Waiting[] = [];
-  /** places that are taken: connections in use or being opened */
+  /** taken slots: connections in use or being opened */
   private taken = 0;
-  /** the server refused more connections than this; counts until then */
+  /** the server refused more connections than `limit`; valid until then */
   private refused = { limit: Infinity, until: 0 };
-  /** the one connection is shared in turns with others until then */
+  /** until then the one connection is used in turns with others */
   private single = { until: 0, turnSince: 0, notBefore: 0 };
   private dropped = false;
   private readonly exclusive = createLimiter(1);
@@ -195,7 +195,7 @@ class AccountConnections<C> {
           throw error;
         }
       }
-      // None of ours is open: others have to make room.
+      // None of ours is open: others must make room.
       if (this.taken === 1) {
         await this.awaitRoom();
         continue;
@@ -212,7 +212,7 @@ class AccountConnections<C> {
     await sleep(ROOM_INTERVAL_MS);
   }
 
-  /** Fails those who wait; with a login given, those with the same. */
+  /** Rejects waiting callers; with `login`, only those with the same login. */
   rejectWaiting(error: Error, login?: ServerLogin): void {
     const failing = this.waiting.filter((each) => !login || isSame(each.login, login));
     this.waiting = this.waiting.filter((each) => !failing.includes(each));
@@ -228,7 +228,7 @@ class AccountConnections<C> {
     return this.endIdle(() => true);
   }
 
-  /** Waits for a place; one that lost its place to the server's limit waits in front of all others. */
+  /** Waits for a slot; a caller that lost its slot to the server's limit waits in front of all others. */
   private place(login: ServerLogin, deadline: number, order: 'first' | 'last'): Promise<void> {
     if (this.taken < this.limit && this.waiting.length === 0) {
       this.taken += 1;

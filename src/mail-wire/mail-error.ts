@@ -1,4 +1,4 @@
-/** What a mail server's failure means to the caller; the HTTP responses of the contract follow from it. */
+/** The meaning of a mail server's failure for the caller; it decides the HTTP response. */
 export type MailErrorCode = 'invalid_credentials' | 'provider_rejected' | 'provider_error';
 
 export type MailSide = 'imap' | 'smtp';
@@ -31,7 +31,7 @@ export class MailError extends Error {
   }
 }
 
-/** A folder that the command names does not exist (any more). */
+/** The folder that the command names does not exist. */
 export class FolderMissing extends MailError {
   constructor(cause?: unknown) {
     super('provider_error', 'imap', 'the folder does not exist', { temporary: false, refused: true, cause });
@@ -39,10 +39,10 @@ export class FolderMissing extends MailError {
   }
 }
 
-/** A folder of that name exists already. */
+/** A folder with that name already exists. */
 export class FolderExists extends MailError {
   constructor(cause?: unknown) {
-    super('provider_rejected', 'imap', 'a folder with this name exists already', { refused: true, cause });
+    super('provider_rejected', 'imap', 'a folder with this name already exists', { refused: true, cause });
     this.name = 'FolderExists';
   }
 }
@@ -77,7 +77,7 @@ const REASONS: Record<string, string> = {
 /** Codes of Node and OpenSSL for a TLS handshake or a certificate that failed. */
 const TLS_CODE = /^(ERR_TLS|ERR_SSL|CERT_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO|EPROTO$|HOSTNAME_MISMATCH|STARTTLS)/;
 
-/** Those of them that a person can do something about. */
+/** Those that the caller can correct. */
 const TLS_REASONS: Record<string, string> = {
   ERR_SSL_WRONG_VERSION_NUMBER: 'the server does not begin with TLS on this port, try STARTTLS',
   ERR_TLS_CERT_ALTNAME_INVALID: 'the certificate is for another host name',

@@ -5,14 +5,14 @@ export interface Login {
 }
 
 const SHOWN = 200;
-/** More of a server's text is not looked at. */
+/** Only this much of a server's text is read. */
 const READ = 4_000;
 const HIDDEN = '…';
 
 /**
- * What a mail server said, as one short line without the login and without addresses. Servers and their filters echo what
- * they were sent: the password, the user name, or the SASL response that holds both, as base64 of any alignment, as hex, or
- * with the escapes of URLs, HTML, MIME and quoted strings. Empty when nothing can be shown safely.
+ * The text of a mail server as one short line, without the login and without addresses. Servers and their filters echo
+ * what they were sent: the password, the user name, or the SASL response that holds both, as base64 of any alignment, as
+ * hex, or with the escapes of URLs, HTML, MIME and quoted strings. Empty when nothing can be shown safely.
  */
 export function withoutLogin(text: string | undefined, login: Login): string {
   const line = firstOf((text ?? '').replace(/[\p{Cc}\p{Cf}\s]+/gu, ' ').trim());
@@ -23,7 +23,7 @@ export function withoutLogin(text: string | undefined, login: Login): string {
   return isSpreadOver(shown, login) ? '' : shown.slice(0, SHOWN);
 }
 
-/** What is cut off must not leave a part of a word that would be recognised as a whole. */
+/** Cutting must not leave a part of a word that would be recognised as a whole. */
 function firstOf(line: string): string {
   if (line.length <= READ) return line;
   const end = line.lastIndexOf(' ', READ);
@@ -36,7 +36,7 @@ interface Secret {
   bytes: string;
   /** its characters in lower case */
   text: string;
-  /** found as a whole word only: it would be found everywhere else, and its gaps would tell what it is */
+  /** found as a whole word only: elsewhere it would be found by chance, and the gaps would reveal it */
   asWord: boolean;
 }
 
@@ -65,9 +65,9 @@ function hideLiterals(line: string, secrets: Secret[]): string {
   }, line);
 }
 
-/** Whether a word holds a secret, in whatever encoding. */
+/** Whether a word holds a secret, in any encoding. */
 function reveals(word: string, secrets: Secret[]): boolean {
-  // the digest of a challenge and a password can be searched for the password
+  // the digest of a challenge and a password allows guesses of the password to be checked
   if (/[0-9a-f]{32}/i.test(word)) return true;
   const plain = [...new Set([word, ...unescapings(word)])];
   const decoded = plain.flatMap((text) => decodings(text));
@@ -102,7 +102,7 @@ function unescapings(text: string): string[] {
   return [byHex, byName, text.replace(/\\(.)/g, '$1'), byHex.replaceAll('+', ' ')].filter((each) => each !== text);
 }
 
-/** Base64 and hex at every alignment; what is no base64 becomes bytes that hold nothing. */
+/** Base64 and hex at every alignment; other text becomes meaningless bytes. */
 function decodings(text: string): string[] {
   const runs = (pattern: RegExp) => text.match(pattern) ?? [];
   const base64 = runs(/[A-Za-z0-9+/_-]{4,}/g).flatMap((run) =>
@@ -116,14 +116,14 @@ function decode(run: string, encoding: 'base64' | 'hex'): string {
   return Buffer.from(run, encoding).toString('latin1');
 }
 
-/** Base64 in one case cannot be decoded, but the characters that stand for a secret alone are still known. */
+/** Base64 in one case cannot be decoded, but the characters that encode a secret alone are still known. */
 const CORE = 6;
 
 function holdsEncoded(text: string, secrets: Secret[]): boolean {
   return secrets.some(({ raw }) => cores(raw).some((core) => text.includes(core)));
 }
 
-/** The characters that stand for a text in base64 at each alignment, whatever is before and after it; in lower case. */
+/** The characters that encode a text in base64 at each alignment, independent of its surroundings; in lower case. */
 function cores(text: string): string[] {
   const { length } = Buffer.from(text);
   return [0, 1, 2].flatMap((before) => {

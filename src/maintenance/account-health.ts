@@ -14,9 +14,9 @@ import { HOUSEKEEPING_WORKFLOW_ID, QUEUES, searchableBy, verifyWorkflowId, WORKF
 import { accountStart, statusEvent } from '../activities/account.ts';
 
 /*
- * What ends the run of an account ends its watch, whoever did it: an operator who terminates it, a lost store of Temporal.
- * Nothing in Temporal can heal that. So each worker looks at Postgres every few seconds: `last_synced_at` says which accounts
- * are not in sync, and their workflows are started where they do not run.
+ * When the workflow of an account ends, so does its watch: an operator may terminate it, Temporal's store may be lost.
+ * Temporal cannot repair that. So a worker reads Postgres every few seconds: `last_synced_at` says which accounts are not
+ * in sync, and their workflows are started if they do not run.
  */
 
 export interface HealthDeps {
@@ -33,15 +33,17 @@ export interface HealthDeps {
 
 /** Not in sync for so long (and longer than between two passes): the workflow is started, unless it runs. */
 const START_AFTER_MS = 15_000;
-/** Not in sync for so long: the account says so. */
+/** Not in sync for so long: the account reports it. */
 const REPORT_AFTER_MS = 5 * 60_000;
 const AT_ONCE = 20;
-/** Calls to Temporal at one look, for accounts that may all be running. */
+/** Calls to Temporal in one check, for accounts that may all be running. */
 const STARTS_OF_ONE_LOOK = 200;
-/** Begun at one look: all accounts of an installation are spread over the day. */
+/** Started by one check: all accounts of an installation are spread over the day. */
 const VERIFICATIONS_AT_ONCE = 2;
 
-/** Starts what does not run and what is due, and reports which accounts are not in sync, and which are again. */
+/**
+ * Starts missing workflows and due verifications, and reports which accounts are not in sync and which are in sync again.
+ */
 export async function checkAccounts(deps: HealthDeps): Promise<void> {
   const now = Date.now();
   await reportAll(deps, new Date(now));
@@ -80,7 +82,7 @@ async function ensureRuns(deps: HealthDeps, before: Date): Promise<void> {
   }
 }
 
-/** Starts the one workflow of the installation that keeps house, unless it runs. */
+/** Starts the housekeeping workflow of the installation, unless it runs. */
 export async function startHousekeeping(client: Client): Promise<void> {
   await client.workflow.start(WORKFLOWS.housekeeping, {
     workflowId: HOUSEKEEPING_WORKFLOW_ID,

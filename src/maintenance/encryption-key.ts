@@ -15,19 +15,21 @@ export interface KeyDeps {
   hasPrevious: boolean;
 }
 
-/** Where a change of ENCRYPTION_KEY stands. */
+/** The progress of a change of ENCRYPTION_KEY. */
 export interface KeyReport {
-  /** values that were sealed with the present key just now */
+  /** values resealed with the current key by this run */
   resealed: number;
   /** values that only the previous key opens */
   previous: number;
   /** values that no key of the settings opens */
   unreadable: number;
-  /** workflow executions that run since before the present key; their histories are encrypted with the one before */
+  /**
+   * running workflow executions that are older than the current key; their histories are encrypted with the previous one
+   */
   olderExecutions: number;
-  /** until then idempotency keys of calls made before the change are compared with the previous key; null: over */
+  /** until then idempotency keys of calls made before the change are compared with the previous key; null: no longer */
   repeatedCallsUntil: Date | null;
-  /** nothing needs the previous key any more */
+  /** the previous key is no longer needed */
   isFinished: boolean;
 }
 
@@ -35,8 +37,8 @@ export interface KeyReport {
 const REPEATED_MS = DAY;
 
 /**
- * Seals with the present key what is sealed with the one before, and says whether anything needs that one still. The
- * product may run meanwhile, and others may do the same.
+ * Reseals with the current key all values sealed with the previous one, and reports whether that one is still needed.
+ * Safe while the product runs, and in several processes.
  */
 export async function changeEncryptionKey({ db, client, secrets, logger, hasPrevious }: KeyDeps): Promise<KeyReport> {
   const since = await encryptionKeySince(db, secrets.keyId, new Date());

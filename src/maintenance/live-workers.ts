@@ -1,11 +1,11 @@
 import { liveWorkers } from '../db/coordination/workers.ts';
 import type { Db } from '../db/driver/client.ts';
 
-/** The worker processes of the installation, as this one saw them last. */
+/** The worker processes of the installation, as last read. */
 export interface LiveWorkers {
   /** at least 1: this process */
   count(): number;
-  /** Whether this worker runs the tasks of the installation: the one that started first does. */
+  /** Whether this worker runs the tasks of the installation: the one that started first. */
   leads(): boolean;
   /** Reads the announcements. */
   look(): Promise<void>;

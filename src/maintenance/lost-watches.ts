@@ -6,15 +6,15 @@ import type { Logger } from '../runtime/logger.ts';
 import { accountWorkflowId, SIGNALS } from '../workflows/names.ts';
 
 /*
- * Temporal notices by missing heartbeats that the worker of an activity is gone. Each mailbox has one, so heartbeats have to be
- * rare: they are most of what Temporal does at rest. A worker announces itself in Postgres every second, once for all of its
- * mailboxes. When it no longer does, the other ones (or the one that replaces it) signal the workflows of its mailboxes, which
- * begin another watch. The lease keeps the lost one from writing, should it come back.
+ * Temporal detects the loss of an activity's worker by missing heartbeats. Each mailbox has such an activity, so
+ * heartbeats must be rare: they are most of Temporal's load at rest. A worker announces itself in Postgres every second,
+ * once for all of its mailboxes. When it no longer does, the other workers (or its replacement) signal the workflows of
+ * its mailboxes, which start new watches. The lease keeps the lost worker from writing if it returns.
  */
 
-/** How often the announcements are looked at. */
+/** How often the announcements are checked. */
 export const LOOK_MS = 2_000;
-/** A worker that has announced nothing between so many looks in a row is gone. */
+/** A worker without an announcement in so many checks in a row is lost. */
 const LOOKS = 5;
 const AT_ONCE = 20;
 const SIGNAL_MS = 5_000;
@@ -24,13 +24,13 @@ export interface LostWatchesOptions {
   logger: Logger;
   /** of this process */
   workerId: string;
-  /** signals the account's workflow; rejects when that is to be tried again */
+  /** signals the account's workflow; rejects when it must be repeated */
   signalLost(accountId: string): Promise<void>;
   /** milliseconds between two calls */
   intervalMs?: number;
 }
 
-/** Has the account's workflow begin another watch, where it runs. */
+/** Makes the account's workflow start another watch, if it runs. */
 export async function signalWatchLost(client: Client, accountId: string): Promise<void> {
   try {
     await client.withDeadline(Date.now() + SIGNAL_MS, () =>
@@ -46,19 +46,19 @@ interface OtherWorker {
   seenAt: number;
   /** since then */
   looks: number;
-  /** the workflows of its mailboxes were signalled */
+  /** all workflows of its mailboxes were signalled */
   isDone: boolean;
-  /** accounts that are nobody's now, whose workflows could not be signalled */
+  /** taken accounts whose workflows could not be signalled */
   failed: string[];
 }
 
-/** Looks once, when it is called; to be called every LOOK_MS. */
+/** Returns a check that must be called every LOOK_MS. */
 export function createLostWatches({ db, logger, workerId, signalLost, intervalMs = LOOK_MS }: LostWatchesOptions) {
   const others = new Map<string, OtherWorker>();
   let lookedAt = performance.now();
 
   return async function look(): Promise<void> {
-    // after a pause of this process, or of the database, the others need time to announce themselves, but for those that are gone
+    // after a pause of this process or of the database, live workers need time to announce themselves again
     const isLate = performance.now() - lookedAt > 2 * intervalMs;
     lookedAt = performance.now();
     if (isLate) for (const [id, { looks }] of others) if (looks < LOOKS) others.delete(id);
@@ -77,15 +77,15 @@ export function createLostWatches({ db, logger, workerId, signalLost, intervalMs
   };
 
   /**
-   * Signals the workflows of the mailboxes that a worker which is gone has watched. `failed`: those of earlier looks that could
-   * not be signalled. False: not all of them.
+   * Signals the workflows of the mailboxes of a lost worker. `failed`: those of earlier checks that could not be
+   * signalled. False: not all were signalled.
    */
   async function watchAgain(lostId: string, failed: string[]): Promise<boolean> {
     const giveBack = async () => {
       if (failed.length > 0) await returnAccounts(db, lostId, failed);
       failed.length = 0;
     };
-    // where the database was away
+    // if the database was down
     await giveBack();
     for (;;) {
       const accountIds = await takeAccountsOf(db, lostId, AT_ONCE);
@@ -98,7 +98,7 @@ export function createLostWatches({ db, logger, workerId, signalLost, intervalMs
       if (failedNow.length === accountIds.length) break;
     }
     const isDone = failed.length === 0;
-    // for the next look
+    // for the next check
     await giveBack();
     return isDone;
   }

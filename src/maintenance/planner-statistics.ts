@@ -7,7 +7,7 @@ const TABLES = ['emails', 'email_search', 'email_contents', 'locations', 'delive
 const CHANGED_ROWS = 500;
 
 /**
- * Analyses tables that have changed a lot, for example by the import of a mailbox. Postgres does so itself, but up to a
+ * Analyses tables that have changed a lot, for example by the import of a mailbox. Postgres does so, too, but up to a
  * minute later (autovacuum_naptime), and until then it sorts whole mailboxes to show fifty emails. One process at a time.
  */
 export async function refreshPlannerStatistics(db: Db): Promise<void> {

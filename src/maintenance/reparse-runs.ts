@@ -3,10 +3,10 @@ import type { Db } from '../db/driver/client.ts';
 import { accountsWithDueReparses } from '../mailbox/reparse/reparses.ts';
 import { QUEUES, reparseWorkflowId, searchableBy, WORKFLOWS } from '../workflows/names.ts';
 
-/** Begun at one look: each keeps a thread busy, and nobody waits for it. */
+/** Started by one check: each keeps a thread busy, and no caller waits for it. */
 const AT_ONCE = 5;
 
-/** Starts the workflows that repeat the parsing of what was cut short, where that is due and none runs. */
+/** Starts the workflows that reparse emails whose parsing timed out, where due and not running. */
 export async function startDueReparses(client: Client, db: Db): Promise<void> {
   for (const accountId of await accountsWithDueReparses(db, AT_ONCE)) {
     await client.workflow.start(WORKFLOWS.reparse, {

@@ -2,17 +2,17 @@ import { sql } from 'drizzle-orm';
 import type { Db } from '../db/driver/client.ts';
 import type { Sealer } from '../db/queries/endpoints.ts';
 
-/** Encrypts with the present key, and opens with the one before too. */
+/** Encrypts with the current key, and also opens with the previous one. */
 export interface Resealer extends Sealer {
   keyOf(sealed: Buffer): 'current' | 'previous' | undefined;
 }
 
-/** What was found in one column. */
+/** The result for one column. */
 export interface Resealed {
   column: string;
-  /** values that are sealed with the present key since */
+  /** values that were resealed */
   resealed: number;
-  /** values that no key of the settings opens: they stay as they are */
+  /** values that no key of the settings opens: they are unchanged */
   unreadable: number;
 }
 
@@ -23,7 +23,7 @@ interface SealedColumn {
   key: readonly string[];
 }
 
-/** Every column that holds what is sealed (src/security/secrets.ts). */
+/** Every column with sealed values (src/security/secrets.ts). */
 export const SEALED_COLUMNS: readonly SealedColumn[] = [
   { table: 'accounts', column: 'credentials', key: ['id'] },
   { table: 'accounts', column: 'data_key', key: ['id'] },
@@ -38,8 +38,8 @@ export const SEALED_COLUMNS: readonly SealedColumn[] = [
 const CHUNK = 200;
 
 /**
- * Seals with the present key whatever is sealed with the one before. Rows are read in chunks and written one by one, each
- * only if nobody has changed it meanwhile: the product may run. Running it again does what is left.
+ * Reseals with the current key all values sealed with the previous one. Rows are read in chunks and written one by one,
+ * each only if it has not changed since: the product may run. Repeating it continues.
  */
 export async function resealAll(db: Db, sealer: Resealer): Promise<Resealed[]> {
   const found: Resealed[] = [];
@@ -62,7 +62,7 @@ async function resealColumn(db: Db, sealer: Resealer, { table, column, key }: Se
 /** Version and id of the key that a sealed value begins with (src/security/secrets.ts). */
 const HEAD_BYTES = 9;
 
-/** How many values only the previous key opens, and how many none of the settings. */
+/** Counts the values that only the previous key opens, and those that neither key opens. */
 export async function countSealed(db: Db, sealer: Resealer): Promise<{ previous: number; unreadable: number }> {
   const counts = { previous: 0, unreadable: 0 };
   for (const { table, column } of SEALED_COLUMNS) {

@@ -65,7 +65,7 @@ export function deleteAuthLinksBefore(db: Db, before: Date): Promise<number> {
   return deleteOldest(db, before, { table: sql`auth_links`, key: sql`id`, at: sql`expires_at` });
 }
 
-/** Deletes what is stored of runs that had done their work before `before`; returns how many. */
+/** Deletes the records of runs that finished before `before`; returns how many. */
 export function deleteFinishedRunsBefore(db: Db, before: Date): Promise<number> {
   return deleteOldest(db, before, { table: sql`finished_runs`, key: sql`run_id`, at: sql`finished_at` });
 }

@@ -3,21 +3,21 @@ import { liveWorkers, type LiveWorker } from '../db/coordination/workers.ts';
 import type { RunningWatches } from '../mailbox/running-watches.ts';
 
 /*
- * After a fail-over one worker watches all mailboxes, and a worker that comes back none: Temporal gives out activities
- * when they begin. So a worker that watches clearly more than its share ends some of its watches in each interval, as a
- * watch ends by itself after its time; their workflows begin them again, on whichever worker asks first.
+ * After a fail-over one worker watches all mailboxes, and a restarted worker none: Temporal assigns activities when they
+ * start. So a worker that watches clearly more than its share ends some of its watches in each interval, just as every
+ * watch ends after its time; their workflows start new ones, on the worker that polls first.
  */
 
-/** A worker that has been there for less may end again; it gets no share yet, in milliseconds. */
+/** A worker gets no share before this age, ms: it may exit again. */
 const SETTLED_MS = 30_000;
 
-/** A worker keeps so much more than its share, since the shares are never quite even. */
+/** Tolerated excess over the share, since shares are never quite even. */
 const SLACK = 0.1;
 
 export interface ShareOptions {
   workerId: string;
   watches: Pick<RunningWatches, 'count' | 'end'>;
-  /** the login budget of a provider: half of it is left to others; see Config.sync */
+  /** the login budget of a provider: half of it is reserved for others; see Config.sync */
   loginsPerMinute: number;
   /** milliseconds between two calls */
   intervalMs: number;
@@ -34,7 +34,7 @@ export async function shareWatches(db: Db, options: ShareOptions): Promise<void>
   watches.end(Math.min(Math.ceil(excess / 2), logins));
 }
 
-/** How many watches this worker has more than its share; 0: not clearly more. */
+/** The number of watches that this worker has above its share; 0: not clearly above. */
 function excessOf(own: number, workerId: string, workers: LiveWorker[]): number {
   const others = workers.filter(({ id }) => id !== workerId);
   if (others.length === 0) return 0;

@@ -39,7 +39,7 @@ export interface MaintenanceDeps {
 }
 
 /**
- * All that workers repeat. Temporal has no part in it: most of it finds out what Temporal has lost, and the rest would be
+ * All repeated tasks of workers. They do not use Temporal: most detect what Temporal has lost, and the others would cost
  * two events and a poll for a statement of a millisecond.
  */
 export function maintenanceTasks(deps: MaintenanceDeps): Task[] {
@@ -67,7 +67,7 @@ export function maintenanceTasks(deps: MaintenanceDeps): Task[] {
     installation('find a Temporal store that was replaced', 5 * SECOND, () => lostRuns.findLostStore()),
     installation('find overdue delivery runs', 30 * SECOND, () => lostRuns.findOverdue()),
     installation('start replays without a workflow', MINUTE, () => resumeReplays(client, db)),
-    installation('parse again mail whose parsing timed out', 5 * MINUTE, () => startDueReparses(client, db)),
+    installation('reparse mail whose parsing timed out', 5 * MINUTE, () => startDueReparses(client, db)),
     ...(deps.disablesFailingEndpoints
       ? [installation('disable endpoints that fail for days', 5 * MINUTE, () => checkFailingEndpoints(db, logger))]
       : []),

@@ -3,9 +3,9 @@ import type { Logger } from '../runtime/logger.ts';
 
 /** Work that the workers repeat for as long as they run. */
 export interface Task {
-  /** names it in the log, when it fails */
+  /** its name in the log when it fails */
   name: string;
-  /** milliseconds between two runs; a run that takes longer is not joined by another one */
+  /** milliseconds between two runs; a run that takes longer is not overlapped by another */
   everyMs: number;
   /** `worker`: every worker runs it. `installation`: the leader alone does; see live-workers.ts */
   scope: 'worker' | 'installation';
@@ -13,8 +13,8 @@ export interface Task {
 }
 
 /**
- * Repeats the tasks. A run that fails is logged, and the next one follows at its time. `stop` resolves when the runs under
- * way have ended.
+ * Repeats the tasks. Failures are logged, and the next run follows on schedule. `stop` resolves when current runs have
+ * ended.
  */
 export function startTasks(tasks: Task[], leads: () => boolean, logger: Logger): { stop(): Promise<void> } {
   const started = tasks.map(({ name, everyMs, scope, run }) =>

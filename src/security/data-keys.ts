@@ -8,13 +8,13 @@ import { SealError, type Secrets } from './secrets.ts';
 import type { DataKeys } from '../storage/encrypted.ts';
 
 const KEY_BYTES = 32;
-/** A key that was used stays in memory for so long, unless its account is removed: each email has several objects. */
+/** Used keys stay in memory for so long, unless the account is removed: each email has several objects. */
 const CACHED_MS = 60_000;
 const MOST_CACHED = 5_000;
 
-/** Data keys that a process keeps for a while. */
+/** Data keys with a cache in memory. */
 export interface CachedDataKeys extends DataKeys {
-  /** forgets the one of an account, as pools do */
+  /** forgets the key of an account */
   drop(accountId: string): void;
   /** forgets all: a removal may have been missed */
   dropAll(): void;
@@ -23,7 +23,7 @@ export interface CachedDataKeys extends DataKeys {
 /** The data keys of accounts, sealed in their rows. */
 export function createDataKeys({ db, secrets }: { db: Queryable; secrets: Secrets }): CachedDataKeys {
   const cache = new Map<string, { key: Buffer; until: number }>();
-  /** a key that was read before the last drop is not kept: it may be of the account that was dropped */
+  /** a key that was read before the last drop is not cached: its account may be the dropped one */
   let drops = 0;
 
   function cached(accountId: string): Buffer | undefined {
@@ -46,7 +46,10 @@ export function createDataKeys({ db, secrets }: { db: Queryable; secrets: Secret
       return readAt === drops ? remember(accountId, key) : key;
     } catch (cause) {
       if (!(cause instanceof SealError)) throw cause;
-      throw new PartUnavailable('storage', { detail: 'no key of the settings opens the key of this mail', cause });
+      throw new PartUnavailable('storage', {
+        detail: 'the data key cannot be decrypted with the configured keys',
+        cause,
+      });
     }
   }
 
@@ -80,8 +83,8 @@ export function createDataKeys({ db, secrets }: { db: Queryable; secrets: Secret
 }
 
 /**
- * For LEASES_CHANNEL: forgets the key of each account whose removal begins, in whatever process; all of them when
- * notifications were missed.
+ * A listener of LEASES_CHANNEL that forgets the key of each account whose removal begins in any process, and all keys
+ * when notifications were missed.
  */
 export function forgetOnRemoval(keys: Pick<CachedDataKeys, 'drop' | 'dropAll'>): Notified {
   const removals = createLeaseNotifications();

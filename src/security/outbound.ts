@@ -12,24 +12,25 @@ export interface VettedAddress {
 /** The one guard for hosts that API callers name: webhook URLs, IMAP and SMTP servers, autoconfig documents. */
 export interface Outbound {
   /**
-   * The addresses of a host (a name, or a literal in any spelling), every one of them allowed. Connect to one of
-   * these and keep the name for TLS; ask again for each new connection. Throws OutboundRefused when any address is
-   * not public and not inside an allowed range, OutboundUnresolved when there is none.
+   * The addresses of a host (a name, or a literal in any spelling), every one of them allowed. Connect to one of these
+   * with the name for TLS; resolve again for each new connection.
+   * @throws OutboundRefused when any address is not public and not inside an allowed range, OutboundUnresolved when it
+   * has none
    */
   resolve(host: string): Promise<VettedAddress[]>;
 }
 
-/** The host leads to an address that may not be reached. The message does not name it. */
+/** The host resolves to an address that must not be reached. The message does not name it. */
 export class OutboundRefused extends Error {
   readonly host: string;
   constructor(host: string) {
-    super('the host leads to an address that is not public, which the setting OUTBOUND_ALLOW does not allow');
+    super('the host resolves to a non-public address that OUTBOUND_ALLOW does not include');
     this.name = 'OutboundRefused';
     this.host = host;
   }
 }
 
-/** The host has no address just now (`failed`, `timeout`: it may have one later). The message does not name it. */
+/** The host has no address (`failed`, `timeout`: it may have one later). The message does not name it. */
 export class OutboundUnresolved extends Error {
   readonly host: string;
   readonly reason: 'invalid' | 'not_found' | 'timeout' | 'failed';

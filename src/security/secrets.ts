@@ -8,17 +8,19 @@ export interface SealedAt {
 }
 
 /**
- * Encrypts what must not be readable in the database: mail passwords, webhook secrets and headers. To seal is to encrypt
- * and to authenticate.
+ * Seals (encrypts and authenticates) values that must not be readable in the database: mail passwords, webhook secrets
+ * and headers.
  */
 export interface Secrets {
-  /** Seals text for one location. Two calls never give the same bytes. */
+  /** Seals text for one location. Two calls never return the same bytes. */
   seal(where: SealedAt, plaintext: string): Buffer;
-  /** The same digest of the same text while the key stays, which nobody finds who does not have the key. */
+  /** A keyed digest: equal for equal texts under one key, and not computable without the key. */
   digest(text: string): Buffer;
-  /** Says which key the present one is, and nothing of it. */
+  /** An id of the current key that reveals nothing of it. */
   readonly keyId: string;
-  /** The key that a value is sealed with, of which the first bytes are enough; undefined: none of the settings. */
+  /**
+   * The key that a value is sealed with; the first bytes of the value suffice. Undefined: none of the configured keys.
+   */
   keyOf(sealed: Buffer): 'current' | 'previous' | undefined;
   /** Opens a value that `seal` made for the same location. Throws SealError. */
   open(where: SealedAt, sealed: Buffer): string;
@@ -40,7 +42,7 @@ export class SealError extends Error {
 
 /*
  * Layout: version (1) | key id (8) | wrapped data key: iv (12), key (32), tag (16) | value: iv (12), tag (16), text.
- * Each value has a data key of its own, wrapped by the key of the settings: that key encrypts only random keys. Everything is
+ * Each value has its own data key, wrapped by the key of the settings: that key encrypts only random keys. Everything is
  * AES-256-GCM; version, key id and location are the additional data of both.
  */
 const VERSION = 1;

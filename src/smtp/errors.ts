@@ -10,10 +10,10 @@ export class Ended extends Error {
   }
 }
 
-/** What the server has of a message whose sending failed; `unknown`: it may have all of it and deliver it. */
+/** What the server has of a message whose submission failed; `unknown`: it may have all of it and deliver it. */
 export type SubmitOutcome = 'not_sent' | 'unknown';
 
-/** A message was not accepted, or nobody can say whether it was (`unknown`: sending it again may deliver it twice). */
+/** A message was not accepted, or it is unknown whether it was (`unknown`: sending it again may deliver it twice). */
 export class SubmitError extends MailError {
   readonly outcome: SubmitOutcome;
   constructor(
@@ -53,13 +53,13 @@ interface SmtpFailure {
   rejectedErrors?: SmtpFailure[];
 }
 
-/** The server offers no login, for which nodemailer has no error. */
+/** The server offers no login; nodemailer has no code for that. */
 export const NO_LOGIN = 'ENOLOGIN';
 
 /** Replies to AUTH that concern the credentials (RFC 4954, 6); others concern the server or the connection. */
 const REFUSED = new Set([525, 534, 535, 550, 554]);
 
-/** What failed in connecting and logging in. */
+/** The MailError of a failed connect or login. */
 export function smtpErrorOf(cause: unknown, settings: Login): MailError {
   if (cause instanceof MailError) return cause;
   const error = (cause ?? {}) as SmtpFailure;
@@ -123,7 +123,7 @@ export function submitErrorOf({ stage, cause }: SendFailed, settings: Login): Su
 const REFUSED_WHAT: Record<string, string> = { 'MAIL FROM': 'the sender', 'RCPT TO': 'every recipient' };
 
 function refusalOf(error: SmtpFailure, settings: Login): SubmitError {
-  // One recipient that is refused permanently makes another attempt useless, whatever the replies for the others.
+  // One permanently refused recipient makes another attempt useless, regardless of the other replies.
   const worst = error.rejectedErrors?.find(({ responseCode = 0 }) => responseCode >= 500) ?? error;
   const what = REFUSED_WHAT[error.command ?? ''] ?? 'the message';
   const detail = `the SMTP server refused ${what}: ${replyOf(worst, settings)}`;

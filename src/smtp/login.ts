@@ -5,7 +5,7 @@ import { MailError, reasonOf } from '../mail-wire/mail-error.ts';
 import type { Outbound } from '../security/outbound.ts';
 import { Ended, NO_LOGIN, smtpErrorOf } from './errors.ts';
 
-/** Milliseconds that one address of several gets at least; a dead one leaves time for the next. */
+/** Minimum milliseconds for one of several addresses: a dead one leaves time for the next. */
 const SHARE_MS = 4_000;
 
 /**
@@ -49,7 +49,7 @@ async function login(settings: ServerLogin, address: string, ms: number): Promis
     connectionTimeout: ms,
     greetingTimeout: ms,
     socketTimeout: ms,
-    // What is in our buffer when we give up a connection must not reach the server any more.
+    // The buffer of a connection that is given up must not reach the server.
     socketCloseTimeout: 0,
     maxResponseSize: 64 * 1024,
     logger: false,
@@ -110,6 +110,6 @@ const LOGIN_TIMEOUT_MS = 20_000;
 export async function verifySmtpLogin(settings: ServerLogin, options: VerifyOptions): Promise<void> {
   const { outbound, timeoutMs = LOGIN_TIMEOUT_MS } = options;
   const connection = await openSmtp(settings, { outbound, timeoutMs });
-  // Nobody waits for the end of QUIT.
+  // The caller does not wait for the end of QUIT.
   void quitSmtp(connection);
 }

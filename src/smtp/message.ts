@@ -10,7 +10,7 @@ export interface MessageSteps {
   socket: Socket;
   /** runs before the first byte is read */
   begin(): Promise<void>;
-  /** runs when all has left this process but the dot that ends the message, just before that is written */
+  /** runs when everything except the final dot has left this process, just before the dot is written */
   end(): void;
 }
 
@@ -62,7 +62,7 @@ export class SmtpMessage extends Readable {
   }
 }
 
-/** Until what has come in meanwhile was dealt with. */
+/** Resolves when received data has been processed. */
 function turn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }

@@ -9,7 +9,7 @@ export type SmtpPool = ConnectionPool<SmtpSession>;
 export interface SmtpPoolOptions {
   open(login: ServerLogin): Promise<SmtpSession>;
   maxPerAccount: number;
-  /** milliseconds after which a connection that nobody uses is ended */
+  /** milliseconds after which an unused connection is closed */
   idleMs: number;
   /** messages that one connection may carry */
   maxMessages: number;
@@ -27,7 +27,7 @@ export function createSmtpPool({ open, maxMessages, ...limits }: SmtpPoolOptions
       meaningOf: (failure) =>
         failure instanceof MailError && failure.code === 'invalid_credentials' ? 'all' : 'limit',
       isReusable: (session) => session.usable && session.messages < maxMessages,
-      // A dead connection shows at the next message, before anything of that was sent; it is replaced then.
+      // A dead connection shows at the next message, before any of it was sent, and is then replaced.
       probe: async () => true,
       onEnd: (session, listener) => session.onEnd(listener),
       end: (session) => session.quit(),

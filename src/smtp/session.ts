@@ -5,7 +5,7 @@ import { Ended, isRefusal, SendFailed, type SendStage } from './errors.ts';
 import { quitSmtp } from './login.ts';
 import { SmtpMessage } from './message.ts';
 
-/** Who a message is from and for, as SMTP has it; each address once, without a name. */
+/** The sender and recipients of a message in SMTP; each address once, without a name. */
 export interface Envelope {
   from: string;
   to: string[];
@@ -20,7 +20,7 @@ export interface Submission {
 
 /** A logged-in SMTP connection that carries one message after another. */
 export interface SmtpSession {
-  /** bytes of the largest message that the server takes (RFC 1870); 0: it does not say */
+  /** bytes of the largest message that the server accepts (RFC 1870); 0: unknown */
   readonly maxSize: number;
   /** addresses may hold more than ASCII (RFC 6531) */
   readonly smtpUtf8: boolean;
@@ -44,7 +44,7 @@ export interface SmtpSession {
 export interface SmtpTimes {
   /** silence of a server that owes a reply to MAIL, RCPT or DATA */
   reply: number;
-  /** the same for the first reply on a connection that was idle: a dead one shows by silence */
+  /** silence before the first reply on a connection that was idle, which shows that it is dead */
   firstReply: number;
   /** nothing of the message could be written */
   stall: number;
@@ -56,7 +56,7 @@ export interface SmtpTimes {
 const TIMES: SmtpTimes = { reply: 15_000, firstReply: 5_000, stall: 30_000, final: 60_000 };
 const MiB = 1024 * 1024;
 
-/** Milliseconds that the parts of sending a message may take together, whatever the server sends meanwhile. */
+/** Total milliseconds for each stage of sending a message, independent of the server's activity. */
 function limitsOf({ source, envelope }: Submission, times: SmtpTimes) {
   const mebibytes = Math.ceil(source.length / MiB);
   return {
@@ -109,7 +109,7 @@ interface Progress {
   stage: SendStage;
   /** beforeData, once it runs */
   begun: Promise<void>;
-  /** what it threw */
+  /** the error that it threw */
   stopped?: { reason: unknown };
   over?: boolean;
 }
@@ -157,7 +157,7 @@ async function sendOn(connection: SMTPConnection, message: Submission, times: Sm
       const use8BitMime = !isAscii(source);
       connection.send({ from: envelope.from, to: envelope.to, size, use8BitMime }, steps, settle);
     });
-    // A reply that came before the end is no reply to the message.
+    // A reply before the end is not a reply to the message.
     if (progress.stage !== 'final_dot') throw new Ended('EPROTOCOL');
     return info.rejected;
   } catch (cause) {
@@ -176,7 +176,7 @@ async function sendOn(connection: SMTPConnection, message: Submission, times: Sm
   }
 }
 
-/** Runs one exchange of nodemailer's, which fails, too, when the connection ends without another word. */
+/** Runs one exchange of nodemailer's; also fails when the connection ends without a reply. */
 async function attempt<T>(
   connection: SMTPConnection,
   run: (settle: (error?: Error | null, value?: T) => void) => void,

@@ -13,22 +13,22 @@ export { SubmitError, type SubmitOutcome } from './errors.ts';
 export type { Envelope, Submission as OutgoingMessage } from './session.ts';
 
 export interface Submitted {
-  /** recipients that the server refused while it accepted the message for others, as they were given */
+  /** recipients that the server refused while it accepted the message for others, in the caller's spelling */
   rejected: string[];
 }
 
 /** Submits messages to the SMTP servers of accounts. */
 export interface Submitter {
   /**
-   * Submits one message, on a connection that stays open for the account's next one.
-   * `beforeData` runs after the server's 354 and before the first byte of the message, once at most. If it throws,
-   * nothing is sent and `submit` throws the same error. It has settled when `submit` fails.
+   * Submits one message, on a connection that stays open for the account's next one. `beforeData` runs after the server's
+   * 354 and before the first byte of the message, once at most. If it throws, nothing is sent and `submit` throws the
+   * same error. It has settled before `submit` rejects.
    * @throws SubmitError with the outcome; temporary where a later attempt may do better, never when it is unknown
    */
   submit(accountId: string, smtp: ServerLogin, message: Submission): Promise<Submitted>;
   /** Ends the open connections of an account. */
   drop(accountId: string): Promise<void>;
-  /** Ends all connections; whatever is being sent fails. */
+  /** Closes all connections; messages being sent fail. */
   close(): Promise<void>;
 }
 
@@ -36,7 +36,7 @@ export interface SubmitterOptions {
   outbound: Outbound;
   /** connections per account; the next message waits for one */
   maxPerAccount?: number;
-  /** milliseconds after which a connection that nobody uses is ended */
+  /** milliseconds after which an unused connection is closed */
   idleMs?: number;
   /** messages that one connection may carry */
   maxMessages?: number;
@@ -102,17 +102,17 @@ async function sendOver(lease: Lease<SmtpSession>, message: Submission, smtp: Se
     }
     if (reused && isStale(error)) return sendOver(await lease.replace().catch(notSent), message, smtp);
     if (leavesConnection(error)) {
-      // Nobody waits for it.
+      // The caller does not wait for it.
       session.reset().then(() => lease.giveBack(), lease.discard);
     } else lease.discard();
     throw submitErrorOf(error, smtp);
   }
 }
 
-/** Refuses without an attempt what the server has said that it does not accept. */
+/** Refuses a message that the server has announced not to accept. */
 function assertAccepted({ maxSize, smtpUtf8 }: SmtpSession, { envelope, source }: Submission): void {
   if (maxSize && source.length > maxSize) {
-    const detail = `the message has ${source.length} bytes, larger than the ${maxSize} bytes the server takes`;
+    const detail = `the message has ${source.length} bytes, larger than the ${maxSize} bytes that the server accepts`;
     throw new SubmitError('not_sent', 'provider_rejected', detail);
   }
   if (smtpUtf8) return;

@@ -4,10 +4,10 @@ import { StorageMissing } from './keys.ts';
 import type { ByteRange, Storage } from './types.ts';
 
 /*
- * Layout: magic (8) | salt (16) | chunks. A chunk is the ciphertext of 64 KiB, of less in the last one, and its tag (16). Each
- * object has a key of its own, derived from the account's data key, the salt and the object's storage key: an object that is
- * moved to another place does not open. AES-256-GCM; the nonce is the number of the chunk and whether it is the last: chunks
- * that are swapped, left out or cut off do not open either.
+ * Layout: magic (8) | salt (16) | chunks. A chunk is the ciphertext of 64 KiB, of less in the last one, and its tag (16).
+ * Each object has its own key, derived from the account's data key, the salt and the object's storage key: an object
+ * under another storage key does not open. AES-256-GCM; the nonce is the number of the chunk and whether it is the last:
+ * swapped, missing or truncated chunks do not open either.
  */
 const MAGIC = Buffer.from('\x93mailenc\n', 'latin1').subarray(0, 8);
 const SALT_BYTES = 16;
@@ -18,7 +18,7 @@ const SEALED_CHUNK = CHUNK + TAG_BYTES;
 
 /** The data keys of accounts, 32 bytes each. */
 export interface DataKeys {
-  /** The key of an account, made when there is none; undefined when the account is gone, or is being removed. */
+  /** The key of an account, created if it has none; undefined when the account was or is being removed. */
   take(accountId: string): Promise<Buffer | undefined>;
   /** The key of an account, if it has one. */
   find(accountId: string): Promise<Buffer | undefined>;
@@ -26,35 +26,35 @@ export interface DataKeys {
 
 export interface EncryptionOptions {
   keys: DataKeys;
-  /** false: only what was encrypted before is read; new objects are stored as they are */
+  /** false: encrypted objects are read, new ones are stored unencrypted */
   encrypts: boolean;
 }
 
-/** An object is damaged, or was put in the place of another. */
+/** An object is damaged, or has the key of another. */
 export class ObjectDamaged extends Error {
   override readonly name = 'ObjectDamaged';
 }
 
-/** Whether a stored object can never be read: it is gone, or damaged. */
+/** Whether a stored object can never be read: it is missing or damaged. */
 export function isLost(error: unknown): boolean {
   return error instanceof StorageMissing || error instanceof ObjectDamaged;
 }
 
 /**
- * The same storage, whose objects are encrypted under the data key of their account, the first segment of their keys: they are
- * gone with it. Objects that are not encrypted are read as they are. Sizes and ranges are those of the plaintext.
+ * Wraps a storage: objects are encrypted under the data key of their account, the first segment of their keys, and lost
+ * with it. Unencrypted objects are read unchanged. Sizes and ranges are those of the plaintext.
  */
 export function encryptStorage(inner: Storage, { keys, encrypts }: EncryptionOptions): Storage {
   return {
     ...inner,
     async put(key, body) {
       const { head, rest } = await peek(Buffer.isBuffer(body) ? [body] : body, MAGIC.length);
-      // what only looks encrypted, as a sender may want it to, is encrypted in any case
+      // a body that a sender made look encrypted is encrypted in any case
       if (!encrypts && !isEncrypted(head)) {
         return inner.put(key, Buffer.isBuffer(body) ? body : toStream(joined(head, rest)));
       }
       const dataKey = await keys.take(accountOf(key));
-      if (dataKey === undefined) throw new Error('the account is gone: nothing is stored for it');
+      if (dataKey === undefined) throw new Error('the account was removed: nothing is stored for it');
       const salt = randomBytes(SALT_BYTES);
       const count = { bytes: 0 };
       const sealed = encrypt(derive(dataKey, salt, key), counted(joined(head, rest), count));
@@ -102,7 +102,10 @@ async function readHead(inner: Storage, key: string): Promise<Buffer> {
   return Buffer.concat(await buffersIn(await inner.get(key, { start: 0, end: HEAD_BYTES - 1 })));
 }
 
-/** The key of an encrypted object. @throws StorageMissing: its account's key is gone, and the object with it */
+/**
+ * The key of an encrypted object.
+ * @throws StorageMissing: its account's key was deleted, and the object is lost with it
+ */
 async function openerOf(keys: DataKeys, key: string, head: Buffer): Promise<Buffer> {
   const dataKey = await keys.find(accountOf(key));
   if (dataKey === undefined) throw new StorageMissing(key);
@@ -146,7 +149,7 @@ async function* decrypt(
 ): AsyncGenerator<Buffer> {
   let index = first;
   for await (const { chunk, isLast } of chunksOf(source, SEALED_CHUNK)) {
-    if (chunk.length < TAG_BYTES) throw new ObjectDamaged('a stored object is cut off');
+    if (chunk.length < TAG_BYTES) throw new ObjectDamaged('a stored object is truncated');
     const nonce = nonceOf(index, last === undefined ? isLast : index === last);
     index += 1;
     const decipher = createDecipheriv('aes-256-gcm', key, nonce, { authTagLength: TAG_BYTES });
@@ -155,7 +158,7 @@ async function* decrypt(
     try {
       yield Buffer.concat([text, decipher.final()]);
     } catch (cause) {
-      throw new ObjectDamaged('a stored object is damaged, or is not the one of this place', { cause });
+      throw new ObjectDamaged('a stored object is damaged, or belongs to another key', { cause });
     }
   }
 }

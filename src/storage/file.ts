@@ -12,9 +12,9 @@ const LISTED_AT_ONCE = 1000;
  * Objects as files below `root`. The last segment of a key is in a folder that is named by the two characters before its
  * ending (ids are random there): no folder of an account with 20,000 mails holds more than a few dozen files.
  *
- * Once `put` has returned, the object is there whole even after a power loss, for the row that names it is committed
- * next: the bytes go into a temporary file, which is synced and renamed, and then the folder is synced. Puts that run at
- * the same time share the commits of the file system's journal: write the mails of a batch together, not one by one.
+ * Once `put` has returned, the object is complete even after a power loss, since the row that names it is committed next:
+ * the bytes go into a temporary file, which is synced and renamed, and then the folder is synced. Puts that run at the
+ * same time share the commits of the file system's journal: write the messages of a batch together, not one by one.
  */
 export function openFileStorage(root: string): Storage {
   const base = resolve(root);
@@ -80,20 +80,20 @@ export function openFileStorage(root: string): Storage {
   };
 }
 
-/** Writes a file and syncs it; the number of bytes written. */
+/** Writes a file and syncs it; returns the number of bytes written. */
 async function writeSynced(path: string, body: Buffer | Readable): Promise<number> {
   if (Buffer.isBuffer(body)) {
     await inFolder(dirname(path), () => writeFile(path, body, { mode: 0o600, flush: true }));
     return body.length;
   }
-  // A stream can be read only once: that the folder is there shows when the file is opened.
+  // A stream can be read only once: opening the file shows whether the folder exists.
   const opened = await inFolder(dirname(path), () => open(path, 'w', 0o600));
   const file = opened.createWriteStream({ flush: true });
   await pipeline(body, file);
   return file.bytesWritten;
 }
 
-/** Writes into a folder, which is made only when it turns out to be missing. */
+/** Writes into a folder, which is created only if it is missing. */
 async function inFolder<T>(folder: string, write: () => Promise<T>): Promise<T> {
   try {
     return await write();
@@ -128,7 +128,7 @@ function pathOf(base: string, key: string): string {
   return join(base, ...segments, stem.slice(-2), last);
 }
 
-/** What `pathOf` made the path of. */
+/** The key of a path made by `pathOf`. */
 function keyOf(base: string, path: string): string {
   const segments = relative(base, path).split(sep);
   segments.splice(-2, 1);

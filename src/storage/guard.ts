@@ -2,11 +2,11 @@ import { withDeadline } from '../async.ts';
 import { PartUnavailable } from '../outage.ts';
 import type { Storage } from './types.ts';
 
-/** Of files: away, full, closed to this process, broken. Of sockets: S3 cannot be reached. */
+/** Codes of files (missing device, full, no access, broken) and of sockets (S3 cannot be reached). */
 const AWAY =
   /^(ENOSPC|EDQUOT|EACCES|EPERM|EROFS|EIO|ENXIO|ENODEV|ESTALE|EMFILE|ENFILE|ETIMEDOUT|ECONN\w+|EPIPE|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|EAI_AGAIN)$/;
 const FULL = /^(ENOSPC|EDQUOT)$/;
-/** The names of the errors by which servers of S3 say so, besides the status 507 (RFC 4918 11.5). */
+/** The errors of S3 servers for a full storage, besides the status 507 (RFC 4918 11.5). */
 const NO_ROOM = /^(QuotaExceeded|InsufficientStorage|XMinioStorageFull|XMinioAdminBucketQuotaExceeded)$/;
 /** What the S3 client throws without a response. */
 const NO_RESPONSE = /^(TimeoutError|NetworkingError|CredentialsProviderError|RequestTimeout)$/;
@@ -15,10 +15,10 @@ const NO_RESPONSE = /^(TimeoutError|NetworkingError|CredentialsProviderError|Req
 const NOT_CONNECTED = /\bconnect E[A-Z]+\b/;
 
 const MEGABYTE = 1024 * 1024;
-/** However large it is: what a timer takes. */
+/** The longest time for objects of any size, within the range of a timer. */
 const LONGEST_MS = 24 * 60 * 60_000;
 
-/** The same storage; what fails because it is away, full or closed to this process is a PartUnavailable. */
+/** Wraps a storage: failures because it is down, full or not accessible become PartUnavailable. */
 export function guardStorage(storage: Storage, answerMs?: number): Storage {
   const guarded = async <T>(work: Promise<T>, { bytes = 0, writes = false } = {}): Promise<T> => {
     try {
@@ -44,7 +44,7 @@ export function guardStorage(storage: Storage, answerMs?: number): Storage {
 
 const late = () => new PartUnavailable('storage');
 
-/** Where nothing can be written there is no folder: Node reports a file system without inodes as ENOENT, too. */
+/** A missing folder, or a file system without inodes, which Node reports as ENOENT, too. */
 const NO_FOLDER = /^(ENOENT|ENOTDIR)$/;
 
 function outageOf(cause: unknown, writes: boolean): PartUnavailable | undefined {

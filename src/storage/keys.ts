@@ -1,4 +1,4 @@
-/** There is no object of that key. */
+/** No object has that key. */
 export class StorageMissing extends Error {
   override readonly name = 'StorageMissing';
   readonly key: string;
@@ -11,8 +11,8 @@ export class StorageMissing extends Error {
 const SEGMENT = /^[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}$/;
 
 /**
- * The segments of a key. They hold letters, digits, `_`, `-` and `.`, and none begins with a dot: no key leads out of the
- * storage.
+ * The segments of a key. They hold letters, digits, `_`, `-` and `.`, and none begins with a dot: no key points outside
+ * the storage.
  * @throws Error for any other key
  */
 export function segmentsOf(key: string): string[] {

@@ -13,7 +13,7 @@ import type { Storage } from './types.ts';
 
 export interface S3Settings {
   bucket: string;
-  /** put before every key; without slashes around it */
+  /** prefix of every key; without slashes around it */
   prefix: string;
   /** another server than Amazon's, addressed in path style */
   endpoint?: string | undefined;

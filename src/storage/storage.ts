@@ -10,14 +10,14 @@ export type { ByteRange, Storage, StoredObject } from './types.ts';
 export interface StorageOptions {
   /** another server than Amazon's, addressed in path style */
   s3Endpoint?: string;
-  /** ms after which a call that has not been answered fails, and one that writes for each megabyte; default: never */
+  /** ms until a call without a response fails, and for each megabyte of a write; default: unlimited */
   answerMs?: number;
 }
 
 /**
  * Opens the storage of a STORAGE_URL: `file:///var/lib/mail`, `file:./data` (relative to the working directory) or
- * `s3://bucket/prefix`. Nothing is read or written yet. What fails because the storage is away, full or closed to this
- * process rejects with PartUnavailable.
+ * `s3://bucket/prefix`. Nothing is read or written yet. Failures because the storage is down, full or not accessible
+ * reject with PartUnavailable.
  * @throws Error of one line when the URL is of another kind
  */
 export function openStorage(url: string, options: StorageOptions = {}): Storage {

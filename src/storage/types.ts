@@ -6,18 +6,18 @@ export interface Storage {
   put(key: string, body: Buffer | Readable): Promise<number>;
   /**
    * The object's bytes, or those from `start` to `end` (both included; `end` may be past the last one).
-   * @throws StorageMissing when there is no such object (before anything is read)
+   * @throws StorageMissing when the object does not exist (before anything is read)
    */
   get(key: string, range?: ByteRange): Promise<Readable>;
-  /** Bytes of the object; undefined when there is none. */
+  /** Size of the object in bytes; undefined when it does not exist. */
   size(key: string): Promise<number | undefined>;
-  /** Removes objects; missing ones are no error. */
+  /** Removes objects; ignores missing ones. */
   delete(keys: readonly string[]): Promise<void>;
   /** Removes every object whose key begins with `prefix`, which must end in `/`. */
   deletePrefix(prefix: string): Promise<void>;
   /**
-   * Keys that begin with `prefix`, which must end in `/`, at most 1,000 at a time in an order of the storage's own; those
-   * after the key `after`. Also names what an interrupted `put` left behind.
+   * Keys that begin with `prefix`, which must end in `/`, at most 1,000 at a time, in the storage's own order, after the
+   * key `after`. Includes the remains of interrupted `put` calls.
    */
   list(prefix: string, after?: string): Promise<StoredObject[]>;
 }

@@ -21,11 +21,11 @@ import { codecKeys } from '../temporal/connect.ts';
 import { attemptWaiting, hurryRuns, retryDelivery } from '../webhooks/dispatch/retry-delivery.ts';
 import { cancelReplayRun, startReplayRun } from '../webhooks/log/replay-runs.ts';
 
-/** For the storage to answer, and to take a megabyte, ms. */
+/** Time for the storage to respond, and per megabyte written, ms. */
 const STORAGE_MS = 3_000;
 const PING_MS = 1_500;
 
-/** What the entry file has made before. */
+/** Objects that the entry file has made. */
 export interface ApiSurroundings extends Pick<Database, 'db' | 'pool'> {
   /** of the process: the settings in force are shown by the names of their variables */
   env: Env;
@@ -94,7 +94,7 @@ export function apiDeps(config: Config, logger: Logger, surroundings: ApiSurroun
   };
 }
 
-/** For the pages: the servers of an address, and what its provider wants. */
+/** Finds, for the pages, the servers of an address and its provider's login hint. */
 function findServersWith(outbound: Outbound): ApiDeps['findServers'] {
   const sources = createDiscoverSources(outbound);
   return async (address) => {
@@ -104,7 +104,7 @@ function findServersWith(outbound: Outbound): ApiDeps['findServers'] {
   };
 }
 
-/** Derived from the keys that encrypt, but different from them. */
+/** Signing keys, derived from the encryption keys but different from them. */
 function signingKeys({ encryptionKey, encryptionKeyPrevious }: Config): [Buffer, ...Buffer[]] {
   const derive = (key: Buffer) => Buffer.from(hkdfSync('sha256', key, '', 'api signing', 32));
   return [derive(encryptionKey), ...(encryptionKeyPrevious ? [derive(encryptionKeyPrevious)] : [])];

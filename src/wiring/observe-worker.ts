@@ -29,7 +29,7 @@ export async function observeWorker({ workerMetrics, otlpEndpoint }: Config, log
   };
 }
 
-/** A worker works without metrics, too. */
+/** Starts the metrics; a worker also runs without them. */
 async function startMetrics(
   at: NonNullable<Config['workerMetrics']>,
   logger: Logger,

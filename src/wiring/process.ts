@@ -25,7 +25,7 @@ export async function startProcess(
   }
 }
 
-/** Calls `end` on the first SIGTERM or SIGINT, and ends the process with code 1 when `ms` milliseconds have passed since. */
+/** Calls `end` on the first SIGTERM or SIGINT, and ends the process with code 1 after a further `ms` milliseconds. */
 export function onSignalToEnd(ms: number, end: (signal: NodeJS.Signals) => void): void {
   let isEnding = false;
   const once = (signal: NodeJS.Signals) => {

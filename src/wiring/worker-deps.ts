@@ -32,10 +32,10 @@ import type { LostRuns } from '../webhooks/dispatch/lost-runs.ts';
 import { hurryRuns } from '../webhooks/dispatch/retry-delivery.ts';
 import { accountWorkflowId, SIGNALS } from '../workflows/names.ts';
 
-/** Calls under way to one webhook endpoint, of all workers. */
+/** Concurrent calls to one webhook endpoint, over all workers. */
 const CALLS_PER_ENDPOINT = 10;
 
-/** What the entry file has made before the activities. */
+/** Objects that the entry file has made before the activities. */
 export interface Surroundings {
   workerId: string;
   /** worker processes of the installation; see maintenance/live-workers.ts */
@@ -49,10 +49,10 @@ export interface Surroundings {
   lostRuns: LostRuns;
 }
 
-/** The folder in which mail is in plain text while it is read. */
+/** The folder with plain-text messages during parsing. */
 export const tempDirOf = ({ dataDir }: Config): string => join(dataDir, 'tmp');
 
-/** Makes the activities and what they need. `close` ends what was opened here. */
+/** Makes the activities and their dependencies. `close` closes all that was opened here. */
 export function openWorkerDeps(config: Config, logger: Logger, surroundings: Surroundings) {
   const { db, client, workerCount, ...others } = surroundings;
   const outbound = createOutbound({ allow: config.outboundAllow });

@@ -17,8 +17,8 @@ export interface StartDeps {
 }
 
 /**
- * What a worker does once after its start, without delaying it: it starts the workflows that every account and the
- * installation must have, and seals with a changed ENCRYPTION_KEY what the previous key has sealed.
+ * Runs the tasks of a worker's start in the background: starts the workflows that every account and the installation must
+ * have, and reseals values with a changed ENCRYPTION_KEY.
  */
 export function startOnce(config: Config, { db, client, activities, logger, shutdown }: StartDeps): void {
   const untilShutdown = { over: () => shutdown.aborted };

@@ -106,7 +106,7 @@ describe('a refusal', () => {
     const [user, reader] = [await addUser(), await addUser()];
     const error = await failure(settings(user), [reader.user], `${source}${'x'.repeat(messageSizeLimit)}`);
     expect(error).toMatchObject({ outcome: 'not_sent', code: 'provider_rejected' });
-    expect(error.detail).toContain(`larger than the ${messageSizeLimit} bytes the server takes`);
+    expect(error.detail).toContain(`larger than the ${messageSizeLimit} bytes that the server accepts`);
     await submit(settings(user), [reader.user], source);
     expect(await bodiesOf(reader, 1)).toEqual(['body\r\n']);
   });

@@ -292,7 +292,7 @@ describe('a refusal', () => {
     server.extensions = [...SMTP_EXTENSIONS, 'SIZE 1000'];
     const error = await failure({ source: `a: b\r\n\r\n${'x'.repeat(1000)}` });
     expect(error).toMatchObject({ outcome: 'not_sent', code: 'provider_rejected' });
-    expect(error.detail).toMatch(/larger than the 1000 bytes the server takes/);
+    expect(error.detail).toMatch(/larger than the 1000 bytes that the server accepts/);
     expect(server.count('MAIL')).toBe(0);
     await submit();
     expect(server.messages).toMatchObject([{ connection: 1, parameters: [`SIZE=${text.length}`] }]);

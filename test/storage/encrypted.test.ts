@@ -71,7 +71,7 @@ describe('an encrypted object', () => {
     for (const other of ['acc_1/raw/email_same.eml', 'acc_2/raw/email_other.eml']) {
       await storage.put(other, Buffer.from('something else'));
       await copyFile(await file('email_mine.eml'), await file(other.split('/').at(-1) ?? ''));
-      await expect(read(storage, other)).rejects.toThrow('not the one of this place');
+      await expect(read(storage, other)).rejects.toThrow('belongs to another key');
     }
   });
 
