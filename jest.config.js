@@ -1,7 +1,7 @@
-/** Run by `npm test` (scripts/test.mjs), which brings Postgres, Temporal and the mail servers up first. */
+/** Run by `npm test` (scripts/test.mjs), which starts Postgres, Temporal and the mail servers first. */
 export default {
   testMatch: ['<rootDir>/test/**/*.test.ts'],
-  // a built or stored copy of the tree must not be taken for the sources
+  // a built or stored copy of the tree must not count as sources
   modulePathIgnorePatterns: ['<rootDir>/dist/', '<rootDir>/\\.data/'],
   // loads what the tests import once for each worker, not once for each file
   runner: '<rootDir>/test/helpers/runner/runner.mjs',

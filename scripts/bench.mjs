@@ -1,4 +1,4 @@
-// `npm run bench -- NAME…`: builds what is older than the sources, then measures; see bench/run.ts.
+// `npm run bench -- NAME…`: builds if the sources are newer, then measures; see bench/run.ts.
 import { ensureInstalled } from './install.mjs';
 import { ensureBuilt } from './build.mjs';
 

@@ -1,4 +1,5 @@
-// `npm run build`: dist/ with the compiled sources, the migrations and the workflow bundle; nothing when it is up to date.
+// `npm run build`: dist/ with the compiled sources, the migrations and the workflow bundle; does nothing if it is up to
+// date.
 import { createHash } from 'node:crypto';
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -14,7 +15,7 @@ export async function ensureBuilt() {
   if (existsSync(STAMP) && readFileSync(STAMP, 'utf8') === sources) return;
   await during('Building', async () => {
     const pages = buildPages();
-    // types are checked by `npm run types`, which takes longer than all of this
+    // `npm run types` checks types, which takes longer than the build
     await node([join(root, 'scripts', 'compile.mjs')]);
     // migrations, modules that Temporal requires by path
     for (const file of filesIn('src').filter((path) => !/\.(ts|md)$/.test(path))) {
@@ -26,7 +27,7 @@ export async function ensureBuilt() {
   writeFileSync(STAMP, sources);
 }
 
-/** `dist/web`: the dashboard and the connect page, with what is sent to browsers compressed already. */
+/** `dist/web`: the dashboard and the connect page, with precompressed files for browsers. */
 async function buildPages() {
   const web = join(root, 'web');
   const vite = createRequire(join(web, 'package.json')).resolve('vite/package.json');
@@ -38,7 +39,7 @@ async function buildPages() {
   }
 }
 
-/** By content: a fresh checkout has new times but maybe the same sources. */
+/** By content: a fresh checkout has new times but possibly the same sources. */
 function hashOfSources() {
   const hash = createHash('sha256');
   const files = readdirSync(root).filter((name) => /\.ts$|^tsconfig.*\.json$|^package-lock\.json$/.test(name));

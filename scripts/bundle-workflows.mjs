@@ -1,4 +1,4 @@
-// Part of `npm run build`: the workflows in dist/ as the one file that workers load.
+// Part of `npm run build`: bundles the workflows in dist/ into the one file that workers load.
 import { writeFileSync } from 'node:fs';
 import { bundleWorkflows } from '../dist/src/temporal/bundle.js';
 

@@ -16,7 +16,7 @@ try {
   const missing = readdirSync(out).filter((name) => !existing.has(name));
   for (const name of missing) console.error(readFileSync(join(out, name), 'utf8'));
   if (missing.length > 0) {
-    console.error('The migrations lack this: run `npm run db:generate -- --name what_changed`.');
+    console.error('The migrations lack these statements: run `npm run db:generate -- --name what_changed`.');
     process.exitCode = 1;
   } else if (!output.includes('No schema changes')) {
     console.error(output);

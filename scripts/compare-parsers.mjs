@@ -1,6 +1,6 @@
-// `node scripts/compare-parsers.mjs [--examples]`: reads 400 mails of a generator with a fixed seed with this product's parser,
-// Python's `email`, postal-mime (from npm, into a temporary folder) and bare mailparser, and prints where they differ, by class.
-// docs/mail-reading.md has the last figures, and says of each class who is right.
+// `node scripts/compare-parsers.mjs [--examples]`: reads 400 mails of a generator with a fixed seed with this product's
+// parser, Python's `email`, postal-mime (from npm, into a temporary folder) and bare mailparser, and prints where they
+// differ, by class. docs/mail-reading.md has the last figures, and says which parser is right in each class.
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -30,7 +30,7 @@ const TEXTS = [
   ['gb18030', '你好，明天见，请看附件\r\n'],
   ['euc-kr', '안녕하세요 내일 만나요\r\n'],
 ];
-/** What is wrong with a mail; most have nothing. */
+/** The defect of a message; most have none. */
 const DEFECTS = [
   ...['none', 'none', 'none', 'none', 'blank after a delimiter', 'no closing delimiter', 'inner multipart left open'],
   ...['no boundary declared', 'text before the first part', 'charset not named', 'base64;', 'LF alone', 'CR alone'],

@@ -1,5 +1,5 @@
-// Part of `npm run build`: the sources in dist/ as JavaScript. Types become blanks, so each line and column is that of the
-// source, and stack traces need no source maps, which take 10 to 30 MiB of each process.
+// Part of `npm run build`: compiles the sources to JavaScript in dist/. Types become blanks, so lines and columns do not
+// change, and stack traces need no source maps, which take 10 to 30 MiB of each process.
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import blankSpace from 'ts-blank-space';
@@ -24,8 +24,8 @@ function importingBuilt(code) {
   return imports.reduce((text, { end }) => `${text.slice(0, end - 1)}js${text.slice(end + 1)}`, code);
 }
 
-/** `npm run types` reports the same (erasableSyntaxOnly). */
+/** Fails the build; `npm run types` reports the syntax, too (erasableSyntaxOnly). */
 function refuse(file, source, node) {
   const line = source.slice(0, node.getStart()).split('\n').length;
-  throw new Error(`${file}:${line}: TypeScript that is more than types cannot be built`);
+  throw new Error(`${file}:${line}: only erasable TypeScript syntax can be built`);
 }

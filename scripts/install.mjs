@@ -6,7 +6,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 
 export const root = dirname(dirname(fileURLToPath(import.meta.url)));
 
-/** Runs `npm ci` when the packages are missing or not those of package-lock.json. Needs nothing but Node. */
+/** Runs `npm ci` when the packages are missing or differ from package-lock.json. Needs only Node. */
 export async function ensureInstalled() {
   if (!isNodeSupported(process.versions.node)) {
     fail(`Node 20.19, 22.12 or 24 or later is needed; this is ${process.versions.node}.`);
@@ -14,13 +14,13 @@ export async function ensureInstalled() {
   if (isInstalled()) return;
   const install = ['ci', '--no-audit', '--no-fund'];
   await during('Installing packages', async () => {
-    // npm asks for nothing again that it has; what it has may be older than a package that is wanted
+    // npm does not refetch what is in its cache, which may be older than a required package
     const output = await npm([...install, '--prefer-offline'], { mayFail: true });
     if (output === undefined) await npm(install);
   });
 }
 
-/** Runs `work`; when it takes longer than 2 s, says so every 10 s and how long it took. */
+/** Runs `work`; if it takes longer than 2 s, reports so every 10 s, and how long it took. */
 export async function during(what, work) {
   const begin = Date.now();
   const seconds = () => `${Math.round((Date.now() - begin) / 1000)} s`;
@@ -59,7 +59,7 @@ function npm(args, options) {
   return self && /\.c?js$/.test(self) ? run(process.execPath, [self, ...args], options) : run('npm', args, options);
 }
 
-/** The output. A command that fails ends this process, unless it `mayFail`: then there is none. */
+/** Returns the output. A command that fails ends this process, unless it `mayFail`: then the result is undefined. */
 function run(command, args, { mayFail = false, ...options } = {}) {
   return new Promise((resolve) => {
     const child = spawn(command, args, { cwd: root, stdio: ['ignore', 'pipe', 'pipe'], ...options });
@@ -89,13 +89,13 @@ function shorten(output) {
   return `${(errors.length > 0 ? errors : lines).slice(0, 12).join('\n')}\n`;
 }
 
-/** As `engines` in package.json says. */
+/** Checks `engines` of package.json. */
 function isNodeSupported(version) {
   const [major, minor] = version.split('.').map(Number);
   return major >= 24 || (major === 22 && minor >= 12) || (major === 20 && minor >= 19);
 }
 
-/** npm lists what it has installed in a file of its own, without the packages of other platforms. */
+/** npm lists installed packages in its own file, without those of other platforms. */
 function isInstalled() {
   const written = join(root, 'node_modules', '.package-lock.json');
   if (!existsSync(written)) return false;

@@ -1,5 +1,5 @@
-// `npm run licences [-- --list]`: the licences of all packages that the product is shipped with; fails on one that is not known to
-// be compatible. `--list` prints a line for each package instead of the counts.
+// `npm run licences [-- --list]`: checks the licences of all shipped packages; fails on one that is not known to be
+// compatible. `--list` prints a line for each package instead of the counts.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { root } from './install.mjs';
@@ -7,18 +7,18 @@ import { root } from './install.mjs';
 /** Licences without conditions on the work as a whole. Of a choice, one is enough. */
 const ALLOWED = [
   ...['0BSD', 'Apache-2.0', 'BSD-2-Clause', 'BSD-3-Clause', 'BlueOak-1.0.0', 'CC-BY-4.0', 'CC0-1.0', 'ISC', 'MIT'],
-  // of ical.js, which is used as it is: what the licence asks for is about changes of its own files
+  // of ical.js, which is unmodified: the licence has conditions only on changes of its files
   'MPL-2.0',
   ...['MIT-0', 'PostgreSQL', 'Python-2.0', 'Unlicense', 'Zlib'],
 ];
 
-/** Packages that name none where machines read it: what their LICENSE file is. */
+/** Packages without a machine-readable licence: that of their LICENSE file. */
 const BY_FILE = { 'node_modules/unionfs': 'Unlicense' };
 
 const { packages } = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8'));
 const shipped = Object.entries(packages).filter(([path, { dev }]) => path !== '' && !dev);
 
-/** What the lock file says; else what the package itself says, where it is installed. */
+/** The licence in the lock file, else in the installed package. */
 function licenceOf(path, { license }) {
   if (license !== undefined || BY_FILE[path] !== undefined) return license ?? BY_FILE[path];
   try {

@@ -38,5 +38,5 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
     process.exit(0);
   });
 }
-// the servers alone would not keep this process
+// the servers alone do not keep this process running
 setInterval(() => {}, 60_000);

@@ -1,5 +1,5 @@
-// `node scripts/parse-cost.mjs`: CPU of this process for reading one mail of each size, the median of several, beside bare
-// mailparser; docs/mail-reading.md has the last figures.
+// `node scripts/parse-cost.mjs`: CPU of this process for parsing one message of each size, the median of several,
+// compared with bare mailparser; docs/mail-reading.md has the last figures.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

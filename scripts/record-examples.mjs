@@ -1,4 +1,5 @@
-// node scripts/record-examples.mjs: src/api/examples.json, what the reference shows as examples, from what the tests of the API got.
+// node scripts/record-examples.mjs: writes src/api/examples.json, the examples of the reference, from the responses in
+// the tests of the API.
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,7 +1,7 @@
-// `node scripts/record-histories.mjs`: runs the tests of the workflows and stores what Temporal recorded of them in
-// test/histories/<version>, where test/workflows/replay.test.ts replays them from then on. Once for each release: run it
-// before the release, as often as needed. Histories of a released version are never recorded again, for runs of that
-// version may be under way anywhere.
+// `node scripts/record-histories.mjs`: runs the workflow tests and stores their histories in test/histories/<version>,
+// where test/workflows/replay.test.ts replays them from then on. Once for each release: run it before the release, as
+// often as needed. Histories of a released version are never recorded again, since executions of that version may be
+// running anywhere.
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -24,7 +24,9 @@ function isReleased() {
 }
 
 if (existsSync(dir) && isReleased()) {
-  process.stderr.write(`${version} is released and its histories stay: raise the version in package.json first.\n`);
+  process.stderr.write(
+    `${version} is released and its histories are final: raise the version in package.json first.\n`,
+  );
   process.exit(1);
 }
 rmSync(dir, { recursive: true, force: true });

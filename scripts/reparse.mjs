@@ -1,4 +1,4 @@
-// `npm run reparse -- acc_…|all`: has the running product parse stored mail again, and prints what became of it.
+// `npm run reparse -- acc_…|all`: makes the running product reparse stored mail, and prints the results.
 import { call, fail } from './running-product.mjs';
 
 const wanted = process.argv.slice(2);
@@ -8,7 +8,7 @@ for await (const id of wanted.includes('all') ? allAccounts() : wanted) {
   console.log(JSON.stringify(await reparse(id), null, 2));
 }
 
-/** Waits for the end of one account; a run that is under way is joined. */
+/** Waits until an account is reparsed; joins a running reparse. */
 async function reparse(id) {
   for (;;) {
     const body = await call('POST', `/accounts/${encodeURIComponent(id)}/reparse`);

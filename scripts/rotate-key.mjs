@@ -1,4 +1,4 @@
-// `npm run rotate-key`: builds what is older than the sources, then runs dist/rotate-key.js in this process.
+// `npm run rotate-key`: builds if the sources are newer, then runs dist/rotate-key.js in this process.
 import { ensureBuilt } from './build.mjs';
 import { ensureInstalled } from './install.mjs';
 

@@ -1,5 +1,5 @@
-// `npm run --silent sbom`: the software bill of materials of what is shipped, CycloneDX as JSON on standard output: the packages
-// of package-lock.json, and the Temporal server that `npm start` fetches or builds.
+// `npm run --silent sbom`: prints the software bill of materials, CycloneDX as JSON: the packages of package-lock.json,
+// and the Temporal server that `npm start` downloads or builds.
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -36,7 +36,7 @@ bom.components.push({
   licenses: [{ license: { id: 'MIT' } }],
   description: 'Temporal CLI with its dev server; only where no TEMPORAL_ADDRESS is set',
 });
-// where a machine fetched its packages from is no part of what they are
+// the registry that a machine uses is not part of the packages
 for (const component of bom.components) {
   component.externalReferences = component.externalReferences?.filter(({ type }) => type !== 'distribution');
 }

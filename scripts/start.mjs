@@ -1,4 +1,4 @@
-// `npm start`: installs and builds what is missing or older than the sources, then runs dist/start.js in this process.
+// `npm start`: installs and builds what is missing or out of date, then runs dist/start.js in this process.
 import { ensureInstalled } from './install.mjs';
 import { ensureBuilt } from './build.mjs';
 

@@ -1,4 +1,5 @@
-// `npm test [-- paths and options of jest]`: installs what is missing, brings the servers up, tests, ends them.
+// `npm test [-- paths and options of jest]`: installs what is missing, starts the servers, runs the tests, stops the
+// servers.
 import { ensureInstalled } from './install.mjs';
 
 await ensureInstalled();

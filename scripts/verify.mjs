@@ -1,4 +1,4 @@
-// `npm run verify -- acc_…`: has the running product compare an account with its mailbox, and prints what it found.
+// `npm run verify -- acc_…`: makes the running product compare an account with its mailbox, and prints the result.
 import { call, fail } from './running-product.mjs';
 
 const ids = process.argv.slice(2);

@@ -1,4 +1,4 @@
-// web/src/api/schema.d.ts: the types of the public API for the pages, from the OpenAPI document that the tests pin.
+// web/src/api/schema.d.ts: generates the types of the public API for the pages from the OpenAPI golden file.
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

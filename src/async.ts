@@ -7,8 +7,8 @@ export async function sleep(ms: number, signal?: AbortSignal): Promise<void> {
 }
 
 /**
- * The result of `work` if it comes within `ms` milliseconds; else rejects with what `onLate` returns. The work goes on
- * then, and its result or failure is ignored.
+ * The result of `work` if it comes within `ms` milliseconds; else rejects with the error of `onLate`. The work then
+ * continues, and its result or failure is ignored.
  */
 export async function withDeadline<T>(ms: number, work: Promise<T>, onLate: () => Error): Promise<T> {
   let timeout: NodeJS.Timeout | undefined;
@@ -23,7 +23,7 @@ export async function withDeadline<T>(ms: number, work: Promise<T>, onLate: () =
   }
 }
 
-/** Returns a function that runs at most `count` works at a time; the others wait in the order of their calls. */
+/** Returns a function that runs at most `count` tasks at a time; the others wait in the order of their calls. */
 export function createLimiter(count: number): <T>(work: () => Promise<T>) => Promise<T> {
   let free = count;
   const waiting: (() => void)[] = [];
@@ -41,8 +41,7 @@ export function createLimiter(count: number): <T>(work: () => Promise<T>) => Pro
 }
 
 /**
- * Runs a maintenance task every `ms`, one at a time; a failure is logged and left to the next time. `stop` resolves when
- * a task under way has ended.
+ * Runs a maintenance task every `ms`, one at a time; a failure is logged. `stop` resolves when a current run has ended.
  */
 export function every(ms: number, work: () => Promise<void>, logger: Logger): { stop(): Promise<void> } {
   let current: Promise<void> | undefined;

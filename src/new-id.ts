@@ -4,7 +4,7 @@ import { ID_PREFIXES, type IdKind } from './contract/ids.ts';
 
 const nextUlid = monotonicFactory();
 
-/** Kinds of ids that anybody may use who knows one. */
+/** Kinds of ids that grant access to anyone who knows one. */
 const UNGUESSABLE = new Set<IdKind>(['tracking']);
 
 const DIGITS = '0123456789ABCDEFGHJKMNPQRSTVWXYZ';
@@ -12,8 +12,8 @@ const TIME_DIGITS = 10;
 const RANDOM_DIGITS = 16;
 
 /**
- * A new id: prefix, underscore, 26 lower-case characters of a ULID (time-ordered, unique). Each is the one before plus a
- * little when both are made in one millisecond; but an id that gives access has 80 random bits of its own.
+ * A new id: prefix, underscore, 26 lower-case characters of a ULID (time-ordered, unique). Within one millisecond each is
+ * the previous one plus a little; but an id that grants access has 80 new random bits.
  */
 export function newId(kind: IdKind): string {
   return `${ID_PREFIXES[kind]}_${(UNGUESSABLE.has(kind) ? randomUlid() : nextUlid()).toLowerCase()}`;

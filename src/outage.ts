@@ -1,20 +1,20 @@
-/** A part of this installation, as an answer to a caller names it. */
+/** A part of this installation, as named in responses. */
 export type InstallationPart = 'database' | 'storage' | 'temporal' | 'worker';
 
 const CANNOT_BE_REACHED: Record<InstallationPart, string> = {
   database: 'the database cannot be reached now',
   storage: 'the storage cannot be reached now',
   temporal: 'Temporal cannot be reached now',
-  worker: 'no worker takes work now',
+  worker: 'no worker is available',
 };
 
-/** A part of this installation is away, frozen or full. */
+/** A part of this installation is down, frozen or full. */
 export class PartUnavailable extends Error {
   override readonly name = 'PartUnavailable';
   readonly part: InstallationPart;
   /** may be shown to callers */
   readonly detail: string;
-  /** it has no room left; something smaller may fit */
+  /** it is full; a smaller write may fit */
   readonly full: boolean;
   constructor(part: InstallationPart, options: { detail?: string; full?: boolean; cause?: unknown } = {}) {
     const detail = options.detail ?? CANNOT_BE_REACHED[part];
@@ -32,14 +32,14 @@ export class PartUnavailable extends Error {
 const TEMPORARY =
   /^(08...|40001|40P01|53...|57P0.|57014|58030|ECONNREFUSED|ECONNRESET|EPIPE|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|EAI_AGAIN|ENOSPC|EDQUOT|EROFS|EIO|EMFILE|ENFILE)$/;
 
-/** pg and pg-pool give these without a code. */
+/** Messages of pg and pg-pool without a code. */
 const LOST =
   /^(Connection terminated|Client has encountered a connection error|Client was closed|timeout expired|timeout exceeded when trying to connect)/;
 
 /** gRPC: CANCELLED (some connections report their own deadline so), DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED, UNAVAILABLE. */
 const GRPC = new Set([1, 4, 8, 14]);
 
-/** Which part of this installation an error says is away, busy or full; undefined when it says nothing like that. */
+/** The part of this installation that an error reports as down, busy or full; undefined for other errors. */
 export function unavailablePart(error: unknown): PartUnavailable | undefined {
   for (let at = error, depth = 0; at instanceof Error && depth < 8; at = at.cause, depth++) {
     if (at instanceof PartUnavailable) return at;
@@ -53,14 +53,14 @@ export function unavailablePart(error: unknown): PartUnavailable | undefined {
   return undefined;
 }
 
-/** Whether there is no room for what was to be written: in the storage, or on the disk that has the temporary files. */
+/** Whether a write failed for lack of space: in the storage, or on the disk with the temporary files. */
 export function isStorageFull(error: unknown): boolean {
   if (error instanceof PartUnavailable) return error.part === 'storage' && error.full;
   const { code } = error as { code?: unknown };
   return code === 'ENOSPC' || code === 'EDQUOT';
 }
 
-/** Whether our own store is away, busy or full. Drizzle wraps the driver's error; the inner one has the code. */
+/** Whether our own store is down, busy or full. Drizzle wraps the driver's error; the inner one has the code. */
 export function isUnavailable(error: unknown): boolean {
   for (let at = error, depth = 0; at instanceof Error && depth < 5; at = at.cause, depth++) {
     if (at instanceof PartUnavailable || isTemporary(at)) return true;

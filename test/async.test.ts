@@ -4,17 +4,17 @@ import { sleep, withDeadline } from '../src/async.ts';
 describe('withDeadline', () => {
   const never = new Promise<never>(() => {});
 
-  test('gives the result or the failure of work that is in time', async () => {
+  test('settles like work that is in time', async () => {
     const late = () => new Error('late');
     expect(await withDeadline(10_000, Promise.resolve('done'), late)).toBe('done');
     await expect(withDeadline(10_000, Promise.reject(new Error('failed')), late)).rejects.toThrow('failed');
   });
 
-  test('rejects when the work is late, and ignores what becomes of it', async () => {
+  test('rejects when the work is late, and ignores its result', async () => {
     let fail: (error: Error) => void = () => {};
     const work = new Promise<void>((_, reject) => (fail = reject));
     await expect(withDeadline(1, work, () => new Error('late'))).rejects.toThrow('late');
-    fail(new Error('nobody listens any more'));
+    fail(new Error('the result is ignored'));
     await sleep(0);
   });
 
@@ -24,7 +24,7 @@ describe('withDeadline', () => {
 });
 
 describe('sleep', () => {
-  test('ends when the signal aborts, also one that has aborted before', async () => {
+  test('resolves when the signal aborts, or had aborted before', async () => {
     const controller = new AbortController();
     const slept = sleep(3_600_000, controller.signal);
     controller.abort();

@@ -6,7 +6,7 @@ const DIGITS = '0123456789abcdefghjkmnpqrstvwxyz';
 const randomPart = (id: string) =>
   [...id.slice(-16)].reduce((sum, digit) => sum * 32n + BigInt(DIGITS.indexOf(digit)), 0n);
 
-it('makes ids that grow', () => {
+it('makes increasing ids', () => {
   const ids = Array.from({ length: 1_000 }, () => newId('event'));
   expect([...ids].sort()).toEqual(ids);
   expect(Math.abs(madeAt(newId('event')).getTime() - Date.now())).toBeLessThan(60_000);

@@ -157,7 +157,7 @@ describe('settings', () => {
     expect(load).not.toThrow(/hunter2/);
   });
 
-  it('are all checked before the start brings anything up, and none is needed for it', () => {
+  it('are all checked before the start starts anything, and none is required', () => {
     expect(loadStartConfig({ DATA_DIR: '/data' })).toEqual({
       dataDir: '/data',
       host: '127.0.0.1',

@@ -20,7 +20,7 @@ it('shows what is in force, and where it is from', () => {
   expect(shown).toContainEqual({ name: 'TEMPORAL_API_KEY', value: 'not set', is_default: true, is_secret: true });
 });
 
-it('shows no secret', () => {
+it('shows no secrets', () => {
   const text = JSON.stringify(settingsInForce(env, loadConfig(env)));
   for (const secret of [SECRET, env.ENCRYPTION_KEY, 'postgresql:']) expect(text).not.toContain(secret);
 });

@@ -14,7 +14,7 @@ describe('the database', () => {
   });
   afterAll(() => test.drop());
 
-  it.each(['日本語テスト', 'ünïcode', 'Привет', 'שלום', 'ไทย'])('takes the letters of %s for letters', async (word) => {
+  it.each(['日本語テスト', 'ünïcode', 'Привет', 'שלום', 'ไทย'])('treats the letters of %s as letters', async (word) => {
     const { rows } = await test.database.pool.query('SELECT show_trgm($1) AS trigrams', [word]);
     expect(rows[0].trigrams.length).toBeGreaterThan(2);
   });
@@ -23,7 +23,7 @@ describe('the database', () => {
     'lets go of what was read on a new connection',
     async (patience) => {
       const { pool, close } = openDatabase(test.url, { max: 1, ...(patience && { patience }) });
-      // the first query makes the pool connect
+      // the first query opens a connection
       const read = async () => new WeakRef((await pool.query("SELECT 'a mail' AS text")).rows[0] as object);
       try {
         const row = await read();
@@ -39,7 +39,7 @@ describe('the database', () => {
     const open = (max: number) => openDatabase(test.url, { max, ...(patience && { patience }) });
     const one = async ({ db }: Database) => (await db.transaction((tx) => tx.execute(sql`select 1 as n`))).rows;
 
-    it('has a connection for the next transaction when one could not begin', async () => {
+    it('has a connection for the next transaction after one could not begin', async () => {
       const database = open(1);
       try {
         await one(database);
@@ -51,7 +51,7 @@ describe('the database', () => {
       }
     });
 
-    it('says why a transaction failed that could not be rolled back, and has another connection for the next', async () => {
+    it('reports why a transaction failed that could not be rolled back, and uses another connection for the next', async () => {
       const database = open(1);
       const refused = new Error('refused');
       try {
@@ -84,7 +84,7 @@ describe('the database', () => {
       }
     });
 
-    it('has all of them after many have broken', async () => {
+    it('replaces all connections after many have broken', async () => {
       const database = open(4);
       let isWorking = true;
       const work = async () => {
@@ -109,7 +109,7 @@ describe('the database', () => {
     });
   });
 
-  it('migrates once when several processes begin at the same time', async () => {
+  it('migrates once when several processes start at the same time', async () => {
     const name = `${new URL(test.url).pathname.slice(1)}_empty`;
     await test.database.pool.query(`CREATE DATABASE ${name}`);
     const url = test.url.replace(/\/[^/]+$/, `/${name}`);

@@ -51,7 +51,7 @@ const deliveriesOf = (endpointId: string) =>
   test.database.db.select().from(deliveries).where(eq(deliveries.endpointId, endpointId)).orderBy(asc(deliveries.id));
 
 describe('recording events', () => {
-  it('gives every event of an account the next number, whoever records at the same time', async () => {
+  it('gives every event of an account the next number, with concurrent writers', async () => {
     const [one, other] = await Promise.all([storeAccount(test.database), storeAccount(test.database)]);
     await Promise.all(Array.from({ length: 12 }, (_, n) => record(n % 4 === 0 ? other : one, [event(), event()])));
     expect((await eventsOf(one)).map(({ sequence }) => sequence)).toEqual(Array.from({ length: 18 }, (_, n) => n + 1));
@@ -69,7 +69,7 @@ describe('recording events', () => {
     expect((await eventsOf(accountId)).map(({ sequence }) => sequence)).toEqual([1]);
   });
 
-  it('stores the text of the data as it is sent', async () => {
+  it('stores the data as the text that is sent', async () => {
     const accountId = await storeAccount(test.database);
     const stored = event('email.update');
     await record(accountId, [stored]);
@@ -84,7 +84,7 @@ describe('recording events', () => {
     ]);
   });
 
-  it('is refused to one who no longer holds the account', async () => {
+  it('is refused after the lease was lost', async () => {
     const accountId = await storeAccount(test.database);
     const lease = await takeLease(test.database.db, accountId);
     const recordAsHolder = (list: NewEvent[]) =>
@@ -147,7 +147,7 @@ describe('claiming deliveries', () => {
     claimDeliveries(test.database.db, { perEndpoint, except, plan: planRuns });
   const idsOf = (runs: ClaimedRun[]) => runs.flatMap((run) => run.deliveries.map(({ id }) => id));
 
-  it('gives each one to one run only, however many claim', async () => {
+  it('gives each delivery to one run only, with many concurrent claims', async () => {
     const accountId = await storeAccount(test.database);
     const endpoints = [await endpoint(), await endpoint()];
     await claim();
@@ -156,7 +156,7 @@ describe('claiming deliveries', () => {
       Array.from({ length: 120 }, () => event()),
     );
     const claimed = (await Promise.all([claim(), claim(), claim(), claim()])).flat();
-    // a claim passes over what another one has locked, and does not come back to it
+    // a claim skips rows that another one has locked, and does not return to them
     const ids = idsOf([...claimed, ...(await claim()), ...(await claim())]);
     const rows = (await Promise.all(endpoints.map(deliveriesOf))).flat();
     expect(new Set(ids).size).toBe(ids.length);
@@ -166,7 +166,7 @@ describe('claiming deliveries', () => {
     ).toBe(true);
   });
 
-  it('takes the oldest of each endpoint first, whatever another one has waiting, and nothing of those held', async () => {
+  it('takes the oldest of each endpoint first, regardless of backlogs, and no held ones', async () => {
     const accountId = await storeAccount(test.database);
     const [held, long, short] = [
       await endpoint(),

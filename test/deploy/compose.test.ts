@@ -5,7 +5,7 @@ import { Ajv } from 'ajv';
 import { parse } from 'yaml';
 import { SEARCH_ATTRIBUTES, searchAttributeType } from '../../src/workflows/names.ts';
 
-/** docker-compose.yml, as far as that can be checked without Docker: its schema, and what every service must have. */
+/** Checks of docker-compose.yml without Docker: its schema, and what every service must have. */
 
 const ROOT = join(import.meta.dirname, '..', '..');
 const text = readFileSync(join(ROOT, 'docker-compose.yml'), 'utf8');
@@ -31,7 +31,7 @@ interface Service {
 const services = Object.entries(compose.services);
 
 describe('docker-compose.yml', () => {
-  it('fits the schema of Compose', () => {
+  it('matches the schema of Compose', () => {
     const schema = JSON.parse(readFileSync(join(import.meta.dirname, 'compose-spec.json'), 'utf8')) as {
       $schema?: string;
     };
@@ -49,7 +49,7 @@ describe('docker-compose.yml', () => {
     expect(logging).toEqual({ driver: 'json-file', options: { 'max-size': '20m', 'max-file': '5' } });
   });
 
-  it('names only services, volumes and configs that there are', () => {
+  it('names only existing services, volumes and configs', () => {
     const named = services.flatMap(([, service]) => Object.keys(service.depends_on ?? {}));
     expect(named.filter((name) => !(name in compose.services))).toEqual([]);
     const configs = services.flatMap(([, service]) => (service.configs ?? []).map(({ source }) => source));
@@ -91,7 +91,7 @@ describe('docker-compose.yml', () => {
 
   it('has no default for a secret, and .env.example names each one that must be given', () => {
     const secrets = [...text.matchAll(/\$\{(\w*(?:PASSWORD|KEY|TOKEN|HASH|USER)\w*)(:[-?])?([^}]*)\}/g)];
-    // the first one may be left out: the server makes a key then; the other is empty unless keys are rotated
+    // the first may be omitted: the server then creates a key; the other is empty unless keys are rotated
     const mayBeEmpty = new Set(['BOOTSTRAP_API_KEY', 'ENCRYPTION_KEY_PREVIOUS']);
     const lax = secrets.filter(([, name = '', how, rest]) =>
       mayBeEmpty.has(name) ? rest !== '' : how !== ':?' || rest === '',

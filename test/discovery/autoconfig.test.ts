@@ -22,7 +22,7 @@ const good = { hostname: 'mail.example.com', port: '993', socketType: 'SSL', use
 describe('an autoconfig document', () => {
   const address = 'ann@example.com';
 
-  it('gives the first IMAP and SMTP servers with TLS', () => {
+  it('yields the first IMAP and SMTP servers with TLS', () => {
     const xml = [
       server('pop3', { ...good, hostname: 'pop.example.com' }),
       server('imap', { ...good, hostname: 'plain.example.com', socketType: 'plain' }),
@@ -67,7 +67,7 @@ describe('an autoconfig document', () => {
   });
 
   it.each([
-    ['an entity of its own', '&host;'],
+    ['a custom entity', '&host;'],
     ['an entity that nests others', '&lol9;'],
     ['an entity of another file', '&file;'],
     ['an entity of HTML', 'mail&period;example&period;com'],
@@ -92,7 +92,7 @@ describe('an autoconfig document', () => {
     expect(parseAutoconfig(xml, address)).toEqual({});
   });
 
-  it('is read up to what follows, whatever that is', () => {
+  it('is read up to its end, regardless of what follows', () => {
     expect(parseAutoconfig(`${server('imap', good)}</b></a><!ENTITY <<<]]>&&&;`, address).imap?.port).toBe(993);
   });
 
@@ -170,25 +170,25 @@ describe('fetching a document', () => {
     rmSync(dir, { recursive: true });
   });
 
-  it('connects to the vetted address and keeps the name', async () => {
+  it('connects to the vetted address with the name of the host', async () => {
     expect(await get('/ok')).toBe(`<x>${new URL(base).host}</x>`);
   });
 
-  it.each(['/missing', '/redirect', '/large'])('gives nothing for %s', async (path) => {
+  it.each(['/missing', '/redirect', '/large'])('has no result for %s', async (path) => {
     expect(await get(path)).toBeUndefined();
   });
 
-  it('gives up on a slow one', async () => {
-    // its answer has no end
+  it('gives up on a slow server', async () => {
+    // its response never ends
     expect(await get('/slow', 200)).toBeUndefined();
   });
 
-  it('believes no certificate of another name', async () => {
+  it('rejects a certificate for another name', async () => {
     const url = base.replace('conf.example', 'other.example');
     expect(await fetchDocument(`${url}/ok`, { outbound, timeoutMs: 2_000, ca })).toBeUndefined();
   });
 
-  it('asks no address that the guard refuses', async () => {
+  it('calls no address that the guard refuses', async () => {
     const strict = createOutbound({ allow: [], lookup: async () => [{ address: '127.0.0.1' }] });
     expect(await fetchDocument(`${base}/ok`, { outbound: strict, timeoutMs: 2_000, ca })).toBeUndefined();
   });

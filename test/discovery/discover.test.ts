@@ -9,7 +9,7 @@ interface Given {
   documents?: Record<string, string>;
 }
 
-/** Sources that know only what is given, and note what they were asked. */
+/** Sources with given answers, which record the questions. */
 function sources(given: Given = {}): DiscoverSources & { asked: string[] } {
   const asked: string[] = [];
   return {
@@ -63,7 +63,7 @@ describe('known providers', () => {
     }
   });
 
-  it('are known by their mail exchangers', () => {
+  it('are found by their mail exchangers', () => {
     expect(providerOfExchanger('ASPMX.L.GOOGLE.COM.')?.imap.host).toBe('imap.gmail.com');
     expect(providerOfExchanger('example-com.mail.protection.outlook.com')?.smtp.host).toBe('smtp.office365.com');
     expect(providerOfExchanger('notgoogle.com')).toBeUndefined();
@@ -107,14 +107,14 @@ describe('DNS SRV', () => {
     expect(smtp).toEqual({ host: 's.example.com', port: 465, encryption: 'SSL' });
   });
 
-  it('takes a target of "." for a service that is not offered', async () => {
+  it('treats a target of "." as a service that is not offered', async () => {
     const dns = sources({ srv: { '_imaps._tcp.example.com': [{ name: '.', port: 0 }] } });
     expect(await discoverServers('a@example.com', dns)).toEqual({});
   });
 });
 
 describe('autoconfig documents and mail exchangers', () => {
-  it('fill in what DNS left open', async () => {
+  it('add what DNS did not have', async () => {
     const mixed = sources({
       srv: { '_imaps._tcp.example.com': [{ name: 'imap.example.com', port: 993 }] },
       documents: { 'https://autoconfig.thunderbird.net/v1.1/example.com': document('ispdb.example.com') },
@@ -123,7 +123,7 @@ describe('autoconfig documents and mail exchangers', () => {
     expect([imap?.host, smtp?.host]).toEqual(['imap.example.com', 'ispdb.example.com']);
   });
 
-  it('prefer the document of the domain itself', async () => {
+  it('the document of the domain takes precedence', async () => {
     const own = sources({
       documents: {
         'https://autoconfig.example.com/mail/config-v1.1.xml?emailaddress=a%2Bb%40example.com':
@@ -134,26 +134,26 @@ describe('autoconfig documents and mail exchangers', () => {
     expect((await discoverServers('a+b@example.com', own)).imap?.host).toBe('own.example.com');
   });
 
-  it('tell nobody but the domain itself the address', async () => {
+  it('send the address to the domain alone', async () => {
     const none = sources();
     await discoverServers('secret@example.com', none);
     const elsewhere = none.asked.filter((question) => !question.includes('example.com/'));
     expect(elsewhere.some((question) => question.includes('secret'))).toBe(false);
   });
 
-  it('find a provider behind a domain of its customer', async () => {
+  it('find the provider of a custom domain', async () => {
     const { imap, smtp } = await discoverServers('a@example.com', sources({ mx: ['in1-smtp.messagingengine.com'] }));
     expect([imap?.host, smtp?.host]).toEqual(['imap.fastmail.com', 'smtp.fastmail.com']);
   });
 });
 
-it.each(['no address', 'a@', 'a@localhost', '@', ''])('%j leads nowhere, without a question', async (address) => {
+it.each(['no address', 'a@', 'a@localhost', '@', ''])('%j has no result and causes no lookup', async (address) => {
   const none = sources();
   expect(await discoverServers(address, none)).toEqual({});
   expect(none.asked).toEqual([]);
 });
 
-it('asks for a domain in any script by its name in the DNS', async () => {
+it('looks up a domain in any script by its name in the DNS', async () => {
   const none = sources();
   await discoverServers('a@BÜCHER.example', none);
   expect(none.asked[0]).toBe('_imaps._tcp.xn--bcher-kva.example');
@@ -171,7 +171,7 @@ it.each([
     'x@%.test',
   ],
   ...['x@::1', 'x@[::1]', 'x@xn--.test', '@', 'x@', 'x@\u2024.test', `x@${'a'.repeat(64)}.${'b'.repeat(250)}.test`],
-])('of %s is nothing, and nobody is asked', async (address) => {
+])('of %s is empty, without a lookup', async (address) => {
   const strict = sources();
   const document = (url: string) => {
     expect(new URL(url).hostname).toMatch(/^autoconfig\.|^[a-z]/);
@@ -181,7 +181,7 @@ it.each([
   expect(strict.asked.filter((asked) => !asked.includes(`${'a'.repeat(64)}.`))).toEqual([]);
 });
 
-it('of a document at no address is nothing', async () => {
+it('of a document without an address is empty', async () => {
   const { document } = createDiscoverSources(createOutbound({ allow: [] }));
   expect(await document('https://autoconfig.127.0.0.1/mail')).toBeUndefined();
 });

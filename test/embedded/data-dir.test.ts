@@ -17,7 +17,7 @@ describe('the data folder', () => {
   });
   afterEach(() => rm(dir, { recursive: true }));
 
-  it('belongs to one start at a time', async () => {
+  it('is locked by one start at a time', async () => {
     const first = await open();
     await expect(open()).rejects.toThrow(
       new RegExp(`^DATA_DIR .* is in use by the start with pid ${process.pid}: [^\\n]+$`),
@@ -35,7 +35,7 @@ describe('the data folder', () => {
     (await open()).release();
   });
 
-  it('makes secrets once, readable by the owner only', async () => {
+  it('creates secrets once, readable by the owner only', async () => {
     const data = await open();
     expect(data.existingSecret('key')).toBeUndefined();
     expect(data.secret('key', () => 'first')).toBe('first');
@@ -46,7 +46,7 @@ describe('the data folder', () => {
     data.release();
   });
 
-  it('ends what an earlier start left running, and nothing else', async () => {
+  it('ends the processes that an earlier start left running, and no others', async () => {
     const left = spawn('sleep', ['60']);
     const other = spawn('sleep', ['60']);
     const [handle, otherHandle] = [handleOf(left.pid!)!, handleOf(other.pid!)!];
@@ -60,14 +60,14 @@ describe('the data folder', () => {
     expect(await readdir(join(dir, 'data'))).toEqual([]);
   });
 
-  it('says in one line when it cannot be used', async () => {
+  it('reports in one line when it cannot be used', async () => {
     await writeFile(join(dir, 'data'), 'a file');
     await expect(open()).rejects.toThrow(/^DATA_DIR \S+ cannot be used \(\w+\): [^\n]+$/);
   });
 });
 
 describe('a log file', () => {
-  it('keeps one older part when it has grown', async () => {
+  it('keeps one older file when it has grown', async () => {
     const dir = await mkdtemp(join(tmpdir(), 'log-'));
     const log = openLog(dir, 'x', 100);
     for (let i = 0; i < 10; i++) log.write(Buffer.alloc(60, 'a'));

@@ -12,15 +12,15 @@ import { testTemporal } from '../helpers/servers/temporal.ts';
 import { waitFor } from '../helpers/assert/wait.ts';
 
 /*
- * Programs that are killed, or stop waiting, cancel their calls. One that is cancelled just when Temporal reads from SQLite can
- * make every later statement fail; thousands of them do so within seconds.
+ * Programs that are killed, or stop waiting, cancel their calls. A call that is cancelled while Temporal reads from
+ * SQLite can make every later statement fail; thousands of them do so within seconds.
  */
 
 const STORM_MS = 8_000;
 const CALLERS = 16;
 const WORKFLOWS = Array.from({ length: 20 }, (_, number) => `waits-${number}`);
 
-it('Temporal serves again soon after calls were cancelled while it read', async () => {
+it('Temporal recovers soon after calls were cancelled during its reads', async () => {
   const dir = mkdtempSync(join(tmpdir(), 'stuck-temporal-'));
   const supervisor = createSupervisor({ logDir: dir, printLine: () => {} });
   const { binary } = testTemporal();

@@ -55,7 +55,7 @@ describe('the supervisor', () => {
 
   const logOf = (name: string) => readFile(join(dir, `${name}.log`), 'utf8').catch(() => '');
 
-  it('waits until a part is ready, and ends it', async () => {
+  it('waits until a part is ready, and stops it', async () => {
     await supervisor.start(part(dir, 'one', STAYS));
     const [handle] = supervisor.handles();
     expect(isRunning(handle!)).toBe(true);
@@ -64,7 +64,7 @@ describe('the supervisor', () => {
     expect(isRunning(handle!)).toBe(false);
   });
 
-  it('starts a part again that was killed', async () => {
+  it('restarts a part that was killed', async () => {
     await supervisor.start(part(dir, 'one', STAYS));
     const [first] = supervisor.handles();
     process.kill(first!.pid, 'SIGKILL');
@@ -74,8 +74,8 @@ describe('the supervisor', () => {
     expect(lines[0]).toMatch(/^one exited \(SIGKILL\); restarting it/);
   });
 
-  it('starts a part again that runs and is stuck, and no other', async () => {
-    // stuck for good, stuck for a moment, and never
+  it('restarts a part that is unresponsive, and no other', async () => {
+    // unresponsive forever, for a moment, and never
     const checks: string[] = [];
     const stuck = (name: string, states: boolean[]) => ({
       ...part(dir, name, `${STAYS}; setInterval(() => console.error('trouble (9)'), 100)`),
@@ -100,7 +100,7 @@ describe('the supervisor', () => {
     expect(checks).not.toContain('three');
   });
 
-  it('says in one line why a part did not come up', async () => {
+  it('reports in one line why a part did not start', async () => {
     const failing = part(dir, 'bad', 'console.error("FATAL: the cat is away"); process.exit(3)');
     await expect(supervisor.start(failing)).rejects.toThrow(/^bad exited: FATAL: the cat is away \(log: .*bad\.log\)$/);
     await expect(supervisor.start({ ...failing, command: '/nowhere/to/be/found' })).rejects.toThrow(/ENOENT/);
@@ -108,7 +108,7 @@ describe('the supervisor', () => {
     await expect(supervisor.start(hanging)).rejects.toThrow(/^slow was not ready after 0.2 s/);
   });
 
-  it('sends settings to a part that was started before they were known, and to the one after it', async () => {
+  it('sends settings to a part that was started before they were known, and after its restart', async () => {
     let know = (_settings: Record<string, string>) => {};
     const settings = new Promise<Record<string, string>>((resolve) => (know = resolve));
     const started = supervisor.start({ ...part(dir, 'one', ''), ...receiver(), settings, readyMs: 10_000 });
@@ -121,7 +121,7 @@ describe('the supervisor', () => {
     await waitFor(async () => (await logOf('one')).match(/up green undefined/g)?.length === 2);
   });
 
-  it('says why a part ended that waited for its settings, when they are known', async () => {
+  it('reports, when the settings are known, why a part exited that waited for them', async () => {
     const failing = { ...part(dir, 'bad', 'console.error("cannot load"); process.exit(3)'), ipc: true };
     const settings = new Promise<Record<string, string>>((resolve) => setTimeout(resolve, 500, {}));
     await expect(supervisor.start({ ...failing, settings })).rejects.toThrow(/^bad exited: cannot load/);
@@ -129,14 +129,14 @@ describe('the supervisor', () => {
     await expect(supervisor.start({ ...failing, settings: noServers })).rejects.toThrow('no servers');
   });
 
-  it('kills a part that does not end when asked to', async () => {
+  it('kills a part that does not exit when asked to', async () => {
     await supervisor.start(part(dir, 'deaf', `process.on('SIGTERM', () => {}); ${STAYS}`));
     const [handle] = supervisor.handles();
     await supervisor.stop();
     expect(isRunning(handle!)).toBe(false);
   });
 
-  it('keeps what parts write to files of the owner alone', async () => {
+  it('makes the files of parts readable by the owner only', async () => {
     const writes = `require('fs').writeFileSync(${JSON.stringify(join(dir, 'made'))}, ''); ${STAYS}`;
     await supervisor.start(part(dir, 'one', writes));
     expect((await stat(join(dir, 'made'))).mode & 0o777).toBe(0o600);

@@ -11,8 +11,8 @@ import { embedTemporal } from '../../src/embedded/temporal.ts';
 import { freePort, listenOnFreePort } from '../helpers/servers/free-port.ts';
 import { testTemporal } from '../helpers/servers/temporal.ts';
 
-/** Another process takes the port between the look for a free one and the start of the server. */
-describe('a port that is taken meanwhile', () => {
+/** Another process takes the port between the check that it is free and the start of the server. */
+describe('a port that another process takes first', () => {
   let dir: string;
   let supervisor: Supervisor;
   let other: Server;
@@ -20,7 +20,7 @@ describe('a port that is taken meanwhile', () => {
 
   beforeEach(async () => {
     dir = await mkdtemp(join(tmpdir(), 'taken-port-'));
-    // as root, Postgres runs as a user who has to come through
+    // as root, Postgres runs as a user that must be able to enter
     await chmod(dir, 0o711);
     supervisor = createSupervisor({ logDir: dir, printLine: () => {} });
     other = createServer();
@@ -53,7 +53,7 @@ describe('a port that is taken meanwhile', () => {
     60_000,
   );
 
-  it('is all that is tried again', async () => {
+  it('is the only failure that is retried', async () => {
     let starts = 0;
     const start = () => {
       starts += 1;

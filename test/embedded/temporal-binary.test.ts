@@ -36,7 +36,7 @@ describe('the temporal program', () => {
   /** SHA-256 of the archive by platform */
   let sums: Record<string, string>;
   const report: Report = { line: (text) => void lines.push(text), during: (_what, work) => work(() => {}) };
-  /** no PATH that could hold Go or Temporal; the tools of the system are found by their own default */
+  /** no PATH that could hold Go or Temporal; the system's tools are found by its default */
   const find = (more: Record<string, string> = {}) =>
     findTemporal({
       env: { HOME: dir, PATH: join(dir, 'path'), ...more },
@@ -86,14 +86,14 @@ describe('the temporal program', () => {
     expect(lines).toEqual([]);
   });
 
-  it('is not used when its server is too old, which is said', async () => {
+  it('is not used when its server is too old, with a line that says so', async () => {
     const old = fakeProgram(join(dir, 'path'), '1.22.0');
     const recent = fakeProgram(join(dir, 'data', 'bin'), '1.28.0');
     expect(await find()).toBe(recent);
     expect(lines).toEqual([`${old} is not used: its server 1.22 is older than 1.28`]);
   });
 
-  it('is downloaded once and kept', async () => {
+  it('is downloaded once and cached', async () => {
     publish();
     const path = await find();
     expect(path).toBe(join(dir, '.cache', 'email-mailbox-api', `temporal-${TEMPORAL_CLI_VERSION}`, 'temporal'));
@@ -102,7 +102,7 @@ describe('the temporal program', () => {
     expect(lines).toEqual([]);
   });
 
-  it('leaves what another start downloads or builds at the same time, and removes what was abandoned', async () => {
+  it('leaves the files of a concurrent download or build, and removes abandoned ones', async () => {
     publish();
     const cache = join(dir, '.cache', 'email-mailbox-api', `temporal-${TEMPORAL_CLI_VERSION}`);
     for (const name of ['build-now', 'download-now', 'build-old']) mkdirSync(join(cache, name), { recursive: true });

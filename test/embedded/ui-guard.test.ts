@@ -8,7 +8,7 @@ const HOST = '127.0.0.1:8233';
 const OWN = `http://${HOST}`;
 const NAVIGATION = { 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'navigate', 'sec-fetch-dest': 'document' };
 
-describe('the guard before the Temporal UI', () => {
+describe('the guard in front of the Temporal UI', () => {
   it.each<[string, string, string, Record<string, string>]>([
     ['the page itself', 'GET', '/', { host: HOST, 'sec-fetch-site': 'none' }],
     ['its own requests', 'GET', '/api/v1/settings', { host: HOST, 'sec-fetch-site': 'same-origin' }],
@@ -63,7 +63,7 @@ describe('behind the guard', () => {
     ui.close();
   });
 
-  it('a request of the UI arrives as it is, and its response comes back; no page may frame it', async () => {
+  it('a request of the UI is forwarded unchanged, and its response returned; no page may frame it', async () => {
     const response = await fetch(`${guard.url}/api/v1/x?y=1`, {
       method: 'POST',
       headers: { origin: guard.url },
@@ -76,7 +76,7 @@ describe('behind the guard', () => {
     expect(seen).toEqual([`POST /api/v1/x?y=1 127.0.0.1:${(ui.address() as AddressInfo).port}`]);
   });
 
-  it('nothing arrives that was refused', async () => {
+  it('refused requests are not forwarded', async () => {
     const status = await new Promise((resolve, reject) => {
       const headers = { host: 'evil.test' };
       request(`${guard.url}/`, { headers }, (response) => resolve(response.resume().statusCode))
@@ -87,13 +87,13 @@ describe('behind the guard', () => {
     expect(seen).toEqual([]);
   });
 
-  it('a UI that is away is a response too', async () => {
+  it('a UI that is down is a 502', async () => {
     ui.close();
     ui.closeAllConnections();
     expect((await fetch(guard.url)).status).toBe(502);
   });
 
-  it('the UI itself is at an address that nobody guesses', async () => {
+  it('the UI itself listens at an address that cannot be guessed', async () => {
     const [one, other] = [await hiddenAddress(), await hiddenAddress()];
     expect(one.ip).toMatch(/^127\./);
     expect(one).not.toEqual(other);

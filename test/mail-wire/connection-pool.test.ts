@@ -30,7 +30,7 @@ class LoginFailed extends Error {
 }
 
 let opened: Connection[];
-/** what the next logins meet; undefined: success */
+/** the results of the next logins; undefined: success */
 let failures: (LoginFailure | undefined)[];
 
 beforeEach(() => {
@@ -73,7 +73,7 @@ const login = (password = 'secret'): ServerLogin => ({
 const states = () => opened.map(({ state }) => state);
 
 describe('a connection', () => {
-  test('is used again, the one given back last first', async () => {
+  test('is reused, the last released first', async () => {
     const pool = poolOf();
     const [one, two] = [await pool.take('acc', login()), await pool.take('acc', login())];
     expect([one.reused, two.reused]).toEqual([false, false]);
@@ -95,21 +95,21 @@ describe('a connection', () => {
     expect(states()).toEqual(['ended', 'open']);
   });
 
-  test('that the server ends is not used', async () => {
+  test('that the server has closed is not used', async () => {
     const pool = poolOf();
     (await pool.take('acc', login())).giveBack();
     opened[0]?.close('ended');
     expect((await pool.take('acc', login())).reused).toBe(false);
   });
 
-  test('of another login is ended', async () => {
+  test('of another login is closed', async () => {
     const pool = poolOf();
     (await pool.take('acc', login())).giveBack();
     expect((await pool.take('acc', login('changed'))).reused).toBe(false);
     expect(states()).toEqual(['ended', 'open']);
   });
 
-  test('is ended by drop: an idle one at once, one in use when it is given back', async () => {
+  test('is closed by drop: immediately if idle, else when it is released', async () => {
     const pool = poolOf();
     const [busy, idle] = [await pool.take('acc', login()), await pool.take('acc', login())];
     idle.giveBack();
@@ -119,7 +119,7 @@ describe('a connection', () => {
     expect(states()).toEqual(['ended', 'ended']);
   });
 
-  test('is cut by close when it is in use, and nothing is opened any more', async () => {
+  test('is cut by close when it is in use, and no new one is opened', async () => {
     const pool = poolOf({ maxPerAccount: 1 });
     await pool.take('acc', login());
     const waiting = pool.take('acc', login());
@@ -130,7 +130,7 @@ describe('a connection', () => {
     await expect(pool.take('acc', login())).rejects.toMatchObject({ code: 'provider_error' });
   });
 
-  test('that was discarded or replaced is closed, and its place is free', async () => {
+  test('that was discarded or replaced is closed, and its slot is free', async () => {
     const pool = poolOf({ maxPerAccount: 1 });
     const replaced = await (await pool.take('acc', login())).replace();
     replaced.discard();
@@ -143,7 +143,7 @@ describe('a connection', () => {
 });
 
 describe('a failed login', () => {
-  /** Two connections in use, and two callers who wait. */
+  /** Two connections in use, and two waiting callers. */
   async function crowded() {
     const pool = poolOf();
     const inUse = [await pool.take('acc', login()), await pool.take('acc', login())];
@@ -159,7 +159,7 @@ describe('a failed login', () => {
     return { pool, inUse, order, wait };
   }
 
-  test('of the caller only leaves the others waiting', async () => {
+  test('that concerns the caller only leaves the others waiting', async () => {
     const { inUse, order, wait } = await crowded();
     failures = ['own'];
     const [first, second] = [wait('first'), wait('second')];
@@ -169,7 +169,7 @@ describe('a failed login', () => {
     expect(order).toEqual(['first failed', 'second']);
   });
 
-  test('that concerns all fails those who wait with the same login', async () => {
+  test('that concerns all rejects waiting callers with the same login', async () => {
     const { inUse, order, wait } = await crowded();
     failures = ['all'];
     const all = [wait('first'), wait('second'), wait('third', 'changed')];
@@ -193,7 +193,7 @@ describe('a failed login', () => {
     expect([order, opened.length]).toEqual([['first', 'second'], 2]);
   });
 
-  test('because of the limit fails all who wait when there is no connection to wait for', async () => {
+  test('because of the limit rejects all waiting callers when no connection is open', async () => {
     const { inUse, order, wait } = await crowded();
     failures = ['limit', 'limit'];
     const all = [wait('first'), wait('second')];
@@ -221,7 +221,7 @@ describe('the login of a connection leaves memory', () => {
     await waitForCollected(given, 'the login');
   });
 
-  test('when nobody waits any more', async () => {
+  test('when no caller waits for one', async () => {
     const pool = poolOf({ maxPerAccount: 1, waitMs: 1 });
     await pool.take('acc', login());
     const wait = async () => {

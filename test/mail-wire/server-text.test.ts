@@ -52,7 +52,7 @@ const ECHOES: Record<string, string> = {
   'in pieces': [...password].join(' '),
 };
 
-/** Nothing in a text may say the login, in any form that this test can read back. */
+/** No text may contain the login, in any form that this test can decode. */
 function expectNothingOf(text: string): void {
   const read = [text, text.replace(/\s/g, '')].flatMap((each) => [
     each,

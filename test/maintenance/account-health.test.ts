@@ -47,7 +47,7 @@ const isRunning = async (id: string) =>
     );
 
 describe('an account that is not in sync', () => {
-  it('gets its workflow started, however that was ended', async () => {
+  it('gets its workflow started, no matter how it ended', async () => {
     const id = await storeAccount(the);
     await setSynced(id, 0);
     await checkAccounts(deps);
@@ -62,7 +62,7 @@ describe('an account that is not in sync', () => {
     await the.client.workflow.getHandle(accountWorkflowId(id)).terminate('the test ends');
   });
 
-  it('says so after five minutes, with the reason, once, and that it is over', async () => {
+  it('reports it after five minutes, once, with the reason, and when it is in sync again', async () => {
     const id = await storeAccount(the);
     await setSynced(id, 6);
     await saveWatchFailure(the.db, id, 'the storage is full');
@@ -79,7 +79,7 @@ describe('an account that is not in sync', () => {
     await the.client.workflow.getHandle(accountWorkflowId(id)).terminate('the test ends');
   });
 
-  it('is left alone while its password is refused', async () => {
+  it('is not started while its password is refused', async () => {
     const id = await storeAccount(the);
     await setSynced(id, 60);
     await the.db.execute(sql`update accounts set status = 'disconnected', status_detail = 'refused' where id = ${id}`);

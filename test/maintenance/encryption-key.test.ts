@@ -16,7 +16,7 @@ beforeAll(async () => {
 });
 afterAll(() => the.stop());
 
-it('is followed until nothing needs the old key', async () => {
+it('is tracked until the old key is no longer needed', async () => {
   const { db, client } = the;
   const logger = createLogger('silent', 'test');
   const [oldKey, newKey] = [randomBytes(32), randomBytes(32)];

@@ -14,7 +14,7 @@ beforeAll(async () => {
 afterAll(() => test.drop());
 beforeEach(() => test.database.db.execute(sql`delete from workers; delete from accounts`));
 
-/** Two workers, of which `own` looks at the other; it has signalled the workflows of `signalled`. */
+/** Two workers, of which `own` checks the other; it has signalled the workflows of `signalled`. */
 async function twoWorkers(accounts: number) {
   const { db } = test.database;
   const signalled: string[] = [];
@@ -59,7 +59,7 @@ async function twoWorkers(accounts: number) {
   return { db, signalled, ids: ids.sort(), looks, temporal, slow, cut, failing };
 }
 
-it('signals the workflows of all mailboxes of a worker that is gone, once', async () => {
+it('signals the workflows of all mailboxes of a lost worker, once', async () => {
   const { signalled, ids, looks } = await twoWorkers(45);
   await looks(5);
   expect(signalled).toEqual([]);
@@ -67,14 +67,14 @@ it('signals the workflows of all mailboxes of a worker that is gone, once', asyn
   expect(signalled.sort()).toEqual(ids);
 });
 
-it('leaves those alone that another worker has taken over', async () => {
+it('does not signal those that another worker has taken over', async () => {
   const { db, signalled, ids, looks } = await twoWorkers(2);
   await takeLease(db, ids[0]!, 'own');
   await looks(8);
   expect(signalled).toEqual([ids[1]]);
 });
 
-it('leaves no mailbox out whose account is being written', async () => {
+it('includes mailboxes whose account is being written', async () => {
   const { db, signalled, ids, looks } = await twoWorkers(3);
   await looks(5);
   let looking = Promise.resolve();
@@ -87,13 +87,13 @@ it('leaves no mailbox out whose account is being written', async () => {
   expect(signalled.sort()).toEqual(ids);
 });
 
-it('leaves a worker alone that announces itself, however long it watches', async () => {
+it('does not signal for a worker that announces itself, however long it watches', async () => {
   const { db, signalled, looks } = await twoWorkers(1);
   await looks(20, () => announceWorker(db, 'other', 1));
   expect(signalled).toEqual([]);
 });
 
-it('gives the others time after a pause of its own', async () => {
+it('gives the others time after its own pause', async () => {
   const { signalled, looks } = await twoWorkers(1);
   await looks(4);
   await new Promise((resolve) => setTimeout(resolve, 1_200));
@@ -103,7 +103,7 @@ it('gives the others time after a pause of its own', async () => {
   expect(signalled).toHaveLength(1);
 });
 
-it('tries again what could not be signalled', async () => {
+it('repeats signals that failed', async () => {
   const { signalled, ids, looks, temporal } = await twoWorkers(30);
   temporal(true);
   await looks(7);
@@ -113,7 +113,7 @@ it('tries again what could not be signalled', async () => {
   expect(signalled.sort()).toEqual(ids);
 });
 
-it('goes on where signals are slow and some fail', async () => {
+it('continues when signals are slow and some fail', async () => {
   const { signalled, ids, looks, slow, failing } = await twoWorkers(45);
   slow();
   failing.add(ids[0]!).add(ids[1]!);
@@ -123,7 +123,7 @@ it('goes on where signals are slow and some fail', async () => {
   expect(signalled.sort()).toEqual(ids);
 });
 
-it('signals those that failed before the database was away', async () => {
+it('repeats signals that failed before the database was down', async () => {
   const { signalled, ids, looks, cut, failing } = await twoWorkers(45);
   failing.add(ids[0]!);
   cut(true);

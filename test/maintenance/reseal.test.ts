@@ -60,7 +60,7 @@ async function storeSealed() {
 }
 
 describe('a new encryption key', () => {
-  it('takes the place of the old one in every column', async () => {
+  it('replaces the old one in every column', async () => {
     const { db } = test.database;
     const { accountIds, endpointId } = await storeSealed();
     const total = 3 + 3 + 1 + 450;
@@ -82,7 +82,7 @@ describe('a new encryption key', () => {
     expect((await resealAll(db, during)).every(({ resealed }) => resealed === 0)).toBe(true);
   });
 
-  it('knows every column of bytes that is sealed', async () => {
+  it('covers every column with sealed bytes', async () => {
     const { rows } = await test.database.db.execute<{ name: string }>(sql`
       select table_name || '.' || column_name as name from information_schema.columns
       where table_schema = 'public' and data_type = 'bytea'`);
@@ -95,7 +95,7 @@ describe('a new encryption key', () => {
     expect(sealed.filter((name) => !bytes.includes(name))).toEqual([]);
   });
 
-  it('leaves what nobody can open, and the endpoint says so and can be repaired', async () => {
+  it('leaves values that neither key opens, and the endpoint reports it and can be repaired', async () => {
     const { db } = test.database;
     const lost = createSecrets({ current: randomBytes(32) });
     const { id } = await createEndpoint(db, lost, ENDPOINT);

@@ -12,7 +12,7 @@ beforeAll(async () => {
 afterAll(() => test.drop());
 beforeEach(() => test.database.db.execute(sql`delete from workers`));
 
-/** Workers whose watches begin again, when they end, on one worker after the other, as Temporal gives them out. */
+/** Workers whose ended watches restart on the workers in turn, as Temporal assigns them. */
 class Installation {
   readonly workers = new Map<string, RunningWatches>();
   logins = 0;
@@ -47,7 +47,7 @@ class Installation {
   }
 }
 
-/** One of two workers was killed, the other one watches all, and then the first one is there again. */
+/** One of two workers was killed, the other watches all mailboxes, and then the first has restarted. */
 function afterFailOver(accounts: number): Installation {
   const installation = new Installation();
   installation.start('survivor');
@@ -69,7 +69,7 @@ it('20 accounts are spread over both workers again after a fail-over, with few l
   expect(installation.logins).toBe(logins);
 });
 
-it('500 accounts are spread within five minutes, at no more than half of the logins that a provider gets', async () => {
+it('500 accounts are spread within five minutes, with at most half of the logins of a provider', async () => {
   const installation = afterFailOver(500);
   for (let n = 0; n < 20; n++) {
     const before = installation.logins;

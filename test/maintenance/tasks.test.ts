@@ -29,7 +29,7 @@ describe('the leader', () => {
     return leaders;
   }
 
-  it('is the worker that started first, and the next one when it is gone', async () => {
+  it('is the worker that started first, and the next one when it is lost', async () => {
     const { db } = test.database;
     for (const id of ['c', 'a', 'b']) await announceWorker(db, id, 0);
     expect(await leadersOf(['a', 'b', 'c'])).toEqual(['c']);
@@ -37,7 +37,7 @@ describe('the leader', () => {
     expect(await leadersOf(['a', 'b', 'c'])).toEqual(['a']);
   });
 
-  it('is no worker that has stopped announcing itself', async () => {
+  it('is not a worker that has stopped announcing itself', async () => {
     const { db } = test.database;
     for (const id of ['first', 'second']) await announceWorker(db, id, 0);
     await db.execute(sql`update workers set seen_at = now() - interval '1 minute' where id = 'first'`);

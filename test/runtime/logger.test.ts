@@ -52,7 +52,7 @@ describe('the logger', () => {
     expect(text).not.toContain('canary');
   });
 
-  it('tells type, code, frames and cause of an error', () => {
+  it('writes type, code, frames and cause of an error', () => {
     const cause = Object.assign(new Error('connect ECONNREFUSED 127.0.0.1:5432'), { code: 'ECONNREFUSED' });
     const { err } = JSON.parse(
       logged((logger) => logger.error({ err: new TypeError('no such thing', { cause }) }, 'x')),
@@ -66,7 +66,7 @@ describe('the logger', () => {
     expect(err.stack).not.toMatch(/no such thing/);
   });
 
-  it('hides values under telling names, wherever they hang', () => {
+  it('hides values of secret keys at every level', () => {
     const password = 'canary';
     const text = logged((logger) =>
       logger.info({ password, imap: { password }, a: { b: { subject: 'canary' } } }, 'x'),
@@ -75,7 +75,7 @@ describe('the logger', () => {
   });
 });
 
-describe('lines that are gathered', () => {
+describe('gathered lines', () => {
   const built = builtModule('logger');
   const dir = mkdtempSync(join(tmpdir(), 'logger-'));
   afterAll(() => rmSync(dir, { recursive: true }));
@@ -85,7 +85,7 @@ describe('lines that are gathered', () => {
       .filter(Boolean)
       .map((line) => (JSON.parse(line) as { msg: string }).msg);
 
-  it('are written soon, and at once with a warning or an error', async () => {
+  it('are written soon, and immediately with a warning or an error', async () => {
     const path = join(dir, 'soon.log');
     const logger = createLogger('info', 'test', gatherLines(openSync(path, 'a')));
     logger.info('first');
@@ -102,7 +102,7 @@ describe('lines that are gathered', () => {
     expect(messagesIn(path)).toEqual(['first', 'another', 'second', 'another', 'third']);
   });
 
-  it('do not stop the process while nobody reads them, and are read later', async () => {
+  it('do not block the process without a reader, and are read later', async () => {
     const child = spawn(process.execPath, [
       '--input-type=module',
       '-e',
@@ -136,7 +136,7 @@ describe('lines that are gathered', () => {
     }
   });
 
-  it('do not stop the process when nobody reads them any more', async () => {
+  it('do not block the process after the reader has exited', async () => {
     const child = spawn(process.execPath, [
       '--input-type=module',
       '-e',
@@ -154,7 +154,7 @@ describe('lines that are gathered', () => {
     }
   });
 
-  it('are written when the process ends, also by an error that nobody caught', () => {
+  it('are written when the process exits, also by an uncaught error', () => {
     const script = (end: string) => `
       import { createLogger } from ${JSON.stringify(built)};
       createLogger('info', 'test').info('the last one');

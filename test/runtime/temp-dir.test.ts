@@ -25,7 +25,7 @@ async function kill(child: ChildProcess): Promise<void> {
   await once(child, 'exit');
 }
 
-/** A process that has opened its temporary folder, and put mail into it. */
+/** A process that has opened its temporary folder and written a message into it. */
 async function otherProcess(): Promise<{ child: ChildProcess; mail: string }> {
   const module = new URL('../../src/runtime/temp-dir.ts', import.meta.url).href;
   const script = `
@@ -43,7 +43,7 @@ async function otherProcess(): Promise<{ child: ChildProcess; mail: string }> {
   return { child, mail: join(folder, 'source') };
 }
 
-test('what a killed process left is gone once another starts, what a living one has stays', async () => {
+test('the folder of a killed process is removed when another starts, that of a live one stays', async () => {
   const [dead, living] = [await otherProcess(), await otherProcess()];
   await kill(dead.child);
   expect(existsSync(dead.mail)).toBe(true);
@@ -53,7 +53,7 @@ test('what a killed process left is gone once another starts, what a living one 
   expect((await stat(own)).mode & 0o777).toBe(0o700);
 }, 60_000);
 
-test('a process that runs finds what others leave behind', async () => {
+test('a running process removes the folders of dead ones', async () => {
   const own = openTempDir(parent);
   const [dead, living] = [await otherProcess(), await otherProcess()];
   await kill(dead.child);
@@ -61,13 +61,13 @@ test('a process that runs finds what others leave behind', async () => {
   expect([dead.mail, living.mail, own].map((path) => existsSync(path))).toEqual([false, true, true]);
 }, 60_000);
 
-test('a process opens folders of its own, however often', () => {
+test('a process opens a new folder each time', () => {
   const [first, second] = [openTempDir(parent), openTempDir(parent)];
   expect(first).not.toBe(second);
   expect([first, second].every((path) => existsSync(path))).toBe(true);
 });
 
-test('what another machine left is gone after a day without a change; other files are left alone', async () => {
+test('the folder of another machine is removed after a day without a change; other files stay', async () => {
   const names = ['other.host~7~12345~', 'third.host~7~12345~'].map((name) => `${name}${'0'.repeat(36)}`);
   const [old, fresh, foreign] = [...names, 'notes.txt'].map((name) => join(parent, name)) as [string, string, string];
   for (const path of [old, fresh, foreign]) await mkdir(path, { recursive: true });
@@ -79,7 +79,7 @@ test('what another machine left is gone after a day without a change; other file
   expect([old, fresh, foreign].map((path) => existsSync(path))).toEqual([false, true, true]);
 });
 
-test('a folder for one piece of work is removed with what is in it, even when the work fails', async () => {
+test('a folder for one piece of work is removed with its contents, even when the work fails', async () => {
   const tempDir = openTempDir(parent);
   const work = inTempFolder(tempDir, async (folder) => {
     await writeFile(join(folder, 'source'), 'x');

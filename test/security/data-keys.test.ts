@@ -30,14 +30,14 @@ function startKeys() {
   return keys;
 }
 
-it('the key of a removed account is forgotten by every process; those of others are kept', async () => {
+it('every process forgets the key of a removed account, and no other', async () => {
   const [own, other] = [await storeAccount(test.database), await storeAccount(test.database)];
   const processes = [startKeys(), startKeys()];
   const query = (text: string, ...values: unknown[]) => test.database.pool.query(text, values);
   const found = () => Promise.all(processes.flatMap((keys) => [keys.find(own), keys.find(other)]));
   await processes[0]?.take(own);
   await processes[0]?.take(other);
-  // both listen: nothing is dropped any more that is not removed
+  // both listen: from now on only removals drop keys
   await waitFor(async () => {
     const { rowCount } = await query(
       `select from pg_stat_activity where query like 'listen%' and datname = current_database()`,
@@ -45,7 +45,7 @@ it('the key of a removed account is forgotten by every process; those of others 
     return rowCount === 2;
   });
   expect((await found()).every((key) => key !== undefined)).toBe(true);
-  // what is found from now on is found in memory
+  // from now on keys are found in memory
   await query('update accounts set data_key = null, removed_at = case when id = $1 then now() end', own);
   expect((await found()).every((key) => key !== undefined)).toBe(true);
   await announceLease(test.database.db, own);

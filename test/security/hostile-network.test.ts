@@ -7,13 +7,14 @@ import { run } from '../helpers/product/child.ts';
 import { makeCertificate } from '../helpers/servers/test-ca.ts';
 
 /*
- * Names that lead inside: what a name server says that changes its mind, mixes addresses, points services and aliases to
- * hosts inside, and what a provider's document names. All in a network of its own, whose every address belongs to the test.
+ * Names that resolve to internal hosts: by a name server that changes its answers, mixes addresses, or points services
+ * and aliases to internal hosts, and by a provider's document. All in a separate network namespace, whose addresses all
+ * belong to the test.
  */
 
 jest.setTimeout(180_000);
 
-/** A network and mounts of its own need root, and a system that has them. */
+/** Network and mount namespaces need root, and a system that has them. */
 const canUnshare = await run('unshare', ['-n', '-m', 'true']).then(
   () => true,
   () => false,
@@ -24,7 +25,7 @@ interface Result {
   connections: Record<string, number>;
 }
 
-(canUnshare ? it : it.skip)('no name leads to an address that is not public', async () => {
+(canUnshare ? it : it.skip)('no name leads to a non-public address', async () => {
   const dir = await mkdtemp(join(tmpdir(), 'hostile-'));
   const { ca, cert, key } = await makeCertificate(dir, ['autoconfig.documents.test']);
   const resolvers = join(dir, 'resolv.conf');
@@ -38,14 +39,14 @@ interface Result {
   });
   await rm(dir, { recursive: true, force: true });
   const { outcomes, connections } = JSON.parse(stdout) as Result;
-  // the public address was reached, so the servers and the name server do what they should
+  // the public address was reached, so the servers and the name server work
   expect(connections).toEqual({ '93.184.215.14': expect.any(Number) });
   const refused = Object.entries(outcomes).filter(([name]) => !/^(public|redirect|mail|discover|rebind)/.test(name));
   expect(refused.map(([name, outcome]) => [name, outcome])).toEqual(refused.map(([name]) => [name, 'address']));
   expect(outcomes).toMatchObject({
     'public.test': '200',
     'redirect.test': '302',
-    // the address that was vetted is called; the next call looks the name up again
+    // the vetted address is called; the next call resolves the name again
     'rebind.test': '200',
     'rebind.test again': 'address',
     'discover srv.test': ['inner.test', 'loop.test'],

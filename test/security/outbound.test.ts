@@ -18,7 +18,7 @@ const noDns: Lookup = async () => {
 };
 
 describe('literals', () => {
-  it('of every spelling that is known are in the table', () => {
+  it('of every known spelling are in the table', () => {
     expect(new Set(FORBIDDEN_HOSTS).size).toBeGreaterThanOrEqual(83);
   });
 
@@ -81,7 +81,7 @@ describe('allowed ranges', () => {
 });
 
 describe('names', () => {
-  it('gives every answer once', async () => {
+  it('returns every address once', async () => {
     const lookup = answers('2606:4700::1111', '8.8.8.8', '::ffff:8.8.8.8');
     expect(await createOutbound({ allow: [], lookup }).resolve('mail.example.com')).toEqual([
       { address: '2606:4700::1111', family: 6 },
@@ -97,7 +97,7 @@ describe('names', () => {
     },
   );
 
-  it('asks for the name as it stands in the DNS', async () => {
+  it('looks up the name as it is in the DNS', async () => {
     const lookup = jest.fn(answers('8.8.8.8'));
     await createOutbound({ allow: [], lookup }).resolve('Mail.MÜNCHEN.de.');
     expect(lookup).toHaveBeenCalledWith('mail.xn--mnchen-3ya.de');
@@ -114,7 +114,7 @@ describe('names', () => {
     await expect(failure).rejects.toMatchObject({ name: 'OutboundUnresolved', reason });
   });
 
-  it('gives up on a resolver that does not answer', async () => {
+  it('gives up on a resolver that does not respond', async () => {
     const outbound = createOutbound({ allow: [], lookup: () => new Promise(() => {}), timeoutMs: 20 });
     await expect(outbound.resolve('mail.example.com')).rejects.toEqual(
       new OutboundUnresolved('mail.example.com', 'timeout'),

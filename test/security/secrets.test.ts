@@ -21,7 +21,7 @@ describe('secrets', () => {
     expect(secrets.open(where, secrets.seal(where, text))).toBe(text);
   });
 
-  it('never shows the text, and never gives the same bytes twice', () => {
+  it('never shows the text, and never returns the same bytes twice', () => {
     const sealed = [secrets.seal(where, 'canary-password'), secrets.seal(where, 'canary-password')] as const;
     expect(sealed[0].includes('canary-password')).toBe(false);
     expect(sealed[0].subarray(9).equals(sealed[1].subarray(9))).toBe(false);
@@ -61,7 +61,7 @@ describe('secrets', () => {
     expect(reasonOf(() => secrets.open(where, renewed))).toBe('unknown_key');
   });
 
-  it('takes keys of 32 bytes only', () => {
+  it('accepts keys of 32 bytes only', () => {
     expect(() => createSecrets({ current: randomBytes(16) })).toThrow(RangeError);
   });
 });

@@ -40,7 +40,7 @@ const settings = (more: Partial<ServerLogin> = {}): ServerLogin => ({
   ...more,
 });
 
-/** What the login sends with AUTH PLAIN. */
+/** The argument of AUTH PLAIN. */
 const SASL_PLAIN = Buffer.from('\0me@example.test\0canary-password').toString('base64');
 
 interface Given {
@@ -71,7 +71,7 @@ const failure = async (given: Given = {}): Promise<SubmitError> => {
   return error;
 };
 
-/** Ends once somebody else has been greeted and has left: what came in before has been dealt with. */
+/** Resolves when another client has been greeted and has left: earlier input was then processed. */
 async function conversation(): Promise<void> {
   const socket = createConnection(server.port, '127.0.0.1');
   await once(socket, 'data');
@@ -82,7 +82,7 @@ async function conversation(): Promise<void> {
 const sources = () => server.messages.map(({ source }) => source.toString('latin1'));
 
 describe('a message', () => {
-  it('is handed over to all recipients', async () => {
+  it('is submitted to all recipients', async () => {
     expect(await submit({ to: ['a@example.test', 'b@example.test'] })).toEqual({ rejected: [] });
     expect(server.messages).toMatchObject([{ from, to: ['a@example.test', 'b@example.test'] }]);
     expect(sources()).toEqual([text]);
@@ -106,7 +106,7 @@ describe('a message', () => {
     expect(sources()).toEqual([arrived, 'next: one\r\n\r\n']);
   });
 
-  it('of any bytes arrives as it is, said to be 8 bit', async () => {
+  it('of any bytes arrives unchanged, declared as 8BITMIME', async () => {
     const source = Buffer.concat([
       Buffer.from('a: b\r\n\r\n'),
       Buffer.from([0, 128, 255, 0xc3, 0xa4]),
@@ -134,14 +134,14 @@ describe('a message', () => {
 });
 
 describe('the connection', () => {
-  it('is kept for the next message of the account', async () => {
+  it('is reused for the next message of the account', async () => {
     for (let i = 0; i < 5; i++) await submit();
     await submit({ account: 'acc_b' });
     expect(server.messages.map(({ connection }) => connection)).toEqual([1, 1, 1, 1, 1, 2]);
     expect(server.count('AUTH')).toBe(2);
   });
 
-  it('is ended when nobody used it for a while, and when it carried enough', async () => {
+  it('is closed when unused for a while, and after enough messages', async () => {
     submitter = withOptions({ idleMs: 50, maxMessages: 2 });
     for (let i = 0; i < 3; i++) await submit();
     expect(server.messages.map(({ connection }) => connection)).toEqual([1, 1, 2]);
@@ -168,7 +168,7 @@ describe('the connection', () => {
     expect(server.messages).toHaveLength(6);
   });
 
-  it('is not waited for without end', async () => {
+  it('is waited for no longer than the limit', async () => {
     submitter = withOptions({ maxPerAccount: 1, waitMs: 100 });
     let go = () => {};
     const held = submit({ beforeData: () => new Promise((resolve) => (go = resolve)) });
@@ -186,7 +186,7 @@ describe('the connection', () => {
     ['is closed with 421 on RCPT', () => (server.script = at('RCPT', '421 4.4.2 bye', 1))],
     ['carried too many', () => (server.script = at('MAIL', '452 4.5.3 too many messages', 1))],
     ['is ended on DATA', () => (server.script = at('DATA', 'drop', 1))],
-    ['says nothing any more', () => (server.script = at('MAIL', 'silence', 1))],
+    ['stops responding', () => (server.script = at('MAIL', 'silence', 1))],
   ])('is replaced unseen when it %s', async (_, happen) => {
     await submit();
     happen(server);
@@ -195,7 +195,7 @@ describe('the connection', () => {
     expect(begun).toBe(2);
   });
 
-  it('is opened anew for other settings, and ended when the account goes', async () => {
+  it('is opened again for other settings, and closed when the account is removed', async () => {
     await submit();
     await submit({ smtp: { password: 'another' } });
     expect(server.messages).toMatchObject([{ connection: 1 }, { connection: 2 }]);
@@ -206,7 +206,7 @@ describe('the connection', () => {
     expect(server.messages[2]).toMatchObject({ connection: 3 });
   });
 
-  it('and its password leave memory once nobody uses it, and at once when the account is removed', async () => {
+  it('and its password leave memory when unused, and immediately when the account is removed', async () => {
     const once = async (account: string) => {
       const login = settings();
       await submitter.submit(account, login, {
@@ -227,7 +227,7 @@ describe('the connection', () => {
     await waitForCollected(removed, 'the login of a removed account');
   });
 
-  it('is used on after a refusal', async () => {
+  it('is reused after a refusal', async () => {
     server.script = at('RCPT', '550 5.1.1 no such user', 1);
     await failure();
     await waitFor(() => server.count('RSET') === 1);
@@ -288,7 +288,7 @@ describe('a refusal', () => {
     expect(server.messages).toEqual([]);
   });
 
-  it('is made before the try when the message is larger than the server takes', async () => {
+  it('precedes any attempt when the message is larger than the server accepts', async () => {
     server.extensions = [...SMTP_EXTENSIONS, 'SIZE 1000'];
     const error = await failure({ source: `a: b\r\n\r\n${'x'.repeat(1000)}` });
     expect(error).toMatchObject({ outcome: 'not_sent', code: 'provider_rejected' });
@@ -298,7 +298,7 @@ describe('a refusal', () => {
     expect(server.messages).toMatchObject([{ connection: 1, parameters: [`SIZE=${text.length}`] }]);
   });
 
-  it('is made before the try when an address needs what the server lacks', async () => {
+  it('precedes any attempt when an address needs what the server lacks', async () => {
     server.extensions = SMTP_EXTENSIONS.filter((name) => name !== 'SMTPUTF8');
     const recipient = await failure({ to: [...one, 'jürgen@example.test'] });
     expect(recipient).toMatchObject({ outcome: 'not_sent', code: 'provider_rejected' });
@@ -321,7 +321,7 @@ describe('a refusal', () => {
     await submit();
   });
 
-  it('of the login is asked for once by those who wait', async () => {
+  it('of the login is reported to all waiting callers after one attempt', async () => {
     server.script = at('AUTH', '535 5.7.8 no');
     const errors = await Promise.all(Array.from({ length: 8 }, () => failure()));
     expect(new Set(errors.map(({ code }) => code))).toEqual(new Set(['invalid_credentials']));
@@ -381,7 +381,7 @@ describe('a connection that breaks', () => {
 });
 
 describe('beforeData', () => {
-  it('that fails ends the connection, and its error comes out as it is', async () => {
+  it('that fails ends the connection, and its error is thrown unchanged', async () => {
     class Mine extends Error {}
     const mine = new Mine('no');
     await expect(submit({ beforeData: () => Promise.reject(mine) })).rejects.toBe(mine);
@@ -402,8 +402,8 @@ describe('beforeData', () => {
   });
 });
 
-describe('a server that says nothing', () => {
-  it('when it is reached is given up in time', async () => {
+describe('a silent server', () => {
+  it('is given up in time when it is reached', async () => {
     submitter = withOptions({ loginTimeoutMs: 300 });
     const sockets = new Set<Socket>();
     const silent = createServer((socket) => sockets.add(socket));
@@ -433,7 +433,7 @@ describe('a server that says nothing', () => {
     await waitFor(() => server.sessions.size === 0);
   });
 
-  it('but a word now and then is given up, too', async () => {
+  it('that sends a word periodically is given up, too', async () => {
     submitter = withOptions({ times: { reply: 200 } });
     server.script = (moment, _, session) => {
       if (moment !== 'MAIL') return undefined;
@@ -444,7 +444,7 @@ describe('a server that says nothing', () => {
     expect(await failure()).toMatchObject({ outcome: 'not_sent', detail: expect.stringMatching(/timed out/) });
   });
 
-  it('and takes nothing more of a message is given up, and the message is not sent', async () => {
+  it('that accepts no further bytes of a message is given up, and the message is not sent', async () => {
     submitter = withOptions({ times: { stall: 300 } });
     server.script = (moment, _, session) => {
       if (moment === 'data') session.socket.pause();

@@ -41,7 +41,7 @@ const file = async (part: string): Promise<string> => {
 };
 
 describe('an encrypted object', () => {
-  it('is not readable in the storage, and is for who has the key', async () => {
+  it('is unreadable in the storage, and readable with the key', async () => {
     await storage.put('acc_1/raw/email_a.eml', Buffer.from(SECRET));
     expect((await readFile(await file('email_a.eml'))).includes('canary')).toBe(false);
     expect((await read(storage, 'acc_1/raw/email_a.eml')).toString()).toBe(SECRET);
@@ -66,7 +66,7 @@ describe('an encrypted object', () => {
     },
   );
 
-  it('does not open in the place of another, of the same account or of another one', async () => {
+  it('does not open under another key, of the same account or of another one', async () => {
     await storage.put('acc_1/raw/email_mine.eml', Buffer.from(SECRET));
     for (const other of ['acc_1/raw/email_same.eml', 'acc_2/raw/email_other.eml']) {
       await storage.put(other, Buffer.from('something else'));
@@ -75,7 +75,7 @@ describe('an encrypted object', () => {
     }
   });
 
-  it('does not open when it was changed, cut off or put together anew', async () => {
+  it('does not open when it was changed, truncated or reassembled', async () => {
     await storage.put('acc_1/att/att_cut', randomBytes(3 * CHUNK + 5));
     const path = await file('att_cut');
     const whole = await readFile(path);
@@ -92,30 +92,30 @@ describe('an encrypted object', () => {
       Buffer.concat([whole.subarray(0, 24), chunk(0), chunk(3)]),
     ]) {
       await writeFile(path, changed);
-      await expect(read(storage, 'acc_1/att/att_cut')).rejects.toThrow(/damaged|cut off/);
+      await expect(read(storage, 'acc_1/att/att_cut')).rejects.toThrow(/damaged|truncated/);
     }
     await writeFile(path, whole.subarray(0, 24 + 2 * sealed));
     await expect(read(storage, 'acc_1/att/att_cut', { start: CHUNK, end: CHUNK + 9 })).rejects.toThrow('damaged');
   });
 
-  it('is gone with the key of its account, and nothing more is stored for that', async () => {
+  it('is lost with the key of its account, and no new one is stored for it', async () => {
     await storage.put('acc_1/raw/email_gone.eml', Buffer.from(SECRET));
     keys.delete('acc_1');
     await expect(read(storage, 'acc_1/raw/email_gone.eml')).rejects.toThrow(StorageMissing);
     await expect(read(storage, 'acc_1/raw/email_gone.eml', { start: 0, end: 1 })).rejects.toThrow(StorageMissing);
-    await expect(storage.put('acc_1/raw/email_late.eml', Buffer.from(SECRET))).rejects.toThrow('gone');
+    await expect(storage.put('acc_1/raw/email_late.eml', Buffer.from(SECRET))).rejects.toThrow('removed');
   });
 });
 
-describe('what is not encrypted', () => {
-  it('is read as it is', async () => {
+describe('an unencrypted object', () => {
+  it('is read unchanged', async () => {
     await plain.put('acc_1/raw/email_old.eml', Buffer.from('from before'));
     expect((await read(storage, 'acc_1/raw/email_old.eml')).toString()).toBe('from before');
     expect((await read(storage, 'acc_1/raw/email_old.eml', { start: 5, end: 99 })).toString()).toBe('before');
     expect(await storage.size('acc_1/raw/email_old.eml')).toBe(11);
   });
 
-  it('cannot pretend to be: a file that begins like one comes back as it was sent', async () => {
+  it('cannot be imitated: a file that begins like an encrypted one is returned as it was sent', async () => {
     await storage.put('acc_1/att/att_real', Buffer.from(SECRET));
     const copy = await readFile(await file('att_real'));
     await off.put('acc_1/att/att_fake', copy);

@@ -7,7 +7,10 @@ import { guardStorage } from '../../src/storage/guard.ts';
 import { openStorage, type Storage } from '../../src/storage/storage.ts';
 import { freePort, listenOnFreePort } from '../helpers/servers/free-port.ts';
 
-/** What a storage that is away, full or closed is to its callers; see test/live/failures/outage.test.ts for what the API answers. */
+/**
+ * The failures of a storage that is down, full or not accessible; test/live/failures/outage.test.ts tests the responses
+ * of the API.
+ */
 
 const KEY = 'acc_1/raw/email_a1.eml';
 const ANSWER_MS = 700;
@@ -20,7 +23,7 @@ let dir: string;
 
 beforeAll(async () => {
   Object.assign(process.env, { AWS_ACCESS_KEY_ID: 'test', AWS_SECRET_ACCESS_KEY: 'test', AWS_REGION: 'us-east-1' });
-  // takes connections and never answers
+  // accepts connections and never responds
   frozen = createServer((socket) => silent.push(socket));
   frozenPort = await listenOnFreePort(frozen);
   refusedPort = await freePort();
@@ -61,14 +64,14 @@ describe('a storage of files', () => {
       size: () => Promise.reject(Object.assign(new Error(code), { code })),
     } as unknown as Storage);
 
-  it.each(['EACCES', 'EROFS', 'EIO', 'EPERM', 'EMFILE'])('that fails with %s is away', async (code) => {
+  it.each(['EACCES', 'EROFS', 'EIO', 'EPERM', 'EMFILE'])('that fails with %s is unavailable', async (code) => {
     await expect(failing(code).size(KEY)).rejects.toMatchObject({
       part: 'storage',
       detail: expect.stringMatching(/cannot be reached/),
     });
   });
 
-  it('that is full says so', async () => {
+  it('that is full reports it', async () => {
     await expect(failing('ENOSPC').put(KEY, Buffer.from('x'))).rejects.toMatchObject({
       detail: 'the storage is full',
     });
@@ -82,7 +85,7 @@ describe('a storage of files', () => {
     await expect(full.put(KEY, Buffer.from('x'))).rejects.toMatchObject({ part: 'storage', full: true });
   });
 
-  it('in which no folder can be made is away', async () => {
+  it('in which no folder can be created is unavailable', async () => {
     await mkdir(join(dir, 'root'));
     await writeFile(join(dir, 'root', 'acc_1'), 'a file in place of the folder');
     await expect(openStorage(`file:${join(dir, 'root')}`).put(KEY, Buffer.from('x'))).rejects.toMatchObject({
@@ -90,7 +93,7 @@ describe('a storage of files', () => {
     });
   });
 
-  it('that has no such object is not away', async () => {
+  it('that lacks an object is available', async () => {
     await expect(openStorage(`file:${dir}`).get(KEY)).rejects.toMatchObject({ name: 'StorageMissing' });
   });
 });

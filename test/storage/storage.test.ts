@@ -51,7 +51,7 @@ describe.each<[string, () => Storage]>([
     storage = open();
   });
 
-  test('gives back what was put, as bytes or as a stream', async () => {
+  test('returns what was put, as bytes or as a stream', async () => {
     expect(await storage.put('acc_1/raw/email_a1.eml', Buffer.from('hello'))).toBe(5);
     expect(await storage.put('acc_1/att/att_b2', Readable.from([Buffer.from('wor'), Buffer.from('ld!')]))).toBe(6);
     expect(await read(storage, 'acc_1/raw/email_a1.eml')).toBe('hello');
@@ -59,7 +59,7 @@ describe.each<[string, () => Storage]>([
     expect(await storage.size('acc_1/att/att_b2')).toBe(6);
   });
 
-  test('lists what a prefix holds, in parts that go on after a key', async () => {
+  test('lists the objects of a prefix, in pages that continue after a key', async () => {
     const keys = Array.from({ length: 120 }, (_, n) => `acc_7/raw/email_${String(n).padStart(3, '0')}.eml`);
     // one by one: a crowd of idle connections would be closed by the server while later tests use them
     for (const key of [...keys, 'acc_7/att/att_x', 'acc_77/raw/email_y.eml']) await storage.put(key, Buffer.from('x'));
@@ -86,21 +86,21 @@ describe.each<[string, () => Storage]>([
     expect(await read(storage, 'acc_1/att/empty')).toBe('filled');
   });
 
-  test('gives ranges, both ends included', async () => {
+  test('returns ranges, both ends included', async () => {
     await storage.put('acc_1/att/range', Buffer.from('0123456789'));
     expect(await read(storage, 'acc_1/att/range', { start: 0, end: 0 })).toBe('0');
     expect(await read(storage, 'acc_1/att/range', { start: 3, end: 5 })).toBe('345');
     expect(await read(storage, 'acc_1/att/range', { start: 8, end: 99 })).toBe('89');
   });
 
-  test('takes large streams whole', async () => {
+  test('stores large streams completely', async () => {
     const bytes = randomBytes(7 * 1024 * 1024);
     const pieces = Array.from({ length: 112 }, (_, i) => bytes.subarray(i * 65536, (i + 1) * 65536));
     expect(await storage.put('acc_1/att/large', Readable.from(pieces))).toBe(bytes.length);
     expect((await buffer(await storage.get('acc_1/att/large'))).equals(bytes)).toBe(true);
   });
 
-  test('keeps nothing of a stream that fails, and what was there before', async () => {
+  test('stores nothing of a stream that fails, and preserves the previous object', async () => {
     await storage.put('acc_1/att/kept', Buffer.from('before'));
     for (const key of ['acc_1/att/kept', 'acc_1/att/never']) {
       const failing = Readable.from(
@@ -122,14 +122,14 @@ describe.each<[string, () => Storage]>([
     expect((error as StorageMissing).key).toBe('acc_1/att/nothing');
   });
 
-  test('deletes what is there and passes over what is not', async () => {
+  test('deletes existing objects and ignores missing ones', async () => {
     await storage.put('acc_1/att/gone', Buffer.from('x'));
     await storage.delete(['acc_1/att/gone', 'acc_1/att/nothing', 'acc_9/att/nothing']);
     expect(await storage.size('acc_1/att/gone')).toBeUndefined();
     await storage.delete([]);
   });
 
-  test('deletes all of a prefix and nothing else, and goes on working', async () => {
+  test('deletes all of a prefix and nothing else, and works afterwards', async () => {
     await Promise.all(Array.from({ length: 250 }, (_, i) => storage.put(`acc_2/raw/email_${i}.eml`, Buffer.from('x'))));
     await storage.put('acc_20/raw/email_1.eml', Buffer.from('other'));
     await storage.deletePrefix('acc_2/');
@@ -167,7 +167,7 @@ describe.each<[string, () => Storage]>([
 });
 
 describe('a storage of files', () => {
-  test('holds no temporary files after a failure, and private ones else', async () => {
+  test('leaves no temporary files after a failure, and its files are private', async () => {
     const root = join(folder, 'private');
     const storage = openStorage(`file:${root}`);
     await storage.put('acc_1/raw/email_zz.eml', Buffer.from('x'));
@@ -184,7 +184,7 @@ describe('a storage of files', () => {
     expect(await readFile(path, 'utf8')).toBe('x');
   });
 
-  test('goes on after its folders were removed by hand', async () => {
+  test('works after its folders were removed manually', async () => {
     const root = join(folder, 'removed');
     const storage = openStorage(pathToFileURL(root).href);
     await storage.put('acc_1/raw/email_aa.eml', Buffer.from('x'));
@@ -249,6 +249,6 @@ test('S3 uploads that fail are aborted, and objects are below the prefix', () =>
   expect(s3.objects.has('some/prefix/acc_1/raw/email_a1.eml')).toBe(true);
 });
 
-test.each(['', 'http://x', 'file:', 's3://', 's3://A', 'relative/path'])('%j is no storage URL', (url) => {
+test.each(['', 'http://x', 'file:', 's3://', 's3://A', 'relative/path'])('%j is not a storage URL', (url) => {
   expect(() => openStorage(url)).toThrow(/storage URL/);
 });

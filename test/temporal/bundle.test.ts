@@ -10,7 +10,7 @@ import { bundleWorkflows } from '../../src/temporal/bundle.ts';
 const MAX_BYTES = 650_000;
 
 describe('the bundle of the workflows', () => {
-  it('has modules without a state: all runs of a thread share them', () => {
+  it('has modules without state: all runs of a thread share them', () => {
     const dir = join(import.meta.dirname, '../../src/workflows');
     const lines = readdirSync(dir).flatMap((name) => readFileSync(join(dir, name), 'utf8').split('\n'));
     expect(lines.length).toBeGreaterThan(1_000);
@@ -19,7 +19,7 @@ describe('the bundle of the workflows', () => {
     ).toEqual([]);
   });
 
-  it('stays small and has nothing of the rest of the product', async () => {
+  it('stays small and has no other code of the product', async () => {
     const { code } = await bundleWorkflows();
     const sources = [...code.matchAll(/"\.\/src\/([\w/-]+)\.ts"/g)].map(([, path = '']) => path);
     expect(new Set(sources.filter((path) => !path.startsWith('workflows/')))).toEqual(new Set());

@@ -27,12 +27,12 @@ describe('the codec', () => {
     expect(valueOf(shown)).toEqual(value);
   });
 
-  it('never gives the same bytes twice', async () => {
+  it('never returns the same bytes twice', async () => {
     const [one, two] = await codec.encode([payload('x'), payload('x')]);
     expect(Buffer.from(one?.data ?? []).equals(Buffer.from(two?.data ?? []))).toBe(false);
   });
 
-  it('reads what was written under the key before', async () => {
+  it('reads payloads encrypted with the previous key', async () => {
     const hidden = await codec.encode([payload('x')]);
     const rotated = createPayloadCodec({ current: randomBytes(32), previous: current });
     expect((await rotated.decode(hidden)).map(valueOf)).toEqual(['x']);
@@ -40,7 +40,7 @@ describe('the codec', () => {
     await expect(otherCodec.decode(hidden)).rejects.toThrow('ENCRYPTION_KEY_PREVIOUS');
   });
 
-  it('refuses what was changed', async () => {
+  it('refuses changed payloads', async () => {
     const [hidden] = await codec.encode([payload('x')]);
     const data = Buffer.from(hidden?.data ?? []);
     data[data.length - 1] = (data[data.length - 1] ?? 0) ^ 1;
@@ -50,7 +50,7 @@ describe('the codec', () => {
   const there = { type: 'workflow', namespace: 'default', workflowId: 'verify/acc_1' } as const;
   const elsewhere = { ...there, workflowId: 'remove/acc_1' };
 
-  it('opens what was sealed for one workflow for no other, whatever its metadata say', async () => {
+  it('opens payloads sealed for one workflow for no other, regardless of their metadata', async () => {
     const [hidden] = await codec.encode([payload('x')], there);
     expect((await codec.decode([hidden as Payload], there)).map(valueOf)).toEqual(['x']);
     await expect(codec.decode([hidden as Payload], elsewhere)).rejects.toThrow('another workflow');
@@ -72,7 +72,7 @@ describe('the codec', () => {
     expect((await showing.decode(bound)).map(valueOf)).toEqual(['bound']);
   });
 
-  it('refuses a payload over the limit, once and for all', async () => {
+  it('refuses a payload over the limit without retries', async () => {
     const bytes = (length: number): Payload => ({ metadata: {}, data: Buffer.alloc(length) });
     await expect(codec.encode([bytes(MAX_PAYLOAD_BYTES)])).resolves.toHaveLength(1);
     await expect(codec.encode([bytes(MAX_PAYLOAD_BYTES + 1)])).rejects.toMatchObject({
@@ -119,7 +119,7 @@ describe('the codec server', () => {
     expect(atob(payloads[0]?.metadata.encoding ?? '')).toBe('json/plain');
   });
 
-  it("answers the browser's question beforehand", async () => {
+  it('answers preflight requests', async () => {
     const response = await ask('/decode', { method: 'OPTIONS', headers: { origin: UI } });
     expect(response.status).toBe(204);
     expect(response.headers.get('access-control-allow-headers')).toContain('x-namespace');
@@ -132,7 +132,7 @@ describe('the codec server', () => {
     expect((await ask('/decode', { method: 'POST', headers, body: await wire('x') })).status).toBe(403);
   });
 
-  it('reads JSON whatever it is called, and no more than 8 MB of it', async () => {
+  it('reads JSON with any content type, and no more than 8 MB of it', async () => {
     const body = await wire('x');
     const send = (type: string, text: string) =>
       fetch(`${server.url}/decode`, { method: 'POST', headers: { origin: UI, 'content-type': type }, body: text });
@@ -141,7 +141,7 @@ describe('the codec server', () => {
     expect((await send('text/plain', 'x'.repeat(9 * 1024 * 1024))).status).toBe(400);
   });
 
-  it('refuses a page that reached loopback under a name of its own', async () => {
+  it('refuses a page that reached loopback under its own name', async () => {
     server = await startCodecServer({ codec, port: 0, origins: [UI] });
     const status = await new Promise<number | undefined>((resolve, reject) => {
       const headers = { origin: UI, host: 'rebound.test' };
@@ -154,7 +154,7 @@ describe('the codec server', () => {
     expect(status).toBe(403);
   });
 
-  it('survives what it cannot read', async () => {
+  it('survives unreadable requests', async () => {
     const init = { method: 'POST', headers: { origin: UI }, body: '{' };
     expect((await ask('/decode', init)).status).toBe(400);
     expect((await fetch(`${server.url}/other`, { headers: { origin: UI } })).status).toBe(404);

@@ -105,9 +105,9 @@ export async function deleteLinksOf(db: Db, accountId: string): Promise<void> {
  * Erases the owner's data in the row of an account that is being removed; the row stays until the removal is complete.
  */
 export async function eraseAccount(db: Queryable, accountId: string): Promise<void> {
-  const nobody = { userId: '', name: '', mailboxKey: '', imapHost: '', imapUser: '', smtpHost: '', smtpUser: '' };
+  const erased = { userId: '', name: '', mailboxKey: '', imapHost: '', imapUser: '', smtpHost: '', smtpUser: '' };
   await db
     .update(accounts)
-    .set({ ...nobody, metadata: {}, watchFailure: '' })
+    .set({ ...erased, metadata: {}, watchFailure: '' })
     .where(and(eq(accounts.id, accountId), isNotNull(accounts.removedAt)));
 }

@@ -87,8 +87,8 @@ function isAfter({ position, accountId, sequence }: FeedPlace): SQL {
 }
 
 /**
- * Whether an event comes after a position, within one account: at one position the events of another account come before
- * or after all of its own.
+ * Whether an event comes after a position, within one account: at one position the events of another account all come
+ * before or after it.
  */
 function isAfterInAccount({ position, accountId, sequence }: FeedPlace): SQL {
   const from = sql`case when ${accountId} = visible.account_id then ${sequence}::bigint

@@ -12,7 +12,7 @@ import { deleteFinishedRunsBefore } from '../../../src/maintenance/retention.ts'
 import { createLogger } from '../../../src/runtime/logger.ts';
 import { type TestDatabase, testDatabase } from '../../helpers/servers/postgres.ts';
 
-/** What callers learn of runs that have done their work, by Postgres itself. */
+/** Notifications of finished runs, sent by a real Postgres. */
 
 let test: TestDatabase;
 const closing: (() => Promise<void>)[] = [];
@@ -24,7 +24,7 @@ afterAll(async () => {
   await test.drop();
 });
 
-/** One process of the API, which listens. */
+/** One API process that listens. */
 async function startProcess(): Promise<FinishedRuns> {
   const finished = createFinishedRuns();
   await new Promise<void>((listening) => {
@@ -41,7 +41,7 @@ async function startProcess(): Promise<FinishedRuns> {
 const never = () => new AbortController().signal;
 const newRun = () => ({ workflowId: `change/${randomUUID()}`, runId: randomUUID() });
 
-it('who waits for a run is notified when its work is stored, in every process, and nobody else', async () => {
+it('callers in every process are notified when the work of their run is stored, and no others', async () => {
   const processes = [await startProcess(), await startProcess()];
   const [own, other, given] = [newRun(), newRun(), newRun()];
   const notified: string[] = [];
@@ -62,7 +62,7 @@ it('who waits for a run is notified when its work is stored, in every process, a
   expect(await Promise.all([own, other, given].map((run) => isRunFinished(db, run)))).toEqual([true, false, true]);
 });
 
-it('nobody is notified of what is not committed', async () => {
+it('a rolled back transaction notifies no caller', async () => {
   const finished = await startProcess();
   const [undone, done] = [newRun(), newRun()];
   const notified: string[] = [];
@@ -82,7 +82,7 @@ it('nobody is notified of what is not committed', async () => {
   expect(await isRunFinished(db, undone)).toBe(false);
 });
 
-it('a run of the same workflow that was begun anew is another one; a row is deleted after its time', async () => {
+it('a further run of the same workflow counts separately; expired rows are deleted', async () => {
   const { db, pool } = test.database;
   const first = newRun();
   const again = { ...first, runId: randomUUID() };

@@ -46,7 +46,7 @@ it('pages by offset', async () => {
   expect(await listAccounts(db, { offset: 9, limit: 3 })).toEqual({ hasMore: false, data: [] });
 });
 
-it('searches names and ids, taking wildcards as they are', async () => {
+it('searches names and ids, with wildcards taken literally', async () => {
   expect(await list({ search: 'aNN' })).toEqual([ids[0]]);
   expect(await list({ search: '0%' })).toEqual([ids[1]]);
   expect(await list({ search: '_' })).toEqual(ids);
@@ -61,7 +61,7 @@ it('filters by status', async () => {
   expect(await list({ status: 'errored', search: 'Ann' })).toEqual([]);
 });
 
-it('replaces metadata as a whole, of an account that is there', async () => {
+it('replaces the entire metadata of an existing account', async () => {
   const { db } = test.database;
   const id = ids[0] ?? '';
   expect((await replaceMetadata(db, id, { a: '1' }))?.metadata).toEqual({ a: '1' });
@@ -78,7 +78,7 @@ it('finds a mailbox by host and user in any case, unless it is being removed', a
   expect(await findConnections(db, { id: removed })).toEqual([]);
 });
 
-it('walks over all ids, removals included', async () => {
+it('pages through all ids, including removed accounts', async () => {
   const { db } = test.database;
   const first = await accountIdsAfter(db, '', 3);
   const rest = await accountIdsAfter(db, first.at(-1)?.id ?? '', 3);

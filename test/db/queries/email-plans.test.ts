@@ -14,8 +14,7 @@ import { storeAccount } from '../../helpers/product/stored-account.ts';
 import { waitFor } from '../../helpers/assert/wait.ts';
 
 /*
- * Lists and searches in mailboxes that are not small: they give what a look at every email would give, and never look at
- * every email.
+ * Lists and searches in large mailboxes: they return what a check of every email would, and never read every email.
  */
 const EMAILS = 20_000;
 
@@ -69,7 +68,7 @@ beforeAll(async () => {
 afterAll(() => test.drop());
 
 /**
- * One email a minute, none like another. Words: `common` in each, `tenth` in one of ten, `hundredth` in one of a hundred,
+ * One email a minute, each different. Words: `common` in each, `tenth` in one of ten, `hundredth` in one of a hundred,
  * `early` in those of the first half.
  */
 async function fill(owner: string, folder: string): Promise<void> {
@@ -144,12 +143,12 @@ describe('a list of emails', () => {
     expect(await scansOf(page(pageValues(account, filter, null)))).toEqual([]);
   });
 
-  it.each(Object.keys(filters()))('pages through all there is: %s', async (name) => {
+  it.each(Object.keys(filters()))('pages through all results: %s', async (name) => {
     const filter = filters()[name] as EmailFilter;
     const expected = byLookingAtEach(filter);
     const found: string[] = [];
     let position = null;
-    // the end of a long list is like its middle
+    // the end of a long list has the plan of its middle
     for (let page = 0; page < 6; page++) {
       const listing = await listEmails(pool, account, filter, { metaOnly: true, limit: 50, position });
       found.push(...listing.data.map((email) => parsePieces(email).id));
@@ -159,7 +158,7 @@ describe('a list of emails', () => {
     expect(found).toEqual(expected.slice(0, 300));
   });
 
-  it('keeps its plan when it is prepared for any values', async () => {
+  it('has the same plan when prepared for any values', async () => {
     const page = { metaOnly: false, limit: 50, position: null };
     for (let n = 0; n < 10; n++) await listEmails(pool, account, {}, page);
     const { rows } = await pool.query<{ calls: string }>(
@@ -189,7 +188,7 @@ describe('a list of emails', () => {
         const { rows } = await client.query<{ 'QUERY PLAN': string }>(`explain (analyze) execute generic(${given})`);
         const plan = rows.map((row) => row['QUERY PLAN']).join('\n');
         expect(plan).not.toMatch(/Seq Scan on (email|locations)/);
-        // no more than the sample and what is found
+        // no more than the sample and the hits
         const read = [...plan.matchAll(/Scan.* on (?:emails?_\w+|emails).*rows=([\d.]+) loops=(\d+)\)/g)];
         expect(Math.max(...read.map(([, count, loops]) => Number(count) * Number(loops)))).toBeLessThan(2_000);
         expect(read.length).toBeGreaterThan(0);
@@ -199,7 +198,7 @@ describe('a list of emails', () => {
     },
   );
 
-  it('is planned by what the tables hold now', async () => {
+  it('is planned by the current contents of the tables', async () => {
     const { rowCount } = await pool.query(`update emails set size = size + 1 where account_id = $1`, [account]);
     expect(rowCount).toBeGreaterThan(EMAILS);
     const analyzed = async () =>
@@ -209,14 +208,14 @@ describe('a list of emails', () => {
         )
       ).rows[0]?.count;
     const before = await analyzed();
-    // a connection tells the counters of its changes up to a second later
+    // a connection reports its changes to the counters up to a second later
     await waitFor(async () => {
       await refreshPlannerStatistics(test.database.db);
       return (await analyzed()) !== before;
     });
   });
 
-  it('finds large text stored in a way that is cheap to read', async () => {
+  it('finds large texts stored in a form that is cheap to read', async () => {
     const { rows } = await pool.query<{ cheap: boolean }>(
       `select attcompression = 'l' or attstorage = 'e' as cheap from pg_attribute
        where attrelid in ('email_contents'::regclass, 'email_search'::regclass, 'events'::regclass)
@@ -225,13 +224,13 @@ describe('a list of emails', () => {
     expect(rows.map((row) => row.cheap)).toEqual([true, true, true, true, true]);
   });
 
-  it('gives one email by its id', async () => {
+  it('reads one email by its id', async () => {
     const email = await getEmail(pool, account, rare, { metaOnly: false });
     expect(email && parsePieces(email)).toMatchObject({ id: rare, body_plain: 'xylophone' });
   });
 });
 
-describe('taking mail in and deleting it', () => {
+describe('ingesting and deleting mail', () => {
   const people = ['p7@example.test', 'owner@example.test', 'nobody@example.test'];
   const messages = Array.from({ length: 50 }, (_, n) => `<${n}@x>`);
 
@@ -265,7 +264,7 @@ function byLookingAtEach(filter: EmailFilter): string[] {
         (filter.to === undefined || row.to_addresses.includes(filter.to)) &&
         (filter.anyEmail === undefined ||
           filter.anyEmail.some((one) => row.from_address === one || row.to_addresses.includes(one))) &&
-        // these threads have no rows of their own
+        // these threads have no rows
         filter.threadId === undefined &&
         (filter.messageId === undefined || row.message_id === `<${filter.messageId}>`) &&
         (filter.before === undefined || row.date < filter.before) &&

@@ -4,7 +4,7 @@ import { readStatistics } from '../../../src/db/queries/statistics.ts';
 import { newId } from '../../../src/new-id.ts';
 import { testDatabase, type TestDatabase } from '../../helpers/servers/postgres.ts';
 
-/** What /metrics says of the deliveries that wait. */
+/** The figures of /metrics about waiting deliveries. */
 
 let test: TestDatabase;
 beforeAll(async () => {
@@ -64,7 +64,7 @@ describe('the age of the outbox', () => {
     });
   });
 
-  it('is that of the oldest due delivery, also of one that was given to a run and never attempted', async () => {
+  it('is the age of the oldest due delivery, including one assigned to a run and never attempted', async () => {
     const endpointId = await storeEndpoint();
     await storePending(endpointId, { createdAt: ago(100), workflowId: 'deliver/x', claimedAt: ago(99) });
     await storePending(endpointId, { createdAt: ago(10) });
@@ -81,7 +81,7 @@ describe('the age of the outbox', () => {
     expect(Math.round(outboxAgeSeconds / 10)).toBe(5);
   });
 
-  it('leaves out what waits for its next attempt, for an open breaker, for an earlier event of its object or in a bulk replay', async () => {
+  it('excludes deliveries that wait for their next attempt, an open breaker, an earlier event of their object or in a bulk replay', async () => {
     const objectId = newId('email');
     const endpointId = await storeEndpoint();
     const later = new Date(Date.now() + 60_000);
