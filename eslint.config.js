@@ -17,7 +17,7 @@ const SPREAD_ARGUMENTS = {
   message: 'a call overflows the stack from about 120,000 arguments on: take one element at a time',
 };
 
-/** Biome formats; this finds mistakes, above all promises that nobody waits for, and functions that are too large. */
+/** Biome formats; ESLint finds mistakes, above all promises that are not awaited, and functions that are too large. */
 export default defineConfig(
   {
     ignores: [

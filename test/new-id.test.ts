@@ -12,7 +12,7 @@ it('makes increasing ids', () => {
   expect(Math.abs(madeAt(newId('event')).getTime() - Date.now())).toBeLessThan(60_000);
 });
 
-it('makes tracking ids that nobody can guess from another one', () => {
+it('makes tracking ids that cannot be guessed from another one', () => {
   const ids = Array.from({ length: 1_000 }, () => newId('tracking'));
   expect(ids.every((id) => isId('tracking', id))).toBe(true);
   expect(new Set(ids.map((id) => id.slice(-16, -8))).size).toBe(1_000);

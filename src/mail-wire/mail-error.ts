@@ -79,7 +79,7 @@ const TLS_CODE = /^(ERR_TLS|ERR_SSL|CERT_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO|EPROT
 
 /** Those that the caller can correct. */
 const TLS_REASONS: Record<string, string> = {
-  ERR_SSL_WRONG_VERSION_NUMBER: 'the server does not begin with TLS on this port, try STARTTLS',
+  ERR_SSL_WRONG_VERSION_NUMBER: 'the server does not speak TLS on this port: use encryption STARTTLS',
   ERR_TLS_CERT_ALTNAME_INVALID: 'the certificate is for another host name',
   CERT_HAS_EXPIRED: 'the certificate has expired',
   CERT_NOT_YET_VALID: 'the certificate is not valid yet',

@@ -48,7 +48,7 @@ export async function checkAccounts(deps: HealthDeps): Promise<void> {
   const now = Date.now();
   await reportAll(deps, new Date(now));
   await ensureRuns(deps, new Date(now - Math.max(START_AFTER_MS, 1.4 * deps.pollMs)));
-  // marked when Temporal has it: what it did not take is due at the next look
+  // marked when Temporal has it: the others stay due at the next check
   for (const accountId of await findDueVerifications(deps.db, VERIFICATIONS_AT_ONCE)) {
     await deps.client.workflow.start(WORKFLOWS.verifyMailbox, {
       taskQueue: QUEUES.commands,

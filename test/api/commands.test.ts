@@ -193,7 +193,7 @@ describe('connecting', () => {
     const answer = within({ connectDeadlineMs: 300 }, idle.api).connectMailbox(intent);
     await expect(answer).rejects.toMatchObject({
       code: 'service_unavailable',
-      detail: 'no worker takes work now: nothing was saved',
+      detail: 'no worker is available: nothing was saved',
     });
     await idle.close();
   });
@@ -248,7 +248,7 @@ describe('removing', () => {
     const answer = within({ removeDeadlineMs: 300 }, idle.api).removeAccount(accountId);
     await expect(answer).rejects.toMatchObject({
       code: 'service_unavailable',
-      detail: expect.stringMatching(/no worker takes work now: .* its removal continues/),
+      detail: expect.stringMatching(/no worker is available: .* its removal continues/),
     });
     expect(await getAccount(test.database.db, accountId)).toMatchObject({ id: accountId });
     await idle.close();
@@ -265,8 +265,8 @@ describe('workflowErrorToApiError', () => {
     [Object.assign(new Error('x'), { code: 4 }), 'service_unavailable', 'Temporal cannot be reached now: not known'],
     [new WorkflowUpdateRPCTimeoutOrCancelledError('x'), 'provider_error', 'late'],
     [nested(new CancelledFailure('x')), 'service_unavailable', 'the run was cancelled: not known'],
-    [new CallOutage('worker', 'no'), 'service_unavailable', 'no worker takes work now: not done'],
-    [new CallOutage('worker', 'yes'), 'service_unavailable', 'no worker takes work now: not known'],
+    [new CallOutage('worker', 'no'), 'service_unavailable', 'no worker is available: not done'],
+    [new CallOutage('worker', 'yes'), 'service_unavailable', 'no worker is available: not known'],
     [
       nested(toFailure(Object.assign(new Error('canary'), { code: '57P01' }))),
       'service_unavailable',

@@ -20,8 +20,10 @@ export interface RunRef {
   runId: string;
 }
 
-/** Records that a run has done its work, and notifies the caller who waits for it. */
-export async function recordFinishedRun(db: Queryable, { workflowId, runId }: RunRef): Promise<void> {
+/** Records that a run has done its work, and notifies the callers that wait for it. */ export async function recordFinishedRun(
+  db: Queryable,
+  { workflowId, runId }: RunRef,
+): Promise<void> {
   await db.execute(finishedRun(workflowId, runId));
 }
 
@@ -30,7 +32,9 @@ const finishedRun = statement(
   (workflowId: string, runId: string) => sql`with finished as (${insertion(runId)}) select ${notification(workflowId)}`,
 );
 
-/** Adds to other changes that a run has done its work, and notifies the caller who waits for it. */
+/**
+ * Records, in the statement of other changes, that a run has done its work, and notifies the callers that wait for it.
+ */
 export function finishRun(writes: Writes, { workflowId, runId }: RunRef): void {
   writes.add('finished', insertion(runId), { table: finishedRuns });
   writes.select('notified', notification(workflowId));
@@ -53,7 +57,7 @@ export async function isRunFinished(db: Queryable, { runId }: RunRef): Promise<b
   return rows.length > 0;
 }
 
-/** Hands the notifications of FINISHED_RUNS_CHANNEL to the callers who wait in this process. */
+/** Dispatches the notifications of FINISHED_RUNS_CHANNEL to the waiting callers of this process. */
 export interface FinishedRuns {
   /** handles a payload of FINISHED_RUNS_CHANNEL; undefined after a reconnect: notifications may have been lost */
   receive(workflowId: string | undefined): void;
@@ -61,7 +65,7 @@ export interface FinishedRuns {
   waitFor(workflowId: string, over: AbortSignal): Promise<void>;
 }
 
-/** The callers who wait in this process; none at first. */
+/** Creates the dispatcher, without waiting callers. */
 export function createFinishedRuns(): FinishedRuns {
   const callers = new EventTarget();
   // any number of callers may wait for one workflow

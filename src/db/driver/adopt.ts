@@ -3,11 +3,11 @@ import type { PoolClient } from 'pg';
 import { readSchema, type SchemaLine } from './schema-lines.ts';
 
 /*
- * Versions before 0.1.0 had nineteen migrations, which are one now. A database that has all of them gets the record of that
- * one in their place: it has the same schema, but for the order of columns.
+ * Versions before 0.1.0 had nineteen migrations, which are now one. A database that has all of them gets the record of
+ * that one instead: its schema is the same, except for the order of columns.
  */
 
-/** Of the last of the nineteen migrations, `0018_finished_runs`; it identifies it in the records of drizzle. */
+/** The time of the last of the nineteen migrations, `0018_finished_runs`, which identifies it in drizzle's records. */
 const LAST_BEFORE = 1_795_461_610_728;
 /** The last commit with those migrations. */
 const LAST_COMMIT = '7646dca';
@@ -18,13 +18,13 @@ export class NotAdoptable extends Error {
   override name = 'NotAdoptable';
 }
 
-/** Whether this is what `adoptUnreleased` throws: the next attempt throws it, too, until the operator has done what it says. */
+/** Whether an error is NotAdoptable: further attempts throw it, too, until the operator has done what it says. */
 export const isNotAdoptable = (error: unknown): boolean => error instanceof NotAdoptable;
 
 /**
- * Adopts a database that a version before 0.1.0 has migrated; any other one is left as it is. The caller holds the lock of
- * migrations. It takes the locks of reads alone, so it waits for no transaction of an earlier version that still runs. Throws
- * NotAdoptable; then the caller closes the connection, which rolls back.
+ * Adopts a database that a version before 0.1.0 has migrated; other databases are unchanged. The caller holds the lock of
+ * migrations. It takes only locks of reads, so it does not wait for transactions of an earlier version that still runs.
+ * Throws NotAdoptable; then the caller closes the connection, which rolls back.
  */
 export async function adoptUnreleased(client: PoolClient, migrationsFolder: string): Promise<void> {
   const [first] = readMigrationFiles({ migrationsFolder });
@@ -54,7 +54,7 @@ export async function adoptUnreleased(client: PoolClient, migrationsFolder: stri
   await client.query('COMMIT');
 }
 
-/** The time of the last migration that is recorded; undefined where there is none, or the first one is among them. */
+/** The time of the last recorded migration; undefined if none is recorded, or the first one is. */
 async function lastRecord(client: PoolClient, first: MigrationMeta): Promise<number | undefined> {
   const table = await client.query(
     `SELECT FROM pg_tables WHERE schemaname = 'drizzle' AND tablename = '__drizzle_migrations'`,
@@ -69,8 +69,8 @@ async function lastRecord(client: PoolClient, first: MigrationMeta): Promise<num
 }
 
 /**
- * What differs between the schema of the database and that of the first migration, of the objects that it makes. It is run in
- * a schema of its own, which is rolled back: so the same server describes both.
+ * The differences between the schema of the database and the objects of the first migration. That migration is run in a
+ * separate schema, which is rolled back: so the same server describes both.
  */
 async function compare(client: PoolClient, first: MigrationMeta): Promise<string[]> {
   const found = await readSchema(client);

@@ -1,10 +1,10 @@
 declare const value: unique symbol;
 
-/** JSON text of a value of that type: text that is stored as JSON is not parsed and written again. */
+/** JSON text of a value of that type: stored JSON is not parsed and serialised again. */
 export type JsonOf<T> = string & { readonly [value]: T };
 
 /**
- * The same as UTF-8, in pieces that follow one another: what Postgres gives as bytes goes into the response as it is,
+ * JSON text of a value of that type as UTF-8, in consecutive pieces: bytes from Postgres go into the response unchanged,
  * copied once.
  */
 export type JsonPieces<T> = Uint8Array[] & { readonly [value]: T };
@@ -23,7 +23,7 @@ export function jsonWith<T extends object, Written extends keyof T & string>(
   return `${JSON.stringify(plain).slice(0, -1)}${members.join('')}}` as JsonOf<T>;
 }
 
-/** A value in the form that pieces have. */
+/** JSON text as pieces. */
 export function jsonPieces<T>(text: JsonOf<T>): JsonPieces<T> {
   return [Buffer.from(text)] as unknown as JsonPieces<T>;
 }

@@ -2,15 +2,16 @@ import pg from 'pg';
 import type { Logger } from '../../runtime/logger.ts';
 
 const RETRY_MS = 1_000;
-/** Between two queries that prove that the idle connection is alive: a peer that vanished is noticed no other way. */
+/** Between two queries that check the idle connection: a vanished peer is detected no other way. */
 const CHECK_MS = 15_000;
 
-/** What is called for the notifications of a channel. */
+/** A listener for the notifications of a channel. */
 export type Notified = (payload: string | undefined) => void;
 
 /**
- * Calls what belongs to a channel with the payload of every notification on it, on one connection of its own that is opened
- * again whenever it breaks. Notifications sent meanwhile are lost: each is called once, without a payload, after each connect.
+ * Calls the listener of a channel with the payload of every notification on it, over a separate connection that is
+ * reopened whenever it breaks. Notifications in between are lost: after each connect all listeners are called once
+ * without a payload.
  */
 export function listenTo(
   url: string,

@@ -3,11 +3,11 @@ import pg from 'pg';
 import { readBytes } from './bytes.ts';
 import { nameIn } from './statement.ts';
 
-/** How long a database may take before it counts as away, ms. */
+/** How long a database may take before it counts as down, ms. */
 export interface Patience {
-  /** to take a new connection */
+  /** to accept a new connection */
   connectMs: number;
-  /** to answer a query, until it is asked on another connection whether it is alive */
+  /** to respond to a query, until another connection checks whether it is alive */
   queryMs: number;
 }
 
@@ -17,9 +17,9 @@ type AnyQuery = (...args: unknown[]) => unknown;
  * The class of clients for a pool to `url`. Connections keep statements that have a name (statement.ts), and rows of
  * statements `withBytes` stay bytes (bytes.ts).
  *
- * With `patience` a query may take long, but only while the database is alive: after `queryMs` it is asked for a new
- * connection, and when it does not give one within `connectMs` the connection of the query is ended, which fails all that
- * wait on it. pg's `query_timeout` would end queries that are slow, too.
+ * With `patience` a query may take long, but only while the database is alive: after `queryMs` a new connection is
+ * opened, and if that takes longer than `connectMs`, the connection of the query is closed, which fails all that wait on
+ * it. pg's `query_timeout` would also fail slow queries.
  */
 export function clientClass(url: string, patience?: Patience): typeof pg.Client {
   const isAlive = patience ? shared(() => ask(url, patience.connectMs)) : undefined;
@@ -107,7 +107,7 @@ function withName(query: unknown): unknown {
 }
 
 /**
- * A function that lets go of `callback` when it is called. pg's listeners refer to the callback of `connect` as long as the
+ * A function that releases `callback` when it is called. pg's listeners refer to the callback of `connect` as long as the
  * connection is open, and that of a pool refers to the result of the query which made it connect: rows with mail in them.
  */
 function calledOnce(callback: unknown): (...results: unknown[]) => void {
@@ -119,13 +119,13 @@ function calledOnce(callback: unknown): (...results: unknown[]) => void {
   };
 }
 
-/** Callers at the same time share one run of `work`. */
+/** Concurrent callers share one run of `work`. */
 function shared<T>(work: () => Promise<T>): () => Promise<T> {
   let running: Promise<T> | undefined;
   return () => (running ??= work().finally(() => (running = undefined)));
 }
 
-/** Whether the database answers on a new connection: that it has none left is an answer, too. */
+/** Whether the database responds on a new connection, even if with too many connections. */
 async function ask(url: string, connectMs: number): Promise<boolean> {
   const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: connectMs });
   client.on('error', () => {});
@@ -136,7 +136,7 @@ async function ask(url: string, connectMs: number): Promise<boolean> {
     const { code } = error as { code?: unknown };
     return typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code) && !code.startsWith('57P');
   } finally {
-    // it may never get an answer to this
+    // it may never get a response to this
     client.end().catch(() => {});
   }
 }

@@ -51,8 +51,8 @@ const SCHEMA_LINES = `
   select object, detail from lines order by object collate "C", detail collate "C"`;
 
 /**
- * What the current schema of the connection holds: extensions, tables with their columns, constraints, indexes and triggers,
- * sequences and functions, without the order of columns. It takes the locks of reads alone.
+ * The contents of the connection's current schema: extensions, tables with their columns, constraints, indexes and
+ * triggers, sequences and functions, without the order of columns. It takes only locks of reads.
  */
 export async function readSchema(client: Pick<Pool, 'query'>): Promise<SchemaLine[]> {
   return (await client.query<SchemaLine>(SCHEMA_LINES)).rows;

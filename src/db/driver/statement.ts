@@ -3,7 +3,7 @@ import { PgDialect } from 'drizzle-orm/pg-core';
 import type pg from 'pg';
 
 /*
- * To plan a statement with several joins takes Postgres milliseconds, often ten times what it takes to run it. So a
+ * Planning a statement with several joins takes Postgres milliseconds, often ten times as long as running it. So a
  * statement that is run for every mail, delivery or request has a name: each connection parses it once, plans it a few
  * times, then keeps the plan (https://www.postgresql.org/docs/current/sql-prepare.html). ANALYZE makes Postgres plan it
  * again. pg_stat_activity and pg_stat_statements show the name. Everything else is plain SQL of drizzle.
@@ -12,8 +12,8 @@ import type pg from 'pg';
 const MARK = /^\/\* ([a-z0-9_]+) \*\/ /;
 
 /**
- * A statement with a name of [a-z0-9_]. `build` puts it together from its values; the text that results must not depend
- * on them, or take few forms only: every connection keeps each form.
+ * A statement with a name of [a-z0-9_]. `build` makes it from its values; the resulting text must not depend on them, or
+ * have few forms only: every connection caches each form.
  */
 export function statement<A extends unknown[]>(name: string, build: (...values: A) => SQL): (...values: A) => SQL {
   const mark = sql.raw(`/* ${name} */ `);
@@ -28,8 +28,8 @@ export function nameIn(text: string): string | undefined {
 const dialect = new PgDialect();
 
 /**
- * A statement for `pool.query` that is put together once, with `slot`s for its values: drizzle takes up to 1.3 ms of CPU
- * to put one together, more than a read takes to run.
+ * A statement for `pool.query` that is built once, with `slot`s for its values: drizzle takes up to 1.3 ms of CPU to
+ * build one, more than a read takes to run.
  */
 export function compile(text: SQL): (values?: Record<string, unknown>) => pg.QueryConfig {
   const { sql: compiled, params } = dialect.sqlToQuery(text);

@@ -4,9 +4,9 @@ import type pg from 'pg';
 import type { Db, Tx } from './client.ts';
 
 /**
- * `transaction` of a database, for which drizzle's own has two faults when a connection breaks: where `begin` fails the pool
- * never has the connection back (https://github.com/drizzle-team/drizzle-orm/issues/6241), and where `rollback` fails it has one
- * back that nobody can use, and the caller learns no other cause.
+ * `transaction` of a database. Drizzle's own has two faults when a connection breaks: when `begin` fails, the pool never
+ * gets the connection back (https://github.com/drizzle-team/drizzle-orm/issues/6241), and when `rollback` fails, it gets
+ * back a broken one, and the caller does not get the original error.
  */
 export function transactionsOn(pool: pg.Pool): Db['transaction'] {
   const dialect = new PgDialect();

@@ -20,8 +20,8 @@ interface Runner {
 }
 
 /**
- * Statements that change rows, collected and sent to Postgres as one data-modifying WITH: the way there and back is paid
- * once. All of them see the rows as they were before, and where two change the same row Postgres keeps one of the changes
+ * Statements that change rows, collected and sent to Postgres as one data-modifying WITH: one round trip for all. All of
+ * them see the rows as they were before, and where two change the same row Postgres keeps one of the changes
  * (https://www.postgresql.org/docs/current/queries-with.html). So a second statement on a table is refused, unless both
  * say that their rows are disjoint. Nothing runs before `flush`.
  */

@@ -265,7 +265,7 @@ describe('without a worker', () => {
     product.startWorker();
     expectAway(
       answers,
-      /^no worker takes work now: (nothing was changed|the email was not sent|the draft was not saved|nothing was saved)$/,
+      /^no worker is available: (nothing was changed|the email was not sent|the draft was not saved|nothing was saved)$/,
     );
     await waitFor(async () => (await product.api.request('POST', of(`/emails/${emailId}/read`))).status === 200, {
       timeoutMs: 60_000,
