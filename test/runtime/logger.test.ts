@@ -76,7 +76,7 @@ describe('the logger', () => {
 });
 
 describe('gathered lines', () => {
-  const built = builtModule('logger');
+  const built = builtModule('runtime/logger');
   const dir = mkdtempSync(join(tmpdir(), 'logger-'));
   afterAll(() => rmSync(dir, { recursive: true }));
   const messagesIn = (path: string) =>

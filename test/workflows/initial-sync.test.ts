@@ -148,7 +148,7 @@ describe('the initial sync', () => {
     expectGrowing(await waitsOf(handle), { count: 9, firstMs: 500, lastMs: 60_000 });
   });
 
-  it.concurrent('counts failures in a row though outages lie between them', async () => {
+  it.concurrent('counts failures in a row though outages occur between them', async () => {
     const { sync, ended } = await start([fail, away, fail, away, fail, away, fail, away, fail]);
     await expect(ended).rejects.toMatchObject({ name: 'WorkflowFailedError' });
     expect(sync).toMatchObject({ reported: ['running', 'failed'], imports: 9 });
