@@ -1,5 +1,6 @@
 import type { Client } from '@temporalio/client';
 import {
+  countConnected,
   findDueVerifications,
   findRunsToEnsure,
   findUnreported,
@@ -10,7 +11,14 @@ import { markInSyncAgain, markNotInSync, notInSyncDetail } from '../db/queries/a
 import type { Db } from '../db/driver/client.ts';
 import { recordEvents } from '../db/outbox.ts';
 import type { Logger } from '../runtime/logger.ts';
-import { HOUSEKEEPING_WORKFLOW_ID, QUEUES, searchableBy, verifyWorkflowId, WORKFLOWS } from '../workflows/names.ts';
+import {
+  HOUSEKEEPING_WORKFLOW_ID,
+  QUEUES,
+  SEARCH_ATTRIBUTES,
+  searchableBy,
+  verifyWorkflowId,
+  WORKFLOWS,
+} from '../workflows/names.ts';
 import { accountStart, statusEvent } from '../activities/account.ts';
 
 /*
@@ -38,6 +46,9 @@ const REPORT_AFTER_MS = 5 * 60_000;
 const AT_ONCE = 20;
 /** Calls to Temporal in one check, for accounts that may all be running. */
 const STARTS_OF_ONE_LOOK = 200;
+const STARTS_WHERE_MISSING = 2_000;
+/** Visibility may be some seconds late: the next check corrects what this one missed. */
+const RUNNING_ACCOUNTS = `WorkflowType = "${WORKFLOWS.account}" AND ExecutionStatus = "Running" AND ${SEARCH_ATTRIBUTES.mailStatus} != "disconnected"`;
 /** Started by one check: all accounts of an installation are spread over the day. */
 const VERIFICATIONS_AT_ONCE = 2;
 
@@ -63,10 +74,16 @@ export async function checkAccounts(deps: HealthDeps): Promise<void> {
   await startHousekeeping(deps.client);
 }
 
-/** Starts the workflows of accounts that were last in sync before `before`, unless they run. */
+/**
+ * Starts the workflows of accounts that were last in sync before `before`, unless they run. Most accounts that are late for
+ * hours have a workflow, and a server that is down: Temporal is asked for each of them rarely, unless it runs fewer
+ * workflows than there are accounts.
+ */
 async function ensureRuns(deps: HealthDeps, before: Date): Promise<void> {
   const { db, client, heartbeatTimeoutMs } = deps;
-  const late = await findRunsToEnsure(db, before, STARTS_OF_ONE_LOOK);
+  const areMissing = (await client.workflow.count(RUNNING_ACCOUNTS)).count < (await countConnected(db));
+  const limit = areMissing ? STARTS_WHERE_MISSING : STARTS_OF_ONE_LOOK;
+  const late = await findRunsToEnsure(db, before, { limit, isSpaced: !areMissing });
   if (late.length > 0) await deps.ensureSearchAttributes();
   for (let start = 0; start < late.length; start += AT_ONCE) {
     const ids = late.slice(start, start + AT_ONCE);

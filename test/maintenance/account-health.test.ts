@@ -8,6 +8,7 @@ import { createLogger } from '../../src/runtime/logger.ts';
 import { saveWatchFailure, touchSynced } from '../../src/mailbox/settings.ts';
 import { accountWorkflowId, verifyWorkflowId, WORKFLOWS } from '../../src/workflows/names.ts';
 import { type Deliveries, deliveryTests } from '../helpers/product/deliveries.ts';
+import { waitFor } from '../helpers/assert/wait.ts';
 import { storeAccount } from '../helpers/product/stored-account.ts';
 import { storedEvents } from '../helpers/product/stored-events.ts';
 
@@ -62,6 +63,20 @@ describe('an account that is not in sync', () => {
     await the.client.workflow.getHandle(accountWorkflowId(id)).terminate('the test ends');
   });
 
+  it('gets its workflow started within a minute also when it has been late for hours', async () => {
+    const id = await storeAccount(the);
+    await setSynced(id, 300);
+    await checkAccounts(deps);
+    await the.client.workflow.getHandle(accountWorkflowId(id)).terminate('by hand');
+    await waitFor(
+      async () => {
+        await checkAccounts(deps);
+        return isRunning(id);
+      },
+      { timeoutMs: 20_000 },
+    );
+  });
+
   it('reports it after five minutes, once, with the reason, and when it is in sync again', async () => {
     const id = await storeAccount(the);
     await setSynced(id, 6);
@@ -90,13 +105,14 @@ describe('an account that is not in sync', () => {
 });
 
 /** What Temporal is asked to start at one look; `refuses`: it is away. */
-async function startsOf(look: { refuses?: string } = {}): Promise<string[]> {
+async function startsOf(look: { refuses?: string; running?: number } = {}): Promise<string[]> {
   const started: string[] = [];
   const start = async (type: string, { workflowId }: { workflowId: string }) => {
     if (type === look.refuses) throw new Error('Temporal is away');
     started.push(workflowId);
   };
-  await checkAccounts({ ...deps, client: { workflow: { start } } as unknown as Client });
+  const count = async () => ({ count: look.running ?? 1_000_000 });
+  await checkAccounts({ ...deps, client: { workflow: { start, count } } as unknown as Client });
   return started;
 }
 
@@ -124,6 +140,14 @@ describe('mailboxes whose servers are gone', () => {
     await the.db.execute(sql`update accounts set run_ensured_at = run_ensured_at - interval '61 minutes'`);
     expect(ofDead(await startsOf()).length).toBeGreaterThan(100);
     await setSynced(late, 0);
+  });
+
+  it('are all asked for at the next check when Temporal runs fewer workflows than there are accounts', async () => {
+    await startsOf();
+    await the.db.execute(sql`update accounts set run_ensured_at = now() where id = any(${sql.param(dead)}::text[])`);
+    const ofDead = (started: string[]) => started.filter((id) => dead.map(accountWorkflowId).includes(id));
+    expect(ofDead(await startsOf())).toEqual([]);
+    expect(ofDead(await startsOf({ running: DEAD - 1 })).toSorted()).toEqual(dead.map(accountWorkflowId).toSorted());
   });
 
   it('are asked for at the next look where Temporal did not respond', async () => {

@@ -37,12 +37,24 @@ export async function findUnreported(db: Queryable, before: Date): Promise<LateA
     .limit(LATE_AT_ONCE);
 }
 
+/** Accounts whose workflow should run and follow the mailbox. */
+export async function countConnected(db: Queryable): Promise<number> {
+  const { rows } = await db.execute<{ count: number }>(
+    sql`select count(*)::int as count from accounts where removed_at is null and status <> 'disconnected'`,
+  );
+  return rows[0]?.count ?? 0;
+}
+
 /**
- * Accounts, at most `limit`, that were last in sync before `before`, and whose workflow Temporal is to be asked to run, unless
- * it runs. After five minutes a mailbox is asked for again after a tenth of the further time, an hour at most: most of those
- * run, and their servers are gone. Those that have become late since they were asked for come first.
+ * Accounts, at most `limit`, that were last in sync before `before`. `isSpaced`: an account that was returned before follows
+ * again after a tenth of the time for which it has been late, an hour at most; it is always returned in its first five
+ * minutes. Accounts that became late since they were returned come first, then those that were returned longest ago.
  */
-export async function findRunsToEnsure(db: Queryable, before: Date, limit: number): Promise<string[]> {
+export async function findRunsToEnsure(
+  db: Queryable,
+  before: Date,
+  { limit, isSpaced }: { limit: number; isSpaced: boolean },
+): Promise<string[]> {
   const ensured = sql`nullif(greatest(${accounts.runEnsuredAt}, ${IN_SYNC_UNTIL}), ${IN_SYNC_UNTIL})`;
   const rows = await db
     .select({ id: accounts.id })
@@ -52,7 +64,9 @@ export async function findRunsToEnsure(db: Queryable, before: Date, limit: numbe
         present,
         ne(accounts.status, 'disconnected'),
         sql`${IN_SYNC_UNTIL} < ${before.toISOString()}::timestamptz`,
-        sql`coalesce(${ensured} < now() - least(interval '1 hour', (now() - ${IN_SYNC_UNTIL} - interval '5 minutes') / 10), true)`,
+        isSpaced
+          ? sql`coalesce(${ensured} < now() - least(interval '1 hour', (now() - ${IN_SYNC_UNTIL} - interval '5 minutes') / 10), true)`
+          : undefined,
       ),
     )
     .orderBy(sql`${ensured} nulls first`, sql`${IN_SYNC_UNTIL} desc`)
