@@ -136,7 +136,7 @@ describe('a change', () => {
     for (const end of await Promise.allSettled([create(), create()])) {
       expect(end).toMatchObject({
         status: 'rejected',
-        reason: { code: 'service_unavailable', detail: 'no worker takes work now: nothing was changed' },
+        reason: { code: 'service_unavailable', detail: 'no worker is available: nothing was changed' },
       });
     }
     expect(Date.now() - began).toBeLessThan(5_000);
@@ -153,7 +153,7 @@ describe('a change', () => {
     const commandsOf = (changeDeadlineMs: number) =>
       createChangeCommands({ client: busy.api, hasWorker: () => Promise.resolve(true), changeDeadlineMs });
     const create = (ms: number) => commandsOf(ms).createFolder(accountId, id, { name: 'Late', parentId: null });
-    const refused = { code: 'service_unavailable', detail: 'no worker takes work now: nothing was changed' };
+    const refused = { code: 'service_unavailable', detail: 'no worker is available: nothing was changed' };
     await expect(create(500)).rejects.toMatchObject(refused);
     const answer = create(30_000);
     await sleep(3_500);
@@ -173,7 +173,7 @@ describe('a change', () => {
     });
     await expect(left.trashEmail(accountId, emailId)).rejects.toMatchObject({
       code: 'service_unavailable',
-      detail: 'no worker takes work now: the change may still be made',
+      detail: 'no worker is available: the change may still be made',
     });
     release();
   });

@@ -20,7 +20,7 @@ export interface Started {
 }
 
 /** What the start prints last when everything answers. */
-export const READY = 'Ctrl-C ends it.';
+export const READY = 'Ctrl-C stops it.';
 
 /**
  * Starts the product in `dataDir` with `settings` and nothing else of our environment that it reads. `script`: what

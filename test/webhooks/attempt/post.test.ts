@@ -199,7 +199,7 @@ describe('a call that fails', () => {
     await new Promise((resolve) => servers.pop()?.close(resolve));
     expect((await post(url)).error).toBe('the connection was refused');
     const strict = poster({ outbound: createOutbound({ allow: [] }) });
-    expect((await post('http://169.254.169.254/', { by: strict })).error).toMatch(/not public/);
+    expect((await post('http://169.254.169.254/', { by: strict })).error).toMatch(/non-public/);
     const lost = createOutbound({
       allow: [],
       lookup: async () => Promise.reject(Object.assign(new Error(), { code: 'ENOTFOUND' })),
@@ -242,7 +242,7 @@ describe('the address of a call', () => {
     const url = await web((response) => response.end());
     const there = spelling.replace('PORT', new URL(url).port);
     const strict = poster({ outbound: createOutbound({ allow: [] }) });
-    expect((await post(there, { by: strict })).error).toMatch(/not public/);
+    expect((await post(there, { by: strict })).error).toMatch(/non-public/);
     expect(got).toEqual([]);
   });
 
@@ -260,7 +260,7 @@ describe('the address of a call', () => {
     const by = poster({ outbound: changing });
     expect((await post(there, { by })).httpStatus).toBe(200);
     expect(got[0]?.headers.join(' ')).toContain(`Host ${new URL(there).host}`);
-    expect((await post(there, { by })).error).toMatch(/not public/);
+    expect((await post(there, { by })).error).toMatch(/non-public/);
     expect(asked).toEqual(['hook.test', 'hook.test']);
   });
 
