@@ -6,14 +6,14 @@ import { findFolder } from './list.ts';
 import type { ImapSession } from './session.ts';
 
 const APPEND_TIMEOUT_MS = 60_000;
-/** The slowest way to a server that is waited for: 32 KB/s. */
+/** The slowest upload that is waited for: 32 KB/s. */
 const BYTES_PER_MS = 32;
 
 /**
- * Puts a message into a folder (APPEND, RFC 3501 6.3.11), which need not be selected.
- * @param options.date INTERNALDATE; without one the server takes the time of now
+ * Appends a message to a folder (APPEND, RFC 3501 6.3.11), which need not be selected.
+ * @param options.date INTERNALDATE; without one the server uses the current time
  * @returns the location (APPENDUID, RFC 4315); null where the server does not report it
- * @throws MailError provider_rejected when it is over a limit of size or quota; FolderMissing; MailError
+ * @throws MailError provider_rejected when it exceeds a size limit or the quota; FolderMissing; MailError
  */
 export async function appendMessage(
   session: ImapSession,

@@ -9,7 +9,7 @@ import type { ImapSession } from './session.ts';
 const FOLDER_TIMEOUT_MS = 120_000;
 
 /**
- * The path of a folder in another one, or at the top: with the server's separator, below the prefix of the personal
+ * The path of a folder in a parent folder, or at the top: with the server's separator, below the prefix of the personal
  * namespace (RFC 2342).
  */
 export function folderPath(session: ImapSession, parentPath: string | null, name: string): string {
@@ -18,7 +18,7 @@ export function folderPath(session: ImapSession, parentPath: string | null, name
 }
 
 /**
- * Creates a folder, and subscribes to it so that other mail programs show it.
+ * Creates a folder, and subscribes to it: other mail programs then show it.
  * @throws FolderExists when the name is taken; MailError
  */
 export async function createFolder(session: ImapSession, path: string): Promise<void> {
@@ -27,7 +27,7 @@ export async function createFolder(session: ImapSession, path: string): Promise<
 }
 
 /**
- * Renames a folder, with the folders in it and the subscriptions.
+ * Renames a folder with its subfolders and subscriptions.
  * @throws FolderExists when the name is taken; FolderMissing; MailError
  */
 export async function renameFolder(session: ImapSession, from: string, to: string): Promise<void> {
@@ -41,7 +41,7 @@ export async function renameFolder(session: ImapSession, from: string, to: strin
 }
 
 /**
- * Deletes a folder with its messages. Folders in it stay (RFC 3501 6.3.4), or make the server refuse.
+ * Deletes a folder with its messages. Subfolders remain (RFC 3501 6.3.4), or make the server refuse.
  * @throws FolderMissing; MailError
  */
 export async function deleteFolder(session: ImapSession, path: string): Promise<void> {
@@ -81,7 +81,7 @@ function isRefused(error: unknown): error is MailError {
   return error instanceof MailError && error.refused;
 }
 
-/** Subscriptions (RFC 3501 6.3.6) say which folders mail programs show. A server that refuses them does no harm. */
+/** Subscriptions (RFC 3501 6.3.6) say which folders mail programs show. Refusals are ignored. */
 
 export function subscribe(session: ImapSession, path: string): Promise<void> {
   return leniently(() => command(session, 'SUBSCRIBE', [folderArgument(session, path)]));
@@ -91,7 +91,7 @@ export function unsubscribe(session: ImapSession, path: string): Promise<void> {
   return leniently(() => command(session, 'UNSUBSCRIBE', [folderArgument(session, path)]));
 }
 
-/** Runs a rename and renames the subscriptions of the folder and of those in it, which servers leave as they were. */
+/** Runs a rename, then renames the subscriptions of the folder and its subfolders, which servers leave unchanged. */
 export async function moveSubscriptions(
   session: ImapSession,
   from: string,
@@ -121,7 +121,7 @@ async function listSubscribed(session: ImapSession, pattern: string): Promise<st
   const listen = ({ attributes = [] }: Untagged) => {
     const flags = (Array.isArray(attributes[0]) ? attributes[0] : []).map(textOf);
     const raw = textOf(attributes[2]);
-    // LSUB gives parents of subscribed folders as \Noselect
+    // LSUB lists parents of subscribed folders as \Noselect
     if (raw !== undefined && !flags.includes('\\Noselect')) paths.push(decodePath(session.client, raw));
   };
   const names: Argument[] = [{ type: 'STRING', value: '' }, folderArgument(session, pattern)];

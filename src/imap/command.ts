@@ -11,13 +11,13 @@ export type Argument =
   | Argument[];
 
 export interface CommandOptions extends CommandLimits {
-  /** listeners for untagged responses by their keyword; imapflow's own listeners do not get these */
+  /** listeners for untagged responses by their keyword; imapflow's own listeners do not receive these */
   untagged?: Record<string, (untagged: Untagged) => void>;
 }
 
 /**
- * Runs one command and returns the response code of its OK, if there is one. imapflow's own functions for commands that
- * write return `false` or nothing for a refusal; this one throws.
+ * Runs one command and returns the response code of its OK, if any. imapflow's own functions for commands that
+ * write return `false` or nothing for a refusal; this function throws.
  * @throws MailError, with `refused` when the server answered NO or BAD
  */
 export function command(
@@ -34,7 +34,7 @@ export function command(
   const run = async () => {
     const { response, next } = await client.exec(name, args, { untagged });
     next();
-    // imapflow lets a NO pass that reports messages which no longer exist.
+    // imapflow ignores a NO that reports messages which no longer exist.
     if (response.command?.toUpperCase() !== 'OK') {
       throw Object.assign(new Error('refused'), { responseStatus: 'NO', response });
     }
@@ -43,7 +43,7 @@ export function command(
   return session.run(name, run, limits);
 }
 
-/** UIDPLUS (RFC 4315): the server says where messages went. Such a response of another server is not relied on. */
+/** UIDPLUS (RFC 4315): the server reports where messages went. Such responses are ignored without it. */
 export function hasUidplus(session: ImapSession): boolean {
   return session.has('UIDPLUS') || session.has('IMAP4rev2');
 }

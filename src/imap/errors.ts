@@ -4,17 +4,17 @@ import { MailError, reasonOf } from '../mail-wire/mail-error.ts';
 import { withoutLogin } from '../mail-wire/server-text.ts';
 import { means } from './response-codes.ts';
 
-/** reasonOf knows the code. */
+/** A time-out with a code that reasonOf knows. */
 export class TimedOut extends Error {
   readonly code = 'ETIMEDOUT';
 }
 
-/** Ways to log in that this API does not have, as SASL names, with what a person may do instead. */
+/** SASL names of login methods that this API does not support; an app password replaces them. */
 const OAUTH = new Set(['XOAUTH2', 'OAUTHBEARER']);
 
 /**
- * Maps what imapflow threw while it connected and logged in, to words that a person can act on.
- * @param capabilities what the server announced until then
+ * Maps an error that imapflow threw while connecting or logging in to a text that a person can act on.
+ * @param capabilities capabilities that the server announced before the error
  */
 export function loginErrorOf(
   cause: unknown,
@@ -28,14 +28,14 @@ export function loginErrorOf(
   const failed = (detail: string) =>
     new MailError('provider_error', 'imap', `the IMAP login failed: ${detail}`, { cause });
   if (serverResponseCode?.toUpperCase() === 'PRIVACYREQUIRED') {
-    return failed('the server wants an encrypted connection, try the encryption STARTTLS or SSL');
+    return failed('the server requires an encrypted connection: use encryption STARTTLS or SSL');
   }
   if (message === LOGIN_DISABLED) return failed(disabledDetail(login, capabilities));
   if (code === 'CONNECT_TIMEOUT' && login.encryption === 'SSL') {
-    return failed('timed out: the server did not answer with TLS on this port, try the encryption STARTTLS');
+    return failed('timed out: the server did not answer with TLS on this port: use encryption STARTTLS');
   }
   if (code === 'GREETING_TIMEOUT' && login.encryption !== 'SSL') {
-    return failed('timed out: the server sent no IMAP greeting, it may want the encryption SSL on this port');
+    return failed('timed out: the server sent no IMAP greeting: use encryption SSL if this port requires it');
   }
   if (code === 'ClosedAfterConnectText' || code === 'ClosedAfterConnectTLS') {
     const why = withoutLogin(reason, login);
@@ -47,18 +47,18 @@ export function loginErrorOf(
 function disabledDetail(login: ServerLogin, capabilities: ReadonlyMap<string, unknown>): string {
   const offered = [...capabilities.keys()].map((name) => name.toUpperCase());
   if (login.encryption === 'NONE' && offered.includes('STARTTLS')) {
-    return 'the server allows no password on a connection without TLS, try the encryption STARTTLS';
+    return 'the server accepts no password without TLS: use encryption STARTTLS';
   }
   const methods = offered.flatMap((name) => (name.startsWith('AUTH=') ? [name.slice('AUTH='.length)] : []));
-  const hint = methods.some((name) => OAUTH.has(name)) ? ': it wants OAuth, or an app password' : '';
+  const hint = methods.some((name) => OAUTH.has(name)) ? ': use an app password, since OAuth is not supported' : '';
   const list = withoutLogin(methods.slice(0, 8).join(', '), login);
-  return `the server accepts no login with a password here${list && ` (it offers ${list})`}${hint}`;
+  return `the server does not accept password logins${list && ` (it offers ${list})`}${hint}`;
 }
 
-/** What imapflow throws where the server has LOGINDISABLED and none of the mechanisms that imapflow has. */
+/** The text that imapflow throws when the server has LOGINDISABLED and no mechanism that imapflow supports. */
 const LOGIN_DISABLED = 'Login is disabled';
 
-/** Maps whatever imapflow, TLS or the socket threw during `command` to the one error that callers know. */
+/** Maps any error of imapflow, TLS or the socket during `command` to a MailError. */
 export function mailErrorOf(cause: unknown, login: ServerLogin, command: string): MailError {
   if (cause instanceof MailError) return cause;
   const error = (cause ?? {}) as Partial<ImapFlowError> & {

@@ -10,8 +10,8 @@ const EXPUNGE_TIMEOUT_MS = 120_000;
 const MAX_ATTEMPTS = 10;
 
 /**
- * Deletes these messages of the selected folder permanently, and no others; UIDs that no longer exist are ignored.
- * UID EXPUNGE (RFC 4315), else EXPUNGE that spares what other mail programs marked.
+ * Permanently deletes only these messages of the selected folder; UIDs that no longer exist are ignored. Uses UID EXPUNGE
+ * (RFC 4315), else EXPUNGE, which spares the messages that other mail programs marked.
  * @throws MailError
  */
 export async function expungeMessages(session: ImapSession, uids: number[]): Promise<void> {
@@ -24,9 +24,9 @@ export async function expungeMessages(session: ImapSession, uids: number[]): Pro
 }
 
 /**
- * EXPUNGE deletes whatever is marked: marks that others set are removed for that moment.
- * What somebody marks in between is lost, as RFC 4315 says of servers without UIDPLUS: the sessions of one pool do this
- * one at a time. Another process that does the same removes our marks, so this repeats until our messages are deleted.
+ * EXPUNGE deletes every marked message, so marks of other clients are removed for that moment. A message that another
+ * client marks in between is lost, as RFC 4315 says of servers without UIDPLUS: the sessions of one pool do this one at a
+ * time. Another process that does this removes our marks, so this repeats until our messages are deleted.
  */
 async function expungeSparingly(session: ImapSession, uids: number[]): Promise<void> {
   let left = uids;
@@ -53,7 +53,7 @@ async function expungeMarked(session: ImapSession, uids: number[]): Promise<void
   }
 }
 
-/** The NOOP makes the server report changes first; EXPUNGE deletes what is marked by then. */
+/** The NOOP makes the server report changes first: EXPUNGE deletes all messages marked by then. */
 async function markedDeleted(session: ImapSession): Promise<number[]> {
   await session.run('NOOP', () => session.client.noop());
   const marked = await session.run('SEARCH', () => session.client.search({ deleted: true }, { uid: true }));

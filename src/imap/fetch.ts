@@ -3,7 +3,7 @@ import { identityOf, weakIdentityOf } from './identity.ts';
 import type { UidRange, VanishedEvent } from './imapflow-patches.ts';
 import { type ImapSession, limitsPerMessage, MAX_ROWS } from './session.ts';
 
-/** What is known of a message before its body is fetched. */
+/** Metadata of a message, known before its body is fetched. */
 export interface MessageMeta {
   uid: number;
   seen: boolean;
@@ -39,21 +39,21 @@ const META_QUERY: FetchQueryObject = {
 
 const FLAGS_QUERY: FetchQueryObject = { uid: true, flags: true };
 
-/** Longest sequence set that is put into one command; servers refuse lines much over 8,000 bytes. */
+/** Length of the longest sequence set in one command; servers refuse lines much over 8,000 bytes. */
 const MAX_SET_LENGTH = 4_000;
 export const FETCH_TIMEOUT_MS = 300_000;
 
 /** UIDs have 32 bits (RFC 3501 2.3.1.1). */
 export const MAX_UID = 4_294_967_295;
 
-/** Metadata of the messages with UIDs from `from` to `to`, ascending; others are left out (RFC 3501 `n:*`). */
+/** Metadata of the messages with UIDs from `from` to `to`, ascending; other UIDs are omitted (RFC 3501 `n:*`). */
 export async function fetchMeta(session: ImapSession, from: number, to = Infinity): Promise<MessageMeta[]> {
   const range = `${from}:${to === Infinity ? '*' : to}`;
   const metas = await fetchRows(session, { set: range, query: META_QUERY }, metaOf(session));
   return byUid(metas.filter(({ uid }) => uid >= from && uid <= to));
 }
 
-/** Metadata of just these UIDs. */
+/** Metadata of these UIDs. */
 export async function fetchMetaOf(session: ImapSession, uids: number[]): Promise<MessageMeta[]> {
   const wanted = new Set(uids);
   const metas: MessageMeta[] = [];
@@ -64,7 +64,7 @@ export async function fetchMetaOf(session: ImapSession, uids: number[]): Promise
   return metas;
 }
 
-/** Metadata of a message that was appended by this program, as the server says it that keeps it as it was given. */
+/** Metadata of a message that this product appended, on a server that stores it unchanged. */
 export function metaOfAppended(
   uid: number,
   { messageId, source, date }: { messageId: string; source: Buffer; date: Date },
@@ -87,14 +87,14 @@ export async function fetchNewestMeta(session: ImapSession, exists: number, coun
   return byUid(await fetchRows(session, { set, query: META_QUERY, uid: false }, metaOf(session)));
 }
 
-/** Whole messages in memory, and the UIDs of those that did not fit. */
+/** Whole messages in memory, and the UIDs of the messages that did not fit. */
 export interface Sources {
   sources: Map<number, Buffer>;
   remaining: Set<number>;
 }
 
 /**
- * Whole messages by UID, in memory, up to `maxBytes` in all, whatever RFC822.SIZE said. Vanished ones are missing.
+ * Whole messages by UID, in memory, up to `maxBytes` in all, regardless of RFC822.SIZE. Vanished messages are missing.
  */
 export async function fetchSources(session: ImapSession, uids: number[], maxBytes: number): Promise<Sources> {
   const wanted = new Set(uids);
@@ -129,7 +129,7 @@ export async function fetchFlagsBySequence(session: ImapSession, set: string): P
   return fetchRows(session, { set, query: FLAGS_QUERY, uid: false }, flagsOf);
 }
 
-/** What has changed since a MODSEQ. */
+/** Changes since a MODSEQ. */
 export interface Changes {
   flags: MessageFlags[];
   /** UIDs that have vanished; null where the server does not report them (no QRESYNC) */
@@ -169,8 +169,8 @@ interface FetchRequest {
 }
 
 /**
- * FETCH of a set, with what `read` makes of each message; undefined is left out. A message that is reported twice counts
- * once. Responses without a UID are left out: they report changes of other messages in between.
+ * FETCH of a set, each message mapped by `read`; undefined is omitted. A message that is reported twice counts once.
+ * Responses without a UID are omitted: they report changes of other messages in between.
  */
 export async function fetchRows<T extends { uid: number }>(
   session: ImapSession,
@@ -193,7 +193,7 @@ export function byUid<T extends { uid: number }>(rows: T[]): T[] {
   return rows.sort((a, b) => a.uid - b.uid);
 }
 
-/** Reads metadata; undefined for a row without it, by which servers report a change of flags in between. */
+/** Reads metadata; undefined for a row without it: servers report changed flags in such rows. */
 function metaOf(session: ImapSession): (row: FetchMessageObject) => MessageMeta | undefined {
   return (row) => (row.size === undefined ? undefined : readMeta(session, row));
 }
@@ -223,19 +223,19 @@ function readMeta(session: ImapSession, row: FetchMessageObject): MessageMeta | 
 
 function flagsOf({ uid, flags }: FetchMessageObject): MessageFlags | undefined {
   if (!flags) return undefined;
-  // System flags are the same in upper and lower case (RFC 3501 2.3.2).
+  // System flags are case-insensitive (RFC 3501 2.3.2).
   const names = new Set([...flags].map((flag) => flag.toLowerCase()));
   return { uid, seen: names.has('\\seen'), deleted: names.has('\\deleted') };
 }
 
-/** Undefined for a date that is none, or outside of what a database and ISO 8601 hold. */
+/** Undefined for an invalid date, or one outside the range of the database and ISO 8601. */
 function validDate(date: Date | string | undefined): Date | undefined {
   const parsed = new Date(date ?? '');
   const year = parsed.getUTCFullYear();
   return year >= 1 && year <= 9999 ? parsed : undefined;
 }
 
-/** Sequence sets of at most MAX_SET_LENGTH characters that name all the numbers, runs folded (`1:3,7`). */
+/** Sequence sets of at most MAX_SET_LENGTH characters that name all numbers, with runs folded (`1:3,7`). */
 export function* uidSets(numbers: number[]): Generator<string> {
   const sorted = [...new Set(numbers)].sort((a, b) => a - b);
   let set = '';

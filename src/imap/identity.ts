@@ -1,27 +1,26 @@
 import { createHash } from 'node:crypto';
 
-/** What is known of a message before its body is fetched. */
+/** The metadata that identifies a message. */
 export interface IdentityFacts {
-  /** as in the header, with or without angle brackets; null when there is none */
+  /** as in the header, with or without angle brackets; null when missing */
   messageId: string | null;
   /** RFC822.SIZE in bytes */
   size: number;
-  /** INTERNALDATE; counted in whole seconds, since IMAP has no finer ones */
+  /** INTERNALDATE; compared in whole seconds, the resolution of IMAP */
   internalDate: Date | string;
-  /** stands in for a missing Message-ID: the raw Subject, From and Date headers, in this order */
+  /** replaces a missing Message-ID: the raw Subject, From and Date headers, in this order */
   extra?: readonly (string | null | undefined)[];
 }
 
 /**
- * Short stable name (22 characters) of a message: the same message in another folder, or after a change of
- * UIDVALIDITY, has the same one. Message-ID + size + INTERNALDATE; without a Message-ID the
- * `extra` headers stand in for it.
+ * A short stable name (22 characters) of a message, which it keeps in another folder or after a change of UIDVALIDITY: a
+ * digest of Message-ID, size and INTERNALDATE. The `extra` headers replace a missing Message-ID.
  */
 export function identityOf(facts: IdentityFacts): string {
   return digest(['d', nameOf(facts), String(facts.size), seconds(facts.internalDate)]);
 }
 
-/** Like identityOf, without INTERNALDATE: for servers whose COPY gives the copy a new one. */
+/** The stable name of a message without its INTERNALDATE: for servers whose COPY gives the copy a new one. */
 export function weakIdentityOf(facts: Omit<IdentityFacts, 'internalDate'>): string {
   return digest(['w', nameOf(facts), String(facts.size)]);
 }

@@ -4,9 +4,9 @@ import { atom, command } from './command.ts';
 import { internalsOf, type VanishedEvent } from './imapflow-patches.ts';
 import type { ImapSession } from './session.ts';
 
-/** What a server has reported of its own accord since this was last asked for. */
+/** Unsolicited reports of a server since the last `take`. */
 export interface MailboxNotifications {
-  /** paths of folders in which something happened */
+  /** paths of folders that changed */
   folders: Set<string>;
   /** folders were created, renamed or deleted */
   list: boolean;
@@ -14,20 +14,20 @@ export interface MailboxNotifications {
 
 /** Listens for changes in the selected folder and, with NOTIFY (RFC 5465), in all folders. */
 export interface ChangeListener {
-  /** waits for a notification, at most `ms` milliseconds; IDLE is on meanwhile where the server has it */
+  /** waits for a notification, at most `ms` milliseconds; in IDLE where the server supports it */
   wait(ms: number, signal: AbortSignal): Promise<void>;
   /**
-   * Asks the server by NOOP what it has not notified of. One that tells something then is not relied on any more: its IDLE
-   * is interrupted by a NOOP every few seconds.
+   * Asks the server by NOOP for changes that it did not notify of. If it then reports one, its IDLE is no longer relied on:
+   * a NOOP interrupts it every few seconds.
    */
   probe(): Promise<void>;
-  /** the notifications so far, which are cleared */
+  /** returns the notifications so far and clears them */
   take(): MailboxNotifications;
 }
 
 /** Without IDLE the selected folder is checked this often, in milliseconds. */
 const NOOP_INTERVAL_MS = 5_000;
-/** An IDLE that ended sooner was refused; the next one does not start sooner. */
+/** An IDLE that ended sooner was refused; the next one starts no sooner, in milliseconds. */
 const SHORTEST_IDLE_MS = 1_000;
 
 /** Starts to listen on a session. */
@@ -49,9 +49,9 @@ export async function listenForChanges(session: ImapSession): Promise<ChangeList
     const began = Date.now();
     const result = await client.idle();
     const isShort = Date.now() - began < SHORTEST_IDLE_MS;
-    // Fall back to NOOP, so that a server that answers NO is not asked again and again.
+    // Fall back to NOOP: a server that answers NO must not be asked repeatedly.
     if (result === false && client.usable && isShort) idleRefused = true;
-    // An IDLE that ends at once must not make the watch spin.
+    // An IDLE that ends immediately must not make the watch spin.
     await sleep(SHORTEST_IDLE_MS, signal);
   };
   return {
@@ -91,7 +91,7 @@ export async function listenForChanges(session: ImapSession): Promise<ChangeList
   };
 }
 
-/** Asks for notifications of all folders; false where the server has no NOTIFY or refuses it. */
+/** Requests notifications of all folders; false where the server lacks NOTIFY or refuses it. */
 async function notifyAll(session: ImapSession): Promise<boolean> {
   if (!session.has('NOTIFY')) return false;
   const messages = ['MessageNew', 'MessageExpunge', 'FlagChange'].map(atom);
@@ -120,7 +120,7 @@ function listenToSelected({ client }: ImapSession, notify: Notify): void {
   client.on('flags', inSelected);
 }
 
-/** STATUS and LIST arrive while idling, where imapflow has no listener of its own for them. */
+/** STATUS and LIST arrive while idling, where imapflow does not listen for them. */
 function listenToAllFolders({ client }: ImapSession, notify: Notify): void {
   const { untaggedHandlers } = internalsOf(client);
   untaggedHandlers.STATUS = async ({ attributes }) => {

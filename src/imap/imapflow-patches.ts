@@ -7,23 +7,23 @@ export interface UidRange {
   to: number;
 }
 
-/** What QRESYNC reports of expunged messages (RFC 7162 3.2.10), as a `vanished` event of the client. */
+/** Expunged messages as QRESYNC reports them (RFC 7162 3.2.10), in a `vanished` event of the client. */
 export interface VanishedEvent {
   path: string;
-  /** the response to a command of ours, not a change that happened just now */
+  /** the response to a command of ours, not a change of this moment */
   earlier: boolean;
   ranges: UidRange[];
 }
 
-/** Bounds what one server can make this process do and store. */
+/** Bounds the work and memory that one server can cost this process. */
 export interface ResponseGuard {
-  /** counts anew: after this many more responses the connection is closed */
+  /** restarts the count: after this many further responses the connection is closed */
   allow(responses: number): void;
-  /** the server sent more responses, or a larger one, than was allowed; the connection is closed */
+  /** the server sent more responses, or a larger one, than allowed; the connection is closed */
   readonly exceeded: boolean;
 }
 
-/** No response to our commands has more than a few. imapflow counts the tokens of a response only when it has all of it. */
+/** Responses to our commands have only a few. imapflow counts the tokens of a response only once it is complete. */
 const MAX_LITERALS = 200;
 
 type UntaggedHandler = (untagged: Untagged) => Promise<void>;
@@ -32,7 +32,7 @@ type UntaggedHandler = (untagged: Untagged) => Promise<void>;
 export interface ImapFlowInternals {
   handleResponse(data: { payload: Buffer }): Promise<boolean>;
   untaggedVanished(untagged: Untagged, mailbox?: { path: string }): Promise<void>;
-  /** by the keyword of the response; only what no command in progress listens for gets here */
+  /** by the keyword of the response; called only for responses that no command in progress listens for */
   untaggedHandlers: Record<string, UntaggedHandler | undefined>;
   exec(
     command: string,
@@ -43,7 +43,7 @@ export interface ImapFlowInternals {
   streamer: { checkLiteralMarker(line: Buffer): boolean };
 }
 
-/** The private parts of a client. @throws Error naming the one that this version of imapflow does not have */
+/** The private parts of a client. @throws Error naming the part that this version of imapflow lacks */
 export function internalsOf(client: ImapFlow): ImapFlowInternals {
   const internals = client as unknown as ImapFlowInternals;
   const { streamer, handleResponse, untaggedVanished, untaggedHandlers, exec, run } = internals;
@@ -61,11 +61,11 @@ export function internalsOf(client: ImapFlow): ImapFlowInternals {
 }
 
 /**
- * Does what imapflow has no options for:
+ * Patches imapflow where it has no option:
  *
  * - limits how many responses one command may get, and how many literals one response may have;
  * - quotes the names of folders;
- * - enables UTF8=ACCEPT (RFC 6855) only where the server demands it: some that offer it (Courier) store names that no other
+ * - enables UTF8=ACCEPT (RFC 6855) only where the server requires it: some that offer it (Courier) store names that no other
  *   mail program can list. `disableAutoEnable` would also turn off what imapflow does for servers that refuse IMAP4rev2;
  * - keeps a VANISHED as the ranges it came in: `1:4294967295` is 22 bytes on the wire, and imapflow emits one event for
  *   each UID.
@@ -135,19 +135,19 @@ export function patchClient(client: ImapFlow): ResponseGuard {
   };
 }
 
-/** What imapflow fails with at a limit that it has an option for. */
+/** Error codes of imapflow at the limits that it has options for. */
 const TOO_LARGE = new Set(['LineTooLarge', 'LiteralTooLarge', 'ResponseTooLarge', 'TooManyTokens']);
 
-/** Commands whose first argument is the name of a folder, which imapflow leaves without quotes where it may. */
+/** Commands whose first argument is the name of a folder, which imapflow quotes only where it must. */
 const BEGIN_WITH_NAME = new Set(['SELECT', 'EXAMINE', 'STATUS']);
 
-/** Some servers take a name such as `~` or `NIL` for something else unless it is quoted. */
+/** Some servers misread a name such as `~` or `NIL` unless it is quoted. */
 function quoteName([name, ...others]: unknown[]): unknown[] {
   const { type, value } = (name ?? {}) as { type?: string; value?: unknown };
   return type === 'ATOM' && typeof value === 'string' ? [{ type: 'STRING', value }, ...others] : [name, ...others];
 }
 
-/** The ranges of a sequence set; what is not a number is left out. */
+/** The ranges of a sequence set; anything but numbers is omitted. */
 export function uidRanges(set: string): UidRange[] {
   return set.split(',').flatMap((part) => {
     const ends = /^(\d{1,10})(?::(\d{1,10}))?$/.exec(part.trim());

@@ -37,7 +37,7 @@ export async function listFolders(session: ImapSession): Promise<FolderSnapshot[
 }
 
 /**
- * Every folder with its counters: one LIST-STATUS where the server has it, else a STATUS for each of the folders
+ * Every folder with its counters: one LIST-STATUS where the server supports it, else a STATUS for each folder
  * that `wanted` names (all by default).
  */
 export async function listFoldersWithStatus(
@@ -82,7 +82,7 @@ function folderStatus(status: StatusObject | { error?: unknown } | undefined): F
 }
 
 function snapshotsOf(session: ImapSession, entries: ListResponse[]): FolderSnapshot[] {
-  // The folders below a prefix such as `INBOX.` (RFC 2342) are those of the top level, not children of INBOX.
+  // Folders below a prefix such as `INBOX.` (RFC 2342) are top-level folders, not children of INBOX.
   const prefix = session.client.namespace?.prefix ?? '';
   const listed = entries.filter((entry) => entry.path);
   const snapshots = listed.map(
@@ -96,7 +96,7 @@ function snapshotsOf(session: ImapSession, entries: ListResponse[]): FolderSnaps
       status: folderStatus(entry.status),
     }),
   );
-  // The first match keeps the role (CONTRACT "Folders"): flags go before names.
+  // A role belongs to one folder, the first match: flags go before names.
   const taken = new Set<FolderRole>();
   for (const roleOf of [flaggedRole, guessedRole]) {
     listed.forEach((entry, index) => {
@@ -110,7 +110,7 @@ function snapshotsOf(session: ImapSession, entries: ListResponse[]): FolderSnaps
   return snapshots;
 }
 
-/** Attributes and flags are the same in upper and lower case (RFC 3501 2.3.2, RFC 5258 6). */
+/** Attributes and flags are case-insensitive (RFC 3501 2.3.2, RFC 5258 6). */
 function hasFlag(flags: Iterable<string>, name: string): boolean {
   return [...flags].some((flag) => flag.toLowerCase() === name.toLowerCase());
 }
@@ -127,7 +127,7 @@ const SPECIAL_USE: Record<string, FolderRole> = {
   '\\Flagged': 'STARRED',
 };
 
-/** The role that a special-use flag gives (RFC 6154, RFC 8457), and that of INBOX. */
+/** The role of a special-use flag (RFC 6154, RFC 8457), or of INBOX. */
 function flaggedRole({ path, flags }: ListResponse): FolderRole | undefined {
   if (path.toUpperCase() === 'INBOX') return 'INBOX';
   return Object.entries(SPECIAL_USE).find(([flag]) => hasFlag(flags, flag))?.[1];
@@ -138,17 +138,17 @@ function guessedRole({ specialUse }: ListResponse): FolderRole | undefined {
   return specialUse ? SPECIAL_USE[specialUse] : undefined;
 }
 
-/** What LIST says of one folder. */
+/** A folder as LIST reports it. */
 export interface FoundFolder {
   /** as the server writes it */
   path: string;
-  /** between a folder and those in it; null where there is no hierarchy */
+  /** between a folder and its subfolders; null without a hierarchy */
   delimiter: string | null;
 }
 
 /**
- * Finds a folder with LIST. A name that differs in upper and lower case only counts when the server treats both as the
- * same. @throws MailError
+ * Finds a folder with LIST. A name that differs only in case counts when the server treats both as the same.
+ * @throws MailError
  */
 export async function findFolder(session: ImapSession, path: string): Promise<FoundFolder | undefined> {
   const wanted = normalizePath(session.client, path);
@@ -158,7 +158,7 @@ export async function findFolder(session: ImapSession, path: string): Promise<Fo
     if (raw === undefined) return;
     found.push({ path: decodePath(session.client, raw), delimiter: textOf(attributes[1]) ?? null });
   };
-  // `*` and `%` in the name stand for any text here (RFC 3501 6.3.8): other matches are ignored.
+  // `*` and `%` in the name are wildcards here (RFC 3501 6.3.8): other matches are ignored.
   const args = [{ type: 'STRING' as const, value: '' }, folderArgument(session, path)];
   await command(session, 'LIST', args, { untagged: { LIST: listen } });
   const same = (a: string, b: string) => a.toLowerCase() === b.toLowerCase();

@@ -9,13 +9,13 @@ import { findFolder } from './list.ts';
 import { type ImapSession, limitsPerMessage } from './session.ts';
 import { fetchFlagSets } from './store.ts';
 
-/** Where messages went. */
+/** The new locations of moved or copied messages. */
 export interface Moved {
   /** UIDVALIDITY of the target folder; null where the server does not report it (no UIDPLUS) */
   uidValidity: number | null;
   /** UID in the source folder → UID in the target, as far as the server reports them */
   uids: Map<number, number>;
-  /** UIDs that did not exist any more: nothing was done with these */
+  /** UIDs that no longer existed */
   missing: number[];
 }
 
@@ -23,7 +23,7 @@ type Verb = 'UID MOVE' | 'UID COPY';
 
 interface Transfer {
   verb: Verb;
-  /** path of the folder that the messages get into */
+  /** path of the target folder */
   target: string;
 }
 
@@ -31,9 +31,9 @@ const TRANSFER_TIMEOUT_MS = 300_000;
 const MAX_ATTEMPTS = 3;
 
 /**
- * Moves messages of the selected folder: MOVE (RFC 6851), else COPY, then `\Deleted` and EXPUNGE of just these. Between
- * these two a message is in both folders, and stays so if the connection ends there.
- * @throws FolderMissing when there is no such target; MailError
+ * Moves messages of the selected folder: MOVE (RFC 6851), else COPY, then `\Deleted` and EXPUNGE of only these. Between
+ * the two a message is in both folders, and remains in both if the connection ends there.
+ * @throws FolderMissing when the target does not exist; MailError
  */
 export async function moveMessages(session: ImapSession, uids: number[], target: string): Promise<Moved> {
   if (hasMove(session)) return transfer(session, 'UID MOVE', uids, target);
@@ -44,7 +44,7 @@ export async function moveMessages(session: ImapSession, uids: number[], target:
 
 /**
  * Copies messages of the selected folder (RFC 3501 6.4.7).
- * @throws FolderMissing when there is no such target; MailError
+ * @throws FolderMissing when the target does not exist; MailError
  */
 export function copyMessages(session: ImapSession, uids: number[], target: string): Promise<Moved> {
   return transfer(session, 'UID COPY', uids, target);
@@ -52,7 +52,7 @@ export function copyMessages(session: ImapSession, uids: number[], target: strin
 
 async function transfer(session: ImapSession, verb: Verb, uids: number[], target: string): Promise<Moved> {
   const uidplus = hasUidplus(session);
-  // Without COPYUID nothing reports afterwards which messages existed: that is checked first.
+  // Without COPYUID no response says which messages existed: check first.
   const present = uidplus ? uids : await existing(session, uids);
   const missing = new Set(without(uids, present));
   const moved: Moved = { uidValidity: null, uids: new Map(), missing: [] };
@@ -60,11 +60,11 @@ async function transfer(session: ImapSession, verb: Verb, uids: number[], target
     const part = await transferSet(session, { verb, target }, set);
     moved.uidValidity ??= part.uidValidity;
     for (const [from, to] of part.uids) moved.uids.set(from, to);
-    // COPYUID names all messages that were transferred; without one, an expunge shows that some were.
+    // COPYUID names all transferred messages; without it, an expunge shows that some were transferred.
     const transferred = part.uids.size > 0 ? [...part.uids.keys()] : !uidplus || part.expunged ? part.asked : [];
     const unreported = without(numbersOf(set), transferred);
     const left = await existing(session, unreported);
-    // A COPY that was done without COPYUID leaves them just so.
+    // A successful COPY without COPYUID leaves them unchanged.
     if (left.length > 0 && (verb === 'UID MOVE' || part.uids.size > 0)) {
       throw new MailError('provider_error', 'imap', 'the IMAP server reported a move or copy that did not happen');
     }
@@ -74,11 +74,11 @@ async function transfer(session: ImapSession, verb: Verb, uids: number[], target
 }
 
 interface Part {
-  /** what the last attempt named */
+  /** the UIDs that the last attempt named */
   asked: number[];
   uidValidity: number | null;
   uids: Map<number, number>;
-  /** the server reported meanwhile that messages of the set are no longer in the folder */
+  /** during the attempt the server reported that messages of the set have left the folder */
   expunged: boolean;
 }
 
@@ -120,7 +120,7 @@ async function transferSet(session: ImapSession, transfer: Transfer, set: string
   }
 }
 
-/** The sets of what is left of a set: one, since it has become no longer. */
+/** The remaining UIDs of a set, as sets: one, since it did not grow. */
 async function remaining(session: ImapSession, set: string): Promise<string[]> {
   const left = await existing(session, numbersOf(set));
   return left.length === 0 ? [''] : [...uidSets(left)];
@@ -134,7 +134,7 @@ async function existing(session: ImapSession, uids: number[]): Promise<number[]>
   return uids.filter((uid) => flags.has(uid));
 }
 
-/** The numbers of a set, in its order; nothing when there are more than `max`. */
+/** The numbers of a set, in its order; empty when it has more than `max`. */
 function numbersOf(set: string, max = Infinity): number[] {
   const ranges = uidRanges(set);
   const count = ranges.reduce((sum, { from, to }) => sum + to - from + 1, 0);

@@ -5,19 +5,19 @@ import type { Outbound } from '../security/outbound.ts';
 import { isCut, refusedAsLimit } from './response-codes.ts';
 import { type ImapSession, openSession } from './session.ts';
 
-/** Logged-in sessions that stay open for a while, so that changing one flag does not pay a login. */
+/** Keeps logged-in sessions open for a while: changing one flag must not cost a login. */
 export interface SessionPool {
   /**
-   * Runs `work` with a session that nobody else uses meanwhile; any folder may be selected in it. `work` never runs
-   * twice: a session that was idle for long is probed first.
-   * @throws what `work` throws; MailError invalid_credentials or provider_error when no session can be had
+   * Runs `work` with exclusive use of a session, in which any folder may be selected. `work` never runs twice: a session
+   * that was idle for long is probed first.
+   * @throws errors of `work`; MailError invalid_credentials or provider_error when no session can be opened
    */
   use<T>(accountId: string, login: ServerLogin, work: (session: ImapSession) => Promise<T>): Promise<T>;
-  /** Ends the sessions of an account: the idle ones at once, those in use when they become free. */
+  /** Closes the sessions of an account: idle ones immediately, those in use when they are released. */
   drop(accountId: string): Promise<void>;
-  /** Ends the idle sessions of an account, for somebody who gets no connection. */
+  /** Closes the idle sessions of an account, for another client that the server refuses a connection. */
   dropIdle(accountId: string): Promise<void>;
-  /** Ends all sessions for good. */
+  /** Closes all sessions; the pool cannot be used afterwards. */
   close(): Promise<void>;
 }
 
@@ -25,13 +25,13 @@ export interface SessionPoolOptions {
   outbound: Outbound;
   /** sessions of one account at a time, default 3: providers allow 10 to 15, other programs of the user included */
   maxPerAccount?: number;
-  /** milliseconds after which a session that is not used is ended, default 60 s */
+  /** milliseconds after which an unused session is closed, default 60 s */
   idleMs?: number;
   /** milliseconds that a caller waits for a session to become free, default 30 s */
   waitMs?: number;
-  /** milliseconds of idling after which a session is probed before it is used, default 5 s */
+  /** idle milliseconds after which a session is probed before its next use, default 5 s */
   probeAfterMs?: number;
-  /** asks others, in whatever process, to end connections to the mailbox that can be ended */
+  /** asks other users of the mailbox, in all processes, to close connections that they can spare */
   makeRoom?(accountId: string): Promise<void>;
   /** called before each login at a host; must not throw */
   onLogin?(host: string): void;
@@ -54,14 +54,14 @@ export function createSessionPool(options: SessionPoolOptions): SessionPool {
     {
       side: 'imap',
       async open(login, exclusive) {
-        // counted, and not waited for: somebody waits for the answer
+        // counted without waiting: a caller waits for the response
         void onLogin?.(login.host);
         const session = await openSession(login, { outbound, idleMs });
         session.exclusive = exclusive;
         return session;
       },
       meaningOf: (failure) => (refusedAsLimit(failure) ? 'limit' : isCut(failure) ? 'cut' : 'own'),
-      // A server that has said BYE may take a while to hang up.
+      // A server may keep the connection open for a while after its BYE.
       isReusable: ({ client }) => client.usable && client.state !== client.states.LOGOUT,
       probe: (session) =>
         session
@@ -85,7 +85,7 @@ export function createSessionPool(options: SessionPoolOptions): SessionPool {
         inDoubt = false;
         return result;
       } catch (error) {
-        // After a plain refusal both sides know where they are.
+        // After a plain refusal the state of the connection is known.
         inDoubt = !(error instanceof MailError && error.refused);
         throw error;
       } finally {

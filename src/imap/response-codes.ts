@@ -1,11 +1,11 @@
 import { FolderMissing, MailError } from '../mail-wire/mail-error.ts';
 import { textOf, type Untagged } from './tokens.ts';
 
-/** What a refusal means, beyond "no". */
+/** The meaning of a refusal. */
 interface Meaning {
-  /** of a login: the server allows no more connections just now */
+  /** of a login: the server allows no further connection at the moment */
   limit?: true;
-  /** of a login: nothing is said about the password */
+  /** of a login: the password may be right */
   busy?: true;
   /** of any other command: the same command may work later */
   retryLater?: true;
@@ -13,7 +13,7 @@ interface Meaning {
   tooMuch?: true;
   /** a folder that the command names does not exist */
   missing?: true;
-  /** a folder of that name exists already */
+  /** a folder with that name already exists */
   exists?: true;
   /** messages that the command names were expunged */
   expunged?: true;
@@ -26,7 +26,7 @@ const CODES: Readonly<Record<string, Meaning>> = {
   LIMIT: { limit: true, busy: true, retryLater: true, tooMuch: true },
   SERVERBUG: { busy: true, retryLater: true },
   CONTACTADMIN: { busy: true, retryLater: true },
-  // RFC 3501 7.1: a text for the user. Gmail refuses one connection too many with it.
+  // RFC 3501 7.1: a text for the user. Gmail refuses excess connections with it.
   ALERT: { limit: true, busy: true },
   OVERQUOTA: { tooMuch: true },
   TOOBIG: { tooMuch: true }, // RFC 4469
@@ -37,12 +37,12 @@ const CODES: Readonly<Record<string, Meaning>> = {
   EXPUNGEISSUED: { expunged: true },
 };
 
-/** The same of servers that give no code. */
+/** Meanings of the texts of servers that send no response code. */
 const TEXTS: readonly { pattern: RegExp; meaning: Meaning; evenWithCode: boolean }[] = [
   {
     pattern: /too many|maximum number of|connection limit/i,
     meaning: { limit: true, busy: true },
-    // Some put the code of a refused password before it.
+    // Some servers send it with the code of a refused password.
     evenWithCode: true,
   },
   {
@@ -52,7 +52,7 @@ const TEXTS: readonly { pattern: RegExp; meaning: Meaning; evenWithCode: boolean
   },
 ];
 
-/** Whether a refusal with that response code (in capitals; undefined: none) and that text has the meaning. */
+/** Whether a refusal with this response code (in capitals; undefined: none) and text has the meaning. */
 export function means(meaning: keyof Meaning, code: string | undefined, text: string): boolean {
   if (code !== undefined && CODES[code]?.[meaning]) return true;
   return TEXTS.some((each) => each.meaning[meaning] && (each.evenWithCode || !code) && each.pattern.test(text));
@@ -71,12 +71,12 @@ export function refusedAsMissing(error: unknown): boolean {
 /** Whether the server refused the login because there are too many connections. */
 export function refusedAsLimit(error: unknown): boolean {
   if (!(error instanceof MailError)) return false;
-  // Some hang up instead of refusing the login, and say why in the BYE.
+  // Some servers hang up instead of refusing the login, and give the reason in the BYE.
   const { reason = '' } = (error.cause ?? {}) as { reason?: string };
   return means('limit', refusalCode(error), `${error.detail} ${reason}`);
 }
 
-/** Whether the server refused the login because it gets too many of them just now. */
+/** Whether the server refused the login because it receives too many logins at the moment. */
 export function asksForPatience(error: unknown): boolean {
   if (!(error instanceof MailError)) return false;
   return refusalCode(error) === 'UNAVAILABLE' || /rate|throttl|too many login|try again later/i.test(error.detail);
@@ -87,13 +87,13 @@ const CUT_CODES = new Set([
   ...['ClosedAfterConnectText', 'ClosedAfterConnectTLS', 'EConnectionClosed', 'NoConnection', 'ECONNRESET', 'EPIPE'],
 ]);
 
-/** Whether the server hung up during the login without a reason: some do that when there are too many connections. */
+/** Whether the server hung up during the login without a reason: some do that when too many connections are open. */
 export function isCut(error: unknown): boolean {
   if (!(error instanceof MailError) || error.refused || error.code !== 'provider_error') return false;
   return CUT_CODES.has((error.cause as { code?: string } | undefined)?.code ?? '');
 }
 
-/** The response code with which a command was refused, in capitals; undefined when there was none. */
+/** The response code with which a command was refused, in capitals; undefined without one. */
 export function refusalCode(error: unknown): string | undefined {
   if (!(error instanceof MailError) || !error.refused) return undefined;
   const cause = (error.cause ?? {}) as { serverResponseCode?: string; response?: Untagged | string };
@@ -101,7 +101,7 @@ export function refusalCode(error: unknown): string | undefined {
   return typeof cause.response === 'object' ? responseCode(cause.response)?.name : undefined;
 }
 
-/** A response code such as `[COPYUID 38 304 56]`; lists within it are left out. */
+/** A response code such as `[COPYUID 38 304 56]`; lists within it are omitted. */
 export interface ResponseCode {
   name: string;
   values: string[];

@@ -2,23 +2,23 @@ import { sleep } from '../async.ts';
 import { isCut, refusedAsLimit } from './response-codes.ts';
 import type { ImapSession } from './session.ts';
 
-/** How long a server that says it allows no further connection is tried again, in milliseconds. */
+/** How long logins are repeated on a server that allows no further connection, in milliseconds. */
 const LIMIT_MS = 30_000;
-/** The same of one that hangs up without a reason. */
+/** How long logins are repeated on a server that hangs up without a reason, in milliseconds. */
 const CUT_MS = 3_000;
 const INTERVAL_MS = 500;
 
 export interface RoomOptions {
-  /** asks others, in whatever process, to end connections to the mailbox that can be ended */
+  /** asks other users of the mailbox, in all processes, to close connections that they can spare */
   makeRoom(): Promise<void>;
   signal: AbortSignal;
-  /** called when the server allows no connection beside those that there are */
+  /** called when the server allows no further connection */
   onLimit?(): void;
 }
 
 /**
- * Opens a session on a server that may allow only a few connections: others make room for it.
- * @throws MailError when none could be had in time
+ * Opens a session on a server that may allow only a few connections: asks other users of the mailbox to make room.
+ * @throws MailError when none could be opened in time
  */
 export async function openInTurn(open: () => Promise<ImapSession>, options: RoomOptions): Promise<ImapSession> {
   for (const began = Date.now(); ; ) {

@@ -3,30 +3,30 @@ import { readMessageIds } from '../mime/message-ids.ts';
 import { byUid, FETCH_TIMEOUT_MS, fetchRows, uidSets } from './fetch.ts';
 import { type ImapSession, limitsPerMessage } from './session.ts';
 
-/** Sequence numbers that one SEARCH covers. */
+/** The sequence numbers that one SEARCH covers. */
 const SEARCH_SPAN = 50_000;
 
-/** Every UID below `before` that the selected folder holds, ascending. */
+/** The UIDs below `before` in the selected folder, ascending. */
 export async function searchUids(session: ImapSession, before: number, since?: Date): Promise<number[]> {
   if (before <= 1) return [];
   const uids = new Set<number>();
   const exists = (session.client.mailbox && session.client.mailbox.exists) || 0;
-  // The response is one line, which must stay short. From the last message to the first: one that is expunged meanwhile
-  // moves those after it down, where they are at worst found a second time.
+  // The response is one line, which must stay short. From the last message to the first: an expunge in between moves later
+  // messages down, where they are at worst found a second time.
   for (let last = exists; last > 0; last -= SEARCH_SPAN) {
     const seq = `${Math.max(1, last - SEARCH_SPAN + 1)}:${last === exists ? '*' : last}`;
     const query = { uid: `1:${before - 1}`, ...(exists > SEARCH_SPAN ? { seq } : {}), ...(since ? { since } : {}) };
     const found = await session.run('SEARCH', () => session.client.search(query, { uid: true }), {
       deadlineMs: FETCH_TIMEOUT_MS,
     });
-    // imapflow returns false for a refused SEARCH: ask in another way.
+    // imapflow returns false for a refused SEARCH: use FETCH.
     if (!Array.isArray(found)) return fetchUids(session, before, since);
     for (const uid of found) if (uid < before) uids.add(uid);
   }
   return [...uids].sort((a, b) => a - b);
 }
 
-/** What searchUids returns, by FETCH. */
+/** The UIDs below `before` in the selected folder, ascending, by FETCH instead of SEARCH. */
 export async function fetchUids(session: ImapSession, before: number, since?: Date): Promise<number[]> {
   const query = { uid: true, internalDate: true };
   const read = ({ uid, internalDate }: FetchMessageObject) =>
@@ -35,14 +35,14 @@ export async function fetchUids(session: ImapSession, before: number, since?: Da
 }
 
 const FIND_TIMEOUT_MS = 120_000;
-/** Messages whose Message-ID is read where the server cannot search, and where its index may be late. */
+/** The newest messages, whose Message-IDs are read when the server cannot search or its index may be late. */
 const NEWEST = 200;
 const NEWEST_UNINDEXED = 50;
 const MAX_FOUND = 1_000;
 
 /**
- * UIDs of the messages in the selected folder that have just this Message-ID, ascending. Servers search for a part of
- * the text, some not at all, and some find a new message only after a while: the newest are read then.
+ * UIDs of the messages in the selected folder with exactly this Message-ID, ascending. Servers match substrings, some
+ * cannot search, and some index a new message late: the newest messages are then read.
  * @param messageId with or without angle brackets
  * @throws MailError
  */

@@ -4,7 +4,7 @@ import { refusedAsMissing } from './response-codes.ts';
 import type { ImapSession } from './session.ts';
 import { uidValidityOf } from './uidvalidity.ts';
 
-/** The selected folder at the moment of its SELECT (RFC 3501 6.3.1) or EXAMINE (6.3.2). */
+/** The state of a folder at its SELECT (RFC 3501 6.3.1) or EXAMINE (6.3.2). */
 export interface SelectedFolder {
   uidValidity: number;
   /** null where the server does not say */
@@ -14,10 +14,10 @@ export interface SelectedFolder {
   highestModseq: bigint | null;
 }
 
-/** More messages than any folder has; it bounds every loop over the messages of a folder. */
+/** More messages than any folder has: bounds every loop over the messages of a folder. */
 const MAX_EXISTS = 50_000_000;
 
-/** Like selectFolder; undefined when the server refuses. */
+/** Opens a folder as selectFolder does; undefined when the server refuses. */
 export async function trySelect(session: ImapSession, path: string): Promise<SelectedFolder | undefined> {
   try {
     return await selectFolder(session, path);
@@ -28,9 +28,9 @@ export async function trySelect(session: ImapSession, path: string): Promise<Sel
 }
 
 /**
- * Opens a folder, also when it is selected already: the counters are of this moment. By SELECT, since some servers
- * (Courier) give new messages UIDs under EXAMINE that they do not keep; by EXAMINE where SELECT is refused. Messages are
- * read with PEEK, so no flag changes.
+ * Opens a folder, even if it is already selected: the counters are current. Uses SELECT, since some servers (Courier)
+ * assign new messages temporary UIDs under EXAMINE; EXAMINE where SELECT is refused. Messages are read with PEEK, so no
+ * flag changes.
  * @throws MailError
  */
 export async function selectFolder(session: ImapSession, path: string): Promise<SelectedFolder> {
@@ -43,8 +43,8 @@ export async function selectFolder(session: ImapSession, path: string): Promise<
 }
 
 /**
- * Opens a folder for writing (SELECT), also when it is selected already: UIDVALIDITY and the counters are of this moment.
- * @throws FolderMissing (refused) when there is no such folder; MailError provider_rejected when the folder is read-only
+ * Opens a folder for writing (SELECT), even if it is already selected: UIDVALIDITY and the counters are current.
+ * @throws FolderMissing (refused) when the folder does not exist; MailError provider_rejected when it is read-only
  */
 export async function openFolder(session: ImapSession, path: string): Promise<SelectedFolder> {
   const mailbox = await open(session, path, false).catch((error: unknown) => {
@@ -52,7 +52,7 @@ export async function openFolder(session: ImapSession, path: string): Promise<Se
   });
   if (mailbox.readOnly) {
     const options = { refused: true };
-    throw new MailError('provider_rejected', 'imap', 'the provider allows no changes in this folder', options);
+    throw new MailError('provider_rejected', 'imap', 'the provider does not allow changes in this folder', options);
   }
   return selectedFolder(session, mailbox);
 }

@@ -10,33 +10,33 @@ import { type ResponseGuard, patchClient } from './imapflow-patches.ts';
 
 export interface SessionOptions {
   outbound: Outbound;
-  /** bytes of the largest literal that is read; a server that announces more ends the connection */
+  /** bytes of the largest literal that is read; a larger one closes the connection */
   maxLiteralBytes?: number;
   /** milliseconds for connect, TLS and login together */
   connectTimeoutMs?: number;
-  /** milliseconds without a byte after which a server that owes a response is given up */
+  /** milliseconds without a byte after which a missing response counts as lost */
   silenceMs?: number;
-  /** milliseconds for which the session stays open without a command, in addition to those of silence */
+  /** milliseconds that the session stays open without a command, in addition to `silenceMs` */
   idleMs?: number;
-  /** milliseconds that no command may exceed, whatever limit it names */
+  /** milliseconds that no command may exceed, even if it names a higher limit */
   maxCommandMs?: number;
-  /** responses that the login, and a command that names no limit of its own, may get */
+  /** responses allowed to the login, and to a command that names no limit */
   maxResponses?: number;
   /** closes the connection when aborted, also while it is being opened */
   signal?: AbortSignal;
 }
 
-/** What one command may cost. */
+/** The limits of one command. */
 export interface CommandLimits {
   /** milliseconds, default 60 s */
   deadlineMs?: number;
   /** untagged responses, default 300,000 */
   maxResponses?: number;
-  /** milliseconds without a byte, where the server may be silent for longer than usual */
+  /** milliseconds without a byte, for commands whose silence may be long */
   silenceMs?: number;
 }
 
-/** Responses about messages that one command may get; no folder that people use holds more messages. */
+/** Responses about messages that one command may get: more than the messages of any folder in use. */
 export const MAX_ROWS = 1_000_000;
 
 /** The limits of a command that the server answers with up to two responses for each message of the selected folder. */
@@ -54,19 +54,19 @@ export interface ImapSession {
   /** QRESYNC is enabled: the server reports expunged messages by UID. */
   readonly qresync: boolean;
   /**
-   * Runs the work of one command within limits. A command that is late or gets too many responses ends the connection.
-   * @throws MailError for any failure; `command` is its name in the detail
+   * Runs one command within limits. A command that is late or gets too many responses closes the connection.
+   * @throws MailError for any failure; its detail names `command`
    */
   run<T>(command: string, work: () => Promise<T>, limits?: CommandLimits): Promise<T>;
-  /** Runs such works one at a time among all sessions of the account that come from one pool. */
+  /** Runs `work` alone among all sessions of the account in one pool. */
   exclusive?: <T>(work: () => Promise<T>) => Promise<T>;
-  /** the server stores what is appended byte for byte, under the date that was given: it was looked at once */
+  /** the server stores what is appended byte for byte, under the given date: this was checked */
   keepsAppended?: boolean;
   /** paths of folders that were listed without counters when the connection was new */
   withoutCounters?: ReadonlySet<string>;
   /**
-   * Ends the connection and opens another one in its place: nothing is selected then.
-   * @throws MailError; the session is of no use then
+   * Replaces the connection with a new one, in which no folder is selected.
+   * @throws MailError; the session is then unusable
    */
   renew(): Promise<void>;
   /** LOGOUT, then close; never throws. */
@@ -84,7 +84,7 @@ const MAX_RESPONSES = 300_000;
 
 /**
  * Opens and logs in one connection, to a vetted address, with the certificate checked against the host's name.
- * @throws MailError invalid_credentials when the login was refused, provider_error for all else
+ * @throws MailError invalid_credentials when the login was refused, else provider_error
  */
 export async function openSession(login: ServerLogin, options: SessionOptions): Promise<ImapSession> {
   try {
@@ -152,10 +152,10 @@ function newClient(login: ServerLogin, address: string, options: SessionOptions)
     disableCompression: true,
     connectionTimeout: 15_000,
     greetingTimeout: 15_000,
-    // Counts between commands, too; during a command `untilSilent` watches the silence.
+    // Also counts between commands; during a command `untilSilent` watches for silence.
     socketTimeout: (options.silenceMs ?? SILENCE_MS) + (options.idleMs ?? 0),
-    // Only the literals of messages are large, and the longest line that is asked for has 50,000 UIDs (see searchUids), which
-    // imapflow reads without tokens. A line is parsed in one go: of tokens in 0.2 s for 50,000.
+    // Only the literals of messages are large, and the longest expected line has 50,000 UIDs (see searchUids), which
+    // imapflow reads without tokens. A line is parsed in one go: 50,000 tokens take 0.2 s.
     maxLineLength: MiB,
     maxResponseTokens: 50_000,
     maxLiteralSize,
@@ -163,8 +163,8 @@ function newClient(login: ServerLogin, address: string, options: SessionOptions)
     clientInfo: { name: 'email-mailbox-api' },
     tls: { minVersion: 'TLSv1.2' },
   });
-  // Without a listener an 'error' after connect would end the process. Closed at once, the connection cannot pass for usable
-  // when imapflow keeps the error from the caller of a command, as it does for NOOP.
+  // Without a listener an 'error' after connect would end the process. Close the connection: it must not look usable when
+  // imapflow hides the error from the caller of a command, as it does for NOOP.
   client.on('error', () => client.close());
   return client;
 }
@@ -180,7 +180,7 @@ function sessionOf(connected: Connected, login: ServerLogin, options: SessionOpt
     try {
       if (client.usable) await withDeadline(LOGOUT_TIMEOUT_MS, client.logout(), () => new TimedOut());
     } catch {
-      // The server may be gone; closing is all that is left.
+      // The server may be unreachable; close anyway.
     } finally {
       client.close();
     }
@@ -219,9 +219,9 @@ function sessionOf(connected: Connected, login: ServerLogin, options: SessionOpt
   };
 }
 
-/** On a closed connection imapflow returns nothing for many commands, which must not pass for an empty folder. */
+/** On a closed connection imapflow returns nothing for many commands, which must not look like an empty folder. */
 function assertUsable(client: ImapFlow): void {
-  // After a BYE it counts as usable until the server hangs up.
+  // After a BYE imapflow considers the connection usable until the server hangs up.
   if (!client.usable || client.state === client.states.LOGOUT)
     throw Object.assign(new Error('the connection is closed'), { code: 'NoConnection' });
 }
@@ -230,16 +230,16 @@ function assertUsable(client: ImapFlow): void {
 const CHECKS = 10;
 
 /**
- * The result of `work`, unless the server sends nothing for `ms` milliseconds: rejects then with what `onSilent` returns.
- * imapflow's own time-out takes an IDLE that the server never confirmed for one that is quiet by right, and starts it
- * again without end: a peer that died just then would not be noticed.
+ * The result of `work`; rejects with the error of `onSilent` when the server sends nothing for `ms` milliseconds.
+ * imapflow's own time-out treats an IDLE that the server never confirmed as a quiet one and restarts it endlessly, which
+ * would hide a peer that died at that moment.
  */
 async function untilSilent<T>(client: ImapFlow, ms: number, work: Promise<T>, onSilent: () => Error): Promise<T> {
   let interval: NodeJS.Timeout | undefined;
   const silent = new Promise<never>((_, reject) => {
     let received = client.stats().received;
     let quiet = 0;
-    // Checks are counted, not time: while our own event loop is busy, what the server sent waits to be read.
+    // Checks are counted, not time: while our event loop is busy, received bytes wait to be read.
     interval = setInterval(() => {
       const now = client.stats().received;
       quiet = now === received ? quiet + 1 : 0;

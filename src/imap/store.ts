@@ -7,9 +7,8 @@ import { type ImapSession, limitsPerMessage } from './session.ts';
 const STORE_TIMEOUT_MS = 120_000;
 
 /**
- * Adds and removes flags of messages in the selected folder (RFC 3501 6.4.6). Keywords that the folder cannot store
- * are left out.
- * @returns the flags as they are now, by UID, of those of the messages that exist
+ * Adds and removes flags of messages in the selected folder (RFC 3501 6.4.6). Omits keywords that the folder cannot store.
+ * @returns the resulting flags by UID; messages that no longer exist are missing
  * @throws MailError
  */
 export async function storeFlags(
@@ -26,12 +25,12 @@ export async function storeFlags(
     if (row && wanted.has(row.uid)) flags.set(row.uid, row.flags);
   };
   for (const set of uidSets(uids)) {
-    // Only the flags after the last STORE are of use.
+    // Only the flags after the last STORE count.
     if (add.length > 0)
       await store(session, set, { item: remove.length > 0 ? '+FLAGS.SILENT' : '+FLAGS', flags: add }, listen);
     if (remove.length > 0) await store(session, set, { item: '-FLAGS', flags: remove }, listen);
   }
-  // Those that were not reported are expunged, or the server reports nothing where nothing changed.
+  // Unreported messages are expunged, or unchanged: some servers report only changes.
   const unreported = uids.filter((uid) => !flags.has(uid));
   for (const [uid, now] of await fetchFlagSets(session, unreported)) flags.set(uid, now);
   return flags;
@@ -47,7 +46,7 @@ export async function storeSilently(
   for (const set of uidSets(uids)) await store(session, set, { item: `${operation}FLAGS.SILENT`, flags });
 }
 
-/** All flags of messages in the selected folder, by UID; those that do not exist are missing. */
+/** All flags of messages in the selected folder, by UID; messages that do not exist are missing. */
 export async function fetchFlagSets(session: ImapSession, uids: number[]): Promise<Map<number, Set<string>>> {
   const wanted = new Set(uids);
   const flags = new Map<number, Set<string>>();
@@ -94,7 +93,7 @@ function flagsOf({ attributes }: Untagged): { uid: number; flags: Set<string> } 
   return { uid, flags: lasting(flags.map(textOf).filter((flag) => flag !== undefined)) };
 }
 
-/** `\Recent` is of the session, not of the message. */
+/** Without `\Recent`, which belongs to the session, not to the message. */
 function lasting(flags: Iterable<string>): Set<string> {
   return new Set([...flags].filter((flag) => flag.toLowerCase() !== '\\recent'));
 }

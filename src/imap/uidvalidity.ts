@@ -1,14 +1,14 @@
-/** Stands for the UIDVALIDITY of a folder of which the server says none (RFC 3501 2.3.1.1 has it say one). */
+/** The UIDVALIDITY of a folder for which the server reports none, although RFC 3501 2.3.1.1 requires it. */
 export const NO_UIDVALIDITY = 0;
 
-/** The UIDVALIDITY of a folder, as imapflow has read it; NO_UIDVALIDITY where the server says none. */
+/** The UIDVALIDITY of a folder, as imapflow read it; NO_UIDVALIDITY where the server reports none. */
 export function uidValidityOf({ uidValidity }: { uidValidity?: bigint | number }): number {
   return Number(uidValidity ?? NO_UIDVALIDITY);
 }
 
 /**
- * Whether UIDs that a server gives under UIDVALIDITY `now` may be stored in a folder whose stored one is given: null is
- * that of a folder that was never opened. Under any other the UIDs that are stored must be mapped first.
+ * Whether UIDs under UIDVALIDITY `now` may be stored in a folder whose UIDVALIDITY is `stored`: null for a folder that was
+ * never opened. Otherwise the stored UIDs must be mapped first.
  */
 export function fitsUidValidity(stored: number | null, now: number): boolean {
   return stored === null || stored === NO_UIDVALIDITY || stored === now;
