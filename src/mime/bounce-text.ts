@@ -1,9 +1,9 @@
 /*
- * What the text of a notice says of a mail that was not delivered, for notices without a delivery-status part. Mail is
- * hostile: each expression looks at one line of bounded length.
+ * Reads the text of a non-delivery notice that has no delivery-status part. Mail is hostile: each expression is matched
+ * against one line of bounded length.
  */
 
-/** What a report says of one recipient. */
+/** One recipient of a delivery report. */
 export interface ReportedRecipient {
   address: string | null;
   /** failed, delayed, delivered, relayed or expanded */
@@ -21,11 +21,11 @@ export const MAX_RECIPIENTS = 100;
 export const ENHANCED_STATUS = /(?<![\d.])([245]\.\d{1,3}\.\d{1,3})(?![\d.]*\.\d)/;
 const ADDRESS = String.raw`[^\s<>"(),:;\[\]\u3000-\u303f\uff00-\uff0f]{1,250}@[a-z0-9\u0080-\uffff_](?:[a-z0-9\u0080-\u2fff\u3041-\ufeff_-]|\.(?=[a-z0-9\u0080-\uffff])){0,250}`;
 
-/** Where the copy of the mail that bounced begins. */
+/** The line that begins the copy of the bounced mail. */
 const ORIGINAL_BELOW =
   /^[\s>*=_-]{0,80}((this|below|attached|included) (is|line|below) .{0,40}(copy|header)|.{0,30}(original|returned|unsent) (message|mail)( (follows|header.*|text|attached|is.*))?[\s:*=_.-]{0,80}$|message (headers?|text|contents?) follows?|the header of the original|(original|returned) message headers?|.{0,10}message text follows|.{0,20}headers? of the (original )?message|return-path:|received: ?from|received: \()/i;
 
-/** The report's own part of a text, as lines: what comes before the copy of the mail that bounced. */
+/** The lines of a report before the copy of the bounced mail. */
 export function reportLines(body: string): string[] {
   const lines = body
     .slice(0, MAX_TEXT)
@@ -54,12 +54,12 @@ const SENDER_LINE =
 const ADVICE =
   /\b(contact|write to|ask|help|assistance|questions?|include this|send mail to|please (e-?mail|forward)|envelope.from|from user|on behalf of|visit)\b/i;
 
-/** A person who may be a recipient, as it is compared. */
+/** An address in the form in which recipients are compared. */
 const known = (address: string): string => address.toLowerCase();
 
 /**
- * The recipients that a text names as not reached, in order, with what it says of each: of the lines that begin with an
- * address, else of those that name one after a label, else of the commands to the server. `sender` is never one.
+ * The failed recipients that a text names, in order: from lines that begin with an address, else from addresses after a
+ * label, else from the commands to the server. Omits `senders`.
  */
 export function readPlainReport(body: string, senders: readonly string[] = []): ReportedRecipient[] {
   const lines = reportLines(body);
@@ -72,7 +72,7 @@ export function readPlainReport(body: string, senders: readonly string[] = []): 
   return findRecipients(answered, BRACKETED, own);
 }
 
-/** The recipient that a line names; null for one that names a sender, or whom to ask. */
+/** The recipient that a line names; null when it names a sender or a contact for help. */
 function addressIn(line: string, pattern: RegExp): string | null {
   if (!line.includes('@') || SENDER_LINE.test(line)) return null;
   const address = pattern.exec(line)?.[1]?.replace(/^['=]+|[.'_]+$/g, '');
@@ -92,7 +92,7 @@ function findRecipients(lines: readonly string[], pattern: RegExp, own: Readonly
   return [...found.values()];
 }
 
-/** The reason that is given for a recipient: what follows in its line, else in the lines below it, else any response. */
+/** The reason for a recipient: the rest of its line, else the lines below it, else any response. */
 function diagnosticOf(lines: readonly string[], index: number, address: string): string | null {
   const line = lines[index] ?? '';
   const rest = line.slice(line.lastIndexOf(address) + address.length).replace(/^[">)\]]*\s*[:;,.([-]*\s*/, '');
@@ -114,7 +114,7 @@ export function responseIn(lines: readonly string[]): string | null {
   return clean(line);
 }
 
-/** Whether a text has the form of a report: it names who was not reached, and says so or quotes a server's response. */
+/** Whether a text has the form of a report: it names failed recipients, and reports a failure or quotes a server. */
 export function isReportText(body: string, own: readonly string[] = []): boolean {
   const lines = reportLines(body);
   const saysSo = lines.some((line) => UNDELIVERED.test(line)) || /^[\s\S]{0,2000}送信できません/.test(body);
@@ -129,7 +129,7 @@ const ENHANCED = /\b[45]\d\d[ -]#?[45]\.\d{1,3}\.\d{1,3}\b/;
 const UNDELIVERED =
   /(could not|cannot|can't|unable to|was not|wasn't able to|has not been|failed to) (be )?(deliver|reach|sen[dt])|(deliver(y|ing)|message|mail) .{0,60}(failed|failure|error|delayed|undeliverable|rejected|returned)|error .{0,40}(deliver|sending)|did not reach|permanent (fatal )?(error|failure)|returned (to sender|mail)|undeliver|invalid user address|unknown user|user unknown|no such user|nicht zugestellt|unzustellbar|non .{0,10}(remis|distribu)|no .{0,20}entreg/i;
 
-/** Whether a text says that the delivery goes on being attempted. */
+/** Whether a text says that delivery attempts continue. */
 export function isDelayText(subject: string, body: string): boolean {
   const lines = reportLines(body);
   const delayed =
@@ -144,13 +144,13 @@ export function isDelayText(subject: string, body: string): boolean {
 
 const MAIL_HEADER = /^[\s>]{0,10}(from|to|subject|date|message-id|received|return-path):/i;
 
-/** Whether a text has the header of another mail in it. */
+/** Whether a text contains the header of another mail. */
 export function quotesMail(body: string): boolean {
   const lines = body.slice(0, MAX_TEXT).split(/\r\n?|\n/, 2000);
   return new Set(lines.flatMap((line) => MAIL_HEADER.exec(line)?.[1]?.toLowerCase() ?? [])).size >= 3;
 }
 
-/** The addresses of the To field of a mail's header, in a text; only where each line of it can be read. */
+/** The To addresses of a mail header within a text; none unless each line of the field can be read. */
 export function recipientsIn(header: string): string[] {
   const field =
     /^[ \t>]{0,10}to:[ \t]*((?:[^\r\n]{0,1000})(?:\r?\n[ \t]+[^\r\n]{1,1000}){0,20})/im.exec(header)?.[1] ?? '';

@@ -13,7 +13,7 @@ import {
 } from './bounce-text.ts';
 import { readMessageId, readMessageIds } from './message-ids.ts';
 
-/** What a delivery report says (RFC 3464); null where it does not. */
+/** A delivery report (RFC 3464); fields that it omits are null. */
 export interface BounceReport {
   recipient: string | null;
   /** failed, delayed, delivered, relayed or expanded */
@@ -21,13 +21,13 @@ export interface BounceReport {
   /** enhanced status code, RFC 3463 */
   status: string | null;
   diagnostic: string | null;
-  /** every recipient that the report names, those that failed first; the four fields above are of the first */
+  /** every recipient of the report, failed ones first; the four fields above are those of the first */
   recipients: ReportedRecipient[];
-  /** possible Message-IDs of the mail that bounced, the likeliest first, with angle brackets */
+  /** possible Message-IDs of the bounced mail, the likeliest first, with angle brackets */
   messageIds: string[];
 }
 
-/** What decides whether a mail is a bounce: all decoded, header values '' when missing. */
+/** The facts that decide whether a mail is a bounce: all decoded, header values '' when missing. */
 export interface BounceFacts {
   /** address of the From header, or a bare local part */
   from: string;
@@ -38,13 +38,13 @@ export interface BounceFacts {
   contentType: string;
   /** X-Failed-Recipients */
   failedRecipients: string;
-  /** Auto-Submitted or one of its forerunners says that it replies by itself */
+  /** Auto-Submitted or one of its forerunners marks it as an automatic reply */
   autoReplied: boolean;
-  /** Auto-Submitted says that no person wrote it */
+  /** Auto-Submitted says that a program wrote it */
   autoSubmitted?: boolean;
   inReplyTo: readonly string[];
   references: readonly string[];
-  /** whom the notice itself is for: the sender of the mail that bounced */
+  /** the recipient of the notice: the sender of the bounced mail */
   to?: readonly string[];
   bodyPlain: string;
   /** the message's parts that are not body text, with the first 64 KB of their content as text */
@@ -55,7 +55,7 @@ const DELIVERY_STATUS = /^message\/(global-)?delivery-status$/;
 const ORIGINAL = /^(message\/(rfc822|global)|text\/rfc822-headers|message\/global-headers)$/;
 const BOUNCE_SENDER = /^(mailer-daemon|postmaster)(@|$)/i;
 
-/** Subjects that mail servers give to failure notices; each from the start of the subject. */
+/** Subjects of failure notices of mail servers; each from the start of the subject. */
 const FAILURE_SUBJECT = new RegExp(
   `^(?:${[
     'undelivered mail returned to sender',
@@ -97,10 +97,10 @@ const FAILURE_SUBJECT = new RegExp(
   'iu',
 );
 
-/** What a delivery report says of those whom the mail reached is no bounce. */
+/** Actions of recipients whom the mail reached: not a bounce. */
 const DELIVERED = /^(delivered|relayed|expanded)$/;
 
-/** What a bounce reports; null when the mail is no bounce. */
+/** The report of a bounce; null when the mail is not a bounce. */
 export function readBounce(facts: BounceFacts): BounceReport | null {
   if (!isBounce(facts)) return null;
   const status = facts.parts.filter((part) => DELIVERY_STATUS.test(part.mime)).flatMap((part) => readReport(part.text));
@@ -118,8 +118,8 @@ export function readBounce(facts: BounceFacts): BounceReport | null {
 }
 
 /**
- * Those of the delivery-status parts, else of X-Failed-Recipients, else of the text, else the one whom the original was
- * for. What the report leaves out is taken from the text. Those who failed come first.
+ * The recipients of the delivery-status parts, else of X-Failed-Recipients, else of the text, else the original's only
+ * recipient. The text fills gaps of the report. Failed recipients come first.
  */
 function recipientsOf(facts: BounceFacts, status: readonly ReportedRecipient[]): ReportedRecipient[] {
   const plain = readPlainReport(facts.bodyPlain, sendersOf(facts));
@@ -146,7 +146,7 @@ function nothingOf(address: string | null, diagnostic: string | null = null): Re
   return { address, action: null, status: null, diagnostic };
 }
 
-/** What is not said of a recipient is taken from the first of others that says it. */
+/** Fills the missing fields of a recipient from the first of `others` that has them. */
 function withGaps(one: ReportedRecipient, others: readonly (ReportedRecipient | undefined)[]): ReportedRecipient {
   const sources = [one, ...others.filter((other) => other !== undefined)];
   const first = (key: keyof ReportedRecipient) => sources.find((source) => source[key] !== null)?.[key] ?? null;
@@ -155,7 +155,7 @@ function withGaps(one: ReportedRecipient, others: readonly (ReportedRecipient | 
   return { address: one.address, action: first('action'), status, diagnostic };
 }
 
-/** Who sent the mail that bounced, as far as its copy says: never a recipient that it could not reach. */
+/** The senders of the bounced mail, as far as its copy names them: never a failed recipient. */
 function sendersOf(facts: BounceFacts): string[] {
   const from = originalHeaders(facts).flatMap(
     (text) => /^[ \t>]{0,10}from:.{0,300}?<?([^\s<>"@]{1,250}@[^\s<>"]{1,255})/im.exec(text)?.[1] ?? [],
@@ -171,17 +171,17 @@ function originalRecipients(facts: BounceFacts): string[] {
   return [];
 }
 
-/** The headers of the mail that bounced, where it is attached, else where the text has a copy. */
+/** The headers of the bounced mail, from the attachment, else from the copy in the text. */
 function originalHeaders(facts: BounceFacts): string[] {
   const attached = facts.parts.filter((part) => ORIGINAL.test(part.mime)).map((part) => headerOf(part.text));
   return [...attached, ...(quotesMail(facts.bodyPlain) ? [facts.bodyPlain.slice(0, 64 * 1024)] : [])];
 }
 
 /**
- * In order: a complaint is none. A delivery report is one. A read receipt is none. X-Failed-Recipients and a sender whose
- * local part is exactly mailer-daemon or postmaster say it. What says that it replies by itself is none, unless its text
- * is a report: Exim and others mark their bounces so. Then Return-Path says it; and last the subject of a failure notice,
- * or a null sender, with a text that has the form of a report or quotes the mail.
+ * In order: a complaint is not a bounce; a delivery report is; a read receipt is not; X-Failed-Recipients, or a sender
+ * whose local part is exactly mailer-daemon or postmaster, makes it one; an automatic reply is not, unless its text is a
+ * report (Exim and others mark their bounces so); then Return-Path decides; last, the subject of a failure notice or a null
+ * sender makes it one, with a text that has the form of a report or quotes the mail.
  */
 function isBounce(facts: BounceFacts): boolean {
   const declared = declaresBounce(facts);
@@ -194,7 +194,7 @@ function isBounce(facts: BounceFacts): boolean {
   return hasSubject ? isReport() || (isNullSender(facts.returnPath) && quotesOriginal(facts)) : isUnnamedReport(facts);
 }
 
-/** What parts and fields made for reports say; null when they say nothing. */
+/** Whether parts and fields made for reports declare a bounce; null when undecided. */
 function declaresBounce({ contentType, parts, failedRecipients, from, subject }: BounceFacts): boolean | null {
   const type = reportTypeOf(contentType);
   const has = (mime: string): boolean => parts.some((part) => part.mime === mime);
@@ -206,7 +206,7 @@ function declaresBounce({ contentType, parts, failedRecipients, from, subject }:
   return failedRecipients !== '' || /^mailer-daemon(@|$)/i.test(from.trim()) ? true : null;
 }
 
-/** A report whose subject does not say so: from a null sender, or from an address that programs use. */
+/** A report without such a subject: from a null sender, or from an address that programs use. */
 function isUnnamedReport(facts: BounceFacts): boolean {
   if (!isNullSender(facts.returnPath) && !LIKE_BOUNCE_SENDER.test(facts.from)) return false;
   const isAnyProgram = !isNullSender(facts.returnPath) && /^no-?reply/i.test(facts.from);
@@ -217,7 +217,7 @@ function quotesOriginal({ parts, bodyPlain }: BounceFacts): boolean {
   return parts.some((part) => ORIGINAL.test(part.mime)) || quotesMail(bodyPlain);
 }
 
-/** Senders that bounces come from, beside those that RFC 5321 and 2142 name. */
+/** Senders of bounces besides those that RFC 5321 and 2142 name. */
 const LIKE_BOUNCE_SENDER = /^(post[_-]?master|mail[_-]?daemon|mdaemon|mail[_-]?delivery|no-?reply)(@|$)/i;
 
 function isNullSender(returnPath: string): boolean {
@@ -228,19 +228,19 @@ function reportTypeOf(contentType: string): string | null {
   return /report-type\s*=\s*"?([\w-]+)/i.exec(contentType)?.[1]?.toLowerCase() ?? null;
 }
 
-/** Whether an address is one that bounces come from: the local part is exactly mailer-daemon or postmaster. */
+/** Whether an address sends bounces: its local part is exactly mailer-daemon or postmaster. */
 export function isBounceSender(address: string): boolean {
   return BOUNCE_SENDER.test(address.trim());
 }
 
-/** A mail's Message-ID, or the one that it had before a relay gave it another. */
+/** A mail's Message-ID, or its previous one where a relay replaced it. */
 const MESSAGE_ID =
   /^[ \t>]{0,50}(?:X-(?:[a-z]+-){0,3}Original-)?Message-ID[ \t]{0,9}:[ \t]{0,50}\r?\n?[ \t]{0,50}(<[^<>\n]{1,998}>)/gim;
 const MAX_IDS = 10;
 
 /**
- * In the order of their worth: the attached original, the report itself, a copy of the original's header in the text,
- * the mail that the notice replies to.
+ * Message-IDs of the bounced mail, the likeliest first: from the attached original, the report, a copy of the original's
+ * header in the text, the mail that the notice replies to.
  */
 function originalMessageIds(facts: BounceFacts): string[] {
   const attached = facts.parts.filter((part) => ORIGINAL.test(part.mime)).map((part) => headerOf(part.text));
@@ -253,7 +253,7 @@ function originalMessageIds(facts: BounceFacts): string[] {
   return [...new Set([...ids, ...repliedTo])].slice(0, MAX_IDS);
 }
 
-/** Those of the attached original alone. */
+/** The Message-IDs of the attached original, with angle brackets. */
 export function attachedMessageIds(parts: BounceFacts['parts']): string[] {
   const attached = parts.filter((part) => ORIGINAL.test(part.mime)).map((part) => headerOf(part.text));
   const ids = attached.flatMap((text) =>
@@ -267,7 +267,7 @@ function headerOf(message: string): string {
   return end ? message.trimStart().slice(0, end.index) : message;
 }
 
-/** Reads a delivery-status part (RFC 3464 2): its recipients in their order; one without an address where none has one. */
+/** Reads a delivery-status part (RFC 3464 2): its recipients in order; one without an address if none has one. */
 export function readReport(text: string): ReportedRecipient[] {
   const groups = text
     .replace(/\r\n?/g, '\n')
@@ -300,7 +300,7 @@ function fieldsOf(group: string): Map<string, string> {
   return fields;
 }
 
-/** `rfc822; a@b` → `a@b`; null for what holds no address. */
+/** `rfc822; a@b` → `a@b`; null without an address. */
 function addressOf(value: string | undefined): string | null {
   const address = typed(value)
     ?.replace(/^[<"']+|[>"']+$/g, '')

@@ -1,21 +1,21 @@
 import { attachedMessageIds } from './bounces.ts';
 
-/** What a feedback report says (ARF, RFC 5965); null where it does not. */
+/** A feedback report (ARF, RFC 5965); fields that it omits are null. */
 export interface ComplaintReport {
   feedbackType: string | null;
-  /** who complains, as far as the provider says */
+  /** the complaining recipient, if the provider names it */
   recipient: string | null;
   sourceIp: string | null;
   userAgent: string | null;
-  /** possible Message-IDs of the mail that is complained of, the likeliest first, with angle brackets */
+  /** possible Message-IDs of the reported mail, the likeliest first, with angle brackets */
   messageIds: string[];
 }
 
 const MAX_VALUE = 500;
 
 /**
- * What a complaint reports; null when a mail has no message/feedback-report part, or one about a mail that was not
- * authenticated (RFC 6591): nobody complains there.
+ * The report of a complaint; null when a mail has no message/feedback-report part, or one about failed authentication
+ * (RFC 6591), which is not a complaint.
  */
 export function readComplaint(parts: readonly { mime: string; text: string }[]): ComplaintReport | null {
   const report = parts.find(({ mime }) => mime === 'message/feedback-report')?.text;

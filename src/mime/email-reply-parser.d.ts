@@ -1,4 +1,4 @@
-/** The part of email-reply-parser that is used here; the package has no types of its own. */
+/** The part of email-reply-parser that is used here; the package has no types. */
 declare module 'email-reply-parser/lib/parser/emailparser.js' {
   export default class EmailParser {
     parse(text: string): { getVisibleText(): string };

@@ -1,19 +1,19 @@
 import { compile, type FormatCallback } from 'html-to-text';
 
 /*
- * HTML from plain text and plain text from HTML. Mail is hostile: every expression here is linear in the length of the text.
+ * HTML from plain text and plain text from HTML. Mail is hostile: every expression is linear in the length of the text.
  */
 
 const ESCAPES: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' };
 const LINK = /\bhttps?:\/\/[^\s<>"'\u0000-\u0020]{1,2000}/gi;
 const AFTER_LINK = /[.,;:!?)\]}*_]+$/;
 
-/** Text with the five characters escaped that have a meaning in HTML. */
+/** Escapes the five characters that have a meaning in HTML. */
 export function escapeHtml(text: string): string {
   return text.replace(/[&<>"']/g, (char) => ESCAPES[char] ?? char);
 }
 
-/** An HTML rendering of plain text: paragraphs, line breaks, http(s) links; runs of spaces survive. '' of blank text. */
+/** An HTML rendering of plain text: paragraphs, line breaks, http(s) links; runs of spaces survive. '' for blank text. */
 export function textToHtml(text: string): string {
   const lines = text.replace(/\r\n?/g, '\n').split('\n');
   const paragraphs: string[][] = [[]];
@@ -39,19 +39,19 @@ function renderLine(line: string): string {
   return html.replace(/^ | (?= )/g, '&nbsp;').replaceAll('\t', '&nbsp;&nbsp;&nbsp; ');
 }
 
-/** Longer HTML (in characters) only loses its tags: a real conversion would take seconds. */
+/** Longer HTML (in characters) is only stripped of its tags: a conversion would take seconds. */
 const MAX_CONVERTED = 512 * 1024;
 
-/** Deeper HTML only loses its tags too: the conversion takes the square of the depth. */
+/** Deeper HTML is only stripped of its tags: the conversion is quadratic in the depth. */
 const MAX_DEPTH = 2000;
 
-/** A space between the cells of a row: their words would run together. */
+/** Writes a space between the cells of a row: their words would run together. */
 const cell: FormatCallback = (element, walk, builder) => {
   walk(element.children, builder);
   builder.addInline(' ');
 };
 
-/** What html-to-text asks how an element is written. */
+/** The part of html-to-text that chooses the formatter of an element. */
 interface Picker {
   pick1(element: { name: string }): unknown;
 }
@@ -59,8 +59,8 @@ interface Picker {
 const MAX_NAMES = 200;
 
 /**
- * Has a picker find the answer once for each name: it goes through its selectors for every element, though all of them are
- * names. html-to-text has no option for that, and 100 KB of HTML take 11.9 ms without it and 7.4 ms with it.
+ * Makes a picker choose once for each name: it checks its selectors for every element, though all of them are names.
+ * html-to-text has no option for that; 100 KB of HTML take 11.9 ms without it and 7.4 ms with it.
  */
 function rememberNames(picker: Picker): void {
   const pick = picker.pick1.bind(picker);
@@ -75,7 +75,7 @@ function rememberNames(picker: Picker): void {
   };
 }
 
-/** The first element that is written reaches the picker: the one below, when this module is loaded. */
+/** The first element written gives access to the picker: the one below, when this module is loaded. */
 const FIRST = 'x-first';
 let isPrepared = false;
 const first: FormatCallback = (element, walk, builder) => {
@@ -89,7 +89,7 @@ const convert = compile({
   // All of it: programs write a reply above or below the document that it quotes, outside of its body element.
   baseElements: { selectors: [], returnDomByDefault: true },
   formatters: { cell, first },
-  // no base elements: none are looked for
+  // no search for base elements
   limits: { maxDepth: 200, maxInputLength: MAX_CONVERTED, maxBaseElements: 0 },
   selectors: [
     { selector: 'img', format: 'skip' },
@@ -103,7 +103,7 @@ const convert = compile({
 });
 convert(`<${FIRST}>`);
 
-/** Plain text from an HTML body, without images. Very long, deep or broken HTML only loses its tags. */
+/** Plain text from an HTML body, without images. Very long, deep or broken HTML is only stripped of its tags. */
 export function htmlToPlain(html: string): string {
   if (html.length > MAX_CONVERTED || (hasManyTags(html) && depthOf(html) > MAX_DEPTH)) return stripTags(html);
   try {
@@ -121,7 +121,7 @@ function hasManyTags(html: string): boolean {
   return false;
 }
 
-/** The most elements that can be open at once; unclosed ones count as open to the end. */
+/** The largest number of elements open together; unclosed ones count as open to the end. */
 function depthOf(html: string): number {
   let depth = 0;
   let deepest = 0;
@@ -176,7 +176,7 @@ export function stripTags(html: string): string {
     .trim();
 }
 
-/** The tag or comment that begins at `open`, its name in lower case, and where it ends: the end of the text if it does not. */
+/** The tag or comment that begins at `open`, its name in lower case, and where it ends: unclosed, at the end of the text. */
 function readTag(html: string, open: number): { tag: string; closing: boolean; end: number } {
   const terminator = html.startsWith('<!--', open) ? '-->' : '>';
   const close = html.indexOf(terminator, open);

@@ -1,18 +1,18 @@
 import { randomBytes } from 'node:crypto';
 import { storable } from './read/charsets.ts';
 
-/** Longer ids are cut (in characters): RFC 5322 allows no longer line, and index entries are bounded. */
+/** Longer ids are cut (in characters): RFC 5322 limits lines, and index entries are bounded. */
 const MAX_ID = 600;
 
-/** The first message id of a decoded header value, with its angle brackets; null when there is none. */
+/** The first message id of a decoded header value, with its angle brackets; null without one. */
 export function readMessageId(value: string): string | null {
   return readMessageIds(value)[0] ?? null;
 }
 
 /**
  * Message ids (RFC 5322 3.6.4) of a decoded header value, each once. White space within an id, left by bad folding,
- * is removed. A value without angle brackets counts when it is one word, or words that all have an @. (mailparser takes any
- * text for an id.)
+ * is removed. A value without angle brackets counts when it is one word, or words that all have an @. (mailparser accepts
+ * any text as an id.)
  */
 export function readMessageIds(value: string): string[] {
   const bracketed = value.match(/<[^<>]+>/g)?.map((id) => id.slice(1, -1).replace(/\s+/g, '')) ?? [];
@@ -35,7 +35,7 @@ export function newMessageId(fromAddress: string): string {
   return messageIdOf(fromAddress, randomBytes(16));
 }
 
-/** The Message-ID of 16 bytes that nobody can guess: a bounce or an answer that names it comes from one who has the mail. */
+/** The Message-ID of 16 secret bytes: a bounce or an answer that names it comes from a recipient of the mail. */
 export function messageIdOf(fromAddress: string, bytes: Buffer): string {
   const domain = fromAddress.slice(fromAddress.lastIndexOf('@') + 1).toLowerCase();
   const usable = /^(?=.{1,253}$)[a-z0-9-]+(\.[a-z0-9-]+)*$/.test(domain) ? domain : FALLBACK_DOMAIN;

@@ -3,20 +3,20 @@ import type { ParsedMail } from './read/parsed-mail.ts';
 import { readMessage } from './read/read-message.ts';
 import { createBudget, ownThread } from './thread-cpu.ts';
 
-/* What the threads of parser.ts run: one task reads one message, or several small ones. */
+/* Runs in the threads of parser.ts: one task reads one message, or several small ones. */
 
 /**
- * How much of a message is read: all of it; all with HTML only stripped of its tags and winmail.dat as it is, after a first
- * attempt was stopped by force; the header alone, after a second one was.
+ * How much of a message is read: all of it; after a first attempt was stopped by force, all, but HTML only stripped of its
+ * tags and winmail.dat not unpacked; after a second, the header alone.
  */
 export type ParseDepth = 'all' | 'stripped' | 'header';
 
 export interface ParseTask {
   messages: { source: Uint8Array | { path: string }; spillDir: string }[];
-  /** read each for at most this long, counted where it can be interrupted */
+  /** milliseconds for each message, checked where reading can be interrupted */
   budgetMs: number;
   depth: ParseDepth;
-  /** [0] set to 1 as soon as the work begins: threads take a while to start; [1] the system's id of the thread, or 0 */
+  /** [0] set to 1 when the work begins, since threads start slowly; [1] the system's id of the thread, or 0 */
   started: SharedArrayBuffer;
 }
 

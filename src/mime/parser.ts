@@ -18,11 +18,11 @@ export { hasAttachments } from './read/parsed-mail.ts';
 export interface MailParserOptions {
   /** worker threads at most (default 1) */
   threads?: number;
-  /** one mail is cut short after this long (default 2,000) */
+  /** milliseconds after which reading a mail is cut short (default 2,000) */
   timeoutMs?: number;
   /** heap of one thread in MB (default 200) */
   memoryMb?: number;
-  /** where attachments over 256 KB a mail are put */
+  /** folder for the attachments of mails with more than 256 KB of them */
   tempDir: string;
 }
 
@@ -30,25 +30,25 @@ export interface MailParserOptions {
 export type MailSource = Buffer | { path: string };
 
 export interface ParseOptions {
-  /** how many times the usual time a mail may take (default 1); more: nobody waits for it, and it waits for no other mail */
+  /** multiple of the usual time that a mail may take (default 1); above 1, a separate thread: other mail does not wait */
   patience?: number;
 }
 
 export interface MailParser {
   /**
-   * Reads one message. Never fails because of the message: what cannot be read in time or memory is left out (isPartial).
+   * Reads one message. Never fails because of the message: parts that exceed time or memory are left out (isPartial).
    * When `tempDir` of the result is set, the caller removes that folder.
    * @throws when the file of the source cannot be read, or the parser is closed
    */
   parse(source: MailSource, options?: ParseOptions): Promise<ParsedMail>;
-  /** The same for several, in order, at less cost for each: small ones go to a thread together. */
+  /** Reads several messages, in order, at a lower cost for each: small ones share a task. Fails as `parse` does. */
   parseMany(sources: readonly MailSource[]): Promise<ParsedMail[]>;
   /**
-   * Has new threads read the mail from now on; the ones of before end with their last task, and the memory with them in
-   * which they read mail.
+   * Starts new threads for further mail; the previous ones exit after their last task, which frees the memory in which they
+   * read mail.
    */
   replaceThreads(): void;
-  /** Stops the threads; parses that run fail. */
+  /** Stops the threads; running parses fail. */
   close(): Promise<void>;
 }
 
@@ -56,9 +56,9 @@ export interface MailParser {
 const BATCH_MAILS = 16;
 const BATCH_BYTES = 512 * 1024;
 const SMALL_BYTES = 64 * 1024;
-/** Larger messages have threads of their own: they take seconds, and others must not wait for them. */
+/** Larger messages have separate threads: they take seconds, and others must not wait for them. */
 const LARGE_BYTES = 1024 * 1024;
-/** The share of the time after which a thread stops by itself and returns what it has. */
+/** The share of the time after which a thread stops voluntarily and returns the result so far. */
 const SOFT_SHARE = { all: 0.8, stripped: 0.4, header: 0.8 };
 const HEADER_MS = 400;
 const CHECK_MS = 50;
@@ -66,7 +66,7 @@ const IDLE_MS = 30_000;
 
 /**
  * A parser with worker threads: one at first, more under load; those beyond the first stop after 30 s without work. Large
- * messages have threads of their own, half as many, so that small ones do not wait for them.
+ * messages have separate threads, half as many: small ones do not wait for them.
  */
 export function createMailParser(options: MailParserOptions): MailParser {
   const { timeoutMs = 2000, memoryMb = 200, tempDir } = options;
@@ -77,7 +77,7 @@ export function createMailParser(options: MailParserOptions): MailParser {
       new Piscina({
         filename: workerFile(),
         minThreads: 1,
-        // and one for mail that may take longer
+        // one for mail that may take longer
         maxThreads: threads + largeThreads + 1,
         idleTimeout: IDLE_MS,
         resourceLimits: { maxOldGenerationSizeMb: memoryMb },
@@ -93,7 +93,7 @@ export function createMailParser(options: MailParserOptions): MailParser {
       return pools.use((pool) => runTask(pool, sources, { limitMs, depth, tempDir }));
     });
 
-  /** One mail, with more care each time that it was stopped by force. */
+  /** Parses one mail, less deeply after each attempt that was stopped by force. */
   async function parse(source: MailSource, { patience = 1 }: ParseOptions = {}): Promise<ParsedMail> {
     const attempts: [ParseDepth, number][] = [
       ['all', timeoutMs * patience],
@@ -119,7 +119,7 @@ export function createMailParser(options: MailParserOptions): MailParser {
         try {
           return await run(await slotOf(batch), batch, timeoutMs, 'all');
         } catch {
-          // One of them is the cause: each alone.
+          // One of them is the cause: read each alone.
           return Promise.all(batch.map((source) => parse(source)));
         }
       }),
@@ -135,7 +135,7 @@ export function createMailParser(options: MailParserOptions): MailParser {
   return { parse, parseMany, replaceThreads: () => pools.replace(), close };
 }
 
-/** The threads that take tasks, and those that were replaced and still have some. */
+/** The threads that accept tasks, and replaced threads with unfinished tasks. */
 class ThreadPools {
   readonly #open: () => Piscina;
   #current: Piscina;
@@ -195,7 +195,7 @@ interface TaskOptions {
   tempDir: string;
 }
 
-/** One task of a thread, which is stopped by force when it takes too long. */
+/** Runs one task in a thread, which is stopped by force when the task takes too long. */
 async function runTask(pool: Piscina, sources: readonly MailSource[], { limitMs, depth, tempDir }: TaskOptions) {
   const messages = sources.map((source) => ({
     source: portable(source),
@@ -206,7 +206,7 @@ async function runTask(pool: Piscina, sources: readonly MailSource[], { limitMs,
   const task: ParseTask = { messages, budgetMs: limitMs * SOFT_SHARE[depth], depth, started };
   const transferList = messages.flatMap(({ source }) => ('path' in source ? [] : [source.buffer]));
   const abort = new AbortController();
-  // The time counts from when the thread begins: starting a thread takes a while.
+  // The time counts from the start of the work: starting a thread takes a while.
   let isTimeUp: (() => boolean) | null = null;
   const timer = setInterval(() => {
     if (Atomics.load(flag, 0) === 0) return;
@@ -225,7 +225,7 @@ async function runTask(pool: Piscina, sources: readonly MailSource[], { limitMs,
   }
 }
 
-/** Which threads read a mail: `patient`: one that may take long. */
+/** The threads that read a mail; `patient`: for mail that may take long. */
 type Slot = 'small' | 'large' | 'patient';
 
 async function slotOf([first]: readonly MailSource[]): Promise<Slot> {
@@ -233,12 +233,12 @@ async function slotOf([first]: readonly MailSource[]): Promise<Slot> {
   return (Buffer.isBuffer(first) ? first.length : (await stat(first.path)).size) > LARGE_BYTES ? 'large' : 'small';
 }
 
-/** Bytes in a buffer of their own, which is transferred and not copied again. */
+/** Copies bytes into a separate buffer, which is transferred and not copied again. */
 function portable(source: MailSource): Uint8Array<ArrayBuffer> | { path: string } {
   return Buffer.isBuffer(source) ? new Uint8Array(source) : { path: source.path };
 }
 
-/** Dates and bytes lose their classes between threads: here they are Date and Buffer again. */
+/** Dates and bytes lose their classes between threads: restores Date and Buffer. */
 function revived(mail: ParsedMail): ParsedMail {
   return { ...mail, date: mail.date && new Date(mail.date), attachments: mail.attachments.map(withBuffer) };
 }
@@ -270,18 +270,18 @@ function batches(sources: readonly MailSource[]): MailSource[][] {
 
 function only(mails: ParsedMail[]): ParsedMail {
   const [mail] = mails;
-  if (!mail) throw new Error('the parser gave no mail');
+  if (!mail) throw new Error('the parser returned no mail');
   return mail;
 }
 
 const isSource = import.meta.url.endsWith('.ts');
 
-/** The worker next to this file: TypeScript when run from source, JavaScript when built. */
+/** The path of the worker next to this file: TypeScript when run from source, JavaScript when built. */
 function workerFile(): string {
   return new URL(`./parse-worker.${isSource ? 'ts' : 'js'}`, import.meta.url).href;
 }
 
-/** Run from source, threads need the loader that the main thread may have from elsewhere (jest). */
+/** When run from source, threads need a loader; the main thread may have another one (jest). */
 function typescriptFlags(): { execArgv: string[] } | Record<string, never> {
   if (!isSource) return {};
   const loader = pathToFileURL(createRequire(import.meta.url).resolve('tsx')).href;

@@ -1,11 +1,11 @@
 import { readFileSync, readlinkSync } from 'node:fs';
 
 /*
- * The CPU that one thread uses: Node counts that of the whole process only, in which others parse and collect garbage at
- * the same time. Linux tells; elsewhere the clock has to do.
+ * The CPU time of one thread: Node counts only that of the whole process, in which other threads parse and collect garbage.
+ * Linux reports it; on other systems the clock replaces it.
  */
 
-/** The system's id of the thread that calls; null where the system does not tell. */
+/** The system's id of the calling thread; null on systems other than Linux. */
 export function ownThread(): number | null {
   try {
     return Number(readlinkSync('/proc/thread-self').split('/').at(-1)) || null;
@@ -14,7 +14,7 @@ export function ownThread(): number | null {
   }
 }
 
-/** Milliseconds of CPU that a thread of this process has used; null where the system does not tell. */
+/** Milliseconds of CPU that a thread of this process has used; null where the system does not report it. */
 export function threadCpuMs(thread: number | null): number | null {
   if (thread === null) return null;
   try {
@@ -24,13 +24,13 @@ export function threadCpuMs(thread: number | null): number | null {
   }
 }
 
-/** How much longer than its budget work may take where the machine is too busy to give it the CPU. */
+/** The multiple of its budget that work may take on the clock when the machine is busy. */
 const PATIENCE = 3;
 
 /**
- * A budget of time, in ms, for work of a thread that begins now. Returns a function that says whether it is used up. Only
- * the CPU of that thread counts: an overloaded machine must not cut mail short. After three times the budget on the clock
- * it is used up in any case; and after the budget itself where the CPU of a thread is not known.
+ * Starts a time budget, in ms, for the work of a thread. Returns a function that tests whether it is used up. Only the CPU
+ * time of the thread counts: an overloaded machine must not cut mail short. On the clock the budget ends after three times
+ * `ms`, or after `ms` when the CPU time of the thread is unknown.
  */
 export function createBudget(ms: number, thread: number | null): () => boolean {
   const startedAt = performance.now();

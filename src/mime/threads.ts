@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 
-/** What mail programs put before the subject of a reply, in many languages; lower case. */
+/** Subject prefixes of replies, in many languages; lower case. */
 const REPLY =
   're|aw|antw|antwort|sv|vs|ref|rif|r|odp|odpowiedź|res|resp|ynt|vá|vl|atb|bls|blt|απ|σχετ|hl|notat|на|отв|ответ|відп|回复|回覆|答复|答覆|返信|回信|회신|답장|رد|تر|השב|ตอบ|trả lời';
-/** The same for forwarded mail. */
+/** Subject prefixes of forwarded mail, in many languages; lower case. */
 const FORWARD =
   'fwd?|wg|doorst|tr|pd|enc|rv|vb|i|továbbítás|ilt|i̇lt|iml|προωθ|пересл|пер|转发|轉寄|轉發|転送|전달|إعادة توجيه|הועבר|ส่งต่อ|chuyển tiếp';
 
@@ -20,13 +20,13 @@ const MAX_SUBJECT = 1000;
 const MAX_ROUNDS = 50;
 
 export interface BaseSubject {
-  /** the subject without all prefixes; '' when nothing else is in it */
+  /** the subject without all prefixes; '' when it has nothing else */
   base: string;
-  /** the first prefix is one of a reply (and not of forwarded mail) */
+  /** the first prefix is that of a reply, not of forwarded mail */
   isReply: boolean;
 }
 
-/** Base subject (RFC 5256 2.1), with the prefixes of other languages too. */
+/** Base subject (RFC 5256 2.1), including the prefixes of other languages. */
 export function baseSubjectOf(subject: string): BaseSubject {
   let text = subject.slice(0, MAX_SUBJECT).replace(/\s+/g, ' ').trim();
   let first: 'reply' | 'forward' | null = null;
@@ -54,14 +54,14 @@ function withoutLeaders(text: string): { rest: string; kind: 'reply' | 'forward'
 }
 
 /*
- * Threads are the connected groups of mails (CONTRACT "Thread"). Two mails belong together when the server says so, else
- * when one names the other's Message-ID or both name a third, else by subject alone. Each of these relations is symmetric,
- * and a new mail joins every group that it touches: the order of arrival does not matter.
+ * Threads are connected groups of mails. Two mails belong together when the server says so, else when one names the other's
+ * Message-ID or both name a third, else by subject alone. Each of these relations is symmetric, and a new mail joins every
+ * group that it touches: the order of arrival does not matter.
  */
 
-/** What decides the thread of a mail. */
+/** The facts that decide the thread of a mail. */
 export interface ThreadFacts {
-  /** `gm:<X-GM-THRID>` or `oid:<THREADID>` where the server gives one; then nothing else counts */
+  /** `gm:<X-GM-THRID>` or `oid:<THREADID>` where the server provides one; then only this counts */
   serverThreadId?: string | null;
   messageId: string | null;
   inReplyTo: readonly string[];
@@ -73,13 +73,13 @@ export interface ThreadFacts {
   participants: readonly string[];
 }
 
-/** Keys of a mail: those that lead to its thread, and those to look up. */
+/** Keys of a mail: the keys that lead to its thread, and the keys to look up. */
 export interface ThreadKeys {
   /** for thread_keys: each leads to the mail's thread */
   keys: string[];
-  /** for emails.subject_key: later mails find this one by it; null when it cannot be found by subject */
+  /** for emails.subject_key, by which later mails find this one; null when the subject does not lead to it */
   subjectKey: string | null;
-  /** values of subject_key to look up within SUBJECT_WINDOW_MS of the mail's date; empty: no look-up is needed */
+  /** values of subject_key to look up within SUBJECT_WINDOW_MS of the mail's date; empty: none */
   subjectLookups: string[];
 }
 
@@ -91,9 +91,9 @@ export interface SubjectCandidate {
 }
 
 export interface ThreadDecision {
-  /** the thread that the mail belongs to; null: none yet, make one */
+  /** the thread that the mail belongs to; null: create one */
   threadId: string | null;
-  /** threads that turned out to be the same one: they are merged into threadId */
+  /** threads that the mail connects: merge them into threadId */
   merge: string[];
   /** keys that do not lead to the thread yet */
   keysToPoint: string[];
@@ -102,9 +102,9 @@ export interface ThreadDecision {
 /** Mails further apart are not joined by subject alone: 7 days. */
 export const SUBJECT_WINDOW_MS = 7 * 24 * 3600 * 1000;
 
-/** Ids read of one mail, the first and the last ones: bounds the cost of a hostile header. */
+/** Ids read from one mail, the first and the last ones: bounds the cost of a hostile header. */
 const MAX_REFERENCES = 200;
-/** Longer ids are hashed, since index entries are bounded. */
+/** Longer ids (in characters) are hashed, since index entries are bounded. */
 const MAX_KEY = 200;
 
 /** The keys of one mail. */
@@ -112,7 +112,7 @@ export function threadKeysOf(facts: ThreadFacts): ThreadKeys {
   if (facts.serverThreadId) {
     return { keys: [bounded(facts.serverThreadId)], subjectKey: null, subjectLookups: [] };
   }
-  // RFC 5256 3: In-Reply-To counts where there are no References; one that names another conversation would join the two.
+  // RFC 5256 3: In-Reply-To counts only without References: if it names another conversation, it would join the two.
   const references = facts.references.filter(joins);
   const named = references.length > 0 ? references : facts.inReplyTo.filter(joins);
   const kept =
@@ -125,7 +125,7 @@ export function threadKeysOf(facts: ThreadFacts): ThreadKeys {
   return { keys, ...subjectKeysOf(facts, named.length > 0) };
 }
 
-/** Of the mails found by subjectLookups: the threads of those that are near enough in time and share a participant. */
+/** The threads of the candidates, found by subjectLookups, that are near enough in time and share a participant. */
 export function subjectNeighbours(facts: ThreadFacts, candidates: readonly SubjectCandidate[]): string[] {
   const own = new Set(facts.participants);
   const near = candidates.filter(
@@ -137,9 +137,9 @@ export function subjectNeighbours(facts: ThreadFacts, candidates: readonly Subje
 }
 
 /**
- * Which thread a mail joins, and which threads it merges. `existing` holds the threads that thread_keys has for the mail's
- * keys (merged threads resolved); `neighbours` comes from subjectNeighbours. The older id, which is the smaller string,
- * stays.
+ * Decides which thread a mail joins, and which threads it merges. `existing` holds the threads that thread_keys has for the
+ * mail's keys (merged threads resolved); `neighbours` comes from subjectNeighbours. The older id, which is the smaller
+ * string, stays.
  */
 export function decideThread(
   keys: readonly string[],
@@ -152,8 +152,8 @@ export function decideThread(
 }
 
 /**
- * Who took part in a mail, for the subject rule: lower-cased addresses of From, To and Cc. The mailbox's own
- * addresses are left out, since every mail of the mailbox shares them, unless nobody else took part.
+ * The participants of a mail, for the subject rule: lower-cased addresses of From, To and Cc. Omits the mailbox's own
+ * addresses, since every mail of the mailbox shares them, unless they are the only ones.
  */
 export function participantsOf(
   mail: {
@@ -171,8 +171,8 @@ export function participantsOf(
 }
 
 /**
- * A mail without reference headers whose subject says that it is a reply is joined to any mail of the same base
- * subject; every other mail is joined by subject only to such an orphan. Hence two kinds of keys, `r:` for orphans.
+ * A mail without reference headers whose subject marks it as a reply joins any mail of the same base
+ * subject; every other mail joins by subject only such an orphan. Hence two kinds of keys, `r:` for orphans.
  */
 function subjectKeysOf(facts: ThreadFacts, hasReferences: boolean): Pick<ThreadKeys, 'subjectKey' | 'subjectLookups'> {
   const base = facts.baseSubject.toLowerCase().replace(/\s+/g, ' ').trim();
@@ -183,18 +183,18 @@ function subjectKeysOf(facts: ThreadFacts, hasReferences: boolean): Pick<ThreadK
     : { subjectKey: `p:${hash}`, subjectLookups: [`r:${hash}`] };
 }
 
-/** A message id (RFC 5322 3.6.4) without its angle brackets; quotes around its left part make no other id of it. */
+/** A message id (RFC 5322 3.6.4) without its angle brackets; quotes around its left part do not make it another id. */
 function bareId(id: string | null): string {
   const bare = (id ?? '').trim().replace(/^<|>$/g, '').trim();
   return bare.replace(/^"((?:[^"\\]|\\.)*)"(?=@)/, (_, left: string) => left.replace(/\\(.)/g, '$1'));
 }
 
-/** An id without an @ may be one, as some programs make them, when it is too long to be a word that two mails share. */
+/** Some programs make ids without an @: one counts when it is too long to be a word that two mails share. */
 const LONG_ID = /^\S{20,}$/;
 
 /**
- * Whether an id tells of a conversation. What is no message id is no reference (RFC 5256 3): it must not keep the subject
- * from counting, and `Message-ID: test` joins nothing.
+ * Whether an id identifies a conversation. An invalid message id is not a reference (RFC 5256 3): it must not keep the
+ * subject from counting, and `Message-ID: test` joins nothing.
  */
 function joins(id: string): boolean {
   const bare = bareId(id);

@@ -3,17 +3,17 @@ import type { Header } from '../contract/email.ts';
 import { escapeHtml, htmlToPlain } from './html.ts';
 import type { OutgoingMessage } from './write/outgoing-message.ts';
 
-/** The URLs of a tracked mail's pixel and links. `baseUrl` is PUBLIC_URL, or that of the custom domain. */
+/** The URLs of a tracked mail's pixel and links. `baseUrl` is PUBLIC_URL, or the URL of the custom domain. */
 export function trackingUrls(baseUrl: string, trackingId: string): { open: string; click: (n: number) => string } {
   const base = baseUrl.replace(/\/+$/, '');
   return { open: `${base}/t/o/${trackingId}.gif`, click: (n) => `${base}/t/c/${trackingId}/${n}` };
 }
 
 /**
- * The message as it is delivered when opens or clicks are tracked (CONTRACT "Tracking"), and the targets of its links:
- * number n of trackingUrls is `links[n]`, from 0. Every http(s) link of `a` and `area` leads through this service, except
- * those to unsubscribe. The rest of the HTML stays as it is; the plain text is made from the HTML before the change. A
- * message without HTML stays as it is.
+ * The message as it is delivered when opens or clicks are tracked, and the targets of its links: number n of trackingUrls is
+ * `links[n]`, from 0. Every http(s) link of `a` and `area` leads through this service, except unsubscribe links. The rest
+ * of the HTML stays unchanged; the plain text is made from the HTML before the change. A message without HTML stays
+ * unchanged.
  */
 export function trackMessage(
   message: OutgoingMessage,
@@ -47,7 +47,7 @@ interface Link {
   text: string;
 }
 
-/** Characters of a link's text that are read: an unsubscribe link is short. */
+/** Characters read from a link's text: an unsubscribe link is short. */
 const MAX_TEXT = 500;
 /** Characters of white space around the `=` of an attribute. */
 const MAX_GAP = 1000;
@@ -88,7 +88,7 @@ class LinkReader implements Callbacks {
 
   onattribname(start: number, end: number): void {
     const isLinkTag = this.#tag === 'a' || this.#tag === 'area';
-    // of an attribute given twice the first counts
+    // the first of duplicate attributes counts
     const isHref = isLinkTag && !this.#linkOfTag && this.#html.slice(start, end).toLowerCase() === 'href';
     this.#href = isHref ? [] : null;
     this.#nameEnd = end;
@@ -150,7 +150,7 @@ class LinkReader implements Callbacks {
   }
 }
 
-/** A URL as browsers read it (WHATWG URL 4.4): without the white space around it and line breaks within. */
+/** A URL as browsers read it (WHATWG URL 4.4): without surrounding white space and line breaks. */
 function targetOf(value: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: browsers strip them
   return value.replace(/^[\0-\x20]+|[\0-\x20]+$/g, '').replace(/[\t\r\n]/g, '');
@@ -169,7 +169,7 @@ function readable(url: string): string {
   }
 }
 
-/** Words in the text or URL of links that lead out of a mailing list. */
+/** Words in the text or URL of unsubscribe links. */
 const UNSUBSCRIBE = new RegExp(
   [
     ...['un-?subscri', 'opt[-_ ]?out', 'remove me', 'manage (your )?(email )?(preferences|subscription)'],
@@ -232,7 +232,7 @@ function unsubscribeTargets(headers: readonly Header[]): Set<string> {
   );
 }
 
-/** The text with each range replaced; ranges in any order, none within another. */
+/** Replaces ranges of a text; in any order, not overlapping. */
 function edited(text: string, edits: { start: number; end: number; text: string }[]): string {
   const pieces: string[] = [];
   let at = 0;
@@ -245,8 +245,8 @@ function edited(text: string, edits: { start: number; end: number; text: string 
 }
 
 /**
- * The HTML of a tracked mail as it was before trackMessage. Providers that file the Sent copy themselves store it with the
- * pixel and the rewritten links.
+ * Restores the HTML of a tracked mail as it was before trackMessage. Providers that file the Sent copy themselves store it
+ * with the pixel and the rewritten links.
  */
 export function untrackHtml(html: string, trackingId: string, links: readonly string[]): string {
   if (!html.includes(trackingId)) return html;

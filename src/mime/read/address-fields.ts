@@ -3,15 +3,15 @@ import { decodeHeaderBytes } from './charsets.ts';
 import { unifyEncodedWords } from './encoded-words.ts';
 import type { RawHeader } from './headers.ts';
 
-/** Bounds what one hostile field costs; some 6,000 ordinary recipients. */
+/** Bounds the cost of one hostile field, in bytes; some 6,000 ordinary recipients. */
 const MAX_FIELD = 256 * 1024;
 
 /** The entries of the address fields of a header, by their lower-case names. */
 export type AddressFields = ReadonlyMap<string, EmailAddress[]>;
 
 /**
- * The addresses of a message's own header, as mailparser reads them: of several From and Reply-To the first with an address.
- * `hint` is the charset of what is in raw 8 bits; `isCut` when a field was too long, or could not be read.
+ * The addresses of a message's own header, as mailparser reads them: the first of several From or Reply-To with an address.
+ * `hint` is the charset of raw 8-bit text; `isCut` when a field was too long or unreadable.
  */
 export function readAddressFields(
   fields: readonly RawHeader[],
@@ -44,7 +44,7 @@ function textOf(raw: string, hint: string | null): string {
   return text.replace(/[\r\n]+/g, ' ');
 }
 
-/** Addresses in angle brackets without comments, routes (RFC 5322 4.4) and blanks, none of which mailparser takes out. */
+/** Addresses in angle brackets without comments, routes (RFC 5322 4.4) and blanks, none of which mailparser removes. */
 function withBareAddresses(value: string): string {
   return value.replace(/<[^<>"]{1,1000}>/g, (address) =>
     address

@@ -5,7 +5,7 @@ import type { ParsedAttachment } from './parsed-mail.ts';
 import type { Part } from './part.ts';
 
 const MAX_NAME = 255;
-/** File name endings where libmime's table has none, or a worse one. */
+/** File name endings that libmime's table lacks, or better ones. */
 const ENDINGS: Record<string, string> = {
   'message/delivery-status': 'txt',
   'message/global-delivery-status': 'txt',
@@ -25,17 +25,17 @@ const ENDINGS: Record<string, string> = {
   'text/markdown': 'md',
   'text/x-markdown': 'md',
 };
-/** Parts of a report (RFC 6522) for programs. */
+/** Machine-readable parts of a report (RFC 6522). */
 const MACHINE =
   /^(message\/(global-)?delivery-status|message\/(disposition-notification|feedback-report)|text\/rfc822-headers)$/;
 
 /**
- * The files of a mail: every part that is not body text. `html` is the HTML body: its `cid:` references decide whether an
+ * The files of a mail: every part that is not body text. `cid:` references in `html`, the HTML body, decide whether an
  * image is shown in it.
  *
  * inline: Content-Disposition says so, or the HTML shows it, or it has no disposition and belongs to the HTML
- * (multipart/related), to the alternatives of the text, or to the parts of a report for programs.
- * embedded: inline, and no file that the reader would miss. Apple Mail marks every PDF `inline`, so a named part without
+ * (multipart/related), to the alternatives of the text, or to the machine-readable parts of a report.
+ * embedded: inline, and not a file that the reader would miss. Apple Mail marks every PDF `inline`, so a named part without
  * a cid is not embedded.
  */
 export function toAttachments(parts: readonly Part[], html: string): ParsedAttachment[] {
@@ -63,7 +63,7 @@ function referredCids(html: string): Set<string> {
   return new Set([...html.matchAll(/\bcid:([^'"\s)>]{1,256})/gi)].map((match) => decodeCid(match[1] ?? '')));
 }
 
-/** Last ending of a file name, lower case; '' when there is none. */
+/** The last ending of a file name, in lower case; '' without one. */
 export function extensionOf(name: string): string {
   return /[^.]\.([\p{L}\p{N}_+-]{1,16})$/u.exec(name)?.[1]?.toLowerCase() ?? '';
 }

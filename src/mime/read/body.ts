@@ -3,7 +3,7 @@ import { decodeBytes, isUsefulHint, storable } from './charsets.ts';
 import type { Part } from './part.ts';
 import type { ReadParts } from './read-parts.ts';
 
-/** One text of a mail; not blank. */
+/** A text of a mail; not blank. */
 export interface BodyText {
   isHtml: boolean;
   inAlternative: boolean;
@@ -12,8 +12,8 @@ export interface BodyText {
 
 /**
  * The two bodies of a mail. HTML: the HTML part as sent. Several HTML parts, or texts next to one (the footer of a mailing
- * list), follow one another. Without HTML: an HTML rendering of the text. Plain: the same with text and HTML swapped. Line
- * ends are `\n`. Where `isHurried` says so, HTML only loses its tags.
+ * list), are joined. Without HTML: an HTML rendering of the text. Plain: likewise, with text and HTML swapped. Line ends
+ * are `\n`. When `isHurried` returns true, HTML is only stripped of its tags.
  */
 export function composeBody(read: ReadParts, isHurried: () => boolean): { body: string; bodyPlain: string } {
   const texts = readTexts(read);
@@ -23,16 +23,16 @@ export function composeBody(read: ReadParts, isHurried: () => boolean): { body: 
   };
 }
 
-/** Notes for programs that do not know MIME; never the text of a mail. */
+/** Notes for programs without MIME support; never the text of a mail. */
 const NOTE =
   /^\s*(this is a (multi-?part|mime)|this message is in mime|if you (see|are reading) this|sorry, your mail)/i;
 
-/** Charsets that the parts of a mail name, of which others are taken to be. */
+/** Charsets named by parts of a mail and applied to its unlabelled parts, at most. */
 const MAX_HINTS = 20;
 
 /**
- * The texts of a mail's body, in order. Where its parts have none, what stands outside of them counts: before the first or
- * after the last.
+ * The texts of a mail's body, in order. If its parts have none, the text outside of them counts: before the first or after
+ * the last.
  */
 export function readTexts({ parts, outside, charset }: ReadParts): BodyText[] {
   const hints = [...new Set([...parts.map((part) => part.charset), charset])].slice(0, MAX_HINTS);
@@ -43,14 +43,14 @@ export function readTexts({ parts, outside, charset }: ReadParts): BodyText[] {
   return text === '' || NOTE.test(text) ? [] : [{ isHtml: false, inAlternative: false, text }];
 }
 
-/** Texts as one HTML body. A plain text that is an alternative of the HTML is left out. */
+/** Joins texts into one HTML body, without a plain text that is an alternative of the HTML. */
 export function htmlBody(texts: readonly BodyText[]): string {
   const hasHtml = texts.some(({ isHtml }) => isHtml);
   const html = texts.filter(({ isHtml, inAlternative }) => isHtml || !hasHtml || !inAlternative);
   return html.map(({ isHtml, text }) => (isHtml ? text : textToHtml(text))).join('<br/>\n');
 }
 
-/** Texts as one plain body. An HTML that is an alternative of the text is left out. */
+/** Joins texts into one plain body, without an HTML that is an alternative of the text. */
 export function plainBody(texts: readonly BodyText[], toPlain: (html: string) => string): string {
   const hasPlain = texts.some(({ isHtml }) => !isHtml);
   const plain = texts.filter(({ isHtml, inAlternative }) => !isHtml || !hasPlain || !inAlternative);
@@ -66,7 +66,7 @@ function readText(part: Part, hints: readonly (string | null)[]): BodyText {
   return { isHtml, inAlternative: part.inAlternative, text: flowed };
 }
 
-/** The charset that HTML names in a meta element, for parts whose header names none. */
+/** The charset in a meta element of HTML, for parts whose header names none. */
 function charsetOfHtml(bytes: Buffer): string | null {
   return /<meta[^>]{0,200}charset\s*=\s*["']?\s*([\w:.-]{1,40})/i.exec(bytes.toString('latin1', 0, 4096))?.[1] ?? null;
 }
@@ -76,9 +76,9 @@ function unified(text: string): string {
 }
 
 /**
- * Text of format=flowed (RFC 3676) with its soft line breaks taken out: lines that end in a space go on in the next
- * one of the same quote depth. `deleteSpace` is DelSp=yes. Lines end in `\n`. libmime's decoder joins a signature to the text
- * above it where that ends in a space.
+ * Text of format=flowed (RFC 3676) without its soft line breaks: a line that ends in a space continues in the next one of
+ * the same quote depth. `deleteSpace` is DelSp=yes. Lines end in `\n`. libmime's decoder joins a signature to the text
+ * above it if that ends in a space.
  */
 export function decodeFlowed(text: string, deleteSpace: boolean): string {
   const lines: string[] = [];

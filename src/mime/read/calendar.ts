@@ -4,12 +4,12 @@ import { decodeBytes, storable } from './charsets.ts';
 import type { Part } from './part.ts';
 import { readStart } from './open-source.ts';
 
-/** Larger calendars are no invitations. */
+/** Bytes; larger calendars are not invitations. */
 const MAX_BYTES = 256 * 1024;
 const MAX_ATTENDEES = 500;
 const MAX_TEXT = 1000;
 
-/** The first event of a mail's text/calendar part (RFC 5545, RFC 6047); null when it has none that can be read. */
+/** The first event of a mail's text/calendar part (RFC 5545, RFC 6047); null when none can be read. */
 export function readCalendar(parts: readonly Part[]): Calendar | null {
   const part =
     parts.find(({ mime }) => mime === 'text/calendar') ??
@@ -45,7 +45,7 @@ function readEvent(text: string): Calendar | null {
   };
 }
 
-/** Longer events are none, in seconds: ten years. */
+/** Longer events are ignored, in seconds: ten years. */
 const MAX_DURATION_S = 10 * 366 * 86_400;
 const MAX_ZONE_RULES = 4;
 
@@ -61,7 +61,7 @@ function isBounded(root: ICAL.Component, event: ICAL.Component): boolean {
   return !(duration instanceof ICAL.Duration) || Math.abs(duration.toSeconds()) <= MAX_DURATION_S;
 }
 
-/** A day of the calendar, a moment in UTC, or the time of a clock whose zone the invitation does not say. */
+/** A day of the calendar, a moment in UTC, or a local time whose zone the invitation does not name. */
 function momentOf(time: ICAL.Time): string | null {
   if (time.isDate) return time.toString();
   const isFloating = time.zone === ICAL.Timezone.localTimezone;

@@ -5,17 +5,17 @@ import libcharset from 'libmime/lib/charset.js';
 import { decodeHz, decodeIso2022Kr, decodeJohab } from './old-charsets.ts';
 import { countUtf8, decodeMixedUtf8 } from './utf8.ts';
 
-/** Labels that say nothing: the bytes themselves decide. */
+/** Labels without information: the bytes decide. */
 const UNLABELLED =
   /^(us-?ascii|ascii|ansi_x3\.4-19(68|86)|iso646-us|7-?bit|8-?bit|binary|unknown.*|x-unknown|default|none|undefined|user-defined|x-user-defined|charset|\?+)?$/;
 const UTF8 = /^(utf-?8|unicode-1-1-utf-8|cp65001|65001|utf8mb4|utf-8-sig)$/;
 const ISO_2022_JP = /\x1b\$[@B]|\x1b\([JB]/;
 const ASCII_BYTES = /^[\0-\x7f]*$/;
 
-/** libmime refuses UTF-7: where text is shown as HTML before it is escaped, it smuggles tags in. Here it is decoded first. */
+/** libmime refuses UTF-7, which smuggles tags into text that is shown as HTML unescaped. Here it is decoded first. */
 const decodeUtf7 = (bytes: Buffer): string => iconv.decode(bytes, 'utf-7');
 
-/** Charsets that libmime does not decode, or not under that name. */
+/** Charsets that libmime does not decode, at least not under that name. */
 const OWN: Record<string, (bytes: Buffer) => string> = {
   'hz-gb-2312': (bytes) => decodeHz(bytes, decodeAs),
   hz: (bytes) => decodeHz(bytes, decodeAs),
@@ -40,9 +40,9 @@ const ALIASES: Record<string, string> = {
 };
 
 /**
- * Bytes as text. Without a label that tells: UTF-8 where more of the bytes beyond ASCII are valid UTF-8 than not, else the
- * first useful of `hints`, else what a detector finds, else Windows-1252. Never throws, and loses no byte: an unknown
- * charset is treated like a missing one, and what is no UTF-8 within UTF-8 is read as Windows-1252.
+ * Decodes bytes. Without a useful label: UTF-8 when most bytes beyond ASCII are valid UTF-8, else the first useful of
+ * `hints`, else the charset that a detector finds, else Windows-1252. Never throws, and loses no byte: an unknown charset
+ * is treated like a missing one, and invalid bytes within UTF-8 are read as Windows-1252.
  */
 export function decodeBytes(bytes: Buffer, label: string | null, ...hints: readonly (string | null)[]): string {
   const charset = nameOf(label);
@@ -54,13 +54,13 @@ export function decodeBytes(bytes: Buffer, label: string | null, ...hints: reado
   return valid >= invalid ? withoutMark(decodeMixedUtf8(bytes)) : decodeLegacy(bytes, hints);
 }
 
-/** A header value, given as one character a byte, as text: ASCII, else as decodeBytes says. */
+/** Decodes a header value, given as one character a byte: ASCII, else as decodeBytes does. */
 export function decodeHeaderBytes(binary: string, ...hints: readonly (string | null)[]): string {
   if (ASCII_BYTES.test(binary) && !binary.includes('\x1b') && !binary.includes('~{')) return binary;
   return decodeUnlabelled(Buffer.from(binary, 'latin1'), hints);
 }
 
-/** Whether a charset label says more than that the bytes are ASCII or UTF-8. */
+/** Whether a charset label names a charset other than ASCII and UTF-8. */
 export function isUsefulHint(label: string | null): boolean {
   const charset = nameOf(label);
   return !UNLABELLED.test(charset) && !UTF8.test(charset) && isKnown(charset);
@@ -87,7 +87,7 @@ function decodeLegacy(bytes: Buffer, hints: readonly (string | null)[]): string 
 }
 
 const MAX_DETECTED = 32 * 1024;
-/** Fewer bytes beyond ASCII tell a detector nothing. */
+/** A detector cannot judge fewer bytes beyond ASCII. */
 const MIN_HIGH = 6;
 /** Of a hundred characters: Latin scripts have fewer beyond ASCII, all others more. */
 const LATIN_SHARE = 40;
@@ -111,7 +111,7 @@ function detected(bytes: Buffer): string | null {
   return best && best.confidence >= MIN_CONFIDENCE && isKnown(best.name.toLowerCase()) ? best.name : null;
 }
 
-/** Looking a charset up that there is none of takes long, and hostile mail names many. */
+/** Looking up an unknown charset is slow, and hostile mail names many. */
 const known = new Map<string, boolean>();
 const MAX_KNOWN = 1_000;
 const MAX_NAME = 40;
@@ -140,7 +140,7 @@ function decodeJapanese(bytes: Buffer): string {
     try {
       return new TextDecoder(charset, { fatal: true }).decode(bytes);
     } catch {
-      // not this one
+      // try the next decoder
     }
   }
   return decodeUnlabelled(bytes, []);
@@ -150,7 +150,7 @@ function decodeAs(bytes: Buffer, charset: string): string {
   try {
     if (JIS.test(charset) && bytes.some((byte) => byte >= 0x80)) {
       if (!bytes.includes(0x1b)) return decodeJapanese(bytes);
-      // the decoder would make other characters of these
+      // the decoder would misread these
       return libcharset.decode(Buffer.from(bytes.map((byte) => (byte >= 0x80 ? 0x3f : byte))), charset);
     }
     const own = OWN[charset];

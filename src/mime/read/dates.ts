@@ -13,12 +13,12 @@ const RFC_5322 =
 const ASCTIME = /([a-z]{3})\s+(\d{1,2})\s+(\d{1,2}):(\d{2}):(\d{2})\s+(?:([a-z]{1,5}|[+-]\d{4})\s+)?(\d{4})/i;
 const ISO = /(\d{4})-(\d{2})-(\d{2})[T\s](\d{2}):(\d{2})(?::(\d{2}))?(?:[.,]\d+)?\s*(Z|[+-]\d{2}:?\d{2})?/i;
 
-/** How far into the future a sender's clock may be. */
+/** How far ahead a sender's clock may be, in milliseconds. */
 const MAX_AHEAD_MS = 48 * 3600 * 1000;
 
 /**
- * The moment that a Date header names (RFC 5322 3.3, and other forms that are sent). Null when it cannot be read or is not
- * credible: before 1970 or more than two days ahead of `now`. mailparser gives the present for what it cannot read.
+ * The moment that a Date header names (RFC 5322 3.3, and other forms in use). Null when it cannot be read or is not
+ * credible: before 1970 or more than two days ahead of `now`. mailparser returns the present for an unreadable date.
  */
 export function readDate(value: string, now = Date.now()): Date | null {
   // comments and blanks may be anywhere (RFC 5322 3.2.2)
@@ -61,14 +61,14 @@ interface DateFields {
   zone: Digits;
 }
 
-/** Milliseconds since 1970; NaN where a field is out of its range. */
+/** Milliseconds since 1970; NaN when a field is out of range. */
 function moment({ year, month, day, hour, minute, second, zone }: DateFields): number {
   const [d, h, m, s] = [Number(day), Number(hour), Number(minute), Number(second ?? 0)];
   if (month < 0 || month > 11 || d < 1 || d > 31 || h > 23 || m > 59 || s > 60) return Number.NaN;
   return Date.UTC(year, month, d, h, m, s) - offsetMs(zone);
 }
 
-/** Two digits: 50 to 99 are of the last century; three: years since 1900 (RFC 5322 4.3). */
+/** Two digits: 50 to 99 mean 1950 to 1999; three: years since 1900 (RFC 5322 4.3). */
 function fullYear(digits: Digits): number {
   const year = Number(digits);
   if (digits?.length === 4) return year;

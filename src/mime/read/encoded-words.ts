@@ -1,9 +1,9 @@
 import { decodeBytes } from './charsets.ts';
 
 /*
- * Encoded words (RFC 2047) in header values that are given as one character a byte. They are decoded before the bytes
- * around them are: programs write raw bytes into words, cut a character between two words, and name charsets that need the
- * same care as those of a body.
+ * Encoded words (RFC 2047) in header values given as one character a byte. They are decoded before the bytes around them:
+ * programs write raw bytes into words, cut a character between two words, and name charsets that need the same care as
+ * those of a body.
  */
 
 const WORD = /=\?([^?\s]{1,100})\?([QqBb])\?([^?]*)\?=/g;
@@ -16,8 +16,8 @@ interface Run {
 }
 
 /**
- * Replaces each run of adjacent words by `write` of its text, and what is between runs by `between`. White space
- * between two words is part of neither (RFC 2047 6.2). A word whose charset names a language (RFC 2231 5) loses that.
+ * Replaces each run of adjacent words by `write` of its text, and the text between runs by `between`. White space between
+ * two words is part of neither (RFC 2047 6.2). The language that a charset may name (RFC 2231 5) is dropped.
  */
 export function replaceEncodedWords(
   value: string,
@@ -48,12 +48,12 @@ export function replaceEncodedWords(
   return pieces.join('');
 }
 
-/** A header value with each run of encoded words as words in UTF-8 and base64, which every reader decodes alike. */
+/** Rewrites each run of encoded words in UTF-8 and base64, which every reader decodes alike. */
 export function unifyEncodedWords(value: string): string {
   return replaceEncodedWords(value, (text) => `=?UTF-8?B?${Buffer.from(text).toString('base64')}?=`);
 }
 
-/** Words in the same charset are one text: a character may be cut between them. */
+/** Joins words in the same charset: a character may be cut between them. */
 function addWord(runs: Run[], name: string, bytes: Buffer): void {
   const charset = (name.split('*')[0] ?? '').toLowerCase();
   const last = runs.at(-1);

@@ -9,7 +9,7 @@ export interface FieldValue {
 
 export type TransferEncoding = 'base64' | 'quoted-printable' | 'uuencode' | 'identity';
 
-/** Longer fields are cut: their parameters are more likely an attack than a name. */
+/** Longer fields are cut (in characters): their parameters are more likely an attack than a name. */
 const MAX_FIELD = 256 * 1024;
 
 /** Reads Content-Type or Content-Disposition: comments and quotes around the value are allowed (RFC 822 3.4). */
@@ -24,7 +24,7 @@ export function readFieldValue(raw: string): FieldValue {
   }
 }
 
-/** Values of which only one quote was written keep none. */
+/** Removes a single unbalanced quote from values. */
 function unquoted(params: Record<string, string>): Record<string, string> {
   return Object.fromEntries(
     Object.entries(params).map(([key, value]) => [
@@ -42,7 +42,7 @@ export function readEncoding(raw: string): TransferEncoding {
   return /^x?uue(ncode)?$/.test(word) ? 'uuencode' : 'identity';
 }
 
-/** A value without its comments, nested ones too; brackets in quotes, and one that is never closed, stay. */
+/** A value without its comments, including nested ones; brackets in quotes and unclosed brackets stay. */
 export function withoutComments(raw: string): string {
   if (!raw.includes('(')) return raw;
   let kept = '';

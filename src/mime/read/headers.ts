@@ -15,7 +15,7 @@ export interface RawHeader {
 
 const MAX_NAME = 998;
 
-/** Reads one header field, folded or not; null for a line that is none. */
+/** Reads one header field, folded or not; null for any other line. */
 export function readHeaderLine(line: string): RawHeader | null {
   const colon = line.indexOf(':');
   const name = line.slice(0, Math.max(colon, 0)).trim();
@@ -46,7 +46,7 @@ export function splitHeader(source: string): RawHeader[] {
   return headers;
 }
 
-/** Value of a header as text: encoded words (RFC 2047) and charset decoded. `hint` is the charset of the body. */
+/** The value of a header as text: encoded words (RFC 2047) and charset decoded. `hint` is the charset of the body. */
 export function decodeHeader(raw: string, hint: string | null): string {
   const text = replaceEncodedWords(
     raw,
@@ -56,7 +56,7 @@ export function decodeHeader(raw: string, hint: string | null): string {
   return storable(text).trim();
 }
 
-/** All headers in order, as the API shows them. (mailparser gives them by name, some of them only once.) */
+/** All headers in order, as the API shows them. (mailparser returns them by name, some only once.) */
 export function decodeHeaders(headers: readonly RawHeader[], hint: string | null): Header[] {
   return headers.map(({ name, raw }) => ({
     name: storable(decodeHeaderBytes(name, hint)),
@@ -64,12 +64,12 @@ export function decodeHeaders(headers: readonly RawHeader[], hint: string | null
   }));
 }
 
-/** Raw values of all headers of that lower-case name, in order. */
+/** The raw values of all headers with this lower-case name, in order. */
 export function rawValues(headers: readonly RawHeader[], key: string): string[] {
   return headers.filter((header) => header.key === key).map((header) => header.raw);
 }
 
-/** Value of the first header of that lower-case name that is not empty, decoded; '' when there is none. */
+/** The decoded value of the first non-empty header with this lower-case name; '' without one. */
 export function firstValue(headers: readonly RawHeader[], key: string, hint: string | null = null): string {
   const raw = headers.find((header) => header.key === key && header.raw !== '')?.raw;
   return raw === undefined ? '' : decodeHeader(raw, hint);
@@ -83,12 +83,12 @@ const MAX_ADDRESS = 320;
 
 export const NOBODY: Attendee = { identifier: '', display_name: '', identifier_type: 'EMAIL_ADDRESS' };
 
-/** An address of four bytes is eighty in JSON, and readers get all of them with each page. */
+/** An address of four bytes takes eighty in JSON, and each page contains all of them. */
 const MAX_ADDRESSES = 2_000;
 
 /**
- * The first 2,000 mailboxes of the headers of that lower-case name; groups are flattened, entries without an address left
- * out. The source has all of them.
+ * The first 2,000 mailboxes of the headers with this lower-case name; groups are flattened, entries without an address
+ * omitted. The source has all of them.
  */
 export function readAddresses(fields: AddressFields, key: string): Attendee[] {
   return attendees(fields, key)
@@ -96,13 +96,13 @@ export function readAddresses(fields: AddressFields, key: string): Attendee[] {
     .slice(0, MAX_ADDRESSES);
 }
 
-/** Whether readAddresses leaves some out. */
+/** Whether a message has more addresses under this lower-case header name than readAddresses returns. */
 export function hasMoreAddresses(fields: AddressFields, key: string): boolean {
   const entries = fields.get(key) ?? [];
   return entries.reduce((sum, { group }) => sum + (group?.length ?? 1), 0) > MAX_ADDRESSES;
 }
 
-/** The author: the first mailbox of From; with an empty identifier, but the name, when there is no address. */
+/** The author: the first mailbox of From; with the name and an empty identifier when it has no address. */
 export function readFrom(fields: AddressFields): Attendee {
   const all = attendees(fields, 'from');
   return all.find((attendee) => attendee.identifier !== '') ?? all[0] ?? NOBODY;
@@ -118,7 +118,7 @@ function toAttendee({ name: rawName, address = '' }: EmailAddress): Attendee {
   // `Undisclosed-Recipient:@host;` is an empty group in the wrong place
   if (/^[^"]*:@[^"]*;$/.test(address.trim())) return attendee('', name);
   if (address.trim() !== '') return attendee(address.trim(), name === address ? '' : name);
-  // A user of the machine itself: `From: root`.
+  // A local user: `From: root`.
   return name !== '' && !/\s/.test(name) ? attendee(name, '') : attendee('', name);
 }
 

@@ -4,8 +4,8 @@ const FIRST_LOOK = 64 * 1024;
 type Repair = 'none' | 'doubled' | 'bare';
 
 /**
- * Gives the pieces of a message their line ends back, and takes a byte order mark before its first field away. CR CR LF and
- * bare CR count as line ends only where the first line of the message ends so: in a sound message they may be content.
+ * Repairs the line ends of a message, piece by piece, and removes a byte order mark before its first field. CR CR LF and
+ * bare CR count as line ends only if the first line of the message ends so: in a valid message they may be content.
  */
 export function createLineEndRepair(): (piece: Buffer, isLast: boolean) => Buffer {
   let repair: Repair | null = null;
@@ -17,7 +17,7 @@ export function createLineEndRepair(): (piece: Buffer, isLast: boolean) => Buffe
       repair = repairOf(bytes);
     }
     if (repair === 'none') return bytes;
-    // A line end may go on in the next piece.
+    // A line end may continue in the next piece.
     const all = Buffer.concat([held, bytes]);
     let end = all.length;
     while (!isLast && end > 0 && all[end - 1] === 0x0d) end -= 1;
@@ -33,7 +33,7 @@ function repairOf(bytes: Buffer): Repair {
   return end === '\r' && /^([!-9;-~]{1,76}:|[ \t\r])/.test(next) ? 'bare' : 'none';
 }
 
-/** The first line end, and the start of what follows it. */
+/** The first line end, and the start of the text after it. */
 function firstEnd(text: string): [string, string] {
   const at = text.search(/[\r\n]/);
   const end = /^(\r\r\n|\r\n|\n|\r)/.exec(text.slice(at, at + 3))?.[0] ?? '';

@@ -1,11 +1,11 @@
 /* Where lines begin and end in the bytes of a message; for structure.ts. */
 
 const DASHES = Buffer.from('\n--');
-/** Fields that no text begins a line with: where they follow, what is between them is no text. */
+/** Fields that do not begin a line of text: lines before such a field belong to the header. */
 const KNOWN_FIELD =
   /^(from|to|cc|subject|date|message-id|mime-version|content-[\w-]+|received|return-path|reply-to|references|in-reply-to|dkim-signature|x-[\w-]+)[ \t]*:/i;
 
-/** The line that begins there, and where the next one begins; null when its end has not been read yet. */
+/** The line that begins at `at`, and where the next one begins; null when its end has not been read yet. */
 export function lineAt(data: Buffer, at: number, isLast: boolean): { text: string; end: number } | null {
   const newline = data.indexOf(0x0a, at);
   if (newline < 0 && (!isLast || at >= data.length)) return null;
@@ -14,13 +14,13 @@ export function lineAt(data: Buffer, at: number, isLast: boolean): { text: strin
   return { text: data.toString('latin1', at, hasReturn ? end - 1 : end), end: newline < 0 ? end : newline + 1 };
 }
 
-/** Where the next line that begins with two dashes begins; -1 when there is none. */
+/** Where the next line that begins with two dashes begins; -1 without one. */
 export function after(data: Buffer, at: number): number {
   const found = data.indexOf(DASHES, at);
   return found < 0 ? -1 : found + 1;
 }
 
-/** The line break before a delimiter belongs to it. */
+/** The end of the content before a delimiter, which includes the line break before it. */
 export function beforeBreak(data: Buffer, start: number, at: number): number {
   if (start <= at || data[start - 1] !== 0x0a) return start;
   return start - 1 > at && data[start - 2] === 0x0d ? start - 2 : start - 1;
@@ -38,7 +38,7 @@ export function heldBack(data: Buffer, at: number, isFresh: boolean): number {
 const MAX_STRAY = 8 * 1024;
 const MAX_STRAY_LINES = 50;
 
-/** Where a known field comes before the next empty line: the header goes on after a line that is no field. -1: nowhere. */
+/** Where a known field precedes the next empty line: the header continues after an invalid line. -1: nowhere. */
 export function nextKnownField(data: Buffer, from: number): number {
   const near = data.subarray(from, from + MAX_STRAY);
   let at = 0;

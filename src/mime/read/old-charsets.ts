@@ -1,5 +1,5 @@
 /*
- * Charsets of old mail that iconv-lite does not have. Each is another form of one that it has.
+ * Charsets of old mail that iconv-lite lacks. Each is another form of one that it has.
  */
 
 type Decode = (bytes: Buffer, charset: string) => string;
@@ -53,7 +53,7 @@ const FINAL = [
 ];
 const INITIALS = 'ㄱㄲㄴㄷㄸㄹㅁㅂㅃㅅㅆㅇㅈㅉㅊㅋㅌㅍㅎ';
 
-/** Johab (KS X 1001 annex 3): each Hangul syllable as three times five bits. Hanja and signs are converted to EUC-KR. */
+/** Johab (KS X 1001 annex 3): a Hangul syllable is three groups of five bits. Hanja and signs are converted to EUC-KR. */
 export function decodeJohab(bytes: Buffer, decode: Decode): string {
   let text = '';
   for (let at = 0; at < bytes.length; at++) {

@@ -3,7 +3,7 @@ import { setImmediate } from 'node:timers/promises';
 
 const CHUNK = 256 * 1024;
 
-/** A message, in memory or in a file, piece by piece: at most `maxBytes`. Whoever stops reading before its end closes it. */
+/** A message, in memory or in a file, piece by piece: at most `maxBytes`. A caller that stops early must close it. */
 export function openSource(
   source: Uint8Array | { path: string },
   maxBytes = Number.POSITIVE_INFINITY,
@@ -18,7 +18,7 @@ export function openSource(
   return inPieces(bytes);
 }
 
-/** Large messages may be read in the main thread: other work has its turn between the pieces. */
+/** Yields to other work between pieces: large messages may be read in the main thread. */
 async function* inPieces(bytes: Buffer): AsyncGenerator<Buffer> {
   for (let start = 0; start < bytes.length; start += CHUNK) {
     if (start > 0) await setImmediate();
@@ -28,7 +28,7 @@ async function* inPieces(bytes: Buffer): AsyncGenerator<Buffer> {
 
 const LOCAL = /^(EACCES|EDQUOT|EIO|EMFILE|ENFILE|ENOENT|ENOMEM|ENOSPC|EPERM|EROFS)$/;
 
-/** Whether a file could not be read or written here: no fault of the message, which is read again later. */
+/** Whether a local file could not be read or written: the message is not the cause and is read again later. */
 export function isReadFailure(error: unknown): boolean {
   return LOCAL.test(String((error as NodeJS.ErrnoException).code ?? ''));
 }

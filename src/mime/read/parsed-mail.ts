@@ -2,14 +2,14 @@ import type { Attendee, AutoReply, Calendar, Header } from '../../contract/email
 import type { BounceReport } from '../bounces.ts';
 import type { ComplaintReport } from '../complaints.ts';
 
-/** A message, read. No string in it holds U+0000 or a lone surrogate, which Postgres would refuse. */
+/** A parsed message. Its strings contain no U+0000 and no lone surrogates, which Postgres would refuse. */
 export interface ParsedMail {
   /** with its angle brackets */
   messageId: string | null;
   /** the Date header; null when missing or not credible (use INTERNALDATE then) */
   date: Date | null;
   subject: string;
-  /** identifier '' when there is no From */
+  /** identifier '' without a From */
   from: Attendee;
   to: Attendee[];
   cc: Attendee[];
@@ -25,13 +25,13 @@ export interface ParsedMail {
   inReplyTo: string[];
   references: string[];
   attachments: ParsedAttachment[];
-  /** set when the mail is a bounce; its fields are null where the report does not say */
+  /** set when the mail is a bounce; fields that the report omits are null */
   bounce: BounceReport | null;
   /** set when the mail is a feedback report */
   complaint: ComplaintReport | null;
-  /** set when a program answered */
+  /** set when the mail is an automatic reply */
   autoReply: AutoReply | null;
-  /** what the author wrote, without quotes and signature; null where that is not known */
+  /** the author's text, without quotes and signature; null when unknown */
   bodyNew: string | null;
   /** the event of an invitation */
   calendar: Calendar | null;
@@ -43,11 +43,11 @@ export interface ParsedMail {
   baseSubject: string;
   /** the subject began with a reply or forward prefix */
   isReplySubject: boolean;
-  /** Auto-Submitted (RFC 3834) or one of its forerunners says that no person wrote it */
+  /** Auto-Submitted (RFC 3834) or one of its forerunners says that a program wrote it */
   autoSubmitted: boolean;
   /** parsing was cut short (deadline, memory, nesting): parts of body and attachments may be missing */
   isPartial: boolean;
-  /** folder that holds the attachments given as files; the caller removes it. Null when there are none */
+  /** folder with the attachments that are files, which the caller removes; null without any */
   tempDir: string | null;
 }
 
@@ -62,7 +62,7 @@ export interface ParsedAttachment {
   cid: string | null;
   /** Content-Disposition says inline, or the body shows it; see attachments.ts */
   inline: boolean;
-  /** no file for the reader: an image that the HTML shows, an alternative of the text, a report's part for programs */
+  /** not a file for the reader: an image in the HTML, an alternative of the text, a machine-readable part of a report */
   embedded: boolean;
   /** the decoded bytes, or a file in the mail's tempDir that holds them */
   content: Buffer | { path: string };

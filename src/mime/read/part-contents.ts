@@ -12,8 +12,7 @@ export interface ContentWriter {
 }
 
 /**
- * Where the contents of a message's files go: 256 KB stay in memory, what is more goes into `spillDir`, which is made when
- * needed.
+ * Stores the contents of a message's files: 256 KB in memory, the rest in `spillDir`, which is created when needed.
  * @throws when a file cannot be written
  */
 export function createPartContents(spillDir: string): (part: Part) => ContentWriter {

@@ -6,10 +6,10 @@ import type { Entity } from './structure.ts';
 
 /** A leaf of the MIME tree (RFC 2045, 2046), its content decoded. Embedded messages are leaves. */
 export interface Part {
-  /** what the part is for: body text, or a file */
+  /** body text or a file */
   role: 'plain' | 'html' | 'file';
   mime: string;
-  /** Content-Type as written, with its parameters; '' when there is none */
+  /** Content-Type as written, with its parameters; '' when missing */
   declared: string;
   charset: string | null;
   /** RFC 3676 */
@@ -21,22 +21,22 @@ export interface Part {
   filename: string | null;
   /** Content-ID without its angle brackets */
   cid: string | null;
-  /** it has a cid and is in a multipart/related */
+  /** has a cid and is in a multipart/related */
   inRelated: boolean;
-  /** the multipart that it is in, and the alternatives that it is one of: identities only */
+  /** identities of its multipart and of the multipart/alternative that it belongs to */
   container: object | null;
   alternatives: object | null;
   size: number;
   content: Buffer | { path: string };
 }
 
-/** Texts that are shown where a mail has no other: what a program does not know of them reads as plain text (RFC 2046 4.1.4). */
+/** Texts that are shown when a mail has no other: unknown text types are read as plain text (RFC 2046 4.1.4). */
 const TEXT_LIKE = /^text\/(markdown|x-markdown|enriched|richtext)$/;
 
-/** RFC 2045 5.1; what is none is as if it were not there. */
+/** A token (RFC 2045 5.1); other values are ignored. */
 const TOKEN = /^[!#$%&'*+.^_`|~0-9a-z-]+$/i;
 
-/** A leaf as its header describes it. `before` are the parts before it; `hint` is the charset of raw 8-bit names. */
+/** Describes a leaf from its header. `before`: the parts before it; `hint`: the charset of raw 8-bit names. */
 export function describePart(leaf: Entity, before: readonly Part[], hint: string | null): Part {
   const { type, disposition: given, fields } = leaf;
   const disposition = TOKEN.test(given.value) && !given.value.startsWith('=?') ? given.value : null;
@@ -68,8 +68,8 @@ export function describePart(leaf: Entity, before: readonly Part[], hint: string
 }
 
 /**
- * Body text or a file. A named text is a file where a body comes before it: so Apple Mail sends text files. Not where it is
- * the only one of its kind among alternatives: some programs name the bodies themselves.
+ * Body text or a file. A named text after a body is a file, as Apple Mail sends text files, unless it is the only one of
+ * its kind among alternatives: some programs name the bodies.
  */
 function roleOf(part: Part, leaf: Entity, before: readonly Part[]): Part['role'] {
   const { mime, disposition, filename } = part;
@@ -87,8 +87,8 @@ function roleOf(part: Part, leaf: Entity, before: readonly Part[]): Part['role']
 }
 
 /**
- * Decides again, with all parts known: a named text that came before an unnamed body of the same multipart is a file. (Its
- * content has been kept as that of a body.)
+ * Corrects roles once all parts are known: a named text before an unnamed body of the same multipart is a file. (Its
+ * content was stored as that of a body.)
  */
 export function settleRoles(parts: readonly Part[]): void {
   for (const [index, part] of parts.entries()) {
@@ -101,7 +101,7 @@ export function settleRoles(parts: readonly Part[]): void {
 }
 
 /**
- * The alternatives that a leaf is one of: it is a child of that multipart, or the first part of a child, as the root of a
+ * The multipart/alternative of a leaf: the leaf is its child, or the first part of a child, as the root of a
  * multipart/related is (RFC 2387).
  */
 function alternativesOf(leaf: Entity): Entity | null {
@@ -117,7 +117,7 @@ function isWithin(leaf: Entity, type: string): boolean {
   return false;
 }
 
-/** A file name with its encoded words decoded, and its raw bytes where a hint is given. */
+/** A file name with its encoded words decoded; with a hint, also its raw bytes. */
 function readName(value: string | undefined, hint?: string | null): string | null {
   const decoded = (bytes: string): string => (hint === undefined ? bytes : decodeHeaderBytes(bytes, hint));
   const text = replaceEncodedWords(value ?? '', (words) => words, decoded);
@@ -131,8 +131,8 @@ function contentIdOf(raw: string): string | null {
 const MEDIA_TYPE = /^[a-z0-9!#$&^_.+-]{1,100}\/[a-z0-9!#$&^_.+-]{1,100}$/;
 
 /**
- * A Content-Type that is no media type counts as text (RFC 2045 5.2) or as bytes; parts of a digest are messages. A file
- * without a useful type has that of its name.
+ * The media type of a part: an invalid Content-Type counts as text (RFC 2045 5.2) or as bytes; parts of a digest are
+ * messages; the name of a file replaces a type without information.
  */
 function mimeOf({ parent, declared, type, disposition }: Entity, filename: string | null): string {
   if (declared === '' && parent?.type.value === 'multipart/digest') return 'message/rfc822';

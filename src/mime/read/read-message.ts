@@ -25,17 +25,17 @@ import { type PartLimits, type ReadParts, readParts } from './read-parts.ts';
 import { readReplyText } from '../reply/reply-text.ts';
 
 const MAX_SUBJECT = 10_000;
-/** Characters of a body that can be searched: bounds the index. */
+/** Searchable characters of a body: bounds the index. */
 const MAX_SEARCHED = 1_000_000;
 const ADDRESS_FIELDS = ['to', 'cc', 'bcc', 'reply-to'];
 const MAX_BOUNCE_PART = 64 * 1024;
 
 export interface ReadLimits extends PartLimits {
-  /** HTML is only stripped of its tags */
+  /** only strip HTML of its tags */
   plainOnly?: boolean;
 }
 
-/** Reads one message, in the thread that calls. @throws only when its file cannot be read */
+/** Reads one message in the calling thread. @throws only when its file cannot be read */
 export async function readMessage(source: Uint8Array | { path: string }, limits: ReadLimits): Promise<ParsedMail> {
   const read = await readParts(source, limits);
   const isHurried = () => limits.plainOnly || limits.isTimeUp();
@@ -55,7 +55,7 @@ export async function readMessage(source: Uint8Array | { path: string }, limits:
   };
 }
 
-/** What a report says, cut from texts at any place: without what Postgres does not store. */
+/** Removes characters that Postgres cannot store: a report's values are cut from texts at any position. */
 function allStorable<T>(value: T): T {
   const text = JSON.stringify(value, (_, each: unknown) => (typeof each === 'string' ? storable(each) : each));
   return JSON.parse(text) as T;
@@ -88,7 +88,7 @@ function readHeaders({ headers, addresses, charset: hint }: ReadParts) {
 
 type ReadHeaders = ReturnType<typeof readHeaders>;
 
-/** The normalised texts that are searched. */
+/** The normalised texts for search. */
 function searchTexts(mail: ReadHeaders & { bodyPlain: string }): Pick<ParsedMail, 'searchText' | 'searchSubject'> {
   const searchSubject = storable(normalise(mail.subject));
   const people = [mail.from, ...mail.to, ...mail.cc, ...mail.bcc].map((who) => `${who.display_name} ${who.identifier}`);
@@ -107,7 +107,7 @@ function isAutoSubmitted(value: (key: string) => string): boolean {
   );
 }
 
-/** Whether a program answered: an out-of-office notice, a vacation message, a receipt of a ticket system. */
+/** Whether a mail is an automatic reply: an out-of-office notice, a vacation message, a receipt of a ticket system. */
 function isAutoReply(value: (key: string) => string): boolean {
   return (
     /^auto-replied/i.test(value('auto-submitted')) ||
@@ -142,7 +142,7 @@ function reportParts({ parts }: Pick<ReadParts, 'parts'>): { mime: string; text:
   return parts.filter((part) => part.role === 'file').map((part) => ({ mime: part.mime, text: startOf(part) }));
 }
 
-/** The start of a part that may be part of a report; '' for other files. */
+/** The start of a part that may belong to a report; '' for other files. */
 function startOf(part: Part): string {
   if (!/^(message|text)\//.test(part.mime)) return '';
   return storable(decodeBytes(readStart(part.content, MAX_BOUNCE_PART), part.charset));

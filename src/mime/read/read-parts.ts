@@ -10,35 +10,35 @@ import { decodeBase64Text, decoderOf, type TransferDecoder } from './transfer-de
 import { isTnef, MAX_PARTS, unpackTnef } from './unpack-tnef.ts';
 
 /*
- * The structure of a message is read by structure.ts, its content is decoded by transfer-decoders.ts, and mailparser reads
- * the addresses alone: test/mime/mailparser.test.ts has the texts and files that its parser loses in mail as it is sent.
+ * structure.ts reads the structure of a message, transfer-decoders.ts decodes its content, and mailparser reads only the
+ * addresses: test/mime/mailparser.test.ts shows the texts and files that its parser loses in real mail.
  */
 
 /** How much of a message is read. */
 export interface PartLimits {
-  /** asked between pieces of the message; true: stop reading */
+  /** called between pieces of the message; true: stop reading */
   isTimeUp: () => boolean;
-  /** files over 256 KB in all go into this folder, which is made when needed */
+  /** folder for files beyond 256 KB in all, created when needed */
   spillDir: string;
-  /** read no more of the source */
+  /** bytes of the source that are read at most */
   maxBytes?: number;
-  /** bodies and files are left out */
+  /** omit bodies and files */
   headerOnly?: boolean;
   /** bytes of text kept at most (default 16 MB) */
   maxText?: number;
-  /** a winmail.dat stays as it is */
+  /** do not unpack winmail.dat */
   keepTnef?: boolean;
 }
 
-/** A message, taken apart. */
+/** The parts of a message. */
 export interface ReadParts {
   headers: RawHeader[];
   addresses: AddressFields;
-  /** charset that the message names somewhere, for what is in raw 8 bits */
+  /** charset that the message names somewhere, for raw 8-bit text */
   charset: string | null;
   /** the leaves, in order */
   parts: Part[];
-  /** text in a multipart but in no part of it, for a message without any other */
+  /** text in a multipart but outside of its parts, for a message without any other */
   outside: Buffer;
   /** something was left out: a limit or the deadline was hit */
   isPartial: boolean;
@@ -69,7 +69,7 @@ export async function readParts(source: Uint8Array | { path: string }, limits: P
   settleRoles(result.parts);
   if (limits.keepTnef) return result;
   const parts = unpackTnef(result.parts, limits);
-  // one that there was no time for
+  // no time was left for this part
   if (limits.isTimeUp() && parts.some(isTnef)) result.isPartial = true;
   return { ...result, parts };
 }
@@ -83,7 +83,7 @@ async function readStructure(
   const repaired = createLineEndRepair();
   try {
     for await (const piece of openSource(source, limits.maxBytes)) {
-      // The header is read whatever it takes.
+      // The header is read regardless of the time.
       if (limits.isTimeUp() && result.headers.length > 0) {
         result.isPartial = true;
         break;
@@ -100,7 +100,7 @@ async function readStructure(
   if (reader.isCut) result.isPartial = true;
 }
 
-/** Takes the structure of a message and keeps the content of its leaves. */
+/** Receives the structure of a message and stores the content of its leaves. */
 class PartCollector {
   private readonly source: Uint8Array | { path: string };
   private readonly limits: PartLimits;
@@ -148,7 +148,7 @@ class PartCollector {
     this.lost.set(multipart, kept);
   }
 
-  /** Gives up the file that has not ended. */
+  /** Discards an unfinished file. */
   close(): void {
     this.file?.end();
   }
@@ -196,7 +196,7 @@ class PartCollector {
     this.file = null;
   }
 
-  /** What is in no part of a multipart is its text where it has no parts, and else kept for a message without a text. */
+  /** Text outside of parts is the text of a multipart without parts, else the fallback of a message without text. */
   private endMultipart(multipart: Entity): void {
     const { result, lost } = this;
     const outside = Buffer.concat(lost.get(multipart) ?? []);

@@ -3,9 +3,9 @@ import { type RawHeader, splitHeader } from './headers.ts';
 import { after, beforeBreak, heldBack, lineAt, nextKnownField } from './line-search.ts';
 
 /*
- * The MIME structure of a message (RFC 2046 5.1), found in one pass over its bytes. Real mail breaks the rules, and none of
- * it may lose a text or a file: a delimiter may end in white space; the delimiter of any open multipart ends all that is
- * open within it; a multipart that names no boundary, or one that does not occur, adopts the first line that looks like a
+ * The MIME structure of a message (RFC 2046 5.1), found in one pass over its bytes. Real mail breaks the rules, and no text
+ * or file may be lost: a delimiter may end in white space; the delimiter of any open multipart ends all entities open
+ * within it; a multipart that names no boundary, or one that does not occur, adopts the first line that looks like a
  * delimiter; parts that follow a closing delimiter still count; a header may end without its empty line.
  */
 
@@ -13,7 +13,7 @@ import { after, beforeBreak, heldBack, lineAt, nextKnownField } from './line-sea
 export interface Entity {
   parent: Entity | null;
   fields: RawHeader[];
-  /** Content-Type as written; '' when there is none */
+  /** Content-Type as written; '' when missing */
   declared: string;
   type: FieldValue;
   disposition: FieldValue;
@@ -21,7 +21,7 @@ export interface Entity {
   isMultipart: boolean;
   /** parts that began in it */
   parts: number;
-  /** how many parts of its parent came before it */
+  /** number of parts of its parent before it */
   index: number;
 }
 
@@ -32,7 +32,7 @@ export interface StructureSink {
   body(bytes: Buffer, leaf: Entity): void;
   /** a leaf or a multipart has ended */
   end(entity: Entity): void;
-  /** what is in a multipart and in none of its parts */
+  /** content of a multipart outside of its parts */
   outside(bytes: Buffer, multipart: Entity): void;
 }
 
@@ -51,11 +51,11 @@ const NOTHING = Buffer.alloc(0);
 const MAX_HEAD = 4 * 1024 * 1024;
 const MAX_HEADS = 8 * 1024 * 1024;
 const MAX_DEPTH = 10_000;
-/** Longer lines are no delimiters: RFC 2046 allows 70 characters. */
+/** Longer lines are not delimiters: RFC 2046 allows 70 characters. */
 const MAX_BOUNDARY = 1000;
 const FIELD = /^[!-9;-~\x80-\xff]{1,998}[ \t]*:(?!\/\/)/;
 const FOLD = /^[ \t]/;
-/** Whether reading more is needed to decide. */
+/** The decision needs more bytes. */
 const MORE = Symbol('more');
 
 /** Reads the structure of one message. `isCut` when a header was larger than the limits allow, or a sink stopped it. */
@@ -71,11 +71,11 @@ export class StructureReader {
   private readonly open = new Map<string, number[]>();
   private leaf: Entity | null = null;
   private hasRoot = false;
-  /** nothing of the content has been read since the header or delimiter before it */
+  /** no content has been read since the last header or delimiter */
   private isFresh = true;
-  /** where in the bytes at hand a known field begins, before the next empty line; -1: not looked for yet */
+  /** where in the bytes at hand a known field begins, before the next empty line; -1: not searched yet */
   private fieldAt = -1;
-  /** how many open boundaries begin with each byte: a cheap look at lines that begin with two dashes */
+  /** how many open boundaries begin with each byte: a cheap test of lines that begin with two dashes */
   private readonly firstBytes = new Uint16Array(256);
 
   constructor(sink: StructureSink) {
@@ -133,7 +133,7 @@ export class StructureReader {
     return this.readField(data, { text, at, end });
   }
 
-  /** A delimiter that ends a header, where it is one. */
+  /** Handles a delimiter that ends a header. */
   private delimiterInHeader(
     text: string,
     data: Buffer,
@@ -153,7 +153,7 @@ export class StructureReader {
       if (this.lineBytes > MAX_HEAD || this.headBytes + this.lineBytes > MAX_HEADS) this.cut();
       return end;
     }
-    // No field, and no empty line before it: the text begins here, unless it is a stray line of the header.
+    // Not a field, without an empty line before it: the text begins here, unless it is a stray line of the header.
     if (this.lines.length > 0) {
       if (this.fieldAt < end) this.fieldAt = nextKnownField(data, end);
       if (this.fieldAt >= end) return end;
@@ -162,7 +162,7 @@ export class StructureReader {
     return at;
   }
 
-  /** The empty line that ends a header; those before the first field of a message do not count. */
+  /** Handles the empty line that ends a header; empty lines before the first field of a message do not count. */
   private readBlank(
     data: Buffer,
     { at, end, isLast }: { at: number; end: number; isLast: boolean },
@@ -222,7 +222,7 @@ export class StructureReader {
 
   // Body
 
-  /** Delivers content up to the next delimiter, and passes that. */
+  /** Delivers content up to the next delimiter, then skips the delimiter. */
   private readBody(data: Buffer, at: number, isLast: boolean): number | typeof MORE {
     if (this.levels.length === 0) {
       this.deliver(data.subarray(at));
@@ -258,7 +258,7 @@ export class StructureReader {
     }
   }
 
-  /** Surely, by the byte after the two dashes of a line. */
+  /** Whether the byte after the two dashes rules out a delimiter. */
   private isNoDelimiter(first: number | undefined): boolean {
     return this.leaf !== null && first !== undefined && this.firstBytes[first] === 0;
   }
@@ -277,7 +277,7 @@ export class StructureReader {
     else if (container) this.sink.outside(bytes, container.entity);
   }
 
-  /** What a line that begins with two dashes delimits; null when it is content. `rest` is where the next line begins. */
+  /** The delimiter in a line that begins with two dashes; null when it is content. The next line begins at `rest`. */
   private delimiterOf(
     text: string,
     data: Buffer,
@@ -291,7 +291,7 @@ export class StructureReader {
     return this.adopted(name, data, rest);
   }
 
-  /** A line that looks like a delimiter of a multipart of which none has been seen, or that has been closed. */
+  /** A line that looks like a delimiter of a multipart whose boundary has not occurred, or which has been closed. */
   private adopted(name: string, data: Buffer, rest: { at: number; isLast: boolean }): Delimiter | null | typeof MORE {
     const top = this.levels.at(-1);
     if (!top || this.leaf || this.mode === 'header' || top.state === 'inside') return null;
@@ -334,7 +334,7 @@ export class StructureReader {
   }
 }
 
-/** Whether a line is the start of a part: surely where another boundary is declared. */
+/** Whether a line may start a part; `surely` where another boundary is declared. */
 function beginsPart(line: string, surely: boolean): boolean {
   return /^content-[\w-]+[ \t]*:/i.test(line) || (!surely && (line === '' || FIELD.test(line)));
 }

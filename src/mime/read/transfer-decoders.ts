@@ -8,14 +8,14 @@ export interface TransferDecoder {
 
 const NOTHING = Buffer.alloc(0);
 
-/** A decoder for the content of a file; null where its bytes are to be left as they are. */
+/** A decoder for the content of a file; null when its bytes stay unchanged. */
 export function decoderOf(encoding: TransferEncoding): TransferDecoder | null {
   if (encoding === 'base64') return createBase64();
   if (encoding === 'quoted-printable') return createQuotedPrintable();
   return encoding === 'uuencode' ? createUuencode() : null;
 }
 
-/** RFC 2045 6.8: what is not in the alphabet is left out. Several padded runs follow one another. */
+/** RFC 2045 6.8: characters outside of the alphabet are ignored. Several padded runs may follow one another. */
 function createBase64(): TransferDecoder {
   let carry = '';
   return {
@@ -45,7 +45,7 @@ for (const [value, digit] of [...'0123456789abcdef'].entries()) {
 }
 const hexOf = (byte: number | undefined): number => (byte === undefined ? -1 : (HEX[byte] as number));
 
-/** RFC 2045 6.7; what is no escape stays as it is, as the RFC proposes. */
+/** RFC 2045 6.7; invalid escapes stay unchanged, as the RFC proposes. */
 function createQuotedPrintable(): TransferDecoder {
   let carry: Buffer = NOTHING;
 
@@ -75,7 +75,7 @@ function createQuotedPrintable(): TransferDecoder {
 
 type Step = { bytes: Iterable<number>; next: number } | null;
 
-/** `=3D`, or a soft line break with the white space before its line end; null: more is needed to tell. */
+/** `=3D`, or a soft line break with the white space before its line end; null: more bytes are needed. */
 function readEscape(data: Buffer, at: number, isLast: boolean): Step {
   const [high, low] = [hexOf(data[at + 1]), hexOf(data[at + 2])];
   if (high >= 0 && low >= 0) return { bytes: [high * 16 + low], next: at + 3 };
@@ -89,7 +89,7 @@ function readEscape(data: Buffer, at: number, isLast: boolean): Step {
   return { bytes: [], next: data[end + 1] === LF ? end + 2 : end + 1 };
 }
 
-/** White space, which is left out at the end of a line. */
+/** Reads white space, which is dropped at the end of a line. */
 function readSpaces(data: Buffer, at: number, isLast: boolean): Step {
   const end = afterSpaces(data, at);
   const isEnd = end >= data.length;
@@ -145,12 +145,12 @@ function uudecoded(line: string): Buffer {
 }
 
 const FOREIGN = /[^A-Za-z0-9+/=\s]/g;
-/** Bytes that are no base64, of a hundred, from which on a text was not encoded at all. */
+/** Percentage of bytes outside base64 from which a text counts as not encoded. */
 const MOST_FOREIGN = 5;
 const ENCODED_LINE = /[A-Za-z0-9+/]{4,}[ \t]*\r?\n/y;
 const LAST_ENCODED_LINE = /[A-Za-z0-9+/]*={0,2}[ \t]*(?:\r?\n|$)/y;
 
-/** The lines of base64 before the first line that is none. One expression for all of them would exhaust the stack. */
+/** The base64 lines before the first other line. One expression for all of them would exhaust the stack. */
 function encodedHead(text: string): string {
   let at = /^\s*/.exec(text)?.[0].length ?? 0;
   for (ENCODED_LINE.lastIndex = at; ENCODED_LINE.test(text); ) at = ENCODED_LINE.lastIndex;
@@ -159,8 +159,8 @@ function encodedHead(text: string): string {
 }
 
 /**
- * The bytes of a text in base64. Several padded runs follow one another; a text that is none, and one that follows the
- * encoded lines (the footer of a mailing list), is kept as it is.
+ * Decodes a text in base64. Several padded runs may follow one another; a text that is not base64, or follows the encoded
+ * lines (the footer of a mailing list), stays unchanged.
  */
 export function decodeBase64Text(encoded: Buffer): Buffer {
   const text = encoded.toString('latin1');

@@ -7,20 +7,20 @@ import type { Part } from './part.ts';
 const PIECE = 256 * 1024;
 const MEDIA_TYPE = /^[a-z0-9!#$&^_.+-]{1,100}\/[a-z0-9!#$&^_.+-]{1,100}$/;
 
-/** Parts of a mail, with the files that are unpacked of them. */
+/** Parts of a mail at most, including unpacked files. */
 export const MAX_PARTS = 1000;
 
 export interface UnpackLimits {
-  /** asked now and then; true: stop unpacking */
+  /** called periodically; true: stop unpacking */
   isTimeUp: () => boolean;
-  /** files that are not held in memory go into this folder, which is made when needed */
+  /** folder for files that are not held in memory, created when needed */
   spillDir: string;
 }
 
 /**
- * The parts of a message with those of its winmail.dat (application/ms-tnef) in its place, as Outlook sends files to readers
- * that it takes for its like. It stays beside them where it holds what is no file, and alone where it cannot be read or the
- * mail has no room for its files. Its text is the mail's where that has none.
+ * Replaces a winmail.dat (application/ms-tnef), in which Outlook sends files, by its files. It also stays when it contains
+ * more than files, and stays alone when it cannot be read or its files exceed MAX_PARTS. Its text becomes the mail's if the
+ * mail has none.
  * @throws when a file cannot be read or written
  */
 export function unpackTnef(parts: readonly Part[], limits: UnpackLimits): Part[] {
@@ -45,12 +45,12 @@ function isText({ role, content }: Part): boolean {
   return role !== 'file' && Buffer.isBuffer(content) && content.some((byte) => byte > 0x20);
 }
 
-/** Where a winmail.dat is in its mail. */
+/** The context of a winmail.dat in its mail. */
 interface Place {
   index: number;
-  /** files that the mail has room for */
+  /** further files that the mail may have */
   room: number;
-  /** the mail has a text of its own */
+  /** the mail has a text outside of the winmail.dat */
   hasText: boolean;
 }
 
@@ -86,7 +86,7 @@ function unpacked(part: Part, place: Place & { source: RandomAccess }, limits: U
   return [...text, ...inside, ...(inside.length === 0 || found.hasMore || keepsText ? [part] : [])];
 }
 
-/** The plain text of a TNEF as a text of the mail. */
+/** The plain text of a TNEF as a part of the mail. */
 function textOf(part: Part, { text }: TnefContents): Part[] {
   if (text === null) return [];
   const content = Buffer.from(text);
@@ -102,7 +102,7 @@ function accessTo(file: number): RandomAccess {
   return { size: fstatSync(file).size, read };
 }
 
-/** Copies a file out of the TNEF; false: the time is up. */
+/** Copies a file from the TNEF; false: the time is up. */
 function copy(
   source: RandomAccess,
   { at, size }: TnefFile,

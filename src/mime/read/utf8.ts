@@ -2,17 +2,16 @@ import { isUtf8 } from 'node:buffer';
 import iconv from 'iconv-lite';
 
 /*
- * UTF-8 (RFC 3629) that is not whole: which of its bytes are valid, and its text where the others are read as
- * Windows-1252.
+ * Invalid UTF-8 (RFC 3629): counts its valid bytes, and decodes it with the others read as Windows-1252.
  */
 
-/** Bytes that a sequence with that first byte has. */
+/** The length in bytes of a sequence with this first byte. */
 function lengthOf(first: number): number {
   if (first < 0xe0) return 2;
   return first < 0xf0 ? 3 : 4;
 }
 
-/** Bytes of the sequence that begins there; 0 when none does. */
+/** The length of the sequence at `at`; 0 without one. */
 function sequenceAt(bytes: Buffer, at: number): number {
   const first = bytes[at] as number;
   if (first < 0x80) return 1;
@@ -21,7 +20,7 @@ function sequenceAt(bytes: Buffer, at: number): number {
   return isWhole && isUtf8(bytes.subarray(at, at + length)) ? length : 0;
 }
 
-/** Whether only the start of a sequence is there, at the end: what a cut left of a character. */
+/** Whether the bytes end with an incomplete sequence, cut within a character. */
 function isCutOff(bytes: Buffer, at: number): boolean {
   const first = bytes[at] as number;
   const length = lengthOf(first);
@@ -29,8 +28,7 @@ function isCutOff(bytes: Buffer, at: number): boolean {
   return bytes.subarray(at + 1).every((byte) => (byte & 0xc0) === 0x80);
 }
 
-/** Sequences beyond ASCII that are valid, and bytes that belong to none. One that is cut off at the end does not count where
- * others are whole. */
+/** Counts valid sequences beyond ASCII and invalid bytes. One cut off at the end does not count if others are valid. */
 export function countUtf8(bytes: Buffer): { valid: number; invalid: number } {
   let valid = 0;
   let invalid = 0;
@@ -44,7 +42,7 @@ export function countUtf8(bytes: Buffer): { valid: number; invalid: number } {
   return { valid, invalid };
 }
 
-/** UTF-8, with the bytes that belong to no sequence read as Windows-1252. */
+/** Decodes UTF-8, with invalid bytes read as Windows-1252. */
 export function decodeMixedUtf8(bytes: Buffer): string {
   const pieces: string[] = [];
   let start = 0;

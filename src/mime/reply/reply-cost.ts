@@ -1,13 +1,13 @@
 /*
- * Several expressions of email-reply-parser look for things one after another, with anything between them: where the last is
- * missing, each combination of the others is tried. How many there are is counted here in linear time, before they are.
+ * Several expressions of email-reply-parser match a chain of items with anything between them: if the last is missing, the
+ * engine tries each combination of the others. This file counts the combinations beforehand, in linear time.
  */
 
-/** What an expression looks for, in that order: with the flag g, and looking ahead where they may overlap. */
+/** The items of an expression, in order: with the flag g, and as look-ahead where they may overlap. */
 interface Chain {
-  /** how many lines it may look over; 0: the whole text */
+  /** number of lines that it may span; 0: the whole text */
   lines: number;
-  /** what its first line begins with; left out: any */
+  /** start of its first line; undefined: any */
   begin?: RegExp;
   of: readonly RegExp[];
 }
@@ -29,24 +29,24 @@ const CHAINS: readonly Chain[] = [
   { lines: 1, of: [/[>~]/g] },
 ];
 
-/** Of these only the lines that pass the first look. */
+/** Matched only against lines that may introduce a quote. */
 const CHAINS_OF_ANSWERS: readonly Chain[] = [
   { lines: 1, of: [/(?=\d{4})/g, /from/g, /</g] },
   { lines: 1, of: [/(?=\d{4})/g, /" *</g] },
 ];
 
-/** Most texts have less than a thousandth. */
+/** Steps at most; most texts need less than a thousandth. */
 const MAX_STEPS = 20_000_000;
-/** Expressions look over white space from each of it, and over signs of a quote. */
+/** Expressions scan white space and quote signs from each position in them. */
 const TOO_BLANK = /(?:^|\S)\s{401}/;
 const TOO_QUOTED = /^>{101}/m;
 
-/** What begins the signatures that look over blanks; the other ones cost nothing. */
+/** The start of signatures whose expressions scan blanks; others are cheap. */
 const COSTLY_SIGNATURE = /^(?:Gesendet )?von\s/im;
 
 /**
- * Whether the library would take long for a text; `isAnswer` says of a line or a text whether the expressions of a quote are
- * tried on it.
+ * Whether the library would take long for a text; `isAnswer` returns whether it matches the expressions of a quote against
+ * a line or a text.
  */
 export function isCostly(text: string, isAnswer: (line: string) => boolean): boolean {
   if (TOO_BLANK.test(text) || TOO_QUOTED.test(text)) return true;
@@ -67,24 +67,24 @@ export function isCostly(text: string, isAnswer: (line: string) => boolean): boo
 
 const quotesOf = (line: string) => /^>*/.exec(line)?.[0].length ?? 0;
 
-/** Where an expression is tried, and how many times over. */
+/** The texts that an expression is matched against, and how often. */
 function* unitsOf({ lines: span, begin }: Chain, lines: readonly string[]): Generator<{ unit: string; times: number }> {
   if (span === 0) yield { unit: lines.join('\n'), times: 1 };
   let blank = 0;
   for (const [index, line] of span === 0 ? [] : lines.entries()) {
-    // what may begin with anything begins after each of the signs; the others begin on each blank line before theirs, too
+    // a chain without a start begins after each sign; others begin on each blank line before their start too
     if (!begin) yield { unit: line, times: quotesOf(line) + 1 };
     else if (begin.test(line)) yield { unit: lines.slice(index, index + span).join('\n'), times: blank + 1 };
     blank = line.trim() === '' ? blank + 1 : 0;
   }
 }
 
-/** How far the expression looks in all: from each way to find the first things of the chain to the end. */
+/** The steps of an expression: from each match of the first items of the chain to the end. */
 function stepsOf({ of }: Chain, text: string): number {
   const [first] = of;
   if (!first || text.search(first) < 0) return 0;
   const found = of.flatMap((each, place) => [...text.matchAll(each)].map(({ index }) => ({ index, place })));
-  // not one after itself
+  // the same item does not follow itself
   found.sort((a, b) => a.index - b.index || b.place - a.place);
   const ways = of.map(() => 0);
   let steps = 0;

@@ -1,17 +1,16 @@
 import EmailParser from 'email-reply-parser/lib/parser/emailparser.js';
 
 /*
- * The library tries its 55 expressions on every line, each on a copy that it reverses by characters: 5 ms of CPU for a
- * text of 40 lines. Each of those expressions needs one of a few words or signs, which are looked for first, all at once, and
- * nothing is reversed here. What the library finds in a text is what it found before: test/mime/reply-parser.test.ts compares
- * them.
+ * The library matches its 55 expressions against every line, each on a copy reversed by characters: 5 ms of CPU for a text
+ * of 40 lines. Each expression needs one of a few words or signs: this parser searches for all of them first, in one
+ * expression, and reverses nothing. Its results are those of the library: test/mime/reply-parser.test.ts compares them.
  */
 
-/** What every line that introduces a quote holds at least. */
+/** Required in every line that introduces a quote. */
 const ANSWER =
   /wrote|écrit|escribió|scritto|escreveu|schrieb|schreef|pisze|napisał|skrev|kirjoitti|г\. в|写道|작성:|のメッセージ:|(?:from|von|de|van|da)\s?:|> *:|original message|oprindelig besked|message d'origine/iu;
 
-/** What every line that begins a signature holds at least. */
+/** Required in every line that begins a signature. */
 const SIGNATURE =
   /^[^\S\n]*[-_+=]{2}|sent from|get outlook|cheers|best wishes|regards|gesendet|sendt fra|envoyé|télécharger|bien |cordialement|bonne |enviado|scritto|verzonden|verstuurd/imu;
 
@@ -32,7 +31,7 @@ interface Fragment {
   isHidden: boolean;
 }
 
-/** Reads replies as the library does, at a fraction of its cost. */
+/** Parses replies as the library does, at a fraction of its cost. */
 export class ReplyParser extends EmailParser {
   override parse(source: string): { getVisibleText(): string } {
     const text = this.fixBrokenSignatures(source.replaceAll('\r\n', '\n'));
@@ -74,7 +73,7 @@ export class ReplyParser extends EmailParser {
     return fragments;
   }
 
-  /** A line without the blanks at its end, which are a part of some signatures. */
+  /** A line without trailing blanks, which are part of some signatures. */
   private trimmed(given: string, maySign: boolean): { line: string; isSignature: boolean } {
     if (maySign && this.signs(given)) return { line: given, isSignature: true };
     const line = given.trimEnd();

@@ -1,18 +1,18 @@
 import { isCostly } from './reply-cost.ts';
 import { mayIntroduceQuote, ReplyParser } from './reply-parser.ts';
 
-/** Longer texts are no replies that a person wrote; the library needs time for each line. */
+/** A person does not write longer replies (in characters); the library needs time for each line. */
 const MAX_LENGTH = 64 * 1024;
 const MAX_LINE = 2000;
 const MAX_LINES = 2000;
-/** Its expressions look over blank lines, from each of them. */
+/** Its expressions scan blank lines from each of them. */
 const MAX_BLANK_LINES = 20;
-/** A rule that the library takes for a signature's, with all that follows. */
+/** A line of dashes and the like: the library treats it and the text below as a signature. */
 const RULE = /^[ \t]*(-{3,4}|_{2,4}|\+{2,4}|={2,4})[ \t]*$/;
 
 /**
- * The part of a plain text that its author wrote: without the mail that it answers, and without the signature. Null where
- * that is not known: in a text that is empty, too long or too odd, or a quote altogether.
+ * The author's part of a plain text: without the quoted mail and the signature. Null when unknown: the text is empty, too
+ * long, too odd, or only a quote.
  */
 export function readReplyText(bodyPlain: string): string | null {
   if (bodyPlain.trim() === '' || bodyPlain.length > MAX_LENGTH) return null;
@@ -32,7 +32,7 @@ function hasGap(lines: readonly string[]): boolean {
   return lines.some((line) => (blank = line.trim() === '' ? blank + 1 : 0) > MAX_BLANK_LINES);
 }
 
-/** Without a quote at the end that no line introduces. */
+/** Removes a quote at the end that no line introduces. */
 function withoutQuote(text: string): string {
   const lines = text.trim().split('\n');
   while (lines.length > 0 && /^(>|[ \t]*$)/.test(lines.at(-1) ?? '')) lines.pop();

@@ -17,13 +17,13 @@ const MAX_ATTRIBUTES = 20_000;
 const MAX_FILES = 500;
 const MAX_PROPERTIES = 2_000;
 const MAX_DEPTH = 4;
-/** Bytes of a name. */
+/** Bytes of the longest name. */
 const MAX_NAME = 2_000;
-/** Bytes of a text, unless the caller wants more or less. */
+/** Bytes of the longest text, unless the caller sets a limit. */
 const MAX_BODY = 1024 * 1024;
-/** Of a whole TNEF: one without defects has some ten for each file. */
+/** Reads of a whole TNEF; a valid one needs some ten for each file. */
 const MAX_READS = 200_000;
-/** How often the time is looked at. */
+/** Reads between two checks of the time. */
 const READS_BETWEEN = 256;
 
 const LONG_NAME = 0x3707;
@@ -41,12 +41,12 @@ const UNICODE = 0x1f;
 const OBJECT = 0x0d;
 const BINARY = 0x102;
 
-/** Thrown within this file: it is no TNEF, or a broken one, or it costs too much. */
+/** Thrown within this file: not a TNEF, or broken, or too costly. */
 class Broken extends Error {}
 
 /**
- * What a TNEF holds; null when it is none, or broken, or costs too much, or has too many files, or the time is up.
- * @throws what the source throws
+ * Reads a TNEF; null when the bytes are not one, or it is broken, too costly or has too many files, or the time is up.
+ * @throws errors of the source
  */
 export function readTnef(
   source: RandomAccess,
@@ -71,7 +71,7 @@ export function readTnef(
   }
 }
 
-/** What all readers of a TNEF and of the messages in it share. */
+/** Shared by all readers of a TNEF and of the messages in it. */
 interface Context {
   source: RandomAccess;
   maxFiles: number;
@@ -87,7 +87,7 @@ interface Text extends Range {
   charset: string;
 }
 
-/** An attachment as it is read: only the places of what it says. */
+/** An attachment as it is read: only the ranges of its values. */
 interface Attachment {
   title: Text | null;
   texts: Map<number, Text>;
@@ -96,7 +96,7 @@ interface Attachment {
   object: Range | null;
 }
 
-/** Takes one property. */
+/** Receives one property. */
 type TakeProperty = (id: number, type: number, value: Range) => void;
 
 class TnefReader {
@@ -126,7 +126,7 @@ class TnefReader {
       const head = this.bytes(at, ATTRIBUTE_HEAD);
       const value = { at: at + ATTRIBUTE_HEAD, size: head.readUInt32LE(5) };
       at = value.at + value.size + CHECKSUM;
-      // the last checksum is missing now and then
+      // the last checksum is sometimes missing
       if (at - CHECKSUM > end || (head[0] !== 1 && head[0] !== 2)) throw new Broken();
       const attribute = head.readUInt32LE(1);
       this.takeOfMessage(attribute, value);
@@ -139,10 +139,10 @@ class TnefReader {
     if (attribute === CODEPAGE && value.size >= 4) {
       this.codepage = `cp${this.bytes(value.at, 4).readUInt32LE()}`;
     }
-    // an embedded message stays whole
+    // an embedded message is not split
     if (this.depth > 0) return;
     if (attribute === BODY) this.takeText(value, this.codepage);
-    // nobody knows what is in those that cannot be read
+    // the content of unreadable ones is unknown
     if (attribute === MESSAGE_PROPERTIES && !this.tryProperties(value, this.takeBody)) this.hasText = true;
   }
 
@@ -150,7 +150,7 @@ class TnefReader {
     if (attribute === RENDERING) attachments.push({ title: null, texts: new Map(), data: null, object: null });
     if (attribute !== TITLE && attribute !== DATA && attribute !== PROPERTIES) return;
     const last = attachments.at(-1);
-    // a file that nothing begins, and one in the place of another
+    // a file without a beginning, and one that replaces another
     if (!last || (attribute === DATA && last.data)) {
       this.hasMore = true;
       return;
@@ -180,7 +180,7 @@ class TnefReader {
     return { files, hasMore: this.hasMore, hasText: this.hasText, text: this.plainText() };
   }
 
-  /** The files of an embedded message; none of another object. */
+  /** The files of an embedded message; none for other objects. */
   private filesWithin(object: Range): TnefFile[] {
     if (this.depth >= MAX_DEPTH) return [];
     try {
@@ -191,7 +191,7 @@ class TnefReader {
     }
   }
 
-  /** False where they cannot be read: an attachment is left with its short name. */
+  /** Reads properties; false when they cannot be read: an attachment then has only its short name. */
   private tryProperties(range: Range, take: TakeProperty): boolean {
     try {
       this.readProperties(range, take);
@@ -215,7 +215,7 @@ class TnefReader {
     }
   }
 
-  /** What a property with a name of its own has before its value. */
+  /** The size of the name that a named property has before its value. */
   private sizeOfName(at: number, end: number): number {
     const kind = this.within(at + 16, 4, end).readUInt32LE();
     if (kind === 0) return 24;
@@ -251,7 +251,7 @@ class TnefReader {
     if (NAMED.has(id) && (type === STRING8 || type === UNICODE)) {
       attachment.texts.set(id, { ...value, charset: this.charsetOf(type) });
     }
-    // after the 16 bytes that say what it is
+    // after the 16 bytes of the interface id
     if (id === DATA_PROPERTY && type === OBJECT && value.size > 16) {
       attachment.object = { at: value.at + 16, size: value.size - 16 };
     }
@@ -279,7 +279,7 @@ class TnefReader {
     return type === UNICODE ? 'utf-16le' : this.codepage;
   }
 
-  /** The first that is not empty. */
+  /** The first non-empty text. */
   private firstText(places: readonly (Text | null | undefined)[]): string | null {
     for (const place of places) {
       if (!place) continue;

@@ -5,8 +5,8 @@ import iconv from 'iconv-lite';
 export const ANSI = 'cp1252';
 
 /**
- * A text up to its U+0000. `charset` is utf-16le, or `cp` with the number of a code page. In one that is unknown it is UTF-8 or
- * Windows-1252: no detector is asked.
+ * Decodes a text up to its U+0000. `charset` is utf-16le, or `cp` with the number of a code page. An unknown code page is
+ * read as UTF-8 or Windows-1252, without a detector.
  */
 export function decodeText(bytes: Buffer, charset: string): string {
   const known = iconv.encodingExists(charset) ? charset : isUtf8(bytes) ? 'utf-8' : ANSI;

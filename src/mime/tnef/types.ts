@@ -1,7 +1,7 @@
-/** Bytes that are read where they are needed. */
+/** Bytes with random access. */
 export interface RandomAccess {
   size: number;
-  /** fewer bytes at the end */
+  /** returns fewer bytes at the end */
   read(at: number, length: number): Buffer;
 }
 
@@ -10,24 +10,24 @@ export interface TnefFile {
   /** the long name, else the short one */
   name: string | null;
   mime: string | null;
-  /** Content-ID as it is written */
+  /** Content-ID as written */
   cid: string | null;
-  /** where its bytes are */
+  /** offset of its bytes */
   at: number;
   size: number;
 }
 
-/** What a TNEF holds. */
+/** The contents of a TNEF. */
 export interface TnefContents {
   files: TnefFile[];
   /**
-   * it holds something else besides that is no file: an embedded message, an OLE object, a file that is elsewhere, properties
-   * that cannot be read
+   * it contains more than files: an embedded message, an OLE object, a file that is elsewhere, properties that cannot be
+   * read
    */
   hasMore: boolean;
   /** it has a text of the message, in any format */
   hasText: boolean;
-  /** that text where it is plain, and no longer than `maxText` */
+  /** that text if it is plain and at most `maxText` long */
   text: string | null;
 }
 
@@ -36,6 +36,6 @@ export interface TnefLimits {
   maxFiles?: number;
   /** bytes of the longest text that is read (default 1 MB) */
   maxText?: number;
-  /** asked now and then; true: stop reading */
+  /** called periodically; true: stop reading */
   isTimeUp?: () => boolean;
 }

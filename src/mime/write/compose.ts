@@ -23,8 +23,7 @@ const MAX_CID = 900;
 
 /**
  * The bytes of a message (RFC 5322, MIME by nodemailer): lines of at most 998 octets that end in CRLF. The same message
- * gives the same bytes. Without `keepBcc` they do not name the Bcc recipients: for delivery. The Sent copy and drafts have
- * them.
+ * gives the same bytes. Without `keepBcc`, for delivery, they do not name the Bcc recipients; the Sent copy and drafts do.
  */
 export async function compose(message: OutgoingMessage, options: { keepBcc: boolean }): Promise<Buffer> {
   const node = new MailComposer(structureOf(message)).compile();
@@ -50,7 +49,7 @@ export function envelopeOf(message: Pick<OutgoingMessage, 'from' | 'to' | 'cc' |
   return { from: plainAddress(message.from.email), to: [...to.values()] };
 }
 
-/** Headers that a message has fields for, or that compose writes itself. */
+/** Headers that OutgoingMessage has fields for, or that compose writes. */
 const OWN = /^(date|from|to|cc|bcc|reply-to|subject|message-id|in-reply-to|references|mime-version|content-.*)$/i;
 
 function fieldsOf(message: OutgoingMessage, keepBcc: boolean): string[] {
@@ -115,7 +114,7 @@ function partOf(attachment: OutgoingAttachment, number: number): MailComposerAtt
   const encoding = /^message\//i.test(type) ? messageEncoding(content) : 'base64';
   return {
     filename: filename ?? (cid !== null ? false : `attachment-${number}.${libmime.detectExtension(type)}`),
-    // a message that cannot travel as a message goes as plain bytes
+    // a message that cannot be sent as a message is sent as plain bytes
     contentType: encoding === null ? 'application/octet-stream' : type,
     contentTransferEncoding: encoding ?? 'base64',
     contentDisposition: inline ? 'inline' : 'attachment',
@@ -132,7 +131,7 @@ function typeOf({ contentType, filename }: OutgoingAttachment): string {
   return ending === undefined ? 'application/octet-stream' : libmime.detectMimeType(ending);
 }
 
-/** The encoding of an embedded message, which is none (RFC 2046 5.2.1); null when it cannot travel without one. */
+/** An embedded message is not encoded (RFC 2046 5.2.1): 7bit or 8bit; null when it cannot be sent without encoding. */
 function messageEncoding(bytes: Buffer): '7bit' | '8bit' | null {
   let start = 0;
   let isAscii = true;
@@ -147,7 +146,7 @@ function messageEncoding(bytes: Buffer): '7bit' | '8bit' | null {
   return isAscii ? '7bit' : '8bit';
 }
 
-/** Lets other threads and timers have their turn between the pieces. */
+/** Yields to other work between pieces. */
 function inPieces(bytes: Buffer): Readable {
   async function* pieces(): AsyncGenerator<Buffer> {
     for (let start = 0; start < bytes.length; start += PIECE) {
@@ -158,7 +157,7 @@ function inPieces(bytes: Buffer): Readable {
   return Readable.from(pieces(), { objectMode: false });
 }
 
-/** The same for the same message, and never part of its content: a digest of everything that is not in base64. */
+/** A boundary that is equal for equal messages and never part of their content: a digest of all but the base64 parts. */
 function boundaryOf(message: OutgoingMessage): string {
   const hash = createHash('sha256').update(`${message.messageId}\0${message.html ?? ''}\0${message.plainText ?? ''}\0`);
   for (const { contentType, content } of message.attachments) {

@@ -4,19 +4,19 @@ import MimeNode from 'nodemailer/lib/mime-node';
 import type { Recipient } from '../../contract/sending.ts';
 
 /*
- * Header fields as they are sent: ASCII, folded (RFC 5322 2.2.3), encoded words where needed (RFC 2047). nodemailer does not
- * change long words and text that looks like an encoded word: such lines may exceed the 998 octets of SMTP, and such
- * subjects would be decoded to something else.
+ * Header fields as they are sent: ASCII, folded (RFC 5322 2.2.3), encoded words where needed (RFC 2047). nodemailer leaves
+ * long words, and text that looks like an encoded word, unchanged: such lines may exceed the 998 octets of SMTP, and such
+ * subjects would be decoded to another text.
  */
 
 const LINE = 76;
 /** Longer words are encoded: with any name before it, a word of this length fits in a line of 998 octets. */
 const MAX_WORD = 800;
 const ENCODED_WORD = 52;
-// biome-ignore lint/suspicious/noControlCharactersInRegex: what no header may hold
+// biome-ignore lint/suspicious/noControlCharactersInRegex: forbidden in headers
 const CONTROL = /[\0-\x1f\x7f]+/g;
 
-/** One field, folded, without the line break at its end; '' when there is no value. */
+/** One field, folded, without the line break at its end; '' without a value. */
 export function headerLine(name: string, value: string): string {
   if (value.trim() === '') return '';
   const lines: string[] = [];
@@ -33,19 +33,19 @@ export function headerLine(name: string, value: string): string {
   return [...lines, line].join('\r\n');
 }
 
-/** Unstructured text such as a subject: it is read back exactly as given. */
+/** Encodes unstructured text such as a subject: readers decode exactly the given text. */
 export function encodeText(text: string): string {
   const clean = text.replace(CONTROL, ' ');
   return needsEncoding(clean) || clean.includes('=?') || clean !== clean.trim() ? encoded(clean) : clean;
 }
 
-/** The value of a header that may have structure or be encoded already: changed only when it cannot be sent. */
+/** Encodes the value of a header that may be structured or already encoded: changed only if it cannot be sent. */
 export function encodeValue(value: string): string {
   const clean = value.replace(CONTROL, ' ').trim();
   return needsEncoding(clean) ? encoded(clean) : clean;
 }
 
-/** The value of an address header; domains beyond ASCII in punycode. */
+/** Encodes the value of an address header; domains beyond ASCII in punycode. */
 export function encodeAddresses(people: readonly Recipient[]): string {
   return people
     .filter(({ email }) => email.trim() !== '')
@@ -59,7 +59,7 @@ export function plainAddress(email: string): string {
   return value.startsWith('<') && value.endsWith('>') ? value.slice(1, -1) : value;
 }
 
-/** The mailboxes of an address header (undecoded); groups are flattened, entries without an address left out. */
+/** The mailboxes of an address header (undecoded); groups are flattened, entries without an address omitted. */
 export function parseAddresses(value: string): Recipient[] {
   const flat = addressparser(value, { flatten: true });
   return flat.flatMap(({ address, name }) =>
@@ -96,7 +96,7 @@ function longestWord(text: string): number {
   return longest;
 }
 
-/** Encoded words: Q, which people can read, where most of the text is Latin; else B. */
+/** Encoded words: Q, which people can read, if most of the text is Latin; else B. */
 function encoded(text: string): string {
   const latin = text.match(/[a-z]/gi)?.length ?? 0;
   const other = text.match(/[^\x20-\x7e]/g)?.length ?? 0;
@@ -107,7 +107,7 @@ const CR = 0x0d;
 const LF = 0x0a;
 const MAX_LINE = 998;
 
-/** Text or bytes with every line end as CRLF, also lone CR and LF. Bytes that have only CRLF are not copied. */
+/** Text or bytes with every line end as CRLF, including lone CR and LF. Bytes with only CRLF are not copied. */
 export function toCrlf(text: string): string;
 export function toCrlf(bytes: Buffer): Buffer;
 export function toCrlf(content: string | Buffer): string | Buffer {

@@ -2,7 +2,7 @@ import type { Header } from '../../contract/email.ts';
 import type { Recipient, SendAttachment, SendInput } from '../../contract/sending.ts';
 import { readMessageId, readMessageIds } from '../message-ids.ts';
 
-/** Who sends and who receives, as SMTP names them (RFC 5321 3.3): bare addresses. */
+/** Sender and recipients for SMTP (RFC 5321 3.3): bare addresses. */
 export interface Envelope {
   from: string;
   to: string[];
@@ -11,7 +11,7 @@ export interface Envelope {
 /** A file of a message. */
 export interface OutgoingAttachment {
   filename: string | null;
-  /** media type, with its parameters; null: found by the ending of the file name */
+  /** media type, with its parameters; null: from the ending of the file name */
   contentType: string | null;
   /** Content-ID without its angle brackets */
   cid: string | null;
@@ -49,7 +49,7 @@ export interface RepliedTo {
   references: readonly string[];
 }
 
-/** What the service adds to what a caller sends. */
+/** Values that the service adds to the caller's input. */
 export interface MessageContext {
   from: Recipient;
   /** with its angle brackets */
@@ -58,11 +58,11 @@ export interface MessageContext {
   reply: RepliedTo | null;
 }
 
-/** At most so many ids and characters in a References header: the first and the last ids stay (RFC 5537 3.4.4). */
+/** Limits of a References header, in ids and characters: the first and the last ids stay (RFC 5537 3.4.4). */
 const MAX_REFERENCES = 100;
 const MAX_REFERENCES_LENGTH = 8000;
 
-/** The message that a SendInput asks for; it must have passed `checkSendInput`. */
+/** The message of a SendInput that has passed `checkSendInput`. */
 export function messageFromInput(input: SendInput, given: MessageContext): OutgoingMessage {
   return {
     from: given.from,
@@ -82,8 +82,8 @@ export function messageFromInput(input: SendInput, given: MessageContext): Outgo
 }
 
 /**
- * A draft's message with the fields of `input` in place of its own; it keeps the others. HTML without `plain_text` gets a new
- * plain text. `reply` undefined keeps the threading, null removes it.
+ * Replaces the fields of a draft's message that `input` has; the others stay. HTML without `plain_text` gets a new plain
+ * text. `reply` undefined keeps the threading, null removes it.
  */
 export function mergeInput(
   message: OutgoingMessage,
@@ -111,10 +111,10 @@ export function mergeInput(
   };
 }
 
-/** Headers that callers can set. Others of a draft always stay. */
+/** Headers that callers can set. A draft keeps all others. */
 const SETTABLE = /^(x-.*|list-unsubscribe|list-unsubscribe-post|auto-submitted|reply-to)$/i;
 
-/** Whether callers may set a header of that name (SPEC "SendInput"). */
+/** Whether callers may set a header with this name in SendInput. */
 export function isSettableHeader(name: string): boolean {
   return SETTABLE.test(name);
 }
@@ -132,7 +132,7 @@ function threadingOf(reply: RepliedTo | null): Pick<OutgoingMessage, 'inReplyTo'
   return { inReplyTo: parent, references: cappedReferences([...chain, parent]) };
 }
 
-/** A References chain that fits: the first id and the last ones of a longer one. */
+/** A References chain within the limits: of a longer one, the first id and the last ones. */
 export function cappedReferences(ids: readonly string[]): string[] {
   const [first, ...rest] = ids;
   if (first === undefined) return [];

@@ -10,12 +10,12 @@ import type { Envelope } from './outgoing-message.ts';
 export interface PreparedDraft {
   /** for the Sent folder: with Bcc */
   sentCopy: Buffer;
-  /** for the recipients: without Bcc; the same buffer when there is none */
+  /** for the recipients: without Bcc; the same buffer if the draft has none */
   delivered: Buffer;
   envelope: Envelope;
   /** with its angle brackets */
   messageId: string;
-  /** the body has a line over 998 octets and cannot be sent as it is; see draftForSending */
+  /** the body has a line over 998 octets and cannot be sent unchanged; see draftForSending */
   hasLongLine: boolean;
 }
 
@@ -30,9 +30,8 @@ const ADDRESSES = /^(from|sender|to|cc|bcc|reply-to)$/;
 const MAX_LINE = 998;
 
 /**
- * A draft as it is sent. Header: Date is new; From, Message-ID and MIME-Version are added where they are missing; a mail
- * program's notes to itself are left out. The body stays as it is, except bare line ends. `messageId` null keeps the draft's
- * own.
+ * Prepares a draft for sending. Header: Date is new; missing From, Message-ID and MIME-Version are added; private headers of
+ * the mail program are removed. The body stays unchanged, except bare line ends. `messageId` null keeps the draft's own.
  */
 export function prepareDraft(
   source: Buffer,
@@ -64,7 +63,7 @@ export function prepareDraft(
   return { sentCopy, delivered, envelope, messageId, hasLongLine: hasLongLine(body) };
 }
 
-/** The fields, with `replacements` in place of those of the same name; each of these names once. */
+/** Replaces fields by `replacements` of the same name; each of these names occurs once. */
 function replaced(fields: readonly Field[], replacements: readonly Field[]): Field[] {
   const result: Field[] = [];
   const missing = new Map(replacements.map((one) => [one.key, one]));
@@ -86,7 +85,7 @@ function field(name: string, value: string): Field {
   return { key: name.toLowerCase(), lines: headerLine(name, value), value };
 }
 
-/** Fields and body of a message; the first line of an mbox file, and lines that are no header, are left out. */
+/** Fields and body of a message, without the first line of an mbox file and invalid header lines. */
 function splitMessage(source: Buffer): { fields: Field[]; body: Buffer } {
   const blank = endOfHeader(source);
   const lines = source.toString('latin1', 0, blank.start).split(/\r\n|\r|\n/);
@@ -130,32 +129,32 @@ function endOfHeader(source: Buffer): { start: number; end: number } {
 }
 
 /*
- * Headers for the program that wrote a draft, or for servers that carried a message; not for the reader of the mail.
+ * Headers for the program that wrote a draft, or for servers that transferred a message; not for the reader of the mail.
  */
 
 /** Settings of a mail program for its own draft: Thunderbird, Apple Mail, Outlook, KMail, Evolution. */
 const OF_DRAFTS =
   /^(x-mozilla-.*|x-identity-key|x-account-key|fcc|x-fcc|x-unsent|x-apple-.*|x-uniform-type-identifier|x-universally-unique-identifier|x-kmail-.*|x-evolution-.*)$/i;
 
-/** Added by servers on the way, or by a mail store. */
+/** Added by servers in transit, or by a mail store. */
 const OF_CARRIAGE =
   /^(received|x-received|return-path|delivered-to|x-original-to|envelope-to|dkim-signature|arc-.*|authentication-results|received-spf|domainkey-signature|status|x-status|x-uid|x-uidl|x-keywords|resent-bcc)$/i;
 
-/** Headers that an OutgoingMessage has fields for, or that composing makes. */
+/** Headers that OutgoingMessage has fields for, or that compose writes. */
 const OF_CONTENT =
   /^(from|to|cc|bcc|reply-to|subject|date|message-id|in-reply-to|references|mime-version|content-.*)$/i;
 
-/** Whether a header is a mail program's note to itself, which must not be sent. */
+/** Whether a header is private to the mail program that wrote the draft, and must not be sent. */
 export function isDraftHeader(name: string): boolean {
   return OF_DRAFTS.test(name);
 }
 
-/** Whether a header was added on the way of a message, or by a mail store. */
+/** Whether a header was added in transit, or by a mail store. */
 export function isTraceHeader(name: string): boolean {
   return OF_CARRIAGE.test(name);
 }
 
-/** Whether an OutgoingMessage has a field for that header, or composing makes it anew. */
+/** Whether OutgoingMessage has a field for this header, or compose writes it. */
 export function isContentHeader(name: string): boolean {
   return OF_CONTENT.test(name);
 }

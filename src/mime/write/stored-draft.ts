@@ -18,10 +18,9 @@ import { isDraftHeader, isContentHeader, isTraceHeader, type PreparedDraft, prep
 export { type PreparedDraft, prepareDraft };
 
 /**
- * A draft, whatever program wrote it, as a message. HTML or text that the draft does not have is null. Other work has its
- * turn while a large draft is read. `given` has the From, Message-ID and Date for a draft without them; `tempDir` is for
- * files over 256 KB.
- * @throws MailError provider_rejected when the draft cannot be read whole: something of it would be lost
+ * Reads a draft of any mail program as a message. Missing HTML or text is null. Yields to other work while a large draft is
+ * read. `given` has the From, Message-ID and Date for a draft without them; `tempDir` is for files over 256 KB.
+ * @throws MailError provider_rejected when the draft cannot be parsed completely: some of it would be lost
  */
 export async function readDraftMessage(
   source: Buffer,
@@ -29,10 +28,10 @@ export async function readDraftMessage(
   tempDir: string,
 ): Promise<OutgoingMessage> {
   return inTempFolder(tempDir, async (spillDir) => {
-    // What is written back has its winmail.dat as it was.
+    // A rewritten draft keeps its winmail.dat unchanged.
     const whole = { isTimeUp: () => false, maxText: Number.POSITIVE_INFINITY, keepTnef: true };
     const read = await readParts(source, { ...whole, spillDir });
-    if (read.isPartial) throw new MailError('provider_rejected', 'imap', 'the draft is not one that can be read whole');
+    if (read.isPartial) throw new MailError('provider_rejected', 'imap', 'the draft cannot be parsed completely');
     const texts = readTexts(read);
     const html = texts.some(({ isHtml }) => isHtml) ? htmlBody(texts) : null;
     return {
@@ -45,9 +44,9 @@ export async function readDraftMessage(
 }
 
 /**
- * A draft as it is sent: by prepareDraft, or composed again when its body has lines that cannot be sent. `messageId` null
- * keeps the draft's own.
- * @throws MailError provider_rejected when it must be composed again and cannot be read whole
+ * Prepares a draft for sending, by prepareDraft, or composes it again when its body has lines that cannot be sent.
+ * `messageId` null keeps the draft's own.
+ * @throws MailError provider_rejected when it must be composed again and cannot be parsed completely
  */
 export async function draftForSending(
   source: Buffer,
@@ -64,7 +63,7 @@ export async function draftForSending(
   return { sentCopy, delivered, envelope: envelopeOf(message), messageId: message.messageId, hasLongLine: false };
 }
 
-/** The message without a mail program's notes to itself, as it is sent. */
+/** The message as it is sent, without private headers of the mail program. */
 export function withoutDraftHeaders(message: OutgoingMessage): OutgoingMessage {
   return { ...message, headers: message.headers.filter(({ name }) => !isDraftHeader(name)) };
 }
@@ -96,7 +95,7 @@ function toRecipient({ identifier, display_name: name }: Attendee): Recipient {
   return { email: identifier, ...(name === '' ? {} : { display_name: name }) };
 }
 
-/** Values in ASCII stay as they are: encoded words may be part of a structure. */
+/** ASCII values stay unchanged: encoded words may be part of a structure. */
 function toHeader({ name, raw }: RawHeader, charset: string | null): Header {
   return { name, value: /^[\x20-\x7e\t]*$/.test(raw) ? raw : decodeHeader(raw, charset) };
 }
@@ -115,7 +114,7 @@ async function readFiles(parts: readonly Part[], html: string): Promise<Outgoing
   );
 }
 
-/** The media type with its parameters (charset, method, …), without those that name the file. */
+/** The media type with its parameters (charset, method, …), without the parameters that name the file. */
 function contentTypeOf(part: Part | undefined, mime: string): string {
   const declared = part?.declared ?? '';
   if (!declared.toLowerCase().startsWith(mime)) return mime;
