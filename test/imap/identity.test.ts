@@ -3,7 +3,7 @@ import { identityOf, weakIdentityOf } from '../../src/imap/identity.ts';
 
 const facts = { messageId: '<a@b>', size: 100, internalDate: new Date('2024-03-05T08:15:30.000Z') };
 
-test('the same message has the same identity, however its parts are written', () => {
+test('a message has the same identity regardless of how its parts are written', () => {
   const same = [
     { ...facts },
     { ...facts, messageId: 'a@b' },
@@ -16,7 +16,7 @@ test('the same message has the same identity, however its parts are written', ()
   expect(identityOf(facts)).toMatch(/^[\w-]{22}$/);
 });
 
-test('another size, date or Message-ID gives another identity', () => {
+test('a different size, date or Message-ID gives a different identity', () => {
   const different = [
     facts,
     { ...facts, size: 101 },
@@ -35,7 +35,7 @@ test('without a Message-ID the extra headers tell messages apart', () => {
   expect(identityOf({ ...bare, extra: ['Ho', 'a@b', null] })).not.toBe(one);
 });
 
-test('the weak identity does not look at the date and is never equal to a full one', () => {
+test('the weak identity ignores the date and never equals a full one', () => {
   expect(weakIdentityOf(facts)).toBe(weakIdentityOf({ messageId: 'a@b', size: 100 }));
   expect(weakIdentityOf(facts)).not.toBe(identityOf(facts));
   expect(weakIdentityOf(facts)).not.toBe(weakIdentityOf({ ...facts, size: 1 }));

@@ -52,7 +52,7 @@ describe('imapflow calls', () => {
     };
   };
 
-  test('handleResponse for every response, so that one command gets no more than allowed', async () => {
+  test('handleResponse for every response: one command gets no more than allowed', async () => {
     before('NOOP', '* 1 EXISTS\r\n'.repeat(30));
     await session.run('NOOP', () => session.client.noop(), { maxResponses: 40 });
     await expect(session.run('NOOP', () => session.client.noop(), { maxResponses: 20 })).rejects.toMatchObject({

@@ -33,7 +33,7 @@ async function connect(server: FakeImap, encryption?: 'SSL' | 'STARTTLS'): Promi
 }
 
 describe('names of folders', () => {
-  it('are quoted, whatever they look like', async () => {
+  it('are always quoted', async () => {
     const lines: string[] = [];
     const names = ['~', '~work', 'NIL', 'a&b', 'plain'];
     const server = await serve({
@@ -49,7 +49,7 @@ describe('names of folders', () => {
     expect(named.filter((line) => !/ (STATUS|SELECT|EXAMINE) "/.test(line))).toEqual([]);
   });
 
-  it('are modified UTF-7 on a server that offers UTF8=ACCEPT, and UTF-8 where it demands that', async () => {
+  it('are modified UTF-7 on a server that offers UTF8=ACCEPT, and UTF-8 where it requires that', async () => {
     const server = await serve({ capabilities: `${PLAIN} UTF8=ACCEPT` });
     await createFolder(await connect(server), 'Post 📬');
     expect([...server.folders.keys()]).toContain('Post &2D3c7A-');
@@ -60,7 +60,7 @@ describe('names of folders', () => {
   });
 });
 
-it('attributes of folders and flags count in upper and lower case', async () => {
+it('attributes of folders and flags are case-insensitive', async () => {
   const server = await serve({ folders: { Outgoing: ['\\sent'], Sent: [], Names: ['\\noselect'], Bin: ['\\TRASH'] } });
   server.append('Outgoing', mailText(), { flags: ['\\SEEN', '\\deleted'] });
   const session = await connect(server);
@@ -88,7 +88,7 @@ describe('a login that cannot work says why', () => {
     expect(await failure(oauth)).toMatch(/XOAUTH2.*use an app password/);
   });
 
-  it('where the server demands encryption', async () => {
+  it('where the server requires encryption', async () => {
     const server = await serve();
     server.script.command = (command, session) => {
       if (command.name !== 'LOGIN') return false;
@@ -98,13 +98,13 @@ describe('a login that cannot work says why', () => {
     expect(await failure(server)).toMatch(/^provider_error: .*encrypted connection/);
   });
 
-  it('with what the server said before it hung up', async () => {
+  it('with the text that the server sent before it hung up', async () => {
     const server = await serve();
     server.script.greeting = '* BYE out of order until Monday';
     expect(await failure(server)).toMatch(/^provider_error: .*closed the connection: out of order until Monday/);
   });
 
-  it('with another encryption where the port speaks another protocol', async () => {
+  it('with the right encryption where the port expects another', async () => {
     const plain = await serve();
     expect(await failure(plain, 'SSL')).toMatch(/TLS failed.*STARTTLS/);
   });

@@ -48,7 +48,7 @@ function held(sessions: SessionPool, account = 'acc_1') {
 }
 
 describe('a session', () => {
-  test('is used again, without a login and without a command of its own', async () => {
+  test('is reused without a login and without an extra command', async () => {
     const sessions = pool();
     server.add('INBOX', mailText());
     for (let index = 0; index < 5; index++) {
@@ -72,7 +72,7 @@ describe('a session', () => {
     expect(logins()).toBe(3);
   });
 
-  test('is kept when the server refuses something, and is tried out first when work failed otherwise', async () => {
+  test('stays open after a refusal, and is probed first after any other failure', async () => {
     const sessions = pool();
     const missing = sessions.use('acc_1', settings, (session) => openFolder(session, 'None'));
     await expect(missing).rejects.toThrow(FolderMissing);
@@ -84,7 +84,7 @@ describe('a session', () => {
     expect([logins(), server.count('NOOP')]).toEqual([1, 1]);
   });
 
-  test('whose connection broke is thrown away', async () => {
+  test('whose connection broke is discarded', async () => {
     const sessions = pool();
     const broken = sessions.use('acc_1', settings, async (session) => {
       for (const each of server.sessions) each.socket.destroy();
@@ -95,7 +95,7 @@ describe('a session', () => {
     expect(logins()).toBe(2);
   });
 
-  test('that the server ended meanwhile is not used', async () => {
+  test('that the server has closed is not used', async () => {
     const sessions = pool();
     await sessions.use('acc_1', settings, noop);
     for (const each of server.sessions) each.socket.end('* BYE too long idle\r\n');
@@ -108,7 +108,7 @@ describe('a session', () => {
     expect([logins(), runs]).toEqual([2, 1]);
   });
 
-  test('that died without a word is found out before it is used', async () => {
+  test('whose connection is dead is detected before its use', async () => {
     const sessions = pool({ probeAfterMs: 0 });
     await sessions.use('acc_1', settings, noop);
     server.script.command = ({ name }, { socket }) => name === 'NOOP' && (socket.destroy(), true);
@@ -116,7 +116,7 @@ describe('a session', () => {
     expect([logins(), server.count('NOOP')]).toEqual([2, 1]);
   });
 
-  test('is logged out when it is not used, and stays logged in until then', async () => {
+  test('is logged out after its idle time, and stays logged in until then', async () => {
     const sessions = pool({ idleMs: 300 });
     await sessions.use('acc_1', settings, noop);
     expect(server.sessions.size).toBe(1);
@@ -126,7 +126,7 @@ describe('a session', () => {
     expect(logins()).toBe(2);
   });
 
-  test('of old settings is not used with new ones', async () => {
+  test('with old settings is not used with new ones', async () => {
     const sessions = pool();
     const old = held(sessions);
     await old.started;
@@ -141,7 +141,7 @@ describe('a session', () => {
     await waitFor(() => server.sessions.size === 1);
   });
 
-  test('is ended when its account is dropped, in use or not', async () => {
+  test('is closed when its account is dropped, in use or not', async () => {
     const sessions = pool();
     const busy = held(sessions);
     await busy.started;
@@ -158,7 +158,7 @@ describe('a session', () => {
   });
 });
 
-describe('who waits for a session', () => {
+describe('a caller that waits for a session', () => {
   test('gets it in turn', async () => {
     const sessions = pool({ maxPerAccount: 1 });
     const first = held(sessions);
@@ -170,7 +170,7 @@ describe('who waits for a session', () => {
     expect([order, logins()]).toEqual([[1, 2, 3, 4], 1]);
   });
 
-  test('is reported when it takes too long, and those behind go on', async () => {
+  test('fails after too long, and the callers behind it continue', async () => {
     const sessions = pool({ maxPerAccount: 1, waitMs: 200 });
     const first = held(sessions);
     await first.started;
@@ -183,7 +183,7 @@ describe('who waits for a session', () => {
     expect(await last).toBe('done');
   });
 
-  test('is not stopped by one that fails, or cannot log in', async () => {
+  test('is not affected by another that fails or cannot log in', async () => {
     const sessions = pool({ maxPerAccount: 1 });
     server.script.command = ({ name, tag }, session) =>
       name === 'LOGIN' && logins() === 1 && (session.write(`${tag} NO [AUTHENTICATIONFAILED] wrong\r\n`), true);
@@ -217,7 +217,7 @@ describe('who waits for a session', () => {
     expect(logins()).toBe(3);
   });
 
-  test('reports the limit when there is no other session to wait for', async () => {
+  test('reports the limit when it has no other session to wait for', async () => {
     const sessions = pool();
     server.script.command = ({ name, tag }, session) =>
       name === 'LOGIN' && (session.write(`${tag} NO too many connections\r\n`), true);
@@ -226,7 +226,7 @@ describe('who waits for a session', () => {
   });
 });
 
-test('with Dovecot a session that was ended at the server is replaced', async () => {
+test('a session that Dovecot closed is replaced', async () => {
   const user = await addUser();
   const sessions = pool();
   const inbox = () => sessions.use('acc_1', imapSettings(user), (session) => openFolder(session, 'INBOX'));
@@ -240,7 +240,7 @@ test('with Dovecot a session that was ended at the server is replaced', async ()
   expect(uidValidity.uidValidity).toBeGreaterThan(0);
 });
 
-test('a session that nothing is asked of may be quiet for longer than a server that owes an answer', async () => {
+test('an idle session may be silent for longer than a server that owes a response', async () => {
   const login = { user: settings.user, password: settings.password, imapPort: server.port };
   const [kept, other] = await Promise.all([
     openTestSession(login, { silenceMs: 200, idleMs: 20_000 }),

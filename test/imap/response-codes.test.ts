@@ -52,13 +52,13 @@ describe('a refusal', () => {
     expect(refusalCode(new MailError('provider_error', 'imap', 'x', { refused: true, cause }))).toBe('COPYUID');
   });
 
-  test('of a login may come as a BYE that says why', () => {
+  test('of a login may come as a BYE with a reason', () => {
     const bye = { cause: { reason: 'Too many connections' } };
     expect(refusedAsLimit(new MailError('provider_error', 'imap', 'connection closed', bye))).toBe(true);
     expect(refusedAsLimit(new MailError('provider_error', 'imap', 'connection closed'))).toBe(false);
   });
 
-  test('as missing includes what LIST found out', () => {
+  test('as missing includes the result of LIST', () => {
     expect(refusedAsMissing(new FolderMissing())).toBe(true);
     expect(refusedAsMissing(refusal('NONEXISTENT'))).toBe(true);
     expect(refusedAsMissing(refusal('NOPERM'))).toBe(false);

@@ -75,7 +75,7 @@ describe.each(PROFILES)('Dovecot, %s', (profile) => {
     return uids;
   };
 
-  test('flags are added and taken off, and answered as they are then', async () => {
+  test('flags are added and removed, and the resulting ones returned', async () => {
     const [one, two, gone] = (await fill('INBOX', 'one', 'two', 'gone')) as [number, number, number];
     await box.addFlags('INBOX', [one], ['\\Flagged']);
     await box.expunge('INBOX', gone);
@@ -90,7 +90,7 @@ describe.each(PROFILES)('Dovecot, %s', (profile) => {
     expect(await subjects('INBOX')).toEqual(['one $Label1 \\Answered', 'two \\Seen']);
   });
 
-  test('what has gone meanwhile is reported by nothing', async () => {
+  test('messages that have vanished are missing in the result', async () => {
     const [one, two] = (await fill('INBOX', 'one', 'two')) as [number, number];
     await openFolder(session, 'INBOX');
     await box.expunge('INBOX', one);
@@ -99,7 +99,7 @@ describe.each(PROFILES)('Dovecot, %s', (profile) => {
     expect(await subjects('INBOX')).toEqual(['two \\Seen']);
   });
 
-  test('mail is moved with its flags, and what is not there is reported', async () => {
+  test('mail is moved with its flags, and missing messages are reported', async () => {
     const [one, two, three] = (await fill('INBOX', 'one', 'two', 'three')) as [number, number, number];
     await box.addFlags('INBOX', [one], ['\\Seen', '\\Flagged']);
     await fill(path('Filed'), 'there');
@@ -126,7 +126,7 @@ describe.each(PROFILES)('Dovecot, %s', (profile) => {
     expect(await box.uids('INBOX')).toEqual([two]);
   });
 
-  test('mail that another program moved meanwhile is gone', async () => {
+  test('mail that another program has moved is missing', async () => {
     const [one, two] = (await fill('INBOX', 'one', 'two')) as [number, number];
     await openFolder(session, 'INBOX');
     await box.move('INBOX', one, path('Filed'));
@@ -149,7 +149,7 @@ describe.each(PROFILES)('Dovecot, %s', (profile) => {
     expect(await subjects(path('Filed'))).toEqual(['one']);
   });
 
-  test('a copy leaves what is copied', async () => {
+  test('a copy keeps the original', async () => {
     const [one] = (await fill('INBOX', 'one')) as [number];
     await openFolder(session, 'INBOX');
     const copied = await copyMessages(session, [one, 99], path('Filed'));
@@ -213,7 +213,7 @@ describe.each(PROFILES)('Dovecot, %s', (profile) => {
     expect(await subjects(path('Filed'))).toEqual(['whole $Mine \\Draft \\Seen', 'small']);
   });
 
-  test('a message is found by just its Message-ID', async () => {
+  test('a message is found by exactly its Message-ID', async () => {
     const id = newMessageId();
     const longer = id.replace('@', 'x@');
     const partly = `<x${id.slice(1)}`;
@@ -264,7 +264,7 @@ describe.each(PROFILES)('Dovecot, %s', (profile) => {
     },
   );
 
-  test('the folder that is open is renamed without losing what others marked', async () => {
+  test('the selected folder is renamed without losing messages that others marked', async () => {
     await fill(path('Filed'), 'marked');
     await box.addFlags(path('Filed'), '1:*' as unknown as number, ['\\Deleted']);
     await openFolder(session, path('Filed'));
@@ -272,7 +272,7 @@ describe.each(PROFILES)('Dovecot, %s', (profile) => {
     expect(await subjects(path('Kept'))).toEqual(['marked \\Deleted']);
   });
 
-  test('a folder with folders in it is deleted, and those stay or it is refused', async () => {
+  test('a folder with subfolders is deleted and these stay, or the deletion is refused', async () => {
     const inner = path('Filed', 'Inner');
     await createFolder(session, inner);
     await fill(inner, 'inside');

@@ -62,7 +62,7 @@ async function seen(path: string): Promise<string[]> {
 }
 
 describe('a mail with labels', () => {
-  test('takes on another label and loses the one that it is moved from', async () => {
+  test('gets the target label and loses the one that it is moved from', async () => {
     const id = deliver('one');
     await openFolder(session, 'INBOX');
     const moved = await moveMessages(session, [uidOf('INBOX', id), 77], 'Work');
@@ -96,7 +96,7 @@ describe('a mail with labels', () => {
     expect([await seen('Work'), await seen('[Gmail]/Starred')]).toEqual([['one'], []]);
   });
 
-  test('leaves them all for Trash, and comes back from there', async () => {
+  test('loses all labels in Trash, and is restored from there', async () => {
     const id = deliver('one');
     await openFolder(session, 'INBOX');
     await copyMessages(session, [1], 'Work');
@@ -135,7 +135,7 @@ describe('an appended mail', () => {
     expect(await findByMessageId(session, messageId)).toEqual([1]);
   });
 
-  test('over the size limit is rejected, and the session goes on', async () => {
+  test('over the size limit is rejected, and the session stays usable', async () => {
     const source = mailText({ text: 'x'.repeat(120_000) });
     const error = await appendMessage(session, DRAFTS, source, { flags: [] }).catch((cause: unknown) => cause);
     expect(error).toBeInstanceOf(MailError);
@@ -156,7 +156,7 @@ describe('an appended mail', () => {
     expect(server.count('APPEND')).toBe(0);
   });
 
-  test('may take the server longer than other commands', async () => {
+  test('may take longer than other commands', async () => {
     const patient = await openTestSession(login(), { silenceMs: 100, idleMs: 20_000 });
     let late: NodeJS.Timeout | undefined;
     server.script.command = (command, client) => {
@@ -183,7 +183,7 @@ describe('an appended mail', () => {
   });
 });
 
-test('what the server files by itself is one message, in Sent Mail and in All Mail', async () => {
+test('a message that the server files automatically is one message, in Sent Mail and in All Mail', async () => {
   const messageId = newMessageId();
   const id = server.deliverSent(mailText({ subject: 'sent', messageId }));
   expect(server.labelsOf(id)).toEqual([ALL, SENT].sort());
@@ -192,7 +192,7 @@ test('what the server files by itself is one message, in Sent Mail and in All Ma
   expect(await seen(SENT)).toEqual(['sent \\Seen']);
 });
 
-test('a server that cannot search headers is asked for them', async () => {
+test('headers are fetched from a server that cannot search them', async () => {
   const messageId = newMessageId();
   server.deliverSent(mailText({ subject: 'sent', messageId }));
   server.deliverSent(mailText({ subject: 'other' }));
@@ -206,7 +206,7 @@ test('a server that cannot search headers is asked for them', async () => {
   }
 });
 
-test('other programs are notified at once of what is changed', async () => {
+test('other programs are notified of changes immediately', async () => {
   const reported: string[] = [];
   await box.client.mailboxOpen('Work');
   box.client.on('exists', ({ count }) => reported.push(`${count} there`));
@@ -224,7 +224,7 @@ test('other programs are notified at once of what is changed', async () => {
   expect(reported).toEqual(['1 there', '1 \\Seen', '1 gone']);
 });
 
-test('labels are made, renamed and taken away; the mail stays', async () => {
+test('labels are created, renamed and removed; the mail stays', async () => {
   const id = deliver('one');
   await createFolder(session, 'Plans & "more"');
   await expect(createFolder(session, 'Plans & "more"')).rejects.toThrow(FolderExists);

@@ -7,7 +7,7 @@ import { imapSettings, LOOPBACK } from '../helpers/product/mail-session.ts';
 import { addUser } from '../helpers/product/mail-user.ts';
 import { openMailbox } from '../helpers/product/mailbox.ts';
 
-test('without UIDPLUS several sessions move mail out of one folder at a time, and what others marked stays', async () => {
+test('without UIDPLUS sessions move mail out of a folder one at a time, and messages that others marked stay', async () => {
   const dovecot = await startDovecotProfile('stripped');
   try {
     const user = await addUser({ dovecot });

@@ -54,7 +54,7 @@ describe('address headers', () => {
     expect(await read(raw)).toEqual(expected);
   });
 
-  test('several headers of one name count together', async () => {
+  test('headers with the same name are combined', async () => {
     expect(await read('a@x.y', 'b@x.y')).toEqual([
       ['a@x.y', ''],
       ['b@x.y', ''],
@@ -92,14 +92,14 @@ describe('message ids', () => {
     expect(readMessageIds(value)).toEqual(expected);
   });
 
-  test('an endless id is cut, always in the same way', () => {
+  test('an endless id is always cut in the same way', () => {
     const [id] = readMessageIds(`<${'x'.repeat(100_000)}@y>`);
     expect(id).toHaveLength(602);
     expect(readMessageIds(`<${'x'.repeat(200_000)}@z>`)).toEqual([id]);
   });
 });
 
-test('are bounded, however many a header names', async () => {
+test('are bounded in number', async () => {
   const mail = await mailOf('To', Array<string>(60).fill(`${'a@b.c,'.repeat(2_500)}d@e.f`));
   expect(mail.to).toHaveLength(2_000);
   expect(JSON.stringify(mail.to).length).toBeLessThan(300_000);

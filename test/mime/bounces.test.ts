@@ -31,7 +31,7 @@ function report(status: string, returned: string, recipients: string[][]): Buffe
   return message([...head, 'Content-Type: multipart/report; boundary="d"'], `${body.join('')}--d--\r\n`);
 }
 
-describe('what a bounce reports', () => {
+describe('the report of a bounce', () => {
   test.each([
     [
       'postfix',
@@ -84,7 +84,7 @@ describe('what a bounce reports', () => {
     });
   });
 
-  test('the answered message stands in for a missing original', () => {
+  test('the answered message replaces a missing original', () => {
     const bounce = readBounce(facts({ from: 'postmaster@x.y', inReplyTo: ['<o@x>'], references: ['<r@x>', '<o@x>'] }));
     expect(bounce?.messageIds).toEqual(['<o@x>']);
     expect(readBounce(facts({ from: 'postmaster@x.y', references: ['<r@x>', '<o@x>'] }))?.messageIds).toEqual([
@@ -123,7 +123,7 @@ describe('what a bounce reports', () => {
     ]);
   });
 
-  test('is found in time, whatever the text', () => {
+  test('is found in time in any text', () => {
     const texts = ['Message-ID:' + ' '.repeat(200_000), 'X-' + 'a-'.repeat(100_000), '<'.repeat(200_000)];
     const read = (text: string) =>
       readBounce(facts({ from: 'postmaster@x.y', bodyPlain: text, parts: [{ mime: 'message/rfc822', text }] }));
@@ -180,7 +180,7 @@ describe('what a bounce reports', () => {
       },
     ],
     [
-      'Sendmail: what was tried for hours is delayed',
+      'Sendmail: hours of attempts are a delay',
       report('message/delivery-status', 'text/rfc822-headers', [
         [
           'Final-Recipient: RFC822; slow@example.org',
@@ -199,7 +199,7 @@ describe('what a bounce reports', () => {
     expect(bounce?.recipients[0]).toEqual({ address, ...rest });
   });
 
-  test('an empty or broken report is a bounce of which nothing is known', () => {
+  test('an empty or broken report is a bounce without details', () => {
     for (const text of ['', '\0\xff', ':::\n\n:', 'Action:\nStatus:\nFinal-Recipient:']) {
       expect(readBounce(facts({ parts: [{ mime: 'message/delivery-status', text }] }))).toEqual({
         recipient: null,
@@ -223,7 +223,7 @@ describe('every recipient', () => {
     ),
   ].join('\r\n\r\n');
 
-  test('of a delivery report is given, those that failed first', () => {
+  test('of a delivery report is listed, failed ones first', () => {
     expect(readBounce(facts({ parts: [{ mime: 'message/delivery-status', text: status }] }))?.recipients).toEqual([
       { address: 'gone@x.y', action: 'failed', status: '5.1.1', diagnostic: '550 no' },
       { address: 'slow@x.y', action: 'delayed', status: '4.4.1', diagnostic: null },
@@ -231,7 +231,7 @@ describe('every recipient', () => {
     ]);
   });
 
-  test('a report that all were reached is no bounce', () => {
+  test('a report of successful delivery is not a bounce', () => {
     const text =
       'Reporting-MTA: dns; mx\r\n\r\nFinal-Recipient: rfc822; fine@x.y\r\nAction: delivered\r\nStatus: 2.0.0';
     expect(
@@ -307,7 +307,7 @@ describe('every recipient', () => {
     expect(bounce?.recipients.map(({ address }) => address)).toEqual(expected);
   });
 
-  test('of X-Failed-Recipients is given', () => {
+  test('of X-Failed-Recipients is listed', () => {
     const bounce = readBounce(facts({ failedRecipients: 'a@b.c, <d@e.f>' }));
     expect(bounce?.recipients.map(({ address, action }) => [address, action])).toEqual([
       ['a@b.c', 'failed'],
@@ -315,7 +315,7 @@ describe('every recipient', () => {
     ]);
   });
 
-  test('who is waited for is delayed, not failed', () => {
+  test('with further attempts is delayed, not failed', () => {
     const bodyPlain =
       'THIS IS A WARNING MESSAGE ONLY.\n\nDelivery to the following recipient has been delayed:\n\n     a@x.y\n\nMessage will be retried for 2 more day(s)';
     const subject = 'Delivery Status Notification (Delay)';
@@ -342,10 +342,10 @@ describe('a bounce is', () => {
     ["qmail's subject over a report", { subject: 'failure notice', bodyPlain: REPORT }],
     ['a German failure subject over a report', { subject: 'Unzustellbar: Rechnung', bodyPlain: REPORT }],
     [
-      'a failure subject with the mail attached, from nobody',
+      'a failure subject with the mail attached, from a null sender',
       { subject: 'Undeliverable: x', returnPath: '<>', parts: [{ mime: 'message/rfc822', text: 'To: a@x.y' }] },
     ],
-    ['a report from nobody, whatever the subject', { subject: 'Hello', returnPath: '<>', bodyPlain: REPORT }],
+    ['a report from a null sender, with any subject', { subject: 'Hello', returnPath: '<>', bodyPlain: REPORT }],
     [
       'an automatic reply that is a delivery report',
       { autoReplied: true, parts: [{ mime: 'message/delivery-status', text: '' }] },
@@ -356,7 +356,7 @@ describe('a bounce is', () => {
   });
 });
 
-describe('no bounce is', () => {
+describe('not a bounce:', () => {
   test.each<[string, Partial<BounceFacts>]>([
     ['an ordinary mail', {}],
     ['a feedback report', { from: 'postmaster@isp.example', parts: [{ mime: 'message/feedback-report', text: '' }] }],
@@ -367,7 +367,7 @@ describe('no bounce is', () => {
     ['an auto-reply with such a subject', { subject: 'Undeliverable: Hello', autoReplied: true }],
     ['a reply to a failure notice', { subject: 'Re: Undelivered Mail Returned to Sender' }],
     ['a mail about failures', { subject: 'Our failure notices and you' }],
-    ['somebody whose name begins so', { from: 'postmaster-general@example.org' }],
+    ['a sender whose name begins so', { from: 'postmaster-general@example.org' }],
     ['a read receipt', { contentType: 'multipart/report; report-type=disposition-notification' }],
     ['a null return path alone', { returnPath: '<>' }],
     [
@@ -388,7 +388,7 @@ describe('no bounce is', () => {
       { from: 'postmaster@x.y', autoReplied: true, bodyPlain: 'I am away until Monday.' },
     ],
     [
-      'somebody who forwards a bounce',
+      'a forwarded bounce',
       { subject: 'Fwd: Undelivered Mail', bodyPlain: REPORT, parts: [{ mime: 'message/rfc822', text: '' }] },
     ],
   ])('%s', (_, known) => {

@@ -104,7 +104,7 @@ describe('headers in raw 8 bits', () => {
     expect([mail.from.display_name, mail.to[0]?.display_name]).toEqual(['Grüße', '己所']);
   });
 
-  test('a character cut between two encoded words is one', async () => {
+  test('a character cut between two encoded words is restored', async () => {
     const mail = await read(
       message([
         'Subject: =?utf-8?B?w4Q=?= =?utf-8?B?w4Q=?=',

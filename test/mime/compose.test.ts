@@ -112,7 +112,7 @@ test('HTML mail with two attachments, an inline image, non-ASCII names, a reply 
   expect(sentCopy.source.toString('latin1')).not.toContain('t.example');
 });
 
-describe('what there is decides the structure', () => {
+describe('the content decides the structure', () => {
   const png = file('x', { filename: 'a.png' });
   const shown = file('x', { filename: 'a.png', cid: 'a' });
   test.each([
@@ -186,13 +186,13 @@ describe('subjects are read as they were written', () => {
     expect(values(await composed(outgoingMessage({ subject })), 'subject')).toEqual([subject]);
   });
 
-  test('white space around it, and two spaces within, stay', async () => {
+  test('surrounding white space and double spaces stay', async () => {
     const source = await compose(outgoingMessage({ subject: ' a  b ' }), { keepBcc: false });
     expect(source.toString()).toMatch(/^Subject: =\?UTF-8\?Q\?_a__b=20\?=\r$/m);
   });
 });
 
-describe('display names survive, whatever their shape', () => {
+describe('display names of any shape survive', () => {
   test.each([
     'Ada Lovelace',
     'Lovelace, Ada',
@@ -232,7 +232,7 @@ describe('headers', () => {
     ]);
   });
 
-  test('custom headers arrive in order and as they are, also long ones', async () => {
+  test('custom headers, including long ones, arrive in order and unchanged', async () => {
     const headers = [
       { name: 'X-One', value: 'first' },
       { name: 'X-One', value: 'second' },
@@ -246,7 +246,7 @@ describe('headers', () => {
     expect(found).toEqual(headers.map(({ name, value }) => [name.toLowerCase(), value]));
   });
 
-  test('headers that a message has fields for, or that are none, are not written twice', async () => {
+  test('headers that a message has fields for are not written twice, and invalid ones not at all', async () => {
     const bad = ['Bcc', 'to', 'Content-Type', 'MIME-Version', 'Date', 'X Y', 'X:', 'X-A\r\nBcc'];
     const mail = await composed({ ...outgoingMessage({}), headers: bad.map((name) => ({ name, value: 'a@b.test' })) });
     expect(mail.headers.map(([name]) => name)).toEqual([
@@ -259,7 +259,7 @@ describe('headers', () => {
     ]);
   });
 
-  test('line breaks in what becomes a header add no header', async () => {
+  test('line breaks in header values add no header', async () => {
     const evil = 'a\r\nBcc: evil@example.test\r\n\r\nbody';
     const source = await compose(
       {
@@ -279,7 +279,7 @@ describe('headers', () => {
     expect(source.toString('latin1').split('\r\n\r\n')[0]).not.toContain('\r\nbody');
   });
 
-  test('a References chain is folded, and one beyond measure keeps its first and its last ids', async () => {
+  test('a References chain is folded, and an overlong one keeps its first and last ids', async () => {
     const ids = Array.from({ length: 5000 }, (_, index) => `<${index}.${'x'.repeat(40)}@example.test>`);
     const mail = await composed(outgoingMessage({}, { messageId: '<parent@example.test>', references: ids }));
     const found = values(mail, 'references')[0]?.split(' ') ?? [];
@@ -288,7 +288,7 @@ describe('headers', () => {
     expect(found.slice(-3)).toEqual([ids[4998], ids[4999], '<parent@example.test>']);
   });
 
-  test('domains beyond ASCII go as punycode, to the envelope too', async () => {
+  test('domains beyond ASCII become punycode, in the envelope too', async () => {
     const one = outgoingMessage({ to: [{ email: 'leser@müller.example' }] });
     expect((await composed(one)).addresses['to']).toEqual([['', 'leser@xn--mller-kva.example']]);
     expect(envelopeOf(one).to).toEqual(['leser@xn--mller-kva.example']);
@@ -314,7 +314,7 @@ describe('attachments', () => {
     expect(Buffer.from(mail.parts[2]?.content ?? '', 'base64').toString()).toBe('bytes');
   });
 
-  test('an embedded message is no text that is encoded: ASCII and 8-bit ones stay messages', async () => {
+  test('an embedded message is not encoded: ASCII and 8-bit ones stay messages', async () => {
     for (const body of ['ascii\n', 'grün\n']) {
       const inner = `From: a@b.test\nSubject: inner\n\n${body}`;
       const mail = await composed(
@@ -325,7 +325,7 @@ describe('attachments', () => {
     }
   });
 
-  test('an embedded message with lines that SMTP does not take goes as bytes', async () => {
+  test('an embedded message with lines too long for SMTP is sent as bytes', async () => {
     const inner = `From: a@b.test\n\n${'x'.repeat(2000)}\n`;
     const mail = await composed(
       outgoingMessage({ attachments: [file(inner, { content_type: 'message/rfc822', filename: 'a.eml' })] }),
@@ -333,7 +333,7 @@ describe('attachments', () => {
     expect(mail.parts[2]).toMatchObject({ type: 'application/octet-stream', filename: 'a.eml' });
   });
 
-  test('a calendar part without a name is another form of the text', async () => {
+  test('a calendar part without a name is an alternative of the text', async () => {
     const one = outgoingMessage({
       plain_text: 'come',
       attachments: [file('BEGIN:VCALENDAR', { content_type: 'text/calendar; method=REQUEST' })],
@@ -345,7 +345,7 @@ describe('attachments', () => {
     ]);
   });
 
-  test('25 MB of them leave others their turn', async () => {
+  test('25 MB of them do not block other work', async () => {
     const content = Buffer.alloc(25 * 1024 * 1024, 'attachment');
     const one = {
       ...outgoingMessage({ html: '<p>x</p>' }),
@@ -363,7 +363,7 @@ describe('attachments', () => {
   });
 });
 
-test('the same message gives the same bytes, and boundaries are not to be found in an embedded message', async () => {
+test('equal messages give equal bytes, and no boundary occurs in an embedded message', async () => {
   const first = outgoingMessage({ html: '<p>one</p>', attachments: [file('x', { filename: 'a.txt' })] });
   const source = await compose(first, { keepBcc: true });
   expect(await compose(first, { keepBcc: true })).toEqual(source);
@@ -376,7 +376,7 @@ test('the same message gives the same bytes, and boundaries are not to be found 
 });
 
 describe('envelope', () => {
-  test('names each address of To, Cc and Bcc once, whatever its case', () => {
+  test('names each address of To, Cc and Bcc once, regardless of case', () => {
     const one = outgoingMessage({
       to: [{ email: 'A@example.test' }, { email: 'b@example.test', display_name: 'B' }],
       cc: [{ email: 'a@EXAMPLE.test' }, { email: 'c@example.test' }],

@@ -23,7 +23,7 @@ describe('a Date header is read', () => {
   });
 });
 
-describe('a Date header is not believed', () => {
+describe('a Date header is rejected', () => {
   test.each([
     '',
     'yesterday',

@@ -28,7 +28,7 @@ function isStorable(value: unknown): boolean {
   return !/\\ud[89a-f]|\\u0000/i.test(JSON.stringify(value));
 }
 
-describe('what is cut is cut between characters', () => {
+describe('texts are cut between characters', () => {
   it.each([
     ['a message id', mail(`Message-ID: <${'a'.repeat(599)}😀@x>\r\n`, 'x')],
     [
@@ -48,7 +48,7 @@ describe('what is cut is cut between characters', () => {
   });
 });
 
-describe('an invitation that is costly to read is none', () => {
+describe('a costly invitation is ignored', () => {
   const event = ['BEGIN:VEVENT', 'UID:1', 'DTSTART;TZID=X:20240101T100000', 'END:VEVENT'];
   it.each([
     [
@@ -66,7 +66,7 @@ describe('an invitation that is costly to read is none', () => {
     expect((await read(calendar(lines))).calendar).toBeNull();
   });
 
-  it('a zone as calendars have it is read', async () => {
+  it('an ordinary time zone is read', async () => {
     const zone = [
       ...['BEGIN:VTIMEZONE', 'TZID:X', 'BEGIN:STANDARD', 'DTSTART:19961027T030000', 'TZOFFSETFROM:+0200'],
       ...['TZOFFSETTO:+0100', 'RRULE:FREQ=YEARLY;BYMONTH=10;BYDAY=-1SU', 'END:STANDARD', 'END:VTIMEZONE'],
@@ -77,10 +77,10 @@ describe('an invitation that is costly to read is none', () => {
 
 describe('the text that its author wrote', () => {
   const newOf = async (text: string) => (await read(mail('Content-Type: text/plain\r\n', text))).bodyNew;
-  it('is not known behind thousands of blank lines, which take no time', async () => {
+  it('is unknown behind thousands of blank lines, which take no time', async () => {
     expect(await newOf(`${'\n'.repeat(20_000)}x`)).toBeNull();
   });
-  it('is not known where a rule may be the beginning of a signature', async () => {
+  it('is unknown where a rule may begin a signature', async () => {
     expect(await newOf('Hi,\n\nagenda for today\n---\nPlease pay invoice 4711 by Friday.')).toBeNull();
   });
   it('has no quote at its end', async () => {
@@ -88,7 +88,7 @@ describe('the text that its author wrote', () => {
   });
 });
 
-describe('no bounce', () => {
+describe('not a bounce', () => {
   it.each([
     [
       'a parcel that could not be delivered',

@@ -4,7 +4,7 @@ import type { ParsedMail } from '../../src/mime/read/parsed-mail.ts';
 import { fixture, message, read } from './read-fixture.ts';
 
 /*
- * What mailparser alone makes of a mail, next to what this product makes of it. Each row is a reason why src/mime/read reads
+ * A mail as mailparser alone reads it, and as this product reads it. Each row is a reason why src/mime/read reads
  * structure and texts, and mailparser the addresses alone. A row that fails in its first half after an update of mailparser
  * is a reason less.
  */
@@ -103,7 +103,7 @@ describe('mailparser alone', () => {
       '<meta charset="koi8-r">Пр',
     ],
     [
-      'makes a file of text whose Content-Type is no media type (RFC 2045 5.2: it is text)',
+      'makes a file of text with an invalid Content-Type (RFC 2045 5.2: it is text)',
       typed('text', 'still text'),
       ({ text, files }) => [text, files],
       ['', ['text']],

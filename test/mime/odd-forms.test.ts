@@ -47,7 +47,7 @@ describe('the header', () => {
     expect((await mail(`From: ${value}`, '', 'x')).from.identifier.replace(/\\/g, '')).toBe(expected);
   });
 
-  test('a group in angle brackets is no address', async () => {
+  test('a group in angle brackets is not an address', async () => {
     const { to } = await mail('From: a@x.test', 'To: <Undisclosed-Recipient:@mail.x.test;>', '', 'x');
     expect(to).toEqual([]);
   });
@@ -66,14 +66,14 @@ describe('files', () => {
     expect(attachments.map(({ size }) => size)).toEqual([0, 1, 0, 1]);
   });
 
-  test('one whose type has no subtype has that of its name', async () => {
+  test('a type without a subtype is replaced by that of the file name', async () => {
     const head = ['Content-Type: application-x-gzip; name="document.xml.gz"', 'Content-Transfer-Encoding: base64'];
     const { attachments, bodyPlain } = await mixed(part([], ['text']), part(head, ['H4sIAAAA']));
     expect(attachments.map(({ name, size }) => [name, size])).toEqual([['document.xml.gz', 6]]);
     expect(bodyPlain).toBe('text');
   });
 
-  test('a disposition that is no token is as if it were not there', async () => {
+  test('a disposition that is not a token is ignored', async () => {
     const { body } = await mail(
       'Content-Type: text/html',
       'Content-Disposition: =?utf-8?Q?invalid?=',
@@ -85,13 +85,13 @@ describe('files', () => {
 });
 
 describe('ISO-2022-JP with bytes of 8 bits', () => {
-  test('is the charset that it is', async () => {
+  test('is decoded', async () => {
     const eucJp = '\xbc\xa1\xa4\xce\xb0\xb8\xc0\xe8\xa4\xd8\xa4\xce\xc5\xc1\xa4\xa8\xa4\xeb\xa4\xb3\xa4\xc8';
     const { bodyPlain } = await mail('Content-Type: text/plain; charset=iso-2022-jp', '', eucJp);
     expect(bodyPlain).toBe('次の宛先への伝えること');
   });
 
-  test('has no characters that nobody wrote', async () => {
+  test('has no invented characters', async () => {
     const { bodyPlain } = await mail('Content-Type: text/plain; charset=iso-2022-jp', '', '\x1b$B<!\x1b(B abc\x8adef');
     expect(bodyPlain).toBe('次 abc?def');
   });

@@ -5,7 +5,7 @@ import { file, GIVEN, outgoingMessage } from './outgoing-messages.ts';
 const REPLY = { messageId: '<parent@x.test>', references: ['<root@x.test>', '<parent@x.test>', '<root@x.test>'] };
 
 describe('a message from a SendInput', () => {
-  test('leaves empty what is left out', () => {
+  test('leaves missing fields empty', () => {
     expect(messageFromInput({}, { ...GIVEN, reply: null })).toEqual({
       ...GIVEN,
       ...{ to: [], cc: [], bcc: [], replyTo: [], subject: '', html: null, plainText: null },
@@ -72,7 +72,7 @@ describe('an update of a draft', () => {
   };
   const news = { ...GIVEN, messageId: '<new@x.test>', date: new Date('2026-05-05T00:00:00Z') };
 
-  test('keeps every field that is left out; Message-ID and Date are new', () => {
+  test('keeps every missing field; Message-ID and Date are new', () => {
     expect(mergeInput(draft, {}, news)).toEqual({ ...draft, messageId: news.messageId, date: news.date });
   });
 
@@ -82,7 +82,7 @@ describe('an update of a draft', () => {
     ['bcc', { bcc: [{ email: 'n@x.test' }] }, { bcc: [{ email: 'n@x.test' }] }],
     ['from', { from: { display_name: 'N' } }, { from: GIVEN.from }],
     ['subject, emptied', { subject: '' }, { subject: '' }],
-    ['html, whose text is made anew', { html: '<p>n</p>' }, { html: '<p>n</p>', plainText: null }],
+    ['html, with a new plain text', { html: '<p>n</p>' }, { html: '<p>n</p>', plainText: null }],
     ['html and text', { html: '<p>n</p>', plain_text: 't' }, { html: '<p>n</p>', plainText: 't' }],
     ['text alone', { plain_text: 't' }, { plainText: 't' }],
     ['attachments, emptied', { attachments: [] }, { attachments: [] }],
@@ -101,7 +101,7 @@ describe('an update of a draft', () => {
     expect(mergeInput(draft, input, news)).toEqual({ ...kept, ...expected });
   });
 
-  test('reply_to takes the place of a Reply-To header', () => {
+  test('reply_to replaces a Reply-To header', () => {
     const before = { ...draft, headers: [{ name: 'Reply-To', value: 'old@x.test' }] };
     expect(mergeInput(before, { reply_to: [{ email: 'n@x.test' }] }, news)).toMatchObject({
       headers: [],
@@ -109,7 +109,7 @@ describe('an update of a draft', () => {
     });
   });
 
-  test('takes the given sender where the draft has none', () => {
+  test('uses the given sender where the draft has none', () => {
     expect(mergeInput({ ...draft, from: { email: '' } }, {}, news).from).toEqual(GIVEN.from);
   });
 

@@ -1,14 +1,14 @@
 import type { SendInput } from '../../src/contract/sending.ts';
 import { type OutgoingMessage, messageFromInput, type RepliedTo } from '../../src/mime/write/outgoing-message.ts';
 
-/** What the service gives every message of these tests. */
+/** The context of every message in these tests. */
 export const GIVEN = {
   from: { email: 'owner@example.test', display_name: 'The Owner' },
   messageId: '<message@example.test>',
   date: new Date('2026-03-04T05:06:07Z'),
 };
 
-/** The message of a SendInput; to one reader when it names nobody. */
+/** The message of a SendInput; to one reader when it names no recipient. */
 export function outgoingMessage(input: SendInput, reply: RepliedTo | null = null): OutgoingMessage {
   return messageFromInput({ to: [{ email: 'reader@example.test' }], ...input }, { ...GIVEN, reply });
 }

@@ -26,12 +26,12 @@ const threadsOfProcess = async () => new Set(await readdir('/proc/self/task'));
 
 const MB_OF_TEXT = isLong() ? 20 : 5;
 const MOST_CPU_MS = 2600;
-/** The CPU of the whole process is what can be measured: with the collector's threads, and whatever else goes on in it. */
+/** Only the CPU of the whole process can be measured, including the garbage collector and other work in it. */
 const TRIES = 3;
 
 /**
- * Parses and fails when it takes more CPU than the bound with a margin, by the best of a few tries, or holds what cannot be
- * stored.
+ * Parses a mail; fails when the best of a few attempts takes more CPU than the bound with a margin, or when a text cannot
+ * be stored.
  */
 async function parseInTime(source: Buffer): Promise<ParsedMail> {
   let mail!: ParsedMail;
@@ -74,7 +74,7 @@ describe('a parser', () => {
     expect(fromFile.date).toBeInstanceOf(Date);
   });
 
-  test('reads many at once, in order, small and large ones', async () => {
+  test('reads many together, in order, small and large ones', async () => {
     const names = ['plain', 'alternative', 'gbk', 'bounce-postfix', 'no-headers'];
     const sources = Array.from({ length: 60 }, (_, i) => fixture(names[i % names.length] as string));
     sources[7] = message(['Subject: large'], 'x'.repeat(200_000));
@@ -85,7 +85,7 @@ describe('a parser', () => {
     expect(await parser.parseMany([])).toEqual([]);
   });
 
-  test('has new threads when asked to, and what the ones of before read is read to its end', async () => {
+  test('replaces its threads on request, and the previous ones finish their tasks', async () => {
     const before = await threadsOfProcess();
     const replaced = createMailParser({ tempDir: folder, threads: 2 });
     try {
@@ -106,7 +106,7 @@ describe('a parser', () => {
     }
   });
 
-  test('does not keep the mail of others waiting for five large ones', async () => {
+  test('does not make other mail wait for five large ones', async () => {
     const html = message(
       ['Content-Type: text/html'],
       '<p>some <b>text</b></p>\n'.repeat((MB_OF_TEXT * 1024 * 1024) / 25),
@@ -114,19 +114,19 @@ describe('a parser', () => {
     let done = 0;
     const large = Array.from({ length: 5 }, () => parser.parse(html).then(() => (done += 1)));
     for (let n = 0; n < 20; n++) await parser.parse(fixture('alternative'));
-    // they are read one after the other, in a thread of their own
+    // they are read one after the other, in a separate thread
     expect(done).toBeLessThan(5);
     await Promise.all(large);
   });
 
-  test('leaves the source as it was', async () => {
+  test('leaves the source unchanged', async () => {
     const source = fixture('plain');
     const view = source.subarray(10);
     await parser.parseMany([source, view]);
     expect(source.equals(fixture('plain'))).toBe(true);
   });
 
-  test('gives attachments over 256 KB as files in a folder that the caller removes', async () => {
+  test('returns attachments over 256 KB as files in a folder that the caller removes', async () => {
     const bytes = Buffer.alloc(300_000, 'attachment ');
     const part = (content: Buffer) =>
       `--b\r\nContent-Type: application/zip; name=a.zip\r\nContent-Transfer-Encoding: base64\r\n\r\n${content.toString('base64')}\r\n`;
@@ -145,7 +145,7 @@ describe('a parser', () => {
     await rm(mail.tempDir as string, { recursive: true });
   });
 
-  test('a file that cannot be read is an error of its own', async () => {
+  test('reports an unreadable file as an error', async () => {
     await expect(parser.parse({ path: join(folder, 'missing.eml') })).rejects.toThrow(/ENOENT/);
     const mails = parser.parseMany([fixture('plain'), { path: join(folder, 'missing.eml') }]);
     await expect(mails).rejects.toThrow(/ENOENT/);
@@ -158,8 +158,8 @@ describe('a parser', () => {
   });
 });
 
-describe('a parse that is ended', () => {
-  test('keeps the header and the text that was read till then', async () => {
+describe('a parse that is stopped', () => {
+  test('keeps the header and the text read until then', async () => {
     const hasty = createMailParser({ timeoutMs: 250, tempDir: folder });
     const part = '--b\r\nContent-Type: application/zip\r\nContent-Transfer-Encoding: base64\r\n\r\n';
     const head = 'From: Ann <ann@x.y>\r\nSubject: Huge\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n';
@@ -177,7 +177,7 @@ describe('a parse that is ended', () => {
     await hasty.close();
   });
 
-  test('by force is tried once more with care, and leaves no files', async () => {
+  test('by force is repeated less deeply, and leaves no files', async () => {
     const hasty = createMailParser({ timeoutMs: 120, tempDir: folder });
     await hasty.parse(fixture('plain'));
     const html = (size: number) =>
@@ -190,7 +190,7 @@ describe('a parse that is ended', () => {
     expect((await readdir(folder)).filter((name) => name.startsWith('mail-'))).toEqual([]);
   });
 
-  test('by want of memory gives what is known, and the next mail is read as ever', async () => {
+  test('for lack of memory returns the known parts, and the next mail is read as usual', async () => {
     const small = createMailParser({ memoryMb: 24, tempDir: folder });
     const source = message(['Subject: Fat', 'Message-ID: <fat@x>'], 'ä\r\n'.repeat(2_500_000));
     expect(await small.parse(source)).toMatchObject({ subject: 'Fat', messageId: '<fat@x>', isPartial: true });
@@ -222,7 +222,7 @@ describe('hostile mail is read in time', () => {
     ['a million encoded words', () => message(['Subject: s', `To: ${'=?a?Q?b?= '.repeat(100_000)}`], 'body')],
     ['groups within groups in To', () => message(['Subject: s', `To: ${'a:'.repeat(500_000)}`], 'body')],
     [
-      'groups within groups in headers that nobody reads',
+      'groups within groups in headers that are not read',
       () => message(['Subject: s', ...Array.from({ length: 15 }, () => `Sender: ${'a:'.repeat(120_000)}`)], 'body'),
     ],
     ['20,000 recipients', () => message(['Subject: s', `To: ${'"N, M" <u@example.org>, '.repeat(20_000)}`], 'body')],
@@ -264,7 +264,7 @@ describe('hostile mail is read in time', () => {
   });
 });
 
-describe('anything at all', () => {
+describe('any input', () => {
   let seed = 20240305;
   const random = (below: number): number => {
     seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0;
@@ -287,7 +287,7 @@ describe('anything at all', () => {
     }
   });
 
-  test('fixtures cut off anywhere', async () => {
+  test('fixtures cut off at any position', async () => {
     for (const name of names) {
       const whole = fixture(name);
       for (let round = 0; round < 12; round++) await parseInTime(whole.subarray(0, random(whole.length)));

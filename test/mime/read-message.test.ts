@@ -41,7 +41,7 @@ describe('a plain mail', () => {
     );
   });
 
-  test('keeps all headers in order, unfolded, repeated ones too', async () => {
+  test('keeps all headers in order, unfolded, including repeated ones', async () => {
     const { headers } = await readFixture('plain');
     expect(headers.map((header) => header.name)).toEqual([
       ...['Return-Path', 'Received', 'Received', 'From', 'To', 'Cc', 'Reply-To', 'Subject', 'Message-ID', 'Date'],
@@ -163,7 +163,7 @@ describe('headers', () => {
     expect((await read(message(['From: a@x.y', ...lines]))).autoSubmitted).toBe(expected);
   });
 
-  test('no string holds what Postgres refuses', async () => {
+  test('no string contains characters that Postgres refuses', async () => {
     for (const name of ['nul-and-surrogates', 'raw-8bit-headers', 'odd-names']) {
       const mail = await readFixture(name);
       const text = JSON.stringify({
@@ -176,7 +176,7 @@ describe('headers', () => {
 });
 
 describe('attachments', () => {
-  test('names in every encoding, without paths, made up where missing', async () => {
+  test('names in every encoding, without paths, generated where missing', async () => {
     const mail = await readFixture('odd-names');
     expect(files(mail)).toEqual([
       { name: 'passwd', extension: '', size: 1, mime: 'application/octet-stream', cid: null, inline: false },
@@ -238,7 +238,7 @@ describe('attachments', () => {
     ]);
   });
 
-  test('machine parts of reports are inline', async () => {
+  test('machine-readable parts of reports are inline', async () => {
     const mail = await readFixture('read-receipt');
     expect(files(mail).map(({ mime, inline }) => [mime, inline])).toEqual([['message/disposition-notification', true]]);
     expect(hasAttachments(mail.attachments)).toBe(false);

@@ -3,7 +3,7 @@ import { readReplyText } from '../../src/mime/reply/reply-text.ts';
 import { message, read, readFixture } from './read-fixture.ts';
 import { expectCpuBelow } from '../helpers/assert/cpu.ts';
 
-/* What is read of a mail beyond its text and files: none of it may fail a mail. */
+/* Readings of a mail beyond its text and files: none of them may fail a mail. */
 
 describe('the reply text', () => {
   test.each<[string, string, string | null]>([
@@ -26,7 +26,7 @@ describe('the reply text', () => {
     expect(readReplyText(plain)).toBe(expected);
   });
 
-  test('takes no time, whatever the text', () => {
+  test('takes no time for any text', () => {
     const texts = [
       'On '.repeat(20_000),
       '> '.repeat(30_000),
@@ -75,7 +75,7 @@ describe('an invitation', () => {
     expect(event).toMatchObject({ start: '2024-07-05', end: '2024-07-06', organizer: null, attendees: [] });
   });
 
-  test('of a fixture among alternatives is found', async () => {
+  test('in the alternatives of a fixture is found', async () => {
     expect((await readFixture('calendar')).calendar).not.toBeNull();
     expect((await readFixture('plain')).calendar).toBeNull();
   });
@@ -104,7 +104,7 @@ describe('what programs send', () => {
     expect((await readFixture('read-receipt')).autoReply).toBe('read_receipt');
   });
 
-  test('a report that a mail was not authenticated (RFC 6591) is no complaint', async () => {
+  test('a report of failed authentication (RFC 6591) is not a complaint', async () => {
     const report = 'Feedback-Type: auth-failure\r\nUser-Agent: Loop/1.0\r\nVersion: 1\r\nAuth-Failure: dkim';
     const mail = await read(
       message(
@@ -115,7 +115,7 @@ describe('what programs send', () => {
     expect([mail.complaint, mail.bounce]).toEqual([null, null]);
   });
 
-  test('a complaint says of what, and by whom', async () => {
+  test('a complaint names the mail and the recipient', async () => {
     const part = (type: string, content: string) => `--b\r\nContent-Type: ${type}\r\n\r\n${content}\r\n`;
     const report =
       'Feedback-Type: abuse\r\nUser-Agent: Loop/1.0\r\nVersion: 1\r\nOriginal-Rcpt-To: <gone@example.org>\r\nSource-IP: 192.0.2.1';

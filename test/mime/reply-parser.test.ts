@@ -109,7 +109,7 @@ describe('replies are read as the library reads them', () => {
     }
   });
 
-  test('in 1,500 texts put together by chance', () => {
+  test('in 1,500 random texts', () => {
     const next = numbers(7);
     const pick = () => LINES[Math.floor(next() * LINES.length)] ?? '';
     for (let index = 0; index < 1_500; index++) {
@@ -118,7 +118,7 @@ describe('replies are read as the library reads them', () => {
     }
   });
 
-  test('every expression of the library finds one of the lines here', () => {
+  test('every expression of the library matches one of the lines here', () => {
     const list = require('email-reply-parser/lib/regex.js') as {
       answerHeadersRegex: RegExp[];
       signatureRegex: RegExp[];
@@ -196,7 +196,7 @@ describe('replies are read as the library reads them', () => {
     });
   });
 
-  test('a text without a quote at less than a quarter of what the library takes', () => {
+  test('a text without a quote in less than a quarter of the time of the library', () => {
     const program = fileURLToPath(new URL('../helpers/assert/reply-cpu.ts', import.meta.url));
     const output = execFileSync(process.execPath, ['--import', import.meta.resolve('tsx'), program], {
       encoding: 'utf8',

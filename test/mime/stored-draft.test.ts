@@ -20,7 +20,7 @@ const bodyOf = (source: Buffer): string => source.toString('latin1', source.inde
 const parts = ({ attachments }: OutgoingMessage) =>
   attachments.map(({ content, ...rest }) => ({ ...rest, content: content.toString() }));
 
-/** As Thunderbird saves one. */
+/** A draft as Thunderbird saves it. */
 const THUNDERBIRD = lines(
   'Message-ID: <draft@example.test>',
   'Date: Mon, 2 Feb 2026 10:00:00 +0100',
@@ -124,7 +124,7 @@ describe('a draft read as a message', () => {
     ]);
   });
 
-  test('composed and read again it is the same', async () => {
+  test('is unchanged after composing and reading it again', async () => {
     const read = await readDraftMessage(THUNDERBIRD, GIVEN, tmpdir());
     expect(await readDraftMessage(await compose(read, { keepBcc: true }), GIVEN, tmpdir())).toEqual(read);
   });
@@ -182,7 +182,7 @@ describe('a draft read as a message', () => {
     expect(await readDraftMessage(await compose(read, { keepBcc: true }), GIVEN, tmpdir())).toEqual(read);
   });
 
-  test('what tells of its way is left out', async () => {
+  test('trace headers are omitted', async () => {
     const traces = [
       'Received: from x',
       'Return-Path: <a@b>',
@@ -197,7 +197,7 @@ describe('a draft read as a message', () => {
     ]);
   });
 
-  test('a winmail.dat is written back as it is', async () => {
+  test('a winmail.dat is written back unchanged', async () => {
     // a TNEF of one file, a.txt
     const content = Buffer.from(
       `789f3e220100${'0202900600'}0e000000${'00'.repeat(14)}0000${'020f80060003000000616263'}2601`,
@@ -212,7 +212,7 @@ describe('a draft read as a message', () => {
     });
   });
 
-  test('one that cannot be read whole is refused: something of it would be lost', async () => {
+  test('one that cannot be parsed completely is refused: some of it would be lost', async () => {
     const source = lines(
       'Content-Type: multipart/mixed; boundary=b',
       '',
@@ -222,7 +222,7 @@ describe('a draft read as a message', () => {
     await expect(readDraftMessage(source, GIVEN, tmpdir())).rejects.toThrow(MailError);
   });
 
-  test('one of 36 MB leaves others their turn', async () => {
+  test('one of 36 MB does not block other work', async () => {
     const content = Buffer.alloc(25 * 1024 * 1024, 'attachment');
     const one = {
       ...outgoingMessage({ html: '<p>x</p>' }),
@@ -243,7 +243,7 @@ describe('a draft read as a message', () => {
 describe('a draft prepared to be sent', () => {
   const given = { ...GIVEN, messageId: null };
 
-  test('has its header set right, and its body as it is', () => {
+  test('has a complete header and an unchanged body', () => {
     const { sentCopy, delivered, envelope, messageId, hasLongLine } = prepareDraft(THUNDERBIRD, given);
     expect(bodyOf(sentCopy)).toBe(bodyOf(THUNDERBIRD));
     expect(bodyOf(delivered)).toBe(bodyOf(THUNDERBIRD));
@@ -264,7 +264,7 @@ describe('a draft prepared to be sent', () => {
     ['nothing', [], ['From: The Owner <owner@example.test>', 'Message-ID: <new@x>', 'MIME-Version: 1.0']],
     [
       'a From without an address',
-      ['From: "Nobody"'],
+      ['From: "A Name"'],
       ['From: The Owner <owner@example.test>', 'Message-ID: <new@x>', 'MIME-Version: 1.0'],
     ],
     [
@@ -303,7 +303,7 @@ describe('a draft prepared to be sent', () => {
     expect(bodyOf(sentCopy)).toBe('body');
   });
 
-  test('makes a Message-ID where there is none', () => {
+  test('gets a Message-ID if it has none', () => {
     const { messageId, sentCopy } = prepareDraft(lines('From: a@x.test', '', 'x'), given);
     expect(messageId).toMatch(/^<[0-9a-f]{32}@x\.test>$/);
     expect(head(sentCopy)).toContain(`Message-ID: ${messageId}`);
@@ -328,7 +328,7 @@ describe('a draft prepared to be sent', () => {
     expect(envelope.to).toEqual(to);
   });
 
-  test('the envelope takes names with commas, comments, encoded words and groups', () => {
+  test('the envelope accepts names with commas, comments, encoded words and groups', () => {
     const { envelope } = prepareDraft(
       lines(
         'To: "Doe, John" <john@x.test>, =?UTF-8?Q?a=2C_b?= <ab@x.test> (x@y.test)',
@@ -368,7 +368,7 @@ describe('a draft prepared to be sent', () => {
     expect((await readDraftMessage(delivered, GIVEN, tmpdir())).plainText?.trim()).toBe(body.trim());
   });
 
-  test('40 MiB take less than a few seconds, and no copy for the recipients when there is no Bcc', () => {
+  test('40 MiB take less than a few seconds, without a copy for the recipients if it has no Bcc', () => {
     const source = Buffer.concat([
       lines('From: a@x.test', '', ''),
       Buffer.alloc(40 * 1024 * 1024, `${'x'.repeat(76)}\n`),

@@ -43,7 +43,7 @@ describe('the work of reading a structure is in proportion to the message', () =
     expect(work.share).toBeLessThan(2.5);
   });
 
-  it('a field that is known after 50 stray lines comes too late', () => {
+  it('a known field after 50 stray lines comes too late', () => {
     expect(workOf(`${HEAD}${'s\r\n'.repeat(51)}X-A: b\r\n\r\nx`).fields).toBe(2);
   });
 });

@@ -128,7 +128,7 @@ describe('delimiters', () => {
     }
   });
 
-  test('at a depth of 1,000 and more are no text', async () => {
+  test('at a depth of 1,000 and more are not text', async () => {
     const open = Array.from(
       { length: 3000 },
       (_, i) => `Content-Type: multipart/mixed; boundary=b${i}\r\n\r\n--b${i}\r\n`,
@@ -139,7 +139,7 @@ describe('delimiters', () => {
     expect(seen(mail)).toEqual(TEXT_AND_FILE);
   });
 
-  test('a line of dashes in a text is none', async () => {
+  test('a line of dashes in a text is not a delimiter', async () => {
     const body = `hello\r\n--\r\n-- \r\n--x\r\n--bb\r\n---b\r\n --b`;
     expect((await read(mixed(`--b\r\n${text(body)}\r\n--b--\r\n`))).bodyPlain).toBe(body.replaceAll('\r\n', '\n'));
   });
@@ -150,7 +150,7 @@ describe('text outside of parts', () => {
     ['is the text of a mail whose only part is a file', `hello\r\n--b\r\n${file('a.zip')}\r\n--b--\r\n`, 'hello'],
     ['counts after the last part too', `--b\r\n${file('a.zip')}\r\n--b--\r\nhello\r\n`, 'hello'],
     [
-      'is no text when it explains MIME',
+      'is not a text when it explains MIME',
       `This is a multi-part message in MIME format.\r\n--b\r\n${file('a.zip')}\r\n--b--\r\n`,
       '',
     ],

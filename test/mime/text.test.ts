@@ -41,12 +41,12 @@ describe('text from HTML', () => {
     expect(htmlToPlain(html)).toBe(text);
   });
 
-  test('what is outside of the body is kept where tags alone are stripped', () => {
+  test('stripping only tags keeps text outside of the body', () => {
     const html = '<p>my reply</p><html><head><title>T</title><style>p{}</style></head><body>quoted</body></html>below';
     expect(stripTags(html)).toBe('my reply\nquotedbelow');
   });
 
-  test('tags alone are stripped where the HTML is too large to convert', () => {
+  test('HTML too large to convert is only stripped of its tags', () => {
     const html = `<style>p{}</style><p>first &lt;&#33;&gt;</p>${'<p>word &amp; more</p>'.repeat(40_000)}<!-- no > comment -->last`;
     const text = htmlToPlain(html);
     expect(text.startsWith('first <!>\n\nword & more')).toBe(true);
@@ -70,7 +70,7 @@ describe('text from HTML', () => {
 });
 
 describe('elements are known by their names', () => {
-  test('whatever names a mail makes up', () => {
+  test('even invented names', () => {
     const names = Array.from({ length: 300 }, (_, n) => `x-${n}`);
     const inlines = names.map((name) => `<${name}>a</${name}>`).join('');
     expect(htmlToPlain(`${inlines}<p>b</p><x-first>c</x-first><td>e</td><p>f</p>`)).toBe(
@@ -136,7 +136,7 @@ describe('transfer encodings', () => {
     expect(await decode('quoted-printable', quoted.join(''))).toBe(bytes.toString('latin1'));
   });
 
-  test('a long run of white space takes no time, and megabytes of quoted-printable are read whole', async () => {
+  test('a long run of white space takes no time, and megabytes of quoted-printable are read completely', async () => {
     const started = process.cpuUsage();
     expect(await decode('quoted-printable', `a${' '.repeat(200_000)}b`)).toMatch(/^a +b$/);
     expect(process.cpuUsage(started).user / 1000).toBeLessThan(1500);

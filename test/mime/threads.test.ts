@@ -171,7 +171,7 @@ describe('mails share a thread', () => {
       '0,1,2',
     ],
     [
-      'everything at once',
+      'all relations together',
       [
         { id: 'a', subject: 'Plan' },
         { id: 'b', subject: 'Re: Plan', refs: ['a'], day: 1 },
@@ -181,11 +181,11 @@ describe('mails share a thread', () => {
       ],
       '0,1,2,3 4',
     ],
-  ])('%s, in whatever order they come', (_, sketches, expected) => {
+  ])('%s, in any order', (_, sketches, expected) => {
     for (const order of permutations(sketches)) expect(partition(order, sketches)).toBe(expected);
   });
 
-  test('random conversations, in whatever order they come', () => {
+  test('random conversations, in any order', () => {
     let seed = 7;
     const random = (below: number): number => {
       seed = (seed * 1103515245 + 12345) % 2 ** 31;
@@ -208,7 +208,7 @@ describe('mails share a thread', () => {
 });
 
 describe('a decision', () => {
-  test('keeps the older of two threads and says which keys to point at it', () => {
+  test('keeps the older of two threads and returns the keys to point at it', () => {
     const existing = new Map([
       ['mid:a', 'thr_02'],
       ['mid:b', 'thr_01'],
@@ -220,13 +220,13 @@ describe('a decision', () => {
     });
   });
 
-  test('of a mail that nothing leads to is a new thread', () => {
+  test('for a mail without matching keys is a new thread', () => {
     expect(decideThread(['mid:c'], new Map())).toEqual({ threadId: null, merge: [], keysToPoint: ['mid:c'] });
     expect(decideThread([], new Map())).toEqual({ threadId: null, merge: [], keysToPoint: [] });
   });
 });
 
-describe('an id that is none', () => {
+describe('an invalid id', () => {
   const keysOf = (messageId: string, references: string[] = []) =>
     threadKeysOf({ ...factsOf({}), messageId, references }).keys;
 
@@ -235,7 +235,7 @@ describe('an id that is none', () => {
     expect(keysOf('<a@x>', [id])).toEqual(['mid:a@x']);
   });
 
-  test('but for one that is too long to be shared by chance', () => {
+  test('joins mails if it is too long to be shared by chance', () => {
     const id = '<20240506070809.4F3A2B1C00>';
     expect(keysOf('<a@x>', [id])).toContain(keysOf(id)[0]);
   });
@@ -253,7 +253,7 @@ describe('keys', () => {
     expect(server).toMatch(/^oid:#[\w-]{22}$/);
   });
 
-  test('participants leave the owner out, unless there is nobody else', () => {
+  test('participants exclude the owner, unless alone', () => {
     const who = (identifier: string) => ({ identifier });
     const mail = { from: who('Ann@X.y'), to: [who('me@x.y'), who('BO@x.y')], cc: [who('bo@x.y'), who('')] };
     expect(participantsOf(mail, ['ME@x.y'])).toEqual(['ann@x.y', 'bo@x.y']);

@@ -108,7 +108,7 @@ describe('the pixel', () => {
   });
 });
 
-test('the text is that of the HTML as it was', () => {
+test('the plain text is made from the original HTML', () => {
   expect(tracked('<a href="https://x.example/a">more</a>', { opens: true }).plainText).toBe(
     'more <https://x.example/a>',
   );
@@ -116,7 +116,7 @@ test('the text is that of the HTML as it was', () => {
   expect(trackMessage(one, OPTIONS).message.plainText).toBe('mine');
 });
 
-test('a message without HTML, or with nothing to track, stays as it is', () => {
+test('a message without HTML, or with nothing to track, stays unchanged', () => {
   const plain = outgoingMessage({ plain_text: 'https://x.example/' });
   expect(trackMessage(plain, { ...OPTIONS, opens: true })).toEqual({ message: plain, links: [] });
   const html = outgoingMessage({ html: '<a href="https://x.example/">x</a>' });
@@ -141,7 +141,7 @@ test.each([
   expectCpuBelow(5_000, () => tracked(html, { opens: true }));
 });
 
-test('what was tracked can be shown as it was', () => {
+test('the original HTML of a tracked mail can be restored', () => {
   const html =
     '<body><p><a class=x href="https://x.example/?a=1&amp;b=2">x</a> <a href=https://y.example/ü>y</a></p><a href="#a">z</a></body>';
   const { html: changed, links } = tracked(html, { opens: true });

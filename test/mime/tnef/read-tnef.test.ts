@@ -4,7 +4,7 @@ import { expectCpuBelow } from '../../helpers/assert/cpu.ts';
 import { accessTo, attribute, properties, type Property, text8, text16, tnef, u32 } from './tnef-bytes.ts';
 
 describe('a TNEF', () => {
-  it('gives the places of its files, and its text up to the longest that is asked for', () => {
+  it('returns the ranges of its files, and its text up to the requested length', () => {
     const more = [attribute(1, 0x0002800c, Buffer.from('caf\xe9 at nine\0', 'latin1'))];
     const content = tnef([{ title: 'a.txt', data: Buffer.from('some notes') }], { more });
     const found = readTnef(accessTo(content));
@@ -15,7 +15,7 @@ describe('a TNEF', () => {
     expect(readTnef(accessTo(content), { maxFiles: 0 })).toBeNull();
   });
 
-  it('is read by what it holds, not by what it claims', () => {
+  it('is read by its content, not by the sizes that it claims', () => {
     const reads: number[] = [];
     const measuredRead = (content: Buffer) => {
       const access = {
@@ -34,7 +34,7 @@ describe('a TNEF', () => {
     expect(measuredRead(tnef(Array.from({ length: 2_000 }, () => ({ data: Buffer.alloc(1) }))))).toBeNull();
   });
 
-  it('asks no detector what its names are in: one of a code page that is none costs what any other does', () => {
+  it('uses no detector: an unknown code page costs the same as any other', () => {
     const name = '\xc3\x28\xf0\xe9\xe0\xe8\xfc'.repeat(250);
     const title = attribute(2, 0x00018010, Buffer.from(name, 'latin1'));
     const files = Array.from({ length: 400 }, () => ({ title: name, data: Buffer.from('a') }));
@@ -43,7 +43,7 @@ describe('a TNEF', () => {
     expect(readTnef(accessTo(content))?.files[0]?.name).toMatch(/^Ã\(ðéàèü/);
   });
 
-  it('is read in so many pieces at most, and not when the time is up', () => {
+  it('is read in a limited number of pieces, and not after the time is up', () => {
     // 1,900,000 properties: each is a read
     const many = properties(...Array.from({ length: 1_900 }, (): Property => [0x03, 1, u32(1)]));
     const content = Buffer.concat([
@@ -62,7 +62,7 @@ describe('a TNEF', () => {
     expect(reads).toBeLessThanOrEqual(256);
   });
 
-  it('never fails, however it is broken', () => {
+  it('never fails, even if broken', () => {
     const whole = tnef([
       { title: 'a.txt', data: Buffer.from('aa'), properties: [text16(0x3707, 'long'), text8(0x9000, 'x')] },
     ]);

@@ -36,7 +36,7 @@ async function filesOf({ attachments, tempDir }: ParsedMail): Promise<unknown[]>
 }
 
 describe('a winmail.dat', () => {
-  it('is opened: its files are the attachments, by their long names', async () => {
+  it('is unpacked: its files are the attachments, with their long names', async () => {
     const content = tnef([
       { title: 'REPORT~1.PDF', data: Buffer.from('%PDF'), properties: [text16(0x3707, 'Bericht für März.pdf')] },
       { title: 'notes.txt', data: Buffer.from('some notes') },
@@ -64,7 +64,7 @@ describe('a winmail.dat', () => {
     }
   });
 
-  it('may be large: its files are as large', async () => {
+  it('may be large, with large files', async () => {
     const mail = await read(
       tnef([
         { title: 'a.bin', data: Buffer.alloc(900_001, 'a') },
@@ -146,7 +146,7 @@ describe('a winmail.dat', () => {
     ['PR_BODY', attribute(1, 0x00069003, properties(text16(0x1000, 'naïve'))), 'naïve'],
     ['PR_RTF_COMPRESSED', RTF, ''],
     ['properties that cannot be read', attribute(1, 0x00069003, u32(0xffffffff)), ''],
-  ])('keeps the text of a mail that has none of its own: %s', async (_, more, text) => {
+  ])('provides the text of a mail without one: %s', async (_, more, text) => {
     const content = tnef([{ title: 'a.txt', data: Buffer.from('a') }], { more: [more] });
     const mail = await parser.parse(mailWith(content, 'application/ms-tnef', ' '));
     expect(mail.bodyPlain.trim()).toBe(text);
@@ -156,7 +156,7 @@ describe('a winmail.dat', () => {
     expect((await filesOf(withText)).map((file) => (file as string[])[0])).toEqual(['a.txt']);
   });
 
-  it('shares the room of its mail: 1,000 parts with the files of all of them', async () => {
+  it('counts toward the limit of its mail: 1,000 parts including all unpacked files', async () => {
     const content = tnef(Array.from({ length: 300 }, (_, n) => ({ title: `${n}`, data: Buffer.from('a') })));
     const each = { name: 'winmail.dat', type: 'application/ms-tnef', content };
     const mail = await parser.parse(mailText({ text: 'many', attachments: Array.from({ length: 40 }, () => each) }));
