@@ -43,7 +43,7 @@ export function expectDocumented(document: unknown, method: string, url: string,
   if (unknown.length > 0) throw new Error(`${method} ${url}: not in ${name}: ${unknown.join(', ')}`);
 }
 
-/** The operation that a call is one of. */
+/** The operation of a call. */
 export const operationOf = (document: unknown, method: string, url: string) =>
   findOperation(document as Document, method, url);
 

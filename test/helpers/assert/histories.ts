@@ -60,12 +60,12 @@ const FEATURES = {
   'child-failed': 'childWorkflowExecutionFailedEventAttributes',
 } as const;
 
-/** Longer ones only repeat themselves. */
+/** Longer histories only repeat themselves. */
 const MAX_EVENTS = 200;
 
 /**
  * Saves histories of the namespace into `dir`: of each workflow type one for every set of features, named after them.
- * A file that exists already stays as it is.
+ * Existing files stay unchanged.
  */
 export async function recordHistories(client: Client, dir: string): Promise<void> {
   mkdirSync(dir, { recursive: true });
@@ -76,7 +76,7 @@ export async function recordHistories(client: Client, dir: string): Promise<void
     const features = Object.entries(FEATURES).flatMap(([name, attributes]) =>
       events.some((event) => event[attributes]) ? [name] : [],
     );
-    // one that has not begun shows nothing
+    // a run that has not started shows nothing
     if (features.length === 0) continue;
     try {
       writeFileSync(join(dir, `${[type, ...features].join('.')}.json`), toText({ workflowId, history }), {

@@ -8,7 +8,7 @@ export interface Import {
   /** path from the root of the project for a file of ours, else the name of the module */
   to: string;
   isOurs: boolean;
-  /** only types: gone when the program runs */
+  /** only types: absent at run time */
   isTypeOnly: boolean;
 }
 
@@ -60,7 +60,7 @@ function isTypeImport(clause: ts.ImportClause | undefined): boolean {
   );
 }
 
-/** Circles among imports that exist when the program runs, each as the list of its files. */
+/** Circles among run-time imports, each as the list of its files. */
 export function circles(imports: readonly Import[]): string[][] {
   const edges = new Map<string, string[]>();
   for (const { from, to, isOurs, isTypeOnly } of imports) {

@@ -48,7 +48,7 @@ function responses(value: unknown): unknown {
 /** Every operation of a document. */
 export const operationsOf = ({ paths }: Documentation): Operation[] => Object.values(paths).flatMap(Object.values);
 
-/** The names of properties that need a description and have none: integers, and values that can be null. */
+/** The names of properties that lack a required description: integers, and values that can be null. */
 export function undescribed(schema: Schema, name: string): string[] {
   if (Array.isArray(schema)) return schema.flatMap((item: Schema) => undescribed(item, name));
   if (typeof schema !== 'object' || schema === null) return [];

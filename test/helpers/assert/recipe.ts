@@ -6,7 +6,7 @@ import { projectRoot } from '../../../src/embedded/project-root.ts';
 /** The languages that every step of a page is written in. */
 export type Language = 'sh' | 'js';
 
-/** A fenced block of a page: lines to run, or what the lines before it print or make happen. */
+/** A fenced block of a page: lines to run, or the output or effect of the lines before it. */
 export interface Block {
   kind: Language | 'json' | 'event' | 'text';
   text: string;
@@ -21,16 +21,16 @@ export async function readBlocks(page: string): Promise<Block[]> {
   }));
 }
 
-/** Runs blocks one after the other as a reader would paste them: what one sets the next one knows. */
+/** Runs blocks in sequence as a reader would paste them: each sees the variables of the previous ones. */
 export interface Session {
-  /** what the next block prints */
+  /** runs the next block and returns its output */
   run(): Promise<string>;
   end(): void;
 }
 
 const MARK = '@@done@@';
 
-/** @param blocks in order; the first is the set-up, whose output is passed over */
+/** Starts the interpreter of a recipe. @param blocks in order; the output of the first, the set-up, is ignored */
 export function startSession(language: Language, blocks: string[], env: Record<string, string>, cwd: string): Session {
   const script = language === 'sh' ? shScript(blocks) : jsScript(blocks);
   const args = language === 'sh' ? ['-c', script] : ['--input-type=module', '-e', script];
@@ -50,7 +50,7 @@ function shScript([setup = '', ...blocks]: string[]): string {
   return ['set -euo pipefail', setup, ...blocks.map((block) => `read -r\n${block}\nprintf '\\n${MARK}\\n'`)].join('\n');
 }
 
-/** As JSON, so that it can be compared with what curl prints. */
+/** A script that prints JSON, to compare it with the output of curl. */
 function jsScript([setup = '', ...blocks]: string[]): string {
   const head = `
     import { createInterface } from 'node:readline';
@@ -61,7 +61,7 @@ function jsScript([setup = '', ...blocks]: string[]): string {
   return [head, setup, ...steps, 'process.exit(0);'].join('\n');
 }
 
-/** Waits for the end of a block; answers what it printed. */
+/** Waits for the end of a block; returns its output. */
 function reader(child: ChildProcessWithoutNullStreams): () => Promise<string> {
   let printed = '';
   let problem = '';
@@ -96,7 +96,7 @@ function reader(child: ChildProcessWithoutNullStreams): () => Promise<string> {
   };
 }
 
-/** Matches JSON that is as the page shows it, `…` standing for anything. */
+/** Matches JSON as the page shows it; `…` matches anything. */
 export function patternOf(shown: string): RegExp {
   const compact = shown.replace(/"(?:[^"\\]|\\.)*"|\s+/g, (token) => (token.startsWith('"') ? token : ''));
   const pattern = compact.split('…').map((text) => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&'));

@@ -2,12 +2,12 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { operationOf } from './documented.ts';
 
-/** What is large enough to show everything and small enough to be read, characters of JSON. */
+/** Characters of JSON: enough to show everything, few enough to read. */
 const WANTED = 2_500;
 const ITEMS = 2;
 const SECRETS: Record<string, string> = { api_key: 'mbx_…', secret: 'whsec_…' };
 
-/** A call that was answered. */
+/** An answered call. */
 export interface RecordedCall {
   method: string;
   url: string;
@@ -16,12 +16,12 @@ export interface RecordedCall {
   body: string;
 }
 
-/** The token of a link: whoever has it may use it. */
+/** The token of a link, a bearer secret. */
 const TOKEN = /(?<=\/connect\/)[\w-]{43}/g;
 
 export const isRecording = () => process.env['RECORD_EXAMPLES'] !== undefined;
 
-/** With RECORD_EXAMPLES=<folder>: keeps the most telling success of each operation there; see scripts/record-examples.mjs. */
+/** With RECORD_EXAMPLES=<folder>: stores the best success of each operation there; see scripts/record-examples.mjs. */
 export function recordExample(document: unknown, { method, url, status, request, body }: RecordedCall): void {
   const folder = process.env['RECORD_EXAMPLES'];
   if (folder === undefined || status >= 300 || !body.startsWith('{')) return;

@@ -3,8 +3,8 @@ import { readReplyText } from '../../../src/mime/reply/reply-text.ts';
 import { leastCpu } from './least-cpu.ts';
 
 /*
- * A program of its own: in a process that has loaded much code (16 MB), V8 compiles every further regular expression
- * without optimizing it, and one that had run many other tests took twenty times as long.
+ * A separate program: in a process that has loaded much code (16 MB), V8 compiles further regular expressions without
+ * optimizing them; a process that had run many other tests took twenty times as long.
  */
 const Library = createRequire(import.meta.url)('email-reply-parser') as new () => { parseReply(text: string): string };
 

@@ -16,7 +16,7 @@ import {
 } from '../../../src/db/schema/index.ts';
 import { newId } from '../../../src/new-id.ts';
 
-/** Saves a folder; its id. */
+/** Saves a folder; returns its id. */
 export async function storeFolder(
   { db }: Database,
   accountId: string,
@@ -49,7 +49,7 @@ export interface EmailOptions {
   cc?: string[];
   bcc?: string[];
   folders?: string[];
-  /** of the folders, those where it bears \Deleted */
+  /** the folders in which it has \Deleted */
   deletedIn?: string[];
   unread?: boolean;
   threadId?: string;
@@ -57,7 +57,7 @@ export interface EmailOptions {
   draft?: boolean;
   attachments?: (Pick<Attachment, 'name' | 'mime' | 'size'> & { inline?: boolean; cid?: string })[];
   missingSince?: Date;
-  /** false: as mail was stored before heads were */
+  /** false: as mail was stored before heads existed */
   head?: boolean;
 }
 
@@ -69,7 +69,7 @@ export interface StoredEmailIds {
   storageKey: string;
 }
 
-/** Above those of mail that a test fills a folder with itself. */
+/** Above the UIDs with which tests fill folders. */
 let uid = 1_000_000;
 const attendee = (identifier: string, display_name = ''): Attendee => ({
   identifier,
@@ -77,7 +77,7 @@ const attendee = (identifier: string, display_name = ''): Attendee => ({
   identifier_type: 'EMAIL_ADDRESS',
 });
 
-/** Saves an email with everything that belongs to it, as the sync does. Each one is a minute newer than the one before. */
+/** Saves an email with all its rows, as the sync does. Each email is a minute newer than the previous one. */
 export async function storeEmail(
   database: Database,
   accountId: string,
@@ -182,7 +182,7 @@ export async function storeEmail(
   return { id, threadId, draftId, attachmentIds: files.map((file) => file.id), storageKey };
 }
 
-/** Saves a thread, maybe one that was joined to another; its id. */
+/** Saves a thread, possibly merged into another; returns its id. */
 export async function storeThread({ db }: Database, accountId: string, mergedInto?: string): Promise<string> {
   const id = newId('thread');
   await db.insert(threads).values({ id, accountId, mergedInto: mergedInto ?? null });

@@ -1,6 +1,6 @@
 import pg from 'pg';
 
-/** The statements that this process sends to Postgres while `work` runs, in order; those of all connections. */
+/** The statements that this process sends to Postgres while `work` runs, in order, on all connections. */
 export async function statementsOf(work: () => Promise<unknown>): Promise<string[]> {
   const statements: string[] = [];
   const prototype = pg.Client.prototype as { query: (...args: unknown[]) => unknown };

@@ -8,12 +8,12 @@ export interface WaitOptions {
   timeoutMs?: number;
   /** time between two attempts, ms; default 50 */
   everyMs?: number;
-  /** what is waited for, named when it does not come */
+  /** name of the condition in the error */
   what?: string | (() => string);
 }
 
 /**
- * Calls `probe` again and again until it returns something truthy, and returns that.
+ * Calls `probe` repeatedly until it returns a truthy value, and returns that.
  * @throws WaitTimeout after `timeoutMs`
  */
 export async function waitFor<T>(

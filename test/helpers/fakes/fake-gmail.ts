@@ -43,13 +43,13 @@ export class FakeGmail extends FakeImap {
     this.expunged = options.expunged ?? 'archive';
   }
 
-  /** Mail that comes in. */
+  /** Delivers incoming mail. */
   deliver(source: Buffer): void {
     this.append('INBOX', source);
     this.tell();
   }
 
-  /** What Gmail's SMTP server does by itself with a message that it has sent. Answers its X-GM-MSGID. */
+  /** Files a sent message, as Gmail's SMTP server does automatically. Returns its X-GM-MSGID. */
   deliverSent(source: Buffer): string {
     const uid = this.append(SENT, source, { flags: ['\\Seen'] });
     this.tell();
@@ -76,7 +76,7 @@ export class FakeGmail extends FakeImap {
     const there = to.messages.find(({ emailId }) => emailId === message.emailId);
     if (there) return there.uid;
     const before = this.entries(message.emailId);
-    // Trash and Spam are no labels: a message leaves all others for these, and these for a label.
+    // Trash and Spam are not labels: a message in one of them has no label, and leaves it for a label.
     const left = before.filter(([folder]) => isApart(to.path) || isApart(folder.path));
     const flags = [...message.flags].filter((flag) => flag !== '\\Deleted');
     const uid = this.put(to, { ...message, flags: new Set(flags) });
@@ -135,7 +135,7 @@ export class FakeGmail extends FakeImap {
     return this.folder(path).messages.some((each) => each.emailId === emailId);
   }
 
-  /** The thread of a message that it answers, by its References. */
+  /** The thread that a message answers, by its References. */
   private threadOf(source: Buffer): string | undefined {
     const named = idsOf(source, ['references', 'in-reply-to']);
     const all = [...this.folders.values()].flatMap(({ messages }) => messages);

@@ -24,7 +24,7 @@ export function searchMessages(messages: FakeMessage[], words: string[]): FakeMe
   return found;
 }
 
-/** Whether LIST with a pattern names a path: `*` stands for any text, `%` for any without `/` (RFC 3501 6.3.8). */
+/** Whether LIST with a pattern names a path: `*` matches any text, `%` any without `/` (RFC 3501 6.3.8). */
 export function matchesPattern(pattern: string, path: string): boolean {
   const source = pattern
     .replace(/[\\^$.|?+()[\]{}]/g, '\\$&')

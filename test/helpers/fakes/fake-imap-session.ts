@@ -32,11 +32,11 @@ export class FakeSession {
   constructor(server: FakeImap, socket: Socket) {
     this.server = server;
     this.socket = socket;
-    // An answer is written in pieces: none waits until the one before it is acknowledged.
+    // An answer is written in pieces: no piece waits for the acknowledgement of the previous one.
     socket.setNoDelay(true);
     const reader = new CommandReader((size, line) => {
       if (refuseLiteral(this, size, line)) return false;
-      this.write('+ go on\r\n');
+      this.write('+ continue\r\n');
       return true;
     });
     socket.on('data', (chunk) => reader.read(chunk).forEach((line) => this.receive(line)));
@@ -66,7 +66,7 @@ export class FakeSession {
     if (!this.server.script.command?.(command, this)) this.answer(command);
   }
 
-  /** What a server should answer. */
+  /** Answers a command as a correct server does. */
   answer(command: Command): void {
     const { name, args } = command;
     const tell = (text: string) => this.send(command, `* ${text}\r\n`);
@@ -123,7 +123,7 @@ export class FakeSession {
     }
   }
 
-  /** Untagged news of the selected folder since the client got some last. */
+  /** Sends the untagged responses for changes of the selected folder since the last ones. */
   tellNews(): void {
     const folder = this.selected;
     if (!folder) return;
@@ -234,7 +234,7 @@ export class FakeSession {
   }
 }
 
-/** One item of a FETCH answer. Bytes stand in it as latin1 text would: messages here are ASCII. */
+/** One item of a FETCH answer. Bytes are written as latin1: messages here are ASCII. */
 function itemOf(message: FakeMessage, item: string): string {
   const name = item.replace('.PEEK', '');
   const literal = (content: Buffer) => `{${content.length}}\r\n${content.toString('latin1')}`;

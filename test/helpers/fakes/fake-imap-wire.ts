@@ -4,30 +4,29 @@ export type Arg = string | Arg[];
 /** A command as the client sent it. */
 export interface Command {
   tag: string;
-  /** upper case, with UID before it where that was sent */
+  /** upper case, with a leading UID if sent */
   name: string;
   args: Arg[];
 }
 
-/** A command as it came in: the literals stand as `{0}`, `{1}` … in the text. */
+/** A received command: `{0}`, `{1}` … replace the literals in the text. */
 export interface Line {
   text: string;
   literals: Buffer[];
 }
 
-/** Takes whole commands off the front of what has come in. */
+/** Extracts complete commands from received bytes. */
 export class CommandReader {
   private chunks: Buffer[] = [];
   private size = 0;
-  /** bytes without which no command is complete */
+  /** bytes needed for the next complete command */
   private wanted = 0;
   private line: Line = { text: '', literals: [] };
   private literal: number | undefined;
   private readonly mayCome: (size: number, line: string) => boolean;
 
   /**
-   * @param mayCome is asked before the client sends a literal that it announced, and tells the client to go on; false:
-   * it has been refused
+   * @param mayCome called before the client sends an announced literal; tells the client to continue; false: refused
    */
   constructor(mayCome: (size: number, line: string) => boolean) {
     this.mayCome = mayCome;
@@ -50,7 +49,7 @@ export class CommandReader {
     return lines;
   }
 
-  /** Takes one literal, or one line or piece of a line up to a literal; how many bytes that were. */
+  /** Takes one literal, line, or piece of a line up to a literal; returns its length in bytes. */
   private take(waiting: Buffer, lines: Line[]): number {
     if (this.literal !== undefined) {
       const { literal } = this;
@@ -58,7 +57,7 @@ export class CommandReader {
       this.line.text += `{${this.line.literals.length}}`;
       this.line.literals.push(Buffer.from(waiting.subarray(0, literal)));
       this.literal = undefined;
-      // a literal of no bytes has been taken, too
+      // an empty literal counts as taken, too
       return literal === 0 ? this.take(waiting, lines) : literal;
     }
     const end = waiting.indexOf('\r\n');
@@ -84,10 +83,10 @@ export function parseCommand({ text, literals }: Line): Command {
   return { tag: String(tag), name: name.toUpperCase(), args: rest.slice(isUid ? 2 : 1) };
 }
 
-/** An atom may hold a section in brackets, with spaces and lists in it, as `BODY.PEEK[HEADER.FIELDS (SUBJECT)]<0.9>`. */
+/** An atom may contain a section in brackets, with spaces and lists: `BODY.PEEK[HEADER.FIELDS (SUBJECT)]<0.9>`. */
 const TOKEN = /\s*(?:(\()|(\))|"((?:[^"\\]|\\.)*)"|\{(\d+)\}|((?:\[[^\]]*\]|[^\s()"[{])+))/gy;
 
-/** The bytes of a literal stand as latin1. */
+/** Parses arguments; literals are decoded as latin1. */
 function parseArgs(text: string, literals: Buffer[]): Arg[] {
   const root: Arg[] = [];
   const stack: Arg[][] = [root];
@@ -117,13 +116,13 @@ export function inSet(set: string, number: number, largest: number): boolean {
   });
 }
 
-/** INTERNALDATE as it stands in an answer. */
+/** INTERNALDATE as written in an answer. */
 export function internalDate(date: Date): string {
   const [, day, month, year, time] = date.toUTCString().split(' ');
   return `"${day}-${month}-${year} ${time} +0000"`;
 }
 
-/** The named header fields of a message, as BODY[HEADER.FIELDS …] gives them. */
+/** The named header fields of a message, as BODY[HEADER.FIELDS …] returns them. */
 export function headerFields(source: Buffer, names: string[]): Buffer {
   const text = source.toString('latin1');
   const end = text.indexOf('\r\n\r\n');

@@ -2,7 +2,7 @@ import type { FakeFolder, FakeMessage } from './fake-imap.ts';
 import type { FakeSession } from './fake-imap-session.ts';
 import { type Command, inSet } from './fake-imap-wire.ts';
 
-/** The commands that change something, each only where its capability is offered. */
+/** The commands that change the mailbox, each only where its capability is offered. */
 
 /** Refuses an APPEND before the message is sent. */
 export function refuseLiteral(session: FakeSession, size: number, line: string): boolean {
@@ -13,7 +13,7 @@ export function refuseLiteral(session: FakeSession, size: number, line: string):
   return true;
 }
 
-/** Answers a command that writes; false when it is none. */
+/** Answers a command that writes; false for any other. */
 export function answerWrite(session: FakeSession, command: Command): boolean {
   const handler = HANDLERS[command.name];
   if (!handler) return false;
@@ -79,7 +79,7 @@ function transfer(session: FakeSession, command: Command, verb: 'copy' | 'move')
   const sources = messages.map(({ uid }) => uid).join(',');
   const code =
     session.has('UIDPLUS') && uids.length > 0 ? `[COPYUID ${target.uidValidity} ${sources} ${uids.join(',')}] ` : '';
-  // RFC 6851 4.3: before the messages go, so that their UIDs still mean something
+  // RFC 6851 4.3: before the messages are removed, while their UIDs are valid
   if (verb === 'move' && code) session.send(command, `* OK ${code}moved\r\n`);
   session.tellNews();
   session.done(command, verb === 'move' ? 'OK done' : `OK ${code}done`);

@@ -31,17 +31,17 @@ export interface FakeImapOptions {
   folders?: Record<string, string[]>;
   /** bytes of the largest message that APPEND takes */
   appendLimit?: number;
-  /** closes a connection without a word when more than so many are open */
+  /** closes further connections without a BYE when this many are open */
   hangsUpOver?: number;
-  /** tells nothing in IDLE */
+  /** sends nothing in IDLE */
   lazyIdle?: boolean;
-  /** gives a copy the date on which it was made */
+  /** sets the INTERNALDATE of a copy to the time of copying */
   losesDates?: boolean;
-  /** milliseconds in which UIDNEXT counts a message that has come in and cannot be fetched yet */
+  /** milliseconds during which UIDNEXT counts a new message that cannot be fetched yet */
   announcesMs?: number;
 }
 
-/** What an APPEND brings, or a delivery. */
+/** The options of an appended or delivered message. */
 export interface NewMessage {
   flags?: string[];
   date?: Date;
@@ -49,23 +49,23 @@ export interface NewMessage {
   threadId?: string;
 }
 
-/** What a test may make the server do instead of what it should. */
+/** Misbehaviour that a test scripts. */
 export interface Script {
-  /** sees each command first; true: it has been dealt with, or is never answered */
+  /** sees each command first; true: handled, or never to be answered */
   command?: (command: Command, session: FakeSession) => boolean | void;
-  /** sees each piece of an answer before it is sent and may give another, several bytes or none */
+  /** sees each piece of an answer before it is sent and may replace it */
   answer?: (text: string, command: Command, session: FakeSession) => string | Buffer;
-  /** the first line; null: nothing is said at all */
+  /** the first line; null: silence */
   greeting?: string | null;
 }
 
 export const PLAIN = 'IMAP4rev1 NAMESPACE IDLE ENABLE ID SPECIAL-USE LIST-EXTENDED LIST-STATUS UIDPLUS';
 
-/** An IMAP server in memory whose every answer a test can change; one mailbox for whoever logs in. */
+/** An IMAP server in memory whose every answer a test can change; all logins share one mailbox. */
 export class FakeImap {
   readonly folders = new Map<string, FakeFolder>();
   readonly sessions = new Set<FakeSession>();
-  /** paths that mail programs show */
+  /** subscribed paths */
   readonly subscribed = new Set<string>();
   /** every command so far */
   readonly log: Command[] = [];
@@ -119,7 +119,7 @@ export class FakeImap {
     return folder;
   }
 
-  /** Renames a folder, and those in it. */
+  /** Renames a folder with its subfolders. */
   renameFolder(from: string, to: string): void {
     for (const folder of [...this.folders.values()]) {
       if (folder.path !== from && !folder.path.startsWith(`${from}/`)) continue;
@@ -133,7 +133,7 @@ export class FakeImap {
     this.folders.delete(path);
   }
 
-  /** Why a folder may not be renamed or deleted; undefined: it may. */
+  /** The reason why a folder may not be renamed or deleted; undefined: it may. */
   protects(_path: string): string | undefined {
     return undefined;
   }
@@ -144,18 +144,18 @@ export class FakeImap {
     return folder;
   }
 
-  /** Puts a message into a folder, without telling anyone until `tell`. */
+  /** Adds a message to a folder, without notifying clients until `tell`. */
   add(path: string, source: Buffer, more: NewMessage = {}): number {
     const { flags = [], date = new Date(), ...ids } = more;
     return this.put(this.folder(path), { source, date, flags: new Set(flags), ...ids });
   }
 
-  /** APPEND, and mail that comes in. */
+  /** Adds a message, by APPEND or delivery; returns its UID. */
   append(path: string, source: Buffer, more: NewMessage = {}): number {
     return this.add(path, source, more);
   }
 
-  /** Mail that comes in by itself. */
+  /** Delivers a message and notifies clients. */
   arrive(path: string, source: Buffer, more: NewMessage = {}): void {
     const { announcesMs } = this.options;
     if (!announcesMs) return void this.append(path, source, more);
@@ -170,8 +170,8 @@ export class FakeImap {
   }
 
   /**
-   * Numbers the messages of a folder anew under the same UIDVALIDITY, a message that comes in before all others, as
-   * Courier did with UIDs that it had given under EXAMINE.
+   * Renumbers the messages of a folder under the same UIDVALIDITY, with a new message before all others, as Courier did with
+   * UIDs assigned under EXAMINE.
    */
   renumber(path: string, source: Buffer): void {
     const folder = this.folder(path);
@@ -195,13 +195,13 @@ export class FakeImap {
     folder.vanished.push({ uid, modseq: ++folder.modseq });
   }
 
-  /** COPY of one message; its UID in the target. */
+  /** COPY of one message; returns its UID in the target. */
   copy(_from: FakeFolder, message: FakeMessage, to: FakeFolder): number {
     const date = this.options.losesDates ? new Date() : message.date;
     return this.put(to, { ...message, date, flags: new Set(message.flags) });
   }
 
-  /** MOVE of one message; its UID in the target. */
+  /** MOVE of one message; returns its UID in the target. */
   move(from: FakeFolder, message: FakeMessage, to: FakeFolder): number {
     const uid = this.copy(from, message, to);
     this.remove(from.path, message.uid);
@@ -227,7 +227,7 @@ export class FakeImap {
     for (const session of this.sessions) if (session.selected === folder) session.flagNews.add(message.uid);
   }
 
-  /** Tells the sessions that idle what has changed in the folder they have selected. */
+  /** Notifies idling sessions of changes in their selected folder. */
   tell(): void {
     if (this.options.lazyIdle) return;
     for (const session of this.sessions) if (session.idling) session.tellNews();

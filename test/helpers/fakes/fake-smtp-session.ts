@@ -9,7 +9,7 @@ export class FakeSmtpSession {
   readonly socket: Socket;
   private readonly server: FakeSmtp;
   private readonly number: number;
-  /** what has come and was not dealt with */
+  /** received and unprocessed */
   private chunks: Buffer[] = [];
   private searched = 0;
   private busy = false;
@@ -73,7 +73,7 @@ export class FakeSmtpSession {
       await this.react('data', Buffer.concat(this.chunks).toString('latin1'), () => {});
       return true;
     }
-    // The end may stand in two chunks, or be all there is.
+    // The end may be split over two chunks, or be the whole message.
     const before = Math.max(0, this.searched - 1);
     const news = Buffer.concat(this.chunks.slice(before));
     const empty = news.length < 64 && Buffer.concat(this.chunks).subarray(0, 3).equals(END.subarray(2));
@@ -139,7 +139,7 @@ export class FakeSmtpSession {
       case 'DATA':
         this.inData = this.to.length > 0;
         this.dataSeen = false;
-        return this.say(this.inData ? '354 go on' : '554 5.5.1 no valid recipients');
+        return this.say(this.inData ? '354 continue' : '554 5.5.1 no valid recipients');
       case 'RSET':
         this.from = undefined;
         this.to = [];
@@ -178,7 +178,7 @@ export class FakeSmtpSession {
   }
 }
 
-/** Takes the second dot from lines that begin with one (RFC 5321, 4.5.2). */
+/** Removes the added dot from lines that begin with one (RFC 5321 4.5.2). */
 function unstuff(data: Buffer): Buffer {
   return Buffer.from(data.toString('latin1').replace(/(^|\r\n)\.\./g, '$1.'), 'latin1');
 }

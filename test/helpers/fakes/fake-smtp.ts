@@ -2,16 +2,16 @@ import { type AddressInfo, createServer, type Server, type Socket } from 'node:n
 import { FakeSmtpSession } from './fake-smtp-session.ts';
 import { listenOnFreePort } from '../servers/free-port.ts';
 
-/** Where in a conversation a script may step in; `data`: the message is coming; `dot`: it has come whole. */
+/** The moments at which a script may intervene; `data`: the message is arriving; `dot`: it is complete. */
 export type SmtpMoment = 'greeting' | 'EHLO' | 'AUTH' | 'MAIL' | 'RCPT' | 'DATA' | 'data' | 'dot' | 'RSET' | 'QUIT';
 
 /**
- * What the server does instead of what it should: a line (`550 5.7.1 no`) is its answer, `drop` ends the connection,
- * `silence` says nothing any more; `take and drop` (at `dot`) stores the message and ends the connection.
+ * A scripted reaction: a line (`550 5.7.1 no`) is the answer, `drop` closes the connection, `silence` sends nothing from
+ * then on; `take and drop` (at `dot`) stores the message and closes the connection.
  */
 export type SmtpReaction = `${number} ${string}` | 'drop' | 'silence' | 'take and drop';
 
-/** Looked at for each command; undefined: as it should be. `line` is the command, or the message so far. */
+/** Called for each command; undefined: the correct reaction. `line` is the command, or the message so far. */
 export type SmtpScript = (
   moment: SmtpMoment,
   line: string,
@@ -21,7 +21,7 @@ export type SmtpScript = (
 export interface StoredMessage {
   from: string;
   to: string[];
-  /** as it came, dots unstuffed */
+  /** as received, dots unstuffed */
   source: Buffer;
   /** parameters of MAIL */
   parameters: string[];
@@ -32,7 +32,7 @@ export interface StoredMessage {
 export interface FakeSmtpOptions {
   /** lines of EHLO's answer; AUTH and PIPELINING are among the usual ones */
   extensions?: string[];
-  /** who may log in; default: everybody */
+  /** the accepted login; default: any */
   login?: { user: string; password: string };
 }
 
@@ -74,7 +74,7 @@ export class FakeSmtp {
     return (this.server.address() as AddressInfo).port;
   }
 
-  /** How often a command was given. */
+  /** How often a command was received. */
   count(name: string): number {
     return this.log.filter((line) => line.toUpperCase().startsWith(name)).length;
   }
@@ -85,7 +85,7 @@ export class FakeSmtp {
   }
 }
 
-/** A script that steps in at one moment, `times` times. */
+/** A script that intervenes at one moment, `times` times. */
 export function at(moment: SmtpMoment, reaction: SmtpReaction, times = Infinity): SmtpScript {
   let left = times;
   return (now) => (now === moment && left-- > 0 ? reaction : undefined);

@@ -1,4 +1,4 @@
-/** Hosts that lead to addresses which are not public, in every spelling that an URL or a resolver reads. */
+/** Hosts with non-public addresses, in every spelling that a URL parser or a resolver accepts. */
 export const FORBIDDEN_HOSTS: readonly string[] = [
   // loopback in IPv4: dotted, short, decimal, hex, octal, mixed, full-width, circled, ideographic stops, a dot at the end
   ...[
@@ -54,9 +54,9 @@ export const FORBIDDEN_HOSTS: readonly string[] = [
   ...['2606:4700::1111%eth0', 'fec0::1', 'ff02::1', 'ff0e::1', '5f00::1'],
 ];
 
-/** URLs that may be no endpoint: they lead to such a host, or are no web address. */
+/** URLs that an endpoint may not have: they name such a host, or are not web addresses. */
 export const FORBIDDEN_URLS: readonly string[] = [
-  // what a URL parser reads as this host, however it is written
+  // spellings of this host for a URL parser
   ...['http://127.0.0.1/', 'http://127.0.0.1:8080/hook', 'HTTP://127.0.0.1/', 'https://127.0.0.1/', 'http:127.0.0.1'],
   ...['http:/127.0.0.1', 'http:///127.0.0.1', 'http:\\\\127.0.0.1\\', 'http://127.0.0.1\\@example.com/'],
   ...['  http://127.0.0.1/', 'http://\t127.0.0.1/', 'ht\ntp://127.0.0.1/', 'http://127.0.0.1./', 'http://127.0.0.1?'],
@@ -93,7 +93,7 @@ export const FORBIDDEN_URLS: readonly string[] = [
     'http://a b/',
   ],
   ...['http://127.0.0.1%0d%0aHost:x/', 'http://example.com:99999/', '//127.0.0.1/', '/etc/passwd', '127.0.0.1', ''],
-  // no web address
+  // not a web address
   ...[
     'ftp://example.com/',
     'file:///etc/passwd',

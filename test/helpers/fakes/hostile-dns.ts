@@ -2,9 +2,9 @@ import { createSocket, type Socket } from 'node:dgram';
 import { once } from 'node:events';
 import { isIPv4 } from 'node:net';
 
-/** What the server says of a name: addresses, another name, or where a service is. */
+/** The records of a name: addresses, another name, or the location of a service. */
 export interface Records {
-  /** IPv4 and IPv6 addresses; a function is asked for each query, so that it may change its mind */
+  /** IPv4 and IPv6 addresses; a function is called for each query and may return other ones */
   addresses?: readonly string[] | (() => readonly string[]);
   alias?: string;
   srv?: { target: string; port: number };
@@ -13,7 +13,7 @@ export interface Records {
 const TYPES = { A: 1, CNAME: 5, AAAA: 28, SRV: 33 } as const;
 const TTL_S = 0;
 
-/** A name server that says what it likes; names that it does not know do not exist. */
+/** A hostile name server; unknown names do not exist. */
 export async function startHostileDns(port: number, zone: Readonly<Record<string, Records>>): Promise<Socket> {
   const socket = createSocket('udp4');
   socket.on('message', (query, { address, port: from }) => socket.send(answer(query, zone), from, address));
@@ -28,7 +28,7 @@ function answer(query: Buffer, zone: Readonly<Record<string, Records>>): Buffer 
   const records = zone[name];
   const answers = records ? answersOf(name, type, zone) : [];
   const header = Buffer.from(query.subarray(0, 12));
-  // a response, recursion available; NXDOMAIN where the name is not known
+  // a response, recursion available; NXDOMAIN for an unknown name
   header.writeUInt16BE(0x8580 | (records ? 0 : 3), 2);
   header.writeUInt16BE(1, 4);
   header.writeUInt16BE(answers.length, 6);

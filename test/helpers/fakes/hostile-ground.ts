@@ -10,12 +10,12 @@ import { waitFor } from '../assert/wait.ts';
 import { openSyncGround, type SyncGround, WatchedAccount, type WatchSettings } from '../product/watched-account.ts';
 
 const MiB = 1024 * 1024;
-/** The limits of one step, lowered: the flood and what it floods share one event loop here, which makes it slow. */
+/** The limits of one step, lowered: the flood and its target share one slow event loop here. */
 const IMPATIENT = { pollMs: 300, silenceMs: 600, maxStepMs: 2_000, maxResponses: isLong() ? 20_000 : 4_000 };
 
 /**
- * For each test a server that the test turns hostile, with an account on it, and next to them for the whole file a good
- * server with an account that must not notice anything.
+ * For each test, a server that the test turns hostile, with an account on it; for the whole file, a good server with an
+ * account that must not be affected.
  */
 export class HostileGround {
   server!: FakeImap;
@@ -52,7 +52,7 @@ export class HostileGround {
     this.account = new WatchedAccount(this.ground, this.server.port, settings);
   }
 
-  /** Another account of the same process goes on as if nothing was. */
+  /** Checks that another account of the same process is not affected. */
   private async expectNeighbourWell(): Promise<void> {
     const { account, server } = this.neighbour;
     const before = (await account.summary()).length;
@@ -61,7 +61,7 @@ export class HostileGround {
     await waitFor(async () => (await account.summary()).length > before, { timeoutMs: 60_000, what: 'the neighbour' });
   }
 
-  /** Runs into the script while new mail comes, and answers the error that the watch ended with. */
+  /** Runs into the script while new mail arrives; returns the error of the watch. */
   async failureOf(script: Script): Promise<MailError> {
     const before = held();
     const rss = process.memoryUsage().rss;
@@ -72,8 +72,8 @@ export class HostileGround {
     const error = await this.account.failed(60_000);
     expect(error).toBeInstanceOf(MailError);
     expect(error).toMatchObject({ code: 'provider_error', side: 'imap' });
-    // The server that floods is in this process too, and the collector takes its time: some of it may remain, but
-    // little may be held on to.
+    // The flooding server is in this process too, and collection takes a while: some memory may remain, but little may
+    // be retained.
     expect(process.memoryUsage().rss - rss).toBeLessThan(1024 * MiB);
     expect(held() - before).toBeLessThan(100 * MiB);
     await this.expectNeighbourWell();
@@ -89,7 +89,7 @@ function held(): number {
   return heapUsed + external;
 }
 
-/** Does something else at a command than answer it. */
+/** A script that runs a function at a command instead of answering it. */
 export const at =
   (name: string, act: (session: FakeSession, tag: string) => void): NonNullable<Script['command']> =>
   (command, session) => {
@@ -98,7 +98,7 @@ export const at =
     return true;
   };
 
-/** Writes for as long as the other side reads. */
+/** Writes as long as the other side reads. */
 export function forever(session: FakeSession, piece: (count: number) => string | Buffer): void {
   let count = 0;
   const more = () => {

@@ -1,6 +1,6 @@
 /*
- * Run by test/security/hostile-network.test.ts in a network of its own, whose only name server is hostile: calls what names lead
- * to, as the product does, and prints what came of it and which addresses got a connection.
+ * Run by test/security/hostile-network.test.ts in a separate network whose only name server is hostile: connects to names as
+ * the product does, and prints the results and the addresses that received a connection.
  */
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -21,7 +21,7 @@ const FORBIDDEN = ['10.0.0.5', '169.254.169.254', '192.168.1.1', '100.64.0.1', '
 const MAIL_PORTS = [143, 465, 587, 993];
 const TIMEOUT_MS = 3_000;
 
-/** What each turn of a name that changes its mind says. */
+/** Returns different addresses in each turn. */
 function turns(...answers: string[][]): () => readonly string[] {
   let turn = 0;
   return () => answers[Math.min(turn++, answers.length - 1)] ?? [];
@@ -30,7 +30,7 @@ function turns(...answers: string[][]): () => readonly string[] {
 const ZONE: Record<string, Records> = {
   'public.test': { addresses: [PUBLIC] },
   'redirect.test': { addresses: [PUBLIC] },
-  // one query for A and one for AAAA make a turn
+  // a turn is one query for A and one for AAAA
   'rebind.test': { addresses: turns([PUBLIC], [PUBLIC], ['127.0.0.1']) },
   'loop.test': { addresses: ['127.0.0.1'] },
   'loop6.test': { addresses: ['::1'] },
@@ -51,13 +51,13 @@ const ZONE: Record<string, Records> = {
   'inside.test': { addresses: ['10.0.0.5'] },
 };
 
-/** Of a document that a provider serves: its servers are inside. */
+/** A document of a provider that names internal servers. */
 const DOCUMENT = `<clientConfig version="1.1"><emailProvider id="x">
   <incomingServer type="imap"><hostname>127.0.0.1</hostname><port>993</port><socketType>SSL</socketType></incomingServer>
   <outgoingServer type="smtp"><hostname>metadata.test</hostname><port>465</port><socketType>SSL</socketType></outgoingServer>
   </emailProvider></clientConfig>`;
 
-/** Connections by the address that they came to. */
+/** Number of connections by target address. */
 const connections: Record<string, number> = {};
 
 function count(socket: Socket): void {
@@ -72,7 +72,7 @@ async function listen(server: Server, port: number): Promise<void> {
 
 async function startServers(): Promise<void> {
   const respond: RequestListener = ({ headers: { host } }, response) => {
-    // each call needs a connection, and a look-up, of its own
+    // each call needs a new connection and look-up
     response.setHeader('Connection', 'close');
     if (host?.startsWith('redirect')) response.writeHead(302, { Location: 'http://127.0.0.1/' }).end();
     else response.end(host?.startsWith('autoconfig') ? DOCUMENT : 'ok');
@@ -114,7 +114,7 @@ async function logIn(host: string): Promise<string[]> {
 }
 
 async function discover(domain: string): Promise<unknown> {
-  const found = await discoverServers(`somebody@${domain}`, createDiscoverSources(outbound));
+  const found = await discoverServers(`person@${domain}`, createDiscoverSources(outbound));
   for (const server of [found.imap, found.smtp]) if (server) await logIn(server.host);
   return [found.imap?.host ?? null, found.smtp?.host ?? null];
 }

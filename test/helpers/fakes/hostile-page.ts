@@ -3,10 +3,10 @@ import { once } from 'node:events';
 import { listenOnFreePort } from '../servers/free-port.ts';
 
 /*
- * A web site that attacks what runs on the machine of its visitor. `foreign` is a page of another origin: requests that a
- * browser sends without asking, and forms. `rebound` is DNS rebinding: the page comes from the attacker's server, at the port
- * that is attacked and under the attacker's name, and from then on that name is this machine's. Here the attacker's server,
- * at an address of its own, passes the requests on with the Host that they came with: what arrives is the same.
+ * A web site that attacks programs on its visitor's machine. `foreign` is a page of another origin: requests that a browser
+ * sends without a preflight, and forms. `rebound` is DNS rebinding: the page comes from the attacker's server, at the
+ * attacked port and under the attacker's name, which then resolves to this machine. Here the attacker's server, at a separate
+ * address, forwards the requests with their Host: the same requests arrive.
  */
 
 /** One request of the attack. */
@@ -17,11 +17,11 @@ export interface Shot {
 }
 
 export interface HostilePage {
-  /** what the browser loads */
+  /** the page that the browser loads */
   url: string;
   /** the addresses that the names of the site have */
   hosts: Record<string, string>;
-  /** what the pages have said: the ports that they are done with, and what they could read */
+  /** reports of the pages: finished ports, and responses that they could read */
   reports: { from: string; said: string }[];
   close(): Promise<void>;
 }
@@ -79,13 +79,13 @@ function passOn(incoming: IncomingMessage, response: ServerResponse, port: numbe
   incoming.pipe(outgoing);
 }
 
-/** In the pages: gives up a request that is not answered, as by a server that speaks no HTTP. */
+/** In the pages: aborts an unanswered request, as to a server that does not speak HTTP. */
 const SHOOT = `
 const shoot = (url, init) => fetch(url, { ...init, signal: AbortSignal.timeout(3000) });
 const cookie = () => (document.cookie.match(/_csrf=([^;]*)/) || [])[1] || '';
 `;
 
-/** Requests without permission, as text and as JSON, and a form in a frame for each; then the other pages, in frames. */
+/** Cross-origin requests, as text and as JSON, and a form in a frame for each; then the other pages, in frames. */
 function foreignPage(ports: readonly number[], shots: readonly Shot[], frames: readonly string[]): string {
   return `<!doctype html><body><script>${SHOOT}
 const shots = ${JSON.stringify(shots)};
@@ -119,7 +119,7 @@ const form = (action, body) => {
 </script></body>`;
 }
 
-/** Everything is of its own origin: it may read what comes back, cookies too. */
+/** A page in the attacked origin: it may read responses and cookies. */
 function reboundPage(shots: readonly Shot[], sitePort: number): string {
   return `<!doctype html><body><script>${SHOOT}
 (async () => {

@@ -1,11 +1,11 @@
 import { sql } from 'drizzle-orm';
 import type { Database, Db, Tx } from '../../../src/db/driver/client.ts';
 
-/** The id of the email at a UID of a folder that was filled. */
+/** The id of the email at a UID of a filled folder. */
 export const emailAt = (uid: number): string => `email_${String(uid).padStart(8, '0')}`;
 
 /**
- * Fills a folder as the sync does: `count` locations with UIDs from 1 up, all unread. Those whose UIDs are multiples of
+ * Fills a folder as the sync does: `count` unread locations with UIDs from 1. Locations whose UIDs are multiples of
  * `every` have an email; the others are baseline.
  */
 export async function fillFolder(
@@ -44,7 +44,7 @@ export interface Measured {
 export interface MeasuredDb {
   db: Db;
   transactions: Measured[];
-  /** called within each transaction, before its commit; what it throws rolls it back, as a crash would */
+  /** called within each transaction, before its commit; an error rolls it back, as a crash would */
   beforeCommit: (number: number) => void | Promise<void>;
 }
 

@@ -8,37 +8,37 @@ import { waitFor, type WaitOptions } from '../assert/wait.ts';
 
 /** One call to the webhook receiver. */
 export interface Call {
-  /** when it was there whole, ms since 1970 */
+  /** when it was complete, ms since 1970 */
   at: number;
   path: string;
   headers: IncomingHttpHeaders;
   /** the exact bytes */
   body: Buffer;
   event: EventEnvelope;
-  /** what was answered */
+  /** the status of the answer */
   status: number;
 }
 
 /** Calls that were made to a receiver. */
 export interface Calls {
-  /** every call, in the order of arrival, refused ones too */
+  /** every call, in the order of arrival, including refused ones */
   calls: Call[];
-  /** calls that break the contract (signature, headers); a sound run has none */
+  /** violations of the contract (signature, headers); empty in a correct run */
   faults: string[];
-  /** accepted calls, of some types and of one account where given */
+  /** accepted calls, filtered by types and account where given */
   accepted(filter?: { account?: string; types?: EventType[] }): Call[];
-  /** Waits for an accepted call that fits. @throws WaitTimeout naming the types that came instead */
+  /** Waits for an accepted call that matches. @throws WaitTimeout naming the types that came instead */
   waitFor(fits: (call: Call) => boolean, options?: WaitOptions): Promise<Call>;
 }
 
-/** A webhook endpoint of the customer's: records every call, and answers what the test wants. */
+/** A customer's webhook endpoint: records every call, and answers as the test wants. */
 export interface Receiver extends Calls {
   url: string;
-  /** secrets by endpoint id; calls of endpoints that are not in it are not checked for their signature */
+  /** secrets by endpoint id; signatures of other endpoints are not checked */
   secrets: Map<string, string>;
-  /** what to answer; default 200 */
+  /** the status to answer; default 200 */
   answer: (call: Call) => number | Promise<number>;
-  /** is given each call once it has been recorded, with what is wrong with it */
+  /** called with each recorded call and its faults */
   onCall: (call: Call, faults: string[]) => void;
   close(): Promise<void>;
 }
@@ -82,7 +82,7 @@ export async function startReceiver(): Promise<Receiver> {
   return receiver;
 }
 
-/** How calls are looked for in a list that grows. */
+/** Searches a growing list of calls. */
 export function callsIn(calls: Call[], faults: string[]): Calls {
   const accepted: Calls['accepted'] = ({ account, types } = {}) =>
     calls.filter(
@@ -104,7 +104,7 @@ export function callsIn(calls: Call[], faults: string[]): Calls {
   };
 }
 
-/** What is wrong with a call, judged by CONTRACT and by the Standard Webhooks rules. */
+/** The faults of a call, by the documented contract of webhooks and the Standard Webhooks rules. */
 function faultsOf({ headers, body, event }: Call, secret: string | undefined): string[] {
   const faults: string[] = [];
   const expected: [string, string | undefined][] = [

@@ -1,7 +1,7 @@
 import { createConnection, createServer, type Socket } from 'node:net';
 import { listenOnFreePort } from '../servers/free-port.ts';
 
-/** A piece of a conversation on its way; it is passed on once `see` is done with it. */
+/** A piece of a conversation in transit; forwarded once `see` has finished. */
 export interface Piece {
   from: 'client' | 'server';
   text: string;
@@ -12,7 +12,7 @@ export interface TappedProxy {
   close(): Promise<void>;
 }
 
-/** Forwards a free loopback port to `target`; each piece, in either direction, is shown to `see` before it goes on. */
+/** Forwards a free loopback port to `target`; passes each piece, in either direction, to `see` before forwarding it. */
 export async function startTappedProxy(
   target: number,
   see: (piece: Piece) => Promise<void> | void,

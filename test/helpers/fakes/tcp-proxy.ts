@@ -8,7 +8,7 @@ export interface TcpProxy {
   open(): number;
   /** Ends every connection and refuses new ones. */
   cut(): void;
-  /** Connections that are open now carry nothing any more and never end: the other side is gone without a word. */
+  /** Open connections no longer carry data and never close: the other side is lost silently. */
   freeze(): void;
   /** Ends a cut. */
   restore(): void;

@@ -8,7 +8,7 @@ export interface Route {
   path: string;
 }
 
-/** Every route that there is. */
+/** All routes of the API. */
 export function routesOf({ app }: ApiUnderTest): Route[] {
   const { paths = {} } = app.swagger() as { paths?: Record<string, object> };
   return Object.entries(paths)
@@ -21,7 +21,7 @@ export function routesOf({ app }: ApiUnderTest): Route[] {
     );
 }
 
-/** An account with one of everything that a path can name: the ids by the names of the parameters. */
+/** Stores an account with one of each resource in paths; returns the ids by parameter name. */
 export async function furnish({ database, storage }: ApiUnderTest): Promise<Record<string, string>> {
   const account = await storeAccount(database);
   const folder = await storeFolder(database, account, { role: 'INBOX' });
@@ -48,7 +48,7 @@ export function fill(path: string, values: Record<string, string>): string {
   });
 }
 
-/** What has to be sent along, by method and path. */
+/** Required bodies, by method and path. */
 const BODIES: Record<string, (ids: Record<string, string>) => unknown> = {
   'PATCH /accounts/{id}': () => ({ metadata: {} }),
   'POST /{account_id}/emails/{email_id}/modify': ({ folder_id }) => ({ folders_ids: [folder_id] }),

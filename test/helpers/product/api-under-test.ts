@@ -17,13 +17,13 @@ import { expectDocumented } from '../assert/documented.ts';
 import { testDatabase } from '../servers/postgres.ts';
 import { recordExample } from '../assert/record-example.ts';
 
-/** The HTTP API on a database and a storage of its own; what would go to Temporal is given by the test. */
+/** The HTTP API on a separate database and storage; the test replaces Temporal. */
 export interface ApiUnderTest {
   app: FastifyInstance;
   database: Database;
   storage: Storage;
   key: string;
-  /** A call under /api/v1 with the key; what it answers must be as documented. */
+  /** A call under /api/v1 with the key; its response must be as documented. */
   call(method: InjectOptions['method'], path: string, options?: CallOptions): Promise<LightMyRequestResponse>;
   /** The JSON of a GET under /api/v1 that answers 200. */
   get<T>(path: string): Promise<T>;

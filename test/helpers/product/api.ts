@@ -33,7 +33,7 @@ export interface Page<T> {
 export class Api {
   readonly base: string;
   readonly key: string;
-  /** the accounts that were connected by this object */
+  /** the accounts connected by this object */
   readonly connected = new Set<string>();
   private document: unknown;
 
@@ -42,7 +42,7 @@ export class Api {
     this.key = key;
   }
 
-  /** The answer as it is, whatever its status. */
+  /** The raw response of any status. */
   request(method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<Response> {
     return fetch(`${this.base}/api/v1${path}`, {
       method,
@@ -65,7 +65,7 @@ export class Api {
     return json as T;
   }
 
-  /** What needs a mailbox is recorded here; the tests of the API by itself record the other examples. */
+  /** Records the examples that need a mailbox; the tests in test/api record the others. */
   private async record(made: RecordedCall): Promise<void> {
     if (!isRecording()) return;
     this.document ??= await (await fetch(`${this.base}/openapi.json`)).json();
@@ -115,7 +115,7 @@ export class Api {
     return account;
   }
 
-  /** Makes an endpoint that calls the receiver, which checks its signatures from then on. */
+  /** Creates an endpoint that calls the receiver, which then checks its signatures. */
   async listen(
     receiver: Receiver,
     options: { types?: EventType[]; accounts?: string[] } = {},
@@ -131,7 +131,7 @@ export class Api {
 }
 
 export interface ConnectOptions {
-  /** ports between the product and the servers, where something stands between them */
+  /** ports of proxies between the product and the servers */
   imapPort?: number;
   smtpPort?: number;
   config?: { initial_sync_enable?: boolean; initial_sync_days?: number };

@@ -7,21 +7,21 @@ import { CHROMIUM } from '../servers/browser-package.ts';
 const require = createRequire(import.meta.url);
 const AXE = require.resolve('axe-core/axe.min.js');
 
-/** How long is waited for what a page is to show, ms. */
+/** How long to wait for the content of a page, ms. */
 const SHOWN_MS = 30_000;
 
-/** A page of a real browser, and what went wrong in it. */
+/** A page of a real browser, with its faults. */
 export interface Browsing {
   page: Page;
-  /** scripts that failed, and what the policy of the page refused */
+  /** failed scripts, and requests that the policy of the page refused */
   faults: string[];
   /** Opens a path of the product. */
   open(path: string): Promise<void>;
-  /** Waits until that text is shown, in the page or in a dialog. */
+  /** Waits until the page or a dialog shows the text. */
   sees(text: string): Promise<void>;
-  /** Clicks what has that name for a screen reader; the first of them, once it is there. */
+  /** Clicks the first element with this accessible name, once it exists. */
   click(name: string, role?: string): Promise<void>;
-  /** Replaces what is in the field of that label. */
+  /** Replaces the value of the field with this label. */
   fill(label: string, value: string): Promise<void>;
   choose(label: string, value: string): Promise<void>;
   /** Serious faults that axe finds: `rule: element`. */
@@ -32,14 +32,14 @@ export interface Browsing {
 }
 
 export async function startBrowser(): Promise<Browser> {
-  // root may not have the sandbox of the browser; what is shown comes from the tests
+  // root cannot use the sandbox of the browser; all content comes from the tests
   return puppeteer.launch({
     executablePath: CHROMIUM,
     args: ['--no-sandbox', '--disable-dev-shm-usage', '--lang=en-GB'],
   });
 }
 
-/** A page with cookies of its own. */
+/** A page with separate cookies. */
 export async function browse(
   browser: Browser,
   base: string,
@@ -88,7 +88,7 @@ interface AxeResult {
 }
 
 async function audit(page: Page): Promise<string[]> {
-  // as a string: the policy of the page refuses scripts in it, and not what the browser itself runs
+  // as a string: the policy of the page refuses inline scripts, but not scripts that the browser evaluates
   await page.evaluate(await readFile(AXE, 'utf8'));
   const { violations } = (await page.evaluate('axe.run(document, { iframes: false })')) as AxeResult;
   return violations

@@ -3,7 +3,7 @@ import { pathToFileURL } from 'node:url';
 import type { WorkflowBundleOption } from '@temporalio/worker';
 import { projectRoot } from '../../../src/embedded/project-root.ts';
 
-/** What `npm run build` made. `npm test` builds before it starts tests that import this. */
+/** The output of `npm run build`. `npm test` builds before it starts tests that import this. */
 
 /** The program of a process of the product. */
 export function builtEntry(name: 'server' | 'worker'): string {

@@ -7,7 +7,7 @@ import { waitFor } from '../assert/wait.ts';
 /** Runs a command to its end and returns its output. Throws when it fails. */
 export const run = promisify(execFile);
 
-/** Runs "$@" and stops it when standard input closes, as it does once the process that started this one is gone. */
+/** Runs "$@" and stops it when standard input closes, which happens when the parent process exits. */
 const WATCHED = `
 exec 3<&0
 # Postfix wants to lead a process group
@@ -21,9 +21,9 @@ while kill -0 $server 2>/dev/null; do wait $server; done
 kill $watcher 2>/dev/null
 `;
 
-/** Starts a server that ends when this process ends, however it ends. */
+/** Starts a server that exits with this process, even if that is killed. */
 export function spawnServer(command: string, args: string[], options: SpawnOptions = {}): ChildProcess {
-  // A session of its own: Ctrl-C goes to the tests, which then stop their servers.
+  // A separate session: Ctrl-C reaches only the tests, which then stop their servers.
   return spawn('sh', ['-c', WATCHED, 'sh', command, ...args], {
     ...options,
     stdio: ['pipe', 'ignore', 'ignore'],
@@ -31,7 +31,7 @@ export function spawnServer(command: string, args: string[], options: SpawnOptio
   });
 }
 
-/** Ends a server of spawnServer by SIGTERM, and by SIGKILL after `graceMs`; returns when it is gone. */
+/** Stops a server of spawnServer by SIGTERM, and by SIGKILL after `graceMs`; returns when it has exited. */
 export async function stopChild(child: ChildProcess, graceMs = 5_000): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return;
   const gone = once(child, 'exit');
@@ -41,7 +41,7 @@ export async function stopChild(child: ChildProcess, graceMs = 5_000): Promise<v
   clearTimeout(timer);
 }
 
-/** Waits until something listens on a loopback port; fails at once when `child` has ended. */
+/** Waits until a process listens on a loopback port; fails immediately when `child` has exited. */
 export async function waitForPort(port: number, child: ChildProcess, what: string): Promise<void> {
   await waitFor(
     () => {

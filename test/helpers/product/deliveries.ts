@@ -25,16 +25,16 @@ import { type Receiver, startReceiver } from '../fakes/receiver.ts';
 import { storeAccount } from './stored-account.ts';
 import { testClient, type TestClient } from './temporal-workers.ts';
 
-/** Loopback endpoints may be reached. */
+/** Allows endpoints on loopback. */
 const outbound = createOutbound({ allow: ['127.0.0.0/8'] });
 export const secrets = createSecrets({ current: randomBytes(32) });
 
-/** Everything that deliveries need: a store, a Temporal namespace, a receiver; what a worker does is up to the test. */
+/** Everything that deliveries need: a store, a Temporal namespace, a receiver; the test defines the worker. */
 export type Deliveries = Awaited<ReturnType<typeof startDeliveries>>;
 
 type Activities = ReturnType<typeof createDeliverActivities>;
 
-/** The store and the Temporal client of a test file, with one worker of the queue `webhooks` that does what the test at hand wants. */
+/** The store and the Temporal client of a test file, with one worker of the queue `webhooks` defined by each test. */
 interface FileWorker {
   client?: Promise<TestClient>;
   database?: Promise<TestDatabase>;
@@ -72,7 +72,7 @@ async function startDeliveries(ofFile: FileWorker) {
     poster,
     accountId,
 
-    /** The worker of the queue `webhooks` works from now on, with these dependencies in place of the real ones. */
+    /** Starts the worker of the queue `webhooks`, with these dependencies instead of the real ones. */
     async work(
       deps: Partial<DeliverDeps> = {},
       wrap: (real: Activities) => Partial<Activities> = (real) => real,
@@ -102,7 +102,7 @@ async function startDeliveries(ofFile: FileWorker) {
       ofFile.stopWorker = undefined;
     },
 
-    /** An endpoint for all events of all accounts; calls of it are checked by the receiver. */
+    /** Stores an endpoint for all events of all accounts; the receiver checks its calls. */
     async endpoint(options: Partial<NewEndpoint> = {}): Promise<string> {
       const secret = `whsec_${randomBytes(32).toString('base64')}`;
       const { id } = await createEndpoint(db, secrets, {
@@ -119,14 +119,14 @@ async function startDeliveries(ofFile: FileWorker) {
       return id;
     },
 
-    /** The same; a call of it has succeeded before. */
+    /** Stores an endpoint for all events of all accounts, with a successful call before. */
     async provenEndpoint(): Promise<string> {
       const id = await this.endpoint();
       await db.update(webhookEndpoints).set({ lastSuccessAt: new Date() }).where(eq(webhookEndpoints.id, id));
       return id;
     },
 
-    /** Events of the account, one for each object id given. */
+    /** Writes events of the account, one for each object id. */
     async happen(
       objectIds: string[] = [newId('email')],
       type: EventType = 'email.new',
@@ -142,7 +142,7 @@ async function startDeliveries(ofFile: FileWorker) {
       );
     },
 
-    /** What the relay does at once. `taskTimeoutMs`: of the tasks of the runs. */
+    /** Runs one round of the relay. `taskTimeoutMs`: timeout of the workflow tasks. */
     async relayOnce({ taskTimeoutMs }: { taskTimeoutMs?: number } = {}): Promise<ClaimedRun[]> {
       const runs = await claimDeliveries(db, { perEndpoint: 100, except: [], plan: planRuns });
       for (const run of runs) {
@@ -165,7 +165,7 @@ async function startDeliveries(ofFile: FileWorker) {
         .where(eq(deliveryAttempts.deliveryId, deliveryId))
         .orderBy(asc(deliveryAttempts.number)),
 
-    /** Waits for the end of a run: its result, or a rejection. */
+    /** Waits for the result of a run; rejects if it failed. */
     end: (workflowId: string) => temporal.client.workflow.getHandle(workflowId).result(),
 
     async stop(): Promise<void> {
@@ -175,7 +175,7 @@ async function startDeliveries(ofFile: FileWorker) {
   };
 }
 
-/** The same client, whose workflow tasks may take so long. */
+/** The client with another timeout for workflow tasks. */
 function withTaskTimeout(client: Client, taskTimeoutMs: number | undefined): Client {
   if (taskTimeoutMs === undefined) return client;
   return new Client({

@@ -13,7 +13,7 @@ import { storeAccount } from './stored-account.ts';
 import { storedEvents } from './stored-events.ts';
 import { openSyncGround, type SyncGround } from './watched-account.ts';
 
-/** One account on a scripted IMAP server, for tests that call a stage of the engine by itself. */
+/** One account on a scripted IMAP server, for tests that call a single stage of the engine. */
 export interface Engine {
   server: FakeImap;
   ctx: SyncContext;
@@ -25,7 +25,7 @@ export interface Engine {
   close(): Promise<void>;
 }
 
-/** Saves an account with the mailbox as it is now as its baseline; `prepare` fills the mailbox before that. */
+/** Saves an account with the current mailbox as its baseline; `prepare` fills the mailbox before. */
 async function startEngine(
   ground: SyncGround,
   options: FakeImapOptions = {},
@@ -75,7 +75,7 @@ async function startEngine(
   };
 }
 
-/** Hooks of a test file that starts engines; each ends with its test. `ground` is there from the first test on. */
+/** Hooks of a test file that starts engines; each stops with its test. `ground` is available from the first test on. */
 export function engineTests(): {
   ground(): SyncGround;
   start(options?: FakeImapOptions, prepare?: (server: FakeImap) => void): Promise<Engine>;

@@ -12,8 +12,8 @@ import {
 import { storedEvents } from './stored-events.ts';
 
 /**
- * Applies a folder list in which one folder has changed, as a sync pass does; null: it is not listed any more. `created`
- * are folders that are new in it.
+ * Applies a folder list in which one folder has changed, as a sync pass does; null: it is no longer listed. `created` are
+ * the new folders.
  */
 export async function applyList(
   ctx: PlanContext,
@@ -33,7 +33,7 @@ export async function applyList(
   return applyPlan(ctx, plan, stored);
 }
 
-/** What a server says of a folder that is as stored. */
+/** The facts that a server reports of an unchanged folder. */
 export function factsOf(folder: FolderState): FolderFacts {
   const { path, delimiter, name, selectable } = folder;
   return {
@@ -53,8 +53,8 @@ export async function storedTypes(database: Database, accountId: string): Promis
 }
 
 /**
- * The messages `from` to `to` of a folder that fillFolder filled, numbered anew: message n has the UID n + shift.
- * `largest` is the number of messages that were asked for at one time.
+ * The messages `from` to `to` of a folder that fillFolder filled, renumbered: message n has the UID n + shift.
+ * `largest` is the largest number of messages requested in one call.
  */
 export function serverOf({ shift, from, to }: { shift: number; from: number; to: number }): MessageSource & {
   largest: number;

@@ -10,13 +10,13 @@ import { type Call, type Calls, emailOf, folderOf, type Receiver, startReceiver 
 import { joinProduct } from './shared-product.ts';
 import { waitFor, type WaitOptions } from '../assert/wait.ts';
 
-/** A running product whose every event comes to a receiver. */
+/** A running product that sends every event to a receiver. */
 export interface Live {
   api: Api;
   receiver: Calls;
   /** of the product's database */
   pool: pg.Pool;
-  /** mail programs that are open next to it */
+  /** open mail programs beside it */
   boxes: Set<Mailbox>;
   close(): Promise<void>;
 }
@@ -28,8 +28,8 @@ export interface OwnLive extends Live {
 }
 
 /**
- * Joins the product that test files with these settings share. What it does with other accounts, and when it started, is
- * unknown; the accounts connected here are removed at the end.
+ * Joins the product that test files with these settings share. Its other accounts and start time are unknown; the accounts
+ * connected here are removed at the end.
  */
 export async function joinLive(settings: Record<string, string> = {}): Promise<Live> {
   const { api, calls, databaseUrl, leave } = await joinProduct(settings);
@@ -49,13 +49,13 @@ export async function joinLive(settings: Record<string, string> = {}): Promise<L
   };
 }
 
-/** The test may have removed it itself. */
+/** Removes an account, unless the test has removed it. */
 async function removeAccount(api: Api, id: string): Promise<void> {
   const { status } = await api.request('DELETE', `/accounts/${id}`);
   if (status !== 200 && status !== 404) throw new Error(`an account of the test could not be removed: ${status}`);
 }
 
-/** Starts a product of its own, and an endpoint for every event of every account. */
+/** Starts a separate product, with an endpoint for every event of every account. */
 export async function startLive(settings: Record<string, string> = {}): Promise<OwnLive> {
   const product = await startProduct(settings);
   const receiver = await startReceiver();
@@ -75,7 +75,7 @@ export async function startLive(settings: Record<string, string> = {}): Promise<
   };
 }
 
-/** A mailbox that is connected to the product, with the user's own mail program next to it. */
+/** A mailbox connected to the product, with the user's own mail program beside it. */
 export interface Connected {
   box: Mailbox;
   account: Account;
@@ -87,7 +87,7 @@ export interface Connected {
   receive(folder: string, subject: string): Promise<{ uid: number; call: Call }>;
   /**
    * Puts a marker email into a folder and waits for its event and all events numbered before it. Returns the events
-   * since the last settling, without those of markers and of the account: shows also that there is no further one.
+   * since the last settling, without markers and account events: this also proves that no further event exists.
    */
   settle(folder?: string, options?: WaitOptions): Promise<Call[]>;
 }
@@ -97,7 +97,7 @@ export interface ConnectedUser extends Connected {
   user: MailUser;
 }
 
-/** Connects a mailbox that exists already, on whatever server. */
+/** Connects an existing mailbox on any server. */
 export async function connectLogin(live: Live, login: MailLogin, setup: Setup = {}): Promise<Connected> {
   const { before, ...options } = setup;
   const box = await openMailbox(login);
@@ -108,7 +108,7 @@ export async function connectLogin(live: Live, login: MailLogin, setup: Setup = 
 }
 
 interface Setup extends ConnectOptions {
-  /** what the mailbox holds before it is connected */
+  /** fills the mailbox before it is connected */
   before?: (box: Mailbox) => Promise<void>;
 }
 

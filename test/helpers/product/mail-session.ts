@@ -3,7 +3,7 @@ import type { ServerLogin } from '../../../src/contract/account.ts';
 import { createOutbound } from '../../../src/security/outbound.ts';
 import type { MailLogin } from './mail-user.ts';
 
-/** Reaches servers on loopback alone. */
+/** Reaches only servers on loopback. */
 export const LOOPBACK = createOutbound({ allow: ['127.0.0.0/8'] });
 
 /** How the product's IMAP code reaches a mailbox of the tests, without TLS. */

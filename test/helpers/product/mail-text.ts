@@ -15,12 +15,12 @@ export interface MailFields {
   attachments?: { name: string; type: string; content: Buffer; cid?: string }[];
 }
 
-/** A Message-ID that nobody else uses, with its angle brackets. */
+/** A unique Message-ID, with its angle brackets. */
 export function newMessageId(): string {
   return `<${randomBytes(12).toString('hex')}@example.test>`;
 }
 
-/** Writes a message of RFC 5322 with CRLF line ends; what is left out gets a plain value. */
+/** Writes a message of RFC 5322 with CRLF line ends; missing fields get a plain value. */
 export function mailText(fields: MailFields = {}): Buffer {
   const headers: [string, string | undefined][] = [
     ['From', fields.from ?? 'Ada Writer <ada@elsewhere.test>'],

@@ -6,7 +6,7 @@ import type { DovecotInfo } from '../servers/dovecot.ts';
 import { mailServers } from '../servers/mail-servers.ts';
 import { waitFor } from '../assert/wait.ts';
 
-/** How a mailbox is reached, on whatever server. */
+/** How a mailbox on any server is reached. */
 export interface MailLogin {
   /** login and address */
   user: string;
@@ -29,7 +29,7 @@ export interface NewUser {
 
 let counter = 0;
 
-/** Makes a mailbox that nobody else uses; its name is made up where none is given. */
+/** Creates a separate mailbox, with a generated name by default. */
 export async function addUser(wanted: NewUser = {}): Promise<MailUser> {
   const servers = mailServers();
   const dovecot = wanted.dovecot ?? servers.dovecot;
@@ -44,11 +44,11 @@ export async function addUser(wanted: NewUser = {}): Promise<MailUser> {
   return made;
 }
 
-/** Changes the password at the provider; sessions that are logged in stay. */
+/** Changes the password at the provider; logged-in sessions stay. */
 export async function setPassword(user: MailUser, password: string): Promise<void> {
   user.password = password;
   await writeUser(user);
-  // Dovecot looks at the file once a second at most.
+  // Dovecot checks the file at most once a second.
   await waitFor(() =>
     doveadm(user, 'auth', 'test', user.user, password).then(
       () => true,
@@ -65,7 +65,7 @@ export async function kick(user: MailUser): Promise<void> {
   });
 }
 
-/** Runs doveadm on the server where the user lives, and answers what it printed. */
+/** Runs doveadm on the server where the user lives, and returns its output. */
 export async function doveadm(user: MailUser, ...args: string[]): Promise<string> {
   const { stdout } = await run('doveadm', ['-c', user.dovecot.configFile, ...args], { maxBuffer: 64 * 1024 * 1024 });
   return stdout;
@@ -81,7 +81,7 @@ async function writeUser({ user, password, dovecot }: MailUser): Promise<void> {
   const secret = Buffer.from(password).toString('base64');
   const file = join(dovecot.usersDir, user.toLowerCase());
   await writeFile(`${file}~`, `${user}:{PLAIN.b64}${secret}:${uid}:${uid}::${home}::\n`);
-  // Dovecot reads a file anew when its time in whole seconds or its size changes: give each write a time of its own.
+  // Dovecot rereads a file when its time in whole seconds or its size changes: give each write a different time.
   lastStamp = Math.max(Math.floor(Date.now() / 1000), lastStamp + 1);
   await utimes(`${file}~`, lastStamp, lastStamp);
   await rename(`${file}~`, file);

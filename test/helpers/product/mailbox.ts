@@ -4,16 +4,16 @@ import { mailText, type MailFields } from './mail-text.ts';
 import type { MailLogin } from './mail-user.ts';
 import { mailServers } from '../servers/mail-servers.ts';
 
-/** The user's own mail program: what happens at the provider, outside of the product. */
+/** The user's own mail program: changes at the provider, outside of the product. */
 export interface Mailbox {
   readonly client: ImapFlow;
-  /** Puts a message into a folder and answers its UID. */
+  /** Appends a message to a folder and returns its UID. */
   append(folder: string, mail: MailFields | Buffer, options?: { flags?: string[]; date?: Date }): Promise<number>;
   uids(folder: string): Promise<number[]>;
   move(folder: string, uids: number | number[], target: string): Promise<void>;
   addFlags(folder: string, uids: number | number[], flags: string[]): Promise<void>;
   removeFlags(folder: string, uids: number | number[], flags: string[]): Promise<void>;
-  /** Deletes for good. */
+  /** Deletes permanently. */
   expunge(folder: string, uids: number | number[]): Promise<void>;
   createFolder(path: string): Promise<void>;
   renameFolder(from: string, to: string): Promise<void>;
@@ -21,7 +21,7 @@ export interface Mailbox {
   close(): Promise<void>;
 }
 
-/** Logs in as the user, with a connection of its own. */
+/** Logs in as the user, on a separate connection. */
 export async function openMailbox(user: MailLogin): Promise<Mailbox> {
   const client = new ImapFlow({
     host: '127.0.0.1',
@@ -31,7 +31,7 @@ export async function openMailbox(user: MailLogin): Promise<Mailbox> {
     auth: { user: user.user, pass: user.password },
     logger: false,
   });
-  // A session that the test ends at the server's side (kick) is no failure of the test.
+  // A session that the test closes at the server (kick) must not fail the test.
   client.on('error', () => {});
   await client.connect().catch((error: unknown) => {
     client.close();

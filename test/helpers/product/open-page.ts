@@ -6,7 +6,7 @@ export interface OpenPage {
   close(): Promise<void>;
 }
 
-/** Opens a page in a headless browser with a profile of its own in `dir`; `hosts` says which address a name has. */
+/** Opens a page in a headless browser with a separate profile in `dir`; `hosts` maps names to addresses. */
 export function openPage(url: string, dir: string, hosts: Readonly<Record<string, string>>): OpenPage {
   const rules = Object.entries(hosts).map(([name, address]) => `MAP ${name} ${address}`);
   const child: ChildProcess = spawn(
@@ -17,7 +17,7 @@ export function openPage(url: string, dir: string, hosts: Readonly<Record<string
       ...(process.getuid?.() === 0 ? ['--no-sandbox'] : []),
       `--user-data-dir=${dir}`,
       `--host-resolver-rules=${rules.join(', ')}`,
-      // what a person may allow: pages of the internet reach this machine
+      // a permission that a user may grant: pages of the internet reach this machine
       '--disable-features=LocalNetworkAccessChecks,BlockInsecurePrivateNetworkRequests',
       url,
     ],

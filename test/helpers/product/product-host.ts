@@ -5,7 +5,7 @@ import { startProduct } from './product.ts';
 import { type Call, startReceiver } from '../fakes/receiver.ts';
 import { HOST_VARIABLE, type ProductAddress, type SharedCall } from './shared-product.ts';
 
-/** The products that test files share: one for each set of settings, started when the first file asks for it. */
+/** The products that test files share: one for each set of settings, started at the first request. */
 export interface ProductHost {
   /** for the processes that test */
   env: Record<string, string>;
@@ -22,7 +22,7 @@ export async function startProductHost(): Promise<ProductHost> {
     if (found !== undefined) return found;
     const starting = startHosted(JSON.parse(key) as Record<string, string>);
     products.set(key, starting);
-    // the next file that asks tries again
+    // the next request starts it again
     starting.catch(() => products.delete(key));
     return starting;
   };
@@ -45,7 +45,7 @@ export async function startProductHost(): Promise<ProductHost> {
     stop: async () => {
       server.close();
       server.closeAllConnections();
-      // one that could not be started has failed the tests that asked for it
+      // a failed start has failed the tests that requested it
       const stopping = [...products.values()].map((starting) => starting.then((product) => product.stop()));
       await Promise.allSettled(stopping);
     },

@@ -14,7 +14,7 @@ import { testDatabase, type TestDatabase } from '../servers/postgres.ts';
 import { type TestTemporal, testTemporal } from '../servers/temporal.ts';
 import { waitFor } from '../assert/wait.ts';
 
-/** The product as an operator runs it: an API process and a worker process on a database of their own. */
+/** The product as an operator runs it: an API process and a worker process on a separate database. */
 export interface Product {
   api: Api;
   database: TestDatabase;
@@ -23,9 +23,9 @@ export interface Product {
   dataDir: string;
   /** the ids of both processes */
   pids(): number[];
-  /** what both processes have printed so far */
+  /** output of both processes so far */
   logs(): Promise<string>;
-  /** Ends the worker, as kill -9 does unless another signal is asked for; returns when it is gone. */
+  /** Kills the worker, by SIGKILL unless another signal is given; returns when it has exited. */
   killWorker(signal?: NodeJS.Signals): Promise<void>;
   startWorker(): void;
   /** Starts a further worker beside it; returns what kills that one. */
@@ -35,7 +35,7 @@ export interface Product {
 
 /**
  * Starts server and worker, as they were built, with settings for tests: loopback without TLS allowed, webhooks retried soon.
- * Returns when the API says that it is ready, and the worker takes work.
+ * Returns when the API reports that it is ready, and the worker accepts work.
  */
 export async function startProduct(settings: Record<string, string> = {}): Promise<Product> {
   const database = await testDatabase({ max: 2 });
@@ -76,7 +76,7 @@ export async function startProduct(settings: Record<string, string> = {}): Promi
   let worker = start('worker');
   const added: ChildProcess[] = [];
   let isWorking = false;
-  // without one, what changes something is 503
+  // without a worker, writes are 503
   worker.once('message', () => (isWorking = true));
   const api = new Api(`http://127.0.0.1:${port}`, key);
   const product: Product = {

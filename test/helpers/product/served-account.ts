@@ -9,7 +9,7 @@ import { createSecrets } from '../../../src/security/secrets.ts';
 import { LOOPBACK } from './mail-session.ts';
 import type { SyncGround } from './watched-account.ts';
 
-/** What the activities about one account have, with a pool of `connections`; the caller closes `sessions`. */
+/** Dependencies of the activities of one account, with a pool of `connections`; the caller closes `sessions`. */
 export function mailboxDeps(ground: SyncGround, connections = 3): MailboxDeps {
   return {
     db: ground.database.database.db,

@@ -5,7 +5,7 @@ import type { EventEnvelope } from '../../../src/contract/events.ts';
 import { Api } from './api.ts';
 import { type Call, type Calls, callsIn } from '../fakes/receiver.ts';
 
-/** Names where product-host.ts listens. */
+/** The variable with the address of product-host.ts. */
 export const HOST_VARIABLE = 'TEST_PRODUCTS';
 
 /** How a shared product is reached. */
@@ -25,14 +25,14 @@ export interface SharedCall extends Omit<Call, 'body' | 'event'> {
 /** A product that other test files use at the same time. */
 export interface SharedProduct {
   api: Api;
-  /** those made from now on, for accounts of other files too */
+  /** calls from now on, including those for accounts of other files */
   calls: Calls;
   databaseUrl: string;
-  /** Stops following the calls; the product goes on. */
+  /** Stops following the calls; the product keeps running. */
   leave(): void;
 }
 
-/** The product of this test run with these settings, started for the first file that asks. Throws outside of `npm test`. */
+/** The product of this test run with these settings, started at the first request. Throws outside of `npm test`. */
 export async function joinProduct(settings: Record<string, string>): Promise<SharedProduct> {
   const host = process.env[HOST_VARIABLE];
   if (host === undefined) throw new Error(`${HOST_VARIABLE} is not set: run tests by \`npm test -- <path>\``);

@@ -9,21 +9,21 @@ import { waitFor } from '../assert/wait.ts';
 /** A run of `npm start`, without npm. */
 export interface Started {
   child: ChildProcess;
-  /** everything that it has printed so far */
+  /** its output so far */
   output(): string;
   /** the processes that it runs, as it writes them down */
   handles(): ProcessHandle[];
-  /** Waits until it says that all is ready; fails when it ends before. Returns how long it took, ms. */
+  /** Waits until it reports that all is ready; fails when it exits before. Returns how long it took, ms. */
   ready(timeoutMs?: number): Promise<number>;
-  /** Waits for its end and returns the exit code. */
+  /** Waits for its exit and returns the exit code. */
   ended(): Promise<number | null>;
 }
 
-/** What the start prints last when everything answers. */
+/** The last line of a successful start. */
 export const READY = 'Ctrl-C stops it.';
 
 /**
- * Starts the product in `dataDir` with `settings` and nothing else of our environment that it reads. `script`: what
+ * Starts the product in `dataDir` with `settings` as its only environment settings. `script`: what
  * `npm start` runs, which builds first, or what was built before.
  */
 export function start(
@@ -67,7 +67,7 @@ export function handlesIn(dataDir: string): ProcessHandle[] {
   return JSON.parse(readFileSync(join(dataDir, 'processes.json'), 'utf8')) as ProcessHandle[];
 }
 
-/** Waits until none of these processes runs any more; returns how long it took, ms. */
+/** Waits until all of these processes have exited; returns how long it took, ms. */
 export async function untilGone(handles: readonly ProcessHandle[], timeoutMs: number): Promise<number> {
   const began = Date.now();
   await waitFor(() => !handles.some(isRunning), { timeoutMs, what: 'the end of all processes' });

@@ -2,7 +2,7 @@ import { insertAccount } from '../../../src/db/queries/accounts.ts';
 import type { Database } from '../../../src/db/driver/client.ts';
 import { newId } from '../../../src/new-id.ts';
 
-/** Saves an account as a connect would, without folders and without an event; its id. */
+/** Saves an account as a connect would, without folders and without an event; returns its id. */
 export async function storeAccount(
   { db }: Pick<Database, 'db'>,
   options: { initialSyncDays?: number; name?: string; userId?: string } = {},

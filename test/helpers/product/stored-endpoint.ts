@@ -2,7 +2,7 @@ import type { Database } from '../../../src/db/driver/client.ts';
 import { createEndpoint, type NewEndpoint } from '../../../src/db/queries/endpoints.ts';
 import type { Secrets } from '../../../src/security/secrets.ts';
 
-/** Stores an endpoint that nothing is listening at; its id. */
+/** Stores an endpoint at which nothing listens; returns its id. */
 export async function storeEndpoint(
   { db }: Pick<Database, 'db'>,
   secrets: Secrets,

@@ -2,7 +2,7 @@ import { asc, eq } from 'drizzle-orm';
 import type { Database } from '../../../src/db/driver/client.ts';
 import { events } from '../../../src/db/schema/index.ts';
 
-/** What was written to the outbox for one account, in its order. */
+/** The events in the outbox of one account, in order. */
 export async function storedEvents({ db }: Pick<Database, 'db'>, accountId: string) {
   const rows = await db.select().from(events).where(eq(events.accountId, accountId)).orderBy(asc(events.sequence));
   return rows.map(({ type, data, objectId }) => ({

@@ -10,7 +10,7 @@ import { BUILT_WORKFLOWS } from './built.ts';
 import { recordHistories, TEST_KEY } from '../assert/histories.ts';
 import { testTemporal } from '../servers/temporal.ts';
 
-/** Our workflows with the activities of a test, in a namespace of their own. */
+/** Our workflows with the activities of a test, in a separate namespace. */
 export interface TestWorkers extends Pick<TestClient, 'client' | 'api'> {
   stop(): Promise<void>;
 }
@@ -20,16 +20,16 @@ type Activities = Record<string, (...args: never[]) => Promise<unknown>>;
 /** A client that may start workers. */
 export interface TestClient {
   client: Client;
-  /** a client as the API has it, on a connection of its own */
+  /** a client like that of the API, on a separate connection */
   api: Client;
-  /** starts workers of the queues, by default all but `webhooks`; answers how to stop them */
+  /** starts workers of the queues, by default all but `webhooks`; returns a function that stops them */
   work(activities: Activities, queues?: readonly string[]): Promise<() => Promise<void>>;
   close(): Promise<void>;
 }
 
 let installed = false;
 
-/** A client on a namespace of its own, for tests that start their workers later, or never. */
+/** A client on a separate namespace, for tests that start their workers later, or never. */
 export async function testClient(): Promise<TestClient> {
   if (!installed) installRuntime(createLogger('silent', 'test'));
   installed = true;

@@ -22,7 +22,7 @@ import { newMessageId } from './mail-text.ts';
 import { type TestDatabase, testDatabase } from '../servers/postgres.ts';
 import { waitFor } from '../assert/wait.ts';
 
-/** What the watches of one test file share. */
+/** Shared by the watches of one test file. */
 export interface SyncGround {
   database: TestDatabase;
   storage: Storage;
@@ -51,13 +51,13 @@ export async function openSyncGround(): Promise<SyncGround> {
 
 export interface WatchSettings {
   pollMs?: number;
-  /** milliseconds without a byte after which a server that owes an answer is given up */
+  /** milliseconds without a byte after which a missing response counts as lost */
   silenceMs?: number;
   /** no step may take longer, in milliseconds */
   maxStepMs?: number;
   /** how many responses a step may get */
   maxResponses?: number;
-  /** for a server that checks logins; the fake ones take anybody */
+  /** for a server that checks logins; the fake ones accept any */
   login?: { user: string; password: string };
 }
 
@@ -71,7 +71,7 @@ export interface WatchedEvent {
 /** One account on a server on loopback, watched by the engine itself. */
 export class WatchedAccount {
   readonly id = newId('account');
-  /** what ended the watch, if it did not end in good order */
+  /** the error of the watch, if it failed */
   failure: unknown;
   ended = false;
   private stopping = new AbortController();
@@ -103,7 +103,7 @@ export class WatchedAccount {
     );
   }
 
-  /** Saves the account with what is in the mailbox now as its baseline, and watches it. */
+  /** Saves the account with the current mailbox as its baseline, and watches it. */
   async connect(): Promise<void> {
     const session = await this.session();
     const folders = await listFoldersWithStatus(session);
@@ -144,7 +144,7 @@ export class WatchedAccount {
     };
   }
 
-  /** Watches (again); resolves once the mailbox is in sync, rejects with what ended the watch before that. */
+  /** Watches (again); resolves once the mailbox is in sync, rejects with the error of the watch. */
   async start(): Promise<void> {
     const ctx = await this.context();
     this.stopping = new AbortController();
@@ -164,7 +164,7 @@ export class WatchedAccount {
     });
   }
 
-  /** What ended the watch, once it has. */
+  /** Waits for the error that ended the watch. */
   async failed(timeoutMs = 20_000): Promise<unknown> {
     await waitFor(() => this.ended, { timeoutMs, what: 'the watch to fail' });
     return this.failure;
@@ -199,8 +199,8 @@ export class WatchedAccount {
   }
 
   /**
-   * Waits until there are `count` events, then for the event of a marker email in each of the folders: an event too many
-   * comes before it. Returns the types of all events so far, without those of markers.
+   * Waits for `count` events, then for the event of a marker email in each of the folders: an extra event would come
+   * before it. Returns the types of all events so far, without markers.
    */
   async settle(box: Mailbox, count: number, folders: readonly string[] = ['INBOX']): Promise<string[]> {
     await waitFor(async () => (await this.events()).length >= count, {

@@ -1,4 +1,4 @@
-/* What tests get as '@jest/globals'; see globals-hook.mjs. */
+/* Replaces '@jest/globals' in tests; see globals-hook.mjs. */
 import { jestExpect } from '@jest/expect';
 import { getState } from 'jest-circus';
 import { ModuleMocker } from 'jest-mock';
@@ -8,12 +8,12 @@ export const expect = jestExpect;
 
 const mocker = new ModuleMocker(globalThis);
 
-/** Those functions of `jest` that need no modules of its own. */
+/** The functions of `jest` that do not need its module system. */
 export const jest = {
   fn: mocker.fn.bind(mocker),
   spyOn: mocker.spyOn.bind(mocker),
   restoreAllMocks: () => mocker.restoreAllMocks(),
-  /** Of the tests and hooks of this file that have no timeout of their own. */
+  /** Sets the default timeout of the tests and hooks in this file. */
   setTimeout(ms: number): void {
     getState().testTimeout = ms;
   },

@@ -1,6 +1,6 @@
 /**
- * Test files that `npm test` leaves out when it is given no paths, and `npm run test:live` runs: long ones on whole
- * products, whose ground shorter files cover. CI runs both.
+ * Test files that `npm test` omits without paths, and `npm run test:live` runs: long ones on whole products, most of whose
+ * behaviour shorter files cover. CI runs both.
  */
 export const OTHER_LIVE: readonly string[] = [
   'chaos/live',

@@ -1,4 +1,4 @@
-// A process that runs test files. It ends with the connection to the process that started it.
+// A process that runs test files. It exits when the connection to its parent closes.
 import { register } from 'node:module';
 import { register as registerTypeScript } from 'tsx/esm/api';
 

@@ -5,7 +5,7 @@ import { formatExecError, formatResultsErrors } from 'jest-message-util';
 import { pathToFileURL } from 'node:url';
 import { expect, jest } from './globals.ts';
 
-/** A file that cannot be run has an error only. */
+/** The outcome of a file; one that cannot be run has only an error. */
 export interface FileOutcome {
   result?: TestResult;
   error?: SerializableError;
@@ -13,7 +13,7 @@ export interface FileOutcome {
 
 const LOAD_MS = 300_000;
 
-/** Errors that nothing has caught, until a test or the file takes them. */
+/** Uncaught errors, until a test or the file takes them. */
 const uncaught = new Map<unknown, unknown>();
 
 process.on('uncaughtException', (error) => uncaught.set(error, error));
@@ -63,7 +63,7 @@ async function load(path: string): Promise<void> {
   await Promise.race([import(pathToFileURL(path).href), late]).finally(() => clearTimeout(timer));
 }
 
-/** Takes what was thrown where nobody listens. A rejection may still be handled in this turn of the event loop. */
+/** Takes uncaught errors. A rejection may still be handled in this turn of the event loop. */
 async function takeErrors(): Promise<unknown[]> {
   await new Promise((resolve) => setTimeout(resolve));
   const { suppressedErrors } = expect.getState();
@@ -136,7 +136,7 @@ function textOf(error: unknown): string {
   return error instanceof Error ? (error.stack ?? error.message) : `thrown: ${String(error)}`;
 }
 
-/** Returns how to undo what a file did to the process: its environment and the listeners it added. */
+/** Returns a function that restores the environment of the process and removes listeners that a file added. */
 function saveProcess(): () => void {
   const env = { ...process.env };
   const names = ['warning', 'uncaughtException', 'unhandledRejection', 'SIGTERM', 'SIGINT', 'exit'];

@@ -20,8 +20,8 @@ const PREFIX = 'email-mailbox-api-test-';
 const LINGER_S = 20;
 
 /**
- * Builds and starts what the chosen tests import helpers of, runs jest with the options and paths given, stops everything.
- * Prints the counts as the last line and returns the exit code.
+ * Builds and starts the servers whose helpers the chosen tests import, runs jest with the given options and paths, stops
+ * everything. Prints the counts as the last line and returns the exit code.
  */
 export async function runTests(given: string[]): Promise<number> {
   const args = chooseFiles(given);
@@ -29,7 +29,7 @@ export async function runTests(given: string[]): Promise<number> {
   await removeOldRuns();
   const dir = await mkdtemp(join(tmpdir(), PREFIX));
   await writeFile(join(dir, 'owner'), JSON.stringify(handleOf(process.pid)));
-  // Postgres runs as a user of its own when this is root
+  // as root, Postgres runs as a separate user
   await chmod(dir, 0o711);
   const supervisor = createSupervisor({ logDir: join(dir, 'logs'), printLine: (line) => report.line(line) });
   let servers: TestServers | undefined;
@@ -41,7 +41,7 @@ export async function runTests(given: string[]): Promise<number> {
   process.on('SIGINT', interrupt).on('SIGTERM', interrupt).on('SIGHUP', interrupt);
   try {
     servers = await startTestServers(dir, listTests(args), supervisor, report);
-    // installing and building are a part of it
+    // includes installing and building
     const setUpSeconds = process.uptime();
     const output = join(dir, 'results.json');
     jest = startJest(args, output, { ...servers.env, TEST_DIR: dir }, servers.leftOut);
@@ -63,7 +63,7 @@ export async function runTests(given: string[]): Promise<number> {
   }
 }
 
-/** Without paths: what `npm test` runs; with `--other-live`: what it leaves out. The long form leaves out nothing. */
+/** Without paths: the files of `npm test`; with `--other-live`: the files that it omits. The long form omits none. */
 function chooseFiles(args: string[]): string[] {
   if (args.includes('--other-live')) return [...args.filter((arg) => arg !== '--other-live'), ...OTHER_LIVE];
   const hasPaths = args.some((arg) => !arg.startsWith('-'));
@@ -88,7 +88,7 @@ function startJest(
   });
 }
 
-/** A test that leaves a socket or a timer behind keeps jest from exiting once it has written its results. */
+/** Waits for the results: a socket or timer that a test leaves open keeps jest from exiting. */
 async function exitOf(jest: ChildProcess, results: string, report: Report): Promise<void> {
   let seconds = 0;
   const watch = setInterval(() => {
@@ -101,7 +101,7 @@ async function exitOf(jest: ChildProcess, results: string, report: Report): Prom
   clearInterval(watch);
 }
 
-/** What a run that was killed could not remove itself. */
+/** Removes the folders of killed runs. */
 async function removeOldRuns(): Promise<void> {
   for (const name of (await readdir(tmpdir())).filter((entry) => entry.startsWith(PREFIX))) {
     const dir = join(tmpdir(), name);
@@ -113,7 +113,7 @@ async function removeOldRuns(): Promise<void> {
   }
 }
 
-/** Prints the last line of every run, which is what a machine reads. */
+/** Prints the machine-readable last line of every run. */
 function conclude({ passed, failed, skipped }: Results, leftOut: readonly string[]): number {
   if (leftOut.length > 0) process.stderr.write(`${leftOut.length} test files were left out; see above.\n`);
   process.stdout.write(`${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ''}\n`);

@@ -6,8 +6,8 @@ const ENTRY = join(import.meta.dirname, 'process.mjs');
 const STOP_MS = 2_000;
 
 /**
- * The runner of jest: as many processes as it has workers, each runs one test file after the other. What the files of
- * a process import is loaded once; jest's own runner loads it again for each file.
+ * The runner of jest: as many processes as it has workers, each runs test files in sequence. Modules that the files of
+ * a process import are loaded once; jest's own runner loads them again for each file.
  */
 // jest loads a class by its default export
 export default class Runner {
@@ -36,7 +36,7 @@ export default class Runner {
 }
 
 function startProcess(globalConfig, projectConfig) {
-  // standard output is that of jest: its results
+  // standard output belongs to jest: its results
   const child = fork(ENTRY, [], {
     stdio: ['ignore', 2, 2, 'ipc'],
     serialization: 'advanced',

@@ -1,6 +1,6 @@
 import Sequencer from '@jest/test-sequencer';
 
-/** Seconds that the slowest files take, about: jest knows times only where an earlier run has left them. */
+/** Approximate seconds of the slowest files: jest knows times only from an earlier run. */
 const SECONDS = {
   'live/front/start': 75,
   'live/account': 70,
@@ -31,7 +31,7 @@ const SECONDS = {
 };
 const LIVE_SECONDS = 20;
 
-/** What takes longest begins first. */
+/** Starts the slowest files first. */
 // jest loads a class by its default export
 export default class SlowFirst extends Sequencer {
   sort(tests) {

@@ -2,10 +2,10 @@ import { readFile } from 'node:fs/promises';
 import { relative } from 'node:path';
 import { projectRoot } from '../../../src/embedded/project-root.ts';
 
-/** What jest counted. */
+/** The counts of jest. */
 export interface Results {
   passed: number;
-  /** a file that could not even be loaded is one failure, and so is a jest that wrote nothing */
+  /** a file that could not be loaded counts as one failure, as does a jest without results */
   failed: number;
   skipped: number;
   /** each test file with the seconds it took */

@@ -4,7 +4,7 @@ import { install } from './mail-packages.ts';
 /** Debian's browser. */
 export const CHROMIUM = '/usr/bin/chromium';
 
-/** Makes sure that there is a browser, by apt-get where this may be done. Why there is none, in one line. */
+/** Installs a browser by apt-get if permitted. Returns the reason in one line when it is missing. */
 export async function ensureBrowser(progress: (line: string) => void): Promise<string | undefined> {
   if (existsSync(CHROMIUM)) return undefined;
   if (process.getuid?.() !== 0 || !existsSync('/usr/bin/apt-get')) {

@@ -14,11 +14,11 @@ import { mailServers } from './mail-servers.ts';
 /** Without MOVE, UIDPLUS, SPECIAL-USE, NOTIFY, CONDSTORE, QRESYNC, LIST-EXTENDED, LIST-STATUS. */
 const STRIPPED = 'IMAP4rev1 SASL-IR LITERAL+ IDLE NAMESPACE ENABLE ID CHILDREN UNSELECT';
 
-/** Dovecots that can less, or name folders in another way. */
+/** Dovecots with fewer extensions or other folder names. */
 export const DOVECOT_PROFILES = {
-  /** everything that Dovecot can */
+  /** all extensions of Dovecot */
   full: {},
-  /** the extensions that writing leans on are taken away, and no folder has a role but by its name */
+  /** without the extensions that writing relies on; folders have roles only by name */
   stripped: { capabilities: STRIPPED, bareFolders: true },
   /** UIDPLUS but no MOVE */
   withoutMove: { capabilities: `${STRIPPED} UIDPLUS SPECIAL-USE LIST-EXTENDED LIST-STATUS CONDSTORE` },
@@ -31,7 +31,7 @@ export const DOVECOT_PROFILES = {
 
 export type DovecotProfile = keyof typeof DOVECOT_PROFILES;
 
-/** Starts a Dovecot of a profile next to that of the test run; its files are removed with it. */
+/** Starts a Dovecot of a profile beside that of the test run; its files are removed with it. */
 export async function startDovecotProfile(profile: DovecotProfile): Promise<RunningDovecot> {
   const dir = await mkdtemp(join(tmpdir(), 'dovecot-'));
   const { stop, ...info } = await startDovecot(dir, {
@@ -48,8 +48,8 @@ export async function startDovecotProfile(profile: DovecotProfile): Promise<Runn
 }
 
 /**
- * Makes a mailbox on such a Dovecot that can also send: Postfix asks the Dovecot of the test run whether a login is
- * right, so it is known there too.
+ * Creates a mailbox on such a Dovecot that can also send: Postfix checks logins with the Dovecot of the test run, so it is
+ * created there too.
  */
 export async function addUserWhoSends(dovecot: DovecotInfo): Promise<MailUser> {
   const user = await addUser({ dovecot });

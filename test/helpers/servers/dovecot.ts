@@ -4,14 +4,14 @@ import { spawnServer, stopChild, waitForPort } from '../product/child.ts';
 import { freePort } from './free-port.ts';
 import type { TestCertificate } from './test-ca.ts';
 
-/** How a Dovecot is reached; plain data, so that it can be handed to another process. */
+/** How a Dovecot is reached; plain data that can be passed to another process. */
 export interface DovecotInfo {
   /** IMAP without TLS, STARTTLS offered */
   imapPort: number;
   /** IMAP with TLS from the first byte */
   imapsPort: number;
   lmtpPort: number;
-  /** where another server asks whether a login is right (Dovecot's own SASL protocol) */
+  /** where other servers check logins (Dovecot's own SASL protocol) */
   authPort: number;
   /** one passwd-file per user */
   usersDir: string;
@@ -25,21 +25,21 @@ export interface RunningDovecot extends DovecotInfo {
 
 export interface DovecotOptions {
   certificate: TestCertificate;
-  /** what the server announces, instead of all that it can */
+  /** the announced capabilities, default all */
   capabilities?: string;
   /** personal namespace, default no prefix and `/` */
   prefix?: string;
   separator?: string;
-  /** no special-use folders: their SPECIAL-USE flags are left out too */
+  /** no special-use folders, and no SPECIAL-USE flags */
   bareFolders?: boolean;
 }
 
-/** What a server of the year 2000 announces: no extension that sync could lean on. */
+/** The capabilities of a server of the year 2000: no extension that sync could use. */
 export const OLD_CAPABILITIES = 'IMAP4rev1';
 
 /**
- * Starts a Dovecot with a configuration of its own in `dir`, on free loopback ports.
- * Storage is sdbox without fsync; users are files in `usersDir`, read anew at each login.
+ * Starts a Dovecot with a separate configuration in `dir`, on free loopback ports.
+ * Storage is sdbox without fsync; users are files in `usersDir`, reread at each login.
  */
 export async function startDovecot(dir: string, options: DovecotOptions): Promise<RunningDovecot> {
   const info: DovecotInfo = {
@@ -52,7 +52,7 @@ export async function startDovecot(dir: string, options: DovecotOptions): Promis
     configFile: join(dir, 'dovecot.conf'),
   };
   await mkdir(info.usersDir, { recursive: true });
-  // its processes drop to users of their own, who have to come through
+  // its processes switch to other users, which need access
   await chmod(dir, 0o755);
   await mkdir(info.mailDir, { recursive: true, mode: 0o777 });
   await writeFile(info.configFile, config(dir, info, options));
@@ -119,7 +119,7 @@ service imap-login {
     port = ${info.imapsPort}
     ssl = yes
   }
-  # one process for all logins: many of them come at once
+  # one process for all logins: many of them come together
   service_count = 0
   process_min_avail = 1
   client_limit = 10000

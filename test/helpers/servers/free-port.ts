@@ -4,8 +4,8 @@ import { createServer, type Server } from 'node:net';
 const handedOut = new Set<number>();
 
 /**
- * A TCP port that is free on loopback now. Taken from below the system's ephemeral range, so that no outgoing
- * connection grabs it between here and the server's own bind.
+ * A currently free TCP port on loopback, below the system's ephemeral range: no outgoing connection can take it before the
+ * server binds it.
  */
 export async function freePort(): Promise<number> {
   for (;;) {

@@ -25,7 +25,7 @@ export async function startMailServers(
 ): Promise<{ env: Record<string, string>; servers: MailServers; stop(): Promise<void> }> {
   await ensureMailPackages(progress);
   await mkdir(dir, { recursive: true });
-  // The servers drop to users of their own, who have to come through.
+  // The servers switch to other users, which need access.
   await chmod(dir, 0o755);
   const certificate = await makeCertificate(join(dir, 'tls'));
   const dovecot: RunningDovecot = await startDovecot(join(dir, 'dovecot'), { certificate });

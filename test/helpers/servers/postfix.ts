@@ -34,7 +34,7 @@ const QUEUES = [
 ];
 
 /**
- * Starts a Postfix with a configuration of its own in `dir`, on free loopback ports; needs root.
+ * Starts a Postfix with a separate configuration in `dir`, on free loopback ports; needs root.
  * Mail for domains under `.test` is handed to Dovecot, mail for anywhere else comes back as a bounce: nothing
  * ever leaves the machine. A local part that begins with `refused` is refused with 550, with `tempfail` with 451.
  */

@@ -16,7 +16,7 @@ export interface TestDatabase {
 }
 
 /**
- * A database of its own with the whole schema and no rows; about 50 ms. The first call of a run migrates a template.
+ * A separate database with the whole schema and no rows; about 50 ms. The first call of a run migrates a template.
  * `copyOf`: with the rows of that one, whose pool must be closed. Throws outside of `npm test`.
  */
 export async function testDatabase(options: { max?: number; copyOf?: TestDatabase } = {}): Promise<TestDatabase> {
@@ -60,7 +60,7 @@ async function exists(admin: pg.Client, name: string): Promise<boolean> {
   return rowCount === 1;
 }
 
-/** Named after the migrations, so that a changed schema is never tested on an old template. */
+/** Named after the migrations: a changed schema is never tested on an old template. */
 function templateName(): string {
   const hash = createHash('sha256');
   for (const file of readdirSync(MIGRATIONS)

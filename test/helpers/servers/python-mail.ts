@@ -80,7 +80,7 @@ export interface PythonReader {
   close(): Promise<void>;
 }
 
-/** Starts Python. @throws (`read` does) when there is no `python3`, or it fails */
+/** Starts Python. @throws (from `read`) when `python3` is missing or fails */
 export function startPython(): PythonReader {
   const python: ChildProcess = spawn('python3', ['-I', '-c', SCRIPT], { stdio: ['pipe', 'pipe', 'inherit'] });
   const ended = once(python, 'close');

@@ -7,7 +7,7 @@ export const NAMESPACES = Array.from({ length: 80 }, (_, index) => `test-${index
 export interface TestTemporal {
   address: string;
   namespace: string;
-  /** the `temporal` program, for tests that need a server of their own */
+  /** the `temporal` program, for tests that need a separate server */
   binary: string;
 }
 

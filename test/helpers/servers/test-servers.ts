@@ -124,8 +124,7 @@ async function mailServers(dir: string, report: Report) {
   }
 }
 
-/** False when there is none and none can be installed here. */
-/** Two runs at once should not want the same ports. Below the ephemeral range, see firstFreePort. */
+/** Parallel runs should use different ports. Below the ephemeral range, see firstFreePort. */
 function randomPort(): number {
   return 10_000 + Math.floor(Math.random() * 20_000);
 }
