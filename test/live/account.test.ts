@@ -18,7 +18,7 @@ let deadPeer: Promise<void>;
 let lateRefusal: Promise<void>;
 
 beforeAll(async () => {
-  // the password of an idle mailbox is checked by a login of its own
+  // a separate login checks the password of an idle mailbox
   live = await joinLive({ SYNC_LOGIN_CHECK: '20s' });
   deadPeer = untilDeadPeerIsFound();
   lateRefusal = untilChangedPasswordIsFound();
@@ -32,8 +32,8 @@ async function untilDeadPeerIsFound(): Promise<void> {
   const fay = await connectLogin(live, user, { imapPort: proxy.port });
   await fay.settle();
   proxy.freeze();
-  await fay.box.append('INBOX', { subject: 'nobody noticed' });
-  await fay.event('email.new', (one) => emailOf(one).subject === 'nobody noticed', { timeoutMs: 120_000 });
+  await fay.box.append('INBOX', { subject: 'unnoticed' });
+  await fay.event('email.new', (one) => emailOf(one).subject === 'unnoticed', { timeoutMs: 120_000 });
   await live.api.delete(`/accounts/${fay.account.id}`);
   await proxy.close();
 }
@@ -99,7 +99,7 @@ test('a refused login is 401, an unreachable or silent server 502, a wrong body 
   expect(listed.data).toEqual([]);
 });
 
-test('TLS that cannot be trusted is 502 and says so', async () => {
+test('untrusted TLS is 502 with that reason', async () => {
   const { dovecot, postfix } = mailServers();
   const user = await addUser();
   const refused = await failure(
@@ -117,7 +117,7 @@ test('TLS that cannot be trusted is 502 and says so', async () => {
   expect(refused.status).toBe(502);
 });
 
-test('a password changed and sessions ended at the provider disconnect at once', async () => {
+test('a changed password and ended sessions at the provider disconnect immediately', async () => {
   const hal = await connectUser(live);
   await hal.settle();
   await setPassword(hal.user, 'other');
@@ -195,11 +195,11 @@ test('a delete in the middle of an initial sync does not hang', async () => {
   await expectNoRows(account.id);
 });
 
-test('a password changed at the provider disconnects; reads go on; reconnecting loses nothing', async () => {
+test('a password changed at the provider disconnects; reads still work; reconnecting loses nothing', async () => {
   await lateRefusal;
 }, 150_000);
 
-test('a connection that died without a word is found, and nothing is lost', async () => {
+test('a silently lost connection is detected, and nothing is lost', async () => {
   await deadPeer;
 }, 150_000);
 

@@ -16,11 +16,11 @@ beforeAll(async () => {
 }, 180_000);
 afterAll(() => live?.close(), 60_000);
 
-const GONE = 'nobody-here@example.test';
+const GONE = 'missing-user@example.test';
 
-test('the report says what became of whom, and which mail it is about', async () => {
+test('the report names the result of each recipient, and the mail', async () => {
   const messageId = newMessageId();
-  const fields = { from: user.user.user, to: GONE, subject: 'To nobody', messageId };
+  const fields = { from: user.user.user, to: GONE, subject: 'To a missing user', messageId };
   await user.box.append('Sent', mailText(fields), { flags: ['\\Seen'] });
   const sent = await user.event('email.new', (call) => emailOf(call).message_id === messageId);
   await submit(user.user, GONE, fields);
@@ -44,9 +44,9 @@ test('the report says what became of whom, and which mail it is about', async ()
   expect(user.events('email.new')).toHaveLength(1);
 }, 60_000);
 
-test('a bounce that comes before the copy in Sent is linked to it once it is there', async () => {
+test('a bounce that arrives before the copy in Sent is linked to it later', async () => {
   const messageId = newMessageId();
-  const fields = { from: user.user.user, to: GONE, subject: 'To nobody again', messageId };
+  const fields = { from: user.user.user, to: GONE, subject: 'To a missing user again', messageId };
   await submit(user.user, GONE, fields);
   const early = emailOf(await user.event('email.new.bounce', (call) => emailOf(call).bounce?.message_id === messageId));
   expect(early.bounce).toMatchObject({ recipient: GONE, email_id: null });

@@ -9,7 +9,7 @@ import { newMessageId } from '../helpers/product/mail-text.ts';
 import { emailOf } from '../helpers/fakes/receiver.ts';
 import { startTcpProxy } from '../helpers/fakes/tcp-proxy.ts';
 
-/** What the user does in other mail programs: each change is one event, under the same id. */
+/** Changes that the user makes in other mail programs: each is one event, under the same id. */
 
 let live: Live;
 let eve: ConnectedUser;
@@ -50,7 +50,7 @@ test('reading and unreading are events of type email.update, and the folder coun
   expect(typesOf(await eve.settle())).toEqual(['email.update', 'email.update']);
 });
 
-test('a flag that the API does not show makes no event', async () => {
+test('a flag that the API does not show causes no event', async () => {
   const { uid } = await eve.receive('INBOX', 'flagged');
   await eve.settle();
   await eve.box.addFlags('INBOX', uid, ['$Forwarded', '\\Answered']);
@@ -92,7 +92,7 @@ test('the move of a client without MOVE (copy, then delete) is one move too', as
   expect(eve.events('email.delete')).toEqual([]);
 });
 
-test('to the trash is an update, out of it for good a delete', async () => {
+test('to the trash is an update, a permanent removal from it a delete', async () => {
   const { uid, call } = await eve.receive('INBOX', 'rubbish');
   await eve.settle();
   await eve.box.move('INBOX', uid, 'Trash');
@@ -105,7 +105,7 @@ test('to the trash is an update, out of it for good a delete', async () => {
   await expectGone(emailOf(call));
 });
 
-test('somebody is a contact as long as there is mail of theirs', async () => {
+test('a person is a contact as long as their mail exists', async () => {
   const contacts = async () =>
     (await live.api.get<{ data: Contact[] }>(`/${eve.account.id}/contacts?search=zoe`)).data.map(
       ({ id, display_name }) => `${display_name} ${id}`,
@@ -128,7 +128,7 @@ test('somebody is a contact as long as there is mail of theirs', async () => {
   expect(await contacts()).toEqual([]);
 });
 
-test('mail from before connecting is not stored, and makes no events when it changes', async () => {
+test('mail from before connecting is not stored, and its changes cause no events', async () => {
   const [seen, moved, deleted] = await eve.box.uids('INBOX');
   await eve.box.addFlags('INBOX', seen ?? 0, ['\\Seen']);
   await eve.box.move('INBOX', moved ?? 0, 'Archive');
@@ -139,7 +139,7 @@ test('mail from before connecting is not stored, and makes no events when it cha
   expect(all.data.map(({ subject }) => subject)).toEqual(['a mark', 'a mark']);
 });
 
-test('a mail that another program files away at once is one new mail there', async () => {
+test('a mail that another program files immediately is one new mail there', async () => {
   const messageId = newMessageId();
   const uid = await eve.box.append('INBOX', { subject: 'filed', messageId });
   await eve.box.move('INBOX', uid, 'Archive');
@@ -218,18 +218,18 @@ test('sessions ended by the server lose nothing', async () => {
   expect(typesOf(await eve.settle()).sort()).toEqual(['email.new', 'email.update']);
 }, 45_000);
 
-test('what happened while the network was cut is reported once after it came back, ids kept', async () => {
+test('changes during a network failure are reported once afterwards, with the same ids', async () => {
   const proxy = await startTcpProxy(eve.user.dovecot.imapPort);
   const far = await connectUser(live, { imapPort: proxy.port });
-  const moved = await far.receive('INBOX', 'moved meanwhile');
-  const removed = await far.receive('INBOX', 'deleted meanwhile');
-  const read = await far.receive('INBOX', 'read meanwhile');
+  const moved = await far.receive('INBOX', 'moved offline');
+  const removed = await far.receive('INBOX', 'deleted offline');
+  const read = await far.receive('INBOX', 'read offline');
   await far.settle();
   proxy.cut();
   await far.box.move('INBOX', moved.uid, 'Archive');
   await far.box.expunge('INBOX', removed.uid);
   await far.box.addFlags('INBOX', read.uid, ['\\Seen']);
-  await far.box.append('INBOX', { subject: 'arrived meanwhile' });
+  await far.box.append('INBOX', { subject: 'arrived offline' });
   await far.event('account.status.errored', undefined, { timeoutMs: 75_000 });
   expect((await live.api.get<{ status: string }>(`/accounts/${far.account.id}`)).status).toBe('errored');
   expect(await live.api.email(far.account.id, emailOf(moved.call).id)).toEqual(emailOf(moved.call));
@@ -237,13 +237,13 @@ test('what happened while the network was cut is reported once after it came bac
   proxy.restore();
   const back = await far.event('account.status.running', undefined, { timeoutMs: 60_000 });
   expect(back.event.data).toMatchObject({ status: 'running', previous_status: 'errored' });
-  await far.event('email.new', (one) => emailOf(one).subject === 'arrived meanwhile');
+  await far.event('email.new', (one) => emailOf(one).subject === 'arrived offline');
   const since = [...(await far.settle('Archive')), ...(await far.settle())];
   expect(brief(since)).toEqual([
-    'email.delete deleted meanwhile',
-    'email.new arrived meanwhile',
-    'email.update moved meanwhile',
-    'email.update read meanwhile',
+    'email.delete deleted offline',
+    'email.new arrived offline',
+    'email.update moved offline',
+    'email.update read offline',
   ]);
   const now = await live.api.email(far.account.id, emailOf(moved.call).id);
   expect(now.folders).toEqual([(await live.api.folder(far.account.id, 'ARCHIVE')).id]);

@@ -11,7 +11,7 @@ import { brief, type Connected, connectLogin, type Live, joinLive } from '../hel
 import { isLong } from '../helpers/runner/long.ts';
 import { emailOf, folderOf } from '../helpers/fakes/receiver.ts';
 
-/** What the API does to folders: at the provider, in the store at once, and in one event. */
+/** Folder operations of the API: at the provider, immediately in the store, and in one event. */
 
 /** The server with a prefix can do all that a full one can; the others are part of `npm run test:long`. */
 const PROFILES: DovecotProfile[] = isLong() ? ['full', 'stripped', 'prefixed'] : ['prefixed'];
@@ -63,7 +63,7 @@ describe.each(PROFILES)('on a server that is %s', (profile) => {
     return calls;
   };
 
-  test('a folder is created, at the top and in another, whatever its name', async () => {
+  test('a folder with any name is created, at the top and in another', async () => {
     const answer = await live.api.request('POST', url(), { name: 'Entwürfe & "Ideen" 日本 🙂' });
     expect(answer.status).toBe(201);
     const top = (await answer.json()) as Folder;
@@ -99,7 +99,7 @@ describe.each(PROFILES)('on a server that is %s', (profile) => {
     ]);
   });
 
-  test('an Idempotency-Key makes one folder', async () => {
+  test('calls with the same Idempotency-Key create one folder', async () => {
     const call = () => live.api.request('POST', url(), { name: 'Once' }, { 'Idempotency-Key': `once ${profile}` });
     const answers = await Promise.all([call(), call()]);
     answers.push(await call());
@@ -109,7 +109,7 @@ describe.each(PROFILES)('on a server that is %s', (profile) => {
     expect(brief(await eventsSince())).toEqual(['email.folder.create Once']);
   });
 
-  test('a folder is renamed and moved under its id, with those in it and their mail', async () => {
+  test('a folder is renamed and moved under its id, with its subfolders and their mail', async () => {
     const old = await live.api.folder(eve.account.id, 'Old');
     const inner = await create('Inner', old.id);
     const { call } = await eve.receive(path('Old', 'Inner'), 'inside');
@@ -137,7 +137,7 @@ describe.each(PROFILES)('on a server that is %s', (profile) => {
     expect(brief(await eventsSince())).toEqual(['email.folder.update Old', 'email.new later']);
   });
 
-  test('folders with a role stay as they are', async () => {
+  test('folders with a role stay unchanged', async () => {
     for (const role of ['INBOX', 'DRAFTS', 'TRASH']) {
       const folder = (await live.api.folders(eve.account.id)).find((each) => each.role === role);
       if (!folder) continue;
@@ -146,7 +146,7 @@ describe.each(PROFILES)('on a server that is %s', (profile) => {
     }
   });
 
-  test('a deleted folder leaves its mail to Trash, and those in it move up', async () => {
+  test('a deleted folder leaves its mail to Trash, and its subfolders move up', async () => {
     const old = await live.api.folder(eve.account.id, 'Old');
     const inner = await create('Inner', old.id);
     const { call } = await eve.receive(path('Old'), 'in Old');
@@ -180,7 +180,7 @@ describe.each(PROFILES)('on a server that is %s', (profile) => {
     expect(brief(await eventsSince())).toEqual([]);
   });
 
-  test('what another program does at the same time ends in the truth', async () => {
+  test('concurrent changes of another program end in the state of the mailbox', async () => {
     const old = await live.api.folder(eve.account.id, 'Old');
     await eve.box.renameFolder(path('Old'), path('Theirs'));
     expect(await patch(old.id, { name: 'Ours' })).toMatchObject({ id: old.id, name: 'Ours' });

@@ -29,7 +29,7 @@ afterEach(async () => {
   await live.api.delete(`/accounts/${finn.account.id}`);
 });
 
-test('folders of the first sync are listed, INBOX first, and make no events', async () => {
+test('folders of the first sync are listed, INBOX first, and cause no events', async () => {
   const all = await live.api.folders(finn.account.id);
   expect(all.map(({ name, role }) => [name, role])).toEqual([
     ['INBOX', 'INBOX'],
@@ -92,7 +92,7 @@ test('the rename of a folder with 100 mails is one email.folder.update and nothi
   expect(after.data).toHaveLength(102);
 }, 90_000);
 
-test('children follow a renamed parent under their ids and make no event', async () => {
+test('children follow a renamed parent under their ids and cause no event', async () => {
   const one = await live.api.folder(finn.account.id, 'One');
   const { call } = await finn.receive('Projects/One', 'inside');
   await finn.settle();

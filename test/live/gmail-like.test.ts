@@ -36,7 +36,7 @@ class LabelledMail {
   private readonly server: FakeImap;
   private readonly source: Buffer;
   private readonly ids: { emailId: string; threadId: string; date: Date };
-  /** of the one mail, whatever folder shows it */
+  /** of the one mail, in any folder */
   private readonly flags = new Set<string>();
   private static count = 0;
 
@@ -126,7 +126,7 @@ describe('a mailbox with labels (X-GM-EXT-1)', () => {
     await expectEvents(here, ...before, `email.update: ${TRASH}`);
   });
 
-  it('reports a mail that is archived or thrown away right after it came', async () => {
+  it('reports a mail that is archived or deleted right after its arrival', async () => {
     const here = await watched(GMAIL, 60_000);
     const archived = new LabelledMail(here.server);
     archived.label(['INBOX', ALL]);
@@ -158,7 +158,7 @@ describe('a mailbox with labels (X-GM-EXT-1)', () => {
     await expectEvents(here, 'email.new: INBOX', `email.new: ${ALL}`);
   });
 
-  it('reports a draft by draft events alone', async () => {
+  it('reports a draft only by draft events', async () => {
     const here = await watched(GMAIL);
     const draft = new LabelledMail(here.server);
     draft.label([DRAFTS, ALL]);
@@ -167,7 +167,7 @@ describe('a mailbox with labels (X-GM-EXT-1)', () => {
     await expectEvents(here, `email.draft.new: ${DRAFTS}`, `email.draft.delete: ${DRAFTS}`);
   });
 
-  it('takes a sent draft for sent', async () => {
+  it('treats a sent draft as sent', async () => {
     const here = await watched(GMAIL);
     const draft = new LabelledMail(here.server);
     draft.label([DRAFTS, ALL]);
@@ -177,7 +177,7 @@ describe('a mailbox with labels (X-GM-EXT-1)', () => {
     await expectEvents(here, `email.draft.new: ${DRAFTS}`, 'email.draft.delete: [Gmail]/Sent Mail', sent);
   });
 
-  it('reports nothing of mail that was there before, whatever becomes of it', async () => {
+  it('reports nothing of earlier mail, even when it changes', async () => {
     const server = await new FakeImap(GMAIL).listen();
     const account = new WatchedAccount(ground, server.port, { pollMs: 300 });
     open.push({ server, account });

@@ -7,7 +7,7 @@ import { addUser } from '../helpers/product/mail-user.ts';
 import { mailText, newMessageId } from '../helpers/product/mail-text.ts';
 import { emailOf } from '../helpers/fakes/receiver.ts';
 
-/** What the API does to emails of a mailbox whose folders are labels, with one copy of each mail in All Mail. */
+/** Email operations on a mailbox whose folders are labels, with one copy of each mail in All Mail. */
 
 const ALL = '[Gmail]/All Mail';
 const TRASH = '[Gmail]/Trash';
@@ -46,7 +46,7 @@ const folderId = async (nameOrRole: string) => (await live.api.folder(eve.accoun
 const move = async ({ id }: Email, to: string) =>
   live.api.post<Email>(`/${eve.account.id}/emails/${id}/modify`, { folders_ids: [await folderId(to)] });
 
-test('a flag is one of the mail, whatever its labels', async () => {
+test('a flag belongs to the mail, regardless of its labels', async () => {
   const { email, labels } = await receive('flagged');
   expect(labels()).toEqual(['INBOX', ALL]);
   const read = await live.api.post<Email>(`/${eve.account.id}/emails/${email.id}/read`);
@@ -98,7 +98,7 @@ test('the trash takes a mail out of everything else, and a label brings it back'
   expect(typesOf(await eve.settle())).toEqual(['email.update']);
 });
 
-test('a label that is deleted leaves mail with another label where it is, and throws the rest away', async () => {
+test('deleting a label keeps mail with another label, and moves the rest to Trash', async () => {
   const [both, alone] = [await receive('both'), await receive('alone')];
   await move(alone.email, 'Work');
   await eve.box.client.getMailboxLock('INBOX').then(async (lock) => {

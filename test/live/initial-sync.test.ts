@@ -70,7 +70,7 @@ test('mail of the last days is imported from every folder without email.new, wit
   await lea.box.close();
 }, 60_000);
 
-test('with sync off nothing is imported and nothing is reported of it', async () => {
+test('with sync off nothing is imported or reported', async () => {
   const max = await connectUser(live, { before: (box) => fill(box, 3) });
   expect(max.account.initial_sync).toBeNull();
   expect(brief(await max.settle())).toEqual([]);

@@ -41,13 +41,13 @@ test('a new mailbox has the usual folders with their roles', async () => {
   });
 });
 
-test('the server has the extensions that sync leans on', () => {
+test('the server has the extensions that sync relies on', () => {
   for (const name of ['MOVE', 'UIDPLUS', 'CONDSTORE', 'QRESYNC', 'NOTIFY', 'LIST-STATUS', 'IDLE', 'SPECIAL-USE']) {
     expect(box.client.capabilities.has(name)).toBe(true);
   }
 });
 
-test('mail is appended, moved, flagged, deleted; folders are made, renamed, removed', async () => {
+test('mail is appended, moved, flagged, deleted; folders are created, renamed, removed', async () => {
   await box.createFolder('Work');
   const uid = await box.append('Work', { subject: 'Grüße' });
   expect(uid).toBe(1);
@@ -62,10 +62,10 @@ test('mail is appended, moved, flagged, deleted; folders are made, renamed, remo
   expect((await box.client.list()).map(({ path }) => path)).not.toContain('Play & Rest');
 });
 
-test('Postfix takes mail from outside and by submission, and sends a real bounce', async () => {
+test('Postfix accepts mail from outside and by submission, and sends a real bounce', async () => {
   const messageId = newMessageId();
   await deliver(user.user, { subject: 'from outside', messageId });
-  await submit(user, ['nobody.at.all@example.test', user.user], { subject: 'from myself' });
+  await submit(user, ['missing.user@example.test', user.user], { subject: 'from myself' });
   const here = await waitFor(async () => {
     const all = await subjects('INBOX');
     return all.length >= 3 && all;
@@ -73,7 +73,7 @@ test('Postfix takes mail from outside and by submission, and sends a real bounce
   expect(here.sort()).toEqual(['Undelivered Mail Returned to Sender', 'from myself', 'from outside']);
 });
 
-test('Postfix wants a login for submission and knows a size limit', async () => {
+test('Postfix requires a login for submission and enforces a size limit', async () => {
   const { postfix } = mailServers();
   await expect(submit({ ...user, password: 'wrong' }, user.user, {})).rejects.toThrow(/535/);
   const big = { name: 'big.bin', type: 'application/octet-stream', content: Buffer.alloc(postfix.messageSizeLimit) };
@@ -82,7 +82,7 @@ test('Postfix wants a login for submission and knows a size limit', async () => 
   await expect(submit(user, 'tempfail@example.test', {})).rejects.toThrow(/451/);
 });
 
-test('a changed password counts at once, and sessions are ended on demand', async () => {
+test('a changed password applies immediately, and sessions are ended on demand', async () => {
   const other = await addUser();
   const old = { ...other };
   const session = await openMailbox(other);

@@ -14,7 +14,7 @@ import { emailOf, folderOf } from '../helpers/fakes/receiver.ts';
 import { isLong } from '../helpers/runner/long.ts';
 import { waitFor } from '../helpers/assert/wait.ts';
 
-/** What the API does to emails: confirmed by the provider, in the store at once, and in one event. */
+/** Email operations of the API: confirmed by the provider, immediately in the store, and in one event. */
 
 /** All other kinds are part of the long form, which `.ci/run` runs too. */
 const PROFILES: DovecotProfile[] = isLong() ? ['full', 'withoutMove', 'stripped', 'prefixed'] : ['full', 'stripped'];
@@ -85,7 +85,7 @@ describe.each(PROFILES)('on a server that is %s', (profile) => {
     }
   }
 
-  /** The events since the last settling, in whatever folder. */
+  /** The events since the last settling, in any folder. */
   async function eventsSince(...folders: string[]): Promise<string[]> {
     const calls = [];
     for (const folder of ['INBOX', ...folders, 'INBOX']) calls.push(...(await eve.settle(path(folder))));
@@ -113,7 +113,7 @@ describe.each(PROFILES)('on a server that is %s', (profile) => {
     expect(await subjectsIn('Filed')).toEqual([]);
   });
 
-  test('an email that is in several folders ends in one', async () => {
+  test('an email in several folders ends in one', async () => {
     const { uid, call } = await eve.receive('INBOX', 'copied');
     const lock = await eve.box.client.getMailboxLock('INBOX');
     await eve.box.client.messageCopy(String(uid), path('Other'), { uid: true });
@@ -130,7 +130,7 @@ describe.each(PROFILES)('on a server that is %s', (profile) => {
     expect(await eventsSince('Other', 'Filed')).toEqual(['email.update copied']);
   });
 
-  test('a copy where it is to go already is kept, the others are removed', async () => {
+  test('a copy already in the target stays, the others are removed', async () => {
     const { uid, call } = await eve.receive('INBOX', 'copied');
     const lock = await eve.box.client.getMailboxLock('INBOX');
     await eve.box.client.messageCopy(String(uid), path('Filed'), { uid: true });
@@ -143,7 +143,7 @@ describe.each(PROFILES)('on a server that is %s', (profile) => {
     expect(await eventsSince('Filed')).toEqual(['email.update copied']);
   });
 
-  test('trash moves to Trash, which is made where there is none; there the email stays readable', async () => {
+  test('trash moves to Trash, creating it if missing; the email stays readable there', async () => {
     const { call } = await eve.receive('INBOX', 'rubbish');
     await eve.settle();
     const email = emailOf(call);
@@ -160,7 +160,7 @@ describe.each(PROFILES)('on a server that is %s', (profile) => {
     expect(await eventsSince('Trash')).toEqual([]);
   });
 
-  test('read and unread change the flag, the email at once, and make one event', async () => {
+  test('read and unread change the flag and the email immediately, in one event', async () => {
     const { uid, call } = await eve.receive('INBOX', 'to be read');
     await eve.settle();
     const email = emailOf(call);
@@ -186,7 +186,7 @@ describe.each(PROFILES)('on a server that is %s', (profile) => {
     expect(await eventsSince()).toEqual([]);
   });
 
-  test('what another program did in the meantime is found out, and ends in the truth', async () => {
+  test('earlier changes of another program are detected, and end in the state of the mailbox', async () => {
     const gone = await eve.receive('INBOX', 'gone');
     const moved = await eve.receive('INBOX', 'moved');
     const elsewhere = await eve.receive('INBOX', 'elsewhere');
@@ -221,7 +221,7 @@ describe.each(PROFILES)('on a server that is %s', (profile) => {
     expect((await subjectsIn('INBOX')).sort()).toEqual(['beside it']);
   });
 
-  test('a folder that is gone or was renamed by another program', async () => {
+  test('a folder that another program deleted or renamed', async () => {
     const { call } = await eve.receive('INBOX', 'for a folder');
     await eve.settle();
     const id = await folderId('Filed');
@@ -239,7 +239,7 @@ describe.each(PROFILES)('on a server that is %s', (profile) => {
     expect(folders.sort()).toEqual(['Other', 'Renamed']);
   });
 
-  test('many changes at once, of one email and of several, all end well', async () => {
+  test('many parallel changes, of one email and of several, all succeed', async () => {
     const mails = [];
     for (let n = 0; n < 4; n++) mails.push(emailOf((await eve.receive('INBOX', `mail ${n}`)).call));
     await eve.settle();
@@ -261,8 +261,8 @@ describe.each(PROFILES)('on a server that is %s', (profile) => {
   });
 });
 
-describe('a mailbox that cannot be entered', () => {
-  test('is disconnected by the first refused call, and refuses all others at once', async () => {
+describe('a mailbox that refuses the login', () => {
+  test('is disconnected by the first refused call, and refuses all others immediately', async () => {
     const dovecot = await startDovecotProfile('full');
     const user = await addUserWhoSends(dovecot);
     const eve = await connectLogin(live, user);
@@ -275,7 +275,7 @@ describe('a mailbox that cannot be entered', () => {
     expect(answer.status).toBe(401);
     expect(await answer.json()).toMatchObject({ type: 'errors/invalid_credentials' });
     await eve.event('account.status.disconnected');
-    // the server is not asked any more
+    // the server is no longer contacted
     await dovecot.stop();
     expect((await read()).status).toBe(401);
     expect(eve.events('account.status.disconnected')).toHaveLength(1);

@@ -11,7 +11,7 @@ import { mailServers } from '../helpers/servers/mail-servers.ts';
 import { greenMail, type OtherServer, pymap } from '../helpers/servers/other-servers.ts';
 import { emailOf, folderOf } from '../helpers/fakes/receiver.ts';
 
-/** The same mailbox life on servers that lack this or that extension: each by its own fallback, none noticed outside. */
+/** The same behaviour on servers that lack extensions: the fallbacks are not visible to callers. */
 
 interface Server {
   name: string;
@@ -39,7 +39,7 @@ function dovecot(name: string, options: Omit<DovecotOptions, 'certificate'>): Se
   };
 }
 
-/** The second Dovecot has a user database of its own; Postfix asks the first. */
+/** The second Dovecot has a separate user database; Postfix checks logins with the first. */
 async function addUserOfBoth(info: MailUser['dovecot']): Promise<MailUser> {
   const user = await addUser({ dovecot: info });
   await addUser({ user: user.user, password: user.password });
@@ -126,7 +126,7 @@ describe.each(SERVERS)('$name', ({ prefix, separator, start }) => {
     expect(typesOf([...(await pia.settle(path('Filed'))), ...(await pia.settle())])).toEqual(['email.delete']);
   });
 
-  test('folders are made, renamed under the same id with their mail, and removed', async () => {
+  test('folders are created, renamed under the same id with their mail, and removed', async () => {
     await pia.box.createFolder(path('New'));
     const created = await pia.event('email.folder.create', (call) => folderOf(call).name === 'New');
     const { call } = await pia.receive(path('New'), 'inside');
@@ -158,7 +158,7 @@ test('folders without special-use flags get their roles from well-known names', 
   await server.stop();
 }, 60_000);
 
-test('a change of UIDVALIDITY makes no events and keeps every id', async () => {
+test('a change of UIDVALIDITY causes no events and keeps every id', async () => {
   const user = await addUser();
   const rita = await connectLogin(live, user, {
     before: async (box) => void (await box.append('INBOX', { subject: 'old' })),

@@ -19,7 +19,7 @@ afterAll(() => live?.close());
 it('keeps its connection from poll to poll', async () => {
   const accounts: string[] = [];
   for (let n = 0; n < MAILBOXES; n++) accounts.push((await connectUser(live)).account.id);
-  // a watch that begins again takes the lease anew
+  // a watch that restarts takes a new lease
   const watches = async () => {
     const { rows } = await live.pool.query<{ id: string; epoch: number; synced: boolean; failure: string }>(
       `select id, watch_epoch::int as epoch, last_synced_at is not null as synced, watch_failure as failure

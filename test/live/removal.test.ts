@@ -14,7 +14,7 @@ import { waitFor } from '../helpers/assert/wait.ts';
 
 /**
  * Words that exist nowhere else are in a password, a subject, a text, a file and an address. With STORAGE_ENCRYPTION no file
- * holds them while the account is there; once it is removed nothing does, even for who has the key.
+ * holds them while the account exists; after its removal nothing does, even with the key.
  */
 const word = () => `canary${randomBytes(9).toString('hex')}`;
 const CANARIES = {
@@ -163,7 +163,7 @@ async function histories(): Promise<{ text: string; runs: string[] }> {
 const metrics = async () =>
   (await Promise.all([workerMetrics, `${live.api.base}/metrics`].map(async (url) => (await fetch(url)).text()))).join();
 
-/** What the heaps of the API and the worker hold after a full garbage collection. */
+/** The heaps of the API and the worker after a full garbage collection. */
 async function inHeaps(): Promise<string[]> {
   const texts: string[] = [];
   for (const pid of live.product.pids()) {
@@ -186,7 +186,7 @@ async function inHeaps(): Promise<string[]> {
   return found(texts.join('\n')).filter((name) => name !== 'localPart');
 }
 
-test('while the account is there its files are encrypted, and logs and metrics say nothing of it', async () => {
+test('while the account exists its files are encrypted, and logs and metrics reveal nothing', async () => {
   const stored = await filesBelow(join(live.product.dataDir, 'storage'));
   expect(stored.length).toBeGreaterThan(1000);
   expect(found(stored)).toEqual([]);
@@ -201,7 +201,7 @@ test('while the account is there its files are encrypted, and logs and metrics s
   expect(await inHeaps()).toContain('password');
 }, 60_000);
 
-test('once it is removed nothing is left of it, for the key of the installation neither', async () => {
+test('after its removal nothing is left, even with the key of the installation', async () => {
   await live.api.delete(`/accounts/${owner.account.id}`);
   const { event } = await owner.event('account.remove');
   expect(JSON.stringify(event.data)).toContain(CANARIES.localPart);

@@ -9,7 +9,7 @@ import { type Connected, connectLogin, type Live, joinLive, typesOf } from '../h
 import { emailOf } from '../helpers/fakes/receiver.ts';
 import { waitFor } from '../helpers/assert/wait.ts';
 
-/** Sending and drafts where the provider files the Sent copy by itself, and where it can hardly anything. */
+/** Sending and drafts where the provider files the Sent copy automatically, and where it has few extensions. */
 
 let live: Live;
 let stripped: RunningDovecot;
@@ -79,7 +79,7 @@ test('without MOVE, UIDPLUS and SPECIAL-USE', async () => {
   expect(smtp.messages).toHaveLength(2);
 }, 120_000);
 
-test('in Gmail, which files what is sent by itself', async () => {
+test('in Gmail, which files sent mail automatically', async () => {
   smtp.messages.length = 0;
   smtp.onAccepted = async (source) => {
     // it takes its time

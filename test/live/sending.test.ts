@@ -31,7 +31,7 @@ const folderOf = async (role: string, of = anna) =>
   (await live.api.folders(of.account.id)).find((folder) => folder.role === role);
 
 describe('sending', () => {
-  test('a mail is delivered once, its copy is in Sent under the id of the answer and is one event', async () => {
+  test('a mail is delivered once; its copy is in Sent under the returned id, with one event', async () => {
     const answer = await sent({
       to: [{ email: bea.user.user, display_name: 'Bea Béla' }],
       subject: 'Grüße 🌍',
@@ -80,7 +80,7 @@ describe('sending', () => {
     expect(typesOf(await anna.settle())).toEqual(['email.new']);
   });
 
-  test('the mail that the owner sends to the mailbox itself is a copy in Sent and one in INBOX', async () => {
+  test('mail that the owner sends to the same mailbox is a copy in Sent and one in INBOX', async () => {
     const answer = await sent({ to: [{ email: anna.user.user }], subject: 'to myself', plain_text: 'note' });
     const copy = await anna.event('email.new', (call) => emailOf(call).id === answer.id);
     const received = await anna.event(
@@ -97,7 +97,7 @@ describe('sending', () => {
     expect(typesOf(await anna.settle())).toEqual(['email.new', 'email.new']);
   });
 
-  test('a reply carries the whole chain, and Bcc stays in the Sent copy alone', async () => {
+  test('a reply carries the whole chain, and only the Sent copy has Bcc', async () => {
     const first = await sent({ to: [{ email: bea.user.user }], subject: 'first', plain_text: 'a' });
     const received = emailOf(await bea.event('email.new', (call) => emailOf(call).message_id === first.message_id));
     const reply = await live.api.post<EmailSent>(path('/emails/send', bea), {
@@ -132,7 +132,7 @@ describe('sending', () => {
     expect(own.bcc_attendees).toEqual([]);
   });
 
-  test('the same Idempotency-Key gives the first answer again and sends nothing', async () => {
+  test('a repeated Idempotency-Key returns the first response and sends nothing', async () => {
     const body = { to: [{ email: bea.user.user }], subject: 'once', plain_text: 'x' };
     const key = { 'Idempotency-Key': `once-${Date.now()}` };
     const answers = await Promise.all([1, 2, 3].map(async () => (await send(body, key)).json()));
@@ -146,8 +146,8 @@ describe('sending', () => {
   });
 
   test('a refused recipient is listed and the others get it; when all are refused it is 422', async () => {
-    const nobody = 'nobody-there@example.invalid..';
-    expect((await send({ to: [{ email: nobody }], subject: 'x' })).status).toBe(400);
+    const invalid = 'missing-user@example.invalid..';
+    expect((await send({ to: [{ email: invalid }], subject: 'x' })).status).toBe(400);
     const bad = await send({ to: [{ email: bea.user.user }], subject: 'a\r\nBcc: x@y.z' });
     expect(bad.status).toBe(400);
     expect(((await bad.json()) as ApiFailure['body']).detail).toContain('subject');

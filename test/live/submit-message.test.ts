@@ -73,7 +73,7 @@ describe('a message', () => {
     expect((await bodiesOf(reader, 3)).sort()).toEqual([small, large, small].sort());
   });
 
-  it('goes to those who were not refused', async () => {
+  it('goes to the accepted recipients', async () => {
     const [user, reader] = [await addUser(), await addUser()];
     const refused = ['refused.one@example.test', 'tempfail.two@example.test'];
     const { rejected } = await submit(settings(user), [...refused, reader.user], 'Subject: a\r\n\r\nbody\r\n');
@@ -85,7 +85,7 @@ describe('a message', () => {
 describe('a refusal', () => {
   const source = 'Subject: a\r\n\r\nbody\r\n';
 
-  it('of every recipient is reported for what it is', async () => {
+  it('of every recipient is reported as such', async () => {
     const smtp = settings(await addUser());
     const forGood = await failure(smtp, ['refused.one@example.test', 'tempfail@example.test'], source);
     expect(forGood).toMatchObject({ outcome: 'not_sent', code: 'provider_rejected' });
@@ -101,7 +101,7 @@ describe('a refusal', () => {
     expect(error.detail).not.toMatch(/canary/);
   });
 
-  it('of a message over the limit is reported, and the next goes', async () => {
+  it('of a message over the limit is reported, and the next is sent', async () => {
     const { messageSizeLimit } = mailServers().postfix;
     const [user, reader] = [await addUser(), await addUser()];
     const error = await failure(settings(user), [reader.user], `${source}${'x'.repeat(messageSizeLimit)}`);
@@ -112,7 +112,7 @@ describe('a refusal', () => {
   });
 });
 
-it('a connection that died while it was kept is replaced unseen', async () => {
+it('an idle connection that died is replaced silently', async () => {
   const [user, reader] = [await addUser(), await addUser()];
   const proxy = await startTcpProxy(user.submissionPort);
   const smtp = settings(user, { port: proxy.port });

@@ -74,7 +74,7 @@ function behaviour(dovecot: () => DovecotInfo | undefined, path: (name: string) 
     expect(events[2]?.email.folders).toEqual([await account.folderId(filed)]);
   });
 
-  it('finds what was moved, read and deleted while it did not watch', async () => {
+  it('finds moves, reads and deletes from the time without a watch', async () => {
     const { account, box, settle } = await newMailbox(dovecot());
     const later = path('Later');
     await account.connect();
@@ -92,7 +92,7 @@ function behaviour(dovecot: () => DovecotInfo | undefined, path: (name: string) 
     expect(types).toEqual(['email.delete', 'email.folder.create', 'email.new', 'email.update', 'email.update']);
   });
 
-  it('reports nothing of email that was in the mailbox before, moved or read later', async () => {
+  it('reports nothing of earlier email that is moved or read later', async () => {
     const { account, box, settle } = await newMailbox(dovecot());
     const filed = path('Filed');
     await box.append('INBOX', { subject: 'old' }, { date: new Date(Date.now() - 86_400_000) });
@@ -106,7 +106,7 @@ function behaviour(dovecot: () => DovecotInfo | undefined, path: (name: string) 
     expect((await account.events())[0]?.email.subject).toBe('new');
   });
 
-  it('reports a renamed folder once and nothing of its email', async () => {
+  it('reports a renamed folder once, and none of its email', async () => {
     const { account, box, settle } = await newMailbox(dovecot());
     const [before, after] = [path('Before'), path('After')];
     await account.connect();

@@ -9,7 +9,7 @@ import { mailText } from '../../helpers/product/mail-text.ts';
 import { emailOf } from '../../helpers/fakes/receiver.ts';
 import { waitFor } from '../../helpers/assert/wait.ts';
 
-/** Servers that allow few connections: nobody sees an error, only waiting. */
+/** Servers that allow few connections: callers wait, but see no error. */
 
 let live: Live;
 let server: FakeImap;
@@ -96,7 +96,7 @@ test.each(CASES)(
       timeoutMs: 60_000,
       what: 'the initial sync',
     });
-    // the watch goes on afterwards
+    // the watch continues afterwards
     server.append('INBOX', mailText({ subject: 'afterwards' }));
     server.tell();
     await live.receiver.waitFor(

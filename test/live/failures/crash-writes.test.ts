@@ -21,7 +21,7 @@ import { waitFor } from '../../helpers/assert/wait.ts';
 
 /*
  * kill -9 of the worker at the numbered steps of a send, a draft update and a move: just as a piece of the conversation
- * with the mail server passes, which then never arrives. Each step has an account of its own, and its piece is held back
+ * with the mail server passes, which then never arrives. Each step has a separate account, and its piece is held back
  * until all accounts have come to their steps: one kill meets them all. `npm run test:crash` goes through all of the
  * steps, `npm test` through those at which most could go wrong.
  */
@@ -37,7 +37,7 @@ interface Step {
 
 const client = (pattern: RegExp) => (piece: Piece) => piece.from === 'client' && pattern.test(piece.text);
 const server = (pattern: RegExp) => (piece: Piece) => piece.from === 'server' && pattern.test(piece.text);
-/** The answer to a command, or whatever comes after it on that connection: the next piece that fits. */
+/** The answer to a command, or a later piece on that connection: the next piece that matches. */
 const after = (first: Step['at'], second: Step['at']): Step['at'] => {
   let passed = false;
   return (piece) => {
@@ -49,11 +49,11 @@ const after = (first: Step['at'], second: Step['at']): Step['at'] => {
 
 interface Prepared {
   call: () => Promise<Response>;
-  /** of the draft or the email that is there before the call */
+  /** of the draft or the email that exists before the call */
   id?: string;
 }
 
-/** What is under way in one account when the worker dies. */
+/** The operation in progress in one account when the worker is killed. */
 interface Scene extends Step, Prepared {
   title: string;
   write: Write;

@@ -58,7 +58,7 @@ describe('a server that sends too much', () => {
     await here.failureOf(script);
   });
 
-  it('bodies of mails that are larger than announced are not held in memory', async () => {
+  it('bodies larger than announced are not held in memory', async () => {
     here.newAccount({ pollMs: 300 });
     await here.account.connect();
     const sizes = (isLong() ? [3, 5, 7] : [1, 2, 3]).map((size) => size * MiB);
@@ -75,7 +75,7 @@ describe('a server that sends too much', () => {
     expect(events.every(({ email }) => email.body_plain.length > 0)).toBe(true);
   });
 
-  it('a mail of no end', async () => {
+  it('an endless mail', async () => {
     const endless: Script['answer'] = (text, { name, args }) =>
       name === 'UID FETCH' && JSON.stringify(args).includes('BODY.PEEK[]<')
         ? `* 2 FETCH (UID 2 BODY[] {65536}\r\n${'x'.repeat(65_536)})\r\n${text.includes('FETCH (') ? '' : text}`

@@ -131,7 +131,7 @@ async function kill(part: Part): Promise<void> {
   if (victim) process.kill(victim.pid, 'SIGKILL');
 }
 
-/** What an endpoint got, against what the outbox has of the account. */
+/** Compares the calls of an endpoint with the outbox of the account. */
 async function check(receiver: Receiver): Promise<void> {
   const { rows } = await untilDone(() =>
     database.pool.query<{ id: string; object_id: string; sequence: string }>(

@@ -42,7 +42,7 @@ const request = async (method: string, path: string, body: object) => {
 };
 
 describe('when the answer of the provider is lost', () => {
-  test('a folder that was created is there for the next call', async () => {
+  test('the next call finds a created folder', async () => {
     lost = /CREATE/;
     expect((await request('POST', url(), { name: 'Created' })).status).toBe(502);
     line.restore();
@@ -51,7 +51,7 @@ describe('when the answer of the provider is lost', () => {
     expect((await live.api.folders(eve.account.id)).filter(({ name }) => name === 'Created')).toEqual([body]);
   }, 60_000);
 
-  test('a folder that was renamed is renamed for the next call', async () => {
+  test('the next call finds a renamed folder', async () => {
     const { id } = (await request('POST', url(), { name: 'Before' })).body;
     lost = /RENAME/;
     expect((await request('PATCH', url(id), { name: 'After' })).status).toBe(502);

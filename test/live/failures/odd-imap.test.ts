@@ -84,7 +84,7 @@ const LONG = new Set([
   'announces something else',
 ]);
 
-describe('mail comes once and is followed though the server', () => {
+describe('mail is reported once and followed although the server', () => {
   const cases: [string, Script][] = [
     ['keeps to the protocol', {}],
     [
@@ -96,7 +96,7 @@ describe('mail comes once and is followed though the server', () => {
       { answer: (t, { name }) => (isFetch(name) ? `* 1 FETCH (FLAGS (\\Seen))\r\n${t}` : t) },
     ],
     [
-      'reports UIDs that nobody asked for',
+      'reports UIDs that were not requested',
       { answer: (t, { name }) => (isFetch(name) ? `* 9 FETCH (UID 1 FLAGS ())\r\n${t}` : t) },
     ],
     [
@@ -145,7 +145,7 @@ describe('mail comes once and is followed though the server', () => {
     await expectMailLife({});
   });
 
-  it('has UIDs vanish again and again that are there', async () => {
+  it('repeatedly reports existing UIDs as vanished', async () => {
     const vanished = '* VANISHED (EARLIER) 1:4294967295\r\n';
     await account.connect();
     server.script = { answer: (text, { name }) => (isFetch(name) ? vanished.repeat(5) + text : text) };

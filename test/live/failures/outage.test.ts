@@ -14,7 +14,7 @@ import { ownServers, type OwnServers } from '../../helpers/servers/own-servers.t
 import { type Product, startProduct } from '../../helpers/product/product.ts';
 import { waitFor } from '../../helpers/assert/wait.ts';
 
-/** What callers get while Postgres, Temporal, the workers or the storage are away, and afterwards. */
+/** Responses while Postgres, Temporal, the workers or the storage are unavailable, and afterwards. */
 
 let servers: OwnServers;
 let product: Product;
@@ -160,7 +160,7 @@ const untilReady = async () => {
 };
 
 describe('the database', () => {
-  it('frozen is 503, and answers again when it goes on', async () => {
+  it('frozen is 503, and recovers when it continues', async () => {
     servers.postgres.freeze();
     try {
       expectAway(await all([...READS(), ...WRITES()]), /^the database cannot be reached now/);
@@ -174,7 +174,7 @@ describe('the database', () => {
     for (const { status } of await all(READS())) expect(status).toBe(200);
   }, 90_000);
 
-  it('killed and refused is 503, and answers again when it is back', async () => {
+  it('killed and refused is 503, and recovers when it is back', async () => {
     await servers.postgres.kill();
     expectAway(await all([...READS(), ...WRITES()]), /^the database cannot be reached now/);
     await servers.postgres.start();
@@ -182,7 +182,7 @@ describe('the database', () => {
     for (const { status } of await all(READS())) expect(status).toBe(200);
   }, 90_000);
 
-  it('restarted while calls go on gives nothing but answers and 503', async () => {
+  it('restarted during calls causes only 503 responses', async () => {
     const answers: Answer[] = [];
     let over = false;
     const calls = (async () => {
@@ -229,7 +229,7 @@ describe('the database', () => {
 
 describe('Temporal', () => {
   it.each(['frozen', 'killed'] as const)(
-    '%s is 503 for writes, while reads go on',
+    '%s is 503 for writes, while reads still work',
     async (how) => {
       if (how === 'frozen') servers.temporal.freeze();
       else await servers.temporal.kill();
@@ -249,7 +249,7 @@ describe('Temporal', () => {
 });
 
 describe('without a worker', () => {
-  it('changes, drafts, sends and connects are 503, and none of them is made when there is one again', async () => {
+  it('changes, drafts, sends and connects are 503, and a later worker performs none of them', async () => {
     await product.killWorker('SIGTERM');
     const before = smtp.messages.length;
     const { folders } = await product.api.email(account.id, emailId);

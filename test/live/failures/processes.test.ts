@@ -55,13 +55,13 @@ async function counted(): Promise<number> {
     .reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0);
 }
 
-it('calls go to all API processes, and a scrape counts them together', async () => {
+it('calls reach all API processes, and a scrape counts them together', async () => {
   expect(serving()).toHaveLength(3);
   for (let n = 0; n < 30; n++) expect(await call()).toBe(200);
   for (let n = 0; n < 6; n++) expect(await counted()).toBe(30);
 });
 
-it('an API process that dies is started again, and the others go on', async () => {
+it('an API process that dies is restarted, and the others keep running', async () => {
   const before = serving();
   process.kill(before[0] as number, 'SIGKILL');
   await waitFor(
@@ -88,7 +88,7 @@ it('both workers announce themselves, and each serves its metrics', async () => 
   expect(rows).toHaveLength(2);
 });
 
-it('API processes end with the one that listens, however it ends', async () => {
+it('API processes exit with the listening one, even if that is killed', async () => {
   const children = serving().flatMap((pid) => handleOf(pid) ?? []);
   expect(children).toHaveLength(3);
   const leader = run.handles().find(({ pid }) => commandOf(pid).includes('dist/server.js'));

@@ -7,7 +7,7 @@ import { addUser } from '../../helpers/product/mail-user.ts';
 import { emailOf } from '../../helpers/fakes/receiver.ts';
 import { waitFor } from '../../helpers/assert/wait.ts';
 
-/** What a send answers when the SMTP server does not do as it should; the mailbox itself is on Dovecot. */
+/** Responses of sends when the SMTP server misbehaves; the mailbox is on Dovecot. */
 
 let live: Live;
 let smtp: FakeSmtp;
@@ -43,13 +43,13 @@ const taken = (subject: string) => smtp.messages.filter(({ source }) => source.i
 const draftsOf = async () => (await live.api.get<{ data: Email[] }>(`/${anna.account.id}/drafts`)).data;
 
 describe('a send that fails', () => {
-  test('is 422 when the server refuses the mail, and nothing is left of it', async () => {
+  test('is 422 when the server refuses the mail, and leaves nothing behind', async () => {
     smtp.script = at('dot', '552 5.3.4 message too large');
     expect(await send('too large')).toMatchObject({ status: 422, body: { type: 'errors/provider_rejected' } });
     expect((await live.api.emails(anna.account.id, { subject: 'too large' })).data).toEqual([]);
   });
 
-  test('is 502 when the server is busy, and may be made again with the same key', async () => {
+  test('is 502 when the server is busy, and may be repeated with the same key', async () => {
     const key = `busy-${Date.now()}`;
     smtp.script = at('MAIL', '451 4.3.2 try later');
     expect(await send('busy', { key })).toMatchObject({ status: 502, body: { type: 'errors/provider_error' } });
@@ -67,7 +67,7 @@ describe('a send that fails', () => {
     expect(taken('dead')).toEqual([]);
   }, 60_000);
 
-  test('is 502 that says so when the outcome is lost, and is never made again', async () => {
+  test('is 502 with that reason when the outcome is unknown, and is never repeated', async () => {
     const key = `lost-${Date.now()}`;
     smtp.script = at('dot', 'take and drop', 1);
     const first = await send('lost', { key });
@@ -77,7 +77,7 @@ describe('a send that fails', () => {
     expect(taken('lost')).toHaveLength(1);
   }, 60_000);
 
-  test('leaves the draft as it was', async () => {
+  test('leaves the draft unchanged', async () => {
     const draft = await live.api.post<DraftResult>(`/${anna.account.id}/drafts`, { ...MAIL, subject: 'kept' });
     smtp.script = at('dot', '554 5.7.1 no');
     const refused = await live.api.request('POST', `/${anna.account.id}/drafts/${draft.id}/send`);
@@ -109,8 +109,8 @@ describe('a send that fails', () => {
   }, 60_000);
 });
 
-describe('a send that goes on', () => {
-  test('lists the recipients that were refused', async () => {
+describe('a send that succeeds', () => {
+  test('lists the refused recipients', async () => {
     smtp.script = (moment, line) =>
       moment === 'RCPT' && line.includes('nobody@') ? '550 5.1.1 no such user' : undefined;
     const body = { ...MAIL, to: [...MAIL.to, { email: 'nobody@elsewhere.test' }], subject: 'some' };
@@ -118,10 +118,10 @@ describe('a send that goes on', () => {
     expect(answer.rejected).toEqual(['nobody@elsewhere.test']);
     expect(taken('some')[0]?.to).toEqual(['bea@elsewhere.test']);
     smtp.script = at('RCPT', '550 5.1.1 no such user', 9);
-    expect(await send('nobody at all')).toMatchObject({ status: 422 });
+    expect(await send('all refused')).toMatchObject({ status: 422 });
   });
 
-  test('is made though the caller hangs up', async () => {
+  test('completes although the caller hangs up', async () => {
     const subject = 'hung up';
     let release: () => void = () => {};
     const reached = new Promise<void>((resolve) => {
@@ -148,7 +148,7 @@ describe('a send that goes on', () => {
     expect(event.data).toMatchObject({ email: { origin: 'api' } });
   });
 
-  test('bad input is 400 that names the field, and nothing is kept of it', async () => {
+  test('bad input is 400 that names the field, and stores nothing', async () => {
     const bad: [unknown, string][] = [
       [{ ...MAIL, subject: 'x'.repeat(1_000_000) }, 'subject'],
       [{ ...MAIL, subject: 'a\nb' }, 'subject'],
@@ -157,7 +157,7 @@ describe('a send that goes on', () => {
       [{ ...MAIL, custom_headers: [{ name: 'Received', value: 'x' }] }, 'custom_headers.0.name'],
       [{ ...MAIL, tracking_options: { opens: true } }, 'html'],
       [{ ...MAIL, reply_to_message_id: 'email_01m7zgraq2rnsjs7nv13zwjgtj' }, 'reply_to_message_id'],
-      [{ subject: 'nobody' }, 'to'],
+      [{ subject: 'no recipient' }, 'to'],
       [{ to: MAIL.to }, 'subject'],
       [{ ...MAIL, plain_text: 'x'.repeat(41 * 1024 * 1024) }, ''],
     ];

@@ -8,7 +8,7 @@ import { at, HostileGround } from '../../helpers/fakes/hostile-ground.ts';
 const here = new HostileGround();
 const COMMANDS = ['SELECT', 'UID FETCH', 'IDLE', 'LIST', 'DONE'];
 
-describe('a server that stops to answer', () => {
+describe('a server that stops answering', () => {
   it.each(COMMANDS)('at %s', async (name) => {
     await here.failureOf({ command: at(name, () => {}) });
   });

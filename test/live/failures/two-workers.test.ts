@@ -44,7 +44,7 @@ async function allReport(subject: string, timeoutMs: number): Promise<void> {
   expect(new Set(reported().map(({ event }) => event.id)).size).toBe(MAILBOXES);
 }
 
-test('the mailboxes of a worker that is killed are watched by the other within a minute', async () => {
+test('the mailboxes of a killed worker are watched by the other within a minute', async () => {
   live.product.addWorker();
   await waitFor(async () => (await watches()).length === 2, { timeoutMs: 60_000, what: 'the further worker' });
   await allReport('with both', 60_000);
@@ -57,7 +57,7 @@ test('the mailboxes of a worker that is killed are watched by the other within a
   });
 }, 180_000);
 
-test('a worker that comes back gets its share within five minutes, and nothing is reported twice meanwhile', async () => {
+test('a worker that comes back gets its share within five minutes, without duplicate reports', async () => {
   live.product.addWorker();
   let now: number[] = [];
   // both have about half: each keeps one more than its share at most

@@ -57,7 +57,7 @@ async function sentTo(visitor: Browsing): Promise<Record<string, string>> {
   return Object.fromEntries(new URL(visitor.page.url()).searchParams);
 }
 
-test('connects a mailbox: unknown servers are asked for, a wrong password is said in plain words, once it is used', async () => {
+test('connects a mailbox once: asks for unknown servers, and explains a wrong password', async () => {
   const link = await makeLink({ name: 'Orders' });
   const owner = await openLink(link);
   await owner.sees('Harbour CRM asks to read and send mail for you');
@@ -92,7 +92,7 @@ test('connects a mailbox: unknown servers are asked for, a wrong password is sai
   await Promise.all([owner.close(), again.close()]);
 }, 120_000);
 
-test('connects an account again whose address stays', async () => {
+test('reconnects an account with a fixed address', async () => {
   const [account] = (await live.api.get<{ data: Account[] }>('/accounts')).data;
   const owner = await openLink(await makeLink({ account_id: account?.id }));
   await owner.page.waitForSelector('input[type=email]');
@@ -103,7 +103,7 @@ test('connects an account again whose address stays', async () => {
   await owner.close();
 }, 60_000);
 
-test('sends back who cancels, and shows what is wrong with a link that does not work', async () => {
+test('redirects a user who cancels, and explains why a link does not work', async () => {
   const owner = await openLink(await makeLink());
   await owner.click('Cancel and go back', 'button');
   expect(await sentTo(owner)).toEqual({ error: 'cancelled', state: 'customer 42' });
@@ -121,7 +121,7 @@ test('is usable in the dark, on a narrow screen and for a screen reader, in the 
   ]) {
     const owner = await openLink(await makeLink(), view);
     await owner.sees('Connect your mailbox');
-    await owner.fill('Email address', 'somebody@gmail.com');
+    await owner.fill('Email address', 'person@gmail.com');
     await owner.page.focus('input[type=password]');
     await owner.sees('app password');
     const link = await owner.page.waitForSelector('a[href^="https://support.google.com"]');
@@ -138,7 +138,7 @@ test('is usable in the dark, on a narrow screen and for a screen reader, in the 
   expect(found).toEqual([]);
 }, 90_000);
 
-test('has no key, no cookie and no way to the API', async () => {
+test('has no key, no cookie and no access to the API', async () => {
   const owner = await openLink(await makeLink());
   await owner.sees('Connect your mailbox');
   expect(await owner.page.browserContext().cookies()).toEqual([]);

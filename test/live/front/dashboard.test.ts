@@ -44,7 +44,7 @@ afterAll(async () => {
   await live?.close();
 }, 60_000);
 
-/** What its policy refused an email in its frame is left out: that is meant. */
+/** Faults of a page, without requests that the policy refuses to an email in its frame, as intended. */
 const faultsOf = ({ faults }: Browsing) =>
   faults.filter((fault) => !fault.includes(new URL(pixelUrl).host) && !fault.includes("'x:'"));
 const path = () => new URL(desk.page.url()).pathname;
@@ -67,7 +67,7 @@ test('is entered with an API key, which is in no cookie and no storage', async (
   expect(JSON.stringify(cookies)).not.toContain(live.api.key);
 }, 60_000);
 
-test('connects a mailbox whose servers are typed in, after a wrong password in the words of the server', async () => {
+test('connects a mailbox with entered servers, after a wrong password, quoting the server', async () => {
   await desk.click('Connect a mailbox', 'link');
   await desk.fill('Email address', user.user);
   await desk.fill('Password', 'wrong');
@@ -165,7 +165,7 @@ test('sees deliveries fail, and replays them once the endpoint is repaired', asy
   await desk.picture('delivery');
 }, 120_000);
 
-test('tells of events the moment they happen', async () => {
+test('shows events as they happen', async () => {
   await desk.open('/events');
   await desk.sees('Live');
   await box.append('INBOX', { subject: 'Seen in the tail', to: user.user, text: 'three' });
@@ -173,7 +173,7 @@ test('tells of events the moment they happen', async () => {
   await desk.picture('events');
 }, 60_000);
 
-test('makes a key that is shown once, and revokes it: its sessions end too', async () => {
+test('creates a key that is shown once, and revokes it: its sessions end too', async () => {
   await desk.open('/keys');
   await desk.click('Create a key', 'button');
   await desk.fill('Name', 'Made in a browser');
@@ -301,7 +301,7 @@ test('is usable in the dark, on a narrow screen, and for a screen reader', async
   expect(faultsOf(desk)).toEqual([]);
 }, 240_000);
 
-test('leads to the reference, where calls are tried with the session and shown as code', async () => {
+test('links to the reference, where calls run with the session and are shown as code', async () => {
   await desk.open('/docs#/API%20keys/getSession');
   const operation = '#operations-API_keys-getSession';
   await desk.page.waitForSelector(operation);

@@ -240,10 +240,10 @@ test('contacts and senders come from the mail and the account', async () => {
 
 test('a bounce made by Postfix is reported as email.new.bounce and as nothing else', async () => {
   const messageId = newMessageId();
-  await submit(anna.user, 'nobody.there@example.test', { subject: 'will come back', messageId });
+  await submit(anna.user, 'missing.user@example.test', { subject: 'will come back', messageId });
   const call = await anna.event('email.new.bounce');
   expect(emailOf(call).bounce).toMatchObject({
-    recipient: 'nobody.there@example.test',
+    recipient: 'missing.user@example.test',
     action: 'failed',
     status: '5.1.1',
     message_id: messageId,
@@ -290,7 +290,7 @@ test('the delivery log names every call, its attempts and its workflow', async (
   });
 });
 
-test('a refused call is made again with the same ids and bytes', async () => {
+test('a refused call is repeated with the same ids and bytes', async () => {
   const receiver = await startReceiver();
   try {
     const endpoint = await api.listen(receiver, { types: ['email.new'], accounts: [anna.account.id] });
@@ -309,7 +309,7 @@ test('a refused call is made again with the same ids and bytes', async () => {
   }
 });
 
-test('every call of this run was signed and headed as the contract says', () => {
+test('every call of this run had the documented signature and headers', () => {
   expect(live.receiver.calls.length).toBeGreaterThan(20);
   expect(live.receiver.faults).toEqual([]);
 });
@@ -319,7 +319,7 @@ async function bytes(path: string, headers: Record<string, string> = {}) {
   return { status: response.status, headers: response.headers, body: Buffer.from(await response.arrayBuffer()) };
 }
 
-/** As a mail's Date header shows it: whole seconds. */
+/** A time as a mail's Date header shows it: whole seconds. */
 function toDate(date: Date | undefined): string {
   return new Date(Math.floor((date?.getTime() ?? 0) / 1000) * 1000).toISOString();
 }

@@ -10,7 +10,7 @@ import { startReceiver } from '../../helpers/fakes/receiver.ts';
 import { storeAccount } from '../../helpers/product/stored-account.ts';
 import { waitFor } from '../../helpers/assert/wait.ts';
 
-/** What Prometheus gets of a running product, and that the board and the alerts ask for nothing else. */
+/** The metrics of a running product, and that the board and the alerts use no others. */
 
 const ROOT = join(import.meta.dirname, '..', '..', '..');
 let product: Product;
@@ -20,7 +20,7 @@ beforeAll(async () => {
   const port = await freePort();
   workerMetrics = `http://127.0.0.1:${port}/metrics`;
   product = await startProduct({ WORKER_METRICS_PORT: String(port) });
-  // a run that ends, so that the SDK has measured one: nobody listens there
+  // a run that ends, which the SDK then has measured; nothing listens there
   const side = { host: '127.0.0.1', port: await freePort(), encryption: 'none' };
   const credentials = { user: 'a@example.test', password: 'x', imap: side, smtp: side };
   const answer = await product.api.request(
@@ -98,7 +98,7 @@ it('the deliveries of an endpoint are counted, and how long they took', async ()
 });
 
 describe('the id of a call', () => {
-  it('is in the log lines of the activities that it led to, and in the memo of its workflow', async () => {
+  it('is in the log lines of its activities, and in the memo of its workflow', async () => {
     await waitFor(async () => /"requestId":"connect-1".*activity finished/.test(await product.logs()), {
       timeoutMs: 30_000,
     });

@@ -15,7 +15,7 @@ import { emailOf, startReceiver } from '../../helpers/fakes/receiver.ts';
 import { waitFor } from '../../helpers/assert/wait.ts';
 
 /**
- * What a person wrote, and what opens a mailbox, is found in no workflow history, log line or error:
+ * Mail contents and credentials are not in any workflow history, log line or error:
  * words that exist nowhere else are sent through every path, and looked for afterwards.
  */
 
@@ -93,7 +93,7 @@ async function useEveryPath(): Promise<void> {
     'INBOX',
     Buffer.from(`Subject: =?utf-8?B?${CANARIES.subject}\r\nContent-Type: multipart/mixed\r\n\r\n${CANARIES.body}`),
   );
-  await submit(owner.user, 'nobody.knows@example.test', { subject: CANARIES.subject, text: CANARIES.body });
+  await submit(owner.user, 'missing.user@example.test', { subject: CANARIES.subject, text: CANARIES.body });
   await owner.event('email.new.bounce');
   const { uid } = await owner.receive('INBOX', CANARIES.subject);
   await owner.box.move('INBOX', uid, CANARIES.folder);
@@ -187,7 +187,7 @@ test('no canary in any workflow history, memo or search attribute', async () => 
   );
 }, 120_000);
 
-test('no canary in what the processes printed, even at the most talkative log level', async () => {
+test('no canary in the output of the processes, even at the most verbose log level', async () => {
   const logs = await live.product.logs();
   expect(logs.length).toBeGreaterThan(1_000);
   expect(found(logs, Object.values(CANARIES))).toEqual([]);

@@ -71,13 +71,13 @@ test('the webhook comes signed, and the email reads the same', async () => {
   expect(printed).not.toContain('FORGED');
   const line = (pattern: RegExp) => printed.split('\n').find((one) => pattern.test(one)) ?? '{}';
   const event = JSON.parse(line(/^\{"object":"Event"/)) as { data: { email: unknown } };
-  // curl ends an answer without a line end: the count of bytes follows at once
+  // curl prints a response without a final line end: the count of bytes follows directly
   const [, email = '{}', bytes] = /^(\{"object":"Email".*\})(\d+)$/m.exec(printed) ?? [];
   expect(JSON.parse(email)).toEqual(event.data.email);
   expect(Number(bytes)).toBe((await readFile(join(projectRoot(), 'README.md'))).length);
 });
 
-test('the delivery log and the Temporal UI show how it came about', async () => {
+test('the delivery log and the Temporal UI show its history', async () => {
   expect(printed).toMatch(/"object":"WebhookConversations".*"status":"delivered"/);
   const account = /acc_[0-9a-z]{26}/.exec(printed)?.[0];
   const query = new URLSearchParams({ query: `MailAccount="${account}"` });

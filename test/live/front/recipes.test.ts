@@ -34,7 +34,7 @@ const PAGES = [
   'not-notified.md',
 ];
 const LANGUAGES: Language[] = ['sh', 'js'];
-const NOBODY = 'nobody-here@example.test';
+const NOBODY = 'missing-user@example.test';
 
 let live: Live;
 let dir: string;
@@ -56,7 +56,7 @@ interface Reader {
   printed: string[];
 }
 
-/** What the page takes for granted. */
+/** The preconditions of the page. */
 const BEFORE: Record<string, (reader: Reader) => Promise<unknown>> = {
   'reply.md': ({ owner, ada }) => receive(owner, ada),
   'file.md': ({ owner, ada }) => receive(owner, ada),
@@ -68,8 +68,8 @@ const BEFORE: Record<string, (reader: Reader) => Promise<unknown>> = {
   },
 };
 
-/** What others do before the page's first event. */
-const MEANWHILE: Record<string, (reader: Reader) => Promise<unknown>> = {
+/** Actions of others before the page's first event. */
+const BEFORE_EVENT: Record<string, (reader: Reader) => Promise<unknown>> = {
   'track.md': async ({ ada }) => {
     const { html } = await simpleParser(await delivered(ada, 'Spring sale'));
     const [link = '', pixel = ''] = [/href="([^"]*)"/, /src="([^"]*)"/].map((one) => one.exec(String(html))?.[1]);
@@ -79,7 +79,7 @@ const MEANWHILE: Record<string, (reader: Reader) => Promise<unknown>> = {
   },
 };
 
-/** What the page says in words. */
+/** Steps that the page describes in words. */
 const AFTER: Record<string, (reader: Reader) => Promise<unknown>> = {
   'bounce.md': async ({ owner, printed }) => {
     const { id } = JSON.parse(printed[0] ?? '') as EmailSent;
@@ -136,7 +136,7 @@ async function readPage(page: string, language: Language): Promise<void> {
   lines[0] = (lines[0] ?? '').replace(/^export .*$/m, `export ${assignments.join(' ')}`);
   const session = startSession(language, lines, env, await mkdtemp(join(dir, language)));
   try {
-    await follow(reader, session, language, blocks, MEANWHILE[page]);
+    await follow(reader, session, language, blocks, BEFORE_EVENT[page]);
   } finally {
     session.end();
   }
@@ -149,9 +149,9 @@ async function follow(
   session: Session,
   language: Language,
   blocks: Block[],
-  meanwhile: ((reader: Reader) => Promise<unknown>) | undefined,
+  beforeEvent: ((reader: Reader) => Promise<unknown>) | undefined,
 ): Promise<void> {
-  let waiting = meanwhile;
+  let waiting = beforeEvent;
   for (const { kind, text } of blocks) {
     if (kind === language) reader.printed.push(await session.run());
     if (kind === 'json') expect(reader.printed.at(-1)).toMatch(patternOf(text));

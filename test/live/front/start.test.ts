@@ -14,14 +14,14 @@ import { handlesIn, READY, type Started, start, untilGone } from '../../helpers/
 import { testTemporal } from '../../helpers/servers/temporal.ts';
 import { waitFor } from '../../helpers/assert/wait.ts';
 
-/** What `npm start` promises: see README "Start". */
+/** The behaviour of `npm start` in README "Start". */
 describe('npm start', () => {
   let home: string;
   let dataDir: string;
   let settings: Record<string, string>;
   let url: string;
   let runs: Started[];
-  /** goes on after its test, for the next ones */
+  /** keeps running after its test, for the next ones */
   let lasting: Started | undefined;
   let npm: ChildProcessByStdio<null, Readable, Readable> | undefined;
   /** holds a port that the product may not have */
@@ -74,7 +74,7 @@ describe('npm start', () => {
       () => false,
     );
 
-  it('brings everything up in an empty folder and says how to go on', async () => {
+  it('starts everything in an empty folder and prints the next steps', async () => {
     const run = begin({}, dataDir, 'scripts/start.mjs');
     lasting = run;
     await run.ready(240_000);
@@ -106,7 +106,7 @@ describe('npm start', () => {
     expect(await isReady()).toBe(true);
   }, 60_000);
 
-  it('starts each process again that dies', async () => {
+  it('restarts each process that dies', async () => {
     const run = lasting!;
     const names = {
       worker: 'dist/worker.js',
@@ -124,7 +124,7 @@ describe('npm start', () => {
     await waitFor(isReady, { timeoutMs: 20_000, what: 'the API to have found both servers again' });
   }, 120_000);
 
-  it('ends everything when it is asked to end', async () => {
+  it('stops everything on SIGTERM', async () => {
     const run = lasting!;
     const handles = run.handles();
     expect(handles.filter(isRunning)).toHaveLength(handles.length);
@@ -134,7 +134,7 @@ describe('npm start', () => {
     expect(handles.filter(isRunning)).toEqual([]);
   }, 60_000);
 
-  it('starts again later on with all that it stored, does not show the key any more, and leaves nothing behind when it is killed', async () => {
+  it('restarts with all stored data, no longer shows the key, and leaves no process behind when it is killed', async () => {
     const run = begin();
     await run.ready();
     expect(run.output()).not.toContain(await key());
@@ -144,7 +144,7 @@ describe('npm start', () => {
     await untilGone(handles, 10_000);
   }, 60_000);
 
-  it('goes on after it was killed, and ends what a start that was killed with its watcher left running', async () => {
+  it('restarts after it was killed, and stops processes that a start killed with its watcher left running', async () => {
     const run = begin();
     await run.ready();
     expect(await keyNames()).toContain('kept');
@@ -178,7 +178,7 @@ describe('npm start', () => {
     await waitFor(() => !existsSync(join(dataDir, 'lock')), { what: 'the data folder to be unlocked' });
   }, 90_000);
 
-  it('says in one line what stands in its way, and ends', async () => {
+  it('reports in one line why it cannot start, and exits', async () => {
     const inTheWay = join(home, 'a-file');
     await writeFile(inTheWay, '');
     const cases: [Record<string, string>, string, RegExp][] = [
@@ -205,7 +205,7 @@ describe('npm start', () => {
     }
   }, 60_000);
 
-  it('embeds nothing where a database and a Temporal are given', async () => {
+  it('embeds nothing if a database and a Temporal are configured', async () => {
     const database = await testDatabase();
     const { address, namespace } = testTemporal();
     const run = begin(
@@ -229,7 +229,7 @@ describe('npm start', () => {
   }, 60_000);
 });
 
-/** What the server answers that decodes payloads for the UI at `ui`. */
+/** The response of the server that decodes payloads for the UI at `ui`. */
 async function codecStatus(ui: string): Promise<number> {
   const { Codec } = (await (await fetch(`${ui}/api/v1/settings`)).json()) as { Codec: { Endpoint: string } };
   const response = await fetch(`${Codec.Endpoint}/decode`, {

@@ -31,7 +31,7 @@ const accountId = newId('account');
 /** without a slash, which the HTTP API does not take */
 const STARTED_BY_PAGE = 'by-page';
 
-/** What the HTTP API of Temporal takes, the same below the UI's address, and what our own routes would. */
+/** Requests to the HTTP API of Temporal, directly and below the UI's address, and to our own routes. */
 const SHOTS: Shot[] = [
   ...['/api/v1/namespaces/default', '/namespaces/default'].flatMap((root) => [
     { method: 'GET', path: `${root}/workflows` },
@@ -90,7 +90,7 @@ function grpcAddress(): string {
   return `127.0.0.1:${port ?? ''}`;
 }
 
-/** What an attack would change. */
+/** The state that an attack would change. */
 async function state() {
   const key = (await readFile(join(dir, 'data', 'bootstrap-api-key'), 'utf8')).trim();
   const response = await fetch(`${url}/api/v1/api-keys`, { headers: { 'X-API-KEY': key } });
@@ -100,7 +100,7 @@ async function state() {
   return { keys: data.map(({ id }) => id), runs: runs.sort() };
 }
 
-/** As a page could send it that reached the port under a name of its own, if not for a browser: the status. */
+/** The status of a request as a page could send it that reached the port under another name. */
 function shoot({ method, path, body }: Shot, port: number, host: string): Promise<number> {
   return new Promise((resolve) => {
     const headers = { host, origin: `http://${host}`, 'content-type': 'text/plain' };
@@ -115,7 +115,7 @@ function shoot({ method, path, body }: Shot, port: number, host: string): Promis
   });
 }
 
-test('on a dev server as it comes, these requests start and end runs', async () => {
+test('on an unprotected dev server these requests start and end runs', async () => {
   const [port, httpPort] = [await freePort(), await freePort()];
   const { part } = embedTemporal({ binary: testTemporal().binary, port });
   const open = part.args.filter((arg, index) => {
@@ -163,18 +163,18 @@ test('every port refuses them under a foreign name', async () => {
   expect(await state()).toEqual(before);
 }, 120_000);
 
-test('the UI listens where a page does not find it, behind its guard', () => {
+test('the UI listens behind its guard, where a page does not find it', () => {
   const hidden = listeners().filter(({ ip }) => !['127.0.0.1', '0.0.0.0'].includes(ip));
   expect(hidden).toHaveLength(1);
   expect(hidden[0]?.ip).toMatch(/^127\.\d+\.\d+\.\d+$/);
 });
 
-test('the UI itself works: its pages may do what an operator wants', async () => {
+test('the UI itself works: its pages may perform the actions of an operator', async () => {
   const ui = `http://127.0.0.1:${uiPort()}`;
   const page = await fetch(`${ui}/namespaces/default/workflows`);
   expect([page.status, page.headers.get('x-frame-options')]).toEqual([200, 'DENY']);
   const token = /_csrf=([^;]+)/.exec(page.headers.getSetCookie().join())?.[1] ?? '';
-  const handle = await client.workflow.start('nothing', { workflowId: 'to-cancel', taskQueue: 'nobody' });
+  const handle = await client.workflow.start('nothing', { workflowId: 'to-cancel', taskQueue: 'no-worker' });
   const cancelled = await fetch(`${ui}/api/v1/namespaces/default/workflows/to-cancel/cancel`, {
     method: 'POST',
     headers: { Origin: ui, 'X-CSRF-Token': token, Cookie: `_csrf=${token}`, 'Content-Type': 'application/json' },
