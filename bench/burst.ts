@@ -8,9 +8,9 @@ import { type Bench, type BenchMailbox, watchedMailboxes } from './ground/setup.
 
 const MAILS = 2_000;
 
-/** 2,000 mails of 10 KB appended at once over 10 accounts, until the last webhook. */
+/** 2,000 mails of 10 KB appended together over 10 accounts, until the last webhook. */
 export const burst = {
-  title: `${MAILS} mails of 10 KB appended at once over 10 accounts`,
+  title: `${MAILS} mails of 10 KB appended together over 10 accounts`,
   bounds: {
     'mails/s': { least: 350 },
     'CPU ms per mail': { most: 5 },
@@ -52,7 +52,7 @@ export const burst = {
   },
 };
 
-/** How fast an IMAP client gets the same mails, by a connection for each account, all at once. */
+/** The rate of an IMAP client that fetches the same mails, on one parallel connection for each account. */
 async function fetchRate(boxes: BenchMailbox[]): Promise<number> {
   const clients = await Promise.all(boxes.map(({ user }) => openMailbox(user)));
   const began = Date.now();

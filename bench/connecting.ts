@@ -7,7 +7,7 @@ import type { Bench } from './ground/setup.ts';
 const ACCOUNTS = 100;
 const AT_A_TIME = 8;
 
-/** Calls that connect a mailbox, by eight callers, until each was answered with an account that is connected. */
+/** Connects mailboxes by eight callers, until each call has returned a connected account. */
 export const connecting = {
   title: `${ACCOUNTS} mailboxes connected by ${AT_A_TIME} callers`,
   bounds: { 'connected/s': { least: 25 } } satisfies Bounds,
@@ -31,7 +31,7 @@ export const connecting = {
   },
 };
 
-/** How many a second are done. */
+/** Runs `work` for all users; returns the rate per second. */
 async function inTurn(users: MailUser[], work: (user: MailUser) => Promise<unknown>): Promise<number> {
   const left = [...users];
   const began = performance.now();

@@ -11,7 +11,7 @@ import { type Bench, databaseUrl } from './ground/setup.ts';
 const SIZES = { full: { accounts: 10_000, deliveries: 1_000_000 }, short: { accounts: 1_000, deliveries: 100_000 } };
 const REQUESTS = 20;
 
-/** What web-vitals reports of a page; a script of the browser itself, which the policy of the page lets run. */
+/** Collects the web-vitals of a page, in a script that the browser evaluates, which the policy of the page permits. */
 async function watchVitals({ page }: Browsing): Promise<void> {
   const entry = createRequire(import.meta.url).resolve('web-vitals');
   const script = await readFile(join(dirname(entry), 'web-vitals.iife.js'), 'utf8');
@@ -28,7 +28,7 @@ interface Vitals {
   TTFB: number;
 }
 
-/** Opens the overview, signed in; the first time with nothing stored by the browser. */
+/** Opens the overview, signed in; the first time with an empty browser cache. */
 async function visit(bench: Bench, run: (visitor: Browsing) => Promise<void>): Promise<void> {
   const browser = await startBrowser();
   try {
@@ -56,7 +56,7 @@ async function timesOf(bench: Bench, path: string): Promise<number[]> {
   return times;
 }
 
-/** Every page with what it shows once it has its content. */
+/** Every page with a text of its loaded content. */
 async function pagesOf({ api }: Bench): Promise<[name: string, path: string, content: string][]> {
   const first = async (path: string) => (await api.get<{ data: { id: string }[] }>(path)).data[0]?.id ?? '';
   const [account, delivery, endpoint] = await Promise.all([
@@ -85,7 +85,7 @@ async function pagesOf({ api }: Bench): Promise<[name: string, path: string, con
   ];
 }
 
-/** From the beginning of the navigation until the content of the page is there, ms; `layout shift` is the largest of all. */
+/** From the beginning of the navigation until the content of the page is shown, ms; `layout shift` is the largest of all. */
 async function timesToContent(bench: Bench, { page, open }: Browsing): Promise<Figures> {
   const figures: Figures = {};
   let shift = 0;
@@ -101,7 +101,7 @@ async function timesToContent(bench: Bench, { page, open }: Browsing): Promise<F
   return { ...figures, 'layout shift, worst page': shift };
 }
 
-/** What the browser loads, compressed with Brotli, by the first part of its name; KB. */
+/** Sizes of the bundles in KB, compressed with Brotli, by the first part of their names. */
 async function bundleSizes(): Promise<Figures> {
   const dir = join(projectRoot(), 'dist', 'web', 'assets');
   const figures: Figures = {};
@@ -166,7 +166,7 @@ export const dashboard = {
       figures[`${path.split('?')[0]}, p95, ms`] = percentile(await timesOf(bench, path), 0.95);
     }
     for (const period of ['hour', 'day']) {
-      // its own figures are kept for seconds: the first one is the one that reads
+      // its figures are cached for seconds: only the first request reads them
       figures[`/overview ${period}, ms`] = Math.max(...(await timesOf(bench, `/overview?period=${period}`)));
     }
     return figures;

@@ -9,16 +9,16 @@ const ACCOUNTS = 250;
 const DAYS = 29;
 const REQUESTS = 100;
 
-/** An id of the same shape as those of the product, made of a number. */
+/** An id in the product's format, made from a number. */
 const idOf = (prefix: string, n: number) => `${prefix}_01${String(n).padStart(24, '0')}`;
 const ID = (prefix: string, n: string) => `'${prefix}_01' || lpad((${n})::text, 24, '0')`;
-/** The share of each type is that of a mailbox in use: most events are updates and new emails. */
+/** Event types in the proportions of a mailbox in use: most are updates and new emails. */
 const TYPE = `(array['email.update','email.update','email.update','email.update','email.new','email.new','email.new',
   'email.delete','tracking.open','account.status.errored'])[1 + (hash % 10)]`;
 const STATUS = `case when hash / 10 % 1000 < 960 then 'delivered' when hash / 10 % 1000 < 980 then 'failed'
   when hash / 10 % 1000 < 995 then 'skipped' else 'pending' end`;
 
-/** Fills the log over the last days with the records from `first` on; what is pending has its next attempt tomorrow. */
+/** Fills the log over the last days with the records from `first` on; pending deliveries have their next attempt tomorrow. */
 export async function fillLog(client: pg.Client | pg.Pool, records = RECORDS, first = 0): Promise<void> {
   const step = 100_000;
   for (let from = first; from < records; from += step) {
@@ -55,7 +55,7 @@ const time = () => {
   return `since=${new Date(from).toISOString()}&until=${new Date(from + 3_600_000).toISOString()}`;
 };
 
-/** Queries by name; each is asked with other values every time. */
+/** Queries by name, with different values each time. */
 export const LOG_QUERIES: Record<string, () => string> = {
   'no filter': () => '',
   endpoint,

@@ -1,4 +1,4 @@
-/** The value below which a share `part` (0 to 1) of the numbers is; NaN of none. */
+/** The value below which a share `part` (0 to 1) of the numbers is; NaN without numbers. */
 export function percentile(numbers: number[], part: number): number {
   const sorted = [...numbers].sort((a, b) => a - b);
   return sorted[Math.min(sorted.length - 1, Math.max(0, Math.ceil(part * sorted.length) - 1))] ?? Number.NaN;
@@ -6,13 +6,13 @@ export function percentile(numbers: number[], part: number): number {
 
 export const median = (numbers: number[]): number => percentile(numbers, 0.5);
 
-/** One round's figures by name; a bench gives the same names in each round. */
+/** One round's figures by name; a bench returns the same names in each round. */
 export type Figures = Record<string, number>;
 
-/** What a figure must reach; `most` for times, `least` for rates. */
+/** The bounds of figures; `most` for times, `least` for rates. */
 export type Bounds = Record<string, { most?: number; least?: number }>;
 
-/** What a figure is measured against: the name of a figure of the same round, taken without the product. */
+/** Baselines of figures: the name of a figure of the same round, taken without the product. */
 export type Limits = Record<string, string>;
 
 /** One figure of a bench over its rounds. */
@@ -21,11 +21,11 @@ export interface Measured {
   rounds: number[];
   median: number;
   wanted?: { most?: number; least?: number };
-  /** what the same takes without the product, in the same rounds */
+  /** the figure without the product, in the same rounds */
   limit?: { name: string; median: number };
 }
 
-/** What a bench has measured. */
+/** The results of a bench. */
 export interface Result {
   title: string;
   figures: Measured[];
@@ -48,7 +48,7 @@ export function summarize(title: string, rounds: Figures[], bounds: Bounds = {},
   };
 }
 
-/** Prints a row per figure: each round, the median over the rounds, and the bound where there is one. */
+/** Prints a row per figure: each round, the median over the rounds, and the bound, if any. */
 export function printTable({ title, figures }: Result): void {
   const count = figures[0]?.rounds.length ?? 0;
   const rounds = Array.from({ length: count }, (_, index) => `round ${index + 1}`);
@@ -64,7 +64,7 @@ export function printTable({ title, figures }: Result): void {
   );
 }
 
-/** Prints what several benches have measured: the figures that have a bound or a limit, and how they compare. */
+/** Prints the results of several benches: the figures with a bound or a limit, and how they compare. */
 export function printSummary(results: Result[]): void {
   const rows = results.flatMap(({ title, figures }) => {
     const compared = figures.filter(({ wanted, limit }) => wanted ?? limit);

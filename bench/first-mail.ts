@@ -14,7 +14,7 @@ import type { Bench } from './ground/setup.ts';
 
 const SUBJECT = 'The first mail';
 
-/** Runs `npm start` of a clone until `use` has what it wants. */
+/** Runs `npm start` of a clone until `use` resolves. */
 async function started(dir: string, port: number, uiPort: number, use: () => Promise<void>): Promise<void> {
   const product = spawn('npm', ['start'], {
     cwd: join(dir, 'clone'),
@@ -26,15 +26,15 @@ async function started(dir: string, port: number, uiPort: number, use: () => Pro
   try {
     await use();
   } finally {
-    // npm and what it started, which nobody else is a member of
+    // the process group of npm and its children
     if (product.pid !== undefined) process.kill(-product.pid, 'SIGTERM');
     await ended;
   }
 }
 
 /**
- * From `git clone` until the dashboard shows the first mail: clone, install, build, start, sign in, connect, mail. What npm and
- * the cache of this user hold (packages, Temporal) is there already, as on a second machine of the same person.
+ * From `git clone` until the dashboard shows the first mail: clone, install, build, start, sign in, connect, mail. Packages
+ * and Temporal in the caches of this user are not downloaded again.
  */
 export const firstMail = {
   title: 'From git clone to the first mail in the dashboard; packages and Temporal cached',
@@ -64,7 +64,7 @@ export const firstMail = {
         figures['ready, s'] = seconds();
         const key = (await readFile(join(dir, 'data', 'bootstrap-api-key'), 'utf8')).trim();
         const api = new Api(base, key);
-        // the first worker may take work a moment later
+        // the first worker may accept work a moment later
         const { id } = await waitFor(
           () =>
             api.connect(user).catch((error: unknown) => {

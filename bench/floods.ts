@@ -6,16 +6,16 @@ import { type Bounds, type Figures, percentile } from './figures.ts';
 import { byPart, processTree } from './ground/process-tree.ts';
 import type { Bench } from './ground/setup.ts';
 
-/** Requests that are measured beside each flood, one after the other. */
+/** Requests that are measured beside each flood, in sequence. */
 const MEASURED = 400;
 const WRONG_PER_S = 2_000;
 const WRONG_SOCKETS = 20;
 const TICK_MS = 10;
 
-/** Something that goes on beside the measured requests, until it is ended. */
+/** Load beside the measured requests; returns a function that stops it. */
 type Flood = (bench: Bench) => Promise<() => void>;
 
-/** The time of a request with a right key, ms. */
+/** The time of a request with a valid key, ms. */
 async function p50(bench: Bench): Promise<number> {
   const times: number[] = [];
   for (let index = -50; index < MEASURED; index++) {
@@ -99,7 +99,7 @@ const FLOODS: Record<string, Flood> = {
   ),
 };
 
-/** A caller beside others that mean no good: the p50 of its requests, as a multiple of that without them. */
+/** A caller beside hostile ones: the p50 of its requests, as a multiple of the p50 without them. */
 export const floods = {
   title: 'requests with a right key beside floods: p50 as a multiple of the p50 without',
   bounds: {

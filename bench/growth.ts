@@ -15,7 +15,7 @@ const FLAT = 1.2;
 
 interface Ground {
   client: pg.Client;
-  /** an account whose mail grows; it has no mailbox, so that nothing corrects what it has */
+  /** an account whose mail grows; it has no mailbox that sync could compare it with */
   grown: string;
   folder: string;
   template: string;
@@ -27,7 +27,7 @@ interface Ground {
 
 const NAMES = ['list', 'end of the list', 'search', 'search without a hit', 'log', 'ingest', 'large folder'];
 
-/** The same operations with ten times as much in the store, again and again. */
+/** Repeats operations with ten times as much in the store each time. */
 export const growth = {
   title: `p50 in ms with ${SIZES.join(', ')} emails, records of the log and messages of a folder`,
   bounds: Object.fromEntries(
@@ -65,7 +65,7 @@ export const growth = {
   },
 };
 
-/** Adds copies of an ingested email, a minute older each and with a word of its own, and records to the log. */
+/** Adds copies of an ingested email, each a minute older and with a unique word, and records of the log. */
 async function grow(ground: Ground, size: number): Promise<void> {
   const { client, template, grown, folder } = ground;
   const STEP = 50_000;
@@ -91,7 +91,7 @@ async function grow(ground: Ground, size: number): Promise<void> {
   // as STATUS counts them: a search goes by the size of the list
   await client.query('update folders set total_count = $1, known_count = $1 where id = $2', [size, folder]);
   await client.query('vacuum analyze');
-  // what so many rows leave to be written is none of what is measured
+  // writing out these rows must not be measured
   await client.query('checkpoint');
 }
 
@@ -108,7 +108,7 @@ async function times(bench: Bench, ground: Ground, size: number): Promise<Figure
     log: await p50(bench, () => `/webhooks/conversations?event_type=email.new`),
     ingest: await ingest(bench, watched, BURST),
   };
-  // last: a folder of that size is read when it is connected, beside whatever follows
+  // last: a folder of that size is read when it is connected, beside all later work
   const large = (await watchedMailboxes(bench, 1, {
     fill: (imap, { user }) => imap.fill('INBOX', smallMails(user, size)),
   })) as [BenchMailbox];
@@ -131,7 +131,7 @@ async function p50(bench: Bench, path: () => string): Promise<number> {
   return median(times);
 }
 
-/** ms a mail, of so many at once, until the last is reported. */
+/** ms a mail, for `count` mails together, until the last is reported. */
 async function ingest(bench: Bench, { user, imap }: BenchMailbox, count: number): Promise<number> {
   const series = `grow${randomBytes(4).toString('hex')}`;
   const mails = Array.from({ length: count }, (_, number) => benchMail(series, number, { to: user.user }));
@@ -141,7 +141,7 @@ async function ingest(bench: Bench, { user, imap }: BenchMailbox, count: number)
   return (Date.now() - began) / count;
 }
 
-/** ms from APPEND to webhook of mails that come one after the other. */
+/** ms from APPEND to webhook of mails that arrive in sequence. */
 async function oneByOne(bench: Bench, { user, imap }: BenchMailbox): Promise<number> {
   const series = `one${randomBytes(4).toString('hex')}`;
   const times: number[] = [];

@@ -52,7 +52,7 @@ export const initialSync = {
     const cpu = cpuMsOf(bench.pid) - cpuBefore;
     await bench.api.delete(`/accounts/${account.id}`);
     const megabytes = (bytes: number) => bytes / 1024 / 1024;
-    // flat: the second half needs no more than the first
+    // constant: the second half needs no more than the first
     const half = Math.floor(samples.length / 2);
     return {
       seconds: ms / 1000,
@@ -67,7 +67,7 @@ export const initialSync = {
   },
 };
 
-/** Copies the INBOX into an empty Maildir with isync's own defaults; answers how long it took, ms. */
+/** Copies the INBOX into an empty Maildir with isync's own defaults; returns how long it took, ms. */
 async function mbsync(dir: string, user: MailUser): Promise<number> {
   await rm(dir, { recursive: true, force: true });
   await mkdir(dir, { recursive: true });

@@ -10,7 +10,7 @@ const LARGE_BYTES = 10 * 1024 * 1024;
 const PROBES = 60;
 const PROBES_PER_S = 4;
 
-/** Mails of an account until `isOver`, which is given their number: from the APPEND to the webhook's arrival, ms. */
+/** Sends mails to an account until `isOver`, which receives their number: from the APPEND to the webhook's arrival, ms. */
 async function probe(bench: Bench, box: BenchMailbox, isOver: (count: number) => boolean): Promise<number[]> {
   const series = `probe${randomBytes(4).toString('hex')}`;
   const sent: number[] = [];
@@ -32,7 +32,7 @@ function largeMail(series: string, number: number): Buffer {
   );
 }
 
-/** Mail of one account, alone and while another gets five mails of 10 MB of HTML at once. */
+/** Mail of one account, alone and while another receives five mails of 10 MB of HTML together. */
 export const largeMails = {
   title: `APPEND to webhook of one account beside ${LARGE} mails of 10 MB of HTML at another`,
   bounds: { 'added to p99, ms': { most: 1_000 }, 'added to p50, ms': { most: 1_000 } } satisfies Bounds,

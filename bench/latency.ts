@@ -14,11 +14,11 @@ interface Stream {
   mails: number;
   perSecond: number;
   timeoutMs?: number;
-  /** when another client had each mail, ms since 1970 */
+  /** when another client saw each mail, ms since 1970 */
   seen?: Map<string, number>;
 }
 
-/** Appends one mail after the other, turn by turn to each mailbox; measures from the APPEND to the webhook's arrival. */
+/** Appends mails in sequence, alternating between the mailboxes; measures from the APPEND to the webhook's arrival. */
 async function measure(
   bench: Bench,
   { boxes, folder, mails, perSecond, timeoutMs = 60_000, seen }: Stream,
@@ -53,7 +53,7 @@ const figuresOf = (waits: number[], prefix = ''): Figures => ({
   [`${prefix}max, ms`]: Math.max(...waits),
 });
 
-/** 200 mails at 5/s into the idle INBOX of 10 accounts, and an idling client beside for each. */
+/** 200 mails at 5/s into the idle INBOX of 10 accounts, with an idling client beside each. */
 export const idle = {
   title: 'APPEND to webhook, 200 mails at 5/s on the INBOX of 10 accounts',
   bounds: { 'p50, ms': { most: 600 }, 'p99, ms': { most: 750 } } satisfies Bounds,
@@ -71,11 +71,11 @@ export const idle = {
 
 interface Watched {
   boxes: BenchMailbox[];
-  /** when an idling client had each mail */
+  /** when an idling client saw each mail */
   seen: Map<string, number>;
 }
 
-/** The same into another folder, on a server that has NOTIFY. */
+/** The latency of mail in another folder, on a server with NOTIFY. */
 export const otherFolder = {
   title: 'APPEND to webhook, 100 mails at 5/s into Archive of 10 accounts, server with NOTIFY',
   bounds: { 'p99, ms': { most: 2_000 }, 'max, ms': { most: 2_000 } } satisfies Bounds,
@@ -84,7 +84,7 @@ export const otherFolder = {
     measure(bench, { boxes, folder: 'Archive', mails: 100, perSecond: 5 }),
 };
 
-/** Another folder on a server that has no extension at all. */
+/** The latency of mail in another folder, on a server without any extension. */
 export const otherFolderOldServer = {
   title: 'APPEND to webhook, 40 mails at 1/s into Filed of 10 accounts, server without any extension',
   bounds: { 'max, ms': { most: 30_000 } } satisfies Bounds,
@@ -96,7 +96,7 @@ export const otherFolderOldServer = {
     return watchedMailboxes(bench, 10, {
       dovecot,
       fill: async (imap, { user, password }) => {
-        // Postfix asks the other Dovecot
+        // Postfix checks logins with the other Dovecot
         await addUser({ user, password });
         await imap.create('Filed');
       },
@@ -106,7 +106,7 @@ export const otherFolderOldServer = {
     measure(bench, { boxes, folder: 'Filed', mails: 40, perSecond: 1, timeoutMs: 90_000 }),
 };
 
-/** One mailbox that never rests. */
+/** One mailbox under constant load. */
 export const stream = {
   title: 'APPEND to webhook, one mailbox, 2 mails a second for 30 s',
   bounds: { 'max, ms': { most: 2_000 } } satisfies Bounds,

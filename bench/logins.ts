@@ -6,13 +6,13 @@ import { processTree } from './ground/process-tree.ts';
 import { type Bench, watchedMailboxes } from './ground/setup.ts';
 
 const ACCOUNTS = Number(process.env.BENCH_ACCOUNTS ?? 120);
-/** How long the accounts rest, in minutes. Longer than a watch lasts (at most 112), it is the rate of every day. */
+/** Minutes at rest. Longer than a watch lasts (at most 112), the rate is that of normal operation. */
 const REST_MINUTES = Number(process.env.BENCH_REST_MINUTES ?? 15);
 
 /** The minutes after a restart in which its logins are counted. */
 const RESTART_MINUTES = 3;
 
-/** IMAP logins of idle accounts after the worker was killed, and at rest, as the mail server's log has them. */
+/** IMAP logins of idle accounts after the worker was killed, and at rest, from the mail server's log. */
 export const logins = {
   title: `IMAP logins of ${ACCOUNTS} idle accounts`,
   rounds: 1,
@@ -44,7 +44,7 @@ export async function loginTimes({ dir }: Bench): Promise<number[]> {
     .sort((a, b) => a - b);
 }
 
-/** The most that fall into a window of so many seconds. */
+/** The most logins within a window of `seconds`. */
 function most(times: number[], seconds: number): number {
   return Math.max(0, ...times.map((from) => times.filter((at) => at >= from && at < from + seconds).length));
 }

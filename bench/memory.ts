@@ -11,7 +11,7 @@ import { type Bench, watchedMailboxes } from './ground/setup.ts';
 /** `BENCH_ACCOUNTS=1,50,200,1000` takes long: five to ten mailboxes are connected a second. */
 const ACCOUNTS = (process.env.BENCH_ACCOUNTS ?? '1,50,200').split(',').map(Number);
 const SHORT_ACCOUNTS = [1, 10];
-/** What connecting needed has been given back by then. */
+/** The memory that connecting needed is released by then. */
 const REST_MS = 35_000;
 /** of the product without a mailbox, and for each, MiB */
 const [MOST, MOST_EACH] = [420, 0.35];
@@ -28,7 +28,7 @@ export const memory = {
   bounds: Object.fromEntries(
     wanted.flatMap((count) => [
       [`${count} accounts, all processes`, { most: MOST + MOST_EACH * count }],
-      // of few it is what the product's own varies by
+      // with few accounts, the variation of the product's own CPU dominates
       ...(count < ENOUGH ? [] : [[`CPU of each of ${count}, % of a core`, { most: MOST_CPU }]]),
     ]),
   ) satisfies Bounds,
@@ -85,7 +85,7 @@ async function connectIdle(bench: Bench, count: number): Promise<void> {
 
 const BARE = 50;
 
-/** What an idle connection of imapflow takes by itself, in a process that has nothing else, MiB. */
+/** The memory of an idle imapflow connection alone, in a separate process, MiB. */
 async function bareConnection(): Promise<number> {
   const users = await Promise.all(Array.from({ length: BARE }, () => addUser()));
   const child = fork(fileURLToPath(import.meta.url), { execArgv: ['--import', 'tsx'] });
@@ -98,7 +98,7 @@ async function bareConnection(): Promise<number> {
     return processTree(child.pid ?? 0).reduce((sum, { pssBytes }) => sum + pssBytes, 0);
   };
   try {
-    // the first one loads what all need
+    // the first connection loads shared modules
     const one = await connect(users.slice(0, 1));
     return ((await connect(users.slice(1))) - one) / (BARE - 1) / MEBIBYTE;
   } finally {

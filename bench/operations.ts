@@ -8,7 +8,7 @@ import { benchMail } from './ground/mails.ts';
 import { type Bench, type BenchMailbox, watchedMailboxes } from './ground/setup.ts';
 
 const MAILS = 60;
-/** Between two calls of somebody who reads his mail: the run of the one before, and the delivery of its event, have ended. */
+/** Between two calls of a user who reads mail: the previous run, and the delivery of its event, have ended. */
 const PAUSE_MS = 200;
 const BOUND: Bounds[string] = { most: 30 };
 const BOUND_99: Bounds[string] = { most: 250 };
@@ -60,7 +60,7 @@ export const operations = {
   },
 };
 
-/** The same commands of an IMAP client whose session is open, on a mailbox that nobody watches. */
+/** The same IMAP commands in an open session, on a mailbox that is not watched. */
 async function bare(): Promise<Figures> {
   const user = await addUser();
   const box = await openMailbox(user);
@@ -79,7 +79,7 @@ async function bare(): Promise<Figures> {
   };
 }
 
-/** Has mail delivered and ingested; the ids of it. */
+/** Appends mail and waits until it is ingested; returns its ids. */
 async function received(bench: Bench, { user, imap, account }: BenchMailbox): Promise<string[]> {
   const name = `ops${process.pid}x${++series}`;
   const mails = Array.from({ length: MAILS }, (_, number) => benchMail(name, number, { to: user.user }));
@@ -92,7 +92,7 @@ async function received(bench: Bench, { user, imap, account }: BenchMailbox): Pr
   return list.data.map(({ id }) => id).slice(0, MAILS);
 }
 
-/** What each call takes, ms, one after the other; `pauseMs` between them. */
+/** The time of each call, ms, in sequence; `pauseMs` between them. */
 async function time(ids: string[], call: (id: string) => Promise<unknown>, pauseMs = 0): Promise<number[]> {
   const times: number[] = [];
   for (const id of ids) {

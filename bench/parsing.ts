@@ -11,7 +11,7 @@ const RECEIVED = 'Received: from a.x.test by b.x.test with ESMTPS id 1; Mon, 4 M
 const CELL = '<tr><td style="color:#333">A cell <b>of</b> a newsletter &amp; more</td></tr>\r\n';
 const TEXT = 'Content-Type: text/plain; charset=utf-8\r\n\r\nsee the file\r\n';
 
-/** An HTML document of about that many bytes, a table as newsletters have it. */
+/** An HTML document of about that many bytes: a table as in newsletters. */
 export function tableHtml(bytes: number): string {
   return `<html><body><table>${CELL.repeat(bytes / CELL.length)}</table></body></html>`;
 }

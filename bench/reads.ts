@@ -35,7 +35,7 @@ async function filled(bench: Bench, count: number): Promise<Filled> {
   return { account, series, count };
 }
 
-/** One caller, one request after the other; the first ones warm up and do not count. */
+/** One caller, requests in sequence; the first ones warm up and do not count. */
 async function time(
   bench: Bench,
   requests: number,
@@ -131,7 +131,7 @@ interface Route {
   bare: Request;
 }
 
-/** The statement that a search cannot do without, by itself: ids of what has a word, newest first. */
+/** The minimal statement of a search: ids of emails that contain a word, newest first. */
 async function bareSearch(client: pg.Client, words: string[]): Promise<number[]> {
   const times: number[] = [];
   for (const word of words) {
@@ -146,7 +146,7 @@ async function bareSearch(client: pg.Client, words: string[]): Promise<number[]>
   return times.slice(20);
 }
 
-/** Words of the body among 20,000 emails: one that a single mail has, one that some have. */
+/** Words of the body among 20,000 emails: one in a single mail, one in several. */
 export const search = {
   title: 'search by a word of the body in 20,000 emails, one caller',
   bounds: {

@@ -10,7 +10,7 @@ import { type Bench, watchedMailboxes } from './ground/setup.ts';
 
 const ACCOUNTS = 10;
 
-/** `npm start` with data, until `/ready`; and how long its Postgres and Temporal take when nothing else starts. */
+/** `npm start` with data, until `/ready`; and how long its Postgres and Temporal take alone. */
 export const restart = {
   title: `start of the built product with the data of ${ACCOUNTS} mailboxes`,
   bounds: { 'ready, s': { most: 4 } } satisfies Bounds,

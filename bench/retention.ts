@@ -11,7 +11,7 @@ const LIVE = { seconds: 30, perSecond: 20 };
 /** The log is filled over 29 days: half of it is older than this. */
 const DAYS = 14.5;
 
-/** Half of a log of a million records expires at once, and is deleted as the hourly round does, beside live events. */
+/** Half of a log of a million records expires together, and is deleted as the hourly round does, beside live events. */
 export const retention = {
   title: `deletion of the older half of ${RECORDS} deliveries and events, with ${LIVE.perSecond} live events/s`,
   bounds: { 'longest statement, ms': { most: 1_000 }, 'live p99, ms': { most: 1_000 } } satisfies Bounds,
@@ -51,7 +51,7 @@ export const retention = {
   },
 };
 
-/** As the activity does: a statement after the other, until nothing is left. */
+/** Deletes as the activity does: statements in sequence, until nothing is left. */
 async function deleteExpired({ database }: Ground): Promise<{ rows: number; ms: number; longestMs: number }> {
   const before = new Date(Date.now() - DAYS * 86_400_000);
   const began = performance.now();

@@ -23,7 +23,7 @@ import { type Bench, startBench } from './ground/setup.ts';
 import { webhookReplay } from './webhook-replay.ts';
 import { webhookIsolation, webhookOutage, webhookRate } from './webhooks.ts';
 
-/** One figure: what it needs is prepared once, then measured in each round; with a product `B`, or none. */
+/** One figure, prepared once, then measured in each round; with a product `B`, or none. */
 interface Figure<T, B = Bench> {
   title: string;
   bounds?: Bounds;
@@ -90,9 +90,9 @@ async function measure<T, B>(bench: B, figure: Figure<T, B>, rounds: number): Pr
 }
 
 /**
- * Measures the named figures, or `all`, on the built product, and prints a table each, and one of all when there are several.
- * `--rounds=N` instead of 3, `--short` with less data where a figure has much, `--json=FILE` writes what was measured as JSON.
- * Answers the exit code: 0, 1 when a figure could not be taken, or 2 for a name that there is none of.
+ * Measures the named figures, or `all`, on the built product, and prints a table for each, and a summary of several.
+ * `--rounds=N` instead of 3, `--short` with less data, `--json=FILE` writes the results as JSON. Returns the exit code: 0; 1
+ * when a figure could not be taken; 2 for an unknown name.
  */
 export async function runBench(args: string[]): Promise<number> {
   const names = args.filter((arg) => !arg.startsWith('--'));
@@ -113,7 +113,7 @@ export async function runBench(args: string[]): Promise<number> {
     try {
       results[name] = await takeFigure(name, rounds, args.includes('--short'));
     } catch (error) {
-      // the others are worth taking
+      // the other figures are still useful
       failed.push(name);
       console.error(`${name} could not be taken:`, error);
     }
@@ -128,7 +128,7 @@ export async function runBench(args: string[]): Promise<number> {
   return failed.length > 0 ? 1 : 0;
 }
 
-/** Takes one figure, on a product of its own where it needs one: none stands in the dust of another. */
+/** Takes one figure, on a separate product if it needs one: figures do not affect each other. */
 async function takeFigure(name: string, rounds: number, short: boolean): Promise<Result> {
   const deadline = setTimeout(() => {
     console.log(`${name} takes too long: given up`);

@@ -9,7 +9,7 @@ import { type Bench, type BenchMailbox, watchedMailboxes } from './ground/setup.
 
 const SENDS = 500;
 const AT_A_TIME = 8;
-/** sends by which the SMTP server itself is measured */
+/** sends that measure the SMTP server itself */
 const BARE = 100;
 const HTML = `<html><body>${'<p>How are you, and what is new over there?</p>\n'.repeat(40)}</body></html>`;
 
@@ -100,7 +100,7 @@ async function send(
   return { ms: performance.now() - began, messageId: answer.message_id };
 }
 
-/** Runs `work` for each number below `count`, so many at a time. */
+/** Runs `work` for each number below `count`, `atATime` in parallel. */
 async function callsOf<T>(count: number, atATime: number, work: (number: number) => Promise<T>): Promise<T[]> {
   const results: T[] = [];
   let next = 0;
@@ -114,7 +114,7 @@ async function callsOf<T>(count: number, atATime: number, work: (number: number)
 interface BareOptions {
   count: number;
   atATime: number;
-  /** over as many connections as the product keeps, else a login for each mail */
+  /** over as many connections as the product uses, else a login for each mail */
   reuse: boolean;
 }
 
@@ -140,7 +140,7 @@ async function bareSends(user: MailUser, reader: MailUser, { count, atATime, reu
   }
 }
 
-/** When the last mail of a series came to INBOX; now, when some never did. */
+/** When the last mail of a series arrived in INBOX; the current time if some did not. */
 async function whenAllArrive(inbox: Mailbox, series: string): Promise<number> {
   await waitFor(async () => (await uidsOf(inbox, 'INBOX', series)).length >= SENDS, {
     timeoutMs: 180_000,
@@ -149,7 +149,7 @@ async function whenAllArrive(inbox: Mailbox, series: string): Promise<number> {
   return Date.now();
 }
 
-/** The subjects of a series in the sender's Sent folder, when all are there. */
+/** The subjects of a series in the sender's Sent folder, once all are filed. */
 async function sentCopies(bench: Bench, { account, user }: BenchMailbox, series: string): Promise<string[]> {
   const { name } = await bench.api.folder(account.id, 'SENT');
   const mailbox = await openMailbox(user);

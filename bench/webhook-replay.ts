@@ -10,7 +10,7 @@ const REPLAYED = 20_000;
 const REPLAYED_SHORT = 2_000;
 const OBJECTS = 1_000;
 const LIVE_PER_SECOND = 50;
-/** One live event in so many is of an object that is being replayed: it waits for those of its object that are queued. */
+/** One live event in this many belongs to a replayed object: it waits for the queued events of that object. */
 const OF_REPLAYED = 10;
 const DEADLINE_MS = 20 * 60_000;
 
@@ -21,7 +21,7 @@ interface LiveEvent {
   isOfReplayed: boolean;
 }
 
-/** Live events at a steady rate, until `stop` is called; it resolves with all of them. */
+/** Live events at a steady rate, until `stop` is called; which resolves with all of them. */
 function happenLive(ground: Ground, replayed: readonly string[]): { stop(): Promise<LiveEvent[]> } {
   const events: LiveEvent[] = [];
   let stopped = false;
@@ -55,7 +55,7 @@ async function ended(bench: Bench, id: string): Promise<Replay> {
   );
 }
 
-/** What an endpoint missed while it was disabled is made again, while live events go on. */
+/** Replays the events that an endpoint missed while it was disabled, beside live events. */
 export const webhookReplay = {
   title: `a replay to one endpoint, with ${LIVE_PER_SECOND} live events/s`,
   bounds: {
@@ -81,7 +81,7 @@ export const webhookReplay = {
     const all = count + events.length;
     await waitFor(() => receiver.received.size >= all, { timeoutMs: 60_000, what: 'all events' }).catch(() => {});
     const cpu = cpuMsOf(bench.pid) - cpuBefore;
-    // a live event does not wait for those of its object that are not queued yet: the order is that of each kind
+    // a live event does not wait for events of its object that are not queued yet: each kind has its own order
     const objectOf = new Map(events.map(({ sequence, objectId }) => [sequence, `live ${objectId}`]));
     const order = outOfOrder(
       receiver,

@@ -36,7 +36,7 @@ const ISOLATION_S = 30;
 const MAILBOXES = 10;
 const PER_SECOND = 10;
 
-/** Times in ms from commit to receipt of events at one healthy endpoint, with so many bad ones beside it. */
+/** Times in ms from commit to receipt of events at one healthy endpoint, with `count` bad ones beside it. */
 async function besideBad(bench: Bench, ground: Ground, count: number): Promise<number[]> {
   const healthy = await ownProcessHook();
   const bad = await Promise.all(Array.from({ length: count }, (_, n) => hook(BAD[n % BAD.length] as Answer)));
@@ -55,7 +55,7 @@ async function besideBad(bench: Bench, ground: Ground, count: number): Promise<n
   const received = await healthy.received();
   const times = commits.map((at, n) => (received.get(first + n) ?? Date.now()) - at);
   for (const id of ids) await bench.api.request('DELETE', `/webhooks/endpoints/${id}`);
-  // in the order of their ids, and none that is getting a result: the product writes them as well
+  // in id order, without rows locked for a result: the product writes them as well
   await ground.database.pool.query(`update deliveries set status = 'skipped' where id in
     (select id from deliveries where status = 'pending' order by id for update skip locked)`);
   await Promise.all([healthy, ...bad].map((each) => each.close()));
@@ -89,9 +89,9 @@ export const webhookIsolation = {
   },
   round: async (bench: Bench, ground: Ground): Promise<Figures> => {
     const figures: Figures = {};
-    // the first seconds of a process are slower: none of the cases has them
+    // the first seconds of a process are slower: exclude them from all cases
     await besideBad(bench, ground, 0);
-    // a watch that misses its heartbeats is given to another worker, which logs in
+    // a watch that misses its heartbeats moves to another worker, which logs in
     const logins = (await loginTimes(bench)).length;
     for (const count of (process.env.BENCH_BAD ?? '0,3,8,45').split(',').map(Number)) {
       const before = byPart(processTree(bench.pid));
@@ -172,7 +172,7 @@ export const webhookRate = {
 
 const WAITING = 50_000;
 
-/** A dead endpoint with a backlog: what it costs, and the order when it is back. */
+/** A dead endpoint with a backlog: its cost, and the order after its recovery. */
 export const webhookOutage = {
   title: `an endpoint that is dead while ${WAITING} events wait for it, and comes back`,
   bounds: { 'live runs, most': { most: 200 }, lost: { most: 0 }, 'out of order': { most: 0 } } satisfies Bounds,

@@ -7,8 +7,8 @@ import { fastify } from 'fastify';
 import type { Bench } from './setup.ts';
 
 /**
- * A Fastify server in a process of its own that sends the same bytes again and again, as `/NAME`: what the product can at best
- * be as fast as. Resolves with its URL.
+ * A Fastify server in a separate process that always sends the same bytes, at `/NAME`: the upper bound of the product's
+ * speed. Resolves with its URL.
  */
 export async function startBareServer(bench: Bench, responses: Record<string, Buffer>): Promise<string> {
   const dir = join(bench.dir, 'bare-server');

@@ -11,8 +11,8 @@ const MEASURED_MS = 3_000;
 const WARM_UP_MS = 500;
 
 /**
- * Responses a second to so many callers at a time, each of whom waits for one before its next request. They read bytes and look
- * at nothing but the length, so that the server has the machine for itself. Throws on any status but 200.
+ * Responses a second to a number of parallel callers, each of which waits for a response before its next request. They read
+ * only the length, which leaves the machine to the server. Throws on any status but 200.
  */
 export async function rateOf(request: Request, callers: number): Promise<number> {
   await countWithin(request, callers, WARM_UP_MS);
@@ -35,7 +35,7 @@ async function countWithin(request: Request, callers: number, ms: number): Promi
   return counts.reduce((sum, count) => sum + count, 0);
 }
 
-/** Requests over one connection until it is `until`; how many were answered. */
+/** Sends requests over one connection until the time `until`; returns the number of responses. */
 async function call({ url, headers = {} }: Request, until: number): Promise<number> {
   const { hostname, port, pathname, search } = new URL(url);
   const head = Object.entries({ Host: `${hostname}:${port}`, ...headers }).map(

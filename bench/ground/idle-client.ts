@@ -2,8 +2,8 @@ import type { MailLogin } from '../../test/helpers/product/mail-user.ts';
 import { openMailbox } from '../../test/helpers/product/mailbox.ts';
 
 /**
- * An IMAP client that idles on INBOX and fetches what arrives: the soonest that any program can know a new mail. Notes when it
- * had each Message-ID first, ms since 1970.
+ * An IMAP client that idles on INBOX and fetches new mail: the lower bound of the latency of any program. Records when it
+ * first saw each Message-ID, ms since 1970.
  */
 export async function idleClient(user: MailLogin, seen: Map<string, number>): Promise<{ stop(): Promise<void> }> {
   const { client, close } = await openMailbox(user);
@@ -20,7 +20,7 @@ export async function idleClient(user: MailLogin, seen: Map<string, number>): Pr
     });
   });
   let isStopped = false;
-  // a command ends IDLE; imapflow itself begins it again after seconds
+  // a command ends IDLE; imapflow restarts it only after seconds
   const idling = (async () => {
     while (!isStopped) {
       await client.idle();

@@ -12,7 +12,7 @@ const VOCABULARY = Array.from({ length: 20_000 }, (_, index) => wordOf(index));
 
 /**
  * A mail of about `bytes` bytes as people send them: text and HTML, words of a vocabulary of 20,000, from one of
- * 200 people. The same series and number give the same mail.
+ * 200 people. Equal series and numbers give equal mails.
  */
 export function benchMail(
   series: string,
@@ -63,7 +63,7 @@ function wordOf(index: number): string {
   return word;
 }
 
-/** Mulberry32: small, and the same numbers for the same seed. */
+/** Mulberry32: small, and deterministic for a seed. */
 function randomOf(seed: number): () => number {
   let state = seed * 0x9e3779b1;
   return () => {

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { hook, ok } from './webhook-ground.ts';
 
-/** An endpoint in a process of its own, which answers 200: what else the bench does delays none of its times. */
+/** An endpoint in a separate process that answers 200: other work of the bench does not delay its times. */
 export interface OwnProcessHook {
   url: string;
   /** when each sequence was answered, ms since 1970 */

@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 
-/** What one process has used. */
+/** Resources that one process has used. */
 export interface ProcessUse {
   pid: number;
   name: string;
@@ -36,7 +36,7 @@ export function cpuMsOf(root: number): number {
   return processTree(root).reduce((sum, { cpuMs }) => sum + cpuMs, 0);
 }
 
-/** Adds up what belongs to one part of the product: `start`, `worker`, `server`, `postgres`, `temporal`. */
+/** Adds up the processes of each part of the product: `start`, `worker`, `server`, `postgres`, `temporal`. */
 export function byPart(processes: ProcessUse[]): Map<string, Omit<ProcessUse, 'pid' | 'name'>> {
   const parts = new Map<string, Omit<ProcessUse, 'pid' | 'name'>>();
   for (const { name, cpuMs, rssBytes, pssBytes } of processes) {

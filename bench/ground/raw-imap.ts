@@ -3,11 +3,11 @@ import { once } from 'node:events';
 import type { MailLogin } from '../../test/helpers/product/mail-user.ts';
 
 /**
- * An IMAP client that does nothing but append, as fast as the server takes it: commands are sent without waiting
- * for the answers of those before (LITERAL+).
+ * An IMAP client that only appends, as fast as the server accepts: commands are sent without waiting for previous answers
+ * (LITERAL+).
  */
 export interface RawImap {
-  /** Appends each message by a command of its own; resolves when all have been confirmed. */
+  /** Appends each message by a separate command; resolves when all have been confirmed. */
   append(folder: string, messages: Buffer[], date?: Date): Promise<void>;
   /** Appends many messages by few commands (MULTIAPPEND). */
   fill(folder: string, messages: Iterable<Buffer>, date?: Date): Promise<void>;

@@ -25,18 +25,18 @@ export interface Bench {
   receiver: Receiver;
   /** the process whose tree is the whole product, Postgres and Temporal included */
   pid: number;
-  /** Makes a mailbox, fills it where asked, connects it. */
+  /** Creates a mailbox, fills it if requested, and connects it. */
   mailbox(options?: MailboxOptions): Promise<BenchMailbox>;
-  /** When a mail was first reported as email.new, ms since 1970; undefined while it has not been. */
+  /** When a mail was first reported as email.new, ms since 1970; undefined before. */
   reportedAt(messageId: string): number | undefined;
   /** Waits until every mail of a series was reported. */
   allReported(series: string, count: number, timeoutMs: number): Promise<void>;
-  /** Stops the product and starts it with the same data; how long it took from there until it was ready, ms. `pid` is not its own any more. */
+  /** Restarts the product with the same data; returns the ms from its start until it was ready. `pid` is then outdated. */
   restart(whileStopped: () => Promise<void>): Promise<number>;
   dir: string;
-  /** less of everything, to see that it works */
+  /** a short run, to check that it works */
   short?: boolean;
-  /** something else to end when the figure has been taken */
+  /** further clean-up after the measurement */
   alsoStop: (() => Promise<void>)[];
   stop(): Promise<void>;
 }
@@ -162,7 +162,7 @@ function mailboxes(api: Api) {
     const user = await addUser({ dovecot });
     const imap = await rawImap(user);
     await fill?.(imap, user);
-    // the API can be ready a moment before the first worker takes work
+    // the API can be ready a moment before the first worker accepts work
     const account = await waitFor(
       () =>
         api.connect(user, connect).catch((error: unknown) => {
@@ -200,7 +200,7 @@ function reports(receiver: Receiver): Pick<Bench, 'reportedAt' | 'allReported'> 
   };
 }
 
-/** Connects `count` mailboxes and shows by a mail each that they are being watched. */
+/** Connects `count` mailboxes and proves with a mail each that they are watched. */
 export async function watchedMailboxes(
   bench: Bench,
   count: number,

@@ -13,10 +13,10 @@ import { waitFor } from '../../test/helpers/assert/wait.ts';
 import { type Bench, databaseUrl } from './setup.ts';
 
 /*
- * Deliveries by themselves: events are written into the product's outbox by the bench, which is the receiver as well.
+ * Deliveries alone: the bench writes events into the product's outbox and is the receiver as well.
  */
 
-/** None that the standing receiver of a bench wants: it would get each event as well. */
+/** A type that the permanent receiver of a bench does not subscribe to. */
 const TYPE: EventType = 'email.folder.update';
 export const DATA_BYTES = 4_000;
 
@@ -29,7 +29,7 @@ export async function prepare(bench: Bench): Promise<Ground> {
   const database = openDatabase(await databaseUrl(bench), { max: 4, logger: createLogger('silent', 'bench') });
   bench.alsoStop.push(() => database.close());
   const accountId = await storeAccount(database);
-  // nobody connects to it
+  // without a mailbox
   await database.pool.query(`update accounts set status = 'disconnected' where id = $1`, [accountId]);
   return { database, accountId };
 }
@@ -49,7 +49,7 @@ export async function happen({ database, accountId }: Ground, objectIds: readonl
 
 export interface Hook {
   url: string;
-  /** calls by event: the sequence, and when it was answered with 2xx */
+  /** time of the 2xx answer by event sequence */
   received: Map<number, number>;
   calls: number;
   close(): Promise<void>;
@@ -57,7 +57,7 @@ export interface Hook {
 
 export type Answer = (response: ServerResponse, request: IncomingMessage) => void;
 
-/** An endpoint that reads the whole call, notes it and answers. */
+/** An endpoint that reads the whole call, records it and answers. */
 export async function hook(answer: Answer): Promise<Hook> {
   const received = new Map<number, number>();
   const the = { calls: 0 };
@@ -93,7 +93,7 @@ export async function hook(answer: Answer): Promise<Hook> {
 
 export const ok: Answer = (response) => void response.writeHead(200).end();
 
-/** An endpoint of those events. */
+/** Creates an endpoint for events of TYPE. */
 export const endpoint = (bench: Bench, url: string, { enabled = true } = {}) =>
   bench.api.post<{ id: string }>('/webhooks/endpoints', { url, trigger_events: [TYPE], enabled });
 
@@ -105,7 +105,7 @@ export async function nextSequence({ database, accountId }: Ground): Promise<num
   return Number(rows[0]?.n) + 1;
 }
 
-/** Events that were received before an earlier one of their object; the object of each by its sequence. */
+/** The number of events received before an earlier one of their object; `objectOf` maps a sequence to its object. */
 export function outOfOrder({ received }: Hook, objectOf: (sequence: number) => string): number {
   const last = new Map<string, number>();
   let count = 0;
@@ -117,7 +117,7 @@ export function outOfOrder({ received }: Hook, objectOf: (sequence: number) => s
   return count;
 }
 
-/** Writes events at a steady rate; resolves with the times from the commit of each to its receipt, ms. */
+/** Writes events at a steady rate; resolves with the ms from each commit to its receipt. */
 export async function steadily(
   ground: Ground,
   receiver: Pick<Hook, 'received'>,
@@ -138,7 +138,7 @@ export async function steadily(
 const BARE_CALLS = 5_000;
 const BARE_AT_A_TIME = 10;
 
-/** Calls a second of a process that does nothing but sign and post the same events, over ten connections. */
+/** Calls a second of a process that only signs and posts the same events, over ten connections. */
 export async function signAndPost(url: string): Promise<number> {
   const agent = new http.Agent({ keepAlive: true, maxSockets: BARE_AT_A_TIME });
   const data = JSON.stringify({ email: { id: newId('email'), body: 'x'.repeat(DATA_BYTES) } });
