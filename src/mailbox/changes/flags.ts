@@ -20,8 +20,8 @@ import {
 const CHUNK = 500;
 
 /**
- * Stores the flags that differ, with the events of emails that became read or unread. `localRevision` is the folder's
- * before the flags were read: where this API changed the folder since, they are read again.
+ * Stores the flags that differ, with the events of emails that became read or unread. `localRevision` is that of the
+ * folder before the flags were read: if this API has changed the folder since, they are read again.
  * @returns whether flags differed
  */
 export async function applyFlags(
@@ -46,7 +46,7 @@ export async function applyFlags(
   return isAnyChanged;
 }
 
-/** False: the folder was changed by this API meanwhile, nothing is saved. */
+/** False: this API changed the folder in the meantime, and nothing is saved. */
 function saveChangedFlags(
   ctx: SyncContext,
   folder: FolderState,
@@ -61,8 +61,8 @@ function saveChangedFlags(
 }
 
 /**
- * Stores what these flags change, with the counters of the folders and the events; `byApi`: this API changed them.
- * @returns the flags that are of no use: their UIDs are not stored, or not any more, or a call is moving the message now
+ * Stores these flags, with the counters of the folders and the events; `byApi`: this API changed them.
+ * @returns the flags that were not stored: the store has no such UID, or a call is moving the message now
  */
 export async function storeFlagChanges(
   tx: Tx,

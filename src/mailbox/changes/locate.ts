@@ -19,11 +19,11 @@ import { remapFolder } from '../folders/uidvalidity.ts';
 import { isSameMessage } from '../ingest/match.ts';
 import { syncOnce } from '../sync-pass.ts';
 
-/** An email is not where it was: another program moved or deleted it, or the folder is another one by now. */
+/** An email is not where it was: another program moved or deleted it, or the folder was replaced. */
 export class LocationChanged extends Error {
   override readonly name = 'LocationChanged';
   readonly location: EmailLocation;
-  /** the folder is the same and does not hold this UID any more */
+  /** the folder is the same and no longer holds this UID */
   readonly gone: boolean;
   /** paths of folders that have to be synced whatever their counters say */
   readonly syncPaths: string[];
@@ -42,21 +42,21 @@ export class LocationChanged extends Error {
 
 export type EmailLocations = readonly [EmailLocation, ...EmailLocation[]];
 
-/** Sync passes before an email that other programs keep moving is given up. */
+/** Sync passes before a change of an email that other programs keep moving fails. */
 const MAX_PASSES = 4;
 
 /**
- * Runs a change of an email where it is now. When it turns out to be elsewhere, the whole mailbox is synced and the change
- * is made there: after a conflict with another mail program the store says what the server has.
- * @throws ApiError not_found when the email is gone for good; MailError
+ * Runs a change of an email where it is now. If the email has moved, syncs the whole mailbox and repeats the change at the
+ * new location: after a conflict with another mail program the store shows the state of the server.
+ * @throws ApiError not_found when the email was deleted; MailError
  */
 export function locateEmail<T>(ctx: SyncContext, emailId: string, change: Change<T>): Promise<T> {
   return changeLocated(ctx, emailId, locationsOf, change);
 }
 
 /**
- * The same for a change that goes with the message where it is: another call's move of the email by COPY ends first, since
- * the copy has nothing of what changes after it was made.
+ * Runs a change that must move with the message, as `locateEmail` does, after any move of the email by COPY has ended: the
+ * copy would not have changes that were made after it.
  */
 export function locateUnmoved<T>(ctx: SyncContext, emailId: string, change: Change<T>): Promise<T> {
   return changeLocated(ctx, emailId, unmovedLocationsOf, change);
@@ -82,7 +82,7 @@ async function changeLocated<T>(
       if (error.gone) await recordVanished(ctx, emailId, error.location);
     }
     if (passes === MAX_PASSES) {
-      throw new MailError('provider_error', 'imap', 'other mail programs keep moving this email: try again');
+      throw new MailError('provider_error', 'imap', 'other mail programs keep moving this email; retry later');
     }
     await syncOnce(ctx, new Set(paths));
   }
@@ -90,7 +90,7 @@ async function changeLocated<T>(
 
 async function locationsOf(ctx: SyncContext, emailId: string): Promise<EmailLocation[]> {
   const locations = await loadLocations(ctx.db, ctx.account.id, emailId);
-  if (!locations) throw new ApiError('not_found', 'there is no email with that id');
+  if (!locations) throw new ApiError('not_found', 'no email has this id');
   return locations;
 }
 
@@ -107,12 +107,12 @@ async function unmovedLocationsOf(ctx: SyncContext, emailId: string): Promise<Em
   }
 }
 
-export const BEING_MOVED = 'another call is moving this email: try again';
+export const BEING_MOVED = 'another call is moving this email; retry later';
 
 /**
- * Selects the folder of a location for writing. A UID is never used under another UIDVALIDITY, nor when the message that
- * it names is another one now: the folder is mapped again then. A UID without a message is left to the command.
- * @throws LocationChanged when the folder is gone, has another UIDVALIDITY or was numbered anew; MailError
+ * Selects the folder of a location for writing. A UID is never used under another UIDVALIDITY, nor when it names another
+ * message than the stored one: the folder is mapped again then. A UID without a message is left to the command.
+ * @throws LocationChanged when the folder was deleted, has another UIDVALIDITY or was renumbered; MailError
  */
 export async function openLocation(ctx: SyncContext, location: EmailLocation): Promise<void> {
   const selected = await openFolder(ctx.session, location.path).catch((error: unknown) => {
@@ -124,14 +124,14 @@ export async function openLocation(ctx: SyncContext, location: EmailLocation): P
   throw new LocationChanged(location, { gone: false });
 }
 
-/** What the UID of a location names in the selected folder: the message that is stored of it, another one, or none. */
+/** What the UID of a location names in the selected folder: the stored message, another one, or none. */
 export async function messageAt(session: ImapSession, location: EmailLocation): Promise<'same' | 'other' | 'none'> {
   const [meta] = await fetchMetaOf(session, [location.uid]);
   if (!meta) return 'none';
   return isSameMessage(meta, location) ? 'same' : 'other';
 }
 
-/** The server says that the email has left this folder; the sync pass that follows finds where it went. */
+/** The server reports that the email has left this folder; the sync pass that follows finds its new location. */
 async function recordVanished(ctx: SyncContext, emailId: string, { folderId, uid }: EmailLocation): Promise<void> {
   await inLease(ctx.db, ctx.lease, async (tx) => {
     const now = new Date();
@@ -151,9 +151,9 @@ export async function targetMark(session: ImapSession, target: FolderState): Pro
 }
 
 /**
- * The UID of an email that was just put into a folder: from COPYUID, else of what looks like it among the messages that
- * came there since. Selects that folder in the latter case.
- * @throws LocationChanged when it is not there (any more): another program may have moved it on, or changed the folder
+ * The UID of an email that was just put into a folder: from COPYUID, else found among the messages that arrived there
+ * since. Selects that folder in the latter case.
+ * @throws LocationChanged when it is not there: another program may have moved it, or changed the folder
  */
 export async function findArrival(
   ctx: SyncContext,

@@ -10,13 +10,13 @@ import { LocationChanged, locateUnmoved, openLocation } from './locate.ts';
 const SEEN = '\\Seen';
 
 /**
- * Marks an email as read or unread at the provider, wherever it is, and then here. Both steps may be done again.
- * `finishes`: the run whose work this is.
+ * Marks an email as read or unread at the provider, wherever it is, and then in the store. Both steps are idempotent.
+ * `finishes`: the run that this completes.
  * @throws ApiError not_found; MailError
  */
 export async function markEmail(ctx: SyncContext, emailId: string, seen: boolean, finishes?: RunRef): Promise<void> {
   await locateUnmoved(ctx, emailId, async (locations) => {
-    // 1. the provider; in Gmail all labels show the flags of the one mail, but for \Deleted, which is of the label
+    // 1. the provider; in Gmail all labels share the flags of the message, except \Deleted, which is set per label
     const oneMail = ctx.session.has('X-GM-EXT-1');
     const flags: LocationFlags[] = [];
     for (const location of oneMail ? locations.slice(0, 1) : locations) {
@@ -34,7 +34,7 @@ export async function markEmail(ctx: SyncContext, emailId: string, seen: boolean
       const { notStored, beingMoved } = await storeFlagChanges(tx, ctx.lease, { flags, byApi: true, finishes });
       const [moved] = [...notStored, ...beingMoved];
       if (!moved) return;
-      // Moved meanwhile, by another call or program: nothing of this is kept, and it is marked again where it is now.
+      // Another call or program has moved it: nothing is stored, and it is marked again at its new location.
       const isMoved = ({ folderId, uid }: EmailLocation) => folderId === moved.folderId && uid === moved.uid;
       const location = locations.find(isMoved) ?? locations[0];
       throw new LocationChanged(location, { gone: false, byCall: notStored.length === 0 });

@@ -24,18 +24,18 @@ import {
 } from './locate.ts';
 
 /*
- * How an email gets into one folder and out of all others. Each numbered step may be the last one before a crash; the
- * next attempt goes on from where the email is then.
- * 1. without MOVE, or out of several folders: commit which ones it is leaving, so that nobody takes its copy for another
- *    location of it
+ * Moves an email into one folder and out of all others. A crash may follow any numbered step; the next attempt continues
+ * from where the email is then.
+ * 1. without MOVE, or out of several folders: commit which ones it is leaving, so its copy is not treated as a further
+ *    location
  * 2. MOVE, or COPY
- * 3. without MOVE: \Deleted and EXPUNGE where it came from; the same wherever else it is
- * 4. commit where it is, with its event unless the watching activity has emitted it
+ * 3. without MOVE: \Deleted and EXPUNGE in the folder that it left; also in every other folder that holds it
+ * 4. commit its new location, with its event unless the watching activity has emitted it
  */
 
 /** Folders that show mail of other folders (RFC 6154): moving an email takes it out of none of these. */
 const VIEWS = new Set<string>(['ALL', 'STARRED', 'IMPORTANT']);
-/** What Gmail puts here it takes out of everywhere else. */
+/** Gmail removes a message that is put into one of these from all other folders. */
 const BINS = new Set<string>(['TRASH', 'SPAM']);
 
 const DELETED = ['\\Deleted'];
@@ -44,8 +44,8 @@ const OTHER_EXECUTION_MS = 12_000;
 const CHECK_EVERY_MS = 250;
 
 /**
- * Puts an email into one folder. `findTarget` is asked again after each conflict, since folders change too. `finishes`: the
- * run whose work this is.
+ * Moves an email into one folder. `findTarget` is called again after each conflict, since folders change too. `finishes`:
+ * the run that this completes.
  * @throws ApiError not_found; MailError
  */
 export async function moveEmail(
@@ -113,11 +113,11 @@ class Move {
     return outcome;
   }
 
-  /** The locations that it has to leave. */
+  /** The locations to remove. */
   private leaves(): EmailLocation[] {
     const others = this.locations.filter((location) => location.folderId !== this.target.id);
     const real = others.filter((location) => !VIEWS.has(location.role));
-    // On other servers than Gmail a folder of all mail that alone holds it is a folder like any other.
+    // On servers other than Gmail a folder of all mail that alone holds the email is treated as an ordinary folder.
     return real.length > 0 || this.gmail || others.length < this.locations.length ? real : others;
   }
 
@@ -176,8 +176,8 @@ class Move {
   }
 
   /**
-   * Gives a copy the flags that others have changed since it was made. The store learns of them from who changed them, or from
-   * the next sync pass: each of these has an event of its own.
+   * Gives a copy the flags that others have changed since it was made. The store gets them from the call that changed
+   * them, or from the next sync pass: each of these has its own event.
    */
   private async keepFlags(
     from: EmailLocation,
@@ -208,7 +208,7 @@ class Move {
     }
   }
 
-  /** The provider refused: it stays where it is. */
+  /** The provider refused the move: the email stays where it is. */
   private stay(): Promise<void> {
     const { ctx, emailId } = this;
     return unmark(
@@ -242,12 +242,12 @@ class Move {
   }
 }
 
-/** What a move of one email came to at the provider. */
+/** The result of moving one email at the provider. */
 export interface MoveOutcome {
   target: FolderState;
-  /** where it is not any more */
+  /** the locations that it left */
   removed: EmailLocation[];
-  /** where it is now, and what it was taken from; undefined when it was there before */
+  /** its new location, and the one it was taken from; undefined when it was there before */
   arrived: { uid: number; from: EmailLocation } | undefined;
 }
 
@@ -255,7 +255,7 @@ interface FinishingMove extends MoveOutcome {
   finishes?: RunRef | undefined;
 }
 
-/** Commits a move with its event, which is emitted once, whatever the watching activity has seen of it by then. */
+/** Commits a move with its event, which is emitted once, even if the watching activity has seen part of the move. */
 export async function saveMove(ctx: SyncContext, emailId: string, outcome: FinishingMove): Promise<void> {
   const { target, removed, arrived, finishes } = outcome;
   if (removed.length === 0 && !arrived) {
@@ -263,11 +263,11 @@ export async function saveMove(ctx: SyncContext, emailId: string, outcome: Finis
     return;
   }
   await inLease(ctx.db, ctx.lease, async (tx) => {
-    // Others have seen that the target is gone, and the email with it, or that it was moved on.
+    // Others have seen that the target was deleted with the email in it, or that the email was moved again.
     if (arrived && !(await loadFolder(tx, target.id))) throw new LocationChanged(arrived.from, { gone: false });
     const change = { lease: ctx.lease, emailIds: [emailId], now: new Date(), finishes };
     await changeEmails(tx, change, async (before) => {
-      // Another call may have read or unread it since the move began.
+      // Another call may have marked it as read or unread since the move started.
       const stored = arrived && before.get(emailId)?.locations.find((location) => isAt(location, arrived.from));
       const added = arrived
         ? [{ ...locationOf(ctx, emailId, target, arrived), ...(stored && { seen: stored.seen }) }]

@@ -14,7 +14,7 @@ import { emailsAt } from '../store/locations.ts';
 type MarkedLocation = LocationKey & { emailId: string | null };
 
 /**
- * Marks a location as being left, see markPendingRemoval. The end of the move has the event.
+ * Marks a location as pending removal, see markPendingRemoval. The end of the move has the event.
  * @throws LeaseLost
  */
 export async function mark({ db, lease }: Pick<SyncContext, 'db' | 'lease'>, location: MarkedLocation) {
@@ -42,15 +42,18 @@ export async function markAll(
 /** A mark that is older was left by a move that died, in milliseconds: the folders show where the email is. */
 const ABANDONED_MS = 2 * 60_000;
 
-/** The same while not every folder is synced: the copy may be in one that is not, in milliseconds. */
+/**
+ * The age of an abandoned mark while not every folder is synced, since the copy may be in one that is not; in
+ * milliseconds.
+ */
 const UNSEEN_MS = 15 * 60_000;
 
 /** Marks that are cleared in one transaction; each may have an event with a body. */
 const BATCH = 500;
 
 /**
- * Ends the pending removals that moves by copying have left which died, with the events of the emails that are shown in
- * further folders from then on. `synced`: the pass before has synced every folder that changed.
+ * Ends the pending removals of abandoned moves by copying, with the events of the emails that are shown in further folders
+ * from then on. `synced`: the last pass has synced every folder that changed.
  * @throws LeaseLost
  */
 export async function endAbandonedMoves(

@@ -25,8 +25,8 @@ export type PlanContext = Pick<SyncContext, 'db' | 'lease' | 'account'>;
 
 /**
  * Saves a plan with its events, made from the folders as they were `stored` then. The mail of folders that are deleted or
- * cannot hold mail any more is taken out first, in transactions of its own: see vacate.ts. `missing`: there was mail in
- * such a folder. Undefined when others, the watch or a call, have changed the folders since: the rest is not saved.
+ * can no longer hold mail is removed first, in separate transactions: see vacate.ts. `missing`: such a folder held mail.
+ * Undefined when the watch or a call has changed the folders since: the rest is not saved.
  */
 export async function applyPlan(
   ctx: PlanContext,
@@ -45,7 +45,7 @@ export async function applyPlan(
   return saved ? { missing: leaving.some((folder) => folder.totalCount > 0) } : undefined;
 }
 
-/** Whether folders came, went, or got another path. */
+/** Whether folders were created, deleted, or got another path. */
 export function changedSince(before: FolderState[], now: FolderState[]): boolean {
   const paths = new Map(before.map(({ id, path }) => [id, path]));
   return now.length !== before.length || now.some(({ id, path }) => paths.get(id) !== path);
@@ -76,12 +76,12 @@ function idsOf(folders: FolderState[]): string[] {
   return folders.map(({ id }) => id);
 }
 
-/** A name that became a folder: all in it has come since. */
+/** A name that became a folder: all mail in it arrived since. */
 const FROM_THE_START = { uidValidity: NO_UIDVALIDITY, uidNext: 1, baselineUidNext: 1, scannedFrom: 1 };
 
 async function save(tx: Tx, accountId: string, plan: FolderPlan, remaining: FolderState[]): Promise<void> {
   const now = new Date();
-  // Another sync pass may have deleted them, with their events, meanwhile.
+  // Another sync pass may have deleted them, with their events.
   const deleted = await readFolders(tx, idsOf(plan.deleted));
   await deleteFolders(tx, idsOf(plan.deleted));
   await clearVacating(tx, idsOf(emptiedBy(plan)));
@@ -108,7 +108,7 @@ async function save(tx: Tx, accountId: string, plan: FolderPlan, remaining: Fold
   ]);
 }
 
-/** Saves folders that are new, and what changed of the others. `paths` are those that the folders have from now on. */
+/** Saves new folders and the changes of others. `paths` are those that the folders have from now on. */
 async function saveRemaining(
   tx: Tx,
   accountId: string,
@@ -116,7 +116,7 @@ async function saveRemaining(
   { paths, now }: { paths: { id: string; path: string }[]; now: Date },
 ) {
   const deleted = new Set(idsOf(plan.deleted));
-  // An id whose deletion is reported just now does not come back.
+  // The id of a folder whose deletion is being reported is not used again.
   const reservations = new Map([...(await loadReservations(tx, accountId))].filter(([, id]) => !deleted.has(id)));
   await freePaths(
     tx,

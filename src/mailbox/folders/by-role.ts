@@ -11,8 +11,8 @@ import { type FolderState, insertFolders, loadFolders, readFolders } from '../st
 const NAMES = { SENT: 'Sent', DRAFTS: 'Drafts', TRASH: 'Trash' } as const satisfies Partial<Record<FolderRole, string>>;
 
 /**
- * The folder of that role; created at the top level where the provider has none (CONTRACT "Emails"). Its event is emitted
- * once, whoever sees the folder first.
+ * The folder of that role; created at the top level where the provider has none. Its event is emitted once, even if the
+ * watch sees the folder first.
  */
 export async function ensureRoleFolder(ctx: SyncContext, role: keyof typeof NAMES): Promise<FolderState> {
   const existing = await folderOf(ctx, role);
@@ -22,8 +22,7 @@ export async function ensureRoleFolder(ctx: SyncContext, role: keyof typeof NAME
     if (!(error instanceof FolderExists)) throw error;
   });
   const facts = (await listFolders(ctx.session)).find((folder) => folder.path === path);
-  if (!facts)
-    throw new MailError('provider_error', 'imap', 'the IMAP server does not list a folder that it has created');
+  if (!facts) throw new MailError('provider_error', 'imap', 'the IMAP server does not list a folder that it created');
   const status = await statusOf(ctx.session, path);
   const now = new Date();
   await inLease(ctx.db, ctx.lease, async (tx) => {
@@ -46,7 +45,7 @@ export async function ensureRoleFolder(ctx: SyncContext, role: keyof typeof NAME
   });
   const created =
     (await folderOf(ctx, role)) ?? (await loadFolders(ctx.db, ctx.account.id)).find((f) => f.path === path);
-  if (!created) throw new MailError('provider_error', 'imap', 'the folder was removed as it was created');
+  if (!created) throw new MailError('provider_error', 'imap', 'the folder was deleted while it was being created');
   return created;
 }
 

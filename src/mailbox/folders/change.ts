@@ -11,8 +11,8 @@ import { reservedRenames } from './renames.ts';
 import { abandonReservation, reservePath, releaseReservations } from './reservations.ts';
 
 /*
- * How a folder is created or renamed. Each numbered step may be the last one before a crash; the next attempt
- * finds the reservation, and takes the folder at its path for its own.
+ * Creates or renames a folder. A crash may follow any numbered step; the next attempt finds the reservation, and treats
+ * the folder at its path as the reserved one.
  * 1. commit which folder the new path is for
  * 2. CREATE or RENAME
  * 3. commit the folder with its event, unless the watching activity has done so
@@ -24,14 +24,14 @@ export interface NewFolder {
   parentId: string | null;
 }
 
-/** What is left out stays. */
+/** Fields that are left out stay unchanged. */
 export type FolderChange = Partial<NewFolder>;
 
 /** Attempts at a folder that others keep renaming. */
 const ATTEMPTS = 3;
 
 /**
- * Creates a folder under the id given.
+ * Creates a folder with the given id.
  * @throws ApiError invalid_parameters, not_found (the parent), already_exists; MailError
  */
 export async function createFolder(ctx: SyncContext, folderId: string, wanted: NewFolder): Promise<void> {
@@ -42,7 +42,7 @@ export async function createFolder(ctx: SyncContext, folderId: string, wanted: N
 }
 
 /**
- * Renames a folder, or moves it into another one; the folders in it follow.
+ * Renames a folder, or moves it into another one, with the folders in it.
  * @throws ApiError not_found, provider_rejected, invalid_parameters, already_exists; MailError
  */
 export async function changeFolder(ctx: SyncContext, folderId: string, wanted: FolderChange): Promise<void> {
@@ -69,9 +69,12 @@ export async function changeFolder(ctx: SyncContext, folderId: string, wanted: F
 /** The folder that will be changed. Throws ApiError not_found; provider_rejected for one with a role. */
 export function changeable(stored: FolderState[], folderId: string): FolderState {
   const folder = stored.find(({ id }) => id === folderId);
-  if (!folder) throw new ApiError('not_found', 'there is no folder with that id');
+  if (!folder) throw new ApiError('not_found', 'no folder has this id');
   if (folder.role !== 'UNKNOWN') {
-    throw new ApiError('provider_rejected', `the folder whose role is ${folder.role} stays as it is`);
+    throw new ApiError(
+      'provider_rejected',
+      `a folder with the role ${folder.role} cannot be renamed, moved or deleted`,
+    );
   }
   return folder;
 }
@@ -93,11 +96,11 @@ export async function bringToPath(
     await bring();
   } catch (error) {
     const refused = error instanceof MailError && error.refused;
-    // whatever the server calls it: an attempt before this one may have done it
+    // found by its new path, whatever the server replied: an earlier attempt may have created it
     const doneBefore = reservation === 'again' && refused && (await findFolder(ctx.session, path)) !== undefined;
     if (!doneBefore) {
       if (refused) await releaseReservations(ctx.db, ctx.account.id, [path]);
-      // the connection was lost: it may be done, and the next call for this path finds that out
+      // the connection was lost: the command may have succeeded, and the next call for this path checks that
       else await abandonReservation(ctx.db, ctx.account.id, path);
       throw error instanceof FolderExists ? nameTaken() : error;
     }
@@ -106,7 +109,7 @@ export async function bringToPath(
   await commitAtPath(ctx, path, folderId);
 }
 
-/** Commits the folder that came to a path, and the paths of those in it. */
+/** Commits the folder at its new path, and the paths of those in it. */
 async function commitAtPath(ctx: SyncContext, path: string, folderId: string): Promise<void> {
   for (;;) {
     const stored = await loadFolders(ctx.db, ctx.account.id);
@@ -115,7 +118,7 @@ async function commitAtPath(ctx: SyncContext, path: string, folderId: string): P
     if (!facts) throw new MailError('provider_error', 'imap', 'the IMAP server does not list the folder');
     const renamed = reservedRenames(stored, listed, new Map([[path, folderId]]));
     const plan = planFolders(stored, listed, renamed);
-    // The rest of the list is left to the watch: it has the counters by which it recognises other renamed folders.
+    // The rest of the list is left to the watch, which recognises other renamed folders by their counters.
     const own: FolderPlan = {
       created: plan.created.filter((each) => each.path === path),
       changed: plan.changed.filter(({ folder }) => renamed.has(folder.path)),
@@ -132,13 +135,13 @@ async function isTaken(ctx: SyncContext, path: string): Promise<boolean> {
 }
 
 function nameTaken(): ApiError {
-  return new ApiError('already_exists', 'there is a folder of this name already');
+  return new ApiError('already_exists', 'a folder with this name already exists');
 }
 
 /** The path for a name below a parent. Throws ApiError invalid_parameters, not_found, provider_rejected. */
 export function pathOf(ctx: SyncContext, { name, parentId }: NewFolder, stored: FolderState[]): string {
   const parent = parentId === null ? undefined : stored.find(({ id }) => id === parentId);
-  if (parentId !== null && !parent) throw new ApiError('not_found', 'parent_id: there is no folder with that id');
+  if (parentId !== null && !parent) throw new ApiError('not_found', 'parent_id: no folder has this id');
   if (parent && parent.delimiter === null) {
     throw new ApiError('provider_rejected', 'parent_id: this folder cannot hold folders');
   }

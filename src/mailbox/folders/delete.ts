@@ -29,8 +29,8 @@ import { bringToPath, changeable, pathOf } from './change.ts';
 import { areVacated, markVacating, vacateFolder } from './vacate.ts';
 
 /**
- * Deletes a folder: its mail goes to Trash, the folders in it move up (CONTRACT "Folders"). Each numbered step may be the
- * last one before a crash; the next attempt finds what is left to do. Nothing where it is deleted already.
+ * Deletes a folder: its mail goes to Trash, the folders in it move up. A crash may follow any numbered step; the next
+ * attempt does the remaining ones. Does nothing if the folder is already deleted.
  * @throws ApiError provider_rejected for a folder with a role; already_exists when a name above is taken; MailError
  */
 export async function deleteFolder(ctx: SyncContext, folderId: string): Promise<void> {
@@ -68,13 +68,13 @@ async function checkFree(ctx: SyncContext, stored: FolderState[], child: FolderS
   );
 }
 
-/** An earlier attempt, or the watch, may have been stopped on the way. */
+/** An earlier attempt, or the watch, may have been stopped halfway. */
 async function finishDeletion(ctx: SyncContext, folderId: string): Promise<void> {
   const isBegun = (await loadDeletedFolders(ctx.db, ctx.account.id)).some(({ id }) => id === folderId);
   if (isBegun) await forgetFolder(ctx, folderId);
 }
 
-/** Deletes the folder here, with what its mail is taken out by: see vacate.ts. The watch may have done so, or be at it. */
+/** Deletes the folder and its locations in the store: see vacate.ts. The watch may have done so, or be doing it. */
 async function forgetFolder(ctx: SyncContext, folderId: string): Promise<void> {
   for (let deleted = false; !deleted; ) {
     await inLease(ctx.db, ctx.lease, (tx) => markVacating(tx, [folderId], 'deletion'));
@@ -84,7 +84,7 @@ async function forgetFolder(ctx: SyncContext, folderId: string): Promise<void> {
       if (!folder) return true;
       if (!(await areVacated(tx, ctx, [folderId]))) return false;
       await deleteFolders(tx, [folderId]);
-      // Others have put folders into it meanwhile.
+      // Others have put folders into it.
       const moved = await readFolders(tx, await moveToTopLevel(tx, folderId));
       const createdAt = new Date();
       await recordEvents(tx, ctx.account.id, [
@@ -101,25 +101,25 @@ async function forgetFolder(ctx: SyncContext, folderId: string): Promise<void> {
 
 /** Messages of one MOVE. */
 const BATCH = 200;
-/** Attempts at a folder into which mail keeps coming. */
+/** Attempts at a folder in which mail keeps arriving. */
 const ATTEMPTS = 20;
 
 /**
- * Moves all mail of a folder to Trash, what was there before the account connected too. Where it went is found by a sync
- * pass, which emits each email's event once. In Gmail what has another label keeps that, and is not thrown away. Doing it
- * again moves what is left.
+ * Moves all mail of a folder to Trash, including mail from before the account connected. A sync pass finds its new
+ * location and emits each email's event once. In Gmail a message with another label keeps that label and is not deleted.
+ * Idempotent: a second call moves the rest.
  */
 export async function emptyIntoTrash(ctx: SyncContext, { id, path }: FolderState): Promise<void> {
   const trash = await ensureRoleFolder(ctx, 'TRASH');
   for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
-    // Mail that has just come is ingested, and emitted as new, before it goes.
+    // Mail that has just arrived is ingested, and emitted as new, before it is moved.
     await syncOnce(ctx, new Set([path, trash.path]));
     const folder = (await loadFolders(ctx.db, ctx.account.id)).find((each) => each.id === id);
     if (!folder || folder.path !== path)
-      throw new MailError('provider_error', 'imap', 'the folder was renamed: try again');
+      throw new MailError('provider_error', 'imap', 'the folder was renamed; retry later');
     if (!(await emptyOnce(ctx, folder, trash))) return;
   }
-  throw new MailError('provider_error', 'imap', 'mail keeps coming into the folder: try again');
+  throw new MailError('provider_error', 'imap', 'messages keep arriving in this folder; retry later');
 }
 
 /** False: there was nothing to move. */
@@ -138,7 +138,7 @@ async function emptyOnce(ctx: SyncContext, folder: FolderState, trash: FolderSta
     const keeping = session.has('X-GM-EXT-1') ? await locatedElsewhere(ctx.db, folder.id, uids) : new Set<number>();
     const moving = uids.filter((uid) => !keeping.has(uid));
     if (moving.length > 0) isMoving = true;
-    // What has come since is ingested first.
+    // Mail that has arrived since is ingested first.
     const stored = moving.filter((uid) => uid < (folder.uidNext ?? 1));
     await insertUnscanned(ctx, folder, stored);
     if (stored.length > 0) await moveBatch(ctx, folder, trash, stored);
@@ -146,7 +146,7 @@ async function emptyOnce(ctx: SyncContext, folder: FolderState, trash: FolderSta
   return isMoving;
 }
 
-/** Those of the UIDs of the selected folder that name the messages which are stored of them. */
+/** Of these UIDs of the selected folder, those that still name the stored messages. */
 async function withSameMessage(ctx: SyncContext, folderId: string, uids: number[]): Promise<number[]> {
   const stored = new Map((await locationsAt(ctx.db, folderId, uids)).map((location) => [location.uid, location]));
   const metas = await fetchMetaOf(ctx.session, uids);
@@ -156,7 +156,7 @@ async function withSameMessage(ctx: SyncContext, folderId: string, uids: number[
   });
 }
 
-/** Mail from before the connect that was never scanned would be taken for new where it goes. */
+/** Mail from before the connect that was never scanned would be treated as new in its new folder. */
 async function insertUnscanned(ctx: SyncContext, folder: FolderState, uids: number[]): Promise<void> {
   const located = await locatedUids(ctx.db, folder.id, uids, false);
   const metas = await fetchMetaOf(
@@ -178,7 +178,8 @@ async function moveBatch(ctx: SyncContext, folder: FolderState, trash: FolderSta
     await moveMessages(session, uids, trash.path);
     return;
   }
-  // Copied and then deleted: see src/db/queries/pending-removal.ts. What an earlier attempt has copied already is not copied again.
+  // Copied and then deleted: see src/db/queries/pending-removal.ts. Messages that an earlier attempt copied are not copied
+  // again.
   await markAll(ctx, folder.id, uids);
   const located = [...(await locatedElsewhere(ctx.db, folder.id, uids, trash.id))];
   const copied = new Set(await withSameMessage(ctx, folder.id, located));

@@ -26,19 +26,19 @@ export interface FolderListPass {
 }
 
 /**
- * The list of a connection that is in use lacks a stored folder, or the counters of one. Some servers leave a folder out for
- * good when it was renamed just while they listed, or list one for good that was deleted then (Dovecot, whose STATUS fails
- * for it): both are believed on a connection of its own only.
+ * The list of a reused connection lacks a stored folder, or the counters of one. On such a connection some servers
+ * permanently omit a folder that was renamed while they listed, or permanently list one that was deleted then (Dovecot,
+ * whose STATUS fails for it): the list of a new connection decides.
  */
 export class DoubtfulList extends MailError {
   constructor() {
-    super('provider_error', 'imap', 'the folders changed while the IMAP server listed them: try again');
+    super('provider_error', 'imap', 'the folders changed while the IMAP server listed them; retry later');
     this.name = 'DoubtfulList';
   }
 }
 
 /**
- * Compares the folder list with its counters: saves what was created, renamed and deleted with their events, and returns
+ * Compares the folder list with its counters: saves created, renamed and deleted folders with their events, and returns
  * which folders changed inside.
  * @throws DoubtfulList when a folder or its counters are missing on a connection that was not opened for this pass
  */
@@ -101,14 +101,14 @@ function isDirty(folder: FolderState, { status, selectable }: FolderFacts): bool
 }
 
 /**
- * Saves the counters of a folder in which its pass found nothing to do. What made it dirty is then a counter that was
- * stored wrong, or that the server counts in another way. `folder` is as it was when it was listed.
+ * Saves the counters of a folder in which its pass found nothing to do: a counter was stored wrong, or the server counts
+ * in another way. `folder` is as it was when it was listed.
  */
 export function saveUnexplained(ctx: SyncContext, folder: FolderState, status: FolderStatus): Promise<void> {
   return inLease(ctx.db, ctx.lease, (tx) => saveStatusCounters(tx, folder, status));
 }
 
-/** Saves the counters of folders that are not about to be synced, which counts by itself; false: none differs. */
+/** Saves the counters of folders that are not about to be synced, since a sync counts its folder; false: none differs. */
 async function saveCounters(ctx: SyncContext, plan: FolderPlan, dirty: Set<string>): Promise<boolean> {
   const differing = plan.kept.filter(
     ({ folder, facts }) =>

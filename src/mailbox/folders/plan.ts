@@ -1,6 +1,6 @@
 import type { FolderFacts, FolderState } from '../store/folders.ts';
 
-/** What has to be saved after the folder list was compared with the stored folders. */
+/** The changes to save after the folder list was compared with the stored folders. */
 export interface FolderPlan {
   created: FolderFacts[];
   /** same folder under another path, in another one, or with another role */
@@ -11,8 +11,8 @@ export interface FolderPlan {
 }
 
 /**
- * Compares the stored folders with the server's list. `renamed` says which of the stored paths that are missing in it live
- * on under which new path; see renameCandidates.
+ * Compares the stored folders with the server's list. `renamed` maps stored paths that the list lacks to the new paths of
+ * their folders; see renameCandidates.
  */
 export function planFolders(stored: FolderState[], listed: FolderFacts[], renamed: Map<string, string>): FolderPlan {
   const byPath = new Map(listed.map((facts) => [facts.path, facts]));
@@ -29,7 +29,8 @@ export function planFolders(stored: FolderState[], listed: FolderFacts[], rename
       continue;
     }
     paired.add(facts.path);
-    // One that is being vacated is changed, whatever the list says of it now: its mail has to be taken out first.
+    // A folder that is being vacated counts as changed even if the list shows it as before: its mail has to be removed
+    // first.
     const same =
       !folder.vacating &&
       facts.path === folder.path &&

@@ -7,13 +7,15 @@ import { newestLocations } from '../store/locations.ts';
 import type { FolderPlan } from './plan.ts';
 import { loadReservations, type PathReservation } from './reservations.ts';
 
-/** Messages that are compared before a folder is believed to be a renamed one. */
+/** Messages that are compared before two folders are treated as one renamed folder. */
 const SAMPLES = 5;
 
 /** Messages whose metadata is in memory at one time. */
 const METAS_AT_ONCE = 1_000;
 
-/** Which stored paths live on under which listed ones; each candidate with mail is compared message by message. */
+/**
+ * Maps stored paths to the listed ones that they were renamed to; each candidate with mail is compared message by message.
+ */
 export async function findRenames(
   ctx: SyncContext,
   stored: FolderState[],
@@ -80,8 +82,8 @@ export interface RenameCandidate {
 
 /**
  * Which new folders may be renamed old ones. A rename keeps UIDVALIDITY and UIDNEXT on most servers; where it does not,
- * the messages must be the same in number, and the caller compares them. Folders that hold no mail of their own
- * (\Noselect) follow their children. One that is being vacated is deleted, or has no mail to compare.
+ * the number of messages must be equal, and the caller compares them. Folders without mail (\Noselect) follow their
+ * children. A folder that is being vacated is deleted, or has no mail to compare.
  */
 export function renameCandidates(stored: FolderState[], listed: FolderFacts[]): RenameCandidate[] {
   const listedPaths = new Set(listed.map((facts) => facts.path));
@@ -107,7 +109,7 @@ function likeness({ folder, facts, sameValidity }: RenameCandidate): number {
 }
 
 /**
- * Which stored paths live on under a path that is reserved for their folder (see src/mailbox/folders/reservations.ts), with the
+ * Maps stored paths to the paths that are reserved for their folders (see src/mailbox/folders/reservations.ts), with the
  * folders in them.
  */
 export function reservedRenames(
@@ -131,8 +133,8 @@ export function reservedRenames(
 }
 
 /**
- * The plan without the folders that a call of this API is renaming, and those in them: a list from meanwhile may show
- * them at neither path, or at both. A later pass, or that call, saves where they are.
+ * The plan without the folders that a call of this API is renaming, and those in them: a list that was requested during
+ * the rename may show them at neither path, or at both. A later pass, or that call, saves where they are.
  */
 export function withoutOngoing(plan: FolderPlan, stored: FolderState[], ongoing: PathReservation[]): FolderPlan {
   const moving = ongoing.flatMap(({ path: to, folderId }) => {
@@ -148,7 +150,7 @@ export function withoutOngoing(plan: FolderPlan, stored: FolderState[], ongoing:
   };
 }
 
-/** Paths of parents without mail of their own that moved along with their children. */
+/** Paths of parents without mail that moved along with their children. */
 export function renamedParents(
   stored: FolderState[],
   listed: FolderFacts[],

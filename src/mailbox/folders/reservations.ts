@@ -14,8 +14,8 @@ export interface PathReservation {
 const LASTS_MS = 60_000;
 
 /**
- * Records that a folder is about to come to a path. `first`: nobody did before; `again`: for the same folder, or after a call
- * that was stopped, so that it may be there already; `taken`: another folder is about to.
+ * Reserves a path for a folder. `first`: no earlier call did; `again`: reserved for the same folder, or by a call that was
+ * stopped, so the folder may exist already; `taken`: reserved for another folder.
  */
 export async function reservePath(db: Db, lease: Lease, wanted: PathReservation): Promise<'first' | 'again' | 'taken'> {
   const { accountId } = lease;
@@ -30,12 +30,15 @@ export async function reservePath(db: Db, lease: Lease, wanted: PathReservation)
         target: [pathReservations.accountId, pathReservations.path],
         set: { folderId: sql`excluded.folder_id`, createdAt: sql`excluded.created_at` },
       });
-    // the folder of an older one may be there, too
+    // the folder of an older reservation may exist, too
     return old ? 'again' : 'first';
   });
 }
 
-/** A call whose outcome is not known has ended: the next one for this path takes over what it finds there. */
+/**
+ * Releases the reservation of a call whose outcome is unknown: the next call for this path takes over the folder it finds
+ * there.
+ */
 export async function abandonReservation(db: Queryable, accountId: string, path: string): Promise<void> {
   await db
     .update(pathReservations)
@@ -57,7 +60,7 @@ export async function loadReservations(tx: Tx | Queryable, accountId: string): P
   return new Map(rows.map(({ path, folderId }) => [path, folderId]));
 }
 
-/** The reservations of calls that are under way, as far as known: they have just sent CREATE or RENAME, or are about to. */
+/** The reservations of calls in progress: they have just sent CREATE or RENAME, or are about to. */
 export async function loadOngoing(db: Queryable, accountId: string): Promise<PathReservation[]> {
   const { path, folderId, createdAt } = pathReservations;
   return db

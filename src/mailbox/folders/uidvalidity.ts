@@ -15,18 +15,18 @@ import { counted, findFreedCandidates, type FreedCandidate, locatedUids } from '
 import { markVanished } from '../store/vanished-locations.ts';
 
 /*
- * UIDVALIDITY has changed (RFC 3501 2.3.1.1), or a UID turned out to name another message under the same one, as servers do
- * that renumber: no UID of before counts any more. Each message is found again by the
- * server's own id, else by Message-ID, size and INTERNALDATE, and keeps its email; what is not found again is left as
- * vanished, and what was not known is ingested as new by the sync pass that follows, since the cursor stays below it.
+ * Maps a folder after its UIDVALIDITY changed (RFC 9051 2.3.1.1), or after a UID turned out to name another message under
+ * the same one, as on servers that renumber: no earlier UID is valid. Each message is found again by the server's own id,
+ * else by Message-ID, size and INTERNALDATE, and keeps its email; a message that is not found is marked as vanished, and
+ * an unknown one is ingested as new by the sync pass that follows, since the cursor stays below it.
  *
- * All of it is done in chunks, each a transaction of its own; the folder's row says how far it has come.
- * start      the folder has no UIDVALIDITY, so that no UID of it is used
+ * The work is done in chunks, each in a separate transaction; the folder's row records the progress.
+ * start      the folder has no UIDVALIDITY, so no UID of it is used
  * freeing    UIDs get numbers below zero, which no server gives
- * matching   messages of the server, ascending, take the locations that they are the same as
- * vanishing  the locations that are left below zero are marked as vanished
+ * matching   messages of the server, ascending, get the locations that they match
+ * vanishing  the locations that are still below zero are marked as vanished
  * end        the folder has its new UIDVALIDITY and cursor
- * Two that do this at one time share the chunks.
+ * Two processes that do this concurrently share the chunks.
  */
 
 /** The UIDVALIDITY of a folder whose UIDs are being replaced: differs from any that a server gives, and from none (0). */
@@ -56,7 +56,7 @@ export function remapUids(ctx: SyncContext, folder: FolderState, selected: Selec
 export async function remapFolder(ctx: SyncContext, folderId: string, selected: SelectedFolder): Promise<void> {
   await inLease(ctx.db, ctx.lease, async (tx) => {
     const folder = await loadFolder(tx, folderId);
-    // Another one may be at it already.
+    // Another process may be doing it already.
     if (folder && !folder.vacating && folder.uidValidity === selected.uidValidity) {
       await updateFolder(tx, folderId, { uidValidity: REPLACING });
     }
@@ -72,8 +72,9 @@ function remapById(ctx: SyncContext, folderId: string, selected: SelectedFolder)
 }
 
 /**
- * The same with messages from anywhere. Goes on where an earlier call for the same UIDVALIDITY was stopped.
- * @throws MailError when the folder is deleted or gets yet another UIDVALIDITY meanwhile; what `source` throws
+ * Gives the locations of a folder their UIDs under the UIDVALIDITY of `selected`, matched with the messages of `source`.
+ * Continues where an earlier call for the same UIDVALIDITY was stopped.
+ * @throws MailError when the folder is deleted or gets yet another UIDVALIDITY; the errors of `source`
  */
 export async function renumberFolder(
   ctx: RenumberContext,
@@ -94,7 +95,7 @@ export async function renumberFolder(
     const next = selected.uidNext ?? (uids?.at(-1) ?? 0) + 1;
     folder = await inLease(ctx.db, ctx.lease, async (tx) => {
       const stored = await loadReplacing(tx, folderId, selected.uidValidity);
-      // Somebody else has done this chunk.
+      // Another process has done this chunk.
       if (!isSame(stored.renumbering, state)) return stored;
       await updateFolder(tx, folderId, await PHASES[state.phase](tx, ctx, chunk, next));
       return loadReplacing(tx, folderId, selected.uidValidity);
@@ -108,7 +109,7 @@ interface Chunk {
   state: Renumbering;
   /** the next messages of the server, in the phase `matching` */
   uids: number[];
-  /** of those, the ones that are still there, ascending */
+  /** those of them that still exist, ascending */
   metas: MessageMeta[];
 }
 
@@ -125,7 +126,7 @@ function isSame(a: Renumbering | null, b: Renumbering): boolean {
   return a !== null && a.series === b.series && a.phase === b.phase && a.cursor === b.cursor;
 }
 
-/** Begins, unless that was done. */
+/** Starts, unless another process has. */
 async function start(tx: Tx, folderId: string, uidValidity: number): Promise<FolderState> {
   const folder = await loadFolder(tx, folderId);
   const isBegun = folder?.renumbering?.uidValidity === uidValidity;
@@ -145,7 +146,7 @@ async function loadReplacing(tx: Tx, folderId: string, uidValidity: number): Pro
   const folder = await loadFolder(tx, folderId);
   const target = folder?.renumbering?.uidValidity ?? folder?.uidValidity;
   if (folder && !folder.vacating && target === uidValidity) return folder;
-  throw new MailError('provider_error', 'imap', 'the folder was deleted or numbered anew meanwhile');
+  throw new MailError('provider_error', 'imap', 'the folder was deleted or its UIDVALIDITY changed');
 }
 
 async function free(tx: Tx, _ctx: RenumberContext, { folder, state }: Chunk): Promise<Partial<FolderState>> {
@@ -188,9 +189,9 @@ interface Move {
   to: number;
 }
 
-/** Which messages are which locations; the others are fresh. */
+/** Matches messages with locations; the unmatched are new. */
 function pair(arrivals: MessageMeta[], candidates: FreedCandidate[]): { moves: Move[]; fresh: MessageMeta[] } {
-  // Seen as from another folder in which all has vanished, since all of it is searched for.
+  // Matched as from another folder in which all has vanished: every location is searched.
   const vanishedAt = new Date();
   const byLocation = new Map(candidates.map((candidate) => [candidate.uid, candidate]));
   const matches = matchMessages(

@@ -9,13 +9,13 @@ import { loadFolder, PATH_OF_NONE } from '../store/folders.ts';
 import { counted } from '../store/locations.ts';
 
 /*
- * How a folder loses all its mail, be it 100,000 emails, when the server has deleted it or made it a parent without mail.
- * 1. one transaction marks the folder: from then on it is matched with no folder of the server, and no command goes to it
- * 2. its locations are taken out in chunks, each a transaction with the events that follow from it; the folder's row
- *    says how far this has come, and whoever syncs the account next goes on from there
+ * Removes all mail of a folder, even 100,000 emails, when the server has deleted it or made it a parent without mail.
+ * 1. one transaction marks the folder: from then on it is matched with no folder of the server, and gets no command
+ * 2. its locations are removed in chunks, each a transaction with its events; the folder's row records the progress, and
+ *    the next sync of the account continues from there
  * 3. the caller's transaction deletes the folder, or clears the mark, with the folder's event
- * Two that do this at one time share the chunks. An email that is in another folder too is in that one alone from its
- * chunk on; the others count as vanished until it is known where they went.
+ * Two processes that do this concurrently share the chunks. An email that another folder holds is in that one alone from
+ * its chunk on; the others count as vanished until it is known where they went.
  */
 
 /** Locations of one transaction. */
@@ -24,7 +24,7 @@ const CHUNK = 1_000;
 /** The part of a context that the chunks need. */
 export type VacateContext = Pick<SyncContext, 'db' | 'lease'>;
 
-/** 1. Marks folders. Those that are marked already go on from where they are. */
+/** 1. Marks folders. Those that are marked already keep their progress. */
 export async function markVacating(tx: Tx, folderIds: string[], reason: Vacating): Promise<void> {
   if (folderIds.length === 0) return;
   const values = reason === 'deletion' ? { path: PATH_OF_NONE } : { selectable: false };
@@ -34,13 +34,13 @@ export async function markVacating(tx: Tx, folderIds: string[], reason: Vacating
     .where(and(anyOf(folders.id, folderIds), sql`${folders.vacating} is distinct from ${reason}`));
 }
 
-/** 2. Takes all mail out of a folder that is marked. Nothing where others have done it. */
+/** 2. Removes all mail from a marked folder. Does nothing if another process has done so. */
 export async function vacateFolder(ctx: VacateContext, folderId: string): Promise<void> {
   let vacated = false;
   while (!vacated) vacated = await inLease(ctx.db, ctx.lease, (tx) => vacateChunk(tx, ctx, folderId));
 }
 
-/** Whether folders that are marked have no mail left; what has come since is taken out, as a chunk. */
+/** Whether the marked folders have no mail left; mail that has arrived since is removed, as a chunk. */
 export async function areVacated(tx: Tx, ctx: VacateContext, folderIds: string[]): Promise<boolean> {
   for (const id of folderIds) if (!(await vacateChunk(tx, ctx, id))) return false;
   return true;
@@ -57,7 +57,7 @@ async function vacateChunk(tx: Tx, { lease }: VacateContext, folderId: string): 
   const folder = await loadFolder(tx, folderId);
   if (!folder?.vacating) return true;
   let chunk = await nextLocations(tx, folderId, folder.vacatedTo);
-  // Somebody who had selected the folder before may have added some behind the cursor.
+  // A process that had selected the folder before may have added some behind the cursor.
   if (chunk.length === 0 && folder.knownCount > 0) chunk = await nextLocations(tx, folderId, null);
   const last = chunk.at(-1);
   if (!last) return true;
@@ -81,8 +81,8 @@ function nextLocations(tx: Tx, folderId: string, after: number | null) {
 }
 
 /**
- * Deletes the locations of emails that another folder holds, and marks the others as vanished: also those of emails that
- * have left yet another folder, whose event comes when it is known where they went.
+ * Deletes the locations of emails that another folder holds, and marks the others as vanished, including those of emails
+ * that have left yet another folder: their event follows when it is known where they went.
  */
 async function takeOut(tx: Tx, folderId: string, uids: number[], now: Date): Promise<void> {
   const inChunk = sql`p.folder_id = ${folderId} and p.uid = any(${sql.param(uids)}::bigint[]) and p.vanished_at is null`;
