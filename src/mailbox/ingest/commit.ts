@@ -39,7 +39,7 @@ export interface CommittedBatch {
   uidNext: number | null;
 }
 
-/** How far the cursor may get where these messages are left out. */
+/** The limit of the cursor when these messages are left out. */
 export function cursorLimitOf(leftOut: readonly number[], limit = Infinity): number {
   return leftOut.reduce((lowest, uid) => Math.min(lowest, uid), limit);
 }
@@ -58,11 +58,11 @@ export function commitBatch(
   const cursorLimit = cursorLimitOf(leftOut, target.cursorLimit);
   return inLease(ctx.db, ctx.lease, async (tx) => {
     const facts = await loadMatchFacts(tx, ctx.account.id, target, metas);
-    // Another pass or call may have seen that the folder is gone: its mail is gone with it, or found where it went.
+    // Another pass or call may have deleted the folder, and has then deleted its mail or found its new location.
     if (!facts) return { ingested: 0, unusedKeys: keysOf(mails), uidNext: target.folder.uidNext };
     const matches = matchArrivals(matchRulesOf(ctx, target), metas, facts);
     const isNew = ({ uid }: MessageMeta) => matches.get(uid)?.kind === 'new';
-    // what is not the copy of its send after all has no file of its own
+    // a message that is not the copy of its send after all has no file here
     const ofSends = new Set(mails.filter(({ isOfSend }) => isOfSend).map(({ meta }) => meta.uid));
     const isRead = ({ uid }: MessageMeta) => requested.has(uid) && (!ofSends.has(uid) || isCopy(matches.get(uid)));
     const needed = metas.filter((meta) => isNew(meta) && !isRead(meta));
@@ -169,7 +169,7 @@ interface Saved {
 }
 
 /**
- * Saves new emails and all locations, with the events of those that moved; what can be is left to `writes`.
+ * Saves new emails and all locations, with the events of those that moved; statements that can be deferred go to `writes`.
  */
 async function saveEmails(
   tx: Tx,
@@ -188,7 +188,7 @@ async function saveEmails(
     return { ...locationRow(account.id, folder.id, meta, emailId), ...(date ? { date } : {}) };
   });
   if (movedIds.length === 0) return { inserted: writeLocations(writes, locations), isFlushed: false };
-  // what emails show before and after the change is compared
+  // compares what emails show before and after the change
   await afterEmails(tx, account.id, { mails: rows, flushed: await writes.flush(tx), now });
   const saveLocations = async () => {
     await insertLocations(tx, locations);

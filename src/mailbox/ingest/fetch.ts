@@ -18,7 +18,9 @@ type FetchContext = Pick<SyncContext, 'session' | 'storage' | 'parser' | 'accoun
 /** Larger messages are streamed through a file, one at a time. */
 export const STREAM_FROM_BYTES = 4 * 1024 * 1024;
 
-/** Bytes of messages in memory at once. RFC822.SIZE is only what the server claims: what does not fit is read singly. */
+/**
+ * Bytes of messages in memory at one time. RFC822.SIZE is only the server's claim: larger messages are read one at a time.
+ */
 const MAX_BYTES_IN_MEMORY = 2 * STREAM_FROM_BYTES;
 
 const DOWNLOAD_TIMEOUT_MS = 30 * 60_000;
@@ -31,9 +33,9 @@ export interface Fetched {
 }
 
 /**
- * Fetches messages of the selected folder, parses them and writes their sources and attachments to storage. Messages that
- * have vanished are missing in the result. With `leavesOut`, one for which there is no room is left out, and what fits is
- * stored. When it fails, it deletes what it has written.
+ * Fetches messages of the selected folder, parses them and writes their sources and attachments to storage. The result
+ * lacks messages that have vanished. With `leavesOut`, a message for which the storage has no room is left out, and the
+ * others are stored. On failure, deletes what it has written.
  * @throws MailError; the storage's errors
  */
 export async function fetchMails(
@@ -50,7 +52,7 @@ export async function fetchMails(
     const mails = await fetchAll({ ...ctx, storage: written.storage, leftOut: leavesOut ? leftOut : null }, metas);
     return { mails: mails.sort((a, b) => a.meta.uid - b.meta.uid), leftOut };
   } catch (error) {
-    // What cannot be deleted now is left to housekeeping.
+    // Housekeeping deletes what cannot be deleted now.
     await ctx.storage.delete(written.keys).catch(() => {});
     throw error;
   }
@@ -58,7 +60,7 @@ export async function fetchMails(
 
 interface WritingContext extends Omit<FetchContext, 'storage'> {
   storage: Writer;
-  /** gets the UIDs of messages for which there is no room; null: such a message fails the batch */
+  /** gets the UIDs of messages for which the storage has no room; null: such a message fails the batch */
   leftOut: number[] | null;
 }
 
@@ -72,7 +74,7 @@ function recordKeys(storage: Writer): { keys: string[]; storage: Writer } {
   return { keys, storage: { put, delete: (unused) => storage.delete(unused) } };
 }
 
-/** Runs what stores one message. Null when there is no room for it: what was written of it is deleted. */
+/** Runs what stores one message. Null when the storage has no room for it: its files are deleted. */
 async function whereRoom<T>(
   ctx: WritingContext,
   uid: number,
@@ -130,7 +132,7 @@ async function fetchSmall(
   return { mails: mails.filter((mail) => mail !== null), remaining: metas.filter((meta) => remaining.has(meta.uid)) };
 }
 
-/** Like Promise.all, but rejects only when none is under way any more: nothing is written after that. */
+/** Like Promise.all, but rejects only after all have settled: nothing is written after that. */
 async function allOrNone<T>(works: Promise<T>[]): Promise<T[]> {
   const settled = await Promise.allSettled(works);
   return settled.map((result) => {
@@ -155,7 +157,7 @@ async function fetchLarge(ctx: WritingContext, meta: MessageMeta): Promise<Fetch
 }
 
 /**
- * Writes what comes to a file. Where there is no room, the rest is read nevertheless, so that the connection stays usable.
+ * Writes a stream to a file. When the disk is full, the rest is read nevertheless, which keeps the connection usable.
  * @returns the error that says so
  */
 async function write(path: string, source: AsyncIterable<Buffer>): Promise<Error | undefined> {
@@ -175,14 +177,15 @@ async function write(path: string, source: AsyncIterable<Buffer>): Promise<Error
   return full;
 }
 
-/** Passes on what a server sends of one message, up to twice of what it announced and a margin. */
+/** Passes on the bytes of one message, up to twice the announced size plus a margin. */
 function upTo(announced: number) {
   const max = 2 * announced + 4 * STREAM_FROM_BYTES;
   return async function* (source: AsyncIterable<Buffer>) {
     let bytes = 0;
     for await (const piece of source) {
       bytes += piece.length;
-      if (bytes > max) throw Object.assign(new Error('more than announced'), { code: 'ResponseTooLarge' });
+      if (bytes > max)
+        throw Object.assign(new Error('the server sent more bytes than RFC822.SIZE'), { code: 'ResponseTooLarge' });
       yield piece;
     }
   };

@@ -29,8 +29,8 @@ export interface IngestResult {
 
 /**
  * Ingests messages of the selected folder in batches, each with its events and the folder's cursor in one transaction.
- * Messages that are stored already are skipped: running it again changes nothing. One for which the storage has no room
- * does not keep smaller ones waiting.
+ * Stored messages are skipped: running it again changes nothing. A message for which the storage has no room does not
+ * delay smaller ones.
  * @throws MailError; LeaseLost
  */
 export async function ingest(
@@ -59,7 +59,7 @@ export async function ingest(
       onBatch(ingested);
     }
   } catch (error) {
-    // Nobody else may use the session while a batch is still being fetched.
+    // The session stays reserved while a batch is being fetched.
     const unsaved = await next?.catch(() => undefined);
     if (unsaved) await deleteUnreferenced(ctx, keysOf(unsaved.mails));
     throw error;
@@ -69,8 +69,8 @@ export async function ingest(
 
 /**
  * Ingests messages that this API has just appended to the selected folder, with their events. The watch may see them at
- * the same time: whoever commits second finds them stored. Under another UIDVALIDITY than the stored one they are left
- * to the watch, which first maps the UIDs.
+ * the same time: the second to commit finds them stored. Under another UIDVALIDITY than the stored one they are left to
+ * the watch, which first maps the UIDs.
  */
 export async function ingestAppended(
   ctx: SyncContext,
@@ -84,7 +84,7 @@ export async function ingestAppended(
   await ingest(ctx, { folder, selection, source: 'api' }, await fetchMetaOf(ctx.session, uids));
 }
 
-/** A message that this API has just appended, and has the bytes of. */
+/** A message that this API has just appended, with its bytes. */
 export interface Appended {
   uid: number;
   uidValidity: number;
@@ -97,8 +97,8 @@ export interface Appended {
 }
 
 /**
- * Ingests a message that was appended, without fetching it, where it is known that the server keeps what it is given. A
- * server that has ids of its own for messages or threads is asked for them.
+ * Ingests an appended message without fetching it, where the server is known to store messages unchanged. A server with
+ * its own ids for messages or threads is asked for them.
  * @returns false: it has to be fetched
  */
 export async function ingestComposed(ctx: SyncContext, folder: FolderState, appended: Appended): Promise<boolean> {
@@ -122,7 +122,7 @@ export async function ingestComposed(ctx: SyncContext, folder: FolderState, appe
   }
 }
 
-/** Looks, once for a session, whether the server keeps what it is given; the message is in the selected folder. */
+/** Checks, once per session, whether the server stores messages unchanged; the message is in the selected folder. */
 export async function learnWhetherKept({ session }: SyncContext, appended: Appended): Promise<void> {
   const [found] = await fetchMetaOf(session, [appended.uid]);
   const given = metaOfAppended(appended.uid, appended);
@@ -145,7 +145,7 @@ function* batchesOf(metas: MessageMeta[]): Generator<MessageMeta[]> {
   if (batch.length > 0) yield batch;
 }
 
-/** What this API appends was stored before, and its caller waits for it: it is not left out. */
+/** A message that this API appended was stored before, and its caller waits for it: it is not left out. */
 function leavesOut({ source }: IngestTarget): boolean {
   return source !== 'api';
 }
@@ -157,7 +157,7 @@ async function fetchBatch(ctx: SyncContext, target: IngestTarget, metas: Message
   return { metas, requested: new Set(unknown.map(({ uid }) => uid)), ...fetched };
 }
 
-/** What this API appended itself is fetched without a look at the store. */
+/** Messages that this API appended are fetched without checking the store. */
 async function guessUnknown(ctx: SyncContext, target: IngestTarget, metas: MessageMeta[]): Promise<MessageMeta[]> {
   if (target.source === 'api') return metas;
   const facts = await loadMatchFacts(ctx.db, ctx.account.id, target, metas);
@@ -165,9 +165,9 @@ async function guessUnknown(ctx: SyncContext, target: IngestTarget, metas: Messa
 }
 
 /**
- * Commits a batch. What the messages are is decided in that transaction, since a watch, an import and this API may meet
- * the same message; `selectUnknown` only guesses which ones need their source. The commit saves nothing when it needs the
- * source of others: those are fetched then, and the batch is committed again.
+ * Commits a batch. Messages are matched in that transaction, since a watch, an import and this API may meet the same
+ * message; `selectUnknown` only guesses which ones need their source. The commit saves nothing when it needs the source of
+ * others: those are fetched then, and the batch is committed again.
  */
 async function saveBatch(
   ctx: SyncContext,

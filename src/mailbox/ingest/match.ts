@@ -49,7 +49,7 @@ export function matchMessages(
       if (rank > bestRank) [best, bestRank] = [candidate, rank];
     }
     if (best) matched.add(keyOf(best));
-    // A further copy of a message that existed before the account connected is as old as that.
+    // A further copy of a message that existed before the account connected is as old as that message.
     else if (alikeBaseline(arrival).some((candidate) => isCopy(arrival, candidate))) {
       matches.set(arrival.uid, { kind: 'baseline', from: null });
       continue;
@@ -115,7 +115,7 @@ function rankOf(arrival: ArrivedMessage, candidate: Candidate): number {
 }
 
 /**
- * Whether a message is the one that is stored of its UID: by the server's own id where both have one, else by Message-ID
+ * Whether a message is the one that is stored for its UID: by the server's own id where both have one, else by Message-ID
  * and size, since INTERNALDATE may differ after a move.
  */
 export function isSameMessage(message: MessageIdentity, stored: MessageIdentity): boolean {
@@ -151,7 +151,7 @@ export interface ReservedDraft {
   trackingId: string | null;
 }
 
-/** What an arrival is, and what this API knows of a new one. */
+/** What an arrival is, and what this API knows about a new one. */
 export type ArrivalMatch =
   | Exclude<Match, { kind: 'new' }>
   | {
@@ -163,7 +163,7 @@ export type ArrivalMatch =
       sentByApi: boolean;
     };
 
-/** What the store knows of the messages of a batch. */
+/** The store's data about the messages of a batch. */
 export interface MatchFacts {
   /** UIDs of this folder that are stored already */
   located: ReadonlySet<number>;
@@ -191,7 +191,7 @@ const matchFacts = statement(
   },
 );
 
-/** Reads what matching a batch needs, in one statement; undefined when the folder is not stored any more. */
+/** Reads the rows that matching a batch needs, in one statement; undefined when the folder is no longer stored. */
 export async function loadMatchFacts(
   db: Queryable,
   accountId: string,
@@ -217,7 +217,7 @@ interface FactsRow extends Record<string, unknown> {
   drafts: ReservedDraft[];
 }
 
-/** What decides about arrivals, apart from the store. */
+/** The conditions for matching arrivals, apart from the store. */
 export interface MatchRules {
   folderId: string;
   source: IngestTarget['source'];
@@ -243,8 +243,8 @@ export function matchRulesOf(
 }
 
 /**
- * The messages whose source is fetched before the commit: those that resemble nothing stored. A cheap guess, which needs
- * no ranking: the commit decides, and asks for what is missing.
+ * The messages whose source is fetched before the commit: those that resemble nothing stored. A cheap guess without
+ * ranking: the commit decides, and requests what is missing.
  */
 export function selectUnknown(rules: MatchRules, metas: MessageMeta[], facts: MatchFacts): MessageMeta[] {
   if (rules.source === 'api') return metas;
@@ -259,8 +259,8 @@ export function selectUnknown(rules: MatchRules, metas: MessageMeta[], facts: Ma
 }
 
 /**
- * What each message of a batch is; those that are stored already are left out. A message that this API sent or saved is
- * new whatever else it resembles: the Sent copy of a draft has the draft's Message-ID and often its size.
+ * Matches each message of a batch; stored messages are left out. A message that this API sent or saved is new even if it
+ * resembles another: the Sent copy of a draft has the draft's Message-ID and often its size.
  */
 export function matchArrivals(rules: MatchRules, metas: MessageMeta[], facts: MatchFacts): Map<number, ArrivalMatch> {
   const arrivals = metas.filter(({ uid }) => !facts.located.has(uid));
@@ -282,7 +282,7 @@ export function matchArrivals(rules: MatchRules, metas: MessageMeta[], facts: Ma
       const match = stored.get(meta.uid) ?? { kind: 'new' };
       if (!copyOf && !draft) {
         if (match.kind !== 'new') return [meta.uid, match];
-        // Until the baseline is scanned, an older message is taken for one that existed before and was moved.
+        // Until the baseline is scanned, an older message is treated as one that existed before and was moved.
         if (isOlder(meta, rules.baselineBefore)) return [meta.uid, { kind: 'baseline', from: null }];
       }
       const sentByApi = meta.messageId !== null && sent.has(meta.messageId);

@@ -30,7 +30,7 @@ export const rawKey = (accountId: string, emailId: string): string => `${account
 /** Storage key of an attachment. */
 export const attachmentKey = (accountId: string, attachmentId: string): string => `${accountId}/att/${attachmentId}`;
 
-/** What threading needs to know of a message. */
+/** The fields of a message that threading needs. */
 export function threadFactsOf({ parsed, meta }: FetchedMail): ThreadedMail {
   const { messageId, inReplyTo, references, baseSubject, isReplySubject, from, to, cc } = parsed;
   const date = parsed.date ?? meta.internalDate;
@@ -44,7 +44,7 @@ export function locationRow(accountId: string, folderId: string, meta: MessageMe
   return { folderId, uid, accountId, emailId, seen, deleted, identity, weakIdentity, serverId };
 }
 
-/** What the rows of an email say apart from the message. */
+/** The columns of an email that do not come from the message. */
 export interface EmailFacts {
   isDraft: boolean;
   bounce: Bounce | null;

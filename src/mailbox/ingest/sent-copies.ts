@@ -38,8 +38,8 @@ export function matchSentCopies(
 }
 
 /**
- * Makes Sent copies the emails that callers have seen already: with the ids of the attachments shown so far, all
- * recipients, and without tracking. Returns the mails in the same order, and the storage keys that are not needed then.
+ * Turns Sent copies into the emails that callers have seen already: with the ids of the attachments shown so far, all
+ * recipients, and without tracking. Returns the mails in the same order, and the storage keys that are no longer needed.
  */
 export async function applySentCopies(
   tx: Tx,
@@ -72,7 +72,7 @@ async function asCopyOf(
   return { mail: { ...mail, attachments, parsed: { ...parsed, bcc, body } }, unusedKeys };
 }
 
-/** Until its copy arrived, the email was shown with attachments of its own: they keep their ids and files. */
+/** Until its copy arrived, the email was shown with its own attachments: they keep their ids and files. */
 async function reuseAttachments(
   tx: Tx,
   mail: FetchedMail,
@@ -88,7 +88,7 @@ async function reuseAttachments(
   };
 }
 
-/** A provider that files the copy itself files it with its tracking, which is not shown (CONTRACT "Tracking"). */
+/** A provider that files the copy itself files it with its tracking, which is never shown. */
 async function untracked(tx: Tx, html: string, trackingId: string): Promise<string> {
   if (!html.includes(trackingId)) return html;
   const record = await findTracking(tx, trackingId);

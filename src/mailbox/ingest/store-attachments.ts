@@ -8,7 +8,7 @@ import { attachmentKey, type StoredAttachment } from './rows.ts';
 /** What writes to storage. */
 export type Writer = Pick<SyncContext['storage'], 'put' | 'delete'>;
 
-/** Writes the attachments of a message to storage (SPEC "What the service does" 3). */
+/** Writes the attachments of a message to storage. */
 export async function storeAttachments(
   { storage, account }: { storage: Pick<Writer, 'put'>; account: { id: string } },
   parsed: ParsedMail,

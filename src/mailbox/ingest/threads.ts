@@ -18,7 +18,7 @@ import {
 import { newId } from '../../new-id.ts';
 import type { SyncAccount } from '../context.ts';
 
-/** What threading needs to know of one mail. */
+/** The fields of one mail that threading needs. */
 export interface ThreadedMail extends Omit<ThreadFacts, 'participants'> {
   from: Attendee;
   to: Attendee[];
@@ -33,8 +33,8 @@ export interface AssignedThread {
 }
 
 /**
- * Finds or creates the thread of each mail, in order, and merges threads that turn out to be one (CONTRACT "Thread"). New
- * rows may be left to `writes`.
+ * Finds or creates the thread of each mail, in order, and merges threads that turn out to be one. New rows may be deferred
+ * to `writes`.
  */
 export async function assignThreads(
   tx: Tx,
@@ -55,7 +55,7 @@ export async function assignThreads(
 
 type Threaded = ThreadFacts & ThreadKeys;
 
-/** What is stored of the threads that mails may belong to. */
+/** The stored threads that mails may belong to. */
 interface StoredThreads {
   threadByKey: ReadonlyMap<string, string>;
   /** threads that each mail belongs to by its subject, by the mail's index */
@@ -71,7 +71,7 @@ interface ThreadPlan {
   merges: Map<string, string>;
 }
 
-/** Decides the threads of mails one after the other: each also belongs to those before it. */
+/** Decides the threads of mails one after the other: a mail may also belong to the thread of an earlier one. */
 export function planThreads(mails: Threaded[], stored: StoredThreads, newThreadId: () => string): ThreadPlan {
   const threadByKey = new Map(stored.threadByKey);
   const changedKeys = new Map<string, string>();
@@ -117,7 +117,7 @@ const storedThreads = statement(
       ${bySubject ? sql`(select json_agg(s) from (${bySubject}) s)` : sql`null`} as by_subject`,
 );
 
-/** What is stored of the threads that these mails may belong to, in one statement. */
+/** Reads the stored threads that these mails may belong to, in one statement. */
 async function readThreads(
   tx: Tx,
   accountId: string,
@@ -209,7 +209,7 @@ const ROWS_PER_STATEMENT = 5_000;
 async function mergeThreads(tx: Tx, stays: string, merged: string[]): Promise<void> {
   for (const table of [emails, threadKeys]) {
     for (let changed = ROWS_PER_STATEMENT; changed === ROWS_PER_STATEMENT; ) {
-      // by their places: a statement may change no more rows than it names
+      // by their ctid: a statement may change no more rows than it names
       const { rowCount } = await tx.execute(sql`
         update ${table} set thread_id = ${stays} where ctid = any(array(
           select ctid from ${table} where ${anyOf(table.threadId, merged)} limit ${ROWS_PER_STATEMENT}))`);
