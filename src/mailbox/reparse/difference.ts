@@ -35,8 +35,8 @@ export interface Difference {
 }
 
 /**
- * What of the rows is to change so that they are as if the message came today. The id, the thread, the flags and where the
- * email came from stay.
+ * The columns to change so that the rows are as if the message arrived today. The id, the thread, the flags and the origin
+ * of the email stay.
  */
 export async function differenceOf(
   db: Queryable,
@@ -52,7 +52,7 @@ export async function differenceOf(
   const rows = buildEmail(
     { ...account, connectedAt: stored.email.createdAt },
     mail,
-    // One without a key may be so since the server says what belongs together.
+    // A missing key may mean that the server decides about threads.
     { threadId: stored.email.threadId, subjectKey: stored.email.subjectKey && keys.subjectKey },
     {
       isDraft: stored.email.isDraft,
@@ -79,7 +79,7 @@ export function isNone({ email, contents, search, attachments: files }: Differen
 const isOwn = ({ ownAddresses }: Pick<SyncAccount, 'ownAddresses'>, { fromAttendee }: StoredEmailRow) =>
   ownAddresses.includes(normalAddress(fromAttendee.identifier));
 
-/** As ingest/sent-copies.ts does it for what this API has sent: all recipients, and no tracking. */
+/** As ingest/sent-copies.ts does for messages that this API has sent: all recipients, and no tracking. */
 async function asStored(db: Queryable, email: StoredEmailRow, parsed: ParsedMail): Promise<ParsedMail> {
   if (email.origin !== 'api') return parsed;
   const bcc = parsed.bcc.length === 0 ? email.bccAttendees : parsed.bcc;
@@ -95,7 +95,7 @@ function asFetched(email: StoredEmailRow, parsed: ParsedMail, files: StoredAttac
   return { emailId: id, meta, parsed, storageKey, attachments: files };
 }
 
-/** A report goes on being about the email that it was found to be about. */
+/** A report stays linked to the email that it was found to be about. */
 async function reportsOf(db: Queryable, accountId: string, email: StoredEmailRow, parsed: ParsedMail) {
   const [found = { bounce: null, complaint: null }] = await linkReports(db, accountId, [parsed]);
   const linked = <T extends { message_id: string | null; email_id: string | null; tracking_id: string | null }>(
@@ -120,7 +120,7 @@ function readColumns(row: NewEmailRows['email']): Partial<StoredEmailRow> {
   };
 }
 
-/** Of these columns those that are stored otherwise. */
+/** Those of these columns whose stored value differs. */
 function changed<Row extends object>(stored: Row, now: Partial<Row>): Partial<Row> {
   const entries = Object.entries(now).filter(
     ([name, value]) => !isDeepStrictEqual(plain(value), plain(stored[name as keyof Row])),

@@ -19,13 +19,13 @@ export interface ReparsedFiles {
   attachments: StoredAttachment[];
   /** storage keys written for them */
   written: string[];
-  /** storage keys of those that the email had and has no more */
+  /** storage keys that the email no longer has */
   unused: string[];
 }
 
 /**
- * Attachments with the bytes of a stored one keep its id and its file; the others are written. `written` is filled as files
- * are, so that the caller knows them when this fails.
+ * Attachments with the bytes of a stored one keep its id and its file; the others are written. Keys are added to `written`
+ * with each file, so the caller knows them when this fails.
  */
 export async function matchFiles(
   { storage, accountId, written }: { storage: Pick<Storage, 'get' | 'put'>; accountId: string; written: string[] },
@@ -49,7 +49,10 @@ export async function matchFiles(
   return { attachments, written, unused: left.keys() };
 }
 
-/** The stored files of an email that no attachment has taken yet. Each is read once, and only for one of its size. */
+/**
+ * The stored files of an email that no attachment has matched yet. Each is read once, and only for an attachment of its
+ * size.
+ */
 class StoredFiles {
   private readonly storage: Pick<Storage, 'get'>;
   private readonly left: Set<OldFile>;
@@ -71,7 +74,7 @@ class StoredFiles {
     return [...this.left].map(({ storageKey }) => storageKey);
   }
 
-  /** The first that has these bytes; it is not given again. */
+  /** The first that has these bytes; it is not returned again. */
   async takeSame({ content, size }: Pick<ParsedAttachment, 'content' | 'size'>): Promise<OldFile | undefined> {
     const alike = (this.bySize.get(size) ?? []).filter((file) => this.left.has(file));
     if (alike.length === 0) return undefined;
@@ -100,7 +103,7 @@ async function storedDigest(storage: Pick<Storage, 'get'>, key: string): Promise
   try {
     return await digestOf(await storage.get(key));
   } catch (error) {
-    // a file that is gone, or does not open, is written again
+    // a file that is missing or cannot be decrypted is written again
     if (isLost(error)) return null;
     throw error;
   }

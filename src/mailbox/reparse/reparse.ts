@@ -26,15 +26,15 @@ export interface ReparseDeps {
   logger: Logger;
 }
 
-/** What became of one email: `incomplete`: cut short again; `unreadable`: its source is not there. */
+/** The outcome for one email: `incomplete`: cut short again; `unreadable`: its source is missing. */
 export type ReparseOutcome = 'unchanged' | 'changed' | 'incomplete' | 'unreadable';
 
-/** How many times the usual time a mail may take: nobody waits for it. */
+/** A multiple of the usual time limit: no caller waits for it. */
 const PATIENCE = 5;
 
 /**
- * Parses the source of a stored email again, and changes of its rows what differs. No event says so: what the email is about,
- * where it is and whether it is read are as before. Done twice, the second time changes nothing.
+ * Parses the source of a stored email again, and updates the columns that differ. Emits no event: the content, location
+ * and flags of the email are unchanged. Idempotent.
  * @throws LeaseLost when the account is being removed; the errors of database and storage
  */
 export async function reparseEmail(
@@ -48,7 +48,7 @@ export async function reparseEmail(
     return 'unreadable';
   }
   try {
-    // A shorter reading than the one that is stored would take something away.
+    // A shorter result than the stored one would remove content.
     if (parsed.isPartial && email.isComplete) return 'incomplete';
     const isChanged = await saveReading(deps, account, email, parsed);
     if (parsed.isPartial) {
@@ -61,7 +61,7 @@ export async function reparseEmail(
   }
 }
 
-/** Null when the source is not there. */
+/** Null when the source is missing. */
 async function parseStored(
   { storage, parser, tempDir }: ReparseDeps,
   { storageKey, size }: StoredEmailRow,
@@ -80,7 +80,7 @@ async function parseStored(
   }
 }
 
-/** True: something of the email has changed. What was cut short changes nothing where it takes something away. */
+/** True: something of the email has changed. A result that was cut short changes nothing where it would remove content. */
 async function saveReading(
   deps: ReparseDeps,
   account: Pick<SyncAccount, 'id' | 'ownAddresses'>,
@@ -113,8 +113,8 @@ async function saveReading(
 type Rows = NonNullable<Awaited<ReturnType<typeof loadRows>>>;
 
 /**
- * Whether a reading that was cut short has at least what is stored: as much text, as many headers and people, and of each
- * file as many bytes.
+ * Whether a result that was cut short has at least the stored content: as much text, as many headers and people, and as
+ * many bytes of each file.
  */
 function holdsAll({ email, contents }: Rows, parsed: ParsedMail): boolean {
   const amounts = [

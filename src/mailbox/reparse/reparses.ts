@@ -9,10 +9,10 @@ import { emails } from '../../db/schema/index.ts';
 
 export type StoredEmailRow = typeof emails.$inferSelect;
 
-/** Where a pass over the emails of an account stands. */
+/** The progress of a pass over the emails of an account. */
 export interface ReparseCursor {
   list: 'emails' | 'drafts' | 'incomplete';
-  /** the last email that was looked at; null: none of this list yet */
+  /** the last email that was checked; null: none of this list yet */
   last: { date: string; id: string } | null;
 }
 
@@ -59,7 +59,7 @@ export async function countReparse(db: Queryable, emailId: string): Promise<void
     update emails set reparses = least(reparses + 1, ${DUE_AFTER.length}) where id = ${emailId} and not is_complete`);
 }
 
-/** Accounts, in no order, with emails whose parsing was cut short and is to be repeated now. */
+/** Accounts, unordered, with emails whose parsing was cut short and is to be repeated now. */
 export async function accountsWithDueReparses(db: Queryable, limit: number): Promise<string[]> {
   const { rows } = await db.execute<{ account_id: string }>(sql`
     select account_id from (

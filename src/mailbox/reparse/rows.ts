@@ -8,7 +8,7 @@ import { linkEarlierBounces } from '../bounces.ts';
 import { addContacts, contactsIn, refreshContacts } from '../contacts.ts';
 import type { Difference, StoredRows } from './difference.ts';
 
-/** All rows of an email; undefined when it is gone. */
+/** All rows of an email; undefined when it was deleted. */
 export async function loadRows(db: Queryable, emailId: string): Promise<StoredRows | undefined> {
   const [email] = await db.select().from(emails).where(eq(emails.id, emailId));
   const [contents] = await db.select().from(emailContents).where(eq(emailContents.emailId, emailId));
@@ -20,13 +20,13 @@ export async function loadRows(db: Queryable, emailId: string): Promise<StoredRo
   };
 }
 
-/** The same, and nobody else changes the email until the end of the transaction. */
+/** All rows of an email, locked until the end of the transaction; undefined when it was deleted. */
 export async function lockRows(tx: Tx, emailId: string): Promise<StoredRows | undefined> {
   await tx.execute(sql`select 1 from emails where id = ${emailId} for no key update`);
   return loadRows(tx, emailId);
 }
 
-/** Changes the columns that differ, and what follows from them: contacts, links of bounces, keys of the thread. */
+/** Updates the columns that differ, and the rows that depend on them: contacts, links of bounces, keys of the thread. */
 export async function saveDifference(tx: Tx, { email }: StoredRows, difference: Difference): Promise<void> {
   const { id, accountId, threadId } = email;
   const now = { ...email, ...difference.email };

@@ -8,7 +8,7 @@ import type { Writer } from '../../db/driver/writes.ts';
 import { emails } from '../../db/schema/index.ts';
 import type { EmailState } from '../email-transition.ts';
 
-/** Where an email is and what of it changes. */
+/** The location and the changing columns of an email. */
 export interface LocatedEmail extends EmailState {
   id: string;
   draftId: string | null;
@@ -51,7 +51,9 @@ const refreshedEmails = statement(
     select ${LOCATED} as email, e.id in (select id from refreshed) as changed from emails e where e.id = ${idsOf(ids)}`,
 );
 
-/** Makes emails read that are read in one of the folders that hold them, and the others unread; where they are then. */
+/**
+ * Marks emails as read that are read in one of the folders that hold them, and the others as unread; returns their state.
+ */
 export async function refreshEmails(tx: Tx, ids: string[]): Promise<Map<string, LocatedEmail>> {
   if (ids.length === 0) return new Map();
   const { rows } = await tx.execute<{ email: StoredState; changed: boolean }>(refreshedEmails(ids));
@@ -98,7 +100,7 @@ export function unreadIn({ isUnread, locations }: StoredState): boolean {
   return live.length === 0 ? isUnread : !live.some(({ seen }) => seen);
 }
 
-/** What that state means. */
+/** Converts a value of LOCATED to a state. */
 export function located({ missingSince, ...email }: StoredState): LocatedEmail {
   const { locations: all } = email;
   const live = all.filter((location) => !location.vanishedAt);
@@ -127,7 +129,7 @@ function latest(dates: Date[]): Date | null {
   return dates.reduce<Date | null>((last, date) => (last && last > date ? last : date), null);
 }
 
-/** What changes of an email when it comes to other folders, or leaves them. */
+/** Columns of an email that change when it comes to other folders, or leaves them. */
 export type MailboxState = Pick<LocatedEmail, 'id' | 'isDraft' | 'draftId' | 'missingSince'>;
 
 /** Stores these columns of emails, in one statement. */

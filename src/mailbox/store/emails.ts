@@ -90,7 +90,7 @@ export async function writeEmails(writes: Writes, accountId: string, mails: NewE
   writes.select('bounces', sql`(select json_agg(b) from (${unlinkedBounces(accountId, messageIdsOf(mails))}) b)`);
 }
 
-/** What follows from emails once their rows are there; `flushed`: the values of the flush that has saved them. */
+/** Stores the rows that depend on emails once theirs exist; `flushed`: the values of the flush that has saved them. */
 export async function afterEmails(
   tx: Tx,
   accountId: string,
@@ -112,7 +112,7 @@ function messageIdsOf(mails: NewEmailRows[]): string[] {
   return mails.flatMap(({ email }) => (email.isDraft ? [] : (email.messageId ?? [])));
 }
 
-/** The row as reads return it. */
+/** The row as a query returns it. */
 export function emailRowOf(email: NewEmailRow): EmailRow & { isDraft: boolean } {
   return {
     ...email,
@@ -160,7 +160,7 @@ export async function findMissing(tx: Tx, accountId: string, before: Date): Prom
   return rows.map((row) => row.id);
 }
 
-/** Removes emails with all that belongs to them; the storage keys that are now without an owner. */
+/** Removes emails with all their rows; returns the storage keys that no row names now. */
 export async function deleteEmails(tx: Tx, ids: string[]): Promise<string[]> {
   if (ids.length === 0) return [];
   const people = await contactsIn(tx, ids);

@@ -14,7 +14,7 @@ import { baselineLocation, type FlagFacts, insertLocations, type MessageIdentity
 /** A folder as the store knows it, with its cursors. */
 export type FolderState = typeof folders.$inferSelect;
 
-/** What a server says of a folder; as src/imap/list.ts gives it. */
+/** A server's data about a folder, from src/imap/list.ts. */
 export interface FolderFacts {
   path: string;
   delimiter: string | null;
@@ -38,7 +38,7 @@ export interface BaselineMail {
   complete: boolean;
 }
 
-/** What becomes of a folder that the server has deleted, until its emails are gone. */
+/** The state of a folder that the server has deleted, until its emails are removed. */
 const isBeingDeleted = ({ vacating }: FolderState): boolean => vacating === 'deletion';
 
 const foldersOfAccount = statement(
@@ -56,7 +56,7 @@ export async function loadDeletedFolders(db: Queryable, accountId: string): Prom
   return (await loadAllFolders(db, accountId)).deleted;
 }
 
-/** Both. */
+/** All folders: those that the server has, and those that are being vacated. */
 export async function loadAllFolders(
   db: Queryable,
   accountId: string,
@@ -66,15 +66,15 @@ export async function loadAllFolders(
   return { folders: all.filter((folder) => !isBeingDeleted(folder)), deleted: all.filter(isBeingDeleted) };
 }
 
-/** One folder, whatever happens to it. */
+/** One folder, in any state. */
 export async function loadFolder(db: Queryable, id: string): Promise<FolderState | undefined> {
   const [row] = await db.select().from(folders).where(eq(folders.id, id));
   return row;
 }
 
 /**
- * Saves the folders that are there when an account connects, with their counters as the baseline: mail at or above
- * UIDNEXT is new, mail below it was there before (SPEC "Initial sync"). `newest` holds what was read of the latter.
+ * Saves the folders that exist when an account connects, with their counters as the baseline: mail at or above UIDNEXT is
+ * new, mail below it was there before. `newest` holds the messages below it that were read.
  */
 export async function insertBaselineFolders(
   tx: Tx,
@@ -114,7 +114,7 @@ export async function insertFolders(
 ): Promise<FolderState[]> {
   if (facts.length === 0) return [];
   const idByPath = new Map(existing.map((folder) => [folder.path, folder.id]));
-  // A folder that is being deleted has its id still, and keeps it.
+  // A folder that is being deleted keeps its id.
   const reservedIds = [...(reservations?.values() ?? [])];
   const stored =
     reservedIds.length === 0
@@ -168,18 +168,18 @@ export async function updateFolder(
   await tx.update(folders).set(values).where(eq(folders.id, id));
 }
 
-/** Makes the next pass over a folder compare all of its UIDs and flags, whatever its counters say. */
+/** Makes the next pass over a folder compare all of its UIDs and flags, even if its counters are unchanged. */
 export async function invalidateFolder(tx: Tx, id: string): Promise<void> {
   // no folder has so many: the pass counts its locations again
   await updateFolder(tx, id, { highestModseq: null, knownCount: -1 });
 }
 
-/** Takes their paths from folders that are about to get others: two may have swapped theirs. */
+/** Clears the paths of folders that are about to get others: two may have swapped theirs. */
 export async function freePaths(tx: Tx, ids: string[]): Promise<void> {
   if (ids.length > 0) await tx.update(folders).set({ path: PATH_OF_NONE }).where(anyOf(folders.id, ids));
 }
 
-/** Saves what the list says of folders that are stored. */
+/** Saves the list's data about stored folders. */
 export async function saveFacts(
   tx: Tx,
   changed: (Omit<FolderFacts, 'status' | 'parentPath'> & { id: string; parentId: string | null })[],
@@ -195,7 +195,7 @@ export async function saveFacts(
     from json_populate_recordset(null::folders, ${JSON.stringify(rows)}::json) r where f.id = r.id`);
 }
 
-/** A path that no server lists, of a folder that has none just now. */
+/** A path that no server lists, for a folder that has no path just now. */
 export const PATH_OF_NONE = sql`chr(1) || ${folders.id}`;
 
 /** Removes folders; they must have been vacated before. */
@@ -214,7 +214,7 @@ export async function readFolders(tx: Queryable, ids: string[]): Promise<Folder[
   });
 }
 
-/** How many messages of a folder are known to be there, baseline included. Reads the folder's row alone. */
+/** The number of messages of a folder that are known to be there, baseline included. Reads only the folder's row. */
 export async function countLocations(db: Queryable, folderId: string): Promise<number> {
   const [row] = await db.select({ known: folders.knownCount }).from(folders).where(eq(folders.id, folderId));
   return row?.known ?? 0;
@@ -261,7 +261,7 @@ export interface Arrived {
 }
 
 /**
- * Leaves it to `writes` to count what arrived in a folder, and to move its cursor. What this API has put there itself raises
+ * Defers to `writes`: counts the arrivals in a folder, and moves its cursor. Messages that this API has put there raise
  * `local_revision`: what was read of the folder before is out of date.
  */
 export async function writeArrived(writes: Writer, folderId: string, arrived: Arrived): Promise<void> {
@@ -277,7 +277,7 @@ export async function writeArrived(writes: Writer, folderId: string, arrived: Ar
   );
 }
 
-/** Counts one message less in a folder, which this API has taken out: what was read of it before is out of date. */
+/** Counts one message less in a folder, which this API has removed: what was read of it before is out of date. */
 export async function countTakenOut(tx: Tx, folderId: string): Promise<void> {
   await tx
     .update(folders)
@@ -304,7 +304,7 @@ export async function saveStatusCounters(
   await updateFolder(tx, id, { totalCount: messages, unreadCount: unseen });
 }
 
-/** The folders in one that is deleted are at the top level from then on; their ids. */
+/** Moves the folders in a deleted one to the top level; returns their ids. */
 export async function moveToTopLevel(tx: Tx, parentId: string): Promise<string[]> {
   const moved = await tx
     .update(folders)

@@ -41,7 +41,7 @@ const CANDIDATE = {
 
 /**
  * Runs the statement `changed`, which returns `folder_id, by` of each location: 1 for one that is live from now on, -1 for
- * one that is not any more. Counts them in the folders' rows. What follows may read from `changed`.
+ * one that no longer is. Counts them in the folders' rows. Statements that follow may read from `changed`.
  */
 export function counted(changed: SQL): SQL {
   return sql`with changed as (${changed}), counted as (
@@ -50,7 +50,7 @@ export function counted(changed: SQL): SQL {
     where f.id = c.folder_id and c.by <> 0)`;
 }
 
-/** What a message is recognised by. */
+/** The properties by which a message is recognised. */
 export interface MessageIdentity {
   identity: string;
   weakIdentity: string;
@@ -64,10 +64,10 @@ export interface FlagFacts {
   deleted: boolean;
 }
 
-/** Flags of one UID as far as the server has said them; a flag that is left out is as it is stored. */
+/** Flags of one UID as far as the server has sent them; a flag that is left out keeps its stored value. */
 export type ReadFlags = Omit<FlagFacts, 'deleted'> & { deleted?: boolean };
 
-/** The same of a UID of any folder. */
+/** Flags of one UID of any folder, as far as the server has sent them. */
 export interface LocationFlags extends ReadFlags {
   folderId: string;
 }
@@ -108,7 +108,7 @@ export async function findCandidates(
     .where(and(eq(locations.accountId, accountId), looksLike(messages)));
 }
 
-/** The same as a JSON array: a part of a statement, whose value `readCandidates` reads. */
+/** `findCandidates` as a JSON array: a part of a statement, whose value `readCandidates` reads. */
 export function candidatesLike(accountId: string, messages: MessageIdentity[]): SQL {
   const { folderId, uid, emailId, identity, weakIdentity, serverId, vanishedAt } = CANDIDATE;
   return sql`(
@@ -144,7 +144,7 @@ export async function findFreedCandidates(
       and(
         eq(locations.accountId, accountId),
         looksLike(messages),
-        // Hidden from the planner: statistics from before say that few numbers are below zero, and all would be read.
+        // Hidden from the planner: old statistics claim that few numbers are below zero, and all would be read.
         sql`${locations.folderId} || '' = ${id} and ${locations.uid} + 0 < 0`,
         // a scalar subquery, so that it is looked up for each candidate and never joined with all of the folder
         sql`(select true from locations n where n.email_id = ${locations.emailId}
@@ -171,7 +171,7 @@ export async function locatedUids(
   return new Set(rows[0]?.uids);
 }
 
-/** The same as a JSON array: a part of a statement. */
+/** `locatedUids` as a JSON array: a part of a statement. */
 export function locatedOf(folderId: string, uids: number[], imported: boolean): SQL {
   const counts = imported ? sql`and (email_id is not null or vanished_at is not null)` : sql``;
   return sql`(
@@ -220,8 +220,8 @@ export async function insertLocations(tx: Tx, rows: NewLocation[]): Promise<void
 }
 
 /**
- * Leaves it to `writes` to save locations, of one folder that is stored still. The number of those that were inserted is
- * given by the result: it is for the statement that changes the folder's row.
+ * Defers saving locations of one folder, which is still stored, to `writes`. The result has the number of those that were
+ * inserted, for the statement that changes the folder's row.
  */
 export function writeLocations(writes: Writes, rows: NewLocation[]): SQL {
   if (rows.length === 0) return sql`0`;
@@ -259,7 +259,7 @@ export async function deleteLocationsOf(tx: Tx, emailIds: string[]): Promise<voi
   await tx.execute(sql`${counted(remove)} select`);
 }
 
-/** The emails (not baseline) that these UIDs of a folder are. */
+/** The emails (not baseline) that these UIDs of a folder belong to. */
 export async function emailsAt(tx: Queryable, folderId: string, uids: number[]): Promise<Map<number, string>> {
   if (uids.length === 0) return new Map();
   const rows = await tx
@@ -286,12 +286,12 @@ export async function changedFlags(db: Queryable, folderId: string, flags: ReadF
 
 const DIFFERS = sql.raw('(p.seen <> f.seen or p.deleted <> coalesce(f.deleted, p.deleted))');
 
-/** What flags change. */
+/** The result of comparing flags with the store. */
 export interface FlagComparison {
   changed: ChangedFlags[];
   /** emails, baseline left out, where flags change */
   emails: StoredState[];
-  /** flags of UIDs that are not stored, or not any more */
+  /** flags of UIDs that are not stored */
   notStored: LocationFlags[];
   /** flags of messages that a call moves elsewhere now */
   beingMoved: LocationFlags[];

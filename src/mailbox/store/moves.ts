@@ -5,7 +5,10 @@ import type { Queryable, Tx } from '../../db/driver/client.ts';
 import { isBeingMoved, type LocationKey } from '../../db/queries/pending-removal.ts';
 import { locationColumns, type MessageIdentity } from './locations.ts';
 
-/** One location of an email, with what a command to it has to name and what recognises the message elsewhere. */
+/**
+ * One location of an email, with the values that a command to it names and those by which the message is recognised
+ * elsewhere.
+ */
 export interface EmailLocation extends MessageIdentity {
   folderId: string;
   path: string;
@@ -33,8 +36,8 @@ const locationsOfEmail = statement(
 );
 
 /**
- * Where an email is now, as far as known: empty while it has left a folder and has not turned up in another. What is in a
- * folder that is being vacated has left it. Undefined: the account has no such email.
+ * The locations of an email, as far as known: empty while it has left a folder and has not turned up in another. A message
+ * in a folder that is being vacated has left it. Undefined: the account has no such email.
  */
 export async function loadLocations(
   db: Queryable,
@@ -55,18 +58,18 @@ export interface MovedLocation extends LocationKey, MessageIdentity {
   seen: boolean;
 }
 
-/** What a change by this API makes of locations. */
+/** The changes of locations that this API has made. */
 export interface LocationChanges {
-  /** where emails are not any more */
+  /** locations that emails have left */
   removed: LocationKey[];
   added?: MovedLocation[];
-  /** emails of which it is known now where they went: what is left of them where they vanished goes */
+  /** emails whose new location is known now: their vanished locations are deleted */
   settled?: string[];
   /** further folders that it has changed */
   touched?: string[];
 }
 
-/** Said so that no plan, which is kept, reads the index of all that vanished: there may be 100,000 of them later. */
+/** Stated so that no cached plan reads the index of all vanished locations: there may be 100,000 of them later. */
 const HAS_VANISHED = sql.raw(`coalesce(l.vanished_at, 'infinity') < 'infinity'`);
 const IS_THERE = sql.raw(`coalesce(l.vanished_at, 'infinity') = 'infinity'`);
 
@@ -112,12 +115,12 @@ const moved = statement('move_locations', ({ removed, added = [], settled = [], 
 });
 
 /**
- * Takes emails out of the folders that they were moved away from, and off their counters unless that was done already, and
- * places them in others, unless the watch has placed them there, or has found out that the email or the folder is gone. Two
- * messages of one folder are two emails: where the watch has found a copy of another program there meanwhile, the one that
- * this API has put there is left to the next sync pass.
- * What this API has changed is counted in the folders, so that what was read of them before is out of date. STATUS corrects
- * the counters by what others changed.
+ * Removes emails from the folders that they were moved from, and from their counters unless that was done already, and
+ * places them in others, unless the watch has placed them there, or has found that the email or the folder was deleted.
+ * Two messages of one folder are two emails: where the watch has found a copy of another program there in the meantime,
+ * the message that this API has put there is left to the next sync pass.
+ * Changes of this API are counted in the folders, which invalidates what was read of them before. STATUS corrects the
+ * counters by the changes of others.
  */
 export async function moveLocations(tx: Tx, changes: LocationChanges): Promise<void> {
   await tx.execute(moved(changes));

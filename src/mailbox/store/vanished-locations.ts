@@ -26,7 +26,7 @@ export async function knownUidsIn(
   return rows.map(({ uid }) => Number(uid));
 }
 
-/** Marks UIDs of a folder as vanished. They count as their emails' locations until it is known where those went. */
+/** Marks UIDs of a folder as vanished. They count as their emails' locations until it is known where the emails went. */
 export async function markVanished(tx: Tx, folderId: string, uids: number[], now: Date): Promise<void> {
   if (uids.length === 0) return;
   const mark = sql`
@@ -46,19 +46,19 @@ export async function reviveLocations(tx: Tx, folderId: string, uids: number[]):
   await tx.execute(sql`${counted(mark)} select`);
 }
 
-/** Deletes what vanished from where the emails were before, now that another folder has them. */
+/** Deletes the vanished locations of emails that another folder has now. */
 export async function deleteVanished(tx: Tx, emailIds: string[]): Promise<void> {
   if (emailIds.length === 0) return;
   await tx.delete(locations).where(and(anyOf(locations.emailId, emailIds), isNotNull(locations.vanishedAt)));
 }
 
 /**
- * Deletes what vanished before `before`, some at a time: by then it is known where it went, or that it was deleted. What
- * has left another folder since is decided with that, by a later pass.
+ * Deletes locations that vanished before `before`, in chunks: by then it is known whether the email moved or was deleted.
+ * An email that has left another folder since is decided by a later pass.
  * @returns whether that was all
  */
 export async function deleteVanishedBefore(tx: Tx, accountId: string, before: Date): Promise<boolean> {
-  // by their places: joined by their keys Postgres may read the whole table for each of the chunks
+  // by their ctid: joined by their keys Postgres may read the whole table for each of the chunks
   const { rowCount } = await tx.execute(sql`
     delete from locations where ctid = any(array(
       select ctid from locations
