@@ -15,10 +15,10 @@ const CHUNK = 1000;
 /** Newest messages of a folder that are recorded while the account connects. */
 const NEWEST = 500;
 
-/** What a folder has at the moment of connecting, as far as it was read. */
+/** The newest messages of a folder when the account connects, as far as they were read. */
 export interface NewestMail {
   metas: MessageMeta[];
-  /** it is all that the folder has */
+  /** these are all messages of the folder */
   complete: boolean;
 }
 
@@ -52,8 +52,8 @@ export function isScanned(folders: FolderState[]): boolean {
 }
 
 /**
- * Records what was in each folder before the account connected, newest first, without ingesting it: a later move of it is
- * then not taken for a new email. Continues where it was stopped. Needs a session of its own.
+ * Records the messages that each folder held before the account connected, newest first, without ingesting them: a later
+ * move of one is then not reported as a new email. Continues where it was stopped. Needs a separate session.
  */
 export async function scanBaseline(ctx: SyncContext, signal: AbortSignal): Promise<void> {
   for (const folder of await loadFolders(ctx.db, ctx.account.id)) {
@@ -68,7 +68,7 @@ async function scanFolder(ctx: SyncContext, folder: FolderState, signal: AbortSi
     if (selection.uidValidity === folder.uidValidity) await scanSelected(ctx, folder, signal);
     return true;
   });
-  // What the server does not open cannot be known, and must not delay the rest.
+  // A folder that the server does not open must not delay the others.
   if (!opened) await saveScannedFrom(ctx, folder, [], 1);
 }
 

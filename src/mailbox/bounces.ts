@@ -3,7 +3,7 @@ import type { Bounce, Complaint } from '../contract/email.ts';
 import type { Queryable, Tx } from '../db/driver/client.ts';
 import type { BounceReport, ParsedMail } from '../mime/parser.ts';
 
-/** What the report in each mail says, and which sent email it is about; null for mail that is no report. */
+/** What the report in each mail says and which sent email it is about; null for mail that is not a report. */
 export async function linkReports(
   db: Queryable,
   accountId: string,

@@ -27,10 +27,10 @@ type EmailsById = ReadonlyMap<string, LocatedEmail>;
 const BODIES_AT_ONCE = 100;
 
 /**
- * Runs a change of stored emails and stores what follows from it: compares where they were and how they looked before
- * and after, keeps their draft and missing state, and records their events (none when `quiet`, as an import is). What no
- * event says now, as while an email is missing, the next one says. The caller bounds the number of emails, for all of it
- * is one transaction: 1,000, or 500 where each has an event.
+ * Runs a change of stored emails and stores its consequences: compares their locations and state before and after, updates
+ * their draft and missing state, and records their events (none when `quiet`, as for an import). A change that has no
+ * event now, as while an email is missing, is part of the next one. All of it is one transaction, so the caller bounds the
+ * number of emails: 1,000, or 500 where each has an event.
  */
 export async function changeEmails(
   tx: Tx,
@@ -40,7 +40,10 @@ export async function changeEmails(
   await saveEmailChanges(tx, context, await comparedWith(tx, emailIds, change));
 }
 
-/** The same for a change of which it is known what it makes of emails; `writes` runs it, and what can be with it. */
+/**
+ * Runs a change whose effect on emails is known beforehand, and stores its consequences; statements that can be deferred
+ * go to `writes`, which also runs the change.
+ */
 export async function changeKnownEmails(
   tx: Tx,
   context: ChangeContext,
@@ -53,7 +56,7 @@ interface ChangeContext {
   lease: Lease;
   now: Date;
   quiet?: boolean;
-  /** the run whose work this is the last of */
+  /** the run that this completes */
   finishes?: RunRef | undefined;
 }
 
@@ -71,8 +74,7 @@ async function saveEmailChanges(
 }
 
 /**
- * Runs a change that has no event of its own: the next event of each email says what it changed. So begins a move, whose
- * end has the event.
+ * Runs a change without an event: the next event of each email includes it. A move starts this way; its end has the event.
  */
 export async function changeUnreported(tx: Tx, emailIds: string[], change: () => Promise<void>): Promise<void> {
   const changes = await comparedWith(tx, emailIds, change);
@@ -82,7 +84,7 @@ export async function changeUnreported(tx: Tx, emailIds: string[], change: () =>
   );
 }
 
-/** Runs a change of stored emails: how they were before and are after it, and what that means. */
+/** Runs a change of stored emails and compares them before and after it. */
 async function comparedWith(
   tx: Tx,
   emailIds: string[],
@@ -102,7 +104,7 @@ function compare(before: EmailsById, after: EmailsById): EmailChange[] {
   });
 }
 
-/** Keeps what the last events of emails say about folders, where readers see others now. */
+/** Stores the folders that the last events of emails name, where readers now see others. */
 async function keepReported(tx: Tx, changes: EmailChange[]): Promise<void> {
   const reported = changes.flatMap(({ before, after, events }) => {
     const isReported = events.length > 0 || before.reported.join() === after.shown.join();
@@ -117,7 +119,7 @@ interface EmailChange extends Transition {
   after: LocatedEmail;
 }
 
-/** Stores what follows from where the emails are now. */
+/** Stores the consequences of where the emails are now. */
 async function saveChanges(tx: Tx, accountId: string, changes: EmailChange[], now: Date): Promise<void> {
   const states = changes.map((each) => ({ ...each, state: mailboxStateOf(each, now) }));
   const entered = states.filter(({ after, isDraft }) => isDraft && !after.isDraft);
@@ -158,13 +160,13 @@ function differs(stored: MailboxState, state: MailboxState): boolean {
   return stored.isDraft !== state.isDraft || stored.missingSince?.getTime() !== state.missingSince?.getTime();
 }
 
-/** Drafts make nobody a contact: the people of an email that is a draft again count no longer. */
+/** The people of a draft are not contacts: those of an email that became a draft again are removed. */
 async function removeContactsOf(tx: Tx, emailIds: string[]): Promise<void> {
   if (emailIds.length === 0) return;
   for (const [account, addresses] of await contactsIn(tx, emailIds)) await refreshContacts(tx, account, addresses);
 }
 
-/** The people of an email count once it has left Drafts. */
+/** Adds the people of an email as contacts once it has left Drafts. */
 async function addContactsOf(tx: Tx, accountId: string, emailIds: string[]): Promise<void> {
   if (emailIds.length === 0) return;
   const own = (await loadSyncSettings(tx, accountId))?.ownAddresses ?? [];
@@ -179,7 +181,7 @@ async function addContactsOf(tx: Tx, accountId: string, emailIds: string[]): Pro
   );
 }
 
-/** Leaves it to `writes` to save the events of the last emails, and runs it for those before. */
+/** Defers saving the events of the last emails to `writes`, and runs it for the emails before them. */
 async function recordChanges(
   tx: Tx,
   accountId: string,
@@ -194,7 +196,7 @@ async function recordChanges(
   }
 }
 
-/** Records that emails are deleted; the rows are still there. The caller bounds their number. */
+/** Records that emails are deleted, before their rows are. The caller bounds their number. */
 export async function recordDeletions(tx: Tx, accountId: string, deleted: LocatedEmail[], now: Date): Promise<void> {
   if (deleted.length === 0) return;
   const subjects = deleted.map((email) => ({
@@ -210,7 +212,7 @@ interface EventSubject extends Pick<LocatedEmail, 'id' | 'isUnread' | 'shown' | 
   types: EventType[];
 }
 
-/** `draftId` is shown of emails that are not drafts any more, in events about the draft. */
+/** `draftId` is shown for emails that are no longer drafts, in events about the draft. */
 async function recordEventsOf(
   tx: Tx,
   accountId: string,

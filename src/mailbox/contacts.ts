@@ -15,8 +15,8 @@ export interface People {
 }
 
 /**
- * Who wrote or received an email, without the owner and bounce senders (CONTRACT "Contacts"); each once, by the first name
- * given. Nobody counts in drafts and bounces: the caller leaves those out.
+ * The people who wrote or received an email, without the owner and bounce senders; each once, with the first name given.
+ * Drafts and bounces have no contacts: the caller leaves those out.
  */
 export function contactsOf(ownAddresses: string[], { from, to, cc, bcc }: People): Person[] {
   const byAddress = new Map<string, string | null>();
@@ -30,14 +30,14 @@ export function contactsOf(ownAddresses: string[], { from, to, cc, bcc }: People
 }
 
 /*
- * Contacts follow from the stored emails, in whatever order they came and went: somebody is a contact as long as there is
- * an email from or to them that counts (no draft, no bounce), contacted last at the date of the newest such email, and
- * named as in the newest one that names them; of two at one moment the greater name. contactsOf says who counts at all.
+ * Contacts are derived from the stored emails, whatever the order of arrivals and deletions. A person is a contact while
+ * at least one email from or to them counts (not a draft, not a bounce): `last_at` is the date of the newest such email,
+ * the name that of the newest one with a name; of two with one date the greater name. contactsOf decides who counts.
  *
- * Writers of one account follow one another (see lease.ts): what is read here holds until the commit.
+ * Writers of one account run one after the other (see lease.ts), so rows read here stay valid until the commit.
  */
 
-/** Somebody in an email that counts. */
+/** A person in an email that counts. */
 export interface Person {
   /** lower-cased */
   address: string;
@@ -58,12 +58,12 @@ export async function addContacts(
   await refreshContacts(tx, accountId, renamedContacts(await writes.flush(tx)));
 }
 
-/** Leaves it to `writes` to add them; afterwards `renamedContacts` are refreshed. */
+/** Defers adding them to `writes`; afterwards `renamedContacts` are refreshed. */
 export function writeContacts(writes: Writes, accountId: string, mails: { date: Date; contacts: Person[] }[]): void {
   const people = newest(mails);
   if (people.length === 0) return;
-  // Where an email that is not newer than all others names a contact in another way, it may be older than the one that
-  // gave the name: such names are looked up.
+  // An email that is not the newest and has another name for a contact may be older than the one that gave the name: such
+  // names are looked up.
   writes.read(
     'seen_contacts',
     sql`select * from json_to_recordset(${JSON.stringify(people)}::json)
@@ -94,7 +94,7 @@ export function writeContacts(writes: Writes, accountId: string, mails: { date: 
   );
 }
 
-/** Of the values of a flush: the contacts whose name may be another by an email between those that are stored. */
+/** Of the values of a flush: the contacts whose name may come from an email dated between those that are stored. */
 export function renamedContacts(flushed: Record<string, unknown>): string[] {
   return (flushed['renamed_contacts'] as string[] | null | undefined) ?? [];
 }
@@ -119,7 +119,7 @@ function newest(mails: { date: Date; contacts: Person[] }[]) {
   }));
 }
 
-/** Whether an email of that date names somebody rather than the one that did so far. */
+/** Whether an email of that date overrides the name that is known. */
 function names(date: Date, name: string, known: { name: string | null; namedAt: Date | null }): boolean {
   if (known.name === null || known.namedAt === null || date > known.namedAt) return true;
   // in the order of Postgres' collation "C"
@@ -138,7 +138,7 @@ export async function contactsIn(tx: Tx, emailIds: string[]): Promise<Map<string
   return new Map(rows.map(({ account_id, addresses }) => [account_id, addresses]));
 }
 
-/** Makes these contacts what the stored emails say of them; who is in none is no contact any more. */
+/** Recomputes these contacts from the stored emails; a contact that no email names is deleted. */
 export async function refreshContacts(tx: Tx, accountId: string, addresses: string[]): Promise<void> {
   for (let start = 0; start < addresses.length; start += ADDRESSES_PER_STATEMENT) {
     await tx.execute(sql`
@@ -153,8 +153,8 @@ export async function refreshContacts(tx: Tx, accountId: string, addresses: stri
 }
 
 /**
- * Gives `address, last_at, name` of each of these contacts by the stored emails; `last_at` is null where none counts.
- * Reads the newest emails of each until one fits; whom no email named before is named by none that is left.
+ * Selects `address, last_at, name` of each of these contacts from the stored emails; `last_at` is null where none counts.
+ * Reads the newest emails of each until one has a name.
  */
 export function currentContacts(accountId: string, addresses: string[]): SQL {
   const mails = sql`
@@ -163,7 +163,7 @@ export function currentContacts(accountId: string, addresses: string[]): SQL {
     union all
     select s.date, s.email_id from email_search s
       where s.account_id = ${accountId} and s.to_addresses @> array[p.address]`;
-  // `offset 0`: in order first, and then looked at only until one fits
+  // `offset 0`: sorted first, then read only until one fits
   const newestFirst = sql`(select date, email_id from (${mails}) m order by date desc offset 0) m`;
   const counts = sql`(select not e.is_draft and e.bounce is null from emails e where e.id = m.email_id)`;
   const name = sql`(

@@ -23,9 +23,9 @@ export interface Transition {
 }
 
 /**
- * The events of a change (SPEC "Email events"). Of an email that has left a folder nothing is emitted about folders until
- * it is known whether it moved or was deleted: a move is one event, however many folders it touches. Drafts have events
- * of their own and none for their flags.
+ * The events of a change. An email that has left a folder has no event about folders until it is known whether it moved or
+ * was deleted: a move is one event, however many folders it touches. Drafts have their own events, and none for their
+ * flags.
  */
 export function transition(before: EmailState, after: EmailState): Transition {
   if (after.missing) {
@@ -36,7 +36,7 @@ export function transition(before: EmailState, after: EmailState): Transition {
   if (before.isDraft && isDraft) return { isDraft, events: [] };
   if (isDraft) return { isDraft, events: ['email.draft.new'] };
   if (before.isDraft) {
-    // Sending by moving the draft is how some programs send: the email in Sent is then new (SPEC "email.new").
+    // Some programs send by moving the draft: the email in Sent is then new, with email.new.
     return { isDraft, events: ['email.draft.delete', after.roles.includes('SENT') ? 'email.new' : 'email.update'] };
   }
   const changed =

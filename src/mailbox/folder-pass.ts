@@ -46,7 +46,7 @@ export interface FolderPassResult {
   othersFirst: number | null;
 }
 
-/** New messages whose look-alikes are read at once. */
+/** New messages whose look-alikes are read in one query. */
 const CHUNK = 500;
 
 /** Flags of this many newest messages are compared in each pass on servers without CONDSTORE. */
@@ -82,7 +82,7 @@ async function passOnce(
   if (!stored || stored.vacating) return notOpened;
   const result = await withSelected(ctx.session, stored.path, async (selection) => {
     const mapped = await mapUids(ctx, stored, selection);
-    // Whether what was not found again under the new UIDs moved elsewhere has to be decided.
+    // Messages that were not found under the new UIDs may have moved to another folder.
     const isRemapped = mapped.uidValidity !== stored.uidValidity && stored.uidValidity !== null;
     const open = { ctx, folder: mapped, selection, localRevision: stored.localRevision };
     const listed = await listArrivals(open, options.arrivalsBelow);
@@ -186,7 +186,10 @@ async function ingestArrivals(
   return result;
 }
 
-/** Ingests messages below the cursor that are not stored: the server showed them only after it had counted beyond them. */
+/**
+ * Ingests messages below the cursor that are not stored: the server showed them only after it had raised UIDNEXT above
+ * them.
+ */
 async function ingestUnknown(open: OpenFolder, options: FolderPassOptions, uids: number[]): Promise<ArrivalsResult> {
   const { ctx, selection } = open;
   let result = await ingestArrivals(open, options, []);
@@ -216,8 +219,8 @@ async function listArrivals({ ctx, folder, selection }: OpenFolder, below = Infi
 }
 
 /**
- * Whether an arrival moved here, was copied here or is new depends on whether its look-alike is still in another folder:
- * brings the vanished messages of those folders up to date. May select other folders.
+ * Whether an arrival was moved here, copied here or is new depends on whether its look-alike is still in another folder:
+ * updates the vanished messages of those folders. May select other folders.
  */
 async function compareLookAlikes(
   open: OpenFolder,
@@ -252,8 +255,8 @@ async function compareLookAlikes(
 }
 
 /**
- * Whether the server has numbered the messages of the folder anew under the same UIDVALIDITY: the UID of a stored message
- * that an arrival has, or that an arrival looks like, names another message now.
+ * Whether the server has renumbered the folder under the same UIDVALIDITY: the UID of a stored message that an arrival
+ * has, or that an arrival resembles, names another message now.
  */
 async function isRenumbered(
   { ctx, folder }: OpenFolder,

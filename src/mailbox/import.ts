@@ -15,13 +15,13 @@ export interface ImportOptions {
   onProgress(imported: number): void;
 }
 
-/** Messages whose metadata is requested at once. */
+/** Messages whose metadata is requested in one FETCH. */
 const CHUNK = 500;
 
 /**
- * Imports messages from before the connect, folder by folder (INBOX first), newest first. What is stored already is
- * skipped, so it continues where it was stopped. Emits no `email.new` (SPEC "Initial sync").
- * @throws PartUnavailable once all that fits is imported, when there was no room for the rest; MailError
+ * Imports messages from before the connect, folder by folder (INBOX first), newest first. Stored messages are skipped, so
+ * it continues where it was stopped. Emits no `email.new`.
+ * @throws PartUnavailable when the storage had no room for some messages, once all others are imported; MailError
  */
 export async function importMail(ctx: SyncContext, options: ImportOptions): Promise<void> {
   const folders = (await loadFolders(ctx.db, ctx.account.id)).filter((folder) => folder.selectable);
@@ -34,13 +34,14 @@ export async function importMail(ctx: SyncContext, options: ImportOptions): Prom
   if (leftOut > 0) throw new PartUnavailable('storage', { detail: 'the storage is full', full: true });
 }
 
-/** The number of messages for which there was no room. */
+/** The number of messages for which the storage has no room. */
 async function importFolder(ctx: SyncContext, folder: FolderState, options: ImportOptions): Promise<number> {
   let leftOut = 0;
   await withSelected(ctx.session, folder.path, async (selection) => {
     if (selection.exists === 0) return;
     if (folder.uidValidity !== null && selection.uidValidity !== folder.uidValidity) return;
-    // SEARCH SINCE knows days only, in the server's time zone: ask for one more day and compare INTERNALDATE.
+    // SEARCH SINCE compares days in the server's time zone (RFC 9051 6.4.4): request one more day and compare
+    // INTERNALDATE.
     const asked = new Date(options.since.getTime() - 24 * 3600 * 1000);
     const uids = await searchUids(ctx.session, folder.baselineUidNext ?? MAX_UID + 1, asked);
     for (let end = uids.length; end > 0 && !options.signal.aborted; end -= CHUNK) {

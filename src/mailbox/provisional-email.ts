@@ -14,8 +14,8 @@ import { emailRowOf } from './store/emails.ts';
 import { deleteUnreferenced } from './unsaved-files.ts';
 
 /**
- * Saves the Email that is shown of a sent message until its Sent copy is ingested: read as the copy will be, in the thread
- * and with the attachments that the copy will have (CONTRACT "Emails", send).
+ * Saves the email that is shown for a sent message until its Sent copy is ingested: parsed as the copy will be, in the
+ * thread and with the attachments that the copy will have.
  */
 export async function saveProvisionalEmail(
   deps: { db: Db; storage: Storage; parser: MailParser; logger: Logger },

@@ -3,8 +3,8 @@ import type { ImapSession } from '../imap/session.ts';
 import { uidValidityOf } from '../imap/uidvalidity.ts';
 
 /**
- * A folder as it was selected on a session. A UID means something in one folder under one UIDVALIDITY only (RFC 3501
- * 2.3.1.1), so whatever sends a command with UIDs takes a Selection and verifies it with `assertSelected`.
+ * A folder as it was selected on a session. A UID is valid in one folder under one UIDVALIDITY only (RFC 9051 2.3.1.1), so
+ * every function that sends a command with UIDs takes a Selection and verifies it with `assertSelected`.
  */
 export interface Selection extends SelectedFolder {
   readonly path: string;
@@ -36,8 +36,8 @@ export function assertSelected(session: ImapSession, selection: Selection): void
 }
 
 /**
- * Selects the folder again if another one was selected since. False: the server refuses, or the UIDs have changed; what
- * was read of the folder is void.
+ * Selects the folder again if another one was selected since. False: the server refuses, or the UIDs have changed, which
+ * invalidates all that was read of the folder.
  */
 export async function ensureSelected(session: ImapSession, selection: Selection): Promise<boolean> {
   if (isSelected(session, selection)) return true;

@@ -7,7 +7,7 @@ import { statement } from '../db/driver/statement.ts';
 import { accounts } from '../db/schema/index.ts';
 import type { SealedAt, Secrets } from '../security/secrets.ts';
 
-/** What a sync needs to know of an account. */
+/** The settings of an account that a sync needs. */
 export interface SyncSettings {
   imap: ServerSettings;
   smtp: ServerSettings;
@@ -26,7 +26,7 @@ const settingsOfAccount = statement(
   (accountId: string) => sql`select * from accounts where id = ${accountId} and removed_at is null`,
 );
 
-/** Undefined when there is no such account, or it is being removed. */
+/** Undefined when the account does not exist, or is being removed. */
 export async function loadSyncSettings(db: Queryable, accountId: string): Promise<SyncSettings | undefined> {
   const [found] = (await db.execute(settingsOfAccount(accountId))).rows;
   if (!found) return undefined;
@@ -59,12 +59,12 @@ export async function touchSynced(db: Queryable, lease: Lease, now: Date): Promi
   if (rowCount === 0) throw new LeaseLost(lease.accountId);
 }
 
-/** Stores what a watch failed with, for whoever looks why the account is not in sync. */
+/** Stores the failure of a watch, which the account's `status_detail` shows. */
 export async function saveWatchFailure(db: Queryable, accountId: string, failure: string): Promise<void> {
   await db.update(accounts).set({ watchFailure: failure }).where(eq(accounts.id, accountId));
 }
 
-/** Stores what a verification found. */
+/** Stores the result of a verification. */
 export async function saveVerification(db: Queryable, accountId: string, differences: number): Promise<void> {
   await db
     .update(accounts)
@@ -98,7 +98,7 @@ export function sealCredentials(secrets: Secrets, accountId: string, credentials
   );
 }
 
-/** Opens what `sealCredentials` gave for the same account. Throws CredentialsUnreadable. */
+/** Opens a value of `sealCredentials` for the same account. Throws CredentialsUnreadable. */
 export function openCredentials(secrets: Secrets, accountId: string, sealed: Buffer): Credentials {
   const stored = JSON.parse(unsealed(secrets, accountId, sealed)) as { imap_password: string; smtp_password: string };
   return { imapPassword: stored.imap_password, smtpPassword: stored.smtp_password };

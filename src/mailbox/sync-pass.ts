@@ -13,7 +13,7 @@ import { deleteEmails, findMissing } from './store/emails.ts';
 import { type FolderState, loadFolders } from './store/folders.ts';
 import { deleteVanished, deleteVanishedBefore } from './store/vanished-locations.ts';
 
-/** Passes in a row while folders keep changing; what became of emails that left one is decided by a later sync then. */
+/** Consecutive passes while folders keep changing; a later sync then decides about the emails that left one. */
 const MAX_PASSES = 5;
 
 /** How long emails stay undecided while a folder cannot be opened, or folders keep changing, in milliseconds. */
@@ -53,25 +53,25 @@ export async function syncMailbox(ctx: SyncContext, options: SyncOptions): Promi
   return { ...passes.list, undecided: passes.undecided };
 }
 
-/** Why the account is not in sync after a pass that ended well. */
+/** The reason why the account is not in sync after a pass that succeeded. */
 function failureOf({ refused, leftOut }: SettledPass): string | undefined {
   if (refused > 0) return `the IMAP server does not open ${refused} of the folders it lists`;
   return leftOut > 0 ? `the storage is full: ${leftOut} of the messages wait for room` : undefined;
 }
 
-/** The folder list that a sync went by last. */
+/** The folder list that a sync used last. */
 export interface SyncedList extends FolderListPass {
-  /** folders kept changing: what became of emails that left one is decided by the next sync */
+  /** folders kept changing: the next sync decides about the emails that left one */
   undecided?: boolean;
 }
 
-/** What one pass over the folders starts from. */
+/** The input of one pass over the folders. */
 interface Pass {
   startedAt: Date;
   list: FolderListPass;
   /** folders to sync */
   due: FolderState[];
-  /** emails left a folder: what became of them must be decided */
+  /** emails left a folder: whether they moved or were deleted must be decided */
   decide: boolean;
 }
 
@@ -107,12 +107,12 @@ async function syncUntilSettled(ctx: SyncContext, first: Pass, everyFlag: boolea
   return { ...settledPass(pass, { interrupted, settled, refused }), leftOut: messages };
 }
 
-/** What is to be done after the last pass. */
+/** The work that remains after the last pass. */
 function settledPass(
   pass: Pass,
   { interrupted, settled, refused }: { interrupted: boolean; settled: boolean; refused: ReadonlySet<string> },
 ): Omit<SettledPass, 'leftOut'> {
-  // What a folder holds that was not synced whole is not known: a later sync decides.
+  // The contents of a folder that was not synced completely are unknown: a later sync decides.
   const decide = pass.decide && !interrupted;
   const listed = [...refused].filter((id) => pass.list.folders.get(id)?.selectable).length;
   const undecided = pass.decide && (interrupted || !settled);
@@ -129,8 +129,8 @@ interface SettledPass extends Pass {
 }
 
 /**
- * An email may be in a folder that the server refuses to open just now, or be moved again and again: what left a folder is
- * decided later, but not never.
+ * An email may be in a folder that the server refuses to open just now, or be moved again and again: the decision about an
+ * email that left a folder is delayed, but not forever.
  */
 function patience({ startedAt }: Pass): Date {
   return new Date(startedAt.getTime() - REFUSED_MS);
@@ -160,8 +160,8 @@ export async function selectInbox(ctx: SyncContext, list: SyncedList): Promise<S
 }
 
 /**
- * Syncs the whole mailbox once, alongside the watch: afterwards the store knows the location of every email, and what was
- * deleted. Folders with the paths `changed` are synced even if their counters did not change.
+ * Syncs the whole mailbox once, alongside the watch: afterwards the store has the location of every email, and no deleted
+ * ones. Folders with the paths `changed` are synced even if their counters did not change.
  */
 export async function syncOnce(ctx: SyncContext, changed: ReadonlySet<string>): Promise<void> {
   const scanned = isScanned(await loadFolders(ctx.db, ctx.account.id));
@@ -172,13 +172,13 @@ export async function syncOnce(ctx: SyncContext, changed: ReadonlySet<string>): 
       return;
     } catch (error) {
       if (!(error instanceof DoubtfulList) || renewals === MAX_RENEWALS) throw error;
-      // Not beside this one: the server may allow no further connection.
+      // Not in parallel: the server may allow no further connection.
       await own.session.renew();
     }
   }
 }
 
-/** Another folder may go while the pass on the new connection is made. */
+/** Another folder may disappear during the pass on the new connection. */
 const MAX_RENEWALS = 5;
 
 /** Runs `work` on a new connection, which ends with it. */

@@ -10,14 +10,14 @@ import { countLocations, type FolderState, recountLocations } from './store/fold
 import { emailsAt, knownUids, locatedUids } from './store/locations.ts';
 import { knownUidsIn, markVanished, reviveLocations } from './store/vanished-locations.ts';
 
-/** Messages that are marked as vanished, or not any more, in one transaction. */
+/** Messages of one transaction that marks or revives. */
 const BATCH = 500;
 
 function* batchesOf(uids: number[]): Generator<number[]> {
   for (let start = 0; start < uids.length; start += BATCH) yield uids.slice(start, start + BATCH);
 }
 
-/** What comparing the UIDs of a folder with the stored ones found. */
+/** The result of comparing the UIDs of a folder with the stored ones. */
 export interface Comparison {
   /** messages left the folder: they are marked as vanished */
   missing: boolean;
@@ -28,9 +28,9 @@ export interface Comparison {
 }
 
 /**
- * Where the number of messages does not match the stored one, or UIDNEXT is beyond the cursor, compares the UIDs. Every
- * location below UIDNEXT is judged, those too that this API wrote since the last pass: their messages existed when the
- * folder was selected, or had left it by then.
+ * Compares the UIDs where the number of messages differs from the stored one, or UIDNEXT is beyond the cursor. Every
+ * location below UIDNEXT is checked, including those that this API wrote since the last pass: their messages existed when
+ * the folder was selected, or had left it by then.
  */
 export async function findVanished(
   ctx: SyncContext,
@@ -72,14 +72,14 @@ function isSettled(
 ): boolean {
   const isAhead = selection.uidNext === null || selection.uidNext > (folder.uidNext ?? 1);
   if (counted === selection.exists && !isAhead) return true;
-  // While the baseline is not scanned, fewer stored messages than there are is no sign.
+  // While the baseline is not scanned, fewer stored messages than the folder has prove nothing.
   if (folder.scannedFrom === 1) return false;
   return counted === 0 || (selection.highestModseq !== null && ctx.session.qresync && !everyFlag);
 }
 
 /**
- * Those of the UIDs that the folder holds now. This API expunges a message first and deletes it from the store then, while
- * this session may see it still: after a NOOP it does not.
+ * Of these UIDs, those that the folder holds now. This API expunges a message before it deletes it from the store, while
+ * this session may still see it: after a NOOP it does not.
  */
 async function stillPresent(ctx: SyncContext, selection: Selection, uids: number[]): Promise<number[]> {
   if (uids.length === 0) return [];
@@ -89,7 +89,7 @@ async function stillPresent(ctx: SyncContext, selection: Selection, uids: number
   return uids.filter((uid) => present.has(uid));
 }
 
-/** Revives locations that were taken for vanished although the folder has them; returns the other UIDs. */
+/** Revives vanished locations whose messages the folder has; returns the other UIDs. */
 async function withoutRevived(ctx: SyncContext, folder: FolderState, uids: number[]): Promise<number[]> {
   const located = await locatedUids(ctx.db, folder.id, uids, false);
   for (const batch of batchesOf(uids.filter((uid) => located.has(uid)))) {
@@ -103,7 +103,7 @@ async function withoutRevived(ctx: SyncContext, folder: FolderState, uids: numbe
   return uids.filter((uid) => !located.has(uid));
 }
 
-/** Every UID of the folder. A response that leaves out some must not be taken for deleted messages. */
+/** Every UID of the folder. An incomplete response must not be treated as deleted messages. */
 async function allUids(ctx: SyncContext, selection: Selection): Promise<number[]> {
   assertSelected(ctx.session, selection);
   const searched = await searchUids(ctx.session, MAX_UID + 1);

@@ -13,8 +13,8 @@ import { changedFlags, knownUids, locationsAt } from './store/locations.ts';
 import { syncOnce } from './sync-pass.ts';
 
 /*
- * Compares all that is stored of a mailbox with the server, whatever the cursors say, and has what differs repaired by the
- * sync passes, with their events. The mailbox goes on changing meanwhile: only what differs twice, with a sync pass in
+ * Compares all that is stored of a mailbox with the server, independent of the cursors, and has differences repaired by
+ * the sync passes, with their events. The mailbox keeps changing during that: only what differs twice, with a sync pass in
  * between, is a difference.
  */
 
@@ -52,8 +52,8 @@ const CHUNK = 1_000;
 const SAMPLE = 50;
 
 /**
- * Verifies and repairs a mailbox. Needs a session that nobody else uses; ends early, with what was compared by then, when
- * `signal` is aborted.
+ * Verifies and repairs a mailbox. Needs a session without other users; stops early, with the result so far, when `signal`
+ * is aborted.
  * @throws MailError; LeaseLost
  */
 export async function verifyMailbox(ctx: SyncContext, signal: AbortSignal): Promise<Verification> {
@@ -74,7 +74,7 @@ export async function verifyMailbox(ctx: SyncContext, signal: AbortSignal): Prom
   };
 }
 
-/** Of these differences, those that are there after a sync pass of their folders. */
+/** Of these differences, those that remain after a sync pass of their folders. */
 async function lastingOf(ctx: SyncContext, before: Difference[], signal: AbortSignal): Promise<Difference[]> {
   const ids = new Set(before.map(({ folderId }) => folderId));
   const pathsOf = (folders: FolderState[]) => new Set(folders.map(({ path }) => path));
@@ -104,7 +104,7 @@ async function compareFolders(ctx: SyncContext, folders: FolderState[], signal: 
   return total;
 }
 
-/** Compares one folder. One that is not opened yet, or whose UIDs have changed, is left to the sync passes. */
+/** Compares one folder. A folder that is not opened yet, or whose UIDs have changed, is left to the sync passes. */
 async function compareFolder(
   ctx: SyncContext,
   folder: FolderState,
@@ -147,7 +147,7 @@ async function compareMessages(ctx: SyncContext, folder: FolderState, metas: Mes
   ];
 }
 
-/** Prepares the folders so that the next sync pass finds what differs. */
+/** Prepares the folders for the next sync pass to find the differences. */
 async function repair(ctx: SyncContext, differences: Difference[]): Promise<void> {
   const ids = new Set(differences.map(({ folderId }) => folderId));
   for (const folder of (await loadFolders(ctx.db, ctx.account.id)).filter(({ id }) => ids.has(id))) {
@@ -168,7 +168,7 @@ async function repairCounters(ctx: SyncContext, folder: FolderState): Promise<vo
   await inLease(ctx.db, ctx.lease, (tx) => saveStatusCounters(tx, folder, status));
 }
 
-/** Emails that are read or unread in another way than their locations. */
+/** Emails whose read state differs from that of their locations. */
 async function correctUnread(ctx: SyncContext, emailIds: string[]): Promise<void> {
   for (let start = 0; start < emailIds.length; start += CHUNK / 2) {
     const part = emailIds.slice(start, start + CHUNK / 2);

@@ -25,7 +25,7 @@ export interface WatchOptions {
   signal: AbortSignal;
   /** called once the store is in sync with the mailbox */
   onInSync(): Promise<void>;
-  /** calls back whenever somebody else needs a connection and the server allows no further one; returns how to stop */
+  /** calls back when another task needs a connection and the server allows no further one; returns how to stop */
   onRoomWanted?(wanted: () => void): () => void;
 }
 
@@ -71,12 +71,12 @@ export async function watch(ctx: SyncContext, options: WatchOptions): Promise<vo
 }
 
 interface ConnectionOptions extends WatchOptions {
-  /** aborted when somebody else needs the connection */
+  /** aborted when another task needs the connection */
   room: AbortSignal;
 }
 
 /**
- * Watches on one connection. `doubtful`: its folder list has to be verified on a new connection; `aside`: somebody else
+ * Watches on one connection. `doubtful`: its folder list has to be verified on a new connection; `aside`: another task
  * needs it for a moment.
  */
 async function watchConnection(
@@ -98,7 +98,7 @@ async function watchConnection(
   }
 }
 
-/** Until the signal, or until somebody else needs the connection. */
+/** Until the signal, or until another task needs the connection. */
 async function listenAndSync(ctx: SyncContext, { pollMs, signal, room, onInSync }: ConnectionOptions): Promise<void> {
   const over = AbortSignal.any([signal, room]);
   const listener = await listenForChanges(ctx.session);
@@ -108,7 +108,7 @@ async function listenAndSync(ctx: SyncContext, { pollMs, signal, room, onInSync 
   let polledAt = Date.now();
   while (!over.aborted) {
     list = await selectInbox(ctx, list);
-    // What was left undecided is not left for long.
+    // Undecided emails shorten the wait.
     if (list.undecided) polledAt = Math.min(polledAt, Date.now() - pollMs + UNDECIDED_MS);
     await listener.wait(Math.max(1, polledAt + pollMs - Date.now()), over);
     if (over.aborted) return;

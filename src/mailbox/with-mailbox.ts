@@ -25,10 +25,10 @@ export interface MailboxDeps extends LoginDeps {
 }
 
 /**
- * Runs `work` on a connection of the account, alongside the watching activity: what it commits must be right whoever saw
- * the change first. A refused login is confirmed on a new connection and makes the account `disconnected`. `loaded`: the
- * account's settings, where they were read a moment ago.
- * @throws MailError; ApiError not_found when the account is gone, before or meanwhile
+ * Runs `work` on a connection of the account, alongside the watching activity: its commits must be correct if the watch
+ * saw the change first. A refused login is confirmed on a new connection and makes the account `disconnected`. `loaded`:
+ * the account's settings, if they were read a moment ago.
+ * @throws MailError; ApiError not_found when the account is removed before or during the work
  */
 export async function withMailbox<T>(
   deps: MailboxDeps,
@@ -87,5 +87,5 @@ export function syncContext(
 }
 
 function accountGone(): ApiError {
-  return new ApiError('not_found', 'there is no account with that id');
+  return new ApiError('not_found', 'no account has this id');
 }
