@@ -103,7 +103,7 @@ export class ApiCalls {
     if (id === undefined || !target) return undefined;
     const find = async () => {
       const found = (await this.folders()).find((folder) => folder.id === target.id && folder.selectable);
-      if (!found) throw new ApiError('not_found', 'there is no folder with that id');
+      if (!found) throw new ApiError('not_found', 'no folder has this id');
       return found;
     };
     return this.call(`move ${id} ${target.path}`, (ctx) => moveEmail(ctx, id, find));

@@ -195,7 +195,7 @@ function* emailsOf({ emails, locations }: Stored): Generator<string> {
   }
 }
 
-/** The ids of the folders that readers are shown (CONTRACT "Email"): see shownFolders, which this does not use. */
+/** The ids of the folders that readers are shown: see shownFolders, which this does not use. */
 function shown(places: StoredLocation[], roleOf: ReadonlyMap<string, string>): string[] {
   const staying = places.some(({ deleted }) => !deleted) ? places.filter(({ deleted }) => !deleted) : places;
   const isView = ({ folder_id }: StoredLocation) => roleOf.get(folder_id) === 'ALL';
@@ -203,7 +203,7 @@ function shown(places: StoredLocation[], roleOf: ReadonlyMap<string, string>): s
   return [...new Set(kept.map(({ folder_id }) => folder_id))].sort();
 }
 
-/** What somebody has who applies the events in their order. */
+/** The state of a client that applies the events in their order. */
 class Replica {
   readonly emails = new Map<string, string>();
   readonly drafts = new Set<string>();
@@ -221,7 +221,7 @@ class Replica {
     switch (type) {
       case 'email.new':
       case 'email.new.bounce':
-        // What somebody puts into Drafts and then into Sent is new again: a draft that was sent (SPEC "email.new").
+        // An email that is put into Drafts and then into Sent is new again: a draft that was sent, with email.new.
         if (this.arrived.has(id) && !this.leftDrafts.has(id)) {
           this.faults.push(`${type} came twice for ${id} (${email.message_id})`);
         }

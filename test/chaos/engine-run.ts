@@ -196,7 +196,7 @@ export class EngineRun {
       const before = this.stopWatch;
       this.startWatch();
       if (kind === 'abort') before.abort();
-      // Until it learns that another has taken the account over, it goes on.
+      // It continues until it learns that another worker has taken the account over.
       else setTimeout(() => before.abort(), this.random.below(100));
     }
   }

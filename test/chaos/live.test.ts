@@ -9,7 +9,7 @@ import { differences } from './compare.ts';
 import { LiveActors } from './live-actors.ts';
 
 /**
- * The same as engine.test.ts with the whole product, by REST, on real servers. To replay, as far as that goes:
+ * Runs the scenarios of engine.test.ts with the whole product, by REST, on real servers. To replay, as far as possible:
  * CHAOS_SEED=… CHAOS_OPERATIONS=… npm test -- test/chaos/live.test.ts
  */
 

@@ -168,7 +168,7 @@ export class OtherProgram {
   }
 
   private renumber(): string | undefined {
-    // A server numbers anew what nobody has open.
+    // A server renumbers a folder that no session has selected.
     const open = new Set([...this.server.sessions].map(({ selected }) => selected));
     const folder = this.random.pick(this.folders().filter((each) => !open.has(each)));
     if (!folder) return undefined;

@@ -24,7 +24,7 @@ export class Random {
     return this.next() < probability;
   }
 
-  /** one of them; undefined when there is none */
+  /** one of them; undefined for an empty list */
   pick<T>(items: readonly T[]): T | undefined {
     return items[this.below(items.length)];
   }

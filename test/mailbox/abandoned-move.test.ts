@@ -62,7 +62,7 @@ it('what readers see of an email whose move was abandoned changes with an event'
   expect((await seen(engine, id)).events).toBe(3);
 });
 
-it('a move that goes on after its mark has ended does not copy the email again', async () => {
+it('a move that continues after its mark has expired does not copy the email again', async () => {
   const { engine, id } = await abandoned();
   await letTimePass(engine);
   await syncMailbox(engine.ctx, {});

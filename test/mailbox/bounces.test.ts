@@ -42,7 +42,7 @@ async function storeSend(state = 'sent', owner = account): Promise<string> {
 
 const found = async () => (await findBounced(test.database.db, account, [ID, '<other@x>'])).get(ID)?.emailId;
 
-it('a mail that bounced is the one in Sent, not the copy that was received or a draft of it', async () => {
+it('links a bounce to the email in Sent, not to the received copy or a draft of it', async () => {
   await store({ draft: true });
   expect(await found()).toBeUndefined();
   const received = await store({ folders: [await storeFolder(test.database, account, { role: 'INBOX' })] });
@@ -54,7 +54,7 @@ it('a mail that bounced is the one in Sent, not the copy that was received or a 
   expect(await found()).toBe(sent);
 });
 
-it('a mail that bounced is known before its Sent copy is there', async () => {
+it('links a bounce to an email whose Sent copy is not ingested yet', async () => {
   await storeSend('failed');
   const otherAccount = await storeAccount(test.database);
   await storeSend('sent', otherAccount);
@@ -67,7 +67,7 @@ it('a mail that bounced is known before its Sent copy is there', async () => {
   expect(await found()).toBe(sent);
 });
 
-it('of what may be its Message-ID the one that is ours counts', async () => {
+it('of several possible Message-IDs, uses the one of a sent email', async () => {
   const sent = await storeSend();
   const bounces = await linkReports(test.database.db, account, [
     { bounce: { ...SAYS, messageIds: ['<relay@x>', ID] }, complaint: null },
@@ -83,7 +83,7 @@ it('of what may be its Message-ID the one that is ours counts', async () => {
   ]);
 });
 
-it('a bounce that came before the mail it is about is tied to it later, once', async () => {
+it('a bounce that arrives before its email is linked later, once', async () => {
   const { db } = test.database;
   const untied: Bounce = { ...SAYS, message_id: ID, email_id: null, tracking_id: null };
   const bounce = await store({ messageId: '<report@x>' });

@@ -14,7 +14,7 @@ import { type TestDatabase, testDatabase } from '../helpers/servers/postgres.ts'
 import { storeFolder } from '../helpers/assert/rows.ts';
 import { storeAccount } from '../helpers/product/stored-account.ts';
 
-/** Contacts are what the mail that is there says, whatever came and went on the way. */
+/** Contacts are derived from the stored mail, whatever arrived and was deleted before. */
 
 let test: TestDatabase;
 beforeAll(async () => {
@@ -177,7 +177,7 @@ function randomFrom(seed: number): () => number {
 }
 
 describe('contacts', () => {
-  it('are who wrote or received mail, by the newest name', async () => {
+  it('are the senders and recipients of mail, with the newest name', async () => {
     const [old, newer, newest] = [
       { id: newId('email'), at: 1, from: 'Ann <Ann@example.test>', to: [OWNER, 'bob@example.test'] },
       { id: newId('email'), at: 2, from: `Me <${OWNER}>`, to: ['Annie <ann@example.test>'], bcc: ['c@example.test'] },
@@ -202,7 +202,7 @@ describe('contacts', () => {
     expect(await stored()).toEqual([]);
   });
 
-  it('count from when a draft leaves Drafts, and no longer when it is back', async () => {
+  it('count once a draft has left Drafts, and no longer when it returns', async () => {
     const draft: Mail = { id: newId('email'), at: 5, from: OWNER, to: ['Bob <bob@example.test>'], draft: true };
     const mail: Mail = { id: newId('email'), at: 4, from: 'Robert <bob@example.test>', to: [OWNER] };
     await take([draft, mail]);
@@ -218,7 +218,7 @@ describe('contacts', () => {
     expect(await stored()).toEqual(expected([draft]));
   });
 
-  it('are not made by bounces and drafts, also when these go', async () => {
+  it('are not created by bounces and drafts, nor when these are deleted', async () => {
     const [bounce, draft, mail]: [Mail, Mail, Mail] = [
       { id: newId('email'), at: 9, from: 'MX <mx@example.test>', to: ['Bob <bob@example.test>'], bounce: true },
       { id: newId('email'), at: 8, from: OWNER, to: ['Bobby <bob@example.test>'], draft: true },
@@ -314,7 +314,7 @@ describe('deleting much mail', () => {
     await pool.query('vacuum analyze emails, email_search, contacts');
   }, 60_000);
 
-  it('takes a moment, and no look at the whole of it', async () => {
+  it('takes a moment, and does not read all of it', async () => {
     const { text, values } = compile(currentContacts(account, [LIST, 'p1@example.test', 'nobody@example.test']))();
     const { rows } = await test.database.pool.query<{ 'QUERY PLAN': string }>(`explain ${text}`, values);
     expect(rows.map((row) => row['QUERY PLAN']).join('\n')).not.toMatch(/Seq Scan on (emails|email_search)/);

@@ -49,7 +49,7 @@ async function lastFolders({ ctx }: Engine): Promise<string[]> {
   return (last?.data as { email: { folders: string[] } }).email.folders;
 }
 
-describe('a folder that is deleted meanwhile', () => {
+describe('a folder that is deleted in the meantime', () => {
   it('gets no mail that was read of it before', async () => {
     const running = await start();
     const { server, ctx } = running;

@@ -64,7 +64,7 @@ describe('ingestion', () => {
     expect(await engine.files()).toHaveLength(3);
   });
 
-  it('leaves out what vanished before it could be fetched, and goes past it', async () => {
+  it('leaves out messages that vanished before they could be fetched, and moves the cursor past them', async () => {
     const engine = await start();
     const [first] = [0, 1].map((n) => engine.server.append('INBOX', mailText({ subject: `mail ${n}` })));
     engine.server.script.command = ({ name, args }) => {
@@ -113,7 +113,7 @@ describe('ingestion', () => {
     expect(bodiesFetched(engine)).toHaveLength(1);
   });
 
-  it('takes older messages for baseline until the baseline is known', async () => {
+  it('treats older messages as baseline until the baseline is known', async () => {
     const engine = await start();
     engine.server.append('INBOX', mailText(), { date: new Date('2020-01-01T00:00:00Z') });
     engine.server.append('INBOX', mailText());
@@ -142,7 +142,7 @@ describe('ingestion', () => {
     ]);
   });
 
-  it('of messages that this API appended leaves the cursor to the watch', async () => {
+  it('does not move the cursor for messages that this API appended', async () => {
     const engine = await start();
     const uid = engine.server.append('INBOX', mailText());
     const folder = await engine.folder('INBOX');
@@ -174,7 +174,7 @@ describe('ingestion', () => {
     expect(await engine.events()).toEqual([]);
   });
 
-  it('refuses to use UIDs in a folder that is not selected any more', async () => {
+  it('refuses to use UIDs in a folder that is no longer selected', async () => {
     const engine = await start({ folders: { Work: [] } });
     engine.server.append('INBOX', mailText());
     const folder = await engine.folder('INBOX');

@@ -118,7 +118,7 @@ describe(`a folder of ${COUNT.toLocaleString('en')} messages`, () => {
     150_000,
   );
 
-  it('is renamed without a look at its mail', async () => {
+  it('is renamed without reading its mail', async () => {
     const path = 'Renamed';
     expect(await applyList(ctx, folderId, { path, name: path })).toEqual({ missing: false });
     const newest = await newestLocations(measured.db, folderId, 5);
@@ -131,7 +131,7 @@ describe(`a folder of ${COUNT.toLocaleString('en')} messages`, () => {
 
   it('gets a new UIDVALIDITY in chunks, and its emails keep their ids', async () => {
     const other = otherWrite();
-    // message n has the UID n + 7 now; the 100 with the lowest UIDs are not there any more, 10 new ones came at the end
+    // message n has the UID n + 7 now; the 100 with the lowest UIDs were deleted, 10 new ones came at the end
     const server = serverOf({ shift: 7, from: 101, to: COUNT + 10 });
     const done = await renumberFolder(ctx, folderId, { uidValidity: 2, uidNext: COUNT + 18 }, server);
     expect(await other).toBeLessThan(1.9 * CHUNKS);

@@ -73,7 +73,7 @@ describe.each(SERVERS)('on a server %s', (_, options) => {
     expect(selected()).toBe(before);
   });
 
-  it('an email that is moved on right after a move is in the last folder alone', async () => {
+  it('an email that is moved again right after a move is in the last folder alone', async () => {
     const { running, id } = await placed('moved on');
     const { server } = running;
     server.move(server.folder('Work'), takeOut(running), server.folder('Later'));
@@ -92,7 +92,7 @@ describe.each(SERVERS)('on a server %s', (_, options) => {
     expect(await running.events()).toEqual(['email.new', 'email.update', 'email.update']);
   });
 
-  it('an email that another program copies to where it is being moved is there once, and the other copy is one of its own', async () => {
+  it('an email that another program copies to where it is being moved is stored once, and the other copy is another email', async () => {
     const running = await startOn(options);
     const { server, ctx } = running;
     server.append('INBOX', mailText({ subject: 'both' }), { date: new Date('2024-05-06T07:08:09Z') });
@@ -126,7 +126,7 @@ describe.each(SERVERS)('on a server %s', (_, options) => {
     const uid = server.append('Work', mailText({ subject: 'appended' }));
     const selected = await selectFolder(ctx.session, 'Work');
     await ingestAppended(ctx, before, selected, [uid]);
-    // another program has expunged it meanwhile, and the watch saw the folder empty before it was stored
+    // another program has expunged it, and the watch saw the folder empty before it was stored
     server.remove('Work', uid);
     await ctx.db.transaction((tx) => saveStatusCounters(tx, before, { messages: 0, unseen: 0 }));
     expect((await running.folder('Work')).totalCount).toBe(1);

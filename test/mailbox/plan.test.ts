@@ -46,13 +46,13 @@ describe('a folder that is being vacated', () => {
     expect(planFolders([vacating], [facts('A', { selectable: false })], new Map()).changed).toHaveLength(1);
   });
 
-  it('is not taken for a renamed one', () => {
+  it('is not treated as a renamed one', () => {
     expect(renameCandidates([folder('A')], [facts('B')])).toHaveLength(1);
     expect(renameCandidates([{ ...vacating, selectable: true }], [facts('B')])).toEqual([]);
   });
 });
 
-describe('a look at the folder list', () => {
+describe('a comparison with the folder list', () => {
   it('finds what was created, deleted and kept', () => {
     const plan = planFolders([folder('A'), folder('B')], [facts('A'), facts('C')], new Map());
     expect(plan.created.map((f) => f.path)).toEqual(['C']);
@@ -60,7 +60,7 @@ describe('a look at the folder list', () => {
     expect(plan.kept.map(({ folder: f }) => f.path)).toEqual(['A']);
   });
 
-  it('takes a renamed folder for changed, neither created nor deleted', () => {
+  it('treats a renamed folder as changed, neither created nor deleted', () => {
     const plan = planFolders([folder('B')], [facts('C')], new Map([['B', 'C']]));
     expect([plan.created, plan.deleted]).toEqual([[], []]);
     expect(plan.changed.map(({ facts: f }) => f.path)).toEqual(['C']);
@@ -77,7 +77,7 @@ describe('a look at the folder list', () => {
     ]);
   });
 
-  it('lets a parent without mail of its own follow its children', () => {
+  it('moves a parent without mail along with its children', () => {
     const stored = [folder('P', { selectable: false, uidNext: null }), folder('P/c')];
     const listed = [facts('Q', { selectable: false, status: null }), facts('Q/c')];
     expect([...renamedParents(stored, listed, new Map([['P/c', 'Q/c']]))]).toEqual([['P', 'Q']]);

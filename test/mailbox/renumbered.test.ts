@@ -102,7 +102,7 @@ it('an email is not deleted while the folder that it moved to cannot be opened',
   expect(await running.events()).toEqual(['email.new', 'email.update']);
 });
 
-it('a folder that is deleted and created again under its name loses its old mail at once', async () => {
+it('a folder that is deleted and created again under its name loses its old mail in one sync', async () => {
   const running = await startOn({ capabilities: `${PLAIN} MOVE`, folders });
   const { server } = running;
   server.append('Work', mailText({ subject: 'old' }));

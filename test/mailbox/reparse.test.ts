@@ -55,9 +55,9 @@ const emailWith = async ({ ctx }: Engine, subject: string) => {
 /** As a release left it that read nothing of the message but its size. */
 async function damage({ ctx }: Engine, id: string): Promise<void> {
   const { db } = ctx;
-  const nobody = { identifier: '', display_name: '', identifier_type: 'EMAIL_ADDRESS' as const };
+  const empty = { identifier: '', display_name: '', identifier_type: 'EMAIL_ADDRESS' as const };
   const arrival = new Date('2026-05-01T00:00:00Z');
-  const header = { subject: 'cut', fromAttendee: nobody, toAttendees: [], messageId: null, date: arrival };
+  const header = { subject: 'cut', fromAttendee: empty, toAttendees: [], messageId: null, date: arrival };
   await db
     .update(emails)
     .set({ ...header, hasAttachments: false, isComplete: false })
@@ -68,7 +68,7 @@ async function damage({ ctx }: Engine, id: string): Promise<void> {
 }
 
 describe('parsing stored mail again', () => {
-  it('touches nothing of what is read as before', async () => {
+  it('changes nothing where the result is the same', async () => {
     const engine = await start();
     const before = await rowsOf(engine);
     const files = await engine.files();
@@ -77,7 +77,7 @@ describe('parsing stored mail again', () => {
     expect(await engine.files()).toEqual(files);
   });
 
-  it('makes damaged rows what they would be, and touches no others; id, thread, flags and folders stay, without an event', async () => {
+  it('repairs damaged rows and changes no others; id, thread, flags and folders stay, without an event', async () => {
     const engine = await start();
     const [right, events, files] = [
       await rowsOf(engine, { withXmin: false }),
@@ -98,7 +98,7 @@ describe('parsing stored mail again', () => {
     expect(await reparseAll(engine)).toEqual(['files: unchanged', 'last: unchanged', 'plain: unchanged']);
   });
 
-  it('finds the files that were lost, keeps those that are there, and deletes those that are none', async () => {
+  it('restores lost files, keeps existing ones, and deletes those that are not attachments', async () => {
     const engine = await start();
     const { db } = engine.ctx;
     const { id } = await emailWith(engine, 'files');
@@ -119,7 +119,7 @@ describe('parsing stored mail again', () => {
     expect(await engine.ctx.storage.size(found!.storageKey)).toBe(FILE.content.length);
   });
 
-  it('takes nothing away when it is cut short itself', async () => {
+  it('removes nothing when it is cut short itself', async () => {
     const engine = await start();
     const before = await rowsOf(engine);
     const cutShort = {
@@ -151,7 +151,7 @@ describe('parsing stored mail again', () => {
     expect(await engine.files()).toEqual(files);
   });
 
-  it('leaves alone what has no source', async () => {
+  it('skips an email without a source', async () => {
     const engine = await start();
     const before = await rowsOf(engine);
     const { storageKey } = await emailWith(engine, 'last');
@@ -187,7 +187,7 @@ describe('the files of a mail that is parsed again', () => {
 });
 
 describe('a mail whose parsing was cut short', () => {
-  it('is due a few times, later each time, with more time to be read in', async () => {
+  it('is due a few times, at growing intervals, with a longer time limit', async () => {
     const engine = await start();
     const { db, account } = engine.ctx;
     const { id } = await emailWith(engine, 'plain');

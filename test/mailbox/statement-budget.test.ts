@@ -44,7 +44,7 @@ test.each([
 /** Of a pass over all folders, as one is made of each mailbox every 25 seconds. */
 const AT_REST = 4;
 
-test('a pass in which nothing changed makes few statements', async () => {
+test('a pass without changes runs few statements', async () => {
   const { server, ctx } = await start({ folders: { Work: [], Trash: ['\\Trash'] } });
   server.append('INBOX', mailText({ subject: 'there before' }));
   await syncMailbox(ctx, { freshSession: true });

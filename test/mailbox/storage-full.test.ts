@@ -39,7 +39,7 @@ const watched = async ({ ctx }: Engine) =>
 it.each([
   ['of one megabyte', 1024 * 1024],
   ['that is streamed', STREAM_FROM_BYTES + 1024],
-])('small mail does not wait behind a message %s for which there is no room', async (_, bytes) => {
+])('small mail does not wait behind a message %s that does not fit into the storage', async (_, bytes) => {
   const engine = await startOn({ folders: { Work: [] } });
   const { server } = engine;
   const room = { bytes: 100_000 };

@@ -245,7 +245,7 @@ describe('a sync of a mailbox', () => {
     expect(await engine.events()).toEqual(['email.new', 'email.folder.create', 'email.new']);
   });
 
-  it('believes that a folder is gone on a new connection only', async () => {
+  it('accepts the deletion of a folder on a new connection only', async () => {
     const engine = await start({ folders: { Work: [] } });
     engine.server.append('Work', mailText());
     await sync(engine, { freshSession: true });
@@ -256,11 +256,11 @@ describe('a sync of a mailbox', () => {
     expect(engine.server.sessions.size).toBeLessThanOrEqual(2);
   });
 
-  it('believes a list that still has a folder which is gone on a new connection only', async () => {
+  it('accepts a list that still has a deleted folder on a new connection only', async () => {
     const engine = await start({ folders: { Work: [] } });
     engine.server.append('Work', mailText());
     await sync(engine, { freshSession: true });
-    // as a session of Dovecot goes on that listed the folder while it was renamed, and then deleted
+    // as a session of Dovecot continues that listed the folder while it was renamed, and then deleted
     engine.server.deleteFolder('Work');
     const stale = [...engine.server.sessions];
     engine.server.script.answer = (text, { name }, session) =>
@@ -270,7 +270,7 @@ describe('a sync of a mailbox', () => {
     expect(await engine.events()).toEqual(['email.new', 'email.folder.delete', 'email.delete']);
   });
 
-  it('says that a folder which it has read before is listed and not opened, on one connection', async () => {
+  it('reports a folder that it has read before and that is listed but cannot be opened, on one connection', async () => {
     const engine = await start({ folders: { Work: [] } });
     engine.server.append('Work', mailText());
     await sync(engine, { freshSession: true });
@@ -288,7 +288,7 @@ describe('a sync of a mailbox', () => {
     expect(engine.server.sessions.size).toBe(1);
   });
 
-  it('renews the connection once more when another folder goes while the pass on the new one is made', async () => {
+  it('renews the connection once more when another folder disappears during the pass on the new one', async () => {
     const engine = await start({ folders: { Work: [], Later: [] } });
     engine.server.append('Work', mailText());
     await sync(engine, { freshSession: true });
@@ -318,7 +318,7 @@ describe('a sync of a mailbox', () => {
     expect(await engine.events()).toEqual([]);
   });
 
-  it('does not take a SEARCH that leaves out messages for deletions', async () => {
+  it('does not treat messages that a SEARCH leaves out as deleted', async () => {
     const engine = await start({ folders: {} });
     const uids = [0, 1, 2].map((n) => engine.server.append('INBOX', mailText({ subject: `mail ${n}` })));
     await sync(engine);

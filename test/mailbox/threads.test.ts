@@ -139,7 +139,7 @@ describe('mails that are joined by their subject alone', () => {
     expect(threads.get(reply as string)).toBe(threads.get(rare as string));
   });
 
-  it('of the owner alone are joined to each other, and to nobody else', async () => {
+  it('of the owner alone are joined to each other, and to no others', async () => {
     const own: Mail = { minute: 1, from: 'me@example.test', reply: false };
     const ownReply: Mail = { minute: 2, from: 'ME@example.test', reply: true };
     const other: Mail = { minute: 3, from: 'ann@example.test', reply: false };

@@ -94,7 +94,7 @@ describe('a folder that is deleted at the server', () => {
     await expectCounted();
   });
 
-  it('leaves its path to another one at once', async () => {
+  it('releases its path to another one immediately', async () => {
     const { path } = (await loadFolder(db(), folderId))!;
     await crashIn(3, () => applyList(ctx, folderId, null));
     const facts = { ...factsOf((await loadFolder(db(), otherId))!), path, name: 'Large' };
@@ -129,7 +129,7 @@ describe('a folder that is deleted at the server', () => {
 });
 
 describe('a folder that becomes a parent without mail', () => {
-  it('goes on after a crash, and begins anew when it holds mail again meanwhile', async () => {
+  it('continues after a crash, and starts over when it holds mail again', async () => {
     await crashIn(3, () => applyList(ctx, folderId, { selectable: false }));
     expect(await loadFolder(db(), folderId)).toMatchObject({ vacating: 'noselect', selectable: false });
     await applyList(ctx, folderId, { selectable: true });
@@ -178,7 +178,7 @@ describe('a folder with a new UIDVALIDITY', () => {
     expect(await emailIdsAt(7)).toEqual(expected);
   });
 
-  it('is not numbered when it is deleted meanwhile', async () => {
+  it('is not renumbered when it is deleted in the meantime', async () => {
     await crashIn(3, () => renumber(2));
     await applyList(ctx, folderId, null);
     await expect(renumber(2)).rejects.toMatchObject({ code: 'provider_error' });

@@ -35,12 +35,12 @@ describe.each(SERVERS)('on a server %s', (_, options) => {
   const kinds = async ({ ctx }: Engine) =>
     (await verifyMailbox(ctx, never)).sample.map(({ kind, uid }) => `${kind} ${uid}`).sort();
 
-  it('finds nothing in a store that is right', async () => {
+  it('finds nothing in a correct store', async () => {
     const running = await start();
     expect(await verifyMailbox(running.ctx, never)).toMatchObject({ folders: 2, messages: 5, differences: 0, left: 0 });
   });
 
-  it('finds a message that is not stored, one that is gone, wrong flags and counters', async () => {
+  it('finds a message that is not stored, one that was deleted, wrong flags and counters', async () => {
     const running = await start();
     const { db } = running.ctx;
     await db.delete(locations).where(await inbox(running, 1));
@@ -77,7 +77,7 @@ describe.each(SERVERS)('on a server %s', (_, options) => {
     expect(await running.events()).toEqual(Array(5).fill('email.new'));
   });
 
-  it('finds emails that are read in another way than their locations', async () => {
+  it('finds emails whose read state differs from that of their locations', async () => {
     const running = await start();
     const { db } = running.ctx;
     await db.update(emails).set({ isUnread: false }).where(eq(emails.subject, 'a'));

@@ -36,7 +36,7 @@ describe('a watch', () => {
     await watch.stop();
   });
 
-  it('takes a folder that is missing from the list for deleted on a new connection only', async () => {
+  it('treats a folder that is missing from the list as deleted on a new connection only', async () => {
     const engine = await start({ folders: { Work: [] } });
     const watch = await watching(engine, 100);
     const [first] = engine.server.sessions;
@@ -68,7 +68,7 @@ describe('a watch', () => {
   });
 });
 
-it('a server whose IDLE tells nothing is asked every few seconds, once that has shown', async () => {
+it('a server whose IDLE reports nothing is asked every few seconds, once that has shown', async () => {
   const { server } = await start({ lazyIdle: true });
   // The connections of an engine are given up after as long a silence as the interval is.
   const login = { user: 'reader@example.test', password: 'secret', imapPort: server.port };
