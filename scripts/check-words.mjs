@@ -68,16 +68,12 @@ const NOT_YET = new Set([
   'src/api',
   'src/contract',
   'src/outgoing',
-  'src/sending',
   'src/webhooks',
   'src/workflows',
-  'test/activities',
   'test/api',
   'test/contract',
   'test/fuzz',
-  'test/sending',
   'test/webhooks',
-  'test/workflows',
 ]);
 
 const PLACES = ['src', 'test', 'bench', 'scripts', 'docs'];

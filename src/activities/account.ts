@@ -9,11 +9,11 @@ import { accountWorkflowId, QUEUES, removeWorkflowId, searchableBy, SIGNALS, WOR
 export interface AccountDeps {
   db: Db;
   client: WorkflowClient;
-  /** how long a watching activity may be silent before another worker takes its mailbox over, ms */
+  /** how long a watching activity may go without a heartbeat before another worker takes its mailbox over, ms */
   heartbeatTimeoutMs: number;
 }
 
-/** What an account's workflow needs to know of it. */
+/** The state of an account, as its workflow needs it. */
 export interface AccountState {
   status: AccountStatus;
   initialSync: InitialSyncStatus | null;
@@ -36,7 +36,7 @@ export function createAccountActivities({ db, client, heartbeatTimeoutMs }: Acco
     staticSummary: `remove ${accountId}`,
   });
 
-  /** Makes the account's workflow connect again; starts it where there is none, which repairs a lost one. */
+  /** Makes the account's workflow connect again; starts a missing one, which repairs a lost one. */
   async function startAccount({ accountId }: { accountId: string }): Promise<void> {
     await client.signalWithStart(WORKFLOWS.account, {
       ...startOptions(accountId),
@@ -52,8 +52,8 @@ export function createAccountActivities({ db, client, heartbeatTimeoutMs }: Acco
   }
 
   /**
-   * Commits a change of status with its event. Returns the status after that: another one than asked for when the account
-   * was reconnected after the watch that `watchEpoch` belongs to; null when it does not exist.
+   * Commits a change of status with its event. Returns the resulting status: not the requested one when the account
+   * was reconnected after the watch with `watchEpoch`; null when the account does not exist.
    */
   async function setAccountStatus(input: {
     accountId: string;
@@ -79,8 +79,8 @@ export function createAccountActivities({ db, client, heartbeatTimeoutMs }: Acco
   }
 
   /**
-   * Commits a step of the initial sync with its event. True: the sync is in the state `to` now, by this call or an earlier
-   * one. False: it was not asked for, or has ended otherwise.
+   * Commits a step of the initial sync with its event. True: the sync is in the state `to`, by this call or an earlier
+   * one. False: it was not requested, or has ended in another state.
    */
   async function setInitialSync(input: {
     accountId: string;
@@ -101,8 +101,8 @@ export function createAccountActivities({ db, client, heartbeatTimeoutMs }: Acco
   }
 
   /**
-   * Starts the workflow of every account, and of every removal that was begun, where it is not running. Every worker does
-   * so at its start, whatever was lost before.
+   * Starts the workflows of accounts, and of removals under way, that are not running. Every worker does so when it starts,
+   * which repairs lost workflows.
    */
   async function ensureAccounts(): Promise<void> {
     await deleteIntentsBefore(db, new Date(Date.now() - INTENT_RETENTION_MS));
@@ -126,7 +126,7 @@ export function createAccountActivities({ db, client, heartbeatTimeoutMs }: Acco
   return { startAccount, loadAccount, setAccountStatus, countImported, setInitialSync, ensureAccounts };
 }
 
-/** How the workflow of an account is started. `heartbeatTimeoutMs`: see AccountDeps. */
+/** The start options of an account's workflow. `heartbeatTimeoutMs`: see AccountDeps. */
 export function accountStart(accountId: string, heartbeatTimeoutMs: number) {
   return {
     taskQueue: QUEUES.commands,
@@ -137,7 +137,7 @@ export function accountStart(accountId: string, heartbeatTimeoutMs: number) {
   };
 }
 
-/** The event of a change of status (SPEC "Account status"). */
+/** The `account.status.…` event of a change of status. */
 export function statusEvent(
   accountId: string,
   { status, previous, detail }: { status: AccountStatus; previous: AccountStatus; detail: string },

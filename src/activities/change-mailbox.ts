@@ -26,7 +26,7 @@ interface OfEmail {
   emailId: string;
 }
 
-/** Activities of the `changeMailbox` workflow about one email; each may be done again. */
+/** Activities of the `changeMailbox` workflow that change one email; each is idempotent. */
 export function createChangeEmailActivities(deps: MailboxDeps) {
   /** Marks an email as read or unread. */
   function markEmail({ accountId, emailId, seen }: OfEmail & { seen: boolean }): Promise<void> {
@@ -38,7 +38,7 @@ export function createChangeEmailActivities(deps: MailboxDeps) {
     return runChange(deps, accountId, (ctx, run) => move(ctx, emailId, () => targetOf(ctx, folderId), run));
   }
 
-  /** Moves an email to Trash, which is created where there is none. */
+  /** Moves an email to Trash, which is created if it is missing. */
   function trashEmail({ accountId, emailId }: OfEmail): Promise<void> {
     return runChange(deps, accountId, (ctx, run) => move(ctx, emailId, () => ensureRoleFolder(ctx, 'TRASH'), run));
   }
@@ -46,13 +46,13 @@ export function createChangeEmailActivities(deps: MailboxDeps) {
   return { markEmail, moveEmail, trashEmail };
 }
 
-/** The folder to move an email to. Throws ApiError not_found, provider_rejected. */
+/** The folder to move an email to. @throws ApiError not_found, provider_rejected */
 async function targetOf(ctx: SyncContext, folderId: string): Promise<FolderState> {
   const folder = (await loadFolders(ctx.db, ctx.account.id)).find(({ id }) => id === folderId);
-  if (!folder) throw new ApiError('not_found', 'there is no folder with that id');
-  if (!folder.selectable) throw new ApiError('provider_rejected', 'this folder only holds other folders, and no mail');
+  if (!folder) throw new ApiError('not_found', 'no folder has this id');
+  if (!folder.selectable) throw new ApiError('provider_rejected', 'this folder cannot contain messages');
   if (folder.role === 'ALL') {
-    throw new ApiError('provider_rejected', 'the folder of all mail holds every email: choose another one');
+    throw new ApiError('provider_rejected', 'the folder with the role ALL holds every email: choose another folder');
   }
   return folder;
 }
@@ -64,9 +64,9 @@ interface OfFolder {
   folderId: string;
 }
 
-/** Activities of the `changeMailbox` workflow about one folder; each may be done again. */
+/** Activities of the `changeMailbox` workflow that change one folder; each is idempotent. */
 export function createChangeFolderActivities(deps: MailboxDeps) {
-  /** Creates a folder with this id. */
+  /** Creates a folder under `folderId`. */
   function createFolder({ accountId, folderId, name, parentId }: OfFolder & NewFolder): Promise<void> {
     return runFolderChange(deps, accountId, (ctx) => create(ctx, folderId, { name, parentId }));
   }
@@ -85,7 +85,7 @@ export function createChangeFolderActivities(deps: MailboxDeps) {
 }
 
 /**
- * Runs a change that does not record the run as finished itself: it is recorded a moment later, and may be done again where
+ * Runs a change that does not record the run as finished itself. The run is recorded after it: the change is made again if
  * the worker is killed in between.
  */
 function runFolderChange(
@@ -96,15 +96,14 @@ function runFolderChange(
   return runChange(deps, accountId, async (ctx, run) => {
     await work(ctx);
     await recordFinishedRun(deps.db, run).catch((err: unknown) =>
-      deps.logger.warn({ accountId, err }, 'a change is reported to its caller when its run has ended'),
+      deps.logger.warn({ accountId, err }, 'could not record early completion; the caller waits for the workflow'),
     );
   });
 }
 
 /**
- * Runs a change that a caller waits for, with heartbeats, unless an execution before has made it: others may have been made
- * since. The change records the run as finished. A command that the provider refuses becomes `provider_rejected` (CONTRACT
- * "Errors").
+ * Runs a change that a caller waits for, with heartbeats, unless an earlier execution has made it: other changes may have
+ * followed. The change records the run as finished. A command that the provider refuses fails with `provider_rejected`.
  */
 function runChange(
   deps: MailboxDeps,
@@ -135,7 +134,7 @@ function runChange(
   });
 }
 
-/** While an execution has waited so long for a session, an earlier one of the same run may have made the change. */
+/** After a wait this long for a session, an earlier execution of the same run may have made the change. */
 const LATE_MS = 500;
 
 function isRefusal(error: MailError): boolean {

@@ -5,7 +5,7 @@ import type { Credentials } from '../mailbox/settings.ts';
 
 export type SideName = 'imap' | 'smtp';
 
-/** What is stored of a mailbox that is connected already; no passwords when they cannot be opened any more. */
+/** The stored settings of a connected mailbox; without passwords when they can no longer be decrypted. */
 export interface StoredSettings {
   userId: string;
   imap: ServerSettings;
@@ -15,7 +15,7 @@ export interface StoredSettings {
 
 type Intent = AuthIntent['credentials'];
 
-/** Refuses what no header, no command line and no host name may hold. Throws ApiError naming the field. */
+/** Refuses characters that headers, commands and host names must not contain. @throws ApiError naming the field */
 export function checkTexts(intent: AuthIntent): void {
   const { credentials, name } = intent;
   const texts: Record<string, string | undefined> = { name };
@@ -26,19 +26,19 @@ export function checkTexts(intent: AuthIntent): void {
   texts['credentials.imap.host'] = credentials.imap?.host;
   texts['credentials.smtp.host'] = credentials.smtp?.host;
   for (const [field, text] of Object.entries(texts)) {
-    if (text !== undefined && /[\r\n\0]/.test(text)) throw invalid(`${field} must not hold line breaks or NUL`);
+    if (text !== undefined && /[\r\n\0]/.test(text)) throw invalid(`${field} must not contain line breaks or NUL`);
   }
 }
 
-/** The login address: what `user_id` and discovery go by. Undefined when the caller gave none. */
+/** The login address, from which `user_id` and discovery derive. Undefined when the caller gave none. */
 export function loginAddressOf(credentials: Intent): string | undefined {
   return credentials.user ?? credentials.imap?.user ?? credentials.smtp?.user;
 }
 
 /**
- * One side as the caller gave it: left-out user and password are those at the top. Undefined when the side was left
- * out as a whole. On a reconnect, a value that is left out everywhere stays as stored.
- * Throws ApiError naming the field that is missing or wrong.
+ * One side as the caller gave it; user and password default to those at the top level. Undefined when the whole side was
+ * left out. On a reconnect, a value that is left out everywhere stays as stored.
+ * @throws ApiError naming the missing or wrong field
  */
 export function givenSide(side: SideName, credentials: Intent, stored?: StoredSettings): ServerLogin | undefined {
   const block = credentials[side];
@@ -56,9 +56,9 @@ export function givenSide(side: SideName, credentials: Intent, stored?: StoredSe
 }
 
 /**
- * The stored password of one side, for the server that it was stored for. Whoever has an API key could otherwise have it
- * sent to a server of his own, or over a connection that can be listened to.
- * Throws ApiError naming the field when the server is another one, or has a weaker encryption, or nothing is stored.
+ * The stored password of one side, for the server that it was stored for only. Otherwise the holder of an API key could have
+ * it sent to another server, or over a connection that can be intercepted.
+ * @throws ApiError naming the field when the server differs, its encryption is weaker, or no password is stored
  */
 function passwordFor(side: SideName, server: ServerAddress, stored: StoredSettings | undefined): string {
   const password = storedPassword(side, stored);
@@ -72,13 +72,13 @@ function passwordFor(side: SideName, server: ServerAddress, stored: StoredSettin
   );
 }
 
-/** STARTTLS begins in clear, where somebody in between may interfere. */
+/** STARTTLS begins in clear text, where an attacker on the path may interfere. */
 const STRENGTH: Record<Encryption, number> = { NONE: 0, STARTTLS: 1, SSL: 2 };
 
 /**
- * One side as it is stored, with the password at the top where that is this side's: always for IMAP, for SMTP unless
- * it had been connected with a password of its own. An IMAP user at the top that is not the stored one (nor the login
- * address that stands for it) makes it another mailbox.
+ * One side as it is stored, with the top-level password where it applies: always for IMAP; for SMTP unless that side was
+ * connected with a separate password. A top-level IMAP user that is neither the stored user nor the login address names
+ * another mailbox.
  */
 export function storedSide(side: SideName, credentials: Intent, stored: StoredSettings): ServerLogin {
   const { passwords, userId } = stored;
@@ -94,7 +94,7 @@ export function storedSide(side: SideName, credentials: Intent, stored: StoredSe
   };
 }
 
-/** One side on a server that discovery found. */
+/** One side with a server that discovery found. */
 export function discoveredSide(side: SideName, credentials: Intent, found: ServerAddress): ServerLogin {
   return {
     host: found.host,
@@ -105,13 +105,13 @@ export function discoveredSide(side: SideName, credentials: Intent, found: Serve
   };
 }
 
-/** An error for servers that were left out and not discovered. */
+/** The error for servers that were left out and not discovered. */
 export function notFound(sides: SideName[]): ApiError {
   const blocks = sides.map((side) => `credentials.${side}`).join(' and ');
   return invalid(`the mail servers of this address are not known: give ${blocks} with host, port and encryption`);
 }
 
-/** An error in what the caller sent. */
+/** An error in the caller's parameters. */
 export function invalid(detail: string): ApiError {
   return new ApiError('invalid_parameters', detail);
 }
@@ -125,7 +125,7 @@ const BY_PORT: Record<number, Encryption> = {
 };
 const BY_NAME: Record<string, Encryption> = { ssl: 'SSL', tls: 'SSL', starttls: 'STARTTLS', none: 'NONE' };
 
-/** The contract's spelling of an encryption; left out or `default`: by the port, SSL on ports of no fixed meaning. */
+/** The contract's spelling of an encryption; left out or `default`: by the port, SSL on ports without a fixed meaning. */
 export function encryptionOf(side: SideName, given: string | undefined, port: number): Encryption {
   const name = (given ?? 'default').toLowerCase();
   if (name === 'default') return BY_PORT[port] ?? 'SSL';

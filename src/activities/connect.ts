@@ -49,7 +49,7 @@ export interface ConnectDeps {
   secrets: Secrets;
   outbound: Outbound;
   allowInsecureMail: 'never' | 'loopback' | 'always';
-  /** instead of the DNS and the web; for tests */
+  /** in place of DNS and HTTP; for tests */
   sources?: DiscoverSources;
   /** milliseconds for one login; for tests */
   loginTimeoutMs?: number;
@@ -60,7 +60,7 @@ export type ConnectActivities = ReturnType<typeof createConnectActivities>;
 const LOGIN_TIMEOUT_MS = 20_000;
 /** On servers without LIST-STATUS the counters of further folders are read later, by the watching activity. */
 const BASELINE_MS = 10_000;
-/** What has not been read of older mail by then is scanned by the watching activity. */
+/** The watching activity scans older mail that has not been read by then. */
 const NEWEST_MS = 4_000;
 /** `initial_sync_days` when left out. */
 const DEFAULT_SYNC_DAYS = 30;
@@ -72,7 +72,7 @@ export function createConnectActivities(deps: ConnectDeps) {
 
   /**
    * Verifies the logins in the intent and, if both work, saves the account with its folders and its event in one
-   * transaction. Doing it again after that changes nothing and returns the same.
+   * transaction. A repetition after that changes nothing and returns the same id.
    */
   async function verifyMailbox({ intentId }: { intentId: string }): Promise<{ accountId: string }> {
     const saved = await readIntent(db, intentId);
@@ -86,12 +86,12 @@ export function createConnectActivities(deps: ConnectDeps) {
     }
   }
 
-  /** Deletes the intent of a connect that failed, and the credentials with it. */
+  /** Deletes the intent of a failed connect with its credentials. */
   async function deleteIntent({ intentId }: { intentId: string }): Promise<void> {
     await deleteStoredIntent(db, intentId);
   }
 
-  /** Undefined: another connect or a removal of the same mailbox came in between; connect again. */
+  /** Undefined: another call connected or removed the same mailbox at the same time; connect again. */
   async function connectOnce(intentId: string, intent: AuthIntent): Promise<string | undefined> {
     const { imap, smtp, stored } = await resolveSettings(intent);
     await checkInsecure('imap', imap);
@@ -115,8 +115,8 @@ export function createConnectActivities(deps: ConnectDeps) {
   }
 
   /**
-   * The settings to connect with, and the account that has this mailbox already.
-   * Throws ApiError 400, 404 and 409 (CONTRACT "Connect").
+   * The settings to connect with, and the account that already has this mailbox.
+   * @throws ApiError invalid_parameters, not_found, already_exists
    */
   async function resolveSettings(intent: AuthIntent) {
     const { credentials } = intent;
@@ -149,12 +149,12 @@ export function createConnectActivities(deps: ConnectDeps) {
     return { imap, smtp, stored: holder };
   }
 
-  /** The account that the caller names: by its id, or by a login address without a server. */
+  /** The account that the caller names, by its id or by a login address without a server. */
   async function findNamed(intent: AuthIntent, address: string): Promise<StoredConnection | undefined> {
     const id = intent.account_id;
     if (id !== undefined) {
       const [named] = isId('account', id) ? await findConnections(db, { id }) : [];
-      if (!named) throw new ApiError('not_found', 'no account with that id');
+      if (!named) throw new ApiError('not_found', 'no account has this id');
       return named;
     }
     if (intent.credentials.imap || !address.includes('@')) return undefined;
@@ -167,13 +167,13 @@ export function createConnectActivities(deps: ConnectDeps) {
     try {
       return { userId, imap, smtp, passwords: openCredentials(secrets, id, credentials) };
     } catch (error) {
-      // Sealed with a key that is no longer known: a reconnect with passwords repairs it.
+      // Sealed with a key that is no longer configured: a reconnect with passwords repairs this.
       if (error instanceof CredentialsUnreadable) return { userId, imap, smtp, passwords: undefined };
       throw error;
     }
   }
 
-  /** Throws ApiError 400 where a connection without TLS is not allowed. */
+  /** @throws ApiError invalid_parameters where a connection without TLS is not allowed */
   async function checkInsecure(side: SideName, { encryption, host }: ServerLogin): Promise<void> {
     if (encryption !== 'NONE' || deps.allowInsecureMail === 'always') return;
     if (deps.allowInsecureMail === 'loopback') {
@@ -183,7 +183,7 @@ export function createConnectActivities(deps: ConnectDeps) {
     throw invalid(`credentials.${side}.encryption must not be none: ALLOW_INSECURE_MAIL does not allow it here`);
   }
 
-  /** Both logins at once. The IMAP session if both worked; else throws a MailError that names each side that failed. */
+  /** Logs in to both sides in parallel. @returns the IMAP session @throws MailError that names each failed side */
   async function logInToBoth(imap: ServerLogin, smtp: ServerLogin): Promise<ImapSession> {
     const timeoutMs = deps.loginTimeoutMs ?? LOGIN_TIMEOUT_MS;
     const { outbound } = deps;
@@ -209,7 +209,7 @@ export function createConnectActivities(deps: ConnectDeps) {
   return { verifyMailbox, deleteIntent };
 }
 
-/** Saves a new account with its folders; false: its mailbox was connected meanwhile. */
+/** Saves a new account with its folders; false: another call has connected its mailbox. */
 async function addAccount(
   tx: Tx,
   accountId: string,
@@ -233,7 +233,7 @@ async function addAccount(
   return true;
 }
 
-/** Gives an account its new settings; false: it was removed meanwhile. */
+/** Saves the new settings of an account; false: it has been removed. */
 async function reconnectAccount(
   tx: Tx,
   accountId: string,
@@ -257,12 +257,12 @@ function stateOf({ state }: AuthIntent): { state?: string } {
   return state === undefined ? {} : { state };
 }
 
-/** null: not asked for. */
+/** null: not requested. */
 function initialSyncDaysOf({ config }: AuthIntent): number | null {
   return config?.initial_sync_enable ? (config.initial_sync_days ?? DEFAULT_SYNC_DAYS) : null;
 }
 
-/** What the mailbox holds when it is connected. */
+/** The contents of the mailbox when it is connected. */
 interface Baseline {
   folders: FolderSnapshot[];
   newest: Map<string, NewestMail>;
@@ -291,7 +291,7 @@ function worstOf(logins: { host: string; result: PromiseSettledResult<unknown> }
   return new MailError(code, side, [...details, ...(hint ? [hint] : [])].join('; '), { cause: worst.error });
 }
 
-/** The response said that nothing is saved, so nothing may be. */
+/** The response said that nothing was saved: nothing may be saved after it. */
 function givenUp(): ApplicationFailure {
-  return ApplicationFailure.nonRetryable('the caller has its response', 'provider_error');
+  return ApplicationFailure.nonRetryable('the request was already answered', 'provider_error');
 }

@@ -6,9 +6,8 @@ import { MailError } from '../mail-wire/mail-error.ts';
 import { isUnavailable, unavailablePart } from '../outage.ts';
 
 /**
- * What failed, as workflows and callers know it: the codes of the contract, `lease_lost` (another activity holds the
- * account by now), `unavailable` (our own database or storage did not respond) and `storage_full` (it has no room, which
- * waiting seldom changes).
+ * The code of a failure, for workflows and callers: the codes of the contract, `lease_lost` (another activity has taken the
+ * account over), `unavailable` (our own database or storage did not respond) and `storage_full` (waiting seldom helps).
  */
 export type FailureCode = ErrorCode | 'lease_lost' | 'unavailable' | 'storage_full';
 
@@ -18,21 +17,21 @@ export interface FailureDetail {
   /** may be shown to callers; holds no password, address or mail text */
   detail: string;
   side?: 'imap' | 'smtp';
-  /** the mailbox had been connected before it failed */
+  /** the mailbox was connected before the failure */
   connected?: boolean;
   /** fencing number under which the failed activity held the account */
   watchEpoch?: number;
-  /** the provider may have done it: a second attempt checks that first, and is due whatever failed */
+  /** the provider may have done it: a second attempt, which checks that first, follows any failure */
   mayBeDone?: boolean;
 }
 
-/** What only the activity knows about its own failure. */
+/** Details of a failure that only the activity knows. */
 export type FailureContext = Pick<FailureDetail, 'connected' | 'watchEpoch' | 'mayBeDone'>;
 
 /**
- * The one place that says what an error means to Temporal: its type is our code, its message the code and the class of
- * the error (never a text that may quote mail, addresses or SQL), and whether Temporal retries by itself. Temporal's own
- * errors and failures made here before are passed through.
+ * Converts an error into the failure that Temporal gets; no other code decides this. Its type is our code, its message the
+ * code and the class of the error (never a text that may quote mail, addresses or SQL); it says whether Temporal retries.
+ * Temporal's own errors and failures converted earlier are passed through.
  */
 export function toFailure(error: unknown, context: FailureContext = {}): Error {
   if (error instanceof Error && PASSED_THROUGH.has(error.name)) return error;
@@ -47,12 +46,12 @@ export function toFailure(error: unknown, context: FailureContext = {}): Error {
   });
 }
 
-/** What failed, in words that callers and operators may see. */
+/** The detail of an error, safe to show to callers and operators. */
 export function detailOf(error: unknown): string {
   return classify(error).detail;
 }
 
-/** Wraps activities so that whatever they throw goes through `toFailure`. */
+/** Wraps activities: every error that they throw passes `toFailure`. */
 export function withFailures<T extends object>(activities: T): T {
   const wrapped = Object.entries(activities).map(([name, run]: [string, (...args: unknown[]) => Promise<unknown>]) => [
     name,
@@ -82,10 +81,10 @@ function classify(error: unknown): Classification {
   }
   if (error instanceof ApiError) return { code: error.code, detail: error.detail, retryable: false };
   if (error instanceof LeaseLost) {
-    return { code: 'lease_lost', detail: 'another worker has taken the mailbox over', retryable: false };
+    return { code: 'lease_lost', detail: 'another worker has taken over the mailbox', retryable: false };
   }
   if (error instanceof CredentialsUnreadable) {
-    // once more would find the same
+    // another attempt would fail in the same way
     return { code: 'provider_error', detail: error.message, retryable: false };
   }
   if (isUnavailable(error)) {

@@ -31,10 +31,10 @@ export type HousekeepingActivities = ReturnType<typeof createHousekeepingActivit
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 /**
- * Stored for 30 days: the log and the events (CONTRACT), and sends and drafts that ended. For 24 h: responses to idempotent
- * calls (CONTRACT). For a year: the tracking of an email that was deleted, whose links in other mailboxes work as long.
- * Links to the connect page for a week after they expired, so that the page can say so; sessions until they end. For a week:
- * which runs have done their work, since a run that lost its worker waits until there is one again.
+ * Stored for 30 days: deliveries, events, and sends and drafts that ended. For 24 h: responses to idempotent calls. For a
+ * year: the tracking of a deleted email, whose links in other mailboxes work that long. Links to the connect page:
+ * for a week after they expired, since the page then says so. Sessions: until they expire. For a week: which runs have done
+ * their work, since a run that lost its worker waits until one is available again.
  */
 type Retention = readonly [days: number, deleteBefore: (db: Db, before: Date) => Promise<number>];
 const RETENTION: readonly Retention[] = [
@@ -49,11 +49,11 @@ const RETENTION: readonly Retention[] = [
   [7, deleteFinishedRunsBefore],
 ];
 const AUDIT_DAYS = 90;
-/** One execution of `deleteExpired` works for about so long. */
+/** How long one execution of `deleteExpired` works, about. */
 const STEP_MS = 60_000;
-/** Each account's storage is compared with its rows this often, and objects younger than that may be about to get a row. */
+/** Interval between two sweeps of one account's storage; younger objects may be about to get a row. */
 const SWEEP_MS = DAY_MS;
-/** One execution of `deleteExpired` sweeps for this long; the next hour's goes on. */
+/** How long one execution of `deleteExpired` sweeps; the execution of the next hour continues. */
 const SWEEP_STEP_MS = 2 * 60_000;
 
 /** Activities of the `housekeeping` workflow. */
@@ -61,8 +61,8 @@ export function createHousekeepingActivities(deps: HousekeepingDeps) {
   const { db, storage, lostRuns, logger } = deps;
   const auditDays = deps.auditRetentionMs === undefined ? AUDIT_DAYS : deps.auditRetentionMs / DAY_MS;
   /**
-   * Deletes what is stored for a time only, a bounded number of rows at a time; `done: false` when there is more. Gives
-   * up sends and drafts that lost their run, and deletes objects in storage that no row names.
+   * Deletes expired rows in bounded steps; `done: false` when more are left. Gives up sends and drafts that lost their run,
+   * and deletes objects in storage that no row names.
    */
   async function deleteExpired(): Promise<{ done: boolean }> {
     const until = Date.now() + STEP_MS;
@@ -78,12 +78,12 @@ export function createHousekeepingActivities(deps: HousekeepingDeps) {
     await giveUpStaleSends(db, new Date(), deleteFiles);
     await giveUpStaleDrafts(db, new Date(), deleteFiles);
     await sweepStorage(deps, Date.now() + SWEEP_STEP_MS).catch((err: unknown) => {
-      logger.warn({ err }, 'the sweep of the storage was interrupted: it continues in an hour');
+      logger.warn({ err }, 'storage sweep interrupted; it continues in an hour');
     });
     return { done: true };
   }
 
-  /** Looks for deliveries whose run will not make them, as each worker does now and then. */
+  /** Restarts deliveries that lost their run, as each worker does periodically. */
   async function repairDeliveries(): Promise<void> {
     await lostRuns.findOverdue(() => Context.current().heartbeat());
   }
@@ -91,7 +91,7 @@ export function createHousekeepingActivities(deps: HousekeepingDeps) {
   return { deleteExpired, repairDeliveries };
 }
 
-/** Deletes objects that no row names, as a process leaves that was killed between writing a file and saving its row. */
+/** Deletes objects that no row names: a process that is killed between writing a file and saving its row leaves them. */
 async function sweepStorage({ db, storage, logger }: HousekeepingDeps, until: number): Promise<void> {
   const before = new Date(Date.now() - SWEEP_MS);
   for (let due = await nextSweep(db, before); due && Date.now() < until; due = await nextSweep(db, before)) {
@@ -101,7 +101,7 @@ async function sweepStorage({ db, storage, logger }: HousekeepingDeps, until: nu
     const old = objects.filter(({ modifiedAt }) => modifiedAt < before).map(({ key }) => key);
     const unused = await unreferencedKeys(db, accountId, old);
     await storage.delete(unused);
-    if (unused.length > 0) logger.warn({ accountId, objects: unused.length }, 'objects without a row were deleted');
+    if (unused.length > 0) logger.warn({ accountId, objects: unused.length }, 'deleted orphaned storage objects');
     await saveSweep(db, accountId, objects.at(-1)?.key ?? null, new Date());
   }
 }

@@ -12,7 +12,7 @@ import { createDraftActivities, type DraftDeps } from './save-draft.ts';
 import { createSendActivities, type SendDeps } from './send-email.ts';
 import type { MailboxDeps } from '../mailbox/with-mailbox.ts';
 
-/** What the activities need, all together. */
+/** The dependencies of all activities. */
 export type ActivityDeps = AccountDeps &
   ConnectDeps &
   DeliverDeps &
@@ -27,8 +27,8 @@ export type ActivityDeps = AccountDeps &
 export type Activities = ReturnType<typeof createActivities>;
 
 /**
- * Every activity by its name, for a Worker. The names are part of stored histories: one that a run may need is not
- * renamed. What they throw goes through `toFailure`.
+ * Every activity by its name, for a Worker. Stored histories contain the names: do not rename one that a run may need. Every
+ * error that they throw passes `toFailure`.
  */
 export function createActivities(outerDeps: ActivityDeps) {
   const accounts = createAccountActivities(outerDeps);

@@ -37,7 +37,7 @@ export type { Verification } from '../mailbox/verify.ts';
 export interface WatchDeps {
   db: Db;
   storage: Storage;
-  /** where large messages are read; see Config.dataDir */
+  /** holds large messages while they are read; see Config.dataDir */
   tempDir: string;
   parser: MailParser;
   logger: Logger;
@@ -48,7 +48,7 @@ export interface WatchDeps {
   leases: LeaseNotifications;
   /** of this process; see maintenance/lost-watches.ts */
   workerId?: string;
-  /** where each watch is listed while it runs */
+  /** lists each watch while it runs */
   watches?: Pick<RunningWatches, 'add'>;
   /** signals the account's workflow that its mailbox is connected and in sync */
   signalConnected(accountId: string): Promise<void>;
@@ -60,17 +60,17 @@ export type MailboxActivities = ReturnType<typeof createMailboxActivities>;
 
 const MINUTE = 60_000;
 const HEARTBEAT_MS = 5_000;
-/** A watch ends by itself after 80 to 112 minutes, so that mailboxes spread over the workers that there are. */
+/** A watch ends after 80 to 112 minutes, which spreads mailboxes over the workers. */
 const WATCH_MS = 80 * MINUTE;
-/** An import returns to its workflow this often, so that its history says how far it is. */
+/** An import returns to its workflow this often, whose history then shows the progress. */
 const IMPORT_MS = 10 * MINUTE;
 const SCAN_RETRY_MS = MINUTE;
-/** How long no mailbox of a provider logs in that asked for patience. */
+/** How long logins are paused at a provider that asked for fewer of them. */
 const HOLD_MS = 30_000;
-/** How long a connection is kept that somebody else needs, and left to others then. */
+/** How long a connection that another task needs is used at least, and how long the pause after its release is. */
 const TURN_MS = 2_000;
 const PAUSE_MS = 2_000;
-/** How long a connection may be quiet, beyond the silence that ends a command: longer than between two polls, as a rule. */
+/** How long a connection may be idle, beyond the timeout of a command: usually longer than the interval of polls. */
 const QUIET_MS = 5 * MINUTE;
 
 /** Long activities on the queue `mailboxes`: each holds IMAP connections of one account. */
@@ -79,21 +79,21 @@ export function createMailboxActivities(deps: WatchDeps) {
 
   async function withHeartbeats<T>(what: string, work: () => Promise<T>): Promise<T> {
     const result = await withHeartbeat(work, heartbeatMs);
-    if (Context.current().cancellationSignal.aborted) throw new CancelledFailure(`the ${what} was ended`);
+    if (Context.current().cancellationSignal.aborted) throw new CancelledFailure(`the ${what} was cancelled`);
     return result;
   }
 
-  /** Watches a mailbox for about one and a half hours; whoever watched it before can write no more. */
+  /** Watches a mailbox for about one and a half hours; its previous watch can no longer write. */
   async function watchMailbox({ accountId }: { accountId: string }): Promise<void> {
     await withHeartbeats('watch', () => watchUntilEnd(deps, accountId));
   }
 
-  /** Imports mail from before the connect; goes on where the last execution stopped. `done` is false when there is more. */
+  /** Imports mail from before the connect; continues where the last execution stopped. `done` is false when more is left. */
   async function importMailbox({ accountId }: { accountId: string }): Promise<{ done: boolean }> {
     return { done: await withHeartbeats('import', () => importUntilEnd(deps, accountId)) };
   }
 
-  /** Compares the store with the whole mailbox and repairs what differs. */
+  /** Compares the store with the whole mailbox and repairs differences. */
   async function verifyStore({ accountId }: { accountId: string }): Promise<Verification> {
     return withHeartbeats('verification', () => verifyWhole(deps, accountId));
   }
@@ -101,15 +101,15 @@ export function createMailboxActivities(deps: WatchDeps) {
   return { watchMailbox, importMailbox, verifyStore };
 }
 
-/** An account whose mailbox an activity has connections to. */
+/** An account to whose mailbox an activity opens connections. */
 interface Mailbox {
   deps: WatchDeps;
   lease: Lease;
   settings: SyncSettings;
   imap: ServerLogin;
-  /** whether the baseline of every folder has been scanned; the scan sets it */
+  /** whether the baseline of every folder has been scanned; set by the scan */
   baseline: { scanned: boolean };
-  /** Opens a connection; closed, at any time, by the signal that ends the activity. */
+  /** Opens a connection; the signal that ends the activity closes it. */
   connect(): Promise<ImapSession>;
 }
 
@@ -118,7 +118,7 @@ async function watchUntilEnd(deps: WatchDeps, accountId: string): Promise<void> 
   const settings = lease && (await loadSyncSettings(deps.db, accountId));
   if (!lease || !settings) throw toFailure(accountNotFound());
   const end = endSignal(WATCH_MS * (1 + Math.random() * 0.4));
-  // A cancellation comes with the response to a heartbeat; new settings and a removal should not wait for that.
+  // A cancellation arrives with the response to a heartbeat; new settings and a removal should not wait for one.
   const stopListening = deps.leases.onLost(lease, end.abort);
   const removeWatch = deps.watches?.add(end.abort);
   let connected = false;
@@ -142,7 +142,7 @@ async function watchUntilEnd(deps: WatchDeps, accountId: string): Promise<void> 
     if (!end.signal.aborted) await noteFailure(deps, accountId, error);
     throw toFailure(error, { connected, ...(lease.watchEpoch === null ? {} : { watchEpoch: lease.watchEpoch }) });
   } finally {
-    // The first part that ends, ends the others; none of them may go on writing once the activity has ended.
+    // The first part that ends stops the others; none of them may write after the activity has ended.
     end.stop();
     await Promise.allSettled(parts);
     stopListening();
@@ -150,27 +150,27 @@ async function watchUntilEnd(deps: WatchDeps, accountId: string): Promise<void> 
   }
 }
 
-/** Stored for whoever asks why the account is not in sync. */
+/** Stores why the account is not in sync. */
 async function noteFailure({ db, logger }: WatchDeps, accountId: string, error: unknown): Promise<void> {
   await saveWatchFailure(db, accountId, detailOf(error)).catch((err: unknown) => {
-    logger.warn({ err, accountId }, 'the failure of a watch could not be stored');
+    logger.warn({ err, accountId }, 'could not store the failure of a watch');
   });
 }
 
-/** Waits until the provider's budget has a login: all mailboxes of a provider come back one after the other. */
+/** Waits for a login in the provider's budget, so the mailboxes of a provider reconnect one after the other. */
 async function awaitLogin({ db, sync }: WatchDeps, host: string, signal: AbortSignal): Promise<void> {
   await sleep(await takeLogin(db, host, sync.loginsPerMinute), signal);
 }
 
-/** A provider that asks for patience gets it from every mailbox that can wait. */
+/** Pauses all logins to a provider that asked for fewer of them. @returns the error */
 function notedRefusal({ db, logger }: WatchDeps, host: string, error: unknown): unknown {
   if (asksForPatience(error)) {
-    holdLogins(db, host, HOLD_MS).catch((err: unknown) => logger.warn({ err }, 'the logins could not be held back'));
+    holdLogins(db, host, HOLD_MS).catch((err: unknown) => logger.warn({ err }, 'could not pause logins to this host'));
   }
   return error;
 }
 
-/** False: there is more to import. */
+/** False: more mail is left to import. */
 async function importUntilEnd(deps: WatchDeps, accountId: string): Promise<boolean> {
   const settings = await loadSyncSettings(deps.db, accountId);
   if (!settings?.initialSync) throw toFailure(accountNotFound());
@@ -183,7 +183,7 @@ async function importUntilEnd(deps: WatchDeps, accountId: string): Promise<boole
     await inTurns(mailbox, end.signal, (ctx, signal) => importMail(ctx, { since, signal, onProgress: () => {} }));
     return !end.signal.aborted;
   } catch (error) {
-    if (cancellationSignal.aborted) throw new CancelledFailure('the import was ended');
+    if (cancellationSignal.aborted) throw new CancelledFailure('the import was cancelled');
     throw toFailure(error);
   } finally {
     end.stop();
@@ -201,18 +201,18 @@ async function verifyWhole(deps: WatchDeps, accountId: string): Promise<Verifica
     const verification = await verifyMailbox(ctx, cancellationSignal);
     await saveVerification(deps.db, accountId, verification.differences);
     if (verification.differences > 0) {
-      deps.logger.error({ accountId, ...verification }, 'the store differed from the mailbox');
+      deps.logger.error({ accountId, ...verification }, 'verification found differences');
     }
     return verification;
   } catch (error) {
-    if (cancellationSignal.aborted) throw new CancelledFailure('the verification was ended');
+    if (cancellationSignal.aborted) throw new CancelledFailure('the verification was cancelled');
     throw toFailure(error);
   } finally {
     await ctx?.session.end();
   }
 }
 
-/** Aborted after `ms`, or before that by `abort` or when the activity is cancelled. */
+/** A signal that aborts after `ms`, or earlier by `abort` or when the activity is cancelled. */
 function endSignal(ms: number): { signal: AbortSignal; abort(): void; stop(): void } {
   const context = Context.current();
   const ended = new AbortController();
@@ -232,7 +232,7 @@ function endSignal(ms: number): { signal: AbortSignal; abort(): void; stop(): vo
   };
 }
 
-/** @param signal closes every connection to the mailbox */
+/** @param signal closes every connection to the mailbox when it aborts */
 async function openMailbox(
   deps: WatchDeps,
   lease: Lease,
@@ -263,8 +263,8 @@ async function openContext({ deps, lease, settings, imap, baseline, connect }: M
 }
 
 /**
- * Does work that can be continued on connections of its own: whenever somebody else needs a connection and the server
- * allows no further one, this one ends for a while. Returns when the work is done, or `signal` is aborted.
+ * Does resumable work on separate connections: when another task needs a connection and the server allows no further one, it
+ * closes its own for a while. Returns when the work is done, or `signal` is aborted.
  */
 async function inTurns(
   mailbox: Mailbox,
@@ -294,13 +294,13 @@ async function inTurns(
 }
 
 /**
- * Many servers keep a connection that is up when the password changes. A login on a fresh one shows within the setting
- * that the mailbox is closed to us; other failures are left to the watch.
+ * Logs in on a new connection every `loginCheckMs`: many servers keep existing connections open when the password changes.
+ * Fails when the login is refused; leaves other failures to the watch.
  */
 async function checkLogins({ deps, connect }: Mailbox, signal: AbortSignal): Promise<void> {
   if (deps.sync.loginCheckMs === 0) return untilAborted(signal);
   while (!signal.aborted) {
-    // jittered, so that mailboxes connected at one moment are not checked at one moment for ever
+    // jittered: mailboxes that were connected together must not all be checked together
     await sleep(deps.sync.loginCheckMs * (0.8 + 0.4 * Math.random()), signal);
     if (signal.aborted) return;
     try {
@@ -312,7 +312,7 @@ async function checkLogins({ deps, connect }: Mailbox, signal: AbortSignal): Pro
   }
 }
 
-/** Scans the mail from before the connect, on a connection of its own; tries again when that breaks. */
+/** Scans the mail from before the connect on a separate connection; opens a new one after a failure. */
 async function scanInParallel(mailbox: Mailbox, signal: AbortSignal): Promise<void> {
   const { deps, lease, baseline } = mailbox;
   while (!signal.aborted && !baseline.scanned) {
@@ -323,7 +323,7 @@ async function scanInParallel(mailbox: Mailbox, signal: AbortSignal): Promise<vo
       if (!(error instanceof MailError)) throw error;
       if (!signal.aborted) {
         const { code } = error;
-        deps.logger.warn({ accountId: lease.accountId, code }, 'the scan of older mail was interrupted');
+        deps.logger.warn({ accountId: lease.accountId, code }, 'scan of older mail interrupted');
       }
     }
     if (!baseline.scanned) await sleep(SCAN_RETRY_MS, signal);
@@ -332,7 +332,7 @@ async function scanInParallel(mailbox: Mailbox, signal: AbortSignal): Promise<vo
 }
 
 function accountNotFound(): ApiError {
-  return new ApiError('not_found', 'there is no such account');
+  return new ApiError('not_found', 'no account has this id');
 }
 
 function untilAborted(signal: AbortSignal): Promise<void> {

@@ -34,26 +34,26 @@ export interface RemoveDeps {
   db: Db;
   storage: Storage;
   client: WorkflowClient;
-  /** how long the runs of an account get to end before they are terminated, ms; for tests */
+  /** how long the runs of an account may take to end before they are terminated, ms; for tests */
   endMs?: number;
 }
 
 export type RemoveActivities = ReturnType<typeof createRemoveActivities>;
 
-/** Another attempt has deleted it. */
+/** The gRPC status when another attempt has deleted the run. */
 const GRPC_NOT_FOUND = 5;
 /** WorkflowExecutionStatus of Temporal's API. */
 const RUNNING = 1;
 
-/** More than a heartbeat interval: a watching activity learns from its heartbeat that it is cancelled. */
+/** Longer than a heartbeat interval: a watching activity learns of its cancellation from a heartbeat. */
 const RUN_END_MS = 90_000;
 
-/** By then the work of an account has ended whose removal began: its connections are closed. */
+/** The work of an account has ended this long after its removal began, since its connections are closed. */
 const WORK_ENDS_MS = 5_000;
 
 /**
- * Closes the pooled connections of every account whose removal begins, in this process; its passwords are not in memory
- * any longer than the work that uses them. A while later new threads read mail, so that none has mail of it in its memory.
+ * Closes this process's pooled connections of every account whose removal begins: its passwords stay in memory no longer
+ * than the work that uses them. Some seconds later it replaces the parser's threads, whose memory may hold its mail.
  */
 export function dropOnRemoval(
   leases: Pick<LeaseNotifications, 'onRemoved'>,
@@ -74,9 +74,9 @@ export function dropOnRemoval(
   });
 }
 
-/** Activities of the `removeAccount` workflow; each may be done again. */
+/** Activities of the `removeAccount` workflow; each is idempotent. */
 export function createRemoveActivities({ db, storage, client, endMs = RUN_END_MS }: RemoveDeps) {
-  /** Marks the account as removed: nobody finds it any more. False: there is nothing to remove. */
+  /** Marks the account as removed: readers no longer find it. False: it does not exist. */
   async function beginRemoval({ accountId }: { accountId: string }): Promise<boolean> {
     return db.transaction(async (tx) => {
       const at = new Date();
@@ -89,7 +89,7 @@ export function createRemoveActivities({ db, storage, client, endMs = RUN_END_MS
     });
   }
 
-  /** Cancels the account's runs. They can write no more in any case. */
+  /** Cancels the account's runs, which can no longer write in any case. */
   async function stopRuns({ accountId }: { accountId: string }): Promise<void> {
     for (const workflowId of await runsOf(client, accountId)) {
       await unlessEnded(client.getHandle(workflowId).cancel());
@@ -122,8 +122,8 @@ export function createRemoveActivities({ db, storage, client, endMs = RUN_END_MS
   }
 
   /**
-   * Erases what events, deliveries and the account's row hold besides ids, types and times; deletes its links. An event that an endpoint is still
-   * to get keeps its content until it has; `skipPending`: it does not get it any more. False: there is content left.
+   * Erases everything but ids, types and times from events, deliveries and the account's row; deletes its links. An event
+   * with a pending delivery keeps its content until then; `skipPending`: skips such deliveries. False: content is left.
    */
   async function eraseLog({ accountId, skipPending }: { accountId: string; skipPending: boolean }): Promise<boolean> {
     return withHeartbeat(async () => {
@@ -137,14 +137,14 @@ export function createRemoveActivities({ db, storage, client, endMs = RUN_END_MS
   }
 
   /**
-   * Deletes the account's closed runs from Temporal, with their histories. `isErased`: nothing of it is to be delivered any
-   * more, so runs that wait for their next attempt need not. False: some are still running.
+   * Deletes the account's closed runs from Temporal, with their histories. `isErased`: nothing is left to deliver, so runs
+   * that wait for their next attempt end now. False: some are still running.
    */
   async function deleteRuns({ accountId, isErased = false }: RunsOfRemoved): Promise<boolean> {
     return withHeartbeat(() => deleteClosedRuns(client, accountId, isErased));
   }
 
-  /** Deletes the account's own row, which makes sure until then that the removal is taken up again. */
+  /** Deletes the account's own row, for which `ensureAccounts` restarts a lost removal until then. */
   async function finishRemoval({ accountId }: { accountId: string }): Promise<void> {
     await deleteAccountRow(db, accountId);
   }
@@ -156,12 +156,12 @@ async function deleteClosedRuns(client: WorkflowClient, accountId: string, isEra
   const { namespace } = client.options;
   let running = 0;
   for await (const { execution: workflowExecution, status, type } of listRuns(client, accountId)) {
-    // the one that this is an activity of; it names the account and nothing else
+    // the removal itself, whose history names only the account
     if (!workflowExecution || workflowExecution.workflowId === removeWorkflowId(accountId)) continue;
     if (Number(status) === RUNNING) {
       running += 1;
       const handle = client.getHandle(workflowExecution.workflowId ?? '');
-      // started while the others were stopped, or not shown by then
+      // started while the others were stopped, or not listed by then
       if (!OUTLIVES_ACCOUNT.includes(type?.name ?? '')) await unlessEnded(handle.cancel());
       else if (isErased && type?.name === WORKFLOWS.deliverWebhooks) await unlessEnded(handle.signal(SIGNALS.retryNow));
       continue;
@@ -173,7 +173,7 @@ async function deleteClosedRuns(client: WorkflowClient, accountId: string, isEra
   return running === 0;
 }
 
-/** Every run of the account that Temporal shows, as it is stored: what others started may bear what cannot be opened. */
+/** Every run of the account that Temporal lists, undecoded: runs of other programs may hold undecryptable data. */
 async function* listRuns(client: WorkflowClient, accountId: string) {
   let nextPageToken: Uint8Array | undefined;
   do {
@@ -187,7 +187,7 @@ async function* listRuns(client: WorkflowClient, accountId: string) {
   } while (nextPageToken && nextPageToken.length > 0);
 }
 
-/** The runs that are to end with the account: those with its id, whatever Temporal shows, and the others that it shows. */
+/** The runs that must end with the account: those that its id names, and the others that Temporal lists. */
 async function runsOf(client: WorkflowClient, accountId: string): Promise<Set<string>> {
   const ids = new Set(accountRunIds(accountId));
   for await (const { execution, status, type } of listRuns(client, accountId)) {
@@ -201,7 +201,7 @@ async function isRunning(handle: { describe(): Promise<{ status: { name: string 
   return (await unlessEnded(handle.describe()))?.status.name === 'RUNNING';
 }
 
-/** Undefined when there is no such run, or it has ended. */
+/** Undefined when the run does not exist or has ended. */
 async function unlessEnded<T>(call: Promise<T>): Promise<T | undefined> {
   try {
     return await call;

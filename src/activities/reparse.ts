@@ -16,31 +16,31 @@ export type ReparseActivities = ReturnType<typeof createReparseActivities>;
 export type ReparseCounts = Record<ReparseOutcome, number>;
 
 export interface ReparseStep {
-  /** where the next step begins; null: there is no more */
+  /** where the next step begins; null: all emails are reparsed */
   next: ReparseCursor | null;
   counts: ReparseCounts;
 }
 
-/** Emails of one page; their bodies are loaded one by one. */
+/** Emails per page; their bodies are loaded one by one. */
 const PAGE = 50;
-/** One execution works for about so long, ms; the workflow shows the counts in between. */
+/** How long one execution works, about, ms; the workflow shows the counts in between. */
 const STEP_MS = 20_000;
 const HEARTBEAT_MS = 1_500;
-/** Attempts of the activity before an email that fails is passed over. */
+/** Attempts of the activity before it skips an email that fails. */
 const ATTEMPTS_EACH = 4;
 
 /** Activities of the `reparse` workflow. */
 export function createReparseActivities(deps: ReparseDeps) {
-  /** One email that fails each time must not end the parsing of all others. */
+  /** Skips an email that fails each time: it must not stop the reparsing of all others. */
   async function passOver(error: unknown, emailId: string): Promise<'unreadable'> {
     const isItsOwn = !(error instanceof LeaseLost) && !isUnavailable(error) && !isStorageFull(error);
     if (!isItsOwn || Context.current().info.attempt < ATTEMPTS_EACH) throw error;
-    deps.logger.warn({ emailId, error: (error as Error).name }, 'an email cannot be parsed again');
+    deps.logger.warn({ emailId, error: (error as Error).name }, 'could not reparse email');
     await countReparse(deps.db, emailId);
     return 'unreadable';
   }
 
-  /** Parses stored emails of an account again, from `cursor` on. Goes on where it was killed. */
+  /** Reparses stored emails of an account from `cursor` on; resumes after the loss of its worker. */
   async function reparseEmails({
     accountId,
     cursor,
@@ -78,7 +78,7 @@ export function createReparseActivities(deps: ReparseDeps) {
       }
       return step;
     } catch (error) {
-      // The account is being removed: there is nothing left to do.
+      // The account is being removed: nothing is left to do.
       if (error instanceof LeaseLost) return { ...step, next: null };
       throw error;
     } finally {

@@ -17,7 +17,7 @@ interface DraftRef {
 export function createDraftActivities(deps: DraftDeps) {
   const { db, storage } = deps;
 
-  /** Saves a draft in Drafts; see saveDraft in src/sending/drafts.ts. @returns the email that it is, where that is known */
+  /** Saves a draft in Drafts; see saveDraft in src/sending/drafts.ts. @returns the id of its email, where it is known */
   async function appendDraft(saving: Saving): Promise<{ emailId: string | null } | undefined> {
     return withHeartbeat(async () => {
       try {
@@ -29,20 +29,20 @@ export function createDraftActivities(deps: DraftDeps) {
     });
   }
 
-  /** The draft was not saved: its id fails, and the draft whose place it was to take is free again. */
+  /** Records that the draft was not saved, and releases the draft that it was to replace. */
   async function giveUpDraft({ accountId, draftId }: DraftRef): Promise<void> {
     const draft = await loadDraft(db, accountId, draftId);
     await giveUp(db, draftId);
     if (draft?.state === 'saving' && draft.inputKey) await storage.delete([draft.inputKey]);
   }
 
-  /** Removes the draft whose place another has taken. */
+  /** Removes the draft that another one has replaced. */
   async function removeSuperseded({ accountId, previousId }: Saving): Promise<void> {
     if (!previousId) return;
     await withHeartbeat(() => withMailbox(deps, accountId, (ctx) => removeDraftEmail(ctx, previousId)));
   }
 
-  /** Removes a draft for good. */
+  /** Deletes a draft permanently. */
   async function deleteDraftMail({ accountId, draftId }: DraftRef): Promise<void> {
     await withHeartbeat(() =>
       withMailbox(deps, accountId, async (ctx) => {

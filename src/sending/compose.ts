@@ -17,18 +17,18 @@ import { loadDraft, storedSource } from '../outgoing/draft-state.ts';
 import { loadInput, type OutgoingInput } from '../outgoing/outgoing-input.ts';
 import type { SendRow } from '../outgoing/send-state.ts';
 
-/** What composing needs. */
+/** The dependencies of composing. */
 export interface ComposeDeps {
   db: Db;
   storage: Storage;
-  /** where large files of a draft are put while it is read */
+  /** holds large files of a draft while it is read */
   tempDir: string;
   /** base of tracking links, without a trailing slash */
   publicUrl: string;
   secrets: Secrets;
 }
 
-/** The same for every attempt at one send. */
+/** The Message-ID of a send, identical for each of its attempts. */
 function ownMessageId({ secrets }: ComposeDeps, fromAddress: string, sendId: string): string {
   return messageIdOf(fromAddress, secrets.digest(`Message-ID of ${sendId}`).subarray(0, 16));
 }
@@ -39,23 +39,23 @@ export interface LoadedSend {
   settings: SyncSettings;
 }
 
-/** A message as it is submitted. */
+/** A message in the form that is submitted. */
 export interface OutgoingForm {
-  /** as the recipients get it: without Bcc, with tracking */
+  /** the form for the recipients: without Bcc, with tracking */
   delivered: Buffer;
   envelope: Envelope;
-  /** targets of the links that were rewritten, by their number */
+  /** targets of the rewritten links, by their number */
   links: string[];
 }
 
 interface BothForms extends OutgoingForm {
-  /** as the Sent folder holds it: with Bcc, without tracking */
+  /** the form for the Sent folder: with Bcc, without tracking */
   sentCopy: Buffer;
 }
 
-/** What a message gets from this service. */
+/** The fields of a message that this service sets. */
 export interface Stamp {
-  /** the mailbox's address as From shows it, unless the caller or the draft names another */
+  /** the mailbox's address for From, unless the caller or the draft names another */
   owner: SyncSettings['owner'];
   /** with its angle brackets */
   messageId: string;
@@ -71,27 +71,27 @@ export interface ComposedSend {
   /** of the copy for Sent */
   storageKey: string;
   bcc: Attendee[];
-  /** the email of the draft that is sent; null when it is none */
+  /** the email of the draft that is sent; null when no draft is sent */
   draftEmailId: string | null;
 }
 
 /**
  * Composes the message of a send and stores its copy for Sent.
- * @throws ApiError not_found when what it is composed from exists no more; invalid_parameters for a draft without recipients
+ * @throws ApiError not_found when its draft or input no longer exists; invalid_parameters for a draft without recipients
  */
 export async function composeSend(deps: ComposeDeps, { send, settings }: LoadedSend): Promise<ComposedSend> {
   const source = send.draftId ? await draftSource(deps, send, send.draftId) : inputSource(deps, send);
   return limitLarge(deps.storage, source.key, async () => {
     const { forms, messageId, bcc } = await source.compose(settings.owner);
     const { sentCopy, ...message } = forms;
-    // each attempt has a file of its own: the one that is submitted stays as it was submitted
+    // a separate file per attempt: the file of the submitted message is never overwritten
     const storageKey = `${send.accountId}/sent/${send.id}.${randomBytes(4).toString('hex')}.eml`;
     await deps.storage.put(storageKey, sentCopy);
     return { message, sentCopy, messageId, storageKey, bcc, draftEmailId: source.draftEmailId };
   });
 }
 
-/** A large message is held in memory several times over while it is composed: so many are composed at a time. */
+/** Limits how many large messages are composed at a time, since each is in memory several times over. */
 const composeLarge = createLimiter(2);
 const LARGE_BYTES = 1024 * 1024;
 
@@ -99,7 +99,7 @@ async function limitLarge<T>(storage: Storage, key: string, work: () => Promise<
   return ((await storage.size(key)) ?? 0) < LARGE_BYTES ? work() : composeLarge(work);
 }
 
-/** What a send is composed from. */
+/** The draft or the input from which a send is composed. */
 interface Source {
   /** its storage key */
   key: string;
@@ -110,7 +110,7 @@ interface Source {
 async function draftSource(deps: ComposeDeps, send: SendRow, draftId: string): Promise<Source> {
   const draft = await loadDraft(deps.db, send.accountId, draftId);
   const stored = draft?.emailId ? await storedSource(deps.db, send.accountId, draft.emailId) : undefined;
-  if (!draft?.emailId || !stored) throw new ApiError('not_found', 'there is no draft with that id');
+  if (!draft?.emailId || !stored) throw new ApiError('not_found', 'no draft has this id');
   return {
     key: stored.key,
     draftEmailId: draft.emailId,
@@ -126,7 +126,7 @@ async function draftSource(deps: ComposeDeps, send: SendRow, draftId: string): P
 
 function inputSource(deps: ComposeDeps, send: SendRow): Source {
   const { inputKey: key } = send;
-  if (!key) throw new ApiError('not_found', 'there is no such send any more');
+  if (!key) throw new ApiError('not_found', 'this send no longer exists');
   return {
     key,
     draftEmailId: null,
@@ -140,7 +140,7 @@ function inputSource(deps: ComposeDeps, send: SendRow): Source {
   };
 }
 
-/** What is tracked, under which id. */
+/** The options of tracking, and its id. */
 interface Tracking {
   trackingId: string;
   options: NonNullable<SendInput['tracking_options']>;
@@ -164,13 +164,13 @@ function senderOf(owner: Recipient, { from }: Pick<SendInput, 'from'>): Recipien
   };
 }
 
-/** The message that a caller asked for. */
+/** The message that a caller requested. */
 export function messageOf({ input, repliedTo = null }: OutgoingInput, stamp: Stamp): OutgoingMessage {
   const { owner, messageId, date } = stamp;
   return messageFromInput(input, { from: senderOf(owner, input), messageId, date, reply: repliedTo });
 }
 
-/** A stored draft with what the caller sent in place of its fields. */
+/** A stored draft, whose fields the caller's input replaces. */
 export async function updatedMessage(
   { tempDir }: Pick<ComposeDeps, 'tempDir'>,
   source: Buffer,
@@ -182,7 +182,7 @@ export async function updatedMessage(
   return mergeInput(stored, input, { from, messageId, date, reply: repliedTo });
 }
 
-/** Composes a draft: byte for byte as it is in Drafts except for its headers, unless tracking changes its HTML. */
+/** Composes a draft: apart from its headers byte for byte as in Drafts, unless tracking changes its HTML. */
 async function composeDraft(
   deps: ComposeDeps,
   source: Buffer,
@@ -215,7 +215,7 @@ async function inBothForms(
   return { sentCopy, delivered: await compose(tracked.message, { keepBcc: false }), envelope, links: tracked.links };
 }
 
-/** `custom_domain` replaces the host (CONTRACT "Tracking"). */
+/** The base of tracking links; `custom_domain` replaces the host. */
 function trackingBase(publicUrl: string, customDomain: string | undefined): string {
   if (!customDomain) return publicUrl;
   const url = new URL(publicUrl);
@@ -226,14 +226,14 @@ function trackingBase(publicUrl: string, customDomain: string | undefined): stri
 
 /**
  * The bytes of a stored draft.
- * @throws ApiError not_found when they are gone: another mail program has deleted the draft meanwhile
+ * @throws ApiError not_found when they are missing, since another mail program has deleted the draft
  */
 export async function loadDraftSource(storage: Storage, key: string): Promise<Buffer> {
   try {
     return await loadSource(storage, key);
   } catch (error) {
     if (error instanceof StorageMissing) {
-      throw new ApiError('not_found', 'there is no draft with that id any more', { cause: error });
+      throw new ApiError('not_found', 'this draft no longer exists', { cause: error });
     }
     throw error;
   }

@@ -32,12 +32,12 @@ import {
 } from '../outgoing/draft-state.ts';
 import { loadInput } from '../outgoing/outgoing-input.ts';
 
-/** The save of a draft. */
+/** Identifies one save of a draft. */
 export interface Saving {
   accountId: string;
   /** the new `drf_…` id */
   draftId: string;
-  /** the draft whose place it takes */
+  /** the draft that it replaces */
   previousId: string | null;
 }
 
@@ -47,21 +47,21 @@ export class MayBeAppended extends Error {
 }
 
 /**
- * Saves a draft in Drafts, and ends the `drf_…` id whose place it takes. Steps: 1 search for the message, since an
- * earlier attempt may have appended it; 2 APPEND; 3 ingest it. Safe to be repeated after each.
- * @throws ApiError not_found when the draft whose place it takes exists no more; MayBeAppended
+ * Saves a draft in Drafts, and supersedes the `drf_…` id that it replaces. Steps: 1 search for the message, since an earlier
+ * attempt may have appended it; 2 APPEND; 3 ingest it. Safe to repeat after each.
+ * @throws ApiError not_found when the draft that it replaces no longer exists; MayBeAppended
  */
 export async function saveDraft(deps: MailboxDeps, { accountId, draftId, previousId }: Saving): Promise<void> {
   const { db } = deps;
   const draft = await loadDraft(db, accountId, draftId);
   const settings = await loadSyncSettings(db, accountId);
-  if (!draft || !settings) throw new ApiError('not_found', 'there is no account with that id');
-  if (draft.state === 'failed') throw new ApiError('provider_error', 'the draft was given up');
+  if (!draft || !settings) throw new ApiError('not_found', 'no account has this id');
+  if (draft.state === 'failed') throw new ApiError('provider_error', 'saving this draft failed');
   if (draft.state === 'saving') {
     try {
       await appendDraft(deps, settings, draft, previousId);
     } catch (error) {
-      // An attempt that was taken for dead has saved it meanwhile, and ended what it was saved from.
+      // An attempt that was treated as dead may have saved it, and superseded the previous draft.
       if ((await loadDraft(db, accountId, draftId))?.state !== 'active') throw error;
     }
   }
@@ -82,14 +82,14 @@ async function appendDraft(
   const messageId = await assignMessageId(deps.db, id, draft.messageId ?? newMessageId(settings.owner.email));
   const previous = previousId ? await loadPrevious(deps, accountId, previousId) : undefined;
   const message = await composeMessage(deps, settings, { ...draft, messageId }, previous).catch(async (error) => {
-    // The files of the draft before go with its email, which another program may have deleted meanwhile.
+    // The previous draft's files are deleted with its email, which another program may have deleted by now.
     if (previousId) await loadPrevious(deps, accountId, previousId);
     throw error;
   });
   await withMailbox(deps, accountId, (ctx) => appendOnce(ctx, messageId, message, previous));
 }
 
-/** The draft that another takes the place of. */
+/** The draft that is replaced. */
 interface Previous {
   emailId: string;
   storageKey: string;
@@ -114,7 +114,7 @@ async function composeMessage(
     ? await updatedMessage(deps, await loadDraftSource(deps.storage, previous.storageKey), outgoing, stamp)
     : messageOf(outgoing, stamp);
   if (trackingId && message.html === null) {
-    throw new ApiError('invalid_parameters', 'tracking_options needs html, which the draft does not have');
+    throw new ApiError('invalid_parameters', 'tracking_options requires html, which the draft does not have');
   }
   return compose(message, { keepBcc: true });
 }
@@ -139,7 +139,7 @@ async function appendOnce(
   await orMayBeAppended(() => ingestAppended(ctx, folder, selected, uids.slice(-1)));
 }
 
-/** A refusal of the provider is final; after any other failure the message may be in Drafts. */
+/** @throws MayBeAppended after any failure but a refusal of the provider: the message may be in Drafts */
 async function orMayBeAppended(work: () => Promise<void>): Promise<void> {
   try {
     await work();
@@ -171,16 +171,16 @@ async function assertEmailExists(ctx: SyncContext, emailId: string): Promise<voi
 }
 
 function draftMissing(): ApiError {
-  return new ApiError('not_found', 'there is no draft with that id any more');
+  return new ApiError('not_found', 'this draft no longer exists');
 }
 
-/** How often other mail programs may move a draft while it is removed. */
+/** How often a removal follows a draft that other mail programs move. */
 const MAX_MOVES = 5;
 
 /**
- * Removes a draft's email from Drafts for good, and from the store with its event, unless that was done already. Steps: 1
- * select its folder; 2 expunge; 3 commit. Safe to be repeated after each. What another mail program has put elsewhere, or
- * made something else than a draft meanwhile, stays.
+ * Deletes a draft's email permanently from Drafts, and from the store with its event, unless that was already done. Steps: 1
+ * select its folder; 2 expunge; 3 commit. Safe to repeat after each. Keeps an email that another mail program has moved
+ * elsewhere, or that is no longer a draft.
  * @throws MailError
  */
 export async function removeDraftEmail(ctx: SyncContext, draftId: string): Promise<void> {
@@ -188,15 +188,15 @@ export async function removeDraftEmail(ctx: SyncContext, draftId: string): Promi
     const draft = await loadDraft(ctx.db, ctx.account.id, draftId);
     if (!draft?.emailId || !(await isDraftStill(ctx, draft.emailId))) return;
     const all = (await loadLocations(ctx.db, ctx.account.id, draft.emailId)) ?? [];
-    // In Gmail a draft is in All Mail too, and leaves it with Drafts.
+    // In Gmail a draft is also in All Mail, and leaves both folders together.
     const locations = isGmail(ctx) ? all : all.filter(({ role }) => role === 'DRAFTS');
     let isExpunged = false;
     for (const location of locations) isExpunged = (await expungeAt(ctx, location, draft.messageId)) || isExpunged;
-    // It may have moved, which a sync pass finds out; or an earlier attempt has expunged it.
+    // It may have moved, which a sync pass detects; or an earlier attempt has expunged it.
     if (!isExpunged && moves === 0) await syncOnce(ctx, new Set(all.map(({ path }) => path)));
     else if (await deleteFromStore(ctx, draft.emailId, locations)) return;
   }
-  throw new MailError('provider_error', 'imap', 'other mail programs keep moving this draft: try again');
+  throw new MailError('provider_error', 'imap', 'other mail programs keep moving this draft; retry later');
 }
 
 const isGmail = ({ session }: SyncContext) => session.has('X-GM-EXT-1');
@@ -205,7 +205,7 @@ async function isDraftStill({ db }: SyncContext, emailId: string): Promise<boole
   return (await locateEmails(db, [emailId])).get(emailId)?.isDraft === true;
 }
 
-/** False: it is not there. */
+/** False: the message is not at this location. */
 async function expungeAt(ctx: SyncContext, location: EmailLocation, messageId: string | null): Promise<boolean> {
   const { session } = ctx;
   try {
@@ -216,7 +216,7 @@ async function expungeAt(ctx: SyncContext, location: EmailLocation, messageId: s
       await expungeMessages(session, [uid]);
       return true;
     }
-    // In Gmail what is expunged from Drafts stays in All Mail; only an EXPUNGE in Trash deletes it for good.
+    // In Gmail a message expunged from Drafts stays in All Mail; only EXPUNGE in Trash deletes it permanently.
     if (location.role === 'ALL') return false;
     const trash = await ensureRoleFolder(ctx, 'TRASH');
     const moved = (await moveMessages(session, [uid], trash.path)).uids.get(uid);
@@ -230,7 +230,7 @@ async function expungeAt(ctx: SyncContext, location: EmailLocation, messageId: s
   }
 }
 
-/** A UID is used only for the message that is stored of it, under the UIDVALIDITY that it was given under. */
+/** The UID of a draft's message now: the stored one if UIDVALIDITY and message match, else found by its Message-ID. */
 async function currentUid(
   { session }: SyncContext,
   uidValidity: number,
@@ -243,12 +243,12 @@ async function currentUid(
     if (held === 'same') return location.uid;
   }
   if (messageId) return (await findByMessageId(session, messageId)).at(-1);
-  throw new MailError('provider_error', 'imap', 'the UIDs of the folder have changed: try again');
+  throw new MailError('provider_error', 'imap', 'the UIDVALIDITY of the folder has changed; retry later');
 }
 
 /**
- * Deletes a draft that was expunged, or takes it out of Drafts where another folder has it too. False: it has been found in
- * Drafts again meanwhile, or elsewhere in Gmail.
+ * Deletes an expunged draft from the store, or only its location in Drafts when another folder has it too. False: it was
+ * found in Drafts again, or elsewhere in Gmail.
  */
 async function deleteFromStore(ctx: SyncContext, emailId: string, locations: EmailLocation[]): Promise<boolean> {
   const expunged = new Set(locations.map(({ folderId, uid }) => `${folderId} ${uid}`));

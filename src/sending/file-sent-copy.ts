@@ -15,33 +15,33 @@ import { type LoadedSend, loadSource } from './compose.ts';
 import { removeDraftEmail } from './drafts.ts';
 import { clearProvisional, filesOfIngested, isCopyIngested, loadSend, type SendRow } from '../outgoing/send-state.ts';
 
-/** How a copy is filed. */
+/** Options for filing a copy. */
 export interface Filing {
-  /** the provider has had its time to file the copy itself */
+  /** append even where the provider usually files the copy: it has had enough time */
   appendAnyway: boolean;
   /** an earlier attempt, or the provider, may have filed it: search first */
   search: boolean;
-  /** the copy, where it was composed just now */
+  /** the copy, if this attempt composed it */
   source?: Buffer;
-  /** when the attempt began, ms of `performance.now()`; without it now */
+  /** when the attempt began, ms of `performance.now()`; left out: now */
   begunAt?: number;
-  /** the workflow of which nothing is left then */
+  /** the workflow that has finished when the copy is filed */
   finishes?: string;
 }
 
-/** The activity of an attempt that sent no heartbeat for so long may have been given to another worker. */
+/** After this long without a heartbeat, another worker may have got the activity of an attempt. */
 const MAY_BE_REPLACED_MS = 5_000;
 
-/** The caller waits so long for the copy of an email that has been sent. */
+/** How long the caller waits for the copy of a sent email. */
 const PATIENCE_MS = 3_000;
 
 /**
- * What is left once the SMTP server has accepted the message: files its copy and removes the draft that it was. What
- * takes longer, or fails, gets a provisional Email instead of the copy (CONTRACT "Emails", send), with which the caller
- * gets his response. `firstCopy` is given by the attempt that sent the message: nothing has filed a copy before.
- * `begunAt`: when the attempt began, before it submitted the message, ms of `performance.now()`. `workflowId`: whose caller
- * gets his response then.
- * @returns whether nothing is left
+ * Finishes a send that the SMTP server has accepted: files its copy and removes the sent draft. If that takes long or fails, it
+ * stores a provisional email, with which the caller gets a response.
+ * @param firstCopy passed by the attempt that sent the message: no copy has been filed before
+ * @param begunAt when the attempt began, before it submitted the message, ms of `performance.now()`
+ * @param workflowId the workflow for whose end the caller waits
+ * @returns whether nothing is left to do
  */
 export async function finishSend(
   deps: MailboxDeps,
@@ -51,13 +51,16 @@ export async function finishSend(
   const { id: sendId, accountId } = loaded.send;
   const showProvisional = () =>
     createProvisionalEmail(deps, loaded).catch((err: unknown) =>
-      deps.logger.warn({ accountId, sendId, err }, 'a sent email is not shown before its copy has synced'),
+      deps.logger.warn(
+        { accountId, sendId, err },
+        'could not store the sent copy; the email appears after the next sync',
+      ),
     );
   const timer = setTimeout(() => void showProvisional(), PATIENCE_MS);
   try {
     const filing = {
       ...(firstCopy ? { search: false, source: firstCopy } : { search: true }),
-      // a draft is to be removed yet
+      // with a draft, its removal is left to do
       ...(loaded.send.draftId === null ? { finishes: workflowId } : {}),
     };
     if ((await fileSentCopy(deps, loaded, { appendAnyway: false, begunAt, ...filing })) === 'done') {
@@ -65,7 +68,7 @@ export async function finishSend(
       return true;
     }
   } catch (err) {
-    deps.logger.warn({ accountId, sendId, err }, 'the copy of a sent email is filed later');
+    deps.logger.warn({ accountId, sendId, err }, 'could not append to Sent; finishSend will retry');
   } finally {
     clearTimeout(timer);
   }
@@ -73,17 +76,17 @@ export async function finishSend(
   return false;
 }
 
-/** Removes the draft that was sent from Drafts; its `drf_…` id is not found any more. */
+/** Removes the sent draft from Drafts; its `drf_…` id is no longer found. */
 export async function removeSentDraft(deps: MailboxDeps, { accountId, draftId }: SendRow): Promise<void> {
   if (draftId) await withMailbox(deps, accountId, (ctx) => removeDraftEmail(ctx, draftId));
 }
 
-/** SMTP servers other than Gmail's that file in Sent what they send. */
+/** SMTP servers other than Gmail's that file a copy of each message in Sent. */
 const FILES_ITSELF = /(^|\.)(office365|outlook|zoho)\.(com|eu|in|jp|com\.au)$/i;
 
 /**
- * Files the copy of a sent email in Sent, unless it is there. Steps: 1 search for it; 2 APPEND; 3 ingest it. Safe to be
- * repeated after each. `waiting`: the provider files it itself, and has not yet.
+ * Files the copy of a sent email in Sent, unless Sent has it. Steps: 1 search for it; 2 APPEND; 3 ingest it. Safe to repeat
+ * after each. `waiting`: the provider files the copy itself, and has not done so yet.
  */
 export async function fileSentCopy(
   deps: MailboxDeps,
@@ -111,13 +114,13 @@ export async function fileSentCopy(
   return 'done';
 }
 
-/** False: the provider files the copy itself, and has not yet. */
+/** False: the provider files the copy itself, and has not done so yet. */
 async function fileCopy(
   ctx: SyncContext,
   { id, messageId, storageKey }: SendRow,
   filing: Filing & { begunAt: number; filesItself: boolean },
 ): Promise<boolean> {
-  if (!messageId || !storageKey) throw new ApiError('not_found', 'there is no such send any more');
+  if (!messageId || !storageKey) throw new ApiError('not_found', 'this send no longer exists');
   const { session } = ctx;
   const filesItself = filing.filesItself || session.has('X-GM-EXT-1');
   if (filesItself && !filing.search) return false;
@@ -127,23 +130,23 @@ async function fileCopy(
     await ingestFound(ctx, folder, found);
     return true;
   }
-  // the watch may have ingested what an earlier attempt filed, and the user removed it, while this one waited for its turn
+  // while this attempt waited, the watch may have ingested an earlier attempt's copy, and the user removed it
   if (filing.search && (await isCopyIngested(ctx.db, id))) return true;
   if (filesItself && !filing.appendAnyway) return false;
   await fileOnce(ctx, folder, { id, messageId, storageKey, ...filing });
   return true;
 }
 
-/** How long ago a copy is said to have been filed, in seconds. */
+/** How far the INTERNALDATE of a copy is in the past, in seconds. */
 const BEFORE_NOW_S = 2;
 
-/** A copy that has no location yet. */
+/** A copy without a location. */
 interface Copy {
   /** of the send */
   id: string;
   messageId: string;
   storageKey: string;
-  /** where it was composed just now */
+  /** if this attempt composed it */
   source?: Buffer;
 }
 
@@ -166,9 +169,9 @@ async function fileOnce(
 }
 
 /**
- * Of two attempts at the same time (the first one stopped for long, and was replaced) both may have found no copy: the one that
- * appended later removes its own again.
- * @returns the UIDs that stay; none: there is no earlier one
+ * Removes the appended copy again if an earlier one exists: of two attempts at the same time (the first one stalled, and was
+ * replaced) both may have found no copy.
+ * @returns the UIDs of earlier copies
  */
 async function leaveToEarlier(
   ctx: SyncContext,
@@ -183,12 +186,12 @@ async function leaveToEarlier(
   return earlier;
 }
 
-/** The first of them that is not stored becomes the email that was sent. */
+/** Ingests found copies: the first one that is not stored becomes the sent email. */
 async function ingestFound(ctx: SyncContext, folder: FolderState, uids: number[]): Promise<void> {
   await ingestAppended(ctx, folder, await openFolder(ctx.session, folder.path), uids);
 }
 
-/** The copies of a send. Another send of the same draft has the same Message-ID: what is stored as its email is not one. */
+/** The UIDs of a send's copies. Another send of the same draft has the same Message-ID: its stored copy is excluded. */
 async function findCopies(
   { db, session }: SyncContext,
   folder: FolderState,
@@ -200,16 +203,16 @@ async function findCopies(
   return uids.filter((uid) => (stored.get(uid) ?? id) === id);
 }
 
-/** Appends the copy; null where the server does not report where it put it. */
+/** Appends the copy; null when the server does not report its UID (no UIDPLUS). */
 async function append({ session, storage }: SyncContext, path: string, copy: Copy): Promise<Appended | null> {
   const source = copy.source ?? (await loadSource(storage, copy.storageKey));
-  // Servers have no finer dates. One that goes by its own clock shows that: it would not come to this date by itself.
+  // INTERNALDATE has whole seconds. A server that sets its own date is recognised: it would not arrive at this one.
   const date = new Date((Math.floor(Date.now() / 1_000) - BEFORE_NOW_S) * 1_000);
   const location = await appendMessage(session, path, source, { flags: ['\\Seen'], date });
   return location && { ...location, ...copy, source, date };
 }
 
-/** Whether a copy of the message is in Sent; no when the mailbox cannot be reached. */
+/** Whether a copy of the message is in Sent; false when the mailbox cannot be reached. */
 export async function isInSent(deps: MailboxDeps, { accountId, messageId }: SendRow): Promise<boolean> {
   if (!messageId) return false;
   try {
@@ -224,10 +227,10 @@ export async function isInSent(deps: MailboxDeps, { accountId, messageId }: Send
   }
 }
 
-/** Creates the Email that is shown until the copy has synced, unless that or the copy exists. */
+/** Creates the email that is shown until the copy has synced, unless it or the copy exists. */
 async function createProvisionalEmail(deps: MailboxDeps, loaded: LoadedSend): Promise<void> {
   const { id, accountId } = loaded.send;
-  // the copy may have been filed meanwhile, or shown by another attempt
+  // another attempt may have filed the copy, or stored a provisional email
   const send = await loadSend(deps.db, accountId, id);
   if (!send || send.hasProvisional || !send.storageKey || (await isCopyIngested(deps.db, id))) return;
   const source = await loadSource(deps.storage, send.storageKey);

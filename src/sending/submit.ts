@@ -28,30 +28,30 @@ export interface SubmitDeps extends MailboxDeps, ComposeDeps {
   submitter: Submitter;
 }
 
-/** A provider that files copies itself needs a moment: how often the outcome of a send is checked, and the time between. */
+/** How often the outcome of a send is checked, and the time between: providers that file copies need some seconds. */
 const OUTCOME_CHECKS = 3;
 const OUTCOME_WAIT_MS = 1_500;
-/** Attempts to record that a message was sent: it has left, whatever state our database is in. */
+/** Attempts to record that a message was sent: it has left, even if our database is unavailable. */
 const COMMIT_ATTEMPTS = 600;
 const COMMIT_WAIT_MS = 500;
 
-const GIVEN_UP = 'the send was given up';
+const GIVEN_UP = 'this send was given up';
 const UNKNOWN =
-  'the connection to the SMTP server ended before the server said whether it accepted the email, so it may have been sent. Check the Sent folder, or ask the recipient, before sending it again';
+  'the connection to the SMTP server ended before the server confirmed the email, so it may have been sent. Check the Sent folder, or ask the recipient, before sending it again';
 
-/** What became of an attempt to send. */
+/** The outcome of an attempt to send. */
 export interface SendOutcome {
   /** the send as it is now */
   send: SendRow;
-  /** its copy for Sent, when this attempt submitted the message, and no earlier one */
+  /** its copy for Sent, if this attempt submitted the message; null: an earlier one did */
   firstCopy: Buffer | null;
 }
 
 /**
- * Sends a message unless that was done, or may have been. The numbered steps can each be the last one before a crash:
+ * Sends a message unless it was or may have been sent. Each numbered step can be the last one before a crash:
  * 1 compose it and store it; 2 connect, log in, name the recipients; 3 commit `submitting`; 4 transmit the message;
  * 5 commit `sent`. A second attempt that finds `submitting` sends nothing: it looks for the copy that some providers file.
- * @throws MailError when it was not sent; ApiError provider_error when that is not known
+ * @throws MailError when it was not sent; ApiError provider_error when the outcome is unknown
  */
 export async function sendOnce(deps: SubmitDeps, loaded: LoadedSend): Promise<SendOutcome> {
   const { send } = loaded;
@@ -73,7 +73,7 @@ async function sendQueued(deps: SubmitDeps, loaded: LoadedSend): Promise<SendOut
     if (attempt.isSubmitting && !unknown) {
       await retryCommit(() => requeue(deps.db, send.id, attempt.composed.storageKey));
     }
-    // nothing of it was sent; what cannot be deleted now is left to housekeeping
+    // nothing was sent; housekeeping deletes a file that cannot be deleted now
     if (!unknown) await deps.storage.delete([attempt.composed.storageKey]).catch(() => undefined);
     if (!unknown && !(error instanceof Overtaken)) throw error;
     // Another attempt is ahead, or the caller gave up: the row says which.
@@ -106,7 +106,7 @@ async function prepare(deps: SubmitDeps, loaded: LoadedSend): Promise<Attempt> {
   return { ...loaded, send: { ...send, ...composed }, composed, sentCopy, message, isSubmitting: false };
 }
 
-/** Submits; a refused login is confirmed by a second attempt and makes the account `disconnected`. */
+/** Submits the message; a login that is refused twice makes the account `disconnected`. */
 async function submit(deps: SubmitDeps, attempt: Attempt): Promise<Submitted> {
   const { send, settings, message } = attempt;
   const { accountId } = send;
@@ -116,7 +116,7 @@ async function submit(deps: SubmitDeps, attempt: Attempt): Promise<Submitted> {
     envelope: message.envelope,
     source: message.delivered,
     beforeData: async () => {
-      // before the commit, whose answer may be lost
+      // before the commit, whose response may be lost
       attempt.isSubmitting = true;
       await begin(deps, attempt);
     },
@@ -128,7 +128,7 @@ async function submit(deps: SubmitDeps, attempt: Attempt): Promise<Submitted> {
   });
 }
 
-/** From here on the message may be sent, so its opens must be recognised from here on. */
+/** Commits `submitting` with the tracking record: from here on the message may be sent, and opened. */
 async function begin({ db }: SubmitDeps, { send, composed, message: { links } }: Attempt): Promise<void> {
   const { id, accountId, trackingId, tracking } = send;
   const begun =
@@ -143,16 +143,16 @@ async function begin({ db }: SubmitDeps, { send, composed, message: { links } }:
   if (!begun) throw new Overtaken();
 }
 
-/** The row is not `queued` any more: another attempt is sending it, or has; or the caller gave up. */
+/** The row is no longer `queued`: another attempt is sending or has sent it, or the caller gave up. */
 class Overtaken extends Error {
   override readonly name = 'Overtaken';
 }
 
 /**
- * The outcome was lost. A copy in Sent, which some providers file themselves, proves that it was sent. It is never sent
- * again.
- * @returns the send that was found to be sent
- * @throws ApiError provider_error that says so
+ * Finds out whether a message was sent whose outcome was lost: a copy in Sent, which some providers file themselves, proves
+ * it. It is never sent again.
+ * @returns the send, if it was sent
+ * @throws ApiError provider_error if the outcome stays unknown; MailError if nothing was sent
  */
 async function findOutcome(deps: SubmitDeps, { id, accountId }: SendRow): Promise<SendRow> {
   const { db } = deps;
@@ -167,14 +167,14 @@ async function findOutcome(deps: SubmitDeps, { id, accountId }: SendRow): Promis
     }
     if (check < OUTCOME_CHECKS) await sleep(OUTCOME_WAIT_MS);
   }
-  // Not submitting any more: the SMTP server has accepted nothing, and the next attempt sends it.
+  // Queued again: the SMTP server has accepted nothing, and the next attempt sends it.
   if (!(await markOutcomeUnknown(db, id)) && (await loadSend(db, accountId, id))?.state === 'queued') {
     throw new MailError('provider_error', 'smtp', 'the message was not sent');
   }
   throw new ApiError('provider_error', UNKNOWN);
 }
 
-/** Commits that the message was accepted, and with it that its draft was sent; false when the row had ended otherwise. */
+/** Commits that the message and its draft were sent; false when the row has ended in another state. */
 async function recordSent(
   { db }: SubmitDeps,
   { draftId }: SendRow,

@@ -36,19 +36,19 @@ import { setSearchAttributes } from './search-attributes.ts';
  *                                                       disconnected  2 refused logins in a row
  * disconnected  nothing                                 connecting    `reconnected`
  * any                                                   connecting    `reconnected`: new settings are stored
- * connecting, running                                   connecting    `watchLost`: the worker is gone, another one watches
- * any                                                   removing      cancelled by removeAccount: the activity ends
+ * connecting, running                                   connecting    `watchLost`: the worker is lost, another one watches
+ * any                                                   removing      cancelled by removeAccount: the activity stops
  *
  * The status in the store and its event are committed together by setAccountStatus.
  */
 
 export interface AccountInput {
   accountId: string;
-  /** how long watchMailbox may be silent before another worker takes it over, ms */
+  /** how long watchMailbox may go without a heartbeat before another worker takes it over, ms */
   heartbeatTimeoutMs?: number;
-  /** factor on every wait; tests use a small one */
+  /** factor on every wait; small in tests */
   pace?: number;
-  /** from the run before */
+  /** from the previous run */
   carried?: Counts & { lastError?: string | null };
 }
 
@@ -65,17 +65,17 @@ export const watchLost = defineSignal(SIGNALS.watchLost);
 
 const FAILURES_TO_ERRORED = 3;
 const REFUSALS_TO_DISCONNECTED = 2;
-/** A connection that was cut after its login counts half: the server is there, and the work goes on where it was. */
+/** A connection that was cut after its login counts half: the server is reachable, and the work resumes where it stopped. */
 const CUT = 0.5;
 const BACKOFF = { firstMs: 1_000, longestMs: 60_000 };
-/** Before a refused login is repeated, and before a mailbox that another worker took is taken back. */
+/** Before a refused login is repeated, and before a mailbox is taken back from another worker. */
 const SHORT_WAIT_MS = 500;
-/** A connection that lasted this long resets all counts; a shorter one only does when the mailbox got in sync. */
+/** A connection that lasted this long resets all counts; a shorter one does so only when the mailbox got in sync. */
 const STEADY_MS = 60_000;
 const HEARTBEAT_TIMEOUT_MS = 30_000;
-/** More than the time after which watchMailbox ends by itself. */
+/** Longer than a watchMailbox lasts (`WATCH_MS`). */
 const WATCH_TIMEOUT = '2h';
-/** Types of failures (see src/activities/failures.ts) that Temporal does not retry by itself. */
+/** Types of failures (see src/activities/failures.ts) that the workflow, not Temporal, decides whether to retry. */
 const DECIDED_HERE = ['provider_error', 'provider_rejected', 'unexpected_error', 'unavailable', 'storage_full'];
 
 const { loadAccount, setAccountStatus } = proxyActivities<AccountActivities>({
@@ -128,22 +128,22 @@ interface SignalCounts {
   watchLost: number;
 }
 
-/** What operators are shown the state of. */
+/** An account and the tracker that shows its state to operators. */
 interface Shown {
   readonly input: AccountInput;
   readonly shown: StateTracker;
 }
 
-/** One account under the settings with which it was loaded. */
+/** One account with the settings that were loaded. */
 interface Connection extends Counts, Shown {
   readonly signals: Readonly<SignalCounts>;
-  /** whether there are newer settings than those that the account was loaded with */
+  /** whether newer settings than the loaded ones have been stored */
   readonly isOutdated: () => boolean;
   /** as in the store */
   status: AccountStatus;
 }
 
-/** Keeps the mailbox connected with the present settings. Returns when the account has to be loaded again. */
+/** Keeps the mailbox connected with the loaded settings. Returns when the account has to be loaded again. */
 async function stayConnected(connection: Connection): Promise<void> {
   const { input, isOutdated } = connection;
   while (!isOutdated()) {
@@ -167,8 +167,8 @@ async function stayConnected(connection: Connection): Promise<void> {
 }
 
 /**
- * Runs the activity to its end, or until there are new settings or its worker is gone. Undefined: it ended well, or its worker
- * is gone, and it can run again at once.
+ * Runs the activity until it ends, new settings are stored or its worker is lost. Undefined: it ended without a failure, or
+ * its worker was lost, and it can run again immediately.
  */
 async function watchOnce(connection: Connection): Promise<Failed | undefined> {
   const { input, signals, isOutdated } = connection;
@@ -192,11 +192,11 @@ async function watchOnce(connection: Connection): Promise<Failed | undefined> {
       await condition(isOver);
     }
   } catch (error) {
-    // Cancelled: the activity closes its connections before the run ends.
+    // Cancelled: the run waits until the activity has closed its connections.
     await CancellationScope.nonCancellable(() => condition(isOver));
     throw error;
   }
-  // that of a lost worker never ends: it is cancelled, so that Temporal does not retry it when its heartbeats are missing
+  // the activity of a lost worker never ends: cancelling it keeps Temporal from retrying it after the heartbeat timeout
   if (!watch.end) watch.cancel();
   const failed = watch.end?.failed;
   const wasConnected = connects !== connectsBefore || failed?.kind !== 'failed' || failed.connected === true;
@@ -206,9 +206,9 @@ async function watchOnce(connection: Connection): Promise<Failed | undefined> {
 
 /** An execution of watchMailbox. */
 interface Watch {
-  /** undefined while it is under way; `failed` is undefined when it ended well */
+  /** undefined while it runs; `failed` is undefined when it ended without a failure */
   end: { failed: Failed | undefined } | undefined;
-  /** Has it end. */
+  /** Cancels the activity. */
   cancel(): void;
 }
 
@@ -218,7 +218,7 @@ function startWatch({ accountId, heartbeatTimeoutMs = HEARTBEAT_TIMEOUT_MS }: Ac
     heartbeatTimeout: heartbeatTimeoutMs,
     startToCloseTimeout: WATCH_TIMEOUT,
     cancellationType: ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
-    // A failure of the mailbox is decided on here; a worker that was lost is replaced by Temporal itself.
+    // This workflow handles failures of the mailbox; Temporal retries after the loss of a worker.
     retry: { initialInterval: '500ms', maximumInterval: '10s', nonRetryableErrorTypes: DECIDED_HERE },
     summary: `watch ${accountId}`,
   });
@@ -233,7 +233,7 @@ function startWatch({ accountId, heartbeatTimeoutMs = HEARTBEAT_TIMEOUT_MS }: Ac
   return watch;
 }
 
-/** The mailbox is connected and in sync. */
+/** Records that the mailbox is connected and in sync. */
 async function markConnected(connection: Connection): Promise<void> {
   connection.failures = 0;
   connection.refusals = 0;
@@ -242,7 +242,10 @@ async function markConnected(connection: Connection): Promise<void> {
   show(connection, 'running');
 }
 
-/** Counts a failure and changes the status where it is due. Milliseconds to wait; `reload`: the account has changed. */
+/**
+ * Counts a failure and changes the status where it is due.
+ * @returns milliseconds to wait; `reload`: the account has changed
+ */
 async function countFailure(connection: Connection, failed: Failed): Promise<number | 'reload'> {
   const isRefusal = failed.kind === 'failed' && failed.code === 'invalid_credentials' && !failed.connected;
   if (!isRefusal) forgetRefusals(connection);
@@ -268,12 +271,12 @@ async function countFailure(connection: Connection, failed: Failed): Promise<num
   }
 }
 
-/** Two refusals disconnect the account only in a row: with anything between them, the first may have been the server's fault. */
+/** Only two refusals in a row disconnect the account: the server may have caused the first if anything else came between. */
 function forgetRefusals(connection: Connection): void {
   if (connection.refusals > 0 && patched('refusals-in-a-row')) connection.refusals = 0;
 }
 
-/** Milliseconds. */
+/** Milliseconds to wait after one more failure. */
 function backOff(connection: Connection): number {
   connection.backoff += 1;
   return waitAfter(connection.backoff, BACKOFF);
@@ -302,7 +305,7 @@ async function startInitialSync({ accountId, heartbeatTimeoutMs, pace }: Account
       args: [{ accountId, heartbeatTimeoutMs, pace }],
       typedSearchAttributes: searchableBy(accountId),
       staticSummary: `import the last days of ${accountId}`,
-      // It outlives this run, which continues as a new one; removeAccount cancels it.
+      // It outlives this run, which continues as new; removeAccount cancels it.
       parentClosePolicy: ParentClosePolicy.ABANDON,
     });
   } catch (error) {
@@ -311,13 +314,13 @@ async function startInitialSync({ accountId, heartbeatTimeoutMs, pace }: Account
   }
 }
 
-/** Shows operators the state, in the list of runs and on the run itself. */
+/** Shows the state to operators, in the list of runs and on the run itself. */
 function show({ input, shown }: Shown, state: string): void {
   shown.enter(state);
   setSearchAttributes(input.accountId, state);
 }
 
-/** A failure shows on the run itself at once; in the list of runs when the next attempt begins. */
+/** Shows a failure on the run itself; the list of runs changes when the next attempt begins. */
 function showFailure({ shown, status, failures, refusals }: Connection, failed: Failed, waitMs: number): void {
   shown.enter(status === 'running' ? 'connecting' : status, {
     lastError: classOf(failed),

@@ -2,14 +2,14 @@
 export interface Backoff {
   /** after the first failure, ms */
   firstMs: number;
-  /** by how much each wait is longer than the one before; left out: 2 */
+  /** each wait is longer than the previous one by this factor; left out: 2 */
   factor?: number;
   longestMs: number;
 }
 
 /**
- * Milliseconds to wait after so many failures in a row, 1 for the first. Jittered by a fifth, so that mailboxes that failed at
- * one moment do not all come back at one moment.
+ * Milliseconds to wait after a number of failures in a row, 1 for the first. Jittered by a fifth: mailboxes that failed
+ * together do not all reconnect together.
  */
 export function waitAfter(failures: number, { firstMs, factor = 2, longestMs }: Backoff): number {
   const waitMs = Math.min(firstMs * factor ** (failures - 1), longestMs);

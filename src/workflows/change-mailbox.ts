@@ -7,10 +7,10 @@ import { trackState } from './run-state.ts';
 /*
  * state     what happens                                          next
  * changing  the provider makes the change, then it is stored      done; or the run fails with the caller's error
- * done      the end
+ * done      final
  */
 
-/** One change of a mailbox, as the API asks for it. */
+/** One change of a mailbox that the API requests. */
 export type MailboxChange = { accountId: string } & (
   | { kind: 'read' | 'unread' | 'trash'; emailId: string }
   | { kind: 'move'; emailId: string; folderId: string }
@@ -20,8 +20,8 @@ export type MailboxChange = { accountId: string } & (
 );
 
 /**
- * The caller waits, so these run within the workflow task, which saves three round trips to Temporal. A worker that was
- * killed is replaced when the task times out, after 10 s. Permanent failures are not retried.
+ * The caller waits: these run within the workflow task, which saves three round trips to Temporal. After the loss of a
+ * worker another one continues when the task times out, after 10 s. Permanent failures are not retried.
  */
 const WAITED_FOR = {
   startToCloseTimeout: '30s',
@@ -30,7 +30,7 @@ const WAITED_FOR = {
 
 const { markEmail, moveEmail, trashEmail } = proxyLocalActivities<ChangeEmailActivities>(WAITED_FOR);
 const { createFolder, changeFolder } = proxyLocalActivities<ChangeFolderActivities>(WAITED_FOR);
-/** Moves all of its emails to Trash first, however many there are. */
+/** Moves all of its emails to Trash first, which may take long. */
 const { deleteFolder } = proxyActivities<ChangeFolderActivities>({
   ...WAITED_FOR,
   taskQueue: QUEUES.commands,
@@ -38,7 +38,7 @@ const { deleteFolder } = proxyActivities<ChangeFolderActivities>({
   heartbeatTimeout: '6s',
 });
 
-/** Makes one change: at the provider first, then in the store with its event. */
+/** Makes one change, at the provider first, then in the store with its event. */
 export async function changeMailbox(change: MailboxChange, { startBy }: { startBy?: number } = {}): Promise<void> {
   const shown = trackState('changing');
   refuseLateStart(startBy);

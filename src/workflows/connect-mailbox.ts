@@ -6,7 +6,7 @@ import { QUEUES } from './names.ts';
 import { classOf, trackState } from './run-state.ts';
 import { setSearchAttributes } from './search-attributes.ts';
 
-/** Retried only when the worker or our own store failed: anything else is returned to the caller at once. */
+/** Retried only after a failure of the worker or of our own store: the caller gets any other failure immediately. */
 const { verifyMailbox } = proxyActivities<ConnectActivities>({
   taskQueue: QUEUES.commands,
   startToCloseTimeout: '45s',
@@ -24,8 +24,8 @@ const { startAccount, deleteIntent } = proxyActivities<AccountActivities & Conne
 });
 
 /**
- * Connects a mailbox, or connects it again: verifies the logins that are sealed in the intent, saves the account, and
- * starts its workflow, which watches it. Fails with the error for the caller.
+ * Connects or reconnects a mailbox: verifies the logins that are sealed in the intent, saves the account, and starts the
+ * workflow that watches it. Fails with the caller's error.
  */
 export async function connectMailbox({ intentId }: { intentId: string }): Promise<{ accountId: string }> {
   const shown = trackState('verifying the logins');

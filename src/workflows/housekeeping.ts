@@ -6,8 +6,8 @@ import { QUEUES } from './names.ts';
 import { classOf, trackState } from './run-state.ts';
 
 /*
- * One run for the whole installation; every worker starts it, and Temporal lets it run once. Every hour it deletes
- * expired rows and repairs what was lost.
+ * One run for the whole installation: every worker starts it, and Temporal runs it once. Every hour it deletes expired rows
+ * and restarts lost workflows.
  */
 
 const { deleteExpired, repairDeliveries } = proxyActivities<HousekeepingActivities>({
@@ -24,7 +24,7 @@ const { ensureAccounts } = proxyActivities<AccountActivities>({
 
 const HOUR_MS = 60 * 60 * 1000;
 
-/** Deletes expired rows in bounded steps, finds deliveries and accounts without a run; never ends. */
+/** Deletes expired rows in bounded steps, starts the lost runs of deliveries and accounts; never ends. */
 export async function housekeeping(): Promise<void> {
   const shown = trackState('working');
   while (!workflowInfo().continueAsNewSuggested) {
@@ -35,7 +35,7 @@ export async function housekeeping(): Promise<void> {
       await ensureAccounts();
     } catch (error) {
       shown.enter('working', { lastError: classOf(readFailure(error)) });
-      // again in an hour; every worker does it at its start, too
+      // repeated in an hour, and by every worker when it starts
     }
     shown.enter('waiting', { nextAttemptMs: HOUR_MS });
     await sleep(HOUR_MS, { summary: 'next round' });

@@ -9,32 +9,32 @@ import { setSearchAttributes } from './search-attributes.ts';
 
 /*
  * state      what happens                         next
- * running    importMailbox, again and again       completed  there is no more to import
+ * running    importMailbox, repeatedly            completed  all mail is imported
  *                                                 failed     5 failures in a row without progress
- * completed, failed: the end
+ * completed, failed: final
  *
- * A full storage is such a failure. An outage of a part of this installation (database, storage, worker) is none: it is
- * waited out, however long it lasts, with ever longer waits.
+ * A full storage counts as a failure. An outage of a part of this installation (database, storage, worker) does not: the
+ * workflow waits until it is over, with growing waits.
  *
- * Each of the three is committed with its event by setInitialSync. What was imported stays imported: a run that was
- * lost is started again by the account's workflow and goes on where it stopped.
+ * setInitialSync commits each of the three with its event. Imported mail stays imported: the account's workflow starts a
+ * lost run again, which continues where it stopped.
  */
 
 export interface InitialSyncInput {
   accountId: string;
   heartbeatTimeoutMs?: number;
   pace?: number;
-  /** from the run before: failures in a row */
+  /** from the previous run: failures in a row */
   failures?: number;
-  /** from the run before: attempts in a row that an outage of this installation ended */
+  /** from the previous run: attempts in a row that an outage of this installation ended */
   outages?: number;
 }
 
 const MAX_FAILURES = 5;
 const BACKOFF = { firstMs: 2_000, factor: 3, longestMs: 60_000 };
-/** Most outages are over in a moment: a worker that was replaced. */
+/** Most outages are short, such as the replacement of a worker. */
 const OUTAGE_BACKOFF = { firstMs: 500, longestMs: 60_000 };
-/** At most: nothing else notices that the worker of an import is gone. */
+/** At most: only a missing heartbeat shows that the worker of an import is lost. */
 const HEARTBEAT_TIMEOUT_MS = 30_000;
 
 const { setInitialSync, countImported } = proxyActivities<AccountActivities>({
@@ -43,7 +43,7 @@ const { setInitialSync, countImported } = proxyActivities<AccountActivities>({
   retry: { initialInterval: '500ms', maximumInterval: '30s' },
 });
 
-/** Imports the mail of the last days of one account. Fails when it is given up. */
+/** Imports the mail of the last days of one account. Fails after too many failures in a row without progress. */
 export async function initialSync(input: InitialSyncInput): Promise<void> {
   const { accountId, heartbeatTimeoutMs = HEARTBEAT_TIMEOUT_MS, pace = 1 } = input;
   const shown = trackState('running');
@@ -52,7 +52,7 @@ export async function initialSync(input: InitialSyncInput): Promise<void> {
     heartbeatTimeout: Math.min(heartbeatTimeoutMs, HEARTBEAT_TIMEOUT_MS),
     startToCloseTimeout: '30m',
     cancellationType: ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
-    // One attempt: five failures in a row are counted here.
+    // One attempt: this workflow counts the failures.
     retry: { maximumAttempts: 1 },
     summary: `import ${accountId}`,
   });
@@ -104,14 +104,14 @@ async function attemptImport(
   }
 }
 
-/** In a row: an outage does not end the row of failures, and a failure ends that of outages. */
+/** Counts failures and outages in a row: an outage keeps the count of failures, a failure resets the count of outages. */
 function countFailure(before: { failures: number; outages: number }, failed: Failed): typeof before {
   return countsAsAttempt(failed)
     ? { failures: before.failures + 1, outages: 0 }
     : { failures: before.failures, outages: before.outages + 1 };
 }
 
-/** Whether it counts as a failed attempt: an outage of this installation does not, a full storage does. */
+/** Whether a failure counts as a failed attempt: an outage of this installation does not, a full storage does. */
 function countsAsAttempt(failed: Failed): boolean {
   if (failed.kind === 'timeout') return true;
   return failed.kind === 'failed' && failed.code !== 'unavailable' && failed.code !== 'not_found';

@@ -18,7 +18,7 @@ import { isIdOfType, isUnsealed, REQUEST_ID_HEADER, TRACE_HEADER } from './names
 
 type Headers = WorkflowExecuteInput['headers'];
 
-/** Passes on what a run was started with to its activities and children: the id of the API call, and its trace. */
+/** Passes the request id and the trace of a run on to its activities and child workflows. */
 class PassOn implements WorkflowInboundCallsInterceptor, WorkflowOutboundCallsInterceptor {
   #passedOn: Headers = {};
 
@@ -48,8 +48,8 @@ class PassOn implements WorkflowInboundCallsInterceptor, WorkflowOutboundCallsIn
 }
 
 /**
- * Refuses what somebody gave to a run who does not have our key, or took from the history of another run. Such a run fails;
- * such a signal is dropped, since the run that it was sent to has done nothing wrong.
+ * Refuses input from a program without our key, or copied from the history of another run. A run with such an input fails.
+ * Such a signal is dropped: the run that received it must continue.
  */
 class RefuseUnsealed implements WorkflowInboundCallsInterceptor {
   async execute(input: WorkflowExecuteInput, next: Next<WorkflowInboundCallsInterceptor, 'execute'>): Promise<unknown> {
@@ -60,7 +60,7 @@ class RefuseUnsealed implements WorkflowInboundCallsInterceptor {
 
   async handleSignal(input: SignalInput, next: Next<WorkflowInboundCallsInterceptor, 'handleSignal'>): Promise<void> {
     if (!input.args.some(isUnsealed)) return next(input);
-    log.warn('a signal was dropped: its input was not sealed by this installation');
+    log.warn('dropped a signal: its input was not sealed by this installation');
   }
 
   async handleUpdate(
@@ -78,10 +78,10 @@ class RefuseUnsealed implements WorkflowInboundCallsInterceptor {
 }
 
 function unsealed(what: string): ApplicationFailure {
-  return ApplicationFailure.nonRetryable(`the input of this ${what} was not sealed for it`, 'Unsealed');
+  return ApplicationFailure.nonRetryable(`the input of this ${what} was not sealed for this run`, 'Unsealed');
 }
 
-/** Called by the SDK for each run. */
+/** The interceptors of one run; the SDK calls this. */
 export function interceptors(): WorkflowInterceptors {
   const passOn = new PassOn();
   return { inbound: [new RefuseUnsealed(), passOn], outbound: [passOn] };

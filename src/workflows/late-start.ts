@@ -2,8 +2,8 @@ import { ApplicationFailure, workflowInfo } from '@temporalio/workflow';
 import type { FailureDetail } from '../activities/failures.ts';
 
 /**
- * A start that Temporal got after `startBy` (ms since the epoch) was on its way while Temporal was frozen: the caller has
- * long had its response, that nothing is known of it. When the worker takes it does not matter, so replays decide the same.
+ * Refuses a start that reached Temporal after `startBy` (ms since the epoch), because it was frozen: the caller already
+ * has a response that the outcome is unknown. The time at which a worker begins does not matter, so replays decide alike.
  * @throws ApplicationFailure `unavailable`
  */
 export function refuseLateStart(startBy: number | undefined): void {

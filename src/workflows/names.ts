@@ -1,7 +1,7 @@
 import { defineSearchAttributeKey, type SearchAttributePair, SearchAttributeType } from '@temporalio/common';
 
 /**
- * The task queues, each with a Worker of its own: watching, everything that a caller waits for, deliveries, and what may take
+ * The task queues, each with its own Worker: watches, work that a caller waits for, deliveries, and work that may take
  * hours.
  */
 export const QUEUES = {
@@ -11,7 +11,7 @@ export const QUEUES = {
   background: 'background',
 } as const;
 
-/** Names of the workflow types, as the client starts them. */
+/** Names of the workflow types. */
 export const WORKFLOWS = {
   account: 'account',
   changeMailbox: 'changeMailbox',
@@ -30,27 +30,27 @@ export const WORKFLOWS = {
   reparse: 'reparse',
 } as const;
 
-/** Workflow ids derive from the resource: Temporal itself refuses to start one twice. */
+/** Workflow ids derive from the resource: Temporal refuses to start one twice. */
 export const accountWorkflowId = (accountId: string) => `account/${accountId}`;
 export const initialSyncWorkflowId = (accountId: string) => `initial-sync/${accountId}`;
 export const verifyWorkflowId = (accountId: string) => `verify/${accountId}`;
-/** Parses the stored mail of an account again: all of it, or what was cut short. */
+/** Reparses the stored mail of an account: all of it, or only emails whose parsing was cut short. */
 export const reparseWorkflowId = (accountId: string, only?: 'incomplete') =>
   `reparse/${accountId}${only ? `/${only}` : ''}`;
 export const connectWorkflowId = (intentId: string) => `connect/${intentId}`;
 /** One change of an email or a folder. */
 export const changeWorkflowId = (objectId: string, requestId: string) => `change/${objectId}/${requestId}`;
 export const removeWorkflowId = (accountId: string) => `remove/${accountId}`;
-/** Sends an email or a draft; named after the email that the Sent copy will be. */
+/** Sends an email or a draft; named after the email id that the Sent copy will get. */
 export const sendWorkflowId = (emailId: string) => `send/${emailId}`;
-/** What remains to be done after the SMTP server took the email. */
+/** Finishes a send after the SMTP server accepted the message. */
 export const finishSendWorkflowId = (emailId: string) => `send/${emailId}/finish`;
 export const draftWorkflowId = (draftId: string) => `draft/${draftId}`;
 export const removeDraftWorkflowId = (draftId: string) => `draft/${draftId}/remove`;
 export const deleteDraftWorkflowId = (draftId: string) => `draft/${draftId}/delete`;
-/** One delivery in a run of its own; `runs` that it had before. */
+/** One delivery in its own run; `runs`: how many it had before. */
 export const deliveryWorkflowId = (deliveryId: string, runs = 0) => `deliver/${deliveryId}${again(runs)}`;
-/** Several deliveries of one endpoint, named after the first of them; `runs` that this one had before. */
+/** Several deliveries of one endpoint, named after the first of them; `runs`: how many that one had before. */
 export const deliveryBatchWorkflowId = (endpointId: string, firstDeliveryId: string, runs = 0) =>
   `deliver/${endpointId}/${firstDeliveryId}${again(runs)}`;
 const again = (runs: number) => (runs === 0 ? '' : `/r${runs}`);
@@ -59,8 +59,8 @@ export const replayWorkflowId = (replayId: string) => `replay/${replayId}`;
 export const HOUSEKEEPING_WORKFLOW_ID = 'housekeeping';
 
 /**
- * The runs of an account that its id names. Those that another object names (changes, sends, drafts, connects) are found by
- * the search attribute `MailAccount`, which Temporal shows some time after the start.
+ * The ids of runs that derive from the account's id. Runs named after another object (changes, sends, drafts, connects) are
+ * found by the search attribute `MailAccount`, which Temporal shows some time after the start.
  */
 export const accountRunIds = (accountId: string): string[] => [
   initialSyncWorkflowId(accountId),
@@ -70,10 +70,10 @@ export const accountRunIds = (accountId: string): string[] => [
   accountWorkflowId(accountId),
 ];
 
-/** Runs with the `MailAccount` of an account that its removal does not end: itself, and deliveries, which it waits for. */
+/** Types of runs that the removal of an account does not end: itself, and deliveries, which it waits for. */
 export const OUTLIVES_ACCOUNT: readonly string[] = [WORKFLOWS.removeAccount, WORKFLOWS.deliverWebhooks];
 
-/** How the id of a workflow of each type begins. */
+/** The prefix of workflow ids, for each type. */
 export const ID_PREFIXES: Readonly<Record<string, string>> = {
   [WORKFLOWS.account]: 'account/',
   [WORKFLOWS.changeMailbox]: 'change/',
@@ -98,7 +98,7 @@ export function isIdOfType(workflowId: string, workflowType: string): boolean {
   return prefix !== undefined && workflowId.startsWith(prefix);
 }
 
-/** What stands for an input that was not sealed by this installation: src/temporal/codec.ts, interceptors.ts. */
+/** Replaces an input that was not sealed by this installation: src/temporal/codec.ts, interceptors.ts. */
 export const UNSEALED = { unsealed: true };
 export const isUnsealed = (input: unknown): boolean =>
   typeof input === 'object' && input !== null && (input as Partial<typeof UNSEALED>).unsealed === true;
@@ -110,7 +110,7 @@ export const SIGNALS = {
   reconnected: 'reconnected',
   /** account, from its watching activity: the mailbox is connected and being watched */
   mailboxConnected: 'mailboxConnected',
-  /** account: the worker that watches the mailbox is gone */
+  /** account: the worker that watches the mailbox is lost */
   watchLost: 'watchLost',
 } as const;
 
@@ -119,18 +119,18 @@ export const UPDATES = {
   deleted: 'deleted',
 } as const;
 
-/** The header and the memo that say which API call a run is a part of. */
+/** The header and the memo with the id of the API call that started a run. */
 export const REQUEST_ID_HEADER = 'request-id';
 export const REQUEST_ID_MEMO = 'requestId';
 /** The header of the SDK's interceptors for OpenTelemetry. */
 export const TRACE_HEADER = '_tracer-data';
 
 export const QUERIES = {
-  /** every workflow: where it stands; see src/workflows/run-state.ts */
+  /** every workflow: its current state; see src/workflows/run-state.ts */
   state: 'state',
 } as const;
 
-/** Search attributes: all of type Keyword but the last (Temporal allows ten Keywords and three KeywordLists per namespace). */
+/** Search attributes: all Keywords except the last (Temporal allows ten Keywords and three KeywordLists per namespace). */
 export const SEARCH_ATTRIBUTES = {
   mailAccount: 'MailAccount',
   mailStatus: 'MailStatus',
@@ -160,8 +160,8 @@ export const SEARCH_KEYS = {
 const MAX_VALUE_BYTES = 2048;
 
 /**
- * Makes a run be found by its account and by each of these ids; ids that are not known are left out, and the last ones where
- * there are more than Temporal takes: about 58, or 19 deliveries with their event and email.
+ * Search attributes by which a run is found: its account and each of these ids. Omits unknown ids, and the last ones beyond
+ * Temporal's limit: about 58, or 19 deliveries with their event and email.
  */
 export function searchableBy(
   accountId: string | undefined,

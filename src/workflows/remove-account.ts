@@ -15,11 +15,11 @@ import { setSearchAttributes } from './search-attributes.ts';
 
 /*
  * state      what happens                                                       next
- * marking    the account is not found any more, its credentials are deleted     deleting
+ * marking    readers no longer find the account, its credentials are deleted    deleting
  * deleting   its runs are cancelled; rows and files are deleted                 waiting; the update `deleted` returns
  * waiting    its runs close their connections and end, or are terminated        sweeping
- * sweeping   what they stored meanwhile is deleted                              erasing
- * erasing    its last events are delivered, for an hour at most; their content  the end
+ * sweeping   rows and files that they stored until then are deleted             erasing
+ * erasing    its last events are delivered, for an hour at most; their content  final
  *            and its runs in Temporal are deleted, then the account's row
  */
 
@@ -38,7 +38,7 @@ const { deleteContents, awaitRuns, eraseLog, deleteRuns } = proxyActivities<Remo
   retry: { initialInterval: '500ms', maximumInterval: '30s' },
 });
 
-/** Removes an account in steps that can each be done again. */
+/** Removes an account in steps, each of which is idempotent. */
 export async function removeAccount({ accountId }: { accountId: string }): Promise<void> {
   const shown = trackState('marking');
   let done = false;
@@ -57,7 +57,7 @@ export async function removeAccount({ accountId }: { accountId: string }): Promi
   if (patched('erase-log')) {
     shown.enter('erasing');
     await erase(accountId);
-    // a send or a draft that was under way may have stored its message after the sweep before
+    // a running send or save of a draft may have stored its message after the previous sweep
     if (patched('sweep-last')) await deleteContents({ accountId });
   }
   await finishRemoval({ accountId });
@@ -67,19 +67,19 @@ export async function removeAccount({ accountId }: { accountId: string }): Promi
 
 /** How long an endpoint may take to get the last events of the account, `account.remove` excepted. */
 const LAST_EVENTS_MS = 60 * 60_000;
-/** Between two looks in that time, and afterwards, when at most `account.remove` is waited for. */
+/** Between two checks in that time, and afterwards, when at most `account.remove` is waited for. */
 const BACKOFF = { firstMs: 2_000, longestMs: 30_000 };
 const AFTERWARDS_MS = 60 * 60_000;
 
-/** Erases what is left until nothing is, which is when `account.remove` has been delivered, or was given up. */
+/** Erases the log of the account until nothing is left, which takes until `account.remove` was delivered or given up. */
 async function erase(accountId: string): Promise<void> {
   const began = Date.now();
-  for (let looks = 1; ; looks++) {
+  for (let checks = 1; ; checks++) {
     const skipPending = Date.now() - began >= LAST_EVENTS_MS;
     const isErased = await eraseLog({ accountId, skipPending });
-    // its deliveries are runs, too: as long as one is under way it is looked for again
+    // deliveries are runs, too: checked again while one is running
     if ((await deleteRuns({ accountId, isErased })) && isErased) break;
-    await sleep(skipPending ? AFTERWARDS_MS : waitAfter(looks, BACKOFF), {
+    await sleep(skipPending ? AFTERWARDS_MS : waitAfter(checks, BACKOFF), {
       summary: 'until its last events are delivered',
     });
   }
@@ -88,5 +88,5 @@ async function erase(accountId: string): Promise<void> {
   while (!(await deleteRuns({ accountId, isErased: true })));
 }
 
-/** Temporal lists a run a moment after it began, which may be after it has delivered the last event and ended. */
+/** Temporal lists a run shortly after its start, possibly only after it has delivered the last event and ended. */
 const LISTED_MS = 10_000;

@@ -5,18 +5,18 @@ import { trackState } from './run-state.ts';
 import { setSearchAttributes } from './search-attributes.ts';
 
 /*
- * state      what happens                                                       next
- * reparsing  reparseEmails, one bounded step after the other, newest mail first done  there is no more
- * done       the end: the result says how many emails differed
+ * state      what happens                                                     next
+ * reparsing  reparseEmails, in bounded steps, newest mail first               done  all emails are reparsed
+ * done       final: the result says how many emails differed
  *
- * What was changed is in the store: a run that was lost is started again from the beginning, and changes nothing twice.
+ * Changes are stored step by step: a lost run is started again from the beginning, and changes nothing twice.
  */
 
 export interface ReparseInput {
   accountId: string;
-  /** `incomplete`: only what was cut short and is due; left out: everything */
+  /** `incomplete`: only emails whose parsing was cut short and is due; left out: all */
   only?: 'incomplete';
-  /** from the run before */
+  /** from the previous run */
   carried?: ReparseStep;
 }
 
@@ -28,7 +28,7 @@ const { reparseEmails } = proxyActivities<ReparseActivities>({
   retry: { initialInterval: '1s', maximumInterval: '10m' },
 });
 
-/** Parses the stored mail of one account again. */
+/** Reparses the stored mail of one account. */
 export async function reparse(input: ReparseInput): Promise<ReparseCounts> {
   const { accountId, only } = input;
   const shown = trackState('reparsing');

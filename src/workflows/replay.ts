@@ -14,12 +14,12 @@ import { type StateTracker, trackState } from './run-state.ts';
 
 /*
  * state      what happens                                                next
- * queueing   deliveries are queued as those before them are attempted    waiting    nothing has moved for some seconds
- *                                                                        completed  none is pending any more
+ * queueing   deliveries are queued as earlier ones are attempted         waiting    nothing has moved for some seconds
+ *                                                                        completed  none is pending
  *                                                                        cancelled  by the API, or this run was cancelled
  * waiting    a timer, longer each time                                   queueing
  *
- * What is queued and what became of it is in the store; see src/webhooks/log/replay-state.ts.
+ * The store holds what is queued, and its results; see src/webhooks/log/replay-state.ts.
  */
 
 const { feedReplay, cancelReplay } = proxyActivities<ReplayActivities>({
@@ -30,10 +30,10 @@ const { feedReplay, cancelReplay } = proxyActivities<ReplayActivities>({
   retry: { initialInterval: '1s', maximumInterval: '1m' },
 });
 
-/** Between two looks while nothing moves. */
+/** Between two checks while nothing moves. */
 const BACKOFF = { firstMs: 2_000, longestMs: 60_000 };
 
-/** Makes deliveries of one endpoint again. Cancelling it puts back those that were not attempted yet. */
+/** Repeats deliveries of one endpoint. A cancellation restores the ones that were not attempted. */
 export async function replay({ replayId }: { replayId: string }): Promise<ReplayProgress> {
   const shown = trackState('queueing');
   try {

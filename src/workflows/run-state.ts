@@ -2,33 +2,33 @@ import { defineQuery, setCurrentDetails, setHandler } from '@temporalio/workflow
 import type { Failed } from './failure.ts';
 import { QUERIES } from './names.ts';
 
-/** Where a run stands: the response to the query `state`. Holds no address, mail text or secret. */
+/** The current state of a run: the response to the query `state`. Holds no address, mail text or secret. */
 export interface RunState {
   /** one of the states in the table at the top of the workflow's file */
   state: string;
-  /** when it got into this state, ISO 8601 */
+  /** when it entered this state, ISO 8601 */
   since: string;
-  /** the class of the last error that counts still, e.g. `provider_error imap`; null: none */
+  /** the class of the last error that still counts, e.g. `provider_error imap`; null: none */
   lastError: string | null;
-  /** when the next attempt is due, ISO 8601; null: none is waited for */
+  /** when the next attempt is due, ISO 8601; null: none is due */
   nextAttempt: string | null;
   /** e.g. failures in a row */
   counts: Record<string, number>;
 }
 
-/** What is known of a state besides its name. */
+/** The details of a state. */
 export interface StateDetails {
-  /** left out: the one before stays; null: there is none any more */
+  /** left out: unchanged; null: cleared */
   lastError?: string | null;
-  /** milliseconds from now until the next attempt; left out: none is waited for */
+  /** milliseconds from now until the next attempt; left out: none is due */
   nextAttemptMs?: number;
-  /** left out: those before stay */
+  /** left out: unchanged */
   counts?: Record<string, number>;
 }
 
-/** The state of one run. */
+/** Tracks the state of one run. */
 export interface StateTracker {
-  /** The run is in this state from now on, or still, with other details. */
+  /** Enters a state, or changes the details of the present one. */
   enter(state: string, details?: StateDetails): void;
   readonly current: Readonly<RunState>;
 }
@@ -36,8 +36,8 @@ export interface StateTracker {
 export const stateQuery = defineQuery<RunState>(QUERIES.state);
 
 /**
- * Answers the query `state` and shows the state in Temporal's UI. Called before anything is awaited: a query may come with
- * the first task. None of it is a command, so it may change without `patched`.
+ * Answers the query `state` and shows the state in Temporal's UI. Call it before anything is awaited: a query may arrive
+ * with the first task. It issues no commands, so it may change without `patched`.
  */
 export function trackState(state: string): StateTracker {
   let current: RunState = { state, since: now(), lastError: null, nextAttempt: null, counts: {} };
@@ -57,7 +57,7 @@ export function trackState(state: string): StateTracker {
   };
 }
 
-/** The class of a failure, as operators may see it. */
+/** The class of a failure, safe to show to operators. */
 export function classOf(failed: Failed): string | null {
   switch (failed.kind) {
     case 'failed':
@@ -73,7 +73,7 @@ export function classOf(failed: Failed): string | null {
 
 const now = () => new Date(Date.now()).toISOString();
 
-/** Markdown, a line for each thing. */
+/** Markdown, one line per detail. */
 function inWords({ state, since, lastError, nextAttempt, counts }: RunState): string {
   return [
     `**${state}** since ${since}`,

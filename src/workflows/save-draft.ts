@@ -14,20 +14,20 @@ import { setSearchAttributes } from './search-attributes.ts';
 
 /*
  * saveDraft    appending  the draft is appended to Drafts and ingested                 removing, or final
- *              removing   the draft whose place it takes is removed                    final
+ *              removing   the draft that it replaces is removed                        final
  *
- * A draft is appended before the old one is removed: nothing is lost wherever this stops. Failures while appending fail
- * the workflow, and with it the call; the old draft stays as it was.
+ * A draft is appended before the old one is removed: nothing is lost wherever this stops. A failure while appending fails
+ * the workflow and the call; the old draft stays as it was.
  */
 
 const QUICK = {
   taskQueue: QUEUES.commands,
-  // a large one over a slow line; heartbeats show that the worker is alive
+  // for a large draft on a slow connection; heartbeats show that the worker is alive
   startToCloseTimeout: '30m',
   heartbeatTimeout: '10s',
 } as const;
 
-/** Retried when the worker or our own store failed; the caller gets the provider's failures at once. */
+/** Retried after a failure of the worker or of our own store; the caller gets the provider's failures immediately. */
 const { appendDraft, deleteDraftMail } = proxyActivities<DraftActivities>({
   ...QUICK,
   retry: {
@@ -36,40 +36,40 @@ const { appendDraft, deleteDraftMail } = proxyActivities<DraftActivities>({
     maximumAttempts: 8,
     nonRetryableErrorTypes: ['provider_error', 'unexpected_error', 'storage_full'],
   },
-  summary: 'save it in the mailbox',
+  summary: 'save the draft in the mailbox',
 });
 /** The caller waits for these few attempts. */
 const { removeSuperseded } = proxyActivities<DraftActivities>({
   ...QUICK,
   retry: { initialInterval: '500ms', maximumAttempts: 3 },
-  summary: 'remove the draft whose place it takes',
+  summary: 'remove the draft that it replaces',
 });
 const { deleteDraftMail: removeEventually } = proxyActivities<DraftActivities>({
   ...QUICK,
   retry: { initialInterval: '5s', maximumInterval: '1h', maximumAttempts: 80 },
-  summary: 'remove the draft whose place was taken',
+  summary: 'remove the replaced draft',
 });
 const { giveUpDraft } = proxyActivities<DraftActivities>({
   taskQueue: QUEUES.commands,
   startToCloseTimeout: '10s',
   retry: { initialInterval: '200ms', maximumInterval: '30s' },
-  summary: 'record that it was not saved',
+  summary: 'record that the draft was not saved',
 });
 
 export interface SaveDraftInput {
   accountId: string;
   /** the new `drf_…` id */
   draftId: string;
-  /** the draft whose place it takes */
+  /** the draft that it replaces */
   previousId: string | null;
 }
 
-/** Saves a draft in the mailbox, in place of another if there is one. */
+/** Saves a draft in the mailbox; replaces `previousId`, if given. */
 export async function saveDraft({ accountId, draftId, previousId }: SaveDraftInput): Promise<void> {
   const shown = trackState('appending');
   try {
     const saved = await appendDraft({ accountId, draftId, previousId });
-    // runs that began under an earlier version have no such result
+    // undefined in runs that an earlier version began
     if (saved?.emailId) {
       const ids = [draftId, saved.emailId, ...(previousId === null ? [] : [previousId])];
       setSearchAttributes(accountId, undefined, ids);
@@ -85,12 +85,12 @@ export async function saveDraft({ accountId, draftId, previousId }: SaveDraftInp
       await removeSuperseded({ accountId, draftId, previousId });
     } catch (error) {
       if (isCancellation(error)) throw error;
-      // It is saved nevertheless, and the old id is not found any more.
+      // The new draft is saved all the same, and the old id is no longer found.
       await startChild(removeDraft, {
         workflowId: removeDraftWorkflowId(previousId),
         args: [{ accountId, draftId: previousId }],
         typedSearchAttributes: searchableBy(accountId, [previousId, draftId]),
-        staticSummary: `remove ${previousId}, whose place ${draftId} took`,
+        staticSummary: `remove ${previousId}, replaced by ${draftId}`,
         parentClosePolicy: ParentClosePolicy.ABANDON,
       });
     }
@@ -108,7 +108,7 @@ export async function removeDraft({ accountId, draftId }: { accountId: string; d
 export interface DeleteDraftInput {
   accountId: string;
   draftId: string;
-  /** not begun when Temporal got the start later, ms since the epoch */
+  /** refused when the start reaches Temporal later, ms since the epoch */
   startBy?: number;
 }
 

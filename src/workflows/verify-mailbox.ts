@@ -7,7 +7,7 @@ import { setSearchAttributes } from './search-attributes.ts';
 /*
  * state      what happens                                                    next
  * verifying  the store is compared with the whole mailbox, and repaired      done; or the run fails
- * done       the end: the result says what differed
+ * done       final: the result says what differed
  */
 
 const { verifyStore } = proxyActivities<MailboxActivities>({
@@ -18,7 +18,7 @@ const { verifyStore } = proxyActivities<MailboxActivities>({
   retry: { initialInterval: '10s', maximumInterval: '10m', maximumAttempts: 3 },
 });
 
-/** Compares the store with the mailbox of one account, and repairs what differs. */
+/** Compares the store with the mailbox of one account and repairs differences. */
 export async function verifyMailbox({ accountId }: { accountId: string }): Promise<Verification> {
   const shown = trackState('verifying');
   setSearchAttributes(accountId);

@@ -127,7 +127,7 @@ async function recordDraftSend(folderId: string): Promise<LoadedSend> {
 const states = async (sends: LoadedSend[]) =>
   Promise.all(sends.map(async ({ send }) => (await loadSend(deps.db, accountId, send.id))?.state));
 
-it('sends of small drafts do not wait for one another, however slow the SMTP servers are', async () => {
+it('sends of small drafts do not wait for one another while SMTP servers are slow', async () => {
   const folderId = await storeFolder(test.database, accountId, { role: 'DRAFTS' });
   const { uidValidity } = imap.folder('Drafts');
   await deps.db.update(folders).set({ path: 'Drafts', uidValidity }).where(eq(folders.id, folderId));
@@ -153,7 +153,7 @@ it('large messages are composed in turn, and do not wait for slow SMTP servers',
   expect(await states(sends)).toEqual(['sent', 'sent', 'sent', 'sent']);
 });
 
-it('says in the log that a sent email cannot be shown before its copy has synced, and why', async () => {
+it('logs why a sent email appears only after the next sync', async () => {
   const warn = jest.spyOn(logger, 'warn');
   const loaded = await record({}, MAIL);
   respond();
@@ -165,7 +165,7 @@ it('says in the log that a sent email cannot be shown before its copy has synced
   ).toBe(false);
   expect(warn).toHaveBeenCalledWith(
     { accountId, sendId: send.id, err: expect.objectContaining({ message: 'no parser' }) },
-    'a sent email is not shown before its copy has synced',
+    'could not store the sent copy; the email appears after the next sync',
   );
 });
 
@@ -191,7 +191,7 @@ describe('copies of a send in Sent', () => {
   });
   afterEach(() => parser.close());
 
-  it('an attempt that took long, and was replaced by another, leaves the copy of that one', async () => {
+  it('an attempt that took long, and was replaced by another, keeps the copy of the other', async () => {
     expect(await fileSentCopy(work, loaded, { appendAnyway: true, search: true })).toBe('done');
     const before = uids();
     expect(before).toHaveLength(1);
@@ -199,7 +199,7 @@ describe('copies of a send in Sent', () => {
     expect(uids()).toEqual(before);
   });
 
-  it('of two that attempts left the first is the email that was sent, as when one of them is removed', async () => {
+  it('the first of two copies is the sent email, also when one of them is removed', async () => {
     const [first, second] = [imap.add('Sent', firstCopy), imap.add('Sent', firstCopy)];
     expect(await fileSentCopy(work, loaded, { appendAnyway: true, search: true })).toBe('done');
     expect(uids()).toEqual([first, second]);
