@@ -16,7 +16,7 @@ beforeAll(async () => {
 });
 afterAll(() => test.drop());
 
-/** Notes what it is asked to start. */
+/** Records the workflows that it is asked to start. */
 const started: { type: string; options: Record<string, unknown> }[] = [];
 const note = async (type: string, options: Record<string, unknown>) => {
   started.push({ type, options });
@@ -56,12 +56,12 @@ describe('a change of status', () => {
     ]);
   });
 
-  it('to disconnected says why alone: nothing is to be in sync', async () => {
+  it('to disconnected stores only its reason', async () => {
     await activities().setAccountStatus({ accountId, status: 'disconnected', detail: 'refused' });
     expect(await getAccount(test.database.db, accountId)).toMatchObject({ status_detail: 'refused' });
   });
 
-  it('is not made for a watch that was replaced meanwhile', async () => {
+  it('is not made for a watch that was replaced', async () => {
     const { db } = test.database;
     await db.update(accounts).set({ watchEpoch: 5 }).where(eq(accounts.id, accountId));
     const late = { accountId, status: 'disconnected', detail: 'refused', watchEpoch: 4 } as const;
@@ -70,7 +70,7 @@ describe('a change of status', () => {
     expect(await activities().setAccountStatus({ ...late, watchEpoch: 5 })).toBe('disconnected');
   });
 
-  it('is not made for an account that is gone', async () => {
+  it('is not made for a removed account', async () => {
     await remove(accountId);
     const change = { accountId, status: 'errored', detail: '' } as const;
     expect(await activities().setAccountStatus(change)).toBeNull();
@@ -113,7 +113,7 @@ describe('the initial sync', () => {
     expect((await getAccount(test.database.db, accountId))?.initial_sync).toMatchObject({ completed_at: null });
   });
 
-  it('does not start again after its end, nor where nobody asked for it', async () => {
+  it('does not start again after its end, nor when it was not requested', async () => {
     const { setInitialSync } = activities();
     await setInitialSync({ accountId, to: 'running' });
     await setInitialSync({ accountId, to: 'completed' });
@@ -127,7 +127,7 @@ describe('the initial sync', () => {
 });
 
 describe('starting workflows', () => {
-  it('signals the account, and starts it where it is lost', async () => {
+  it('signals the workflow of the account, and starts a lost one', async () => {
     await activities().startAccount({ accountId });
     expect(started).toEqual([
       {
@@ -142,7 +142,7 @@ describe('starting workflows', () => {
     ]);
   });
 
-  it('sees to it that each account has its own, and each removal goes on', async () => {
+  it('starts the missing workflow of each account and of each removal', async () => {
     const many = await Promise.all(Array.from({ length: 60 }, () => storeAccount(test.database)));
     await remove(accountId);
     await activities().ensureAccounts();
@@ -153,7 +153,7 @@ describe('starting workflows', () => {
     expect(started.every(({ options }) => options['workflowIdConflictPolicy'] === 'USE_EXISTING')).toBe(true);
   });
 
-  it('forgets what callers sent who went away', async () => {
+  it('deletes expired intents of callers that gave up', async () => {
     const { db } = test.database;
     const [old, young] = [newId('intent'), newId('intent')];
     await saveIntent(db, old, Buffer.from('x'), new Date(Date.now() - 2 * 60 * 60 * 1000));

@@ -18,8 +18,8 @@ import { waitFor } from '../helpers/assert/wait.ts';
 import { openSyncGround, type SyncGround } from '../helpers/product/watched-account.ts';
 
 /*
- * A change is reported to its caller when it is stored, before its run has ended. A run whose worker is killed then is
- * executed again, when its caller has made other changes maybe.
+ * A change is reported to its caller when it is stored, before its run has ended. If the worker is killed then, the run is
+ * executed again, possibly after other changes by the caller.
  */
 
 let ground: SyncGround;
@@ -129,7 +129,7 @@ it('a run that had nothing to change has done its work', async () => {
   for (const runId of [unread, stay]) expect(await isRunFinished(deps.db, { workflowId: '', runId })).toBe(true);
 });
 
-it('a run that failed is not taken for one that has done its work', async () => {
+it('a failed run is not recorded as finished', async () => {
   const { moveEmail } = createChangeEmailActivities(deps);
   const run = randomUUID();
   await expect(execute(run, moveEmail, { accountId, emailId, folderId: newId('folder') })).rejects.toMatchObject({

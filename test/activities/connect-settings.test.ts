@@ -42,7 +42,7 @@ describe('encryption', () => {
 });
 
 describe('a side that is given', () => {
-  it('has user and password of the top unless it brings its own', () => {
+  it('has the top-level user and password unless it has its own', () => {
     const top = { user: 'ann@example.com', password: 'secret' };
     expect(givenSide('imap', { ...top, imap: block })).toEqual({
       host: 'mail.example.com',
@@ -95,12 +95,12 @@ describe('a side that is given', () => {
 });
 
 describe('a side that is stored', () => {
-  it('takes a new password at the top', () => {
+  it('takes a new top-level password', () => {
     expect(storedSide('imap', { password: 'new' }, stored)).toEqual({ ...stored.imap, password: 'new' });
     expect(storedSide('smtp', { password: 'new' }, stored)).toEqual({ ...stored.smtp, password: 'new' });
   });
 
-  it('keeps an SMTP password of its own', () => {
+  it('keeps a separate SMTP password', () => {
     expect(storedSide('smtp', { password: 'new' }, ownSmtp).password).toBe('relay');
     expect(storedSide('imap', { password: 'new' }, ownSmtp).password).toBe('new');
   });
@@ -117,7 +117,7 @@ describe('a side that is stored', () => {
     expect(storedSide('imap', { user: 'bob@example.com' }, stored).user).toBe('bob@example.com');
   });
 
-  it('needs a password when the stored ones cannot be opened', () => {
+  it('needs a password when the stored ones cannot be decrypted', () => {
     expect(() => storedSide('imap', {}, { ...stored, passwords: undefined })).toThrow(/credentials\.password/);
   });
 });

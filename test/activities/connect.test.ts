@@ -111,7 +111,7 @@ describe('a new mailbox', () => {
     expect(saved.map(({ role }) => role)).toEqual(expect.arrayContaining(['SENT', 'DRAFTS', 'TRASH', 'SPAM']));
   });
 
-  it('has its passwords sealed, and no state where none was given', async () => {
+  it('has sealed passwords, and no state when none was given', async () => {
     const accountId = await connect({ credentials: whole(user) });
     const { credentials, name } = await rowOf(accountId);
     expect(credentials.includes(user.password)).toBe(false);
@@ -123,7 +123,7 @@ describe('a new mailbox', () => {
     expect((await eventsOf(accountId))[0]?.data).not.toHaveProperty('state');
   });
 
-  it('is saved once however often the activity is tried, and the intent forgets its credentials', async () => {
+  it('is saved once by repeated attempts, and the intent loses its credentials', async () => {
     const { verifyMailbox } = createConnectActivities(deps());
     const intentId = await keep({ credentials: whole(user) });
     const first = await verifyMailbox({ intentId });
@@ -132,7 +132,7 @@ describe('a new mailbox', () => {
     expect(await readIntent(test.database.db, intentId)).toEqual({ accountId: first.accountId });
   });
 
-  it('has its initial sync pending when that was asked for', async () => {
+  it('has its initial sync pending when that was requested', async () => {
     const config = { initial_sync_enable: true, initial_sync_days: 7 };
     const account = await getAccount(test.database.db, await connect({ credentials: whole(user), config }));
     expect(account?.initial_sync).toEqual({
@@ -168,7 +168,7 @@ describe('a new mailbox', () => {
     expect(failed).toMatchObject({ code: 'provider_error', detail: expect.stringMatching(/SMTP.*TLS failed/) });
   });
 
-  it('is one account when it is connected twice at once', async () => {
+  it('is one account when two calls connect it at the same time', async () => {
     const ids = await Promise.all([1, 2, 3].map(() => connect({ credentials: whole(user) })));
     expect(new Set(ids).size).toBe(1);
     const types = (await eventsOf(ids[0] ?? '')).map(({ type }) => type);
@@ -176,7 +176,7 @@ describe('a new mailbox', () => {
   });
 });
 
-describe('what was left out', () => {
+describe('a server that was left out', () => {
   const found = (of: MailUser): DiscoverSources => ({
     ...nothing,
     srv: async (name) => {
@@ -197,7 +197,7 @@ describe('what was left out', () => {
     });
   });
 
-  it('is named when it is found nowhere', async () => {
+  it('is named in the error when discovery does not find it', async () => {
     const { user: name, password } = user;
     const both = await failureOf({ credentials: { user: name, password } });
     expect(both.code).toBe('invalid_parameters');
@@ -234,7 +234,7 @@ describe('a login that fails', () => {
     expect(failure.detail).toMatch(new RegExp(`^the ${side.toUpperCase()} server refused`));
   });
 
-  it.each(['imap', 'smtp'] as const)('is reported when the %s server is not there', async (side) => {
+  it.each(['imap', 'smtp'] as const)('is reported when the %s server is unreachable', async (side) => {
     const failure = await failureOf({ credentials: { ...whole(user), [side]: { host, port: 1, encryption: 'none' } } });
     expect(failure.code).toBe('provider_error');
     expect(failure.detail).toMatch(new RegExp(`${side.toUpperCase()}.*connection refused`));
@@ -369,7 +369,7 @@ describe('a mailbox that is connected already', () => {
     spy.close();
   });
 
-  it('gets new passwords where the stored ones cannot be opened, and asks for them', async () => {
+  it('requires new passwords when the stored ones cannot be decrypted, and saves them', async () => {
     const accountId = await connect({ credentials: whole(user) });
     const otherKey = createSecrets({ current: randomBytes(32) });
     const { credentials } = await rowOf(accountId);
@@ -402,7 +402,7 @@ describe('a mailbox that is connected already', () => {
     }
   });
 
-  it('is refused under an id of no account', async () => {
+  it('is refused under the id of an unknown account', async () => {
     for (const account_id of [newId('account'), newId('email'), 'acc_x', '']) {
       expect((await failureOf({ credentials: whole(user), account_id })).code).toBe('not_found');
     }
@@ -423,15 +423,15 @@ describe('a mailbox that is connected already', () => {
   });
 });
 
-describe('a caller that was answered meanwhile', () => {
-  it('finds nothing saved', async () => {
+describe('a connect whose caller has already got its response', () => {
+  it('saves nothing', async () => {
     const intentId = await keep({ credentials: whole(user) });
     await deleteIntent(test.database.db, intentId);
     const { verifyMailbox } = createConnectActivities(deps());
     await expect(verifyMailbox({ intentId })).rejects.toMatchObject({ nonRetryable: true });
   });
 
-  it('finds nothing saved even when the logins worked already', async () => {
+  it('saves nothing even when both logins have succeeded', async () => {
     let intentId = '';
     const late: DiscoverSources = {
       ...nothing,

@@ -39,7 +39,7 @@ describe('toFailure', () => {
     );
   });
 
-  it('says which side of the mailbox it was, and what the activity knew', () => {
+  it('includes the side of the mailbox and the details of the activity', () => {
     const error = new MailError('provider_error', 'smtp', 'timed out');
     const failure = toFailure(error, { connected: true, watchEpoch: 3 }) as ApplicationFailure;
     expect(failure.details).toEqual([

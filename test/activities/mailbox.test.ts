@@ -49,7 +49,7 @@ const secrets = createSecrets({ current: Buffer.alloc(32, 7) });
 const leases = createLeaseNotifications();
 const watches = createRunningWatches();
 
-/** Runs the activity; how often it has sent a heartbeat. */
+/** Runs the activity; counts its heartbeats. */
 function watch(signalConnected: () => Promise<void>) {
   const heartbeats = { count: 0 };
   const { watchMailbox } = createMailboxActivities({
@@ -105,7 +105,7 @@ describe('watching a mailbox', () => {
     expect(row?.failure).toBe('the IMAP server refused the login: no');
   });
 
-  it('ends in good order when other workers watch too few, and is counted until then', async () => {
+  it('ends without a failure when other workers watch too few mailboxes, and is counted until then', async () => {
     let connects = 0;
     const { ended } = watch(async () => {
       connects += 1;
@@ -118,7 +118,7 @@ describe('watching a mailbox', () => {
     await waitFor(() => server.sessions.size === 0);
   });
 
-  it('closes every connection at once when another worker takes the mailbox, one that is being opened too', async () => {
+  it('immediately closes every connection, also one being opened, when another worker takes the mailbox', async () => {
     let isConnected = false;
     let hanging = 0;
     server.script.command = (command) => {

@@ -123,7 +123,7 @@ it('finds nothing to remove in an account that does not exist', async () => {
   expect(await run(activities().beginRemoval)).toBe(false);
 });
 
-it('takes the account away from whoever watches it', async () => {
+it('takes the lease of the account from its watch', async () => {
   const { db } = test.database;
   const lease = await takeLease(db, accountId);
   if (!lease) throw new Error('no lease');
@@ -167,7 +167,7 @@ it('closes the connections of the account in every process, and its password lea
     const logins = await use();
     await waitFor(() => isListening);
     expect([smtp.sessions.size, imap.sessions.size]).toEqual([1, 1]);
-    // being watched by somebody else is no removal
+    // a new watch is not a removal
     await takeLease(test.database.db, accountId);
     await run(activities().beginRemoval);
     await waitFor(() => smtp.sessions.size === 0 && imap.sessions.size === 0);
@@ -235,7 +235,7 @@ async function storeDelivered(id: string, type: EventType, status: 'pending' | '
 const eraseLog = (skipPending: boolean) =>
   new MockActivityEnvironment().run(activities().eraseLog, { accountId, skipPending });
 
-/** Every value of every table, as text, sealed ones too. */
+/** Every value of every table as text, including sealed ones. */
 async function dump(): Promise<string> {
   const { rows: tables } = await test.database.pool.query<{ name: string }>(
     `select quote_ident(table_name) as name from information_schema.tables where table_schema = 'public'`,
@@ -248,7 +248,7 @@ async function dump(): Promise<string> {
   return texts.join('\n');
 }
 
-it('erases the content of the log, and keeps what an endpoint is still to get until it has', async () => {
+it('erases the content of the log, except events with pending deliveries until these have ended', async () => {
   const { db } = test.database;
   await storeDelivered(accountId, 'email.new', 'delivered');
   await storeDelivered(accountId, 'email.new', 'pending');
@@ -352,7 +352,7 @@ it('keeps the row of an account that is not being removed', async () => {
   expect(await getAccount(test.database.db, accountId)).toMatchObject({ id: accountId });
 });
 
-it('cancels the runs of the account, whether they are there or not', async () => {
+it('cancels the runs of the account, whether they exist or not', async () => {
   running.add(`account/${accountId}`);
   await run(activities().stopRuns);
   expect(calls.toSorted()).toEqual(

@@ -75,7 +75,7 @@ describe('the storage of an account', () => {
     expect(await keysOf(accountId)).toEqual([...named, young, `${accountId}/other/of-another-kind`].sort());
   });
 
-  it('is swept once a day, and goes on where a sweep was interrupted', async () => {
+  it('is swept once a day, and an interrupted sweep continues where it stopped', async () => {
     const { db } = test.database;
     const accountId = await storeAccount(test.database);
     const [first, second] = [`${accountId}/raw/email_11.eml`, `${accountId}/raw/email_22.eml`];

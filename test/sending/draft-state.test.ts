@@ -105,7 +105,7 @@ describe('a reservation', () => {
     expect(await reserve(draft, first)).toBe(first);
   });
 
-  it('of a save that died is over after a while, also when the same save is asked for again later', async () => {
+  it('of a save that died expires, also when the same save is requested again later', async () => {
     const long = new Date(Date.now() - 3_600_000);
     const [draft, other] = [await store('active'), await store('saving')];
     const died = await store('saving', { createdAt: long, updatedAt: long });

@@ -122,7 +122,7 @@ describe('housekeeping', () => {
     expect(rows.map(({ id }) => id).sort()).toEqual(left.map(({ id }) => id).sort());
   });
 
-  it('gives up what was asked for and never started, and deletes its files', async () => {
+  it('gives up sends and drafts that were never started, and deletes their files', async () => {
     const { db } = test.database;
     const [old, fresh] = [new Date(Date.now() - 3 * HOUR_MS), new Date(Date.now() - HOUR_MS)];
     const keys = ['a', 'b', 'c', 'd'].map((name) => `${accountId}/outgoing/${name}.json`);

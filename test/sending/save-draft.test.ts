@@ -16,7 +16,7 @@ beforeAll(async () => {
 });
 afterAll(() => ground.close());
 
-/** An account whose mailbox has a folder for drafts, and no draft. */
+/** An account whose mailbox has a folder for drafts, but no draft. */
 async function startServed() {
   const server = await new FakeImap({ folders: { Drafts: ['\\Drafts'] } }).listen();
   const session = await openTestSession({ user: 'reader@example.test', password: 'p', imapPort: server.port });
@@ -29,7 +29,7 @@ async function startServed() {
     server,
     deps,
     accountId,
-    /** Stores what is asked for, as the API does; the id of the draft. */
+    /** Records a draft as the API does; returns its id. */
     async ask(subject: string): Promise<string> {
       const draftId = newId('draft');
       const inputKey = inputKeyOf(accountId, draftId);
@@ -45,7 +45,7 @@ async function startServed() {
   };
 }
 
-it('an update of a draft that another program expunges meanwhile is 404, and puts no draft into its place', async () => {
+it('an update of a draft that another program expunges at the same time is 404, and saves no draft', async () => {
   const { server, deps, accountId, ask, close } = await startServed();
   const previousId = await ask('before');
   await saveDraft(deps, { accountId, draftId: previousId, previousId: null });
@@ -57,7 +57,7 @@ it('an update of a draft that another program expunges meanwhile is 404, and put
   await close();
 });
 
-it('a draft that another attempt saves in the same moment is saved once, and both attempts end well', async () => {
+it('a draft that two attempts save at the same time is saved once, and both attempts succeed', async () => {
   const server = await new FakeImap({ folders: { Drafts: ['\\Drafts'] } }).listen();
   const session = await openTestSession({ user: 'reader@example.test', password: 'p', imapPort: server.port });
   const folders = await listFoldersWithStatus(session);

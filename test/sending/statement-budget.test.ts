@@ -16,7 +16,7 @@ import { openSyncGround, type SyncGround } from '../helpers/product/watched-acco
 
 /*
  * A send from the command of the API to the end of the worker's work, begin and commit counted, apart from the two
- * statements by which a route checks key and account. The test stands in for Temporal alone.
+ * statements by which a route checks key and account. The test replaces only Temporal.
  */
 const BUDGET = 16;
 /** APPEND: nothing of it is fetched again. */

@@ -22,7 +22,7 @@ const away = () => toFailure(Object.assign(new Error('x'), { code: '57P01' }));
 const full = () => toFailure(new PartUnavailable('storage', { full: true }));
 const leaseLost = () => toFailure(new LeaseLost('acc'));
 
-/** What one run of the watching activity does. */
+/** The script of one execution of the watching activity. */
 type Watch = (mailbox: Mailbox) => Promise<void>;
 
 const fail =
@@ -39,13 +39,13 @@ const stay: Watch = async (mailbox) => {
     throw error;
   });
 };
-/** Its worker is gone: it sends no heartbeat any more, and never ends. */
+/** Its worker is lost: it sends no heartbeats, and never ends. */
 const gone: Watch = async (mailbox) => {
   await mailbox.signal(SIGNALS.mailboxConnected);
   mailbox.silent = true;
   await new Promise<void>((resolve) => mailbox.gone.push(resolve));
 };
-/** Stands still, without a heartbeat, until another watch has taken its place. */
+/** Stalls without a heartbeat until another watch has replaced it. */
 const silent: Watch = async (mailbox) => {
   mailbox.silent = true;
   const { watches } = mailbox;
@@ -76,7 +76,7 @@ class Mailbox {
   onLetGo: (() => Promise<void>) | undefined;
   readonly gone: (() => void)[] = [];
   script: Watch[] = [];
-  /** what happens when the script is through */
+  /** called at the end of the script */
   afterwards: Watch = stay;
 
   signal(name: string): Promise<void> {
@@ -176,7 +176,7 @@ describe('the account workflow', () => {
     await stop(mailbox);
   });
 
-  it.concurrent('runs the watch again at once when it ends by itself', async () => {
+  it.concurrent('runs the watch again immediately when it ends without a failure', async () => {
     const mailbox = await start([end, end, end]);
     await untilState(mailbox, 'running');
     expect(mailbox.watches).toBe(4);
@@ -211,7 +211,7 @@ describe('the account workflow', () => {
     await stop(mailbox);
   });
 
-  it.concurrent('is errored by three failures in a row, goes on trying, and runs again with the next success', async () => {
+  it.concurrent('is errored by three failures in a row, continues, and runs again after the next success', async () => {
     const mailbox = await start([fail(unreachable), fail(unreachable), fail(unreachable), fail(unreachable), stay]);
     await untilState(mailbox, 'running');
     expect(mailbox.reported).toEqual(['running → errored: timed out', 'errored → running: -']);
@@ -273,7 +273,7 @@ describe('the account workflow', () => {
     await stop(mailbox);
   });
 
-  it.concurrent('takes a watch that stood still for no failure of the mailbox', async () => {
+  it.concurrent('does not count a stalled watch as a failure of the mailbox', async () => {
     const mailbox = await start([silent, stay]);
     await waitFor(() => mailbox.watches === 2, PATIENT);
     await untilState(mailbox, 'running');
@@ -281,7 +281,7 @@ describe('the account workflow', () => {
     await stop(mailbox);
   });
 
-  it.concurrent('begins another watch when the worker is gone, long before Temporal notices that', async () => {
+  it.concurrent('begins another watch when the worker is lost, long before Temporal notices', async () => {
     const mailbox = await start([gone], {}, 120_000);
     await untilState(mailbox, 'running');
     await mailbox.signal(SIGNALS.watchLost);
@@ -294,7 +294,7 @@ describe('the account workflow', () => {
     await stop(mailbox);
   });
 
-  it.concurrent('does not wait for a worker that is gone: not with new settings, and not when it is cancelled', async () => {
+  it.concurrent('does not wait for a lost worker, neither with new settings nor when it is cancelled', async () => {
     const mailbox = await start([gone, gone], {}, 120_000);
     await untilState(mailbox, 'running');
     await mailbox.signal(SIGNALS.reconnected);
@@ -318,7 +318,7 @@ describe('the account workflow', () => {
     await stop(mailbox);
   });
 
-  it.concurrent('stays errored or disconnected, as the store says, when it is started anew', async () => {
+  it.concurrent('stays errored or disconnected, as stored, when it is started again', async () => {
     const errored = await start([fail(unreachable), stay], { status: 'errored' });
     await untilState(errored, 'running');
     expect(errored.reported).toEqual(['errored → running: -']);
@@ -328,7 +328,7 @@ describe('the account workflow', () => {
     await Promise.all([stop(errored), stop(disconnected)]);
   });
 
-  it.concurrent('lets go of the mailbox before it ends, when it is cancelled', async () => {
+  it.concurrent('releases the mailbox before it ends, when it is cancelled', async () => {
     let letGo: string | undefined;
     const mailbox = await start([]);
     mailbox.onLetGo = async () => {
@@ -341,7 +341,7 @@ describe('the account workflow', () => {
     expect(mailbox.watching).toBe(0);
   });
 
-  it.concurrent('ends when the account is gone', async () => {
+  it.concurrent('ends when the account does not exist', async () => {
     const gone: Watch = async (mailbox) => {
       mailbox.removed = true;
       throw toFailure(new ApiError('not_found', 'gone'));

@@ -11,7 +11,7 @@ import { changeWorkflowId } from '../../src/workflows/names.ts';
 import { waitFor } from '../helpers/assert/wait.ts';
 import { startTestWorkers, testClient, type TestWorkers } from '../helpers/product/temporal-workers.ts';
 
-/** A change of a mailbox as a run: what its activity is asked, what the caller gets. */
+/** A change of a mailbox as a run: the input of its activity, and the response to the caller. */
 
 const accountId = newId('account');
 const emailId = newId('email');
@@ -81,20 +81,20 @@ describe('a change', () => {
     ['provider_rejected', 1, new MailError('provider_rejected', 'imap', 'refused')],
     ['invalid_credentials', 1, new MailError('invalid_credentials', 'imap', 'no')],
     ['provider_error', 3, new MailError('provider_error', 'imap', 'away')],
-  ])('that fails with %s is reported after %d tries', async (code, tries, error) => {
+  ])('that fails with %s is reported after %d attempts', async (code, tries, error) => {
     act = () => Promise.reject(error);
     await expect(commands.markEmail(accountId, emailId, true)).rejects.toMatchObject({ name: 'ApiError', code });
     expect(asked).toHaveLength(tries);
   });
 
-  it('that fails once is made by the second try', async () => {
+  it('that fails once is made by the second attempt', async () => {
     act = (tries) =>
       tries === 1 ? Promise.reject(new MailError('provider_error', 'imap', 'away')) : Promise.resolve();
     await commands.trashEmail(accountId, emailId);
     expect(asked).toHaveLength(2);
   });
 
-  it('that is stored is reported before its run has ended; where that gets lost, at its end', async () => {
+  it('that is stored is reported before its run has ended; where the notification is lost, at its end', async () => {
     let release = () => {};
     act = () => new Promise((resolve) => (release = resolve));
     const finished = createFinishedRuns();
@@ -163,7 +163,7 @@ describe('a change', () => {
     await busy.close();
   }, 60_000);
 
-  it('whose worker is gone after it has begun may still be made', async () => {
+  it('whose worker is lost after it has begun may still be made', async () => {
     let release = () => {};
     act = () => new Promise((resolve) => (release = resolve));
     const left = createChangeCommands({

@@ -14,7 +14,7 @@ import { isLong } from '../helpers/runner/long.ts';
 import type { Call } from '../helpers/fakes/receiver.ts';
 import { waitFor } from '../helpers/assert/wait.ts';
 
-/** Deliveries that are made again while others of their object, or what ends their run, are under way. */
+/** Repeated deliveries while others of their object, or the end of their run, are under way. */
 
 const startDeliveries = deliveryTests();
 let the: Deliveries;
@@ -128,8 +128,8 @@ it('the next attempt is due by the clock of the database', async () => {
 
 describe('a batch that is cancelled', () => {
   it('leaves nothing to runs that it has not started', async () => {
-    let goOn = () => {};
-    const held = new Promise<void>((resolve) => (goOn = resolve));
+    let proceed = () => {};
+    const held = new Promise<void>((resolve) => (proceed = resolve));
     await the.work({ webhook: { retryScheduleMs: [HOUR], timeoutMs: 5_000 } }, ({ attemptDeliveries }) => ({
       // the results are stored, the run does not know yet
       async attemptDeliveries(input) {
@@ -146,7 +146,7 @@ describe('a batch that is cancelled', () => {
     await waitFor(async () => (await the.log()).every(({ attemptsCount }) => attemptsCount === 1));
     await the.client.workflow.getHandle(run?.workflowId ?? '').cancel();
     await expect(the.end(run?.workflowId ?? '')).rejects.toMatchObject({ cause: { name: 'CancelledFailure' } });
-    goOn();
+    proceed();
     const log = await the.log();
     expect(log.map(({ status }) => status)).toEqual(
       log.map(({ sequence }) => (sequence % 2 === 0 ? 'delivered' : 'failed')),
@@ -210,7 +210,7 @@ describe('a delivery of a replay that was cancelled', () => {
     expect((await the.log())[0]).toMatchObject({ status: 'delivered', attemptsCount: 3 });
   });
 
-  it('is not called any more, though its run has begun', async () => {
+  it('is not called, although its run has begun', async () => {
     await the.happen(emails(40));
     await the.work();
     await relayUntilDone();
@@ -249,12 +249,12 @@ it('a run whose state cannot be read does not keep others from being repaired', 
   const { client } = the;
   await client.workflow.getHandle(unreadable).terminate();
   await client.workflow.getHandle(other).terminate();
-  // its input is of a key that is gone
+  // its input is sealed with a key that is lost
   await client.workflowService.startWorkflowExecution({
     namespace: client.options.namespace,
     workflowId: unreadable,
     workflowType: { name: WORKFLOWS.deliverWebhooks },
-    taskQueue: { name: 'nobody' },
+    taskQueue: { name: 'unserved' },
     requestId: newId('event'),
     input: { payloads: [{ metadata: { encoding: Buffer.from('json/plain') }, data: Buffer.from('{') }] },
   });
@@ -279,7 +279,7 @@ it('terminated runs are found however many were terminated after them', async ()
   for (let from = 0; from < others.length; from += 50) {
     await Promise.all(
       others.slice(from, from + 50).map(async (workflowId) => {
-        const options = { workflowId, taskQueue: 'nobody', args: [{ deliveryIds: [] }] };
+        const options = { workflowId, taskQueue: 'unserved', args: [{ deliveryIds: [] }] };
         const handle = await the.client.workflow.start(WORKFLOWS.deliverWebhooks, options);
         await handle.terminate();
       }),

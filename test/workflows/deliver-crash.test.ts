@@ -11,10 +11,9 @@ import { type Deliveries, deliveryTests } from '../helpers/product/deliveries.ts
 import { waitFor } from '../helpers/assert/wait.ts';
 
 /*
- * A delivery: (1) the claim is committed, (2) the run is started, (3) that is noted, (4) the call is answered, (5) the
- * result is committed, (6) the activity's answer reaches Temporal, (7) a run of its own is started for one that failed in
- * a batch. Ended just after each of them, and done again: nothing is lost, and nothing but a call between (4) and (5) is
- * made twice.
+ * A delivery: (1) the claim is committed, (2) the run is started, (3) that is recorded, (4) the call is answered, (5) the
+ * result is committed, (6) the activity's answer reaches Temporal, (7) a separate run is started for one that failed in
+ * a batch. After a crash just after each step, nothing is lost, and only a call between (4) and (5) is made twice.
  */
 
 const startDeliveries = deliveryTests();
@@ -59,7 +58,7 @@ function once(error = new Error('killed')) {
 }
 
 describe('a delivery whose worker is lost', () => {
-  it.each([1, 5])('after the claim: %i are started by the next look', async (count) => {
+  it.each([1, 5])('after the claim: %i are started by the next check', async (count) => {
     await the.work();
     await the.happen(emails(count));
     const claimed = await claim();
@@ -71,7 +70,7 @@ describe('a delivery whose worker is lost', () => {
     expect(await outcome()).toEqual({ reported: all(count, 1), stands: all(count, 'delivered 1/1') });
   });
 
-  it('after the start, before it was noted: starting it again does nothing', async () => {
+  it('after the start, before it was recorded: starting it again does nothing', async () => {
     await the.work();
     await the.happen(emails(6));
     const [run] = await claim();
@@ -117,7 +116,7 @@ describe('a delivery whose worker is lost', () => {
     expect(await outcome()).toEqual({ reported: all(count, 1), stands: all(count, 'delivered 1/1') });
   });
 
-  it('after a failed result in a batch: it goes on in its own run, and nothing is tried out of turn', async () => {
+  it('after a failed result in a batch: it continues in its own run, and nothing is attempted out of turn', async () => {
     const kill = once();
     await the.work({}, (real) => ({
       attemptDeliveries: async (input) => {
@@ -161,8 +160,8 @@ describe('a delivery whose worker is lost', () => {
   });
 });
 
-describe('a store that is away', () => {
-  it('when results are due: they are kept until it is back, and no event is recorded twice', async () => {
+describe('a store that is unavailable', () => {
+  it('when results are due: they wait until it is back, and no event is recorded twice', async () => {
     let away = 0;
     // every statement that stores results fails three times
     const db = new Proxy(the.db, {
@@ -185,10 +184,10 @@ describe('a store that is away', () => {
 });
 
 describe('a store that is slow', () => {
-  /** The store, whose results are not stored before `goOn` is called. */
-  function slowStore(): { db: Db; goOn(): void } {
-    let goOn = () => {};
-    const held = new Promise<void>((resolve) => (goOn = resolve));
+  /** The store, whose results are not stored before `proceed` is called. */
+  function slowStore(): { db: Db; proceed(): void } {
+    let proceed = () => {};
+    const held = new Promise<void>((resolve) => (proceed = resolve));
     const db = new Proxy(the.db, {
       get(target, name: keyof Db) {
         if (name !== 'execute') return Reflect.get(target, name) as unknown;
@@ -199,30 +198,30 @@ describe('a store that is slow', () => {
         };
       },
     });
-    return { db, goOn: () => goOn() };
+    return { db, proceed: () => proceed() };
   }
 
   it('keeps no calls of other objects waiting, up to a bound; the next of an object waits', async () => {
-    const { db, goOn } = slowStore();
+    const { db, proceed } = slowStore();
     await the.work({ db });
     const objects = emails(30);
     await the.happen([...objects, ...objects.slice(0, 5)]);
     const runs = await the.relayOnce();
     await waitFor(() => the.receiver.calls.length === 20);
-    goOn();
+    proceed();
     for (const { workflowId } of runs) await the.end(workflowId);
     expect(await outcome()).toEqual({ reported: all(35, 1), stands: all(35, 'delivered 1/1') });
     expect(the.receiver.calls.slice(0, 20).filter(({ event }) => event.sequence > 30)).toEqual([]);
   });
 
   it('has what failed keep its call until that is stored: the breaker knows of it first', async () => {
-    const { db, goOn } = slowStore();
+    const { db, proceed } = slowStore();
     await the.work({ db, webhook: { retryScheduleMs: [3_600_000], timeoutMs: 5_000 } });
     the.receiver.answer = () => 503;
     await the.happen(emails(30));
     const [run] = await the.relayOnce();
     await waitFor(() => the.receiver.calls.length === 10);
-    goOn();
+    proceed();
     await the.end(run?.workflowId ?? '');
     expect(the.receiver.calls.length).toBeLessThanOrEqual(20);
     expect((await the.log()).filter(({ attemptsCount }) => attemptsCount > 0)).toHaveLength(the.receiver.calls.length);
@@ -230,7 +229,7 @@ describe('a store that is slow', () => {
 });
 
 describe('a worker that is asked to end', () => {
-  it('gives up a call that is not answered soon, without counting it as a try', async () => {
+  it('gives up a call that is not answered soon, without counting it as an attempt', async () => {
     const { poster } = the;
     let hung = 0;
     const shutdown = new AbortController();

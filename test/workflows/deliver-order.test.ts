@@ -18,7 +18,7 @@ import { isLong } from '../helpers/runner/long.ts';
 import type { Call } from '../helpers/fakes/receiver.ts';
 import { waitFor } from '../helpers/assert/wait.ts';
 
-/** The order of deliveries, endpoints that are away, and runs that an operator resets, cancels or terminates. */
+/** The order of deliveries, endpoints that are unavailable, and runs that an operator resets, cancels or terminates. */
 
 const startDeliveries = deliveryTests();
 let the: Deliveries;
@@ -88,7 +88,7 @@ describe('deliveries of one object to one endpoint', () => {
     }
   });
 
-  it('go on when the earlier one is given up', async () => {
+  it('continue when the earlier one is given up', async () => {
     await the.work({ webhook: { retryScheduleMs: [10], timeoutMs: 5_000 } });
     const [object = ''] = emails(1);
     the.receiver.answer = ({ event }) => (event.sequence === 1 ? 500 : 200);
@@ -143,7 +143,7 @@ describe('results', () => {
     ]);
   });
 
-  it('of a delivery that was failed meanwhile do not make it pending again', async () => {
+  it('of a delivery that has been failed do not make it pending again', async () => {
     await the.happen(emails(1));
     const [id = ''] = (await the.log()).map((row) => row.id);
     const [run] = await claim();
@@ -204,7 +204,7 @@ describe('an endpoint that does not respond', () => {
     expect(seconds).toEqual([30, 60, 120, 240, 480, 600, 600]);
   });
 
-  it('is open for manual retries; one that succeeds has everything go on, runs that wait too', async () => {
+  it('is open for manual retries; one that succeeds resumes everything, including runs that wait', async () => {
     const hurried: string[] = [];
     await the.work({
       webhook: { retryScheduleMs: [HOUR], timeoutMs: 5_000 },
@@ -240,11 +240,11 @@ describe('an endpoint that does not respond', () => {
     expect(run?.deliveries.map(({ sequence }) => sequence)).toEqual([1, 2]);
     await the.end(run?.workflowId ?? '');
     expect(the.receiver.calls.map(({ event }) => event.sequence)).toEqual([1]);
-    // what was held back waits for the one before it, not for the next claim
+    // a held-back delivery waits for the previous one, not for the next claim
     expect(await the.relayOnce()).toEqual([]);
   });
 
-  it('leaves a run that wakes up meanwhile nothing to do: the delivery waits in the store', async () => {
+  it('leaves nothing to do to a run that wakes up: the delivery waits in the store', async () => {
     await the.work({ webhook: { retryScheduleMs: [300], timeoutMs: 5_000 } });
     the.receiver.answer = () => 500;
     await the.happen(emails(1));
@@ -262,7 +262,7 @@ describe('an endpoint that does not respond', () => {
 
   it('has few runs that wait, whatever fails', async () => {
     await the.work({ webhook: { retryScheduleMs: [HOUR], timeoutMs: 5_000 } });
-    // not taken for away
+    // not treated as unavailable
     the.receiver.answer = () => 404;
     await the.happen(emails(100));
     for (const run of await the.relayOnce()) await the.end(run.workflowId);
@@ -359,7 +359,7 @@ describe('a run that an operator', () => {
     });
   });
 
-  it('terminates leaves a delivery that has failed within one look; a retry delivers it', async () => {
+  it('terminates leaves a delivery that has failed within one check; a retry delivers it', async () => {
     const { id, workflowId } = await oneFailing([HOUR]);
     await waitFor(async () => (await the.log())[0]?.attemptsCount === 1);
     const lostRuns = createLostRuns({ db: the.db, client: the.client, logger: createLogger('silent', 'test') });
@@ -375,7 +375,7 @@ describe('a run that an operator', () => {
     expect(await statuses()).toEqual(['delivered']);
   });
 
-  it('resets while it waits is not taken for terminated', async () => {
+  it('resets while it waits is not treated as terminated', async () => {
     const { workflowId } = await oneFailing([HOUR]);
     await waitFor(async () => (await the.log())[0]?.attemptsCount === 1);
     the.receiver.answer = () => 200;
@@ -387,7 +387,7 @@ describe('a run that an operator', () => {
   });
 });
 
-it('a store of Temporal that is another one than before gives pending deliveries whose runs are gone to new ones', async () => {
+it('after a replacement of the store of Temporal, pending deliveries whose runs are lost get new ones', async () => {
   await the.work();
   const lostRuns = createLostRuns({ db: the.db, client: the.client, logger: createLogger('silent', 'test') });
   await lostRuns.findLostStore();

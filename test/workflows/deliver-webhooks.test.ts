@@ -66,7 +66,7 @@ describe('a delivery', () => {
     expect(await the.attempts(id)).toMatchObject([{ number: 1, httpStatus: 200, error: null }]);
   });
 
-  it('is tried again on the schedule, with the same bytes', async () => {
+  it('is attempted again on the schedule, with the same bytes', async () => {
     const looks: Awaited<ReturnType<typeof the.log>>[number][] = [];
     const begun: number[] = [];
     const { poster } = the;
@@ -162,7 +162,7 @@ describe('a delivery', () => {
     ]);
   });
 
-  it.each(['disabled', 'deleted'])('is skipped when its endpoint was %s meanwhile', async (how) => {
+  it.each(['disabled', 'deleted'])('is skipped when its endpoint has been %s', async (how) => {
     await the.work();
     const endpointId = await the.endpoint();
     the.receiver.answer = () => 500;
@@ -194,7 +194,7 @@ describe('a delivery', () => {
   });
 });
 
-/** Bytes of payloads as text, so that what is in them can be found. */
+/** Bytes of payloads as searchable text. */
 function asText(value: unknown): unknown {
   const data = value as { type?: string; data?: number[] } | null;
   if (data?.type === 'Buffer' && data.data) return Buffer.from(data.data).toString('latin1');
@@ -219,7 +219,7 @@ describe('several deliveries of one endpoint', () => {
     );
   });
 
-  it('go on each by itself when they fail the first try', async () => {
+  it('continue separately when they fail the first attempt', async () => {
     await the.work();
     await the.provenEndpoint();
     const objects = emails(8);
@@ -242,7 +242,7 @@ describe('several deliveries of one endpoint', () => {
     ]);
   });
 
-  it('end with the first 410: those not yet tried are skipped', async () => {
+  it('end with the first 410: those not yet attempted are skipped', async () => {
     await the.work();
     await the.endpoint();
     the.receiver.answer = () => 410;
@@ -282,7 +282,7 @@ describe('several deliveries of one endpoint', () => {
     expect(Math.max(...withOthers.slice(10))).toBe(2);
   });
 
-  it('go on in a regular activity when the endpoint is slow', async () => {
+  it('continue in a regular activity when the endpoint is slow', async () => {
     const { poster } = the;
     let posted = 0;
     await the.work({

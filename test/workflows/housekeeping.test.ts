@@ -44,7 +44,7 @@ afterAll(() => the.stop());
 const run = <T>(activity: () => Promise<T>): Promise<T> => new MockActivityEnvironment().run(activity);
 
 describe('housekeeping', () => {
-  it('deletes what has been kept for its time, and nothing that is still to be delivered', async () => {
+  it('deletes expired rows, and nothing that is still to be delivered', async () => {
     const { db } = the;
     await the.endpoint();
     await the.happen(Array.from({ length: 2_300 }, (_, n) => `email_${n}`));
@@ -52,7 +52,7 @@ describe('housekeeping', () => {
     await db.execute(
       sql`insert into delivery_attempts (delivery_id, number, at, duration_ms) select id, 1, now(), 1 from deliveries`,
     );
-    // the first 2,000 are old, of which the very first is still being tried
+    // the first 2,000 are old, of which the very first is still pending
     await db.execute(sql`update events set created_at = now() - interval '31 days' where sequence <= 2000`);
     await db.execute(sql`
       update deliveries d set created_at = e.created_at from events e where e.id = d.event_id and e.sequence <= 2000`);
@@ -139,7 +139,7 @@ describe('housekeeping', () => {
     expect(rows.filter((row) => row.status === 'pending').map((row) => row.workflowId)).toEqual([null, null]);
   });
 
-  it('looks at every overdue delivery, however many wait for runs that are alive', async () => {
+  it('checks every overdue delivery, even when many wait for live runs', async () => {
     const { db } = the;
     await db.execute(sql`truncate deliveries, events`);
     await the.happen(Array.from({ length: 1_200 }, (_, n) => `email_${n}`));

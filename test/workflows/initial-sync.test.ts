@@ -106,7 +106,7 @@ function expectGrowing(
 }
 
 describe('the initial sync', () => {
-  it.concurrent('imports until there is no more, and tells its start and its end', async () => {
+  it.concurrent('imports until all mail is imported, and reports its start and its end', async () => {
     const { sync, ended } = await start([more, more, done]);
     await ended;
     expect(sync).toMatchObject({ reported: ['running', 'completed'], imports: 3, status: 'completed' });
@@ -131,7 +131,7 @@ describe('the initial sync', () => {
     expectGrowing(await waitsOf(handle), { count: 4, firstMs: 2_000, lastMs: 54_000 });
   });
 
-  it.concurrent('goes on as long as the storage has room for something', async () => {
+  it.concurrent('continues as long as the storage has room for some mail', async () => {
     const some: Import = async (sync) => {
       sync.imported = (sync.imported ?? 0) + 1;
       return full(sync);
@@ -154,7 +154,7 @@ describe('the initial sync', () => {
     expect(sync).toMatchObject({ reported: ['running', 'failed'], imports: 9 });
   });
 
-  it.concurrent('counts an import that stood still', async () => {
+  it.concurrent('counts a stalled import', async () => {
     // no heartbeat until it is given up
     const silent: Import = async () => {
       await Context.current().cancelled.catch(() => {});
@@ -165,7 +165,7 @@ describe('the initial sync', () => {
     expect(sync.status).toBe('failed');
   });
 
-  it.concurrent('goes on after it was lost, and does not tell its start again', async () => {
+  it.concurrent('continues after it was lost, and does not report its start again', async () => {
     const { sync, ended } = await start([done], { status: 'running', imported: 500 });
     await ended;
     expect(sync.reported).toEqual(['completed']);
@@ -177,7 +177,7 @@ describe('the initial sync', () => {
     expect(sync).toMatchObject({ reported: [], imports: 0 });
   });
 
-  it.concurrent('ends when the account is gone', async () => {
+  it.concurrent('ends when the account does not exist', async () => {
     const gone: Import = async (sync) => {
       sync.imported = null;
       throw toFailure(new ApiError('not_found', 'gone'));
@@ -187,7 +187,7 @@ describe('the initial sync', () => {
     expect(sync.reported).toEqual(['running']);
   });
 
-  it.concurrent('lets go of the mailbox before it ends, when it is cancelled', async () => {
+  it.concurrent('releases the mailbox before it ends, when it is cancelled', async () => {
     let letGo = false;
     const long: Import = async () => {
       const context = Context.current();

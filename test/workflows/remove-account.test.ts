@@ -9,7 +9,7 @@ beforeAll(async () => {
 }, 60_000);
 afterAll(() => temporal.close());
 
-it('looks for runs of the account again: one that Temporal did not list yet is deleted before its row', async () => {
+it('lists runs of the account again: one that Temporal did not list before is deleted before its row', async () => {
   const calls: string[] = [];
   const noted =
     <T>(name: string, value: T) =>

@@ -18,7 +18,7 @@ import { type TestClient, testClient } from '../helpers/product/temporal-workers
 import { waitFor } from '../helpers/assert/wait.ts';
 import { openSyncGround, type SyncGround } from '../helpers/product/watched-account.ts';
 
-/** Stored mail is parsed again by a run that goes on where it was stopped. */
+/** A run reparses stored mail, and resumes where it was stopped. */
 
 let ground: SyncGround;
 let temporal: TestClient;
@@ -65,8 +65,8 @@ function activitiesWith(parse: MailParser['parse']) {
 
 const runs = () => ({ client: temporal.api, hasWorker: () => Promise.resolve(true) });
 
-describe('the run that parses stored mail again', () => {
-  it('goes on where its worker ended, and says how it stands', async () => {
+describe('the run that reparses stored mail', () => {
+  it('resumes where its worker stopped, and reports its progress', async () => {
     const { accountId } = await storeOld(12);
     let parsed = 0;
     let hangsSince = 0;
@@ -95,7 +95,7 @@ describe('the run that parses stored mail again', () => {
       const queue = event.activityTaskScheduledEventAttributes?.taskQueue?.name;
       return queue ? [queue] : [];
     });
-    // so that it takes no slot of what a caller waits for
+    // which leaves the slots to work that callers wait for
     expect(new Set(scheduled)).toEqual(new Set([QUEUES.background]));
     expect(await subjectsLike(accountId, 'right%')).toBe(5);
 
@@ -118,7 +118,7 @@ describe('the run that parses stored mail again', () => {
     await stopRest();
   }, 120_000);
 
-  it('repeats by itself what was cut short, and that alone', async () => {
+  it('automatically repeats only parses that were cut short', async () => {
     const { accountId, ids } = await storeOld(3);
     await db()
       .update(emails)

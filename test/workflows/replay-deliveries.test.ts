@@ -14,7 +14,7 @@ import { testClient, type TestClient } from '../helpers/product/temporal-workers
 import { waitFor } from '../helpers/assert/wait.ts';
 import { storeEndpoint } from '../helpers/product/stored-endpoint.ts';
 
-/** More than a replay queues at once. */
+/** More than a replay queues at a time. */
 const MANY = 450;
 const AT_ONCE = 200;
 const logger = createLogger('silent', 'test');
@@ -98,7 +98,7 @@ describe('a replay', () => {
     expect(await replay(id)).toMatchObject({ status: 'completed', delivered: MANY });
   }, 90_000);
 
-  it('goes on with another worker, and attempts nothing twice', async () => {
+  it('continues with another worker, and attempts nothing twice', async () => {
     await work();
     const id = await begin();
     await waitFor(async () => (await attemptSome(30)) > 0, { timeoutMs: 30_000 });
@@ -119,7 +119,7 @@ describe('a replay', () => {
     expect(await handle(id).result()).toMatchObject({ status: 'completed' });
   }, 90_000);
 
-  it('puts back what was not attempted when its workflow is cancelled', async () => {
+  it('restores deliveries that were not attempted when its workflow is cancelled', async () => {
     await work();
     const id = await begin();
     await waitFor(async () => (await attemptSome(30)) > 0, { timeoutMs: 30_000 });

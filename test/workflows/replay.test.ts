@@ -10,8 +10,8 @@ import { BUILT_WORKFLOWS } from '../helpers/product/built.ts';
 import { parseRecordedRun, TEST_KEY } from '../helpers/assert/histories.ts';
 
 /*
- * Runs that were recorded under this and earlier releases go the same way under the workflows of today. One that does
- * not would stand still in production: a change of a workflow that is under way needs `patched()`.
+ * Runs that were recorded under this and earlier releases replay under the present workflows. One that does not would stall
+ * in production: a change of a running workflow needs `patched()`.
  */
 const DIR = join(import.meta.dirname, '..', 'histories');
 const files = readdirSync(DIR, { recursive: true, encoding: 'utf8' })
@@ -33,12 +33,12 @@ describe('recorded runs', () => {
     await Worker.runReplayHistory(options, history, workflowId);
   });
 
-  it('are there of every workflow', () => {
+  it('exist for every workflow', () => {
     const types = new Set(files.map((file) => relative('.', file).split(/[/\\]/).at(-1)?.split('.')[0]));
     expect(Object.values(WORKFLOWS).filter((type) => !types.has(type))).toEqual([]);
   });
 
-  it('that went another way are found', async () => {
+  it('that took another path are found', async () => {
     const file = files.find((path) => path.includes('deliverWebhooks') && path.includes('timer')) ?? '';
     const { workflowId, history } = read(file);
     const started = history.events[0]?.workflowExecutionStartedEventAttributes;

@@ -21,7 +21,7 @@ import type { RunState } from '../../src/workflows/run-state.ts';
 import { startTestWorkers, type TestWorkers } from '../helpers/product/temporal-workers.ts';
 import { waitFor } from '../helpers/assert/wait.ts';
 
-/** What an operator learns of a run in the Temporal UI: by which ids it is found, and where it stands. */
+/** What the Temporal UI shows of a run: the ids by which it is found, and its state. */
 
 const WAIT = { timeoutMs: 30_000 };
 const unreachable = () => toFailure(new MailError('provider_error', 'imap', 'secret.example.test refused'));
@@ -64,7 +64,7 @@ async function startAccount(): Promise<string> {
 }
 
 describe('a run', () => {
-  it.each(Object.values(WORKFLOWS))('of %s says where it stands from its first task on', (type) => {
+  it.each(Object.values(WORKFLOWS))('of %s shows its state from its first task on', (type) => {
     const folder = join(import.meta.dirname, '../../src/workflows');
     const sources = readdirSync(folder).map((file) => readFileSync(join(folder, file), 'utf8'));
     const begin = new RegExp(`export async function ${type}\\((.*?)\\bawait\\b`, 's');
@@ -72,7 +72,7 @@ describe('a run', () => {
     expect(body).toContain('trackState(');
   });
 
-  it('is found by every id that it is about', async () => {
+  it('is found by every id that it concerns', async () => {
     const [accountId, emailId, folderId] = [newId('account'), newId('email'), newId('folder')];
     const { moveEmail } = createChangeCommands({
       client: workers.api,
@@ -115,7 +115,7 @@ describe('a run', () => {
 });
 
 describe('the run of an account', () => {
-  it('says in words, and to the query `state`, where it stands', async () => {
+  it('shows its state in words, and answers the query `state`', async () => {
     const accountId = await startAccount();
     const workflowId = accountWorkflowId(accountId);
     await waitFor(async () => (await query(workflowId)).state === 'running', WAIT);

@@ -15,7 +15,7 @@ import {
 import { startTestWorkers, type TestWorkers } from '../helpers/product/temporal-workers.ts';
 import { waitFor } from '../helpers/assert/wait.ts';
 
-/** Sends and drafts as runs: which steps they ask for, in which order, and what the caller gets. */
+/** Sends and drafts as runs: their steps in order, and the response to the caller. */
 
 const accountId = newId('account');
 const NAMES = ['submitEmail', 'giveUpSend', 'fileSentCopy', 'removeSentDraft'] as const;
@@ -65,7 +65,7 @@ describe('a send', () => {
     expect(asked).toEqual(['submitEmail']);
   });
 
-  it('whose copy is not filed yet is reported, and finished by a run of its own', async () => {
+  it('whose copy is not filed yet is reported, and finished by a separate run', async () => {
     const id = newId('email');
     act = {
       submitEmail: () => ({ finished: false }),
@@ -86,7 +86,7 @@ describe('a send', () => {
     [new MailError('provider_rejected', 'smtp', 'too large'), 'provider_rejected'],
     [new MailError('invalid_credentials', 'smtp', 'no'), 'invalid_credentials'],
     [new MailError('provider_error', 'smtp', 'away'), 'provider_error'],
-  ])('that fails with %s is reported at once, and can be made again under its id', async (error, code) => {
+  ])('that fails with %s is reported immediately, and can be repeated under its id', async (error, code) => {
     const id = newId('email');
     act = {
       submitEmail: () => {
@@ -102,7 +102,7 @@ describe('a send', () => {
     expect(asked.at(-1)).toBe('submitEmail');
   });
 
-  it('that was made though its run went wrong is finished', async () => {
+  it('that was made although its run failed is finished', async () => {
     const id = newId('email');
     act = {
       submitEmail: () => {
@@ -118,7 +118,7 @@ describe('a send', () => {
 });
 
 describe('a draft', () => {
-  it('is appended, and then what it takes the place of is removed', async () => {
+  it('is appended before the draft that it replaces is removed', async () => {
     await save(null);
     await save(newId('draft'));
     expect(asked).toEqual(['appendDraft', 'appendDraft', 'removeSuperseded']);
@@ -141,7 +141,7 @@ describe('a draft', () => {
     expect(asked).toEqual(['appendDraft', 'giveUpDraft']);
   });
 
-  it('is saved though the one before cannot be removed: that is done later', async () => {
+  it('is saved although the replaced draft cannot be removed, which is done later', async () => {
     const previous = newId('draft');
     act = {
       removeSuperseded: () => {

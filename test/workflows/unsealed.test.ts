@@ -14,8 +14,8 @@ import { newId } from '../../src/new-id.ts';
 import { waitFor } from '../helpers/assert/wait.ts';
 
 /*
- * Somebody reaches Temporal who does not have the key: a program of another user of this machine, say. It may read what is
- * stored in clear; what it gives to our workflows is refused.
+ * A program without the key reaches Temporal, such as one of another user of this machine. It may read clear text in the
+ * store; our workflows refuse its inputs.
  */
 describe('an input that this installation did not seal', () => {
   let workers: TestWorkers;

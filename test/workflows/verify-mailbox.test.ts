@@ -7,7 +7,7 @@ import { newId } from '../../src/new-id.ts';
 import { verifyWorkflowId } from '../../src/workflows/names.ts';
 import { startTestWorkers, type TestWorkers } from '../helpers/product/temporal-workers.ts';
 
-/** A verification as a run: what a caller gets of it. */
+/** A verification as a run, and the response to its caller. */
 
 let workers: TestWorkers;
 let verifyStore: () => Promise<Verification>;
@@ -35,7 +35,7 @@ describe('a verification', () => {
     });
   });
 
-  it('fails with what the provider said', async () => {
+  it('fails with the error of the provider', async () => {
     verifyStore = () => Promise.reject(new MailError('invalid_credentials', 'imap', 'the login was refused'));
     await expect(verifyMailbox(runs(), newId('account'))).rejects.toMatchObject({
       code: 'invalid_credentials',
