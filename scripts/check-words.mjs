@@ -67,7 +67,6 @@ const NOT_YET = new Set([
   'src/activities',
   'src/api',
   'src/contract',
-  'src/outgoing',
   'src/webhooks',
   'src/workflows',
   'test/api',

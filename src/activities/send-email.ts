@@ -21,8 +21,8 @@ export function createSendActivities(deps: SendDeps) {
   const { db, storage } = deps;
 
   /**
-   * Submits the message to the SMTP server, once, files its copy and removes the draft that it was; each can be the last
-   * one before a crash. `finished` is false when some of the latter is left to do.
+   * Submits the message to the SMTP server once, files its copy and removes the sent draft; each can be the last step before
+   * a crash. `finished` is false when the copy or the draft is left to do.
    */
   async function submitEmail(ref: SendRef): Promise<{ finished: boolean }> {
     const begunAt = performance.now();
@@ -35,7 +35,7 @@ export function createSendActivities(deps: SendDeps) {
   }
 
   /**
-   * The workflow ends without success: what has not left is not sent any more, what may have left stays unknown.
+   * Ends a send without success: `failed` if nothing has left, `unknown` if the message may have left.
    * @returns the state of the send; null when it was deleted with its account
    */
   async function giveUpSend({ accountId, sendId }: SendRef): Promise<SendState | null> {
@@ -50,8 +50,7 @@ export function createSendActivities(deps: SendDeps) {
   }
 
   /**
-   * Files the copy of an email that has been sent. A provider that files it itself gets its time for that until
-   * `appendAnyway`.
+   * Files the copy of a sent email. Waits for a provider that files it itself until `appendAnyway`.
    */
   async function fileSentCopy({
     appendAnyway,
@@ -62,7 +61,7 @@ export function createSendActivities(deps: SendDeps) {
     return withHeartbeat(async () => fileCopy(deps, await load(ref), { appendAnyway, search: true }));
   }
 
-  /** Removes the draft that was sent from Drafts. */
+  /** Removes the sent draft from Drafts. */
   async function removeSentDraft(ref: SendRef): Promise<'done'> {
     await withHeartbeat(async () => removeDraft(deps, await loadRow(ref)));
     return 'done';
@@ -70,13 +69,13 @@ export function createSendActivities(deps: SendDeps) {
 
   async function load(ref: SendRef): Promise<LoadedSend> {
     const [send, settings] = await Promise.all([loadRow(ref), loadSyncSettings(db, ref.accountId)]);
-    if (!settings) throw new ApiError('not_found', 'there is no account with that id');
+    if (!settings) throw new ApiError('not_found', 'no account has this id');
     return { send, settings };
   }
 
   async function loadRow({ accountId, sendId }: SendRef): Promise<SendRow> {
     const send = await loadSend(db, accountId, sendId);
-    if (!send) throw new ApiError('not_found', 'there is no such send any more');
+    if (!send) throw new ApiError('not_found', 'this send no longer exists');
     return send;
   }
 

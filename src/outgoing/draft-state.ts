@@ -10,16 +10,16 @@ import { STALE_AFTER_MS } from './send-state.ts';
  * The only file that writes `drafts.state` and `drafts.held_by`; each transition is one function.
  *
  * state       what it means                                         next
- * saving      asked for; the message may be in Drafts already       active (it was ingested), failed
- * active      stands for the email in Drafts                        superseded, sent, deleted
- * superseded  another `drf_…` id took its place                     final
+ * saving      requested; the message may be in Drafts already       active (it was ingested), failed
+ * active      identifies the email in Drafts                        superseded, sent, deleted
+ * superseded  another `drf_…` id replaced it                        final
  * sent        it was sent                                           final
  * deleted     its email left Drafts                                 final
- * failed      it was not saved, the caller knows                    saving (the caller tries again, same id),
+ * failed      it was not saved, the caller knows                    saving (the caller repeats it, same id),
  *                                                                   active (its message was in Drafts after all)
  *
- * `held_by` names the save or the send that has reserved an active draft: only that one may take its place. A
- * reservation ends with the save or send that made it, and with the draft's state `active`.
+ * `held_by` names the save or the send that has reserved an active draft: only that one may replace or send it. A
+ * reservation ends with its save or send, and with the draft's state `active`.
  */
 export type DraftState = 'saving' | 'active' | 'superseded' | 'sent' | 'deleted' | 'failed';
 
@@ -37,10 +37,10 @@ export interface DraftRow {
   tracking: SendInput['tracking_options'] | null;
 }
 
-/** What is given when the caller asks for a draft to be saved. */
+/** A draft that the caller asks to save. */
 export type NewDraft = Pick<DraftRow, 'id' | 'accountId' | 'inputKey' | 'metadata' | 'trackingId' | 'tracking'>;
 
-/** Undefined when the account has no such draft. */
+/** Loads a draft in any state; undefined when the account does not have it. */
 export async function loadDraft(db: Queryable, accountId: string, id: string): Promise<DraftRow | undefined> {
   const [row] = await db
     .select()
@@ -49,7 +49,7 @@ export async function loadDraft(db: Queryable, accountId: string, id: string): P
   return row && { ...row, state: row.state as DraftState };
 }
 
-/** The active draft that a `drf_…` or an `email_…` id stands for, while its email is in Drafts. */
+/** The active draft with a `drf_…` or an `email_…` id, while its email is in Drafts. */
 export async function findDraft(db: Queryable, accountId: string, id: string): Promise<DraftRow | undefined> {
   const [row] = await db
     .select({ draft: drafts })
@@ -65,7 +65,7 @@ export async function findDraft(db: Queryable, accountId: string, id: string): P
   return row && { ...row.draft, state: 'active' };
 }
 
-/** Where the raw message of an email is stored, and its Bcc; undefined when the account has no such email. */
+/** The storage key of an email's raw message, and its Bcc; undefined when the account does not have the email. */
 export async function storedSource(
   db: Queryable,
   accountId: string,
@@ -86,8 +86,8 @@ export interface AwaitedDraft {
 }
 
 /**
- * Drafts with these Message-IDs that are being saved, or were given up though they may be in Drafts after all, as a JSON
- * array of AwaitedDraft: a part of a statement.
+ * A part of a statement: drafts with these Message-IDs that are being saved, or were given up but may still be in Drafts, as
+ * a JSON array of AwaitedDraft.
  */
 export function awaitedDrafts(accountId: string, messageIds: string[]): SQL {
   return sql`(
@@ -115,7 +115,7 @@ export async function recordDraft(db: Queryable, draft: NewDraft): Promise<{ dra
   return { draft: (await loadDraft(db, draft.accountId, draft.id)) as DraftRow, isNew: false };
 }
 
-/** Gives a draft that is being saved its Message-ID, unless it has one. @returns the one it has then */
+/** Assigns a Message-ID to a draft that is being saved, unless it has one. @returns its Message-ID */
 export async function assignMessageId(db: Queryable, id: string, messageId: string): Promise<string> {
   const [row] = await db
     .update(drafts)
@@ -125,12 +125,12 @@ export async function assignMessageId(db: Queryable, id: string, messageId: stri
   return row?.messageId ?? messageId;
 }
 
-/** The file that the draft was saved from has been deleted. */
+/** Records that the input file of a draft has been deleted. */
 export async function clearDraftInput(db: Queryable, id: string): Promise<void> {
   await db.update(drafts).set({ inputKey: null }).where(eq(drafts.id, id));
 }
 
-/** An email that is in Drafts from now on, with the `drf_…` id that stands for it. */
+/** An email that has entered Drafts, with its `drf_…` id. */
 export interface EnteredDraft {
   draftId: string;
   emailId: string;
@@ -150,8 +150,8 @@ export async function emailsEnteredDrafts(tx: Tx, entered: EnteredDraft[], now =
 }
 
 /**
- * active → sent, when the email was sent by moving it to Sent, else active → deleted. Drafts in a final state stay in
- * it; none of them stands for an email any more. One statement.
+ * active → sent when the email was sent by moving it to Sent, else active → deleted. Final states stay. All of these drafts
+ * lose their email. One statement.
  */
 export async function emailsLeftDrafts(tx: Tx, draftIds: string[], { sent }: { sent: boolean }): Promise<void> {
   if (draftIds.length === 0) return;
@@ -172,7 +172,7 @@ function leave(to: 'sent' | 'deleted', which: ReturnType<typeof sql>) {
     where ${which}`;
 }
 
-/** active → superseded: the draft `by` took its place. */
+/** active → superseded: the draft `by` has replaced it. */
 export function markDraftSuperseded(db: Queryable, id: string, by: string): Promise<void> {
   return end(db, id, 'superseded', by);
 }
@@ -199,7 +199,7 @@ async function end(
     .where(and(eq(drafts.id, id), eq(drafts.state, 'active')));
 }
 
-/** saving → failed: it was not saved, and the draft whose place it was to take is free again. */
+/** saving → failed: it was not saved; releases the draft that it was to replace. */
 export async function giveUpDraft(db: Queryable, id: string): Promise<void> {
   await db
     .update(drafts)
@@ -208,17 +208,17 @@ export async function giveUpDraft(db: Queryable, id: string): Promise<void> {
   await releaseReservation(db, id);
 }
 
-/** Holders that have not ended after so long died with their process. */
+/** A save or send that takes longer has died with its process. */
 const LONGEST_RESERVATION = sql`interval '15 minutes'`;
 
-/** Whether a save or a send that is under way has reserved the row of `drafts`. */
+/** Whether a running save or send has reserved the row of `drafts`. */
 const RESERVED = sql`(held_by is not null and (
   exists (select from drafts h where h.id = drafts.held_by and h.state = 'saving'
     and h.updated_at > now() - ${LONGEST_RESERVATION})
   or exists (select from sends h where h.id = drafts.held_by and h.state in ('queued', 'submitting')
     and h.updated_at > now() - ${LONGEST_RESERVATION})))`;
 
-/** Whether a save or a send of the draft is under way. */
+/** Whether a save or a send of the draft is running. */
 export async function isReserved(db: Queryable, { id }: { id: string }): Promise<boolean> {
   const { rows } = await db.execute(sql`select from drafts where id = ${id} and ${RESERVED}`);
   return rows.length > 0;
@@ -226,10 +226,10 @@ export async function isReserved(db: Queryable, { id }: { id: string }): Promise
 
 /**
  * Reserves an active draft for the save or the send `by`.
- * @returns who has reserved it now, `by` or another; undefined when the draft is not active (any more)
+ * @returns the id that holds the reservation, `by` or another; undefined when the draft is not active
  */
 export async function reserveDraft(tx: Tx, id: string, by: string): Promise<string | undefined> {
-  // A statement that waits for a lock sees the other tables as they were before it: whoever holds it would be missed.
+  // A statement that waits for a lock reads the other tables as of its start, and would miss the holder of the lock.
   await tx.execute(sql`select from drafts where id = ${id} for update`);
   await tx.execute(sql`update drafts set held_by = ${by} where id = ${id} and state = 'active' and not ${RESERVED}`);
   const [row] = await tx
@@ -239,17 +239,17 @@ export async function reserveDraft(tx: Tx, id: string, by: string): Promise<stri
   return row?.heldBy ?? undefined;
 }
 
-/** Ends the reservation that `by` made, if any. */
+/** Releases the reservation of `by`, if any. */
 export async function releaseReservation(db: Queryable, by: string): Promise<void> {
   await db.update(drafts).set({ heldBy: null }).where(eq(drafts.heldBy, by));
 }
 
-/** Drafts whose files are deleted at once. */
-const FILES_AT_ONCE = 500;
+/** Drafts per statement whose files are deleted. */
+const FILES_PER_STEP = 500;
 
 /**
- * saving → failed for drafts whose workflow was never started, since the process died in between. Then deletes the files
- * that failed drafts were to be saved from.
+ * saving → failed for drafts whose workflow was never started, since the process died in between. Then deletes the input
+ * files of failed drafts.
  */
 export async function giveUpStaleDrafts(
   db: Db,
@@ -262,7 +262,7 @@ export async function giveUpStaleDrafts(
   for (;;) {
     const { rows } = await db.execute<{ id: string; key: string }>(sql`
       select id, input_key as key from drafts
-      where state = 'failed' and updated_at < ${before}::timestamptz and input_key is not null limit ${FILES_AT_ONCE}`);
+      where state = 'failed' and updated_at < ${before}::timestamptz and input_key is not null limit ${FILES_PER_STEP}`);
     if (rows.length === 0) return;
     await deleteFiles(rows.map(({ key }) => key));
     await db.execute(sql`
@@ -276,8 +276,8 @@ export async function giveUpStaleDrafts(
 const ROWS_PER_STATEMENT = 1_000;
 
 /**
- * Deletes drafts that came to a final state, or failed, before `before` and whose email has left Drafts. Their ids are
- * not found before and after. @returns how many
+ * Deletes drafts that failed or reached a final state before `before`, and whose email has left Drafts. Readers did not find
+ * their ids before either. @returns how many
  */
 export async function deleteEndedDrafts(db: Db, before: Date): Promise<number> {
   const { rowCount } = await db.execute(sql`

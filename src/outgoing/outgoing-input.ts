@@ -6,12 +6,12 @@ import { findReplyTarget } from '../db/queries/reply-target.ts';
 import type { Storage } from '../storage/storage.ts';
 
 /**
- * What a caller asked to send or to save: the API stores it, the worker composes it. Mail text never enters a workflow.
- * The file is written only once the row that names it is there, so that no file stays behind without a row.
+ * The message that a caller asked to send or to save: the API stores it, the worker composes it. Mail text never enters a
+ * workflow. The file is written after the row that names it, which leaves no file without a row.
  */
 export interface OutgoingInput {
   input: SendInput;
-  /** the email that `reply_to_message_id` names; null when it is none that has a Message-ID; undefined when not given */
+  /** the email that `reply_to_message_id` names; null when that has no Message-ID; undefined when not given */
   repliedTo?: { messageId: string; references: string[] } | null;
 }
 
@@ -20,14 +20,14 @@ export const inputKeyOf = (accountId: string, id: string): string => `${accountI
 
 /**
  * The input with the email that it answers.
- * @throws ApiError invalid_parameters when `reply_to_message_id` is an `email_…` id of no email
+ * @throws ApiError invalid_parameters when `reply_to_message_id` is the `email_…` id of an unknown email
  */
 export async function resolveInput(db: Queryable, accountId: string, input: SendInput): Promise<OutgoingInput> {
   const reference = input.reply_to_message_id;
   if (reference === undefined) return { input };
   if (reference === '') return { input, repliedTo: null };
   const target = await findReplyTarget(db, accountId, reference);
-  if (!target) throw new ApiError('invalid_parameters', 'reply_to_message_id is no email of this account');
+  if (!target) throw new ApiError('invalid_parameters', 'reply_to_message_id is not an email of this account');
   const { messageId, references } = target;
   return { input, repliedTo: messageId ? { messageId, references } : null };
 }

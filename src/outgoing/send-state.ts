@@ -17,13 +17,13 @@ import type { Writer } from '../db/driver/writes.ts';
  * submitting  committed before the first byte of the message leaves  sent, queued (nothing was accepted), unknown
  * sent        the SMTP server accepted it                            final
  * unknown     it may have been accepted: never sent again            sent (its copy was found)
- * failed      it was not sent, the caller knows                      queued (the caller tries again, same id)
+ * failed      it was not sent, the caller knows                      queued (the caller repeats it, same id)
  *
- * An attempt that the SMTP server accepted ends as `sent` whatever another attempt made of the row meanwhile.
+ * An attempt that the SMTP server accepted ends as `sent`, even if another attempt has changed the row.
  */
 export type SendState = 'queued' | 'submitting' | 'sent' | 'unknown' | 'failed';
 
-/** A send as its activities need it. */
+/** A row of `sends`, as its activities need it. */
 export interface SendRow {
   id: string;
   accountId: string;
@@ -41,7 +41,7 @@ export interface SendRow {
   sentBy: SentBy;
 }
 
-/** What is given when the caller asks for a send. */
+/** A send that the caller requests. */
 export interface NewSend {
   id: string;
   accountId: string;
@@ -77,7 +77,7 @@ const sendOfAccount = statement(
     where id = ${id} and account_id = ${accountId}`,
 );
 
-/** Undefined when the account has no such send (any more). */
+/** Loads a send; undefined when the account does not have it. */
 export async function loadSend(db: Queryable, accountId: string, id: string): Promise<SendRow | undefined> {
   const [row] = (await db.execute(sendOfAccount(accountId, id))).rows;
   return row && toSendRow({ ...fromRow(sends, row), hasProvisional: row['has_provisional'] === true });
@@ -102,7 +102,7 @@ export async function recordSend(db: Queryable, send: NewSend): Promise<{ send: 
   return { send: (await loadSend(db, send.accountId, send.id)) as SendRow, isNew: false };
 }
 
-/** What an attempt is about to submit. */
+/** The message that an attempt is about to submit. */
 export interface Composed {
   messageId: string;
   /** of the copy for Sent */
@@ -111,16 +111,16 @@ export interface Composed {
 }
 
 /**
- * queued → submitting, with what is submitted: from here on the message may have been sent. False when it is not queued
- * any more.
+ * queued → submitting, with the composed message: from here on it may have been sent. False when the send is no longer
+ * queued.
  */
 export function markSubmitting(db: Queryable, id: string, composed: Composed): Promise<boolean> {
   return move(db, id, { from: ['queued'], to: 'submitting' }, composed);
 }
 
 /**
- * submitting → queued: the SMTP server accepted nothing of this attempt, so it may be sent again. False when the row is not
- * that of the attempt, which is known by the file that it composed.
+ * submitting → queued: the SMTP server accepted nothing of this attempt, so it may be sent again. False when the row
+ * names the file of another attempt.
  */
 export async function requeue(db: Queryable, id: string, storageKey: string): Promise<boolean> {
   const queued = await db
@@ -131,7 +131,7 @@ export async function requeue(db: Queryable, id: string, storageKey: string): Pr
   return queued.length > 0;
 }
 
-/** → sent: the SMTP server accepted it. That holds whatever another attempt made of the row meanwhile. */
+/** → sent: the SMTP server accepted it, even if another attempt has changed the row. */
 export function markSent(db: Queryable, id: string, result: SendResult): Promise<boolean> {
   return move(db, id, { from: ['queued', 'submitting', 'unknown', 'failed'], to: 'sent' }, { result });
 }
@@ -141,12 +141,12 @@ export function markFoundInSent(db: Queryable, id: string, result: SendResult): 
   return move(db, id, { from: ['submitting', 'unknown'], to: 'sent' }, { result });
 }
 
-/** submitting → unknown: nobody knows whether the SMTP server accepted it. */
+/** submitting → unknown: the SMTP server may have accepted it. */
 export function markOutcomeUnknown(db: Queryable, id: string): Promise<boolean> {
   return move(db, id, { from: ['submitting'], to: 'unknown' });
 }
 
-/** queued → failed: it has not left, and does not leave any more. False when it is not queued any more. */
+/** queued → failed: it has not left, and no longer can. False when it is no longer queued. */
 export function giveUp(db: Queryable, id: string): Promise<boolean> {
   return move(db, id, { from: ['queued'], to: 'failed' });
 }
@@ -167,8 +167,8 @@ async function move(
 
 /** Longer than any workflow of a send or a draft runs before something has left. */
 export const STALE_AFTER_MS = 2 * 60 * 60_000;
-/** Sends whose files are deleted at once. */
-const FILES_AT_ONCE = 500;
+/** Sends per statement whose files are deleted. */
+const FILES_PER_STEP = 500;
 
 /**
  * queued → failed for sends whose workflow was never started, since the process died in between. Then deletes the
@@ -187,7 +187,7 @@ export async function giveUpStaleSends(
       select id, input_key, storage_key from sends
       where state in ('failed', 'unknown') and updated_at < ${before}::timestamptz
         and (input_key is not null or storage_key is not null)
-      limit ${FILES_AT_ONCE}`);
+      limit ${FILES_PER_STEP}`);
     if (rows.length === 0) return;
     await deleteFiles(rows.flatMap((row) => [row.input_key, row.storage_key]).filter((key) => key !== null));
     const ids = sql.param(rows.map(({ id }) => id));
@@ -215,7 +215,7 @@ export async function deleteEndedSends(db: Db, before: Date): Promise<number> {
   return rowCount ?? 0;
 }
 
-/** Stores what is shown until the Sent copy has synced; false when that has, or one is stored already. */
+/** Stores the provisional email until the Sent copy has synced; false when it has synced, or a provisional email exists. */
 export async function saveProvisional(tx: Tx, id: string, email: Email): Promise<boolean> {
   const saved = await tx
     .update(sends)
@@ -226,8 +226,8 @@ export async function saveProvisional(tx: Tx, id: string, email: Email): Promise
 }
 
 /**
- * Records that the Sent copies of these sends are ingested: from now on they are emails, and nothing provisional is shown.
- * A file that is the email's own now is no file of the send any more.
+ * Records that the Sent copies of these sends are ingested: they are emails now, and the provisional emails are deleted. A
+ * file that now belongs to the email no longer belongs to the send.
  */
 export async function markCopiesIngested(
   writes: Writer,
@@ -260,8 +260,8 @@ const cleared = statement('clear_provisional', (id: string, finishes: string | u
 });
 
 /**
- * The Sent copy has been ingested and the send's files are deleted: neither they nor the provisional Email are needed.
- * `finishes`: the workflow whose work this is the last of.
+ * Clears the names of a send's files and its provisional email: the Sent copy is ingested and the files are deleted.
+ * `finishes`: the workflow that this step finishes.
  */
 export async function clearProvisional(db: Queryable, id: string, finishes?: string): Promise<void> {
   await db.execute(cleared(id, finishes));
@@ -286,7 +286,7 @@ export async function findSends(tx: Queryable, accountId: string, messageIds: st
   return rows[0]?.sends ?? [];
 }
 
-/** The same as a JSON array of SentMail: a part of a statement. */
+/** A part of a statement: sends with these Message-IDs that left, or may have left, as a JSON array of SentMail. */
 export function sendsWith(accountId: string, messageIds: string[]): SQL {
   // of several sends of one draft the copy belongs to the one that certainly left
   return sql`(

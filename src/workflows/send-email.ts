@@ -16,7 +16,7 @@ import { classOf, type StateTracker, trackState } from './run-state.ts';
 
 /*
  * sendEmail   submitting  the message is submitted to the SMTP server, its copy filed in    final, or finishSend for
- *                         Sent, and the draft that was sent removed from Drafts             what is left; or it fails
+ *                         Sent, and the sent draft removed from Drafts                      the rest; or it fails
  * finishSend  filing      the copy is filed in Sent, through outages of the provider        final
  *             removing    at the same time the draft is removed                             final
  *
@@ -30,9 +30,9 @@ export interface SendWorkflowInput {
 }
 
 /**
- * Runs within the workflow task, which spares three trips through Temporal and about a third of its work. Retried only
- * when the worker was killed (the task times out after 10 s) or our own store failed: the caller gets any other failure at
- * once. A second attempt checks the row first, and sends nothing that may have been sent.
+ * Runs within the workflow task, which saves three round trips to Temporal and about a third of its work. Retried only
+ * when the worker was killed (the task times out after 10 s) or our own store failed: the caller gets any other failure
+ * immediately. A second attempt checks the row first, and sends nothing that may have been sent.
  */
 const { submitEmail } = proxyLocalActivities<SendActivities>({
   startToCloseTimeout: '30m',
@@ -57,16 +57,16 @@ const { fileSentCopy, removeSentDraft } = proxyActivities<SendActivities>({
   retry: { initialInterval: '500ms', maximumInterval: '5s', maximumAttempts: 3 },
 });
 
-/** Between failed attempts to file the copy of a sent message, for about three days. */
+/** Between failed attempts to file the copy of a sent message, which last about three days. */
 const FILING_BACKOFF = { firstMs: 2_000, factor: 5, longestMs: 3_600_000 };
 const FILING_ATTEMPTS = 80;
-/** For a copy that is in the mailbox and never gets into the store. */
+/** Limits the checks for a copy that is in the mailbox and is never ingested. */
 const MAX_CHECKS = 400;
-/** A provider that files the copy itself is checked so often before we file it. */
+/** How often a provider that files the copy itself is checked before we file it. */
 const PROVIDER_CHECKS = 20;
 const PROVIDER_WAIT_MS = 3_000;
 
-/** Sends an email, or a draft. Ends when the SMTP server has accepted it; fails with the caller's error. */
+/** Sends an email or a draft. Completes when the SMTP server has accepted it; fails with the caller's error. */
 export async function sendEmail(input: SendWorkflowInput): Promise<void> {
   const shown = trackState('submitting');
   let finished = false;
@@ -92,7 +92,7 @@ export async function sendEmail(input: SendWorkflowInput): Promise<void> {
   });
 }
 
-/** Files the copy of a message that has been sent, and removes the draft that it was. */
+/** Files the copy of a sent message, and removes the draft from which it was sent. */
 export async function finishSend(input: SendWorkflowInput): Promise<void> {
   const shown = trackState('filing');
   await Promise.all([
@@ -102,7 +102,7 @@ export async function finishSend(input: SendWorkflowInput): Promise<void> {
   shown.enter('filed');
 }
 
-/** Repeats a step until it is done, through outages of the provider; ends when the account was removed. */
+/** Repeats a step until it is done, through outages of the provider; stops when the account was removed. */
 async function untilDone(
   step: (checks: number) => Promise<'done' | 'waiting'>,
   state: string,

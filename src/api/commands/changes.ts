@@ -14,7 +14,7 @@ const CHANGE_DEADLINE_MS = 40_000;
 const LATE = 'the change did not finish in time; it continues';
 const OUTAGE = { notDone: 'nothing was changed', mayBeDone: 'the change may still be made' };
 
-/** Each change of a mailbox is a workflow of its own; see src/workflows/change-mailbox.ts. */
+/** Commands that change a mailbox, each as a separate workflow; see src/workflows/change-mailbox.ts. */
 export function createChangeCommands(deps: ChangeCommandDeps): ChangeCommands {
   const make = (change: MailboxChange, requestId?: string) => makeChange(deps, change, requestId);
   return {

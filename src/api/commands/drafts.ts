@@ -32,7 +32,7 @@ const NOT_DELETED: OutageTexts = {
   mayBeDone: 'the draft may still be deleted',
 };
 
-/** Every workflow that saves or deletes drafts, as one function each; failures are ApiErrors. */
+/** Commands that save or delete drafts, each as a workflow; failures are ApiErrors. */
 export function createDraftCommands(deps: OutgoingDeps): DraftCommands {
   return {
     createDraft: (accountId, id, input) => createDraft(deps, accountId, id, input),
@@ -107,7 +107,7 @@ async function saveDraft(deps: OutgoingDeps, draft: DraftRow, previousId: string
       });
     }
   } catch (error) {
-    // no worker saves what was given up; one that had begun when Temporal went away finds it saved nevertheless
+    // no worker saves a draft that was given up; one that had begun before the outage may still save it
     if (error instanceof CallOutage && error.begun !== 'yes') await giveUpDraft(db, id).catch(() => undefined);
     throw workflowErrorToApiError(error, 'the draft was not saved in time; saving it continues', NOT_SAVED);
   }

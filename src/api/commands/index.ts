@@ -40,7 +40,7 @@ export interface CommandDeps {
 const CONNECT_DEADLINE_MS = 45_000;
 const REMOVE_DEADLINE_MS = 20_000;
 
-/** Every workflow that the API starts, as one function each; failures are ApiErrors. */
+/** Commands that start workflows, one function each; failures are ApiErrors. */
 export function createCommands(given: CommandDeps): Commands {
   const deps = { ...given, hasWorker: () => hasWorker(given.db) };
   return {
@@ -60,7 +60,7 @@ export function createCommands(given: CommandDeps): Commands {
 }
 
 /**
- * Seals what the caller sent, has the workflow verify it, and returns the account's id. When this throws, nothing is
+ * Seals the caller's settings, has the workflow verify them, and returns the account's id. When this throws, nothing is
  * saved: the intent is deleted, and without it the workflow cannot save.
  */
 async function connectMailbox(deps: CommandDeps & RunDeps, intent: AuthIntent): Promise<string> {
@@ -85,12 +85,12 @@ async function connectMailbox(deps: CommandDeps & RunDeps, intent: AuthIntent): 
     throw workflowErrorToApiError(error, LATE_CONNECT, MAY_BE_SAVED);
   });
   if (accountId) return accountId;
-  // nobody waits for this: without its intent it saves nothing either way
+  // not awaited: without its intent the workflow saves nothing in any case
   void stop(client, workflowId);
   throw workflowErrorToApiError(failure, LATE_CONNECT, { notDone: NOTHING_SAVED, mayBeDone: NOTHING_SAVED });
 }
 
-/** Returns once everything is deleted; after the deadline as soon as the account is not found any more. */
+/** Returns when everything is deleted; after the deadline as soon as readers no longer find the account. */
 async function removeAccount(deps: CommandDeps & RunDeps, accountId: string): Promise<void> {
   const { db } = deps;
   if (!isId('account', accountId) || !(await getAccount(db, accountId))) throw notFound();
@@ -107,14 +107,14 @@ async function removeAccount(deps: CommandDeps & RunDeps, accountId: string): Pr
       until: ({ handle }) => handle.executeUpdate<void, []>(UPDATES.deleted),
     });
   } catch (error) {
-    // Marked as removed: nobody has to wait for the rest.
+    // Marked as removed: the caller need not wait for the rest.
     if (!(await getAccount(db, accountId))) return;
     throw workflowErrorToApiError(error, LATE_REMOVAL, { notDone: LATE_REMOVAL, mayBeDone: LATE_REMOVAL });
   }
 }
 
 function notFound(): ApiError {
-  return new ApiError('not_found', 'there is no account with that id');
+  return new ApiError('not_found', 'no account has this id');
 }
 
 const LATE_CONNECT = 'the mail servers did not respond in time; nothing was saved';
@@ -128,6 +128,6 @@ async function stop(client: Client, workflowId: string): Promise<void> {
   try {
     await client.withDeadline(Date.now() + STOP_MS, () => client.workflow.getHandle(workflowId).cancel());
   } catch {
-    // It has ended, or was never started; without its intent it saves nothing either way.
+    // It has ended, or was never started; without its intent it saves nothing in any case.
   }
 }

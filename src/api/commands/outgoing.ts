@@ -8,7 +8,7 @@ import { type OutgoingInput, storeInput } from '../../outgoing/outgoing-input.ts
 import type { Storage } from '../../storage/storage.ts';
 import type { RunDeps } from './run-workflow.ts';
 
-/** What the commands for sends and drafts need. */
+/** The dependencies of the commands for sends and drafts. */
 export interface OutgoingDeps extends RunDeps {
   db: Db;
   storage: Storage;
@@ -18,22 +18,22 @@ export interface OutgoingDeps extends RunDeps {
 const RESERVED_MS = 20_000;
 const CHECK_EVERY_MS = 100;
 
-/** Attempts something with a draft until no other call has reserved it: `attempt` returns undefined until then. */
+/** Repeats `attempt`, which returns undefined while another call has reserved the draft. @throws ApiError after 20 s */
 export async function whenFree<T>(attempt: () => Promise<T | undefined>): Promise<T> {
   const until = Date.now() + RESERVED_MS;
   for (;;) {
     const result = await attempt();
     if (result !== undefined) return result;
     if (Date.now() > until) {
-      throw new ApiError('provider_error', 'another change of this draft is taking long: try again');
+      throw new ApiError('provider_error', 'another update of this draft is in progress; retry later');
     }
     await sleep(CHECK_EVERY_MS);
   }
 }
 
 /**
- * Stores what the caller sent for a row that was just recorded, or was recorded by a call that died before it stored it.
- * Where that fails, `giveUp` ends the row: no workflow is started for it.
+ * Stores the caller's input for a row that was just recorded, or was recorded by a call that died before storing it. If that
+ * fails, `giveUp` ends the row: no workflow is started for it.
  */
 export async function storeRecordedInput(
   { storage }: OutgoingDeps,
@@ -45,7 +45,7 @@ export async function storeRecordedInput(
   try {
     if (isNew || (await storage.size(inputKey)) === undefined) await storeInput(storage, inputKey, outgoing);
   } catch (error) {
-    // where the database is away too, housekeeping gives the row up
+    // if the database is unavailable too, housekeeping gives the row up
     await giveUp().catch(() => undefined);
     const away = unavailablePart(error);
     throw away ? new ApiError('service_unavailable', `${away.detail}: ${notDone}`, { cause: error }) : error;
@@ -62,7 +62,7 @@ export function trackingIdFor(tracking: SendInput['tracking_options'] | null): s
   return isTracked(tracking) ? newId('tracking') : null;
 }
 
-/** The error for a draft that does not exist, or no longer. */
+/** The error for a draft that does not exist. */
 export function draftNotFound(): ApiError {
-  return new ApiError('not_found', 'there is no draft with that id');
+  return new ApiError('not_found', 'no draft has this id');
 }

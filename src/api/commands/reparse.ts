@@ -8,10 +8,10 @@ import { execute, type RunDeps } from './run-workflow.ts';
 
 /** How long a caller waits; a large mailbox takes longer. */
 const WAIT_MS = 30_000;
-/** How long a worker may take to say how the run stands. */
+/** How long a worker may take to report the state of the run. */
 const STATE_MS = 3_000;
 
-/** Starts parsing the stored mail of an account again, or joins the run that is under way, and waits for it for a while. */
+/** Starts reparsing the stored mail of an account, or joins the present run, and waits for it for a limited time. */
 export async function reparseMailbox(
   { waitMs = WAIT_MS, ...deps }: RunDeps & { waitMs?: number },
   accountId: string,
@@ -24,21 +24,21 @@ export async function reparseMailbox(
       workflowId,
       accountId,
       args: [{ accountId }],
-      summary: `parse the stored mail of ${accountId} again`,
+      summary: `reparse the stored mail of ${accountId}`,
       repeats: true,
       deadlineMs: waitMs,
       until: ({ handle }) => handle.result(),
     });
     return { ...about, status: 'completed', ...counts };
   } catch (error) {
-    if (!(error instanceof StillRunning)) throw workflowErrorToApiError(error, 'the emails are not parsed again');
+    if (!(error instanceof StillRunning)) throw workflowErrorToApiError(error, 'the emails are not reparsed');
     return { ...about, status: 'running', ...NONE, ...(await countsSoFar(deps.client, workflowId)) };
   }
 }
 
 const NONE = { unchanged: 0, changed: 0, incomplete: 0, unreadable: 0 };
 
-/** Nothing when no worker says it in time: the run goes on nevertheless. */
+/** The counts of a run; empty when no worker responds in time, while the run continues. */
 async function countsSoFar(client: Client, workflowId: string): Promise<Record<string, number>> {
   try {
     const ask = () => client.workflow.getHandle(workflowId).query<RunState>(QUERIES.state);

@@ -10,8 +10,8 @@ import { ApiError, type ErrorCode, ERRORS } from '../../contract/errors.ts';
 import { type InstallationPart, PartUnavailable, unavailablePart } from '../../outage.ts';
 
 /**
- * A part of the installation is away, so the caller does not learn what became of the workflow. `begun`: whether a worker
- * has begun it; `unknown`: Temporal did not confirm the start.
+ * A part of the installation is unavailable, so the outcome of the workflow is unknown. `begun`: whether a worker has begun
+ * it; `unknown`: Temporal did not confirm the start.
  */
 export class CallOutage extends PartUnavailable {
   readonly begun: 'no' | 'yes' | 'unknown';
@@ -21,31 +21,31 @@ export class CallOutage extends PartUnavailable {
   }
 }
 
-/** The workflow did not end while the caller waited, though every part of the installation responds. */
+/** The workflow did not end while the caller waited, although every part of the installation responds. */
 export class StillRunning extends Error {
   override readonly name = 'StillRunning';
 }
 
-/** What an error says about an outage; undefined when it says nothing about one. */
+/** The outage that an error shows; undefined for any other error. */
 export function outageOf(error: unknown, begun: CallOutage['begun']): CallOutage | undefined {
   if (error instanceof CallOutage) return error;
   const away = unavailablePart(error);
   return away && new CallOutage(away.part, begun, error);
 }
 
-/** Whether a workflow was terminated while it was waited for. */
+/** Whether a workflow was terminated while its caller waited. */
 export function isTerminated(error: unknown): boolean {
   return error instanceof WorkflowFailedError && error.cause instanceof TerminatedFailure;
 }
 
-/** Whether the workflow itself failed: any other error says nothing about it. */
+/** Whether the workflow itself failed; after any other error its outcome is unknown. */
 export function isWorkflowFailure(error: unknown): boolean {
   return error instanceof WorkflowFailedError && !isTerminated(error);
 }
 
-/** The detail for a caller when a part of the installation is away. */
+/** The detail for a caller when a part of the installation is unavailable. */
 export interface OutageTexts {
-  /** it is known that nothing was done, and that nothing will be */
+  /** nothing was done, and nothing will be */
   notDone: string;
   mayBeDone: string;
 }
@@ -53,8 +53,8 @@ export interface OutageTexts {
 const OUTAGE: OutageTexts = { notDone: 'nothing was done', mayBeDone: 'it may still be done' };
 
 /**
- * What a failed wait means to the caller: the code and the detail that the activity gave (src/activities/failures.ts).
- * `late` is the detail when the deadline passed though every part of the installation responds.
+ * The error for the caller after a failed wait, with the code and the detail of the activity (src/activities/failures.ts).
+ * `late` is the detail when the deadline passed although every part of the installation responds.
  */
 export function workflowErrorToApiError(error: unknown, late: string, outage: OutageTexts = OUTAGE): ApiError {
   for (let at = error, depth = 0; at instanceof Error && depth < 8; at = at.cause, depth++) {
@@ -66,17 +66,17 @@ export function workflowErrorToApiError(error: unknown, late: string, outage: Ou
   return new ApiError('unexpected_error', 'something unexpected happened', { cause: error });
 }
 
-/** Errors that say that time has passed. */
+/** Errors that mean that a deadline has passed. */
 const LATE = [StillRunning, TimeoutFailure, WorkflowUpdateRPCTimeoutOrCancelledError];
 
-/** One error of the chain of causes; undefined when the next one decides. */
+/** The code and the detail for one error of the chain of causes; undefined when the next one decides. */
 function meaningOf(error: Error, late: string, { notDone, mayBeDone }: OutageTexts): [ErrorCode, string] | undefined {
   if (error instanceof CallOutage) return unavailable(error.detail, error.begun === 'no' ? notDone : mayBeDone);
   if (LATE.some((type) => error instanceof type)) return ['provider_error', late];
   if (error instanceof CancelledFailure) return unavailable('the run was cancelled', mayBeDone);
   if (!(error instanceof ApplicationFailure)) return undefined;
   const { code = '', detail } = (error.details?.[0] ?? {}) as { code?: string; detail?: string };
-  if (code === 'lease_lost') return ['not_found', 'there is no account with that id'];
+  if (code === 'lease_lost') return ['not_found', 'no account has this id'];
   if (!detail) return undefined;
   if (code === 'unavailable' || code === 'storage_full') return unavailable(detail, mayBeDone);
   return Object.hasOwn(ERRORS, code) ? [code as ErrorCode, detail] : undefined;

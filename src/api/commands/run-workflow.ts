@@ -8,22 +8,22 @@ import { CallOutage, isTerminated, outageOf, StillRunning } from './run-errors.t
 /*
  * How a call of the API waits for a workflow. In reading order:
  *
- * execute  starts the workflow, or attaches to it, and waits for the first of three: what the caller wants of it, the
- *          notification that its work is stored, and the rejection of `watch`
+ * execute  starts the workflow, or attaches to it, and waits for the first of three: the result that the caller wants,
+ *          the notification that its work is stored, and the rejection of `watch`
  * watch    checks that Temporal, the database and a worker respond; stops a workflow that no worker takes
- * run-errors.ts  what the end of a wait means to the caller
+ * run-errors.ts  converts failures of the wait into the caller's errors
  *
- * The notification comes from Postgres (src/db/coordination/finished-runs.ts) as soon as the work is committed. The result of an update
- * with start comes when Temporal has stored the end of the run: a mark as read took 62 ms then, not 42
- * (docs/performance.md).
+ * The notification comes from Postgres (src/db/coordination/finished-runs.ts) as soon as the work
+ * is committed. The result of an update with start comes when Temporal has stored the end of the run: a mark as read then took
+ * 62 ms in place of 42 (docs/performance.md).
  */
 
-/** What each wait needs. */
+/** The dependencies of each wait. */
 export interface RunDeps {
   client: Client;
-  /** whether a worker takes work; rejects when the database is away */
+  /** whether a worker is available; rejects when the database is unavailable */
   hasWorker: () => Promise<boolean>;
-  /** without it callers wait until runs have ended */
+  /** left out: callers wait until runs have ended */
   finished?: Pick<FinishedRuns, 'waitFor'>;
 }
 
@@ -31,22 +31,22 @@ export interface RunDeps {
 export interface WorkflowCall<T> {
   type: string;
   workflowId: string;
-  /** undefined: of no account yet */
+  /** undefined: the account does not exist yet */
   accountId?: string;
-  /** what else it is about: ids by which operators find it; those that are not known are left out */
+  /** further ids by which operators find the run; unknown ones are left out */
   resourceIds?: readonly (string | null | undefined)[];
   args: unknown[];
   /** shown in Temporal's UI; no mail text, no address */
   summary: string;
-  /** it is run again after it has completed; otherwise the call gets the result that it had */
+  /** start again after completion; otherwise the call gets the earlier result */
   repeats?: boolean;
-  /** it is left to a later worker when none takes it; otherwise it is terminated */
+  /** leave it to a later worker when none takes it; otherwise it is terminated */
   isKept?: boolean;
   /** ms that the caller waits */
   deadlineMs: number;
-  /** called once when they have passed: the ms that the caller waits longer */
+  /** called once after that time; returns further ms to wait */
   extendMs?: () => Promise<number>;
-  /** what is waited for; by default the result of the run, or the notification that its work is stored */
+  /** ends the wait; by default the result of the run, or the notification that its work is stored */
   until?: (waiting: Waiting) => Promise<T>;
 }
 
@@ -60,27 +60,27 @@ interface Waiting {
 
 /** A start that reaches Temporal later than this after the call, because Temporal was frozen, is refused, ms. */
 export const START_WITHIN_MS = 60_000;
-/** For Temporal to confirm the start, and for a worker to take the workflow, ms. */
+/** How long Temporal may take to confirm the start, and a worker to take the workflow, ms. */
 const TAKEN_MS = 3_000;
-/** Between two checks: while a worker has the workflow, and while none has, ms. */
+/** Interval of checks after a worker has taken the workflow, and before, ms. */
 const CHECK_MS = { begun: 3_000, untaken: 1_000 };
-/** Operators see it in Temporal's UI. */
-const UNTAKEN = 'no worker took it in time, and the caller has been answered so';
-/** For Temporal to respond to a check, ms. */
+/** The reason of the termination, in Temporal's UI. */
+const UNTAKEN = 'no worker took it in time; the caller got that response';
+/** How long Temporal may take to respond to a check, ms. */
 const TEMPORAL_MS = 1_500;
-/** For the end of a terminated workflow to arrive, ms. */
+/** How long the result of a terminated workflow may take to arrive, ms. */
 const RESULT_MS = 500;
-/** The client's own deadline passes late while the client waits before it repeats a request, ms. */
+/** The client's own deadline passes this much late while it waits before repeating a request, ms. */
 const GRACE_MS = 200;
 /**
- * For a call to Temporal to end after the wait, before it is cancelled, ms. A cancellation that meets a read of Temporal may
- * interrupt every later statement of SQLite's driver, too (src/embedded/temporal.ts).
+ * How long after the wait a call to Temporal may take to end before it is cancelled, ms. A cancellation during a read of
+ * Temporal may also interrupt every later statement of SQLite's driver (src/embedded/temporal.ts).
  */
 const LEFT_MS = 2_000;
 
 /**
- * Starts a workflow, or attaches to the one of that id, and waits. One that failed is started again: its steps are safe to
- * repeat. Rejects with what the run failed with; `workflowErrorToApiError` reads it.
+ * Starts a workflow, or attaches to the one with that id, and waits. A failed one is started again: its steps are safe to
+ * repeat. Rejects with the failure of the run, which `workflowErrorToApiError` reads.
  * @throws CallOutage within 5 s of an outage
  * @throws StillRunning at the deadline
  */
@@ -123,7 +123,7 @@ async function start<T>(client: Client, call: WorkflowCall<T>): Promise<Workflow
   }
 }
 
-/** Rejects with the error, or with the outage that it is a sign of. */
+/** Rejects with the error, or with the outage that it shows. */
 async function failed(client: Client, handle: WorkflowHandle, error: unknown): Promise<never> {
   if (!isTerminated(error)) throw outageOf(error, 'yes') ?? error;
   // by this caller or by another
@@ -131,7 +131,7 @@ async function failed(client: Client, handle: WorkflowHandle, error: unknown): P
   throw new CallOutage('worker', mayBeBegun ? 'unknown' : 'no', error);
 }
 
-/** Rejects when a part of the installation is away, or when the wait is over; never resolves. */
+/** Rejects when a part of the installation is unavailable, or when the wait is over; never resolves. */
 async function watch<T>(
   { client, hasWorker }: RunDeps,
   { began, handle, ...call }: WorkflowCall<T> & { began: number; handle: WorkflowHandle },
@@ -145,7 +145,7 @@ async function watch<T>(
     const [isTaken, isThere] = await Promise.all([isBegun(client, handle), hasWorker()]);
     over.throwIfAborted();
     const isLate = Date.now() >= until;
-    // one that is there and has much to do takes it in time, or not at all
+    // a live but busy worker takes it before the deadline, or not at all
     if (!isTaken && (isLate || !isThere)) {
       if (!call.isKept) await within(client, TEMPORAL_MS, () => handle.terminate(UNTAKEN)).catch(() => undefined);
       // the result of a terminated workflow says whether a worker was faster
@@ -163,7 +163,7 @@ async function watch<T>(
   }
 }
 
-/** Whether a worker has ever taken a workflow: its start, its first task and its termination are the events before. */
+/** Whether a worker has ever taken a workflow: before that, only its start, first task and termination are events. */
 async function isBegun(client: Client, handle: WorkflowHandle): Promise<boolean> {
   const { status, historyLength } = await within(client, TEMPORAL_MS, () => handle.describe());
   return historyLength > (status.name === 'TERMINATED' ? 3 : 2);

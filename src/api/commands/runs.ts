@@ -8,18 +8,18 @@ import type { RunState } from '../../workflows/run-state.ts';
 
 export interface RunPage {
   runs: Run[];
-  /** for the next page; null: these were all */
+  /** for the next page; null: this was the last one */
   next: string | null;
 }
 
-/** How long Temporal may take for the list, and the workers for the states of all live runs together, ms. */
+/** Deadlines of Temporal's list, and of the states of all live runs together, ms. */
 const LIST_MS = 2_000;
 const STATES_MS = 2_000;
 /** Queries at a time. */
 const PARALLEL = 8;
 
 /**
- * The runs that are about an account, newest first, the live ones with what they say of themselves.
+ * The runs of an account, newest first, the live ones with their states.
  * @throws ApiError service_unavailable when Temporal does not respond
  */
 export async function listRuns(
@@ -65,7 +65,7 @@ function toRun({ execution, type, status, startTime, closeTime }: Execution): Ru
   };
 }
 
-/** The numbers of WorkflowExecutionStatus in Temporal's API begin at 1 with those that run. */
+/** WorkflowExecutionStatus in Temporal's API begins at 1 with the running ones. */
 function statusOf(status: unknown): RunStatus {
   return RUN_STATUSES[Number(status) - 1] ?? 'running';
 }
@@ -75,7 +75,7 @@ function dateOf(time: Execution['startTime']): string | null {
   return new Date(Number(time.seconds) * 1000 + Math.floor((time.nanos ?? 0) / 1e6)).toISOString();
 }
 
-/** Those that no worker answers for in time stay without one. */
+/** Adds the states of live runs; a run for which no worker responds in time stays without one. */
 async function addStates(client: Client, runs: Run[]): Promise<void> {
   const limiter = createLimiter(PARALLEL);
   const until = Date.now() + STATES_MS;

@@ -15,10 +15,10 @@ import { execute } from './run-workflow.ts';
 
 /** How long a message may wait for a worker and an SMTP server before it is given up. */
 const LEAVE_MS = 28_000;
-/** How long the caller waits once it may have begun to leave. */
+/** How long the caller waits after the message may have begun to leave. */
 const ACCEPTED_MS = 85_000;
 
-/** Every workflow that sends, as one function each; failures are ApiErrors. */
+/** Commands that send, each as a workflow; failures are ApiErrors. */
 export function createSendCommands(deps: OutgoingDeps): SendCommands {
   return {
     sendEmail: (accountId, caller, id, input) => sendEmail(deps, accountId, { caller, id }, input),
@@ -26,7 +26,7 @@ export function createSendCommands(deps: OutgoingDeps): SendCommands {
   };
 }
 
-/** Who sends, and the id of the email that is sent. */
+/** The caller of a send, and the id of the sent email. */
 interface NewSendId {
   caller: Caller;
   id: string;
@@ -86,7 +86,7 @@ async function sendDraft(
   return { object: 'DraftSent', draft_id: sent ?? draftId, ...rejectedOf(result) };
 }
 
-/** Records the send with the draft reserved for it. Another send of the same draft that is under way is joined. */
+/** Records the send and reserves the draft for it; joins another running send of the same draft. */
 async function reserveForSending({ db }: OutgoingDeps, draft: DraftRow, given: NewSend): Promise<SendRow> {
   return whenFree(async () => {
     const reserved = await db.transaction(async (tx) => {
@@ -105,18 +105,18 @@ async function runSend(deps: OutgoingDeps, { id, accountId, draftId, state }: Se
   try {
     if (state !== 'sent') await untilAccepted(deps, { id, accountId, draftId });
   } catch (error) {
-    // the workflow was started, and its row cannot be read
+    // the workflow was started, but its row cannot be read
     const away = error instanceof ApiError ? undefined : unavailablePart(error);
     throw away ? unavailable(away, OUTAGE.mayBeDone) : error;
   }
   const sent = await loadSend(db, accountId, id);
-  if (!sent) throw new ApiError('not_found', 'there is no account with that id');
+  if (!sent) throw new ApiError('not_found', 'no account has this id');
   return sent;
 }
 
 /**
- * Waits until the SMTP server has accepted the message. The result of the workflow counts; where there is none in time,
- * the row does: a send that has not begun to leave is given up, any other may have been made.
+ * Waits until the SMTP server has accepted the message. The result of the workflow decides; without one in time the row
+ * does: a send that has not begun to leave is given up, any other may have been made.
  */
 async function untilAccepted(
   deps: OutgoingDeps,
@@ -154,7 +154,7 @@ async function untilAccepted(
 
 const CHECK_EVERY_MS = 1_000;
 
-/** Resolves once the SMTP server has accepted the message, though its copy is still being filed. */
+/** Resolves when the SMTP server has accepted the message, although its copy is still being filed. */
 async function untilShown(load: () => Promise<SendRow | undefined>, over: AbortSignal): Promise<void> {
   do await sleep(CHECK_EVERY_MS, over);
   while (!over.aborted && !(await load().catch(() => undefined))?.hasProvisional);

@@ -7,7 +7,7 @@ import { execute, type RunDeps } from './run-workflow.ts';
 /** How long a caller waits; a large mailbox takes longer. */
 const WAIT_MS = 30_000;
 
-/** Starts the verification of a mailbox, or joins the one that is under way, and waits for it for a while. */
+/** Starts the verification of a mailbox, or joins the present one, and waits for it for a limited time. */
 export async function verifyMailbox(deps: RunDeps, accountId: string): Promise<MailboxVerification> {
   const workflowId = verifyWorkflowId(accountId);
   const about = { object: 'MailboxVerification' as const, account_id: accountId, workflow_id: workflowId };
