@@ -32,6 +32,15 @@ export interface Workers {
 /** A few are enough at rest; under load there are more. */
 const POLLERS = { type: 'autoscaling', minimum: 2, initial: 4, maximum: 30 } as const;
 
+/** Slots for changes, sends and first attempts of deliveries: local activities, which hold the slots of their workflow tasks. */
+function localSlots(slots: number, cache: Pick<WorkerOptions, 'maxCachedWorkflows'>) {
+  return {
+    maxConcurrentLocalActivityExecutions: slots,
+    maxConcurrentWorkflowTaskExecutions: slots,
+    ...cache,
+  } satisfies Partial<WorkerOptions>;
+}
+
 /**
  * One Worker for each task queue, so work that a caller waits for never queues behind watching or deliveries. Without
  * `shutdownForceTime` an activity that does not end would keep `run` from resolving.
@@ -59,20 +68,23 @@ export async function createWorkers(options: WorkersOptions): Promise<Workers> {
       taskQueue: QUEUES.commands,
       workflowBundle,
       maxConcurrentActivityTaskExecutions: 100,
-      // changes of a mailbox are local activities, which hold the slots of their workflow tasks
-      maxConcurrentLocalActivityExecutions: 200,
-      maxConcurrentWorkflowTaskExecutions: 200,
-      maxCachedWorkflows: 500,
+      ...localSlots(200, { maxCachedWorkflows: 500 }),
     }),
-    // a first attempt is a local activity, which holds the slot of its workflow task
+    // a send lasts as long as its SMTP server takes; src/api/commands/turns.ts limits those of one account
+    Worker.create({
+      ...common,
+      taskQueue: QUEUES.sends,
+      workflowBundle,
+      maxConcurrentActivityTaskExecutions: 200,
+      // the cache evicts no workflow during its task: fewer places than slots would be the limit
+      ...localSlots(500, { maxCachedWorkflows: 500 }),
+    }),
     Worker.create({
       ...common,
       taskQueue: QUEUES.webhooks,
       workflowBundle,
       maxConcurrentActivityTaskExecutions: 1_000,
-      maxConcurrentLocalActivityExecutions: 1_000,
-      maxConcurrentWorkflowTaskExecutions: 1_000,
-      maxCachedWorkflows: 300,
+      ...localSlots(1_000, { maxCachedWorkflows: 300 }),
     }),
   ]);
   const shutdown = () => {

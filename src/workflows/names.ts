@@ -1,12 +1,13 @@
 import { defineSearchAttributeKey, type SearchAttributePair, SearchAttributeType } from '@temporalio/common';
 
 /**
- * The task queues, each with its own Worker: watches, work that a caller waits for, deliveries, and work that may take
- * hours.
+ * The task queues, each with a Worker of its own: watching, calls that a caller waits for, sends (which wait for SMTP servers),
+ * deliveries, and work that may take hours.
  */
 export const QUEUES = {
   mailboxes: 'mailboxes',
   commands: 'commands',
+  sends: 'sends',
   webhooks: 'webhooks',
   background: 'background',
 } as const;

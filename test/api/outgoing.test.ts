@@ -5,6 +5,7 @@ import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { type Client, WorkflowFailedError } from '@temporalio/client';
 import { eq } from 'drizzle-orm';
+import type { ApiError } from '../../src/contract/errors.ts';
 import { createDraftCommands } from '../../src/api/commands/drafts.ts';
 import { createSendCommands } from '../../src/api/commands/sends.ts';
 import type { Db } from '../../src/db/driver/client.ts';
@@ -39,6 +40,8 @@ const client = {
   withDeadline: () => Promise.reject(new WorkflowFailedError('refused', undefined, 'RETRY_POLICY_NOT_SET')),
 } as unknown as Client;
 const runs = { client, hasWorker: () => Promise.resolve(true) };
+/** Temporal does not respond. */
+const silent = { withDeadline: () => new Promise<never>(() => {}) } as unknown as Client;
 const caller = { apiKeyId: 'pk_1', apiKeyName: 'key', permissions: 'full', accountIds: null } as const;
 const MAIL = { to: [{ email: 'bea@elsewhere.test' }], subject: 'Hello', plain_text: 'Hi' };
 
@@ -98,4 +101,23 @@ describe.each(KINDS)('the input of $what', ({ newObject, make, state }) => {
     await expect(make({ db, storage }, id)).rejects.toMatchObject({ name: 'ApiError' });
     expect(await files()).toEqual([`${id}.json`]);
   });
+});
+
+it('a send whose turn does not come is refused without blaming its provider, and is not sent later', async () => {
+  const { db } = test.database;
+  const { sendEmail } = createSendCommands({ ...runs, client: silent, db, storage, leaveMs: 1_000 });
+  const ids = Array.from({ length: 7 }, () => newId('email'));
+  const answers = await Promise.allSettled(ids.map((id) => sendEmail(accountId, caller, id, MAIL)));
+  const reasons = answers.map((answer) => (answer.status === 'rejected' ? (answer.reason as ApiError) : undefined));
+  expect(reasons.map((reason) => reason?.code).sort()).toEqual([
+    ...Array.from({ length: 6 }, () => 'service_unavailable'),
+    'too_many_requests',
+  ]);
+  const refused = reasons.findIndex((reason) => reason?.code === 'too_many_requests');
+  expect(reasons[refused]?.detail).toMatch(/^too many other calls .*: the email was not sent$/);
+  const [row] = await db
+    .select()
+    .from(sends)
+    .where(eq(sends.id, ids[refused] ?? ''));
+  expect(row?.state).toBe('failed');
 });

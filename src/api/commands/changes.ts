@@ -4,6 +4,7 @@ import { changeWorkflowId, WORKFLOWS } from '../../workflows/names.ts';
 import type { ChangeCommands } from '../deps.ts';
 import { workflowErrorToApiError } from './run-errors.ts';
 import { execute, type RunDeps, START_WITHIN_MS } from './run-workflow.ts';
+import { createTurns, type Turns } from './turns.ts';
 
 export interface ChangeCommandDeps extends RunDeps {
   /** how long callers wait, ms; for tests */
@@ -11,12 +12,15 @@ export interface ChangeCommandDeps extends RunDeps {
 }
 
 const CHANGE_DEADLINE_MS = 40_000;
+/** Changes of one mailbox under way: twice as many as it has sessions (src/imap/pool.ts), so every session has work. */
+const CHANGES_AT_ONCE = 6;
 const LATE = 'the change did not finish in time; it continues';
 const OUTAGE = { notDone: 'nothing was changed', mayBeDone: 'the change may still be made' };
 
 /** Commands that change a mailbox, each as a separate workflow; see src/workflows/change-mailbox.ts. */
 export function createChangeCommands(deps: ChangeCommandDeps): ChangeCommands {
-  const make = (change: MailboxChange, requestId?: string) => makeChange(deps, change, requestId);
+  const own = { ...deps, turns: createTurns(CHANGES_AT_ONCE) };
+  const make = (change: MailboxChange, requestId?: string) => makeChange(own, change, requestId);
   return {
     markEmail: (accountId, emailId, seen) => make({ accountId, emailId, kind: seen ? 'read' : 'unread' }),
     moveEmail: (accountId, emailId, folderId) => make({ accountId, emailId, folderId, kind: 'move' }),
@@ -37,7 +41,7 @@ export function createChangeCommands(deps: ChangeCommandDeps): ChangeCommands {
 }
 
 async function makeChange(
-  deps: ChangeCommandDeps,
+  deps: ChangeCommandDeps & { turns: Turns },
   change: MailboxChange,
   requestId: string = newId('change'),
 ): Promise<void> {
@@ -58,6 +62,7 @@ async function makeChange(
       resourceIds,
       args: [change, { startBy: Date.now() + START_WITHIN_MS }],
       summary,
+      turn: { turns: deps.turns, key: accountId },
       deadlineMs: deps.changeDeadlineMs ?? CHANGE_DEADLINE_MS,
     });
   } catch (error) {

@@ -22,9 +22,16 @@ import {
 } from './outgoing.ts';
 import { CallOutage, type OutageTexts, workflowErrorToApiError } from './run-errors.ts';
 import { execute, START_WITHIN_MS } from './run-workflow.ts';
+import { createTurns, NotBegun, type Turns } from './turns.ts';
 
 /** How long callers wait, ms. */
 const DRAFT_MS = 60_000;
+/** Drafts of one mailbox being saved or deleted: twice as many as it has sessions (src/imap/pool.ts). */
+const SAVES_AT_ONCE = 6;
+
+interface DraftDeps extends OutgoingDeps {
+  turns: Turns;
+}
 
 const NOT_SAVED: OutageTexts = { notDone: 'the draft was not saved', mayBeDone: 'the draft may have been saved' };
 const NOT_DELETED: OutageTexts = {
@@ -34,14 +41,15 @@ const NOT_DELETED: OutageTexts = {
 
 /** Commands that save or delete drafts, each as a workflow; failures are ApiErrors. */
 export function createDraftCommands(deps: OutgoingDeps): DraftCommands {
+  const own = { ...deps, turns: createTurns(SAVES_AT_ONCE) };
   return {
-    createDraft: (accountId, id, input) => createDraft(deps, accountId, id, input),
-    updateDraft: (accountId, id, previous, input) => updateDraft(deps, accountId, { id, previousId: previous }, input),
-    deleteDraft: (accountId, draft) => deleteDraft(deps, accountId, draft),
+    createDraft: (accountId, id, input) => createDraft(own, accountId, id, input),
+    updateDraft: (accountId, id, previous, input) => updateDraft(own, accountId, { id, previousId: previous }, input),
+    deleteDraft: (accountId, draft) => deleteDraft(own, accountId, draft),
   };
 }
 
-async function createDraft(deps: OutgoingDeps, accountId: string, id: string, input: SendInput): Promise<DraftResult> {
+async function createDraft(deps: DraftDeps, accountId: string, id: string, input: SendInput): Promise<DraftResult> {
   const { db } = deps;
   const outgoing = await resolveInput(db, accountId, input);
   const { metadata = null, tracking_options: tracking = null } = input;
@@ -64,7 +72,7 @@ async function createDraft(deps: OutgoingDeps, accountId: string, id: string, in
 
 /** `id` is new with each call. */
 async function updateDraft(
-  deps: OutgoingDeps,
+  deps: DraftDeps,
   accountId: string,
   { id, previousId }: { id: string; previousId: string },
   input: SendInput,
@@ -91,7 +99,7 @@ async function updateDraft(
   return saveDraft(deps, draft, previous.id);
 }
 
-async function saveDraft(deps: OutgoingDeps, draft: DraftRow, previousId: string | null): Promise<DraftResult> {
+async function saveDraft(deps: DraftDeps, draft: DraftRow, previousId: string | null): Promise<DraftResult> {
   const { db } = deps;
   const { id, accountId } = draft;
   try {
@@ -103,12 +111,14 @@ async function saveDraft(deps: OutgoingDeps, draft: DraftRow, previousId: string
         resourceIds: [id, previousId, draft.emailId],
         args: [{ accountId, draftId: id, previousId }],
         summary: previousId ? `save ${id} in place of ${previousId}` : `save ${id}`,
+        turn: { turns: deps.turns, key: accountId },
         deadlineMs: DRAFT_MS,
       });
     }
   } catch (error) {
-    // no worker saves a draft that was given up; one that had begun before the outage may still save it
-    if (error instanceof CallOutage && error.begun !== 'yes') await giveUpDraft(db, id).catch(() => undefined);
+    // no worker saves what was given up; one that had begun when Temporal went away finds it saved nevertheless
+    const isUndone = error instanceof NotBegun || (error instanceof CallOutage && error.begun !== 'yes');
+    if (isUndone) await giveUpDraft(db, id).catch(() => undefined);
     throw workflowErrorToApiError(error, 'the draft was not saved in time; saving it continues', NOT_SAVED);
   }
   const saved = await loadDraft(db, accountId, id);
@@ -124,7 +134,7 @@ async function saveDraft(deps: OutgoingDeps, draft: DraftRow, previousId: string
   };
 }
 
-async function deleteDraft(deps: OutgoingDeps, accountId: string, draftId: string): Promise<void> {
+async function deleteDraft(deps: DraftDeps, accountId: string, draftId: string): Promise<void> {
   const { db } = deps;
   const draft = await whenFree(async () => {
     const active = await findDraft(db, accountId, draftId);
@@ -139,6 +149,7 @@ async function deleteDraft(deps: OutgoingDeps, accountId: string, draftId: strin
       resourceIds: [draft.id, draft.emailId],
       args: [{ accountId, draftId: draft.id, startBy: Date.now() + START_WITHIN_MS }],
       summary: `remove ${draft.id}`,
+      turn: { turns: deps.turns, key: accountId },
       deadlineMs: DRAFT_MS,
     });
   } catch (error) {

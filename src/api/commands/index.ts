@@ -19,6 +19,7 @@ import { execute, type RunDeps } from './run-workflow.ts';
 import { reparseMailbox } from './reparse.ts';
 import { listRuns } from './runs.ts';
 import { createSendCommands } from './sends.ts';
+import { createTurns, type Turns } from './turns.ts';
 import { verifyMailbox } from './verify.ts';
 
 export interface CommandDeps {
@@ -39,12 +40,15 @@ export interface CommandDeps {
 
 const CONNECT_DEADLINE_MS = 45_000;
 const REMOVE_DEADLINE_MS = 20_000;
+/** Of one mail server: one that does not respond keeps each for as long as a login may take. */
+const CONNECTS_AT_ONCE = 25;
 
 /** Commands that start workflows, one function each; failures are ApiErrors. */
 export function createCommands(given: CommandDeps): Commands {
   const deps = { ...given, hasWorker: () => hasWorker(given.db) };
+  const connects = createTurns(CONNECTS_AT_ONCE);
   return {
-    connectMailbox: (intent) => connectMailbox(deps, intent),
+    connectMailbox: (intent) => connectMailbox({ ...deps, connects }, intent),
     removeAccount: (accountId) => removeAccount(deps, accountId),
     retryDelivery: deps.retryDelivery,
     listRuns: (accountId, page) => listRuns(deps.client, accountId, page),
@@ -63,7 +67,7 @@ export function createCommands(given: CommandDeps): Commands {
  * Seals the caller's settings, has the workflow verify them, and returns the account's id. When this throws, nothing is
  * saved: the intent is deleted, and without it the workflow cannot save.
  */
-async function connectMailbox(deps: CommandDeps & RunDeps, intent: AuthIntent): Promise<string> {
+async function connectMailbox(deps: CommandDeps & RunDeps & { connects: Turns }, intent: AuthIntent): Promise<string> {
   const { client, db, secrets } = deps;
   const intentId = newId('intent');
   await saveIntent(db, intentId, secrets.seal(intentLocation(intentId), JSON.stringify(intent)), new Date());
@@ -75,6 +79,7 @@ async function connectMailbox(deps: CommandDeps & RunDeps, intent: AuthIntent): 
       workflowId,
       args: [{ intentId }],
       summary: 'log in to a mailbox and connect it',
+      turn: { turns: deps.connects, key: serverOf(intent) },
       deadlineMs: deps.connectDeadlineMs ?? CONNECT_DEADLINE_MS,
     });
   } catch (error) {
@@ -90,7 +95,12 @@ async function connectMailbox(deps: CommandDeps & RunDeps, intent: AuthIntent): 
   throw workflowErrorToApiError(failure, LATE_CONNECT, { notDone: NOTHING_SAVED, mayBeDone: NOTHING_SAVED });
 }
 
-/** Returns when everything is deleted; after the deadline as soon as readers no longer find the account. */
+/** What the turns of connects are counted by: the IMAP server, the stored account, or the domain that names the server. */
+function serverOf({ account_id: accountId, credentials: { user = '', imap } }: AuthIntent): string {
+  return imap?.host.toLowerCase() ?? accountId ?? user.slice(user.lastIndexOf('@') + 1).toLowerCase();
+}
+
+/** Returns once everything is deleted; after the deadline as soon as the account is not found any more. */
 async function removeAccount(deps: CommandDeps & RunDeps, accountId: string): Promise<void> {
   const { db } = deps;
   if (!isId('account', accountId) || !(await getAccount(db, accountId))) throw notFound();

@@ -8,6 +8,7 @@ import {
 } from '@temporalio/client';
 import { ApiError, type ErrorCode, ERRORS } from '../../contract/errors.ts';
 import { type InstallationPart, PartUnavailable, unavailablePart } from '../../outage.ts';
+import { NotBegun } from './turns.ts';
 
 /**
  * A part of the installation is unavailable, so the outcome of the workflow is unknown. `begun`: whether a worker has begun
@@ -71,6 +72,7 @@ const LATE = [StillRunning, TimeoutFailure, WorkflowUpdateRPCTimeoutOrCancelledE
 
 /** The code and the detail for one error of the chain of causes; undefined when the next one decides. */
 function meaningOf(error: Error, late: string, { notDone, mayBeDone }: OutageTexts): [ErrorCode, string] | undefined {
+  if (error instanceof NotBegun) return unbegun(error, notDone);
   if (error instanceof CallOutage) return unavailable(error.detail, error.begun === 'no' ? notDone : mayBeDone);
   if (LATE.some((type) => error instanceof type)) return ['provider_error', late];
   if (error instanceof CancelledFailure) return unavailable('the run was cancelled', mayBeDone);
@@ -80,6 +82,11 @@ function meaningOf(error: Error, late: string, { notDone, mayBeDone }: OutageTex
   if (!detail) return undefined;
   if (code === 'unavailable' || code === 'storage_full') return unavailable(detail, mayBeDone);
   return Object.hasOwn(ERRORS, code) ? [code as ErrorCode, detail] : undefined;
+}
+
+function unbegun({ outage }: NotBegun, notDone: string): [ErrorCode, string] {
+  if (outage) return unavailable(outage.detail, notDone);
+  return ['too_many_requests', `too many other calls for this mailbox or its server are under way: ${notDone}`];
 }
 
 function unavailable(detail: string, what: string): [ErrorCode, string] {

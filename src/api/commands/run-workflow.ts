@@ -4,12 +4,14 @@ import type { FinishedRuns } from '../../db/coordination/finished-runs.ts';
 import { PartUnavailable } from '../../outage.ts';
 import { QUEUES, searchableBy } from '../../workflows/names.ts';
 import { CallOutage, isTerminated, outageOf, StillRunning } from './run-errors.ts';
+import type { Turns } from './turns.ts';
 
 /*
  * How a call of the API waits for a workflow. In reading order:
  *
- * execute  starts the workflow, or attaches to it, and waits for the first of three: the result that the caller wants,
- *          the notification that its work is stored, and the rejection of `watch`
+ * execute  waits for the turn of the call, where it has one (turns.ts)
+ * run      starts the workflow, or attaches to it, and waits for the first of three: what the caller wants of it, the
+ *          notification that its work is stored, and the rejection of `watch`
  * watch    checks that Temporal, the database and a worker respond; stops a workflow that no worker takes
  * run-errors.ts  converts failures of the wait into the caller's errors
  *
@@ -31,7 +33,9 @@ export interface RunDeps {
 export interface WorkflowCall<T> {
   type: string;
   workflowId: string;
-  /** undefined: the account does not exist yet */
+  /** by default `commands` */
+  taskQueue?: string;
+  /** undefined: of no account yet */
   accountId?: string;
   /** further ids by which operators find the run; unknown ones are left out */
   resourceIds?: readonly (string | null | undefined)[];
@@ -42,6 +46,8 @@ export interface WorkflowCall<T> {
   repeats?: boolean;
   /** leave it to a later worker when none takes it; otherwise it is terminated */
   isKept?: boolean;
+  /** the call waits for its turn first, at most for TURN_PART of the deadline */
+  turn?: { turns: Turns; key: string };
   /** ms that the caller waits */
   deadlineMs: number;
   /** called once after that time; returns further ms to wait */
@@ -60,7 +66,9 @@ interface Waiting {
 
 /** A start that reaches Temporal later than this after the call, because Temporal was frozen, is refused, ms. */
 export const START_WITHIN_MS = 60_000;
-/** How long Temporal may take to confirm the start, and a worker to take the workflow, ms. */
+/** The part of the deadline that a call may wait for its turn; the rest is for its work. */
+const TURN_PART = 0.7;
+/** For Temporal to confirm the start, and for a worker to take the workflow, ms. */
 const TAKEN_MS = 3_000;
 /** Interval of checks after a worker has taken the workflow, and before, ms. */
 const CHECK_MS = { begun: 3_000, untaken: 1_000 };
@@ -83,8 +91,17 @@ const LEFT_MS = 2_000;
  * repeat. Rejects with the failure of the run, which `workflowErrorToApiError` reads.
  * @throws CallOutage within 5 s of an outage
  * @throws StillRunning at the deadline
+ * @throws NotBegun when its turn did not come
  */
 export async function execute<T = void>(deps: RunDeps, call: WorkflowCall<T>): Promise<T> {
+  if (!call.turn) return run(deps, call);
+  const until = Date.now() + call.deadlineMs;
+  return call.turn.turns.inTurn(call.turn.key, TURN_PART * call.deadlineMs, () =>
+    run(deps, { ...call, deadlineMs: until - Date.now() }),
+  );
+}
+
+async function run<T>(deps: RunDeps, call: WorkflowCall<T>): Promise<T> {
   const began = Date.now();
   const { client, finished } = deps;
   const { until = resultOrStored } = call;
@@ -107,9 +124,18 @@ function resultOrStored<T>({ handle, stored }: Waiting): Promise<T> {
 }
 
 async function start<T>(client: Client, call: WorkflowCall<T>): Promise<WorkflowHandle> {
-  const { type, workflowId, accountId, resourceIds, args, summary: staticSummary, repeats } = call;
+  const {
+    type,
+    workflowId,
+    taskQueue = QUEUES.commands,
+    accountId,
+    resourceIds,
+    args,
+    summary: staticSummary,
+    repeats,
+  } = call;
   const options = {
-    ...{ taskQueue: QUEUES.commands, workflowId, args, staticSummary },
+    ...{ taskQueue, workflowId, args, staticSummary },
     workflowIdConflictPolicy: 'USE_EXISTING',
     workflowIdReusePolicy: repeats ? 'ALLOW_DUPLICATE' : 'ALLOW_DUPLICATE_FAILED_ONLY',
     typedSearchAttributes: searchableBy(accountId, resourceIds),

@@ -7,22 +7,34 @@ import { type PartUnavailable, unavailablePart } from '../../outage.ts';
 import { type DraftRow, findDraft, releaseReservation, reserveDraft } from '../../outgoing/draft-state.ts';
 import { inputKeyOf, resolveInput } from '../../outgoing/outgoing-input.ts';
 import { giveUp, loadSend, type NewSend, recordSend, type SendRow } from '../../outgoing/send-state.ts';
-import { sendWorkflowId, WORKFLOWS } from '../../workflows/names.ts';
+import { QUEUES, sendWorkflowId, WORKFLOWS } from '../../workflows/names.ts';
 import type { SendCommands } from '../deps.ts';
 import { draftNotFound, type OutgoingDeps, storeRecordedInput, trackingIdFor, whenFree } from './outgoing.ts';
 import { isWorkflowFailure, type OutageTexts, workflowErrorToApiError } from './run-errors.ts';
 import { execute } from './run-workflow.ts';
+import { createTurns, NotBegun, type Turns } from './turns.ts';
 
-/** How long a message may wait for a worker and an SMTP server before it is given up. */
+/** How long a message may wait for its turn, a worker and an SMTP server before it is given up. */
 const LEAVE_MS = 28_000;
 /** How long the caller waits after the message may have begun to leave. */
 const ACCEPTED_MS = 85_000;
 
-/** Commands that send, each as a workflow; failures are ApiErrors. */
-export function createSendCommands(deps: OutgoingDeps): SendCommands {
+/** Sends of one account under way: as many submit (src/smtp/submit.ts) as compose, or file their copies, at the same time. */
+const SENDS_AT_ONCE = 6;
+
+export interface SendCommandDeps extends OutgoingDeps {
+  /** how long a message may take to begin to leave, ms; for tests */
+  leaveMs?: number;
+}
+
+type SendDeps = SendCommandDeps & { turns: Turns };
+
+/** Every workflow that sends, as one function each; failures are ApiErrors. */
+export function createSendCommands(deps: SendCommandDeps): SendCommands {
+  const own = { ...deps, turns: createTurns(SENDS_AT_ONCE) };
   return {
-    sendEmail: (accountId, caller, id, input) => sendEmail(deps, accountId, { caller, id }, input),
-    sendDraft: (accountId, caller, id, draft) => sendDraft(deps, accountId, { caller, id }, draft),
+    sendEmail: (accountId, caller, id, input) => sendEmail(own, accountId, { caller, id }, input),
+    sendDraft: (accountId, caller, id, draft) => sendDraft(own, accountId, { caller, id }, draft),
   };
 }
 
@@ -33,7 +45,7 @@ interface NewSendId {
 }
 
 async function sendEmail(
-  deps: OutgoingDeps,
+  deps: SendDeps,
   accountId: string,
   { caller, id }: NewSendId,
   input: SendInput,
@@ -69,7 +81,7 @@ async function sendEmail(
 }
 
 async function sendDraft(
-  deps: OutgoingDeps,
+  deps: SendDeps,
   accountId: string,
   { caller, id }: NewSendId,
   draftId: string,
@@ -100,7 +112,7 @@ async function reserveForSending({ db }: OutgoingDeps, draft: DraftRow, given: N
 }
 
 /** Has the workflow make the send. @returns the send once the SMTP server has accepted it */
-async function runSend(deps: OutgoingDeps, { id, accountId, draftId, state }: SendRow): Promise<SendRow> {
+async function runSend(deps: SendDeps, { id, accountId, draftId, state }: SendRow): Promise<SendRow> {
   const { db } = deps;
   try {
     if (state !== 'sent') await untilAccepted(deps, { id, accountId, draftId });
@@ -119,7 +131,7 @@ async function runSend(deps: OutgoingDeps, { id, accountId, draftId, state }: Se
  * does: a send that has not begun to leave is given up, any other may have been made.
  */
 async function untilAccepted(
-  deps: OutgoingDeps,
+  deps: SendDeps,
   { id, accountId, draftId }: Pick<SendRow, 'id' | 'accountId' | 'draftId'>,
 ): Promise<void> {
   const { db } = deps;
@@ -129,12 +141,14 @@ async function untilAccepted(
   try {
     await execute(deps, {
       type: WORKFLOWS.sendEmail,
+      taskQueue: QUEUES.sends,
       workflowId: sendWorkflowId(id),
       accountId,
       resourceIds: [id, draftId],
       args: [{ accountId, sendId: id }],
       summary: draftId ? `send ${id}, which is ${draftId}` : `send ${id}`,
-      deadlineMs: LEAVE_MS,
+      turn: { turns: deps.turns, key: accountId },
+      deadlineMs: deps.leaveMs ?? LEAVE_MS,
       extendMs: async () => ((await giveUpQueued()) ? 0 : ACCEPTED_MS),
       until: ({ handle, stored, over }) => Promise.race([handle.result(), stored, untilShown(load, over)]),
     });
@@ -146,6 +160,7 @@ async function untilAccepted(
     const away = unavailablePart(error);
     if (await giveUpQueued()) {
       await releaseReservation(db, id);
+      if (error instanceof NotBegun) throw workflowErrorToApiError(error, MAY_BE_SENT, OUTAGE);
       throw away ? unavailable(away, OUTAGE.notDone) : new ApiError('provider_error', NOT_SENT, { cause: error });
     }
     throw away ? unavailable(away, outage.mayBeDone) : new ApiError('provider_error', MAY_BE_SENT, { cause: error });

@@ -82,13 +82,15 @@ export function sendClientError(error: NodeJS.ErrnoException, socket: Socket): v
 function sendError(reply: FastifyReply, code: ErrorCode, detail: string): FastifyReply {
   const body = errorBody(code, detail);
   if (code === 'service_unavailable') {
-    reply.header('Retry-After', String(RETRY_AFTER_S));
     for (const name of OF_DOWNLOADS) reply.removeHeader(name);
   }
+  if (LATER.has(code) && !reply.hasHeader('Retry-After')) reply.header('Retry-After', String(RETRY_AFTER_S));
   return reply.code(body.status).type('application/json; charset=utf-8').send(JSON.stringify(body));
 }
 
-/** `Retry-After` of 503 responses, s. */
+const LATER = new Set<ErrorCode>(['too_many_requests', 'service_unavailable']);
+
+/** `Retry-After` of responses that name no time of their own, s. */
 const RETRY_AFTER_S = 5;
 
 /** Headers of downloads, set before reading the bytes fails. */

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import { ApiError } from '../../contract/errors.ts';
+import { ApiError, ERRORS } from '../../contract/errors.ts';
 import { type IdKind, isId } from '../../contract/ids.ts';
 import type { Queryable } from '../../db/driver/client.ts';
 import {
@@ -90,7 +90,8 @@ export function honourIdempotencyKeys(app: FastifyInstance, deps: IdempotencyDep
     const key = request.reservedKey;
     if (!key) return payload;
     request.reservedKey = null;
-    if (reply.statusCode >= 500 || typeof payload !== 'string') {
+    const isTransient = reply.statusCode >= 500 || reply.statusCode === ERRORS.too_many_requests.status;
+    if (isTransient || typeof payload !== 'string') {
       if (!request.routeOptions.config.reserves) await releaseKey(db, key);
     } else {
       const sealedBody = secrets.seal(sealContext(key), payload);

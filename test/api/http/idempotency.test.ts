@@ -85,6 +85,16 @@ it('repeats 4xx responses, and allows a retry after 5xx', async () => {
   expect((await post('f', INTENT, '/auth/intent')).statusCode).toBe(401);
 });
 
+it('allows a retry of a call that was too many at once', async () => {
+  connect = () => Promise.reject(new ApiError('too_many_requests', 'too many at once'));
+  const first = await post('busy', INTENT, '/auth/intent');
+  expect([first.statusCode, first.headers['retry-after']]).toEqual([429, '5']);
+  const id = await storeAccount(api.database);
+  connect = () => Promise.resolve(id);
+  const second = await post('busy', INTENT, '/auth/intent');
+  expect([second.statusCode, second.headers['idempotency-replayed']]).toEqual([200, undefined]);
+});
+
 it('does not store errors that precede the call', async () => {
   expect((await post('g', { name: 5 })).statusCode).toBe(400);
   expect((await post('g')).statusCode).toBe(200);

@@ -48,7 +48,7 @@ export async function testClient(): Promise<TestClient> {
       await api.close();
       await close();
     },
-    work: (activities, queues = [QUEUES.mailboxes, QUEUES.commands, QUEUES.background]) =>
+    work: (activities, queues = [QUEUES.mailboxes, QUEUES.commands, QUEUES.sends, QUEUES.background]) =>
       work(connection, namespace, encryptionKey, activities, queues),
   };
 }
