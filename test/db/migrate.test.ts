@@ -16,6 +16,7 @@ const MIGRATIONS = new URL('../../src/db/migrations/', import.meta.url);
 const RELEASED = {
   '0000_initial': 'da4cb21d5a3c873d36ae568a7cc0bfc57aa6358670ebdbf8f92aa9b0544fa839',
   '0001_run_ensured_at': '90fbec07ba3ef71d2af070d37b562dcfbb12f104fedcab81461d45acd6f49cc2',
+  '0002_sends_unfinished': '9d12e8d475291fd5aabac52054fd2dae8777a32672baaf4ab5f13c6cb184caca',
 };
 
 let whole: TestDatabase;

@@ -65,12 +65,15 @@ export const sends = pgTable(
     /** when its Sent copy was ingested under its id; later copies get other ids, even after that one is deleted */
     copyIngestedAt: at('copy_ingested_at'),
     createdAt: at('created_at').notNull(),
-    /** last change of its state */
+    /** last change of its state, or sign of life of an attempt */
     updatedAt: at('updated_at').notNull(),
   },
   (t) => [
     index('sends_message_id').on(t.accountId, t.messageId),
-    index('sends_unsent').on(t.updatedAt).where(sql`state in ('queued', 'failed', 'unknown')`),
+    // work remains for a run or for housekeeping
+    index('sends_unfinished')
+      .on(t.updatedAt)
+      .where(sql`state <> 'sent' or storage_key is not null or input_key is not null`),
     index('sends_created').on(t.createdAt),
     check('sends_state', sql`state in ('queued', 'submitting', 'sent', 'unknown', 'failed')`),
   ],
