@@ -1,10 +1,13 @@
 import { type MailboxDeps, withMailbox } from '../mailbox/with-mailbox.ts';
-import { giveUpDraft as giveUp, loadDraft, markDraftDeleted } from '../outgoing/draft-state.ts';
+import { giveUpDraft as giveUp, loadDraft, markDraftDeleted, renewDraft } from '../outgoing/draft-state.ts';
 import { MayBeAppended, removeDraftEmail, saveDraft, type Saving } from '../sending/drafts.ts';
 import { toFailure } from './failures.ts';
-import { withHeartbeat } from './heartbeat.ts';
+import { withHeartbeat, withRenewal } from './heartbeat.ts';
 
-export type DraftDeps = MailboxDeps;
+export interface DraftDeps extends MailboxDeps {
+  /** milliseconds between two renewals of a row; for tests */
+  renewMs?: number;
+}
 
 export type DraftActivities = ReturnType<typeof createDraftActivities>;
 
@@ -21,7 +24,11 @@ export function createDraftActivities(deps: DraftDeps) {
   async function appendDraft(saving: Saving): Promise<{ emailId: string | null } | undefined> {
     return withHeartbeat(async () => {
       try {
-        await saveDraft(deps, saving);
+        await withRenewal(
+          () => renewDraft(db, saving.draftId),
+          () => saveDraft(deps, saving),
+          deps.renewMs,
+        );
         return { emailId: (await loadDraft(db, saving.accountId, saving.draftId))?.emailId ?? null };
       } catch (error) {
         throw error instanceof MayBeAppended ? toFailure(error.cause, { mayBeDone: true }) : error;

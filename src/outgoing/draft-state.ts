@@ -208,7 +208,15 @@ export async function giveUpDraft(db: Queryable, id: string): Promise<void> {
   await releaseReservation(db, id);
 }
 
-/** A save or send that takes longer has died with its process. */
+/** An attempt at the save is under way, and says so now and then. */
+export async function renewDraft(db: Queryable, id: string): Promise<void> {
+  await db
+    .update(drafts)
+    .set({ updatedAt: new Date() })
+    .where(and(eq(drafts.id, id), eq(drafts.state, 'saving')));
+}
+
+/** Holders that no attempt has renewed for so long died with their process. */
 const LONGEST_RESERVATION = sql`interval '15 minutes'`;
 
 /** Whether a running save or send has reserved the row of `drafts`. */

@@ -1,10 +1,15 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
+import { MockActivityEnvironment } from '@temporalio/testing';
+import { eq } from 'drizzle-orm';
+import { createDraftActivities } from '../../src/activities/save-draft.ts';
+import { drafts } from '../../src/db/schema/index.ts';
 import { listFoldersWithStatus } from '../../src/imap/list.ts';
 import { newId } from '../../src/new-id.ts';
-import { loadDraft, recordDraft } from '../../src/outgoing/draft-state.ts';
+import { loadDraft, recordDraft, reserveDraft } from '../../src/outgoing/draft-state.ts';
 import { saveDraft } from '../../src/sending/drafts.ts';
 import { inputKeyOf, storeInput } from '../../src/outgoing/outgoing-input.ts';
 import { FakeImap } from '../helpers/fakes/fake-imap.ts';
+import { waitFor } from '../helpers/assert/wait.ts';
 import { openTestSession } from '../helpers/product/mail-session.ts';
 import { mailboxDeps, storeServedAccount } from '../helpers/product/served-account.ts';
 import { openSyncGround, type SyncGround } from '../helpers/product/watched-account.ts';
@@ -81,4 +86,32 @@ it('a draft that two attempts save at the same time is saved once, and both atte
   expect(server.folder('Drafts').messages).toHaveLength(1);
   await deps.sessions.close();
   await server.close();
+});
+
+it('a save keeps the draft reserved as long as an attempt is under way, and no longer', async () => {
+  const { deps, accountId, ask, close } = await startServed();
+  const { db, storage } = deps;
+  const previousId = await ask('before');
+  await saveDraft(deps, { accountId, draftId: previousId, previousId: null });
+  const [draftId, otherId] = [await ask('after'), await ask('another')];
+  const reserve = (by: string) => db.transaction((tx) => reserveDraft(tx, previousId, by));
+  expect(await reserve(draftId)).toBe(draftId);
+  let read = () => {};
+  const isRead = new Promise<void>((resolve) => (read = resolve));
+  const get: typeof storage.get = async (...args) => {
+    await isRead;
+    return storage.get(...args);
+  };
+  const { appendDraft } = createDraftActivities({ ...deps, storage: { ...storage, get }, renewMs: 20 });
+  const attempt = new MockActivityEnvironment().run(appendDraft, { accountId, draftId, previousId });
+  // as if it had begun so long ago
+  const long = new Date(Date.now() - 16 * 60_000);
+  await db.update(drafts).set({ updatedAt: long }).where(eq(drafts.id, draftId));
+  const renewedAt = async () => (await db.select().from(drafts).where(eq(drafts.id, draftId)))[0]?.updatedAt;
+  await waitFor(async () => (await renewedAt())?.getTime() !== long.getTime());
+  expect(await reserve(otherId)).toBe(draftId);
+  read();
+  await attempt;
+  expect(await loadDraft(db, accountId, previousId)).toMatchObject({ state: 'superseded', supersededBy: draftId });
+  await close();
 });
