@@ -71,7 +71,7 @@ const TABLE: Record<string, Room> = {
     packages: ['@temporalio/activity', '@temporalio/client', '@temporalio/common', 'drizzle-orm'],
   },
   maintenance: {
-    ours: ['contract', 'db', 'mailbox', 'webhooks', 'security', 'activities', 'workflows/names', ...LEAVES],
+    ours: ['contract', 'db', 'mailbox', 'outgoing', 'webhooks', 'security', 'activities', 'workflows/names', ...LEAVES],
     packages: ['@temporalio/client', 'drizzle-orm'],
   },
   workflows: { ours: [], types: ['activities', 'contract'], packages: ['@temporalio/workflow', '@temporalio/common'] },

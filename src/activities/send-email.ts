@@ -3,12 +3,24 @@ import { loadSyncSettings } from '../mailbox/settings.ts';
 import type { LoadedSend } from '../sending/compose.ts';
 import { releaseReservation } from '../outgoing/draft-state.ts';
 import { fileSentCopy as fileCopy, finishSend, removeSentDraft as removeDraft } from '../sending/file-sent-copy.ts';
-import { giveUp, loadSend, markOutcomeUnknown, type SendRow, type SendState } from '../outgoing/send-state.ts';
+import {
+  clearProvisional,
+  giveUp,
+  isCopyIngested,
+  loadSend,
+  markOutcomeUnknown,
+  renewSend,
+  type SendRow,
+  type SendState,
+} from '../outgoing/send-state.ts';
 import { sendOnce, type SubmitDeps } from '../sending/submit.ts';
 import { currentRun } from './current-run.ts';
-import { withHeartbeat } from './heartbeat.ts';
+import { withHeartbeat, withRenewal } from './heartbeat.ts';
 
-export type SendDeps = SubmitDeps;
+export interface SendDeps extends SubmitDeps {
+  /** milliseconds between two renewals of a row; for tests */
+  renewMs?: number;
+}
 export type SendActivities = ReturnType<typeof createSendActivities>;
 
 interface SendRef {
@@ -18,7 +30,7 @@ interface SendRef {
 
 /** Activities of the `sendEmail` and `finishSend` workflows. */
 export function createSendActivities(deps: SendDeps) {
-  const { db, storage } = deps;
+  const { db, storage, logger } = deps;
 
   /**
    * Submits the message to the SMTP server once, files its copy and removes the sent draft; each can be the last step before
@@ -28,7 +40,8 @@ export function createSendActivities(deps: SendDeps) {
     const begunAt = performance.now();
     return withHeartbeat(async () => {
       const loaded = await load(ref);
-      const { send, firstCopy } = await sendOnce(deps, loaded);
+      const renew = () => renewSend(db, ref.sendId);
+      const { send, firstCopy } = await withRenewal(renew, () => sendOnce(deps, loaded), deps.renewMs);
       const { workflowId } = currentRun();
       return { finished: await finishSend(deps, { ...loaded, send }, { firstCopy, begunAt, workflowId }) };
     });
@@ -61,7 +74,16 @@ export function createSendActivities(deps: SendDeps) {
     return withHeartbeat(async () => fileCopy(deps, await load(ref), { appendAnyway, search: true }));
   }
 
-  /** Removes the sent draft from Drafts. */
+  /** The copy of an email that has been sent is not filed any more: nothing stands for it from now on. */
+  async function giveUpFiling({ accountId, sendId }: SendRef): Promise<void> {
+    const send = await loadSend(db, accountId, sendId);
+    if (!send || (await isCopyIngested(db, sendId))) return;
+    await storage.delete([send.inputKey, send.storageKey].filter((key) => key !== null));
+    await clearProvisional(db, sendId);
+    logger.error({ accountId, sendId }, 'the copy of a sent email was not filed: the mailbox took it at no attempt');
+  }
+
+  /** Removes the draft that was sent from Drafts. */
   async function removeSentDraft(ref: SendRef): Promise<'done'> {
     await withHeartbeat(async () => removeDraft(deps, await loadRow(ref)));
     return 'done';
@@ -79,5 +101,5 @@ export function createSendActivities(deps: SendDeps) {
     return send;
   }
 
-  return { submitEmail, giveUpSend, fileSentCopy, removeSentDraft };
+  return { submitEmail, giveUpSend, fileSentCopy, giveUpFiling, removeSentDraft };
 }

@@ -10,6 +10,7 @@ import { checkFailingEndpoints } from '../webhooks/log/auto-disable.ts';
 import { resumeReplays } from '../webhooks/log/replay-runs.ts';
 import { checkAccounts } from './account-health.ts';
 import type { LiveWorkers } from './live-workers.ts';
+import { resumeLostSends } from './lost-sends.ts';
 import { createLostWatches, LOOK_MS, signalWatchLost } from './lost-watches.ts';
 import { refreshPlannerStatistics } from './planner-statistics.ts';
 import { startDueReparses } from './reparse-runs.ts';
@@ -66,6 +67,8 @@ export function maintenanceTasks(deps: MaintenanceDeps): Task[] {
     installation('find terminated delivery runs', 3 * SECOND, () => lostRuns.findTerminated()),
     installation('find a Temporal store that was replaced', 5 * SECOND, () => lostRuns.findLostStore()),
     installation('find overdue delivery runs', 30 * SECOND, () => lostRuns.findOverdue()),
+    installation('resume submissions without a workflow', 15 * SECOND, () => resumeLostSends(client, db, 'submitting')),
+    installation('resume the filing of copies without a workflow', 10 * MINUTE, () => resumeLostSends(client, db, 'sent')),
     installation('start replays without a workflow', MINUTE, () => resumeReplays(client, db)),
     installation('reparse mail whose parsing timed out', 5 * MINUTE, () => startDueReparses(client, db)),
     ...(deps.disablesFailingEndpoints

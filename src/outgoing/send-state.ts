@@ -1,4 +1,4 @@
-import { and, eq, getTableColumns, isNotNull, isNull, type SQL, sql } from 'drizzle-orm';
+import { and, eq, getTableColumns, gt, isNotNull, isNull, lt, or, type SQL, sql } from 'drizzle-orm';
 import type { Attendee, Email, SentBy } from '../contract/email.ts';
 import type { SendInput } from '../contract/sending.ts';
 import { anyOf } from '../db/driver/any-of.ts';
@@ -165,7 +165,40 @@ async function move(
   return moved.length > 0;
 }
 
-/** Longer than any workflow of a send or a draft runs before something has left. */
+/** An attempt at the send is under way, and says so now and then. */
+export async function renewSend(db: Queryable, id: string): Promise<void> {
+  await db
+    .update(sends)
+    .set({ updatedAt: new Date() })
+    .where(and(eq(sends.id, id), anyOf(sends.state, ['queued', 'submitting'])));
+}
+
+/** A send whose state says that a run has it. */
+export interface HeldSend {
+  id: string;
+  accountId: string;
+  draftId: string | null;
+}
+
+/**
+ * Sends that are `submitting`, or `sent` without a copy in the store, and were changed or renewed before `before`; in the order
+ * of their ids, from after `afterId`.
+ */
+export async function heldSends(
+  db: Queryable,
+  state: 'submitting' | 'sent',
+  { before, afterId, limit }: { before: Date; afterId: string; limit: number },
+): Promise<HeldSend[]> {
+  const isOpen = state === 'sent' ? or(isNotNull(sends.storageKey), isNotNull(sends.inputKey)) : undefined;
+  return db
+    .select({ id: sends.id, accountId: sends.accountId, draftId: sends.draftId })
+    .from(sends)
+    .where(and(eq(sends.state, state), isOpen, lt(sends.updatedAt, before), gt(sends.id, afterId)))
+    .orderBy(sends.id)
+    .limit(limit);
+}
+
+/** Without a sign of an attempt for so long, nothing is done for a send that has not left, or for a draft, any more. */
 export const STALE_AFTER_MS = 2 * 60 * 60_000;
 /** Sends per statement whose files are deleted. */
 const FILES_PER_STEP = 500;

@@ -3,6 +3,7 @@ import {
   CancellationScope,
   isCancellation,
   ParentClosePolicy,
+  patched,
   proxyActivities,
   proxyLocalActivities,
   sleep,
@@ -18,6 +19,7 @@ import { classOf, type StateTracker, trackState } from './run-state.ts';
  * sendEmail   submitting  the message is submitted to the SMTP server, its copy filed in    final, or finishSend for
  *                         Sent, and the sent draft removed from Drafts                      the rest; or it fails
  * finishSend  filing      the copy is filed in Sent, through outages of the provider        final
+ *                         given up: nothing stands for the email any more               final
  *             removing    at the same time the draft is removed                             final
  *
  * The state of the send itself is in its row: see src/outgoing/send-state.ts.
@@ -27,6 +29,8 @@ export interface SendWorkflowInput {
   accountId: string;
   /** the `email_…` id reserved for the Sent copy */
   sendId: string;
+  /** factor on every wait; tests use a small one */
+  pace?: number;
 }
 
 /**
@@ -51,7 +55,7 @@ const { giveUpSend } = proxyActivities<SendActivities>({
   retry: { initialInterval: '200ms', maximumInterval: '30s' },
   summary: 'record that the send ended without success',
 });
-const { fileSentCopy, removeSentDraft } = proxyActivities<SendActivities>({
+const { fileSentCopy, giveUpFiling, removeSentDraft } = proxyActivities<SendActivities>({
   taskQueue: QUEUES.sends,
   startToCloseTimeout: '30m',
   heartbeatTimeout: '10s',
@@ -96,30 +100,47 @@ export async function sendEmail(input: SendWorkflowInput): Promise<void> {
 /** Files the copy of a sent message, and removes the draft from which it was sent. */
 export async function finishSend(input: SendWorkflowInput): Promise<void> {
   const shown = trackState('filing');
-  await Promise.all([
-    untilDone((checks) => fileSentCopy({ ...input, appendAnyway: checks >= PROVIDER_CHECKS }), 'filing', shown),
-    untilDone(() => removeSentDraft(input), 'removing', shown),
-  ]);
+  const attempts = { shown, pace: input.pace ?? 1 };
+  await Promise.all([fileCopy(input, attempts), untilDone(() => removeSentDraft(input), 'removing', attempts)]);
   shown.enter('filed');
 }
 
-/** Repeats a step until it is done, through outages of the provider; stops when the account was removed. */
+async function fileCopy(input: SendWorkflowInput, attempts: Attempts): Promise<void> {
+  const { accountId, sendId } = input;
+  const file = (checks: number) => fileSentCopy({ accountId, sendId, appendAnyway: checks >= PROVIDER_CHECKS });
+  try {
+    if (await untilDone(file, 'filing', attempts)) return;
+  } catch (error) {
+    if (!isCancellation(error) && patched('give-up-filing')) await giveUpFiling(input);
+    throw error;
+  }
+  if (patched('give-up-filing')) await giveUpFiling(input);
+}
+
+interface Attempts {
+  shown: StateTracker;
+  /** factor on every wait */
+  pace: number;
+}
+
+/** Repeats a step until it is done, through outages of the provider, or the account was removed. False: it never was. */
 async function untilDone(
   step: (checks: number) => Promise<'done' | 'waiting'>,
   state: string,
-  shown: StateTracker,
-): Promise<void> {
+  { shown, pace }: Attempts,
+): Promise<boolean> {
   let checks = 0;
   for (let failures = 0; ; ) {
     try {
-      if ((await step(checks++)) === 'done' || checks > MAX_CHECKS) return;
-      await sleep(PROVIDER_WAIT_MS, { summary: 'the provider files the copy itself' });
+      if ((await step(checks++)) === 'done') return true;
+      if (checks > MAX_CHECKS) return false;
+      await sleep(pace * PROVIDER_WAIT_MS, { summary: 'the provider files the copy itself' });
     } catch (error) {
       if (isCancellation(error) || !(error instanceof ActivityFailure)) throw error;
       const failed = readFailure(error);
-      if (failed.kind === 'failed' && failed.code === 'not_found') return;
+      if (failed.kind === 'failed' && failed.code === 'not_found') return true;
       if (++failures >= FILING_ATTEMPTS) throw error;
-      const waitMs = waitAfter(failures, FILING_BACKOFF);
+      const waitMs = pace * waitAfter(failures, FILING_BACKOFF);
       shown.enter(state, { lastError: classOf(failed), nextAttemptMs: waitMs, counts: { failures } });
       await sleep(waitMs, {
         summary: 'before the next attempt',

@@ -8,6 +8,7 @@ import {
   deleteDraftWorkflowId,
   draftWorkflowId,
   finishSendWorkflowId,
+  QUEUES,
   removeDraftWorkflowId,
   sendWorkflowId,
   WORKFLOWS,
@@ -18,7 +19,7 @@ import { waitFor } from '../helpers/assert/wait.ts';
 /** Sends and drafts as runs: their steps in order, and the response to the caller. */
 
 const accountId = newId('account');
-const NAMES = ['submitEmail', 'giveUpSend', 'fileSentCopy', 'removeSentDraft'] as const;
+const NAMES = ['submitEmail', 'giveUpSend', 'fileSentCopy', 'giveUpFiling', 'removeSentDraft'] as const;
 const DRAFTS = ['appendDraft', 'giveUpDraft', 'removeSuperseded', 'deleteDraftMail'] as const;
 
 let workers: TestWorkers;
@@ -115,6 +116,38 @@ describe('a send', () => {
     await send(id);
     await ended(finishSendWorkflowId(id));
   });
+});
+
+describe('the copy of a send', () => {
+  const finish = (sendId: string) =>
+    workers.client.workflow.execute(WORKFLOWS.finishSend, {
+      workflowId: finishSendWorkflowId(sendId),
+      taskQueue: QUEUES.sends,
+      args: [{ accountId, sendId, pace: 1e-7 }],
+    });
+
+  it('that the mailbox takes at no attempt is given up: nothing stands for it then', async () => {
+    act = {
+      fileSentCopy: () => {
+        throw new MailError('provider_rejected', 'imap', 'over quota');
+      },
+      removeSentDraft: () => 'done',
+    };
+    await expect(finish(newId('email'))).rejects.toThrow();
+    expect(asked.filter((name) => name === 'fileSentCopy')).toHaveLength(80);
+    expect(asked.at(-1)).toBe('giveUpFiling');
+  }, 180_000);
+
+  it('is not given up when only its draft cannot be removed', async () => {
+    act = {
+      fileSentCopy: () => 'done',
+      removeSentDraft: () => {
+        throw new MailError('provider_rejected', 'imap', 'no');
+      },
+    };
+    await expect(finish(newId('email'))).rejects.toThrow();
+    expect(asked).not.toContain('giveUpFiling');
+  }, 180_000);
 });
 
 describe('a draft', () => {
