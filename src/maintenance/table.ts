@@ -68,7 +68,9 @@ export function maintenanceTasks(deps: MaintenanceDeps): Task[] {
     installation('find a Temporal store that was replaced', 5 * SECOND, () => lostRuns.findLostStore()),
     installation('find overdue delivery runs', 30 * SECOND, () => lostRuns.findOverdue()),
     installation('resume submissions without a workflow', 15 * SECOND, () => resumeLostSends(client, db, 'submitting')),
-    installation('resume the filing of copies without a workflow', 10 * MINUTE, () => resumeLostSends(client, db, 'sent')),
+    installation('resume the filing of copies without a workflow', 10 * MINUTE, () =>
+      resumeLostSends(client, db, 'sent'),
+    ),
     installation('start replays without a workflow', MINUTE, () => resumeReplays(client, db)),
     installation('reparse mail whose parsing timed out', 5 * MINUTE, () => startDueReparses(client, db)),
     ...(deps.disablesFailingEndpoints

@@ -22,6 +22,8 @@ let deps: MailboxDeps;
 let imap: FakeImap;
 let accountId: string;
 let sendId: string;
+/** ends the submissions that the SMTP server does not answer */
+const silent: ((error: Error) => void)[] = [];
 /** what the SMTP server was given */
 let submitted: Buffer | undefined;
 
@@ -35,7 +37,7 @@ beforeAll(async () => {
     submit: async (_account: string, _smtp: unknown, message: { source: Buffer; beforeData(): Promise<void> }) => {
       await message.beforeData();
       submitted = message.source;
-      return new Promise<never>(() => {});
+      return new Promise<never>((_, reject) => silent.push(reject));
     },
     drop: async () => {},
     close: async () => {},
@@ -44,6 +46,7 @@ beforeAll(async () => {
   workers = await startTestWorkers(activities);
 }, 60_000);
 afterAll(async () => {
+  for (const end of silent) end(new Error('the test is over'));
   await workers?.stop();
   await deps?.sessions.close();
   await ground?.close();
