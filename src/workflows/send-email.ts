@@ -31,6 +31,8 @@ export interface SendWorkflowInput {
   sendId: string;
   /** factor on every wait; tests use a small one */
   pace?: number;
+  /** failures of a step before it is given up; tests use a small number */
+  maxFailures?: number;
 }
 
 /**
@@ -100,7 +102,7 @@ export async function sendEmail(input: SendWorkflowInput): Promise<void> {
 /** Files the copy of a sent message, and removes the draft from which it was sent. */
 export async function finishSend(input: SendWorkflowInput): Promise<void> {
   const shown = trackState('filing');
-  const attempts = { shown, pace: input.pace ?? 1 };
+  const attempts = { shown, pace: input.pace ?? 1, maxFailures: input.maxFailures ?? FILING_ATTEMPTS };
   await Promise.all([fileCopy(input, attempts), untilDone(() => removeSentDraft(input), 'removing', attempts)]);
   shown.enter('filed');
 }
@@ -121,13 +123,14 @@ interface Attempts {
   shown: StateTracker;
   /** factor on every wait */
   pace: number;
+  maxFailures: number;
 }
 
 /** Repeats a step until it is done, through outages of the provider, or the account was removed. False: it never was. */
 async function untilDone(
   step: (checks: number) => Promise<'done' | 'waiting'>,
   state: string,
-  { shown, pace }: Attempts,
+  { shown, pace, maxFailures }: Attempts,
 ): Promise<boolean> {
   let checks = 0;
   for (let failures = 0; ; ) {
@@ -139,7 +142,7 @@ async function untilDone(
       if (isCancellation(error) || !(error instanceof ActivityFailure)) throw error;
       const failed = readFailure(error);
       if (failed.kind === 'failed' && failed.code === 'not_found') return true;
-      if (++failures >= FILING_ATTEMPTS) throw error;
+      if (++failures >= maxFailures) throw error;
       const waitMs = pace * waitAfter(failures, FILING_BACKOFF);
       shown.enter(state, { lastError: classOf(failed), nextAttemptMs: waitMs, counts: { failures } });
       await sleep(waitMs, {

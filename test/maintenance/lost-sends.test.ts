@@ -1,5 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { eq } from 'drizzle-orm';
+import { withFailures } from '../../src/activities/failures.ts';
 import { createSendActivities } from '../../src/activities/send-email.ts';
 import { sends } from '../../src/db/schema/index.ts';
 import { listFoldersWithStatus } from '../../src/imap/list.ts';
@@ -7,6 +8,7 @@ import { resumeLostSends } from '../../src/maintenance/lost-sends.ts';
 import { newId } from '../../src/new-id.ts';
 import { inputKeyOf, storeInput } from '../../src/outgoing/outgoing-input.ts';
 import { loadSend, markSent, recordSend } from '../../src/outgoing/send-state.ts';
+import { MailError } from '../../src/mail-wire/mail-error.ts';
 import type { MailboxDeps } from '../../src/mailbox/with-mailbox.ts';
 import { finishSendWorkflowId, QUEUES, sendWorkflowId, WORKFLOWS } from '../../src/workflows/names.ts';
 import { waitFor } from '../helpers/assert/wait.ts';
@@ -22,6 +24,8 @@ let deps: MailboxDeps;
 let imap: FakeImap;
 let accountId: string;
 let sendId: string;
+/** attempts that have not ended */
+let underWay = 0;
 /** ends the submissions that the SMTP server does not answer */
 const silent: ((error: Error) => void)[] = [];
 /** what the SMTP server was given */
@@ -43,10 +47,13 @@ beforeAll(async () => {
     close: async () => {},
   };
   const activities = createSendActivities({ ...deps, submitter, publicUrl: 'http://127.0.0.1:3000' });
-  workers = await startTestWorkers(activities);
+  const submitEmail: typeof activities.submitEmail = async (ref) => {
+    underWay++;
+    return activities.submitEmail(ref).finally(() => underWay--);
+  };
+  workers = await startTestWorkers(withFailures({ ...activities, submitEmail }));
 }, 60_000);
 afterAll(async () => {
-  for (const end of silent) end(new Error('the test is over'));
   await workers?.stop();
   await deps?.sessions.close();
   await ground?.close();
@@ -67,7 +74,12 @@ beforeEach(async () => {
   const input = { to: [{ email: 'bea@elsewhere.test' }], subject: 'Hello', plain_text: 'Hi' };
   await storeInput(deps.storage, inputKey, { input });
 });
-afterEach(() => imap.close());
+afterEach(async () => {
+  // workers stop only once their activities have ended
+  for (const end of silent.splice(0)) end(new MailError('provider_error', 'smtp', 'the test is over'));
+  await waitFor(() => underWay === 0, WAIT);
+  await imap.close();
+});
 
 const row = () => loadSend(deps.db, accountId, sendId);
 const start = (type: string, workflowId: string) =>
