@@ -74,13 +74,13 @@ export function createSendActivities(deps: SendDeps) {
     return withHeartbeat(async () => fileCopy(deps, await load(ref), { appendAnyway, search: true }));
   }
 
-  /** The copy of an email that has been sent is not filed any more: nothing stands for it from now on. */
+  /** Ends the attempts to file the copy of a sent email, and deletes its provisional email. */
   async function giveUpFiling({ accountId, sendId }: SendRef): Promise<void> {
     const send = await loadSend(db, accountId, sendId);
     if (!send || (await isCopyIngested(db, sendId))) return;
     await storage.delete([send.inputKey, send.storageKey].filter((key) => key !== null));
     await clearProvisional(db, sendId);
-    logger.error({ accountId, sendId }, 'the copy of a sent email was not filed: the mailbox took it at no attempt');
+    logger.error({ accountId, sendId }, 'gave up filing the copy of a sent email');
   }
 
   /** Removes the draft that was sent from Drafts. */

@@ -208,7 +208,7 @@ export async function giveUpDraft(db: Queryable, id: string): Promise<void> {
   await releaseReservation(db, id);
 }
 
-/** An attempt at the save is under way, and says so now and then. */
+/** Records that an attempt at the save is still running. The attempt calls it periodically. */
 export async function renewDraft(db: Queryable, id: string): Promise<void> {
   await db
     .update(drafts)

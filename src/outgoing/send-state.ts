@@ -165,7 +165,7 @@ async function move(
   return moved.length > 0;
 }
 
-/** An attempt at the send is under way, and says so now and then. */
+/** Records that an attempt at the send is still running. The attempt calls it periodically. */
 export async function renewSend(db: Queryable, id: string): Promise<void> {
   await db
     .update(sends)
@@ -173,7 +173,7 @@ export async function renewSend(db: Queryable, id: string): Promise<void> {
     .where(and(eq(sends.id, id), anyOf(sends.state, ['queued', 'submitting'])));
 }
 
-/** A send whose state says that a run has it. */
+/** A send that a run should be working on, by its state. */
 export interface HeldSend {
   id: string;
   accountId: string;
@@ -198,7 +198,7 @@ export async function heldSends(
     .limit(limit);
 }
 
-/** Without a sign of an attempt for so long, nothing is done for a send that has not left, or for a draft, any more. */
+/** Age at which a queued send, or a draft being saved, is given up unless an attempt has renewed it, ms. */
 export const STALE_AFTER_MS = 2 * 60 * 60_000;
 /** Sends per statement whose files are deleted. */
 const FILES_PER_STEP = 500;
