@@ -4,9 +4,15 @@ import { currentRun } from './current-run.ts';
 import type { AttemptedDeliveries, AttemptInput } from '../webhooks/attempt/attempted-deliveries.ts';
 import { type AttemptLimits, AttemptRound, type DeliverDeps } from '../webhooks/attempt/attempts.ts';
 import { failDeliveries } from '../webhooks/log/delivery-state.ts';
+import { attemptWaiting } from '../webhooks/dispatch/retry-delivery.ts';
 import { createResultStore } from '../webhooks/log/result-store.ts';
 
-export type { AttemptedDeliveries, AttemptInput, NextAttempt } from '../webhooks/attempt/attempted-deliveries.ts';
+export type {
+  AttemptedDeliveries,
+  AttemptInput,
+  DeliverInput,
+  NextAttempt,
+} from '../webhooks/attempt/attempted-deliveries.ts';
 export type { DeliverDeps } from '../webhooks/attempt/attempts.ts';
 
 export type DeliverActivities = ReturnType<typeof createDeliverActivities>;
@@ -17,7 +23,8 @@ const HEARTBEAT_MS = 5_000;
 
 /** Activities of the `deliverWebhooks` workflow. */
 export function createDeliverActivities(deps: DeliverDeps) {
-  const store = createResultStore(deps);
+  // other results do not wait for what is waiting at an endpoint that is back
+  const store = createResultStore({ ...deps, onRecovered: (endpointId) => void attemptWaiting(deps, endpointId) });
   /** rounds under way, by run */
   const rounds = new Map<string, Promise<unknown>>();
 

@@ -14,7 +14,13 @@ import {
   startChild,
   workflowInfo,
 } from '@temporalio/workflow';
-import type { AttemptedDeliveries, AttemptInput, DeliverActivities, NextAttempt } from '../activities/deliver.ts';
+import type {
+  AttemptedDeliveries,
+  AttemptInput,
+  DeliverActivities,
+  DeliverInput,
+  NextAttempt,
+} from '../activities/deliver.ts';
 import { QUEUES, SEARCH_KEYS, SIGNALS, WORKFLOWS } from './names.ts';
 import { type StateTracker, trackState } from './run-state.ts';
 
@@ -34,12 +40,6 @@ import { type StateTracker, trackState } from './run-state.ts';
  * Reset by an operator: another attempt, whatever had come of the last one. Cancelled: what is not delivered has failed.
  * Terminated: the same, found by src/webhooks/dispatch/lost-runs.ts.
  */
-
-export interface DeliverInput {
-  deliveryIds: string[];
-  /** the endpoint failed last: no local activity, which would hold a slot of the worker while it does not respond */
-  regular?: boolean;
-}
 
 export const retryNow = defineSignal(SIGNALS.retryNow);
 

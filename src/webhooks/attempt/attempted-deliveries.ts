@@ -1,4 +1,12 @@
-/* What a run asks for attempts with, and what it is answered: fields of recorded histories. */
+/* What a run is started with, what it asks for attempts with and what it is answered: fields of recorded histories. */
+
+/** What a run is started with. */
+export interface DeliverInput {
+  /** of one endpoint */
+  deliveryIds: string[];
+  /** the endpoint failed last: no local activity, which would hold a slot of the worker while it does not respond */
+  regular?: boolean;
+}
 
 export interface AttemptInput {
   /** of one endpoint */

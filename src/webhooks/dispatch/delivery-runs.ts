@@ -1,6 +1,6 @@
 import type { Client, WorkflowClient, WorkflowStartOptions } from '@temporalio/client';
 import type { SearchAttributePair } from '@temporalio/common';
-import type { deliverWebhooks } from '../../workflows/deliver-webhooks.ts';
+import type { DeliverInput } from '../attempt/attempted-deliveries.ts';
 import { QUEUES, SEARCH_KEYS, searchableBy, WORKFLOWS } from '../../workflows/names.ts';
 import type { ClaimedRun } from './delivery-queries.ts';
 
@@ -19,7 +19,10 @@ export async function startDeliveryRun(
 ): Promise<boolean> {
   try {
     const handle = await client.withDeadline(Date.now() + timeoutMs, () =>
-      client.workflow.start<typeof deliverWebhooks>(WORKFLOWS.deliverWebhooks, startOptions(run, eager)),
+      client.workflow.start<(input: DeliverInput) => Promise<void>>(
+        WORKFLOWS.deliverWebhooks,
+        startOptions(run, eager),
+      ),
     );
     return handle.eagerlyStarted ?? false;
   } catch (error) {
@@ -31,7 +34,7 @@ export async function startDeliveryRun(
 function startOptions(
   { workflowId, deliveries }: ClaimedRun,
   eager: boolean,
-): WorkflowStartOptions<typeof deliverWebhooks> {
+): WorkflowStartOptions<(input: DeliverInput) => Promise<void>> {
   const [first] = deliveries;
   if (!first) throw new RangeError('a run has deliveries');
   const isOneType = deliveries.every((delivery) => delivery.eventType === first.eventType);
@@ -81,7 +84,7 @@ export async function getRunState(client: WorkflowClient, workflowId: string): P
     const { payloadConverter, payloadCodecs } = client.options.loadedDataConverter;
     let decoded = payloads ?? [];
     for (const codec of payloadCodecs) decoded = await codec.decode(decoded);
-    const input = decoded[0] && payloadConverter.fromPayload<Parameters<typeof deliverWebhooks>[0]>(decoded[0]);
+    const input = decoded[0] && payloadConverter.fromPayload<DeliverInput>(decoded[0]);
     return { is: 'ended', deliveryIds: input?.deliveryIds ?? [] };
   } catch (error) {
     if (isNotFound(error)) return { is: 'unknown' };

@@ -12,14 +12,16 @@ import {
   type StoredHealth,
 } from '../attempt/endpoint-health.ts';
 import { createRecordQueue } from '../attempt/record-queue.ts';
-import { attemptWaiting } from '../dispatch/retry-delivery.ts';
 
 interface Entry {
   result: AttemptResult;
   target: DeliveryTarget;
 }
 
-type Deps = Pick<DeliverDeps, 'db' | 'logger' | 'hurry'>;
+type Deps = Pick<DeliverDeps, 'db' | 'logger'> & {
+  /** The endpoint is back: its breaker has closed by a success. */
+  onRecovered(endpointId: string): void;
+};
 
 /** Stores results of attempts, many in one statement, and what they say of their endpoints. */
 export function createResultStore(
@@ -63,8 +65,8 @@ export function createResultStore(
       { endpointId, until: now.breakerUntil },
       change === 'opened' ? 'a webhook endpoint does not respond' : 'a webhook endpoint is back',
     );
-    // other results do not wait for that; a refused call says nothing of those that wait
-    if (change === 'closed' && outcomes.includes('success')) void attemptWaiting(deps, endpointId);
+    // a refused call says nothing of those that wait
+    if (change === 'closed' && outcomes.includes('success')) deps.onRecovered(endpointId);
   }
 
   return {

@@ -47,7 +47,7 @@ const resultOf = (endpointId: string, n: number): AttemptResult => ({
 it('what a group of results says of its endpoints is stored by one statement', async () => {
   const ids = await endpoints(20);
   const logger = createLogger('silent', 'test');
-  const store = createResultStore({ db: test.database.db, logger });
+  const store = createResultStore({ db: test.database.db, logger, onRecovered: () => {} });
   const healthy = { failuresInARow: 0, breakerUntil: null, failingSince: null, lastSuccessAt: null };
   const target = { ...healthy, loadedAt: new Date() } as DeliveryTarget;
   const statements = await statementsOf(async () => {
