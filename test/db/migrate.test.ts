@@ -17,6 +17,7 @@ const RELEASED = {
   '0000_initial': 'da4cb21d5a3c873d36ae568a7cc0bfc57aa6358670ebdbf8f92aa9b0544fa839',
   '0001_run_ensured_at': '90fbec07ba3ef71d2af070d37b562dcfbb12f104fedcab81461d45acd6f49cc2',
   '0002_sends_unfinished': '9d12e8d475291fd5aabac52054fd2dae8777a32672baaf4ab5f13c6cb184caca',
+  '0003_pending_deliveries': '4d64eb77c20bf870fcd25d0af99fd1cde090722500bc6ad1e0ac44e22e8a3c61',
 };
 
 let whole: TestDatabase;
@@ -48,12 +49,16 @@ describe('migrations', () => {
   });
 
   it.each([
-    ['a trigger', 'DROP TRIGGER deliveries_ended ON deliveries'],
-    ['a function', `CREATE OR REPLACE FUNCTION let_next_delivery_go() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN END'`],
+    [
+      'a trigger, and a function',
+      `CREATE FUNCTION further() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN END';
+       CREATE TRIGGER further AFTER DELETE ON deliveries EXECUTE FUNCTION further()`,
+    ],
+    ['a function', `CREATE FUNCTION further() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN END'`],
     ['a default', `ALTER TABLE accounts ALTER COLUMN status SET DEFAULT 'errored'`],
     ['a column that may be null', 'ALTER TABLE accounts ALTER COLUMN name DROP NOT NULL'],
     ['a constraint', 'ALTER TABLE sessions DROP CONSTRAINT sessions_api_key_id_api_keys_id_fk'],
-    ['an index', 'DROP INDEX deliveries_held'],
+    ['an index', 'DROP INDEX deliveries_open'],
     [
       'the compression of a column',
       'ALTER TABLE events ALTER COLUMN data SET STORAGE EXTENDED, ALTER COLUMN data SET COMPRESSION pglz',
@@ -88,6 +93,37 @@ describe('a database of the last version before 0.1.0', () => {
     expect(await records(pool)).toEqual(Object.values(RELEASED));
     expect((await pool.query('SELECT id FROM workers')).rows).toEqual([{ id: 'w' }]);
     expect(await columnsOf(pool)).not.toEqual(await columnsOf(whole.database.pool));
+  });
+
+  it('has its pending deliveries in the queue, as they were', async () => {
+    const { pool } = test.database;
+    await pool.query(`
+      INSERT INTO deliveries (id, event_id, endpoint_id, endpoint_url, account_id, event_type, object_id, sequence, created_at,
+        status, next_attempt_at, forced, held, attempts_count, runs, workflow_id, last_workflow_id, started_at, replay_id)
+      SELECT 'whc_' || n, 'evt_' || n, 'we', '', 'acc', 'email.new', 'email', n, '2026-01-01T00:00:00Z', status, next_at, forced,
+        held, attempts, runs, run, coalesce(run, last_run), CASE WHEN run IS NOT NULL THEN now() END, replay
+      FROM (VALUES
+        (1, 'pending', NULL::timestamptz, false, false, 0, 0, NULL, NULL, NULL),
+        (2, 'pending', '2026-02-01T00:00:00Z', false, false, 2, 1, 'deliver/2', NULL, NULL),
+        (3, 'pending', NULL, true, true, 0, 1, NULL, 'deliver/3', NULL),
+        (4, 'pending', NULL, false, false, 0, 1, NULL, 'deliver/4', 'rpl'),
+        (5, 'delivered', NULL, false, false, 1, 1, 'deliver/5', NULL, NULL)
+      ) AS old (n, status, next_at, forced, held, attempts, runs, run, last_run, replay)`);
+    await migrate(test.database);
+    const { rows } = await pool.query(`
+      SELECT p.sequence::int AS n, line, waits_for, to_char(due_at AT TIME ZONE 'UTC', 'MM') AS month, attempted, p.runs,
+        p.workflow_id AS run, started_at IS NOT NULL AS started, d.workflow_id AS last_run, p.replay_id AS replay
+      FROM pending_deliveries p JOIN deliveries d ON d.id = p.delivery_id ORDER BY 1`);
+    const plain = { waits_for: null, month: '01', attempted: false, run: null, started: false, replay: null };
+    expect(rows).toEqual([
+      { ...plain, n: 1, line: 1, runs: 0, last_run: null },
+      {
+        ...{ ...plain, n: 2, line: 1, runs: 1, waits_for: 'retry', month: '02', attempted: true },
+        ...{ run: 'deliver/2', started: true, last_run: 'deliver/2' },
+      },
+      { ...plain, n: 3, line: 0, runs: 1, last_run: 'deliver/3' },
+      { ...plain, n: 4, line: 2, runs: 1, last_run: 'deliver/4', replay: 'rpl' },
+    ]);
   });
 
   it('is adopted once by processes that start together, while one of the earlier version is writing', async () => {

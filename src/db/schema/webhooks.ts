@@ -8,7 +8,9 @@ import {
   jsonb,
   pgTable,
   primaryKey,
+  smallint,
   text,
+  timestamp,
   uniqueIndex,
 } from 'drizzle-orm/pg-core';
 import type { ReplayFilter } from '../../contract/replay.ts';
@@ -80,7 +82,10 @@ export const events = pgTable(
   ],
 );
 
-/** One event to one endpoint: the delivery log and the work list of the relay. */
+/**
+ * The delivery log: one event to one endpoint, and what came of it. A row changes when an attempt has ended, and never while it
+ * waits: what is to be delivered is in `pendingDeliveries`.
+ */
 export const deliveries = pgTable(
   'deliveries',
   {
@@ -91,9 +96,10 @@ export const deliveries = pgTable(
     accountId: text('account_id').notNull(),
     eventType: text('event_type').notNull(),
     objectId: text('object_id').notNull(),
-    /** of the event: deliveries of one object to one endpoint are made in this order */
+    /** of the event */
     sequence: bigint({ mode: 'number' }).notNull().default(0),
     test: boolean().notNull().default(false),
+    /** pending as long as it has a row in `pendingDeliveries` */
     status: text().notNull().default('pending'),
     attemptsCount: integer('attempts_count').notNull().default(0),
     /** attempts made before the current retry schedule began */
@@ -104,51 +110,20 @@ export const deliveries = pgTable(
     errorKind: text('error_kind'),
     createdAt: at('created_at').notNull(),
     lastAttemptAt: at('last_attempt_at'),
-    nextAttemptAt: at('next_attempt_at'),
-    /** a manual retry: it is attempted even while the breaker of the endpoint is open */
-    forced: boolean().notNull().default(false),
-    /** claims pass over it until an earlier delivery of its object ends, see src/webhooks/dispatch/claim-objects.ts */
-    held: boolean().notNull().default(false),
-    /** the workflow that has it; null: not claimed by the relay */
+    /** the run that made the last attempt, or that makes the next one */
     workflowId: text('workflow_id'),
-    /** the last workflow that had it */
-    lastWorkflowId: text('last_workflow_id'),
     /** the execution of that workflow that made the last attempt */
     runId: text('run_id'),
-    /** number of workflows that have had it */
+    /** runs that it was given to, counted when an attempt or the delivery ends */
     runs: integer().notNull().default(0),
-    claimedAt: at('claimed_at'),
-    /** when Temporal had the workflow */
-    startedAt: at('started_at'),
     /** the bulk replay that makes it again, and the status that it had before */
     replayId: text('replay_id'),
     statusBeforeReplay: text('status_before_replay'),
   },
   (t) => [
     uniqueIndex('deliveries_event').on(t.eventId, t.endpointId),
-    // by endpoint first, so that the relay claims some of each, regardless of one endpoint's backlog; then live before
-    // replayed, and due before later
-    index('deliveries_unclaimed')
-      .on(t.endpointId, sql`((replay_id is not null)::int)`, t.nextAttemptAt.asc().nullsFirst(), t.id)
-      .where(sql`status = 'pending' and workflow_id is null and not held`),
-    // the delivery that the end of an earlier one releases; usually none
-    index('deliveries_held').on(t.endpointId, t.objectId, t.sequence).where(sql`held and status = 'pending'`),
-    // deliveries that an earlier event of the same object holds back
-    index('deliveries_order').on(t.endpointId, t.objectId, t.sequence).where(sql`status = 'pending'`),
-    // each head of a claim asks whether a later delivery of its object is in a workflow
-    index('deliveries_under_way')
-      .on(t.endpointId, t.objectId, t.sequence)
-      .where(sql`status = 'pending' and workflow_id is not null`),
-    index('deliveries_run').on(t.workflowId).where(sql`status = 'pending' and workflow_id is not null`),
-    index('deliveries_forced')
-      .on(t.endpointId, t.id)
-      .where(sql`forced and status = 'pending' and workflow_id is null and not held`),
-    index('deliveries_retrying')
-      .on(t.endpointId)
-      .where(sql`status = 'pending' and workflow_id is not null and next_attempt_at is not null`),
-    index('deliveries_replay').on(t.replayId, t.status, t.held).where(sql`replay_id is not null`),
+    index('deliveries_replay').on(t.replayId, t.status).where(sql`replay_id is not null`),
     index('deliveries_object').on(t.objectId, t.createdAt, t.id),
-    index('deliveries_unstarted').on(t.claimedAt).where(sql`status = 'pending' and started_at is null`),
     index('deliveries_endpoint').on(t.endpointId, t.createdAt, t.id),
     index('deliveries_endpoint_type').on(t.endpointId, t.eventType, t.createdAt, t.id),
     index('deliveries_type').on(t.eventType, t.createdAt, t.id),
@@ -157,6 +132,42 @@ export const deliveries = pgTable(
     index('deliveries_open').on(t.status, t.createdAt, t.id).where(sql`status <> 'delivered'`),
     index('deliveries_account').on(t.accountId, t.createdAt, t.id),
     check('deliveries_status', sql`status in ('pending', 'delivered', 'failed', 'skipped')`),
+  ],
+);
+
+/** The queue: one row for each delivery that has not ended. See docs/webhook-dispatch.md. */
+export const pendingDeliveries = pgTable(
+  'pending_deliveries',
+  {
+    deliveryId: text('delivery_id').primaryKey(),
+    endpointId: text('endpoint_id').notNull(),
+    objectId: text('object_id').notNull(),
+    /** of the event: deliveries of one object to one endpoint are made in this order */
+    sequence: bigint({ mode: 'number' }).notNull(),
+    /** deliveries of an endpoint wait in three lines: 0 retried by hand, 1 live, 2 of a bulk replay. See LINES of src/db/outbox.ts */
+    line: smallint().notNull().default(1),
+    /** no run gets it before; in microseconds, so that what is due now is due for the next statement */
+    dueAt: timestamp('due_at', { withTimezone: true }).notNull(),
+    /** what it waits for until `dueAt`: 'retry', its next attempt; 'order', an earlier delivery of its object; null: nothing */
+    waitsFor: text('waits_for'),
+    /** an attempt was made in the retry schedule that is in force */
+    attempted: boolean().notNull().default(false),
+    /** runs that it has been given to */
+    runs: integer().notNull().default(0),
+    /** the run that has it; null: none */
+    workflowId: text('workflow_id'),
+    claimedAt: at('claimed_at'),
+    /** the run is known to Temporal */
+    startedAt: at('started_at'),
+    replayId: text('replay_id'),
+  },
+  (t) => [
+    // who waits longest, in each line of each endpoint
+    index('pending_deliveries_due').on(t.endpointId, t.line, t.dueAt, t.deliveryId).where(sql`workflow_id is null`),
+    index('pending_deliveries_order').on(t.endpointId, t.objectId, t.sequence),
+    index('pending_deliveries_run').on(t.endpointId, t.workflowId).where(sql`workflow_id is not null`),
+    index('pending_deliveries_replay').on(t.replayId).where(sql`replay_id is not null`),
+    check('pending_deliveries_waits_for', sql`waits_for in ('retry', 'order')`),
   ],
 );
 
