@@ -21,9 +21,8 @@ import { connectWorkers } from './src/temporal/connect-workers.ts';
 import { createWorkerDataConverter } from './src/temporal/data-converter.ts';
 import { ensureSearchAttributes } from './src/temporal/search-attributes.ts';
 import { createWorkers } from './src/temporal/workers.ts';
-import type { Dispatch } from './src/webhooks/dispatch/dispatch.ts';
 import { createLostRuns } from './src/webhooks/dispatch/lost-runs.ts';
-import { startRelay } from './src/webhooks/dispatch/relay.ts';
+import { type Relay, startRelay } from './src/webhooks/dispatch/relay.ts';
 import { observeWorker } from './src/wiring/observe-worker.ts';
 import { onSignalToEnd, startProcess } from './src/wiring/process.ts';
 import { openWorkerDeps, tempDirOf } from './src/wiring/worker-deps.ts';
@@ -48,8 +47,8 @@ async function main(config: Config, logger: Logger): Promise<void> {
   const watches = createRunningWatches();
   const liveWorkers = createLiveWorkers(db, workerId);
   const lostRuns = createLostRuns({ db, client, logger });
-  // made last, when workers take the runs that it starts
-  const late: { relay?: Dispatch } = {};
+  // made last, when there are workers that take the runs it starts
+  const late: { relay?: Relay } = {};
   const shared = { db, client, workerId, watches, lostRuns };
   const { activities, close } = openWorkerDeps(config, logger, {
     ...shared,

@@ -34,12 +34,15 @@ export async function fillLog(client: pg.Client | pg.Pool, records = RECORDS, fi
       from filled`);
     await client.query(`
       insert into deliveries (id, event_id, endpoint_id, endpoint_url, account_id, event_type, object_id, sequence, status,
-        attempts_count, http_status, created_at, last_attempt_at, next_attempt_at, workflow_id)
+        attempts_count, http_status, created_at, last_attempt_at, workflow_id)
       select ${ID('whc', 'n')}, ${ID('evt', 'n')}, ${ID('we', `other / 1000 % ${ENDPOINTS}`)}, 'https://example.com/hook',
         ${ID('acc', `other % ${ACCOUNTS}`)}, ${TYPE}, ${ID('email', 'n / 4')}, n + 1, ${STATUS}, 1, 200, at, at,
-        case when ${STATUS} = 'pending' then now() + interval '1 day' end,
         case when ${STATUS} <> 'pending' then 'deliver/' || n end
       from filled`);
+    await client.query(`
+      insert into pending_deliveries (delivery_id, endpoint_id, object_id, sequence, due_at, waits_for)
+      select d.id, d.endpoint_id, d.object_id, d.sequence, now() + interval '1 day', 'retry' from filled
+      join deliveries d on d.id = ${ID('whc', 'n')} where d.status = 'pending'`);
     await client.query('drop table filled');
   }
   await client.query('vacuum analyze deliveries, events');

@@ -218,6 +218,8 @@ describe('the house', () => {
  * Each state machine has one file that writes its columns. A statement of Drizzle ends at its semicolon, one in SQL at its
  * backtick.
  */
+const DELIVERY_STATES = ['delivery-state', 'pending'].map((name) => `src/webhooks/log/${name}.ts`);
+
 describe('the state of', () => {
   const statements = sourceFiles(ROOT)
     .filter((path) => path.startsWith('src/'))
@@ -231,8 +233,10 @@ describe('the state of', () => {
   it.each([
     ['sends', ['src/outgoing/send-state.ts'], /./],
     ['drafts', ['src/outgoing/draft-state.ts'], /./],
-    // the outbox inserts deliveries with their event
-    ['deliveries', ['src/webhooks/log/delivery-state.ts', 'src/webhooks/log/replay-state.ts', 'src/db/outbox.ts'], /./],
+    // the outbox inserts deliveries with their event; `pending.ts` is SQL of the two state files
+    ['deliveries', [...DELIVERY_STATES, 'src/webhooks/log/replay-state.ts', 'src/db/outbox.ts'], /./],
+    ['pending_deliveries', [...DELIVERY_STATES, 'src/webhooks/dispatch/claim.ts'], /./],
+    ['pendingDeliveries', ['src/db/outbox.ts'], /./],
     ['replays', ['src/webhooks/log/replay-state.ts', 'src/db/queries/replays.ts'], /./],
     ['accounts', ['src/db/queries/accounts.ts'], /\bstatus\b|\bstatusDetail\b/],
   ])('%s is written in one file', (name, owners, column) => {

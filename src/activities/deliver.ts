@@ -56,8 +56,8 @@ export function createDeliverActivities(deps: DeliverDeps) {
       limits.stop();
       if (isDone)
         deps.onAttempts?.(workflowId, 'ended', {
-          costly: round?.isCostly ?? false,
-          delivered: round?.isDelivered ?? false,
+          isCostly: round?.isCostly ?? false,
+          isDelivered: round?.isDelivered ?? false,
         });
     }
   }

@@ -4,11 +4,17 @@ import { newId } from '../new-id.ts';
 import type { Tx } from './driver/client.ts';
 import { insertRows } from './driver/insert-rows.ts';
 import { statement } from './driver/statement.ts';
-import { deliveries, events as eventsTable } from './schema/index.ts';
+import { deliveries, events as eventsTable, pendingDeliveries } from './schema/index.ts';
 import type { Writer } from './driver/writes.ts';
 
 /** Channel of LISTEN/NOTIFY that wakes the relay. */
 export const DELIVERIES_CHANNEL = 'deliveries';
+
+/**
+ * The lines in which deliveries of one endpoint wait. Each has turns of its own, so that a replay delays no live event; that of
+ * manual retries is served even while the breaker of the endpoint is open.
+ */
+export const LINES = { manual: 0, live: 1, replay: 2 } as const;
 
 /** A change of one object. */
 export interface NewEvent {
@@ -51,6 +57,7 @@ export async function writeEvents(sequence: Sequence, events: NewEvent[], writes
   if (events.length !== count) throw new Error(`${events.length} events for ${count} numbers of ${accountId}`);
   const eventRows: (typeof eventsTable.$inferInsert)[] = [];
   const deliveryRows: (typeof deliveries.$inferInsert)[] = [];
+  const pendingRows: (typeof pendingDeliveries.$inferInsert)[] = [];
   events.forEach((event, index) => {
     const eventId = newId('event');
     const number = sequence.last - events.length + 1 + index;
@@ -59,8 +66,9 @@ export async function writeEvents(sequence: Sequence, events: NewEvent[], writes
     eventRows.push({ id: eventId, accountId, type, sequence: number, objectId, data, createdAt });
     for (const endpoint of endpoints) {
       if (!endpoint.types.includes(event.type)) continue;
+      const deliveryId = newId('delivery');
       deliveryRows.push({
-        id: newId('delivery'),
+        id: deliveryId,
         eventId,
         endpointId: endpoint.id,
         endpointUrl: endpoint.url,
@@ -71,10 +79,13 @@ export async function writeEvents(sequence: Sequence, events: NewEvent[], writes
         status: endpoint.enabled ? 'pending' : 'skipped',
         createdAt: sequence.now,
       });
+      if (!endpoint.enabled) continue;
+      pendingRows.push({ deliveryId, endpointId: endpoint.id, objectId, sequence: number, dueAt: sequence.now });
     }
   });
   await insertRows(writes, eventsTable, eventRows);
   await insertRows(writes, deliveries, deliveryRows);
+  await insertRows(writes, pendingDeliveries, pendingRows);
 }
 
 /** An endpoint that wants at least one of the events. */
@@ -159,6 +170,9 @@ export async function recordTestEvent(tx: Tx, { endpoint, accountId, type, data 
     eventType: type,
     ...both,
   });
+  await tx
+    .insert(pendingDeliveries)
+    .values({ deliveryId, endpointId: endpoint.id, objectId: eventId, sequence: 0, dueAt: sql`now()` });
   await tx.execute(sql`select pg_notify(${DELIVERIES_CHANNEL}, '')`);
   return deliveryId;
 }

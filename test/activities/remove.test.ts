@@ -44,6 +44,7 @@ import { storeAccount } from '../helpers/product/stored-account.ts';
 import { storedEvents } from '../helpers/product/stored-events.ts';
 import { accountRunIds, ID_PREFIXES, WORKFLOWS } from '../../src/workflows/names.ts';
 import { waitFor } from '../helpers/assert/wait.ts';
+import { queueAsLogged } from '../helpers/assert/queue.ts';
 
 let test: TestDatabase;
 let dir: string;
@@ -230,6 +231,7 @@ async function storeDelivered(id: string, type: EventType, status: 'pending' | '
     .insert(deliveries)
     .values({ ...of, ...answer, id: deliveryId, accountId: id, eventType: type, status, createdAt });
   await db.insert(deliveryAttempts).values({ ...answer, deliveryId, number: 1, at: createdAt, durationMs: 1 });
+  await queueAsLogged(test.database);
 }
 
 const eraseLog = (skipPending: boolean) =>

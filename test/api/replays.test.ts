@@ -6,6 +6,7 @@ import { newId } from '../../src/new-id.ts';
 import { cancelReplay } from '../../src/webhooks/log/replay-state.ts';
 import { type ApiUnderTest, apiUnderTest } from '../helpers/product/api-under-test.ts';
 import { storeAccount } from '../helpers/product/stored-account.ts';
+import { queueAsLogged } from '../helpers/assert/queue.ts';
 
 let api: ApiUnderTest;
 let account: string;
@@ -22,12 +23,13 @@ beforeAll(async () => {
 });
 afterAll(() => api.close());
 beforeEach(async () => {
-  await api.database.pool.query('truncate webhook_endpoints, events, deliveries, replays');
+  await api.database.pool.query('truncate webhook_endpoints, events, deliveries, pending_deliveries, replays');
   const body = { url: 'https://93.184.215.14/hook', trigger_events: ['email.new'] };
   endpoint = (await api.call('POST', '/webhooks/endpoints', { body })).json<WebhookEndpoint>();
   const event = () => ({ type: 'email.new', objectId: newId('email'), data: {}, createdAt: new Date() }) as const;
   await api.database.db.transaction((tx) => recordEvents(tx, account, [event(), event(), event()]));
   await api.database.pool.query(`update deliveries set status = 'failed'`);
+  await queueAsLogged(api.database);
 });
 
 const create = (body: object, headers: Record<string, string> = {}) =>

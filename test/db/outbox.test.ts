@@ -3,11 +3,10 @@ import { asc, eq, sql } from 'drizzle-orm';
 import pg from 'pg';
 import { inLease, type Lease, takeLease } from '../../src/db/coordination/lease.ts';
 import { DELIVERIES_CHANNEL, type NewEvent, recordEvents } from '../../src/db/outbox.ts';
-import { deliveries, events, webhookEndpoints } from '../../src/db/schema/index.ts';
+import { events, webhookEndpoints } from '../../src/db/schema/index.ts';
 import { newId } from '../../src/new-id.ts';
 import { type ClaimedRun } from '../../src/webhooks/dispatch/delivery-queries.ts';
-import { claimDeliveries } from '../../src/webhooks/log/delivery-state.ts';
-import { planRuns } from '../../src/webhooks/dispatch/relay.ts';
+import { claimOnce, readLog } from '../helpers/assert/queue.ts';
 import { type TestDatabase, testDatabase } from '../helpers/servers/postgres.ts';
 import { storeAccount } from '../helpers/product/stored-account.ts';
 import { waitFor } from '../helpers/assert/wait.ts';
@@ -47,8 +46,8 @@ async function endpoint(options: Partial<typeof webhookEndpoints.$inferInsert> =
 
 const eventsOf = (accountId: string) =>
   test.database.db.select().from(events).where(eq(events.accountId, accountId)).orderBy(asc(events.sequence));
-const deliveriesOf = (endpointId: string) =>
-  test.database.db.select().from(deliveries).where(eq(deliveries.endpointId, endpointId)).orderBy(asc(deliveries.id));
+const deliveriesOf = async (endpointId: string) =>
+  (await readLog(test.database.db)).filter((row) => row.endpointId === endpointId);
 
 describe('recording events', () => {
   it('gives every event of an account the next number, with concurrent writers', async () => {
@@ -143,8 +142,8 @@ describe('recording events', () => {
 });
 
 describe('claiming deliveries', () => {
-  const claim = (except: string[] = [], perEndpoint = 100) =>
-    claimDeliveries(test.database.db, { perEndpoint, except, plan: planRuns });
+  const claim = (most = 100, not?: string) =>
+    claimOnce(test.database.db, { most, only: ({ endpointId }) => endpointId !== not });
   const idsOf = (runs: ClaimedRun[]) => runs.flatMap((run) => run.deliveries.map(({ id }) => id));
 
   it('gives each delivery to one run only, with many concurrent claims', async () => {
@@ -178,7 +177,7 @@ describe('claiming deliveries', () => {
       Array.from({ length: 30 }, () => event()),
     );
     await record(accountId, [event('email.update')]);
-    const runs = await claim([held], 20);
+    const runs = await claim(20, held);
     const of = (id: string) => runs.filter((run) => run.deliveries[0]?.endpointId === id);
     expect(idsOf(of(long))).toEqual((await deliveriesOf(long)).slice(0, 20).map(({ id }) => id));
     expect(of(short)).toHaveLength(1);

@@ -119,7 +119,7 @@ it('the next attempt is due by the clock of the database', async () => {
   await the.relayOnce();
   await waitFor(async () => (await the.log())[0]?.attemptsCount === 1);
   const { rows } = await the.db.execute<{ minutes: number }>(
-    sql`select extract(epoch from next_attempt_at - now())::float8 / 60 as minutes from deliveries`,
+    sql`select extract(epoch from due_at - now())::float8 / 60 as minutes from pending_deliveries`,
   );
   // an hour and a fifth either way
   expect(rows[0]?.minutes).toBeGreaterThan(47);
@@ -259,7 +259,7 @@ it('a run whose state cannot be read does not keep others from being repaired', 
     input: { payloads: [{ metadata: { encoding: Buffer.from('json/plain') }, data: Buffer.from('{') }] },
   });
   await client.workflow.getHandle(unreadable).terminate();
-  await the.db.execute(sql`update deliveries set started_at = now() - interval '1 hour'`);
+  await the.db.execute(sql`update pending_deliveries set started_at = now() - interval '1 hour'`);
   await lostRuns.findOverdue();
   expect((await the.log()).map(({ workflowId, status }) => [workflowId, status])).toEqual([
     [unreadable, 'pending'],

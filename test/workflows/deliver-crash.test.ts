@@ -4,8 +4,7 @@ import type { Db } from '../../src/db/driver/client.ts';
 import { newId } from '../../src/new-id.ts';
 import { startDeliveryRun } from '../../src/webhooks/dispatch/delivery-runs.ts';
 import { unstartedRuns } from '../../src/webhooks/dispatch/delivery-queries.ts';
-import { claimDeliveries } from '../../src/webhooks/log/delivery-state.ts';
-import { planRuns } from '../../src/webhooks/dispatch/relay.ts';
+import { claimOnce } from '../helpers/assert/queue.ts';
 import { deliveryWorkflowId } from '../../src/workflows/names.ts';
 import { type Deliveries, deliveryTests } from '../helpers/product/deliveries.ts';
 import { waitFor } from '../helpers/assert/wait.ts';
@@ -30,7 +29,7 @@ afterEach(async () => {
 
 const emails = (count: number) => Array.from({ length: count }, () => newId('email'));
 
-const claim = () => claimDeliveries(the.db, { perEndpoint: 100, except: [], plan: planRuns });
+const claim = () => claimOnce(the.db);
 
 /** How often each delivery was reported, and how each one stands. */
 async function outcome() {

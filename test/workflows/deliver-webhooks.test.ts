@@ -60,7 +60,6 @@ describe('a delivery', () => {
       error: null,
       nextAttemptAt: null,
       workflowId: deliveryWorkflowId(id),
-      startedAt: expect.any(Date),
       lastAttemptAt: expect.any(Date),
     });
     expect(await the.attempts(id)).toMatchObject([{ number: 1, httpStatus: 200, error: null }]);

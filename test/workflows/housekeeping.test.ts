@@ -74,7 +74,7 @@ describe('housekeeping', () => {
     expect(await db.$count(deliveries)).toBe(301);
     expect(await db.$count(deliveryAttempts)).toBe(301);
     expect((await db.select().from(idempotencyKeys)).map(({ key }) => key)).toEqual(['23 hours old']);
-    await db.execute(sql`truncate deliveries, events, delivery_attempts`);
+    await db.execute(sql`truncate deliveries, pending_deliveries, events, delivery_attempts`);
   });
 
   it('deletes sessions that have ended, and links a week after they ended, in more than one statement', async () => {
@@ -100,7 +100,7 @@ describe('housekeeping', () => {
     const log = await the.log();
     const [unknown, ended, running] = log.map(({ id }) => id) as [string, string, string];
     await db.execute(sql`
-      update deliveries set workflow_id = 'deliver/' || id, claimed_at = now() - interval '1 hour',
+      update pending_deliveries set workflow_id = 'deliver/' || delivery_id, claimed_at = now() - interval '1 hour',
         started_at = now() - interval '1 hour'`);
     for (const id of [ended, running]) {
       await client.workflow.start(WORKFLOWS.deliverWebhooks, {
@@ -122,12 +122,12 @@ describe('housekeeping', () => {
 
   it('fails only the deliveries that the ended run had been given; the others go to a new run', async () => {
     const { db, client } = the;
-    await db.execute(sql`truncate deliveries, events`);
+    await db.execute(sql`truncate deliveries, pending_deliveries, events`);
     await the.happen(['a', 'b', 'c', 'd']);
     const [first, second, ...rest] = (await the.log()).map(({ id }) => id) as [string, string, ...string[]];
     const workflowId = deliveryBatchWorkflowId('whe_1', first);
     await db.execute(sql`
-      update deliveries set workflow_id = ${workflowId}, claimed_at = now() - interval '1 hour',
+      update pending_deliveries set workflow_id = ${workflowId}, claimed_at = now() - interval '1 hour',
         started_at = now() - interval '1 hour'`);
     const batch = { workflowId, taskQueue: QUEUES.webhooks, args: [{ deliveryIds: [first, second] }] };
     await (await client.workflow.start(WORKFLOWS.deliverWebhooks, batch)).terminate();
@@ -141,10 +141,10 @@ describe('housekeeping', () => {
 
   it('checks every overdue delivery, even when many wait for live runs', async () => {
     const { db } = the;
-    await db.execute(sql`truncate deliveries, events`);
+    await db.execute(sql`truncate deliveries, pending_deliveries, events`);
     await the.happen(Array.from({ length: 1_200 }, (_, n) => `email_${n}`));
     await db.execute(sql`
-      update deliveries set workflow_id = 'deliver/' || id, claimed_at = now() - interval '1 hour',
+      update pending_deliveries set workflow_id = 'deliver/' || delivery_id, claimed_at = now() - interval '1 hour',
         started_at = now() - interval '1 hour'`);
     const lost = (await the.log()).at(-1)?.id ?? '';
     let underWay = 0;

@@ -13,6 +13,7 @@ import { storeAccount } from '../helpers/product/stored-account.ts';
 import { testClient, type TestClient } from '../helpers/product/temporal-workers.ts';
 import { waitFor } from '../helpers/assert/wait.ts';
 import { storeEndpoint } from '../helpers/product/stored-endpoint.ts';
+import { queueAsLogged } from '../helpers/assert/queue.ts';
 
 /** More than a replay queues at a time. */
 const MANY = 450;
@@ -40,6 +41,7 @@ beforeEach(async () => {
   const event = () => ({ type: 'email.new', objectId: newId('email'), data: {}, createdAt: new Date() }) as const;
   await db.transaction((tx) => recordEvents(tx, account, Array.from({ length: MANY }, event)));
   await pool.query(`update deliveries set status = 'skipped', workflow_id = 'deliver/' || id`);
+  await queueAsLogged(test.database);
 });
 afterEach(async () => {
   await stopWork?.();
@@ -62,10 +64,12 @@ const replay = (id: string) => getReplay(test.database.db, id);
 /** Attempts up to `count` of what waits, as the relay and a run would; how many. */
 async function attemptSome(count: number): Promise<number> {
   const { rows } = await test.database.pool.query<{ id: string; waiting: number }>(
-    `update deliveries d set status = 'delivered', attempts_count = attempts_count + 1, workflow_id = 'deliver/again'
-     from (select id, (count(*) over ())::int as waiting from deliveries
-       where status = 'pending' and workflow_id is null order by id limit $1) w
-     where d.id = w.id returning d.id, w.waiting`,
+    `with w as (
+       select delivery_id as id, (count(*) over ())::int as waiting from pending_deliveries
+       where workflow_id is null order by id limit $1
+     ), gone as (delete from pending_deliveries where delivery_id in (select id from w))
+     update deliveries d set status = 'delivered', attempts_count = attempts_count + 1, workflow_id = 'deliver/again'
+     from w where d.id = w.id returning d.id, w.waiting`,
     [count],
   );
   for (const { id, waiting } of rows) {

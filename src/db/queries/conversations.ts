@@ -9,7 +9,7 @@ import type {
 } from '../../contract/webhook.ts';
 import type { Queryable } from '../driver/client.ts';
 import { type JsonOf, jsonWith } from '../driver/json-text.ts';
-import { deliveries, deliveryAttempts, events } from '../schema/index.ts';
+import { deliveries, deliveryAttempts, events, pendingDeliveries } from '../schema/index.ts';
 
 /** Filters of the delivery log; combined with AND. */
 export interface ConversationFilter {
@@ -36,9 +36,7 @@ export async function listConversations(
   const order = [desc(deliveries.createdAt), desc(deliveries.id)];
   const { accountIds } = filter;
   const ids = accountIds && accountIds.length !== 1 ? idsOfAny(accountIds, filter, page) : idsOf(db, filter, page);
-  const rows = await db
-    .select()
-    .from(deliveries)
+  const rows = await selected(db)
     .where(sql`${deliveries.id} in ${ids}`)
     .orderBy(...order);
   return { data: rows.slice(0, page.limit).map(toConversation), hasMore: rows.length > page.limit };
@@ -46,7 +44,7 @@ export async function listConversations(
 
 /** Reads a delivery; undefined when it does not exist. */
 export async function getConversation(db: Queryable, id: string): Promise<WebhookConversation | undefined> {
-  const [row] = await db.select().from(deliveries).where(eq(deliveries.id, id));
+  const [row] = await selected(db).where(eq(deliveries.id, id));
   return row && toConversation(row);
 }
 
@@ -57,23 +55,20 @@ export async function getConversationDetail(
   /** the part that the caller may see */
   shown: (delivery: WebhookConversation) => WebhookConversation = (delivery) => delivery,
 ): Promise<JsonOf<WebhookConversationDetail> | undefined> {
-  const [row] = await db
-    .select({ delivery: deliveries, event: events })
-    .from(deliveries)
-    .innerJoin(events, eq(events.id, deliveries.eventId))
-    .where(eq(deliveries.id, id));
-  if (!row) return undefined;
+  const [row] = await selected(db).where(eq(deliveries.id, id));
+  const [event] = row ? await db.select().from(events).where(eq(events.id, row.delivery.eventId)) : [];
+  if (!row || !event) return undefined;
   const attempts = await db
     .select()
     .from(deliveryAttempts)
     .where(eq(deliveryAttempts.deliveryId, id))
     .orderBy(asc(deliveryAttempts.number));
-  const { delivery, event } = row;
+  const { delivery, pending } = row;
   const payload = envelopeText({ ...event, type: event.type as EventType }, delivery.endpointId);
   return jsonWith<WebhookConversationDetail, 'payload'>(
     {
-      ...shown(toConversation(delivery)),
-      workflow_id: delivery.workflowId ?? delivery.lastWorkflowId,
+      ...shown(toConversation(row)),
+      workflow_id: pending?.workflowId ?? delivery.workflowId,
       attempts: attempts.map(toAttempt),
     },
     { payload: payload as JsonOf<Record<string, unknown>> },
@@ -123,7 +118,20 @@ function conditions(filter: ConversationFilter): (SQL | undefined)[] {
   ];
 }
 
-function toConversation(row: typeof deliveries.$inferSelect): WebhookConversation {
+/** Rows of the log with those of the queue. */
+const selected = (db: Queryable) =>
+  db
+    .select({ delivery: deliveries, pending: pendingDeliveries })
+    .from(deliveries)
+    .leftJoin(pendingDeliveries, eq(pendingDeliveries.deliveryId, deliveries.id));
+
+interface Row {
+  delivery: typeof deliveries.$inferSelect;
+  pending: typeof pendingDeliveries.$inferSelect | null;
+}
+
+function toConversation({ delivery: row, pending }: Row): WebhookConversation {
+  const nextAttemptAt = pending?.waitsFor === 'retry' ? pending.dueAt : undefined;
   return {
     object: 'WebhookConversation',
     id: row.id,
@@ -141,7 +149,7 @@ function toConversation(row: typeof deliveries.$inferSelect): WebhookConversatio
     error_kind: row.errorKind as PostErrorKind | null,
     created_at: row.createdAt.toISOString(),
     last_attempt_at: row.lastAttemptAt?.toISOString() ?? null,
-    next_attempt_at: row.nextAttemptAt?.toISOString() ?? null,
+    next_attempt_at: nextAttemptAt?.toISOString() ?? null,
     test: row.test,
   };
 }

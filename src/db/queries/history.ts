@@ -98,12 +98,14 @@ const EVENTS = `
     select coalesce(json_agg(json_build_object(
       'at', ${ISO('e.created_at')}, 'kind', 'delivery', 'event_id', e.id, 'event_type', e.type,
       'delivery_id', d.id, 'endpoint_id', d.endpoint_id, 'status', d.status,
-      'workflow_id', coalesce(d.workflow_id, d.last_workflow_id), 'next_attempt_at', ${ISO('d.next_attempt_at')},
+      'workflow_id', coalesce(p.workflow_id, d.workflow_id),
+      'next_attempt_at', case when p.waits_for = 'retry' then ${ISO('p.due_at')} end,
       'attempts', (
         select coalesce(json_agg(json_build_object('number', a.number, 'at', ${ISO('a.at')}, 'http_status', a.http_status,
           'error', a.error, 'duration_ms', a.duration_ms) order by a.number), '[]')
         from delivery_attempts a where a.delivery_id = d.id)
-    ) order by d.id), '[]') from deliveries d where d.event_id = e.id
+    ) order by d.id), '[]')
+    from deliveries d left join pending_deliveries p on p.delivery_id = d.id where d.event_id = e.id
   ) as deliveries
   from events e
   where e.object_id = $1 and e.account_id = $2 and e.sequence > $3

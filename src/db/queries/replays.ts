@@ -1,6 +1,7 @@
 import { type SQL, sql } from 'drizzle-orm';
 import { type Replay, type ReplayFilter, REPLAYED_STATUSES, type ReplayStatus } from '../../contract/replay.ts';
 import type { Queryable } from '../driver/client.ts';
+import { LINES } from '../outbox.ts';
 
 /** Deliveries of an endpoint, recorded by `createdAt`, that a replay makes again. */
 export interface ReplayScope {
@@ -34,13 +35,13 @@ export function isReplayed(scope: ReplayScope): SQL {
   );
 }
 
-/** Whether the delivery `d` of a replay was neither attempted nor manually retried since it was queued. */
-export const IS_UNATTEMPTED = sql`d.status = 'pending' and d.attempts_count = d.schedule_from and not d.forced`;
+/** Whether the pending delivery `p` was neither attempted nor retried by hand since its replay queued it. */
+export const IS_UNATTEMPTED = sql`(p.line = ${LINES.replay} and not p.attempted)`;
 
 /** Whether the delivery `d` was queued by a cancelled replay and not attempted since. */
 export function isLeftOver({ endpointId }: ReplayScope): SQL {
-  return sql`(${IS_UNATTEMPTED} and d.replay_id in (
-    select r.id from replays r where r.endpoint_id = ${endpointId} and r.status = 'cancelled'))`;
+  return sql`(d.replay_id in (select r.id from replays r where r.endpoint_id = ${endpointId} and r.status = 'cancelled')
+    and exists (select from pending_deliveries p where p.delivery_id = d.id and ${IS_UNATTEMPTED}))`;
 }
 
 /** Saves a new replay and counts its deliveries; does nothing when that id exists. */

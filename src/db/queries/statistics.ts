@@ -61,17 +61,14 @@ export async function readStatistics(pool: pg.Pool): Promise<Statistics> {
 
 const TEXT = `
   with pending as (
-    select d.created_at, d.next_attempt_at, d.replay_id, e.enabled and e.breaker_until > now() as held,
-      coalesce(bool_or(d.next_attempt_at > now()) over (
-        partition by d.endpoint_id, d.object_id order by d.sequence, d.id rows between unbounded preceding and 1 preceding
-      ), false) as blocked
-    from deliveries d left join webhook_endpoints e on e.id = d.endpoint_id
-    where d.status = 'pending'
+    -- a million of rows come to a few for each endpoint before anything is looked up
+    select endpoint_id, line, waits_for, due_at > now() as is_later, count(*) as count, min(due_at) as due_at
+    from pending_deliveries group by 1, 2, 3, 4
   ), reasons as (
-    select coalesce(next_attempt_at, created_at) as due_at, case
-      when held then 'breaker' when next_attempt_at > now() then 'retry' when blocked then 'order'
-      when replay_id is not null then 'replay' else 'due' end as reason
-    from pending
+    select p.count, p.due_at, case
+      when e.enabled and e.breaker_until > now() then 'breaker' when is_later then coalesce(waits_for, 'due')
+      when line = 2 then 'replay' else 'due' end as reason
+    from pending p left join webhook_endpoints e on e.id = p.endpoint_id
   ), lags as (
     select extract(epoch from now() - coalesce(last_synced_at, connected_at))::float8 as lag
     from accounts where removed_at is null and status <> 'disconnected'
@@ -86,7 +83,7 @@ const TEXT = `
     (select coalesce(sum(differences_found), 0)::int from accounts where removed_at is null) as "differencesFound",
     (select count(*)::int from emails where not is_complete) as "incompleteEmails",
     (select coalesce(json_agg(w), '[]') from (
-      select reason, count(*)::int as count, extract(epoch from now() - min(due_at))::float8 as age
+      select reason, sum(count)::int as count, extract(epoch from now() - min(due_at))::float8 as age
       from reasons group by reason) w) as waiting,
     (select coalesce(json_agg(s), '[]') from (
       select state, count(*)::int as count, (array_agg(id order by id))[1:100] as ids from (

@@ -7,7 +7,7 @@ import type { AttemptedDeliveries, AttemptInput } from './attempted-deliveries.t
 import { callEndpoint, describeStatus, isDelivered, openTarget, type OpenTarget } from './call-endpoint.ts';
 import { type CallSlots, createCallSlots } from './call-slots.ts';
 import { type AttemptResult, releaseDeliveries, reopenDeliveries, skipDeliveries } from '../log/delivery-state.ts';
-import type { HowEnded } from '../dispatch/dispatch-limiter.ts';
+import type { RunEnd } from '../dispatch/turns.ts';
 import {
   type DeliveryTarget,
   type DueDelivery,
@@ -37,7 +37,7 @@ export interface DeliverDeps {
   /**
    * Called when a run begins attempts, and when it has ended them, however they went: others may be due by that.
    */
-  onAttempts?(workflowId: string, are: 'begun' | 'ended', how?: HowEnded): void;
+  onAttempts?(workflowId: string, are: 'begun' | 'ended', end?: RunEnd): void;
   /** Has runs that wait for their next attempt make it now. */
   hurry?(workflowIds: readonly string[]): Promise<void>;
 }

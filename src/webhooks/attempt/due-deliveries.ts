@@ -2,8 +2,9 @@ import { type SQL, sql } from 'drizzle-orm';
 import type { EventType } from '../../contract/events.ts';
 import type { DeliveryStatus } from '../../contract/webhook.ts';
 import type { Db } from '../../db/driver/client.ts';
-import { prepared } from '../../db/driver/prepared.ts';
-import { laterUnderWay } from '../dispatch/claim-queries.ts';
+import { statement } from '../../db/driver/statement.ts';
+import { LINES } from '../../db/outbox.ts';
+import { laterUnderWay } from '../log/pending.ts';
 import { type EndpointHealth, openUntil, toDate } from './endpoint-health.ts';
 
 /** A delivery with what an attempt of it needs. */
@@ -58,14 +59,19 @@ export interface DeliveryTarget extends EndpointHealth {
 /** Milliseconds until a time, by the clock of the database: that of a worker may be another. */
 export const MS_UNTIL = (at: SQL) => sql`(extract(epoch from ${at} - now()) * 1000)::float8`;
 
-/** Whether the replay of `d` was cancelled before it was attempted. What an operator retries or resets is wanted all the same. */
-const IS_WITHDRAWN = sql`d.status = 'pending' and not d.forced and d.attempts_count = d.schedule_from and exists (
-    select from replays r where r.id = d.replay_id and r.status = 'cancelled'
-  )`;
+/**
+ * Whether the replay of the pending delivery `p` was cancelled before it was attempted. What an operator retries or resets is
+ * wanted all the same.
+ */
+const IS_WITHDRAWN = sql`(p.line = ${LINES.replay} and not p.attempted and exists (
+    select from replays r where r.id = p.replay_id and r.status = 'cancelled'
+  ))`;
 
-/** The same of one delivery, as it is now. */
+/** Whether the replay of a delivery was cancelled by now, before it was attempted. */
 export async function isWithdrawn(db: Db, deliveryId: string): Promise<boolean> {
-  const { rows } = await db.execute(sql`select d.id from deliveries d where d.id = ${deliveryId} and ${IS_WITHDRAWN}`);
+  const { rows } = await db.execute(
+    sql`select from pending_deliveries p where p.delivery_id = ${deliveryId} and ${IS_WITHDRAWN}`,
+  );
   return rows.length > 0;
 }
 
@@ -80,31 +86,39 @@ export async function loadDueDeliveries(
 ): Promise<{ deliveries: DueDelivery[]; targets: Map<string, DeliveryTarget> }> {
   const loadedAt = new Date();
   const { rows } = await db.execute<DueRow>(
-    prepared(sql`
+    statement(
+      'load_due_deliveries',
+      () => sql`
     select d.id, d.endpoint_id, d.account_id, d.event_type, d.attempts_count, d.event_id, d.object_id, d.status,
-      ${MS_UNTIL(sql`d.next_attempt_at`)} as due_in_ms, d.workflow_id, d.run_id, d.runs, d.schedule_from, d.forced,
-      d.replay_id is not null as is_replay, d.test, d.sequence, e.created_at as event_created_at,
+      case when p.waits_for = 'retry' then ${MS_UNTIL(sql`p.due_at`)} end as due_in_ms, coalesce(p.workflow_id, d.workflow_id)
+        as workflow_id, d.run_id, greatest(p.runs, d.runs) as runs, d.schedule_from,
+      coalesce(p.line = ${LINES.manual}, false) as forced, p.replay_id is not null as is_replay, d.test, d.sequence,
+      e.created_at as event_created_at,
       exists (
-        select 1 from deliveries p
-        where p.endpoint_id = d.endpoint_id and p.object_id = d.object_id and p.status = 'pending'
-          and p.sequence < d.sequence and p.workflow_id is distinct from d.workflow_id
-      ) or case when d.runs > 1 or d.attempts_count > 0 or d.forced or d.replay_id is not null then ${laterUnderWay()}
+        select 1 from pending_deliveries f
+        where f.endpoint_id = p.endpoint_id and f.object_id = p.object_id and f.sequence < p.sequence
+          and f.workflow_id is distinct from p.workflow_id
+      ) or case when p.runs > 1 or p.attempted or p.line <> ${LINES.live} then ${laterUnderWay(sql`p`)}
         else false end as is_held_back,
-      ${IS_WITHDRAWN} as is_withdrawn,
+      coalesce(${IS_WITHDRAWN}, false) as is_withdrawn,
       case when octet_length(e.data) <= ${inlineBytes} then e.data end as data
-    from deliveries d join events e on e.id = d.event_id
-    where d.id = any(${sql.param(deliveryIds)}::text[]) order by d.account_id, d.sequence, d.id`),
+    from deliveries d join events e on e.id = d.event_id left join pending_deliveries p on p.delivery_id = d.id
+    where d.id = any(${sql.param(deliveryIds)}::text[]) order by d.account_id, d.sequence, d.id`,
+    )(),
   );
   const endpointIds = [...new Set(rows.map((row) => row.endpoint_id))];
   const { rows: targets } = await db.execute<TargetRow>(
-    prepared(sql`
+    statement(
+      'load_delivery_targets',
+      () => sql`
     select id, url, enabled, headers, secret,
       case when previous_secret_until > now() then previous_secret end as previous_secret,
       failures_in_a_row, breaker_until, ${MS_UNTIL(sql`breaker_until`)} as breaker_ms, failing_since, last_success_at, (
-        select count(*)::int from deliveries d
-        where d.endpoint_id = w.id and d.status = 'pending' and d.workflow_id is not null and d.next_attempt_at is not null
+        select count(*)::int from pending_deliveries p
+        where p.endpoint_id = w.id and p.workflow_id is not null and p.waits_for = 'retry'
       ) as retrying_runs
-    from webhook_endpoints w where id = any(${sql.param(endpointIds)}::text[])`),
+    from webhook_endpoints w where id = any(${sql.param(endpointIds)}::text[])`,
+    )(),
   );
   return {
     deliveries: rows.map(toDue),

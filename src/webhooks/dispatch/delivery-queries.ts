@@ -16,12 +16,10 @@ export interface ClaimedDelivery {
   sequence: number;
   /** runs that it was given to before */
   runs: number;
-  /** made again by a bulk replay */
-  isReplay: boolean;
+  /** the line in which it waited, one of LINES */
+  line: number;
   /** its endpoint failed last: the attempt is made where it holds up no other */
   isFailing: boolean;
-  /** its endpoint has responded with success at some time */
-  isProven: boolean;
 }
 
 /** A run and the deliveries that it makes; its id is in their `workflow_id`. */
@@ -39,7 +37,7 @@ export interface ClaimedRow extends Record<string, unknown> {
   object_id: string;
   sequence: string;
   runs: number;
-  is_replay: boolean;
+  line: number;
 }
 
 export const toClaimed = (row: ClaimedRow): ClaimedDelivery => ({
@@ -51,14 +49,9 @@ export const toClaimed = (row: ClaimedRow): ClaimedDelivery => ({
   objectId: row.object_id,
   sequence: Number(row.sequence),
   runs: row.runs,
-  isReplay: row.is_replay,
+  line: row.line,
   isFailing: false,
-  isProven: false,
 });
-
-/** The columns of a ClaimedRow, of `deliveries d`. */
-export const CLAIMED = sql`d.id, d.endpoint_id, d.account_id, d.event_id, d.event_type, d.object_id, d.sequence, d.runs,
-  d.replay_id is not null as is_replay`;
 
 /** A run is started with all of its deliveries, or those that are missing would never be attempted: no limit on rows. */
 const UNSTARTED_RUNS = 40;
@@ -69,14 +62,14 @@ const UNSTARTED_RUNS = 40;
  */
 export async function unstartedRuns(db: Db, olderThanMs: number): Promise<ClaimedRun[]> {
   const { rows } = await db.execute<ClaimedRow & { workflow_id: string }>(sql`
-    with unstarted as (
-      select ${CLAIMED}, d.workflow_id from deliveries d
-      where status = 'pending' and started_at is null and workflow_id is not null
-        and claimed_at < now() - ${olderThanMs} * interval '1 millisecond'
+    with unstarted as materialized (
+      select * from pending_deliveries
+      where workflow_id is not null and started_at is null and claimed_at < now() - ${olderThanMs} * interval '1 millisecond'
     )
-    select * from unstarted
-    where workflow_id in (select distinct workflow_id from unstarted order by workflow_id limit ${UNSTARTED_RUNS})
-    order by workflow_id, id`);
+    select d.id, d.endpoint_id, d.account_id, d.event_id, d.event_type, d.object_id, d.sequence, p.runs, p.line, p.workflow_id
+    from unstarted p join deliveries d on d.id = p.delivery_id
+    where p.workflow_id in (select distinct workflow_id from unstarted order by workflow_id limit ${UNSTARTED_RUNS})
+    order by p.workflow_id, d.id`);
   const runs = new Map<string, ClaimedDelivery[]>();
   for (const row of rows) {
     const deliveries = runs.get(row.workflow_id) ?? [];
@@ -93,17 +86,19 @@ export async function overdueDeliveries(
   { lateMs, afterId, limit }: { lateMs: number; afterId: string; limit: number },
 ): Promise<{ id: string; workflowId: string }[]> {
   const { rows } = await db.execute<{ id: string; workflow_id: string }>(sql`
-    select id, workflow_id from deliveries
-    where status = 'pending' and started_at is not null and workflow_id is not null and id > ${afterId}
-      and coalesce(next_attempt_at, started_at) < now() - ${lateMs} * interval '1 millisecond'
-    order by id limit ${limit}`);
+    with overdue as materialized (
+      select delivery_id as id, workflow_id from pending_deliveries
+      where workflow_id is not null and started_at is not null and delivery_id > ${afterId}
+        and case when waits_for = 'retry' then due_at else started_at end < now() - ${lateMs} * interval '1 millisecond'
+    )
+    select * from overdue order by id limit ${limit}`);
   return rows.map((row) => ({ id: row.id, workflowId: row.workflow_id }));
 }
 
 /** The pending deliveries that a run has. */
 export async function pendingOfRun(db: Db, workflowId: string): Promise<string[]> {
   const { rows } = await db.execute<{ id: string }>(
-    sql`select id from deliveries where workflow_id = ${workflowId} and status = 'pending'`,
+    sql`select delivery_id as id from pending_deliveries where workflow_id = ${workflowId}`,
   );
   return rows.map(({ id }) => id);
 }
@@ -114,7 +109,8 @@ export async function getDeliveryState(
   deliveryId: string,
 ): Promise<{ status: DeliveryStatus; workflowId: string | null; started: boolean } | undefined> {
   const { rows } = await db.execute<{ status: DeliveryStatus; workflow_id: string | null; started: boolean }>(
-    sql`select status, workflow_id, started_at is not null as started from deliveries where id = ${deliveryId}`,
+    sql`select d.status, p.workflow_id, p.started_at is not null as started
+      from deliveries d left join pending_deliveries p on p.delivery_id = d.id where d.id = ${deliveryId}`,
   );
   return rows[0] && { status: rows[0].status, workflowId: rows[0].workflow_id, started: rows[0].started };
 }
@@ -125,8 +121,8 @@ export async function pendingRuns(
   { afterId, limit }: { afterId: string; limit: number },
 ): Promise<{ workflowId: string; deliveryIds: string[] }[]> {
   const { rows } = await db.execute<{ workflow_id: string; ids: string[] }>(sql`
-    select workflow_id, array_agg(id) as ids from deliveries
-    where status = 'pending' and workflow_id > ${afterId}
+    select workflow_id, array_agg(delivery_id) as ids from pending_deliveries
+    where workflow_id > ${afterId}
     group by workflow_id order by workflow_id limit ${limit}`);
   return rows.map((row) => ({ workflowId: row.workflow_id, deliveryIds: row.ids }));
 }

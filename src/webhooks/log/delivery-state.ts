@@ -1,40 +1,38 @@
 import { type SQL, sql } from 'drizzle-orm';
 import type { PostErrorKind } from '../../contract/webhook.ts';
-import type { Db, Tx } from '../../db/driver/client.ts';
+import type { Db } from '../../db/driver/client.ts';
 import { inChunks } from '../../db/driver/in-chunks.ts';
-import { DELIVERIES_CHANNEL } from '../../db/outbox.ts';
-import { prepared } from '../../db/driver/prepared.ts';
-import { takeDue } from '../dispatch/claim-objects.ts';
-import { type ClaimPosition, lockShares, startPosition } from '../dispatch/claim-queries.ts';
-import { type ClaimedDelivery, type ClaimedRun, toClaimed } from '../dispatch/delivery-queries.ts';
+import { statement } from '../../db/driver/statement.ts';
+import { DELIVERIES_CHANNEL, LINES } from '../../db/outbox.ts';
+import { DUE_NOW, endPending, lineOf, nextInOrder } from './pending.ts';
 
 /*
- * The states of a delivery and every transition between them; nothing else writes these columns. `recordEvents`
- * (src/db/outbox.ts) inserts a delivery as waiting, or as skipped when its endpoint is disabled. A run is the execution
- * of `deliverWebhooks` that makes the attempts.
+ * The states of a delivery and every transition between them; a replay's are in replay-state.ts. `recordEvents`
+ * (src/db/outbox.ts) inserts a delivery as waiting, or as skipped when its endpoint is disabled. A run is the execution of
+ * `deliverWebhooks` that makes the attempts. The log (`deliveries`) says pending as long as the queue (`pending_deliveries`)
+ * has a row of the delivery; the states in between are those of that row.
  *
  * state      stored as                              next
- * waiting    pending, no workflow_id                claimed    claimDeliveries: the relay gives it to a run
- * claimed    pending, workflow_id, no started_at    started    markStarted, recordAttemptResults
+ * waiting    no workflow_id                         claimed    claimDeliveries (dispatch/claim.ts): it is given to a run
+ *                                                   waiting    requeueDelivery: a manual retry, due now;
+ *                                                              makeDue: its endpoint is back
+ * claimed    workflow_id, no started_at             started    markStarted, recordAttemptResults
  *                                                   waiting    releaseDeliveries: held back, or the run does not exist
- * started    pending, workflow_id, started_at       delivered  recordAttemptResults: 2xx
- *                                                   started    recordAttemptResults: failed, its run waits until
- *                                                              next_attempt_at; markDueNow: a manual retry
- *                                                   waiting    recordAttemptResults: failed, it waits here until
- *                                                              next_attempt_at; releaseDeliveries: held back, or its
- *                                                              run does not know it
+ * started    workflow_id, started_at                delivered  recordAttemptResults: 2xx
+ *                                                   started    recordAttemptResults: failed, its run waits until due_at;
+ *                                                              markDueNow: a manual retry
+ *                                                   waiting    recordAttemptResults: failed, it waits in the queue until
+ *                                                              due_at; releaseDeliveries: held back, or its run does not
+ *                                                              know it
  *                                                   failed     recordAttemptResults: 410, or no retry is left;
  *                                                              failDeliveries: its run ended early
  *                                                   skipped    skipDeliveries: endpoint disabled or deleted
- * any pending                                       skipped    skipOfRemoved: the account was removed
- * waiting                                           waiting    requeueDelivery: a manual retry, due now;
- *                                                              makeDue: its endpoint is back
+ * any of these                                      skipped    skipOfRemoved: the account was removed
  * delivered, failed, skipped                        waiting    requeueDelivery: a manual retry
  *                                                   started    reopenDeliveries: an operator reset its run
  *
- * Order: of the pending deliveries of one object to one endpoint, only the one with the lowest `sequence` is attempted.
- * Those that wait are passed over by `claimDeliveries`, which marks some as `held` (claim-objects.ts); those in a run are
- * held back by the run.
+ * Order: of the pending deliveries of one object to one endpoint, only the one with the lowest `sequence` is attempted. A
+ * claim takes none before it; those in a run are held back by the run.
  */
 
 /** What came of one attempt. */
@@ -63,83 +61,20 @@ export interface AttemptResult {
   runId: string;
 }
 
-export interface ClaimOptions {
-  /** deliveries of one endpoint at most */
-  perEndpoint: number;
-  /** endpoints at most */
-  endpoints?: number;
-  /** of these, endpoints that fail or have never succeeded, at most; does not bound `only` */
-  costly?: number;
-  /** these endpoints alone */
-  only?: readonly string[];
-  /** endpoints that get no further run now */
-  except: readonly string[];
-  /** endpoints that get no further run of a replay now */
-  exceptReplays?: readonly string[];
-  /** puts the deliveries into runs; those that are in none stay waiting */
-  plan: (deliveries: ClaimedDelivery[]) => ClaimedRun[];
-  /** ms after which a probe that left no result is taken for lost */
-  probeMs?: number;
-  /** where the claim before this one has come to */
-  position?: ClaimPosition;
-}
-
-const PROBE_MS = 60_000;
-
 /** Rows of one statement. */
 const MANY = 1_000;
-
-/**
- * waiting → claimed. Takes the oldest due deliveries of each endpoint, of as many objects as there are, live ones before
- * those of a replay, and stores the id of the run that `plan` puts each one in. Passed over are those that another delivery
- * of the same object holds back.
- * Of an endpoint with an open breaker only manual retries are taken, and one delivery as a probe when its time has come.
- */
-export async function claimDeliveries(db: Db, options: ClaimOptions): Promise<ClaimedRun[]> {
-  const { except, exceptReplays = [], plan, probeMs = PROBE_MS, position = startPosition() } = options;
-  return db.transaction(async (tx) => {
-    position.isMore = false;
-    position.hasMarked = false;
-    const shares = await lockShares(tx, { ...options, except, exceptReplays, probeMs, position });
-    if (shares.length === 0) return [];
-    const rows = await takeDue(tx, shares, { exceptReplays, position });
-    const health = new Map(shares.map(({ endpointId, isFailing, isProven }) => [endpointId, { isFailing, isProven }]));
-    const runs = plan(rows.map((row) => ({ ...toClaimed(row), ...health.get(row.endpoint_id) })));
-    if (runs.length === 0) return [];
-    await saveRuns(tx, runs);
-    const claimed = new Set(rows.map((row) => row.endpoint_id));
-    const probed = shares.filter(({ isProbe, endpointId }) => isProbe && claimed.has(endpointId));
-    if (probed.length > 0) {
-      await tx.execute(sql`update webhook_endpoints set breaker_probe_at = now()
-        where id = any(${sql.param(probed.map(({ endpointId }) => endpointId))}::text[])`);
-    }
-    return runs;
-  });
-}
-
-async function saveRuns(tx: Tx, runs: readonly ClaimedRun[]): Promise<void> {
-  const ids = runs.flatMap((run) => run.deliveries.map(({ id }) => id));
-  const workflowIds = runs.flatMap((run) => run.deliveries.map(() => run.workflowId));
-  await tx.execute(
-    prepared(sql`
-    update deliveries d set workflow_id = run.workflow_id, last_workflow_id = run.workflow_id, runs = d.runs + 1,
-      claimed_at = now(), next_attempt_at = null, held = false
-    from unnest(${sql.param(ids)}::text[], ${sql.param(workflowIds)}::text[]) as run (id, workflow_id)
-    where d.id = run.id`),
-  );
-}
 
 /** claimed → started: this run of these deliveries is known to Temporal. */
 export async function markStarted(db: Db, runs: readonly { workflowId: string; deliveryId: string }[]): Promise<void> {
   const ids = sql.param(runs.map(({ deliveryId }) => deliveryId));
   const workflowIds = sql.param(runs.map(({ workflowId }) => workflowId));
   await db.execute(sql`
-    update deliveries d set started_at = now()
-    where d.id in (
+    update pending_deliveries p set started_at = now()
+    where p.delivery_id in (
       -- those that are locked are getting a result, which marks them too
-      select own.id from unnest(${ids}::text[], ${workflowIds}::text[]) as run (id, workflow_id)
-      join deliveries own on own.id = run.id and own.workflow_id = run.workflow_id
-      where own.status = 'pending' and own.started_at is null for update of own skip locked
+      select own.delivery_id from unnest(${ids}::text[], ${workflowIds}::text[]) as run (id, workflow_id)
+      join pending_deliveries own on own.delivery_id = run.id and own.workflow_id = run.workflow_id
+      where own.started_at is null for update of own skip locked
     )`);
 }
 
@@ -151,7 +86,9 @@ export async function markStarted(db: Db, runs: readonly { workflowId: string; d
 export async function recordAttemptResults(db: Db, results: readonly AttemptResult[]): Promise<void> {
   const column = <T>(pick: (result: AttemptResult) => T) => sql.param(results.map(pick));
   await db.execute(
-    prepared(sql`
+    statement(
+      'record_attempt_results',
+      () => sql`
     with result as (
       select * from unnest(
         ${column((r) => r.deliveryId)}::text[], ${column((r) => r.number)}::int[],
@@ -167,34 +104,45 @@ export async function recordAttemptResults(db: Db, results: readonly AttemptResu
       insert into delivery_attempts (delivery_id, number, at, http_status, response_body, error, error_kind, duration_ms)
       select delivery_id, number, at, http_status, response_body, error, error_kind, duration_ms from result
       on conflict do nothing
-    )
+    ), own as materialized (
+      select p.delivery_id from result r
+      join pending_deliveries p on p.delivery_id = r.delivery_id join deliveries d on d.id = r.delivery_id
+      where r.status = 'delivered' or (p.workflow_id = r.attempted_by and d.attempts_count < r.number)
+      for update of p
+    ), gone as (
+      delete from pending_deliveries p using own, result r
+      where p.delivery_id = own.delivery_id and r.delivery_id = own.delivery_id and r.status <> 'pending'
+      returning p.endpoint_id, p.object_id, p.sequence
+    ), to_retry as (
+      update pending_deliveries p set due_at = now() + r.next_attempt_ms * interval '1 millisecond', waits_for = 'retry',
+        attempted = true, line = ${lineOf(sql`p`)}, workflow_id = r.workflow_id, runs = greatest(p.runs, r.runs),
+        claimed_at = case when r.workflow_id is null then null else p.claimed_at end,
+        started_at = case when r.workflow_id is null then null else coalesce(p.started_at, now()) end
+      from own, result r
+      where p.delivery_id = own.delivery_id and r.delivery_id = own.delivery_id and r.status = 'pending'
+    ), ${nextInOrder}
     update deliveries d set status = r.status, attempts_count = greatest(d.attempts_count, r.number), endpoint_url = r.url,
       http_status = r.http_status, response_body = r.response_body, error = r.error, error_kind = r.error_kind,
-      last_attempt_at = r.at, next_attempt_at = now() + r.next_attempt_ms * interval '1 millisecond', forced = false,
-      workflow_id = r.workflow_id, last_workflow_id = coalesce(r.workflow_id, d.last_workflow_id),
-      runs = greatest(d.runs, r.runs),
-      run_id = r.run_id,
-      claimed_at = case when r.workflow_id is null then null else d.claimed_at end,
-      started_at = case when r.workflow_id is null then null else coalesce(d.started_at, now()) end
+      last_attempt_at = r.at, workflow_id = coalesce(r.workflow_id, r.attempted_by), runs = greatest(d.runs, r.runs),
+      run_id = r.run_id
     from result r where d.id = r.delivery_id and (
-      (d.attempts_count < r.number and d.status = 'pending' and d.workflow_id = r.attempted_by)
-      or (r.status = 'delivered' and d.status <> 'delivered')
-    )`),
+      d.id in (select delivery_id from own) or (r.status = 'delivered' and d.status <> 'delivered')
+    )`,
+    )(),
   );
 }
 
 /** claimed or started → skipped: the endpoint wants no calls; `error` says why. */
 export async function skipDeliveries(db: Db, deliveryIds: string[], error: string): Promise<void> {
-  await db.execute(sql`
-    update deliveries set status = 'skipped', error = ${error}, next_attempt_at = null, forced = false, held = false
-    where id = any(${sql.param(deliveryIds)}::text[]) and status = 'pending'`);
+  const own = sql`select * from pending_deliveries where delivery_id = any(${sql.param(deliveryIds)}::text[]) for update`;
+  await db.execute(endPending(own, sql`status = 'skipped', error = ${error}`));
 }
 
 /** started → started: a manual retry, the next attempt is now. */
 export async function markDueNow(db: Db, deliveryId: string, workflowId: string): Promise<void> {
   await db.execute(sql`
-    update deliveries set next_attempt_at = now(), forced = true
-    where id = ${deliveryId} and status = 'pending' and workflow_id = ${workflowId}`);
+    update pending_deliveries set due_at = now(), line = ${LINES.manual}
+    where delivery_id = ${deliveryId} and workflow_id = ${workflowId}`);
 }
 
 /**
@@ -203,41 +151,54 @@ export async function markDueNow(db: Db, deliveryId: string, workflowId: string)
  * delivery that it has goes as well.
  */
 export async function requeueDelivery(db: Db, deliveryId: string, lostRun: string | null = null): Promise<void> {
+  const { manual } = LINES;
   await inChunks(MANY, () =>
     db.execute(sql`
-      update deliveries set forced = true, next_attempt_at = null where id in (
-        select p.id from deliveries d join deliveries p on p.endpoint_id = d.endpoint_id and p.object_id = d.object_id
-        where d.id = ${deliveryId} and p.sequence < d.sequence and p.status = 'pending' and p.workflow_id is null
-          and (not p.forced or p.next_attempt_at is not null)
+      update pending_deliveries set line = ${manual}, ${DUE_NOW} where delivery_id in (
+        select p.delivery_id from deliveries d
+        join pending_deliveries p on p.endpoint_id = d.endpoint_id and p.object_id = d.object_id
+        where d.id = ${deliveryId} and p.sequence < d.sequence and p.workflow_id is null
+          and (p.line <> ${manual} or p.waits_for is not null)
         limit ${MANY} for update of p
       )`),
   );
   await db.execute(sql`
-    with requeued as (
-      update deliveries set status = 'pending', forced = true, next_attempt_at = null, held = false,
-        schedule_from = case when status = 'pending' then schedule_from else attempts_count end,
-        workflow_id = null, claimed_at = null, started_at = null
-      where id = ${deliveryId} and (status <> 'pending' or workflow_id is null or workflow_id = ${lostRun})
-      returning id
+    with waiting as (
+      update pending_deliveries set line = ${manual}, ${DUE_NOW}, workflow_id = null, claimed_at = null, started_at = null
+      where delivery_id = ${deliveryId} and (workflow_id is null or workflow_id = ${lostRun})
+    ), ended as (
+      update deliveries set status = 'pending', schedule_from = attempts_count
+      where id = ${deliveryId} and status <> 'pending'
+      returning id, endpoint_id, object_id, sequence, runs, replay_id
+    ), queued as (
+      insert into pending_deliveries (delivery_id, endpoint_id, object_id, sequence, line, due_at, runs, replay_id)
+      select id, endpoint_id, object_id, sequence, ${manual}, now(), runs, replay_id from ended
+      on conflict (delivery_id) do nothing
     )
-    select pg_notify(${DELIVERIES_CHANNEL}, '') from requeued`);
+    select pg_notify(${DELIVERIES_CHANNEL}, '')`);
 }
 
 /** delivered, failed or skipped → started: an operator reset the run of these deliveries, which attempts them again. */
 export async function reopenDeliveries(db: Db, deliveryIds: string[], workflowId: string): Promise<void> {
   await db.execute(sql`
-    update deliveries set status = 'pending', schedule_from = attempts_count, next_attempt_at = null,
-      claimed_at = now(), started_at = now(), forced = true, held = false
-    where id = any(${sql.param(deliveryIds)}::text[]) and workflow_id = ${workflowId} and status <> 'pending'`);
+    with ended as (
+      update deliveries set status = 'pending', schedule_from = attempts_count
+      where id = any(${sql.param(deliveryIds)}::text[]) and workflow_id = ${workflowId} and status <> 'pending'
+      returning id, endpoint_id, object_id, sequence, runs, replay_id
+    )
+    insert into pending_deliveries
+      (delivery_id, endpoint_id, object_id, sequence, line, due_at, runs, replay_id, workflow_id, claimed_at, started_at)
+    select id, endpoint_id, object_id, sequence, ${LINES.manual}, now(), runs, replay_id, ${workflowId}, now(), now()
+    from ended on conflict (delivery_id) do nothing`);
 }
 
 /** claimed or started → waiting: this run does not make them. The relay gives them to another one. */
 export async function releaseDeliveries(db: Db, deliveryIds: string[], workflowId: string): Promise<void> {
   await db.execute(sql`
     with released as (
-      update deliveries set workflow_id = null, claimed_at = null, started_at = null, held = false
-      where id = any(${sql.param(deliveryIds)}::text[]) and workflow_id = ${workflowId} and status = 'pending'
-      returning id
+      update pending_deliveries set workflow_id = null, claimed_at = null, started_at = null
+      where delivery_id = any(${sql.param(deliveryIds)}::text[]) and workflow_id = ${workflowId}
+      returning delivery_id
     )
     select pg_notify(${DELIVERIES_CHANNEL}, '') from released limit 1`);
 }
@@ -246,10 +207,9 @@ export async function releaseDeliveries(db: Db, deliveryIds: string[], workflowI
 export async function makeDue(db: Db, endpointId: string): Promise<void> {
   await inChunks(MANY, async () => {
     const changed = await db.execute(sql`
-      update deliveries set next_attempt_at = null where id in (
-        select id from deliveries
-        where endpoint_id = ${endpointId} and status = 'pending' and workflow_id is null and not held
-          and next_attempt_at > now()
+      update pending_deliveries set ${DUE_NOW} where delivery_id in (
+        select delivery_id from pending_deliveries
+        where endpoint_id = ${endpointId} and workflow_id is null and waits_for = 'retry' and due_at > now()
         limit ${MANY} for update skip locked
       )`);
     await db.execute(sql`select pg_notify(${DELIVERIES_CHANNEL}, '')`);
@@ -260,8 +220,8 @@ export async function makeDue(db: Db, endpointId: string): Promise<void> {
 /** started → started: the endpoint is back, the next attempt is now. The runs that wait for it. */
 export async function makeRunsDue(db: Db, endpointId: string): Promise<string[]> {
   const { rows } = await db.execute<{ workflow_id: string }>(sql`
-    update deliveries set next_attempt_at = now()
-    where endpoint_id = ${endpointId} and status = 'pending' and workflow_id is not null and next_attempt_at > now()
+    update pending_deliveries set due_at = now()
+    where endpoint_id = ${endpointId} and workflow_id is not null and waits_for = 'retry' and due_at > now()
     returning workflow_id`);
   return rows.map((row) => row.workflow_id);
 }
@@ -276,24 +236,21 @@ export async function failDeliveries(
   deliveryIds: readonly string[],
   { workflowId, runId = null, error }: { workflowId: string; runId?: string | null; error: string },
 ): Promise<void> {
-  await db.execute(sql`
-    with failed as (
-      update deliveries set status = 'failed', error = ${error}, next_attempt_at = null, forced = false
-      where id = any(${sql.param(deliveryIds)}::text[]) and status = 'pending' and (
-        workflow_id = ${workflowId} or (run_id = ${runId} and workflow_id is not null and next_attempt_at is not null)
-      )
-      returning id
-    )
-    select pg_notify(${DELIVERIES_CHANNEL}, '') from failed limit 1`);
+  const own = sql`
+    select p.* from pending_deliveries p join deliveries d on d.id = p.delivery_id
+    where p.delivery_id = any(${sql.param(deliveryIds)}::text[]) and (
+      p.workflow_id = ${workflowId} or (d.run_id = ${runId} and p.workflow_id is not null and p.waits_for = 'retry')
+    ) for update of p`;
+  await db.execute(endPending(own, sql`status = 'failed', error = ${error}`));
 }
 
 /** any pending → skipped: the content of a removed account is not kept for an endpoint that is away. Not of its last event. */
 export async function skipOfRemoved(db: Db, accountId: string): Promise<void> {
   await alongLog(db, accountId, async (ids) => {
-    await db.execute(sql`
-      update deliveries set status = 'skipped', error = 'the account was removed', next_attempt_at = null, forced = false,
-        held = false
-      where id = any(${ids}::text[]) and status = 'pending' and event_type <> 'account.remove'`);
+    const own = sql`
+      select p.* from pending_deliveries p join deliveries d on d.id = p.delivery_id
+      where p.delivery_id = any(${ids}::text[]) and d.event_type <> 'account.remove' for update of p`;
+    await db.execute(endPending(own, sql`status = 'skipped', error = 'the account was removed'`));
   });
 }
 

@@ -8,7 +8,7 @@ import { endReplay, queueDeliveries, saveQueued } from './replay-state.ts';
 /*
  * Deliveries of a replay are queued in the order in which they were recorded, a few at a time: a live event of the same
  * object waits for the replayed ones that are queued, at most. Those that an earlier delivery of their object holds back for
- * long (`held`) do not count: others of the replay go on. An object with PER_OBJECT of them is passed over from there on, and
+ * long do not count: others of the replay go on. An object with PER_OBJECT of them is passed over from there on, and
  * caught up with as they end. Cursors move in the same transaction, so none is queued twice.
  */
 
@@ -20,6 +20,12 @@ const OBJECTS_BEHIND = 100;
 const MOST_QUEUED = 5_000;
 /** Deliveries that one step looks at. */
 const WINDOW = 1_000;
+
+/**
+ * Whether an earlier delivery of its object holds the pending delivery `p` back for long. Behind one that a run has it is put
+ * off for a second.
+ */
+const IS_HELD = sql`(coalesce(p.waits_for, '') = 'order' and p.due_at > now() + interval '1 second')`;
 
 /** What a step of a replay has found and done. */
 export interface ReplayStep {
@@ -87,15 +93,14 @@ interface Pending extends Record<string, unknown> {
 async function countPending(tx: Tx, id: string, atOnce: number): Promise<Pending> {
   const { rows } = await tx.execute<Pending>(sql`
     select (select count(*)::int from (
-        select from deliveries where replay_id = ${id} and status = 'pending' limit 1
+        select from pending_deliveries p where p.replay_id = ${id} limit 1
       ) p) as pending,
       (select count(*)::int from (
-        select from deliveries
-        where replay_id = ${id} and status = 'pending' and not held and attempts_count = schedule_from limit ${atOnce}
+        select from pending_deliveries p
+        where p.replay_id = ${id} and not ${IS_HELD} and not p.attempted limit ${atOnce}
       ) w) as waiting,
       (select count(*)::int from (
-        select from deliveries
-        where replay_id = ${id} and status = 'pending' and attempts_count = schedule_from limit ${MOST_QUEUED}
+        select from pending_deliveries p where p.replay_id = ${id} and not p.attempted limit ${MOST_QUEUED}
       ) u) as unattempted`);
   return rows[0] ?? { pending: 0, waiting: 0, unattempted: 0 };
 }
@@ -139,8 +144,8 @@ class QueueStep {
 
   async #heldByObject(): Promise<Map<string, number>> {
     const { rows } = await this.#tx.execute<{ object_id: string; count: number }>(sql`
-      select object_id, count(*)::int as count from deliveries
-      where replay_id = ${this.#replay.id} and status = 'pending' and held group by object_id`);
+      select p.object_id, count(*)::int as count from pending_deliveries p
+      where p.replay_id = ${this.#replay.id} and ${IS_HELD} group by p.object_id`);
     return new Map(rows.map((row) => [row.object_id, row.count]));
   }
 

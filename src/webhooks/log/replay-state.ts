@@ -1,7 +1,8 @@
 import { sql } from 'drizzle-orm';
 import type { Db, Tx } from '../../db/driver/client.ts';
-import { DELIVERIES_CHANNEL } from '../../db/outbox.ts';
+import { LINES } from '../../db/outbox.ts';
 import { inChunks } from '../../db/driver/in-chunks.ts';
+import { endPending } from './pending.ts';
 import { IS_UNATTEMPTED, isLeftOver, replayCounts, type ReplayScope } from '../../db/queries/replays.ts';
 
 /*
@@ -25,13 +26,21 @@ import { IS_UNATTEMPTED, isLeftOver, replayCounts, type ReplayScope } from '../.
 export async function queueDeliveries(tx: Tx, replay: ReplayScope, deliveryIds: readonly string[]): Promise<void> {
   const ids = sql.param(deliveryIds);
   await tx.execute(sql`
-    update deliveries d set replay_id = ${replay.id} where d.id = any(${ids}::text[]) and ${isLeftOver(replay)}`);
+    with over as (
+      update deliveries d set replay_id = ${replay.id} where d.id = any(${ids}::text[]) and ${isLeftOver(replay)} returning d.id
+    )
+    update pending_deliveries set replay_id = ${replay.id} where delivery_id in (select id from over)`);
   // one that a manual retry has taken meanwhile is on its way
   await tx.execute(sql`
-    update deliveries set replay_id = ${replay.id}, status_before_replay = status, status = 'pending',
-      schedule_from = attempts_count, last_workflow_id = coalesce(workflow_id, last_workflow_id), workflow_id = null,
-      claimed_at = null, started_at = null, next_attempt_at = null, forced = false, held = false
-    where id = any(${ids}::text[]) and status <> 'pending'`);
+    with ended as (
+      update deliveries set replay_id = ${replay.id}, status_before_replay = status, status = 'pending',
+        schedule_from = attempts_count
+      where id = any(${ids}::text[]) and status <> 'pending'
+      returning id, endpoint_id, object_id, sequence, runs
+    )
+    insert into pending_deliveries (delivery_id, endpoint_id, object_id, sequence, line, due_at, runs, replay_id)
+    select id, endpoint_id, object_id, sequence, ${LINES.replay}, now(), runs, ${replay.id} from ended
+    on conflict (delivery_id) do nothing`);
 }
 
 /** Saves how far the deliveries of a replay are queued. */
@@ -54,48 +63,42 @@ export async function cancelReplay(db: Db, replayId: string): Promise<void> {
     );
     if (rows.length > 0) await endReplay(tx, replayId, 'cancelled');
   });
-  // Of a replay that is cancelled already, too: whoever cancelled it may have been killed before the end. The last of an
-  // object first: the end of one looks for the next that is held. What ends right now is left to the next time.
-  const putBack = sql`
-    update deliveries set ${PUT_BACK} where id in (
-      select d.id from deliveries d join replays r on r.id = d.replay_id and r.status = 'cancelled'
-      where d.replay_id = ${replayId} and ${IS_LEFT}
-      order by d.sequence desc limit ${PUT_BACK_AT_ONCE} for update of d skip locked
-    )`;
-  await inChunks(PUT_BACK_AT_ONCE, () => db.execute(putBack));
+  // Of a replay that is cancelled already, too: the process that cancelled it may have been killed before the end. What ends
+  // right now is left to the next time.
+  const left = sql`
+    select p.* from pending_deliveries p join replays r on r.id = p.replay_id and r.status = 'cancelled'
+    where p.replay_id = ${replayId} and ${IS_LEFT} limit ${PUT_BACK_AT_ONCE} for update of p skip locked`;
+  await inChunks(PUT_BACK_AT_ONCE, () => db.execute(endPending(left, PUT_BACK)));
 }
 
-/** Queued, and neither claimed nor attempted nor retried by hand since: `d`. */
-const IS_LEFT = sql`${IS_UNATTEMPTED} and d.workflow_id is null`;
+/** Queued, and neither claimed nor attempted nor retried by hand since: `p`. */
+const IS_LEFT = sql`${IS_UNATTEMPTED} and p.workflow_id is null`;
 
 /** Replays that were cancelled, of which deliveries are left that were not put back. */
 export async function halfCancelledReplays(db: Db): Promise<string[]> {
   const { rows } = await db.execute<{ id: string }>(sql`
     select r.id from replays r where r.status = 'cancelled'
-      and exists (select from deliveries d where d.replay_id = r.id and ${IS_LEFT})`);
+      and exists (select from pending_deliveries p where p.replay_id = r.id and ${IS_LEFT})`);
   return rows.map(({ id }) => id);
 }
 
 /** Deliveries of one statement. */
 const PUT_BACK_AT_ONCE = 1_000;
 
-/** What a delivery was before it was queued. */
-const PUT_BACK = sql`status = status_before_replay, status_before_replay = null, replay_id = null,
-  workflow_id = last_workflow_id, next_attempt_at = null, forced = false, held = false`;
+/** What the log said of a delivery before it was queued. */
+const PUT_BACK = sql`status = d.status_before_replay, status_before_replay = null, replay_id = null`;
 
 /**
  * claimed or started → as before: this run does not attempt them, as their replay was cancelled before it could; but for what
- * another replay has taken over meanwhile.
+ * another replay has taken over by then.
  */
 export async function putBackReplayed(db: Db, deliveryIds: readonly string[], workflowId: string): Promise<void> {
-  await db.execute(sql`
-    with back as (
-      update deliveries set ${PUT_BACK}
-      where id = any(${sql.param(deliveryIds)}::text[]) and workflow_id = ${workflowId} and status = 'pending'
-        and not forced and replay_id in (select r.id from replays r where r.status = 'cancelled')
-      returning id
-    )
-    select pg_notify(${DELIVERIES_CHANNEL}, '') from back limit 1`);
+  const own = sql`
+    select p.* from pending_deliveries p
+    where p.delivery_id = any(${sql.param(deliveryIds)}::text[]) and p.workflow_id = ${workflowId}
+      and p.line = ${LINES.replay} and p.replay_id in (select r.id from replays r where r.status = 'cancelled')
+    for update of p`;
+  await db.execute(endPending(own, PUT_BACK));
 }
 
 /** Replays that are running, for the workers to see to it that each has its workflow. */

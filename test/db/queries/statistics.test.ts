@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { deliveries, webhookEndpoints } from '../../../src/db/schema/index.ts';
+import { deliveries, pendingDeliveries, webhookEndpoints } from '../../../src/db/schema/index.ts';
 import { readStatistics } from '../../../src/db/queries/statistics.ts';
 import { newId } from '../../../src/new-id.ts';
 import { testDatabase, type TestDatabase } from '../../helpers/servers/postgres.ts';
+import { LINES } from '../../../src/db/outbox.ts';
 
 /** The figures of /metrics about waiting deliveries. */
 
@@ -18,6 +19,7 @@ const statistics = () => readStatistics(test.database.pool);
 
 beforeEach(async () => {
   await db().delete(deliveries);
+  await db().delete(pendingDeliveries);
   await db().delete(webhookEndpoints);
 });
 
@@ -40,18 +42,18 @@ async function storeEndpoint(options: Partial<typeof webhookEndpoints.$inferInse
   return id;
 }
 
-async function storePending(endpointId: string, options: Partial<typeof deliveries.$inferInsert> = {}): Promise<void> {
+async function storePending(
+  endpointId: string,
+  options: Partial<typeof pendingDeliveries.$inferInsert> = {},
+): Promise<void> {
   await db()
-    .insert(deliveries)
+    .insert(pendingDeliveries)
     .values({
-      id: newId('delivery'),
-      eventId: newId('event'),
+      deliveryId: newId('delivery'),
       endpointId,
-      endpointUrl: 'http://127.0.0.1/',
-      accountId: newId('account'),
-      eventType: 'email.new',
       objectId: newId('email'),
-      createdAt: new Date(),
+      sequence: 1,
+      dueAt: new Date(),
       ...options,
     });
 }
@@ -66,8 +68,8 @@ describe('the age of the outbox', () => {
 
   it('is the age of the oldest due delivery, including one assigned to a run and never attempted', async () => {
     const endpointId = await storeEndpoint();
-    await storePending(endpointId, { createdAt: ago(100), workflowId: 'deliver/x', claimedAt: ago(99) });
-    await storePending(endpointId, { createdAt: ago(10) });
+    await storePending(endpointId, { dueAt: ago(100), workflowId: 'deliver/x', claimedAt: ago(99) });
+    await storePending(endpointId, { dueAt: ago(10) });
     const { outboxAgeSeconds, waiting } = await statistics();
     expect(outboxAgeSeconds).toBeGreaterThanOrEqual(100);
     expect(outboxAgeSeconds).toBeLessThan(200);
@@ -76,7 +78,7 @@ describe('the age of the outbox', () => {
 
   it('counts from when a retry was due', async () => {
     const endpointId = await storeEndpoint();
-    await storePending(endpointId, { createdAt: ago(5000), nextAttemptAt: ago(50), attemptsCount: 3 });
+    await storePending(endpointId, { dueAt: ago(50), waitsFor: 'retry', attempted: true });
     const { outboxAgeSeconds } = await statistics();
     expect(Math.round(outboxAgeSeconds / 10)).toBe(5);
   });
@@ -85,11 +87,11 @@ describe('the age of the outbox', () => {
     const objectId = newId('email');
     const endpointId = await storeEndpoint();
     const later = new Date(Date.now() + 60_000);
-    await storePending(endpointId, { createdAt: ago(500), objectId, sequence: 1, nextAttemptAt: later });
-    await storePending(endpointId, { createdAt: ago(400), objectId, sequence: 2 });
+    await storePending(endpointId, { objectId, sequence: 1, dueAt: later, waitsFor: 'retry' });
+    await storePending(endpointId, { objectId, sequence: 2, dueAt: later, waitsFor: 'order' });
     const away = await storeEndpoint({ breakerUntil: later });
-    await storePending(away, { createdAt: ago(300) });
-    await storePending(endpointId, { createdAt: ago(5000), replayId: newId('replay') });
+    await storePending(away, { dueAt: ago(300) });
+    await storePending(endpointId, { dueAt: ago(5000), line: LINES.replay, replayId: newId('replay') });
     expect(await statistics()).toMatchObject({
       outboxAgeSeconds: 0,
       waiting: { due: 0, retry: 1, breaker: 1, order: 1, replay: 1 },

@@ -8,7 +8,7 @@ import { withFailures } from '../../../src/activities/failures.ts';
 import type { EventType } from '../../../src/contract/events.ts';
 import { createEndpoint, type NewEndpoint } from '../../../src/db/queries/endpoints.ts';
 import { recordEvents } from '../../../src/db/outbox.ts';
-import { deliveries, deliveryAttempts, webhookEndpoints } from '../../../src/db/schema/index.ts';
+import { deliveryAttempts, webhookEndpoints } from '../../../src/db/schema/index.ts';
 import { createLogger } from '../../../src/runtime/logger.ts';
 import { newId } from '../../../src/new-id.ts';
 import { createOutbound } from '../../../src/security/outbound.ts';
@@ -16,11 +16,11 @@ import { createSecrets } from '../../../src/security/secrets.ts';
 import { startDeliveryRun } from '../../../src/webhooks/dispatch/delivery-runs.ts';
 import { createCallSlots } from '../../../src/webhooks/attempt/call-slots.ts';
 import { type ClaimedRun } from '../../../src/webhooks/dispatch/delivery-queries.ts';
-import { claimDeliveries, markStarted } from '../../../src/webhooks/log/delivery-state.ts';
+import { markStarted } from '../../../src/webhooks/log/delivery-state.ts';
 import { createPoster } from '../../../src/webhooks/attempt/post.ts';
-import { planRuns } from '../../../src/webhooks/dispatch/relay.ts';
 import { QUEUES } from '../../../src/workflows/names.ts';
 import { type TestDatabase, testDatabase } from '../servers/postgres.ts';
+import { claimOnce, readLog } from '../assert/queue.ts';
 import { type Receiver, startReceiver } from '../fakes/receiver.ts';
 import { storeAccount } from './stored-account.ts';
 import { testClient, type TestClient } from './temporal-workers.ts';
@@ -56,7 +56,7 @@ export function deliveryTests(): () => Promise<Deliveries> {
 async function startDeliveries(ofFile: FileWorker) {
   const database = await (ofFile.database ??= testDatabase());
   await database.database.pool.query(
-    'truncate webhook_endpoints, events, deliveries, delivery_attempts, replays, installation',
+    'truncate webhook_endpoints, events, deliveries, pending_deliveries, delivery_attempts, replays, installation',
   );
   const temporal = await (ofFile.client ??= testClient());
   const receiver: Receiver = await startReceiver();
@@ -144,7 +144,7 @@ async function startDeliveries(ofFile: FileWorker) {
 
     /** Runs one round of the relay. `taskTimeoutMs`: timeout of the workflow tasks. */
     async relayOnce({ taskTimeoutMs }: { taskTimeoutMs?: number } = {}): Promise<ClaimedRun[]> {
-      const runs = await claimDeliveries(db, { perEndpoint: 100, except: [], plan: planRuns });
+      const runs = await claimOnce(db);
       for (const run of runs) {
         await startDeliveryRun(withTaskTimeout(temporal.client, taskTimeoutMs), run);
         await markStarted(
@@ -156,7 +156,7 @@ async function startDeliveries(ofFile: FileWorker) {
     },
 
     /** The log, oldest first. */
-    log: () => db.select().from(deliveries).orderBy(asc(deliveries.id)),
+    log: () => readLog(db),
 
     attempts: (deliveryId: string) =>
       db

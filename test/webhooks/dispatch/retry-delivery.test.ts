@@ -84,7 +84,7 @@ describe('a manual retry', () => {
     await the.happen();
     const [waiting] = await the.log();
     await retryDelivery(the.client, the.db, waiting?.id ?? '');
-    expect((await the.log())[0]).toEqual({ ...waiting, forced: true });
+    expect((await the.log())[0]).toEqual({ ...waiting, isForced: true });
     for (const id of [newId('delivery'), newId('event'), 'x']) {
       await expect(retryDelivery(the.client, the.db, id)).rejects.toMatchObject({ code: 'not_found' });
     }

@@ -17,9 +17,9 @@ describe('runs that were claimed and never started', () => {
     await the.endpoint();
     await the.happen(Array.from({ length: 2_300 }, (_, n) => `email_${n}`));
     await db.execute(sql`
-      update deliveries d set workflow_id = 'run ' || lpad(((n - 1) / 30)::text, 4, '0'),
+      update pending_deliveries p set workflow_id = 'run ' || lpad(((n - 1) / 30)::text, 4, '0'),
         claimed_at = now() - interval '1 minute'
-      from (select id, row_number() over (order by id) as n from deliveries) as numbered where numbered.id = d.id`);
+      from (select id, row_number() over (order by id) as n from deliveries) as numbered where numbered.id = p.delivery_id`);
     const expected = new Map<string, string[]>();
     for (const { id, workflowId } of await the.log()) {
       expected.set(workflowId ?? '', [...(expected.get(workflowId ?? '') ?? []), id]);

@@ -1,15 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { asc } from 'drizzle-orm';
 import type { ReplayFilter } from '../../../src/contract/replay.ts';
 import { recordEvents, recordTestEvent } from '../../../src/db/outbox.ts';
 import { createReplay, getReplay } from '../../../src/db/queries/replays.ts';
-import { deliveries } from '../../../src/db/schema/index.ts';
 import { newId } from '../../../src/new-id.ts';
 import { createSecrets } from '../../../src/security/secrets.ts';
-import { startPosition } from '../../../src/webhooks/dispatch/claim-queries.ts';
-import { claimDeliveries } from '../../../src/webhooks/log/delivery-state.ts';
-import { planRuns } from '../../../src/webhooks/dispatch/relay.ts';
+import { claimOnce, queueAsLogged, readLog } from '../../helpers/assert/queue.ts';
 import { queueReplayed } from '../../../src/webhooks/log/replay-queue.ts';
 import {
   cancelReplay,
@@ -32,23 +28,29 @@ beforeAll(async () => {
 });
 afterAll(() => test?.drop());
 beforeEach(async () => {
-  await test.database.pool.query('truncate webhook_endpoints, events, deliveries, replays');
+  await test.database.pool.query('truncate webhook_endpoints, events, deliveries, pending_deliveries, replays');
   endpointId = await endpoint();
 });
 
 const endpoint = () => storeEndpoint(test.database, secrets, { triggerEvents: ['email.new', 'email.update'] });
 
 const query = (text: string, ...values: unknown[]) => test.database.pool.query(text, values);
-const log = () =>
-  test.database.db.select().from(deliveries).orderBy(asc(deliveries.createdAt), asc(deliveries.sequence));
+const log = async () =>
+  (await readLog(test.database.db)).toSorted(
+    (a, b) => a.createdAt.getTime() - b.createdAt.getTime() || a.sequence - b.sequence,
+  );
+/** Changes the log, and the queue with it. */
+const change = async (text: string, ...values: unknown[]) => {
+  await query(text, ...values);
+  await queueAsLogged(test.database);
+};
 
 /** Events of an account, whose deliveries have ended as `status` in a run of their own. */
 async function ended(count: number, status = 'delivered', account = accounts[0]): Promise<void> {
   const event = () => ({ type: 'email.new', objectId: 'email_1', data: {}, createdAt: new Date() }) as const;
   await test.database.db.transaction((tx) => recordEvents(tx, account, Array.from({ length: count }, event)));
-  await query(
-    `update deliveries set status = $1, workflow_id = 'deliver/' || id, attempts_count = 3, started_at = now(),
-       claimed_at = now() where status = 'pending'`,
+  await change(
+    `update deliveries set status = $1, workflow_id = 'deliver/' || id, attempts_count = 3 where status = 'pending'`,
     status,
   );
 }
@@ -62,13 +64,18 @@ async function begin(filter: ReplayFilter = {}, to = endpointId): Promise<string
 const queue = (id: string, atOnce = 200) => queueReplayed(test.database.db, id, atOnce);
 const replay = (id: string) => getReplay(test.database.db, id);
 /** What the relay and a run do with what waits. */
-const attempt = (status: string, ids: string[]) =>
-  query(
+const attempt = async (status: string, ids: string[]) => {
+  await query(
+    `update pending_deliveries set attempted = true, workflow_id = 'deliver/again' where delivery_id = any($1)`,
+    ids,
+  );
+  await change(
     `update deliveries set status = $1, attempts_count = attempts_count + 1, workflow_id = 'deliver/again'
      where id = any($2)`,
     status,
     ids,
   );
+};
 const waiting = async () => (await log()).filter((row) => row.status === 'pending' && row.workflowId === null);
 
 describe('a replay', () => {
@@ -86,8 +93,7 @@ describe('a replay', () => {
       scheduleFrom: 3,
       workflowId: null,
       lastWorkflowId: before?.workflowId,
-      claimedAt: null,
-      startedAt: null,
+      isQueued: true,
     });
   });
 
@@ -135,7 +141,7 @@ describe('a replay', () => {
   it('leaves alone what is pending, what is a test, and what another replay makes again', async () => {
     await ended(3);
     const [pending, ...others] = (await log()).map((row) => row.id);
-    await query(`update deliveries set status = 'pending' where id = $1`, pending);
+    await change(`update deliveries set status = 'pending' where id = $1`, pending);
     await test.database.db.transaction((tx) =>
       recordTestEvent(tx, {
         endpoint: { id: endpointId, url: 'https://93.184.215.14/' },
@@ -144,7 +150,7 @@ describe('a replay', () => {
         data: {},
       }),
     );
-    await query(`update deliveries set status = 'delivered' where test`);
+    await change(`update deliveries set status = 'delivered' where test`);
     await query(`update deliveries set endpoint_id = 'we_other' where id = $1`, others[0]);
     const first = await begin();
     await queue(first);
@@ -201,7 +207,7 @@ describe('a replay', () => {
     const [done, retried, claimed] = (await waiting()).map((row) => row.id) as [string, string, string];
     await attempt('delivered', [done]);
     await attempt('pending', [retried]);
-    await query(`update deliveries set workflow_id = 'deliver/again' where id = $1`, claimed);
+    await query(`update pending_deliveries set workflow_id = 'deliver/again' where delivery_id = $1`, claimed);
     await cancelReplay(test.database.db, id);
     const rows = await log();
     expect(rows.map((row) => row.status)).toEqual(['delivered', 'pending', 'pending', 'skipped', 'failed', 'failed']);
@@ -226,14 +232,14 @@ describe('a replay', () => {
       select id, row_number() over (order by sequence) - 250 as n from deliveries) numbered
       where numbered.id = deliveries.id and n > 0`);
     // the first of all is made again by its schedule, and not by the replay
-    await query(`update deliveries set status = 'pending', workflow_id = null, next_attempt_at = now() + interval '1 hour'
+    await change(`update deliveries set status = 'pending'
       where id = (select id from deliveries order by sequence limit 1)`);
+    await query(`update pending_deliveries set due_at = now() + interval '1 hour', waits_for = 'retry'`);
     const id = await begin();
-    const position = startPosition();
     const made: string[] = [];
     await waitFor(async () => {
       await queue(id, 40);
-      const runs = await claimDeliveries(test.database.db, { perEndpoint: 20, except: [], plan: planRuns, position });
+      const runs = await claimOnce(test.database.db, { most: 20 });
       const ids = runs.flatMap((run) => run.deliveries);
       made.push(...ids.map(({ objectId }) => objectId));
       await attempt(
@@ -246,7 +252,7 @@ describe('a replay', () => {
     expect(await queue(id)).toEqual({ status: 'running', queued: 0, waiting: 0 });
     // those that are held back are put back as any other
     await cancelReplay(test.database.db, id);
-    expect((await log()).filter((row) => row.held || row.status === 'pending')).toHaveLength(1);
+    expect((await log()).filter((row) => row.isQueued || row.status === 'pending')).toHaveLength(1);
   });
 
   it('whose cancelling was cut short is cancelled to its end', async () => {
@@ -265,7 +271,7 @@ describe('a replay', () => {
     await ended(3, 'failed');
     const first = await begin();
     await queue(first);
-    await query(`update deliveries set workflow_id = 'deliver/run'`);
+    await query(`update pending_deliveries set workflow_id = 'deliver/run'`);
     await cancelReplay(test.database.db, first);
     const second = await begin();
     expect(await replay(second)).toMatchObject({ total: 3 });
@@ -288,21 +294,13 @@ describe('a replay', () => {
       where numbered.id = deliveries.id and n % 20 = 0`);
     const order = (await log()).filter((row) => row.objectId === 'email_1').map((row) => row.id);
     const head = order.shift() as string;
-    await query(
-      `update deliveries set status = 'pending', workflow_id = null, next_attempt_at = now() + interval '1 hour'
-      where id = $1`,
-      head,
-    );
+    await change(`update deliveries set status = 'pending' where id = $1`, head);
+    await query(`update pending_deliveries set due_at = now() + interval '1 hour', waits_for = 'retry'`);
     const id = await begin();
     const made: string[] = [];
     const goOn = async (): Promise<void> => {
       await queue(id, 40);
-      const runs = await claimDeliveries(test.database.db, {
-        perEndpoint: 40,
-        except: [],
-        plan: planRuns,
-        position: startPosition(),
-      });
+      const runs = await claimOnce(test.database.db, { most: 40 });
       const ids = runs.flatMap((run) => run.deliveries.map((delivery) => delivery.id));
       made.push(...ids);
       await attempt('delivered', ids);
@@ -329,7 +327,7 @@ describe('a replay', () => {
     );
     expect(made).toEqual(order);
     expect(await replay(id)).toMatchObject({ delivered: 1_999, pending: 0 });
-  });
+  }, 120_000);
 
   it('goes on where it was when two workers feed it at the same time', async () => {
     await ended(50);

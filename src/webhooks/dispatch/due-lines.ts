@@ -1,0 +1,84 @@
+import { sql } from 'drizzle-orm';
+import type { Db } from '../../db/driver/client.ts';
+import { statement } from '../../db/driver/statement.ts';
+import { LINES } from '../../db/outbox.ts';
+
+/** Deliveries of one endpoint that wait together: live ones, those of replays, or manual retries. */
+export interface Line {
+  endpointId: string;
+  /** one of LINES */
+  line: number;
+}
+
+/** A line in which a delivery is due. */
+export interface DueLine extends Line {
+  /** its endpoint failed last */
+  isFailing: boolean;
+  /** the breaker of its endpoint is about to close: one delivery may go */
+  isProbe: boolean;
+}
+
+/** Lines of one listing. More have their turn in the next one, so that a claim stays small whatever waits. */
+const MOST_LINES = 50;
+/** A probe that left no result by then is lost with its worker, ms: longer than a call of the default timeout. */
+const PROBE_MS = 60_000;
+
+/**
+ * The lines after `after` in which a delivery is due and may go; the next listing begins after `next`. Where the breaker of an
+ * endpoint is open only manual retries may. Walks from line to line along the index: the cost is that of the lines that wait.
+ */
+export async function listDueLines(
+  db: Db,
+  { after = { endpointId: '', line: 0 }, probeMs = PROBE_MS }: { after?: Line | undefined; probeMs?: number } = {},
+): Promise<{ lines: DueLine[]; next: Line | undefined }> {
+  const { rows } = await db.execute<DueRow>(
+    statement(
+      'list_due_lines',
+      () => sql`
+    with recursive walk as (
+      (select endpoint_id, line, due_at from pending_deliveries
+        where workflow_id is null and (endpoint_id, line) > (${after.endpointId}, ${after.line}::smallint)
+        order by endpoint_id, line, due_at limit 1)
+      union all
+      select next.* from walk cross join lateral (
+        select p.endpoint_id, p.line, p.due_at from pending_deliveries p
+        where p.workflow_id is null and (p.endpoint_id, p.line) > (walk.endpoint_id, walk.line)
+        order by p.endpoint_id, p.line, p.due_at limit 1
+      ) next
+    )
+    select walk.endpoint_id, walk.line, coalesce(e.is_failing, false) as is_failing,
+      coalesce(e.breaker, '') = 'probe' as is_probe
+    from walk left join lateral (
+      select failures_in_a_row > 0 as is_failing,
+        -- what waits for a disabled endpoint is skipped without a call
+        case when breaker_until is null or not enabled then 'closed'
+          when breaker_until > now() or breaker_probe_at > now() - ${probeMs} * interval '1 millisecond' then 'open'
+          else 'probe' end as breaker
+      from webhook_endpoints where id = walk.endpoint_id offset 0
+    ) e on true
+    where walk.due_at <= now() and (walk.line = ${LINES.manual} or e.breaker is distinct from 'open')
+    limit ${MOST_LINES}`,
+    )(),
+  );
+  const lines = rows.map(toLine);
+  const probed = new Set<string>();
+  return {
+    // a manual retry is no probe; of an endpoint with a replay one line gets the probe
+    lines: lines.filter(({ endpointId, isProbe }) => !isProbe || (!probed.has(endpointId) && probed.add(endpointId))),
+    next: lines.length === MOST_LINES ? lines.at(-1) : undefined,
+  };
+}
+
+interface DueRow extends Record<string, unknown> {
+  endpoint_id: string;
+  line: number;
+  is_failing: boolean;
+  is_probe: boolean;
+}
+
+const toLine = (row: DueRow): DueLine => ({
+  endpointId: row.endpoint_id,
+  line: row.line,
+  isFailing: row.is_failing,
+  isProbe: row.is_probe && row.line !== LINES.manual,
+});
