@@ -3,6 +3,7 @@ import { disableGoneEndpoint } from '../../db/queries/endpoints.ts';
 import type { Logger } from '../../runtime/logger.ts';
 import type { Secrets } from '../../security/secrets.ts';
 import { deliveryWorkflowId } from '../../workflows/names.ts';
+import { attemptInOrder } from './attempt-queue.ts';
 import type { AttemptedDeliveries, AttemptInput } from './attempted-deliveries.ts';
 import { callEndpoint, describeStatus, isDelivered, openTarget, type OpenTarget } from './call-endpoint.ts';
 import { type CallSlots, createCallSlots } from './call-slots.ts';
@@ -20,6 +21,8 @@ import { noteAttempt, noteSkipped } from './metrics.ts';
 import { isLongResponse, type Poster, type PostOutcome } from './post.ts';
 import { putBackReplayed } from '../log/replay-state.ts';
 import { nextDelay, parseRetryAfter } from './retry-schedule.ts';
+import { RoundResult } from './round-result.ts';
+import { runAfter } from './run-after.ts';
 
 export interface DeliverDeps {
   db: Db;
@@ -57,23 +60,10 @@ export interface ResultStore {
   openUntil(target: DeliveryTarget): number;
 }
 
-/**
- * Objects of one run whose deliveries are made at the same time, as far as the endpoint's slots allow. More than those: while
- * what was delivered is being stored, others are called. So many deliveries are made once more after a crash, at most.
- */
-const CONCURRENCY = 20;
 /** Calls of a run of a replay at a time: live events have the other slots of the endpoint. */
 const REPLAY_CALLS = 5;
 /** Event data up to this length is read for the whole run at once. */
 const INLINE_BYTES = 64 * 1024;
-/** Runs of one endpoint that wait for a next attempt; what fails beyond that waits in the store. */
-const MAX_RETRYING_RUNS = 5;
-/**
- * The same for one that had failed before, or has never succeeded: many endpoints that fail together would all be called anew at the
- * same time, and a run started for each retry of a batch costs more than its attempt.
- */
-const MAX_RETRYING_OF_COSTLY = 1;
-
 interface Identity {
   workflowId: string;
   runId: string;
@@ -86,7 +76,7 @@ export class AttemptRound {
   readonly #run;
   readonly #input;
   readonly #limits;
-  readonly #result: AttemptedDeliveries;
+  readonly #result: RoundResult;
   /** endpoints that answered 410 */
   readonly #disabled = new Set<string>();
   readonly #opened = new Map<string, OpenTarget | undefined>();
@@ -102,15 +92,7 @@ export class AttemptRound {
     this.#run = run;
     this.#input = run.input;
     this.#limits = limits;
-    this.#result = {
-      runId: run.runId,
-      delivered: 0,
-      skipped: 0,
-      retrying: [],
-      waiting: 0,
-      failed: [],
-      notAttempted: [],
-    };
+    this.#result = new RoundResult(run.runId, deps.webhook.retryScheduleMs.length);
   }
 
   /** Whether a response was longer than what is kept of it. */
@@ -120,8 +102,7 @@ export class AttemptRound {
 
   /** Whether something was delivered, and nothing else came of it. */
   get isDelivered(): boolean {
-    const { delivered, retrying, waiting, failed, notAttempted } = this.#result;
-    return delivered > 0 && retrying.length + waiting + failed.length + notAttempted.length === 0;
+    return this.#result.isDelivered;
   }
 
   async run(): Promise<AttemptedDeliveries> {
@@ -131,14 +112,18 @@ export class AttemptRound {
     const { deliveries, targets } = await loadDueDeliveries(db, deliveryIds, INLINE_BYTES);
     const due = deliveries.filter((delivery) => {
       const state = this.#dueState(delivery);
-      if (state === 'attempted') this.#noteEarlierAttempt(delivery);
+      if (state === 'attempted') this.#result.attemptedEarlier(delivery);
       return state === 'due';
     });
-    await this.#attemptAll([...(await this.#wanted(due, targets)).values()], targets);
+    const wanted = await this.#wanted(due, targets);
+    await attemptInOrder(wanted.values(), {
+      attempt: (delivery) => this.#attemptOf(delivery, targets.get(delivery.endpointId)),
+      holdBack: (delivery) => this.#holdBack(delivery, 'an earlier event of the same object'),
+    });
     if (this.#heldBack.length > 0) await releaseDeliveries(db, this.#heldBack, this.#run.workflowId);
     const reason = this.#limits.reason();
-    if (reason && this.#result.notAttempted.length > 0) throw reason;
-    return this.#result;
+    if (reason && this.#result.value.notAttempted.length > 0) throw reason;
+    return this.#result.value;
   }
 
   /** What is to be attempted, by object; the rest gets the status that says why not. */
@@ -165,7 +150,7 @@ export class AttemptRound {
     await putBackReplayed(this.#deps.db, withdrawn, this.#run.workflowId);
     // what was retried by hand just now is left pending
     await releaseDeliveries(this.#deps.db, withdrawn, this.#run.workflowId);
-    this.#result.skipped += withdrawn.length;
+    this.#result.skipped(withdrawn.length);
   }
 
   /** What has ended is pending again, but for what this execution has attempted. */
@@ -191,66 +176,22 @@ export class AttemptRound {
     return !this.#input.reset && !isForced && dueInMs !== null && dueInMs > 0;
   }
 
-  #noteEarlierAttempt(delivery: DueDelivery): void {
-    const { id, status, attemptsCount, dueInMs, workflowId } = delivery;
-    if (status === 'failed') this.#result.failed.push(id);
-    else if (status !== 'pending') this.#result[status]++;
-    else if (workflowId === null) this.#noteWaiting('its next attempt');
-    else this.#noteRetry({ ...delivery, workflowId }, attemptsCount, dueInMs);
-  }
-
-  #noteRetry(
-    { id, workflowId, scheduleFrom }: { id: string; workflowId: string; scheduleFrom: number },
-    attempts: number,
-    dueInMs: number | null,
-  ): void {
-    const retriesLeft = this.#deps.webhook.retryScheduleMs.length + 1 - (attempts - scheduleFrom);
-    const delayMs = Math.max(0, dueInMs ?? 0);
-    this.#result.retrying.push({ id, workflowId, attempts, retriesLeft, delayMs });
-  }
-
-  #noteWaiting(what: string): void {
-    this.#result.waiting += 1;
-    this.#result.waitingFor = what;
-  }
-
   #holdBack(delivery: DueDelivery, why: string): void {
     this.#heldBack.push(delivery.id);
-    this.#noteWaiting(why);
+    this.#result.waitsFor(why);
   }
 
   async #skip(endpointId: string, ids: string[], why: string): Promise<void> {
     if (ids.length === 0) return;
     await skipDeliveries(this.#deps.db, ids, why);
-    this.#result.skipped += ids.length;
+    this.#result.skipped(ids.length);
     noteSkipped({ endpointId, count: ids.length });
   }
 
-  /** Lets every call finish, whatever fails meanwhile: a repeated activity must not call in parallel with it. */
-  async #attemptAll(groups: DueDelivery[][], targets: Map<string, DeliveryTarget>): Promise<void> {
-    const waiting = groups.values();
-    const parallel = Array.from({ length: Math.min(CONCURRENCY, groups.length) }, async () => {
-      for (const group of waiting) await this.#attemptInOrder(group, targets);
-    });
-    const failed = (await Promise.allSettled(parallel)).find(({ status }) => status === 'rejected');
-    if (failed?.status === 'rejected') throw failed.reason;
-  }
-
-  /** Deliveries of one object: one that is to be attempted again holds back those after it. */
-  async #attemptInOrder(group: readonly DueDelivery[], targets: Map<string, DeliveryTarget>): Promise<void> {
-    let goesOn = true;
-    for (const delivery of group) {
-      const target = targets.get(delivery.endpointId);
-      if (!goesOn || delivery.isHeldBack) this.#holdBack(delivery, 'an earlier event of the same object');
-      else if (!target) this.#result.notAttempted.push(delivery.id);
-      else goesOn = await this.#attemptInTime(delivery, target);
-    }
-  }
-
-  /** Whether the next delivery of the object may go on. */
-  async #attemptInTime(delivery: DueDelivery, target: DeliveryTarget): Promise<boolean> {
-    if (!this.#limits.mayBegin()) {
-      this.#result.notAttempted.push(delivery.id);
+  /** One delivery, when its endpoint has a slot for it. Whether the next delivery of its object may follow. */
+  async #attemptOf(delivery: DueDelivery, target: DeliveryTarget | undefined): Promise<boolean> {
+    if (!target || !this.#limits.mayBegin()) {
+      this.#result.notAttempted(delivery.id);
       return true;
     }
     const giveBack = await this.#acquireCall(delivery, target);
@@ -260,7 +201,7 @@ export class AttemptRound {
       else if (this.#isAway(delivery, target)) {
         this.#holdBack(delivery, 'the endpoint, which does not respond');
         return false;
-      } else if (!this.#limits.mayBegin()) this.#result.notAttempted.push(delivery.id);
+      } else if (!this.#limits.mayBegin()) this.#result.notAttempted(delivery.id);
       else if (delivery.isReplay && (await isWithdrawn(this.#deps.db, delivery.id))) await this.#putBack([delivery.id]);
       else return await this.#attempt(delivery, target, giveBack);
       return true;
@@ -350,7 +291,7 @@ export class AttemptRound {
     };
   }
 
-  /** The run that has the delivery from now on. A retry is made by a run of its own, unless the endpoint is away. */
+  /** The run that has the delivery from now on. */
   #runAfter(
     delivery: DueDelivery,
     target: DeliveryTarget,
@@ -359,19 +300,25 @@ export class AttemptRound {
     const { id, runs, isReplay } = delivery;
     const { workflowId } = this.#run;
     if (!toRetry) return { workflowId, runs };
-    const isAway =
-      outcomeOf(toRetry.httpStatus) === 'away' &&
-      (target.breakerUntil !== null || target.failuresInARow >= OPEN_AFTER - 1 || this.#isAway(delivery, target));
     const isOneOfMany = this.#input.deliveryIds.length > 1;
-    // one that has waited in this run for its attempt is counted already
     const isFirstRetry = isOneOfMany || delivery.dueInMs === null;
-    const isCostly = target.failuresInARow > 0 || target.lastSuccessAt === null;
-    const mostRetrying = isCostly ? MAX_RETRYING_OF_COSTLY : MAX_RETRYING_RUNS;
-    const tooMany = isFirstRetry && target.retryingRuns + this.#retryingHere >= mostRetrying;
-    if (isAway || tooMany || isReplay) return { workflowId: null, runs };
+    const after = runAfter({
+      isAway: outcomeOf(toRetry.httpStatus) === 'away' && this.#isGoingAway(delivery, target),
+      isReplay,
+      isOneOfMany,
+      isFirstRetry,
+      isPoor: target.failuresInARow > 0 || target.lastSuccessAt === null,
+      retryingRuns: target.retryingRuns + this.#retryingHere,
+    });
+    if (after === 'queue') return { workflowId: null, runs };
     if (isFirstRetry) this.#retryingHere += 1;
     // the number that this run took for a delivery that is one of many names the run of its own
-    return { workflowId: isOneOfMany ? deliveryWorkflowId(id, runs - 1) : workflowId, runs };
+    return { workflowId: after === 'own' ? deliveryWorkflowId(id, runs - 1) : workflowId, runs };
+  }
+
+  /** Whether the breaker of the endpoint is open, or this failure opens it. */
+  #isGoingAway(delivery: DueDelivery, target: DeliveryTarget): boolean {
+    return target.breakerUntil !== null || target.failuresInARow >= OPEN_AFTER - 1 || this.#isAway(delivery, target);
   }
 
   #retryDelay(attemptsMade: number, { retryAfter }: PostOutcome): number | undefined {
@@ -389,12 +336,12 @@ export class AttemptRound {
       durationMs: result.durationMs,
       sinceCommitMs: Date.now() - delivery.eventCreatedAt.getTime(),
     });
-    this.#result.last = { number, at: result.at.toISOString(), httpStatus, error };
-    if (status === 'delivered') this.#result.delivered++;
-    else if (status === 'failed') {
-      this.#result.failed.push(deliveryId);
+    const last = { number, at: result.at.toISOString(), httpStatus, error };
+    if (status === 'delivered') this.#result.delivered(last);
+    else if (status === 'pending') this.#result.toRetry({ ...delivery, workflowId }, last, nextAttemptInMs);
+    else {
+      this.#result.failed(deliveryId, last);
       this.#deps.logger.warn({ deliveryId, endpointId: target.id, httpStatus, number }, 'gave up a webhook delivery');
-    } else if (workflowId === null) this.#noteWaiting('its next attempt');
-    else this.#noteRetry({ ...delivery, workflowId }, number, nextAttemptInMs);
+    }
   }
 }
