@@ -11,8 +11,8 @@ import type { Writer } from './driver/writes.ts';
 export const DELIVERIES_CHANNEL = 'deliveries';
 
 /**
- * The lines in which deliveries of one endpoint wait. Each has turns of its own, so that a replay delays no live event; that of
- * manual retries is served even while the breaker of the endpoint is open.
+ * The lines in which deliveries of one endpoint wait. Each line has its own turns: a replay delays no live
+ * event. The line of manual retries is served even while the breaker of the endpoint is open.
  */
 export const LINES = { manual: 0, live: 1, replay: 2 } as const;
 
