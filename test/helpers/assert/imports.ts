@@ -63,8 +63,8 @@ function isTypeImport(clause: ts.ImportClause | undefined): boolean {
 /** Circles among run-time imports, each as the list of its files. */
 export function circles(imports: readonly Import[]): string[][] {
   const edges = new Map<string, string[]>();
-  for (const { from, to, isOurs, isTypeOnly } of imports) {
-    if (isOurs && !isTypeOnly) edges.set(from, [...(edges.get(from) ?? []), to]);
+  for (const { from, to, isOurs } of imports) {
+    if (isOurs) edges.set(from, [...(edges.get(from) ?? []), to]);
   }
   const found: string[][] = [];
   const done = new Set<string>();
