@@ -1,7 +1,7 @@
 import { type EmailAddress, parseAddressHeader } from 'mailparser';
 import { decodeHeaderBytes } from './charsets.ts';
 import { unifyEncodedWords } from './encoded-words.ts';
-import type { RawHeader } from './headers.ts';
+import type { RawHeader } from './raw-header.ts';
 
 /** Bounds the cost of one hostile field, in bytes; some 6,000 ordinary recipients. */
 const MAX_FIELD = 256 * 1024;

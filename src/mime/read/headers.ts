@@ -3,15 +3,7 @@ import type { Attendee, Header } from '../../contract/email.ts';
 import type { AddressFields } from './address-fields.ts';
 import { decodeHeaderBytes, storable } from './charsets.ts';
 import { replaceEncodedWords } from './encoded-words.ts';
-
-/** A header field as sent, unfolded: one character a byte, encoded words not decoded. */
-export interface RawHeader {
-  /** as written */
-  name: string;
-  /** lower-cased name */
-  key: string;
-  raw: string;
-}
+import type { RawHeader } from './raw-header.ts';
 
 const MAX_NAME = 998;
 

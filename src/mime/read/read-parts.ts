@@ -1,6 +1,6 @@
 import { type AddressFields, readAddressFields } from './address-fields.ts';
 import { isUsefulHint } from './charsets.ts';
-import type { RawHeader } from './headers.ts';
+import type { RawHeader } from './raw-header.ts';
 import { createLineEndRepair } from './line-ends.ts';
 import { isReadFailure, openSource, readStart } from './open-source.ts';
 import { type ContentWriter, createPartContents } from './part-contents.ts';

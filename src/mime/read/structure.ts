@@ -1,5 +1,6 @@
 import { type FieldValue, readEncoding, readFieldValue, type TransferEncoding } from './field-value.ts';
-import { type RawHeader, splitHeader } from './headers.ts';
+import { splitHeader } from './headers.ts';
+import type { RawHeader } from './raw-header.ts';
 import { after, beforeBreak, heldBack, lineAt, nextKnownField } from './line-search.ts';
 
 /*

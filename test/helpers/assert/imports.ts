@@ -60,7 +60,7 @@ function isTypeImport(clause: ts.ImportClause | undefined): boolean {
   );
 }
 
-/** Circles among run-time imports, each as the list of its files. */
+/** Circles among imports, those of types included, each as the list of its files. */
 export function circles(imports: readonly Import[]): string[][] {
   const edges = new Map<string, string[]>();
   for (const { from, to, isOurs } of imports) {
