@@ -30,7 +30,7 @@ const REST = 5;
 
 /** Activities of the `replay` workflow. */
 export function createReplayActivities({ db }: ReplayDeps) {
-  /** Queues deliveries of a replay as those before them are attempted. Goes on where it was killed. */
+  /** Queues deliveries of a replay while earlier ones are attempted. Continues where it was killed. */
   async function feedReplay({ replayId }: { replayId: string }): Promise<ReplayProgress> {
     const context = Context.current();
     const began = performance.now();

@@ -34,7 +34,7 @@ import { type StateTracker, trackState } from './run-state.ts';
  *                                                      failed     HTTP 410, or that was the last retry
  * waiting     a timer of the schedule                  attempting the timer fired, or the signal `retryNow`
  *
- * Several deliveries: only the first attempt is made here, and each one that failed it goes on in a run of its own, or
+ * Several deliveries: only the first attempt is made here, and each that failed it continues in its own run, or
  * waits in the store. The activity stores the status of each delivery; see src/webhooks/log/delivery-state.ts.
  *
  * Reset by an operator: another attempt, whatever had come of the last one. Cancelled: what is not delivered has failed.
@@ -43,7 +43,7 @@ import { type StateTracker, trackState } from './run-state.ts';
 
 export const retryNow = defineSignal(SIGNALS.retryNow);
 
-/** How long a local activity begins calls; a slow endpoint goes on in a regular one, which leaves the worker free. */
+/** How long a local activity begins calls; a slow endpoint continues in a regular one, which leaves the worker free. */
 const FIRST_ATTEMPTS_MS = 4_000;
 const REGULAR_MS = 60_000;
 /** More than the largest WEBHOOK_TIMEOUT after the last call was begun, with time to store its result. */
@@ -89,7 +89,7 @@ async function deliver({ deliveryIds, regular = false }: DeliverInput, shown: St
   if (deliveryIds.length > 1) {
     if (result.runId !== runId) result = await firstAttempts(input, true, shown);
     if (result.retrying.length === 0 || !patched('retries-not-cancelled')) return startRetriesAlone(result, shown);
-    // cancelled meanwhile: a run that is started can be cancelled by itself, one that is not would be missing
+    // cancelled in the meantime: a run that is started can be cancelled alone, one that is not would be missing
     return CancellationScope.nonCancellable(() => startRetriesAlone(result, shown));
   }
   for (;;) {
@@ -123,7 +123,7 @@ function attemptRegularly(input: Omit<AttemptInput, 'beginWithinMs'>, summary: s
   return attemptDeliveries.executeWithOptions({ summary }, [{ ...input, beginWithinMs: REGULAR_MS }]);
 }
 
-/** Calls of the endpoint may all be taken for longer than an activity waits. */
+/** All call slots of the endpoint may be in use for longer than an activity waits. */
 async function attemptUntilMade(
   input: Omit<AttemptInput, 'beginWithinMs'>,
   summary: string,

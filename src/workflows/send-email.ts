@@ -19,7 +19,7 @@ import { classOf, type StateTracker, trackState } from './run-state.ts';
  * sendEmail   submitting  the message is submitted to the SMTP server, its copy filed in    final, or finishSend for
  *                         Sent, and the sent draft removed from Drafts                      the rest; or it fails
  * finishSend  filing      the copy is filed in Sent, through outages of the provider        final
- *                         given up: nothing stands for the email any more               final
+ *                         given up: no row represents the email                         final
  *             removing    at the same time the draft is removed                             final
  *
  * The state of the send itself is in its row: see src/outgoing/send-state.ts.

@@ -100,7 +100,7 @@ function serverOf({ account_id: accountId, credentials: { user = '', imap } }: A
   return imap?.host.toLowerCase() ?? accountId ?? user.slice(user.lastIndexOf('@') + 1).toLowerCase();
 }
 
-/** Returns once everything is deleted; after the deadline as soon as the account is not found any more. */
+/** Returns once everything is deleted; after the deadline as soon as readers no longer find the account. */
 async function removeAccount(deps: CommandDeps & RunDeps, accountId: string): Promise<void> {
   const { db } = deps;
   if (!isId('account', accountId) || !(await getAccount(db, accountId))) throw notFound();

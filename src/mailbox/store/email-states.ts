@@ -19,7 +19,7 @@ export interface LocatedEmail extends EmailState {
   leftAt: Date | null;
   /** `shown` as its last event says */
   reported: string[];
-  /** the same as it is stored: null where readers see what the event says */
+  /** `reported` as it is stored: null where readers see the folders of the last event */
   reportedFolders: string[] | null;
   locations: StoredLocation[];
 }

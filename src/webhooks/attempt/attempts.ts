@@ -171,7 +171,7 @@ export class AttemptRound {
     return isOwn || runId === this.#run.runId ? 'attempted' : 'other run';
   }
 
-  /** A run that goes on after a batch has its first attempt to wait for. */
+  /** A run that continues after a batch waits for its first attempt. */
   #isEarly({ dueInMs, isForced }: DueDelivery): boolean {
     return !this.#input.reset && !isForced && dueInMs !== null && dueInMs > 0;
   }

@@ -49,7 +49,7 @@ export interface DeliveryTarget extends EndpointHealth {
   enabled: boolean;
   headers: Buffer;
   secret: Buffer;
-  /** signs too; null when there is none or its time is over */
+  /** also signs; null: the endpoint has no previous secret, or it has expired */
   previousSecret: Buffer | null;
   /** runs that wait for the next attempt of a delivery to it */
   retryingRuns: number;

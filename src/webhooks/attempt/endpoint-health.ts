@@ -31,7 +31,7 @@ export interface EndpointHealth {
   failuresInARow: number;
   /** null: the breaker is closed. By the clock of the database: to be shown, not to be compared with that of a worker */
   breakerUntil: Date | null;
-  /** the same in ms of `performance.now()`; 0: it is not open */
+  /** until when the breaker is open, in ms of `performance.now()`; 0: it is closed */
   openUntil: number;
   failingSince: Date | null;
   lastSuccessAt: Date | null;
@@ -95,7 +95,7 @@ export async function recordOutcomes(db: Db, all: readonly EndpointOutcomes[]): 
         ${column((s) => s.succeeded)}::boolean[], ${column((s) => s.sinceResponse)}::int[], ${column((s) => s.sinceSuccess)}::int[]
       ) as made (endpoint_id, answered, succeeded, since_response, since_success)
     ), locked as materialized (
-      -- in one order, whoever writes at the same time
+      -- in one order, so that concurrent writers do not deadlock
       select * from webhook_endpoints
       where id = any(${column((s) => s.endpointId)}::text[]) order by id for update
     ), before as (

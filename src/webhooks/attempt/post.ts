@@ -36,7 +36,7 @@ export interface Poster {
   close(): void;
 }
 
-/** So much of a response is read and stored (CONTRACT "Webhooks"); the rest is not waited for. */
+/** Bytes of a response that are read and stored; the rest is not awaited. */
 export const MAX_RESPONSE_BYTES = 16 * 1024;
 
 /** Calls webhook endpoints, only at addresses that `outbound` allows. `ca` is for tests. */

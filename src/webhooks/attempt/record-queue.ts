@@ -57,7 +57,7 @@ export function createRecordQueue<T>(options: RecordQueueOptions<T>): RecordQueu
     }
   }
 
-  /** Stores one result by itself, or gives it up once the store has refused it several times. */
+  /** Stores one result alone, or gives it up after the store has refused it several times. */
   async function writeAlone(entry: Entry<T>): Promise<void> {
     for (let refusals = 0; ; ) {
       const failed = await writeOnce([entry]);

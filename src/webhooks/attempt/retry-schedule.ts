@@ -1,4 +1,4 @@
-/** `Retry-After` is honoured up to a day (CONTRACT "Webhooks"). */
+/** `Retry-After` is honoured up to a day. */
 export const MAX_RETRY_AFTER_MS = 24 * 60 * 60 * 1000;
 
 const SPREAD = 0.2;

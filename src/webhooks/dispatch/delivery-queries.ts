@@ -103,7 +103,7 @@ export async function pendingOfRun(db: Db, workflowId: string): Promise<string[]
   return rows.map(({ id }) => id);
 }
 
-/** The state of a delivery, for a manual retry; undefined when there is none with that id. */
+/** The state of a delivery, for a manual retry; undefined: no delivery has this id. */
 export async function getDeliveryState(
   db: Db,
   deliveryId: string,

@@ -36,7 +36,7 @@ const TIMES = {
   unstarted: 10_000,
   /** until a run that could not be started is started again */
   startAgain: 1_000,
-  /** for which a run that another worker got counts as under way: nobody reports its end here */
+  /** how long a run that another worker took counts as under way: its end is not reported here */
   elsewhere: 1_000,
   /** between two writes that mark runs as started; most have stored a result by then, which marks them too */
   mark: 2_000,

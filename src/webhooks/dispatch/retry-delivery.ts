@@ -31,7 +31,7 @@ export async function retryDelivery(client: Client, db: Db, deliveryId: string):
 
 /**
  * Has what waits for its next attempt at an endpoint attempted now, as the endpoint is back, or was set right. Never rejects:
- * what fails here goes on by its schedule.
+ * a delivery that fails here keeps its schedule.
  */
 export async function attemptWaiting(
   { db, logger, hurry }: { db: Db; logger: Logger; hurry?: ((workflowIds: string[]) => Promise<void>) | undefined },

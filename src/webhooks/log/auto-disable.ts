@@ -4,7 +4,7 @@ import type { Queryable } from '../../db/driver/client.ts';
 import type { Logger } from '../../runtime/logger.ts';
 
 /*
- * An endpoint that fails for days is disabled (CONTRACT "Webhooks"). The columns that it goes by are written with the result
+ * An endpoint that fails for days is disabled. The columns that decide are written with the result
  * of each attempt: `failing_since` is the first failed attempt since the last success, `failed_attempts` how many there
  * were. Its pending deliveries are skipped then and can be replayed.
  *
@@ -63,7 +63,7 @@ const toFailing = (row: Row): FailingEndpoint => ({
   failedAttempts: row.failed_attempts,
 });
 
-/** The same with a line in the log for each endpoint. */
+/** Disables and warns as `disableFailingEndpoints` does, and logs a line for each endpoint. */
 export async function checkFailingEndpoints(db: Queryable, logger: Logger): Promise<void> {
   const { disabled, warned } = await disableFailingEndpoints(db, new Date());
   for (const { id, ...failing } of disabled) {

@@ -265,7 +265,7 @@ export async function eraseResponses(db: Db, accountId: string): Promise<void> {
   });
 }
 
-/** Goes once along all deliveries of an account, MANY at a time. */
+/** Visits all deliveries of an account once, MANY at a time. */
 async function alongLog(db: Db, accountId: string, change: (ids: SQL) => Promise<void>): Promise<void> {
   for (let after: [string, string] = ['-infinity', '']; ; ) {
     const { rows } = await db.execute<{ id: string; created_at: string }>(sql`

@@ -10,19 +10,19 @@ import { IS_UNATTEMPTED, isLeftOver, replayCounts, type ReplayScope } from '../.
  * delivery-state.ts. `createReplay` (src/db/queries/replays.ts) inserts a replay as running.
  *
  * replay                            next
- * running    queueReplayed          completed   all are queued, and none is pending any more
+ * running    queueReplayed          completed   all are queued, and none is still pending
  *                                   cancelled   cancelReplay
  *
  * delivery                          next
  * delivered, failed, skipped        waiting     queueReplayed: `replay_id` is set; the relay takes it after live events
  * waiting, not attempted since      as before   cancelReplay
  * claimed, not attempted since      as before   putBackReplayed: its run sees that the replay was cancelled
- * any of these, retried by hand     the same    what an operator asked for goes on
+ * any of these, retried by hand     the same    the operator's retry continues
  *
  * `queueReplayed`, which chooses them, is in replay-queue.ts.
  */
 
-/** delivered, failed, skipped → waiting; what a run still has of a replay that was cancelled goes on as one of this. */
+/** delivered, failed, skipped → waiting; a delivery that a run still has from a cancelled replay joins this one. */
 export async function queueDeliveries(tx: Tx, replay: ReplayScope, deliveryIds: readonly string[]): Promise<void> {
   const ids = sql.param(deliveryIds);
   await tx.execute(sql`
@@ -30,7 +30,7 @@ export async function queueDeliveries(tx: Tx, replay: ReplayScope, deliveryIds: 
       update deliveries d set replay_id = ${replay.id} where d.id = any(${ids}::text[]) and ${isLeftOver(replay)} returning d.id
     )
     update pending_deliveries set replay_id = ${replay.id} where delivery_id in (select id from over)`);
-  // one that a manual retry has taken meanwhile is on its way
+  // a delivery that a manual retry took in the meantime is under way
   await tx.execute(sql`
     with ended as (
       update deliveries set replay_id = ${replay.id}, status_before_replay = status, status = 'pending',
@@ -55,7 +55,7 @@ export async function saveQueued(
     where id = ${replayId}`);
 }
 
-/** running → cancelled: puts back what no attempt is being made of; what was attempted goes on with its retries. */
+/** running → cancelled: restores deliveries without an attempt under way; attempted ones keep their retries. */
 export async function cancelReplay(db: Db, replayId: string): Promise<void> {
   await db.transaction(async (tx) => {
     const { rows } = await tx.execute(
