@@ -30,7 +30,7 @@ export async function queueDeliveries(tx: Tx, replay: ReplayScope, deliveryIds: 
       update deliveries d set replay_id = ${replay.id} where d.id = any(${ids}::text[]) and ${isLeftOver(replay)} returning d.id
     )
     update pending_deliveries set replay_id = ${replay.id} where delivery_id in (select id from over)`);
-  // a delivery that a manual retry took in the meantime is under way
+  // a delivery that a manual retry claimed in the meantime is under way
   await tx.execute(sql`
     with ended as (
       update deliveries set replay_id = ${replay.id}, status_before_replay = status, status = 'pending',
