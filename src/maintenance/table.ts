@@ -48,12 +48,15 @@ export function maintenanceTasks(deps: MaintenanceDeps): Task[] {
   const lookForLost = createLostWatches({ db, logger, workerId, signalLost: (id) => signalWatchLost(client, id) });
   const share = { workerId, watches, loginsPerMinute: sync.loginsPerMinute, intervalMs: SHARE_MS };
   const health = { db, client, logger, ...sync, ensureSearchAttributes: deps.ensureSearchAttributes };
-  const worker = (name: string, everyMs: number, run: () => Promise<void>): Task => ({
-    ...{ name, everyMs, scope: 'worker', run },
-  });
-  const installation = (name: string, everyMs: number, run: () => Promise<void>): Task => ({
-    ...{ name, everyMs, scope: 'installation', run },
-  });
+  const tasksOf =
+    (scope: Task['scope']) =>
+    (name: string, everyMs: number, run: Task['run']): Task => ({
+      name,
+      everyMs,
+      scope,
+      run,
+    });
+  const [worker, installation] = [tasksOf('worker'), tasksOf('installation')];
   return [
     worker('announce this worker', SECOND, () => announceWorker(db, workerId, watches.count())),
     worker('count the workers and elect the leader', 5 * SECOND, () => deps.liveWorkers.look()),

@@ -4,7 +4,7 @@ import type { EmailRow } from '../../db/queries/email-object.ts';
 import { insertRows } from '../../db/driver/insert-rows.ts';
 import { fromRow, type NamedRow } from '../../db/driver/rows.ts';
 import { anyOf } from '../../db/driver/any-of.ts';
-import { attachments, emailContents, emails, emailSearch, type locations } from '../../db/schema/index.ts';
+import { attachments, emailContents, emails, emailSearch } from '../../db/schema/index.ts';
 import { Writes } from '../../db/driver/writes.ts';
 import { draftsDeletedWithEmails, emailsEnteredDrafts } from '../../outgoing/draft-state.ts';
 import { linkEarlierBounces, unlinkedBounces } from '../bounces.ts';
@@ -12,7 +12,6 @@ import { contactsIn, type Person, refreshContacts, renamedContacts, writeContact
 import { deleteLocationsOf } from './locations.ts';
 
 export type NewEmailRow = typeof emails.$inferInsert;
-export type NewLocationRow = typeof locations.$inferInsert;
 
 /** All rows of one email that is ingested. */
 export interface NewEmailRows {
