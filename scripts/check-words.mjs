@@ -54,31 +54,12 @@ const PHRASES = [
 const COUNTED = ['so that', 'at once'].map((forms) => ({ pattern: patternOf(forms), write: 'count' }));
 
 /** Rooms (two segments of the path) whose phrases are not rewritten yet. */
-const NOT_YET = new Set([
-  'AGENTS.md',
-  'CHANGELOG.md',
-  'README.md',
-  'SECURITY.md',
-  'docs/errors.md',
-  'docs/logs.md',
-  'docs/mail-reading.md',
-  'docs/performance.md',
-  'docs/recipes',
-  'src/activities',
-  'src/api',
-  'src/contract',
-  'src/webhooks',
-  'src/workflows',
-  'test/api',
-  'test/contract',
-  'test/fuzz',
-  'test/webhooks',
-]);
+const NOT_YET = new Set(['CHANGELOG.md', 'docs/logs.md', 'src/webhooks', 'test/webhooks']);
 
 const PLACES = ['src', 'test', 'bench', 'scripts', 'docs'];
 const FILES = /^(?:[^/]+\.(?:ts|js|md|yml)|Dockerfile|\.env\.example)$/;
 const EXTENSIONS = new Set(['.ts', '.mjs', '.cjs', '.js', '.md', '.sql']);
-const EXCLUDED = /^(?:test\/(?:fixtures|histories)\/|src\/db\/migrations\/|scripts\/check-words\.mjs$)/;
+const EXCLUDED = /^(?:test\/(?:fixtures|histories)\/|src\/db\/migrations\/|scripts\/check-words\.mjs$|test\/api\/http\/openapi-texts\.test\.ts$)/;
 
 /** Matches the words as they are, capitalised, inside camelCase names and over the end of a line; never a part of a word. */
 function patternOf(forms) {

@@ -85,7 +85,7 @@ async function deliver({ deliveryIds, regular = false }: DeliverInput, shown: St
   const { runId, firstExecutionRunId } = workflowInfo();
   const input = { deliveryIds, ...(runId === firstExecutionRunId ? {} : { reset: true }) };
   let result = await firstAttempts(input, regular, shown);
-  // the outcome is that of an execution that was reset: this one makes an attempt of its own
+  // the outcome belongs to the execution before the reset: this one makes a further attempt
   if (deliveryIds.length > 1) {
     if (result.runId !== runId) result = await firstAttempts(input, true, shown);
     if (result.retrying.length === 0 || !patched('retries-not-cancelled')) return startRetriesAlone(result, shown);
@@ -156,10 +156,10 @@ async function firstAttempts(
   return result;
 }
 
-/** Each delivery that waits for a run of its own gets it; what it was attempted is in the store. */
+/** Starts a separate run for each delivery that will be retried; the store has its attempts so far. */
 async function startRetriesAlone(result: AttemptedDeliveries, shown: StateTracker): Promise<void> {
   await Promise.all(result.retrying.map(startAlone));
-  shown.enter(stateAfter(result), { counts: { ...countsOf(result), 'in runs of their own': result.retrying.length } });
+  shown.enter(stateAfter(result), { counts: { ...countsOf(result), 'in separate runs': result.retrying.length } });
 }
 
 async function startAlone({ id, workflowId }: NextAttempt): Promise<void> {

@@ -1,7 +1,7 @@
 import { defineSearchAttributeKey, type SearchAttributePair, SearchAttributeType } from '@temporalio/common';
 
 /**
- * The task queues, each with a Worker of its own: watching, calls that a caller waits for, sends (which wait for SMTP servers),
+ * The task queues, each with its own Worker: watching, calls that a caller waits for, sends (which wait for SMTP servers),
  * deliveries, and work that may take hours.
  */
 export const QUEUES = {

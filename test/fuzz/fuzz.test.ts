@@ -41,7 +41,7 @@ afterAll(async () => {
   await rm(dir, { recursive: true, force: true });
 });
 
-/** In a place of its own; false where it cannot be had (no Python, no network at the first time). */
+/** Installs into its own folder; false where that is impossible (no Python, no network at the first time). */
 async function install(): Promise<boolean> {
   if (existsSync(PROGRAM)) return true;
   const timeout = 240_000;

@@ -90,7 +90,7 @@ function sendError(reply: FastifyReply, code: ErrorCode, detail: string): Fastif
 
 const LATER = new Set<ErrorCode>(['too_many_requests', 'service_unavailable']);
 
-/** `Retry-After` of responses that name no time of their own, s. */
+/** `Retry-After` of responses whose error names no time, s. */
 const RETRY_AFTER_S = 5;
 
 /** Headers of downloads, set before reading the bytes fails. */

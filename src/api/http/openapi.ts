@@ -22,7 +22,7 @@ import { isRestrictable } from './access.ts';
 import { errorResponses } from './error-responses.ts';
 import { addExamples } from '../examples.ts';
 
-const CONTRACT = [
+const MODULES = [
   ...[account, email, sending, folder, contact, apiKey, webhook, replay, history, tracking, events, audit],
   ...[errors, authLink, session, overview, installation],
 ];
@@ -30,7 +30,7 @@ const CONTRACT = [
 type NamedSchema = TSchema & { $id: string };
 
 /** The schemas of the contract that have a name (`$id`); the document references them where others use them. */
-export const NAMED: readonly NamedSchema[] = CONTRACT.flatMap((module) =>
+export const NAMED: readonly NamedSchema[] = MODULES.flatMap((module) =>
   Object.values<unknown>(module).filter(isNamed),
 );
 

@@ -8,7 +8,7 @@ import { type ApiUnderTest, apiUnderTest } from '../../helpers/product/api-under
 import { storeAccount } from '../../helpers/product/stored-account.ts';
 
 const GOLDEN = new URL('../../openapi.golden.json', import.meta.url);
-const CONTRACT = new URL('../../../src/contract/', import.meta.url);
+const MODULES = new URL('../../../src/contract/', import.meta.url);
 
 interface Document {
   servers: unknown;
@@ -205,7 +205,7 @@ describe('outside of /api/v1', () => {
     expect(ids).not.toContain(undefined);
     expect(new Set(ids).size).toBe(ids.length);
     const modules = await Promise.all(
-      readdirSync(CONTRACT).map((file) => import(new URL(file, CONTRACT).href) as Promise<Record<string, unknown>>),
+      readdirSync(MODULES).map((file) => import(new URL(file, MODULES).href) as Promise<Record<string, unknown>>),
     );
     const named = modules.flatMap(Object.values<unknown>).flatMap((value) => {
       return typeof value === 'object' && value !== null && '$id' in value ? [value.$id] : [];
