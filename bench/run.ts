@@ -18,6 +18,7 @@ import { parsing } from './parsing.ts';
 import { list, reads, search } from './reads.ts';
 import { restart } from './restart.ts';
 import { retention } from './retention.ts';
+import { sendBurst } from './send-burst.ts';
 import { sends } from './sends.ts';
 import { type Bench, startBench } from './ground/setup.ts';
 import { webhookReplay } from './webhook-replay.ts';
@@ -55,6 +56,7 @@ const FIGURES: Record<string, (bench: Bench, rounds: number) => Promise<Result>>
   restart: measured(restart),
   logins: measured(logins),
   sends: measured(sends),
+  'send-burst': measured(sendBurst),
   growth: measured(growth),
   'delivery-log': measured(deliveryLog),
   retention: measured(retention),
