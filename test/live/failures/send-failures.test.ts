@@ -1,8 +1,9 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import type { Email } from '../../../src/contract/email.ts';
 import type { DraftResult, EmailSent } from '../../../src/contract/sending.ts';
 import { at, FakeSmtp } from '../../helpers/fakes/fake-smtp.ts';
-import { type Connected, connectLogin, type Live, joinLive } from '../../helpers/product/live.ts';
+import { type Connected, connectLogin, connectUser, type Live, joinLive } from '../../helpers/product/live.ts';
 import { addUser } from '../../helpers/product/mail-user.ts';
 import { emailOf } from '../../helpers/fakes/receiver.ts';
 import { waitFor } from '../../helpers/assert/wait.ts';
@@ -168,3 +169,26 @@ describe('a send that succeeds', () => {
     }
   }, 60_000);
 });
+
+test('250 sends of one account at once to a server that takes 3 s for each do not delay the changes of another', async () => {
+  const bea = await connectUser(live);
+  const { call } = await bea.receive('INBOX', 'to be marked');
+  const mark = (how: 'read' | 'unread') => live.api.post(`/${bea.account.id}/emails/${emailOf(call).id}/${how}`);
+  smtp.script = async (moment) => (moment === 'dot' ? (await sleep(3_000), undefined) : undefined);
+  const sends = Promise.all(Array.from({ length: 250 }, (_, number) => send(`of many ${number}`)));
+  await waitFor(() => smtp.count('MAIL') > 0);
+  // as long as a send may wait for its turn
+  const times: number[] = [];
+  for (let count = 0; count < 20; count++) {
+    const began = performance.now();
+    await mark(count % 2 === 0 ? 'read' : 'unread');
+    times.push(performance.now() - began);
+    await sleep(500);
+  }
+  expect(Math.max(...times)).toBeLessThan(3_000);
+  const answers = await sends;
+  expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200, 429]));
+  expect(smtp.messages.filter(({ source }) => source.includes('Subject: of many '))).toHaveLength(
+    answers.filter(({ status }) => status === 200).length,
+  );
+}, 120_000);
