@@ -8,6 +8,8 @@ import { isLong } from '../helpers/runner/long.ts';
 import { addUser, doveadm, type MailUser } from '../helpers/product/mail-user.ts';
 import { openMailbox } from '../helpers/product/mailbox.ts';
 import { mailServers } from '../helpers/servers/mail-servers.ts';
+import { james } from '../helpers/servers/james.ts';
+import { maddy } from '../helpers/servers/maddy.ts';
 import { greenMail, type OtherServer, pymap } from '../helpers/servers/other-servers.ts';
 import { emailOf, folderOf } from '../helpers/fakes/receiver.ts';
 
@@ -47,12 +49,18 @@ async function addUserOfBoth(info: MailUser['dovecot']): Promise<MailUser> {
 }
 
 /** One of them, with Dovecot where it cannot be had; all are part of `npm run test:long`. */
-const [startGreenMail, startPymap] = await Promise.all([isLong() ? greenMail() : undefined, pymap()]);
+const onlyLong = async <T>(find: () => Promise<T>) => (isLong() ? find() : undefined);
+const [startGreenMail, startJames, startMaddy, startPymap] = await Promise.all([
+  ...[greenMail, james, maddy].map(onlyLong),
+  pymap(),
+]);
 const OLD = dovecot('a server without any extension', { capabilities: OLD_CAPABILITIES, bareFolders: true });
 const SERVERS: Server[] = [
   ...(isLong() || !startPymap ? [OLD] : []),
   ...(isLong() ? [dovecot('a server with folders below INBOX.', { prefix: 'INBOX.', separator: '.' })] : []),
   ...(startGreenMail ? [{ name: 'GreenMail', prefix: '', separator: '.', start: startGreenMail }] : []),
+  ...(startJames ? [{ name: 'Apache James', prefix: '', separator: '.', start: startJames }] : []),
+  ...(startMaddy ? [{ name: 'maddy', prefix: '', separator: '.', start: startMaddy }] : []),
   ...(startPymap ? [{ name: 'pymap', prefix: '', separator: '/', start: startPymap }] : []),
 ];
 
@@ -77,7 +85,7 @@ describe.each(SERVERS)('$name', ({ prefix, separator, start }) => {
         await box.createFolder(path('Filed'));
       },
     });
-  }, 60_000);
+  }, 240_000);
 
   afterAll(async () => {
     await pia?.box.close();

@@ -42,13 +42,13 @@ export async function stopChild(child: ChildProcess, graceMs = 5_000): Promise<v
 }
 
 /** Waits until a process listens on a loopback port; fails immediately when `child` has exited. */
-export async function waitForPort(port: number, child: ChildProcess, what: string): Promise<void> {
+export async function waitForPort(port: number, child: ChildProcess, what: string, timeoutMs = 20_000): Promise<void> {
   await waitFor(
     () => {
       if (child.exitCode !== null || child.signalCode !== null) throw new Error(`${what} ended at its start`);
       return listens(port);
     },
-    { timeoutMs: 20_000, everyMs: 30, what: `${what} on port ${port}` },
+    { timeoutMs, everyMs: 30, what: `${what} on port ${port}` },
   );
 }
 

@@ -1,10 +1,14 @@
+import type { ChildProcess } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { mkdir } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { projectRoot } from '../../../src/embedded/project-root.ts';
 import { run, spawnServer, stopChild, waitForPort } from '../product/child.ts';
 import { freePort } from './free-port.ts';
 import { addUser, type MailLogin } from '../product/mail-user.ts';
+import { openMailbox } from '../product/mailbox.ts';
+import { waitFor } from '../assert/wait.ts';
 
 /** A mail server for one mailbox. */
 export interface OtherServer {
@@ -12,7 +16,8 @@ export interface OtherServer {
   stop(): Promise<void>;
 }
 
-const CACHE = join(projectRoot(), '.cache');
+/** What the tests download or build once. */
+export const CACHE = join(projectRoot(), '.cache');
 const GREENMAIL = '2.1.3';
 const PYMAP = '0.36.7';
 
@@ -31,10 +36,11 @@ export async function greenMail(): Promise<(() => Promise<OtherServer>) | undefi
   }
   if (!(await attempt('java', ['-version']))) return undefined;
   return () =>
-    start('GreenMail', 'java', ({ user, password }, port) => [
+    startOther('GreenMail', async ({ user, password, imapPort }) => [
+      'java',
       '-Xmx128m',
       '-Dgreenmail.imap.hostname=127.0.0.1',
-      `-Dgreenmail.imap.port=${port}`,
+      `-Dgreenmail.imap.port=${imapPort}`,
       '-Dgreenmail.users.login=email',
       `-Dgreenmail.users=${user.replace('@', `:${password}@`)}`,
       '-jar',
@@ -55,28 +61,53 @@ export async function pymap(): Promise<(() => Promise<OtherServer>) | undefined>
   }
   const program = `import sys; sys.path.insert(0, ${JSON.stringify(library)}); from pymap.main import main; main()`;
   return () =>
-    start('pymap', 'python3', ({ user, password }, port) => [
-      ...['-c', program, '--host', '127.0.0.1', '--port', String(port), '--no-tls'],
+    startOther('pymap', async ({ user, password, imapPort }) => [
+      ...['python3', '-c', program, '--host', '127.0.0.1', '--port', String(imapPort), '--no-tls'],
       ...['dict', '--demo-data', '--demo-user', user, '--demo-password', password],
     ]);
 }
 
-/** The user exists on Dovecot too: its Postfix is where the mailbox sends by. */
-async function start(
+/** A slow machine takes this long to start a server in Java, in milliseconds. */
+const START_MS = 90_000;
+
+/**
+ * Starts a server for one mailbox by the command that `prepare` gives, in a separate folder. The user exists on Dovecot
+ * too: its Postfix is where the mailbox sends by. Resolves once the user can log in.
+ */
+export async function startOther(
   name: string,
-  command: string,
-  args: (user: MailLogin, port: number) => string[],
+  prepare: (login: MailLogin, dir: string) => Promise<string[]>,
 ): Promise<OtherServer> {
   const imapPort = await freePort();
   const { user, password, submissionPort } = await addUser();
   const login: MailLogin = { user, password, submissionPort, imapPort };
-  const child = spawnServer(command, args(login, imapPort));
-  await waitForPort(imapPort, child, name);
-  return { login, stop: () => stopChild(child) };
+  const dir = await mkdtemp(join(tmpdir(), 'other-server-'));
+  let child: ChildProcess | undefined;
+  const stop = async () => {
+    if (child) await stopChild(child);
+    await rm(dir, { recursive: true, force: true });
+  };
+  try {
+    const [command = '', ...args] = await prepare(login, dir);
+    child = spawnServer(command, args);
+    await waitForPort(imapPort, child, name, START_MS);
+    await waitFor(() => canLogIn(login), { timeoutMs: START_MS, what: `a login to ${name}` });
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  return { login, stop };
 }
 
-function attempt(command: string, args: string[]): Promise<boolean> {
-  return run(command, args, { timeout: 240_000 }).then(
+async function canLogIn(login: MailLogin): Promise<boolean> {
+  const box = await openMailbox(login).catch(() => undefined);
+  await box?.close();
+  return box !== undefined;
+}
+
+/** Runs a command; whether it succeeded. */
+export function attempt(command: string, args: string[]): Promise<boolean> {
+  return run(command, args, { timeout: 600_000 }).then(
     () => true,
     () => false,
   );
