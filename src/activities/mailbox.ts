@@ -64,7 +64,9 @@ const HEARTBEAT_MS = 5_000;
 const WATCH_MS = 80 * MINUTE;
 /** An import returns to its workflow this often, whose history then shows the progress. */
 const IMPORT_MS = 10 * MINUTE;
+/** Between two scans of older mail after one that was not completed; twice as long each time. */
 const SCAN_RETRY_MS = MINUTE;
+const SCAN_RETRY_MAX_MS = 60 * MINUTE;
 /** How long logins are paused at a provider that asked for fewer of them. */
 const HOLD_MS = 30_000;
 /** How long a connection that another task needs is used at least, and how long the pause after its release is. */
@@ -315,7 +317,7 @@ async function checkLogins({ deps, connect }: Mailbox, signal: AbortSignal): Pro
 /** Scans the mail from before the connect on a separate connection; opens a new one after a failure. */
 async function scanInParallel(mailbox: Mailbox, signal: AbortSignal): Promise<void> {
   const { deps, lease, baseline } = mailbox;
-  while (!signal.aborted && !baseline.scanned) {
+  for (let retryMs = SCAN_RETRY_MS; !signal.aborted && !baseline.scanned; retryMs *= 2) {
     try {
       await inTurns(mailbox, signal, scanBaseline);
       baseline.scanned = isScanned(await loadFolders(deps.db, lease.accountId));
@@ -326,7 +328,7 @@ async function scanInParallel(mailbox: Mailbox, signal: AbortSignal): Promise<vo
         deps.logger.warn({ accountId: lease.accountId, code }, 'scan of older mail interrupted');
       }
     }
-    if (!baseline.scanned) await sleep(SCAN_RETRY_MS, signal);
+    if (!baseline.scanned) await sleep(Math.min(retryMs, SCAN_RETRY_MAX_MS), signal);
   }
   return untilAborted(signal);
 }

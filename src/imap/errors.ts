@@ -73,7 +73,7 @@ export function mailErrorOf(cause: unknown, login: ServerLogin, command: string)
   }
   if (error.responseStatus === 'NO' || error.responseStatus === 'BAD') {
     const detail = `the IMAP server refused ${command}: ${answer || error.responseStatus}`;
-    return new MailError('provider_error', 'imap', detail, { cause, refused: true });
+    return new MailError('provider_error', 'imap', detail, { cause, refused: true, command });
   }
   return new MailError('provider_error', 'imap', `${command} failed: ${reasonOf(cause)}`, { cause });
 }

@@ -9,6 +9,8 @@ interface Meaning {
   busy?: true;
   /** of any other command: the same command may work later */
   retryLater?: true;
+  /** of any other command: it concerns the login or the connection, not the folder in which the command was sent */
+  account?: true;
   /** of APPEND: the message is too large, or over the quota */
   tooMuch?: true;
   /** a folder that the command names does not exist */
@@ -21,13 +23,18 @@ interface Meaning {
 
 /** RFC 5530 unless another one is named. */
 const CODES: Readonly<Record<string, Meaning>> = {
-  UNAVAILABLE: { limit: true, busy: true, retryLater: true },
+  UNAVAILABLE: { limit: true, busy: true, retryLater: true, account: true },
   INUSE: { limit: true, busy: true, retryLater: true },
-  LIMIT: { limit: true, busy: true, retryLater: true, tooMuch: true },
+  LIMIT: { limit: true, busy: true, retryLater: true, tooMuch: true, account: true },
+  THROTTLED: { account: true }, // no standard: Gmail, Yahoo
+  AUTHENTICATIONFAILED: { account: true },
+  AUTHORIZATIONFAILED: { account: true },
+  EXPIRED: { account: true },
+  PRIVACYREQUIRED: { account: true },
   SERVERBUG: { busy: true, retryLater: true },
   CONTACTADMIN: { busy: true, retryLater: true },
   // RFC 3501 7.1: a text for the user. Gmail refuses excess connections with it.
-  ALERT: { limit: true, busy: true },
+  ALERT: { limit: true, busy: true, account: true },
   OVERQUOTA: { tooMuch: true },
   TOOBIG: { tooMuch: true }, // RFC 4469
   APPENDLIMIT: { tooMuch: true }, // RFC 7889
@@ -41,10 +48,11 @@ const CODES: Readonly<Record<string, Meaning>> = {
 const TEXTS: readonly { pattern: RegExp; meaning: Meaning; evenWithCode: boolean }[] = [
   {
     pattern: /too many|maximum number of|connection limit/i,
-    meaning: { limit: true, busy: true },
+    meaning: { limit: true, busy: true, account: true },
     // Some servers send it with the code of a refused password.
     evenWithCode: true,
   },
+  { pattern: /throttl|rate limit/i, meaning: { account: true }, evenWithCode: true },
   {
     pattern: /quota|too (large|big)|(message|maximum) size/i,
     meaning: { tooMuch: true },
@@ -61,6 +69,15 @@ export function means(meaning: keyof Meaning, code: string | undefined, text: st
 /** Whether the server refused the command (NO or BAD) with that meaning. */
 export function refusedAs(meaning: keyof Meaning, error: unknown): boolean {
   return error instanceof MailError && error.refused && means(meaning, refusalCode(error), error.detail);
+}
+
+/**
+ * Whether the server refused a command in one folder, which says nothing about the others. A refused SELECT always counts:
+ * of a folder on another host, servers say UNAVAILABLE too.
+ */
+export function refusedInFolder(error: unknown): error is MailError {
+  if (!(error instanceof MailError) || !error.refused) return false;
+  return error.command === 'SELECT' || !refusedAs('account', error);
 }
 
 /** Whether the server refused the command because a folder that it names does not exist. */

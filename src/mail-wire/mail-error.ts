@@ -15,11 +15,13 @@ export class MailError extends Error {
   readonly detail: string;
   /** the server responded NO or BAD: the connection is still open */
   readonly refused: boolean;
+  /** the command that was refused */
+  readonly command: string | undefined;
   constructor(
     code: MailErrorCode,
     side: MailSide,
     detail: string,
-    options: { temporary?: boolean; refused?: boolean; cause?: unknown } = {},
+    options: { temporary?: boolean; refused?: boolean; command?: string; cause?: unknown } = {},
   ) {
     super(`${code} (${side})`, options.cause === undefined ? undefined : { cause: options.cause });
     this.name = 'MailError';
@@ -27,6 +29,7 @@ export class MailError extends Error {
     this.side = side;
     this.detail = detail;
     this.refused = options.refused ?? false;
+    this.command = options.command;
     this.temporary = options.temporary ?? code === 'provider_error';
   }
 }

@@ -5,7 +5,7 @@ import { searchUids } from '../imap/search.ts';
 import type { ImapSession } from '../imap/session.ts';
 import type { SyncContext } from './context.ts';
 import { locationRow } from './ingest/rows.ts';
-import { withSelected } from './selected.ts';
+import { type Selection, withSelected } from './selected.ts';
 import { type FolderState, loadFolders, updateFolder } from './store/folders.ts';
 import { insertLocations } from './store/locations.ts';
 
@@ -63,13 +63,14 @@ export async function scanBaseline(ctx: SyncContext, signal: AbortSignal): Promi
 }
 
 async function scanFolder(ctx: SyncContext, folder: FolderState, signal: AbortSignal): Promise<void> {
-  const opened = await withSelected(ctx.session, folder.path, async (selection) => {
+  let refused: string | undefined;
+  const scan = async (selection: Selection) => {
     // Under other UIDs there is nothing to record: the watch first maps the UIDs, or reads the baseline.
     if (selection.uidValidity === folder.uidValidity) await scanSelected(ctx, folder, signal);
-    return true;
-  });
-  // A folder that the server does not open must not delay the others.
-  if (!opened) await saveScannedFrom(ctx, folder, [], 1);
+  };
+  await withSelected(ctx.session, folder.path, scan, ({ command }) => (refused = command));
+  // A folder that the server does not open must not delay the others; one that it does not show now is scanned later.
+  if (refused === 'SELECT') await saveScannedFrom(ctx, folder, [], 1);
 }
 
 async function scanSelected(ctx: SyncContext, folder: FolderState, signal: AbortSignal): Promise<void> {

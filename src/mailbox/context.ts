@@ -4,6 +4,7 @@ import type { ImapSession } from '../imap/session.ts';
 import type { Logger } from '../runtime/logger.ts';
 import type { MailParser } from '../mime/parser.ts';
 import type { Storage } from '../storage/storage.ts';
+import type { FolderRefusals } from './refusals.ts';
 
 /** The account whose mail is ingested. */
 export interface SyncAccount {
@@ -27,6 +28,8 @@ export interface SyncContext {
   reopen(): Promise<ImapSession>;
   readonly lease: Lease;
   readonly account: SyncAccount;
+  /** of all connections that a watch opens one after the other */
+  readonly refusals: FolderRefusals;
   /** whether the baseline of every folder has been scanned: until then older mail cannot be matched when it moves */
   baselineKnown(): boolean;
 }

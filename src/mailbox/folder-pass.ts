@@ -30,7 +30,7 @@ export interface FolderPassOptions {
 }
 
 export interface FolderPassResult {
-  /** false: the server refused to open the folder, or the folder is gone */
+  /** false: the server refused to open the folder or a command in it, or the folder is gone */
   opened: boolean;
   /** the folder could not be selected again: the rest of it is left to the next sync */
   interrupted: boolean;
@@ -54,7 +54,7 @@ const NEWEST = 200;
 
 /**
  * Syncs one folder: new messages, then flags and vanished messages below the cursor. A folder that the server refuses to
- * open is left to the next pass.
+ * open, or in which it refuses a command, is left to a later pass.
  * @throws MailError; LeaseLost
  */
 export async function syncFolder(
@@ -79,8 +79,8 @@ async function passOnce(
   };
   // Read before SELECT: flags that are read after a change of this API show that change.
   const stored = await loadFolder(ctx.db, folderId);
-  if (!stored || stored.vacating) return notOpened;
-  const result = await withSelected(ctx.session, stored.path, async (selection) => {
+  if (!stored || stored.vacating || !isDue(ctx, stored)) return notOpened;
+  const work = async (selection: Selection) => {
     const mapped = await mapUids(ctx, stored, selection);
     // Messages that were not found under the new UIDs may have moved to another folder.
     const isRemapped = mapped.uidValidity !== stored.uidValidity && stored.uidValidity !== null;
@@ -106,8 +106,16 @@ async function passOnce(
       othersFirst: null,
       renumbered: late.renumbered,
     };
-  });
-  return result ?? notOpened;
+  };
+  const result = await withSelected(ctx.session, stored.path, work, (refusal) => ctx.refusals.note(folderId, refusal));
+  if (!result) return notOpened;
+  ctx.refusals.clear(folderId);
+  return result;
+}
+
+/** INBOX is tried in each pass: it is selected anyway, to listen in it. */
+function isDue({ refusals }: SyncContext, { id, role }: FolderState): boolean {
+  return role === 'INBOX' || refusals.isDue(id);
 }
 
 interface OpenFolder {
@@ -245,11 +253,12 @@ async function compareLookAlikes(
     if (compared.has(id)) continue;
     const other = await loadFolder(ctx.db, id);
     if (!other || !isComparable(folder, other)) continue;
-    await withSelected(ctx.session, other.path, async (selectedOther) => {
+    const compare = async (selectedOther: Selection) => {
       const mapped = await mapUids(ctx, other, selectedOther);
       if ((await findVanished(ctx, mapped, selectedOther, everyFlag)).missing) missing = true;
       now.push(id);
-    });
+    };
+    await withSelected(ctx.session, other.path, compare, (refusal) => ctx.refusals.note(id, refusal));
   }
   return { ...none, missing, compared: now };
 }

@@ -3,7 +3,7 @@ import { searchUids } from '../imap/search.ts';
 import { PartUnavailable } from '../outage.ts';
 import type { SyncContext } from './context.ts';
 import { ingest, type IngestTarget } from './ingest/ingest.ts';
-import { assertSelected, withSelected } from './selected.ts';
+import { assertSelected, type Selection, withSelected } from './selected.ts';
 import { type FolderState, loadFolders } from './store/folders.ts';
 import { locatedUids } from './store/locations.ts';
 
@@ -37,7 +37,7 @@ export async function importMail(ctx: SyncContext, options: ImportOptions): Prom
 /** The number of messages for which the storage has no room. */
 async function importFolder(ctx: SyncContext, folder: FolderState, options: ImportOptions): Promise<number> {
   let leftOut = 0;
-  await withSelected(ctx.session, folder.path, async (selection) => {
+  const importAll = async (selection: Selection) => {
     if (selection.exists === 0) return;
     if (folder.uidValidity !== null && selection.uidValidity !== folder.uidValidity) return;
     // SEARCH SINCE compares days in the server's time zone (RFC 9051 6.4.4): request one more day and compare
@@ -48,6 +48,9 @@ async function importFolder(ctx: SyncContext, folder: FolderState, options: Impo
       const chunk = uids.slice(Math.max(0, end - CHUNK), end);
       leftOut += await importChunk(ctx, { folder, selection, source: 'initialSync' }, chunk, options);
     }
+  };
+  await withSelected(ctx.session, folder.path, importAll, (refusal) => {
+    if (refusal.command !== 'SELECT') throw refusal;
   });
   return leftOut;
 }

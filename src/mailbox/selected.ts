@@ -1,6 +1,8 @@
-import { type SelectedFolder, trySelect } from '../imap/select.ts';
+import { refusedInFolder } from '../imap/response-codes.ts';
+import { selectFolder, type SelectedFolder, trySelect } from '../imap/select.ts';
 import type { ImapSession } from '../imap/session.ts';
 import { uidValidityOf } from '../imap/uidvalidity.ts';
+import type { MailError } from '../mail-wire/mail-error.ts';
 
 /**
  * A folder as it was selected on a session. A UID is valid in one folder under one UIDVALIDITY only (RFC 9051 2.3.1.1), so
@@ -10,14 +12,23 @@ export interface Selection extends SelectedFolder {
   readonly path: string;
 }
 
-/** Selects a folder and runs `work` in it; undefined, without `work`, when the server refuses to open the folder. */
+/**
+ * Selects a folder and runs `work` in it. Undefined, after `onRefused`, when the server refuses to open the folder, or
+ * refuses a command in it: other folders can still be read on this session.
+ */
 export async function withSelected<T>(
   session: ImapSession,
   path: string,
   work: (selection: Selection) => Promise<T>,
+  onRefused: (refusal: MailError) => void = () => {},
 ): Promise<T | undefined> {
-  const selected = await trySelect(session, path);
-  return selected && work(selectionOf(session, selected));
+  try {
+    return await work(selectionOf(session, await selectFolder(session, path)));
+  } catch (error) {
+    if (!refusedInFolder(error)) throw error;
+    onRefused(error);
+    return undefined;
+  }
 }
 
 /** The Selection of a folder that was selected just now. */

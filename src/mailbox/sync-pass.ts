@@ -46,16 +46,16 @@ export async function syncMailbox(ctx: SyncContext, options: SyncOptions): Promi
   const decide = thorough || (options.missingBefore ?? false);
   const passes = await syncUntilSettled(ctx, { startedAt, list, due, decide }, everyFlag);
   if (passes.decide) await decideMissing(ctx, passes.startedAt);
-  await endAbandonedMoves(ctx, { synced: passes.refused === 0 && !passes.undecided });
-  const failure = failureOf(passes);
+  await endAbandonedMoves(ctx, { synced: passes.refused.length === 0 && !passes.undecided });
+  const failure = failureOf(ctx, passes);
   if (failure === undefined) await touchSynced(ctx.db, ctx.lease, new Date());
   else await inLease(ctx.db, ctx.lease, (tx) => saveWatchFailure(tx, ctx.account.id, failure));
   return { ...passes.list, undecided: passes.undecided };
 }
 
 /** The reason why the account is not in sync after a pass that succeeded. */
-function failureOf({ refused, leftOut }: SettledPass): string | undefined {
-  if (refused > 0) return `the IMAP server does not open ${refused} of the folders it lists`;
+function failureOf({ refusals }: SyncContext, { refused, leftOut }: SettledPass): string | undefined {
+  if (refused.length > 0) return refusals.describe(refused);
   return leftOut > 0 ? `the storage is full: ${leftOut} of the messages wait for room` : undefined;
 }
 
@@ -114,16 +114,21 @@ function settledPass(
 ): Omit<SettledPass, 'leftOut'> {
   // The contents of a folder that was not synced completely are unknown: a later sync decides.
   const decide = pass.decide && !interrupted;
-  const listed = [...refused].filter((id) => pass.list.folders.get(id)?.selectable).length;
+  const listed = [...refused].filter((id) => isMissed(pass.list.folders.get(id)));
   const undecided = pass.decide && (interrupted || !settled);
-  const startedAt = listed > 0 || !settled ? patience(pass) : pass.startedAt;
+  const startedAt = listed.length > 0 || !settled ? patience(pass) : pass.startedAt;
   return { ...pass, decide, undecided, refused: listed, startedAt };
+}
+
+/** Whether a folder that was not read should have been: one that was never readable may be closed to this login. */
+function isMissed(folder: FolderState | undefined): boolean {
+  return folder !== undefined && folder.selectable && folder.uidNext !== null;
 }
 
 interface SettledPass extends Pass {
   undecided: boolean;
-  /** listed folders that could not be opened */
-  refused: number;
+  /** ids of listed folders that could not be opened or read */
+  refused: string[];
   /** messages for which the storage has no room */
   leftOut: number;
 }
@@ -194,7 +199,7 @@ export async function withNewSession<T>(ctx: SyncContext, work: (renewed: SyncCo
 interface FoldersSynced {
   /** emails left a folder */
   missing: boolean;
-  /** ids of the folders that could not be opened */
+  /** ids of the folders that could not be opened or read */
   refused: ReadonlySet<string>;
   /** the rest of a folder is left to the next sync */
   interrupted: boolean;

@@ -6,6 +6,7 @@ import { openSession } from '../imap/session.ts';
 import type { Logger } from '../runtime/logger.ts';
 import { type LoginDeps, withLoginConfirmed } from './confirm-login.ts';
 import type { SyncContext } from './context.ts';
+import { createFolderRefusals } from './refusals.ts';
 import { loadSyncSettings, openCredentials, type SyncSettings } from './settings.ts';
 import type { MailParser } from '../mime/parser.ts';
 import type { Outbound } from '../security/outbound.ts';
@@ -83,7 +84,8 @@ export function syncContext(
 ): SyncContext {
   const account = { id: own.lease.accountId, ownAddresses, connectedAt };
   const reopen = () => openSession(imap, { outbound });
-  return { db, storage, parser, logger, tempDir, reopen, account, ...own };
+  const refusals = createFolderRefusals(account.id, logger);
+  return { db, storage, parser, logger, tempDir, reopen, account, refusals, ...own };
 }
 
 function accountGone(): ApiError {

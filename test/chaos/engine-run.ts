@@ -4,6 +4,7 @@ import { listFoldersWithStatus } from '../../src/imap/list.ts';
 import { type ImapSession, openSession } from '../../src/imap/session.ts';
 import { scanBaseline } from '../../src/mailbox/baseline.ts';
 import type { SyncContext } from '../../src/mailbox/context.ts';
+import { createFolderRefusals } from '../../src/mailbox/refusals.ts';
 import { syncMailbox } from '../../src/mailbox/sync-pass.ts';
 import { watch } from '../../src/mailbox/watch.ts';
 import type { MailboxDeps } from '../../src/mailbox/with-mailbox.ts';
@@ -118,7 +119,8 @@ export class EngineRun {
     const session = await this.session();
     signal?.addEventListener('abort', () => session.client.close());
     const account = { id: this.accountId, ownAddresses: ['reader@example.test'], connectedAt: new Date() };
-    const rest = { lease, account, reopen: () => this.session(), baselineKnown: () => true };
+    const refusals = createFolderRefusals(this.accountId, logger);
+    const rest = { lease, account, refusals, reopen: () => this.session(), baselineKnown: () => true };
     try {
       return await work({ db, storage, parser, logger, tempDir, session, ...rest });
     } finally {

@@ -4,7 +4,12 @@ import { expect, it } from '@jest/globals';
 
 const ROOT = join(import.meta.dirname, '..', '..');
 const DECISIONS = readdirSync(join(ROOT, 'docs/decisions'));
-const PAGES = ['docs/architecture.md', 'docs/states.md', ...DECISIONS.map((name) => `docs/decisions/${name}`)];
+const PAGES = [
+  'docs/architecture.md',
+  'docs/mail-servers.md',
+  'docs/states.md',
+  ...DECISIONS.map((name) => `docs/decisions/${name}`),
+];
 
 it.each(PAGES)('%s names and links only files that exist', (page) => {
   const text = readFileSync(join(ROOT, page), 'utf8');

@@ -90,8 +90,8 @@ async function listOnce(ctx: SyncContext, freshSession: boolean): Promise<Folder
 
 function isDirty(folder: FolderState, { status, selectable }: FolderFacts): boolean {
   if (!selectable) return false;
-  // one that has been read before: either it opens all the same, or that it does not is shown
-  if (!status) return folder.uidNext !== null;
+  // It may open all the same.
+  if (!status) return true;
   if (folder.uidNext === null || status.uidValidity !== folder.uidValidity || status.uidNext > folder.uidNext)
     return true;
   if (status.messages !== folder.totalCount) return true;

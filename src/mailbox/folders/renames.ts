@@ -1,7 +1,7 @@
 import { fetchMetaOf, MAX_UID } from '../../imap/fetch.ts';
 import { searchUids } from '../../imap/search.ts';
-import { trySelect } from '../../imap/select.ts';
 import type { SyncContext } from '../context.ts';
+import { withSelected } from '../selected.ts';
 import type { FolderFacts, FolderState } from '../store/folders.ts';
 import { newestLocations } from '../store/locations.ts';
 import type { FolderPlan } from './plan.ts';
@@ -48,17 +48,16 @@ async function isSameFolder(
     // Nothing stored to compare: with its validity kept and no other that could be meant, it is the same.
     return sameValidity && rivals === 0 && facts.status?.uidNext === folder.uidNext;
   }
-  if (!(await trySelect(ctx.session, facts.path))) return false;
-  if (!sameValidity) {
-    const identities = new Set(samples.map((sample) => sample.identity));
-    return holdsAll(ctx, identities);
-  }
-  const metas = await fetchMetaOf(
-    ctx.session,
-    samples.map((sample) => sample.uid),
-  );
-  const identityOf = new Map(metas.map((meta) => [meta.uid, meta.identity]));
-  return samples.some((sample) => identityOf.get(sample.uid) === sample.identity);
+  const isSame = async () => {
+    if (!sameValidity) return holdsAll(ctx, new Set(samples.map((sample) => sample.identity)));
+    const metas = await fetchMetaOf(
+      ctx.session,
+      samples.map((sample) => sample.uid),
+    );
+    const identityOf = new Map(metas.map((meta) => [meta.uid, meta.identity]));
+    return samples.some((sample) => identityOf.get(sample.uid) === sample.identity);
+  };
+  return (await withSelected(ctx.session, facts.path, isSame)) ?? false;
 }
 
 /** Whether the selected folder holds messages of all these identities; asks for the newest first, some at a time. */

@@ -6,6 +6,7 @@ import { listFoldersWithStatus } from '../../../src/imap/list.ts';
 import type { ImapSession } from '../../../src/imap/session.ts';
 import { createLogger } from '../../../src/runtime/logger.ts';
 import type { SyncContext } from '../../../src/mailbox/context.ts';
+import { createFolderRefusals } from '../../../src/mailbox/refusals.ts';
 import { type FolderState, insertBaselineFolders, loadFolders } from '../../../src/mailbox/store/folders.ts';
 import { FakeImap, type FakeImapOptions } from '../fakes/fake-imap.ts';
 import { openTestSession } from './mail-session.ts';
@@ -57,6 +58,7 @@ async function startEngine(
     lease: (await takeLease(db, id)) as Lease,
     account: { id, ownAddresses: ['reader@example.test'], connectedAt: new Date() },
     baselineKnown: () => true,
+    refusals: createFolderRefusals(id, createLogger('silent', 'test')),
   };
   return {
     server,

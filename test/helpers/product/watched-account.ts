@@ -12,6 +12,7 @@ import { createLogger } from '../../../src/runtime/logger.ts';
 import { isScanned, scanBaseline } from '../../../src/mailbox/baseline.ts';
 import type { SyncContext } from '../../../src/mailbox/context.ts';
 import { insertBaselineFolders, loadFolders } from '../../../src/mailbox/store/folders.ts';
+import { createFolderRefusals } from '../../../src/mailbox/refusals.ts';
 import { watch } from '../../../src/mailbox/watch.ts';
 import { createMailParser } from '../../../src/mime/parser.ts';
 import { newId } from '../../../src/new-id.ts';
@@ -141,6 +142,7 @@ export class WatchedAccount {
       lease,
       account,
       baselineKnown: () => true,
+      refusals: createFolderRefusals(this.id, logger),
     };
   }
 

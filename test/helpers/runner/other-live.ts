@@ -28,6 +28,7 @@ export const OTHER_LIVE: readonly string[] = [
   'live/front/privacy',
   'live/quiet-mailbox',
   'live/failures/processes',
+  'live/failures/refused-commands',
   'live/removal',
   'live/failures/send-failures',
   'live/sending-elsewhere',
