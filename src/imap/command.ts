@@ -1,5 +1,5 @@
 import { encodePath, normalizePath } from 'imapflow/lib/tools.js';
-import { internalsOf } from './imapflow-patches.ts';
+import { internalsOf, isEmpty } from './imapflow-patches.ts';
 import { type ResponseCode, responseCode } from './response-codes.ts';
 import type { CommandLimits, ImapSession } from './session.ts';
 import type { Untagged } from './tokens.ts';
@@ -17,7 +17,8 @@ export interface CommandOptions extends CommandLimits {
 
 /**
  * Runs one command and returns the response code of its OK, if any. imapflow's own functions for commands that
- * write return `false` or nothing for a refusal; this function throws.
+ * write return `false` or nothing for a refusal; this function throws. One that names messages is not sent to an empty
+ * folder, where it would change nothing: some servers (Apache James) refuse a set of UIDs there.
  * @throws MailError, with `refused` when the server answered NO or BAD
  */
 export function command(
@@ -26,6 +27,7 @@ export function command(
   args: Argument[],
   options: CommandOptions = {},
 ): Promise<ResponseCode | undefined> {
+  if (NAMES_MESSAGES.has(name) && isEmpty(session.client)) return Promise.resolve(undefined);
   const client = internalsOf(session.client);
   const { untagged: listeners = {}, ...limits } = options;
   const untagged = Object.fromEntries(
@@ -42,6 +44,8 @@ export function command(
   };
   return session.run(name, run, limits);
 }
+
+const NAMES_MESSAGES = new Set(['UID STORE', 'UID COPY', 'UID MOVE', 'UID EXPUNGE']);
 
 /** UIDPLUS (RFC 4315): the server reports where messages went. Such responses are ignored without it. */
 export function hasUidplus(session: ImapSession): boolean {

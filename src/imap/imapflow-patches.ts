@@ -65,6 +65,7 @@ export function internalsOf(client: ImapFlow): ImapFlowInternals {
  *
  * - limits how many responses one command may get, and how many literals one response may have;
  * - quotes the names of folders;
+ * - sends no FETCH or SEARCH to an empty folder: some servers (Apache James) refuse a set of UIDs there;
  * - enables UTF8=ACCEPT (RFC 6855) only where the server requires it: some that offer it (Courier) store names that no other
  *   mail program can list. `disableAutoEnable` would also turn off what imapflow does for servers that refuse IMAP4rev2;
  * - keeps a VANISHED as the ranges it came in: `1:4294967295` is 22 bytes on the wire, and imapflow emits one event for
@@ -103,7 +104,9 @@ export function patchClient(client: ImapFlow): ResponseGuard {
     exec(command, BEGIN_WITH_NAME.has(command) ? quoteName(args) : args, options);
 
   const run = internals.run.bind(client);
-  internals.run = (command, ...args) => {
+  internals.run = async (command, ...args) => {
+    const nothing = IN_EMPTY_FOLDER[command];
+    if (nothing && isEmpty(client)) return nothing();
     const [extensions] = args;
     if (command !== 'ENABLE' || !Array.isArray(extensions) || client.capabilities.has('UTF8=ONLY')) {
       return run(command, ...args);
@@ -133,6 +136,14 @@ export function patchClient(client: ImapFlow): ResponseGuard {
       return exceeded;
     },
   };
+}
+
+/** What imapflow returns for these commands in a folder without messages. */
+const IN_EMPTY_FOLDER: Record<string, () => unknown> = { FETCH: () => ({ count: 0, list: [] }), SEARCH: () => [] };
+
+/** Whether the selected folder has no messages, as far as the server has said. */
+export function isEmpty({ mailbox }: ImapFlow): boolean {
+  return mailbox !== false && mailbox?.exists === 0;
 }
 
 /** Error codes of imapflow at the limits that it has options for. */

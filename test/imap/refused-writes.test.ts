@@ -67,3 +67,14 @@ describe.each(['NO out of order', 'BAD invalid message set'])('%s', (text) => {
     expect(server.count('LOGIN')).toBe(1);
   });
 });
+
+it('sends no STORE, COPY, MOVE or EXPUNGE to an empty folder, as Apache James refuses those', async () => {
+  await open(`${PLAIN} MOVE`);
+  await openFolder(session, 'Target');
+  expect(await storeFlags(session, [1], { add: ['\\Seen'] })).toEqual(new Map());
+  expect(await moveMessages(session, [1], 'Work')).toMatchObject({ missing: [1] });
+  expect(await copyMessages(session, [1], 'Work')).toMatchObject({ missing: [1] });
+  await expungeMessages(session, [1]);
+  const about = server.log.map(({ name }) => name).filter((name) => /STORE|COPY|MOVE|EXPUNGE|FETCH/.test(name));
+  expect(about).toEqual([]);
+});

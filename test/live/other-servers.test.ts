@@ -1,10 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import type { Account } from '../../src/contract/account.ts';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type DovecotOptions, OLD_CAPABILITIES, startDovecot } from '../helpers/servers/dovecot.ts';
 import { brief, type Connected, connectLogin, type Live, joinLive, typesOf } from '../helpers/product/live.ts';
 import { isLong } from '../helpers/runner/long.ts';
+import { waitFor } from '../helpers/assert/wait.ts';
 import { addUser, doveadm, type MailUser } from '../helpers/product/mail-user.ts';
 import { openMailbox } from '../helpers/product/mailbox.ts';
 import { mailServers } from '../helpers/servers/mail-servers.ts';
@@ -132,6 +134,20 @@ describe.each(SERVERS)('$name', ({ prefix, separator, start }) => {
     await pia.box.expunge(path('Filed'), uidThere ?? 0);
     await pia.event('email.delete', (one) => emailOf(one).id === emailOf(call).id);
     expect(typesOf([...(await pia.settle(path('Filed'))), ...(await pia.settle())])).toEqual(['email.delete']);
+  });
+
+  test('mail that leaves an empty folder before it is seen keeps nothing out of sync', async () => {
+    await pia.box.createFolder(path('Brief'));
+    await pia.event('email.folder.create', (call) => folderOf(call).name === 'Brief');
+    const uid = await pia.box.append(path('Brief'), { subject: 'gone' });
+    await pia.box.expunge(path('Brief'), uid);
+    const left = new Date().toISOString();
+    const { call } = await pia.receive('INBOX', 'after it');
+    expect(emailOf(call).subject).toBe('after it');
+    const syncedAt = async () => (await live.api.get<Account>(`/accounts/${pia.account.id}`)).last_synced_at ?? '';
+    await waitFor(async () => (await syncedAt()) > left, { timeoutMs: 20_000, what: 'a sync pass to its end' });
+    await pia.box.deleteFolder(path('Brief'));
+    await pia.event('email.folder.delete', (one) => folderOf(one).name === 'Brief');
   });
 
   test('folders are created, renamed under the same id with their mail, and removed', async () => {

@@ -211,3 +211,22 @@ it.each(['NO [UNAVAILABLE] later', 'NO [LIMIT] too much', 'BAD Request is thrott
     account.failure = undefined;
   },
 );
+
+it('sends no command about messages to an empty folder, as Apache James refuses those', async () => {
+  await watchedOn(SYNCING, 0);
+  const isAboutMessages = ({ name }: Command) => /FETCH|SEARCH|STORE|EXPUNGE|COPY|MOVE/.test(name);
+  const refused: string[] = [];
+  server.script.command = (each, session) => {
+    if (!isAboutMessages(each) || session.selected?.messages.length !== 0) return false;
+    refused.push(each.name);
+    session.done(each, 'BAD FETCH failed. Invalid messageset.');
+    return true;
+  };
+  const folder = server.folder('Odd');
+  server.add('Odd', mailText());
+  folder.messages = [];
+  await passes(3);
+  await newMailIn('INBOX', 'Work');
+  expect(refused).toEqual([]);
+  expect(await failure()).toBe('');
+});
