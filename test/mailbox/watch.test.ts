@@ -1,6 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import { listenForChanges } from '../../src/imap/idle.ts';
+import { createFolderRefusals } from '../../src/mailbox/refusals.ts';
+import { syncMailbox } from '../../src/mailbox/sync-pass.ts';
 import { watch } from '../../src/mailbox/watch.ts';
+import type { Logger } from '../../src/runtime/logger.ts';
 import { openTestSession } from '../helpers/product/mail-session.ts';
 import { mailText } from '../helpers/product/mail-text.ts';
 import { waitFor } from '../helpers/assert/wait.ts';
@@ -88,3 +91,28 @@ it('a server whose IDLE reports nothing is asked every few seconds, once that ha
   expect([...listener.take().folders]).toEqual(['INBOX']);
   await session.end();
 }, 30_000);
+
+describe('a folder in which a command is refused', () => {
+  it('is logged once, with the command, and when it is read again', async () => {
+    const { server, ctx, folder } = await start({ folders: { Work: [] } });
+    server.append('Work', mailText());
+    server.script.command = (command, session) => {
+      if (command.name !== 'UID FETCH' || session.selected?.path !== 'Work') return false;
+      session.done(command, 'NO [SERVERBUG] not now');
+      return true;
+    };
+    const lines: unknown[] = [];
+    const write = (fields: object, text: string) => lines.push([text, fields]);
+    const refusals = createFolderRefusals(ctx.account.id, { warn: write, info: write } as unknown as Logger);
+    for (let pass = 0; pass < 2; pass++) await syncMailbox({ ...ctx, refusals }, {});
+    const ids = { accountId: ctx.account.id, folderId: (await folder('Work')).id };
+    const refused = ['command refused in a folder', { ...ids, command: 'FETCH', code: 'SERVERBUG' }];
+    expect(lines).toEqual([refused]);
+    server.script = {};
+    await waitFor(async () => {
+      await syncMailbox({ ...ctx, refusals }, {});
+      return lines.length > 1;
+    });
+    expect(lines).toEqual([refused, ['no command refused in the folder any longer', ids]]);
+  });
+});
