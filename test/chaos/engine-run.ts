@@ -25,6 +25,8 @@ import { Random } from './random.ts';
 /** A kind of server, and how it is used. */
 export interface Mode extends FakeImapOptions, OtherProgramOptions {
   gmail?: boolean;
+  /** these commands are refused now and then */
+  refuses?: RegExp;
 }
 
 /** What a run came to. */
@@ -204,6 +206,13 @@ export class EngineRun {
   }
 
   private meddle(command: Command, session: FakeSession): boolean {
+    const { refuses } = this.mode;
+    if (refuses?.test(command.name) && this.random.chance(0.03)) {
+      this.log.push(`refused ${command.name}`);
+      if (/^(SELECT|EXAMINE)$/.test(command.name)) session.selected = undefined;
+      session.done(command, this.random.chance(0.5) ? 'NO not now' : 'BAD not so');
+      return true;
+    }
     if (/^(UID (MOVE|COPY)|APPEND)$/.test(command.name) && this.random.chance(0.05)) {
       session.answer(command);
       this.other.expungeNewest(String(command.args[command.name === 'APPEND' ? 0 : 1]));

@@ -9,6 +9,9 @@ import { type Mode, runEngine } from './engine-run.ts';
  * CHAOS_SEED=… CHAOS_OPERATIONS=… CHAOS_MODE=… npm test -- test/chaos/engine.test.ts
  */
 
+const READS = /^(SELECT|EXAMINE|STATUS|(UID )?FETCH|UID SEARCH)$/;
+const COMMANDS = /^(SELECT|EXAMINE|STATUS|(UID )?FETCH|UID (SEARCH|STORE|COPY|MOVE|EXPUNGE)|APPEND)$/;
+
 const MODES: Record<string, Mode> = {
   'IMAP4rev1 alone': { capabilities: 'IMAP4rev1' },
   'UIDPLUS and MOVE': { capabilities: `${PLAIN} MOVE` },
@@ -19,6 +22,8 @@ const MODES: Record<string, Mode> = {
   'a server that tells nothing in IDLE': { capabilities: `${PLAIN} MOVE CONDSTORE`, lazyIdle: true },
   'a server that announces mail early': { capabilities: `${PLAIN} MOVE`, announcesMs: 25 },
   'a server that loses dates': { losesDates: true },
+  'a server that refuses commands': { capabilities: `${PLAIN} MOVE`, refuses: COMMANDS },
+  'an old server that refuses to show messages': { capabilities: 'IMAP4rev1', refuses: READS },
 };
 
 const { CHAOS_SEED, CHAOS_OPERATIONS, CHAOS_MODE, CHAOS_SEEDS } = process.env;
