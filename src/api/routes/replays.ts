@@ -3,11 +3,14 @@ import { Limit, Offset, OneOf } from '../../contract/common.ts';
 import { ApiError } from '../../contract/errors.ts';
 import { CreateReplay, Replay, REPLAY_STATUSES, ReplayList } from '../../contract/replay.ts';
 import { getEndpoint } from '../../db/queries/endpoints.ts';
-import { createReplay, getReplay, listReplays } from '../../db/queries/replays.ts';
+import { createReplay, getReplay, listReplays, type StoredReplay } from '../../db/queries/replays.ts';
+import { replayWorkflowId } from '../../workflows/names.ts';
 import { readDate } from '../http/dates.ts';
 import { existing, Id, responses, type Routes } from './route.ts';
 
 const Params = Type.Object({ id: Id('replay') });
+
+const shown = (replay: StoredReplay): Replay => ({ ...replay, workflow_id: replayWorkflowId(replay.id) });
 
 /** Routes that replay deliveries of an endpoint in bulk. */
 export const replayRoutes: Routes = (app, { db, secrets, commands }) => {
@@ -39,7 +42,7 @@ export const replayRoutes: Routes = (app, { db, secrets, commands }) => {
       };
       await createReplay(db, { id, endpointId, filter: { ...filter, ...dates } });
       await commands.startReplay({ id, endpointId });
-      return existing(await getReplay(db, id), 'replay');
+      return shown(existing(await getReplay(db, id), 'replay'));
     },
   );
 
@@ -64,7 +67,7 @@ export const replayRoutes: Routes = (app, { db, secrets, commands }) => {
     async ({ query }) => {
       const filter = { endpointId: query.endpoint_id, status: query.status };
       const { data, hasMore } = await listReplays(db, filter, query);
-      return { object: 'Replays', data, has_more: hasMore };
+      return { object: 'Replays', data: data.map(shown), has_more: hasMore };
     },
   );
 
@@ -81,7 +84,7 @@ export const replayRoutes: Routes = (app, { db, secrets, commands }) => {
         response: responses('The job and its counts', Replay, 'not_found'),
       },
     },
-    async ({ params }) => existing(await getReplay(db, params.id), 'replay'),
+    async ({ params }) => shown(existing(await getReplay(db, params.id), 'replay')),
   );
 
   app.post(
@@ -102,7 +105,7 @@ export const replayRoutes: Routes = (app, { db, secrets, commands }) => {
     async ({ params }) => {
       existing(await getReplay(db, params.id), 'replay');
       await commands.cancelReplay(params.id);
-      return existing(await getReplay(db, params.id), 'replay');
+      return shown(existing(await getReplay(db, params.id), 'replay'));
     },
   );
 };

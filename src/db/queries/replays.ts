@@ -3,6 +3,9 @@ import { type Replay, type ReplayFilter, REPLAYED_STATUSES, type ReplayStatus } 
 import type { Queryable } from '../driver/client.ts';
 import { LINES } from '../outbox.ts';
 
+/** A replay as the store knows it: the name of its workflow belongs to `workflows/names`. */
+export type StoredReplay = Omit<Replay, 'workflow_id'>;
+
 /** Deliveries of an endpoint, recorded by `createdAt`, that a replay makes again. */
 export interface ReplayScope {
   id: string;
@@ -58,7 +61,7 @@ export async function createReplay(db: Queryable, replay: Omit<ReplayScope, 'cre
 }
 
 /** Reads a replay; undefined when it does not exist. */
-export async function getReplay(db: Queryable, id: string): Promise<Replay | undefined> {
+export async function getReplay(db: Queryable, id: string): Promise<StoredReplay | undefined> {
   const { rows } = await db.execute<ReplayRow>(selected(sql`select * from replays where id = ${id}`));
   return rows[0] && toReplay(rows[0]);
 }
@@ -68,7 +71,7 @@ export async function listReplays(
   db: Queryable,
   filter: { endpointId?: string | undefined; status?: ReplayStatus | undefined },
   page: { offset: number; limit: number },
-): Promise<{ data: Replay[]; hasMore: boolean }> {
+): Promise<{ data: StoredReplay[]; hasMore: boolean }> {
   const { rows } = await db.execute<ReplayRow>(
     selected(sql`
       select * from replays
@@ -114,7 +117,7 @@ interface ReplayRow extends Record<string, unknown> {
   completed_at: string | null;
 }
 
-const toReplay = (row: ReplayRow): Replay => ({
+const toReplay = (row: ReplayRow): StoredReplay => ({
   object: 'Replay',
   id: row.id,
   endpoint_id: row.endpoint_id,
@@ -125,8 +128,6 @@ const toReplay = (row: ReplayRow): Replay => ({
   delivered: row.delivered,
   failed: row.failed,
   skipped: row.skipped,
-  // replayWorkflowId of src/workflows/names.ts
-  workflow_id: `replay/${row.id}`,
   created_at: new Date(row.created_at).toISOString(),
   completed_at: row.completed_at === null ? null : new Date(row.completed_at).toISOString(),
 });
