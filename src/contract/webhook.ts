@@ -117,7 +117,7 @@ const errorKind = {
     OneOf(POST_ERROR_KINDS, {
       description:
         'stage at which the call failed: name resolution (`dns`), an address that is not allowed (`address`), `connect`, ' +
-        '`tls`, `timeout`, the HTTP `status`, headers that are `too_large`, a `response` that is not HTTP, the stored ' +
+        '`tls`, `timeout`, the HTTP `status`, a response that is `too_large` apart from its body, a `response` that is not HTTP, the stored ' +
         '`secret`; null: it succeeded, or no call was made',
     }),
   ),

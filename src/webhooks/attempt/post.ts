@@ -1,5 +1,6 @@
 import http, { type ClientRequest, type IncomingMessage } from 'node:http';
 import https from 'node:https';
+import type { Socket } from 'node:net';
 import { urlToHttpOptions } from 'node:url';
 import { types } from 'node:util';
 import type { PostErrorKind } from '../../contract/webhook.ts';
@@ -17,7 +18,7 @@ export interface PostRequest {
   signal?: AbortSignal;
 }
 
-/** What came of a call: either a response or an `error` that may be shown. */
+/** The outcome of a call: either a response or an `error` that may be shown. */
 export interface PostOutcome {
   httpStatus: number | null;
   /** text of the response, at most MAX_RESPONSE_BYTES */
@@ -36,8 +37,13 @@ export interface Poster {
   close(): void;
 }
 
-/** Bytes of a response that are read and stored; the rest is not awaited. */
+/** Bytes of a response body that are read and stored; the rest is not awaited. */
 export const MAX_RESPONSE_BYTES = 16 * 1024;
+/**
+ * Bytes that a call receives at most. The parser bounds headers, and `readBody` the body; interim responses, empty lines and the
+ * framing of chunks have no other bound. A body of chunks of one byte each has a tenth of this.
+ */
+const MAX_RECEIVED_BYTES = 1024 * 1024;
 
 /** Calls webhook endpoints, only at addresses that `outbound` allows. `ca` is for tests. */
 export function createPoster(outbound: Pick<Outbound, 'resolve'>, options: { ca?: string } = {}): Poster {
@@ -51,8 +57,8 @@ export function createPoster(outbound: Pick<Outbound, 'resolve'>, options: { ca?
       request.signal?.addEventListener('abort', cancel);
       const response = await exchange(agents, request, end.signal)
         .catch((error: unknown) => {
-          // The other side closed an idle connection just as it was used again, and most likely has seen nothing of
-          // this call. If it has, a later attempt would repeat the call as well.
+          // The other side closed an idle connection just as it was used again, and most likely has not seen this call.
+          // If it has, a later attempt would repeat the call as well.
           if (error instanceof StaleConnection) return exchange(agents, request, end.signal);
           throw error;
         })
@@ -79,6 +85,7 @@ export function createPoster(outbound: Pick<Outbound, 'resolve'>, options: { ca?
 type Response = Pick<PostOutcome, 'httpStatus' | 'responseBody' | 'retryAfter'>;
 
 class StaleConnection extends Error {}
+class TooLarge extends Error {}
 
 /** One request and its response, or a rejection; the agent reuses the connection when the response was read whole. */
 function exchange(agents: ReturnType<typeof createAgents>, request: PostRequest, end: AbortSignal): Promise<Response> {
@@ -91,6 +98,7 @@ function exchange(agents: ReturnType<typeof createAgents>, request: PostRequest,
       reject(stale ? new StaleConnection() : error);
     };
     call.on('error', fail);
+    call.on('socket', (socket) => boundReceived(call, socket));
     // once there is a response, its own end or error counts
     call.on('close', () => {
       if (!hasResponse) fail(Object.assign(new Error('closed without a response'), { code: 'ECONNRESET' }));
@@ -105,6 +113,16 @@ function exchange(agents: ReturnType<typeof createAgents>, request: PostRequest,
     });
     call.end(request.body);
   });
+}
+
+/** Ends a call that receives too much. */
+function boundReceived(call: ClientRequest, socket: Socket): void {
+  const before = socket.bytesRead;
+  const check = () => {
+    if (socket.bytesRead - before > MAX_RECEIVED_BYTES) call.destroy(new TooLarge());
+  };
+  socket.on('data', check);
+  call.once('close', () => socket.off('data', check));
 }
 
 function begin(agents: ReturnType<typeof createAgents>, request: PostRequest, signal: AbortSignal): ClientRequest {
@@ -165,6 +183,7 @@ const TLS = /^(ERR_TLS_|ERR_SSL_|EPROTO$|CERT_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNE
 /** Why a call got no response, in words that the delivery log may show. */
 export function describePostError(error: Error): string {
   if (error instanceof OutboundRefused || error instanceof OutboundUnresolved) return error.message;
+  if (error instanceof TooLarge) return 'the response is too large';
   const code = (error as NodeJS.ErrnoException).code;
   if (code === undefined) return 'the call failed';
   if (code === 'HPE_HEADER_OVERFLOW') return 'the headers of the response are too large';
@@ -174,10 +193,11 @@ export function describePostError(error: Error): string {
   return code.startsWith('HPE_') ? `the response is not valid HTTP (${code})` : `the call failed (${code})`;
 }
 
-/** In which step of a call the error came. */
+/** The stage at which a call failed. */
 export function postErrorKind(error: Error): PostErrorKind {
   if (error instanceof OutboundRefused) return 'address';
   if (error instanceof OutboundUnresolved) return 'dns';
+  if (error instanceof TooLarge) return 'too_large';
   const code = (error as NodeJS.ErrnoException).code ?? '';
   if (code in MESSAGES) return 'connect';
   if (TLS.test(code)) return 'tls';
