@@ -54,11 +54,7 @@ export function createDeliverActivities(deps: DeliverDeps) {
       return attempted;
     } finally {
       limits.stop();
-      if (isDone)
-        deps.onAttempts?.(workflowId, 'ended', {
-          isCostly: round?.isCostly ?? false,
-          isDelivered: round?.isDelivered ?? false,
-        });
+      if (isDone) deps.onAttempts?.(workflowId, 'ended', { isCostly: round?.isCostly ?? false });
     }
   }
 

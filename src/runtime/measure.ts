@@ -10,7 +10,7 @@ export interface Measurements {
   ingested: { source: 'live' | 'api' | 'initialSync'; count: number };
   /** stored emails that were reparsed; `incomplete`: cut short again, `unreadable`: their source is missing */
   reparsed: { outcome: 'unchanged' | 'changed' | 'incomplete' | 'unreadable'; count: number };
-  /** an attempt of a webhook delivery; see src/webhooks/attempt/metrics.ts */
+  /** an attempt of a webhook delivery */
   webhookAttempt: {
     endpointId: string;
     outcome: 'delivered' | 'retrying' | 'failed';

@@ -1,6 +1,7 @@
 import type { Db } from '../../db/driver/client.ts';
 import { disableGoneEndpoint } from '../../db/queries/endpoints.ts';
 import type { Logger } from '../../runtime/logger.ts';
+import { measured } from '../../runtime/measure.ts';
 import type { Secrets } from '../../security/secrets.ts';
 import { deliveryWorkflowId } from '../../workflows/names.ts';
 import { attemptInOrder } from './attempt-queue.ts';
@@ -17,7 +18,6 @@ import {
   loadEventData,
 } from './due-deliveries.ts';
 import { OPEN_AFTER, outcomeOf } from './endpoint-health.ts';
-import { noteAttempt, noteSkipped } from './metrics.ts';
 import { isLongResponse, type Poster, type PostOutcome } from './post.ts';
 import { putBackReplayed } from '../log/replay-state.ts';
 import { nextDelay, parseRetryAfter } from './retry-schedule.ts';
@@ -33,43 +33,45 @@ export interface DeliverDeps {
   /** milliseconds; see Config.webhook */
   webhook: { retryScheduleMs: readonly number[]; timeoutMs: number };
   /**
-   * Aborted when the worker shuts down: no further call is begun, and a call without a response soon after is left to
-   * another worker. Temporal does not tell local activities.
+   * Aborted when the worker shuts down: no further call begins, and a call that gets no response soon after is left to
+   * another worker. Temporal does not cancel local activities then.
    */
   shutdown?: AbortSignal;
   /**
-   * Called when a run begins attempts, and when it has ended them, however they went: others may be due by that.
+   * Called when a run begins its attempts and when it has ended them, whatever their results: its line may get its next turn.
    */
   onAttempts?(workflowId: string, are: 'begun' | 'ended', end?: RunEnd): void;
-  /** Has runs that wait for their next attempt make it now. */
+  /** Makes runs that wait for their next attempt attempt now. */
   hurry?(workflowIds: readonly string[]): Promise<void>;
 }
 
-/** When to begin no further call, and when to cancel those under way. */
+/** Says when no further call may begin, and when calls under way are cancelled. */
 export interface AttemptLimits {
   mayBegin(): boolean;
-  /** why calls are cancelled: the activity was cancelled, or the worker shuts down */
+  /** why calls are cancelled: the activity was cancelled, or the worker is shutting down */
   reason(): Error | undefined;
   cancelCalls: AbortSignal;
 }
 
-/** Stores results; resolves when that is done. */
+/** Stores results of attempts. */
 export interface ResultStore {
+  /** Resolves when the result is stored. */
   add(result: AttemptResult, target: DeliveryTarget): Promise<void>;
-  /** until when the breaker of an endpoint is open, as results stored since it was loaded have left it; see EndpointHealth */
+  /** until when the breaker of an endpoint is open, with the results stored since it was loaded; see EndpointHealth */
   openUntil(target: DeliveryTarget): number;
 }
 
-/** Calls of a run of a replay at a time: live events have the other slots of the endpoint. */
+/** Concurrent calls of one run of a replay: half the slots of an endpoint, the others are left to live events. */
 const REPLAY_CALLS = 5;
-/** Event data up to this length is read for the whole run at once. */
+/** Event data up to this length is read for the whole run at once: 3 MB for a batch. Longer data is read before its call. */
 const INLINE_BYTES = 64 * 1024;
+
 interface Identity {
   workflowId: string;
   runId: string;
 }
 
-/** The next attempt of each delivery of one run: events of one object in their order, different objects in parallel. */
+/** Makes the next attempt of each delivery of one run: events of one object in their order, different objects concurrently. */
 export class AttemptRound {
   readonly #deps;
   readonly #store;
@@ -80,7 +82,7 @@ export class AttemptRound {
   /** endpoints that answered 410 */
   readonly #disabled = new Set<string>();
   readonly #opened = new Map<string, OpenTarget | undefined>();
-  /** released at the end */
+  /** deliveries that are released at the end */
   readonly #heldBack: string[] = [];
   readonly #replayCalls = createCallSlots(() => REPLAY_CALLS);
   #retryingHere = 0;
@@ -98,11 +100,6 @@ export class AttemptRound {
   /** Whether a response was longer than what is kept of it. */
   get isCostly(): boolean {
     return this.#isCostly;
-  }
-
-  /** Whether something was delivered, and nothing else came of it. */
-  get isDelivered(): boolean {
-    return this.#result.isDelivered;
   }
 
   async run(): Promise<AttemptedDeliveries> {
@@ -126,7 +123,7 @@ export class AttemptRound {
     return this.#result.value;
   }
 
-  /** What is to be attempted, by object; the rest gets the status that says why not. */
+  /** The deliveries to attempt, by object; the others get the status that says why they are not attempted. */
   async #wanted(
     due: readonly DueDelivery[],
     targets: Map<string, DeliveryTarget>,
@@ -148,12 +145,12 @@ export class AttemptRound {
 
   async #putBack(withdrawn: string[]): Promise<void> {
     await putBackReplayed(this.#deps.db, withdrawn, this.#run.workflowId);
-    // what was retried by hand just now is left pending
+    // a delivery that was retried by hand in the meantime stays pending
     await releaseDeliveries(this.#deps.db, withdrawn, this.#run.workflowId);
     this.#result.skipped(withdrawn.length);
   }
 
-  /** What has ended is pending again, but for what this execution has attempted. */
+  /** Makes deliveries that have ended pending again, except those that this execution has attempted. */
   async #reopen(deliveryIds: string[]): Promise<void> {
     const { deliveries } = await loadDueDeliveries(this.#deps.db, deliveryIds, 0);
     const ended = deliveries.filter(({ runId, status }) => status !== 'pending' && runId !== this.#run.runId);
@@ -161,7 +158,7 @@ export class AttemptRound {
     if (ids.length > 0) await reopenDeliveries(this.#deps.db, ids, this.#run.workflowId);
   }
 
-  /** Whether the attempt is due, or was made by an earlier execution of the activity, or is another run's. */
+  /** Whether the attempt is due, was made by an earlier execution of the activity, or belongs to another run. */
   #dueState(delivery: DueDelivery): 'due' | 'attempted' | 'other run' {
     const { status, attemptsCount, workflowId, runId } = delivery;
     const { after } = this.#input;
@@ -171,7 +168,7 @@ export class AttemptRound {
     return isOwn || runId === this.#run.runId ? 'attempted' : 'other run';
   }
 
-  /** A run that continues after a batch waits for its first attempt. */
+  /** Whether a run that continues after a batch has to wait for its first attempt. */
   #isEarly({ dueInMs, isForced }: DueDelivery): boolean {
     return !this.#input.reset && !isForced && dueInMs !== null && dueInMs > 0;
   }
@@ -185,10 +182,10 @@ export class AttemptRound {
     if (ids.length === 0) return;
     await skipDeliveries(this.#deps.db, ids, why);
     this.#result.skipped(ids.length);
-    noteSkipped({ endpointId, count: ids.length });
+    measured('webhookSkipped', { endpointId, count: ids.length });
   }
 
-  /** One delivery, when its endpoint has a slot for it. Whether the next delivery of its object may follow. */
+  /** Attempts one delivery once its endpoint has a slot. Resolves with whether the next delivery of its object may follow. */
   async #attemptOf(delivery: DueDelivery, target: DeliveryTarget | undefined): Promise<boolean> {
     if (!target || !this.#limits.mayBegin()) {
       this.#result.notAttempted(delivery.id);
@@ -210,7 +207,7 @@ export class AttemptRound {
     }
   }
 
-  /** Waits for the right to call; resolves with what gives it back, once. */
+  /** Waits for the slots of a call; resolves with the function that gives them back once. */
   async #acquireCall({ isReplay }: DueDelivery, { id }: DeliveryTarget): Promise<() => void> {
     const held = [...(isReplay ? [await this.#replayCalls.acquire(id)] : []), await this.#deps.slots.acquire(id)];
     return () => {
@@ -222,7 +219,7 @@ export class AttemptRound {
     return !isForced && this.#store.openUntil(target) > performance.now();
   }
 
-  /** `endCall`: called once the endpoint has taken it. What it refuses counts for the breaker before the next call. */
+  /** `endCall` is called when the endpoint has taken the call. A failure is stored before the next call: the breaker counts it. */
   async #attempt(delivery: DueDelivery, target: DeliveryTarget, endCall: () => void): Promise<boolean> {
     const { db, poster, webhook } = this.#deps;
     const data = delivery.data ?? (await loadEventData(db, delivery.eventId));
@@ -261,7 +258,7 @@ export class AttemptRound {
     if (this.#disabled.has(endpointId)) return;
     this.#disabled.add(endpointId);
     const changed = await disableGoneEndpoint(this.#deps.db, endpointId);
-    if (changed) this.#deps.logger.warn({ endpointId }, 'disabled a webhook endpoint that answered 410');
+    if (changed) this.#deps.logger.warn({ endpointId }, 'disabled webhook endpoint: it answered 410');
   }
 
   #resultOf(attempt: { delivery: DueDelivery; target: DeliveryTarget; at: Date; outcome: PostOutcome }): AttemptResult {
@@ -291,7 +288,7 @@ export class AttemptRound {
     };
   }
 
-  /** The run that has the delivery from now on. */
+  /** The run that has the delivery from now on; null: it waits in the queue. */
   #runAfter(
     delivery: DueDelivery,
     target: DeliveryTarget,
@@ -312,7 +309,7 @@ export class AttemptRound {
     });
     if (after === 'queue') return { workflowId: null, runs };
     if (isFirstRetry) this.#retryingHere += 1;
-    // the number that this run took for a delivery that is one of many names the run of its own
+    // a delivery of a batch has already counted its batch: the number before names its own run
     return { workflowId: after === 'own' ? deliveryWorkflowId(id, runs - 1) : workflowId, runs };
   }
 
@@ -329,7 +326,7 @@ export class AttemptRound {
   async #record(result: AttemptResult, delivery: DueDelivery, target: DeliveryTarget): Promise<void> {
     const { deliveryId, number, httpStatus, error, status, nextAttemptInMs, workflowId } = result;
     await this.#store.add(result, target);
-    noteAttempt({
+    measured('webhookAttempt', {
       endpointId: target.id,
       outcome: status === 'pending' ? 'retrying' : status,
       httpStatus,
@@ -341,7 +338,7 @@ export class AttemptRound {
     else if (status === 'pending') this.#result.toRetry({ ...delivery, workflowId }, last, nextAttemptInMs);
     else {
       this.#result.failed(deliveryId, last);
-      this.#deps.logger.warn({ deliveryId, endpointId: target.id, httpStatus, number }, 'gave up a webhook delivery');
+      this.#deps.logger.warn({ deliveryId, endpointId: target.id, httpStatus, number }, 'gave up webhook delivery');
     }
   }
 }

@@ -1,25 +1,29 @@
 /** Bounds the calls under way to one endpoint, over all of its runs in this process. */
 export interface CallSlots {
-  /** Resolves with what gives the slot back; those of one endpoint in the order in which they were asked for. */
+  /** Resolves with the function that gives the slot back. Calls of one endpoint get slots in the order in which they asked. */
   acquire(endpointId: string): Promise<() => void>;
-  /** The endpoint has sent a long response: for a minute it gets few calls at a time. */
+  /** The endpoint has sent a long response: for a minute it gets one call at a time. */
   noteLongResponse(endpointId: string): void;
 }
 
-/** Calls at a time to an endpoint that sends long responses: ten at once keep this process busy with nothing else. */
-const CALLS_WITH_LONG_RESPONSES = 2;
+/**
+ * Calls at a time to an endpoint that sends long responses. Each costs as much CPU as ten others, since its connection cannot be
+ * reused: one at a time leaves a core to other endpoints.
+ */
+const CALLS_WITH_LONG_RESPONSES = 1;
+/** For so long a long response counts: an endpoint that sends one sends others, until its owner has changed it. */
 const LONG_RESPONSES_MS = 60_000;
 
 interface Slots {
   used: number;
-  /** the calls that wait, first come, first served */
+  /** calls that wait for a slot, in order */
   waiting: (() => void)[];
 }
 
-/** `limit`: calls to one endpoint at a time, asked anew for each. */
+/** `limit` returns the number of concurrent calls to one endpoint; it is asked before each call. */
 export function createCallSlots(limit: () => number): CallSlots {
   const endpoints = new Map<string, Slots>();
-  /** those that have sent long responses, until when that counts */
+  /** endpoints that have sent long responses, with the time until which that counts */
   const withLongResponses = new Map<string, number>();
 
   function limitOf(endpointId: string): number {

@@ -3,21 +3,15 @@ import type { DueDelivery } from './due-deliveries.ts';
 
 type Retried = Pick<DueDelivery, 'id' | 'scheduleFrom'> & { workflowId: string };
 
-/** What comes of the deliveries of a run, as its workflow gets it. */
+/** Collects the outcomes of the deliveries of a run for its workflow. */
 export class RoundResult {
   readonly value: AttemptedDeliveries;
   readonly #retries: number;
 
-  /** `retries`: those of the schedule. */
+  /** `retries`: the number of retries in the schedule. */
   constructor(runId: string, retries: number) {
     this.#retries = retries;
     this.value = { runId, delivered: 0, skipped: 0, retrying: [], waiting: 0, failed: [], notAttempted: [] };
-  }
-
-  /** Whether something was delivered, and nothing else came of it. */
-  get isDelivered(): boolean {
-    const { delivered, retrying, waiting, failed, notAttempted } = this.value;
-    return delivered > 0 && retrying.length + waiting + failed.length + notAttempted.length === 0;
   }
 
   delivered(last: LastAttempt): void {
@@ -30,7 +24,7 @@ export class RoundResult {
     this.value.failed.push(id);
   }
 
-  /** It will be attempted again by its run, or in a later one: `workflowId` null. */
+  /** The delivery will be attempted again by its run, or, with `workflowId` null, by a later one. */
   toRetry(
     { workflowId, ...delivery }: Omit<Retried, 'workflowId'> & { workflowId: string | null },
     last: LastAttempt,
@@ -48,13 +42,13 @@ export class RoundResult {
     this.value.notAttempted.push(id);
   }
 
-  /** It goes to a later run. */
+  /** The delivery goes to a later run. */
   waitsFor(what: string): void {
     this.value.waiting += 1;
     this.value.waitingFor = what;
   }
 
-  /** An earlier execution of the activity has attempted it. */
+  /** An earlier execution of the activity has attempted the delivery. */
   attemptedEarlier(delivery: DueDelivery): void {
     const { id, status, attemptsCount, dueInMs } = delivery;
     if (status === 'failed') this.value.failed.push(id);

@@ -8,7 +8,7 @@ import type { DueLine } from './due-lines.ts';
 import { planRuns } from './plan-runs.ts';
 
 /*
- * What a claim takes, by an example. One line has, in the order of `due_at`, these deliveries of the objects A, B and C;
+ * An example of what a claim takes. One line has, in the order of `due_at`, these deliveries of the objects A, B and C;
  * the first of B waits until 9:00 for its next attempt:
  *
  *   A1  B2  A2  C1  C2          B1 at 9:00
@@ -21,29 +21,28 @@ import { planRuns } from './plan-runs.ts';
 
 /** A line that has its turn. */
 export interface Turn extends DueLine {
-  /** its endpoint fails, or sends long responses */
+  /** its endpoint failed last, or sends long responses */
   isPoor: boolean;
-  /** deliveries at most */
+  /** the most deliveries that it gets */
   most: number;
   /** so many deliveries or fewer get a run each */
   alone: number;
 }
 
-/** What a claim got of a line. */
+/** What a claim has taken from a line. */
 export interface ClaimedLine {
   turn: Turn;
   runs: ClaimedRun[];
-  /** there is more that may be due: at once, or when the runs have ended */
+  /** more of it may be due now, or when the runs have ended */
   hasMore: boolean;
-  isBehind: boolean;
 }
 
-/** Deliveries that are looked at for each that may be taken: some are behind others. */
+/** Deliveries that are read for each one that may be taken: some are behind others. Twice as many find enough in one claim mostly. */
 const SEEN_PER_TAKEN = 2;
-/** Deliveries of one object in one claim: a run makes them one after another, and others of the run wait for its end. */
+/** Deliveries of one object in one claim: a run makes them one after another, so more of them would delay the end of the run. */
 const CHAIN = 10;
 
-/** waiting → claimed: gives what waits in these lines to runs. A line that another worker claims of right now gets nothing. */
+/** waiting → claimed: gives deliveries that wait in these lines to runs. Skips lines from which another worker is claiming. */
 export async function claimDeliveries(db: Db, turns: readonly Turn[]): Promise<ClaimedLine[]> {
   return db.transaction(async (tx) => {
     const locked = await lockEndpoints(tx, turns);
@@ -64,7 +63,7 @@ export async function claimDeliveries(db: Db, turns: readonly Turn[]): Promise<C
   });
 }
 
-/** Until the end of the transaction; what is claimed is read by a later statement, which sees what others have committed. */
+/** Locks endpoints until the end of the transaction; the next statement sees what the last owners of the locks have committed. */
 async function lockEndpoints(tx: Tx, turns: readonly Turn[]): Promise<Set<string>> {
   const ids = [...new Set(turns.map(({ endpointId }) => endpointId))];
   const { rows } = await tx.execute<{ id: string }>(
@@ -78,7 +77,7 @@ async function lockEndpoints(tx: Tx, turns: readonly Turn[]): Promise<Set<string
   return new Set(rows.map(({ id }) => id));
 }
 
-/** A line with what was seen of it, and one row for each delivery that may be taken, in their order. */
+/** A delivery that may be taken. */
 interface TakenRow extends ClaimedRow {
   line: number;
   /** place in its object, from 1 */
@@ -94,7 +93,7 @@ interface SeenRow extends Record<string, unknown> {
 
 type Row = SeenRow & (TakenRow | { [K in keyof TakenRow]: null });
 
-/** `chain`: of each free `head`, it and what follows it at once. */
+/** `chain`: each free `head`, and the deliveries that follow it directly. */
 const CHAIN_OF_HEAD = sql`
     chain as materialized (
       select head.endpoint_id, head.line, next.* from head cross join lateral (
@@ -175,11 +174,12 @@ function toClaimedLine(turn: Turn, rows: readonly Row[]): ClaimedLine {
   const [{ seen, put_off: putOff } = { seen: 0, put_off: 0 }] = ofLine;
   const taken = inOrder(ofLine.filter((row): row is SeenRow & TakenRow => row.id !== null));
   const deliveries = taken.map((row): ClaimedDelivery => ({ ...toClaimed(row), isFailing: turn.isFailing }));
-  const isFull = seen >= turn.most * SEEN_PER_TAKEN || seen - putOff > taken.length;
-  return { turn, runs: planRuns(deliveries, turn.alone), hasMore: isFull, isBehind: putOff > 0 };
+  // the claim has read all that it may, or rows that it has neither taken nor put off
+  const hasMore = seen >= turn.most * SEEN_PER_TAKEN || seen - putOff > taken.length;
+  return { turn, runs: planRuns(deliveries, turn.alone), hasMore };
 }
 
-/** Without what follows one that is missing: it was locked, or there was no room for it. */
+/** The rows without those that follow a missing one, which was locked or had no room. */
 function inOrder<R extends TakenRow>(rows: readonly R[]): R[] {
   const ranks = new Map<string, number>();
   return rows.filter(({ object_id: objectId, rank }) => {

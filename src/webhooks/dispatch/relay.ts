@@ -10,35 +10,35 @@ import { type DueLine, type Line, listDueLines } from './due-lines.ts';
 import { type RunEnd, Turns } from './turns.ts';
 
 /*
- * The way of a delivery, drawn in docs/webhook-dispatch.md:
+ * The path of a delivery, drawn in docs/webhook-dispatch.md:
  *
- * dispatch/relay.ts              woken by notifications: lists the lines that are due, gives turns, starts runs
- *          due-lines.ts          which endpoints have something due
- *          turns.ts              which of them may have a run now
- *          claim.ts              what of it a run gets: the events of each object in their order
- *          plan-runs.ts          a run for each delivery, or for many
+ * dispatch/relay.ts              woken by notifications; gives lines their turns, starts runs
+ *          due-lines.ts          lists the lines with deliveries that are due
+ *          turns.ts              decides which of them get a turn now
+ *          claim.ts              takes their deliveries: the events of each object in their order
+ *          plan-runs.ts          splits them into runs
  *          delivery-runs.ts      starts the run (workflow `deliverWebhooks`), which runs the activity `attemptDeliveries`
- *          lost-runs.ts          finds deliveries whose run was terminated or lost
- * attempt/ attempts.ts           one attempt of each delivery of the run: the signed call, and when the next one is due
+ *          lost-runs.ts          repairs deliveries whose run was terminated or lost
+ * attempt/ attempts.ts           one attempt of each delivery of the run: the signed call, and the time of the next one
  * log/     result-store.ts       stores the results, many in one statement
  *          delivery-state.ts     the states of a delivery and every transition between them
  */
 
 /** Milliseconds. */
 const TIMES = {
-  /** between two looks without a notification: one that was lost delays a delivery by a second */
+  /** between two looks without a notification: a lost one delays a delivery by a second */
   poll: 1_000,
-  /** between two looks at least: what was notified in between goes in one */
+  /** between two looks at least: notifications of one change go into one look */
   spacing: 10,
-  /** between two queries for runs that may never have been started */
+  /** between two queries for runs that may not have been started: a killed worker delays its claims by `unstarted` and this */
   sweep: 5_000,
-  /** a run that was claimed so long ago and is not marked may have been lost with its worker: more than a start takes */
+  /** age from which a claimed run that is not marked may have been lost with its worker: more than a start takes */
   unstarted: 10_000,
-  /** until a run that could not be started is started again */
+  /** until a run that could not be started is started again: Temporal is restarting, or overloaded */
   startAgain: 1_000,
-  /** how long a run that another worker took counts as under way: its end is not reported here */
+  /** how long a run on another worker counts as under way: its end is not reported here */
   elsewhere: 1_000,
-  /** between two writes that mark runs as started; most have stored a result by then, which marks them too */
+  /** between two writes that mark runs as started: most have stored a result by then, which marks them too */
   mark: 2_000,
 };
 
@@ -55,25 +55,17 @@ export interface RelayDeps {
 export interface Dispatching extends Pick<RelayDeps, 'listen' | 'logger'> {
   due(after: Line | undefined): Promise<{ lines: DueLine[]; next: Line | undefined }>;
   claim(turns: readonly Turn[]): Promise<ClaimedLine[]>;
-  /** runs that were claimed some time ago and are not known to have been started */
+  /** Reads runs that were claimed some time ago and are not marked as started. */
   unstarted(): Promise<ClaimedRun[]>;
-  /** Starts a run; doing it again does nothing. Whether its first task was given to this process. */
+  /** Starts a run; starting it again does nothing. Resolves with whether this process got its first task. */
   start(run: ClaimedRun): Promise<boolean>;
   markStarted(runs: readonly { workflowId: string; deliveryId: string }[]): Promise<void>;
   times?: Partial<typeof TIMES>;
 }
 
-/** Gives the deliveries of the queue to runs. What waits for one endpoint delays no other. */
-export interface Relay {
-  /** Attempts of a run have begun, or have ended: then its line may have its next turn. */
-  attempts(workflowId: string, are: 'begun' | 'ended', end?: RunEnd): void;
-  /** Claims nothing after that, and waits for starts under way. */
-  stop(): Promise<void>;
-}
-
-/** Starts a relay on the store and Temporal. */
+/** Starts a relay with the store and Temporal. */
 export function startRelay({ db, client, listen, logger }: RelayDeps): Relay {
-  return relayOf({
+  return new Relay({
     due: (after) => listDueLines(db, { after }),
     claim: (turns) => claimDeliveries(db, turns),
     unstarted: () => unstartedRuns(db, TIMES.unstarted),
@@ -84,41 +76,31 @@ export function startRelay({ db, client, listen, logger }: RelayDeps): Relay {
   });
 }
 
-/** Starts a relay. */
-export function relayOf(deps: Dispatching): Relay {
-  const loop = new RelayLoop(deps);
-  let stopping: Promise<void> | undefined;
-  return {
-    attempts: (workflowId, are, end) => loop.attempts(workflowId, are, end),
-    stop: () => (stopping ??= loop.stop()),
-  };
-}
-
-class RelayLoop {
+/** Gives the deliveries of the queue to runs, from its construction until `stop`. Deliveries to one endpoint delay no other. */
+export class Relay {
   readonly #deps;
   readonly #times;
   readonly #turns = new Turns();
-  /** lines up to this one have been looked at; undefined: all have */
+  /** the next look begins after this line; undefined: with the first one */
   #after: Line | undefined;
-  /** notifications so far */
-  #notices = 0;
+  /** that look begins with a line that found no place; another round over all lines follows it */
+  #isResuming = false;
+  /** a line of the last look got no turn: it may get one when a run ends */
+  #isWaiting = false;
   #woken = true;
-  #stopped = false;
   #endRest = () => {};
   readonly #starting = new Set<Promise<void>>();
-  /** runs of started deliveries that are not marked yet, by delivery */
+  /** started deliveries that are not marked yet, each with its run */
   readonly #toMark = new Map<string, string>();
   readonly #listener;
   readonly #looking;
   readonly #repeated;
+  #stopping: Promise<void> | undefined;
 
   constructor(deps: Dispatching) {
     this.#deps = deps;
     this.#times = { ...TIMES, ...deps.times };
-    this.#listener = deps.listen(() => {
-      this.#notices += 1;
-      this.#wake();
-    });
+    this.#listener = deps.listen(() => this.#wake());
     this.#looking = this.#lookUntilStopped();
     this.#repeated = [
       every(this.#times.sweep, async () => this.#startAll(await deps.unstarted()), deps.logger),
@@ -126,16 +108,19 @@ class RelayLoop {
     ];
   }
 
+  /** Attempts of a run have begun, or have ended: then its line may have its next turn. */
   attempts(workflowId: string, are: 'begun' | 'ended', end: RunEnd = {}): void {
     if (are === 'begun') return this.#turns.renew(workflowId);
-    const run = this.#turns.ended(workflowId, end);
-    // nothing has come since it was claimed, and the claim left nothing: nothing can be due by its end
-    if (end.isDelivered && run?.notices === this.#notices) return;
-    this.#wake();
+    this.#turns.ended(workflowId, end);
+    if (this.#isWaiting) this.#wake();
   }
 
-  async stop(): Promise<void> {
-    this.#stopped = true;
+  /** Ends claiming; resolves when the starts under way have ended. */
+  stop(): Promise<void> {
+    return (this.#stopping ??= this.#stop());
+  }
+
+  async #stop(): Promise<void> {
     this.#endRest();
     await Promise.all([this.#listener.close(), this.#looking]);
     await Promise.all(this.#starting);
@@ -145,15 +130,19 @@ class RelayLoop {
     });
   }
 
+  get #isStopped(): boolean {
+    return this.#stopping !== undefined;
+  }
+
   #wake(): void {
     this.#woken = true;
     this.#endRest();
   }
 
   async #lookUntilStopped(): Promise<void> {
-    while (!this.#stopped) {
-      // what is notified during a round over the lines may be of one that had its turn
-      if (this.#after === undefined) this.#woken = false;
+    while (!this.#isStopped) {
+      // a notification during a round may be about a line that has had its turn in it: another round follows
+      if (this.#after === undefined || this.#isResuming) this.#woken = false;
       const againInMs = await this.#look().catch((err: unknown) => {
         this.#deps.logger.warn({ err }, 'could not claim deliveries');
         return undefined;
@@ -163,21 +152,22 @@ class RelayLoop {
     }
   }
 
-  /** One look at the lines that are due; ms until the next one, undefined: there is nothing to wait for but a notification. */
+  /** One look at the lines that are due; ms until the next one, undefined: only a notification can change what is due. */
   async #look(): Promise<number | undefined> {
-    const notices = this.#notices;
     const after = this.#after;
     this.#after = undefined;
     const { lines, next } = await this.#deps.due(after);
-    this.#after = next;
-    const { turns, againInMs } = this.#turns.choose(lines);
+    const { turns, considered, againInMs } = this.#turns.choose(lines);
+    this.#isWaiting = turns.length < lines.length;
+    const isFull = considered < lines.length;
+    this.#after = isFull ? (lines[considered - 1] ?? after) : next;
     const claimed = turns.length > 0 ? await this.#deps.claim(turns) : [];
     for (const line of claimed) {
       this.#turns.took(line);
-      const isLeft = line.hasMore || line.isBehind || next !== undefined;
-      this.#startAll(line.runs, { isPoor: line.turn.isPoor, notices: isLeft ? undefined : notices });
+      this.#startAll(line.runs, line.turn.isPoor);
     }
-    const isMore = next !== undefined || claimed.some(({ hasMore }) => hasMore);
+    const isMore = !isFull && (next !== undefined || this.#isResuming || claimed.some(({ hasMore }) => hasMore));
+    if (this.#after === undefined || isFull) this.#isResuming = isFull;
     return isMore ? 0 : againInMs;
   }
 
@@ -189,28 +179,24 @@ class RelayLoop {
         clearTimeout(timer);
         resolve();
       };
-      if (this.#woken || this.#stopped) this.#endRest();
+      if (this.#woken || this.#isStopped) this.#endRest();
     });
   }
 
-  /** `notices`: notifications until they were claimed, where the claim left nothing. */
-  #startAll(
-    runs: readonly ClaimedRun[],
-    how: { isPoor: boolean; notices: number | undefined } = { isPoor: false, notices: undefined },
-  ): void {
+  #startAll(runs: readonly ClaimedRun[], isPoor = false): void {
     for (const run of runs) {
       if (this.#turns.isUnderWay(run.workflowId)) continue;
-      const done = this.#start(run, how).finally(() => this.#starting.delete(done));
+      const done = this.#start(run, isPoor).finally(() => this.#starting.delete(done));
       this.#starting.add(done);
     }
   }
 
-  /** Starts a run, again and again until Temporal has it. */
-  async #start(run: ClaimedRun, how: { isPoor: boolean; notices: number | undefined }): Promise<void> {
+  /** Starts a run, repeatedly until Temporal has it. */
+  async #start(run: ClaimedRun, isPoor: boolean): Promise<void> {
     const { workflowId, deliveries } = run;
     const [first] = deliveries;
-    if (first) this.#turns.began(workflowId, { line: first, ...how });
-    while (!this.#stopped) {
+    if (first) this.#turns.began(workflowId, { line: first, isPoor });
+    while (!this.#isStopped) {
       try {
         const isHere = await this.#deps.start(run);
         for (const { id } of deliveries) this.#toMark.set(id, workflowId);

@@ -4,64 +4,60 @@ import type { DueLine, Line } from './due-lines.ts';
 import { MAX_BATCH } from './plan-runs.ts';
 
 /*
- * Who gets a turn. A run costs the same for one delivery and for fifty, about 20 ms of CPU here and in Temporal: what counts
- * is how many runs there are, and whose. See docs/webhook-dispatch.md.
+ * Which line gets a turn. A run costs the same for one delivery and for fifty, about 20 ms of CPU here and in Temporal: the load
+ * depends on how many runs there are. See docs/webhook-dispatch.md.
  */
 
 /**
- * Runs that make their first attempts. Eight for each of two cores keep them busy while calls wait for the network; more end no
- * sooner, and everything else on the machine waits behind them.
+ * Runs that make their first attempts. Eight for each of two cores keep them busy while calls wait for the network; more would end no
+ * sooner, and delay everything else on the machine.
  */
 const PLACES = 16;
-/** Of these, places of poor endpoints: three quarters are left to those that work. */
-const POOR_PLACES = 4;
-/** Places of one line, however few others there are: its calls at a time are bounded anyway (call-slots.ts). */
+/** Of these, places of poor lines: enough for their turns (POOR_GAP_MS) where each takes SLOW_MS; more would begin together. */
+const POOR_PLACES = 2;
+/** Places of one line at most: its concurrent calls are bounded anyway (call-slots.ts). */
 const MOST_OF_A_LINE = 4;
-/** Ten times what a run takes whose endpoint responds at once. From then on it waits for its endpoint, and takes no place. */
+/** Ten times the duration of a run whose endpoint responds immediately. A run that takes longer waits for its endpoint, without a place. */
 const SLOW_MS = 300;
 /** Runs that wait for their endpoint: the worker executes 1,000 activities at a time (src/temporal/workers.ts). */
 const MOST_SLOW = 800;
-/** After a turn that left nothing: events of one change come a few ms apart, and go in one run. People notice no 20 ms. */
+/** Pause after a turn that left nothing: events of one change come a few ms apart and go into one run. Nothing notices 20 ms. */
 const GATHER_MS = 20;
-/** A poor line has a turn a second at most; what it gets wrong is repeated by a schedule of seconds and more. */
+/** A poor line has at most one turn a second: its retries follow a schedule of seconds and more anyway. */
 const POOR_MS = 1_000;
-/** All poor lines together get a run in so many ms: a tenth of what two cores can do. */
+/** All poor lines together get one run in this time: less than a tenth of what two cores can do. */
 const POOR_GAP_MS = 250;
-/** A minute without a turn, or without a long response, and a line counts as any other. */
+/** After a minute without a turn, or without a long response, a line is no longer poor. */
 const FORGET_MS = 60_000;
-/** A run without news for so long is on another worker, or waits for one: longer than a call of the default timeout. */
+/** A run without news for this time is on another worker, or waits for one: longer than a call of the default timeout. */
 const EXPIRY_MS = 45_000;
-/** What one turn may take: two whole batches. */
+/** Deliveries of one turn: two batches, so that claims cost little and others get their turn soon. */
 const MOST_PER_TURN = 2 * MAX_BATCH;
 
-/** What came of the first attempts of a run. */
+/** The outcome of the first attempts of a run. */
 export interface RunEnd {
-  /** the endpoint sends long responses */
+  /** the endpoint has sent a long response */
   isCostly?: boolean;
-  /** all were delivered */
-  isDelivered?: boolean;
 }
 
 interface Run {
   line: Line;
   isPoor: boolean;
-  /** see the relay */
-  notices: number | undefined;
   since: number;
 }
 
 const keyOf = ({ endpointId, line }: Line) => `${endpointId} ${line}`;
 
 /**
- * The turns of lines. A poor line is one whose endpoint failed last, or sends long responses. Pure: what
- * happens, and the time, are passed to it.
+ * The turns of lines. A poor line is one whose endpoint failed last, or sends long responses. Pure: events and the time are
+ * passed to it.
  */
 export class Turns {
   readonly #now: () => number;
   readonly #runs = new Map<string, Run>();
-  readonly #notBefore = new Map<string, number>();
-  /** the last turn of each poor line, and the last long response of each endpoint */
-  readonly #poor = new Map<string, number>();
+  /** the last turn of each line, and whether it was a poor one or left nothing */
+  readonly #last = new Map<string, { at: number; isPoor: boolean; leftNothing: boolean }>();
+  /** the last long response of each endpoint */
   readonly #long = new Map<string, number>();
 
   /** `now` is in ms. */
@@ -69,8 +65,11 @@ export class Turns {
     this.#now = now;
   }
 
-  /** Which of these lines have a turn now, in their order. `againInMs`: when another of them may have one, if no run ends before. */
-  choose(lines: readonly DueLine[]): { turns: Turn[]; againInMs: number | undefined } {
+  /**
+   * Which of these lines have a turn now, in their order. `considered`: how many were looked at until no place was left.
+   * `againInMs`: when another of them may have a turn, if no run ends before.
+   */
+  choose(lines: readonly DueLine[]): { turns: Turn[]; considered: number; againInMs: number | undefined } {
     const now = this.#now();
     this.#forget(now);
     const active = new Set([...[...this.#runs.values()].map(({ line }) => keyOf(line)), ...lines.map(keyOf)]).size;
@@ -81,11 +80,13 @@ export class Turns {
     const turns: Turn[] = [];
     let againInMs: number | undefined;
     const waitFor = (ms: number) => (againInMs = Math.min(ms, againInMs ?? ms));
-    for (const due of lines) {
+    let considered = 0;
+    for (; places > 0 && considered < lines.length; considered++) {
+      const due = lines[considered] as DueLine;
       const isPoor = due.isFailing || this.#long.has(due.endpointId);
-      const notBefore = this.#notBefore.get(keyOf(due)) ?? now;
       const own = Math.min(this.#placesOf(due, isPoor ? 1 : share), places);
-      if (notBefore > now) waitFor(notBefore - now);
+      const rest = this.#restOf(due, isPoor) - now;
+      if (rest > 0) waitFor(rest);
       else if (own > 0 && (!isPoor || poorPlaces > 0)) {
         // a poor line has one run at a time, whatever waits
         const most = due.isProbe ? 1 : isPoor ? MAX_BATCH : MOST_PER_TURN;
@@ -94,49 +95,38 @@ export class Turns {
         if (isPoor) poorPlaces -= 1;
       } else waitFor(SLOW_MS);
     }
-    return { turns, againInMs };
+    if (considered < lines.length) waitFor(SLOW_MS);
+    return { turns, considered, againInMs };
   }
 
-  /** What a turn got. */
+  /** Notes what a turn has taken. */
   took({ turn, hasMore }: ClaimedLine): void {
-    const now = this.#now();
-    const key = keyOf(turn);
-    if (turn.isPoor) {
-      this.#poor.set(key, now);
-      this.#notBefore.set(key, now + Math.max(POOR_MS, this.#poor.size * POOR_GAP_MS));
-    } else {
-      this.#poor.delete(key);
-      if (!hasMore) this.#notBefore.set(key, now + GATHER_MS);
-    }
+    this.#last.set(keyOf(turn), { at: this.#now(), isPoor: turn.isPoor, leftNothing: !hasMore });
   }
 
+  /** A run is being started. */
   began(workflowId: string, run: Omit<Run, 'since'>): void {
     this.#runs.set(workflowId, { ...run, since: this.#now() });
   }
 
-  /** The run is being started again, or has begun its attempts: it counts from now. */
+  /** A run is being started again, or has begun its attempts: its time counts from now. */
   renew(workflowId: string): void {
     const run = this.#runs.get(workflowId);
     if (run) run.since = this.#now();
   }
 
-  /** The first attempts of a run have ended; undefined: it was not counted. */
-  ended(workflowId: string, { isCostly = false, isDelivered = false }: RunEnd = {}): Run | undefined {
+  /** The first attempts of a run have ended. */
+  ended(workflowId: string, { isCostly = false }: RunEnd = {}): void {
     const run = this.#runs.get(workflowId);
-    if (!run) return undefined;
     this.#runs.delete(workflowId);
-    const { line } = run;
-    if (isCostly) this.#long.set(line.endpointId, this.#now());
-    // it works: it does not wait for the turn that it had as a poor one
-    else if (isDelivered && run.isPoor && this.#poor.delete(keyOf(line))) this.#notBefore.delete(keyOf(line));
-    return run;
+    if (run && isCostly) this.#long.set(run.line.endpointId, this.#now());
   }
 
   isUnderWay(workflowId: string): boolean {
     return this.#runs.has(workflowId);
   }
 
-  /** Places that are left of the share of a line: none while one of its runs waits for its endpoint. */
+  /** Places left of the share of a line; none while one of its runs waits for its endpoint. */
   #placesOf(line: DueLine, share: number): number {
     const own = [...this.#runs.values()].filter((run) => keyOf(run.line) === keyOf(line));
     if (own.some(({ since }) => this.#now() - since >= SLOW_MS)) return 0;
@@ -144,11 +134,18 @@ export class Turns {
     return Math.max(0, most - own.length);
   }
 
+  /** When a line may have its next turn: one that is no longer poor waits for nothing. */
+  #restOf(line: DueLine, isPoor: boolean): number {
+    const last = this.#last.get(keyOf(line));
+    if (!last || last.isPoor !== isPoor) return 0;
+    if (!isPoor) return last.leftNothing ? last.at + GATHER_MS : 0;
+    const poorLines = [...this.#last.values()].filter((each) => each.isPoor).length;
+    return last.at + Math.max(POOR_MS, poorLines * POOR_GAP_MS);
+  }
+
   #forget(now: number): void {
     for (const [id, { since }] of this.#runs) if (now - since >= EXPIRY_MS) this.#runs.delete(id);
-    for (const [key, at] of this.#notBefore) if (at <= now) this.#notBefore.delete(key);
-    for (const times of [this.#poor, this.#long]) {
-      for (const [key, at] of times) if (now - at >= FORGET_MS) times.delete(key);
-    }
+    for (const [key, { at }] of this.#last) if (now - at >= FORGET_MS) this.#last.delete(key);
+    for (const [endpointId, at] of this.#long) if (now - at >= FORGET_MS) this.#long.delete(endpointId);
   }
 }

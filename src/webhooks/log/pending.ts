@@ -1,16 +1,16 @@
 import { type SQL, sql } from 'drizzle-orm';
 import { DELIVERIES_CHANNEL, LINES } from '../../db/outbox.ts';
 
-/* SQL that transitions of deliveries share; see delivery-state.ts. */
+/* SQL shared by the transitions of deliveries; see delivery-state.ts. */
 
-/** Columns of a pending delivery that waits for nothing. */
+/** Sets a pending delivery due now: it waits for nothing. */
 export const DUE_NOW = sql`due_at = now(), waits_for = null`;
 
-/** The line of a pending delivery that no operator retries. */
+/** The line of a pending delivery that is not a manual retry. */
 export const lineOf = (p: SQL) =>
   sql`case when ${p}.replay_id is null then ${LINES.live}::int else ${LINES.replay}::int end`;
 
-/** Whether the pending delivery `p` may be under way in its run: it does not wait there for its next attempt. */
+/** Whether the pending delivery `p` may be under way: a run has it, and it does not wait there for its next attempt. */
 export const underWay = (p: SQL) =>
   sql`(${p}.workflow_id is not null and (${p}.waits_for is null or ${p}.due_at <= now()))`;
 
@@ -21,12 +21,13 @@ export const laterUnderWay = (p: SQL) => sql`exists (
       and ${underWay(sql`l`)} and l.workflow_id is distinct from ${p}.workflow_id
   )`;
 
-/** What waits for an earlier delivery of its object until some time: nothing may end without it, see `nextInOrder`. */
+/** Whether a pending delivery was put off behind an earlier one of its object; `nextInOrder` takes that back. */
 export const IS_BEHIND = sql`(waits_for = 'order' and workflow_id is null)`;
 
 /**
  * `gone`, deliveries that are no longer pending, is followed by the next ones of their objects: those that were put off are due
- * now. One that is put off at this very moment is missed; it is due a second later, or with the one before it.
+ * now, and the relays are woken for them. One that is put off at this very moment is missed; it is due a second later, or with
+ * the one before it.
  */
 export const nextInOrder = sql`next_in_order as (
     update pending_deliveries set ${DUE_NOW} where ${IS_BEHIND} and delivery_id in (
@@ -35,12 +36,11 @@ export const nextInOrder = sql`next_in_order as (
         where n.endpoint_id = gone.endpoint_id and n.object_id = gone.object_id and n.sequence > gone.sequence
         order by n.sequence limit 1
       ) from gone
-    )
+    ) returning pg_notify(${DELIVERIES_CHANNEL}, '')
   )`;
 
 /**
- * Ends pending deliveries: `own` selects and locks their rows, `set` is what the log says of them. Wakes the relay. Its result
- * has one row for each.
+ * Ends pending deliveries: `own` selects and locks their rows, `set` is their change in the log. The result has one row for each.
  */
 export function endPending(own: SQL, set: SQL): SQL {
   return sql`
@@ -50,5 +50,5 @@ export function endPending(own: SQL, set: SQL): SQL {
       update deliveries d set ${set}, workflow_id = coalesce(gone.workflow_id, d.workflow_id), runs = greatest(d.runs, gone.runs)
       from gone where d.id = gone.delivery_id returning d.id
     ), ${nextInOrder}
-    select id, pg_notify(${DELIVERIES_CHANNEL}, '') from ended`;
+    select id from ended`;
 }

@@ -2,7 +2,7 @@ import { afterEach, describe, expect, it } from '@jest/globals';
 import { LINES } from '../../../src/db/outbox.ts';
 import { createLogger } from '../../../src/runtime/logger.ts';
 import type { ClaimedDelivery, ClaimedRun } from '../../../src/webhooks/dispatch/delivery-queries.ts';
-import { type Dispatching, type Relay, relayOf } from '../../../src/webhooks/dispatch/relay.ts';
+import { type Dispatching, Relay } from '../../../src/webhooks/dispatch/relay.ts';
 import { waitFor } from '../../helpers/assert/wait.ts';
 
 /** A queue: deliveries wait by endpoint, and every turn makes one run. */
@@ -14,8 +14,6 @@ class Queue {
   claims = 0;
   /** lines of one look */
   linesAtATime = 50;
-  /** turns put off what follows in the same objects */
-  isBehind = false;
   unstarted: ClaimedRun[] = [];
   /** what `start` does, by default say that the first task is here */
   onStart: (run: ClaimedRun) => Promise<boolean> = async () => true;
@@ -27,7 +25,7 @@ class Queue {
   }
 
   relay(times: Dispatching['times'] = {}): Relay {
-    relay = relayOf({
+    relay = new Relay({
       due: async (after) => {
         this.looks += 1;
         const ids = [...this.waiting.keys()].sort().filter((id) => id > (after?.endpointId ?? ''));
@@ -41,7 +39,7 @@ class Queue {
           const deliveries = ids.splice(0, turn.most).map((id) => delivery(id, turn.endpointId));
           if (ids.length === 0) this.waiting.delete(turn.endpointId);
           const workflowId = `run of ${deliveries.map(({ id }) => id).join()}`;
-          return { turn, runs: [{ workflowId, deliveries }], hasMore: ids.length > 0, isBehind: this.isBehind };
+          return { turn, runs: [{ workflowId, deliveries }], hasMore: ids.length > 0 };
         });
       },
       start: async (run) => {
@@ -80,7 +78,7 @@ afterEach(() => relay?.stop());
 const rest = () => new Promise((resolve) => setTimeout(resolve, 50));
 
 describe('the relay', () => {
-  it('starts what waits, and what is notified, without waiting for the poll', async () => {
+  it('starts waiting deliveries, and those that it is notified of, without waiting for the poll', async () => {
     const queue = new Queue();
     queue.add('a', '1');
     queue.relay();
@@ -100,29 +98,29 @@ describe('the relay', () => {
     await waitFor(() => queue.started.length === 1, { everyMs: 5 });
   });
 
-  it('lets deliveries that come together gather, and comes back for them', async () => {
+  it('lets deliveries that come together gather, and starts them soon after', async () => {
     const queue = new Queue();
     queue.relay({ spacing: 1 });
     queue.add('a', '1');
     await waitFor(() => queue.started.length === 1, { everyMs: 1 });
     for (const id of ['2', '3', '4']) queue.add('a', id);
-    // nobody notifies after that
+    // no notification follows
     await waitFor(() => queue.started.length === 2, { everyMs: 1, timeoutMs: 20_000 });
     expect(queue.started).toEqual(['run of 1', 'run of 2,3,4']);
   });
 
-  it('gives an endpoint its next run when one has ended, and others theirs beside it', async () => {
+  it('gives an endpoint its next run when one has ended, and serves others beside it', async () => {
     const queue = new Queue();
     queue.add('a', ...many(700));
-    const { attempts } = queue.relay();
+    const made = queue.relay();
     await waitFor(() => queue.started.length === 4, { everyMs: 1 });
     queue.add('b', 'one');
     await waitFor(() => queue.started.includes('run of one'), { everyMs: 1, timeoutMs: 20_000 });
-    for (const run of queue.started) attempts(run, 'ended', { isDelivered: true });
+    for (const run of queue.started) made.attempts(run, 'ended');
     await waitFor(() => queue.started.length === 8, { everyMs: 1 });
   });
 
-  it('comes to all lines, however many there are', async () => {
+  it('reaches all lines, however many there are', async () => {
     const queue = new Queue();
     queue.linesAtATime = 2;
     for (const id of ['a', 'b', 'c', 'd', 'e']) queue.waiting.set(id, [id]);
@@ -135,7 +133,7 @@ describe('the relay', () => {
     expect(queue.looks).toBe(looks);
   });
 
-  it('waits for a run that another worker has for a while only', async () => {
+  it('waits only briefly for a run on another worker', async () => {
     const queue = new Queue();
     queue.onStart = async () => false;
     queue.add('a', ...many(500));
@@ -143,7 +141,7 @@ describe('the relay', () => {
     await waitFor(() => queue.started.length === 5, { everyMs: 5 });
   });
 
-  it('starts a run again until it is started, without holding up others', async () => {
+  it('repeats the start of a run until it succeeds, without delaying others', async () => {
     const queue = new Queue();
     let failures = 3;
     queue.onStart = async ({ workflowId }) => {
@@ -157,7 +155,7 @@ describe('the relay', () => {
     expect(queue.started).toEqual(['run of 2', 'run of 1']);
   });
 
-  it('starts runs that were given deliveries and never started, unless it is just starting them', async () => {
+  it('starts runs that were claimed and never started, except those that it is starting', async () => {
     const queue = new Queue();
     let answer = (_here: boolean) => {};
     queue.onStart = ({ workflowId }) =>
@@ -172,48 +170,55 @@ describe('the relay', () => {
     expect(queue.started.filter((run) => run === 'run of 1')).toHaveLength(1);
   });
 
-  it('records which runs were started, at the latest when it stops; then it claims nothing', async () => {
+  it('records which runs were started, at the latest when it stops; it claims nothing after that', async () => {
     const queue = new Queue();
-    const { stop } = queue.relay();
+    const made = queue.relay();
     queue.add('a', '1', '2');
     await waitFor(() => queue.started.length === 1, { everyMs: 1 });
-    await stop();
+    await made.stop();
     expect(queue.marked).toEqual(['1', '2']);
     queue.add('a', '3');
     await rest();
     expect(queue.started).toHaveLength(1);
   });
 
-  it('looks again when a run ends only where something may be due by that', async () => {
+  it('looks again when a run ends only where a line waits for a place', async () => {
     const queue = new Queue();
-    const { attempts } = queue.relay();
-    const startOne = async (id: string) => {
-      queue.add('a', id);
-      await waitFor(() => queue.started.includes(`run of ${id}`), { everyMs: 1 });
-      await rest();
-      return queue.looks;
+    const made = queue.relay();
+    queue.add('a', '1');
+    await waitFor(() => queue.started.includes('run of 1'), { everyMs: 1 });
+    await rest();
+    const { looks } = queue;
+    made.attempts('run of 1', 'ended');
+    await rest();
+    expect(queue.looks).toBe(looks);
+    queue.add('a', ...many(500));
+    await waitFor(() => queue.started.length === 5, { everyMs: 1 });
+    await rest();
+    made.attempts(queue.started[1] ?? '', 'ended');
+    // well before the run counts as one that waits for its endpoint
+    await waitFor(() => queue.started.length === 6, { everyMs: 1 });
+  });
+
+  it('serves lines in turn when more of them have a backlog than there are places', async () => {
+    const queue = new Queue();
+    queue.linesAtATime = 10;
+    const ids = Array.from({ length: 40 }, (_, n) => `endpoint ${String(n).padStart(2, '0')}`);
+    for (const id of ids)
+      queue.waiting.set(
+        id,
+        many(3_000).map((n) => `${id} ${n}`),
+      );
+    const made = queue.relay();
+    const served = new Map<string, number>();
+    queue.onStart = async ({ workflowId, deliveries: [first] }) => {
+      served.set(first?.endpointId ?? '', (served.get(first?.endpointId ?? '') ?? 0) + 1);
+      setTimeout(() => made.attempts(workflowId, 'ended'), 40);
+      return true;
     };
-    let before = await startOne('1');
-    attempts('run of 1', 'ended', { isDelivered: true });
-    await rest();
-    expect(queue.looks).toBe(before);
-    await startOne('2');
-    // something came while it was under way, which may be of the same object
-    queue.notice();
-    await rest();
-    before = queue.looks;
-    attempts('run of 2', 'ended', { isDelivered: true });
-    await waitFor(() => queue.looks > before, { everyMs: 1 });
-    // the claim put off what follows
-    queue.isBehind = true;
-    before = await startOne('3');
-    attempts('run of 3', 'ended', { isDelivered: true });
-    await waitFor(() => queue.looks > before, { everyMs: 1 });
-    queue.isBehind = false;
-    // what comes of a failure may be due
-    before = await startOne('4');
-    attempts('run of 4', 'ended', {});
-    await waitFor(() => queue.looks > before, { everyMs: 1 });
+    await waitFor(() => [...served.values()].reduce((a, b) => a + b, 0) >= 400, { everyMs: 5, timeoutMs: 20_000 });
+    const runs = ids.map((id) => served.get(id) ?? 0);
+    expect(Math.min(...runs)).toBeGreaterThan(Math.max(...runs) / 3);
   });
 
   it('is quiet at rest', async () => {

@@ -19,20 +19,19 @@ const well = (endpointId: string, more: Partial<DueLine> = {}): DueLine => ({
 });
 const poor = (endpointId: string) => well(endpointId, { isFailing: true });
 const chosen = (...lines: DueLine[]) => turns.choose(lines).turns.map(({ endpointId }) => endpointId);
-/** A line gets a run, which leaves nothing unless it is said. */
+/** Gives a line a run. */
 function run(line: DueLine, workflowId: string, hasMore = true): void {
   const [turn] = turns.choose([line]).turns;
   turns.took({
     turn: turn ?? { ...line, isPoor: line.isFailing, most: 1, alone: 1 },
     runs: [],
     hasMore,
-    isBehind: false,
   });
-  turns.began(workflowId, { line, isPoor: turn?.isPoor ?? line.isFailing, notices: undefined });
+  turns.began(workflowId, { line, isPoor: turn?.isPoor ?? line.isFailing });
 }
 
 describe('a line', () => {
-  it('has four runs at a time where it is alone', () => {
+  it('has four runs at a time when it is alone', () => {
     for (const id of ['1', '2', '3', '4']) {
       expect(chosen(well('a'))).toEqual(['a']);
       run(well('a'), id);
@@ -69,7 +68,7 @@ describe('a line', () => {
     expect(chosen(well('slow 3'))).toEqual(['slow 3']);
   });
 
-  it('waits a little after a turn that left nothing, so that deliveries gather', () => {
+  it('waits briefly after a turn that left nothing, so that deliveries gather', () => {
     run(well('a'), '1', false);
     const { turns: none, againInMs = 0 } = turns.choose([well('a')]);
     expect(none).toEqual([]);
@@ -78,14 +77,13 @@ describe('a line', () => {
     expect(chosen(well('a'))).toEqual(['a']);
   });
 
-  it('counts no run of which there is no news', () => {
+  it('does not count a run without news', () => {
     for (const id of ['1', '2', '3', '4']) run(well('a'), id);
     now += 30_000;
     turns.renew('1');
     now += 20_000;
     expect(chosen(well('a'))).toEqual([]);
     expect(['1', '2', '3', '4'].filter((id) => turns.isUnderWay(id))).toEqual(['1']);
-    expect(turns.ended('2')).toBeUndefined();
   });
 
   it('has one delivery in its turn when it is a probe', () => {
@@ -105,9 +103,9 @@ describe('all lines', () => {
 });
 
 describe('poor lines', () => {
-  it('have four of the places, and one run each', () => {
+  it('have two of the places, and one run each', () => {
     const lines = Array.from({ length: 10 }, (_, n) => poor(`bad ${n}`));
-    expect(chosen(...lines, well('good'))).toEqual(['bad 0', 'bad 1', 'bad 2', 'bad 3', 'good']);
+    expect(chosen(...lines, well('good'))).toEqual(['bad 0', 'bad 1', 'good']);
   });
 
   it('have a turn a second, and four a second together', () => {
@@ -116,7 +114,7 @@ describe('poor lines', () => {
     for (; now < 61_000; now += 10) {
       for (const { endpointId } of turns.choose(lines).turns) {
         run(poor(endpointId), `${endpointId} ${now}`, true);
-        turns.ended(`${endpointId} ${now}`, { isDelivered: false });
+        turns.ended(`${endpointId} ${now}`);
         made += 1;
       }
     }
@@ -125,19 +123,19 @@ describe('poor lines', () => {
     expect(made).toBeLessThan(300);
   });
 
-  it('are as any other as soon as something is delivered', () => {
+  it('are treated like others as soon as something is delivered', () => {
     run(poor('back'), '1');
     expect(chosen(poor('back'))).toEqual([]);
-    turns.ended('1', { isDelivered: true });
+    turns.ended('1');
     expect(chosen(well('back'))).toEqual(['back']);
   });
 
   it('are also those of an endpoint that sends long responses, for a minute', () => {
     run(well('long'), '1');
-    turns.ended('1', { isCostly: true, isDelivered: true });
+    turns.ended('1', { isCostly: true });
     run(well('long'), '2');
     expect(chosen(well('long'))).toEqual([]);
-    turns.ended('2', { isDelivered: true });
+    turns.ended('2');
     now += 60_000;
     expect(chosen(well('long'))).toEqual(['long']);
     run(well('long'), '3');
@@ -171,8 +169,8 @@ function simulate(endpoints: readonly Endpoint[], seconds: number): number[] {
       const of = endpoints.findIndex(({ line }) => line.endpointId === turn.endpointId);
       const events = waiting[of]?.splice(0, turn.most) ?? [];
       const id = `${of} ${now}`;
-      turns.took({ turn, runs: [], hasMore: (waiting[of]?.length ?? 0) > 0, isBehind: false });
-      turns.began(id, { line: turn, isPoor: turn.isPoor, notices: undefined });
+      turns.took({ turn, runs: [], hasMore: (waiting[of]?.length ?? 0) > 0 });
+      turns.began(id, { line: turn, isPoor: turn.isPoor });
       busyUntil = Math.max(busyUntil, now) + 20;
       running.push({ id, of, events, endsAt: busyUntil + (endpoints[of]?.takesMs ?? 0) });
     }
@@ -181,12 +179,12 @@ function simulate(endpoints: readonly Endpoint[], seconds: number): number[] {
 }
 
 describe('a healthy endpoint, simulated', () => {
-  const good: Endpoint = { line: well('good'), takesMs: 2, end: { isDelivered: true } };
+  const good: Endpoint = { line: well('good'), takesMs: 2, end: {} };
   const kinds: Endpoint[] = [
     { line: poor('500'), takesMs: 2, end: {} },
     { line: poor('hangs'), takesMs: 30_000, end: {} },
-    { line: well('slow'), takesMs: 25_000, end: { isDelivered: true } },
-    { line: well('long'), takesMs: 100, end: { isDelivered: true, isCostly: true } },
+    { line: well('slow'), takesMs: 25_000, end: {} },
+    { line: well('long'), takesMs: 100, end: { isCostly: true } },
     { line: poor('slow 503'), takesMs: 5_000, end: {} },
   ];
   const beside = (count: number): Endpoint[] => [
@@ -207,7 +205,7 @@ describe('a healthy endpoint, simulated', () => {
     expect(at(times, 0.99)).toBeLessThan(500);
   });
 
-  it('waits no longer than its share beside 30 that are as healthy', () => {
+  it('waits no longer than its share beside 30 healthy ones', () => {
     const times = simulate(
       [good, ...Array.from({ length: 30 }, (_, n) => ({ ...good, line: well(`other ${n}`) }))],
       30,

@@ -1,7 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { sql } from 'drizzle-orm';
+import pg from 'pg';
+import { DELIVERIES_CHANNEL } from '../../../src/db/outbox.ts';
 import { unstartedRuns } from '../../../src/webhooks/dispatch/delivery-queries.ts';
-import { markStarted } from '../../../src/webhooks/log/delivery-state.ts';
+import { markStarted, skipDeliveries } from '../../../src/webhooks/log/delivery-state.ts';
 import { type Deliveries, deliveryTests } from '../../helpers/product/deliveries.ts';
 
 const startDeliveries = deliveryTests();
@@ -37,5 +39,36 @@ describe('runs that were claimed and never started', () => {
       }
     }
     expect(found.size).toBe(expected.size);
+  });
+});
+
+describe('a delivery that ends', () => {
+  it('wakes the relays when a later one of its object was put off, and only then', async () => {
+    const { db } = the;
+    const [first, second] = ['email_first', 'email_second'];
+    await db.execute(sql`delete from pending_deliveries`);
+    await the.happen([first, first, second]);
+    let notices = 0;
+    const listener = new pg.Client(the.url);
+    listener.on('notification', () => (notices += 1));
+    await listener.connect();
+    // a round trip on this connection brings what was notified before
+    const noticed = async () => (await listener.query('select'), notices);
+    await listener.query(`listen ${DELIVERIES_CHANNEL}`);
+    const { rows } = await db.execute<{ delivery_id: string; object_id: string }>(
+      sql`select delivery_id, object_id from pending_deliveries order by object_id, sequence`,
+    );
+    const [begins, follows, alone] = rows.map((row) => row.delivery_id);
+    await db.execute(sql`update pending_deliveries set waits_for = 'order', due_at = now() + interval '1 minute'
+      where delivery_id = ${follows}`);
+    await skipDeliveries(db, [alone ?? ''], 'a test');
+    expect(await noticed()).toBe(0);
+    await skipDeliveries(db, [begins ?? ''], 'a test');
+    expect(await noticed()).toBe(1);
+    const due = await db.execute(
+      sql`select from pending_deliveries where delivery_id = ${follows} and due_at <= now()`,
+    );
+    expect(due.rows).toHaveLength(1);
+    await listener.end();
   });
 });
