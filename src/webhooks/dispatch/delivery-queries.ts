@@ -3,7 +3,7 @@ import type { EventType } from '../../contract/events.ts';
 import type { DeliveryStatus } from '../../contract/webhook.ts';
 import type { Db } from '../../db/driver/client.ts';
 
-/* Reads of deliveries by those that run them; what changes them is in delivery-state.ts. */
+/* Reads of deliveries for their runs; delivery-state.ts changes them. */
 
 /** A delivery that has been given to a run. */
 export interface ClaimedDelivery {
@@ -14,15 +14,15 @@ export interface ClaimedDelivery {
   eventType: EventType;
   objectId: string;
   sequence: number;
-  /** runs that it was given to before */
+  /** runs that it was given to before this one */
   runs: number;
   /** the line in which it waited, one of LINES */
   line: number;
-  /** its endpoint failed last: the attempt is made where it holds up no other */
+  /** its endpoint failed last: the attempt is made by a regular activity, where it delays no other */
   isFailing: boolean;
 }
 
-/** A run and the deliveries that it makes; its id is in their `workflow_id`. */
+/** A run and its deliveries, whose `workflow_id` is its id. */
 export interface ClaimedRun {
   workflowId: string;
   deliveries: ClaimedDelivery[];
@@ -53,12 +53,15 @@ export const toClaimed = (row: ClaimedRow): ClaimedDelivery => ({
   isFailing: false,
 });
 
-/** A run is started with all of its deliveries, or those that are missing would never be attempted: no limit on rows. */
+/**
+ * Runs of one look. The limit counts runs and not rows: a run has to be started with all of its deliveries, or the missing ones would
+ * never be attempted.
+ */
 const UNSTARTED_RUNS = 40;
 
 /**
  * Runs that were claimed more than `olderThanMs` ago and are not marked as started, each with all of its deliveries that
- * are still claimed. Not all such runs: those that are left come once these are marked.
+ * are still claimed. Returns some of them: the others follow once these are marked.
  */
 export async function unstartedRuns(db: Db, olderThanMs: number): Promise<ClaimedRun[]> {
   const { rows } = await db.execute<ClaimedRow & { workflow_id: string }>(sql`
@@ -74,24 +77,30 @@ export async function unstartedRuns(db: Db, olderThanMs: number): Promise<Claime
   for (const row of rows) {
     const deliveries = runs.get(row.workflow_id) ?? [];
     runs.set(row.workflow_id, deliveries);
-    // this run has been counted
+    // `runs` includes this run already
     deliveries.push({ ...toClaimed(row), runs: row.runs - 1 });
   }
   return [...runs].map(([workflowId, deliveries]) => ({ workflowId, deliveries }));
 }
 
-/** A page of started deliveries whose next attempt is late by more than `lateMs`: ids in order, from after `afterId`. */
-export async function overdueDeliveries(
+/**
+ * A page of deliveries that runs have: ids in order, from after `afterId`. With `lateMs` those whose start, or whose time for the
+ * next attempt, was longer ago than that.
+ */
+export async function startedDeliveries(
   db: Db,
-  { lateMs, afterId, limit }: { lateMs: number; afterId: string; limit: number },
+  { lateMs, afterId, limit }: { lateMs: number | undefined; afterId: string; limit: number },
 ): Promise<{ id: string; workflowId: string }[]> {
+  const isLate =
+    lateMs === undefined
+      ? sql`true`
+      : sql`case when waits_for = 'retry' then due_at else started_at end < now() - ${lateMs} * interval '1 millisecond'`;
   const { rows } = await db.execute<{ id: string; workflow_id: string }>(sql`
-    with overdue as materialized (
+    with started as materialized (
       select delivery_id as id, workflow_id from pending_deliveries
-      where workflow_id is not null and started_at is not null and delivery_id > ${afterId}
-        and case when waits_for = 'retry' then due_at else started_at end < now() - ${lateMs} * interval '1 millisecond'
+      where workflow_id is not null and started_at is not null and delivery_id > ${afterId} and ${isLate}
     )
-    select * from overdue order by id limit ${limit}`);
+    select * from started order by id limit ${limit}`);
   return rows.map((row) => ({ id: row.id, workflowId: row.workflow_id }));
 }
 
@@ -103,7 +112,7 @@ export async function pendingOfRun(db: Db, workflowId: string): Promise<string[]
   return rows.map(({ id }) => id);
 }
 
-/** The state of a delivery, for a manual retry; undefined: no delivery has this id. */
+/** The state of a delivery, for a manual retry; undefined when it does not exist. */
 export async function getDeliveryState(
   db: Db,
   deliveryId: string,
@@ -113,16 +122,4 @@ export async function getDeliveryState(
       from deliveries d left join pending_deliveries p on p.delivery_id = d.id where d.id = ${deliveryId}`,
   );
   return rows[0] && { status: rows[0].status, workflowId: rows[0].workflow_id, started: rows[0].started };
-}
-
-/** A page of runs that have pending deliveries, in order from after `afterId`, each with these. */
-export async function pendingRuns(
-  db: Db,
-  { afterId, limit }: { afterId: string; limit: number },
-): Promise<{ workflowId: string; deliveryIds: string[] }[]> {
-  const { rows } = await db.execute<{ workflow_id: string; ids: string[] }>(sql`
-    select workflow_id, array_agg(delivery_id) as ids from pending_deliveries
-    where workflow_id > ${afterId}
-    group by workflow_id order by workflow_id limit ${limit}`);
-  return rows.map((row) => ({ workflowId: row.workflow_id, deliveryIds: row.ids }));
 }
