@@ -6,14 +6,14 @@ import { types } from 'node:util';
 import type { Outbound, VettedAddress } from '../../security/outbound.ts';
 
 type Connected = (err: Error | null, socket?: Duplex) => void;
-/** What the agents connect to: the host as in the URL, the port, the server name for TLS, … */
+/** The destination of a connection: the host as in the URL, the port, the server name for TLS, … */
 type Destination = NetConnectOpts & { host?: string };
 
-/** Idle connections are closed after this, ms. */
+/** Idle connections are closed after this, ms: a busy endpoint uses them again within seconds, others can afford a new one. */
 const IDLE_MS = 15_000;
 /**
- * Calls are bounded by endpoint, in the relay and in the activity. A bound by origin here would let one endpoint that
- * does not respond delay another one at the same address.
+ * Calls are bounded for each endpoint, in the relay and in the activity. A bound for each origin here would let an endpoint that
+ * does not respond delay another one at the same address. Free connections: more than an endpoint has calls at a time.
  */
 const OPTIONS = { keepAlive: true, maxFreeSockets: 16, timeout: IDLE_MS };
 
@@ -70,8 +70,8 @@ function vetted(
 }
 
 /**
- * The same connection, to one of these addresses and no other. Node asks `lookup` only for names: one address takes the
- * place of the host, several are a name's, and Node tries them in turn.
+ * The destination restricted to these addresses. Node asks `lookup` only for names: a single address replaces the host; several
+ * belong to a name, and Node tries them in turn.
  */
 function towards(destination: Destination, addresses: VettedAddress[]): Destination {
   const [first] = addresses;

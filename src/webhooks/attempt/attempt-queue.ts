@@ -1,22 +1,22 @@
 import type { DueDelivery } from './due-deliveries.ts';
 
 /**
- * Objects of one run whose deliveries are made at the same time, as far as the endpoint's slots allow. More than those: while
- * what was delivered is being stored, others are called. So many deliveries are made once more after a crash, at most.
+ * Objects of one run whose deliveries are attempted concurrently, as far as the slots of the endpoint allow: twice as many as
+ * slots, so calls continue while results are being stored. After a crash at most this many deliveries are repeated.
  */
 const CONCURRENCY = 20;
 
-/** What is done with each delivery of a run. */
+/** The steps for each delivery of a run. */
 export interface AttemptSteps {
-  /** Whether the next delivery of its object may follow. */
+  /** Resolves with whether the next delivery of its object may follow. */
   attempt(delivery: DueDelivery): Promise<boolean>;
-  /** An earlier one of its object is to be attempted again. */
+  /** Called instead of `attempt` when an earlier delivery of its object will be attempted again. */
   holdBack(delivery: DueDelivery): void;
 }
 
 /**
- * Attempts deliveries of one object in their order, different objects in parallel. Lets every call finish, whatever fails in
- * between: a repeated activity must not call in parallel with it. Rejects with the first failure.
+ * Attempts deliveries of one object in their order, different objects in parallel. Every call finishes, even when another
+ * fails: a repeated activity must not call concurrently with it. Rejects with the first failure.
  */
 export async function attemptInOrder(objects: Iterable<readonly DueDelivery[]>, steps: AttemptSteps): Promise<void> {
   const waiting = [...objects].values();

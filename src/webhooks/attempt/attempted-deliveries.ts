@@ -1,31 +1,31 @@
-/* What a run is started with, what it asks for attempts with and what it is answered: fields of recorded histories. */
+/* Inputs and results of the workflow `deliverWebhooks` and of its activity. Recorded histories have these fields. */
 
-/** What a run is started with. */
+/** The input of a run. */
 export interface DeliverInput {
   /** of one endpoint */
   deliveryIds: string[];
-  /** the endpoint failed last: no local activity, which would hold a slot of the worker while it does not respond */
+  /** its endpoint failed last: a local activity would hold a slot of the worker while the endpoint does not respond */
   regular?: boolean;
 }
 
 export interface AttemptInput {
   /** of one endpoint */
   deliveryIds: string[];
-  /** attempts that the delivery of a run of one had when the next one was asked for; absent: the run's first */
+  /** in a run of one delivery: the attempts made before this one; absent: it is the run's first */
   after?: number;
-  /** no call is begun later than this, ms; deliveries that remain are returned as `notAttempted` */
+  /** no call begins later than this, ms; the remaining deliveries are returned as `notAttempted` */
   beginWithinMs: number;
-  /** an operator reset the run: what has ended is attempted again */
+  /** an operator reset the run: deliveries that have ended are attempted again */
   reset?: boolean;
 }
 
-/** A delivery that will be attempted again by a run of its own. */
+/** A delivery that its own run will attempt again. */
 export interface NextAttempt {
   id: string;
   workflowId: string;
-  /** attempts that it has had */
+  /** attempts so far */
   attempts: number;
-  /** of the schedule */
+  /** retries left in the schedule */
   retriesLeft: number;
   delayMs: number;
 }
@@ -46,13 +46,13 @@ export interface AttemptedDeliveries {
   delivered: number;
   skipped: number;
   retrying: NextAttempt[];
-  /** not attempted, or failed: they wait in the store, and go to a later run */
+  /** deliveries that wait in the queue for a later run: not attempted, or failed */
   waiting: number;
-  /** why, of a run of one */
+  /** what the delivery of a run of one waits for */
   waitingFor?: string;
-  /** given up */
+  /** deliveries that were given up */
   failed: string[];
-  /** for lack of time */
+  /** deliveries that were not attempted for lack of time */
   notAttempted: string[];
   last?: LastAttempt;
 }

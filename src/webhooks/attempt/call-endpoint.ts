@@ -30,7 +30,7 @@ export function openTarget(
       previousSecret: sealed.previousSecret ? open('previous_secret', sealed.previousSecret) : undefined,
     };
   } catch (err) {
-    logger.error({ err, endpointId: sealed.id }, 'cannot open the secrets of a webhook endpoint');
+    logger.error({ err, endpointId: sealed.id }, 'could not open the secrets of webhook endpoint');
     return undefined;
   }
 }

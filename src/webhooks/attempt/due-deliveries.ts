@@ -7,7 +7,7 @@ import { LINES } from '../../db/outbox.ts';
 import { laterUnderWay } from '../log/pending.ts';
 import { type EndpointHealth, openUntil, toDate } from './endpoint-health.ts';
 
-/** A delivery with what an attempt of it needs. */
+/** A delivery with the data that an attempt needs. */
 export interface DueDelivery {
   id: string;
   endpointId: string;
@@ -42,7 +42,7 @@ export interface DueDelivery {
   data: string | null;
 }
 
-/** An endpoint with what an attempt needs; secrets and headers are still sealed. */
+/** An endpoint with the data that an attempt needs; secrets and headers are still sealed. */
 export interface DeliveryTarget extends EndpointHealth {
   id: string;
   url: string;
@@ -56,18 +56,18 @@ export interface DeliveryTarget extends EndpointHealth {
   loadedAt: Date;
 }
 
-/** Milliseconds until a time, by the clock of the database: that of a worker may be another. */
+/** Milliseconds until a time, by the clock of the database: the clock of a worker may differ. */
 export const MS_UNTIL = (at: SQL) => sql`(extract(epoch from ${at} - now()) * 1000)::float8`;
 
 /**
- * Whether the replay of the pending delivery `p` was cancelled before it was attempted. What an operator retries or resets is
- * wanted all the same.
+ * Whether the replay of the pending delivery `p` was cancelled before it was attempted. A delivery that an operator retries or resets is
+ * still wanted.
  */
 const IS_WITHDRAWN = sql`(p.line = ${LINES.replay} and not p.attempted and exists (
     select from replays r where r.id = p.replay_id and r.status = 'cancelled'
   ))`;
 
-/** Whether the replay of a delivery was cancelled by now, before it was attempted. */
+/** Whether the replay of a delivery has been cancelled before the delivery was attempted. */
 export async function isWithdrawn(db: Db, deliveryId: string): Promise<boolean> {
   const { rows } = await db.execute(
     sql`select from pending_deliveries p where p.delivery_id = ${deliveryId} and ${IS_WITHDRAWN}`,

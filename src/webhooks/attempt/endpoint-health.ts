@@ -2,7 +2,7 @@ import { sql } from 'drizzle-orm';
 import type { Db } from '../../db/driver/client.ts';
 
 /*
- * The circuit breaker of an endpoint, in its row, and what automatic disabling counts.
+ * The circuit breaker of an endpoint, stored in its row, with the counts for automatic disabling.
  *
  * state      stored as                              next
  * closed     breaker_until is null                  open       10 failures in a row that say that it is away
@@ -13,15 +13,17 @@ import type { Db } from '../../db/driver/client.ts';
  * While it is open the relay leaves the deliveries where they are, in the store; they use up no attempts.
  */
 
-/** Failures in a row that open the breaker. */
+/** Failures in a row that open the breaker: a restart of an endpoint with little traffic causes fewer. */
 export const OPEN_AFTER = 10;
+/** How long the breaker is open at first, seconds: about as long as a restart takes. */
 const FIRST_OPEN_S = 30;
+/** The longest that it is open, seconds: an endpoint that is back gets its deliveries within ten minutes. */
 const LONGEST_OPEN_S = 600;
 
-/** What a call says of its endpoint: it took the call, it refused this one, it is away. */
+/** What a call says about its endpoint: it took the call, it refused this call, or it is away. */
 export type CallOutcome = 'success' | 'refused' | 'away';
 
-/** Of a response, or of none: no response, 5xx and 429 say that the endpoint is away. */
+/** The outcome of a call with this status; null: no response. No response, 5xx and 429 say that the endpoint is away. */
 export function outcomeOf(httpStatus: number | null): CallOutcome {
   if (httpStatus === null || httpStatus >= 500 || httpStatus === 429) return 'away';
   return httpStatus >= 200 && httpStatus < 300 ? 'success' : 'refused';
@@ -37,10 +39,10 @@ export interface EndpointHealth {
   lastSuccessAt: Date | null;
 }
 
-/** A row's `last_success_at` may be so old before a success writes it again, ms. */
+/** Age of `last_success_at` from which a success writes it again, ms: a busy endpoint does not write its row for every batch. */
 const SUCCESS_EVERY_MS = 60_000;
 
-/** Whether these outcomes change what is stored of the endpoint. */
+/** Whether these outcomes change the stored health of the endpoint. */
 export function changesHealth(known: EndpointHealth, outcomes: readonly CallOutcome[], now: Date): boolean {
   if (outcomes.some((outcome) => outcome !== 'success')) return true;
   const { failuresInARow, breakerUntil, failingSince, lastSuccessAt } = known;
@@ -54,7 +56,7 @@ export interface EndpointOutcomes {
   outcomes: readonly CallOutcome[];
 }
 
-/** What is stored of an endpoint now. `change`: the breaker opened or closed by the outcomes. */
+/** The health that is stored now. `change`: the outcomes have opened or closed the breaker. */
 export interface StoredHealth extends EndpointHealth {
   change: 'opened' | 'closed' | undefined;
 }
@@ -70,7 +72,7 @@ interface HealthRow extends Record<string, unknown> {
   opens: boolean;
 }
 
-/** What a series of outcomes comes to. */
+/** Summarizes a series of outcomes. */
 function summaryOf({ endpointId, outcomes }: EndpointOutcomes) {
   const lastResponse = outcomes.findLastIndex((outcome) => outcome !== 'away');
   const lastSuccess = outcomes.lastIndexOf('success');
@@ -84,7 +86,7 @@ function summaryOf({ endpointId, outcomes }: EndpointOutcomes) {
   };
 }
 
-/** Stores the outcomes of many endpoints in one statement; those that still exist, by id. */
+/** Stores the outcomes of many endpoints in one statement; resolves with the health of those that still exist, by id. */
 export async function recordOutcomes(db: Db, all: readonly EndpointOutcomes[]): Promise<Map<string, StoredHealth>> {
   const summaries = all.map(summaryOf);
   const column = <T>(pick: (summary: (typeof summaries)[number]) => T) => sql.param(summaries.map(pick));
@@ -136,8 +138,8 @@ function toStored(row: HealthRow): StoredHealth {
   };
 }
 
-/** When a breaker that is open for `ms` more ends to be, see EndpointHealth. */
+/** `EndpointHealth.openUntil` of a breaker that stays open for `ms`. */
 export const openUntil = (ms: number | null): number => (ms === null || ms <= 0 ? 0 : performance.now() + ms);
 
-/** A column of a raw query. */
+/** The date in a column of a raw query. */
 export const toDate = (value: string | null): Date | null => (value === null ? null : new Date(value));

@@ -1,24 +1,24 @@
-/** Writes results as they come: at once when idle, many in one statement while a write is under way. */
+/** Writes results as they come: immediately when idle; those that come during a write go together into the next one. */
 export interface RecordQueue<T> {
   /**
-   * Resolves when the result is stored, or was given up. It is written again until then: no result may be lost while the
-   * process lives and the store can take it.
+   * Resolves when the result is stored or given up. A write that fails is repeated until then: no result may be lost while the
+   * process lives and the store accepts it.
    */
   add(key: string, result: T): Promise<void>;
-  /** the write of that key's result, if it is still under way */
+  /** the write of the result with that key, if it is still under way */
   pending(key: string): Promise<void> | undefined;
 }
 
 export interface RecordQueueOptions<T> {
   /** May see a result twice: a write can fail after it was committed. */
   write(results: readonly T[]): Promise<void>;
-  /** whether the error says nothing about the results: the store is away, or busy */
+  /** whether the error is not caused by the results: the store is unavailable or busy */
   isTemporary(error: unknown): boolean;
   /** called for every write that failed */
   onError(error: unknown, count: number): void;
-  /** called for a result that the store never takes; it is lost */
+  /** called for a result that the store refuses each time; it is lost */
   onGivenUp(error: unknown, result: T): void;
-  /** before a failed write is repeated, ms */
+  /** the pause before a failed write is repeated, ms */
   retryMs?: number;
 }
 
@@ -28,8 +28,9 @@ interface Entry<T> {
   stored: () => void;
 }
 
+/** Results in one statement: four full batches; a larger statement saves no more. */
 const MAX_PER_WRITE = 200;
-/** Writes of one result alone, each refused for a reason of its own. */
+/** How often the store may refuse a result that is written alone, before it is given up: a deadlock or conflict passes. */
 const MAX_REFUSALS = 5;
 
 /** A queue of results of one kind. */
@@ -46,7 +47,7 @@ export function createRecordQueue<T>(options: RecordQueueOptions<T>): RecordQueu
     stored();
   }
 
-  /** Undefined: they are stored. Else why not. */
+  /** Writes once. Undefined: they are stored; else the error. */
   async function writeOnce(entries: readonly Entry<T>[]): Promise<{ error: unknown } | undefined> {
     try {
       await write(entries.map(({ result }) => result));
@@ -70,7 +71,7 @@ export function createRecordQueue<T>(options: RecordQueueOptions<T>): RecordQueu
 
   async function drain(): Promise<void> {
     writing = true;
-    // results of the same moment go together
+    // results that come in the same tick go together
     await Promise.resolve();
     while (waiting.length > 0) {
       const batch = waiting.slice(0, MAX_PER_WRITE);

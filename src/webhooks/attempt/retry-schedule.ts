@@ -1,6 +1,7 @@
-/** `Retry-After` is honoured up to a day. */
+/** `Retry-After` is honoured up to a day: a larger value is more likely a mistake than a wish. */
 export const MAX_RETRY_AFTER_MS = 24 * 60 * 60 * 1000;
 
+/** The share by which a delay varies: see `nextDelay`. */
 const SPREAD = 0.2;
 
 /**
@@ -20,11 +21,11 @@ export function nextDelay(
   return Math.max(varied, Math.min(retryAfterMs ?? 0, MAX_RETRY_AFTER_MS));
 }
 
-/** `Retry-After` in ms from `now`: seconds or an HTTP date (RFC 9110 section 10.2.3). Null: none, or not readable. */
+/** `Retry-After` in ms from `now`: seconds or an HTTP date (RFC 9110 section 10.2.3). Null: absent, or not readable. */
 export function parseRetryAfter(value: string | undefined, now: Date): number | null {
   const text = value?.trim() ?? '';
   if (/^\d{1,9}$/.test(text)) return Number(text) * 1000;
-  // Date.parse also takes bare numbers and the like for a date
+  // Date.parse reads even bare numbers as dates
   if (!/^[A-Z][a-z]+,? /.test(text)) return null;
   const at = Date.parse(text);
   return Number.isNaN(at) ? null : Math.max(0, at - now.getTime());

@@ -1,11 +1,11 @@
-/** What decides which run makes the next attempt of a delivery that has failed. */
+/** A failed attempt, as far as it decides which run makes the next attempt of the delivery. */
 export interface FailedAttempt {
-  /** its endpoint does not respond, and its breaker is open or about to be */
+  /** its endpoint does not respond, and the breaker is open or about to open */
   isAway: boolean;
   isReplay: boolean;
   /** its run has other deliveries */
   isOneOfMany: boolean;
-  /** no run has waited for an attempt of it yet */
+  /** no run has waited for its next attempt yet */
   isFirstRetry: boolean;
   /** its endpoint had failed before, or has never succeeded */
   isPoor: boolean;
@@ -13,12 +13,12 @@ export interface FailedAttempt {
   retryingRuns: number;
 }
 
-/** `queue`: it waits in the queue; `own`: in a run of its own; `same`: in the run that has it. */
+/** Where the delivery waits for its next attempt: in the `queue`, in its `own` run, or in the `same` run that attempted it. */
 export type RunAfter = 'queue' | 'own' | 'same';
 
 /** Runs of one endpoint that wait for a next attempt: enough for an operator to see what fails; others wait in the queue. */
 const MOST_RETRYING = 5;
-/** Of a poor endpoint: many that fail together would all be called at the same time, each by a run that costs more than its call. */
+/** As many for a poor endpoint: many that fail together would be called at the same time, each by a run that costs more than its call. */
 const MOST_RETRYING_OF_POOR = 1;
 
 /** The first row that holds decides. */
@@ -33,7 +33,7 @@ const TABLE: readonly [(failed: FailedAttempt) => boolean, RunAfter][] = [
 
 const mostRetrying = ({ isPoor }: FailedAttempt) => (isPoor ? MOST_RETRYING_OF_POOR : MOST_RETRYING);
 
-/** Which run makes the next attempt. */
+/** Decides which run makes the next attempt. */
 export function runAfter(failed: FailedAttempt): RunAfter {
   return TABLE.find(([holds]) => holds(failed))?.[1] ?? 'same';
 }

@@ -2,7 +2,7 @@ import { createHmac } from 'node:crypto';
 import type { EventType } from '../../contract/events.ts';
 import { isReservedHeader } from '../../contract/webhook.ts';
 
-/** What a call is signed with. */
+/** The data that signs a call. */
 export interface Signing {
   /** `evt_…` */
   eventId: string;
@@ -16,8 +16,8 @@ export interface Signing {
 }
 
 /**
- * The signature headers of a call: `X-Email-Engine-Signature`, keyed by the UTF-8 bytes of the whole secret string
- *, and those of Standard Webhooks, keyed by the bytes that the secret encodes.
+ * The signature headers of a call: `X-Email-Engine-Signature`, keyed by the UTF-8 bytes of the whole secret
+ * string, and those of Standard Webhooks, keyed by the bytes that the secret encodes.
  */
 export function signatureHeaders({ eventId, body, at, secret, previousSecret }: Signing): Record<string, string> {
   const timestamp = String(Math.floor(at.getTime() / 1000));
@@ -43,7 +43,7 @@ export interface CallHeader {
 
 const USER_AGENT: CallHeader = { name: 'User-Agent', value: 'email-mailbox-api' };
 
-/** All headers of a call except Content-Length and those of the connection; the endpoint's own first. */
+/** All headers of a call except Content-Length and those of the connection; headers of the endpoint come first. */
 export function callHeaders(
   own: readonly CallHeader[],
   call: Signing & { type: EventType; deliveryId: string },

@@ -4,13 +4,13 @@ import type { DeliverInput } from '../attempt/attempted-deliveries.ts';
 import { QUEUES, SEARCH_KEYS, searchableBy, WORKFLOWS } from '../../workflows/names.ts';
 import type { ClaimedRun } from './delivery-queries.ts';
 
-/** Milliseconds that Temporal is given for one call. */
+/** Deadline of one call to Temporal, ms: the run is started again after it. */
 const TEMPORAL_TIMEOUT_MS = 10_000;
 
 /**
- * Starts the run whose id is already in the rows of its deliveries. Doing it again does nothing: Temporal knows the id.
- * `eager` hands the first task straight back to this process; only for a client that shares its connection with workers.
- * Whether it was handed back. Rejects when Temporal did not respond; then the run may have been started or not.
+ * Starts the run whose id is already in the rows of its deliveries. Starting it again does nothing: Temporal knows the id.
+ * `eager` asks for the first task in the response; only for a client that shares its connection with workers. Resolves with
+ * whether the task came. Rejects when Temporal does not respond; the run may have been started then.
  */
 export async function startDeliveryRun(
   client: Client,
@@ -39,7 +39,7 @@ function startOptions(
   if (!first) throw new RangeError('a run has deliveries');
   const isOneType = deliveries.every((delivery) => delivery.eventType === first.eventType);
   const isOneAccount = deliveries.every((delivery) => delivery.accountId === first.accountId);
-  // ids of deliveries first: where Temporal takes no more, those of events and emails are left out
+  // ids of deliveries first: beyond the limit of Temporal those of events and emails are left out
   const ids = [
     ...deliveries.map(({ id }) => id),
     ...deliveries.flatMap(({ eventId, objectId }) => [eventId, objectId]),
@@ -69,10 +69,10 @@ function typesOf(deliveries: readonly { eventType: string }[]): string {
   return [...counts].map(([type, count]) => `${count} × ${type}`).join(', ');
 }
 
-/** How a run stands; of one that has ended without completing, the deliveries that it had been given. */
+/** The state of a run; with the deliveries that it was given, if it has ended without completing. */
 export type RunState = { is: 'running' | 'completed' | 'unknown' } | { is: 'ended'; deliveryIds: readonly string[] };
 
-/** Asks Temporal for a run; `unknown`: it has no such run. Rejects when it does not respond. */
+/** Asks Temporal for the state of a run; `unknown`: the run does not exist. Rejects when Temporal does not respond. */
 export async function getRunState(client: WorkflowClient, workflowId: string): Promise<RunState> {
   try {
     const handle = client.getHandle(workflowId);
@@ -92,7 +92,7 @@ export async function getRunState(client: WorkflowClient, workflowId: string): P
   }
 }
 
-/** Whether Temporal has no such run. */
+/** Whether the error says that a run does not exist. */
 export function isNotFound(error: unknown): boolean {
   return error instanceof Error && error.name === 'WorkflowNotFoundError';
 }

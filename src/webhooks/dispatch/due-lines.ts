@@ -14,18 +14,18 @@ export interface Line {
 export interface DueLine extends Line {
   /** its endpoint failed last */
   isFailing: boolean;
-  /** the breaker of its endpoint is about to close: one delivery may go */
+  /** the breaker of its endpoint is half open: one delivery may go */
   isProbe: boolean;
 }
 
-/** Lines of one listing. More have their turn in the next one, so that a claim stays small whatever waits. */
+/** Lines of one listing, three times as many as places for runs. Others follow in the next listing, so a claim stays small. */
 const MOST_LINES = 50;
-/** A probe that left no result by then is lost with its worker, ms: longer than a call of the default timeout. */
+/** After this a probe without a result is lost with its worker, ms: longer than a call of the default timeout. */
 const PROBE_MS = 60_000;
 
 /**
- * The lines after `after` in which a delivery is due and may go; the next listing begins after `next`. Where the breaker of an
- * endpoint is open only manual retries may. Walks from line to line along the index: the cost is that of the lines that wait.
+ * Lists the lines after `after` in which a delivery is due and may go; the next listing begins after `next`. While the breaker of
+ * an endpoint is open only manual retries may go. It walks from line to line along the index: the cost grows with the lines.
  */
 export async function listDueLines(
   db: Db,
@@ -50,7 +50,7 @@ export async function listDueLines(
       coalesce(e.breaker, '') = 'probe' as is_probe
     from walk left join lateral (
       select failures_in_a_row > 0 as is_failing,
-        -- what waits for a disabled endpoint is skipped without a call
+        -- deliveries to a disabled endpoint are skipped without a call
         case when breaker_until is null or not enabled then 'closed'
           when breaker_until > now() or breaker_probe_at > now() - ${probeMs} * interval '1 millisecond' then 'open'
           else 'probe' end as breaker
@@ -63,7 +63,7 @@ export async function listDueLines(
   const lines = rows.map(toLine);
   const probed = new Set<string>();
   return {
-    // a manual retry is no probe; of an endpoint with a replay one line gets the probe
+    // one line of an endpoint gets the probe; manual retries need none
     lines: lines.filter(({ endpointId, isProbe }) => !isProbe || (!probed.has(endpointId) && probed.add(endpointId))),
     next: lines.length === MOST_LINES ? lines.at(-1) : undefined,
   };

@@ -1,12 +1,12 @@
 import { deliveryBatchWorkflowId, deliveryWorkflowId } from '../../workflows/names.ts';
 import type { ClaimedDelivery, ClaimedRun } from './delivery-queries.ts';
 
-/** One run takes at most this many deliveries: its ids still fit the search attributes, and its result is soon known. */
+/** Deliveries of one run at most: their ids fit the search attributes, and the result of the run is known soon. */
 export const MAX_BATCH = 50;
 
 /**
- * Deliveries of one line, in the order given, split into runs of at most MAX_BATCH; all of one object go in one run. As few as
- * `alone` get a run for each object: each is then found by its own id.
+ * Splits deliveries of one line, in the order given, into runs of at most MAX_BATCH; those of one object go into one run. When they
+ * are `alone` or fewer, each object gets its own run, which operators find by the id of the delivery.
  */
 export function planRuns(deliveries: readonly ClaimedDelivery[], alone: number): ClaimedRun[] {
   const objects = new Map<string, ClaimedDelivery[]>();

@@ -8,13 +8,13 @@ import { getDeliveryState } from './delivery-queries.ts';
 import { isNotFound } from './delivery-runs.ts';
 import { makeDue, makeRunsDue, markDueNow, requeueDelivery } from '../log/delivery-state.ts';
 
-/** Milliseconds that Temporal is given for a call that a caller waits for. */
+/** Deadline of a call to Temporal that a caller of the API waits for, ms. */
 const WAITED_FOR_MS = 2_000;
 
 /**
- * A manual retry: attempts a delivery again as soon as no earlier event of its object is pending, whatever its status and
- * whatever the breaker of its endpoint says, with the same ids and the same bytes. A run that waits for its next attempt
- * is signalled not to wait; anything else goes to the relay, with the whole schedule before it when it had ended.
+ * A manual retry: attempts a delivery again, with the same ids and bytes, as soon as no earlier event of its object is pending.
+ * Its status and the breaker of its endpoint do not matter. A run that waits for its next attempt is signalled not to wait;
+ * any other delivery goes to the relay, with a new schedule if it had ended.
  *
  * Throws ApiError `not_found`; rejects with the client's error when Temporal does not respond about a run that waits.
  */
@@ -22,7 +22,7 @@ export async function retryDelivery(client: Client, db: Db, deliveryId: string):
   const seen = isId('delivery', deliveryId) ? await getDeliveryState(db, deliveryId) : undefined;
   if (!seen) throw new ApiError('not_found', 'no delivery with that id');
   const run = seen.status === 'pending' ? seen.workflowId : null;
-  // its attempt is under way, or about to be
+  // its attempt is under way, or about to begin
   if (run !== null && !seen.started) return;
   if (run === null) return requeueDelivery(db, deliveryId);
   await markDueNow(db, deliveryId, run);
@@ -30,8 +30,8 @@ export async function retryDelivery(client: Client, db: Db, deliveryId: string):
 }
 
 /**
- * Has what waits for its next attempt at an endpoint attempted now, as the endpoint is back, or was set right. Never rejects:
- * a delivery that fails here keeps its schedule.
+ * Makes deliveries that wait for their next attempt at an endpoint due now: it is back, or its settings were corrected. Never
+ * rejects: where this fails deliveries keep their schedule.
  */
 export async function attemptWaiting(
   { db, logger, hurry }: { db: Db; logger: Logger; hurry?: ((workflowIds: string[]) => Promise<void>) | undefined },
@@ -41,16 +41,16 @@ export async function attemptWaiting(
     await makeDue(db, endpointId);
     await hurry?.(await makeRunsDue(db, endpointId));
   } catch (err) {
-    logger.warn({ err, endpointId }, 'deliveries that wait for an endpoint that is back go on by their schedule');
+    logger.warn({ err, endpointId }, 'could not hurry the deliveries of a recovered endpoint');
   }
 }
 
-/** Has runs that wait for their next attempt make it now. */
+/** Makes runs that wait for their next attempt attempt now. */
 export async function hurryRuns(client: Client, workflowIds: readonly string[]): Promise<void> {
   await Promise.all(workflowIds.map((id) => hurryRun(client, id)));
 }
 
-/** Has a run that waits for its next attempt make it now. False: no such run is alive. */
+/** Makes a run that waits for its next attempt attempt now. Resolves with false when the run does not exist or has ended. */
 export async function hurryRun(client: Client, workflowId: string): Promise<boolean> {
   try {
     await client.withDeadline(Date.now() + WAITED_FOR_MS, () =>

@@ -4,8 +4,8 @@ import type { Queryable } from '../../db/driver/client.ts';
 import type { Logger } from '../../runtime/logger.ts';
 
 /*
- * An endpoint that fails for days is disabled. The columns that decide are written with the result
- * of each attempt: `failing_since` is the first failed attempt since the last success, `failed_attempts` how many there
+ * An endpoint that fails for days is disabled. The columns that decide are written with the result of each attempt:
+ * `failing_since` is the first failed attempt since the last success, `failed_attempts` how many there
  * were. Its pending deliveries are skipped then and can be replayed.
  *
  * after 3 days  a warning, once: in the log, and on the endpoint (`disables_at`)
@@ -13,9 +13,11 @@ import type { Logger } from '../../runtime/logger.ts';
  */
 
 const DAY_MS = 24 * 60 * 60 * 1000;
+/** The owner has two days to react. */
 const WARNED_AFTER_MS = 3 * DAY_MS;
+/** Failed attempts, at least: two deliveries that use up their schedules. */
 const MIN_ATTEMPTS = 20;
-/** The failed attempts are at least so far apart: a single bad hour before days without events does not count. */
+/** Time from the first failed attempt to the last one, at least: a single bad hour before days without events does not count. */
 const MIN_SPAN_MS = DAY_MS;
 
 /** An endpoint that fails. */
@@ -67,10 +69,10 @@ const toFailing = (row: Row): FailingEndpoint => ({
 export async function checkFailingEndpoints(db: Queryable, logger: Logger): Promise<void> {
   const { disabled, warned } = await disableFailingEndpoints(db, new Date());
   for (const { id, ...failing } of disabled) {
-    logger.error({ endpointId: id, ...failing }, 'disabled a webhook endpoint: it has failed for 5 days');
+    logger.error({ endpointId: id, ...failing }, 'disabled webhook endpoint: failing for 5 days');
   }
   for (const { id, ...failing } of warned) {
     const disablesAt = new Date(failing.failingSince.getTime() + DISABLED_AFTER_MS);
-    logger.warn({ endpointId: id, ...failing, disablesAt }, 'a webhook endpoint fails and will be disabled');
+    logger.warn({ endpointId: id, ...failing, disablesAt }, 'webhook endpoint failing; it will be disabled');
   }
 }

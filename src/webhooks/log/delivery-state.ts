@@ -35,7 +35,7 @@ import { DUE_NOW, endPending, lineOf, nextInOrder } from './pending.ts';
  * claim takes none before it; those in a run are held back by the run.
  */
 
-/** What came of one attempt. */
+/** The outcome of one attempt. */
 export interface AttemptResult {
   deliveryId: string;
   endpointId: string;
@@ -51,20 +51,20 @@ export interface AttemptResult {
   status: 'delivered' | 'failed' | 'pending';
   /** only when pending; counts from when it is stored */
   nextAttemptInMs: number | null;
-  /** the run that made the attempt; what it failed counts only while that run has the delivery */
+  /** the run that made the attempt; a failure counts only while that run has the delivery */
   attemptedBy: string;
-  /** the run that has the delivery from now on; null: it waits in the store */
+  /** the run that has the delivery from now on; null: it waits in the queue */
   workflowId: string | null;
-  /** runs that it has been given to by now */
+  /** runs that it has been given to so far */
   runs: number;
   /** the execution that made the attempt */
   runId: string;
 }
 
-/** Rows of one statement. */
+/** Rows of one statement: it holds their locks for some ms. */
 const MANY = 1_000;
 
-/** claimed → started: this run of these deliveries is known to Temporal. */
+/** claimed → started: Temporal knows the runs of these deliveries. */
 export async function markStarted(db: Db, runs: readonly { workflowId: string; deliveryId: string }[]): Promise<void> {
   const ids = sql.param(runs.map(({ deliveryId }) => deliveryId));
   const workflowIds = sql.param(runs.map(({ workflowId }) => workflowId));
@@ -138,7 +138,7 @@ export async function skipDeliveries(db: Db, deliveryIds: string[], error: strin
   await db.execute(endPending(own, sql`status = 'skipped', error = ${error}`));
 }
 
-/** started → started: a manual retry, the next attempt is now. */
+/** started → started: a manual retry makes the next attempt due now. */
 export async function markDueNow(db: Db, deliveryId: string, workflowId: string): Promise<void> {
   await db.execute(sql`
     update pending_deliveries set due_at = now(), line = ${LINES.manual}
@@ -146,9 +146,9 @@ export async function markDueNow(db: Db, deliveryId: string, workflowId: string)
 }
 
 /**
- * Any state but claimed and started → waiting, due now: a manual retry. One that had ended has the whole schedule before
- * it. Earlier ones of its object that wait go first, now as well. `lostRun`: a run that is known to be no longer there; a
- * delivery that it has goes as well.
+ * Any state except claimed and started → waiting, due now: a manual retry. A delivery that had ended begins a new schedule.
+ * Earlier deliveries of its object that wait become due now as well, and go first. `lostRun`: a run that no longer exists; a
+ * delivery that it has is requeued too.
  */
 export async function requeueDelivery(db: Db, deliveryId: string, lostRun: string | null = null): Promise<void> {
   const { manual } = LINES;
@@ -192,7 +192,7 @@ export async function reopenDeliveries(db: Db, deliveryIds: string[], workflowId
     from ended on conflict (delivery_id) do nothing`);
 }
 
-/** claimed or started → waiting: this run does not make them. The relay gives them to another one. */
+/** claimed or started → waiting: this run does not make these deliveries. The relay gives them to another one. */
 export async function releaseDeliveries(db: Db, deliveryIds: string[], workflowId: string): Promise<void> {
   await db.execute(sql`
     with released as (
@@ -203,7 +203,7 @@ export async function releaseDeliveries(db: Db, deliveryIds: string[], workflowI
     select pg_notify(${DELIVERIES_CHANNEL}, '') from released limit 1`);
 }
 
-/** waiting → waiting: what waits for its next attempt at this endpoint is due now, as the endpoint is back. */
+/** waiting → waiting: the endpoint is back, so deliveries that wait for their next attempt are due now. */
 export async function makeDue(db: Db, endpointId: string): Promise<void> {
   await inChunks(MANY, async () => {
     const changed = await db.execute(sql`
@@ -217,7 +217,7 @@ export async function makeDue(db: Db, endpointId: string): Promise<void> {
   });
 }
 
-/** started → started: the endpoint is back, the next attempt is now. The runs that wait for it. */
+/** started → started: the endpoint is back, so next attempts are due now. Resolves with the runs that wait for them. */
 export async function makeRunsDue(db: Db, endpointId: string): Promise<string[]> {
   const { rows } = await db.execute<{ workflow_id: string }>(sql`
     update pending_deliveries set due_at = now()
@@ -227,9 +227,8 @@ export async function makeRunsDue(db: Db, endpointId: string): Promise<string[]>
 }
 
 /**
- * claimed or started → failed: their run has ended before it delivered them; `error` is shown in the log. With `runId`, the
- * execution that ends: also those that it has attempted and that runs of their own, which it has not started, were to go on
- * with.
+ * claimed or started → failed: the run has ended before it delivered them; `error` is shown in the log. With `runId`, the
+ * execution that ends, this includes deliveries that it has attempted and whose own runs it has not started.
  */
 export async function failDeliveries(
   db: Db,
@@ -244,7 +243,7 @@ export async function failDeliveries(
   await db.execute(endPending(own, sql`status = 'failed', error = ${error}`));
 }
 
-/** any pending → skipped: the content of a removed account is not kept for an endpoint that is away. Not of its last event. */
+/** any pending → skipped: the content of a removed account is not kept for an endpoint that is away. Its last event is excepted. */
 export async function skipOfRemoved(db: Db, accountId: string): Promise<void> {
   await alongLog(db, accountId, async (ids) => {
     const own = sql`
@@ -254,7 +253,7 @@ export async function skipOfRemoved(db: Db, accountId: string): Promise<void> {
   });
 }
 
-/** Erases what endpoints responded to the events of a removed account, which may quote them. How the attempts ended stays. */
+/** Erases the responses of endpoints to events of a removed account, which may quote them. The outcomes of the attempts stay. */
 export async function eraseResponses(db: Db, accountId: string): Promise<void> {
   await alongLog(db, accountId, async (ids) => {
     await db.execute(sql`

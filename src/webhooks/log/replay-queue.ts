@@ -7,39 +7,39 @@ import { endReplay, queueDeliveries, saveQueued } from './replay-state.ts';
 
 /*
  * Deliveries of a replay are queued in the order in which they were recorded, a few at a time: a live event of the same
- * object waits for the replayed ones that are queued, at most. Those that an earlier delivery of their object holds back for
- * long do not count: others of the replay go on. An object with PER_OBJECT of them is passed over from there on, and
- * caught up with as they end. Cursors move in the same transaction, so none is queued twice.
+ * object waits at most for the replayed ones that are queued. Those that an earlier delivery of their object holds back for
+ * long do not count: the replay continues with others. An object with PER_OBJECT of them is passed over from there on, and
+ * catches up as they end. Cursors move in the same transaction, so none is queued twice.
  */
 
-/** Deliveries of one object that are held back, before it is passed over; and of one that are queued at a time. */
+/** Deliveries of one object that are held back before it is passed over, and that are queued at a time when it catches up: as many as fit in one run. */
 const PER_OBJECT = 50;
-/** Objects that are passed over at most; the replay waits when there are more. */
+/** Objects that are passed over at most; with more the replay waits, since their cursors are read and written in each step. */
 const OBJECTS_BEHIND = 100;
-/** Queued ones of which no attempt was made, held ones included. */
+/** Queued deliveries without an attempt, held ones included: a bound for the queue, and for what a cancellation puts back. */
 const MOST_QUEUED = 5_000;
-/** Deliveries that one step looks at. */
+/** Deliveries that one step reads: some are passed over. */
 const WINDOW = 1_000;
 
 /**
- * Whether an earlier delivery of its object holds the pending delivery `p` back for long. Behind one that a run has it is put
- * off for a second.
+ * Whether an earlier delivery of its object holds the pending delivery `p` back for long: behind one that is in a run it is put
+ * off for a second only.
  */
 const IS_HELD = sql`(coalesce(p.waits_for, '') = 'order' and p.due_at > now() + interval '1 second')`;
 
-/** What a step of a replay has found and done. */
+/** The result of one step of a replay. */
 export interface ReplayStep {
   status: ReplayStatus;
   /** deliveries that it has queued */
   queued: number;
-  /** queued ones that no attempt was made of yet and that may go on, those of this step included */
+  /** queued deliveries without an attempt that are not held back, those of this step included */
   waiting: number;
 }
 
 interface StoredReplay extends ReplayScope {
   status: ReplayStatus;
   cursor: string | null;
-  /** by object: the delivery that it has come to */
+  /** objects that are passed over, each with the place that it has reached */
   behind: Record<string, string>;
   queuedAll: boolean;
 }
@@ -84,9 +84,9 @@ async function lockReplay(tx: Tx, id: string): Promise<StoredReplay | undefined>
 interface Pending extends Record<string, unknown> {
   /** whether any is pending */
   pending: number;
-  /** of which no attempt was made and which are not held, up to `atOnce` */
+  /** without an attempt and not held back, up to `atOnce` */
   waiting: number;
-  /** of which no attempt was made */
+  /** without an attempt */
   unattempted: number;
 }
 
@@ -130,14 +130,14 @@ class QueueStep {
     this.#room = room;
   }
 
-  /** How many it has queued. */
+  /** Resolves with how many it has queued. */
   async run(): Promise<number> {
     const held = await this.#heldByObject();
     const isFull = !this.#passOver(held);
     for (const objectId of [...this.#behind.keys()]) {
       if ((held.get(objectId) ?? 0) < PER_OBJECT) await this.#catchUp(objectId);
     }
-    const isAtEnd = !isFull && this.#room > 0 && (await this.#goOn());
+    const isAtEnd = !isFull && this.#room > 0 && (await this.#advance());
     await this.#save(isAtEnd && this.#behind.size === 0);
     return this.#queued;
   }
@@ -149,7 +149,7 @@ class QueueStep {
     return new Map(rows.map((row) => [row.object_id, row.count]));
   }
 
-  /** Objects that are passed over from the cursor on. False: there are too many. */
+  /** Marks objects that are passed over from the cursor on. Returns false when they are too many. */
   #passOver(held: ReadonlyMap<string, number>): boolean {
     for (const [objectId, count] of held) {
       if (count < PER_OBJECT || this.#behind.has(objectId) || this.#cursor === null) continue;
@@ -173,8 +173,8 @@ class QueueStep {
     else this.#behind.delete(objectId);
   }
 
-  /** Queues what is after the cursor, but for objects that are passed over. True: there is nothing after it. */
-  async #goOn(): Promise<boolean> {
+  /** Queues deliveries after the cursor, except those of objects that are passed over. Resolves with whether none was left. */
+  async #advance(): Promise<boolean> {
     const window = await this.#next(after(this.#cursor), WINDOW);
     const taken: NextRow[] = [];
     for (const row of window) {

@@ -6,7 +6,7 @@ import { QUEUES, replayWorkflowId, SEARCH_KEYS, WORKFLOWS } from '../../workflow
 import { isNotFound } from '../dispatch/delivery-runs.ts';
 import { cancelReplay, halfCancelledReplays, runningReplays } from './replay-state.ts';
 
-/** Milliseconds that Temporal is given for a call. */
+/** Deadline of a call to Temporal, ms: a caller of the API may wait for it. */
 const TEMPORAL_TIMEOUT_MS = 2_000;
 
 /** Starts the workflow of a replay that is stored as running; does nothing while it runs. */
@@ -25,15 +25,15 @@ export async function startReplayRun(client: Client, { id, endpointId }: { id: s
 }
 
 /**
- * Starts the workflows of running replays that have none: Temporal was away, or an operator terminated one; and ends what was
- * not cancelled to its end.
+ * Starts the workflows of running replays that have none: Temporal was unavailable, or an operator terminated one. Completes
+ * cancellations that were cut short.
  */
 export async function resumeReplays(client: Client, db: Db): Promise<void> {
   for (const id of await halfCancelledReplays(db)) await cancelReplay(db, id);
   for (const replay of await runningReplays(db)) await startReplayRun(client, replay);
 }
 
-/** Cancels a replay; its workflow ends now, or when it looks at the replay next. */
+/** Cancels a replay; its workflow ends now, or when it next reads the replay. */
 export async function cancelReplayRun({ client, db, logger }: { client: Client; db: Db; logger: Logger }, id: string) {
   await cancelReplay(db, id);
   try {
@@ -41,6 +41,6 @@ export async function cancelReplayRun({ client, db, logger }: { client: Client; 
       client.workflow.getHandle(replayWorkflowId(id)).cancel(),
     );
   } catch (err) {
-    if (!isNotFound(err)) logger.warn({ err, replayId: id }, 'the workflow of a cancelled replay was not cancelled');
+    if (!isNotFound(err)) logger.warn({ err, replayId: id }, 'could not cancel the workflow of a cancelled replay');
   }
 }

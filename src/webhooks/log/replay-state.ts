@@ -6,7 +6,7 @@ import { endPending } from './pending.ts';
 import { IS_UNATTEMPTED, isLeftOver, replayCounts, type ReplayScope } from '../../db/queries/replays.ts';
 
 /*
- * The states of a bulk replay, and what it does to deliveries; the other transitions of deliveries are in
+ * The states of a bulk replay, and its transitions of deliveries; the other transitions of deliveries are in
  * delivery-state.ts. `createReplay` (src/db/queries/replays.ts) inserts a replay as running.
  *
  * replay                            next
@@ -43,7 +43,7 @@ export async function queueDeliveries(tx: Tx, replay: ReplayScope, deliveryIds: 
     on conflict (delivery_id) do nothing`);
 }
 
-/** Saves how far the deliveries of a replay are queued. */
+/** Saves the progress of queueing a replay. */
 export async function saveQueued(
   tx: Tx,
   replayId: string,
@@ -63,18 +63,18 @@ export async function cancelReplay(db: Db, replayId: string): Promise<void> {
     );
     if (rows.length > 0) await endReplay(tx, replayId, 'cancelled');
   });
-  // Of a replay that is cancelled already, too: the process that cancelled it may have been killed before the end. What ends
-  // right now is left to the next time.
+  // also for a replay that is cancelled already: the process that cancelled it may have been killed. Rows that are locked are
+  // ending; the next call sees to those that are left
   const left = sql`
     select p.* from pending_deliveries p join replays r on r.id = p.replay_id and r.status = 'cancelled'
     where p.replay_id = ${replayId} and ${IS_LEFT} limit ${PUT_BACK_AT_ONCE} for update of p skip locked`;
   await inChunks(PUT_BACK_AT_ONCE, () => db.execute(endPending(left, PUT_BACK)));
 }
 
-/** Queued, and neither claimed nor attempted nor retried by hand since: `p`. */
+/** Whether the pending delivery `p` was neither claimed nor attempted nor retried by hand since its replay queued it. */
 const IS_LEFT = sql`${IS_UNATTEMPTED} and p.workflow_id is null`;
 
-/** Replays that were cancelled, of which deliveries are left that were not put back. */
+/** Cancelled replays with deliveries that were not put back yet. */
 export async function halfCancelledReplays(db: Db): Promise<string[]> {
   const { rows } = await db.execute<{ id: string }>(sql`
     select r.id from replays r where r.status = 'cancelled'
@@ -82,15 +82,15 @@ export async function halfCancelledReplays(db: Db): Promise<string[]> {
   return rows.map(({ id }) => id);
 }
 
-/** Deliveries of one statement. */
+/** Deliveries of one statement: it holds their locks for some ms. */
 const PUT_BACK_AT_ONCE = 1_000;
 
-/** What the log said of a delivery before it was queued. */
+/** Restores a delivery in the log as it was before it was queued. */
 const PUT_BACK = sql`status = d.status_before_replay, status_before_replay = null, replay_id = null`;
 
 /**
- * claimed or started → as before: this run does not attempt them, as their replay was cancelled before it could; but for what
- * another replay has taken over by then.
+ * claimed or started → as before: their replay was cancelled before this run could attempt them. Deliveries that another replay
+ * has taken over are left alone.
  */
 export async function putBackReplayed(db: Db, deliveryIds: readonly string[], workflowId: string): Promise<void> {
   const own = sql`
@@ -101,7 +101,7 @@ export async function putBackReplayed(db: Db, deliveryIds: readonly string[], wo
   await db.execute(endPending(own, PUT_BACK));
 }
 
-/** Replays that are running, for the workers to see to it that each has its workflow. */
+/** Running replays, oldest first: workers make sure that each has its workflow. */
 export async function runningReplays(db: Db): Promise<{ id: string; endpointId: string }[]> {
   const { rows } = await db.execute<{ id: string; endpoint_id: string }>(
     sql`select id, endpoint_id from replays where status = 'running' order by created_at`,
@@ -109,7 +109,7 @@ export async function runningReplays(db: Db): Promise<{ id: string; endpointId: 
   return rows.map((row) => ({ id: row.id, endpointId: row.endpoint_id }));
 }
 
-/** Stores the counts too: deliveries may belong to a later replay then. */
+/** running → completed or cancelled. Stores the counts: a later replay may take the deliveries over. */
 export async function endReplay(tx: Tx, id: string, status: 'completed' | 'cancelled'): Promise<void> {
   await tx.execute(sql`
     update replays r set status = ${status}, completed_at = now(), delivered = c.delivered, failed = c.failed,

@@ -19,16 +19,16 @@ interface Entry {
 }
 
 type Deps = Pick<DeliverDeps, 'db' | 'logger'> & {
-  /** The endpoint is back: its breaker has closed by a success. */
+  /** Called when a success has closed the breaker of an endpoint. */
   onRecovered(endpointId: string): void;
 };
 
-/** Stores results of attempts, many in one statement, and what they say of their endpoints. */
+/** Stores results of attempts, many in one statement, and the health of their endpoints that follows from them. */
 export function createResultStore(
   deps: Deps,
 ): ResultStore & { pending(deliveryId: string): Promise<void> | undefined } {
   const { db, logger } = deps;
-  /** as the last result that changed it has left it */
+  /** the health of endpoints after the last results that changed it */
   const health = new Map<string, EndpointHealth & { notedAt: Date }>();
 
   const queue = createRecordQueue<Entry>({
@@ -40,9 +40,9 @@ export function createResultStore(
       await noteHealth(entries);
     },
     isTemporary: isUnavailable,
-    onError: (err, count) => logger.warn({ err, count }, 'could not store the results of deliveries yet'),
+    onError: (err, count) => logger.warn({ err, count }, 'could not store delivery results; will retry'),
     onGivenUp: (err, { result: { deliveryId, number } }) =>
-      logger.error({ err, deliveryId, number }, 'gave up storing the result of a delivery'),
+      logger.error({ err, deliveryId, number }, 'gave up storing delivery result'),
   });
 
   async function noteHealth(entries: readonly Entry[]): Promise<void> {
@@ -63,9 +63,9 @@ export function createResultStore(
   function noteChange(endpointId: string, outcomes: readonly CallOutcome[], { change, ...now }: StoredHealth): void {
     logger.warn(
       { endpointId, until: now.breakerUntil },
-      change === 'opened' ? 'a webhook endpoint does not respond' : 'a webhook endpoint is back',
+      change === 'opened' ? 'webhook endpoint not responding; probing it' : 'webhook endpoint responding again',
     );
-    // a refused call says nothing of those that wait
+    // a refused call does not say that others would be taken
     if (change === 'closed' && outcomes.includes('success')) deps.onRecovered(endpointId);
   }
 
@@ -79,7 +79,7 @@ export function createResultStore(
   };
 }
 
-/** Outcomes by endpoint, with what was loaded of it last. */
+/** Outcomes by endpoint, with its latest loaded state. */
 function byEndpoint(entries: readonly Entry[]): (EndpointOutcomes & { target: DeliveryTarget })[] {
   const found = new Map<string, { endpointId: string; outcomes: CallOutcome[]; target: DeliveryTarget }>();
   for (const { result, target } of entries) {

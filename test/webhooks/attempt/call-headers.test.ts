@@ -11,7 +11,7 @@ const call = {
 };
 
 describe('headers of a call', () => {
-  it("are the endpoint's own and ours", () => {
+  it('are those of the endpoint and of the product', () => {
     const headers = callHeaders([{ name: 'Authorization', value: 'Bearer abc' }], call);
     expect(headers.slice(0, 2)).toEqual([
       { name: 'Authorization', value: 'Bearer abc' },

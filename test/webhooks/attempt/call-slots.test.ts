@@ -34,7 +34,7 @@ it('calls begin in the order in which they were asked for', async () => {
   expect(calls.begun).toEqual(['a', 'b', 'c', 'd', 'e']);
 });
 
-it('no new call overtakes those that wait when the limit has risen', async () => {
+it('no new call overtakes waiting ones when the limit has risen', async () => {
   let limit = 1;
   const calls = callsOf(createCallSlots(() => limit));
   await calls.ask('a', 'b', 'c', 'd');
@@ -45,7 +45,7 @@ it('no new call overtakes those that wait when the limit has risen', async () =>
   expect(calls.begun).toEqual(['a', 'b', 'c', 'd', 'e']);
 });
 
-it('one end lets as many waiting calls begin as the limit has room for', async () => {
+it('the end of one call lets as many waiting calls begin as the limit allows', async () => {
   let limit = 1;
   const calls = callsOf(createCallSlots(() => limit));
   await calls.ask('a', 'b', 'c', 'd', 'e');

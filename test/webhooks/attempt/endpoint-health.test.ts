@@ -44,7 +44,7 @@ const resultOf = (endpointId: string, n: number): AttemptResult => ({
   runId: 'x',
 });
 
-it('what a group of results says of its endpoints is stored by one statement', async () => {
+it('the outcomes of several endpoints are stored by one statement', async () => {
   const ids = await endpoints(20);
   const logger = createLogger('silent', 'test');
   const store = createResultStore({ db: test.database.db, logger, onRecovered: () => {} });
@@ -58,7 +58,7 @@ it('what a group of results says of its endpoints is stored by one statement', a
   expect(rows).toEqual(ids.map(() => ({ n: 1 })));
 });
 
-it('each endpoint is judged by its own outcomes; one that was deleted by none', async () => {
+it('each endpoint is judged by its own outcomes; a deleted one is left out', async () => {
   const [well = '', failing = '', back = '', mixed = ''] = await endpoints(4);
   const { db } = test.database;
   const away = (count: number) => Array.from({ length: count }, () => 'away' as const);

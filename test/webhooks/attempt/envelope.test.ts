@@ -11,7 +11,7 @@ const event = {
 };
 
 describe('the body of a call', () => {
-  it('is the envelope of the event, with the stored data as it stands', () => {
+  it('is the envelope of the event, with the stored data unchanged', () => {
     const text = envelopeText(event, 'we_1');
     expect(text.endsWith(`,"data":${event.data}}`)).toBe(true);
     expect(JSON.parse(text)).toEqual({

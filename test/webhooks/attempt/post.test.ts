@@ -92,7 +92,7 @@ afterEach(async () => {
 });
 
 describe('a call', () => {
-  it('is one POST of the exact bytes; the answer is kept', async () => {
+  it('is one POST of the exact bytes; the response is kept', async () => {
     const url = await web((response) => response.writeHead(202, { 'retry-after': '7' }).end('thank you'));
     expect(await post(url)).toEqual({
       httpStatus: 202,
@@ -114,7 +114,7 @@ describe('a call', () => {
     expect(got[0]?.headers.join(' ')).toContain(`Authorization Basic ${btoa('user:p@ss')}`);
   });
 
-  it('uses a connection again, and makes a new one when the other side closes it just then', async () => {
+  it('reuses a connection, and opens a new one when the server closes it at that moment', async () => {
     const by = poster();
     const url = await web((response, request) => {
       response.end('ok', () => {
@@ -132,7 +132,7 @@ describe('a call', () => {
     expect(got).toHaveLength(1);
   });
 
-  it('keeps the first 16 KiB of an answer and does not wait for more', async () => {
+  it('keeps the first 16 KiB of a response and does not wait for more', async () => {
     const url = await web((response) => {
       response.write('ä'.repeat(MAX_RESPONSE_BYTES));
       response.write('\0');
@@ -140,7 +140,7 @@ describe('a call', () => {
     const { httpStatus, responseBody, error } = await post(url, { timeoutMs: 20_000 });
     expect(httpStatus).toBe(200);
     expect(responseBody).toBe('ä'.repeat(MAX_RESPONSE_BYTES / 2));
-    // the call would have ended so if it had waited
+    // it would have timed out if it had waited
     expect(error).toBeNull();
   });
 
@@ -155,10 +155,10 @@ describe('a call', () => {
 
 describe('a call that fails', () => {
   it.each<[string, (response: ServerResponse) => void]>([
-    ['no answer', () => {}],
-    ['an answer without end', (response) => void response.write('a')],
-    ['an answer that drips', (response) => void setInterval(() => response.write('.'), 20).unref()],
-  ])('ends after its time: %s', async (_what, answer) => {
+    ['no response', () => {}],
+    ['a response without an end', (response) => void response.write('a')],
+    ['a response that drips', (response) => void setInterval(() => response.write('.'), 20).unref()],
+  ])('ends after its timeout: %s', async (_what, answer) => {
     const url = await web(answer);
     const outcome = await post(url, { timeoutMs: 300 });
     expect(outcome).toMatchObject({
@@ -194,7 +194,7 @@ describe('a call that fails', () => {
     expect(outcome).toMatchObject({ httpStatus: null, error: expect.stringMatching(error), errorKind });
   });
 
-  it('says why: nobody listens, the name is unknown, the address is not allowed', async () => {
+  it('says why: the port is closed, the name is unknown, the address is not allowed', async () => {
     const url = await web((response) => response.end());
     await new Promise((resolve) => servers.pop()?.close(resolve));
     expect((await post(url)).error).toBe('the connection was refused');
@@ -218,7 +218,7 @@ describe('a call that fails', () => {
 });
 
 describe('calls to the same server', () => {
-  it('do not wait for others that get no answer', async () => {
+  it('do not wait for others that get no response', async () => {
     const by = poster();
     const url = await web((response, request) => {
       if (!request.url?.includes('hang')) response.end();
@@ -238,7 +238,7 @@ describe('the address of a call', () => {
     'http://0x7f.1:PORT/',
     'http://[::ffff:127.0.0.1]:PORT/',
     'http://localhost:PORT/',
-  ])('is judged in every spelling: %s', async (spelling) => {
+  ])('is checked in every spelling: %s', async (spelling) => {
     const url = await web((response) => response.end());
     const there = spelling.replace('PORT', new URL(url).port);
     const strict = poster({ outbound: createOutbound({ allow: [] }) });
@@ -246,7 +246,7 @@ describe('the address of a call', () => {
     expect(got).toEqual([]);
   });
 
-  it('is asked for again with each new connection, and is the one that was judged', async () => {
+  it('is resolved again for each new connection, which goes to the address that was checked', async () => {
     const asked: string[] = [];
     const changing = createOutbound({
       allow: ['127.0.0.1/32'],
@@ -264,7 +264,7 @@ describe('the address of a call', () => {
     expect(asked).toEqual(['hook.test', 'hook.test']);
   });
 
-  it('may be one of several: the next is tried when one does not answer', async () => {
+  it('may be one of several: the next one is tried when one does not respond', async () => {
     const several = createOutbound({
       allow: ['127.0.0.0/8', '::1/128'],
       lookup: async () => [{ address: '::1' }, { address: '127.0.0.1' }],
@@ -307,7 +307,7 @@ describe('a call over TLS', () => {
     expect((await post(`https://other.test:${port}/`, { by })).error).toMatch(/^the TLS connection failed \(ERR_TLS/);
   });
 
-  it('refuses a certificate that nobody known has signed, and a server without TLS', async () => {
+  it('refuses a certificate of an unknown authority, and a server without TLS', async () => {
     const { port } = await secure();
     expect((await post(`https://127.0.0.1:${port}/`)).error).toMatch(/^the TLS connection failed/);
     const plain = await web((response) => response.end());

@@ -6,7 +6,7 @@ const noErrors = (error: unknown) => {
 };
 
 describe('the queue of results', () => {
-  it('writes results of the same moment together, and those that come during a write in the next one', async () => {
+  it('writes results of the same tick together, and those that come during a write in the next one', async () => {
     const writes: number[][] = [];
     let finish = () => {};
     const queue = createRecordQueue<number>({
@@ -36,7 +36,7 @@ describe('the queue of results', () => {
     ]);
   });
 
-  it('tries a failed write until it works, with what has come meanwhile', async () => {
+  it('repeats a failed write until it succeeds, with the results that came in the meantime', async () => {
     const written: number[] = [];
     const errors: string[] = [];
     let failures = 2;
@@ -55,7 +55,7 @@ describe('the queue of results', () => {
     expect(errors).toEqual(['Error: away', 'Error: away']);
   });
 
-  it('gives up one result that the store never takes, and stores all others', async () => {
+  it('gives up a result that the store refuses each time, and stores all others', async () => {
     const written: number[] = [];
     const givenUp: number[] = [];
     const queue = createRecordQueue<number>({
@@ -75,7 +75,7 @@ describe('the queue of results', () => {
     expect(queue.pending('b')).toBeUndefined();
   });
 
-  it('never gives up a result while the store is away', async () => {
+  it('keeps every result while the store is unavailable', async () => {
     const written: number[] = [];
     let failures = 30;
     const queue = createRecordQueue<number>({

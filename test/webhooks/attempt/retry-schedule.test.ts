@@ -3,7 +3,7 @@ import { MAX_RETRY_AFTER_MS, nextDelay, parseRetryAfter } from '../../../src/web
 
 const SCHEDULE = [5_000, 30_000, 300_000];
 
-describe('the next try', () => {
+describe('the next attempt', () => {
   it.each([
     // tries, Retry-After, random, delay
     [1, null, 0.5, 5_000],

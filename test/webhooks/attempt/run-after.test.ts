@@ -13,7 +13,7 @@ const FIRST: FailedAttempt = {
 describe('the run that makes the next attempt', () => {
   it.each<[string, Partial<FailedAttempt>, ReturnType<typeof runAfter>]>([
     ['of a run of one is that run', {}, 'same'],
-    ['of one of many is a run of its own', { isOneOfMany: true }, 'own'],
+    ['of one of many is its own run', { isOneOfMany: true }, 'own'],
     ['of an endpoint that is away is a later one', { isAway: true }, 'queue'],
     ['of an endpoint that is away is a later one, in whatever run', { isAway: true, isOneOfMany: true }, 'queue'],
     ['of a replay is a later one', { isReplay: true }, 'queue'],

@@ -27,7 +27,7 @@ describe('signatures of calls', () => {
     expect(headers['webhook-timestamp']).toBe('1772600767');
   });
 
-  it('bear both secrets while one is being rotated; the sha256 header has the new one alone', () => {
+  it('use both secrets during a rotation; the sha256 header uses the new one alone', () => {
     const [secret, previousSecret] = [`whsec_${btoa('new')}`, `whsec_${btoa('old')}`];
     const one = signatureHeaders({ eventId: 'evt_1', body, at, secret });
     const both = signatureHeaders({ eventId: 'evt_1', body, at, secret, previousSecret });

@@ -51,7 +51,7 @@ const UNEQUAL = `deliveries d full join pending_deliveries p on p.delivery_id = 
   where (d.status = 'pending') is distinct from (p.delivery_id is not null)`;
 
 describe('deliveries of objects that are claimed by several workers', () => {
-  it('are all made, whatever ends, waits, is released, skipped or retried in between', async () => {
+  it('are all made, even when deliveries end, wait, are released, skipped or retried in between', async () => {
     const total = isLong() ? 6_000 : 600;
     await wait(total, 12, `now() + case when n % 5 = 0 then random() * interval '200 milliseconds' else '0' end`);
     let retries = total / 10;
@@ -104,7 +104,7 @@ describe('deliveries of objects that are claimed by several workers', () => {
     expect(Math.max(...putOff)).toBeGreaterThan(10);
   }, 300_000);
 
-  it('go on within a second when the one before them is gone without a trace', async () => {
+  it('continue within a second when the one before them has disappeared', async () => {
     await wait(30, 1, `now() + case when n = 1 then interval '1 hour' else '0' end`);
     expect(await claimOnce(test.database.db)).toEqual([]);
     expect(await count(`pending_deliveries where waits_for = 'order'`)).toBe(29);
@@ -136,7 +136,7 @@ async function mostChangedBy(work: () => Promise<unknown>): Promise<number> {
   }
 }
 
-describe('what changes many deliveries goes in chunks', () => {
+describe('a change of many deliveries is made in chunks', () => {
   it('when an account is removed', async () => {
     await wait(2_500, 2_500);
     const last = newId('delivery');
@@ -150,7 +150,7 @@ describe('what changes many deliveries goes in chunks', () => {
     expect(await count(UNEQUAL)).toBe(0);
   });
 
-  it('when one is retried by hand after many of its object', async () => {
+  it('when a delivery is retried by hand that follows many of its object', async () => {
     await wait(2_500, 1);
     const most = await mostChangedBy(() => requeueDelivery(test.database.db, `whc_${'2400'.padStart(9, '0')}`));
     expect(most).toBeLessThanOrEqual(1_000);

@@ -11,7 +11,7 @@ import { storeEndpoint } from '../../helpers/product/stored-endpoint.ts';
 import { isLong } from '../../helpers/runner/long.ts';
 import { type TestDatabase, testDatabase } from '../../helpers/servers/postgres.ts';
 
-/** What claims take, with backlogs that are large. */
+/** Claims from large backlogs. */
 
 const BACKLOG = isLong() ? 200_000 : 20_000;
 const MOST = 100;
@@ -103,7 +103,7 @@ async function drain(): Promise<number> {
 const HOUR = `now() + interval '1 hour'`;
 
 describe('a claim', () => {
-  it('takes what has waited longest, of each object in its order', async () => {
+  it('takes the deliveries that have waited longest, in the order of each object', async () => {
     await wait('we_a', { count: 250, perObject: 2 });
     expect(await sequencesOf()).toEqual(numbers(100));
     // the next ones of those objects wait for the runs that have them
@@ -121,7 +121,7 @@ describe('a claim', () => {
     expect(await claim()).toHaveLength(15);
   }, 60_000);
 
-  it('comes to all that is free, whatever is behind deliveries that wait for their next attempt', async () => {
+  it('reaches all free deliveries, even when many are behind ones that wait for their next attempt', async () => {
     // the first of each object waits
     await wait('we_a', { count: BACKLOG, perObject: 50, due: `case when n < ${BACKLOG / 50} then ${HOUR} end` });
     await query(`update pending_deliveries set object_id = 'free' || sequence
@@ -129,7 +129,7 @@ describe('a claim', () => {
     const found: number[] = [];
     for (let n = 0; n < BACKLOG / (2 * MOST); n++) found.push(...(await sequencesOf()));
     expect(found).toEqual([BACKLOG / 2, BACKLOG - 1]);
-    // what is behind others is not looked at again before these are due
+    // those behind others are put off until these are due
     const { rows } = await query(`select count(*)::int as n from pending_deliveries where due_at <= now()
       and workflow_id is null`);
     expect(rows[0]).toEqual({ n: 0 });
@@ -137,7 +137,7 @@ describe('a claim', () => {
     expect((await sequencesOf())[0]).toBe(0);
   }, 300_000);
 
-  it('comes to every delivery of every object once the first ones have ended', async () => {
+  it('reaches every delivery of every object once the first ones have ended', async () => {
     const count = isLong() ? 50_000 : 3_000;
     const objects = count / 50;
     await wait('we_a', { count, perObject: 50, due: `case when n < ${objects} then ${HOUR} end` });
@@ -147,7 +147,7 @@ describe('a claim', () => {
     expect(await drain()).toBe(count - objects);
   }, 300_000);
 
-  it('comes to all deliveries of one object', async () => {
+  it('reaches all deliveries of one object', async () => {
     const count = isLong() ? 4_200 : 600;
     await wait('we_a', { count, perObject: count, due: `case when n = 0 then ${HOUR} end` });
     for (let n = 0; n < 3; n++) expect(await claim()).toEqual([]);
@@ -157,20 +157,20 @@ describe('a claim', () => {
     expect(await drain()).toBe(count - 11);
   }, 120_000);
 
-  it('takes an object again as soon as the delivery ends that held it back', async () => {
+  it('takes an object again as soon as the delivery that held it back ends', async () => {
     await wait('we_a', { count: 6, perObject: 3, due: `case when n = 0 then ${HOUR} end` });
     expect(await sequencesOf()).toEqual([1, 3, 5]);
     await endSequence('sequence = 0');
     expect(await sequencesOf()).toEqual([2, 4]);
   });
 
-  it('takes the first delivery of an object though a claim has put it off: what was before it is gone', async () => {
+  it('takes the first delivery of an object even if a claim has put it off, when the one before it is gone', async () => {
     await wait('we_a', { count: 2, perObject: 2, due: HOUR, waitsFor: `'order'` });
     await query(`update pending_deliveries set due_at = now() where sequence = 1`);
     expect(await sequencesOf()).toEqual([0, 1]);
   });
 
-  it('takes the first of an object before what follows it, though this has waited longer', async () => {
+  it('takes the first delivery of an object before later ones that have waited longer', async () => {
     await wait('we_a', { count: 300, perObject: 30 });
     await query(`update pending_deliveries set due_at = now() where sequence < 10`);
     expect(await sequencesOf()).toEqual(expect.arrayContaining(numbers(10)));
@@ -178,7 +178,7 @@ describe('a claim', () => {
     expect(await drain()).toBe(200);
   });
 
-  it('takes other objects beside one that has a burst', async () => {
+  it('takes other objects beside one with a burst', async () => {
     await wait('we_a', { count: 500, perObject: 500 });
     await wait('we_a', { count: 50, object: `'other_' || n`, from: 500 });
     const taken: string[] = [];
@@ -187,7 +187,7 @@ describe('a claim', () => {
     expect(taken.filter((objectId) => objectId !== 'email_0')).toHaveLength(50);
   });
 
-  it('leaves an earlier delivery that is made again alone while a later one of its object may be under way', async () => {
+  it('does not take a repeated delivery while a later one of its object may be under way', async () => {
     await wait('we_a', { count: 2, perObject: 2 });
     // the first was given up and is retried by hand; the second was given to a run
     await query(`update pending_deliveries set line = 0, runs = 1 where sequence = 0`);
@@ -201,14 +201,14 @@ describe('a claim', () => {
     expect(await sequencesOf()).toEqual([0]);
   });
 
-  it('takes nothing of an endpoint that another claim takes of at the same time', async () => {
+  it('takes nothing from an endpoint from which another claim is taking', async () => {
     await wait('we_a', { count: 400 });
     const claims = await Promise.all([claim(), claim()]);
     const ids = claims.flat().map(({ id }) => id);
     expect(new Set(ids).size).toBe(ids.length);
   });
 
-  it('is bounded whatever waits', async () => {
+  it('is bounded, whatever waits', async () => {
     await wait('we_a', { count: BACKLOG, perObject: 100 });
     expect(await claim()).toHaveLength(MOST);
     const { rows: changed } = await query(`select count(*)::int as n from pending_deliveries
@@ -244,7 +244,7 @@ describe('the lines that are due', () => {
     expect(found).toEqual(numbers(120).map((n) => `we_${String(n).padStart(3, '0')}`));
   });
 
-  it('of an endpoint that is away are manual retries alone, and one probe when its time has come', async () => {
+  it('of an endpoint that is away are manual retries only, and one probe when its time has come', async () => {
     await wait('we_a', { count: 5 });
     await wait('we_a', { count: 5, line: LINES.replay, from: 10 });
     await breaker('we_a', { until: HOUR });
@@ -260,7 +260,7 @@ describe('the lines that are due', () => {
     expect(await lines(0)).toEqual(['we_a 1 probe']);
   });
 
-  it('of an endpoint that was disabled while it was away are all: what waits is skipped without a call', async () => {
+  it('of an endpoint that was disabled while it was away are all its lines: waiting deliveries are skipped without a call', async () => {
     await wait('we_a', { count: 30 });
     await breaker('we_a', { until: HOUR, enabled: false });
     expect(await claim()).toHaveLength(30);

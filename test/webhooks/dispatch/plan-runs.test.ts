@@ -19,7 +19,7 @@ const planned = (deliveries: ClaimedDelivery[], alone = 4) =>
   planRuns(deliveries, alone).map((run) => [run.workflowId, run.deliveries.map(({ id }) => id)]);
 
 describe('runs for waiting deliveries', () => {
-  it('are one each for a few, named after the delivery and the runs that it had', () => {
+  it('are one for each of a few, named after the delivery and its runs so far', () => {
     const [again] = waiting(3, 1);
     expect(planned([...waiting(1, 2), { ...again!, runs: 2 }])).toEqual([
       ['deliver/d1', ['d1']],
@@ -32,11 +32,11 @@ describe('runs for waiting deliveries', () => {
     expect(planned(waiting(1, 5))).toEqual([['deliver/a/d1', ['d1', 'd2', 'd3', 'd4', 'd5']]]);
   });
 
-  it('are as few as can be when there is no place for one each', () => {
+  it('are as few as possible without a place for each delivery', () => {
     expect(planned(waiting(1, 2), 1).map(([workflowId]) => workflowId)).toEqual(['deliver/a/d1']);
   });
 
-  it('have all deliveries of an object', () => {
+  it('keep all deliveries of an object together', () => {
     const few = waiting(1, 3).map((delivery, n) => ({ ...delivery, objectId: n === 1 ? 'other' : 'same' }));
     expect(planned(few)).toEqual([
       ['deliver/a/d1', ['d1', 'd3']],

@@ -34,7 +34,7 @@ const sameIds = () =>
   ).size === 1;
 
 describe('a manual retry', () => {
-  it('of a delivery that waits is made at once, in its run', async () => {
+  it('of a delivery that waits is made immediately, in its run', async () => {
     await the.work({ webhook: { retryScheduleMs: [60_000, 60_000], timeoutMs: 5_000 } });
     the.receiver.answer = () => (the.receiver.calls.length === 0 ? 500 : 200);
     const id = await oneDelivery();
@@ -49,7 +49,7 @@ describe('a manual retry', () => {
     expect([sameBytes(), sameIds()]).toEqual([true, true]);
   });
 
-  it('of one that was delivered makes the same call again, in a run of its own', async () => {
+  it('of a delivered one makes the same call again, in a new run', async () => {
     await the.work();
     const id = await oneDelivery();
     await the.end(deliveryWorkflowId(id));
@@ -68,7 +68,7 @@ describe('a manual retry', () => {
     expect((await the.attempts(id)).map(({ number }) => number)).toEqual([1, 2, 3]);
   });
 
-  it('of one that was given up has the whole schedule before it', async () => {
+  it('of one that was given up begins a new schedule', async () => {
     await the.work();
     the.receiver.answer = () => (the.receiver.calls.length < 5 ? 500 : 200);
     const id = await oneDelivery();
@@ -80,7 +80,7 @@ describe('a manual retry', () => {
     expect((await the.log())[0]).toMatchObject({ status: 'delivered', attemptsCount: 6 });
   });
 
-  it('of one that waits for the relay leaves it to the relay; there is no other', async () => {
+  it('of one that waits for the relay leaves it to the relay, and makes no other', async () => {
     await the.happen();
     const [waiting] = await the.log();
     await retryDelivery(the.client, the.db, waiting?.id ?? '');
@@ -90,7 +90,7 @@ describe('a manual retry', () => {
     }
   });
 
-  it('of one whose run was ended by an operator goes on in a new run, once, though asked for twice', async () => {
+  it('of one whose run an operator ended continues in one new run, even when requested twice', async () => {
     await the.work({ webhook: { retryScheduleMs: [60_000], timeoutMs: 5_000 } });
     the.receiver.answer = () => (the.receiver.calls.length === 0 ? 500 : 200);
     const id = await oneDelivery();
@@ -103,7 +103,7 @@ describe('a manual retry', () => {
     expect(the.receiver.calls.length).toBe(2);
   });
 
-  it('leaves a run that turns out to be alive nothing to do', async () => {
+  it('does not make a delivery twice when its run is still alive', async () => {
     await the.work({ webhook: { retryScheduleMs: [500], timeoutMs: 5_000 } });
     the.receiver.answer = () => (the.receiver.calls.length === 0 ? 500 : 200);
     const id = await oneDelivery();
@@ -115,7 +115,7 @@ describe('a manual retry', () => {
     expect(the.receiver.calls).toHaveLength(2);
   });
 
-  it('of one that an earlier event of its object holds back waits for that', async () => {
+  it('of one that an earlier event of its object holds back waits for that event', async () => {
     await the.work({ webhook: { retryScheduleMs: [60_000], timeoutMs: 5_000 } });
     the.receiver.answer = () => (the.receiver.calls.length === 0 ? 500 : 200);
     await the.happen(['email_1']);

@@ -60,7 +60,7 @@ describe('an endpoint that fails', () => {
     expect(await disableFailingEndpoints(test.database.db, NOW)).toEqual({ disabled: [], warned: [] });
   });
 
-  it('is warned of once, from the third day on', async () => {
+  it('causes one warning, from the third day on', async () => {
     const id = await failing({ since: 73, attempts: 25 });
     const [first, second] = [
       await disableFailingEndpoints(test.database.db, NOW),
@@ -81,7 +81,7 @@ describe('an endpoint that fails', () => {
   it.each<[string, Failing]>([
     ['fails for less than 3 days', { since: 71, attempts: 100 }],
     ['failed fewer than 20 times', { since: 200, attempts: 19 }],
-    ['had a success meanwhile', { since: 200, attempts: 50, success: 10 }],
+    ['had a success in between', { since: 200, attempts: 50, success: 10 }],
     ['is disabled already', { since: 200, attempts: 50, enabled: false }],
   ])('is left alone when it %s', async (_, options) => {
     const id = await failing(options);
@@ -89,7 +89,7 @@ describe('an endpoint that fails', () => {
     expect([...ids(disabled), ...ids(warned)]).not.toContain(id);
   });
 
-  it('is not disabled for the failures of one hour', async () => {
+  it('is not disabled for failures within one hour', async () => {
     const id = await failing({ since: 200, attempts: 50, span: 1 });
     expect(ids((await disableFailingEndpoints(test.database.db, NOW)).disabled)).not.toContain(id);
   });

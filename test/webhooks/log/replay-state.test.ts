@@ -45,7 +45,7 @@ const change = async (text: string, ...values: unknown[]) => {
   await queueAsLogged(test.database);
 };
 
-/** Events of an account, whose deliveries have ended as `status` in a run of their own. */
+/** Events of an account, whose deliveries have ended as `status`, each in a run. */
 async function ended(count: number, status = 'delivered', account = accounts[0]): Promise<void> {
   const event = () => ({ type: 'email.new', objectId: 'email_1', data: {}, createdAt: new Date() }) as const;
   await test.database.db.transaction((tx) => recordEvents(tx, account, Array.from({ length: count }, event)));
@@ -79,7 +79,7 @@ const attempt = async (status: string, ids: string[]) => {
 const waiting = async () => (await log()).filter((row) => row.status === 'pending' && row.workflowId === null);
 
 describe('a replay', () => {
-  it('queues deliveries again with what they were before', async () => {
+  it('queues deliveries again and remembers their previous status', async () => {
     await ended(1, 'failed');
     const [before] = await log();
     const id = await begin();
@@ -97,7 +97,7 @@ describe('a replay', () => {
     });
   });
 
-  it('queues in the order in which events happened, a bounded number at a time, none twice', async () => {
+  it('queues in the order of the events, a bounded number at a time, none twice', async () => {
     await ended(7, 'delivered', accounts[0]);
     await ended(6, 'skipped', accounts[1]);
     await ended(5, 'failed', accounts[0]);
@@ -122,7 +122,7 @@ describe('a replay', () => {
     expect(await queue(id)).toEqual({ status: 'completed', queued: 0, waiting: 0 });
   });
 
-  it('ends when the last retry has ended, and keeps its counts when a later one makes them again', async () => {
+  it('ends when the last retry has ended, and keeps its counts when a later replay repeats the deliveries', async () => {
     await ended(2);
     const id = await begin();
     await queue(id);
@@ -138,7 +138,7 @@ describe('a replay', () => {
     expect(await replay(id)).toMatchObject({ total: 2, delivered: 1, failed: 1, skipped: 0, pending: 0 });
   });
 
-  it('leaves alone what is pending, what is a test, and what another replay makes again', async () => {
+  it('leaves out pending deliveries, tests, and deliveries of another running replay', async () => {
     await ended(3);
     const [pending, ...others] = (await log()).map((row) => row.id);
     await change(`update deliveries set status = 'pending' where id = $1`, pending);
@@ -188,7 +188,7 @@ describe('a replay', () => {
     }
   });
 
-  it('leaves out what is recorded after it began', async () => {
+  it('leaves out deliveries that were recorded after it began', async () => {
     await ended(1);
     const id = await begin();
     await query(`update replays set created_at = created_at - interval '1 minute'`);
@@ -197,7 +197,7 @@ describe('a replay', () => {
     expect((await queue(id)).queued).toBe(1);
   });
 
-  it('that is cancelled puts back what was not attempted', async () => {
+  it('restores deliveries that were not attempted when it is cancelled', async () => {
     await ended(2, 'delivered');
     await ended(2, 'skipped');
     await ended(2, 'failed');
@@ -226,7 +226,7 @@ describe('a replay', () => {
     expect(await runningReplays(test.database.db)).toEqual([]);
   });
 
-  it('goes on with others where those of one object wait for an earlier delivery of it', async () => {
+  it('continues with others when those of one object wait for an earlier delivery', async () => {
     await ended(260);
     await query(`update deliveries set object_id = 'other_' || n from (
       select id, row_number() over (order by sequence) - 250 as n from deliveries) numbered
@@ -255,7 +255,7 @@ describe('a replay', () => {
     expect((await log()).filter((row) => row.isQueued || row.status === 'pending')).toHaveLength(1);
   });
 
-  it('whose cancelling was cut short is cancelled to its end', async () => {
+  it('is cancelled completely when its cancellation was cut short', async () => {
     await ended(3);
     const before = await log();
     const id = await begin();
@@ -267,7 +267,7 @@ describe('a replay', () => {
     expect((await log()).map((row) => row.status)).toEqual(before.map((row) => row.status));
   });
 
-  it('takes over what a run has of a replay that was cancelled', async () => {
+  it('takes over deliveries that a run still has from a cancelled replay', async () => {
     await ended(3, 'failed');
     const first = await begin();
     await queue(first);
@@ -287,7 +287,7 @@ describe('a replay', () => {
     expect((await queue(second)).status).toBe('completed');
   });
 
-  it('queues a bounded number behind one that is held back, all of other objects, and all in order at last', async () => {
+  it('queues a bounded number of an object that is held back, all of other objects, and finally all in order', async () => {
     await ended(2_000);
     await query(`update deliveries set object_id = 'other_' || n from (
       select id, row_number() over (order by sequence) as n from deliveries) numbered
@@ -298,7 +298,7 @@ describe('a replay', () => {
     await query(`update pending_deliveries set due_at = now() + interval '1 hour', waits_for = 'retry'`);
     const id = await begin();
     const made: string[] = [];
-    const goOn = async (): Promise<void> => {
+    const advance = async (): Promise<void> => {
       await queue(id, 40);
       const runs = await claimOnce(test.database.db, { most: 40 });
       const ids = runs.flatMap((run) => run.deliveries.map((delivery) => delivery.id));
@@ -306,7 +306,7 @@ describe('a replay', () => {
       await attempt('delivered', ids);
     };
     await waitFor(async () => {
-      await goOn();
+      await advance();
       return made.length >= 100;
     });
     expect(made).toHaveLength(100);
@@ -320,7 +320,7 @@ describe('a replay', () => {
     made.length = 0;
     await waitFor(
       async () => {
-        await goOn();
+        await advance();
         return (await replay(id))?.status === 'completed';
       },
       { timeoutMs: 60_000, everyMs: 0 },
@@ -329,7 +329,7 @@ describe('a replay', () => {
     expect(await replay(id)).toMatchObject({ delivered: 1_999, pending: 0 });
   }, 120_000);
 
-  it('goes on where it was when two workers feed it at the same time', async () => {
+  it('continues correctly when two workers feed it at the same time', async () => {
     await ended(50);
     const id = await begin();
     const steps = await Promise.all(Array.from({ length: 4 }, () => queue(id, 20)));
