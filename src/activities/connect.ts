@@ -1,5 +1,5 @@
 import { ApplicationFailure } from '@temporalio/common';
-import type { AuthIntent, ServerLogin } from '../contract/account.ts';
+import type { AuthIntent, ConnectIntent, ServerLogin, ServerSettings } from '../contract/account.ts';
 import { ApiError } from '../contract/errors.ts';
 import { isId } from '../contract/ids.ts';
 import {
@@ -23,7 +23,7 @@ import { createDiscoverSources, discoverServers, type DiscoverSources } from '..
 import { hintOfHost } from '../discovery/providers.ts';
 import { type FolderSnapshot, listFoldersWithStatus } from '../imap/list.ts';
 import { type ImapSession, openSession } from '../imap/session.ts';
-import { MailError } from '../mail-wire/mail-error.ts';
+import { MailError, type MailErrorCode } from '../mail-wire/mail-error.ts';
 import { type NewestMail, readNewest } from '../mailbox/baseline.ts';
 import { CredentialsUnreadable, openCredentials, sealCredentials } from '../mailbox/settings.ts';
 import { insertBaselineFolders } from '../mailbox/store/folders.ts';
@@ -78,7 +78,7 @@ export function createConnectActivities(deps: ConnectDeps) {
     const saved = await readIntent(db, intentId);
     if (!saved) throw givenUp();
     if (saved.accountId !== null) return { accountId: saved.accountId };
-    const intent = JSON.parse(secrets.open(intentLocation(intentId), saved.sealed)) as AuthIntent;
+    const intent = JSON.parse(secrets.open(intentLocation(intentId), saved.sealed)) as ConnectIntent;
     checkTexts(intent);
     for (;;) {
       const accountId = await connectOnce(intentId, intent);
@@ -92,13 +92,14 @@ export function createConnectActivities(deps: ConnectDeps) {
   }
 
   /** Undefined: another call connected or removed the same mailbox at the same time; connect again. */
-  async function connectOnce(intentId: string, intent: AuthIntent): Promise<string | undefined> {
+  async function connectOnce(intentId: string, intent: ConnectIntent): Promise<string | undefined> {
     const { imap, smtp, stored } = await resolveSettings(intent);
     await checkInsecure('imap', imap);
     await checkInsecure('smtp', smtp);
     const at = new Date();
     const session = await logInToBoth(imap, smtp);
     try {
+      if (stored && intent.by_link) await proveOwner(stored, imap);
       const baseline = stored ? NO_BASELINE : await readBaseline(session);
       const accountId = stored?.id ?? newId('account');
       const connection = connectionOf(accountId, imap, smtp);
@@ -115,10 +116,12 @@ export function createConnectActivities(deps: ConnectDeps) {
   }
 
   /**
-   * The settings to connect with, and the account that already has this mailbox.
+   * The settings to connect with, and the account that already has this mailbox. The holder of a link does not learn
+   * which mailboxes are connected: without `account_id`, nothing stored is used, and another account's mailbox is
+   * refused like an unknown one.
    * @throws ApiError invalid_parameters, not_found, already_exists
    */
-  async function resolveSettings(intent: AuthIntent) {
+  async function resolveSettings(intent: ConnectIntent) {
     const { credentials } = intent;
     const address = loginAddressOf(credentials) ?? '';
     let discovering: Promise<Autoconfig> | undefined;
@@ -141,25 +144,61 @@ export function createConnectActivities(deps: ConnectDeps) {
     const mailboxKey = mailboxKeyOf(imap);
     const [holder] = await findConnections(db, { mailboxKey });
     if (intent.account_id !== undefined && holder?.id !== named?.id) {
-      if (holder) throw new ApiError('already_exists', 'another account holds this mailbox');
+      if (holder && !intent.by_link) throw new ApiError('already_exists', 'another account holds this mailbox');
       throw invalid('account_id belongs to another mailbox: its IMAP host and user stay the same');
     }
-    const smtp = await sideOf('smtp', holder);
+    const smtp = await sideOf('smtp', named ?? trusted(intent, imap, holder));
     if (!smtp) throw notFound(['smtp']);
     return { imap, smtp, stored: holder };
   }
 
-  /** The account that the caller names, by its id or by a login address without a server. */
-  async function findNamed(intent: AuthIntent, address: string): Promise<StoredConnection | undefined> {
-    const id = intent.account_id;
+  /**
+   * The account that the caller names: by its id, or by a login address without a server. An address is named by those
+   * who connected it, so its server gets no password that it does not have.
+   */
+  async function findNamed(intent: ConnectIntent, address: string): Promise<StoredConnection | undefined> {
+    const { account_id: id, credentials } = intent;
     if (id !== undefined) {
       const [named] = isId('account', id) ? await findConnections(db, { id }) : [];
       if (!named) throw new ApiError('not_found', 'no account has this id');
       return named;
     }
-    if (intent.credentials.imap || !address.includes('@')) return undefined;
+    if (intent.by_link || credentials.imap || !address.includes('@')) return undefined;
     const [named, ...others] = await findConnections(db, { userId: address.toLowerCase() });
-    return others.length === 0 ? named : undefined;
+    if (!named || others.length > 0) return undefined;
+    return credentials.password === undefined || isStored(named, credentials.password) ? named : undefined;
+  }
+
+  /**
+   * The account that has the mailbox, if its SMTP server may get the caller's password: the IMAP server that gets it is the
+   * stored one, or it is the stored password.
+   */
+  function trusted({ by_link }: ConnectIntent, imap: ServerLogin, holder: StoredConnection | undefined) {
+    if (!holder || by_link) return undefined;
+    return isSameServer(imap, holder.imap) || isStored(holder, imap.password) ? holder : undefined;
+  }
+
+  /**
+   * Has the stored IMAP server accept the login of a link's holder, who would point the account at another port: a server of
+   * their own may accept anything. A new password is not sent to a server without TLS, which anyone on its host can run.
+   * @throws MailError
+   */
+  async function proveOwner(stored: StoredConnection, imap: ServerLogin): Promise<void> {
+    if (isSameServer(imap, stored.imap)) return;
+    const { password } = imap;
+    if (stored.imap.encryption === 'NONE' && !isStored(stored, password)) throw notProven('invalid_credentials');
+    const timeoutMs = deps.loginTimeoutMs ?? LOGIN_TIMEOUT_MS;
+    const login = { ...stored.imap, password };
+    const session = await openSession(login, { outbound: deps.outbound, connectTimeoutMs: timeoutMs }).catch(
+      (error: unknown) => {
+        throw error instanceof MailError ? notProven(error.code, error) : error;
+      },
+    );
+    await session.end();
+  }
+
+  function isStored(stored: StoredConnection, password: string): boolean {
+    return readStored(stored).passwords?.imapPassword === password;
   }
 
   function readStored(stored: StoredConnection): StoredSettings {
@@ -207,6 +246,21 @@ export function createConnectActivities(deps: ConnectDeps) {
   }
 
   return { verifyMailbox, deleteIntent };
+}
+
+/** Whether a login at one of the servers is a login at the other. User names may differ in case only on some servers. */
+function isSameServer(one: ServerSettings, other: ServerSettings): boolean {
+  return one.port === other.port && one.encryption === other.encryption && one.user === other.user;
+}
+
+function notProven(code: MailErrorCode, cause?: MailError): MailError {
+  const reason = cause ? `: ${cause.detail}` : '';
+  return new MailError(
+    code,
+    'imap',
+    `another port, encryption or user is stored for this mailbox, and must accept the login, too${reason}`,
+    { cause },
+  );
 }
 
 /** Saves a new account with its folders; false: another call has connected its mailbox. */

@@ -142,6 +142,7 @@ async function connectOnce(
   try {
     accountId = await commands.connectMailbox({
       provider: 'imap',
+      by_link: true,
       credentials: login,
       config: link.config,
       ...(link.state === null ? {} : { state: link.state }),

@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify';
 import type pg from 'pg';
-import type { AuthIntent, MailboxReparse, MailboxVerification } from '../contract/account.ts';
+import type { ConnectIntent, MailboxReparse, MailboxVerification } from '../contract/account.ts';
 import type { MailServers } from '../contract/auth-link.ts';
 import type { UpdateFolder } from '../contract/folder.ts';
 import type { Run } from '../contract/history.ts';
@@ -47,7 +47,7 @@ export interface DraftCommands {
 /** Commands that the API runs through Temporal. Each throws an ApiError that callers may see. */
 export interface Commands extends ChangeCommands, SendCommands, DraftCommands {
   /** Logs in and connects, or reconnects, a mailbox. Returns the account's id. */
-  connectMailbox(intent: AuthIntent): Promise<string>;
+  connectMailbox(intent: ConnectIntent): Promise<string>;
   /** Stops the sync and removes everything of the account; resolves when routes no longer find the account. */
   removeAccount(accountId: string): Promise<void>;
   /** Compares the store with the whole mailbox; resolves with the state so far when it takes long. */

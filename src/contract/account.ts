@@ -153,3 +153,6 @@ export const AuthIntent = Type.Object(
   { $id: 'AuthIntent' },
 );
 export type AuthIntent = Type.Static<typeof AuthIntent>;
+
+/** A request to connect a mailbox; `by_link`: it comes from the holder of a link, who may own no mailbox of the installation. */
+export type ConnectIntent = AuthIntent & { by_link?: true };

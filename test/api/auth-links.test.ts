@@ -178,6 +178,7 @@ describe('its page', () => {
     expect(intents).toEqual([
       {
         provider: 'imap',
+        by_link: true,
         ...LOGIN,
         state: 'customer 7',
         name: 'Ada',

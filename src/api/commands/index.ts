@@ -1,5 +1,5 @@
 import type { Client } from '@temporalio/client';
-import type { AuthIntent } from '../../contract/account.ts';
+import type { AuthIntent, ConnectIntent } from '../../contract/account.ts';
 import { ApiError } from '../../contract/errors.ts';
 import { isId } from '../../contract/ids.ts';
 import { getAccount } from '../../db/queries/accounts.ts';
@@ -67,7 +67,10 @@ export function createCommands(given: CommandDeps): Commands {
  * Seals the caller's settings, has the workflow verify them, and returns the account's id. When this throws, nothing is
  * saved: the intent is deleted, and without it the workflow cannot save.
  */
-async function connectMailbox(deps: CommandDeps & RunDeps & { connects: Turns }, intent: AuthIntent): Promise<string> {
+async function connectMailbox(
+  deps: CommandDeps & RunDeps & { connects: Turns },
+  intent: ConnectIntent,
+): Promise<string> {
   const { client, db, secrets } = deps;
   const intentId = newId('intent');
   await saveIntent(db, intentId, secrets.seal(intentLocation(intentId), JSON.stringify(intent)), new Date());

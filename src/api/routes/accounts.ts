@@ -43,7 +43,8 @@ export const accountRoutes: Routes = (app, { db, commands, admissions }) => {
           'Verifies the IMAP and SMTP logins before it responds, and saves nothing on an error. A server that is omitted is ' +
           'discovered from the address. With `account_id`, or for a mailbox that is already connected, the call updates ' +
           'that account. A stored password is reused only for the stored host and port, with an encryption that is not ' +
-          'weaker (`SSL`, `STARTTLS`, `NONE`); otherwise pass the password again.',
+          'weaker (`SSL`, `STARTTLS`, `NONE`); otherwise pass the password again. A new password is sent to the stored servers ' +
+          'only if `account_id` or the stored IMAP server is given.',
         body: AuthIntent,
         response: responses(
           'The account, running',

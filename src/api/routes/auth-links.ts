@@ -32,7 +32,8 @@ export const authLinkRoutes: Routes = (app, { db, settings, findServers }) => {
         description:
           'The owner of a mailbox opens `url` and enters address and password there; the caller never sees them. ' +
           'The page then redirects the owner to `redirect_url`, with `account_id` or `error` (`cancelled`, `expired`, ' +
-          '`used`), and `state`, in the query. A link connects one mailbox, once.',
+          '`used`), and `state`, in the query. A link connects one mailbox, once. Its holder chooses address and servers: ' +
+          '`user_id` of the account proves no ownership of that address.',
         body: CreateAuthLink,
         response: responses('The link', AuthLinkCreated, 'not_found', 'already_exists'),
       },
