@@ -38,13 +38,20 @@ async function start(): Promise<void> {
   announce(result, dir);
 }
 
-function announce({ apiUrl, workerMetricsUrls, temporalUiUrl, apiKey }: BroughtUp, dir: DataDir): void {
+function announce({ apiUrl, workerMetricsUrls, temporalUi, apiKey }: BroughtUp, dir: DataDir): void {
   const here = (path: string) => relative(process.cwd(), path) || '.';
   const rows = [
     ['Dashboard', `${apiUrl}/`],
     ['API', `${apiUrl}/api/v1`],
     ['Docs', `${apiUrl}/docs`],
-    ...(temporalUiUrl === undefined ? [] : [['Temporal UI', temporalUiUrl]]),
+    ...(temporalUi === undefined
+      ? []
+      : [
+          [
+            'Temporal UI',
+            `${temporalUi.url} (its password, which decodes payloads, is in ${here(temporalUi.passwordFile)})`,
+          ],
+        ]),
     ['Metrics', [`${apiUrl}/metrics`, ...workerMetricsUrls].join(' and ')],
   ];
   let keyForCurl = '$BOOTSTRAP_API_KEY';

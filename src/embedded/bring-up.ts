@@ -24,7 +24,7 @@ export interface BroughtUp {
   /** of each worker; none when WORKER_METRICS_PORT is 0 */
   workerMetricsUrls: string[];
   /** absent when the settings name a Temporal server */
-  temporalUiUrl?: string;
+  temporalUi?: { url: string; passwordFile: string };
   /** absent when BOOTSTRAP_API_KEY is set */
   apiKey?: { value: string; file: string };
 }
@@ -47,7 +47,8 @@ export async function bringUp(start: BringUp): Promise<BroughtUp> {
   try {
     // loaded only now, since this takes a while
     const { startServers, migrateDatabase } = await import('./servers.ts');
-    const servers = await startServers({ ...start, env: { ...env, ...made } });
+    const uiPassword = () => dataDir.secret(UI_PASSWORD_FILE, () => randomBytes(24).toString('base64url'));
+    const servers = await startServers({ ...start, env: { ...env, ...made }, uiPassword });
     const started = { ...made, ...servers.settings, ...metricsPort(metricsPorts[0]) };
     const config = loadConfig(childEnvironment(env, started));
     await report.during('Migrating the database', () => migrateDatabase(config.databaseUrl));
@@ -60,7 +61,9 @@ export async function bringUp(start: BringUp): Promise<BroughtUp> {
       workerMetricsUrls: metricsPorts.flatMap((port) =>
         config.workerMetrics ? urlOf({ ...config.workerMetrics, port }) : [],
       ),
-      ...(servers.temporalUiUrl === undefined ? {} : { temporalUiUrl: servers.temporalUiUrl }),
+      ...(servers.temporalUiUrl === undefined
+        ? {}
+        : { temporalUi: { url: servers.temporalUiUrl, passwordFile: join(dataDir.path, UI_PASSWORD_FILE) } }),
       ...(apiKey === undefined ? {} : { apiKey: { value: apiKey, file: join(dataDir.path, API_KEY_FILE) } }),
     };
   } catch (error) {
@@ -107,6 +110,7 @@ async function metricsPortsOf({ workers, workerMetricsPort }: StartConfig): Prom
 }
 
 const API_KEY_FILE = 'bootstrap-api-key';
+const UI_PASSWORD_FILE = 'temporal-ui-password';
 const ENCRYPTION_KEY_FILE = 'encryption-key';
 
 async function checkListen({ host, port }: StartConfig): Promise<void> {

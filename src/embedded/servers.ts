@@ -19,6 +19,8 @@ export interface ServerStart {
   settings: StartConfig;
   supervisor: Supervisor;
   report: Report;
+  /** with which the UI of the embedded Temporal decodes payloads */
+  uiPassword(): string;
 }
 
 /** Evaluations usually use mail servers and webhook receivers on this machine. */
@@ -81,25 +83,24 @@ async function startTemporal(start: ServerStart): Promise<{ address: string; uiU
 }
 
 async function startTemporalOnce(
-  { env, settings, supervisor, report }: ServerStart,
+  { env, settings, supervisor, report, uiPassword }: ServerStart,
   binary: string,
 ): Promise<{ address: string; uiUrl: string }> {
   const uiPort = await firstFreePort(settings.temporalUiPort);
   const ui = await hiddenAddress();
-  const guard = await startUiGuard({ port: uiPort, target: ui });
   const { encryptionKey: current, encryptionKeyPrevious: previous } = loadEncryptionKeys(env);
   // decrypts histories for the UI
   const codec = await startCodecServer({
     codec: createPayloadCodec(previous === undefined ? { current } : { current, previous }, 'show'),
-    port: 0,
-    origins: [`http://127.0.0.1:${uiPort}`, `http://localhost:${uiPort}`],
+    token: uiPassword(),
   });
+  const guard = await startUiGuard({ port: uiPort, target: ui, codecPort: codec.port });
   const { address, part } = embedTemporal({
     binary,
     dbFile: join(settings.dataDir, 'temporal.db'),
     port: await firstFreePort(7233, [uiPort]),
     ui,
-    uiCodecEndpoint: codec.url,
+    uiCodecEndpoint: guard.codecUrl,
   });
   await report
     .during('Starting Temporal', () => supervisor.start(part))

@@ -12,6 +12,8 @@ import { tryListen } from './ports.ts';
 export interface UiGuard {
   /** the UI for a browser */
   url: string;
+  /** for `--ui-codec-endpoint` */
+  codecUrl: string;
   close(): Promise<void>;
 }
 
@@ -41,14 +43,29 @@ export async function hiddenAddress(): Promise<Address> {
   }
 }
 
+/** The codec is served below it, so that its password belongs to the origin of the UI. */
+const CODEC = '/codec';
+
 /**
- * Listens at `port` of loopback, and forwards requests of the UI's own pages and of local programs to the UI at `target`.
+ * Listens at `port` of loopback, and forwards requests of the UI's own pages and of local programs to the UI at `target`,
+ * and those below `/codec` to the codec, which asks for a password.
  */
-export async function startUiGuard({ port, target }: { port: number; target: Address }): Promise<UiGuard> {
+export async function startUiGuard({
+  port,
+  target,
+  codecPort,
+}: {
+  port: number;
+  target: Address;
+  codecPort: number;
+}): Promise<UiGuard> {
+  const codec = { ip: '127.0.0.1', port: codecPort };
   const server = createServer((incoming, response) => {
     const { method = 'GET', url = '/', headers } = incoming;
     const reason = whyRefused({ method, path: url, headers });
-    if (reason === undefined) passOn(incoming, response, target);
+    if (reason === undefined && url.startsWith(`${CODEC}/`)) {
+      passOn(incoming, response, { ...codec, path: url.slice(CODEC.length) });
+    } else if (reason === undefined) passOn(incoming, response, { ...target, path: url });
     else response.writeHead(403, { 'content-type': 'text/plain' }).end(`${reason}\n`);
   });
   await new Promise<void>((resolve, reject) => {
@@ -57,6 +74,7 @@ export async function startUiGuard({ port, target }: { port: number; target: Add
   });
   return {
     url: `http://127.0.0.1:${port}`,
+    codecUrl: `http://127.0.0.1:${port}${CODEC}`,
     close: () =>
       new Promise((resolve) => {
         server.close(() => resolve());
@@ -86,9 +104,13 @@ export function whyRefused({
   return isOwn || followed ? undefined : 'Cross-site request refused.';
 }
 
-function passOn(incoming: IncomingMessage, response: ServerResponse, { ip, port }: Address): void {
-  const { method, url, headers } = incoming;
-  const outgoing = request({ host: ip, port, method, path: url, headers: { ...headers, host: `${ip}:${port}` } });
+function passOn(
+  incoming: IncomingMessage,
+  response: ServerResponse,
+  { ip, port, path }: Address & { path: string },
+): void {
+  const { method, headers } = incoming;
+  const outgoing = request({ host: ip, port, method, path, headers: { ...headers, host: `${ip}:${port}` } });
   outgoing.on('response', (answer) => {
     const own = { 'x-frame-options': 'DENY', 'cross-origin-resource-policy': 'same-origin' };
     response.writeHead(answer.statusCode ?? 502, { ...answer.headers, ...own });

@@ -5,15 +5,13 @@ import { fastify, type FastifyInstance } from 'fastify';
 
 export interface CodecServerOptions {
   codec: PayloadCodec;
-  /** loopback port; 0: any that is free */
-  port: number;
-  /** origins whose pages may call, e.g. `http://127.0.0.1:8233` */
-  origins: readonly string[];
+  /** see CodecRoutesOptions */
+  token: string;
 }
 
 export interface CodecServer {
-  /** for `--ui-codec-endpoint` */
-  url: string;
+  /** on loopback, at any free port */
+  port: number;
   close(): Promise<void>;
 }
 
@@ -39,16 +37,19 @@ const MAX_REQUEST_BYTES = 8 * 1024 * 1024;
 const LOOPBACK_HOST = /^(127\.0\.0\.1|localhost|\[::1\])(:\d+)?$/;
 
 /**
- * Decrypts payloads for the Temporal UI (`POST /decode`), so operators can read summaries and results. It listens on
- * loopback and serves pages of the given origins only. Rejects when the port is taken.
+ * Decrypts payloads for the embedded Temporal UI (`POST /decode`), so operators can read summaries and results. The guard of
+ * the UI forwards calls to it, so that the browser sends the token as the password of Basic. It listens on loopback, where
+ * other users of the machine have programs: only the token tells them from the operator.
  */
-export async function startCodecServer({ codec, port, origins }: CodecServerOptions): Promise<CodecServer> {
+export async function startCodecServer({ codec, token }: CodecServerOptions): Promise<CodecServer> {
   const app = fastify({ forceCloseConnections: true });
-  addRoutes(app, codec, ({ origin, host = '' }) =>
-    LOOPBACK_HOST.test(host) && origin !== undefined && origins.includes(origin) ? undefined : 403,
-  );
-  const url = await app.listen({ host: '127.0.0.1', port });
-  return { url, close: () => app.close() };
+  addRoutes(app, codec, ({ host = '', authorization = '' }) => {
+    if (!LOOPBACK_HOST.test(host)) return 403;
+    return isSame(tokenIn(authorization), token) ? undefined : 401;
+  });
+  addSignIn(app);
+  const url = await app.listen({ host: '127.0.0.1', port: 0 });
+  return { port: Number(new URL(url).port), close: () => app.close() };
 }
 
 /**
@@ -64,10 +65,15 @@ export function codecRoutes({ codec, origin: allowed, token }: CodecRoutesOption
       if (method === 'OPTIONS') return origin === undefined ? 403 : undefined;
       return isSame(tokenIn(authorization), token) ? undefined : 401;
     });
-    app.get('/', HIDDEN, (_request, reply) =>
-      reply.type('text/plain').send('You are signed in for decoding histories.\n'),
-    );
+    addSignIn(app);
   };
+}
+
+/** A page that makes the browser ask for the token, since it may not ask for calls of the UI. */
+function addSignIn(app: FastifyInstance): void {
+  app.get('/', HIDDEN, (_request, reply) =>
+    reply.type('text/plain').send('You are signed in for decoding histories.\n'),
+  );
 }
 
 const HIDDEN = { schema: { hide: true } };

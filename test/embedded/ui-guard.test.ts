@@ -2,9 +2,12 @@ import { createServer, request, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { hiddenAddress, startUiGuard, type UiGuard, whyRefused } from '../../src/embedded/ui-guard.ts';
+import { createPayloadCodec } from '../../src/temporal/codec.ts';
+import { type CodecServer, startCodecServer } from '../../src/temporal/codec-server.ts';
 import { freePort, listenOnFreePort } from '../helpers/servers/free-port.ts';
 
 const HOST = '127.0.0.1:8233';
+const PASSWORD = 'the-password-of-the-operator';
 const OWN = `http://${HOST}`;
 const NAVIGATION = { 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'navigate', 'sec-fetch-dest': 'document' };
 
@@ -46,6 +49,7 @@ describe('the guard in front of the Temporal UI', () => {
 
 describe('behind the guard', () => {
   let ui: Server;
+  let codec: CodecServer;
   let guard: UiGuard;
   let seen: string[];
 
@@ -56,10 +60,12 @@ describe('behind the guard', () => {
       incoming.pipe(response.writeHead(201, { 'x-frame-options': 'SAMEORIGIN', 'set-cookie': ['a=1', 'b=2'] }));
     });
     const port = await listenOnFreePort(ui);
-    guard = await startUiGuard({ port: await freePort(), target: { ip: '127.0.0.1', port } });
+    codec = await startCodecServer({ codec: createPayloadCodec({ current: Buffer.alloc(32, 1) }), token: PASSWORD });
+    const target = { ip: '127.0.0.1', port };
+    guard = await startUiGuard({ port: await freePort(), target, codecPort: codec.port });
   });
   afterEach(async () => {
-    await guard.close();
+    await Promise.all([guard.close(), codec.close()]);
     ui.close();
   });
 
@@ -74,6 +80,21 @@ describe('behind the guard', () => {
     expect(response.headers.getSetCookie()).toEqual(['a=1', 'b=2']);
     expect(response.headers.get('x-frame-options')).toBe('DENY');
     expect(seen).toEqual([`POST /api/v1/x?y=1 127.0.0.1:${(ui.address() as AddressInfo).port}`]);
+  });
+
+  it('the codec decodes for the page with the password, and for no program without it', async () => {
+    const decode = async (headers: Record<string, string>) => {
+      const call = { method: 'POST', headers: { origin: guard.url, ...headers }, body: '{"payloads":[]}' };
+      return (await fetch(`${guard.codecUrl}/decode`, call)).status;
+    };
+    expect(await decode({})).toBe(401);
+    expect(await decode({ authorization: `Basic ${btoa(`operator:${PASSWORD}`)}` })).toBe(200);
+    expect(await decode({ authorization: `Basic ${btoa(`operator:${PASSWORD}`)}`, origin: 'http://evil.test' })).toBe(
+      403,
+    );
+    const asked = await fetch(`${guard.codecUrl}/`);
+    expect([asked.status, asked.headers.get('www-authenticate')]).toEqual([401, expect.stringMatching(/^Basic /)]);
+    expect(seen).toEqual([]);
   });
 
   it('refused requests are not forwarded', async () => {

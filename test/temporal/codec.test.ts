@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import http from 'node:http';
-import { afterEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { defaultPayloadConverter, type Payload } from '@temporalio/common';
 import { loadDataConverter } from '@temporalio/common/lib/internal-non-workflow/index.js';
 import { createPayloadCodec, MAX_PAYLOAD_BYTES } from '../../src/temporal/codec.ts';
@@ -93,14 +93,16 @@ describe('the data converter', () => {
 });
 
 describe('the codec server', () => {
-  const UI = 'http://127.0.0.1:8233';
+  const token = 'the-password-of-the-operator';
+  const authorization = `Basic ${btoa(`operator:${token}`)}`;
   let server: CodecServer;
+  let url: string;
+  beforeEach(async () => {
+    server = await startCodecServer({ codec, token });
+    url = `http://127.0.0.1:${server.port}`;
+  });
   afterEach(() => server.close());
 
-  const ask = async (path: string, init: RequestInit) => {
-    server = await startCodecServer({ codec, port: 0, origins: [UI] });
-    return fetch(`${server.url}${path}`, init);
-  };
   const wire = async (value: unknown) => {
     const [hidden] = await codec.encode([payload(value)]);
     const metadata = Object.entries(hidden?.metadata ?? {}).map(([name, bytes]) => [
@@ -111,41 +113,47 @@ describe('the codec server', () => {
     return JSON.stringify({ payloads: [{ metadata: Object.fromEntries(metadata) as object, data }] });
   };
 
-  it('decrypts for the UI', async () => {
-    const response = await ask('/decode', { method: 'POST', headers: { origin: UI }, body: await wire('shown') });
-    expect(response.headers.get('access-control-allow-origin')).toBe(UI);
+  it('decrypts for the holder of the password', async () => {
+    const body = await wire('shown');
+    const response = await fetch(`${url}/decode`, { method: 'POST', headers: { authorization }, body });
     const { payloads } = (await response.json()) as { payloads: { metadata: { encoding: string }; data: string }[] };
     expect(atob(payloads[0]?.data ?? '')).toBe('"shown"');
     expect(atob(payloads[0]?.metadata.encoding ?? '')).toBe('json/plain');
   });
 
-  it('answers preflight requests', async () => {
-    const response = await ask('/decode', { method: 'OPTIONS', headers: { origin: UI } });
-    expect(response.status).toBe(204);
-    expect(response.headers.get('access-control-allow-headers')).toContain('x-namespace');
+  it('asks a browser for the password', async () => {
+    const asked = await fetch(`${url}/`);
+    expect([asked.status, asked.headers.get('www-authenticate')]).toEqual([401, expect.stringMatching(/^Basic /)]);
+    expect((await fetch(`${url}/`, { headers: { authorization } })).status).toBe(200);
   });
 
   it.each<[string, Record<string, string>]>([
+    ['a program that gives the origin of the UI', { origin: 'http://127.0.0.1:8233' }],
     ['another page', { origin: 'http://evil.test' }],
     ['no page', {}],
+    ['a wrong password', { authorization: `Basic ${btoa('operator:x')}` }],
+    ['the password in a scheme that sends none', { authorization: `Digest ${token}` }],
   ])('refuses %s', async (_who, headers) => {
-    expect((await ask('/decode', { method: 'POST', headers, body: await wire('x') })).status).toBe(403);
+    for (const method of ['POST', 'OPTIONS']) {
+      const body = method === 'POST' ? await wire('x') : null;
+      const response = await fetch(`${url}/decode`, { method, headers, body });
+      expect([response.status, await response.text()]).toEqual([401, '']);
+    }
   });
 
   it('reads JSON with any content type, and no more than 8 MB of it', async () => {
     const body = await wire('x');
     const send = (type: string, text: string) =>
-      fetch(`${server.url}/decode`, { method: 'POST', headers: { origin: UI, 'content-type': type }, body: text });
-    expect((await ask('/decode', { method: 'POST', headers: { origin: UI }, body })).status).toBe(200);
+      fetch(`${url}/decode`, { method: 'POST', headers: { authorization, 'content-type': type }, body: text });
+    expect((await fetch(`${url}/decode`, { method: 'POST', headers: { authorization }, body })).status).toBe(200);
     expect((await send('application/json', body)).status).toBe(200);
     expect((await send('text/plain', 'x'.repeat(9 * 1024 * 1024))).status).toBe(400);
   });
 
   it('refuses a page that reached loopback under its own name', async () => {
-    server = await startCodecServer({ codec, port: 0, origins: [UI] });
     const status = await new Promise<number | undefined>((resolve, reject) => {
-      const headers = { origin: UI, host: 'rebound.test' };
-      const request = http.request(`${server.url}/decode`, { method: 'POST', headers }, (response) => {
+      const headers = { authorization, host: 'rebound.test' };
+      const request = http.request(`${url}/decode`, { method: 'POST', headers }, (response) => {
         response.resume();
         resolve(response.statusCode);
       });
@@ -155,8 +163,8 @@ describe('the codec server', () => {
   });
 
   it('survives unreadable requests', async () => {
-    const init = { method: 'POST', headers: { origin: UI }, body: '{' };
-    expect((await ask('/decode', init)).status).toBe(400);
-    expect((await fetch(`${server.url}/other`, { headers: { origin: UI } })).status).toBe(404);
+    const init = { method: 'POST', headers: { authorization }, body: '{' };
+    expect((await fetch(`${url}/decode`, init)).status).toBe(400);
+    expect((await fetch(`${url}/other`, { headers: { authorization } })).status).toBe(404);
   });
 });

@@ -86,10 +86,19 @@ describe('npm start', () => {
     const docs = /Docs\s+(\S+)/.exec(output)?.[1] ?? '';
     expect((await fetch(docs)).status).toBe(200);
     expect((await fetch(`http://127.0.0.1:${settings['TEMPORAL_UI_PORT']}`)).status).toBe(200);
-    expect(await codecStatus(`http://127.0.0.1:${settings['TEMPORAL_UI_PORT']}`)).toBe(200);
+    const uiPassword = (await readFile(join(dataDir, 'temporal-ui-password'), 'utf8')).trim();
+    const ui = `http://127.0.0.1:${settings['TEMPORAL_UI_PORT']}`;
+    expect([await codecStatus(ui, uiPassword), await codecStatus(ui, '')]).toEqual([200, 401]);
+    expect(output).not.toContain(uiPassword);
     expect(await isReady()).toBe(true);
     expect(await keyNames()).toHaveLength(1);
-    for (const name of ['bootstrap-api-key', 'encryption-key', 'postgres-password', 'temporal.db']) {
+    for (const name of [
+      'bootstrap-api-key',
+      'encryption-key',
+      'postgres-password',
+      'temporal-ui-password',
+      'temporal.db',
+    ]) {
       expect((await stat(join(dataDir, name))).mode & 0o777).toBe(0o600);
     }
     await fetch(`${url}/api/v1/api-keys`, {
@@ -230,11 +239,11 @@ describe('npm start', () => {
 });
 
 /** The response of the server that decodes payloads for the UI at `ui`. */
-async function codecStatus(ui: string): Promise<number> {
+async function codecStatus(ui: string, password: string): Promise<number> {
   const { Codec } = (await (await fetch(`${ui}/api/v1/settings`)).json()) as { Codec: { Endpoint: string } };
   const response = await fetch(`${Codec.Endpoint}/decode`, {
     method: 'POST',
-    headers: { Origin: ui },
+    headers: { Origin: ui, Authorization: `Basic ${btoa(`operator:${password}`)}` },
     body: '{"payloads":[]}',
   });
   return response.status;
