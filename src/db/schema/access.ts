@@ -80,6 +80,8 @@ export const authLinks = pgTable(
     /** login attempts, and when the minute that they are counted in began */
     attempts: integer().notNull().default(0),
     attemptsFrom: at('attempts_from'),
+    /** login attempts in all */
+    attemptsInAll: integer('attempts_in_all').notNull().default(0),
     /** a login is in progress until then */
     busyUntil: at('busy_until'),
     /** when it was used; null: not yet */

@@ -1,0 +1,1 @@
+ALTER TABLE "auth_links" ADD COLUMN "attempts_in_all" integer DEFAULT 0 NOT NULL;
