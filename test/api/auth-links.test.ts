@@ -235,6 +235,18 @@ describe('its page', () => {
     expect(intents).toHaveLength(10);
   });
 
+  it('has expired after fifty failed logins', async () => {
+    const { link, token } = await makeLink();
+    connect = () => Promise.reject(new ApiError('invalid_credentials', 'no'));
+    await api.database.pool.query('update auth_links set attempts_in_all = 48 where id = $1', [link.id]);
+    for (const status of ['open', 'expired']) {
+      expect((await onPage(token, '', LOGIN)).statusCode).toBe(401);
+      expect((await onPage(token, '/link')).json<LinkPage>().status).toBe(status);
+    }
+    expect((await onPage(token, '', LOGIN)).statusCode).toBe(404);
+    expect(intents).toHaveLength(2);
+  });
+
   it('redirects an owner who cancels, and is closed afterwards', async () => {
     const { token } = await makeLink({ redirect_url: 'https://app.example/done', state: 's' });
     const answer = await onPage(token, '/cancel', {});

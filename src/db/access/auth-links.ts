@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { and, desc, eq, isNull, type SQL, sql } from 'drizzle-orm';
+import { and, desc, eq, isNull, lt, type SQL, sql } from 'drizzle-orm';
 import type { AuthLink, AuthLinkConfig, LinkStatus } from '../../contract/auth-link.ts';
 import { newId } from '../../new-id.ts';
 import type { Queryable } from '../driver/client.ts';
@@ -19,6 +19,8 @@ const TOKEN = /^[A-Za-z0-9_-]{43}$/;
 const BUSY_SECONDS = 60;
 /** Login attempts with one link in a minute. */
 const ATTEMPTS_PER_MINUTE = 10;
+/** Failed login attempts after which a link has expired. */
+const ATTEMPTS_IN_ALL = 50;
 
 export interface NewAuthLink {
   redirectUrl: string | null;
@@ -150,6 +152,7 @@ export async function beginAttempt(db: Queryable, id: string): Promise<boolean> 
     .set({
       busyUntil: sql`now() + ${BUSY_SECONDS} * interval '1 second'`,
       attempts: sql`case when ${isNewMinute} then 1 else ${authLinks.attempts} + 1 end`,
+      attemptsInAll: sql`${authLinks.attemptsInAll} + 1`,
       attemptsFrom: sql`case when ${isNewMinute} then now() else ${authLinks.attemptsFrom} end`,
     })
     .where(
@@ -158,17 +161,20 @@ export async function beginAttempt(db: Queryable, id: string): Promise<boolean> 
         IS_OPEN,
         IS_IDLE,
         sql`(${isNewMinute} or ${authLinks.attempts} < ${ATTEMPTS_PER_MINUTE})`,
+        lt(authLinks.attemptsInAll, ATTEMPTS_IN_ALL),
       ),
     )
     .returning({ id: authLinks.id });
   return rows.length > 0;
 }
 
-/** Ends an attempt: with the account the link is used, without one it is open again. */
+/** Ends an attempt: with the account the link is used, without one it is open again, or has expired after too many. */
 export async function endAttempt(db: Queryable, id: string, connectedId: string | null): Promise<void> {
+  const mayGoOn = sql`case when ${authLinks.attemptsInAll} < ${ATTEMPTS_IN_ALL} then ${authLinks.expiresAt}
+    else least(${authLinks.expiresAt}, now()) end`;
   await db
     .update(authLinks)
-    .set({ busyUntil: null, ...(connectedId === null ? {} : { usedAt: new Date(), connectedId }) })
+    .set({ busyUntil: null, ...(connectedId === null ? { expiresAt: mayGoOn } : { usedAt: new Date(), connectedId }) })
     .where(eq(authLinks.id, id));
 }
 
