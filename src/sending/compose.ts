@@ -12,6 +12,7 @@ import { compose, envelopeOf } from '../mime/write/compose.ts';
 import { type Envelope, type OutgoingMessage, messageFromInput, mergeInput } from '../mime/write/outgoing-message.ts';
 import { draftForSending, readDraftMessage, withoutDraftHeaders } from '../mime/write/stored-draft.ts';
 import type { Secrets } from '../security/secrets.ts';
+import { ObjectDamaged } from '../storage/encrypted.ts';
 import { type Storage, StorageMissing } from '../storage/storage.ts';
 import { loadDraft, storedSource } from '../outgoing/draft-state.ts';
 import { loadInput, type OutgoingInput } from '../outgoing/outgoing-input.ts';
@@ -234,6 +235,9 @@ export async function loadDraftSource(storage: Storage, key: string): Promise<Bu
   } catch (error) {
     if (error instanceof StorageMissing) {
       throw new ApiError('not_found', 'this draft no longer exists', { cause: error });
+    }
+    if (error instanceof ObjectDamaged) {
+      throw new ApiError('not_found', 'the stored source of this draft is damaged', { cause: error });
     }
     throw error;
   }

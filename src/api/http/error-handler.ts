@@ -4,6 +4,7 @@ import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from
 import { ApiError, errorBody, type ErrorCode } from '../../contract/errors.ts';
 import { unavailablePart } from '../../outage.ts';
 import { showLimit, TooManyRequests } from './request-limits.ts';
+import { ObjectDamaged } from '../../storage/encrypted.ts';
 import { StorageMissing } from '../../storage/storage.ts';
 
 /** Converts every error to a response with an `ErrorBody` (docs/errors.md). */
@@ -81,9 +82,7 @@ export function sendClientError(error: NodeJS.ErrnoException, socket: Socket): v
 
 function sendError(reply: FastifyReply, code: ErrorCode, detail: string): FastifyReply {
   const body = errorBody(code, detail);
-  if (code === 'service_unavailable') {
-    for (const name of OF_DOWNLOADS) reply.removeHeader(name);
-  }
+  for (const name of OF_DOWNLOADS) reply.removeHeader(name);
   if (LATER.has(code) && !reply.hasHeader('Retry-After')) reply.header('Retry-After', String(RETRY_AFTER_S));
   return reply.code(body.status).type('application/json; charset=utf-8').send(JSON.stringify(body));
 }
@@ -99,6 +98,9 @@ const OF_DOWNLOADS = ['Accept-Ranges', 'Content-Disposition', 'Content-Range', '
 function toApiError(error: FastifyError | Error, bodyBytes: number): ApiError {
   if (error instanceof ApiError) return error;
   if (error instanceof StorageMissing) return new ApiError('not_found', 'the content is no longer stored');
+  if (error instanceof ObjectDamaged) {
+    return new ApiError('not_found', 'the stored content is damaged and cannot be returned');
+  }
   const away = unavailablePart(error);
   if (away) return new ApiError('service_unavailable', away.detail, { cause: error });
   if (isTooLarge(error)) {

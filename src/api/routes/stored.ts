@@ -2,6 +2,7 @@ import { Readable } from 'node:stream';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import Type from 'typebox';
 import { ApiError, ErrorBody, errorBody } from '../../contract/errors.ts';
+import { ObjectDamaged } from '../../storage/encrypted.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { NO_BODY, responsesAs } from './route.ts';
 
@@ -65,7 +66,11 @@ export async function sendStored(
   if (range) reply.code(206).header('Content-Range', `bytes ${start}-${end}/${size}`);
   reply.type(mediaType(file.mime)).header('Content-Length', end - start + 1);
   if (size === 0 || request.method === 'HEAD') return reply.send(nothing());
-  return reply.send(await storage.get(file.key, range));
+  const bytes = await storage.get(file.key, range);
+  bytes.once('error', (err) => {
+    if (err instanceof ObjectDamaged) request.log.error({ err, key: file.key }, 'stored object is damaged');
+  });
+  return reply.send(bytes);
 }
 
 /** No bytes. A stream, or Fastify would write their number as the Content-Length. */
