@@ -109,6 +109,8 @@ export interface ApiSettings {
   send: SendLimits;
   /** keys for cursors and idempotency fingerprints: the first signs, all are accepted */
   signingKeys: [Buffer, ...Buffer[]];
+  /** the API listens on loopback only */
+  isLocal: boolean;
   /** trusted sources of X-Forwarded-For: none, all, a number of proxies, or some networks */
   trustProxy: boolean | number | string[];
 }

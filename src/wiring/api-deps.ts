@@ -15,6 +15,7 @@ import { createOutbound, type Outbound } from '../security/outbound.ts';
 import { createSecrets } from '../security/secrets.ts';
 import { encryptStorage } from '../storage/encrypted.ts';
 import { openStorage } from '../storage/storage.ts';
+import { isLocal } from '../runtime/local-hosts.ts';
 import { createPayloadCodec } from '../temporal/codec.ts';
 import { codecRoutes } from '../temporal/codec-server.ts';
 import { codecKeys } from '../temporal/connect.ts';
@@ -89,6 +90,7 @@ export function apiDeps(config: Config, logger: Logger, surroundings: ApiSurroun
       requestsPerMinute: config.limits.requestsPerMinute,
       send: config.limits.send,
       signingKeys: signingKeys(config),
+      isLocal: isLocal(config.host),
       trustProxy: config.trustProxy,
     },
   };

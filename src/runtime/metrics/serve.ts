@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import { createServer as createSocketServer, type AddressInfo } from 'node:net';
 import type { Registry } from 'prom-client';
+import { isLocal, isOwnHost } from '../local-hosts.ts';
 
 export interface MetricsServer {
   /** e.g. `http://127.0.0.1:9464/metrics` */
@@ -27,6 +28,10 @@ export async function serveMetrics({ host, port, registry, sdkAddress }: Metrics
   const server = createServer((request, response) => {
     if (request.method !== 'GET' || request.url?.split('?')[0] !== '/metrics') {
       response.writeHead(404).end();
+      return;
+    }
+    if (isLocal(host) && !isOwnHost(request.headers.host)) {
+      response.writeHead(403).end();
       return;
     }
     render(registry, sdkAddress).then(

@@ -44,6 +44,7 @@ export async function apiUnderTest(
     wrongKeysPerMinute?: number;
     requestsPerMinute?: ApiDeps['settings']['requestsPerMinute'];
     trustProxy?: ApiDeps['settings']['trustProxy'];
+    isLocal?: boolean;
     deps?: Partial<ApiDeps>;
     publicUrl?: string;
   } = {},
@@ -73,6 +74,7 @@ export async function apiUnderTest(
       requestsPerMinute: given.requestsPerMinute ?? { key: 0, address: 0 },
       send: DEFAULT_SEND_LIMITS,
       signingKeys: [randomBytes(32)],
+      isLocal: given.isLocal ?? false,
       trustProxy: given.trustProxy ?? false,
     },
     ...given.deps,

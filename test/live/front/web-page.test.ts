@@ -163,6 +163,26 @@ test('every port refuses them under a foreign name', async () => {
   expect(await state()).toEqual(before);
 }, 120_000);
 
+test('a page reads nothing that needs no key under a foreign name', async () => {
+  const [ofApi, ofWorker] = [/Metrics\s+(\S+) and (\S+)/.exec(product.output())].flatMap(
+    (found) => found?.slice(1) ?? [],
+  );
+  const shots = [
+    ...['/health', '/ready', '/metrics', '/docs/', '/docs/json', '/openapi.json'].map((path) => ({ at: ofApi, path })),
+    { at: ofWorker, path: '/metrics' },
+  ];
+  for (const { at, path } of shots) {
+    const port = Number(new URL(at ?? '').port);
+    for (const [host, status] of [
+      ['evil.test', 403],
+      ['127.0.0.1', 200],
+      ['localhost', 200],
+    ] as const) {
+      expect([path, host, await shoot({ method: 'GET', path }, port, `${host}:${port}`)]).toEqual([path, host, status]);
+    }
+  }
+});
+
 test('the UI listens behind its guard, where a page does not find it', () => {
   const hidden = listeners().filter(({ ip }) => !['127.0.0.1', '0.0.0.0'].includes(ip));
   expect(hidden).toHaveLength(1);
