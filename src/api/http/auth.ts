@@ -30,18 +30,15 @@ export async function authenticate(
   { pool, admissions }: { pool: pg.Pool; admissions: Admissions },
   settings: Settings,
 ): Promise<void> {
-  const wrongKeys = limitWrongKeys(pool, settings.wrongKeysPerMinute);
+  const wrongKeys = limitWrongKeys(pool, settings.wrongKeysPerMinute, () =>
+    app.log.warn('too many wrong API keys from one address'),
+  );
   const { countAddress, countKey } = await limitRequests(app, settings.requestsPerMinute);
   app.decorateRequest('caller', null as unknown as Caller);
 
-  async function admitKey({ ip, log }: FastifyRequest, key: string, accountId?: string): Promise<Admission> {
-    await wrongKeys.check(ip, key);
-    const admission = await admissions.admit(key, accountId);
-    if (!admission) {
-      if (wrongKeys.wrong(ip)) log.warn('too many wrong API keys from one address');
-      throw new ApiError('unauthorized', NO_KEY);
-    }
-    wrongKeys.right(key);
+  async function admitKey({ ip }: FastifyRequest, key: string, accountId?: string): Promise<Admission> {
+    const admission = await wrongKeys.lookUp(ip, key, () => admissions.admit(key, accountId));
+    if (!admission) throw new ApiError('unauthorized', NO_KEY);
     return admission;
   }
 

@@ -13,46 +13,56 @@ const PAUSE_MS = 50;
 /** Limits calls with wrong keys by IP address; IPv6 by /64 network, since one customer has a whole /64. */
 export interface WrongKeys {
   /**
-   * Call before a key is looked up. An address that used too many wrong keys may only continue with existing keys:
-   * recently valid ones pass immediately, others after a batched look-up.
+   * Looks a key up with `find`, and counts a wrong one. An address that used too many wrong keys may only continue with
+   * existing keys: recently valid ones pass immediately, others after a batched look-up. A key counts as wrong while it is
+   * looked up, so that calls at the same moment do not all pass.
    * @throws TooManyRequests
    */
-  check(address: string, key: string): Promise<void>;
-  right(key: string): void;
-  /** Counts a wrong key. Returns true when the address reaches the limit. */
-  wrong(address: string): boolean;
+  lookUp<T>(address: string, key: string, find: () => Promise<T | undefined>): Promise<T | undefined>;
 }
 
-/** Creates a limiter in the memory of this process. `perMinute` 0: no limit. */
-export function limitWrongKeys(pool: pg.Pool, perMinute: number): WrongKeys {
+/**
+ * Creates a limiter in the memory of this process. `perMinute` 0: no limit. `reached` is called when an address reaches the
+ * limit.
+ */
+export function limitWrongKeys(pool: pg.Pool, perMinute: number, reached: () => void): WrongKeys {
+  /** look-ups under way by network */
+  const pending = new Map<string, number>();
   const windows = new Map<string, { endsAt: number; count: number }>();
   const rightKeys = new Map<string, true>();
   const exists = lookUpTogether(pool);
-  const windowOf = (address: string) => {
-    const network = normalizeIP(address);
+  const windowOf = (network: string) => {
     const window = windows.get(network);
     return window && window.endsAt > Date.now() ? window : undefined;
   };
+  const isOver = (network: string) =>
+    perMinute > 0 && (windowOf(network)?.count ?? 0) + (pending.get(network) ?? 0) >= perMinute;
+  async function requireExisting(network: string, key: string): Promise<void> {
+    if (rightKeys.has(hexOf(key)) || (await exists(key))) return;
+    const resetS = Math.max(1, Math.ceil(((windowOf(network)?.endsAt ?? Date.now() + WINDOW_MS) - Date.now()) / 1_000));
+    throw new TooManyRequests('too many calls with a wrong X-API-KEY from this address', { limit: perMinute, resetS });
+  }
+  const count = (network: string) => {
+    const window = windowOf(network);
+    if (window) window.count += 1;
+    else remember(windows, network, { endsAt: Date.now() + WINDOW_MS, count: 1 });
+    if ((window?.count ?? 1) === perMinute) reached();
+  };
   return {
-    async check(address, key) {
-      const window = windowOf(address);
-      if (perMinute === 0 || !window || window.count < perMinute) return;
-      if (rightKeys.has(hexOf(key)) || (await exists(key))) return;
-      const resetS = Math.max(1, Math.ceil((window.endsAt - Date.now()) / 1_000));
-      throw new TooManyRequests('too many calls with a wrong X-API-KEY from this address', {
-        limit: perMinute,
-        resetS,
-      });
-    },
-    right(key) {
-      const hex = hexOf(key);
-      if (!rightKeys.has(hex)) remember(rightKeys, hex, true);
-    },
-    wrong(address) {
-      const window = windowOf(address);
-      if (window) window.count += 1;
-      else remember(windows, normalizeIP(address), { endsAt: Date.now() + WINDOW_MS, count: 1 });
-      return (window?.count ?? 1) === perMinute;
+    async lookUp(address, key, find) {
+      const network = normalizeIP(address);
+      if (isOver(network)) await requireExisting(network, key);
+      pending.set(network, (pending.get(network) ?? 0) + 1);
+      try {
+        const found = await find();
+        if (found === undefined) count(network);
+        else if (!rightKeys.has(hexOf(key))) remember(rightKeys, hexOf(key), true);
+        return found;
+      } finally {
+        const left = (pending.get(network) ?? 1) - 1;
+        if (left === 0) pending.delete(network);
+        else pending.set(network, left);
+      }
     },
   };
 }

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Readable } from 'node:stream';
+import type { FastifyRequest } from 'fastify';
 import Type from 'typebox';
 import { EVENT_TYPES } from '../../contract/events.ts';
 import { keyExists } from '../../db/access/api-keys.ts';
@@ -20,6 +21,12 @@ const PAGE = 100;
 /** Limits of open streams per process, and per key. */
 const MAX_STREAMS = 200;
 const MAX_STREAMS_OF_KEY = 20;
+
+const StreamQuery = Type.Object({
+  after: Type.Optional(Type.String({ maxLength: 64, description: '`evt_…`: begins after this event' })),
+  types: Type.Optional(Type.String({ maxLength: 2048, description: 'event types, separated by commas' })),
+  account_id: Type.Optional(Type.String({ description: '`acc_…`' })),
+});
 
 /** Route that streams the event feed as server-sent events. */
 export const eventStreamRoutes: Routes = (app, deps) => {
@@ -43,39 +50,48 @@ export const eventStreamRoutes: Routes = (app, deps) => {
           'Streams the event feed as server-sent events (`text/event-stream`): `id` is the id of the event, `event` its type, ' +
           '`data` the event. The stream begins now, or after the event in `after` or in `Last-Event-ID`, which browsers send ' +
           'when they reconnect. It ends when the key is revoked or the session expires.',
-        querystring: Type.Object({
-          after: Type.Optional(Type.String({ maxLength: 64, description: '`evt_…`: begins after this event' })),
-          types: Type.Optional(Type.String({ maxLength: 2048, description: 'event types, separated by commas' })),
-          account_id: Type.Optional(Type.String({ description: '`acc_…`' })),
-        }),
+        querystring: StreamQuery,
         response: responsesAs('text/event-stream', 'The events', Type.String()),
       },
     },
     async (request, reply) => {
-      const { query, headers, caller } = request;
+      const { headers, caller } = request;
       const ofKey = [...open.values()].filter((id) => id === caller.apiKeyId).length;
       if (open.size >= MAX_STREAMS || ofKey >= MAX_STREAMS_OF_KEY)
         throw new TooManyRequests('too many event streams are open', { limit: MAX_STREAMS, resetS: 10 });
-      const last = headers['last-event-id'] ?? query.after;
-      const filter: FeedFilter = {
-        types: query.types === undefined ? EVENT_TYPES : readTypes(query.types),
-        accountIds: visibleAccounts(caller, query.account_id),
-      };
-      const after = typeof last === 'string' ? await readPlace(deps.db, caller, last) : await feedEnd(deps.db);
       const controller = new AbortController();
+      // before the first await: many calls may arrive at once
       open.set(controller, caller.apiKeyId);
-      const session = headers['x-api-key'] === undefined ? sessionToken(request, deps.settings.publicUrl) : undefined;
-      const stream = Readable.from(
-        follow(deps, { filter, after, apiKeyId: caller.apiKeyId, session, signal: controller.signal }),
-      );
-      stream.once('close', () => {
+      const close = () => {
         controller.abort();
         open.delete(controller);
+      };
+      const begun = await beginOf(deps, request).catch((error: unknown) => {
+        close();
+        throw error;
       });
+      const session = headers['x-api-key'] === undefined ? sessionToken(request, deps.settings.publicUrl) : undefined;
+      const stream = Readable.from(
+        follow(deps, { ...begun, apiKeyId: caller.apiKeyId, session, signal: controller.signal }),
+      );
+      stream.once('close', close);
       return reply.header('X-Accel-Buffering', 'no').type('text/event-stream; charset=utf-8').send(stream);
     },
   );
 };
+
+/** The events that a call asks for, and the place in the feed where its stream begins. */
+async function beginOf(
+  { db }: RouteDeps,
+  { query, headers, caller }: Pick<FastifyRequest, 'headers' | 'caller'> & { query: Type.Static<typeof StreamQuery> },
+): Promise<Pick<Following, 'filter' | 'after'>> {
+  const last = headers['last-event-id'] ?? query.after;
+  const filter: FeedFilter = {
+    types: query.types === undefined ? EVENT_TYPES : readTypes(query.types),
+    accountIds: visibleAccounts(caller, query.account_id),
+  };
+  return { filter, after: typeof last === 'string' ? await readPlace(db, caller, last) : await feedEnd(db) };
+}
 
 interface Following {
   filter: FeedFilter;

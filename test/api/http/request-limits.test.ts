@@ -65,6 +65,16 @@ describe('calls', () => {
     expect(await statuses(1, { ...direct, ...from('203.0.113.4') })).toEqual([429]);
   });
 
+  it.each([
+    ['ports', ['203.0.113.1:1', '203.0.113.1:2', '[2001:db8::1]:1', '[2001:db8::1]:2'], [200, 429, 200, 429]],
+    ['text', ['a', 'b', 'c, 203.0.113.1', 'd, e', '203.0.113.1, f'], [200, 429, 200, 429, 429]],
+  ])('are counted by no %s that a client sends in place of an address', async (_what, forwarded, expected) => {
+    api = await apiUnderTest({ requestsPerMinute: { key: 0, address: 1 }, trustProxy: true });
+    const found = [];
+    for (const address of forwarded) found.push(...(await statuses(1, { headers: { 'x-forwarded-for': address } })));
+    expect(found).toEqual(expected);
+  });
+
   it('show the limit that is closer to exhaustion', async () => {
     api = await apiUnderTest({ requestsPerMinute: { key: 5, address: 3 } });
     await call({ address: '192.0.2.9' });
