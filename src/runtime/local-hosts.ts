@@ -1,7 +1,7 @@
 import { isIP } from 'node:net';
 
 /*
- * A web page can reach a server on this machine under a name of its own (DNS rebinding), and read what needs no key. It
+ * A web page can reach a server on this machine under another name (DNS rebinding), and read what needs no key. It
  * cannot choose the Host that its browser sends: that is the name.
  */
 

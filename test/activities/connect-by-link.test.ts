@@ -130,7 +130,7 @@ describe('the holder of a link', () => {
   });
 
   it.each([{}, { smtp: at(1) }])('learns not that a mailbox is connected, with %j', async (more) => {
-    const stranger = await addUser();
+    const unknown = await addUser();
     await connect({ credentials: whole(owner) });
     const guess = (user: string) => ({ user, password: 'wrong', ...more });
     const account_id = await connect({ credentials: whole(await addUser()) });
@@ -138,8 +138,8 @@ describe('the holder of a link', () => {
       const of = (user: string) => failureOf({ ...intent, credentials: guess(user), by_link: true });
       const ofImap = (user: string) =>
         failureOf({ ...intent, credentials: { ...guess(user), imap: at(owner.imapPort) }, by_link: true });
-      expect(await of(owner.user)).toEqual(await of(stranger.user));
-      expect(await ofImap(owner.user)).toEqual(await ofImap(stranger.user));
+      expect(await of(owner.user)).toEqual(await of(unknown.user));
+      expect(await ofImap(owner.user)).toEqual(await ofImap(unknown.user));
     }
   });
 });

@@ -124,7 +124,7 @@ export const ALERT_CASES: AlertCase[] = [
     [LOGINS('refused')]: '0+1x40',
     [LOGINS('accepted')]: '0+9x40',
   }),
-  one('EmailLoginsRefused', 0, 40, 'nobody logs in', { [LOGINS('refused')]: '8x40', [LOGINS('accepted')]: '9x40' }),
+  one('EmailLoginsRefused', 0, 40, 'no mailbox logs in', { [LOGINS('refused')]: '8x40', [LOGINS('accepted')]: '9x40' }),
   one('EmailSendsUnknown', 1, 20, 'a submission broke off', { [UNKNOWN]: '0x10 1x10' }),
   one('EmailSendsUnknown', 0, 200, 'one did hours ago', { [UNKNOWN]: '0x10 1x200' }),
   one('EmailSendsUnknown', 0, 20, 'the worker was restarted', { [UNKNOWN]: '3x10 0x10' }),

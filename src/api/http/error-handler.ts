@@ -25,6 +25,7 @@ export function handleErrors(app: FastifyInstance, limits: { bodyBytes: number }
       const { exceeded } = apiError;
       showLimit(reply.header('Retry-After', String(exceeded.resetS)), exceeded, 0);
     }
+    for (const name of OF_DOWNLOADS) reply.removeHeader(name);
     return sendError(reply, apiError.code, apiError.detail);
   });
   app.setNotFoundHandler((_request, reply) => sendError(reply, 'not_found', 'no route has this path and method'));
@@ -82,7 +83,6 @@ export function sendClientError(error: NodeJS.ErrnoException, socket: Socket): v
 
 function sendError(reply: FastifyReply, code: ErrorCode, detail: string): FastifyReply {
   const body = errorBody(code, detail);
-  for (const name of OF_DOWNLOADS) reply.removeHeader(name);
   if (LATER.has(code) && !reply.hasHeader('Retry-After')) reply.header('Retry-After', String(RETRY_AFTER_S));
   return reply.code(body.status).type('application/json; charset=utf-8').send(JSON.stringify(body));
 }

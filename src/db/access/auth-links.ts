@@ -170,11 +170,11 @@ export async function beginAttempt(db: Queryable, id: string): Promise<boolean> 
 
 /** Ends an attempt: with the account the link is used, without one it is open again, or has expired after too many. */
 export async function endAttempt(db: Queryable, id: string, connectedId: string | null): Promise<void> {
-  const mayGoOn = sql`case when ${authLinks.attemptsInAll} < ${ATTEMPTS_IN_ALL} then ${authLinks.expiresAt}
+  const expiresAt = sql`case when ${authLinks.attemptsInAll} < ${ATTEMPTS_IN_ALL} then ${authLinks.expiresAt}
     else least(${authLinks.expiresAt}, now()) end`;
   await db
     .update(authLinks)
-    .set({ busyUntil: null, ...(connectedId === null ? { expiresAt: mayGoOn } : { usedAt: new Date(), connectedId }) })
+    .set({ busyUntil: null, ...(connectedId === null ? { expiresAt } : { usedAt: new Date(), connectedId }) })
     .where(eq(authLinks.id, id));
 }
 
