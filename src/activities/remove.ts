@@ -123,14 +123,15 @@ export function createRemoveActivities({ db, storage, client, endMs = RUN_END_MS
 
   /**
    * Erases everything but ids, types and times from events, deliveries and the account's row; deletes its links. An event
-   * with a pending delivery keeps its content until then; `skipPending`: skips such deliveries. False: content is left.
+   * with a pending delivery keeps its content until then; `skipPending`: skips such deliveries, except that of
+   * `account.remove`, which continues without whose account it was. False: content or a pending delivery is left.
    */
   async function eraseLog({ accountId, skipPending }: { accountId: string; skipPending: boolean }): Promise<boolean> {
     return withHeartbeat(async () => {
       await eraseAccount(db, accountId);
       await deleteLinksOf(db, accountId);
       if (skipPending) await skipOfRemoved(db, accountId);
-      const isErased = await eraseEvents(db, accountId);
+      const isErased = await eraseEvents(db, accountId, { evenPending: skipPending });
       await eraseResponses(db, accountId);
       return isErased;
     });

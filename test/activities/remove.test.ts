@@ -297,6 +297,22 @@ it('erases whose account it was, also from its last event once that is delivered
   ]);
 });
 
+it('erases whose account it was after an hour, though its last event is pending, which is delivered without it', async () => {
+  await run(activities().beginRemoval);
+  const { db } = test.database;
+  const [event] = await db.select().from(events).where(eq(events.accountId, accountId));
+  await db.insert(deliveries).values({
+    ...{ id: newId('delivery'), accountId, eventId: event?.id ?? '', eventType: 'account.remove', objectId: accountId },
+    ...{ endpointId: 'we_1', endpointUrl: 'https://hook.test', status: 'pending', createdAt: new Date() },
+  });
+  await queueAsLogged(test.database);
+  const named = async () => (await dump()).split('\n').some((row) => row.includes('ann@example.test'));
+  expect([await eraseLog(false), await named()]).toEqual([false, true]);
+  expect([await eraseLog(true), await named()]).toEqual([false, false]);
+  await db.update(deliveries).set({ status: 'failed' }).where(eq(deliveries.accountId, accountId));
+  expect(await eraseLog(true)).toBe(true);
+});
+
 it('deletes responses to idempotent calls and the key of stored mail', async () => {
   const { db } = test.database;
   const key = { apiKeyId: 'pk_1', key: `call of ${accountId}` };

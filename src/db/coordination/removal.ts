@@ -78,20 +78,26 @@ const ERASED_DATA = sql`case when e.type = 'account.remove'
   then '{"account":{"id":"' || e.account_id || '","user_id":"","name":"","provider":"imap"}}' else '{}' end`;
 
 /**
- * Erases the `data` of an account's events, except those with pending deliveries. True: all are erased.
+ * Erases the `data` of an account's events, except those with pending deliveries unless `evenPending`: these are delivered
+ * without it. True: all are erased, and the last one is not pending.
  */
-export async function eraseEvents(db: Db, accountId: string): Promise<boolean> {
+export async function eraseEvents(
+  db: Db,
+  accountId: string,
+  { evenPending }: { evenPending: boolean },
+): Promise<boolean> {
   await inChunks(ROWS_PER_STATEMENT, () =>
     db.execute(sql`
       update events e set data = ${ERASED_DATA} where e.id = any(array(
         select e.id from events e
         where e.account_id = ${accountId} and e.data <> ${ERASED_DATA}
-          and not exists (select from deliveries d where d.event_id = e.id and d.status = 'pending')
+          and (${evenPending} or not exists (select from deliveries d where d.event_id = e.id and d.status = 'pending'))
         limit ${ROWS_PER_STATEMENT}
       ))`),
   );
   const { rows } = await db.execute(
-    sql`select from events e where e.account_id = ${accountId} and e.data <> ${ERASED_DATA} limit 1`,
+    sql`select from events e where e.account_id = ${accountId} and (e.data <> ${ERASED_DATA}
+      or e.type = 'account.remove' and exists (select from deliveries d where d.event_id = e.id and d.status = 'pending')) limit 1`,
   );
   return rows.length === 0;
 }
