@@ -18,8 +18,7 @@ import { authenticate } from './http/auth.ts';
 import { serveConnectPage } from './connect-page.ts';
 import { createCursors, createSigner } from './http/cursor.ts';
 import type { ApiDeps } from './deps.ts';
-import { readForwardedAddresses } from './http/forwarded.ts';
-import { checkHosts } from './http/hosts.ts';
+import { checkHeaders } from './http/hosts.ts';
 import { sendClientError, sendFrameworkError, handleErrors } from './http/error-handler.ts';
 import { serveHealth } from './http/health.ts';
 import { honourIdempotencyKeys } from './http/idempotency.ts';
@@ -75,8 +74,7 @@ export async function buildApp(deps: ApiDeps): Promise<FastifyInstance> {
     reply.header('X-Request-Id', request.id).header('X-Content-Type-Options', 'nosniff');
     withRequestId(request.id, done);
   });
-  checkHosts(app, settings);
-  if (settings.trustProxy !== false) readForwardedAddresses(app);
+  checkHeaders(app, settings);
   // caches must not store mail; cacheable responses set their own header
   app.addHook('onSend', (_request, reply, _payload, done) => {
     if (!reply.hasHeader('Cache-Control')) reply.header('Cache-Control', 'no-store');

@@ -1,18 +1,26 @@
 import type { FastifyInstance } from 'fastify';
 import { ApiError } from '../../contract/errors.ts';
 import { isOwnHost } from '../../runtime/local-hosts.ts';
+import type { ApiSettings } from '../deps.ts';
+import { readForwardedAddresses } from './forwarded.ts';
 
 /** Routes that need no key and say something of the installation. Tracking links may have any host. */
 const KEYLESS = /^\/(health|ready|metrics|docs|openapi\.json)(\/|$)/;
+
+/** Checks the headers that say where a request comes from and where it goes, before anything relies on them. */
+export function checkHeaders(
+  app: FastifyInstance,
+  settings: Pick<ApiSettings, 'publicUrl' | 'isLocal' | 'trustProxy'>,
+): void {
+  checkHosts(app, settings);
+  if (settings.trustProxy !== false) readForwardedAddresses(app);
+}
 
 /**
  * Refuses requests with several `Host` headers (RFC 9112, section 3.2), and, where the API listens on loopback only, those
  * of web pages that reached the routes without a key under another name.
  */
-export function checkHosts(
-  app: FastifyInstance,
-  { publicUrl, isLocal }: { publicUrl: string; isLocal: boolean },
-): void {
+function checkHosts(app: FastifyInstance, { publicUrl, isLocal }: { publicUrl: string; isLocal: boolean }): void {
   const known = [new URL(publicUrl).hostname];
   app.addHook('onRequest', async ({ raw: { rawHeaders, headers }, routeOptions }) => {
     const hosts = rawHeaders.filter((name, index) => index % 2 === 0 && name.toLowerCase() === 'host');
