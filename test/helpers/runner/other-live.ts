@@ -32,6 +32,7 @@ export const OTHER_LIVE: readonly string[] = [
   'live/removal',
   'live/failures/send-failures',
   'live/sending-elsewhere',
+  'live/failures/silent-connects',
   'live/failures/silent-imap',
   'live/front/start',
   'live/failures/two-workers',

@@ -15,6 +15,7 @@ import { type HostilePage, type Shot, startHostilePage } from '../../helpers/fak
 import { listenersOf } from '../../helpers/servers/listening-ports.ts';
 import { type Started, start } from '../../helpers/product/start.ts';
 import { testTemporal } from '../../helpers/servers/temporal.ts';
+import { startBrowser } from '../../helpers/product/browser.ts';
 import { waitFor } from '../../helpers/assert/wait.ts';
 
 /*
@@ -203,6 +204,30 @@ test('the UI itself works: its pages may perform the actions of an operator', as
   expect(cancelled.status).toBe(200);
   await handle.terminate();
 }, 30_000);
+
+test('the UI decodes payloads in a browser with its password, and in no other', async () => {
+  const password = (await readFile(join(dir, 'data', 'temporal-ui-password'), 'utf8')).trim();
+  const browser = await startBrowser();
+  /** The statuses of the calls by which the page of a run has its payloads decoded. */
+  const decodes = async (given: string) => {
+    const page = await (await browser.createBrowserContext()).newPage();
+    await page.authenticate({ username: 'operator', password: given });
+    const statuses: number[] = [];
+    page.on('response', (response) => {
+      if (response.url().endsWith('/codec/decode')) statuses.push(response.status());
+    });
+    const run = encodeURIComponent(HOUSEKEEPING_WORKFLOW_ID);
+    await page.goto(`http://127.0.0.1:${uiPort()}/namespaces/default/workflows/${run}`);
+    await waitFor(() => statuses.length > 0, { timeoutMs: 30_000, what: 'a call of the codec' });
+    return statuses;
+  };
+  try {
+    expect(await decodes(password)).toContain(200);
+    expect(await decodes('wrong')).not.toContain(200);
+  } finally {
+    await browser.close();
+  }
+}, 120_000);
 
 test('a hostile page in a browser changes nothing and reads nothing', async () => {
   await waitForHousekeeping();
