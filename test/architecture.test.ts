@@ -32,7 +32,7 @@ const TABLE: Record<string, Room> = {
   mime: {
     ours: ['contract', ...LEAVES],
     packages: [
-      ...['chardet', 'email-reply-parser', 'html-to-text', 'htmlparser2', 'ical.js', 'iconv-lite', 'libmime'],
+      ...['chardet', 'html-to-text', 'htmlparser2', 'ical.js', 'iconv-lite', 'libmime'],
       ...['mailparser', 'nodemailer', 'piscina'],
     ],
   },

@@ -137,7 +137,7 @@ export const Email = Type.Object(
     body_new: Type.Optional(
       Nullable(
         Type.String({
-          description: '`body_plain` without quoted text and signature; null: not distinguishable',
+          description: 'the text of the author, without quoted text and signature; null: not distinguishable',
         }),
       ),
     ),

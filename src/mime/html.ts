@@ -105,7 +105,7 @@ convert(`<${FIRST}>`);
 
 /** Plain text from an HTML body, without images. Very long, deep or broken HTML is only stripped of its tags. */
 export function htmlToPlain(html: string): string {
-  if (html.length > MAX_CONVERTED || (hasManyTags(html) && depthOf(html) > MAX_DEPTH)) return stripTags(html);
+  if (html.length > MAX_CONVERTED || isDeep(html)) return stripTags(html);
   try {
     return convert(html).trim();
   } catch {
@@ -114,6 +114,11 @@ export function htmlToPlain(html: string): string {
 }
 
 const VOID = new Set(['br', 'img', 'hr', 'input', 'meta', 'link', 'col', 'area', 'base', 'wbr', 'source']);
+
+/** Whether so many elements are open together that a parser would take quadratic time. */
+export function isDeep(html: string): boolean {
+  return hasManyTags(html) && depthOf(html) > MAX_DEPTH;
+}
 
 function hasManyTags(html: string): boolean {
   let tags = 0;

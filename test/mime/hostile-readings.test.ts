@@ -77,11 +77,12 @@ describe('a costly invitation is ignored', () => {
 
 describe('the text that its author wrote', () => {
   const newOf = async (text: string) => (await read(mail('Content-Type: text/plain\r\n', text))).bodyNew;
-  it('is unknown behind thousands of blank lines, which take no time', async () => {
-    expect(await newOf(`${'\n'.repeat(20_000)}x`)).toBeNull();
+  it('is found behind thousands of blank lines', async () => {
+    expect(await newOf(`${'\n'.repeat(20_000)}x`)).toBe('x');
   });
-  it('is unknown where a rule may begin a signature', async () => {
-    expect(await newOf('Hi,\n\nagenda for today\n---\nPlease pay invoice 4711 by Friday.')).toBeNull();
+  it('is not cut at a rule', async () => {
+    const text = 'Hi,\n\nagenda for today\n---\nPlease pay invoice 4711 by Friday.';
+    expect(await newOf(text)).toBe(text);
   });
   it('has no quote at its end', async () => {
     expect(await newOf('Yes, agreed.\n\n> old text\n')).toBe('Yes, agreed.');

@@ -47,7 +47,7 @@ export async function readMessage(source: Uint8Array | { path: string }, limits:
     bounce: allStorable(readBounceOf(mail, read)),
     complaint: allStorable(readComplaint(reportParts(read))),
     ...(isReceipt(read) ? { autoReply: 'read_receipt' as const } : {}),
-    bodyNew: isHurried() ? null : readReplyText(bodyPlain),
+    bodyNew: isHurried() ? null : readReplyText(bodyPlain, body),
     calendar: isHurried() ? null : readCalendar(read.parts),
     ...searchTexts(mail),
     isPartial: read.isPartial || ADDRESS_FIELDS.some((key) => hasMoreAddresses(read.addresses, key)),

@@ -1,40 +1,40 @@
-import { isCostly } from './reply-cost.ts';
-import { mayIntroduceQuote, ReplyParser } from './reply-parser.ts';
+import { htmlToPlain } from '../html.ts';
+import { settledBlocks } from './blocks.ts';
+import { newLinesOf } from './new-lines.ts';
+import { cutQuotes } from './quoted-html.ts';
+import { withoutRules, withoutSignature } from './signature.ts';
 
-/** A person does not write longer replies (in characters); the library needs time for each line. */
-const MAX_LENGTH = 64 * 1024;
-const MAX_LINE = 2000;
-const MAX_LINES = 2000;
-/** Its expressions scan blank lines from each of them. */
-const MAX_BLANK_LINES = 20;
-/** A line of dashes and the like: the library treats it and the text below as a signature. */
-const RULE = /^[ \t]*(-{3,4}|_{2,4}|\+{2,4}|={2,4})[ \t]*$/;
+/** Longer texts (in characters) are not searched. */
+const MAX_LENGTH = 1024 * 1024;
+const MAX_LINES = 30_000;
 
 /**
- * The author's part of a plain text: without the quoted mail and the signature. Null when unknown: the text is empty, too
- * long, too odd, or only a quote.
+ * The text that the author of a mail has written: without the quoted mail and the signature. `html` is its HTML body, whose
+ * marks of quotes are surer than the text. Null when unknown: the text is empty, too long, or only a quote.
  */
-export function readReplyText(bodyPlain: string): string | null {
-  if (bodyPlain.trim() === '' || bodyPlain.length > MAX_LENGTH) return null;
-  const lines = bodyPlain.split('\n');
-  if (lines.length > MAX_LINES || hasGap(lines)) return null;
-  if (lines.some((line) => line.length > MAX_LINE || RULE.test(line))) return null;
-  if (isCostly(bodyPlain, mayIntroduceQuote)) return null;
-  try {
-    return withoutQuote(new ReplyParser().parse(bodyPlain).getVisibleText()) || null;
-  } catch {
-    return null;
-  }
+export function readReplyText(plain: string, html = ''): string | null {
+  const cut = cutQuotes(html);
+  if (cut === null) return newTextOf(plain);
+  const unsigned = cut.unsigned === null ? null : newTextOf(htmlToPlain(cut.unsigned), settledBlocks);
+  return unsigned ?? newTextOf(htmlToPlain(cut.html), settledBlocks) ?? newTextOf(plain);
 }
 
-function hasGap(lines: readonly string[]): boolean {
-  let blank = 0;
-  return lines.some((line) => (blank = line.trim() === '' ? blank + 1 : 0) > MAX_BLANK_LINES);
+function newTextOf(plain: string, settle = (lines: string[]) => lines): string | null {
+  if (plain.length > MAX_LENGTH) return null;
+  const lines = plain.split('\n', MAX_LINES + 1);
+  if (lines.length > MAX_LINES) return null;
+  const runs = newLinesOf(settle(lines));
+  return joined(runs.map(withoutSignature)) ?? joined(runs.map(withoutRules));
 }
 
-/** Removes a quote at the end that no line introduces. */
-function withoutQuote(text: string): string {
-  const lines = text.trim().split('\n');
-  while (lines.length > 0 && /^(>|[ \t]*$)/.test(lines.at(-1) ?? '')) lines.pop();
-  return lines.join('\n').trim();
+function joined(runs: readonly (readonly string[])[]): string | null {
+  const texts = runs
+    .map((lines) =>
+      lines
+        .join('\n')
+        .replace(/^(?:[^\S\n]*\n)+/, '')
+        .trimEnd(),
+    )
+    .filter((text) => /\S/.test(text));
+  return texts.length === 0 ? null : texts.join('\n\n').trim();
 }
