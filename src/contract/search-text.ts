@@ -73,11 +73,6 @@ export function likePattern(q: string): string {
   return `%${wordStart ? ' ' : ''}${wanted.replace(/[\\%_]/g, '\\$&')}%`;
 }
 
-/** Normalises an address for comparisons: lower case, without surrounding white space. */
-export function normalAddress(address: string): string {
-  return address.trim().toLowerCase();
-}
-
 /** Folds a run of non-ASCII characters. Runs are independent: no ASCII letter composes with a mark that remains. */
 function foldRun(run: string): string {
   return run

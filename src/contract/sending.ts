@@ -15,7 +15,7 @@ export const SEND_BOUNDS = {
 } as const;
 
 const Address = (description?: string) =>
-  Type.String({ format: 'email', maxLength: SEND_BOUNDS.address, ...(description ? { description } : {}) });
+  Type.String({ format: 'idn-email', maxLength: SEND_BOUNDS.address, ...(description ? { description } : {}) });
 const Name = Type.String({ maxLength: SEND_BOUNDS.name });
 
 /** A person to send to. */

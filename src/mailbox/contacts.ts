@@ -1,6 +1,6 @@
 import { type SQL, sql } from 'drizzle-orm';
 import type { Attendee } from '../contract/email.ts';
-import { normalAddress } from '../contract/search-text.ts';
+import { normalAddress } from '../mail-wire/addresses.ts';
 import type { Tx } from '../db/driver/client.ts';
 import { contacts as contactsTable } from '../db/schema/index.ts';
 import { Writes } from '../db/driver/writes.ts';

@@ -1,5 +1,6 @@
 import { eq, sql } from 'drizzle-orm';
 import type { Encryption, ServerSettings } from '../contract/account.ts';
+import { normalAddress } from '../mail-wire/addresses.ts';
 import type { Queryable } from '../db/driver/client.ts';
 import { type Lease, LeaseLost } from '../db/coordination/lease.ts';
 import { fromRow } from '../db/driver/rows.ts';
@@ -31,7 +32,7 @@ export async function loadSyncSettings(db: Queryable, accountId: string): Promis
   const [found] = (await db.execute(settingsOfAccount(accountId))).rows;
   if (!found) return undefined;
   const row = fromRow(accounts, found);
-  const own = [row.userId, row.imapUser, row.smtpUser].map((address) => address.toLowerCase());
+  const own = [row.userId, row.imapUser, row.smtpUser].map(normalAddress);
   return {
     imap: { host: row.imapHost, port: row.imapPort, user: row.imapUser, encryption: row.imapEncryption as Encryption },
     smtp: { host: row.smtpHost, port: row.smtpPort, user: row.smtpUser, encryption: row.smtpEncryption as Encryption },

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { normalAddress } from '../mail-wire/addresses.ts';
 
 /** Subject prefixes of replies, in many languages; lower case. */
 const REPLY =
@@ -163,9 +164,9 @@ export function participantsOf(
   },
   ownAddresses: readonly string[],
 ): string[] {
-  const all = [mail.from, ...mail.to, ...mail.cc].map((attendee) => attendee.identifier.toLowerCase());
+  const all = [mail.from, ...mail.to, ...mail.cc].map((attendee) => normalAddress(attendee.identifier));
   const everybody = [...new Set(all)].filter((address) => address !== '');
-  const own = new Set(ownAddresses.map((address) => address.toLowerCase()));
+  const own = new Set(ownAddresses.map(normalAddress));
   const others = everybody.filter((address) => !own.has(address));
   return others.length > 0 ? others : everybody;
 }

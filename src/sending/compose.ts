@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { buffer } from 'node:stream/consumers';
 import { createLimiter } from '../async.ts';
+import { withUnicodeDomain } from '../mail-wire/addresses.ts';
 import type { Attendee } from '../contract/email.ts';
 import { ApiError } from '../contract/errors.ts';
 import type { Recipient, SendInput } from '../contract/sending.ts';
@@ -152,7 +153,7 @@ function trackingOf({ trackingId, tracking }: SendRow): Tracking | null {
 }
 
 function attendeeOf({ email, display_name = '' }: Recipient): Attendee {
-  return { identifier: email, display_name, identifier_type: 'EMAIL_ADDRESS' };
+  return { identifier: withUnicodeDomain(email), display_name, identifier_type: 'EMAIL_ADDRESS' };
 }
 
 /** The sender of a message: what the caller gave, else the mailbox's own. */

@@ -9,6 +9,8 @@ import { SmtpMessage } from './message.ts';
 export interface Envelope {
   from: string;
   to: string[];
+  /** the field of the first address whose local part is not ASCII (RFC 6531): `to.0.email` */
+  needsUtf8?: string;
 }
 
 export interface Submission {

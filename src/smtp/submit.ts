@@ -60,7 +60,7 @@ export function createSubmitter(options: SubmitterOptions): Submitter {
   return {
     async submit(accountId, smtp, message) {
       const given = new Map(message.envelope.to.map((address) => [asciiDomain(address), address]));
-      const envelope = { from: asciiDomain(message.envelope.from), to: [...given.keys()] };
+      const envelope = { ...message.envelope, from: asciiDomain(message.envelope.from), to: [...given.keys()] };
       const rejected = await pool
         .take(accountId, smtp)
         .catch(notSent)
@@ -118,12 +118,13 @@ function assertAccepted({ maxSize, smtpUtf8 }: SmtpSession, { envelope, source }
   if (smtpUtf8) return;
   const field = fieldBeyondAscii(envelope);
   if (field) {
-    const detail = `the SMTP server accepts ASCII addresses only, and ${field} has other characters`;
+    const detail = `the SMTP server accepts ASCII addresses only (it offers no SMTPUTF8), and ${field} has other characters before its @`;
     throw new SubmitError('not_sent', 'provider_rejected', detail);
   }
 }
 
-function fieldBeyondAscii({ from, to }: Envelope): string | undefined {
+function fieldBeyondAscii({ from, to, needsUtf8 }: Envelope): string | undefined {
+  if (needsUtf8) return needsUtf8;
   if (BEYOND_ASCII.test(from)) return 'the sender';
   return to.some((address) => BEYOND_ASCII.test(address)) ? 'a recipient' : undefined;
 }

@@ -82,6 +82,32 @@ describe('a message', () => {
   });
 });
 
+describe('an address beyond ASCII', () => {
+  const source = 'Subject: a\r\n\r\nbody\r\n';
+
+  it('is accepted by a server with SMTPUTF8', async () => {
+    expect(await submit(settings(await addUser()), ['jörg@bücher.test'], source)).toEqual({ rejected: [] });
+  });
+
+  it('needs no SMTPUTF8 for its domain', async () => {
+    const smtp = settings(await addUser(), { port: mailServers().postfix.asciiPort });
+    expect(await submit(smtp, ['ada@bücher.test'], source)).toEqual({ rejected: [] });
+  });
+
+  it('is refused by the name of its field where the server has no SMTPUTF8', async () => {
+    const smtp = settings(await addUser(), { port: mailServers().postfix.asciiPort });
+    const message = {
+      envelope: { from: smtp.user, to: ['jörg@bücher.test'], needsUtf8: 'to.0.email' },
+      source: Buffer.from(source),
+      beforeData: () => Promise.reject(new Error('it was submitted')),
+    };
+    await expect(submitter.submit('acc of ascii', smtp, message)).rejects.toMatchObject({
+      ...{ outcome: 'not_sent', code: 'provider_rejected', temporary: false },
+      detail: expect.stringMatching(/offers no SMTPUTF8\), and to\.0\.email/) as unknown,
+    });
+  });
+});
+
 describe('a refusal', () => {
   const source = 'Subject: a\r\n\r\nbody\r\n';
 

@@ -1,10 +1,14 @@
 import type { FastifyInstance, FastifySchemaCompiler } from 'fastify';
 import type { TSchema } from 'typebox';
 import { Compile } from 'typebox/compile';
+import Format from 'typebox/format';
 import type { TLocalizedValidationError } from 'typebox/error';
 import { ApiError } from '../../contract/errors.ts';
 import { checkJson, type JsonBounds } from './json-bounds.ts';
 import { filterOf } from './serialize.ts';
+
+// Addresses beyond ASCII (RFC 6531); the library's own format refuses address literals: `ada@[192.0.2.1]`.
+Format.Set('idn-email', (value) => Format.IsEmail(value) || Format.IsIdnEmail(value));
 
 /**
  * Validates bodies, queries and path parameters against their schemas. Values of bodies are never converted; queries are
@@ -79,6 +83,7 @@ function describe(error: TLocalizedValidationError | undefined): string {
 }
 
 const FORMATS: Record<string, string> = {
+  'idn-email': 'an email address',
   'date-time': 'a date and time with its offset, such as 2026-01-31T09:30:00.000Z',
 };
 

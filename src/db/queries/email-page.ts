@@ -1,5 +1,6 @@
 import { type SQL, sql } from 'drizzle-orm';
-import { likePattern, normalAddress } from '../../contract/search-text.ts';
+import { normalAddress, withUnicodeDomains } from '../../mail-wire/addresses.ts';
+import { likePattern } from '../../contract/search-text.ts';
 import { slot } from '../driver/statement.ts';
 
 /** Filters of a list of emails, combined with AND. */
@@ -50,7 +51,7 @@ export function pageValues(
   position: EmailPosition | null,
 ): Record<string, unknown> {
   const { q, subject, from, to, anyEmail, messageId, ...rest } = filter;
-  const [qPattern, subjectPattern] = [likePattern(q ?? ''), likePattern(subject ?? '')];
+  const [qPattern, subjectPattern] = [likePattern(withUnicodeDomains(q ?? '')), likePattern(subject ?? '')];
   return {
     ...{ ...rest, accountId, ...(position ? { positionDate: position.date, positionId: position.id } : {}) },
     ...{ qPattern, q: searchedText(qPattern), subjectPattern, subject: searchedText(subjectPattern) },

@@ -4,7 +4,7 @@ import type { MessageMeta } from '../../imap/fetch.ts';
 import { hasAttachments, type ParsedMail } from '../../mime/parser.ts';
 import { newId } from '../../new-id.ts';
 import type { SentMail } from '../../outgoing/send-state.ts';
-import { normalAddress } from '../../contract/search-text.ts';
+import { normalAddress } from '../../mail-wire/addresses.ts';
 import { contactsOf } from '../contacts.ts';
 import type { SyncAccount } from '../context.ts';
 import type { NewEmailRows } from '../store/emails.ts';

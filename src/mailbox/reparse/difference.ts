@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Attachment } from '../../contract/email.ts';
-import { normalAddress } from '../../contract/search-text.ts';
+import { normalAddress } from '../../mail-wire/addresses.ts';
 import type { Queryable } from '../../db/driver/client.ts';
 import type { StoredEmailRow } from './reparses.ts';
 import type { attachments, emailContents, emailSearch } from '../../db/schema/index.ts';

@@ -1,4 +1,5 @@
 import type { EmailAddress } from 'mailparser';
+import { withUnicodeDomain } from '../../mail-wire/addresses.ts';
 import type { Attendee, Header } from '../../contract/email.ts';
 import type { AddressFields } from './address-fields.ts';
 import { decodeHeaderBytes, storable } from './charsets.ts';
@@ -116,7 +117,7 @@ function toAttendee({ name: rawName, address = '' }: EmailAddress): Attendee {
 
 function attendee(address: string, name: string): Attendee {
   return {
-    identifier: storable(address.length > MAX_ADDRESS ? '' : address),
+    identifier: storable(address.length > MAX_ADDRESS ? '' : withUnicodeDomain(address)),
     display_name: storable(name),
     identifier_type: 'EMAIL_ADDRESS',
   };

@@ -3,6 +3,7 @@ import { Readable } from 'node:stream';
 import { setImmediate } from 'node:timers/promises';
 import libmime from 'libmime';
 import MailComposer, { type MailComposerAttachment, type MailComposerOptions } from 'nodemailer/lib/mail-composer';
+import { normalAddress } from '../../mail-wire/addresses.ts';
 import { htmlToPlain } from '../html.ts';
 import {
   encodeAddresses,
@@ -35,19 +36,26 @@ export async function compose(message: OutgoingMessage, options: { keepBcc: bool
     .split(/\r\n(?![ \t])/)
     .filter((line) => /^content-/i.test(line));
   const fields = [...fieldsOf(message, options.keepBcc), 'MIME-Version: 1.0', ...structure];
-  return Buffer.concat([Buffer.from(`${fields.join('\r\n')}\r\n\r\n`, 'latin1'), ...body]);
+  return Buffer.concat([Buffer.from(`${fields.join('\r\n')}\r\n\r\n`), ...body]);
 }
 
-/** Sender and recipients for SMTP: To, Cc and Bcc, each address once, compared without case. */
+/** Sender and recipients for SMTP: To, Cc and Bcc, each address once. */
 export function envelopeOf(message: Pick<OutgoingMessage, 'from' | 'to' | 'cc' | 'bcc'>): Envelope {
   const to = new Map<string, string>();
-  for (const { email } of [...message.to, ...message.cc, ...message.bcc]) {
-    if (email.trim() === '') continue;
-    const address = plainAddress(email);
-    if (!to.has(address.toLowerCase())) to.set(address.toLowerCase(), address);
+  const beyondAscii = isLocalPartAscii(message.from.email) ? [] : ['from.email'];
+  for (const field of ['to', 'cc', 'bcc'] as const) {
+    for (const [index, { email }] of message[field].entries()) {
+      if (email.trim() === '') continue;
+      const key = normalAddress(email);
+      if (!to.has(key)) to.set(key, plainAddress(email));
+      if (!isLocalPartAscii(email)) beyondAscii.push(`${field}.${index}.email`);
+    }
   }
-  return { from: plainAddress(message.from.email), to: [...to.values()] };
+  const [needsUtf8] = beyondAscii;
+  return { from: plainAddress(message.from.email), to: [...to.values()], ...(needsUtf8 ? { needsUtf8 } : {}) };
 }
+
+const isLocalPartAscii = (email: string): boolean => !/[^\0-\x7f]/.test(email.slice(0, email.lastIndexOf('@')));
 
 /** Headers that OutgoingMessage has fields for, or that compose writes. */
 const OWN = /^(date|from|to|cc|bcc|reply-to|subject|message-id|in-reply-to|references|mime-version|content-.*)$/i;

@@ -6,6 +6,8 @@ import { readMessageId, readMessageIds } from '../message-ids.ts';
 export interface Envelope {
   from: string;
   to: string[];
+  /** the field of the first address whose local part is not ASCII (RFC 6531): `to.0.email` */
+  needsUtf8?: string;
 }
 
 /** A file of a message. */

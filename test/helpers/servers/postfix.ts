@@ -10,6 +10,8 @@ export interface PostfixInfo {
   submissionPort: number;
   /** submission with TLS from the first byte */
   smtpsPort: number;
+  /** submission without SMTPUTF8: login needed, STARTTLS offered */
+  asciiPort: number;
   /** where mail from outside arrives: no login */
   smtpPort: number;
   /** bytes; a larger message is refused with 552 */
@@ -42,6 +44,7 @@ export async function startPostfix(dir: string, options: PostfixOptions): Promis
   const info: PostfixInfo = {
     submissionPort: await freePort(),
     smtpsPort: await freePort(),
+    asciiPort: await freePort(),
     smtpPort: await freePort(),
     messageSizeLimit: options.messageSizeLimit ?? 10_240_000,
   };
@@ -124,6 +127,7 @@ function masterConfig(info: PostfixInfo): string {
   return `${[
     inet(info.smtpPort, []),
     inet(info.submissionPort, submission),
+    inet(info.asciiPort, [...submission, 'smtputf8_enable=no']),
     inet(info.smtpsPort, [...submission, 'smtpd_tls_wrappermode=yes']),
     'pickup    unix n - n 60 1 pickup',
     'cleanup   unix n - n - 0 cleanup',
