@@ -42,7 +42,7 @@ const TABLE: Record<string, Room> = {
     ours: ['contract', ...LEAVES],
     packages: [
       ...['chardet', 'html-to-text', 'htmlparser2', 'ical.js', 'iconv-lite', 'libmime'],
-      ...['mailparser', 'nodemailer', 'piscina'],
+      ...['mailparser', 'nodemailer', 'piscina', 'windows-iana'],
     ],
   },
   db: { ours: ['contract', ...LEAVES], packages: ['drizzle-orm', 'pg', 'pg-protocol'] },

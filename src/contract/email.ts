@@ -87,10 +87,21 @@ export const Calendar = Type.Object(
   {
     method: Nullable(Type.String({ description: 'REQUEST, REPLY, CANCEL, …' })),
     uid: Nullable(Type.String({ description: 'UID of the event (RFC 5545 3.8.4.7)' })),
+    summary: Nullable(Type.String({ description: 'the title' })),
+    location: Nullable(Type.String({ description: 'the place, as text' })),
+    status: Nullable(Type.String({ description: 'CONFIRMED, TENTATIVE, CANCELLED, …' })),
     start: Nullable(
       Type.String({ description: 'ISO 8601: a time in UTC, a date, or a local time if the invitation names no zone' }),
     ),
     end: Nullable(Type.String({ description: 'in the form of `start`' })),
+    time_zone: Nullable(
+      Type.String({
+        description: 'IANA name of the zone of `start`: `Europe/Berlin`; null: a date, or a zone without a name',
+      }),
+    ),
+    recurrence: Type.Array(Type.String({ description: 'an RRULE, RDATE or EXDATE with its value (RFC 5545 3.8.5)' }), {
+      description: 'empty: the event does not recur',
+    }),
     organizer: Nullable(Type.String({ description: 'email address' })),
     attendees: Type.Array(
       Type.Object({

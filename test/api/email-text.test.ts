@@ -60,6 +60,7 @@ const MAILS: Record<string, { options: EmailOptions; columns?: Columns }> = {
     columns: {
       calendar: {
         ...{ method: 'REQUEST', uid: ODD_TEXT, start: null, end: null, organizer: null },
+        ...{ summary: ODD_TEXT, location: null, status: null, time_zone: null, recurrence: [] },
         attendees: [{ address: 'a@b.test', status: null }],
       },
     },

@@ -58,8 +58,13 @@ describe('an invitation', () => {
     expect((await read(source)).calendar).toEqual({
       method: 'REQUEST',
       uid: '1@x.y',
+      summary: null,
+      location: null,
+      status: null,
       start: '2024-07-05T10:00:00.000Z',
       end: '2024-07-05T11:30:00.000Z',
+      time_zone: 'UTC',
+      recurrence: [],
       organizer: 'ann@x.y',
       attendees: [
         { address: 'bo@x.y', status: 'ACCEPTED' },

@@ -95,9 +95,12 @@ export function frameOf(row: EmailRow, folders: string[], object: Email['object'
     ...(row.bounce ? { bounce: row.bounce } : {}),
     ...(row.complaint ? { complaint: row.complaint } : {}),
     ...(row.autoReply ? { auto_reply: row.autoReply } : {}),
-    ...(row.calendar ? { calendar: row.calendar } : {}),
+    ...(row.calendar ? { calendar: { ...NEW_OF_CALENDAR, ...row.calendar } } : {}),
   };
 }
+
+/** Members that stored invitations lack until they are parsed again. */
+const NEW_OF_CALENDAR = { summary: null, location: null, status: null, time_zone: null, recurrence: [] };
 
 /** The members that depend on the message alone. */
 function headOf(row: HeadRow) {

@@ -3,11 +3,16 @@ import type { Calendar } from '../../contract/email.ts';
 import { decodeBytes, storable } from './charsets.ts';
 import type { Part } from './part.ts';
 import { readStart } from './open-source.ts';
+import { ianaZoneOf, momentIn } from './time-zones.ts';
 
 /** Bytes; larger calendars are not invitations. */
 const MAX_BYTES = 256 * 1024;
 const MAX_ATTENDEES = 500;
 const MAX_TEXT = 1000;
+const MAX_RULES = 50;
+
+/** A zone like `tzone://Microsoft/Custom` without the quotes that its colon needs (RFC 5545 3.2). */
+const UNQUOTED_ZONE = /^([A-Z-]+(?:;[^":;\r\n]{0,200}){0,5};TZID=)([a-z]{1,10}:\/\/[^":;\s]{0,200})(?=[:;])/gim;
 
 /** The first event of a mail's text/calendar part (RFC 5545, RFC 6047); null when none can be read. */
 export function readCalendar(parts: readonly Part[]): Calendar | null {
@@ -23,19 +28,27 @@ export function readCalendar(parts: readonly Part[]): Calendar | null {
 }
 
 function readEvent(text: string): Calendar | null {
-  const root = new ICAL.Component(ICAL.parse(text) as unknown[]);
-  const component = root.getFirstSubcomponent('vevent');
+  const quoted = text.replace(/\r?\n[ \t]/g, '').replace(UNQUOTED_ZONE, '$1"$2"');
+  const root = new ICAL.Component(ICAL.parse(quoted) as unknown[]);
+  const events = root.getAllSubcomponents('vevent');
+  const component = events.find((each) => !each.hasProperty('recurrence-id')) ?? events[0];
   if (!component) return null;
   if (!isBounded(root, component)) return null;
   const method = root.getFirstPropertyValue('method');
   const event = new ICAL.Event(component);
   const attendees = component.getAllProperties('attendee').slice(0, MAX_ATTENDEES);
   const organizer = component.getFirstProperty('organizer');
+  const [startZone, endZone] = zonesOf(root, component);
   return {
     method: typeof method === 'string' ? short(method).toUpperCase() : null,
     uid: event.uid ? short(event.uid) : null,
-    start: component.hasProperty('dtstart') ? momentOf(event.startDate) : null,
-    end: component.hasProperty('dtend') || component.hasProperty('duration') ? momentOf(event.endDate) : null,
+    summary: textOf(component, 'summary'),
+    location: textOf(component, 'location'),
+    status: textOf(component, 'status')?.toUpperCase() ?? null,
+    start: component.hasProperty('dtstart') ? momentOf(event.startDate, startZone) : null,
+    end: component.hasProperty('dtend') || component.hasProperty('duration') ? momentOf(event.endDate, endZone) : null,
+    time_zone: startZone,
+    recurrence: recurrenceOf(component),
     organizer: organizer ? addressOf(organizer) : null,
     attendees: attendees.flatMap((attendee) => {
       const address = addressOf(attendee);
@@ -61,11 +74,41 @@ function isBounded(root: ICAL.Component, event: ICAL.Component): boolean {
   return !(duration instanceof ICAL.Duration) || Math.abs(duration.toSeconds()) <= MAX_DURATION_S;
 }
 
-/** A day of the calendar, a moment in UTC, or a local time whose zone the invitation does not name. */
-function momentOf(time: ICAL.Time): string | null {
+/**
+ * A day of the calendar, a moment in UTC, or a local time whose zone the invitation does not name. `zone`: of times whose
+ * zone it names and does not define.
+ */
+function momentOf(time: ICAL.Time, zone: string | null): string | null {
   if (time.isDate) return time.toString();
-  const isFloating = time.zone === ICAL.Timezone.localTimezone;
-  return isFloating ? time.toString() : time.toJSDate().toISOString();
+  if (time.zone !== ICAL.Timezone.localTimezone) return time.toJSDate().toISOString();
+  if (zone === null) return time.toString();
+  const { year, month, day, hour, minute, second } = time;
+  return new Date(momentIn(zone, { year, month, day, time: hour * 3600 + minute * 60 + second })).toISOString();
+}
+
+/** The IANA names of the zones of start and end; X-WR-TIMEZONE is that of zones which are not known. */
+function zonesOf(root: ICAL.Component, event: ICAL.Component): [string | null, string | null] {
+  const general = root.getFirstPropertyValue('x-wr-timezone');
+  const zoneOf = (name: string): string | null => {
+    const property = event.getFirstProperty(name);
+    const zone = property?.getFirstParameter('tzid');
+    if (zone) return ianaZoneOf(zone) ?? (typeof general === 'string' ? ianaZoneOf(general) : null);
+    const value = property?.getFirstValue();
+    return value instanceof ICAL.Time && value.zone === ICAL.Timezone.utcTimezone ? 'UTC' : null;
+  };
+  const start = zoneOf('dtstart');
+  return [start, event.hasProperty('dtend') ? zoneOf('dtend') : start];
+}
+
+function textOf(event: ICAL.Component, name: string): string | null {
+  const value = event.getFirstPropertyValue(name);
+  return (typeof value === 'string' && short(value)) || null;
+}
+
+/** How an event recurs, as its lines (RFC 5545 3.8.5). */
+function recurrenceOf(event: ICAL.Component): string[] {
+  const properties = ['rrule', 'rdate', 'exdate'].flatMap((name) => event.getAllProperties(name));
+  return properties.slice(0, MAX_RULES).map((property) => short(property.toICALString()));
 }
 
 function addressOf(property: ICAL.Property): string | null {
