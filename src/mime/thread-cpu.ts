@@ -24,13 +24,16 @@ export function threadCpuMs(thread: number | null): number | null {
   }
 }
 
-/** The multiple of its budget that work may take on the clock when the machine is busy. */
-const PATIENCE = 3;
+/**
+ * The milliseconds that work may take on the clock whatever its budget: a busy machine gives a thread a small part of its
+ * time. They end work that waits, for a file for example, and uses no CPU.
+ */
+const MAX_CLOCK_MS = 60_000;
 
 /**
  * Starts a time budget, in ms, for the work of a thread. Returns a function that tests whether it is used up. Only the CPU
- * time of the thread counts: an overloaded machine must not cut mail short. On the clock the budget ends after three times
- * `ms`, or after `ms` when the CPU time of the thread is unknown.
+ * time of the thread counts: an overloaded machine must not cut mail short. On the clock the budget ends after a minute (for
+ * a larger budget, after three times `ms`), or after `ms` when the CPU time of the thread is unknown.
  */
 export function createBudget(ms: number, thread: number | null): () => boolean {
   const startedAt = performance.now();
@@ -39,6 +42,6 @@ export function createBudget(ms: number, thread: number | null): () => boolean {
     const elapsed = performance.now() - startedAt;
     if (elapsed <= ms) return false;
     const used = startedWith === null ? null : threadCpuMs(thread);
-    return used === null || startedWith === null || elapsed > ms * PATIENCE || used - startedWith > ms;
+    return used === null || startedWith === null || elapsed > Math.max(MAX_CLOCK_MS, 3 * ms) || used - startedWith > ms;
   };
 }
