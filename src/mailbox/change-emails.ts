@@ -208,6 +208,15 @@ export async function recordDeletions(tx: Tx, accountId: string, deleted: Locate
   await writes.flush(tx);
 }
 
+/** Records that an email has the text and files that it lacked. Drafts, and emails in no folder, have no such event. */
+export async function recordCompletion(tx: Tx, accountId: string, emailId: string, now: Date): Promise<void> {
+  const email = (await locateEmails(tx, [emailId])).get(emailId);
+  if (!email || email.isDraft || email.shown.length === 0) return;
+  const writes = new Writes();
+  await recordEventsOf(tx, accountId, { subjects: [{ ...email, types: ['email.update'] }], now, writes });
+  await writes.flush(tx);
+}
+
 interface EventSubject extends Pick<LocatedEmail, 'id' | 'isUnread' | 'shown' | 'draftId'> {
   types: EventType[];
 }

@@ -10,6 +10,7 @@ import type { MailParser } from '../../src/mime/parser.ts';
 import { PLAIN } from '../helpers/fakes/fake-imap.ts';
 import { mailText } from '../helpers/product/mail-text.ts';
 import { type Engine, engineTests } from '../helpers/product/engine.ts';
+import { storedEvents } from '../helpers/product/stored-events.ts';
 
 /** Stored mail that an older release read worse, or cut short, is read again. */
 
@@ -53,14 +54,14 @@ const emailWith = async ({ ctx }: Engine, subject: string) => {
 };
 
 /** As a release left it that read nothing of the message but its size. */
-async function damage({ ctx }: Engine, id: string): Promise<void> {
+async function damage({ ctx }: Engine, id: string, { isComplete = true } = {}): Promise<void> {
   const { db } = ctx;
   const empty = { identifier: '', display_name: '', identifier_type: 'EMAIL_ADDRESS' as const };
   const arrival = new Date('2026-05-01T00:00:00Z');
   const header = { subject: 'cut', fromAttendee: empty, toAttendees: [], messageId: null, date: arrival };
   await db
     .update(emails)
-    .set({ ...header, hasAttachments: false, isComplete: false })
+    .set({ ...header, hasAttachments: false, isComplete })
     .where(eq(emails.id, id));
   await db.update(emailContents).set({ body: '', bodyPlain: '', attachments: [] }).where(eq(emailContents.emailId, id));
   await db.update(emailSearch).set({ text: '', subject: '', date: arrival }).where(eq(emailSearch.emailId, id));
@@ -187,6 +188,26 @@ describe('the files of a mail that is parsed again', () => {
 });
 
 describe('a mail whose parsing was cut short', () => {
+  it('is reported once, when it is complete', async () => {
+    const engine = await start();
+    const { id } = await emailWith(engine, 'files');
+    const before = await engine.events();
+    await damage(engine, id, { isComplete: false });
+    const cut: Pick<MailParser, 'parse'> = {
+      parse: async (source) => ({ ...(await engine.ctx.parser.parse(source)), bodyPlain: 'more', isPartial: true }),
+    };
+    expect(await reparseAll(engine, cut)).toContain('cut: incomplete');
+    expect(await engine.events()).toEqual(before);
+    expect(await reparseAll(engine)).toContain('files: changed');
+    expect(await engine.events()).toEqual([...before, 'email.update']);
+    const [event] = (await storedEvents(engine.ctx, engine.ctx.account.id)).slice(-1);
+    expect(event?.data).toMatchObject({
+      email: { id, subject: 'files', is_complete: true, has_attachments: true, attachments: [{ name: 'a.bin' }] },
+    });
+    expect(await reparseAll(engine)).toContain('files: unchanged');
+    expect(await engine.events()).toHaveLength(before.length + 1);
+  });
+
   it('is due a few times, at growing intervals, with a longer time limit', async () => {
     const engine = await start();
     const { db, account } = engine.ctx;

@@ -10,6 +10,7 @@ import type { MailParser, ParsedMail } from '../../mime/parser.ts';
 import { isLost } from '../../storage/encrypted.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { inTempFolder } from '../../runtime/temp-dir.ts';
+import { recordCompletion } from '../change-emails.ts';
 import type { SyncAccount } from '../context.ts';
 import { STREAM_FROM_BYTES } from '../ingest/fetch.ts';
 import { removeTempDir } from '../ingest/store-attachments.ts';
@@ -33,8 +34,8 @@ export type ReparseOutcome = 'unchanged' | 'changed' | 'incomplete' | 'unreadabl
 const PATIENCE = 5;
 
 /**
- * Parses the source of a stored email again, and updates the columns that differ. Emits no event: the content, location
- * and flags of the email are unchanged. Idempotent.
+ * Parses the source of a stored email again, and updates the columns that differ. Emits `email.update` when the email was
+ * incomplete and now is complete, else no event: a better parser changes all stored mail. Idempotent.
  * @throws LeaseLost when the account is being removed; the errors of database and storage
  */
 export async function reparseEmail(
@@ -100,6 +101,8 @@ async function saveReading(
       // deleted, or replaced by another copy, since it was read
       if (!now || now.email.storageKey !== email.storageKey || !sameIds(now, stored)) return false;
       await saveDifference(tx, now, await differenceOf(tx, account, now, reading));
+      const isCompleted = !now.email.isComplete && !parsed.isPartial;
+      if (isCompleted) await recordCompletion(tx, account.id, email.id, new Date());
       return true;
     });
     await storage.delete(isSaved ? files.unused : written);
