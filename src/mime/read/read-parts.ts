@@ -1,3 +1,4 @@
+import { join } from 'node:path';
 import { type AddressFields, readAddressFields } from './address-fields.ts';
 import { isUsefulHint } from './charsets.ts';
 import type { RawHeader } from './raw-header.ts';
@@ -5,9 +6,11 @@ import { createLineEndRepair } from './line-ends.ts';
 import { isReadFailure, openSource, readStart } from './open-source.ts';
 import { type ContentWriter, createPartContents } from './part-contents.ts';
 import { describePart, type Part, settleRoles } from './part.ts';
+import { signedContent } from './unpack/signed-content.ts';
 import { type Entity, StructureReader } from './structure.ts';
 import { decodeBase64Text, decoderOf, type TransferDecoder } from './transfer-decoders.ts';
-import { isTnef, MAX_PARTS, unpackTnef } from './unpack-tnef.ts';
+import { isTnef, MAX_PARTS, unpackTnef } from './unpack/tnef.ts';
+import { unpackUuencode } from './unpack/uuencode.ts';
 
 /*
  * structure.ts reads the structure of a message, transfer-decoders.ts decodes its content, and mailparser reads only the
@@ -26,6 +29,8 @@ export interface PartLimits {
   headerOnly?: boolean;
   /** bytes of text kept at most (default 16 MB) */
   maxText?: number;
+  /** signed messages around this one */
+  depth?: number;
   /** do not unpack winmail.dat */
   keepTnef?: boolean;
 }
@@ -68,10 +73,33 @@ export async function readParts(source: Uint8Array | { path: string }, limits: P
   }
   settleRoles(result.parts);
   if (limits.keepTnef) return result;
-  const parts = unpackTnef(result.parts, limits);
+  const unpacked = unpackUuencode(unpackTnef(result.parts, limits));
+  const parts = await unpackSigned(unpacked, limits, result);
   // no time was left for this part
   if (limits.isTimeUp() && parts.some(isTnef)) result.isPartial = true;
   return { ...result, parts };
+}
+
+/** Larger ones, in bytes, stay closed: they are read in memory. */
+const MAX_SIGNED = 32 * 1024 * 1024;
+const MAX_NESTED = 3;
+
+/** Puts what an opaque-signed S/MIME part holds before the part, which stays as a file with the signature. */
+async function unpackSigned(parts: Part[], limits: PartLimits, result: ReadParts): Promise<Part[]> {
+  const { depth = 0 } = limits;
+  const all: Part[] = [];
+  for (const [index, part] of parts.entries()) {
+    const isSigned = /^application\/(x-)?pkcs7-mime$/.test(part.mime) && part.size > 0 && part.size <= MAX_SIGNED;
+    if (isSigned && depth < MAX_NESTED && all.length < MAX_PARTS && !limits.isTimeUp()) {
+      const content = signedContent(readStart(part.content, MAX_SIGNED));
+      const spillDir = join(limits.spillDir, `signed-${index}`);
+      const inner = content && (await readParts(content, { ...limits, spillDir, depth: depth + 1 }));
+      if (inner?.isPartial) result.isPartial = true;
+      for (const each of inner?.parts ?? []) all.push(each);
+    }
+    all.push(part);
+  }
+  return all;
 }
 
 async function readStructure(

@@ -1,8 +1,8 @@
 import { closeSync, fstatSync, mkdirSync, openSync, readSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import libmime from 'libmime';
-import { type RandomAccess, readTnef, type TnefContents, type TnefFile } from '../tnef/index.ts';
-import type { Part } from './part.ts';
+import { type RandomAccess, readTnef, type TnefContents, type TnefFile } from '../../tnef/index.ts';
+import type { Part } from '../part.ts';
 
 const PIECE = 256 * 1024;
 const MEDIA_TYPE = /^[a-z0-9!#$&^_.+-]{1,100}\/[a-z0-9!#$&^_.+-]{1,100}$/;
@@ -79,7 +79,7 @@ function unpacked(part: Part, place: Place & { source: RandomAccess }, limits: U
     const path = join(limits.spillDir, `tnef-${index}-${number}`);
     const isHeld = Buffer.isBuffer(part.content);
     if (!isHeld && !copy(source, file, path, limits)) return [part];
-    inside.push(asPart(part, file, isHeld ? Buffer.from(source.read(file.at, file.size)) : { path }));
+    inside.push(filePart(part, file, isHeld ? Buffer.from(source.read(file.at, file.size)) : { path }));
   }
   const keepsText = found.hasText && !hasText;
   const text = keepsText && inside.length < room ? textOf(part, found) : [];
@@ -90,8 +90,8 @@ function unpacked(part: Part, place: Place & { source: RandomAccess }, limits: U
 function textOf(part: Part, { text }: TnefContents): Part[] {
   if (text === null) return [];
   const content = Buffer.from(text);
-  const file = { name: null, mime: 'text/plain', cid: null, at: 0, size: content.length };
-  return [{ ...asPart(part, file, content), role: 'plain', charset: 'utf-8', disposition: null }];
+  const file = { name: null, mime: 'text/plain', cid: null, size: content.length };
+  return [{ ...filePart(part, file, content), role: 'plain', charset: 'utf-8', disposition: null }];
 }
 
 function accessTo(file: number): RandomAccess {
@@ -122,7 +122,8 @@ function copy(
   }
 }
 
-function asPart(part: Part, file: TnefFile, content: Part['content']): Part {
+/** A part of the mail for a file that another part holds. */
+export function filePart(part: Part, file: Omit<TnefFile, 'at'>, content: Part['content']): Part {
   const declared = file.mime?.toLowerCase() ?? '';
   const ofName = file.name === null ? null : libmime.detectMimeType(file.name);
   return {
