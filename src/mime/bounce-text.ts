@@ -19,7 +19,7 @@ const MAX_LINE = 1000;
 const MAX_DIAGNOSTIC = 2000;
 export const MAX_RECIPIENTS = 100;
 export const ENHANCED_STATUS = /(?<![\d.])([245]\.\d{1,3}\.\d{1,3})(?![\d.]*\.\d)/;
-const ADDRESS = String.raw`[^\s<>"(),:;\[\]\u3000-\u303f\uff00-\uff0f]{1,250}@[a-z0-9\u0080-\uffff_](?:[a-z0-9\u0080-\u2fff\u3041-\ufeff_-]|\.(?=[a-z0-9\u0080-\uffff])){0,250}`;
+const ADDRESS = String.raw`[^\s<>"(),:;\[\]\u3000-\u303f\uff00-\uff0f]{1,250}@[a-z0-9\u0080-\uffff_](?:[a-z0-9\u0080-\u2fff\u3041-\ufeff_-]|\.(?=[a-z0-9\u0080-\uffff])){0,250}(?![a-z0-9_-]|\.[a-z0-9\u0080-\uffff])`;
 
 /** The line that begins the copy of the bounced mail. */
 const ORIGINAL_BELOW =

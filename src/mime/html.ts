@@ -51,6 +51,48 @@ const cell: FormatCallback = (element, walk, builder) => {
   builder.addInline(' ');
 };
 
+interface Node {
+  name?: string;
+  data?: string;
+  attribs?: Record<string, string>;
+  children?: Node[];
+  parent?: Node | null;
+}
+
+/** Longer targets of links are never their own text. */
+const MAX_HREF = 2000;
+
+/**
+ * Writes the target of a link behind its text, if they differ. The library's own does not see a text within `pre`, and
+ * writes the target once more.
+ */
+const link: FormatCallback = (element, walk, builder) => {
+  const node = element as Node;
+  const href = (node.attribs?.['href'] ?? '').replace(/^mailto:/, '');
+  walk(element.children, builder);
+  if (href === '' || href.startsWith('#')) return;
+  const text = textOf(node, Math.min(href.length, MAX_HREF));
+  if (text === href) return;
+  const shown = text === '' ? href : ` <${href}>`;
+  if (isIn(node, 'pre')) builder.addLiteral(shown);
+  else builder.addInline(shown, { noWordTransform: true });
+};
+
+/** The text of an element without blanks; of a longer one, its beginning of more than `enough` characters. */
+function textOf(node: Node, enough: number): string {
+  let text = (node.data ?? '').replace(/\s+/g, '');
+  for (const child of node.children ?? []) {
+    if (text.length > enough) break;
+    text += textOf(child, enough - text.length);
+  }
+  return text;
+}
+
+function isIn(node: Node, name: string): boolean {
+  for (let above = node.parent; above; above = above.parent) if (above.name === name) return true;
+  return false;
+}
+
 /** The part of html-to-text that chooses the formatter of an element. */
 interface Picker {
   pick1(element: { name: string }): unknown;
@@ -88,12 +130,12 @@ const convert = compile({
   wordwrap: false,
   // All of it: programs write a reply above or below the document that it quotes, outside of its body element.
   baseElements: { selectors: [], returnDomByDefault: true },
-  formatters: { cell, first },
+  formatters: { cell, first, link },
   // no search for base elements
   limits: { maxDepth: 200, maxInputLength: MAX_CONVERTED, maxBaseElements: 0 },
   selectors: [
     { selector: 'img', format: 'skip' },
-    { selector: 'a', options: { hideLinkHrefIfSameAsText: true, noAnchorUrl: true, linkBrackets: ['<', '>'] } },
+    { selector: 'a', format: 'link' },
     ...['h1', 'h2', 'h3', 'h4', 'h5', 'h6'].map((selector) => ({ selector, options: { uppercase: false } })),
     { selector: 'tr', format: 'block', options: { leadingLineBreaks: 1, trailingLineBreaks: 1 } },
     ...['td', 'th'].map((selector) => ({ selector, format: 'cell' })),

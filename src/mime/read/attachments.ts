@@ -30,8 +30,8 @@ const MACHINE =
   /^(message\/(global-)?delivery-status|message\/(disposition-notification|feedback-report)|text\/rfc822-headers)$/;
 
 /**
- * The files of a mail: every part that is not body text. `cid:` references in `html`, the HTML body, decide whether an
- * image is shown in it.
+ * The files of a mail: every part that is not body text. References in `html`, the HTML body, decide whether an image is
+ * shown in it: `cid:`, or its Content-Location (RFC 2557).
  *
  * inline: Content-Disposition says so, or the HTML shows it, or it has no disposition and belongs to the HTML
  * (multipart/related), to the alternatives of the text, or to the machine-readable parts of a report.
@@ -41,9 +41,11 @@ const MACHINE =
 export function toAttachments(parts: readonly Part[], html: string): ParsedAttachment[] {
   const files = parts.filter((part) => part.role === 'file');
   const shown = files.some((part) => part.cid !== null) ? referredCids(html) : new Set<string>();
+  const sources = files.some((part) => part.location !== null) ? sourcesIn(html) : new Set<string>();
   return files.map((part, index) => {
     const name = nameOf(part, index + 1);
-    const isShown = part.cid !== null && shown.has(part.cid);
+    const isShown =
+      (part.cid !== null && shown.has(part.cid)) || (part.location !== null && sources.has(part.location));
     const belongs = part.disposition === null && belongsToBody(part);
     const inline = part.disposition === 'inline' || isShown || belongs;
     return {
@@ -61,6 +63,11 @@ export function toAttachments(parts: readonly Part[], html: string): ParsedAttac
 
 function referredCids(html: string): Set<string> {
   return new Set([...html.matchAll(/\bcid:([^'"\s)>]{1,256})/gi)].map((match) => decodeCid(match[1] ?? '')));
+}
+
+function sourcesIn(html: string): Set<string> {
+  const found = html.matchAll(/\b(?:src|background)\s{0,9}=\s{0,9}["']?([^"'\s>]{1,2000})/gi);
+  return new Set([...found].map((match) => (match[1] ?? '').replaceAll('&amp;', '&')));
 }
 
 /** The last ending of a file name, in lower case; '' without one. */

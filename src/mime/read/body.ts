@@ -25,7 +25,9 @@ export function composeBody(read: ReadParts, isHurried: () => boolean): { body: 
 
 /** Notes for programs without MIME support; never the text of a mail. */
 const NOTE =
-  /^\s*(this is a (multi-?part|mime)|this message is in mime|if you (see|are reading) this|sorry, your mail)/i;
+  /^\s*(this is a (multi-?part|mime)|this message is in mime|if you (see|are reading) this|sorry, your mail)|\bmime\b/i;
+/** Content of other kinds than files, which explains what stands before it. */
+const CONTENT = /^(text\/|multipart\/|application\/(x-)?(pkcs7|pgp-))/;
 
 /** Charsets named by parts of a mail and applied to its unlabelled parts, at most. */
 const MAX_HINTS = 20;
@@ -39,8 +41,10 @@ export function readTexts({ parts, outside, charset }: ReadParts): BodyText[] {
   const texts = parts.filter((part) => part.role !== 'file').map((part) => readText(part, hints));
   const filled = texts.filter(({ text }) => /\S/.test(text));
   if (filled.length > 0 || outside.length === 0) return filled;
+  if (parts.some(({ mime, filename, disposition }) => CONTENT.test(mime) && !filename && disposition !== 'attachment'))
+    return [];
   const text = unified(decodeBytes(outside, null, ...hints)).trim();
-  return text === '' || NOTE.test(text) ? [] : [{ isHtml: false, inAlternative: false, text }];
+  return text === '' || NOTE.test(text.slice(0, 400)) ? [] : [{ isHtml: false, inAlternative: false, text }];
 }
 
 /** Joins texts into one HTML body, without a plain text that is an alternative of the HTML. */

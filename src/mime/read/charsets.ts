@@ -47,11 +47,25 @@ const ALIASES: Record<string, string> = {
 export function decodeBytes(bytes: Buffer, label: string | null, ...hints: readonly (string | null)[]): string {
   const charset = nameOf(label);
   if (UNLABELLED.test(charset)) return decodeUnlabelled(bytes, hints);
-  if (!UTF8.test(charset))
-    return isKnown(charset) ? withoutMark(decodeAs(bytes, charset)) : decodeUnlabelled(bytes, hints);
+  if (!UTF8.test(charset)) {
+    if (!isKnown(charset)) return decodeUnlabelled(bytes, hints);
+    return withoutMark(isMislabelled(bytes, charset) ? bytes.toString('utf8') : decodeAs(bytes, charset));
+  }
   if (isUtf8(bytes)) return withoutMark(bytes.toString('utf8'));
   const { valid, invalid } = countUtf8(bytes);
   return valid >= invalid ? withoutMark(decodeMixedUtf8(bytes)) : decodeLegacy(bytes, hints);
+}
+
+const CHINESE = /^(gb_?2312(-80)?|gbk|gb18030|cp936|ms936|x-gbk|euc-cn|chinese|big5(-hkscs)?|x-big5|cp950)$/;
+/** Fewer characters of three bytes may be both. */
+const MIN_UTF8 = 4;
+
+/** UTF-8 that is labelled as another charset for Chinese: text of these is hardly ever valid UTF-8. */
+function isMislabelled(bytes: Buffer, charset: string): boolean {
+  if (!CHINESE.test(charset) || !isUtf8(bytes)) return false;
+  let found = 0;
+  for (const byte of bytes) if (byte >= 0xe0 && ++found >= MIN_UTF8) return true;
+  return false;
 }
 
 /** Decodes a header value, given as one character a byte: ASCII, else as decodeBytes does. */

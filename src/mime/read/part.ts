@@ -21,6 +21,8 @@ export interface Part {
   filename: string | null;
   /** Content-ID without its angle brackets */
   cid: string | null;
+  /** Content-Location (RFC 2557): the reference by which HTML shows it, too */
+  location: string | null;
   /** has a cid and is in a multipart/related */
   inRelated: boolean;
   /** identities of its multipart and of the multipart/alternative that it belongs to */
@@ -36,10 +38,14 @@ const TEXT_LIKE = /^text\/(markdown|x-markdown|enriched|richtext)$/;
 /** A token (RFC 2045 5.1); other values are ignored. */
 const TOKEN = /^[!#$%&'*+.^_`|~0-9a-z-]+$/i;
 
+/** Programs write the name of an encoding into the wrong field. */
+const ENCODING = /^(quoted-printable|base64|7bit|8bit|binary)$/i;
+
 /** Describes a leaf from its header. `before`: the parts before it; `hint`: the charset of raw 8-bit names. */
 export function describePart(leaf: Entity, before: readonly Part[], hint: string | null): Part {
   const { type, disposition: given, fields } = leaf;
-  const disposition = TOKEN.test(given.value) && !given.value.startsWith('=?') ? given.value : null;
+  const isOwn = TOKEN.test(given.value) && !given.value.startsWith('=?') && !ENCODING.test(given.value);
+  const disposition = isOwn ? given.value : null;
   const isRaw = fields.some(({ key, raw }) => /^content-(type|disposition)$/.test(key) && /[\x80-\xff]/.test(raw));
   const toName = (value: string | undefined) => readName(value, isRaw ? hint : undefined);
   const filename = toName(given.params['filename']) ?? toName(type.params['name']);
@@ -58,6 +64,7 @@ export function describePart(leaf: Entity, before: readonly Part[], hint: string
     inAlternative: isWithin(leaf, 'multipart/alternative'),
     filename,
     cid,
+    location: fields.find(({ key }) => key === 'content-location')?.raw.replace(/[\s"]+/g, '') || null,
     inRelated: cid !== null && isWithin(leaf, 'multipart/related'),
     container: leaf.parent,
     alternatives,

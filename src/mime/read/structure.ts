@@ -54,6 +54,8 @@ const MAX_HEADS = 8 * 1024 * 1024;
 const MAX_DEPTH = 10_000;
 /** Longer lines are not delimiters: RFC 2046 allows 70 characters. */
 const MAX_BOUNDARY = 1000;
+/** Where in a line a boundary with text behind it may end, at most. */
+const MAX_MARKS = 16;
 const FIELD = /^[!-9;-~\x80-\xff]{1,998}[ \t]*:(?!\/\/)/;
 const FOLD = /^[ \t]/;
 /** The decision needs more bytes. */
@@ -244,10 +246,7 @@ export class StructureReader {
         search = start + 2;
         continue;
       }
-      const found =
-        line.end - start > MAX_BOUNDARY + 6
-          ? null
-          : this.delimiterOf(line.text.slice(2), data, { at: line.end, isLast });
+      const found = this.delimiterOf(line.text.slice(2, MAX_BOUNDARY + 6), data, { at: line.end, isLast });
       if (found === MORE) return this.deliverUpTo(data, at, beforeBreak(data, start, at));
       if (found === null) {
         search = start + 2;
@@ -289,7 +288,19 @@ export class StructureReader {
     if (exact !== undefined) return { level: exact, closes: false };
     const closed = name.endsWith('--') ? this.open.get(name.slice(0, -2))?.at(-1) : undefined;
     if (closed !== undefined) return { level: closed, closes: true };
-    return this.adopted(name, data, rest);
+    return this.withText(name) ?? this.adopted(name, data, rest);
+  }
+
+  /** A delimiter with text behind it in its line: an exact match is not required (RFC 2046 5.1.1). */
+  private withText(name: string): Delimiter | null {
+    let found: Delimiter | null = null;
+    let position = 0;
+    for (const { index, 0: mark } of name.matchAll(/--|[ \t]/g)) {
+      if (++position > MAX_MARKS) break;
+      const level = this.open.get(name.slice(0, index))?.at(-1);
+      if (level !== undefined) found = { level, closes: mark === '--' };
+    }
+    return found;
   }
 
   /** A line that looks like a delimiter of a multipart whose boundary has not occurred, or which has been closed. */
