@@ -19,6 +19,8 @@ export interface FailureDetail {
   side?: 'imap' | 'smtp';
   /** the mailbox was connected before the failure */
   connected?: boolean;
+  /** the mail server sent more than is read of any */
+  flooded?: boolean;
   /** fencing number under which the failed activity held the account */
   watchEpoch?: number;
   /** the provider may have done it: a second attempt, which checks that first, follows any failure */
@@ -35,8 +37,14 @@ export type FailureContext = Pick<FailureDetail, 'connected' | 'watchEpoch' | 'm
  */
 export function toFailure(error: unknown, context: FailureContext = {}): Error {
   if (error instanceof Error && PASSED_THROUGH.has(error.name)) return error;
-  const { code, detail, retryable, side } = classify(error);
-  const failure: FailureDetail = { code, detail, ...(side ? { side } : {}), ...context };
+  const { code, detail, retryable, side, flooded } = classify(error);
+  const failure: FailureDetail = {
+    code,
+    detail,
+    ...(side ? { side } : {}),
+    ...(flooded ? { flooded } : {}),
+    ...context,
+  };
   const name = error instanceof Error ? error.name : typeof error;
   return ApplicationFailure.create({
     message: [code, side, name].filter(Boolean).join(' '),
@@ -73,11 +81,13 @@ interface Classification {
   detail: string;
   retryable: boolean;
   side?: 'imap' | 'smtp';
+  flooded?: boolean;
 }
 
 function classify(error: unknown): Classification {
   if (error instanceof MailError) {
-    return { code: error.code, detail: error.detail, retryable: error.temporary, side: error.side };
+    const { code, detail, temporary: retryable, side, flooded } = error;
+    return { code, detail, retryable, side, flooded };
   }
   if (error instanceof ApiError) return { code: error.code, detail: error.detail, retryable: false };
   if (error instanceof LeaseLost) {

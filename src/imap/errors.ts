@@ -58,6 +58,14 @@ function disabledDetail(login: ServerLogin, capabilities: ReadonlyMap<string, un
 /** The text that imapflow throws when the server has LOGINDISABLED and no mechanism that imapflow supports. */
 const LOGIN_DISABLED = 'Login is disabled';
 
+/** Codes of imapflow at the limits that it has options for, and of our own limit of responses. */
+const TOO_LARGE = new Set(['LineTooLarge', 'LiteralTooLarge', 'ResponseTooLarge', 'TooManyTokens', 'TooManyResponses']);
+
+/** The server sent more than is read of any. */
+export function isTooLarge(cause: unknown): boolean {
+  return TOO_LARGE.has((cause as { code?: string } | undefined)?.code ?? '');
+}
+
 /** Maps any error of imapflow, TLS or the socket during `command` to a MailError. */
 export function mailErrorOf(cause: unknown, login: ServerLogin, command: string): MailError {
   if (cause instanceof MailError) return cause;
@@ -75,5 +83,6 @@ export function mailErrorOf(cause: unknown, login: ServerLogin, command: string)
     const detail = `the IMAP server refused ${command}: ${answer || error.responseStatus}`;
     return new MailError('provider_error', 'imap', detail, { cause, refused: true, command });
   }
-  return new MailError('provider_error', 'imap', `${command} failed: ${reasonOf(cause)}`, { cause });
+  const options = { cause, flooded: isTooLarge(cause) };
+  return new MailError('provider_error', 'imap', `${command} failed: ${reasonOf(cause)}`, options);
 }

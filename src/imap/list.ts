@@ -28,7 +28,8 @@ export interface FolderStatus {
 }
 
 const STATUS_QUERY = { messages: true, uidNext: true, uidValidity: true, unseen: true, highestModseq: true };
-const LIST_LIMITS = { deadlineMs: 120_000 };
+/** 10,000 folders, each with its counters and its subscription, and a third more: imapflow sorts them in one go. */
+const LIST_LIMITS = { deadlineMs: 120_000, maxResponses: 40_000 };
 
 /** Every folder of the personal namespace, without the counters. */
 export async function listFolders(session: ImapSession): Promise<FolderSnapshot[]> {

@@ -5,8 +5,10 @@ import type { ServerLogin } from '../contract/account.ts';
 import { MailError, reasonOf } from '../mail-wire/mail-error.ts';
 import { measured } from '../runtime/measure.ts';
 import type { Outbound } from '../security/outbound.ts';
-import { loginErrorOf, mailErrorOf, TimedOut } from './errors.ts';
-import { type ResponseGuard, patchClient } from './imapflow-patches.ts';
+import { isTooLarge, loginErrorOf, mailErrorOf, TimedOut } from './errors.ts';
+import { patchClient } from './imapflow-patches.ts';
+import { createPacedTransport } from './paced-transport.ts';
+import { type ResponseGuard, ResponseMeter } from './response-meter.ts';
 
 export interface SessionOptions {
   outbound: Outbound;
@@ -30,7 +32,7 @@ export interface SessionOptions {
 export interface CommandLimits {
   /** milliseconds, default 60 s */
   deadlineMs?: number;
-  /** untagged responses, default 300,000 */
+  /** responses; default: 10,000, and two for each message of the selected folder */
   maxResponses?: number;
   /** milliseconds without a byte, for commands whose silence may be long */
   silenceMs?: number;
@@ -58,6 +60,8 @@ export interface ImapSession {
    * @throws MailError for any failure; its detail names `command`
    */
   run<T>(command: string, work: () => Promise<T>, limits?: CommandLimits): Promise<T>;
+  /** @throws MailError when the connection has ended, with the reason if it sent too much */
+  assertOpen(): void;
   /** Runs `work` alone among all sessions of the account in one pool. */
   exclusive?: <T>(work: () => Promise<T>) => Promise<T>;
   /** the server stores what is appended byte for byte, under the given date: this was checked */
@@ -79,8 +83,12 @@ const LOGOUT_TIMEOUT_MS = 2_000;
 const SILENCE_MS = 25_000;
 const MiB = 1024 * 1024;
 
-/** Room for 100,000 folders, each with its counters and its subscription. */
-const MAX_RESPONSES = 300_000;
+/** Far more than a login gets, or a command that is about no messages. */
+const SOME_RESPONSES = 10_000;
+/** Every message of a large folder is changed and removed by another program at one moment. */
+const MAX_UNSOLICITED = 200_000;
+/** imapflow may report that the connection ended, instead of why. */
+const FLOOD = { code: 'TooManyResponses' };
 
 /**
  * Opens and logs in one connection, to a vetted address, with the certificate checked against the host's name.
@@ -104,6 +112,11 @@ interface Connected {
   guard: ResponseGuard;
 }
 
+/** Responses that a server may send until the next command, which no command asked for. */
+function unsolicited({ mailbox }: ImapFlow): number {
+  return Math.min(2 * ((mailbox && mailbox.exists) || 0), MAX_UNSOLICITED) + SOME_RESPONSES;
+}
+
 async function connect(login: ServerLogin, options: SessionOptions): Promise<Connected> {
   const addresses = await options.outbound.resolve(login.host).catch((cause: unknown) => {
     throw new MailError('provider_error', 'imap', `the IMAP host could not be reached: ${reasonOf(cause)}`, { cause });
@@ -111,17 +124,18 @@ async function connect(login: ServerLogin, options: SessionOptions): Promise<Con
   const deadline = Date.now() + (options.connectTimeoutMs ?? CONNECT_TIMEOUT_MS);
   let last: MailError | undefined;
   for (const { address } of addresses) {
-    const client = newClient(login, address, options);
+    const guard = new ResponseMeter();
+    guard.allow(options.maxResponses ?? SOME_RESPONSES);
+    const client = newClient(login, address, { ...options, guard });
     if (options.signal) closeWhenAborted(client, options.signal);
-    const guard = patchClient(client);
-    guard.allow(options.maxResponses ?? MAX_RESPONSES);
+    patchClient(client);
     try {
       await withDeadline(deadline - Date.now(), client.connect(), () => new TimedOut());
-      guard.allow(Infinity);
+      guard.allow(unsolicited(client));
       return { client, guard };
     } catch (cause) {
       client.close();
-      const error = loginErrorOf(cause, login, client.capabilities);
+      const error = loginErrorOf(guard.exceeded ? FLOOD : cause, login, client.capabilities);
       if (error.code === 'invalid_credentials' || options.signal?.aborted) throw error;
       last = error;
       if (Date.now() >= deadline) break;
@@ -137,7 +151,7 @@ function closeWhenAborted(client: ImapFlow, signal: AbortSignal): void {
   if (signal.aborted) close();
 }
 
-function newClient(login: ServerLogin, address: string, options: SessionOptions): ImapFlow {
+function newClient(login: ServerLogin, address: string, options: SessionOptions & { guard: ResponseMeter }): ImapFlow {
   const maxLiteralSize = options.maxLiteralBytes ?? 64 * MiB;
   const client = new ImapFlow({
     host: address,
@@ -155,22 +169,27 @@ function newClient(login: ServerLogin, address: string, options: SessionOptions)
     // Also counts between commands; during a command `untilSilent` watches for silence.
     socketTimeout: (options.silenceMs ?? SILENCE_MS) + (options.idleMs ?? 0),
     // Only the literals of messages are large, and the longest expected line has 50,000 UIDs (see searchUids), which
-    // imapflow reads without tokens. A line is parsed in one go: 50,000 tokens take 0.2 s.
+    // imapflow reads without tokens. A line is parsed in one go: 20,000 tokens take 0.1 s.
     maxLineLength: MiB,
-    maxResponseTokens: 50_000,
+    maxResponseTokens: 20_000,
     maxLiteralSize,
     maxResponseSize: maxLiteralSize + 2 * MiB,
     clientInfo: { name: 'email-mailbox-api' },
     tls: { minVersion: 'TLSv1.2' },
+    transport: createPacedTransport(options.guard),
   });
   // Without a listener an 'error' after connect would end the process. Close the connection: it must not look usable when
   // imapflow hides the error from the caller of a command, as it does for NOOP.
-  client.on('error', () => client.close());
+  client.on('error', (error) => {
+    options.guard.exceeded ||= isTooLarge(error);
+    client.close();
+  });
   return client;
 }
 
 function sessionOf(connected: Connected, login: ServerLogin, options: SessionOptions): ImapSession {
   let { client, guard } = connected;
+  let running = 0;
   const { maxCommandMs = Infinity, silenceMs: usualSilenceMs = SILENCE_MS } = options;
   const giveUp = () => {
     client.close();
@@ -198,7 +217,10 @@ function sessionOf(connected: Connected, login: ServerLogin, options: SessionOpt
     },
     async run(command, work, limits = {}) {
       const { deadlineMs = COMMAND_TIMEOUT_MS, silenceMs = usualSilenceMs } = limits;
-      guard.allow(limits.maxResponses ?? options.maxResponses ?? MAX_RESPONSES);
+      const allowed = limits.maxResponses ?? options.maxResponses ?? unsolicited(client);
+      // a batch is fetched while others are saved: the limit of one command does not cut another short
+      guard.allow(running > 0 ? Math.max(guard.left, allowed) : allowed);
+      running += 1;
       try {
         assertUsable(client);
         const active = untilSilent(client, Math.max(silenceMs, usualSilenceMs), work(), giveUp);
@@ -206,10 +228,15 @@ function sessionOf(connected: Connected, login: ServerLogin, options: SessionOpt
         assertUsable(client);
         return result;
       } catch (cause) {
-        throw mailErrorOf(guard.exceeded ? { code: 'TooManyResponses' } : cause, login, command);
+        throw mailErrorOf(guard.exceeded ? FLOOD : cause, login, command);
       } finally {
-        guard.allow(Infinity);
+        running -= 1;
+        if (running === 0) guard.allow(unsolicited(client));
       }
+    },
+    assertOpen() {
+      if (guard.exceeded) throw mailErrorOf(FLOOD, login, 'IDLE');
+      if (!client.usable) throw new MailError('provider_error', 'imap', 'the connection was closed');
     },
     async renew() {
       await end();

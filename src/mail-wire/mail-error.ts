@@ -17,11 +17,13 @@ export class MailError extends Error {
   readonly refused: boolean;
   /** the command that was refused */
   readonly command: string | undefined;
+  /** the server sent more than is read of any: the connection was closed */
+  readonly flooded: boolean;
   constructor(
     code: MailErrorCode,
     side: MailSide,
     detail: string,
-    options: { temporary?: boolean; refused?: boolean; command?: string; cause?: unknown } = {},
+    options: { temporary?: boolean; refused?: boolean; command?: string; flooded?: boolean; cause?: unknown } = {},
   ) {
     super(`${code} (${side})`, options.cause === undefined ? undefined : { cause: options.cause });
     this.name = 'MailError';
@@ -30,6 +32,7 @@ export class MailError extends Error {
     this.detail = detail;
     this.refused = options.refused ?? false;
     this.command = options.command;
+    this.flooded = options.flooded ?? false;
     this.temporary = options.temporary ?? code === 'provider_error';
   }
 }

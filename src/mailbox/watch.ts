@@ -1,6 +1,5 @@
 import { sleep } from '../async.ts';
 import { listenForChanges } from '../imap/idle.ts';
-import { MailError } from '../mail-wire/mail-error.ts';
 import type { SyncContext } from './context.ts';
 import { DoubtfulList } from './folders/list-pass.ts';
 import { selectInbox, syncMailbox, syncNotified, withNewSession } from './sync-pass.ts';
@@ -112,7 +111,7 @@ async function listenAndSync(ctx: SyncContext, { pollMs, signal, room, onInSync 
     if (list.undecided) polledAt = Math.min(polledAt, Date.now() - pollMs + UNDECIDED_MS);
     await listener.wait(Math.max(1, polledAt + pollMs - Date.now()), over);
     if (over.aborted) return;
-    if (!ctx.session.client.usable) throw new MailError('provider_error', 'imap', 'the connection was closed');
+    ctx.session.assertOpen();
     const poll = Date.now() - polledAt >= pollMs;
     if (poll) await listener.probe();
     const notified = listener.take();

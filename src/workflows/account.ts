@@ -29,7 +29,7 @@ import { setSearchAttributes } from './search-attributes.ts';
  *
  * state         what happens                            next
  * connecting    watchMailbox has been started           running       the activity signals `mailboxConnected`
- *                                                       errored       3 failures to connect in a row, or 6 cuts
+ *                                                       errored       3 failures to connect or floods in a row, or 6 cuts
  *                                                       disconnected  2 refused logins in a row
  * running       watchMailbox holds the connection       connecting    it failed, or ended to move to another worker
  * errored       watchMailbox is run with backoff        running       `mailboxConnected`
@@ -141,6 +141,8 @@ interface Connection extends Counts, Shown {
   readonly isOutdated: () => boolean;
   /** as in the store */
   status: AccountStatus;
+  /** the server flooded the last connection: it counts as connected again when one lasts */
+  flooded?: boolean;
 }
 
 /** Keeps the mailbox connected with the loaded settings. Returns when the account has to be loaded again. */
@@ -185,7 +187,7 @@ async function watchOnce(connection: Connection): Promise<Failed | undefined> {
       await condition(() => isOver() || isOutdated() || isConnected());
       if (isConnected()) {
         connects = signals.mailboxConnected;
-        await markConnected(connection);
+        if (await isTrusted(connection, () => isOver() || isOutdated())) await markConnected(connection);
       }
       if (!isOutdated()) continue;
       watch.cancel();
@@ -233,6 +235,14 @@ function startWatch({ accountId, heartbeatTimeoutMs = HEARTBEAT_TIMEOUT_MS }: Ac
   return watch;
 }
 
+/** Whether the server behaves: one that flooded the last connection has to do so for a minute. */
+async function isTrusted(connection: Connection, isOver: () => boolean): Promise<boolean> {
+  if (!connection.flooded) return true;
+  if (await condition(isOver, STEADY_MS * (connection.input.pace ?? 1))) return false;
+  connection.flooded = false;
+  return true;
+}
+
 /** Records that the mailbox is connected and in sync. */
 async function markConnected(connection: Connection): Promise<void> {
   connection.failures = 0;
@@ -263,7 +273,8 @@ async function countFailure(connection: Connection, failed: Failed): Promise<num
       if (connection.refusals >= REFUSALS_TO_DISCONNECTED) await changeStatus(connection, 'disconnected', failed);
       return SHORT_WAIT_MS;
     default:
-      connection.failures += failed.connected ? CUT : 1;
+      connection.flooded = failed.flooded === true;
+      connection.failures += failed.connected && !failed.flooded ? CUT : 1;
       if (connection.failures >= FAILURES_TO_ERRORED && connection.status === 'running') {
         await changeStatus(connection, 'errored', failed);
       }

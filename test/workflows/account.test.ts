@@ -14,6 +14,8 @@ import { waitFor } from '../helpers/assert/wait.ts';
 const refused = () => toFailure(new MailError('invalid_credentials', 'imap', 'refused'), { watchEpoch: 7 });
 const unreachable = () => toFailure(new MailError('provider_error', 'imap', 'timed out'));
 const dropped = () => toFailure(new MailError('provider_error', 'imap', 'closed'), { connected: true });
+const flooded = () =>
+  toFailure(new MailError('provider_error', 'imap', 'too much', { flooded: true }), { connected: true });
 
 /** The password was changed while the mailbox was connected. */
 const refusedLater = () =>
@@ -223,6 +225,16 @@ describe('the account workflow', () => {
     await waitFor(() => mailbox.watches === 5, PATIENT);
     await untilState(mailbox, 'running');
     expect(mailbox.reported).toEqual([]);
+    await stop(mailbox);
+  });
+
+  it.concurrent('is errored by three floods in a row, though it was in sync before each of them', async () => {
+    const mailbox = await start(Array(4).fill(connectThen(flooded)));
+    await waitFor(() => mailbox.watches === 5, PATIENT);
+    expect(mailbox.reported).toEqual(['running → errored: too much']);
+    // the pace makes a second of the minute that a connection has to last
+    await untilState(mailbox, 'running');
+    expect(mailbox.reported).toEqual(['running → errored: too much', 'errored → running: -']);
     await stop(mailbox);
   });
 

@@ -147,7 +147,7 @@ async function fetchLarge(ctx: WritingContext, meta: MessageMeta): Promise<Fetch
     const content = await downloadSource(ctx.session, meta.uid);
     if (!content) return null;
     const download = () => pipeline(content, upTo(meta.size), (source: AsyncIterable<Buffer>) => write(path, source));
-    const limits = { deadlineMs: DOWNLOAD_TIMEOUT_MS, maxResponses: Infinity };
+    const limits = { deadlineMs: DOWNLOAD_TIMEOUT_MS, maxResponses: responsesOf(meta.size) };
     const full = await ctx.session.run('FETCH', download, limits);
     if (full) throw full;
     const { size } = await stat(path);
@@ -177,9 +177,15 @@ async function write(path: string, source: AsyncIterable<Buffer>): Promise<Error
   return full;
 }
 
-/** Passes on the bytes of one message, up to twice the announced size plus a margin. */
+/** Bytes that are read of a message: twice the announced size plus a margin. */
+const maxBytesOf = (announced: number) => 2 * announced + 4 * STREAM_FROM_BYTES;
+
+/** A message is downloaded in pieces of 64 KB, each in a few responses. */
+const responsesOf = (announced: number) => 10_000 + maxBytesOf(announced) / 8_192;
+
+/** Passes on the bytes of one message, up to more than announced. */
 function upTo(announced: number) {
-  const max = 2 * announced + 4 * STREAM_FROM_BYTES;
+  const max = maxBytesOf(announced);
   return async function* (source: AsyncIterable<Buffer>) {
     let bytes = 0;
     for await (const piece of source) {

@@ -2,7 +2,6 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, jest } from '@jest/globals';
 import { MailError } from '../../../src/mail-wire/mail-error.ts';
-import type { FakeSession } from './fake-imap-session.ts';
 import { FakeImap, PLAIN, type Script } from './fake-imap.ts';
 import { isLong } from '../runner/long.ts';
 import { mailText } from '../product/mail-text.ts';
@@ -87,23 +86,4 @@ function held(): number {
   (runInNewContext('gc') as () => void)();
   const { heapUsed, external } = process.memoryUsage();
   return heapUsed + external;
-}
-
-/** A script that runs a function at a command instead of answering it. */
-export const at =
-  (name: string, act: (session: FakeSession, tag: string) => void): NonNullable<Script['command']> =>
-  (command, session) => {
-    if (command.name !== name) return false;
-    act(session, command.tag);
-    return true;
-  };
-
-/** Writes as long as the other side reads. */
-export function forever(session: FakeSession, piece: (count: number) => string | Buffer): void {
-  let count = 0;
-  const more = () => {
-    while (!session.socket.destroyed && session.socket.write(piece(count++)));
-  };
-  session.socket.on('drain', more);
-  more();
 }

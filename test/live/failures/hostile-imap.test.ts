@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Script } from '../../helpers/fakes/fake-imap.ts';
-import { at, forever, HostileGround } from '../../helpers/fakes/hostile-ground.ts';
+import { at, forever } from '../../helpers/fakes/flood-scripts.ts';
+import { HostileGround } from '../../helpers/fakes/hostile-ground.ts';
 import { isLong } from '../../helpers/runner/long.ts';
 import { mailText } from '../../helpers/product/mail-text.ts';
 import { waitFor } from '../../helpers/assert/wait.ts';

@@ -1,7 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Script } from '../../helpers/fakes/fake-imap.ts';
 import type { FakeSession } from '../../helpers/fakes/fake-imap-session.ts';
-import { at, HostileGround } from '../../helpers/fakes/hostile-ground.ts';
+import { at } from '../../helpers/fakes/flood-scripts.ts';
+import { HostileGround } from '../../helpers/fakes/hostile-ground.ts';
 
 /** Servers that fall silent or leave: the connection ends in time, and nothing else does. */
 
