@@ -48,16 +48,21 @@ const touched = statement(
   'touch_synced',
   ({ accountId, watchEpoch }: Lease, now: Date) => sql`
       update accounts set last_synced_at = ${now.toISOString()}::timestamptz, watch_failure = ''
-      where id = ${accountId} and removed_at is null and watch_epoch = coalesce(${watchEpoch}::bigint, watch_epoch)`,
+      where id = ${accountId} and removed_at is null and watch_epoch = coalesce(${watchEpoch}::bigint, watch_epoch)
+      returning exists (
+        select from emails e where e.account_id = ${accountId} and e.missing_since is not null) as missing`,
 );
 
 /**
- * Records that the account was in sync with its mailbox just now.
+ * Records that the account was in sync with its mailbox just now. Returns whether emails have left a folder about which nothing
+ * is decided yet, as the watch or a call has seen.
  * @throws LeaseLost
  */
-export async function touchSynced(db: Queryable, lease: Lease, now: Date): Promise<void> {
-  const { rowCount } = await db.execute(touched(lease, now));
-  if (rowCount === 0) throw new LeaseLost(lease.accountId);
+export async function touchSynced(db: Queryable, lease: Lease, now: Date): Promise<boolean> {
+  const { rows } = await db.execute<{ missing: boolean }>(touched(lease, now));
+  const [row] = rows;
+  if (!row) throw new LeaseLost(lease.accountId);
+  return row.missing;
 }
 
 /** Stores the failure of a watch, which the account's `status_detail` shows. */

@@ -11,7 +11,7 @@ import { saveWatchFailure, touchSynced } from './settings.ts';
 import { locateEmails } from './store/email-states.ts';
 import { deleteEmails, findMissing } from './store/emails.ts';
 import { type FolderState, loadFolders } from './store/folders.ts';
-import { deleteVanished, deleteVanishedBefore } from './store/vanished-locations.ts';
+import { deleteVanished, deleteVanishedBefore, vanishedBy } from './store/vanished-locations.ts';
 
 /** Consecutive passes while folders keep changing; a later sync then decides about the emails that left one. */
 const MAX_PASSES = 5;
@@ -48,9 +48,17 @@ export async function syncMailbox(ctx: SyncContext, options: SyncOptions): Promi
   if (passes.decide) await decideMissing(ctx, passes.startedAt);
   await endAbandonedMoves(ctx, { synced: passes.refused.length === 0 && !passes.undecided });
   const failure = failureOf(ctx, passes);
-  if (failure === undefined) await touchSynced(ctx.db, ctx.lease, new Date());
-  else await inLease(ctx.db, ctx.lease, (tx) => saveWatchFailure(tx, ctx.account.id, failure));
-  return { ...passes.list, undecided: passes.undecided };
+  const missing = await notePass(ctx, failure);
+  // a later pass decides about what left before it began, whatever the clock was then
+  if (missing) await inLease(ctx.db, ctx.lease, (tx) => vanishedBy(tx, ctx.account.id, new Date()));
+  return { ...passes.list, missing, undecided: passes.undecided };
+}
+
+/** Stores whether the account is in sync; returns whether emails may have left a folder about which nothing is decided. */
+async function notePass(ctx: SyncContext, failure: string | undefined): Promise<boolean> {
+  if (failure === undefined) return touchSynced(ctx.db, ctx.lease, new Date());
+  await inLease(ctx.db, ctx.lease, (tx) => saveWatchFailure(tx, ctx.account.id, failure));
+  return true;
 }
 
 /** The reason why the account is not in sync after a pass that succeeded. */
@@ -61,7 +69,9 @@ function failureOf({ refusals }: SyncContext, { refused, leftOut }: SettledPass)
 
 /** The folder list that a sync used last. */
 export interface SyncedList extends FolderListPass {
-  /** folders kept changing: the next sync decides about the emails that left one */
+  /** emails left a folder, and nothing is decided about them: the next sync does */
+  missing: boolean;
+  /** folders kept changing: the next sync follows soon */
   undecided?: boolean;
 }
 
@@ -144,7 +154,7 @@ function patience({ startedAt }: Pass): Date {
 /** Syncs the folders of which the server sent a notification; all, when emails left them or one could not be opened. */
 export async function syncNotified(
   ctx: SyncContext,
-  list: FolderListPass,
+  list: SyncedList,
   paths: ReadonlySet<string>,
 ): Promise<SyncedList> {
   const folders = foldersOf(list).filter((folder) => paths.has(folder.path));

@@ -116,7 +116,8 @@ async function listenAndSync(ctx: SyncContext, { pollMs, signal, room, onInSync 
     if (poll) await listener.probe();
     const notified = listener.take();
     const thorough = poll && Date.now() - thoroughAt >= THOROUGH_MS;
-    if (poll || notified.list) list = await syncMailbox(ctx, { thorough, changed: notified.folders });
+    const missingBefore = list.missing;
+    if (poll || notified.list) list = await syncMailbox(ctx, { thorough, changed: notified.folders, missingBefore });
     else if (notified.folders.size > 0) list = await syncNotified(ctx, list, notified.folders);
     if (poll) polledAt = Date.now();
     if (thorough) thoroughAt = Date.now();

@@ -185,6 +185,21 @@ describe('a sync of a mailbox', () => {
     expect(await located(engine)).toEqual(['Later']);
   });
 
+  it('decides about a message that left before the clock was set back by an hour', async () => {
+    const engine = await start();
+    const uid = engine.server.append('INBOX', mailText());
+    await sync(engine);
+    const { db, account } = engine.ctx;
+    const later = new Date(Date.now() + 60 * 60_000);
+    engine.server.remove('INBOX', uid);
+    await db.update(locations).set({ vanishedAt: later }).where(eq(locations.accountId, account.id));
+    await db.update(emails).set({ missingSince: later }).where(eq(emails.accountId, account.id));
+    const { missing } = await sync(engine);
+    await sync(engine, { missingBefore: missing });
+    expect(await engine.events()).toEqual(['email.new', 'email.delete']);
+    expect(await located(engine)).toEqual([]);
+  });
+
   it('gives a path that is reserved for a folder which is being deleted to a new one', async () => {
     const engine = await start({ folders: { Work: [] } });
     await sync(engine);

@@ -1,7 +1,12 @@
 import { describe, expect, it } from '@jest/globals';
+import { eq } from 'drizzle-orm';
+import { inLease } from '../../src/db/coordination/lease.ts';
+import { emails } from '../../src/db/schema/index.ts';
 import { listenForChanges } from '../../src/imap/idle.ts';
 import { createFolderRefusals } from '../../src/mailbox/refusals.ts';
 import { syncMailbox } from '../../src/mailbox/sync-pass.ts';
+import { changeEmails } from '../../src/mailbox/change-emails.ts';
+import { markVanished } from '../../src/mailbox/store/vanished-locations.ts';
 import { watch } from '../../src/mailbox/watch.ts';
 import type { Logger } from '../../src/runtime/logger.ts';
 import { openTestSession } from '../helpers/product/mail-session.ts';
@@ -49,6 +54,29 @@ describe('a watch', () => {
     await watch.stop();
     await engine.ctx.session.end();
     await waitFor(() => engine.server.sessions.size === 0, { what: 'all connections to end' });
+  });
+
+  it('decides about an email that a call has seen leave', async () => {
+    const engine = await start();
+    const { server, ctx } = engine;
+    const watch = await watching(engine, 3_000);
+    const uid = server.append('INBOX', mailText({ subject: 'gone soon' }));
+    server.tell();
+    await waitFor(async () => (await engine.events()).includes('email.new'), { what: 'the event' });
+    const [email] = await ctx.db.select().from(emails).where(eq(emails.accountId, ctx.account.id));
+    const { id: folderId } = await engine.folder('INBOX');
+    server.remove('INBOX', uid);
+    // what a call does before its own sync, which may fail
+    await inLease(ctx.db, ctx.lease, (tx) => {
+      const now = new Date();
+      const change = { lease: ctx.lease, emailIds: [email!.id], now };
+      return changeEmails(tx, change, () => markVanished(tx, folderId, [uid], now));
+    });
+    await waitFor(async () => (await engine.events()).includes('email.delete'), {
+      timeoutMs: 15_000,
+      what: 'the deletion',
+    });
+    await watch.stop();
   });
 
   it('ends a connection that was being opened when it was asked to stop', async () => {

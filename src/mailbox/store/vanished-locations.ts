@@ -1,7 +1,7 @@
 import { and, isNotNull, sql } from 'drizzle-orm';
 import { anyOf } from '../../db/driver/any-of.ts';
 import type { Queryable, Tx } from '../../db/driver/client.ts';
-import { locations } from '../../db/schema/index.ts';
+import { emails, locations } from '../../db/schema/index.ts';
 import { counted } from './locations.ts';
 
 /** Bounds one statement. */
@@ -44,6 +44,17 @@ export async function reviveLocations(tx: Tx, folderId: string, uids: number[]):
     where folder_id = ${folderId} and ${anyOf(locations.uid, uids)} and vanished_at is not null
     returning folder_id, 1 as by`;
   await tx.execute(sql`${counted(mark)} select`);
+}
+
+/** Has emails and locations that vanished after `now`, by a clock that was set back since, vanish now. */
+export async function vanishedBy(tx: Tx, accountId: string, now: Date): Promise<void> {
+  const at = sql`${now.toISOString()}::timestamptz`;
+  for (const [table, column] of [
+    [locations, sql.raw('vanished_at')],
+    [emails, sql.raw('missing_since')],
+  ] as const) {
+    await tx.execute(sql`update ${table} set ${column} = ${at} where account_id = ${accountId} and ${column} > ${at}`);
+  }
 }
 
 /** Deletes the vanished locations of emails that another folder has now. */
