@@ -44,6 +44,8 @@ export function checkSendInput(input: SendInput, limits: SendLimits, mode: 'send
   }
   checkText('subject', input.subject, limits.subject);
   checkText('reply_to_message_id', input.reply_to_message_id, SEND_BOUNDS.messageId);
+  // brackets alone are no Message-ID either
+  if (/^[\s<>]*$/.test(input.reply_to_message_id ?? 'none')) throw invalid('reply_to_message_id is empty');
   checkHeaders(input.custom_headers ?? []);
   checkAttachments(input.attachments ?? [], limits);
   if (input.tracking_options) checkTrackingOptions(input.tracking_options);

@@ -20,14 +20,13 @@ export const inputKeyOf = (accountId: string, id: string): string => `${accountI
 
 /**
  * The input with the email that it answers.
- * @throws ApiError invalid_parameters when `reply_to_message_id` is the `email_…` id of an unknown email
+ * @throws ApiError not_found when `reply_to_message_id` is the `email_…` id of an unknown email
  */
 export async function resolveInput(db: Queryable, accountId: string, input: SendInput): Promise<OutgoingInput> {
   const reference = input.reply_to_message_id;
   if (reference === undefined) return { input };
-  if (reference === '') return { input, repliedTo: null };
   const target = await findReplyTarget(db, accountId, reference);
-  if (!target) throw new ApiError('invalid_parameters', 'reply_to_message_id is not an email of this account');
+  if (!target) throw new ApiError('not_found', 'reply_to_message_id is not an email of this account');
   const { messageId, references } = target;
   return { input, repliedTo: messageId ? { messageId, references } : null };
 }

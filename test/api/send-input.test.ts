@@ -55,6 +55,10 @@ describe('CR, LF and NUL are refused wherever a header is made of it', () => {
   });
 });
 
+test.each(['', ' ', '<>'])('a reply to %j is refused', (reference) => {
+  expect(refusal({ reply_to_message_id: reference })).toBe('reply_to_message_id is empty');
+});
+
 describe('limits', () => {
   const people = (count: number) => Array.from({ length: count }, (_, index) => ({ email: `r${index}@x.test` }));
   test.each<[string, SendInput, string | null]>([

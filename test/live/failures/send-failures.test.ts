@@ -157,7 +157,7 @@ describe('a send that succeeds', () => {
       [{ ...MAIL, attachments: Array.from({ length: 101 }, () => ({ content: '' })) }, 'attachments'],
       [{ ...MAIL, custom_headers: [{ name: 'Received', value: 'x' }] }, 'custom_headers.0.name'],
       [{ ...MAIL, tracking_options: { opens: true } }, 'html'],
-      [{ ...MAIL, reply_to_message_id: 'email_01m7zgraq2rnsjs7nv13zwjgtj' }, 'reply_to_message_id'],
+      [{ ...MAIL, reply_to_message_id: '' }, 'reply_to_message_id'],
       [{ subject: 'no recipient' }, 'to'],
       [{ to: MAIL.to }, 'subject'],
       [{ ...MAIL, plain_text: 'x'.repeat(41 * 1024 * 1024) }, ''],
@@ -168,6 +168,15 @@ describe('a send that succeeds', () => {
       expect(((await answer.json()) as { detail: string }).detail).toContain(field);
     }
   }, 60_000);
+
+  test('a reply to an unknown email is 404 that names the field, for drafts too', async () => {
+    for (const path of ['emails/send', 'drafts']) {
+      const body = { ...MAIL, reply_to_message_id: 'email_01m7zgraq2rnsjs7nv13zwjgtj' };
+      const answer = await live.api.request('POST', `/${anna.account.id}/${path}`, body);
+      expect(answer.status).toBe(404);
+      expect(((await answer.json()) as { detail: string }).detail).toContain('reply_to_message_id');
+    }
+  });
 });
 
 test('250 sends of one account at once to a server that takes 3 s for each do not delay the changes of another', async () => {
