@@ -12,6 +12,7 @@ import type { Command } from '../helpers/fakes/fake-imap-wire.ts';
 import { type FakeImap, type FakeImapOptions, PLAIN } from '../helpers/fakes/fake-imap.ts';
 import { mailText } from '../helpers/product/mail-text.ts';
 import { type Engine, engineTests } from '../helpers/product/engine.ts';
+import { waitFor } from '../helpers/assert/wait.ts';
 
 /** What other mail programs do to messages that this API has just placed, before the next sync pass sees those. */
 
@@ -285,4 +286,32 @@ describe('mail from before the account connected', () => {
     await syncMailbox(running.ctx, {});
     expect(await running.events()).toEqual([]);
   });
+});
+
+it('a call marks emails that other calls are moving where they go, without a sync for each', async () => {
+  const running = await startOn({ capabilities: `${PLAIN} MOVE`, folders: folderOptions });
+  const { server, ctx } = running;
+  for (let n = 0; n < 4; n++) server.append('INBOX', mailText({ subject: `moved ${n}` }));
+  await syncMailbox(ctx, { freshSession: true });
+  const rows = await ctx.db.select().from(emails).where(eq(emails.accountId, ctx.account.id));
+  // the server takes a while to say that it has moved a message
+  server.script.command = ({ name }, session) => {
+    if (name !== 'UID MOVE') return false;
+    const write = session.write.bind(session);
+    session.write = (data) => void setTimeout(() => write(data), 200);
+    return false;
+  };
+  const own = () => ctx.reopen().then((session) => ({ ...ctx, session }));
+  const lists = server.count('LIST');
+  await Promise.all(
+    rows.map(async ({ id }) => {
+      const [mover, marker] = [await own(), await own()];
+      const moving = moveEmail(mover, id, () => running.folder('Work'));
+      await waitFor(() => server.log.some(({ name }) => name === 'UID MOVE'), { what: 'the move' });
+      await Promise.all([moving, markEmail(marker, id, true)]);
+    }),
+  );
+  expect(server.count('LIST') - lists).toBe(0);
+  expect(server.folder('Work').messages.map(({ flags }) => flags.has('\\Seen'))).toEqual([true, true, true, true]);
+  expect((await running.events()).filter((type) => type === 'email.delete')).toEqual([]);
 });

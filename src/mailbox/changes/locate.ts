@@ -78,6 +78,7 @@ async function changeLocated<T>(
     } catch (error) {
       if (!(error instanceof LocationChanged)) throw error;
       if (error.byCall && passes < MAX_PASSES) continue;
+      if (error.gone && passes < MAX_PASSES && (await hasMovedOn(ctx, emailId, error.location))) continue;
       paths = error.syncPaths;
       if (error.gone) await recordVanished(ctx, emailId, error.location);
     }
@@ -86,6 +87,21 @@ async function changeLocated<T>(
     }
     await syncOnce(ctx, new Set(paths));
   }
+}
+
+/** How long a call of this API that has moved an email may take to commit where it is, in milliseconds. */
+const COMMIT_MS = 500;
+
+/**
+ * Whether the store has another location by now, from another call or the watch: no sync has to find it. A sync for each of
+ * many calls beside a move of many emails would keep them all waiting.
+ */
+async function hasMovedOn(ctx: SyncContext, emailId: string, { folderId, uid }: EmailLocation): Promise<boolean> {
+  for (const until = Date.now() + COMMIT_MS; Date.now() < until; await sleep(CHECK_EVERY_MS)) {
+    const locations = await locationsOf(ctx, emailId);
+    if (!locations.some((location) => location.folderId === folderId && location.uid === uid)) return true;
+  }
+  return false;
 }
 
 async function locationsOf(ctx: SyncContext, emailId: string): Promise<EmailLocation[]> {
