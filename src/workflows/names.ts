@@ -137,7 +137,7 @@ export const SEARCH_ATTRIBUTES = {
   mailStatus: 'MailStatus',
   webhookEndpoint: 'WebhookEndpoint',
   eventType: 'EventType',
-  /** KeywordList: every id that the run is about, `acc_…`, `email_…`, `drf_…`, `fld_…`, `whc_…`, `evt_…` */
+  /** KeywordList: the ids that the run is about, `acc_…`, `email_…`, `drf_…`, `fld_…`, and `whc_…`, `evt_…` as far as they fit */
   resourceIds: 'ResourceIds',
 } as const;
 
@@ -162,7 +162,7 @@ const MAX_VALUE_BYTES = 2048;
 
 /**
  * Search attributes by which a run is found: its account and each of these ids. Omits unknown ids, and the last ones beyond
- * Temporal's limit: about 58, or 19 deliveries with their event and email.
+ * Temporal's limit: about 57.
  */
 export function searchableBy(
   accountId: string | undefined,

@@ -17,6 +17,8 @@ import {
   SIGNALS,
   WORKFLOWS,
 } from '../../src/workflows/names.ts';
+import { startDeliveryRun } from '../../src/webhooks/dispatch/delivery-runs.ts';
+import { MAX_BATCH, planRuns } from '../../src/webhooks/dispatch/plan-runs.ts';
 import type { RunState } from '../../src/workflows/run-state.ts';
 import { startTestWorkers, type TestWorkers } from '../helpers/product/temporal-workers.ts';
 import { waitFor } from '../helpers/assert/wait.ts';
@@ -111,6 +113,24 @@ describe('a run', () => {
       typedSearchAttributes: searchableBy(newId('account'), ids),
     });
     await waitFor(async () => (await foundBy(ids[50] ?? '')).length === 1, WAIT);
+  });
+});
+
+describe('a delivery run', () => {
+  it('is found by each of its emails, however many deliveries it has', async () => {
+    const accountId = newId('account');
+    const endpointId = newId('endpoint');
+    const deliveries = Array.from({ length: MAX_BATCH }, (_, sequence) => ({
+      ...{ id: newId('delivery'), eventId: newId('event'), objectId: newId('email'), eventType: 'email.new' as const },
+      ...{ endpointId, accountId, sequence, runs: 0, line: 1, isFailing: false },
+    }));
+    const [run] = planRuns(deliveries, 1);
+    await startDeliveryRun(workers.api, run!);
+    const { workflowId } = run!;
+    await waitFor(async () => (await foundBy(accountId)).length === 1, WAIT);
+    const found = await Promise.all(deliveries.map(({ objectId }) => foundBy(objectId)));
+    expect(found).toEqual(deliveries.map(() => [workflowId]));
+    await workers.api.workflow.getHandle(workflowId).terminate();
   });
 });
 

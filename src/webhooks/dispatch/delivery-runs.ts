@@ -39,10 +39,11 @@ function startOptions(
   if (!first) throw new RangeError('a run has deliveries');
   const isOneType = deliveries.every((delivery) => delivery.eventType === first.eventType);
   const isOneAccount = deliveries.every((delivery) => delivery.accountId === first.accountId);
-  // ids of deliveries first: beyond the limit of Temporal those of events and emails are left out
+  // Those of emails first, which all fit. A delivery and its event name their email, and the API names the run of a delivery.
   const ids = [
+    ...deliveries.map(({ objectId }) => objectId),
     ...deliveries.map(({ id }) => id),
-    ...deliveries.flatMap(({ eventId, objectId }) => [eventId, objectId]),
+    ...deliveries.map(({ eventId }) => eventId),
   ];
   const searchAttributes: SearchAttributePair[] = [
     { key: SEARCH_KEYS.webhookEndpoint, value: first.endpointId },

@@ -1,7 +1,7 @@
 import { deliveryBatchWorkflowId, deliveryWorkflowId } from '../../workflows/names.ts';
 import type { ClaimedDelivery, ClaimedRun } from './delivery-queries.ts';
 
-/** Deliveries of one run at most: their ids fit the search attributes, and the result of the run is known soon. */
+/** Deliveries of one run at most: the ids of their emails fit the search attributes, and the result of the run is known soon. */
 export const MAX_BATCH = 50;
 
 /**
