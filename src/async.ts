@@ -70,12 +70,12 @@ export async function retryUntilAvailable<T>(
   work: () => Promise<T>,
   { over }: { over(error: unknown): boolean } = { over: () => false },
 ): Promise<T> {
-  const until = Date.now() + RETRY_MS;
+  const until = performance.now() + RETRY_MS;
   for (let waitMs = 250; ; waitMs = Math.min(2 * waitMs, 5_000)) {
     try {
       return await work();
     } catch (err) {
-      if (Date.now() >= until || over(err)) throw err;
+      if (performance.now() >= until || over(err)) throw err;
       logger.warn({ err, dependency }, 'dependency not available; retrying');
       await sleep(waitMs);
     }

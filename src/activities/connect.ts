@@ -325,9 +325,9 @@ interface Baseline {
 const NO_BASELINE: Baseline = { folders: [], newest: new Map() };
 
 async function readBaseline(session: ImapSession): Promise<Baseline> {
-  const until = Date.now() + BASELINE_MS;
-  const folders = await listFoldersWithStatus(session, () => Date.now() < until);
-  return { folders, newest: await readNewest(session, folders, Date.now() + NEWEST_MS) };
+  const until = performance.now() + BASELINE_MS;
+  const folders = await listFoldersWithStatus(session, () => performance.now() < until);
+  return { folders, newest: await readNewest(session, folders, performance.now() + NEWEST_MS) };
 }
 
 /** One error for both sides, with the details of both: a refused login before an unreachable server, IMAP before SMTP. */

@@ -65,10 +65,10 @@ export function createHousekeepingActivities(deps: HousekeepingDeps) {
    * and deletes objects in storage that no row names.
    */
   async function deleteExpired(): Promise<{ done: boolean }> {
-    const until = Date.now() + STEP_MS;
+    const until = performance.now() + STEP_MS;
     for (const [days, deleteBefore] of [...RETENTION, [auditDays, deleteAuditRecordsBefore] as const]) {
       for (let deleted = -1; deleted !== 0; ) {
-        if (Date.now() >= until) return { done: false };
+        if (performance.now() >= until) return { done: false };
         Context.current().heartbeat();
         deleted = await deleteBefore(db, new Date(Date.now() - days * DAY_MS));
       }
@@ -77,7 +77,7 @@ export function createHousekeepingActivities(deps: HousekeepingDeps) {
     const deleteFiles = (keys: string[]) => storage.delete(keys);
     await giveUpStaleSends(db, new Date(), deleteFiles);
     await giveUpStaleDrafts(db, new Date(), deleteFiles);
-    await sweepStorage(deps, Date.now() + SWEEP_STEP_MS).catch((err: unknown) => {
+    await sweepStorage(deps, performance.now() + SWEEP_STEP_MS).catch((err: unknown) => {
       logger.warn({ err }, 'storage sweep interrupted; it continues in an hour');
     });
     return { done: true };
@@ -94,7 +94,7 @@ export function createHousekeepingActivities(deps: HousekeepingDeps) {
 /** Deletes objects that no row names: a process that is killed between writing a file and saving its row leaves them. */
 async function sweepStorage({ db, storage, logger }: HousekeepingDeps, until: number): Promise<void> {
   const before = new Date(Date.now() - SWEEP_MS);
-  for (let due = await nextSweep(db, before); due && Date.now() < until; due = await nextSweep(db, before)) {
+  for (let due = await nextSweep(db, before); due && performance.now() < until; due = await nextSweep(db, before)) {
     Context.current().heartbeat();
     const { accountId, after } = due;
     const objects = await storage.list(`${accountId}/`, after ?? undefined);

@@ -277,11 +277,11 @@ async function inTurns(
   for (let isDone = false; !isDone && !signal.aborted; ) {
     const turn = new AbortController();
     const ctx = await openContext(mailbox);
-    const began = Date.now();
+    const began = performance.now();
     let timer: NodeJS.Timeout | undefined;
     const stopListening = deps.leases.onRoomWanted((accountId) => {
       if (accountId !== lease.accountId) return;
-      timer ??= setTimeout(() => turn.abort(), Math.max(0, began + TURN_MS - Date.now()));
+      timer ??= setTimeout(() => turn.abort(), Math.max(0, began + TURN_MS - performance.now()));
     });
     try {
       await work(ctx, AbortSignal.any([signal, turn.signal]));

@@ -98,12 +98,12 @@ export function createRemoveActivities({ db, storage, client, endMs = RUN_END_MS
 
   /** Waits until the account's runs have ended; terminates those that do not end. */
   async function awaitRuns({ accountId }: { accountId: string }): Promise<void> {
-    const until = Date.now() + endMs;
+    const until = performance.now() + endMs;
     const context = Context.current();
     for (const workflowId of await runsOf(client, accountId)) {
       const handle = client.getHandle(workflowId);
       while (await isRunning(handle)) {
-        if (Date.now() >= until) {
+        if (performance.now() >= until) {
           await unlessEnded(handle.terminate('the account is removed'));
           break;
         }

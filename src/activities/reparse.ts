@@ -49,7 +49,7 @@ export function createReparseActivities(deps: ReparseDeps) {
     cursor: ReparseCursor;
   }): Promise<ReparseStep> {
     const context = Context.current();
-    const until = Date.now() + STEP_MS;
+    const until = performance.now() + STEP_MS;
     const resumed = context.info.heartbeatDetails as ReparseStep | undefined;
     const step: ReparseStep = resumed ?? {
       next: cursor,
@@ -61,7 +61,7 @@ export function createReparseActivities(deps: ReparseDeps) {
       const account = await loadSyncSettings(deps.db, accountId);
       if (!account) return { ...step, next: null };
       const { ownAddresses } = account;
-      while (step.next && Date.now() < until) {
+      while (step.next && performance.now() < until) {
         const { rows, next } = await emailsToReparse(deps.db, accountId, step.next, PAGE);
         for (const row of rows) {
           if (context.cancellationSignal.aborted) await context.cancelled;
@@ -71,7 +71,7 @@ export function createReparseActivities(deps: ReparseDeps) {
           measured('reparsed', { outcome, count: 1 });
           step.counts[outcome] += 1;
           step.next = { list: step.next.list, last: { date: row.date.toISOString(), id: row.id } };
-          if (Date.now() >= until) return step;
+          if (performance.now() >= until) return step;
         }
         step.next = next;
         heartbeat();

@@ -46,9 +46,9 @@ export async function listenForChanges(session: ImapSession): Promise<ChangeList
   let idleRefused = false;
   let isReliable = true;
   const idle = async (signal: AbortSignal) => {
-    const began = Date.now();
+    const began = performance.now();
     const result = await client.idle();
-    const isShort = Date.now() - began < SHORTEST_IDLE_MS;
+    const isShort = performance.now() - began < SHORTEST_IDLE_MS;
     // Fall back to NOOP: a server that answers NO must not be asked repeatedly.
     if (result === false && client.usable && isShort) idleRefused = true;
     // An IDLE that ends immediately must not make the watch spin.

@@ -21,12 +21,12 @@ export interface RoomOptions {
  * @throws MailError when none could be opened in time
  */
 export async function openInTurn(open: () => Promise<ImapSession>, options: RoomOptions): Promise<ImapSession> {
-  for (const began = Date.now(); ; ) {
+  for (const began = performance.now(); ; ) {
     try {
       return await open();
     } catch (error) {
       const patience = refusedAsLimit(error) ? LIMIT_MS : isCut(error) ? CUT_MS : 0;
-      if (options.signal.aborted || Date.now() - began >= patience) throw error;
+      if (options.signal.aborted || performance.now() - began >= patience) throw error;
     }
     options.onLimit?.();
     await options.makeRoom();

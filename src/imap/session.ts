@@ -121,7 +121,7 @@ async function connect(login: ServerLogin, options: SessionOptions): Promise<Con
   const addresses = await options.outbound.resolve(login.host).catch((cause: unknown) => {
     throw new MailError('provider_error', 'imap', `the IMAP host could not be reached: ${reasonOf(cause)}`, { cause });
   });
-  const deadline = Date.now() + (options.connectTimeoutMs ?? CONNECT_TIMEOUT_MS);
+  const deadline = performance.now() + (options.connectTimeoutMs ?? CONNECT_TIMEOUT_MS);
   let last: MailError | undefined;
   for (const { address } of addresses) {
     const guard = new ResponseMeter();
@@ -130,7 +130,7 @@ async function connect(login: ServerLogin, options: SessionOptions): Promise<Con
     if (options.signal) closeWhenAborted(client, options.signal);
     patchClient(client);
     try {
-      await withDeadline(deadline - Date.now(), client.connect(), () => new TimedOut());
+      await withDeadline(deadline - performance.now(), client.connect(), () => new TimedOut());
       guard.allow(unsolicited(client));
       return { client, guard };
     } catch (cause) {
@@ -138,7 +138,7 @@ async function connect(login: ServerLogin, options: SessionOptions): Promise<Con
       const error = loginErrorOf(guard.exceeded ? FLOOD : cause, login, client.capabilities);
       if (error.code === 'invalid_credentials' || options.signal?.aborted) throw error;
       last = error;
-      if (Date.now() >= deadline) break;
+      if (performance.now() >= deadline) break;
     }
   }
   throw last ?? new MailError('provider_error', 'imap', 'the IMAP host has no address');

@@ -175,8 +175,8 @@ class AccountConnections<C> {
 
   /** @throws MailError */
   async take(login: ServerLogin): Promise<Lease<C>> {
-    const deadline = Date.now() + this.limits.waitMs;
-    const cutUntil = Date.now() + CUT_COUNTS_MS;
+    const deadline = performance.now() + this.limits.waitMs;
+    const cutUntil = performance.now() + CUT_COUNTS_MS;
     await this.place(login, deadline, 'last');
     for (;;) {
       try {
@@ -188,7 +188,7 @@ class AccountConnections<C> {
         // Without a connection of ours, waiting helps only where others can make room.
         const mayHelp = this.taken > 1 || this.limits.makeRoom !== undefined;
         const until = meaning === 'limit' ? deadline : meaning === 'cut' ? Math.min(deadline, cutUntil) : 0;
-        if (!mayHelp || Date.now() >= until) {
+        if (!mayHelp || performance.now() >= until) {
           const concernsAll = meaning === 'all' || (meaning === 'limit' && this.taken === 1);
           if (concernsAll) this.rejectWaiting(error as Error, login);
           this.leave();
@@ -201,13 +201,13 @@ class AccountConnections<C> {
         continue;
       }
       this.taken -= 1;
-      this.refused = { limit: this.taken, until: Date.now() + REFUSAL_COUNTS_MS };
+      this.refused = { limit: this.taken, until: performance.now() + REFUSAL_COUNTS_MS };
       await this.place(login, deadline, 'first');
     }
   }
 
   private async awaitRoom(): Promise<void> {
-    this.single.until = Date.now() + REFUSAL_COUNTS_MS;
+    this.single.until = performance.now() + REFUSAL_COUNTS_MS;
     await this.limits.makeRoom?.(this.accountId).catch(() => {});
     await sleep(ROOM_INTERVAL_MS);
   }
@@ -252,7 +252,7 @@ class AccountConnections<C> {
         const { side } = this.protocol;
         reject(new MailError('provider_error', side, `all ${side.toUpperCase()} connections of this mailbox are busy`));
       };
-      const timer = setTimeout(giveUp, Math.max(0, deadline - Date.now()));
+      const timer = setTimeout(giveUp, Math.max(0, deadline - performance.now()));
       if (order === 'first') this.waiting.unshift(waiting);
       else this.waiting.push(waiting);
     });
@@ -266,13 +266,13 @@ class AccountConnections<C> {
 
   private get limit(): number {
     const { limit, until } = this.refused;
-    return Date.now() < until ? Math.min(limit, this.limits.maxPerAccount) : this.limits.maxPerAccount;
+    return performance.now() < until ? Math.min(limit, this.limits.maxPerAccount) : this.limits.maxPerAccount;
   }
 
   private async open(login: ServerLogin): Promise<C> {
-    if (this.isSingle) await sleep(Math.max(0, this.single.notBefore - Date.now()));
+    if (this.isSingle) await sleep(Math.max(0, this.single.notBefore - performance.now()));
     const connection = await this.protocol.open(login, this.exclusive);
-    this.single.turnSince = Date.now();
+    this.single.turnSince = performance.now();
     this.protocol.onEnd(connection, () => void this.endIdle((each) => each.connection === connection));
     return connection;
   }
@@ -305,23 +305,23 @@ class AccountConnections<C> {
   }
 
   private get isSingle(): boolean {
-    return Date.now() < this.single.until;
+    return performance.now() < this.single.until;
   }
 
   private get isTurnOver(): boolean {
-    return this.isSingle && Date.now() - this.single.turnSince >= SINGLE.turnMs;
+    return this.isSingle && performance.now() - this.single.turnSince >= SINGLE.turnMs;
   }
 
   /** Leaves the one connection that the server allows to others for a moment. */
   private endTurn(connection: C): void {
-    this.single.notBefore = Date.now() + SINGLE.pauseMs;
+    this.single.notBefore = performance.now() + SINGLE.pauseMs;
     void this.protocol.end(connection);
   }
 
   private keep(connection: C, login: ServerLogin, inDoubt: boolean): void {
     const end = () => void this.endIdle((each) => each.connection === connection);
     const timer = setTimeout(end, this.isSingle ? SINGLE.idleMs : this.limits.idleMs).unref();
-    this.idle.push({ connection, login, since: Date.now(), inDoubt, timer });
+    this.idle.push({ connection, login, since: performance.now(), inDoubt, timer });
   }
 
   /** The connection that was used last, if it still works; those of other logins are ended. */
@@ -337,7 +337,7 @@ class AccountConnections<C> {
 
   private async works({ connection, inDoubt, since }: Idle<C>): Promise<boolean> {
     if (!this.protocol.isReusable(connection)) return false;
-    if (!inDoubt && Date.now() - since < this.limits.probeAfterMs) return true;
+    if (!inDoubt && performance.now() - since < this.limits.probeAfterMs) return true;
     return this.protocol.probe(connection);
   }
 

@@ -23,8 +23,8 @@ export interface NewestMail {
 }
 
 /**
- * Reads the newest messages of each folder while the account connects, until the given time (ms since the epoch), so an
- * email that is moved right after that is known. The rest is scanned later.
+ * Reads the newest messages of each folder while the account connects, until the given time (ms of `performance.now()`),
+ * so an email that is moved right after that is known. The rest is scanned later.
  */
 export async function readNewest(
   session: ImapSession,
@@ -34,7 +34,7 @@ export async function readNewest(
   const newest = new Map<string, NewestMail>();
   const inboxFirst = [...folders].sort((a, b) => Number(b.role === 'INBOX') - Number(a.role === 'INBOX'));
   for (const { path, selectable, status } of inboxFirst) {
-    if (Date.now() >= until) break;
+    if (performance.now() >= until) break;
     if (!selectable || !status || status.messages === 0) continue;
     await withSelected(session, path, async (selection) => {
       if (selection.uidValidity !== status.uidValidity) return;

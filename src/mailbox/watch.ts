@@ -103,23 +103,23 @@ async function listenAndSync(ctx: SyncContext, { pollMs, signal, room, onInSync 
   const listener = await listenForChanges(ctx.session);
   let list = await syncMailbox(ctx, { freshSession: true, thorough: true });
   await onInSync();
-  let thoroughAt = Date.now();
-  let polledAt = Date.now();
+  let thoroughAt = performance.now();
+  let polledAt = performance.now();
   while (!over.aborted) {
     list = await selectInbox(ctx, list);
     // Undecided emails shorten the wait.
-    if (list.undecided) polledAt = Math.min(polledAt, Date.now() - pollMs + UNDECIDED_MS);
-    await listener.wait(Math.max(1, polledAt + pollMs - Date.now()), over);
+    if (list.undecided) polledAt = Math.min(polledAt, performance.now() - pollMs + UNDECIDED_MS);
+    await listener.wait(Math.max(1, polledAt + pollMs - performance.now()), over);
     if (over.aborted) return;
     ctx.session.assertOpen();
-    const poll = Date.now() - polledAt >= pollMs;
+    const poll = performance.now() - polledAt >= pollMs;
     if (poll) await listener.probe();
     const notified = listener.take();
-    const thorough = poll && Date.now() - thoroughAt >= THOROUGH_MS;
+    const thorough = poll && performance.now() - thoroughAt >= THOROUGH_MS;
     const missingBefore = list.missing;
     if (poll || notified.list) list = await syncMailbox(ctx, { thorough, changed: notified.folders, missingBefore });
     else if (notified.folders.size > 0) list = await syncNotified(ctx, list, notified.folders);
-    if (poll) polledAt = Date.now();
-    if (thorough) thoroughAt = Date.now();
+    if (poll) polledAt = performance.now();
+    if (thorough) thoroughAt = performance.now();
   }
 }

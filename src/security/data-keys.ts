@@ -28,7 +28,7 @@ export function createDataKeys({ db, secrets }: { db: Queryable; secrets: Secret
 
   function cached(accountId: string): Buffer | undefined {
     const entry = cache.get(accountId);
-    if (entry !== undefined && entry.until > Date.now()) return entry.key;
+    if (entry !== undefined && entry.until > performance.now()) return entry.key;
     cache.delete(accountId);
     return undefined;
   }
@@ -36,7 +36,7 @@ export function createDataKeys({ db, secrets }: { db: Queryable; secrets: Secret
   function remember(accountId: string, key: Buffer): Buffer {
     const oldest = cache.keys().next().value;
     if (cache.size >= MOST_CACHED && oldest !== undefined) cache.delete(oldest);
-    cache.set(accountId, { key, until: Date.now() + CACHED_MS });
+    cache.set(accountId, { key, until: performance.now() + CACHED_MS });
     return key;
   }
 

@@ -17,13 +17,13 @@ export async function openSmtp(
   settings: ServerLogin,
   { outbound, timeoutMs }: { outbound: Outbound; timeoutMs: number },
 ): Promise<SMTPConnection> {
-  const deadline = Date.now() + timeoutMs;
+  const deadline = performance.now() + timeoutMs;
   const addresses = await outbound.resolve(settings.host).catch((cause: unknown) => {
     throw new MailError('provider_error', 'smtp', `the SMTP host could not be reached: ${reasonOf(cause)}`, { cause });
   });
   let last: MailError | undefined;
   for (const [index, { address }] of addresses.entries()) {
-    const left = deadline - Date.now();
+    const left = deadline - performance.now();
     try {
       const share = Math.max(SHARE_MS, left / (addresses.length - index));
       return await login(settings, address, Math.min(left, share));
@@ -31,7 +31,7 @@ export async function openSmtp(
       const error = smtpErrorOf(cause, settings);
       if (error.code === 'invalid_credentials') throw error;
       last = error;
-      if (Date.now() >= deadline) break;
+      if (performance.now() >= deadline) break;
     }
   }
   throw last ?? new MailError('provider_error', 'smtp', 'the SMTP host has no address');

@@ -3,8 +3,10 @@ import { eq, sql } from 'drizzle-orm';
 import { getEmail } from '../../src/db/queries/emails.ts';
 import { parsePieces } from '../../src/db/driver/json-text.ts';
 import { mark } from '../../src/mailbox/changes/pending-removals.ts';
-import { emails, locations } from '../../src/db/schema/index.ts';
+import { emails, locations, pathReservations } from '../../src/db/schema/index.ts';
+import { markEmail } from '../../src/mailbox/changes/mark.ts';
 import { moveEmail } from '../../src/mailbox/changes/move.ts';
+import { loadOngoing, reservePath } from '../../src/mailbox/folders/reservations.ts';
 import { syncMailbox } from '../../src/mailbox/sync-pass.ts';
 import { PLAIN } from '../helpers/fakes/fake-imap.ts';
 import { mailText } from '../helpers/product/mail-text.ts';
@@ -61,6 +63,24 @@ it('what readers see of an email whose move was abandoned changes with an event'
   await syncMailbox(engine.ctx, {});
   expect((await seen(engine, id)).events).toBe(3);
 });
+
+it('a mark and a reservation that were made before the clock was set back by an hour hold up nothing', async () => {
+  const { engine, id } = await abandoned();
+  const { ctx } = engine;
+  const later = sql`now() + interval '1 hour'`;
+  await ctx.db.update(locations).set({ pendingRemovalSince: later }).where(eq(locations.accountId, ctx.account.id));
+  await markEmail(ctx, id, true);
+  expect(engine.server.folder('INBOX').messages[0]?.flags.has('\\Seen')).toBe(true);
+  await syncMailbox(ctx, {});
+  const both = [(await engine.folder('INBOX')).id, (await engine.folder('Work')).id].sort();
+  expect(await seen(engine, id)).toMatchObject({ read: both, reported: both });
+
+  await reservePath(ctx.db, ctx.lease, { path: 'New', folderId: 'fld_a' });
+  expect(await reservePath(ctx.db, ctx.lease, { path: 'New', folderId: 'fld_b' })).toBe('taken');
+  await ctx.db.update(pathReservations).set({ createdAt: later }).where(eq(pathReservations.accountId, ctx.account.id));
+  expect(await loadOngoing(ctx.db, ctx.account.id)).toEqual([]);
+  expect(await reservePath(ctx.db, ctx.lease, { path: 'New', folderId: 'fld_b' })).toBe('again');
+}, 40_000);
 
 it('a move that continues after its mark has expired does not copy the email again', async () => {
   const { engine, id } = await abandoned();

@@ -20,11 +20,11 @@ const CHECK_EVERY_MS = 100;
 
 /** Repeats `attempt`, which returns undefined while another call has reserved the draft. @throws ApiError after 20 s */
 export async function whenFree<T>(attempt: () => Promise<T | undefined>): Promise<T> {
-  const until = Date.now() + RESERVED_MS;
+  const until = performance.now() + RESERVED_MS;
   for (;;) {
     const result = await attempt();
     if (result !== undefined) return result;
-    if (Date.now() > until) {
+    if (performance.now() > until) {
       throw new ApiError('provider_error', 'another update of this draft is in progress; retry later');
     }
     await sleep(CHECK_EVERY_MS);

@@ -95,14 +95,14 @@ const LEFT_MS = 2_000;
  */
 export async function execute<T = void>(deps: RunDeps, call: WorkflowCall<T>): Promise<T> {
   if (!call.turn) return run(deps, call);
-  const until = Date.now() + call.deadlineMs;
+  const until = performance.now() + call.deadlineMs;
   return call.turn.turns.inTurn(call.turn.key, TURN_PART * call.deadlineMs, () =>
-    run(deps, { ...call, deadlineMs: until - Date.now() }),
+    run(deps, { ...call, deadlineMs: until - performance.now() }),
   );
 }
 
 async function run<T>(deps: RunDeps, call: WorkflowCall<T>): Promise<T> {
-  const began = Date.now();
+  const began = performance.now();
   const { client, finished } = deps;
   const { until = resultOrStored } = call;
   const [over, calls] = [new AbortController(), new AbortController()];
@@ -165,12 +165,12 @@ async function watch<T>(
 ): Promise<never> {
   let until = began + call.deadlineMs;
   let { extendMs } = call;
-  await sleep(Math.min(began + TAKEN_MS, until) - Date.now(), over);
+  await sleep(Math.min(began + TAKEN_MS, until) - performance.now(), over);
   for (;;) {
     over.throwIfAborted();
     const [isTaken, isThere] = await Promise.all([isBegun(client, handle), hasWorker()]);
     over.throwIfAborted();
-    const isLate = Date.now() >= until;
+    const isLate = performance.now() >= until;
     // a live but busy worker takes it before the deadline, or not at all
     if (!isTaken && (isLate || !isThere)) {
       if (!call.isKept) await within(client, TEMPORAL_MS, () => handle.terminate(UNTAKEN)).catch(() => undefined);
@@ -182,10 +182,10 @@ async function watch<T>(
       if (!isThere) throw new CallOutage('worker', 'yes');
       until += (await extendMs?.()) ?? 0;
       extendMs = undefined;
-      if (Date.now() >= until) throw new StillRunning('the deadline passed');
+      if (performance.now() >= until) throw new StillRunning('the deadline passed');
     }
     const checkMs = isTaken ? CHECK_MS.begun : CHECK_MS.untaken;
-    await sleep(Math.min(checkMs, until - Date.now()), over);
+    await sleep(Math.min(checkMs, until - performance.now()), over);
   }
 }
 

@@ -78,9 +78,9 @@ function dateOf(time: Execution['startTime']): string | null {
 /** Adds the states of live runs; a run for which no worker responds in time stays without one. */
 async function addStates(client: Client, runs: Run[]): Promise<void> {
   const limiter = createLimiter(PARALLEL);
-  const until = Date.now() + STATES_MS;
+  const until = performance.now() + STATES_MS;
   const ask = async (run: Run) => {
-    if (Date.now() >= until) return;
+    if (performance.now() >= until) return;
     const handle = client.workflow.getHandle(run.workflow_id, run.run_id);
     const answer = client.withDeadline(until, () => handle.query<RunState>(QUERIES.state));
     const { state, since, lastError, nextAttempt, counts } = await answer;

@@ -32,7 +32,9 @@ export function isPendingRemoval(alias: string): string {
 
 /** SQL: a move of this service that is under way leaves the location under this alias. */
 export function isBeingMoved(alias: string): string {
-  return `(coalesce(${alias}.pending_removal_since, '-infinity') > now() - ${COUNTS_AS_DEAD})`;
+  const since = `coalesce(${alias}.pending_removal_since, '-infinity')`;
+  // one of the future was made before the clock was set back
+  return `(${since} > now() - ${COUNTS_AS_DEAD} and ${since} < now() + ${COUNTS_AS_DEAD})`;
 }
 
 /**
@@ -69,11 +71,11 @@ const pendingOfAccount = statement(
   (accountId: string, seconds: number, limit: number) => sql`
     select folder_id as "folderId", uid::float8 as uid, email_id as "emailId" from locations
     where account_id = ${accountId} and pending_removal_since is not null
-      and pending_removal_since < now() - make_interval(secs => ${seconds})
+      and abs(extract(epoch from now() - pending_removal_since)) > ${seconds}
     order by pending_removal_since limit ${limit}`,
 );
 
-/** Locations of an account that were marked longer than `olderThanMs` ago, the oldest first, with their emails. */
+/** Locations of an account that were marked longer than `olderThanMs` ago, or as much later, with their emails: the oldest first. */
 export async function findPendingRemovals(
   db: Queryable,
   accountId: string,

@@ -97,7 +97,7 @@ const COMMIT_MS = 500;
  * many calls beside a move of many emails would keep them all waiting.
  */
 async function hasMovedOn(ctx: SyncContext, emailId: string, { folderId, uid }: EmailLocation): Promise<boolean> {
-  for (const until = Date.now() + COMMIT_MS; Date.now() < until; await sleep(CHECK_EVERY_MS)) {
+  for (const until = performance.now() + COMMIT_MS; performance.now() < until; await sleep(CHECK_EVERY_MS)) {
     const locations = await locationsOf(ctx, emailId);
     if (!locations.some((location) => location.folderId === folderId && location.uid === uid)) return true;
   }
@@ -115,10 +115,10 @@ const MOVE_MS = 12_000;
 const CHECK_EVERY_MS = 100;
 
 async function unmovedLocationsOf(ctx: SyncContext, emailId: string): Promise<EmailLocation[]> {
-  for (const until = Date.now() + MOVE_MS; ; ) {
+  for (const until = performance.now() + MOVE_MS; ; ) {
     const locations = await locationsOf(ctx, emailId);
     if (!locations.some(({ beingMoved }) => beingMoved)) return locations;
-    if (Date.now() >= until) throw new MailError('provider_error', 'imap', BEING_MOVED);
+    if (performance.now() >= until) throw new MailError('provider_error', 'imap', BEING_MOVED);
     await sleep(CHECK_EVERY_MS);
   }
 }

@@ -140,11 +140,11 @@ class Move {
     const key = `${location.folderId} ${location.uid}`;
     // Before the mark, which would otherwise outlive a location that turns out to be another one.
     if (!this.marked.has(key)) await openLocation(this.ctx, location);
-    for (const until = Date.now() + OTHER_EXECUTION_MS; !this.marked.has(key); ) {
+    for (const until = performance.now() + OTHER_EXECUTION_MS; !this.marked.has(key); ) {
       const state = await mark(this.ctx, { ...location, emailId: this.emailId });
       if (state !== 'taken') this.marked.add(key);
       if (state === 'again') throw new LocationChanged(location, { gone: false, sync: [this.target.path] });
-      if (state === 'taken' && Date.now() >= until) {
+      if (state === 'taken' && performance.now() >= until) {
         throw new MailError('provider_error', 'imap', BEING_MOVED);
       }
       if (state === 'taken') await sleep(CHECK_EVERY_MS);

@@ -1,4 +1,4 @@
-import { and, eq, gt, sql } from 'drizzle-orm';
+import { and, eq, sql } from 'drizzle-orm';
 import type { Db, Queryable, Tx } from '../../db/driver/client.ts';
 import { inLease, type Lease } from '../../db/coordination/lease.ts';
 import { anyOf } from '../../db/driver/any-of.ts';
@@ -10,8 +10,11 @@ export interface PathReservation {
   folderId: string;
 }
 
-/** An older reservation was left by a call that was stopped; another folder may have its path. */
-const LASTS_MS = 60_000;
+/**
+ * An older reservation was left by a call that was stopped; another folder may have its path. One of the future is older too:
+ * the clock was set back.
+ */
+const IS_ONGOING = sql<boolean>`abs(extract(epoch from now() - ${pathReservations.createdAt})) < 60`;
 
 /**
  * Reserves a path for a folder. `first`: no earlier call did; `again`: reserved for the same folder, or by a call that was
@@ -20,12 +23,15 @@ const LASTS_MS = 60_000;
 export async function reservePath(db: Db, lease: Lease, wanted: PathReservation): Promise<'first' | 'again' | 'taken'> {
   const { accountId } = lease;
   return inLease(db, lease, async (tx) => {
-    const [old] = await tx.select().from(pathReservations).where(at(accountId, wanted.path));
-    const same = old?.folderId === wanted.folderId;
-    if (old && !same && Date.now() - old.createdAt.getTime() < LASTS_MS) return 'taken';
+    const { folderId } = pathReservations;
+    const [old] = await tx
+      .select({ folderId, isOngoing: IS_ONGOING })
+      .from(pathReservations)
+      .where(at(accountId, wanted.path));
+    if (old?.isOngoing && old.folderId !== wanted.folderId) return 'taken';
     await tx
       .insert(pathReservations)
-      .values({ accountId, ...wanted, createdAt: new Date() })
+      .values({ accountId, ...wanted, createdAt: sql`now()` })
       .onConflictDoUpdate({
         target: [pathReservations.accountId, pathReservations.path],
         set: { folderId: sql`excluded.folder_id`, createdAt: sql`excluded.created_at` },
@@ -62,11 +68,11 @@ export async function loadReservations(tx: Tx | Queryable, accountId: string): P
 
 /** The reservations of calls in progress: they have just sent CREATE or RENAME, or are about to. */
 export async function loadOngoing(db: Queryable, accountId: string): Promise<PathReservation[]> {
-  const { path, folderId, createdAt } = pathReservations;
+  const { path, folderId } = pathReservations;
   return db
     .select({ path, folderId })
     .from(pathReservations)
-    .where(and(eq(pathReservations.accountId, accountId), gt(createdAt, new Date(Date.now() - LASTS_MS))));
+    .where(and(eq(pathReservations.accountId, accountId), IS_ONGOING));
 }
 
 function at(accountId: string, path: string) {
