@@ -78,7 +78,7 @@ async function changeLocated<T>(
     } catch (error) {
       if (!(error instanceof LocationChanged)) throw error;
       if (error.byCall && passes < MAX_PASSES) continue;
-      if (error.gone && passes < MAX_PASSES && (await hasMovedOn(ctx, emailId, error.location))) continue;
+      if (passes < MAX_PASSES && (await hasMovedOn(ctx, emailId, error))) continue;
       paths = error.syncPaths;
       if (error.gone) await recordVanished(ctx, emailId, error.location);
     }
@@ -96,12 +96,12 @@ const COMMIT_MS = 500;
  * Whether the store has another location by now, from another call or the watch: no sync has to find it. A sync for each of
  * many calls beside a move of many emails would keep them all waiting.
  */
-async function hasMovedOn(ctx: SyncContext, emailId: string, { folderId, uid }: EmailLocation): Promise<boolean> {
-  for (const until = performance.now() + COMMIT_MS; performance.now() < until; await sleep(CHECK_EVERY_MS)) {
-    const locations = await locationsOf(ctx, emailId);
-    if (!locations.some((location) => location.folderId === folderId && location.uid === uid)) return true;
+async function hasMovedOn(ctx: SyncContext, emailId: string, { gone, location }: LocationChanged): Promise<boolean> {
+  const isSame = ({ folderId, uid }: EmailLocation) => folderId === location.folderId && uid === location.uid;
+  for (const until = performance.now() + (gone ? COMMIT_MS : 0); ; await sleep(CHECK_EVERY_MS)) {
+    if (!(await locationsOf(ctx, emailId)).some(isSame)) return true;
+    if (performance.now() >= until) return false;
   }
-  return false;
 }
 
 async function locationsOf(ctx: SyncContext, emailId: string): Promise<EmailLocation[]> {
