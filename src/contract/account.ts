@@ -80,6 +80,30 @@ export const AccountDeleted = Type.Object(
   { $id: 'AccountDeleted' },
 );
 
+/** How the store can differ from a mailbox. */
+const DIFFERENCES = {
+  message_not_stored: 'messages that are not stored',
+  message_missing: 'messages that are stored, and that the folder does not hold',
+  other_message: 'UIDs that name another message than the one that is stored of them',
+  flags: 'flags, and emails whose read state is not that of their locations',
+  counters: 'counters of folders',
+  email_without_location: 'emails that are in no folder',
+  folder_not_stored: 'folders that are not stored',
+  folder_missing: 'folders that are stored, and that the mailbox does not have',
+} as const;
+export type DifferenceKind = keyof typeof DIFFERENCES;
+const DIFFERENCE_KINDS = Object.keys(DIFFERENCES) as DifferenceKind[];
+
+function DifferenceCounts(description: string) {
+  const counts = DIFFERENCE_KINDS.map((kind) => [
+    kind,
+    Type.Optional(Type.Integer({ description: DIFFERENCES[kind] })),
+  ]);
+  return Type.Object(Object.fromEntries(counts) as Record<DifferenceKind, Type.TOptional<Type.TInteger>>, {
+    description,
+  });
+}
+
 export const MailboxVerification = Type.Object(
   {
     object: Type.Literal('MailboxVerification'),
@@ -90,10 +114,15 @@ export const MailboxVerification = Type.Object(
     messages: Type.Integer({ description: 'messages compared' }),
     differences: Type.Integer({ description: 'differences that a sync pass did not resolve; each is repaired' }),
     left: Type.Integer({ description: 'differences that remain' }),
+    kinds: DifferenceCounts('the number of differences of each kind; kinds without one are omitted'),
+    resolved: DifferenceCounts(
+      'what differed before the sync pass and no longer after it, by kind: recent changes of the mailbox, and what every ' +
+        'pass repairs',
+    ),
     sample: Type.Array(
       Type.Object({
         folder_id: Type.String(),
-        kind: OneOf(['message_not_stored', 'message_missing', 'other_message', 'flags', 'counters']),
+        kind: OneOf(DIFFERENCE_KINDS),
         uid: Type.Integer({ description: 'UID of the message; 0: the difference concerns the folder' }),
       }),
       { description: 'the first differences found' },

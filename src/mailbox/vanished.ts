@@ -154,7 +154,7 @@ function disjoint(ranges: UidRange[]): UidRange[] {
 }
 
 /** Marks messages as vanished; true when there are any. */
-async function applyVanished(ctx: SyncContext, folder: FolderState, uids: number[]): Promise<boolean> {
+export async function applyVanished(ctx: SyncContext, folder: FolderState, uids: number[]): Promise<boolean> {
   for (const batch of batchesOf(uids)) {
     await inLease(ctx.db, ctx.lease, async (tx) => {
       const now = new Date();

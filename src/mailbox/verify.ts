@@ -1,36 +1,35 @@
+import type { DifferenceKind } from '../contract/account.ts';
 import { inLease } from '../db/coordination/lease.ts';
 import { fetchMetaOf, MAX_UID, type MessageMeta } from '../imap/fetch.ts';
-import { statusOf } from '../imap/list.ts';
+import { listFolders, statusOf } from '../imap/list.ts';
 import { searchUids } from '../imap/search.ts';
 import { changeEmails } from './change-emails.ts';
 import type { SyncContext } from './context.ts';
 import { remapFolder } from './folders/uidvalidity.ts';
 import { isSameMessage } from './ingest/match.ts';
 import { type Selection, withSelected } from './selected.ts';
-import { findWrongUnread } from './store/emails.ts';
-import { type FolderState, invalidateFolder, loadFolders, saveStatusCounters } from './store/folders.ts';
+import { findUnlocated, findWrongUnread, missUnlocated } from './store/emails.ts';
+import {
+  findMiscounted,
+  type FolderState,
+  invalidateFolder,
+  loadFolders,
+  recountLocations,
+  saveStatusCounters,
+} from './store/folders.ts';
 import { changedFlags, knownUids, locationsAt } from './store/locations.ts';
 import { syncOnce } from './sync-pass.ts';
+import { applyVanished } from './vanished.ts';
 
 /*
  * Compares all that is stored of a mailbox with the server, independent of the cursors, and has differences repaired by
  * the sync passes, with their events. The mailbox keeps changing during that: only what differs twice, with a sync pass in
- * between, is a difference.
+ * between, is a difference. What the pass has resolved was a recent change, or a bug that every pass repairs: it is
+ * counted separately. The store alone shows that it disagrees with itself, which no change explains.
  */
 
-export type DifferenceKind =
-  /** the folder holds a message that is not stored */
-  | 'message_not_stored'
-  /** a message is stored that the folder does not hold */
-  | 'message_missing'
-  /** the UID names another message than the one that is stored of it */
-  | 'other_message'
-  /** \Seen or \Deleted differ, or the email's `is_unread` from those of its locations */
-  | 'flags'
-  /** the folder's counters */
-  | 'counters';
-
 export interface Difference {
+  /** empty: a folder that is not stored */
   folderId: string;
   kind: DifferenceKind;
   /** 0: the folder, or an email */
@@ -43,6 +42,10 @@ export interface Verification {
   differences: number;
   /** of the differences, those that are there still after the repair */
   left: number;
+  /** the number of differences of each kind */
+  kinds: Partial<Record<DifferenceKind, number>>;
+  /** what differed before the sync pass and no longer after it, of each kind */
+  resolved: Partial<Record<DifferenceKind, number>>;
   /** the first of the differences */
   sample: Difference[];
 }
@@ -57,20 +60,73 @@ const SAMPLE = 50;
  * @throws MailError; LeaseLost
  */
 export async function verifyMailbox(ctx: SyncContext, signal: AbortSignal): Promise<Verification> {
-  await syncOnce(ctx, new Set());
-  const all = (await loadFolders(ctx.db, ctx.account.id)).filter(({ selectable, vacating }) => selectable && !vacating);
+  const all = comparable(await loadFolders(ctx.db, ctx.account.id));
   const first = await compareFolders(ctx, all, signal);
-  const emails = await findWrongUnread(ctx.db, ctx.account.id);
-  const lasting = first.found.length === 0 ? [] : await lastingOf(ctx, first.found, signal);
+  first.found = first.found.concat(await compareList(ctx));
+  const ofStore = await compareStore(ctx);
+  const lasting = await lastingOf(ctx, first.found, signal);
+  const differences = [...lasting, ...ofStore.found];
   await repair(ctx, lasting);
-  await correctUnread(ctx, emails);
-  const left = lasting.length === 0 ? [] : await lastingOf(ctx, lasting, signal);
+  await ofStore.repair();
+  const left = differences.length === 0 ? [] : await lastingOf(ctx, lasting, signal);
+  const isLasting = new Set(lasting.map(keyOf));
   return {
     folders: all.length,
     messages: first.messages,
-    differences: lasting.length + emails.length,
+    differences: differences.length,
     left: left.length,
-    sample: lasting.slice(0, SAMPLE),
+    kinds: countKinds(differences),
+    resolved: countKinds(first.found.filter((difference) => !isLasting.has(keyOf(difference)))),
+    sample: differences.filter(({ folderId }) => folderId !== '').slice(0, SAMPLE),
+  };
+}
+
+const keyOf = ({ folderId, kind, uid }: Difference) => `${folderId} ${kind} ${uid}`;
+
+function countKinds(differences: Difference[]): Verification['kinds'] {
+  const counts: Verification['kinds'] = {};
+  for (const { kind } of differences) counts[kind] = (counts[kind] ?? 0) + 1;
+  return counts;
+}
+
+function comparable(folders: FolderState[]): FolderState[] {
+  return folders.filter(({ selectable, vacating }) => selectable && !vacating);
+}
+
+/** Compares the stored folders with the list of the server. */
+async function compareList(ctx: SyncContext): Promise<Difference[]> {
+  const stored = (await loadFolders(ctx.db, ctx.account.id)).filter(({ vacating }) => !vacating);
+  const listed = new Set((await listFolders(ctx.session)).map(({ path }) => path));
+  const known = new Set(stored.map(({ path }) => path));
+  const unknown = [...listed].filter((path) => !known.has(path));
+  return [
+    ...stored
+      .filter(({ path }) => !listed.has(path))
+      .map(({ id }) => ({ folderId: id, kind: 'folder_missing' as const, uid: 0 })),
+    ...unknown.map(() => ({ folderId: '', kind: 'folder_not_stored' as const, uid: 0 })),
+  ];
+}
+
+/** Where the store disagrees with itself, and its repair: emails that go are deleted by the next sync pass. */
+async function compareStore(ctx: SyncContext): Promise<{ found: Difference[]; repair(): Promise<void> }> {
+  const { db, account, lease } = ctx;
+  const [folders, unread, unlocated] = [
+    await findMiscounted(db, account.id),
+    await findWrongUnread(db, account.id),
+    await findUnlocated(db, account.id),
+  ];
+  const ofEmails = (kind: DifferenceKind) => () => ({ folderId: '', kind, uid: 0 });
+  return {
+    found: [
+      ...folders.map((folderId) => ({ folderId, kind: 'counters' as const, uid: 0 })),
+      ...unread.map(ofEmails('flags')),
+      ...unlocated.map(ofEmails('email_without_location')),
+    ],
+    async repair() {
+      for (const id of folders) await inLease(db, lease, (tx) => recountLocations(tx, id));
+      await correctUnread(ctx, unread);
+      if (unlocated.length > 0) await inLease(db, lease, (tx) => missUnlocated(tx, account.id));
+    },
   };
 }
 
@@ -78,12 +134,12 @@ export async function verifyMailbox(ctx: SyncContext, signal: AbortSignal): Prom
 async function lastingOf(ctx: SyncContext, before: Difference[], signal: AbortSignal): Promise<Difference[]> {
   const ids = new Set(before.map(({ folderId }) => folderId));
   const pathsOf = (folders: FolderState[]) => new Set(folders.map(({ path }) => path));
-  const suspect = async () => (await loadFolders(ctx.db, ctx.account.id)).filter(({ id }) => ids.has(id));
+  const suspect = async () => comparable(await loadFolders(ctx.db, ctx.account.id)).filter(({ id }) => ids.has(id));
   await syncOnce(ctx, pathsOf(await suspect()));
-  const again = await compareFolders(ctx, await suspect(), signal);
-  const keyOf = ({ folderId, kind, uid }: Difference) => `${folderId} ${kind} ${uid}`;
+  if (before.length === 0) return [];
+  const again = (await compareFolders(ctx, await suspect(), signal)).found.concat(await compareList(ctx));
   const seen = new Set(before.map(keyOf));
-  return again.found.filter((difference) => seen.has(keyOf(difference)));
+  return again.filter((difference) => seen.has(keyOf(difference)));
 }
 
 interface Compared {
@@ -122,7 +178,7 @@ async function compareFolder(
     for (const difference of await compareMessages(ctx, folder, metas)) found.push(difference);
   }
   const present = new Set(uids);
-  const gone = (await knownUids(ctx.db, folder.id, 1, folder.uidNext)).filter((uid) => !present.has(uid));
+  const gone = (await knownUids(ctx.db, folder.id, 1, MAX_UID + 1)).filter((uid) => !present.has(uid));
   for (const uid of gone) found.push({ folderId: folder.id, kind: 'message_missing', uid });
   if (folder.totalCount !== uids.length || folder.unreadCount !== unread) {
     found.push({ folderId: folder.id, kind: 'counters', uid: 0 });
@@ -155,6 +211,13 @@ async function repair(ctx: SyncContext, differences: Difference[]): Promise<void
     const kinds = new Set(own.map(({ kind }) => kind));
     await withSelected(ctx.session, folder.path, async (selection) => {
       if (kinds.has('other_message')) await remapFolder(ctx, folder.id, selection);
+      // a pass does not judge UIDs that the server may give to messages now
+      const unused = own.filter(({ kind, uid }) => kind === 'message_missing' && uid >= (selection.uidNext ?? MAX_UID));
+      await applyVanished(
+        ctx,
+        folder,
+        unused.map(({ uid }) => uid),
+      );
       await inLease(ctx.db, ctx.lease, (tx) => invalidateFolder(tx, folder.id));
       if (kinds.has('counters')) await repairCounters(ctx, folder);
     });

@@ -40,6 +40,8 @@ beforeAll(async () => {
           messages: 0,
           differences: 0,
           left: 0,
+          kinds: {},
+          resolved: {},
           sample: [],
         };
       },

@@ -67,6 +67,61 @@ describe.each(SERVERS)('on a server %s', (_, options) => {
     expect([work!.totalCount, work!.unreadCount]).toEqual([1, 0]);
   });
 
+  it('finds an email that has no location', async () => {
+    const running = await start();
+    const { db, account } = running.ctx;
+    await db.delete(locations).where(await inbox(running, 1));
+    running.server.folder('INBOX').messages = running.server.folder('INBOX').messages.filter(({ uid }) => uid !== 1);
+    await db.execute(
+      sql`update folders set total_count = 3, known_count = 3, unread_count = 3 where account_id = ${account.id} and path = 'INBOX'`,
+    );
+    expect(await verifyMailbox(running.ctx, never)).toMatchObject({
+      ...{ differences: 1, left: 0, kinds: { email_without_location: 1 } },
+    });
+    expect((await running.events()).at(-1)).toBe('email.delete');
+    expect(await db.select().from(emails).where(eq(emails.accountId, account.id))).toHaveLength(4);
+  });
+
+  it.each([
+    ['above UIDNEXT', 4_000],
+    ['of another folder', 3],
+  ])('finds a location %s that the folder does not have', async (_, uid) => {
+    const running = await start();
+    const { db, account } = running.ctx;
+    const work = await running.folder('Work');
+    // the message left the folder that it was in
+    await db
+      .update(locations)
+      .set({ folderId: work.id, uid })
+      .where(await inbox(running, 2));
+    running.server.folder('INBOX').messages = running.server.folder('INBOX').messages.filter((each) => each.uid !== 2);
+    await db.execute(
+      sql`update folders set total_count = 3, known_count = 3, unread_count = 3 where account_id = ${account.id} and path = 'INBOX'`,
+    );
+    await db.execute(sql`update folders set known_count = 2 where id = ${work.id}`);
+    const found = await verifyMailbox(running.ctx, never);
+    expect(found.kinds.message_missing ?? found.resolved.message_missing).toBe(1);
+    expect(found.left).toBe(0);
+    expect((await running.events()).at(-1)).toBe('email.delete');
+    expect(await verifyMailbox(running.ctx, never)).toMatchObject({ differences: 0, kinds: {}, resolved: {} });
+  });
+
+  it('counts folders and counters that the sync pass repairs, and a wrong count of the locations', async () => {
+    const running = await start();
+    const { db, account } = running.ctx;
+    const set = (values: string) =>
+      db.execute(sql`update folders set ${sql.raw(values)} where account_id = ${account.id} and path = 'Work'`);
+    await set(`total_count = 17`);
+    expect(await verifyMailbox(running.ctx, never)).toMatchObject({ differences: 0, resolved: { counters: 1 } });
+    await set(`known_count = 17`);
+    expect(await verifyMailbox(running.ctx, never)).toMatchObject({ differences: 1, kinds: { counters: 1 } });
+    running.server.createFolder('New');
+    expect(await verifyMailbox(running.ctx, never)).toMatchObject({ resolved: { folder_not_stored: 1 } });
+    running.server.deleteFolder('New');
+    expect(await verifyMailbox(running.ctx, never)).toMatchObject({ resolved: { folder_missing: 1 } });
+    expect(await verifyMailbox(running.ctx, never)).toMatchObject({ differences: 0, left: 0, kinds: {}, resolved: {} });
+  });
+
   it('finds another message behind a UID', async () => {
     const running = await start();
     const messages = running.server.folder('INBOX').messages;
@@ -102,7 +157,8 @@ it('finds and repairs more differences than a call may have arguments', async ()
     select ${work.id}, n, ${ctx.account.id}, true, 'i' || n, 'w' || n from generate_series(1, ${count}::int) n`);
   await ctx.db.execute(sql`update folders set uid_next = ${count + 1} where id = ${work.id}`);
   server.folder('Work').uidNext = count + 1;
-  const { differences, left, sample } = await verifyMailbox(ctx, never);
-  expect({ differences, left }).toEqual({ differences: count, left: 0 });
+  const { kinds, left, sample } = await verifyMailbox(ctx, never);
+  // the folder's count of its locations is wrong as well
+  expect({ kinds, left }).toEqual({ kinds: { message_missing: count, counters: 1 }, left: 0 });
   expect(sample[0]).toEqual({ folderId: work.id, kind: 'message_missing', uid: 1 });
 }, 120_000);

@@ -23,7 +23,14 @@ describe('a verification', () => {
   it('returns what was found', async () => {
     const accountId = newId('account');
     const folderId = newId('folder');
-    const counts = { folders: 3, messages: 12, differences: 1, left: 0 };
+    const counts = {
+      folders: 3,
+      messages: 12,
+      differences: 1,
+      left: 0,
+      kinds: { flags: 1 },
+      resolved: { counters: 2 },
+    };
     verifyStore = async () => ({ ...counts, sample: [{ folderId, kind: 'flags', uid: 7 }] });
     expect(await verifyMailbox(runs(), accountId)).toEqual({
       object: 'MailboxVerification',

@@ -25,12 +25,15 @@ export async function verifyMailbox(deps: RunDeps, accountId: string): Promise<M
     return {
       ...about,
       status: 'completed',
+      // one that an older version made has none
+      ...{ kinds: {}, resolved: {} },
       ...counts,
       sample: sample.map(({ folderId, kind, uid }) => ({ folder_id: folderId, kind, uid })),
     };
   } catch (error) {
     if (error instanceof StillRunning) {
-      return { ...about, status: 'running', folders: 0, messages: 0, differences: 0, left: 0, sample: [] };
+      const none = { differences: 0, left: 0, kinds: {}, resolved: {}, sample: [] };
+      return { ...about, status: 'running', folders: 0, messages: 0, ...none };
     }
     throw workflowErrorToApiError(error, 'the verification did not begin');
   }

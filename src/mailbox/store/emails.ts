@@ -146,6 +146,22 @@ export async function findWrongUnread(db: Queryable, accountId: string): Promise
   return rows.map(({ id }) => id);
 }
 
+const isUnlocated = (accountId: string) => sql`
+  account_id = ${accountId} and missing_since is null and not exists (select from locations l where l.email_id = emails.id)`;
+
+/** Emails that the store has in no folder, though they have left none. */
+export async function findUnlocated(db: Queryable, accountId: string): Promise<string[]> {
+  const { rows } = await db.execute<{ id: string }>(
+    sql`select id from emails where ${isUnlocated(accountId)} limit ${WRONG_AT_ONCE}`,
+  );
+  return rows.map(({ id }) => id);
+}
+
+/** Has the next sync pass decide about the emails that the store has in no folder. */
+export async function missUnlocated(tx: Tx, accountId: string): Promise<void> {
+  await tx.execute(sql`update emails set missing_since = now() where ${isUnlocated(accountId)}`);
+}
+
 /** Emails that one transaction decides about, since their bodies go into events. */
 const MISSING_AT_ONCE = 200;
 

@@ -220,6 +220,15 @@ export async function countLocations(db: Queryable, folderId: string): Promise<n
   return row?.known ?? 0;
 }
 
+/** Folders whose count of locations is wrong. */
+export async function findMiscounted(db: Queryable, accountId: string): Promise<string[]> {
+  const { rows } = await db.execute<{ id: string }>(sql`
+    select f.id from folders f where f.account_id = ${accountId} and f.vacating is null
+      and f.known_count >= 0 and f.known_count <> (
+        select count(*) from locations l where l.folder_id = f.id and l.vanished_at is null)`);
+  return rows.map(({ id }) => id);
+}
+
 /** Counts the locations of a folder that have not vanished, where the number in its row may be wrong. */
 export async function recountLocations(tx: Tx, folderId: string): Promise<void> {
   await tx.execute(sql`
