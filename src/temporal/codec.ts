@@ -19,9 +19,10 @@ export const MAX_PAYLOAD_BYTES = 64 * 1024;
 
 /**
  * How `decode` treats a payload that was not sealed with our key, or was sealed for another workflow: another client of
- * Temporal wrote it. `refuse`: throws. `mark`: the inputs of a workflow become UNSEALED, which its interceptors refuse
- * one by one (a signal that failed the whole task would block the run forever); refuses all others. `show`: passes it on,
- * for display only.
+ * Temporal wrote it, or Temporal itself, as the detail of an activity that was cancelled before it started. `refuse`: throws.
+ * `mark`: what belongs to a workflow or an activity becomes UNSEALED, which interceptors refuse as an input or a result, one
+ * by one (an error would fail the whole workflow task, which Temporal repeats forever); throws for all others. `show`:
+ * passes it on, for display only.
  */
 export type Unsealed = 'refuse' | 'mark' | 'show';
 
@@ -52,7 +53,7 @@ export function createPayloadCodec(keys: CodecKeys, unsealed: Unsealed = 'refuse
     const opened = decrypt(derived, payload, unsealed === 'show' ? undefined : context?.workflowId);
     if (opened !== undefined) return opened;
     if (unsealed === 'show' && !isEncrypted(payload)) return payload;
-    if (unsealed === 'mark' && context?.type === 'workflow') return defaultPayloadConverter.toPayload(UNSEALED);
+    if (unsealed === 'mark' && context !== undefined) return defaultPayloadConverter.toPayload(UNSEALED);
     throw new Error('a payload was not sealed by this installation, or was sealed for another workflow');
   };
   return {

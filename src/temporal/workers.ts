@@ -7,6 +7,7 @@ import {
 import type { DataConverter } from '@temporalio/common';
 import type { Logger } from '../runtime/logger.ts';
 import { QUEUES } from '../workflows/names.ts';
+import { refuseUnsealed } from './refuse-unsealed.ts';
 import { activitiesOfRequests } from './request-id.ts';
 
 export interface WorkersOptions {
@@ -52,7 +53,7 @@ export async function createWorkers(options: WorkersOptions): Promise<Workers> {
     namespace,
     dataConverter,
     activities,
-    interceptors: { activity: [activitiesOfRequests(logger), ...(tracing ? [tracing] : [])] },
+    interceptors: { activity: [refuseUnsealed, activitiesOfRequests(logger), ...(tracing ? [tracing] : [])] },
     shutdownGraceTime: '2s',
     shutdownForceTime: '15s',
     workflowTaskPollerBehavior: POLLERS,

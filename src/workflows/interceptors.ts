@@ -14,7 +14,7 @@ import {
   type WorkflowInterceptors,
   type WorkflowOutboundCallsInterceptor,
 } from '@temporalio/workflow';
-import { isIdOfType, isUnsealed, REQUEST_ID_HEADER, TRACE_HEADER } from './names.ts';
+import { isIdOfType, isUnsealed, REQUEST_ID_HEADER, TRACE_HEADER, UNSEALED_TYPE } from './names.ts';
 
 type Headers = WorkflowExecuteInput['headers'];
 
@@ -49,9 +49,9 @@ class PassOn implements WorkflowInboundCallsInterceptor, WorkflowOutboundCallsIn
 
 /**
  * Refuses input from a program without our key, or copied from the history of another run. A run with such an input fails.
- * Such a signal is dropped: the run that received it must continue.
+ * Such a signal is dropped: the run that received it must continue. An activity with such a result has failed.
  */
-class RefuseUnsealed implements WorkflowInboundCallsInterceptor {
+class RefuseUnsealed implements WorkflowInboundCallsInterceptor, WorkflowOutboundCallsInterceptor {
   async execute(input: WorkflowExecuteInput, next: Next<WorkflowInboundCallsInterceptor, 'execute'>): Promise<unknown> {
     const { workflowId, workflowType } = workflowInfo();
     if (input.args.some(isUnsealed) || !isIdOfType(workflowId, workflowType)) throw unsealed('start');
@@ -75,14 +75,30 @@ class RefuseUnsealed implements WorkflowInboundCallsInterceptor {
     if (input.args.some(isUnsealed)) throw unsealed('query');
     return next(input);
   }
+
+  scheduleActivity(input: ActivityInput, next: Next<WorkflowOutboundCallsInterceptor, 'scheduleActivity'>) {
+    return next(input).then(sealedResult);
+  }
+
+  scheduleLocalActivity(
+    input: LocalActivityInput,
+    next: Next<WorkflowOutboundCallsInterceptor, 'scheduleLocalActivity'>,
+  ) {
+    return next(input).then(sealedResult);
+  }
+}
+
+function sealedResult(result: unknown): unknown {
+  if (!isUnsealed(result)) return result;
+  throw ApplicationFailure.nonRetryable('the result of this activity was not sealed for this run', UNSEALED_TYPE);
 }
 
 function unsealed(what: string): ApplicationFailure {
-  return ApplicationFailure.nonRetryable(`the input of this ${what} was not sealed for this run`, 'Unsealed');
+  return ApplicationFailure.nonRetryable(`the input of this ${what} was not sealed for this run`, UNSEALED_TYPE);
 }
 
 /** The interceptors of one run; the SDK calls this. */
 export function interceptors(): WorkflowInterceptors {
-  const passOn = new PassOn();
-  return { inbound: [new RefuseUnsealed(), passOn], outbound: [passOn] };
+  const [refuse, passOn] = [new RefuseUnsealed(), new PassOn()];
+  return { inbound: [refuse, passOn], outbound: [refuse, passOn] };
 }

@@ -99,10 +99,13 @@ export function isIdOfType(workflowId: string, workflowType: string): boolean {
   return prefix !== undefined && workflowId.startsWith(prefix);
 }
 
-/** Replaces an input that was not sealed by this installation: src/temporal/codec.ts, interceptors.ts. */
+/** Replaces a payload that was not sealed by this installation: src/temporal/codec.ts, interceptors.ts. */
 export const UNSEALED = { unsealed: true };
 export const isUnsealed = (input: unknown): boolean =>
   typeof input === 'object' && input !== null && (input as Partial<typeof UNSEALED>).unsealed === true;
+
+/** The type of the failure of a run or an activity that refused such a payload. */
+export const UNSEALED_TYPE = 'Unsealed';
 
 export const SIGNALS = {
   /** deliverWebhooks: do not wait for the next attempt */

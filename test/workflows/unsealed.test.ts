@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Client, Connection, type WorkflowHandle } from '@temporalio/client';
-import type { Payload, PayloadCodec } from '@temporalio/common';
+import { msToTs } from '@temporalio/common/lib/time.js';
+import { defaultPayloadConverter, type Payload, type PayloadCodec } from '@temporalio/common';
 import {
   accountWorkflowId,
   QUEUES,
@@ -12,6 +13,9 @@ import {
 import { startTestWorkers, type TestWorkers } from '../helpers/product/temporal-workers.ts';
 import { newId } from '../../src/new-id.ts';
 import { waitFor } from '../helpers/assert/wait.ts';
+
+/** COMMAND_TYPE_SCHEDULE_ACTIVITY_TASK */
+const SCHEDULE_ACTIVITY_TASK = 1;
 
 /*
  * A program without the key reaches Temporal, such as one of another user of this machine. It may read clear text in the
@@ -91,6 +95,51 @@ describe('an input that this installation did not seal', () => {
     expect(await failureOf(disguised)).toBe('Unsealed');
     copied = undefined;
     expect(ran).toEqual([`verifyStore ${accountId}`]);
+  });
+
+  it('is no result of an activity: the run fails, and nothing is done with it', async () => {
+    const accountId = newId('account');
+    const own = await start(workers.client, WORKFLOWS.verifyMailbox, verifyWorkflowId(accountId), accountId);
+    await waitFor(() => ran.includes(`verifyStore ${accountId}`));
+    const activityId = (await own.describe()).raw.pendingActivities?.[0]?.activityId ?? '';
+    const { namespace } = workers.client.options;
+    const plain = {
+      payloads: [defaultPayloadConverter.toPayload({ folders: 1, messages: 1, differences: 0, left: 0 })],
+    };
+    const request = { namespace, workflowId: own.workflowId, activityId, result: plain };
+    await connection.workflowService.respondActivityTaskCompletedById(request);
+    expect(await failureOf(own)).toBe('Unsealed');
+  });
+
+  it('reaches no activity that a foreign worker schedules on our queues', async () => {
+    const { namespace } = workers.client.options;
+    const accountId = newId('account');
+    const taskQueue = `foreign-${accountId}`;
+    const { workflowId } = await foreign.workflow.start('foreign', { workflowId: taskQueue, taskQueue, args: [] });
+    const service = connection.workflowService;
+    const task = await connection.withDeadline(Date.now() + 10_000, () =>
+      service.pollWorkflowTaskQueue({ namespace, taskQueue: { name: taskQueue } }),
+    );
+    const scheduleActivityTaskCommandAttributes = {
+      activityId: '1',
+      activityType: { name: 'deleteContents' },
+      taskQueue: { name: QUEUES.commands },
+      input: { payloads: [defaultPayloadConverter.toPayload({ accountId })] },
+      startToCloseTimeout: msToTs('10s'),
+    };
+    await service.respondWorkflowTaskCompleted({
+      namespace,
+      taskToken: task.taskToken,
+      commands: [{ commandType: SCHEDULE_ACTIVITY_TASK, scheduleActivityTaskCommandAttributes }],
+    });
+    const handle = foreign.workflow.getHandle(workflowId);
+    const failed = async () =>
+      (await handle.fetchHistory()).events?.find(({ activityTaskFailedEventAttributes: failed }) => failed);
+    await waitFor(async () => (await failed()) !== undefined);
+    const { failure } = (await failed())?.activityTaskFailedEventAttributes ?? {};
+    expect(failure?.applicationFailureInfo?.type).toBe('Unsealed');
+    expect(ran.filter((name) => name.startsWith('deleteContents'))).not.toContain(`deleteContents ${accountId}`);
+    await handle.terminate();
   });
 
   it('reaches no run as an update, a query or a signal, and does the run no harm', async () => {

@@ -4,6 +4,7 @@ import { createLogger } from '../../../src/runtime/logger.ts';
 import { lazyClient } from '../../../src/temporal/connect.ts';
 import { connectWorkers } from '../../../src/temporal/connect-workers.ts';
 import { createWorkerDataConverter } from '../../../src/temporal/data-converter.ts';
+import { refuseUnsealed } from '../../../src/temporal/refuse-unsealed.ts';
 import { installRuntime } from '../../../src/temporal/runtime.ts';
 import { QUEUES } from '../../../src/workflows/names.ts';
 import { BUILT_WORKFLOWS } from './built.ts';
@@ -83,6 +84,7 @@ async function work(
         workflowBundle: BUILT_WORKFLOWS,
         activities,
         dataConverter: createWorkerDataConverter({ current: encryptionKey }),
+        interceptors: { activity: [refuseUnsealed] },
         shutdownGraceTime: 0,
         shutdownForceTime: '5s',
         maxHeartbeatThrottleInterval: '200ms',
