@@ -4,7 +4,15 @@ import { accountIdsAfter, changeInitialSync, changeStatus, getAccountState } fro
 import type { Db } from '../db/driver/client.ts';
 import { deleteIntentsBefore } from '../db/access/connect-intents.ts';
 import { type NewEvent, recordEvents } from '../db/outbox.ts';
-import { accountWorkflowId, QUEUES, removeWorkflowId, searchableBy, SIGNALS, WORKFLOWS } from '../workflows/names.ts';
+import {
+  accountWorkflowId,
+  initialSyncWorkflowId,
+  QUEUES,
+  removeWorkflowId,
+  searchableBy,
+  SIGNALS,
+  WORKFLOWS,
+} from '../workflows/names.ts';
 
 export interface AccountDeps {
   db: Db;
@@ -28,13 +36,6 @@ const INTENT_RETENTION_MS = 60 * 60 * 1000;
 /** Activities of the `account` and `initialSync` workflows. */
 export function createAccountActivities({ db, client, heartbeatTimeoutMs }: AccountDeps) {
   const startOptions = (accountId: string) => accountStart(accountId, heartbeatTimeoutMs);
-  const removalOptions = (accountId: string) => ({
-    taskQueue: QUEUES.commands,
-    workflowId: removeWorkflowId(accountId),
-    args: [{ accountId }],
-    typedSearchAttributes: searchableBy(accountId),
-    staticSummary: `remove ${accountId}`,
-  });
 
   /** Makes the account's workflow connect again; starts a missing one, which repairs a lost one. */
   async function startAccount({ accountId }: { accountId: string }): Promise<void> {
@@ -112,7 +113,7 @@ export function createAccountActivities({ db, client, heartbeatTimeoutMs }: Acco
       await Promise.all(
         batch.map(({ id, removed }) =>
           client.start(removed ? WORKFLOWS.removeAccount : WORKFLOWS.account, {
-            ...(removed ? removalOptions(id) : startOptions(id)),
+            ...(removed ? removalStart(id)[1] : startOptions(id)),
             workflowIdConflictPolicy: 'USE_EXISTING',
           }),
         ),
@@ -135,6 +136,30 @@ export function accountStart(accountId: string, heartbeatTimeoutMs: number) {
     typedSearchAttributes: searchableBy(accountId),
     staticSummary: `keep ${accountId} connected`,
   };
+}
+
+/** The type and the start options of the workflow that removes an account. */
+export function removalStart(accountId: string) {
+  const options = {
+    taskQueue: QUEUES.commands,
+    workflowId: removeWorkflowId(accountId),
+    args: [{ accountId }],
+    typedSearchAttributes: searchableBy(accountId),
+    staticSummary: `remove ${accountId}`,
+  };
+  return [WORKFLOWS.removeAccount, options] as [string, typeof options];
+}
+
+/** The type and the start options of the workflow that imports the mail of an account. `heartbeatTimeoutMs`: see AccountDeps. */
+export function importStart(accountId: string, heartbeatTimeoutMs: number) {
+  const options = {
+    taskQueue: QUEUES.commands,
+    workflowId: initialSyncWorkflowId(accountId),
+    args: [{ accountId, heartbeatTimeoutMs }],
+    typedSearchAttributes: searchableBy(accountId),
+    staticSummary: `import the last days of ${accountId}`,
+  };
+  return [WORKFLOWS.initialSync, options] as [string, typeof options];
 }
 
 /** The `account.status.…` event of a change of status. */

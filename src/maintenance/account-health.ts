@@ -20,6 +20,7 @@ import {
   WORKFLOWS,
 } from '../workflows/names.ts';
 import { accountStart, statusEvent } from '../activities/account.ts';
+import { ensureRun } from './ensure-run.ts';
 
 /*
  * When the workflow of an account ends, so does its watch: an operator may terminate it, Temporal's store may be lost.
@@ -58,7 +59,7 @@ const VERIFICATIONS_AT_ONCE = 2;
 export async function checkAccounts(deps: HealthDeps): Promise<void> {
   const now = Date.now();
   await reportAll(deps, new Date(now));
-  await ensureRuns(deps, new Date(now - Math.max(START_AFTER_MS, 1.4 * deps.pollMs)));
+  await ensureAccountRuns(deps, new Date(now - Math.max(START_AFTER_MS, 1.4 * deps.pollMs)));
   // marked when Temporal has it: the others stay due at the next check
   for (const accountId of await findDueVerifications(deps.db, VERIFICATIONS_AT_ONCE)) {
     await deps.client.workflow.start(WORKFLOWS.verifyMailbox, {
@@ -75,11 +76,11 @@ export async function checkAccounts(deps: HealthDeps): Promise<void> {
 }
 
 /**
- * Starts the workflows of accounts that were last in sync before `before`, unless they run. Most accounts that are late for
+ * Starts the workflows of accounts that were last in sync before `before`, unless they run; replaces those that are stuck. Most accounts that are late for
  * hours have a workflow, and a server that is down: Temporal is asked for each of them rarely, unless it runs fewer
  * workflows than there are accounts.
  */
-async function ensureRuns(deps: HealthDeps, before: Date): Promise<void> {
+async function ensureAccountRuns(deps: HealthDeps, before: Date): Promise<void> {
   const { db, client, heartbeatTimeoutMs } = deps;
   const areMissing = (await client.workflow.count(RUNNING_ACCOUNTS)).count < (await countConnected(db));
   const limit = areMissing ? STARTS_WHERE_MISSING : STARTS_OF_ONE_LOOK;
@@ -87,14 +88,7 @@ async function ensureRuns(deps: HealthDeps, before: Date): Promise<void> {
   if (late.length > 0) await deps.ensureSearchAttributes();
   for (let start = 0; start < late.length; start += AT_ONCE) {
     const ids = late.slice(start, start + AT_ONCE);
-    await Promise.all(
-      ids.map((id) =>
-        client.workflow.start(WORKFLOWS.account, {
-          ...accountStart(id, heartbeatTimeoutMs),
-          workflowIdConflictPolicy: 'USE_EXISTING',
-        }),
-      ),
-    );
+    await Promise.all(ids.map((id) => ensureRun(deps, [WORKFLOWS.account, accountStart(id, heartbeatTimeoutMs)])));
     await markRunsEnsured(db, ids);
   }
 }

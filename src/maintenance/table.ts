@@ -7,10 +7,10 @@ import type { Logger } from '../runtime/logger.ts';
 import { removeLeftOvers } from '../runtime/temp-dir.ts';
 import type { LostRuns } from '../webhooks/dispatch/lost-runs.ts';
 import { checkFailingEndpoints } from '../webhooks/log/auto-disable.ts';
-import { resumeReplays } from '../webhooks/log/replay-runs.ts';
+import { finishCancelledReplays } from '../webhooks/log/replay-runs.ts';
 import { checkAccounts } from './account-health.ts';
 import type { LiveWorkers } from './live-workers.ts';
-import { resumeLostSends } from './lost-sends.ts';
+import { createLostRunLooks } from './lost-runs.ts';
 import { createLostWatches, LOOK_MS, signalWatchLost } from './lost-watches.ts';
 import { refreshPlannerStatistics } from './planner-statistics.ts';
 import { startDueReparses } from './reparse-runs.ts';
@@ -56,6 +56,7 @@ export function maintenanceTasks(deps: MaintenanceDeps): Task[] {
       scope,
       run,
     });
+  const lost = createLostRunLooks({ db, client, logger, heartbeatTimeoutMs: sync.heartbeatTimeoutMs });
   const [worker, installation] = [tasksOf('worker'), tasksOf('installation')];
   return [
     worker('announce this worker', SECOND, () => announceWorker(db, workerId, watches.count())),
@@ -69,12 +70,16 @@ export function maintenanceTasks(deps: MaintenanceDeps): Task[] {
     installation("refresh the planner's statistics", 5 * SECOND, () => refreshPlannerStatistics(db)),
     installation('find terminated delivery runs', 3 * SECOND, () => lostRuns.findTerminated()),
     installation('find a Temporal store that was replaced', 5 * SECOND, () => lostRuns.findLostStore()),
-    installation('find overdue delivery runs', 30 * SECOND, () => lostRuns.findOverdue()),
-    installation('resume submissions without a workflow', 15 * SECOND, () => resumeLostSends(client, db, 'submitting')),
-    installation('resume the filing of copies without a workflow', 10 * MINUTE, () =>
-      resumeLostSends(client, db, 'sent'),
-    ),
-    installation('start replays without a workflow', MINUTE, () => resumeReplays(client, db)),
+    installation('find overdue delivery runs', 15 * SECOND, () => lostRuns.findOverdue()),
+    installation('resume removals without a workflow', 15 * SECOND, lost.removals),
+    installation('resume initial syncs without a workflow', 15 * SECOND, lost.imports),
+    installation('resume submissions without a workflow', 15 * SECOND, lost.submissions),
+    installation('resume the filing of copies without a workflow', 15 * SECOND, lost.filings),
+    installation('give up queued sends without a workflow', 15 * SECOND, lost.queuedSends),
+    installation('give up saves of drafts without a workflow', 15 * SECOND, lost.saves),
+    installation('remove replaced drafts that are left', 15 * SECOND, lost.supersededDrafts),
+    installation('resume replays without a workflow', 15 * SECOND, lost.replays),
+    installation('put back what cancelled replays have left', MINUTE, () => finishCancelledReplays(db)),
     installation('reparse mail whose parsing timed out', 5 * MINUTE, () => startDueReparses(client, db)),
     ...(deps.disablesFailingEndpoints
       ? [installation('disable endpoints that fail for days', 5 * MINUTE, () => checkFailingEndpoints(db, logger))]

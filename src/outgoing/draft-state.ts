@@ -1,4 +1,4 @@
-import { and, eq, type SQL, sql } from 'drizzle-orm';
+import { and, eq, gt, isNotNull, lt, type SQL, sql } from 'drizzle-orm';
 import type { Attendee } from '../contract/email.ts';
 import type { SendInput } from '../contract/sending.ts';
 import { anyOf } from '../db/driver/any-of.ts';
@@ -214,6 +214,36 @@ export async function renewDraft(db: Queryable, id: string): Promise<void> {
     .update(drafts)
     .set({ updatedAt: new Date() })
     .where(and(eq(drafts.id, id), eq(drafts.state, 'saving')));
+}
+
+/** Part of the drafts that a run should be working on: changed or renewed before `before`, with ids after `afterId`. */
+interface DraftPage {
+  before: Date;
+  afterId: string;
+  limit: number;
+}
+
+/** Drafts that are being saved, in the order of their ids. */
+export async function draftsBeingSaved(db: Queryable, page: DraftPage): Promise<string[]> {
+  return (await pageOf(db, eq(drafts.state, 'saving'), page)).map(({ id }) => id);
+}
+
+/** Superseded drafts whose messages are still in the mailbox, in the order of their ids. */
+export async function supersededDrafts(
+  db: Queryable,
+  page: DraftPage,
+): Promise<{ id: string; accountId: string; supersededBy: string }[]> {
+  const rows = await pageOf(db, and(eq(drafts.state, 'superseded'), isNotNull(drafts.emailId)), page);
+  return rows.map((row) => ({ ...row, supersededBy: row.supersededBy ?? '' }));
+}
+
+function pageOf(db: Queryable, which: SQL | undefined, { before, afterId, limit }: DraftPage) {
+  return db
+    .select({ id: drafts.id, accountId: drafts.accountId, supersededBy: drafts.supersededBy })
+    .from(drafts)
+    .where(and(which, lt(drafts.updatedAt, before), gt(drafts.id, afterId)))
+    .orderBy(drafts.id)
+    .limit(limit);
 }
 
 /** Holders that no attempt has renewed for so long died with their process. */

@@ -181,12 +181,12 @@ export interface HeldSend {
 }
 
 /**
- * Sends that are `submitting`, or `sent` without a copy in the store, and were changed or renewed before `before`; in the order
- * of their ids, from after `afterId`.
+ * Sends that are `queued` or `submitting`, or `sent` without a copy in the store, and were changed or renewed before `before`;
+ * in the order of their ids, from after `afterId`.
  */
 export async function heldSends(
   db: Queryable,
-  state: 'submitting' | 'sent',
+  state: 'queued' | 'submitting' | 'sent',
   { before, afterId, limit }: { before: Date; afterId: string; limit: number },
 ): Promise<HeldSend[]> {
   const isOpen = state === 'sent' ? or(isNotNull(sends.storageKey), isNotNull(sends.inputKey)) : undefined;

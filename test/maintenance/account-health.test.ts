@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import type { Client } from '@temporalio/client';
+import { type Client, WorkflowNotFoundError } from '@temporalio/client';
 import { sql } from 'drizzle-orm';
 import { checkAccounts, type HealthDeps } from '../../src/maintenance/account-health.ts';
 import { getAccount } from '../../src/db/queries/accounts.ts';
@@ -111,8 +111,13 @@ async function startsOf(look: { refuses?: string; running?: number } = {}): Prom
     if (type === look.refuses) throw new Error('Temporal is away');
     started.push(workflowId);
   };
+  const getHandle = (workflowId: string) => ({
+    describe: async () => {
+      throw new WorkflowNotFoundError('no such run', workflowId, undefined);
+    },
+  });
   const count = async () => ({ count: look.running ?? 1_000_000 });
-  await checkAccounts({ ...deps, client: { workflow: { start, count } } as unknown as Client });
+  await checkAccounts({ ...deps, client: { workflow: { start, count, getHandle } } as unknown as Client });
   return started;
 }
 

@@ -4,7 +4,8 @@ import { withFailures } from '../../src/activities/failures.ts';
 import { createSendActivities } from '../../src/activities/send-email.ts';
 import { sends } from '../../src/db/schema/index.ts';
 import { listFoldersWithStatus } from '../../src/imap/list.ts';
-import { resumeLostSends } from '../../src/maintenance/lost-sends.ts';
+import { createLostRunLooks } from '../../src/maintenance/lost-runs.ts';
+import { createLogger } from '../../src/runtime/logger.ts';
 import { newId } from '../../src/new-id.ts';
 import { inputKeyOf, storeInput } from '../../src/outgoing/outgoing-input.ts';
 import { loadSend, markSent, recordSend } from '../../src/outgoing/send-state.ts';
@@ -91,6 +92,14 @@ const pass = () =>
     .set({ updatedAt: new Date(Date.now() - 20 * 60_000) })
     .where(eq(sends.id, sendId));
 
+const looks = () =>
+  createLostRunLooks({
+    db: deps.db,
+    client: workers.client,
+    logger: createLogger('silent', 'test'),
+    heartbeatTimeoutMs: 4_000,
+  });
+
 /** A send whose run was terminated after the message had begun to leave. */
 async function loseSubmission(): Promise<void> {
   const run = await start(WORKFLOWS.sendEmail, sendWorkflowId(sendId));
@@ -104,7 +113,7 @@ describe('a send whose run was terminated while it was submitted', () => {
   it('is unknown when no copy of it is found, and is not sent again', async () => {
     await loseSubmission();
     submitted = undefined;
-    await resumeLostSends(workers.client, deps.db, 'submitting');
+    await looks().submissions();
     await waitFor(async () => (await row())?.state === 'unknown', WAIT);
     expect(submitted).toBeUndefined();
   }, 60_000);
@@ -112,7 +121,7 @@ describe('a send whose run was terminated while it was submitted', () => {
   it('is sent when its copy is in Sent, which gets its id', async () => {
     await loseSubmission();
     imap.add('Sent', submitted as Buffer, { flags: ['\\Seen'] });
-    await resumeLostSends(workers.client, deps.db, 'submitting');
+    await looks().submissions();
     await waitFor(async () => (await row())?.storageKey === null, WAIT);
     expect(await row()).toMatchObject({ state: 'sent', hasProvisional: false, inputKey: null });
     expect(imap.folder('Sent').messages).toHaveLength(1);
@@ -123,7 +132,7 @@ it('a send whose run is under way has no second one', async () => {
   const run = await start(WORKFLOWS.sendEmail, sendWorkflowId(sendId));
   await waitFor(() => submitted !== undefined, WAIT);
   await pass();
-  await resumeLostSends(workers.client, deps.db, 'submitting');
+  await looks().submissions();
   const { runId, status } = await workers.client.workflow.getHandle(sendWorkflowId(sendId)).describe();
   expect([runId, status.name]).toEqual([run.firstExecutionRunId, 'RUNNING']);
   await run.terminate('the test is over');
@@ -133,7 +142,7 @@ it('a send whose copy was not filed when its run was lost gets another one for t
   await loseSubmission();
   await markSent(deps.db, sendId, { rejected: [] });
   await pass();
-  await resumeLostSends(workers.client, deps.db, 'sent');
+  await looks().filings();
   await workers.client.workflow.getHandle(finishSendWorkflowId(sendId)).result();
   expect(await row()).toMatchObject({ storageKey: null, inputKey: null, hasProvisional: false });
   expect(imap.folder('Sent').messages).toHaveLength(1);

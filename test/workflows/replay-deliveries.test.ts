@@ -6,7 +6,8 @@ import { createReplay, getReplay } from '../../src/db/queries/replays.ts';
 import { createLogger } from '../../src/runtime/logger.ts';
 import { newId } from '../../src/new-id.ts';
 import { createSecrets } from '../../src/security/secrets.ts';
-import { cancelReplayRun, resumeReplays, startReplayRun } from '../../src/webhooks/log/replay-runs.ts';
+import { createLostRunLooks } from '../../src/maintenance/lost-runs.ts';
+import { cancelReplayRun, startReplayRun } from '../../src/webhooks/log/replay-runs.ts';
 import { QUEUES, replayWorkflowId } from '../../src/workflows/names.ts';
 import { type TestDatabase, testDatabase } from '../helpers/servers/postgres.ts';
 import { storeAccount } from '../helpers/product/stored-account.ts';
@@ -116,8 +117,10 @@ describe('a replay', () => {
   it('is started again when its run was ended by an operator', async () => {
     const id = await begin();
     await handle(id).terminate();
-    await resumeReplays(temporal.client, test.database.db);
-    await resumeReplays(temporal.client, test.database.db);
+    const { db } = test.database;
+    const { replays } = createLostRunLooks({ db, client: temporal.client, logger, heartbeatTimeoutMs: 4_000 });
+    await replays();
+    await replays();
     await work();
     await attemptAll();
     expect(await handle(id).result()).toMatchObject({ status: 'completed' });

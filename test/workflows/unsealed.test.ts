@@ -97,7 +97,7 @@ describe('an input that this installation did not seal', () => {
     expect(ran).toEqual([`verifyStore ${accountId}`]);
   });
 
-  it('is no result of an activity: the run fails, and nothing is done with it', async () => {
+  it('is refused as the result of an activity: the run fails', async () => {
     const accountId = newId('account');
     const own = await start(workers.client, WORKFLOWS.verifyMailbox, verifyWorkflowId(accountId), accountId);
     await waitFor(() => ran.includes(`verifyStore ${accountId}`));

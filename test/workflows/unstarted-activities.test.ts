@@ -15,7 +15,7 @@ import { waitFor } from '../helpers/assert/wait.ts';
 import { testClient, type TestClient } from '../helpers/product/temporal-workers.ts';
 
 /*
- * Temporal ends an activity that is cancelled before a worker has it, and writes a detail of its own into the history. All
+ * Temporal ends an activity that is cancelled before a worker has it, and writes a detail into the history, unsealed. All
  * places of the workers are taken here: none has the queues of the mailboxes and of the background.
  */
 let temporal: TestClient;

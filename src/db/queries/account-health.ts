@@ -97,3 +97,29 @@ export async function findDueVerifications(db: Queryable, limit: number): Promis
 export async function markVerificationBegun(db: Queryable, id: string): Promise<void> {
   await db.update(accounts).set({ verifiedAt: sql`now()` }).where(eq(accounts.id, id));
 }
+
+/** A page of accounts by id. */
+interface IdPage {
+  /** connected, or removed, before this */
+  before: Date;
+  afterId: string;
+  limit: number;
+}
+
+/** Accounts whose initial sync has not ended and should be under way, in the order of their ids. */
+export async function accountsToImport(db: Queryable, { before, afterId, limit }: IdPage): Promise<string[]> {
+  const { rows } = await db.execute<{ id: string }>(sql`
+    select id from accounts
+    where initial_sync_status in ('pending', 'running') and removed_at is null and status <> 'disconnected'
+      and connected_at < ${before.toISOString()}::timestamptz and id > ${afterId}
+    order by id limit ${limit}`);
+  return rows.map(({ id }) => id);
+}
+
+/** Accounts whose removal has not ended, in the order of their ids. */
+export async function accountsToRemove(db: Queryable, { before, afterId, limit }: IdPage): Promise<string[]> {
+  const { rows } = await db.execute<{ id: string }>(sql`
+    select id from accounts where removed_at < ${before.toISOString()}::timestamptz and id > ${afterId}
+    order by id limit ${limit}`);
+  return rows.map(({ id }) => id);
+}

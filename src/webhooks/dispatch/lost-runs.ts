@@ -16,8 +16,8 @@ export interface LostRunsDeps {
 
 /** Terminations of the last two minutes before the previous look are checked again, ms: visibility may be late. */
 const LOOK_BACK_MS = 120_000;
-/** A delivery whose attempt is late by this is checked, ms: a call may take long, but rarely longer. */
-const OVERDUE_MS = 2 * 60_000;
+/** A delivery whose attempt is late by this is checked, ms: the run of a slow call responds that it is under way. */
+const OVERDUE_MS = 40_000;
 /** Deliveries of one statement. */
 const PAGE = 500;
 /** Calls to Temporal at a time: a few hundred a second, which leaves it to the runs. */

@@ -1,0 +1,58 @@
+import { randomBytes } from 'node:crypto';
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
+import { sql } from 'drizzle-orm';
+import { accountStart } from '../../src/activities/account.ts';
+import { checkAccounts } from '../../src/maintenance/account-health.ts';
+import { createLogger } from '../../src/runtime/logger.ts';
+import { lazyClient } from '../../src/temporal/connect.ts';
+import { accountWorkflowId, QUEUES, WORKFLOWS } from '../../src/workflows/names.ts';
+import { waitFor } from '../helpers/assert/wait.ts';
+import { type Deliveries, deliveryTests } from '../helpers/product/deliveries.ts';
+import { storeAccount } from '../helpers/product/stored-account.ts';
+import { testClient, type TestClient } from '../helpers/product/temporal-workers.ts';
+
+const startDeliveries = deliveryTests();
+let the: Deliveries;
+let temporal: TestClient;
+let stopWorkers: () => Promise<void>;
+const loaded: string[] = [];
+
+beforeAll(async () => {
+  the = await startDeliveries();
+  temporal = await testClient();
+  const loadAccount = async ({ accountId }: { accountId: string }) => void loaded.push(accountId);
+  stopWorkers = await temporal.work({ loadAccount }, [QUEUES.commands]);
+});
+afterAll(async () => {
+  await stopWorkers();
+  await temporal.close();
+  await the.stop();
+});
+
+it('a run whose workflow tasks keep failing is replaced by one that works', async () => {
+  const { db } = the;
+  const { client } = temporal;
+  const id = await storeAccount(the);
+  await db.execute(sql`update accounts set last_synced_at = now() - interval '1 minute' where id = ${id}`);
+  // no worker of this installation can read its input
+  const { namespace } = client.options;
+  const other = lazyClient({
+    temporal: { address: process.env['TEST_TEMPORAL_ADDRESS'] ?? '', namespace },
+    encryptionKey: randomBytes(32),
+  });
+  const options = { ...accountStart(id, 4_000), workflowTaskTimeout: '1s' } as const;
+  const stuck = await other.client.workflow.start(WORKFLOWS.account, options);
+  await other.close();
+  const ensureSearchAttributes = async () => {};
+  const logger = createLogger('silent', 'test');
+  const deps = { db, client, logger, pollMs: 1_000, heartbeatTimeoutMs: 4_000, ensureSearchAttributes };
+  await waitFor(
+    async () => {
+      await checkAccounts(deps);
+      return loaded.includes(id);
+    },
+    { timeoutMs: 60_000, everyMs: 500 },
+  );
+  const replaced = client.workflow.getHandle(accountWorkflowId(id), stuck.firstExecutionRunId);
+  expect((await replaced.describe()).status.name).toBe('TERMINATED');
+}, 90_000);
