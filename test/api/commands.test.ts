@@ -19,6 +19,7 @@ import { createSecrets } from '../../src/security/secrets.ts';
 import { openStorage, type Storage } from '../../src/storage/storage.ts';
 import { connectWorkflowId, removeWorkflowId } from '../../src/workflows/names.ts';
 import { testDatabase, type TestDatabase } from '../helpers/servers/postgres.ts';
+import { endRun } from '../helpers/assert/end-run.ts';
 import { storeAccount } from '../helpers/product/stored-account.ts';
 import { startTestWorkers, testClient, type TestWorkers } from '../helpers/product/temporal-workers.ts';
 import { waitFor } from '../helpers/assert/wait.ts';
@@ -186,6 +187,44 @@ describe('connecting', () => {
     expect(await within({ connectDeadlineMs: 700 }).connectMailbox(intent)).toBe(accountId);
     release();
     await workers.client.workflow.getHandle(connectWorkflowId(tried)).result();
+  });
+
+  /** A call whose first attempt never ends, and the run of it; later attempts save the account. */
+  async function beginHeld(accountId: string) {
+    let tried = '';
+    let release = () => {};
+    const held = new Promise<void>((resolve) => (release = resolve));
+    verify = async (intentId) => {
+      if (tried === '') {
+        tried = intentId;
+        await held;
+        throw new MailError('provider_error', 'imap', 'the attempt was given up');
+      }
+      await settle(intentId, accountId);
+      return accountId;
+    };
+    const answer = commands.connectMailbox(intent);
+    answer.catch(() => {});
+    await waitFor(() => tried !== '');
+    return { answer, release, handle: workers.client.workflow.getHandle(connectWorkflowId(tried)) };
+  }
+
+  it('says so when its run is terminated while it works', async () => {
+    const { answer, release, handle } = await beginHeld(newId('account'));
+    await endRun(workers.client, handle.workflowId, 'terminate');
+    await expect(answer).rejects.toMatchObject({
+      code: 'service_unavailable',
+      detail: expect.stringMatching(/^the run of this call was terminated: /),
+    });
+    release();
+  });
+
+  it('waits for the run that a reset by an operator starts in its place', async () => {
+    const accountId = newId('account');
+    const { answer, release, handle } = await beginHeld(accountId);
+    await endRun(workers.client, handle.workflowId, 'reset');
+    expect(await answer).toBe(accountId);
+    release();
   });
 
   it('reports that nothing was saved when no worker is available', async () => {

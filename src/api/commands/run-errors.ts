@@ -16,8 +16,9 @@ import { NotBegun } from './turns.ts';
  */
 export class CallOutage extends PartUnavailable {
   readonly begun: 'no' | 'yes' | 'unknown';
-  constructor(part: InstallationPart, begun: CallOutage['begun'], cause?: unknown) {
-    super(part, { cause });
+  /** `detail`: by default that the part cannot be reached */
+  constructor(part: InstallationPart, begun: CallOutage['begun'], cause?: unknown, detail?: string) {
+    super(part, { cause, ...(detail === undefined ? {} : { detail }) });
     this.begun = begun;
   }
 }

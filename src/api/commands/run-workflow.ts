@@ -74,6 +74,8 @@ const TAKEN_MS = 3_000;
 const CHECK_MS = { begun: 3_000, untaken: 1_000 };
 /** The reason of the termination, in Temporal's UI. */
 const UNTAKEN = 'no worker took it in time; the caller got that response';
+/** The detail for the caller of a run that was terminated while it worked. */
+const TERMINATED = 'the run of this call was terminated';
 /** How long Temporal may take to respond to a check, ms. */
 const TEMPORAL_MS = 1_500;
 /** How long the result of a terminated workflow may take to arrive, ms. */
@@ -109,10 +111,16 @@ async function run<T>(deps: RunDeps, call: WorkflowCall<T>): Promise<T> {
   // before the start: the work may be stored before Temporal has confirmed it
   const stored = finished?.waitFor(call.workflowId, over.signal) ?? new Promise<void>(() => {});
   try {
-    const handle = await start(client, call);
-    const wanted = client.withAbortSignal(calls.signal, () => until({ handle, stored, over: over.signal }));
-    const ended = Promise.race([wanted, watch(deps, { ...call, began, handle }, over.signal)]);
-    return await ended.catch((error: unknown) => failed(client, handle, error));
+    const wait = async (handle: WorkflowHandle): Promise<T> => {
+      const wanted = client.withAbortSignal(calls.signal, () => until({ handle, stored, over: over.signal }));
+      try {
+        return await Promise.race([wanted, watch(deps, { ...call, began, handle }, over.signal)]);
+      } catch (error) {
+        const next = isTerminated(error) ? await successorOf(client, handle).catch(() => undefined) : undefined;
+        return next ? wait(next) : failed(client, handle, error);
+      }
+    };
+    return await wait(await start(client, call));
   } finally {
     over.abort();
     setTimeout(() => calls.abort(), LEFT_MS).unref();
@@ -149,12 +157,21 @@ async function start<T>(client: Client, call: WorkflowCall<T>): Promise<Workflow
   }
 }
 
+/** The run that took the place of a terminated one: an operator has reset it. */
+async function successorOf(client: Client, handle: WorkflowHandle): Promise<WorkflowHandle | undefined> {
+  const latest = client.workflow.getHandle(handle.workflowId);
+  const [ended, { runId }] = await within(client, TEMPORAL_MS, () =>
+    Promise.all([handle.describe(), latest.describe()]),
+  );
+  return runId === ended.runId ? undefined : client.workflow.getHandle(handle.workflowId, runId);
+}
+
 /** Rejects with the error, or with the outage that it shows. */
 async function failed(client: Client, handle: WorkflowHandle, error: unknown): Promise<never> {
   if (!isTerminated(error)) throw outageOf(error, 'yes') ?? error;
-  // by this caller or by another
+  // by an operator; or by a caller, since no worker took it
   const mayBeBegun = await isBegun(client, handle).catch(() => true);
-  throw new CallOutage('worker', mayBeBegun ? 'unknown' : 'no', error);
+  throw mayBeBegun ? new CallOutage('worker', 'unknown', error, TERMINATED) : new CallOutage('worker', 'no', error);
 }
 
 /** Rejects when a part of the installation is unavailable, or when the wait is over; never resolves. */
