@@ -36,6 +36,14 @@ const create = (body: object, headers: Record<string, string> = {}) =>
   api.call('POST', '/webhooks/replays', { body: { endpoint_id: endpoint.id, ...body }, headers });
 
 describe('replays', () => {
+  it('of an unknown account are refused', async () => {
+    const response = await create({ account_ids: [account, newId('account')] });
+    expect([response.statusCode, response.json<{ detail: string }>().detail]).toEqual([
+      400,
+      'account_ids.1 is not the id of an account',
+    ]);
+  });
+
   it('are created, read and cancelled', async () => {
     const since = '2020-01-01T00:00:00+01:00';
     const made = (

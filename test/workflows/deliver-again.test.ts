@@ -3,6 +3,7 @@ import { sql } from 'drizzle-orm';
 import { createReplay, getReplay } from '../../src/db/queries/replays.ts';
 import { webhookEndpoints } from '../../src/db/schema/index.ts';
 import { createLogger } from '../../src/runtime/logger.ts';
+import { deleteEndpoint } from '../../src/db/queries/endpoints.ts';
 import { newId } from '../../src/new-id.ts';
 import { createLostRuns } from '../../src/webhooks/dispatch/lost-runs.ts';
 import { queueReplayed } from '../../src/webhooks/log/replay-queue.ts';
@@ -58,6 +59,22 @@ function slowFor(sequence: number): { begun(): boolean; underWay(): number[]; an
   };
   return { begun: () => begun, underWay: () => underWay, answer: () => answer() };
 }
+
+it('a delivery whose endpoint was deleted keeps its result when it is retried by hand', async () => {
+  await the.work();
+  const endpointId = await the.endpoint({ triggerEvents: ['email.delete'] });
+  await the.happen(emails(1), 'email.delete');
+  await relayUntilDone();
+  const delivery = async () => (await the.log()).find((entry) => entry.endpointId === endpointId);
+  const id = (await delivery())?.id ?? '';
+  await deleteEndpoint(the.db, endpointId);
+  await expect(retryDelivery(the.client, the.db, id)).rejects.toMatchObject({
+    code: 'invalid_parameters',
+    detail: 'the endpoint of this delivery was deleted',
+  });
+  expect(await the.relayOnce()).toEqual([]);
+  expect((await delivery())?.status).toBe('delivered');
+});
 
 it('an earlier event of an object that is retried by hand is not called beside a later one', async () => {
   await the.work();

@@ -5,6 +5,7 @@ import { CreateReplay, Replay, REPLAY_STATUSES, ReplayList } from '../../contrac
 import { getEndpoint } from '../../db/queries/endpoints.ts';
 import { createReplay, getReplay, listReplays, type StoredReplay } from '../../db/queries/replays.ts';
 import { replayWorkflowId } from '../../workflows/names.ts';
+import { checkAccounts } from '../endpoint-rules.ts';
 import { readDate } from '../http/dates.ts';
 import { existing, Id, responses, type Routes } from './route.ts';
 
@@ -35,6 +36,7 @@ export const replayRoutes: Routes = (app, { db, secrets, commands }) => {
       const endpoint = existing(await getEndpoint(db, secrets, endpointId), 'endpoint');
       if (!endpoint.enabled)
         throw new ApiError('invalid_parameters', 'endpoint_id names a disabled endpoint: enable it first');
+      if (filter.account_ids) await checkAccounts('account_ids', filter.account_ids, db);
       const { since, until } = filter;
       const dates = {
         ...(since === undefined ? {} : { since: readDate(since).toISOString() }),

@@ -112,14 +112,20 @@ export async function pendingOfRun(db: Db, workflowId: string): Promise<string[]
   return rows.map(({ id }) => id);
 }
 
-/** The state of a delivery, for a manual retry; undefined when it does not exist. */
-export async function getDeliveryState(
-  db: Db,
-  deliveryId: string,
-): Promise<{ status: DeliveryStatus; workflowId: string | null; started: boolean } | undefined> {
-  const { rows } = await db.execute<{ status: DeliveryStatus; workflow_id: string | null; started: boolean }>(
-    sql`select d.status, p.workflow_id, p.started_at is not null as started
+/** The state of a delivery, for a manual retry; undefined: no delivery has this id. */
+export async function getDeliveryState(db: Db, deliveryId: string): Promise<DeliveryState | undefined> {
+  const { rows } = await db.execute<DeliveryState & Record<string, unknown>>(
+    sql`select d.status, p.workflow_id as "workflowId", p.started_at is not null as started,
+        exists (select from webhook_endpoints e where e.id = d.endpoint_id) as "hasEndpoint"
       from deliveries d left join pending_deliveries p on p.delivery_id = d.id where d.id = ${deliveryId}`,
   );
-  return rows[0] && { status: rows[0].status, workflowId: rows[0].workflow_id, started: rows[0].started };
+  return rows[0];
+}
+
+interface DeliveryState {
+  status: DeliveryStatus;
+  workflowId: string | null;
+  started: boolean;
+  /** false: its endpoint was deleted */
+  hasEndpoint: boolean;
 }
