@@ -26,7 +26,9 @@ const PAGES = join(import.meta.dirname, ...(import.meta.dirname.endsWith('dist')
 const DATABASE_CONNECTIONS = 20;
 /** A frozen database is noticed within their sum; slow queries are not aborted. */
 const DATABASE_PATIENCE = { queryMs: 1_000, connectMs: 1_500 };
-/** Requests that take longer than this after a signal to end are aborted. */
+/** Requests that take longer than this after a signal to end get a 503; less than `npm start` gives a process to stop. */
+const DRAIN_MS = 4_000;
+/** The process exits after this in any case. */
 const END_MS = 8_000;
 
 async function main(config: Config, logger: Logger): Promise<void> {
@@ -66,11 +68,14 @@ async function loadTracing(endpoint: string): Promise<Tracing> {
   return startTracing(endpoint, 'email-api');
 }
 
-/** On the first SIGTERM or SIGINT: stops listening, waits for the requests under way, then closes the connections. */
+/** On the first SIGTERM or SIGINT: waits for the requests under way, stops listening, then closes the connections. */
 function endOnSignal(logger: Logger, app: FastifyInstance, closeConnections: () => Promise<void>): void {
   onSignalToEnd(END_MS, (signal) => {
     logger.info({ signal }, 'API server exiting');
-    const closed = app.close().then(closeConnections);
+    const closed = app
+      .drain(DRAIN_MS)
+      .then(() => app.close())
+      .then(closeConnections);
     closed.then(
       () => process.exit(0),
       () => process.exit(1),

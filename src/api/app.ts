@@ -18,6 +18,7 @@ import { authenticate } from './http/auth.ts';
 import { serveConnectPage } from './connect-page.ts';
 import { createCursors, createSigner } from './http/cursor.ts';
 import type { ApiDeps } from './deps.ts';
+import { serveDraining } from './http/draining.ts';
 import { checkHeaders } from './http/hosts.ts';
 import { sendClientError, sendFrameworkError, handleErrors } from './http/error-handler.ts';
 import { serveHealth } from './http/health.ts';
@@ -90,6 +91,7 @@ export async function buildApp(deps: ApiDeps): Promise<FastifyInstance> {
     done();
   });
   handleErrors(app, settings);
+  serveDraining(app);
   readBodies(app, jsonBounds(settings));
   await describeApi(app, settings.publicUrl);
   await serveReferencePage(app, settings.publicUrl);
