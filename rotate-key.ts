@@ -1,10 +1,12 @@
 /*
  * `npm run rotate-key`: with a new ENCRYPTION_KEY, and the old one as ENCRYPTION_KEY_PREVIOUS, seals all stored secrets with
- * the new one and says whether the old one is still needed. Changes nothing else, and may run at any time.
+ * the new one and says whether the old one is still needed. Changes nothing else, and may run at any time. Without
+ * DATABASE_URL it uses the servers of the `npm start` that runs on DATA_DIR.
  */
 import { changeEncryptionKey } from './src/maintenance/encryption-key.ts';
-import { type Config, ConfigError, loadConfig } from './src/config/config.ts';
+import { type Config, ConfigError, type Env, loadConfig, loadStartConfig } from './src/config/config.ts';
 import { openDatabase } from './src/db/open.ts';
+import { runningServers } from './src/embedded/data-dir.ts';
 import { createLogger } from './src/runtime/logger.ts';
 import { createSecrets } from './src/security/secrets.ts';
 import { codecKeys, lazyClient } from './src/temporal/connect.ts';
@@ -28,8 +30,20 @@ async function main(config: Config): Promise<void> {
   }
 }
 
+/** The environment with the addresses of what `npm start` runs, where no setting names them. */
+function withServers(env: Env): Env {
+  const { dataDir, embedPostgres, embedTemporal } = loadStartConfig(env);
+  if (!embedPostgres && !embedTemporal) return env;
+  const servers = runningServers(dataDir);
+  if (!servers && embedPostgres) {
+    throw new ConfigError('DATABASE_URL', `is not set, and no npm start runs on DATA_DIR ${dataDir}: start it first`);
+  }
+  const given = Object.entries(env).filter(([, value]) => (value ?? '').trim() !== '');
+  return { ...servers, ...Object.fromEntries(given) };
+}
+
 try {
-  await main(loadConfig(process.env));
+  await main(loadConfig(withServers(process.env)));
 } catch (error) {
   if (!(error instanceof ConfigError)) throw error;
   process.stderr.write(`${error.message}\n`);

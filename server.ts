@@ -20,6 +20,7 @@ import { createSecrets } from './src/security/secrets.ts';
 import { codecKeys, lazyClient } from './src/temporal/connect.ts';
 import { apiDeps } from './src/wiring/api-deps.ts';
 import { onSignalToEnd, startProcess } from './src/wiring/process.ts';
+import { checkKeys } from './src/wiring/worker-start.ts';
 
 /** The built pages of web/; next to the built server. */
 const PAGES = join(import.meta.dirname, ...(import.meta.dirname.endsWith('dist') ? [] : ['dist']), 'web');
@@ -38,6 +39,7 @@ async function main(config: Config, logger: Logger): Promise<void> {
     patience: DATABASE_PATIENCE,
   });
   await retryUntilAvailable('database', logger, () => migrate(database), { over: isNotAdoptable });
+  await checkKeys(config, database.db);
   const firstKey = await ensureFirstKey(database.db, config.bootstrapApiKey);
   // a key is shown here and in the response that creates one, nowhere else
   if (firstKey !== undefined) process.stdout.write(`API key, shown this once: ${firstKey}\n`);

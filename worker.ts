@@ -26,7 +26,7 @@ import { type Relay, startRelay } from './src/webhooks/dispatch/relay.ts';
 import { observeWorker } from './src/wiring/observe-worker.ts';
 import { onSignalToEnd, startProcess } from './src/wiring/process.ts';
 import { openWorkerDeps, tempDirOf } from './src/wiring/worker-deps.ts';
-import { startOnce } from './src/wiring/worker-start.ts';
+import { checkKeys, isConfigError, startOnce } from './src/wiring/worker-start.ts';
 
 /** Time to finish work after a signal to shut down, ms; the rest is repeated by another worker. */
 const SHUTDOWN_MS = 8_000;
@@ -41,6 +41,7 @@ async function main(config: Config, logger: Logger): Promise<void> {
   const temporal = await retryUntilAvailable('Temporal', logger, () => connectWorkers(config));
   const { client, connection } = temporal;
   await ensureSearchAttributes(client, logger);
+  await retryUntilAvailable('Temporal', logger, () => checkKeys(config, db, client), { over: isConfigError });
 
   const workerId = randomUUID();
   const shutdown = new AbortController();

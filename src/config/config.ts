@@ -50,6 +50,8 @@ export interface Config {
   /** 32 bytes */
   encryptionKey: Buffer;
   encryptionKeyPrevious?: Buffer;
+  /** the previous key is lost: what it sealed is given up */
+  encryptionKeyIsLost?: true;
   bootstrapApiKey?: string;
   /** private networks (CIDRs) that connections to addresses named by callers may reach */
   outboundAllow: string[];
@@ -170,13 +172,18 @@ export function loadConfig(env: Env): Config {
   };
 }
 
+/** The value of ENCRYPTION_KEY_PREVIOUS when that key is lost. */
+const LOST = 'lost';
+
 /** The part of `loadConfig` that reads the keys. */
-export function loadEncryptionKeys(env: Env): Pick<Config, 'encryptionKey' | 'encryptionKeyPrevious'> {
+export function loadEncryptionKeys(
+  env: Env,
+): Pick<Config, 'encryptionKey' | 'encryptionKeyPrevious' | 'encryptionKeyIsLost'> {
   const encryptionKey = key(env, 'ENCRYPTION_KEY');
   const previous = text(env, 'ENCRYPTION_KEY_PREVIOUS');
-  return previous === undefined
-    ? { encryptionKey }
-    : { encryptionKey, encryptionKeyPrevious: key(env, 'ENCRYPTION_KEY_PREVIOUS') };
+  if (previous === undefined) return { encryptionKey };
+  if (previous === LOST) return { encryptionKey, encryptionKeyIsLost: true };
+  return { encryptionKey, encryptionKeyPrevious: key(env, 'ENCRYPTION_KEY_PREVIOUS') };
 }
 
 /** Settings of `npm start` alone: the parts that it starts itself, and where. */

@@ -49,6 +49,7 @@ export async function bringUp(start: BringUp): Promise<BroughtUp> {
     const { startServers, migrateDatabase } = await import('./servers.ts');
     const uiPassword = () => dataDir.secret(UI_PASSWORD_FILE, () => randomBytes(24).toString('base64url'));
     const servers = await startServers({ ...start, env: { ...env, ...made }, uiPassword });
+    dataDir.recordServers({ ...made, ...servers.settings });
     const started = { ...made, ...servers.settings, ...metricsPort(metricsPorts[0]) };
     const config = loadConfig(childEnvironment(env, started));
     await report.during('Migrating the database', () => migrateDatabase(config.databaseUrl));

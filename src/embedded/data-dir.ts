@@ -13,6 +13,8 @@ export interface DataDir {
   existingSecret(name: string): string | undefined;
   /** True for the first call with that name, over all starts. */
   isFirst(name: string): boolean;
+  /** Stores the settings that name the servers that this start runs, for other programs that use them: `runningServers`. */
+  recordServers(settings: Readonly<Record<string, string>>): void;
   /** Stores which processes run: the next start ends those that a crash left. */
   recordProcesses(handles: readonly ProcessHandle[]): void;
   /** Unlocks the folder. */
@@ -55,11 +57,20 @@ export async function openDataDir(path: string, printLine: (line: string) => voi
       return true;
     },
     recordProcesses: (handles) => writeWhole(join(path, PROCESSES), JSON.stringify(handles)),
+    recordServers: (settings) => writeWhole(join(path, SERVERS), JSON.stringify(settings)),
     release: () => {
+      rmSync(join(path, SERVERS), { force: true });
       rmSync(join(path, PROCESSES), { force: true });
       rmSync(join(path, LOCK), { force: true });
     },
   };
+}
+
+/** The settings that name the servers of the `npm start` that runs on this folder; undefined: none does. */
+export function runningServers(path: string): Record<string, string> | undefined {
+  const holder = parse<ProcessHandle>(read(join(path, LOCK)));
+  if (holder === undefined || !isRunning(holder)) return undefined;
+  return parse<Record<string, string>>(read(join(path, SERVERS)));
 }
 
 /** 32 random bytes, as ENCRYPTION_KEY takes them. */
@@ -69,6 +80,7 @@ export function newEncryptionKey(): string {
 
 const LOCK = 'lock';
 const PROCESSES = 'processes.json';
+const SERVERS = 'servers.json';
 
 /** The lock is a file with the handle of its process; creating it as a link fails when it exists. */
 function takeLock(path: string): void {

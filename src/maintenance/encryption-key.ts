@@ -1,6 +1,6 @@
 import type { Client } from '@temporalio/client';
 import type { Db } from '../db/driver/client.ts';
-import { encryptionKeySince } from '../db/coordination/installation.ts';
+import { encryptionKeySince, knownEncryptionKey } from '../db/coordination/installation.ts';
 import { countSealed, resealAll } from './reseal.ts';
 import { DAY } from '../duration.ts';
 import type { Logger } from '../runtime/logger.ts';
@@ -37,6 +37,36 @@ export interface KeyReport {
 const REPEATED_MS = DAY;
 
 /**
+ * Why a process must not start with these keys; undefined: it may. Stored secrets that no key of the settings opens, or running
+ * executions from before the key was changed, need the key that is missing. `client`: left out, executions are not looked at.
+ */
+export async function missingKey({
+  db,
+  client,
+  secrets,
+  hasPrevious,
+}: Pick<KeyDeps, 'db' | 'secrets' | 'hasPrevious'> & Partial<Pick<KeyDeps, 'client'>>): Promise<string | undefined> {
+  const { unreadable } = await countSealed(db, secrets);
+  if (unreadable > 0) return `does not open ${unreadable} stored secrets: ${REMEDY}`;
+  if (client === undefined || hasPrevious) return undefined;
+  const known = await knownEncryptionKey(db);
+  if (known === undefined) return undefined;
+  const since = known.keyId === secrets.keyId ? known.since : new Date();
+  const older = await countOlderExecutions(client, since);
+  return older > 0 ? `does not open ${older} running workflow executions: ${REMEDY}` : undefined;
+}
+
+const REMEDY =
+  'set the key that was used before as ENCRYPTION_KEY_PREVIOUS; ' +
+  'if it is lost, set ENCRYPTION_KEY_PREVIOUS=lost, and connect accounts and endpoints again';
+
+async function countOlderExecutions(client: KeyDeps['client'], since: Date): Promise<number> {
+  if (since.getTime() === 0) return 0;
+  const query = `ExecutionStatus = "Running" AND StartTime < "${since.toISOString()}"`;
+  return (await client.workflow.count(query)).count;
+}
+
+/**
  * Reseals with the current key all values sealed with the previous one, and reports whether that one is still needed.
  * Safe while the product runs, and in several processes.
  */
@@ -44,8 +74,7 @@ export async function changeEncryptionKey({ db, client, secrets, logger, hasPrev
   const since = await encryptionKeySince(db, secrets.keyId, new Date());
   const found = hasPrevious ? await resealAll(db, secrets) : [];
   const { previous, unreadable } = await countSealed(db, secrets);
-  const query = `ExecutionStatus = "Running" AND StartTime < "${since.toISOString()}"`;
-  const olderExecutions = since.getTime() === 0 ? 0 : (await client.workflow.count(query)).count;
+  const olderExecutions = await countOlderExecutions(client, since);
   const until = new Date(since.getTime() + REPEATED_MS);
   const repeatedCallsUntil = until.getTime() > Date.now() ? until : null;
   const report: KeyReport = {

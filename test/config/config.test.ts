@@ -9,6 +9,11 @@ const NEEDED: Env = {
 };
 
 describe('settings', () => {
+  it('say that the previous encryption key is lost', () => {
+    const config = loadConfig({ ...NEEDED, ENCRYPTION_KEY_PREVIOUS: 'lost' });
+    expect([config.encryptionKeyIsLost, config.encryptionKeyPrevious]).toEqual([true, undefined]);
+  });
+
   it('have the documented defaults', () => {
     expect(loadConfig({ ...NEEDED, DATA_DIR: '/data' })).toEqual({
       host: '127.0.0.1',

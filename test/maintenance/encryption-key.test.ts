@@ -1,11 +1,14 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { eq, sql } from 'drizzle-orm';
-import { changeEncryptionKey } from '../../src/maintenance/encryption-key.ts';
+import { changeEncryptionKey, missingKey } from '../../src/maintenance/encryption-key.ts';
 import { accounts } from '../../src/db/schema/index.ts';
 import { createLogger } from '../../src/runtime/logger.ts';
 import { openCredentials, sealCredentials } from '../../src/mailbox/settings.ts';
 import { createSecrets } from '../../src/security/secrets.ts';
+import { accountStart } from '../../src/activities/account.ts';
+import { WORKFLOWS } from '../../src/workflows/names.ts';
+import { waitFor } from '../helpers/assert/wait.ts';
 import { type Deliveries, deliveryTests } from '../helpers/product/deliveries.ts';
 import { storeAccount } from '../helpers/product/stored-account.ts';
 
@@ -44,4 +47,36 @@ it('is tracked until the old key is no longer needed', async () => {
   expect(await check(both)).toMatchObject({ olderExecutions: 0, repeatedCallsUntil: null, isFinished: true });
   expect(await check(after)).toMatchObject({ unreadable: 0, isFinished: true });
   expect(await check(createSecrets({ current: randomBytes(32) }))).toMatchObject({ unreadable: 1, isFinished: false });
+});
+
+it('is missing where a process must not start without it', async () => {
+  const { db, client } = the;
+  const [oldKey, newKey] = [randomBytes(32), randomBytes(32)];
+  const old = createSecrets({ current: oldKey });
+  const both = createSecrets({ current: newKey, previous: oldKey });
+  const fresh = createSecrets({ current: newKey });
+  await db.execute(sql`delete from installation where name = 'encryption_key'`);
+  await db.update(accounts).set({ credentials: Buffer.alloc(0) });
+  const missing = (secrets: typeof old) => missingKey({ db, client, secrets, hasPrevious: secrets === both });
+  expect(await missing(old)).toBeUndefined();
+
+  const id = await storeAccount(the);
+  const credentials = sealCredentials(old, id, { imapPassword: 'a', smtpPassword: 'b' });
+  await db.update(accounts).set({ credentials }).where(eq(accounts.id, id));
+  expect(await missing(fresh)).toMatch(/^does not open 1 stored secrets: set the key .* as ENCRYPTION_KEY_PREVIOUS/);
+  expect(await missing(both)).toBeUndefined();
+
+  // the secrets are sealed anew, an execution of the time before runs
+  const logger = createLogger('silent', 'test');
+  const check = (secrets: typeof old) =>
+    changeEncryptionKey({ db, client, secrets, logger, hasPrevious: secrets === both });
+  await check(old);
+  const run = await client.workflow.start(WORKFLOWS.account, accountStart(id, 4_000));
+  await waitFor(async () => (await client.workflow.count('ExecutionStatus = "Running"')).count > 0);
+  await db.update(accounts).set({ credentials: sealCredentials(fresh, id, { imapPassword: 'a', smtpPassword: 'b' }) });
+  expect(await missing(fresh)).toMatch(/^does not open 1 running workflow executions/);
+  await check(both);
+  expect(await missing(fresh)).toMatch(/^does not open 1 running workflow executions/);
+  await run.terminate('the test ends');
+  await waitFor(async () => (await missing(fresh)) === undefined);
 });

@@ -16,6 +16,12 @@ export async function setInstallationValue(db: Db, name: string, value: string):
     .onConflictDoUpdate({ target: installation.name, set: { value } });
 }
 
+/** The id of the encryption key that the installation used last, and since when; undefined before its first start. */
+export async function knownEncryptionKey(db: Db): Promise<{ keyId: string; since: Date } | undefined> {
+  const [keyId, since] = (await getInstallationValue(db, 'encryption_key'))?.split(' ') ?? [];
+  return keyId === undefined || since === undefined ? undefined : { keyId, since: new Date(since) };
+}
+
 /**
  * Returns since when the installation has used the encryption key `keyId`. The first recorded key counts as used from the
  * beginning.

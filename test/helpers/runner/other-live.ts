@@ -25,6 +25,7 @@ export const OTHER_LIVE: readonly string[] = [
   'live/operations',
   'live/other-servers',
   'live/failures/outage',
+  'live/front/lost-key',
   'live/front/privacy',
   'live/quiet-mailbox',
   'live/failures/processes',
