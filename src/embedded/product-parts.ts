@@ -8,9 +8,12 @@ interface Settings {
   settings: Promise<Env>;
 }
 
-/** The API process; ready when the URL responds so. */
+/** The API process; ready when it says that it listens and the URL, which another program may serve until then, responds so. */
 export function serverPart(root: string, settings: Settings, readyUrl: () => Promise<string>): Part {
-  return { ...nodePart(root, 'server', settings), isReady: async () => isOk(await readyUrl()) };
+  return {
+    ...nodePart(root, 'server', settings),
+    isReady: async (message) => message === 'ready' && isOk(await readyUrl()),
+  };
 }
 
 /** A worker process; it sends `ready` over its channel when it polls all its queues. */

@@ -1,4 +1,5 @@
-import { join } from 'node:path';
+import { createHash, randomBytes } from 'node:crypto';
+import { join, resolve } from 'node:path';
 import { canRead } from '../temporal/can-read.ts';
 import { hasSearchAttributes } from '../temporal/search-attributes.ts';
 import { SEARCH_ATTRIBUTES, searchAttributeType } from '../workflows/names.ts';
@@ -48,11 +49,24 @@ const PRAGMAS = ['journal_mode=wal', 'synchronous=1'];
 const INTERRUPTED = /interrupted \(9\)/;
 
 /**
+ * An empty namespace that distinguishes this server from another one that was faster to take the port. It is the same at every
+ * start on one database, since namespaces stay.
+ */
+function markOf(dbFile: string | undefined): string {
+  return `server-${createHash('sha256')
+    .update(dbFile === undefined ? randomBytes(16) : resolve(dbFile))
+    .digest('hex')
+    .slice(0, 16)}`;
+}
+
+/**
  * Describes the embedded Temporal server for the supervisor. It listens on loopback only; its gRPC, which no web page can
  * speak, requires no keys or passwords.
  */
 export function embedTemporal(options: TemporalOptions): { address: string; part: Part } {
   const { binary, dbFile, port, ui, uiCodecEndpoint, namespaces = [] } = options;
+  const address = `127.0.0.1:${port}`;
+  const mark = markOf(dbFile);
   const each = (flag: string, values: readonly string[]) => values.flatMap((value) => [flag, value]);
   const args = [
     ...['server', 'start-dev', '--ip', '127.0.0.1', '--log-level', 'warn', '--log-format', 'json'],
@@ -60,14 +74,13 @@ export function embedTemporal(options: TemporalOptions): { address: string; part
     ...(dbFile === undefined ? [] : ['--db-filename', dbFile, ...each('--sqlite-pragma', PRAGMAS)]),
     ...(ui === undefined ? ['--headless'] : ['--ui-ip', ui.ip, '--ui-port', String(ui.port)]),
     ...(uiCodecEndpoint === undefined ? [] : ['--ui-codec-endpoint', uiCodecEndpoint]),
-    ...each('--namespace', namespaces),
+    ...each('--namespace', [mark, ...namespaces]),
     ...each('--dynamic-config-value', [...DYNAMIC_CONFIG, ...NO_HTTP_API]),
     ...each(
       '--search-attribute',
       Object.values(SEARCH_ATTRIBUTES).map((name) => `${name}=${searchAttributeType(name)}`),
     ),
   ];
-  const address = `127.0.0.1:${port}`;
   return {
     address,
     part: {
@@ -80,7 +93,7 @@ export function embedTemporal(options: TemporalOptions): { address: string; part
       stopMs: 3500,
       readyMs: 60_000,
       // the dev server registers them last when it starts
-      isReady: () => hasSearchAttributes(address),
+      isReady: () => hasSearchAttributes(address, ['default', mark]),
       stuck: { output: INTERRUPTED, check: async () => !(await canRead(address)) },
     },
   };

@@ -29,15 +29,18 @@ export async function ensureSearchAttributes(client: Client, logger: Logger): Pr
   }
 }
 
-/** Whether a server without keys or TLS answers there, and its namespace `default` has all of them. */
-export async function hasSearchAttributes(address: string): Promise<boolean> {
+/** Whether a server without keys or TLS answers there, has these namespaces, and all of them in each. */
+export async function hasSearchAttributes(address: string, namespaces: readonly string[]): Promise<boolean> {
   try {
     const connection = await Connection.connect({ address, connectTimeout: 2000 });
     try {
-      const { customAttributes } = await connection.withDeadline(Date.now() + 2000, () =>
-        connection.operatorService.listSearchAttributes({ namespace: 'default' }),
-      );
-      return Object.values(SEARCH_ATTRIBUTES).every((name) => name in customAttributes);
+      for (const namespace of namespaces) {
+        const { customAttributes } = await connection.withDeadline(Date.now() + 2000, () =>
+          connection.operatorService.listSearchAttributes({ namespace }),
+        );
+        if (!Object.values(SEARCH_ATTRIBUTES).every((name) => name in customAttributes)) return false;
+      }
+      return true;
     } finally {
       await connection.close();
     }

@@ -1,4 +1,5 @@
 import { chmod, mkdtemp, rm } from 'node:fs/promises';
+import { createServer as createHttpServer } from 'node:http';
 import { createServer, type Server } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -6,6 +7,7 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { StartFailure } from '../../src/embedded/failure.ts';
 import { retryWhenPortTaken } from '../../src/embedded/ports.ts';
 import { embedPostgres } from '../../src/embedded/postgres.ts';
+import { serverPart } from '../../src/embedded/product-parts.ts';
 import { createSupervisor, type Part, type Supervisor } from '../../src/embedded/supervise.ts';
 import { embedTemporal } from '../../src/embedded/temporal.ts';
 import { freePort, listenOnFreePort } from '../helpers/servers/free-port.ts';
@@ -52,6 +54,44 @@ describe('a port that another process takes first', () => {
     },
     60_000,
   );
+
+  it('has no Temporal believed ready where another one serves the port', async () => {
+    const { binary } = testTemporal();
+    const other = createSupervisor({ logDir: join(dir, 'other'), printLine: () => {} });
+    const port = await freePort();
+    try {
+      const theirs = embedTemporal({ binary, port, dbFile: join(dir, 'theirs.db') }).part;
+      await other.start(theirs);
+      const ours = embedTemporal({ binary, port, dbFile: join(dir, 'ours.db') }).part;
+      // it was ready before its own process had found the port taken
+      expect([await theirs.isReady(undefined), await ours.isReady(undefined)]).toEqual([true, false]);
+      const started: number[] = [];
+      await retryWhenPortTaken(async () => {
+        started.push(started.length === 0 ? port : await freePort());
+        await supervisor.start(
+          embedTemporal({ binary, port: started.at(-1) as number, dbFile: join(dir, 'ours.db') }).part,
+        );
+      });
+      expect(started).toHaveLength(2);
+    } finally {
+      await other.stop();
+    }
+  }, 120_000);
+
+  it('has no API believed ready where another program serves its URL', async () => {
+    const answering = createHttpServer((_request, response) => response.end('ok'));
+    const port = await listenOnFreePort(answering);
+    try {
+      const part = serverPart(
+        '/nowhere',
+        { env: {}, settings: Promise.resolve({}) },
+        async () => `http://127.0.0.1:${port}/`,
+      );
+      expect([await part.isReady(undefined), await part.isReady('ready')]).toEqual([false, true]);
+    } finally {
+      answering.close();
+    }
+  });
 
   it('is the only failure that is retried', async () => {
     let starts = 0;

@@ -37,6 +37,7 @@ export const OTHER_LIVE: readonly string[] = [
   'live/failures/silent-imap',
   'live/front/start',
   'live/failures/two-workers',
+  'live/front/two-starts',
   'live/front/web-page',
   'mailbox/large-folders',
   'mailbox/vacate',
