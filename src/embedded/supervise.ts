@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { ALIVE, ARE_YOU_ALIVE } from '../runtime/alive.ts';
 import { StartFailure } from './failure.ts';
 import { createOrphanGuard } from './orphan-guard.ts';
 import { type LogFile, openLog } from './log-file.ts';
@@ -54,6 +55,9 @@ export interface SupervisorOptions {
   printLine(line: string): void;
   /** called whenever the set of processes changed */
   onChange?(handles: ProcessHandle[]): void;
+  /** between two checks of a process with a channel, and how many it may miss; for tests */
+  checkMs?: number;
+  missedChecks?: number;
 }
 
 const FIRST_DELAY_MS = 200;
@@ -63,6 +67,9 @@ const STUCK_CHECKS = 3;
 const STUCK_PAUSE_MS = 1000;
 /** A part that ran this long was healthy: the next restart is quick again. */
 const HEALTHY_MS = 30_000;
+/** A process with a channel that leaves this many checks in a row unanswered is frozen. */
+const MISSED_CHECKS = 12;
+const CHECK_MS = 5_000;
 
 /*
  * A part: starting → ready → (ended → waiting → starting → …) until stop.
@@ -83,7 +90,8 @@ interface Running {
  * Keeps processes running. They have their own sessions, so that Ctrl-C reaches only the supervisor. If that is killed,
  * the orphan guard ends them; the next start (data-dir.ts) ends those that outlive both.
  */
-export function createSupervisor({ logDir, printLine, onChange }: SupervisorOptions): Supervisor {
+export function createSupervisor(options: SupervisorOptions): Supervisor {
+  const { logDir, printLine, onChange, checkMs = CHECK_MS, missedChecks = MISSED_CHECKS } = options;
   const parts: Running[] = [];
   const orphanGuard = createOrphanGuard();
   let stopping = false;
@@ -124,7 +132,9 @@ export function createSupervisor({ logDir, printLine, onChange }: SupervisorOpti
         if (part.stuck?.output.test(text)) void endIfStuck(running, child, part.stuck);
       });
     }
-    child.on('message', (message) => (running.message = message));
+    child.on('message', (message) => {
+      if (message !== ALIVE) running.message = message;
+    });
     child.on('error', (error) => (running.lastLines = [error.message]));
     running.child = child;
     void sendSettings(part, child);
@@ -146,6 +156,20 @@ export function createSupervisor({ logDir, printLine, onChange }: SupervisorOpti
     } finally {
       running.checking = false;
     }
+  }
+
+  /** Counts checks, not time: after a pause of the whole machine the child has time to answer. */
+  function endIfFrozen({ part }: Running, child: ChildProcess): NodeJS.Timeout {
+    let missed = 0;
+    child.on('message', (message) => {
+      if (message === ALIVE) missed = 0;
+    });
+    return setInterval(() => {
+      if (stopping || hasEnded(child) || !child.connected) return;
+      if (missed++ < missedChecks) return void child.send(ARE_YOU_ALIVE, () => {});
+      printLine(`${part.name} does not respond; restarting it`);
+      child.kill('SIGKILL');
+    }, checkMs);
   }
 
   async function untilReady(running: Running, child: ChildProcess): Promise<void> {
@@ -173,7 +197,9 @@ export function createSupervisor({ logDir, printLine, onChange }: SupervisorOpti
     let delay = FIRST_DELAY_MS;
     for (;;) {
       const began = Date.now();
+      const checks = part.ipc === true ? endIfFrozen(running, child) : undefined;
       if (!hasEnded(child)) await once(child, 'exit');
+      clearInterval(checks);
       if (stopping) return;
       update();
       if (Date.now() - began > HEALTHY_MS) delay = FIRST_DELAY_MS;

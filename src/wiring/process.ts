@@ -1,4 +1,5 @@
 import { type Config, ConfigError, type Env, loadConfig } from '../config/config.ts';
+import { answerChecks } from '../runtime/alive.ts';
 import { createLogger, type Logger } from '../runtime/logger.ts';
 import { receiveSettings } from '../runtime/settings-message.ts';
 
@@ -14,6 +15,7 @@ export async function startProcess(
   let logger: Logger | undefined;
   try {
     await receiveSettings(process);
+    answerChecks(process);
     const config = loadConfig(env);
     logger = createLogger(config.logLevel, name);
     await main(config, logger);

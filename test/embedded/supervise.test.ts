@@ -74,6 +74,24 @@ describe('the supervisor', () => {
     expect(lines[0]).toMatch(/^one exited \(SIGKILL\); restarting it/);
   });
 
+  it('restarts a process that is frozen, and not one that answers', async () => {
+    await supervisor.stop();
+    const checks = { checkMs: 100, missedChecks: 5 };
+    supervisor = createSupervisor({ logDir: dir, printLine: (line) => lines.push(line), ...checks });
+    const module = new URL('../../src/runtime/alive.ts', import.meta.url).href;
+    const script = `import { answerChecks } from '${module}'; answerChecks(process); console.log('up')`;
+    const require = createRequire(import.meta.url);
+    const args = ['--import', pathToFileURL(require.resolve('tsx')).href, '--input-type=module', '-e', script];
+    const answering = (name: string): Part => ({ ...part(dir, name, ''), readyMs: 20_000, args, ipc: true });
+    await Promise.all([supervisor.start(answering('frozen')), supervisor.start(answering('well'))]);
+    const [frozen, well] = supervisor.handles();
+    process.kill(frozen!.pid, 'SIGSTOP');
+    await waitFor(() => lines.includes('frozen runs again'), { timeoutMs: 20_000 });
+    expect(lines[0]).toBe('frozen does not respond; restarting it');
+    expect(isRunning(frozen!)).toBe(false);
+    expect(isRunning(well!)).toBe(true);
+  }, 40_000);
+
   it('restarts a part that is unresponsive, and no other', async () => {
     // unresponsive forever, for a moment, and never
     const checks: string[] = [];
