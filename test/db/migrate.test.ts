@@ -19,6 +19,7 @@ const RELEASED = {
   '0002_sends_unfinished': '9d12e8d475291fd5aabac52054fd2dae8777a32672baaf4ab5f13c6cb184caca',
   '0003_pending_deliveries': '4d64eb77c20bf870fcd25d0af99fd1cde090722500bc6ad1e0ac44e22e8a3c61',
   '0004_link_attempts': '7ea15eb63f20b3d3727907d9cef7bbd61e0431921201b3d9e507d73f404bfb72',
+  '0005_merging_threads': '17fd504990175af8217832775e92aab31d2e3a4782b62719246a9a8bb60c7e4d',
 };
 
 let whole: TestDatabase;

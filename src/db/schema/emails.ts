@@ -17,10 +17,21 @@ export const threads = pgTable(
   {
     id: text().primaryKey(),
     accountId: text('account_id').notNull(),
-    /** set when a late parent joined this thread to an older one: the id still resolves */
+    /** set once a late parent has joined this thread to an older one: the id still resolves */
     mergedInto: text('merged_into'),
   },
   (t) => [index('threads_account').on(t.accountId), index('threads_merged').on(t.mergedInto)],
+);
+
+/** Threads that are part of another, and have rows that do not name it yet; see src/db/queries/merging-threads.ts. */
+export const mergingThreads = pgTable(
+  'merging_threads',
+  {
+    threadId: text('thread_id').primaryKey(),
+    accountId: text('account_id').notNull(),
+    mergedInto: text('merged_into').notNull(),
+  },
+  (t) => [index('merging_threads_account').on(t.accountId, t.threadId), index('merging_threads_into').on(t.mergedInto)],
 );
 
 /** Which thread a Message-ID (`mid:…`) or a server's thread id (`gm:…`, `oid:…`) belongs to. */
