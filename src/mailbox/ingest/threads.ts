@@ -132,7 +132,9 @@ async function readThreads(
   );
   const threadsOf = new Map<number, string[]>();
   for (const { mail, thread_id } of rows[0]?.by_subject ?? []) {
-    threadsOf.set(mail, [...(threadsOf.get(mail) ?? []), thread_id]);
+    const found = threadsOf.get(mail);
+    if (found) found.push(thread_id);
+    else threadsOf.set(mail, [thread_id]);
   }
   return { threadByKey: new Map(Object.entries(rows[0]?.by_key ?? {})), bySubject: threadsOf };
 }
