@@ -16,6 +16,7 @@ import { refreshPlannerStatistics } from './planner-statistics.ts';
 import { startDueReparses } from './reparse-runs.ts';
 import { shareWatches } from './share-watches.ts';
 import type { Task } from './tasks.ts';
+import { continueThreadMerges } from './thread-merges.ts';
 
 const SECOND = 1_000;
 const MINUTE = 60 * SECOND;
@@ -67,6 +68,7 @@ export function maintenanceTasks(deps: MaintenanceDeps): Task[] {
 
     installation('start what accounts lack, report which are not in sync', 15 * SECOND, () => checkAccounts(health)),
     installation('merge new mail into the search index', 2 * SECOND, () => mergeSearchEntries(db)),
+    installation('give the rows of merged threads their new thread', 2 * SECOND, () => continueThreadMerges(db)),
     installation("refresh the planner's statistics", 5 * SECOND, () => refreshPlannerStatistics(db)),
     installation('find terminated delivery runs', 3 * SECOND, () => lostRuns.findTerminated()),
     installation('find a Temporal store that was replaced', 5 * SECOND, () => lostRuns.findLostStore()),

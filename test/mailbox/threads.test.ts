@@ -1,10 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { eq, sql } from 'drizzle-orm';
+import { eq } from 'drizzle-orm';
 import type { Attendee } from '../../src/contract/email.ts';
 import { emails } from '../../src/db/schema/index.ts';
 import { type AssignedThread, assignThreads, type ThreadedMail } from '../../src/mailbox/ingest/threads.ts';
 import { newId } from '../../src/new-id.ts';
-import { statementsOf } from '../helpers/assert/statements.ts';
 import { type TestDatabase, testDatabase } from '../helpers/servers/postgres.ts';
 import { storeAccount } from '../helpers/product/stored-account.ts';
 
@@ -147,32 +146,3 @@ describe('mails that are joined by their subject alone', () => {
     expect(groups([own, ownReply, other], await arrive([ownReply, other, own], 3))).toEqual(['0,1', '2']);
   });
 });
-
-it('two long threads merge by statements of a bounded number of rows', async () => {
-  const count = 12_000;
-  const accountId = await storeAccount(database.database);
-  const mail = (messageId: string, references: string[] = []) => ({
-    ...factsOf({ minute: 0, from: 'ann@example.test', reply: false }),
-    ...{ messageId, references, baseSubject: '' },
-  });
-  const [older] = await store(accountId, [mail('<a@example.test>')]);
-  const [newer] = await store(accountId, [mail('<b@example.test>')]);
-  const before = await threadsOf(accountId);
-  const merged = before.get(newer as string) as string;
-  const { db } = database.database;
-  await db.execute(sql`
-    insert into emails (id, account_id, thread_id, date, message_id, subject, from_attendee, to_attendees, cc_attendees,
-      bcc_attendees, reply_to_attendees, has_attachments, is_unread, size, internal_date, storage_key, created_at)
-    select 'email_' || ${accountId} || n, ${accountId}, ${merged}, now(), 'm' || n, '', '{}', '[]', '[]', '[]', '[]',
-      false, false, 1, now(), '', now() from generate_series(1, ${count}::int) n`);
-  await db.execute(sql`
-    insert into thread_keys (account_id, key, thread_id)
-    select ${accountId}, 'mid:m' || n, ${merged} from generate_series(1, ${count}::int) n`);
-  const both = [mail('<c@example.test>', ['<a@example.test>', '<b@example.test>'])];
-  const statements = await statementsOf(() => store(accountId, both));
-  const updatesOf = (table: string) => statements.filter((text) => text.startsWith(`update "${table}"`)).length;
-  expect([updatesOf('emails'), updatesOf('thread_keys')]).toEqual([3, 3]);
-  expect(new Set((await threadsOf(accountId)).values())).toEqual(new Set([before.get(older as string)]));
-  const { rows } = await db.execute(sql`select distinct thread_id from thread_keys where account_id = ${accountId}`);
-  expect(rows).toEqual([{ thread_id: before.get(older as string) }]);
-}, 60_000);

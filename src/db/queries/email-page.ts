@@ -2,6 +2,7 @@ import { type SQL, sql } from 'drizzle-orm';
 import { normalAddress, withUnicodeDomains } from '../../mail-wire/addresses.ts';
 import { likePattern } from '../../contract/search-text.ts';
 import { slot } from '../driver/statement.ts';
+import { storedIdsOf, threadOf } from './merging-threads.ts';
 
 /** Filters of a list of emails, combined with AND. */
 export interface EmailFilter {
@@ -91,13 +92,16 @@ interface PagedList {
  */
 export function emailPage(given: EmailFilter, isAfterPosition: boolean, rows: SQL): SQL {
   const filter = searched(given);
-  const { source, date, id, conditions } = driver(filter);
+  const { source, date, id, conditions, isOfThread } = driver(filter);
   const from = (more: (SQL | undefined)[]): SQL =>
     sql`from ${source} where ${sql.join([...conditions, ...more.filter((condition) => condition !== undefined)], sql` and `)}`;
   const list: PagedList = {
-    page: (more, count, columns = sql``) => sql`
-      select distinct on (${date}, ${id}) ${id} as id, ${date} as date${columns} ${from(more)}
-      order by ${date} desc, ${id} desc limit ${count}`,
+    page: (more, count, columns = sql``) => {
+      const page = sql`
+        select distinct on (${date}, ${id}) ${id} as id, ${date} as date${columns} ${from(more)}
+        order by ${date} desc, ${id} desc limit ${count}`;
+      return isOfThread ? pageOfThread(page, count) : page;
+    },
     // `offset 0` keeps the planner from walking the list in order here too
     candidates: (more) => sql`select ${id} as id, ${date} as date ${from(more)} offset 0`,
     after: isAfterPosition
@@ -113,21 +117,34 @@ export function emailPage(given: EmailFilter, isAfterPosition: boolean, rows: SQ
 
 /**
  * Whether one plan is best for all values of a statement of this shape, and is made once: planning a search takes longer
- * than running it. False for a search in a folder, which may have a few emails or all of them.
+ * than running it. False for a search in a folder, which may have a few emails or all of them. A thread is read in its
+ * order, however long it is.
  */
-export function hasFixedPlan({ folderId, isUnread, from, q, subject, ...rest }: EmailFilter): boolean {
-  if (Object.values(rest).some((value) => value !== undefined)) return false;
-  const isSearch = q !== undefined || subject !== undefined;
-  return !isSearch || [folderId, isUnread, from].every((value) => value === undefined);
+export function hasFixedPlan({ threadId, ...filter }: EmailFilter): boolean {
+  const { folderId, isUnread, from, q, subject, ...rest } = filter;
+  const isNone = (values: unknown[]) => values.every((value) => value === undefined);
+  if (threadId !== undefined) return isNone(Object.values(filter));
+  if (!isNone(Object.values(rest))) return false;
+  return isNone([q, subject]) || isNone([folderId, isUnread, from]);
 }
 
 const ACCOUNT = slot('accountId');
+const STORED_THREAD_IDS = storedIdsOf(threadOf(slot('threadId')));
+
+/** The newest of a thread from the newest under each of its stored ids, which an index has in order: it may be long. */
+function pageOfThread(page: SQL, count: SQL): SQL {
+  return sql`
+    select newest.* from (${STORED_THREAD_IDS}) stored cross join lateral (${page}) newest
+    order by newest.date desc, newest.id desc limit ${count}`;
+}
 
 interface Driver {
   source: SQL;
   date: SQL;
   id: SQL;
   conditions: SQL[];
+  /** the source is a thread, of which `stored.id` is a stored id */
+  isOfThread?: boolean;
 }
 
 /**
@@ -137,9 +154,10 @@ interface Driver {
  */
 function driver(filter: EmailFilter): Driver {
   const isOfFolder = filter.folderId !== undefined;
-  const ofEmail = rowConditions(filter);
   const ofSearch = addressConditions(filter);
   const searches = [filter.q, filter.subject].some((text) => text !== undefined) || ofSearch.length > 0;
+  const isOfThread = filter.threadId !== undefined && !isOfFolder && !searches;
+  const ofEmail = rowConditions(filter, isOfThread ? sql`stored.id` : sql`any(array(${STORED_THREAD_IDS}))`);
   const joinEmails = (id: SQL) => sql`join emails e on e.id = ${id} and e.account_id = ${ACCOUNT}`;
   const driverOf = (tables: SQL[], { date, id }: Pick<Driver, 'date' | 'id'>, scope: SQL[]): Driver => ({
     source: sql.join(tables, sql` `),
@@ -163,7 +181,11 @@ function driver(filter: EmailFilter): Driver {
   }
   const scope = isOfFolder ? isIn(sql`array[${slot('folderId')}]`) : sql`not e.is_draft`;
   if (!searches) {
-    return driverOf([sql`emails e`], { date: sql`e.date`, id: sql`e.id` }, [sql`e.account_id = ${ACCOUNT}`, scope]);
+    const all = driverOf([sql`emails e`], { date: sql`e.date`, id: sql`e.id` }, [
+      sql`e.account_id = ${ACCOUNT}`,
+      scope,
+    ]);
+    return { ...all, isOfThread };
   }
   const [date, id] = [sql`s.date`, sql`s.email_id`];
   const tables = [sql`email_search s`, joinEmails(id)];
@@ -177,17 +199,14 @@ function span({ before, after }: EmailFilter, date: SQL): SQL[] {
   ];
 }
 
-function rowConditions(filter: EmailFilter): SQL[] {
+/** @param threadIds the right side of `e.thread_id =` */
+function rowConditions(filter: EmailFilter, threadIds: SQL): SQL[] {
   const conditions: SQL[] = [];
   if (filter.isUnread !== undefined) conditions.push(filter.isUnread ? sql`e.is_unread` : sql`not e.is_unread`);
   if (filter.hasAttachment !== undefined) {
     conditions.push(filter.hasAttachment ? sql`e.has_attachments` : sql`not e.has_attachments`);
   }
-  if (filter.threadId !== undefined) {
-    conditions.push(
-      sql`e.thread_id = (select coalesce(t.merged_into, t.id) from threads t where t.id = ${slot('threadId')})`,
-    );
-  }
+  if (filter.threadId !== undefined) conditions.push(sql`e.thread_id = ${threadIds}`);
   if (filter.messageId !== undefined) conditions.push(sql`e.message_id = ${slot('messageId')}`);
   if (filter.excludeFolders !== undefined) conditions.push(sql`not ${isIn(slot('excludeFolders'))}`);
   return conditions;

@@ -5,6 +5,7 @@ import { withBytes } from '../driver/bytes.ts';
 import { type EmailRow, frameOf, type LocationOfEmail, shownFolders } from './email-object.ts';
 import type { EmailPosition } from './email-page.ts';
 import type { JsonPieces } from '../driver/json-text.ts';
+import { threadNow } from './merging-threads.ts';
 import { isGoingAway } from './pending-removal.ts';
 
 /*
@@ -41,12 +42,14 @@ export const CONTENTS_AND_LOCATIONS = sql.raw(`
 const IS_SELDOM = `(c.head is null or l.count > 1
   or num_nonnulls(e.sent_by, e.tracking_id, e.draft_id, e.bounce, e.complaint, e.auto_reply, e.calendar) > 0)`;
 
-const FRAME = `'{"object":"Email","id":"' || e.id || '","account_id":"' || e.account_id || '","thread_id":"' || e.thread_id
+const THREAD_ID = threadNow('e.thread_id');
+
+const FRAME = `'{"object":"Email","id":"' || e.id || '","account_id":"' || e.account_id || '","thread_id":"' || ${THREAD_ID}
   || '",' || c.head || ',"folders":[' || coalesce('"' || l.folder_id || '"', '') || '],"is_unread":' || e.is_unread::text
   || ',"is_complete":' || e.is_complete::text || ',"origin":"' || case when e.origin = 'api' then 'api' else 'external' end
   || '","is_echo":' || e.is_echo::text || ',"tracking_id":null'`;
 
-const COLUMNS_OF_FRAME = `json_build_object('id', e.id, 'accountId', e.account_id, 'threadId', e.thread_id,
+const COLUMNS_OF_FRAME = `json_build_object('id', e.id, 'accountId', e.account_id, 'threadId', ${THREAD_ID},
   'messageId', e.message_id, 'milliseconds', date_part('epoch', e.date) * 1000, 'subject', e.subject,
   'fromAttendee', e.from_attendee, 'toAttendees', e.to_attendees, 'ccAttendees', e.cc_attendees,
   'bccAttendees', e.bcc_attendees, 'replyToAttendees', e.reply_to_attendees, 'hasAttachments', e.has_attachments,

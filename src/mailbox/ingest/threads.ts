@@ -1,10 +1,11 @@
 import { statement } from '../../db/driver/statement.ts';
-import { or, type SQL, sql } from 'drizzle-orm';
+import { type SQL, sql } from 'drizzle-orm';
 import type { Attendee } from '../../contract/email.ts';
 import { anyOf } from '../../db/driver/any-of.ts';
 import type { Tx } from '../../db/driver/client.ts';
 import { insertRows } from '../../db/driver/insert-rows.ts';
-import { emails, threadKeys, threads } from '../../db/schema/index.ts';
+import { threadNow } from '../../db/queries/merging-threads.ts';
+import { threadKeys, threads } from '../../db/schema/index.ts';
 import type { Writer } from '../../db/driver/writes.ts';
 import {
   decideThread,
@@ -17,6 +18,7 @@ import {
 } from '../../mime/threads.ts';
 import { newId } from '../../new-id.ts';
 import type { SyncAccount } from '../context.ts';
+import { mergeThreads } from '../store/merging-threads.ts';
 
 /** The fields of one mail that threading needs. */
 export interface ThreadedMail extends Omit<ThreadFacts, 'participants'> {
@@ -111,7 +113,7 @@ const storedThreads = statement(
   'read_threads',
   (accountId: string, keys: string[], bySubject: SQL | undefined) => sql`
     select (
-        select json_object_agg(key, thread_id) from thread_keys
+        select json_object_agg(key, ${sql.raw(threadNow('thread_keys.thread_id'))}) from thread_keys
         where account_id = ${accountId} and ${anyOf(threadKeys.key, keys)}
       ) as by_key,
       ${bySubject ? sql`(select json_agg(s) from (${bySubject}) s)` : sql`null`} as by_subject`,
@@ -170,14 +172,14 @@ function subjectThreads(accountId: string, ownAddresses: string[], mails: Thread
       select * from json_to_recordset(${JSON.stringify(wanted)}::json)
         as w(mail int, key text, address text, date timestamptz, own boolean)),
     spans as (select key, min(date) - ${span} as first, max(date) + ${span} as last from wanted group by key)
-    select distinct w.mail, e.thread_id from spans s
+    select distinct w.mail, ${sql.raw(threadNow('e.thread_id'))} as thread_id from spans s
     join emails e on e.account_id = ${accountId} and e.subject_key = s.key and e.date between s.first and s.last
     cross join lateral (${addresses}) a
     join wanted w on w.key = s.key and w.address = a.address and e.date between w.date - ${span} and w.date + ${span}
     where e.subject_key is not null and not (w.own and ${hasOthers})`;
 }
 
-/** Saves new threads, where keys lead, and which threads were merged. */
+/** Saves new threads, where keys lead, and which threads are merged. */
 async function saveThreads(
   tx: Tx,
   accountId: string,
@@ -198,28 +200,5 @@ async function saveThreads(
     rows,
     sql`on conflict (account_id, key) do update set thread_id = excluded.thread_id`,
   );
-  for (const stays of new Set(merges.values())) {
-    const merged = [...merges].filter(([, into]) => into === stays).map(([id]) => id);
-    await mergeThreads(tx, stays, merged);
-  }
-}
-
-/** Rows that one statement gives another thread: a long thread takes several, and none exceeds the time for a statement. */
-const ROWS_PER_STATEMENT = 5_000;
-
-/** Merges threads into an older one, whose id stays; their own ids still resolve to it. */
-async function mergeThreads(tx: Tx, stays: string, merged: string[]): Promise<void> {
-  for (const table of [emails, threadKeys]) {
-    for (let changed = ROWS_PER_STATEMENT; changed === ROWS_PER_STATEMENT; ) {
-      // by their ctid: a statement may change no more rows than it names
-      const { rowCount } = await tx.execute(sql`
-        update ${table} set thread_id = ${stays} where ctid = any(array(
-          select ctid from ${table} where ${anyOf(table.threadId, merged)} limit ${ROWS_PER_STATEMENT}))`);
-      changed = rowCount ?? 0;
-    }
-  }
-  await tx
-    .update(threads)
-    .set({ mergedInto: stays })
-    .where(or(anyOf(threads.id, merged), anyOf(threads.mergedInto, merged)));
+  if (merges.size > 0) await mergeThreads(tx, accountId, merges);
 }

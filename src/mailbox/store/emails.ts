@@ -2,6 +2,7 @@ import { and, eq, lt, type SQL, sql } from 'drizzle-orm';
 import type { Queryable, Tx } from '../../db/driver/client.ts';
 import type { EmailRow } from '../../db/queries/email-object.ts';
 import { insertRows } from '../../db/driver/insert-rows.ts';
+import { threadNow } from '../../db/queries/merging-threads.ts';
 import { fromRow, type NamedRow } from '../../db/driver/rows.ts';
 import { anyOf } from '../../db/driver/any-of.ts';
 import { attachments, emailContents, emails, emailSearch } from '../../db/schema/index.ts';
@@ -30,6 +31,7 @@ export async function loadEmailRows(tx: Queryable, ids: string[]): Promise<(type
 
 /** An email's row with its body, headers and attachments. */
 export interface WholeEmail {
+  /** with the id of its thread now */
   row: typeof emails.$inferSelect;
   /** null: the row is left of an email whose contents are gone */
   contents: typeof emailContents.$inferSelect | null;
@@ -41,14 +43,14 @@ export interface WholeEmail {
  */
 export function wholeEmails(ids: string[]): SQL {
   return sql`
-    select json_build_object('row', e, 'contents', c)
+    select json_build_object('row', e, 'contents', c, 'thread', ${sql.raw(threadNow('e.thread_id'))})
     from emails e left join email_contents c on c.email_id = e.id where e.id = any(${sql.param(ids)}::text[])`;
 }
 
 /** A value of wholeEmails. */
 export function readWholeEmail(value: unknown): WholeEmail {
-  const { row, contents } = value as { row: NamedRow; contents: NamedRow | null };
-  return { row: fromRow(emails, row), contents: contents && fromRow(emailContents, contents) };
+  const { row, contents, thread } = value as { row: NamedRow; contents: NamedRow | null; thread: string };
+  return { row: { ...fromRow(emails, row), threadId: thread }, contents: contents && fromRow(emailContents, contents) };
 }
 
 /** Saves emails that are ingested. Their locations come by insertLocations. */

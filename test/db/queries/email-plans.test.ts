@@ -175,6 +175,22 @@ describe('a list of emails', () => {
     );
   });
 
+  it('of a thread is read from an index in its order, when it is planned for any thread', async () => {
+    const filter = { threadId: 'thr_5' };
+    const { text, values = [] } = compile(emailPage(filter, false, sql.raw('51')))(pageValues(account, filter, null));
+    const client = await pool.connect();
+    try {
+      await client.query('set plan_cache_mode = force_generic_plan');
+      await client.query(`prepare thread as ${text}`);
+      const given = values.map((value) => `'${value as string}'`).join(', ');
+      const { rows } = await client.query<{ 'QUERY PLAN': string }>(`explain execute thread(${given})`);
+      const plan = rows.map((row) => row['QUERY PLAN']).join('\n');
+      expect(plan).toMatch(/Index Scan Backward using emails_thread/);
+    } finally {
+      client.release(true);
+    }
+  });
+
   it.each<EmailFilter>([{ q: 'hundredth' }, { subject: 'subject 77' }, { from: 'p7@example.test' }])(
     'finds %p by an index when it is planned for any account, though most are small',
     async (filter) => {
