@@ -59,7 +59,8 @@ const NOT_YET = new Set(['CHANGELOG.md']);
 const PLACES = ['src', 'test', 'bench', 'scripts', 'docs'];
 const FILES = /^(?:[^/]+\.(?:ts|js|md|yml)|Dockerfile|\.env\.example)$/;
 const EXTENSIONS = new Set(['.ts', '.mjs', '.cjs', '.js', '.md', '.sql']);
-const EXCLUDED = /^(?:test\/(?:fixtures|histories)\/|src\/db\/migrations\/|scripts\/check-words\.mjs$|test\/api\/http\/openapi-texts\.test\.ts$)/;
+const EXCLUDED =
+  /^(?:test\/(?:fixtures|histories)\/|src\/db\/migrations\/|scripts\/check-words\.mjs$|test\/api\/http\/openapi-texts\.test\.ts$)/;
 
 /** Matches the words as they are, capitalised, inside camelCase names and over the end of a line; never a part of a word. */
 function patternOf(forms) {

@@ -179,8 +179,8 @@ export function createConnectActivities(deps: ConnectDeps) {
   }
 
   /**
-   * Has the stored IMAP server accept the login of a link's holder, who would point the account at another port: a server of
-   * their own may accept anything. A new password is not sent to a server without TLS, which anyone on its host can run.
+   * Has the stored IMAP server accept the login of a link's holder, who would point the account at another port: their own server
+   * may accept anything. A new password is not sent to a server without TLS, which anyone on its host can run.
    * @throws MailError
    */
   async function proveOwner(stored: StoredConnection, imap: ServerLogin): Promise<void> {

@@ -84,12 +84,7 @@ export async function buildApp(deps: ApiDeps): Promise<FastifyInstance> {
   // reading a body can lose the context
   app.addHook('preHandler', (request, _reply, done) => withRequestId(request.id, done));
   deps.traceRequests?.(app);
-  // these lines hold only ids and numbers, and redaction takes ten times as long as writing them
-  const log = logger.child({}, { redact: [] });
-  app.addHook('onResponse', (request, reply, done) => {
-    logRequest(log, request, reply);
-    done();
-  });
+  logResponses(app, logger);
   handleErrors(app, settings);
   serveDraining(app);
   readBodies(app, jsonBounds(settings));
@@ -140,6 +135,16 @@ function jsonBounds({ send }: ApiDeps['settings']): JsonBounds {
 
 /** Routes that monitoring calls every few seconds. */
 const PROBES = new Set(['/health', '/ready', '/metrics']);
+
+/** Writes a line for each response. */
+function logResponses(app: FastifyInstance, logger: Logger): void {
+  // these lines hold only ids and numbers, and redaction takes ten times as long as writing them
+  const log = logger.child({}, { redact: [] });
+  app.addHook('onResponse', (request, reply, done) => {
+    logRequest(log, request, reply);
+    done();
+  });
+}
 
 /** Logs one line per request, without the URL, which contains search terms. */
 function logRequest(log: Logger, request: FastifyRequest, reply: FastifyReply): void {

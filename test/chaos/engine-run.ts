@@ -25,7 +25,7 @@ import { Random } from './random.ts';
 /** A kind of server, and how it is used. */
 export interface Mode extends FakeImapOptions, OtherProgramOptions {
   gmail?: boolean;
-  /** these commands are refused now and then */
+  /** a few of these commands are refused */
   refuses?: RegExp;
 }
 
