@@ -106,11 +106,12 @@ describe.each(KINDS)('the input of $what', ({ newObject, make, state }) => {
 it('a send whose turn does not come is refused without blaming its provider, and is not sent later', async () => {
   const { db } = test.database;
   const { sendEmail } = createSendCommands({ ...runs, client: silent, db, storage, leaveMs: 1_000 });
-  const ids = Array.from({ length: 7 }, () => newId('email'));
+  const ids = Array.from({ length: 3 }, () => newId('email'));
   const answers = await Promise.allSettled(ids.map((id) => sendEmail(accountId, caller, id, MAIL)));
   const reasons = answers.map((answer) => (answer.status === 'rejected' ? (answer.reason as ApiError) : undefined));
   expect(reasons.map((reason) => reason?.code).sort()).toEqual([
-    ...Array.from({ length: 6 }, () => 'service_unavailable'),
+    'service_unavailable',
+    'service_unavailable',
     'too_many_requests',
   ]);
   const refused = reasons.findIndex((reason) => reason?.code === 'too_many_requests');

@@ -73,9 +73,10 @@ describe('a flood', () => {
   }
 
   test.each(Object.keys(FLOODS).filter((name) => isLong() || !LONG.has(name)))('of %s', async (name) => {
-    // the code may have to be compiled the first time
-    const held = await heldBy(name);
-    expect(held < HELD_MS ? held : await heldBy(name)).toBeLessThan(HELD_MS);
+    // the code may have to be compiled the first time, and garbage of other files of the process be collected
+    let least = Infinity;
+    for (let round = 0; round < 4 && least >= HELD_MS; round++) least = Math.min(least, await heldBy(name));
+    expect(least).toBeLessThan(HELD_MS);
   });
 });
 

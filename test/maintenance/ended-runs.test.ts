@@ -370,7 +370,7 @@ afterAll(async () => {
   await stopWorkers();
   await temporal.close();
   await the.stop();
-});
+}, 60_000);
 
 describe('every workflow', () => {
   it('is in this table', () => {

@@ -80,9 +80,11 @@ async function addStates(client: Client, runs: Run[]): Promise<void> {
   const limiter = createLimiter(PARALLEL);
   const until = performance.now() + STATES_MS;
   const ask = async (run: Run) => {
-    if (performance.now() >= until) return;
+    const leftMs = until - performance.now();
+    if (leftMs <= 0) return;
     const handle = client.workflow.getHandle(run.workflow_id, run.run_id);
-    const answer = client.withDeadline(until, () => handle.query<RunState>(QUERIES.state));
+    // a time of the clock, as Temporal's client wants it
+    const answer = client.withDeadline(Date.now() + leftMs, () => handle.query<RunState>(QUERIES.state));
     const { state, since, lastError, nextAttempt, counts } = await answer;
     run.state = { state, since, last_error: lastError, next_try: nextAttempt, counts };
   };
