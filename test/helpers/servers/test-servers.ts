@@ -37,7 +37,8 @@ export interface TestServers {
 }
 
 /**
- * Starts the servers that the test files need, all their files in `dir`, and builds the product where one runs it.
+ * Starts the servers that the test files need, all their files in `dir`, and builds the product where one runs it. Postgres is
+ * that of `TEST_POSTGRES_URL` (a role that may create databases) where the caller sets it.
  * @throws StartFailure with one line that says why one cannot run here
  */
 export async function startTestServers(
@@ -55,7 +56,9 @@ export async function startTestServers(
   try {
     await Promise.all([
       isNeeded('build') && build(report),
-      isNeeded('postgres') && startPostgres(dir, supervisor, report).then((more) => Object.assign(env, more)),
+      isNeeded('postgres') &&
+        process.env['TEST_POSTGRES_URL'] === undefined &&
+        startPostgres(dir, supervisor, report).then((more) => Object.assign(env, more)),
       isNeeded('temporal') && startTemporal(dir, supervisor, report).then((more) => Object.assign(env, more)),
     ]);
   } catch (error) {
