@@ -128,7 +128,7 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
       stream?.on('data', (chunk: Buffer) => {
         log.write(chunk);
         const text = chunk.toString();
-        running.lastLines = [...running.lastLines, ...text.split('\n').filter(Boolean)].slice(-5);
+        running.lastLines = lastOf([...running.lastLines, ...text.split('\n').filter(Boolean)]);
         if (part.stuck?.output.test(text)) void endIfStuck(running, child, part.stuck);
       });
     }
@@ -278,10 +278,24 @@ async function end(child: ChildProcess, part: Part): Promise<void> {
   clearTimeout(timer);
 }
 
-/** The most likely reason why a process exited: its last line, or the message in it if it is a log line. */
+const PANIC = 'panic: ';
+
+/** The last lines that may say why a process exits. A program in Go prints a long stack after its reason. */
+function lastOf(lines: string[]): string[] {
+  const panic = lines.findIndex((line) => line.startsWith(PANIC));
+  return (panic < 0 ? lines : lines.slice(0, panic + 1)).slice(-5);
+}
+
+/**
+ * The most likely reason why a process exited: its last line, or the message and the error in it if it is a log line. A panic
+ * often follows from the error above it.
+ */
 function reasonOf({ lastLines, child }: Running): string {
-  const line = lastLines.findLast((text) => /fatal|error|cannot|fail/i.test(text)) ?? lastLines.at(-1);
+  const isReason = (text: string) => /fatal|error|cannot|fail/i.test(text) && !text.startsWith(PANIC);
+  const line = lastLines.findLast(isReason) ?? lastLines.at(-1);
   if (line === undefined) return child?.signalCode ?? `exit code ${child?.exitCode ?? 'unknown'}`;
-  const message = /"msg":"((?:[^"\\]|\\.)*)"/.exec(line)?.[1];
-  return (message ?? line).slice(0, 300);
+  const field = (name: string) => new RegExp(`"${name}":"((?:[^"\\\\]|\\\\.)*)"`).exec(line)?.[1];
+  const [message, error] = [field('msg'), field('error')];
+  const reason = message !== undefined && error !== undefined ? `${message}: ${error}` : (message ?? line);
+  return reason.slice(0, 300);
 }

@@ -126,6 +126,23 @@ describe('the supervisor', () => {
     await expect(supervisor.start(hanging)).rejects.toThrow(/^slow was not ready after 0.2 s/);
   });
 
+  it.each([
+    [
+      'a panic of a program in Go, above its stack',
+      'panic: listen: in use\\n\\ngoroutine 1 [running]:\\n' + 'main.main()\\n\\tmain.go:18 +0x96\\n'.repeat(20),
+      'panic: listen: in use',
+    ],
+    [
+      'the error above such a panic',
+      '{"level":"ERROR","msg":"no listener","error":"in use"}\\npanic: runtime error: nil pointer\\ngoroutine 1 [running]:\\n',
+      'no listener: in use',
+    ],
+    ['the error of a log line', '{"level":"fatal","msg":"no listener","error":"in use"}\\n', 'no listener: in use'],
+  ])('reports %s', async (_name, output, reason) => {
+    const failing = part(dir, 'bad', `process.stderr.write('${output}'); process.exitCode = 2`);
+    await expect(supervisor.start(failing)).rejects.toThrow(`bad exited: ${reason} (log: `);
+  });
+
   it('sends settings to a part that was started before they were known, and after its restart', async () => {
     let know = (_settings: Record<string, string>) => {};
     const settings = new Promise<Record<string, string>>((resolve) => (know = resolve));

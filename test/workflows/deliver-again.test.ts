@@ -69,7 +69,7 @@ it('a delivery whose endpoint was deleted keeps its result when it is retried by
   const id = (await delivery())?.id ?? '';
   await deleteEndpoint(the.db, endpointId);
   await expect(retryDelivery(the.client, the.db, id)).rejects.toMatchObject({
-    code: 'invalid_parameters',
+    code: 'not_found',
     detail: 'the endpoint of this delivery was deleted',
   });
   expect(await the.relayOnce()).toEqual([]);

@@ -21,7 +21,7 @@ const WAITED_FOR_MS = 2_000;
 export async function retryDelivery(client: Client, db: Db, deliveryId: string): Promise<void> {
   const seen = isId('delivery', deliveryId) ? await getDeliveryState(db, deliveryId) : undefined;
   if (!seen) throw new ApiError('not_found', 'no delivery with that id');
-  if (!seen.hasEndpoint) throw new ApiError('invalid_parameters', 'the endpoint of this delivery was deleted');
+  if (!seen.hasEndpoint) throw new ApiError('not_found', 'the endpoint of this delivery was deleted');
   const run = seen.status === 'pending' ? seen.workflowId : null;
   // its attempt is under way, or about to begin
   if (run !== null && !seen.started) return;
