@@ -1,7 +1,9 @@
 import { sleep } from '../async.ts';
 import { MailError } from '../mail-wire/mail-error.ts';
 import { command, hasUidplus, setArgument } from './command.ts';
-import { fetchFlags, uidSets } from './fetch.ts';
+import { fetchNewestFlags } from './fetch.ts';
+import { inSets } from './sets.ts';
+import { existsIn } from './list-uids.ts';
 import { type ImapSession, limitsPerMessage } from './session.ts';
 import { fetchFlagSets, storeSilently } from './store.ts';
 
@@ -18,9 +20,9 @@ export async function expungeMessages(session: ImapSession, uids: number[]): Pro
   if (uids.length === 0) return;
   if (!hasUidplus(session)) return expungeSparingly(session, uids);
   await storeSilently(session, uids, '+', DELETED);
-  for (const set of uidSets(uids)) {
+  await inSets(session, uids, async (set) => {
     await command(session, 'UID EXPUNGE', [setArgument(set)], limitsPerMessage(session, EXPUNGE_TIMEOUT_MS));
-  }
+  });
 }
 
 /**
@@ -56,8 +58,11 @@ async function expungeMarked(session: ImapSession, uids: number[]): Promise<void
 /** The NOOP makes the server report changes first: EXPUNGE deletes all messages marked by then. */
 async function markedDeleted(session: ImapSession): Promise<number[]> {
   await session.run('NOOP', () => session.client.noop());
-  const marked = await session.run('SEARCH', () => session.client.search({ deleted: true }, { uid: true }));
+  const isLimited = () => session.messageLimit < existsIn(session);
+  const marked = isLimited()
+    ? false
+    : await session.run('SEARCH', () => session.client.search({ deleted: true }, { uid: true }));
   // imapflow returns false for a refused SEARCH
-  if (Array.isArray(marked)) return marked;
-  return (await fetchFlags(session, '1:*')).filter(({ deleted }) => deleted).map(({ uid }) => uid);
+  if (Array.isArray(marked) && !isLimited()) return marked;
+  return (await fetchNewestFlags(session)).filter(({ deleted }) => deleted).map(({ uid }) => uid);
 }

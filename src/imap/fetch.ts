@@ -1,7 +1,9 @@
 import type { FetchMessageObject, FetchQueryObject } from 'imapflow';
 import { identityOf, weakIdentityOf } from './identity.ts';
 import type { UidRange, VanishedEvent } from './imapflow-patches.ts';
-import { type ImapSession, limitsPerMessage, MAX_ROWS } from './session.ts';
+import { byUid, fetchRows, uidSets } from './sets.ts';
+import { existsIn, listUids } from './list-uids.ts';
+import { type ImapSession, MAX_ROWS } from './session.ts';
 
 /** Metadata of a message, known before its body is fetched. */
 export interface MessageMeta {
@@ -39,29 +41,31 @@ const META_QUERY: FetchQueryObject = {
 
 const FLAGS_QUERY: FetchQueryObject = { uid: true, flags: true };
 
-/** Length of the longest sequence set in one command; servers refuse lines much over 8,000 bytes. */
-const MAX_SET_LENGTH = 4_000;
-export const FETCH_TIMEOUT_MS = 300_000;
-
 /** UIDs have 32 bits (RFC 3501 2.3.1.1). */
 export const MAX_UID = 4_294_967_295;
 
-/** Metadata of the messages with UIDs from `from` to `to`, ascending; other UIDs are omitted (RFC 3501 `n:*`). */
+/**
+ * Fewer messages than any limit of a server (MESSAGELIMIT, RFC 9738): a response with as many may be incomplete, even if
+ * the server does not say so.
+ */
+const SMALL = 20;
+
+/** Metadata of the messages with UIDs from `from` to `to`, ascending. */
 export async function fetchMeta(session: ImapSession, from: number, to = Infinity): Promise<MessageMeta[]> {
   const range = `${from}:${to === Infinity ? '*' : to}`;
-  const metas = await fetchRows(session, { set: range, query: META_QUERY }, metaOf(session));
-  return byUid(metas.filter(({ uid }) => uid >= from && uid <= to));
+  const isWanted = ({ uid }: { uid: number }) => uid >= from && uid <= to;
+  // `n:*` names the last message even if its UID is lower (RFC 9051 9)
+  const metas = (await fetchRows(session, { set: range, query: META_QUERY }, metaOf(session))).filter(isWanted);
+  if (metas.length < SMALL) return byUid(metas);
+  const { uids } = await listUids(session);
+  const seen = new Set(metas.map(({ uid }) => uid));
+  const left = uids.filter((uid) => isWanted({ uid }) && !seen.has(uid));
+  return byUid([...metas, ...(await fetchMetaOf(session, left))]);
 }
 
 /** Metadata of these UIDs. */
-export async function fetchMetaOf(session: ImapSession, uids: number[]): Promise<MessageMeta[]> {
-  const wanted = new Set(uids);
-  const metas: MessageMeta[] = [];
-  for (const set of uidSets(uids)) {
-    const rows = await fetchRows(session, { set, query: META_QUERY }, metaOf(session));
-    for (const row of rows) if (wanted.has(row.uid)) metas.push(row);
-  }
-  return metas;
+export function fetchMetaOf(session: ImapSession, uids: number[]): Promise<MessageMeta[]> {
+  return fetchEach(session, uids, META_QUERY, metaOf(session));
 }
 
 /** Metadata of a message that this product appended, on a server that stores it unchanged. */
@@ -81,10 +85,8 @@ export function metaOfAppended(
 }
 
 /** Metadata of the newest `count` messages of the selected folder, ascending. */
-export async function fetchNewestMeta(session: ImapSession, exists: number, count: number): Promise<MessageMeta[]> {
-  if (exists === 0) return [];
-  const set = `${Math.max(1, exists - count + 1)}:*`;
-  return byUid(await fetchRows(session, { set, query: META_QUERY, uid: false }, metaOf(session)));
+export async function fetchNewestMeta(session: ImapSession, count: number): Promise<MessageMeta[]> {
+  return byUid(await fetchNewest(session, count, META_QUERY, metaOf(session)));
 }
 
 /** Whole messages in memory, and the UIDs of the messages that did not fit. */
@@ -97,19 +99,18 @@ export interface Sources {
  * Whole messages by UID, in memory, up to `maxBytes` in all, regardless of RFC822.SIZE. Vanished messages are missing.
  */
 export async function fetchSources(session: ImapSession, uids: number[], maxBytes: number): Promise<Sources> {
-  const wanted = new Set(uids);
   const sources = new Map<number, Buffer>();
   const remaining = new Set<number>();
   let bytes = 0;
-  for (const set of uidSets(uids)) {
-    await fetchRows(session, { set, query: { uid: true, source: true } }, ({ uid, source }) => {
-      if (!source || !wanted.has(uid) || sources.has(uid) || remaining.has(uid)) return undefined;
+  await fetchEach(session, uids, { uid: true, source: true }, ({ uid, source }) => {
+    if (!source) return undefined;
+    if (!sources.has(uid) && !remaining.has(uid)) {
       bytes += source.length;
       if (bytes <= maxBytes) sources.set(uid, source);
       else remaining.add(uid);
-      return undefined;
-    });
-  }
+    }
+    return { uid };
+  });
   return { sources, remaining };
 }
 
@@ -119,14 +120,14 @@ export async function downloadSource(session: ImapSession, uid: number) {
   return 'content' in download && download.content ? download.content : null;
 }
 
-/** Flags of the messages in a UID set. */
-export async function fetchFlags(session: ImapSession, set: string): Promise<MessageFlags[]> {
-  return fetchRows(session, { set, query: FLAGS_QUERY }, flagsOf);
+/** Flags of these UIDs. */
+export function fetchFlags(session: ImapSession, uids: number[]): Promise<MessageFlags[]> {
+  return fetchEach(session, uids, FLAGS_QUERY, flagsOf);
 }
 
-/** Flags of the messages in a set of sequence numbers, for servers that report a change by number alone. */
-export async function fetchFlagsBySequence(session: ImapSession, set: string): Promise<MessageFlags[]> {
-  return fetchRows(session, { set, query: FLAGS_QUERY, uid: false }, flagsOf);
+/** Flags of the newest `count` messages of the selected folder: by default of all. */
+export function fetchNewestFlags(session: ImapSession, count = Infinity): Promise<MessageFlags[]> {
+  return fetchNewest(session, count, FLAGS_QUERY, flagsOf);
 }
 
 /** Changes since a MODSEQ. */
@@ -152,45 +153,81 @@ export async function fetchChanges(session: ImapSession, since: bigint): Promise
       if (row.modseq && row.modseq > modseq) modseq = row.modseq;
       return flagsOf(row);
     };
-    const flags = await fetchRows(session, { set: '1:*', query: FLAGS_QUERY, changedSince: since }, read);
+    const fetch = (set: string) => fetchRows(session, { set, query: FLAGS_QUERY, changedSince: since }, read);
+    let flags = session.messageLimit < existsIn(session) ? undefined : await fetch('1:*');
+    if (flags && flags.length >= SMALL) await listUids(session);
+    // the limit may have shown just now
+    if (!flags || session.messageLimit < existsIn(session)) {
+      flags = [];
+      for (const set of await rangesOf(session)) for (const row of await fetch(set)) flags.push(row);
+    }
     return { flags, vanished: session.qresync ? vanished : null, modseq };
   } finally {
     events.off('vanished', onVanished);
   }
 }
 
-interface FetchRequest {
-  /** UIDs, or sequence numbers with `uid: false` */
-  set: string;
-  query: FetchQueryObject;
-  uid?: boolean;
-  /** MODSEQ */
-  changedSince?: bigint;
+/** All UIDs there can be, in ranges that hold as many messages as one command may name. */
+async function rangesOf(session: ImapSession): Promise<string[]> {
+  const { uids } = await listUids(session);
+  const ranges: string[] = [];
+  let from = 1;
+  for (let end = session.messageLimit; end < uids.length; end += session.messageLimit) {
+    const to = uids[end - 1] as number;
+    ranges.push(`${from}:${to}`);
+    from = to + 1;
+  }
+  return [...ranges, `${from}:*`];
 }
 
-/**
- * FETCH of a set, each message mapped by `read`; undefined is omitted. A message that is reported twice counts once.
- * Responses without a UID are omitted: they report changes of other messages in between.
- */
-export async function fetchRows<T extends { uid: number }>(
+/** FETCH of the newest `count` messages of the selected folder, each mapped by `read`. */
+async function fetchNewest<T extends { uid: number }>(
   session: ImapSession,
-  { set, query, ...options }: FetchRequest,
+  count: number,
+  query: FetchQueryObject,
   read: (row: FetchMessageObject) => T | undefined,
 ): Promise<T[]> {
-  const { client } = session;
-  const rows = new Map<number, T>();
-  const collect = async () => {
-    for await (const row of client.fetch(set, query, { uid: true, ...options })) {
-      const value = row.uid ? read(row) : undefined;
-      if (value) rows.set(row.uid, value);
-    }
-  };
-  await session.run('FETCH', collect, limitsPerMessage(session, FETCH_TIMEOUT_MS));
-  return [...rows.values()];
+  const exists = existsIn(session);
+  if (exists === 0) return [];
+  const first = Math.max(1, exists - count + 1);
+  const isAllowed = exists - first + 1 <= session.messageLimit;
+  const rows = isAllowed ? await fetchRows(session, { set: `${first}:*`, query, uid: false }, read) : [];
+  if (rows.length > exists - first) return rows;
+  const seen = new Set(rows.map(({ uid }) => uid));
+  const newest = (await listUids(session)).uids.slice(count === Infinity ? 0 : -count);
+  const left = newest.filter((uid) => !seen.has(uid));
+  return [...rows, ...(await fetchEach(session, left, query, read))];
 }
 
-export function byUid<T extends { uid: number }>(rows: T[]): T[] {
-  return rows.sort((a, b) => a.uid - b.uid);
+/** FETCH of these UIDs, each mapped by `read`. Asks again for those that the server left out, as long as it has more. */
+async function fetchEach<T extends { uid: number }>(
+  session: ImapSession,
+  uids: number[],
+  query: FetchQueryObject,
+  read: (row: FetchMessageObject) => T | undefined,
+): Promise<T[]> {
+  const wanted = new Set(uids);
+  const rows = new Map<number, T>();
+  const fetchOnce = async (part: number[]) => {
+    let largest = 0;
+    for (const set of uidSets(part, session.messageLimit)) {
+      const found = (await fetchRows(session, { set, query }, read)).filter(({ uid }) => wanted.has(uid));
+      for (const row of found) rows.set(row.uid, row);
+      largest = Math.max(largest, found.length);
+    }
+    return largest;
+  };
+  let left = uids;
+  let largest = await fetchOnce(uids);
+  while (left.length >= SMALL && rows.size > 0 && rows.size < wanted.size) {
+    const before = rows.size;
+    left = left.filter((uid) => !rows.has(uid));
+    const more = await fetchOnce(left);
+    if (rows.size === before) break;
+    session.observeLimit(Math.max(largest, more));
+    largest = more;
+  }
+  return [...rows.values()];
 }
 
 /** Reads metadata; undefined for a row without it: servers report changed flags in such rows. */
@@ -233,22 +270,4 @@ function validDate(date: Date | string | undefined): Date | undefined {
   const parsed = new Date(date ?? '');
   const year = parsed.getUTCFullYear();
   return year >= 1 && year <= 9999 ? parsed : undefined;
-}
-
-/** Sequence sets of at most MAX_SET_LENGTH characters that name all numbers, with runs folded (`1:3,7`). */
-export function* uidSets(numbers: number[]): Generator<string> {
-  const sorted = [...new Set(numbers)].sort((a, b) => a - b);
-  let set = '';
-  for (let index = 0; index < sorted.length; ) {
-    let end = index;
-    while (end + 1 < sorted.length && sorted[end + 1] === (sorted[end] as number) + 1) end++;
-    const run = end === index ? `${sorted[index]}` : `${sorted[index]}:${sorted[end]}`;
-    if (set && set.length + run.length + 1 > MAX_SET_LENGTH) {
-      yield set;
-      set = '';
-    }
-    set = set ? `${set},${run}` : run;
-    index = end + 1;
-  }
-  if (set) yield set;
 }

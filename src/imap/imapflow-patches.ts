@@ -1,4 +1,5 @@
 import type { ImapFlow } from 'imapflow';
+import { responseCode } from './response-codes.ts';
 import type { Untagged } from './tokens.ts';
 
 /** A range of UIDs, both ends included. */
@@ -53,13 +54,27 @@ export function internalsOf(client: ImapFlow): ImapFlowInternals {
  * - enables UTF8=ACCEPT (RFC 6855) only where the server requires it: some that offer it (Courier) store names that no other
  *   mail program can list. `disableAutoEnable` would also turn off what imapflow does for servers that refuse IMAP4rev2;
  * - keeps a VANISHED as the ranges it came in: `1:4294967295` is 22 bytes on the wire, and imapflow emits one event for
- *   each UID.
+ *   each UID;
+ * - emits `messagelimit` with the limit when a response to a command reports one (RFC 9738).
  */
 export function patchClient(client: ImapFlow): void {
   const internals = internalsOf(client);
   const exec = internals.exec.bind(client);
-  internals.exec = (command, args, options) =>
-    exec(command, BEGIN_WITH_NAME.has(command) ? quoteName(args) : args, options);
+  const reportLimit = (response: Untagged | undefined) => {
+    const code = response && responseCode(response);
+    const events: NodeJS.EventEmitter = client;
+    if (code?.name === 'MESSAGELIMIT') events.emit('messagelimit', Number(code.values[0]));
+  };
+  internals.exec = async (command, args, options) => {
+    try {
+      const result = await exec(command, BEGIN_WITH_NAME.has(command) ? quoteName(args) : args, options);
+      reportLimit(result.response);
+      return result;
+    } catch (error) {
+      reportLimit((error as { response?: Untagged }).response);
+      throw error;
+    }
+  };
 
   const run = internals.run.bind(client);
   internals.run = async (command, ...args) => {

@@ -1,9 +1,9 @@
 import { FolderMissing, MailError } from '../mail-wire/mail-error.ts';
 import { command, folderArgument, hasMove, hasUidplus, setArgument } from './command.ts';
-import { refusedAs, refusedAsMissing, responseCode } from './response-codes.ts';
+import { refusalCode, refusedAs, refusedAsMissing, responseCode } from './response-codes.ts';
 import type { Untagged } from './tokens.ts';
 import { expungeMessages } from './expunge.ts';
-import { uidSets } from './fetch.ts';
+import { uidSets } from './sets.ts';
 import { uidRanges, type VanishedEvent } from './imapflow-patches.ts';
 import { findFolder } from './list.ts';
 import { type ImapSession, limitsPerMessage } from './session.ts';
@@ -56,21 +56,44 @@ async function transfer(session: ImapSession, verb: Verb, uids: number[], target
   const present = uidplus ? uids : await existing(session, uids);
   const missing = new Set(without(uids, present));
   const moved: Moved = { uidValidity: null, uids: new Map(), missing: [] };
-  for (const set of uidSets(present)) {
-    const part = await transferSet(session, { verb, target }, set);
+  for (let left = present; left.length > 0; ) {
+    const limit = session.messageLimit;
+    const [set = ''] = uidSets(left, limit);
+    const part = await transferSet(session, { verb, target }, set).catch((error: unknown) => {
+      if (refusalCode(error) === 'MESSAGELIMIT' && session.messageLimit < limit) return undefined;
+      throw error;
+    });
+    // refused for its size: smaller sets follow
+    if (!part) continue;
     moved.uidValidity ??= part.uidValidity;
     for (const [from, to] of part.uids) moved.uids.set(from, to);
-    // COPYUID names all transferred messages; without it, an expunge shows that some were transferred.
-    const transferred = part.uids.size > 0 ? [...part.uids.keys()] : !uidplus || part.expunged ? part.asked : [];
-    const unreported = without(numbersOf(set), transferred);
-    const left = await existing(session, unreported);
-    // A successful COPY without COPYUID leaves them unchanged.
-    if (left.length > 0 && (verb === 'UID MOVE' || part.uids.size > 0)) {
-      throw new MailError('provider_error', 'imap', 'the IMAP server reported a move or copy that did not happen');
-    }
-    for (const uid of without(unreported, left)) missing.add(uid);
+    // a MOVE may end at the limit (RFC 9738 3.2); a COPY does all or nothing
+    const isCut = verb === 'UID MOVE' && session.messageLimit < limit;
+    const { gone, remaining } = await outcomeOf(session, { verb, part, isCut }, numbersOf(set));
+    if (uidplus || !isCut) for (const uid of gone) missing.add(uid);
+    left = [...(isCut ? remaining : []), ...without(left, numbersOf(set))];
   }
   return { ...moved, missing: uids.filter((uid) => missing.has(uid)) };
+}
+
+/**
+ * Of the UIDs that a transfer named and did not report, those that are not in the folder any longer, and those that are.
+ * @throws MailError when the server reported a transfer that did not happen
+ */
+async function outcomeOf(
+  session: ImapSession,
+  { verb, part, isCut }: { verb: Verb; part: Part; isCut: boolean },
+  named: number[],
+): Promise<{ gone: number[]; remaining: number[] }> {
+  // COPYUID names all transferred messages; without it, an expunge shows that some were transferred.
+  const assumed = !isCut && (!hasUidplus(session) || part.expunged) ? part.asked : [];
+  const unreported = without(named, part.uids.size > 0 ? [...part.uids.keys()] : assumed);
+  const remaining = await existing(session, unreported);
+  // A successful COPY without COPYUID leaves them unchanged.
+  if (!isCut && remaining.length > 0 && (verb === 'UID MOVE' || part.uids.size > 0)) {
+    throw new MailError('provider_error', 'imap', 'the IMAP server reported a move or copy that did not happen');
+  }
+  return { gone: without(unreported, remaining), remaining };
 }
 
 interface Part {

@@ -1,38 +1,8 @@
 import type { FetchMessageObject } from 'imapflow';
 import { readMessageIds } from '../mime/message-ids.ts';
-import { byUid, FETCH_TIMEOUT_MS, fetchRows, uidSets } from './fetch.ts';
+import { uidSets } from './sets.ts';
+import { existsIn, pagesOf } from './list-uids.ts';
 import { type ImapSession, limitsPerMessage } from './session.ts';
-
-/** The sequence numbers that one SEARCH covers. */
-const SEARCH_SPAN = 50_000;
-
-/** The UIDs below `before` in the selected folder, ascending. */
-export async function searchUids(session: ImapSession, before: number, since?: Date): Promise<number[]> {
-  if (before <= 1) return [];
-  const uids = new Set<number>();
-  const exists = (session.client.mailbox && session.client.mailbox.exists) || 0;
-  // The response is one line, which must stay short. From the last message to the first: an expunge in between moves later
-  // messages down, where they are at worst found a second time.
-  for (let last = exists; last > 0; last -= SEARCH_SPAN) {
-    const seq = `${Math.max(1, last - SEARCH_SPAN + 1)}:${last === exists ? '*' : last}`;
-    const query = { uid: `1:${before - 1}`, ...(exists > SEARCH_SPAN ? { seq } : {}), ...(since ? { since } : {}) };
-    const found = await session.run('SEARCH', () => session.client.search(query, { uid: true }), {
-      deadlineMs: FETCH_TIMEOUT_MS,
-    });
-    // imapflow returns false for a refused SEARCH: use FETCH.
-    if (!Array.isArray(found)) return fetchUids(session, before, since);
-    for (const uid of found) if (uid < before) uids.add(uid);
-  }
-  return [...uids].sort((a, b) => a - b);
-}
-
-/** The UIDs below `before` in the selected folder, ascending, by FETCH instead of SEARCH. */
-export async function fetchUids(session: ImapSession, before: number, since?: Date): Promise<number[]> {
-  const query = { uid: true, internalDate: true };
-  const read = ({ uid, internalDate }: FetchMessageObject) =>
-    uid < before && (!since || new Date(internalDate ?? 0) >= since) ? { uid } : undefined;
-  return byUid(await fetchRows(session, { set: `1:${before - 1}`, query }, read)).map(({ uid }) => uid);
-}
 
 const FIND_TIMEOUT_MS = 120_000;
 /** The newest messages, whose Message-IDs are read when the server cannot search or its index may be late. */
@@ -49,22 +19,40 @@ const MAX_FOUND = 1_000;
 export async function findByMessageId(session: ImapSession, messageId: string): Promise<number[]> {
   const [wanted] = readMessageIds(messageId);
   if (!wanted) return [];
-  const query = { header: { 'message-id': wanted } };
-  const matches = await session.run('SEARCH', () => session.client.search(query, { uid: true }), {
-    deadlineMs: FIND_TIMEOUT_MS,
-  });
-  // imapflow returns false for a refused SEARCH
-  const candidates = Array.isArray(matches) ? matches.slice(-MAX_FOUND) : undefined;
+  const candidates = (await search(session, wanted))?.slice(-MAX_FOUND);
   const found = new Set<number>();
-  for (const set of uidSets(candidates ?? [])) {
+  for (const set of uidSets(candidates ?? [], session.messageLimit)) {
     for (const uid of await uidsWith(session, wanted, set, true)) found.add(uid);
   }
-  const exists = (session.client.mailbox && session.client.mailbox.exists) || 0;
+  const exists = existsIn(session);
   if (found.size === 0 && exists > 0) {
-    const first = Math.max(1, exists - (candidates ? NEWEST_UNINDEXED : NEWEST) + 1);
-    for (const uid of await uidsWith(session, wanted, `${first}:*`, false)) found.add(uid);
+    const count = Math.min(candidates ? NEWEST_UNINDEXED : NEWEST, session.messageLimit);
+    for (const uid of await uidsWith(session, wanted, `${Math.max(1, exists - count + 1)}:*`, false)) found.add(uid);
   }
   return [...found].sort((a, b) => a - b);
+}
+
+/** UIDs of messages whose Message-ID contains this text, ascending; undefined when the server refuses. */
+async function search(session: ImapSession, messageId: string): Promise<number[] | undefined> {
+  const ask = async (seq?: string) => {
+    const query = { ...(seq ? { seq } : {}), header: { 'message-id': messageId } };
+    const found = await session.run('SEARCH', () => session.client.search(query, { uid: true }), {
+      deadlineMs: FIND_TIMEOUT_MS,
+    });
+    // imapflow returns false for a refused SEARCH
+    return Array.isArray(found) ? found : undefined;
+  };
+  const isLimited = () => session.messageLimit < existsIn(session);
+  const found = isLimited() ? undefined : await ask();
+  // the limit may have shown just now
+  if (!isLimited()) return found;
+  const uids = new Set<number>();
+  for (const { first, last } of pagesOf(session, existsIn(session))) {
+    const page = await ask(`${first}:${last}`);
+    if (!page) return undefined;
+    for (const uid of page) uids.add(uid);
+  }
+  return [...uids].sort((a, b) => a - b);
 }
 
 async function uidsWith(session: ImapSession, wanted: string, set: string, byUid: boolean): Promise<number[]> {

@@ -7,6 +7,7 @@ import { measured } from '../runtime/measure.ts';
 import type { Outbound } from '../security/outbound.ts';
 import { isTooLarge, loginErrorOf, mailErrorOf, TimedOut } from './errors.ts';
 import { patchClient } from './imapflow-patches.ts';
+import { MessageLimit } from './message-limit.ts';
 import { createPacedTransport } from './paced-transport.ts';
 import { type ResponseGuard, ResponseMeter } from './response-meter.ts';
 
@@ -55,6 +56,13 @@ export interface ImapSession {
   readonly condstore: boolean;
   /** QRESYNC is enabled: the server reports expunged messages by UID. */
   readonly qresync: boolean;
+  /**
+   * Most messages that one command may name (MESSAGELIMIT, RFC 9738): announced, reported in a response, or observed.
+   * Infinity: no limit is known.
+   */
+  readonly messageLimit: number;
+  /** Notes that the server left out messages that a command named, after it had processed so many. */
+  observeLimit(processed: number): void;
   /**
    * Runs one command within limits. A command that is late or gets too many responses closes the connection.
    * @throws MailError for any failure; its detail names `command`
@@ -190,19 +198,12 @@ function newClient(login: ServerLogin, address: string, options: SessionOptions 
 function sessionOf(connected: Connected, login: ServerLogin, options: SessionOptions): ImapSession {
   let { client, guard } = connected;
   let running = 0;
+  const messageLimit = new MessageLimit();
+  messageLimit.follow(client);
   const { maxCommandMs = Infinity, silenceMs: usualSilenceMs = SILENCE_MS } = options;
   const giveUp = () => {
     client.close();
     return new TimedOut();
-  };
-  const end = async () => {
-    try {
-      if (client.usable) await withDeadline(LOGOUT_TIMEOUT_MS, client.logout(), () => new TimedOut());
-    } catch {
-      // The server may be unreachable; close anyway.
-    } finally {
-      client.close();
-    }
   };
   return {
     get client() {
@@ -215,6 +216,10 @@ function sessionOf(connected: Connected, login: ServerLogin, options: SessionOpt
     get qresync() {
       return client.enabled.has('QRESYNC');
     },
+    get messageLimit() {
+      return messageLimit.of(client);
+    },
+    observeLimit: (processed) => messageLimit.observe(processed),
     async run(command, work, limits = {}) {
       const { deadlineMs = COMMAND_TIMEOUT_MS, silenceMs = usualSilenceMs } = limits;
       const allowed = limits.maxResponses ?? options.maxResponses ?? unsolicited(client);
@@ -239,11 +244,22 @@ function sessionOf(connected: Connected, login: ServerLogin, options: SessionOpt
       if (!client.usable) throw new MailError('provider_error', 'imap', 'the connection was closed');
     },
     async renew() {
-      await end();
+      await logOut(client);
       ({ client, guard } = await connect(login, options));
+      messageLimit.follow(client);
     },
-    end,
+    end: () => logOut(client),
   };
+}
+
+async function logOut(client: ImapFlow): Promise<void> {
+  try {
+    if (client.usable) await withDeadline(LOGOUT_TIMEOUT_MS, client.logout(), () => new TimedOut());
+  } catch {
+    // The server may be unreachable; close anyway.
+  } finally {
+    client.close();
+  }
 }
 
 /** On a closed connection imapflow returns nothing for many commands, which must not look like an empty folder. */

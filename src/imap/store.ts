@@ -1,7 +1,7 @@
 import type { FetchMessageObject } from 'imapflow';
 import { atom, command, setArgument } from './command.ts';
 import { textOf, type Token, type Untagged } from './tokens.ts';
-import { uidSets } from './fetch.ts';
+import { inSets } from './sets.ts';
 import { type ImapSession, limitsPerMessage } from './session.ts';
 
 const STORE_TIMEOUT_MS = 120_000;
@@ -24,12 +24,12 @@ export async function storeFlags(
     const row = flagsOf(untagged);
     if (row && wanted.has(row.uid)) flags.set(row.uid, row.flags);
   };
-  for (const set of uidSets(uids)) {
+  await inSets(session, uids, async (set) => {
     // Only the flags after the last STORE count.
     if (add.length > 0)
       await store(session, set, { item: remove.length > 0 ? '+FLAGS.SILENT' : '+FLAGS', flags: add }, listen);
     if (remove.length > 0) await store(session, set, { item: '-FLAGS', flags: remove }, listen);
-  }
+  });
   // Unreported messages are expunged, or unchanged: some servers report only changes.
   const unreported = uids.filter((uid) => !flags.has(uid));
   for (const [uid, now] of await fetchFlagSets(session, unreported)) flags.set(uid, now);
@@ -43,7 +43,7 @@ export async function storeSilently(
   operation: '+' | '-',
   flags: string[],
 ): Promise<void> {
-  for (const set of uidSets(uids)) await store(session, set, { item: `${operation}FLAGS.SILENT`, flags });
+  await inSets(session, uids, (set) => store(session, set, { item: `${operation}FLAGS.SILENT`, flags }));
 }
 
 /** All flags of messages in the selected folder, by UID; messages that do not exist are missing. */
@@ -56,9 +56,9 @@ export async function fetchFlagSets(session: ImapSession, uids: number[]): Promi
   const read = (row: FetchMessageObject) => {
     if (row.flags && wanted.has(row.uid)) flags.set(row.uid, lasting(row.flags));
   };
-  for (const set of uidSets(uids)) {
-    await session.run('FETCH', () => collect(set), limitsPerMessage(session, STORE_TIMEOUT_MS));
-  }
+  await inSets(session, uids, (set) =>
+    session.run('FETCH', () => collect(set), limitsPerMessage(session, STORE_TIMEOUT_MS)),
+  );
   return flags;
 }
 

@@ -1,12 +1,12 @@
 import { inLease } from '../db/coordination/lease.ts';
 import { fetchMetaOf, fetchNewestMeta, type MessageMeta } from '../imap/fetch.ts';
 import type { FolderSnapshot } from '../imap/list.ts';
-import { searchUids } from '../imap/search.ts';
+import { listUids } from '../imap/list-uids.ts';
 import type { ImapSession } from '../imap/session.ts';
 import type { SyncContext } from './context.ts';
 import { locationRow } from './ingest/rows.ts';
 import { type Selection, withSelected } from './selected.ts';
-import { type FolderState, loadFolders, updateFolder } from './store/folders.ts';
+import { atMost, type FolderState, loadFolders, updateFolder } from './store/folders.ts';
 import { insertLocations } from './store/locations.ts';
 
 /** Messages of one transaction. */
@@ -38,9 +38,9 @@ export async function readNewest(
     if (!selectable || !status || status.messages === 0) continue;
     await withSelected(session, path, async (selection) => {
       if (selection.uidValidity !== status.uidValidity) return;
-      const metas = await fetchNewestMeta(session, selection.exists, NEWEST);
+      const metas = await fetchNewestMeta(session, NEWEST);
       const baseline = metas.filter((meta) => meta.uid < status.uidNext);
-      newest.set(path, { metas: baseline, complete: selection.exists <= NEWEST });
+      newest.set(path, { metas: baseline, complete: metas.length >= selection.exists });
     });
   }
   return newest;
@@ -66,32 +66,43 @@ async function scanFolder(ctx: SyncContext, folder: FolderState, signal: AbortSi
   let refused: string | undefined;
   const scan = async (selection: Selection) => {
     // Under other UIDs there is nothing to record: the watch first maps the UIDs, or reads the baseline.
-    if (selection.uidValidity === folder.uidValidity) await scanSelected(ctx, folder, signal);
+    if (selection.uidValidity === folder.uidValidity) await scanSelected(ctx, folder, selection, signal);
   };
   await withSelected(ctx.session, folder.path, scan, ({ command }) => (refused = command));
   // A folder that the server does not open must not delay the others; one that it does not show now is scanned later.
-  if (refused === 'SELECT') await saveScannedFrom(ctx, folder, [], 1);
+  if (refused === 'SELECT') await saveScannedFrom(ctx, folder, [], { scannedFrom: 1, readAt: null });
 }
 
-async function scanSelected(ctx: SyncContext, folder: FolderState, signal: AbortSignal): Promise<void> {
-  const uids = await searchUids(ctx.session, folder.scannedFrom ?? 1);
+async function scanSelected(
+  ctx: SyncContext,
+  folder: FolderState,
+  { highestModseq }: Selection,
+  signal: AbortSignal,
+): Promise<void> {
+  const below = folder.scannedFrom ?? 1;
+  const uids = below > 1 ? (await listUids(ctx.session)).uids.filter((uid) => uid < below) : [];
   for (let end = uids.length; end > 0 && !signal.aborted; end -= CHUNK) {
     const chunk = uids.slice(Math.max(0, end - CHUNK), end);
     const metas = await fetchMetaOf(ctx.session, chunk);
-    await saveScannedFrom(ctx, folder, metas, end > CHUNK ? (chunk[0] ?? 1) : 1);
+    await saveScannedFrom(ctx, folder, metas, {
+      scannedFrom: end > CHUNK ? (chunk[0] ?? 1) : 1,
+      readAt: highestModseq,
+    });
   }
-  if (uids.length === 0) await saveScannedFrom(ctx, folder, [], 1);
+  if (uids.length === 0) await saveScannedFrom(ctx, folder, [], { scannedFrom: 1, readAt: null });
 }
 
 async function saveScannedFrom(
   { db, lease, account }: SyncContext,
   folder: FolderState,
   metas: MessageMeta[],
-  scannedFrom: number,
+  { scannedFrom, readAt }: { scannedFrom: number; readAt: bigint | null },
 ): Promise<void> {
   const rows = metas.map((meta) => locationRow(account.id, folder.id, meta, null));
   await inLease(db, lease, async (tx) => {
     await insertLocations(tx, rows);
-    await updateFolder(tx, folder.id, { scannedFrom });
+    // the watch may have read later changes of these messages
+    const modseq = readAt === null ? {} : { highestModseq: atMost(readAt) };
+    await updateFolder(tx, folder.id, { scannedFrom, ...modseq });
   });
 }

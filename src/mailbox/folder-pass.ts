@@ -1,14 +1,14 @@
 import { inLease } from '../db/coordination/lease.ts';
+import { byUid } from '../imap/sets.ts';
 import {
-  byUid,
   fetchChanges,
-  fetchFlags,
-  fetchFlagsBySequence,
   fetchMeta,
   fetchMetaOf,
+  fetchNewestFlags,
   type MessageFlags,
   type MessageMeta,
 } from '../imap/fetch.ts';
+import { listUids } from '../imap/list-uids.ts';
 import { applyFlags } from './changes/flags.ts';
 import type { SyncContext } from './context.ts';
 import { remapFolder, remapUids } from './folders/uidvalidity.ts';
@@ -16,7 +16,7 @@ import { cursorLimitOf } from './ingest/commit.ts';
 import { ingest } from './ingest/ingest.ts';
 import { foldersToCheck, isSameMessage, matchMessages } from './ingest/match.ts';
 import { assertSelected, ensureSelected, type Selection, withSelected } from './selected.ts';
-import { type FolderState, getLocalRevision, loadFolder, updateFolder } from './store/folders.ts';
+import { type FolderState, loadFolder, updateFolder } from './store/folders.ts';
 import { type Candidate, findCandidates, locationsAt } from './store/locations.ts';
 import { applyVanishedRanges, findVanished } from './vanished.ts';
 
@@ -148,8 +148,8 @@ async function readBaseline(ctx: SyncContext, folder: FolderState, selection: Se
 
 async function firstFreeUid(ctx: SyncContext, selection: Selection): Promise<number> {
   assertSelected(ctx.session, selection);
-  const metas = await fetchMeta(ctx.session, 1);
-  return (metas.at(-1)?.uid ?? 0) + 1;
+  const { uids } = await listUids(ctx.session);
+  return (uids.at(-1) ?? 0) + 1;
 }
 
 interface ArrivalsResult extends Pick<FolderPassResult, 'missing' | 'compared' | 'othersFirst'> {
@@ -343,15 +343,15 @@ async function saveProgress(
   const isSame = highestModseq === folder.highestModseq && totalCount === folder.totalCount;
   if (isSame && uidNext === folder.uidNext) return;
   await inLease(ctx.db, ctx.lease, async (tx) => {
+    const stored = await loadFolder(tx, folder.id);
     // What this API has changed since is counted already.
-    const current = (await getLocalRevision(tx, folder.id)) === localRevision;
-    const counters = current ? { totalCount } : {};
-    await updateFolder(tx, folder.id, { highestModseq, uidNext, ...counters });
+    const counters = stored?.localRevision === localRevision ? { totalCount } : {};
+    // Lowered since: what this pass has read must be read again.
+    const changes = stored?.highestModseq === folder.highestModseq ? { highestModseq } : {};
+    await updateFolder(tx, folder.id, { ...changes, uidNext, ...counters });
   });
 }
 
 async function readFlags(ctx: SyncContext, selection: Selection, everything: boolean): Promise<MessageFlags[]> {
-  if (selection.exists === 0) return [];
-  if (everything || selection.exists <= NEWEST) return fetchFlags(ctx.session, '1:*');
-  return fetchFlagsBySequence(ctx.session, `${selection.exists - NEWEST + 1}:*`);
+  return selection.exists === 0 ? [] : fetchNewestFlags(ctx.session, everything ? Infinity : NEWEST);
 }

@@ -1,8 +1,7 @@
 import { inLease } from '../db/coordination/lease.ts';
 import { MAX_UID } from '../imap/fetch.ts';
 import type { UidRange } from '../imap/imapflow-patches.ts';
-import { fetchUids, searchUids } from '../imap/search.ts';
-import { MailError } from '../mail-wire/mail-error.ts';
+import { listUids } from '../imap/list-uids.ts';
 import { changeEmails } from './change-emails.ts';
 import type { SyncContext } from './context.ts';
 import { assertSelected, type Selection } from './selected.ts';
@@ -42,7 +41,8 @@ export async function findVanished(
   const cursor = folder.uidNext ?? 1;
   const same: Comparison = { missing: false, unknown: [], uidNext: cursor };
   if (isSettled(ctx, folder, selection, { counted, everyFlag })) return same;
-  const uids = await allUids(ctx, selection);
+  assertSelected(ctx.session, selection);
+  const { uids, complete } = await listUids(ctx.session);
   const present = new Set(uids);
   const known = await knownUids(ctx.db, folder.id, 1, MAX_UID + 1);
   if (known.length !== counted) await inLease(ctx.db, ctx.lease, (tx) => recountLocations(tx, folder.id));
@@ -50,7 +50,8 @@ export async function findVanished(
   const missing = await applyVanished(
     ctx,
     folder,
-    known.filter((uid) => uid < end && !present.has(uid)),
+    // A message that the server leaves out may be any of them.
+    complete ? known.filter((uid) => uid < end && !present.has(uid)) : [],
   );
   const stored = new Set(known);
   const isUnknown = (uid: number) => !stored.has(uid);
@@ -85,7 +86,7 @@ async function stillPresent(ctx: SyncContext, selection: Selection, uids: number
   if (uids.length === 0) return [];
   await ctx.session.run('NOOP', () => ctx.session.client.noop());
   assertSelected(ctx.session, selection);
-  const present = new Set(await searchUids(ctx.session, MAX_UID + 1));
+  const present = new Set((await listUids(ctx.session)).uids);
   return uids.filter((uid) => present.has(uid));
 }
 
@@ -101,19 +102,6 @@ async function withoutRevived(ctx: SyncContext, folder: FolderState, uids: numbe
     });
   }
   return uids.filter((uid) => !located.has(uid));
-}
-
-/** Every UID of the folder. An incomplete response must not be treated as deleted messages. */
-async function allUids(ctx: SyncContext, selection: Selection): Promise<number[]> {
-  assertSelected(ctx.session, selection);
-  const searched = await searchUids(ctx.session, MAX_UID + 1);
-  const { mailbox } = ctx.session.client;
-  if (!mailbox) throw new MailError('provider_error', 'imap', 'the connection was closed');
-  const exists = Math.min(selection.exists, mailbox.exists);
-  if (searched.length >= exists) return searched;
-  const fetched = await fetchUids(ctx.session, MAX_UID + 1);
-  if (fetched.length >= exists || fetched.length === searched.length) return fetched;
-  throw new MailError('provider_error', 'imap', 'the IMAP server left out messages');
 }
 
 /** Ranges that are looked up at one time, and UIDs that one lookup returns. */

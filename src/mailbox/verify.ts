@@ -2,7 +2,7 @@ import type { DifferenceKind } from '../contract/account.ts';
 import { inLease } from '../db/coordination/lease.ts';
 import { fetchMetaOf, MAX_UID, type MessageMeta } from '../imap/fetch.ts';
 import { listFolders, statusOf } from '../imap/list.ts';
-import { searchUids } from '../imap/search.ts';
+import { listUids } from '../imap/list-uids.ts';
 import { changeEmails } from './change-emails.ts';
 import type { SyncContext } from './context.ts';
 import { remapFolder } from './folders/uidvalidity.ts';
@@ -168,7 +168,7 @@ async function compareFolder(
   signal: AbortSignal,
 ): Promise<Compared> {
   if (folder.uidNext === null || folder.uidValidity !== selection.uidValidity) return { messages: 0, found: [] };
-  const uids = selection.exists === 0 ? [] : await searchUids(ctx.session, MAX_UID + 1);
+  const { uids, complete } = await listUids(ctx.session);
   const found: Difference[] = [];
   let unread = 0;
   for (let start = 0; start < uids.length; start += CHUNK) {
@@ -178,9 +178,11 @@ async function compareFolder(
     for (const difference of await compareMessages(ctx, folder, metas)) found.push(difference);
   }
   const present = new Set(uids);
-  const gone = (await knownUids(ctx.db, folder.id, 1, MAX_UID + 1)).filter((uid) => !present.has(uid));
+  // a message that the server leaves out may be any of them
+  const known = complete ? await knownUids(ctx.db, folder.id, 1, MAX_UID + 1) : [];
+  const gone = known.filter((uid) => !present.has(uid));
   for (const uid of gone) found.push({ folderId: folder.id, kind: 'message_missing', uid });
-  if (folder.totalCount !== uids.length || folder.unreadCount !== unread) {
+  if (complete && (folder.totalCount !== uids.length || folder.unreadCount !== unread)) {
     found.push({ folderId: folder.id, kind: 'counters', uid: 0 });
   }
   return { messages: uids.length, found };

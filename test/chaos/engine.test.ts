@@ -23,6 +23,14 @@ const MODES: Record<string, Mode> = {
   'a server that announces mail early': { capabilities: `${PLAIN} MOVE`, announcesMs: 25 },
   'a server that loses dates': { losesDates: true },
   'a server that refuses commands': { capabilities: `${PLAIN} MOVE`, refuses: COMMANDS },
+  'a server that processes 5 messages of a command': {
+    capabilities: `${PLAIN} MOVE ENABLE CONDSTORE MESSAGELIMIT=5`,
+    limit: { most: 5, says: true, from: 'highest' },
+  },
+  'a server that says late that it processes 5 messages': {
+    capabilities: 'IMAP4rev1',
+    limit: { most: 5, says: true, from: 'lowest' },
+  },
   'an old server that refuses to show messages': { capabilities: 'IMAP4rev1', refuses: READS },
 };
 

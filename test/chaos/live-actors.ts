@@ -208,7 +208,9 @@ async function readMailbox({ client }: Mailbox): Promise<ServerFolder[]> {
   const folders: ServerFolder[] = [];
   for (const { path, flags } of await client.list()) {
     if (flags.has('\\Noselect') || flags.has('\\NonExistent')) continue;
-    const lock = await client.getMailboxLock(path);
+    // deleted or renamed since it was listed
+    const lock = await client.getMailboxLock(path).catch(() => undefined);
+    if (!lock) continue;
     try {
       const query = { uid: true, flags: true, headers: NAMING_FIELDS, size: true, internalDate: true };
       const exists = client.mailbox ? client.mailbox.exists : 0;

@@ -2,7 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { type Connected, connectLogin, connectUser, type Live, joinLive } from '../helpers/product/live.ts';
 import { isLong } from '../helpers/runner/long.ts';
-import { kick, type MailLogin } from '../helpers/product/mail-user.ts';
+import { startLimitingProxy } from '../helpers/fakes/limiting-proxy.ts';
+import { addUser, kick, type MailLogin } from '../helpers/product/mail-user.ts';
 import { type Mailbox, openMailbox } from '../helpers/product/mailbox.ts';
 import { james } from '../helpers/servers/james.ts';
 import { maddy } from '../helpers/servers/maddy.ts';
@@ -79,6 +80,30 @@ if (isChosen('Dovecot')) {
         return open();
       };
       await run(connected, seed, { open, kick: again, keepsDates: true });
+    },
+    TIMEOUT_MS,
+  );
+}
+
+/** More messages in INBOX than one command processes. */
+const MESSAGES = 250;
+const LIMIT = 100;
+
+if (isChosen('MESSAGELIMIT')) {
+  it.each(seeds)(
+    'on a server with a MESSAGELIMIT the store equals the mailbox, seed %i',
+    async (seed) => {
+      const user = await addUser();
+      const proxy = await startLimitingProxy(user.imapPort, LIMIT);
+      const before = async (box: Mailbox) => {
+        for (let older = 0; older < MESSAGES; older++) await box.append('INBOX', { subject: `older ${older}` });
+      };
+      try {
+        const connected = await connectLogin(live, user, { before, imapPort: proxy.port });
+        await run(connected, seed, { open: () => openBox(user), keepsDates: true });
+      } finally {
+        await proxy.close();
+      }
     },
     TIMEOUT_MS,
   );

@@ -1,7 +1,7 @@
 import type { Tx } from '../../db/driver/client.ts';
 import type { RunRef } from '../../db/coordination/finished-runs.ts';
 import { inLease, type Lease } from '../../db/coordination/lease.ts';
-import { fetchFlags, type MessageFlags, uidSets } from '../../imap/fetch.ts';
+import { fetchFlags, type MessageFlags } from '../../imap/fetch.ts';
 import { Writes } from '../../db/driver/writes.ts';
 import { changeKnownEmails } from '../change-emails.ts';
 import type { SyncContext } from '../context.ts';
@@ -39,8 +39,7 @@ export async function applyFlags(
       isAnyChanged ||= changed.length > 0;
       if (changed.length === 0 || (await saveChangedFlags(ctx, folder, batch, readAt))) break;
       readAt = await getLocalRevision(ctx.db, folder.id);
-      batch = [];
-      for (const set of uidSets(changed)) batch = batch.concat(await fetchFlags(ctx.session, set));
+      batch = await fetchFlags(ctx.session, changed);
     }
   }
   return isAnyChanged;

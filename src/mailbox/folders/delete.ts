@@ -6,8 +6,8 @@ import { locatedElsewhere } from '../../db/queries/pending-removal.ts';
 import { deleteFolder as deleteAtProvider, renameFolder } from '../../imap/change-folders.ts';
 import { hasMove } from '../../imap/command.ts';
 import { expungeMessages } from '../../imap/expunge.ts';
-import { fetchMetaOf, MAX_UID } from '../../imap/fetch.ts';
-import { searchUids } from '../../imap/search.ts';
+import { fetchMetaOf } from '../../imap/fetch.ts';
+import { listAllUids } from '../../imap/list-uids.ts';
 import { findFolder } from '../../imap/list.ts';
 import { moveMessages } from '../../imap/move.ts';
 import { openFolder } from '../../imap/select.ts';
@@ -131,7 +131,7 @@ async function emptyOnce(ctx: SyncContext, folder: FolderState, trash: FolderSta
   });
   if (!selected) return false;
   if (selected.uidValidity !== folder.uidValidity) return true;
-  const all = await searchUids(session, MAX_UID + 1);
+  const all = await listAllUids(session);
   let isMoving = false;
   for (let start = 0; start < all.length; start += BATCH) {
     const uids = all.slice(start, start + BATCH);

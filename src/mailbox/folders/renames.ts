@@ -1,5 +1,5 @@
-import { fetchMetaOf, MAX_UID } from '../../imap/fetch.ts';
-import { searchUids } from '../../imap/search.ts';
+import { fetchMetaOf } from '../../imap/fetch.ts';
+import { listUids } from '../../imap/list-uids.ts';
 import type { SyncContext } from '../context.ts';
 import { withSelected } from '../selected.ts';
 import type { FolderFacts, FolderState } from '../store/folders.ts';
@@ -63,7 +63,7 @@ async function isSameFolder(
 /** Whether the selected folder holds messages of all these identities; asks for the newest first, some at a time. */
 async function holdsAll(ctx: SyncContext, identities: ReadonlySet<string>): Promise<boolean> {
   const wanted = new Set(identities);
-  const uids = await searchUids(ctx.session, MAX_UID + 1);
+  const { uids } = await listUids(ctx.session);
   for (let end = uids.length; end > 0 && wanted.size > 0; end -= METAS_AT_ONCE) {
     const metas = await fetchMetaOf(ctx.session, uids.slice(Math.max(0, end - METAS_AT_ONCE), end));
     for (const meta of metas) wanted.delete(meta.identity);

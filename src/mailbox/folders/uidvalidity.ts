@@ -3,8 +3,7 @@ import type { Tx } from '../../db/driver/client.ts';
 import { inLease } from '../../db/coordination/lease.ts';
 import { locations, type Renumbering } from '../../db/schema/index.ts';
 import { fetchMetaOf, type MessageMeta } from '../../imap/fetch.ts';
-import { MAX_UID } from '../../imap/fetch.ts';
-import { searchUids } from '../../imap/search.ts';
+import { listAllUids } from '../../imap/list-uids.ts';
 import type { SelectedFolder } from '../../imap/select.ts';
 import { MailError } from '../../mail-wire/mail-error.ts';
 import { changeEmails } from '../change-emails.ts';
@@ -66,7 +65,7 @@ export async function remapFolder(ctx: SyncContext, folderId: string, selected: 
 
 function remapById(ctx: SyncContext, folderId: string, selected: SelectedFolder): Promise<FolderState> {
   return renumberFolder(ctx, folderId, selected, {
-    uids: async () => (selected.exists === 0 ? [] : searchUids(ctx.session, MAX_UID + 1)),
+    uids: () => listAllUids(ctx.session),
     metas: (uids) => fetchMetaOf(ctx.session, uids),
   });
 }

@@ -204,7 +204,7 @@ async function saveEmails(
 async function saveProgress(
   tx: Tx,
   { account }: SyncContext,
-  { folder, source, cursorLimit = Infinity }: IngestTarget,
+  { folder, selection, source, cursorLimit = Infinity }: IngestTarget,
   { metas, rows, located, now, writes, inserted, isFlushed }: Batch & Saved,
 ): Promise<number | null> {
   const reached = metas.reduce((max, { uid }) => Math.max(max, uid + 1), folder.uidNext ?? 1);
@@ -218,6 +218,7 @@ async function saveProgress(
     located: inserted,
     unread: source === 'initialSync' ? 0 : located.metas.filter((meta) => !meta.seen).length,
     total: source === 'api' ? located.metas.length : 0,
+    readAt: source === 'live' ? null : selection.highestModseq,
     ...(source === 'live' && uidNext !== null ? { uidNext } : {}),
   });
   const flushed = await writes.flush(tx);

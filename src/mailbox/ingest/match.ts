@@ -2,6 +2,7 @@ import { statement } from '../../db/driver/statement.ts';
 import { sql } from 'drizzle-orm';
 import type { Queryable } from '../../db/driver/client.ts';
 import type { MessageMeta } from '../../imap/fetch.ts';
+import { NO_UIDVALIDITY } from '../../imap/uidvalidity.ts';
 import { GATHER_SEARCH_ENTRIES } from '../../db/coordination/search-index.ts';
 import { awaitedDrafts } from '../../outgoing/draft-state.ts';
 import { type SentMail, sendsWith } from '../../outgoing/send-state.ts';
@@ -174,9 +175,11 @@ export interface MatchFacts {
   drafts: ReservedDraft[];
 }
 
+type MatchTarget = Pick<IngestTarget, 'folder' | 'selection' | 'source'>;
+
 const matchFacts = statement(
   'match_facts',
-  (accountId: string, { folder, source }: Pick<IngestTarget, 'folder' | 'source'>, metas: MessageMeta[]) => {
+  (accountId: string, { folder, selection, source }: MatchTarget, metas: MessageMeta[]) => {
     const imported = source === 'initialSync';
     const uids = metas.map(({ uid }) => uid);
     const messageIds = [...new Set(metas.flatMap(({ messageId }) => messageId ?? []))];
@@ -187,18 +190,22 @@ const matchFacts = statement(
     select ${locatedOf(folder.id, uids, imported)} as located, ${candidatesLike(accountId, metas)} as candidates,
       ${imported || isDrafts ? none : sendsWith(accountId, messageIds)} as sends,
       ${imported || !isDrafts ? none : awaitedDrafts(accountId, messageIds)} as drafts, ${GATHER_SEARCH_ENTRIES}
-    from folders where id = ${folder.id}`;
+    from folders where id = ${folder.id}
+      and coalesce(uid_validity, ${NO_UIDVALIDITY}) in (${NO_UIDVALIDITY}, ${selection.uidValidity})`;
   },
 );
 
-/** Reads the rows that matching a batch needs, in one statement; undefined when the folder is no longer stored. */
+/**
+ * Reads the rows that matching a batch needs, in one statement; undefined when the folder is no longer stored, or has got
+ * another UIDVALIDITY.
+ */
 export async function loadMatchFacts(
   db: Queryable,
   accountId: string,
-  { folder, source }: IngestTarget,
+  { folder, selection, source }: IngestTarget,
   metas: MessageMeta[],
 ): Promise<MatchFacts | undefined> {
-  const { rows } = await db.execute<FactsRow>(matchFacts(accountId, { folder, source }, metas));
+  const { rows } = await db.execute<FactsRow>(matchFacts(accountId, { folder, selection, source }, metas));
   const [row] = rows;
   if (!row) return undefined;
   const candidates = readCandidates(row.candidates);

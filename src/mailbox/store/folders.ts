@@ -1,4 +1,5 @@
 import { eq, type SQL, sql } from 'drizzle-orm';
+import type { PgUpdateSetSource } from 'drizzle-orm/pg-core';
 import type { Folder, FolderRole } from '../../contract/folder.ts';
 import type { Queryable, Tx } from '../../db/driver/client.ts';
 import { toFolder } from '../../db/queries/folders.ts';
@@ -163,7 +164,7 @@ export function parentIdOf(fact: Pick<FolderFacts, 'parentPath'>, idByPath: Map<
 export async function updateFolder(
   tx: Queryable,
   id: string,
-  values: Partial<typeof folders.$inferInsert>,
+  values: PgUpdateSetSource<typeof folders>,
 ): Promise<void> {
   await tx.update(folders).set(values).where(eq(folders.id, id));
 }
@@ -267,6 +268,8 @@ export interface Arrived {
   total: number;
   /** the folder's cursor; left out: it stays */
   uidNext?: number;
+  /** the messages were read at this MODSEQ, while another session may have read later changes; null: they were not */
+  readAt: bigint | null;
 }
 
 /**
@@ -274,16 +277,24 @@ export interface Arrived {
  * `local_revision`: what was read of the folder before is out of date.
  */
 export async function writeArrived(writes: Writer, folderId: string, arrived: Arrived): Promise<void> {
-  const { located, unread, total, uidNext } = arrived;
+  const { located, unread, total, uidNext, readAt } = arrived;
   const cursor = uidNext === undefined ? sql`` : sql`, uid_next = ${uidNext}`;
+  const modseq = readAt === null ? sql`` : sql`, highest_modseq = ${atMost(readAt)}`;
   await writes.execute(
     sql`
     update folders set known_count = known_count + ${located}, unread_count = greatest(0, unread_count + ${unread}::int),
       total_count = greatest(0, total_count + ${total}::int),
-      local_revision = local_revision + ${total > 0 ? 1 : 0}::int ${cursor}
+      local_revision = local_revision + ${total > 0 ? 1 : 0}::int ${cursor} ${modseq}
     where id = ${folderId}`,
     { table: folders },
   );
+}
+
+/** The stored MODSEQ, or this one if it is lower: the next pass reads the changes since then again. */
+export function atMost(modseq: bigint): SQL {
+  const { highestModseq } = folders;
+  return sql`case when ${highestModseq} is not null
+    then least(${highestModseq}::numeric, ${modseq.toString()}::numeric)::text end`;
 }
 
 /** Counts one message less in a folder, which this API has removed: what was read of it before is out of date. */

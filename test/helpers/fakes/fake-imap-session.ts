@@ -217,20 +217,40 @@ export class FakeSession {
       if (gone.length > 0) this.send(command, `* VANISHED (EARLIER) ${gone.join(',')}\r\n`);
     }
     const largest = byUid ? (this.view.at(-1) ?? 0) : this.view.length;
-    this.view.forEach((uid, index) => {
-      const message = folder.messages.find((each) => each.uid === uid);
-      if (!message || (options.includes('CHANGEDSINCE') && message.modseq <= since)) return;
-      if (!inSet(String(set), byUid ? uid : index + 1, largest)) return;
+    const messages = new Map(folder.messages.map((message) => [message.uid, message]));
+    const named = this.view
+      .map((uid, index) => ({ message: messages.get(uid), number: index + 1, uid }))
+      .filter(({ uid, number }) => inSet(String(set), byUid ? uid : number, largest));
+    for (const { message, number } of this.within(named)) {
+      if (!message || (options.includes('CHANGEDSINCE') && message.modseq <= since)) continue;
       const items = [query].flat().map((item) => itemOf(message, String(item)));
-      this.send(command, `* ${index + 1} FETCH (${items.join(' ')})\r\n`);
-    });
-    this.done(command);
+      this.send(command, `* ${number} FETCH (${items.join(' ')})\r\n`);
+    }
+    this.done(command, `OK ${this.limitCode(named)}done`);
   }
 
   private search(command: Command): void {
-    const found = searchMessages(this.selected?.messages ?? [], command.args.map(String));
+    const messages = this.selected?.messages ?? [];
+    const words = command.args.map(String);
+    const [first = ''] = words;
+    const isSet = /^[\d:,*]+$/.test(first);
+    const named = isSet ? messages.filter((_, index) => inSet(first, index + 1, messages.length)) : messages;
+    const found = searchMessages(this.within(named), words);
     this.send(command, `* SEARCH${found.map(({ uid }) => ` ${uid}`).join('')}\r\n`);
-    this.done(command);
+    this.done(command, `OK ${this.limitCode(named)}done`);
+  }
+
+  /** Those of the messages, ascending, that one command processes. */
+  within<T>(named: T[]): T[] {
+    const { most = Infinity, from } = this.server.options.limit ?? {};
+    if (named.length <= most) return named;
+    return from === 'lowest' ? named.slice(0, most) : named.slice(-most);
+  }
+
+  /** The response code of a command that names more messages than it processes. */
+  limitCode(named: unknown[]): string {
+    const { most = Infinity, says } = this.server.options.limit ?? {};
+    return says && named.length > most ? `[MESSAGELIMIT ${most}] ` : '';
   }
 }
 

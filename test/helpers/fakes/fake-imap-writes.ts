@@ -49,16 +49,17 @@ const HANDLERS: Record<string, Handler> = {
   UNSUBSCRIBE: { change: subscribe },
 };
 
-/** The messages of the selected folder that a set of UIDs names. */
-function named(session: FakeSession, set: string): [FakeFolder, FakeMessage[]] {
+/** The messages of the selected folder that a set of UIDs names, as far as one command processes them. */
+function named(session: FakeSession, set: string): [FakeFolder, FakeMessage[], code: string] {
   const folder = session.selected as FakeFolder;
   const largest = folder.messages.at(-1)?.uid ?? 0;
-  return [folder, folder.messages.filter(({ uid }) => inSet(set, uid, largest))];
+  const all = folder.messages.filter(({ uid }) => inSet(set, uid, largest));
+  return [folder, session.within(all), session.limitCode(all)];
 }
 
 function store(session: FakeSession, command: Command): void {
   const [set, item, values] = command.args;
-  const [folder, messages] = named(session, String(set));
+  const [folder, messages, limited] = named(session, String(set));
   const [, sign = '', silent] = /^([+-]?)FLAGS(\.SILENT)?$/i.exec(String(item)) ?? [];
   const flags = [values ?? []].flat().map(String);
   for (const message of messages) {
@@ -67,14 +68,16 @@ function store(session: FakeSession, command: Command): void {
     if (silent) session.flagNews.delete(message.uid);
   }
   session.tellNews();
-  session.done(command);
+  session.done(command, `OK ${limited}done`);
   session.server.tell();
 }
 
 function transfer(session: FakeSession, command: Command, verb: 'copy' | 'move'): void {
-  const [folder, messages] = named(session, String(command.args[0]));
+  const [folder, messages, limited] = named(session, String(command.args[0]));
   const target = session.server.folders.get(String(command.args[1]));
   if (!target) return session.done(command, 'NO [TRYCREATE] no such folder');
+  // a COPY does all or nothing (RFC 3501 6.4.7)
+  if (verb === 'copy' && limited) return session.done(command, `NO ${limited}too many`);
   const uids = messages.map((message) => session.server[verb](folder, message, target));
   const sources = messages.map(({ uid }) => uid).join(',');
   const code =
@@ -82,15 +85,15 @@ function transfer(session: FakeSession, command: Command, verb: 'copy' | 'move')
   // RFC 6851 4.3: before the messages are removed, while their UIDs are valid
   if (verb === 'move' && code) session.send(command, `* OK ${code}moved\r\n`);
   session.tellNews();
-  session.done(command, verb === 'move' ? 'OK done' : `OK ${code}done`);
+  session.done(command, verb === 'move' ? `OK ${limited}done` : `OK ${code}done`);
   session.server.tell();
 }
 
 function expunge(session: FakeSession, command: Command, set: string): void {
-  const [folder, messages] = named(session, set);
+  const [folder, messages, limited] = named(session, set);
   for (const message of messages) if (message.flags.has('\\Deleted')) session.server.expunge(folder, message);
   session.tellNews();
-  session.done(command);
+  session.done(command, `OK ${limited}done`);
   session.server.tell();
 }
 

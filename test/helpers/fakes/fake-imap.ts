@@ -39,6 +39,17 @@ export interface FakeImapOptions {
   losesDates?: boolean;
   /** milliseconds during which UIDNEXT counts a new message that cannot be fetched yet */
   announcesMs?: number;
+  /** MESSAGELIMIT (RFC 9738) */
+  limit?: MessageLimit;
+}
+
+/** A command processes at most so many messages. */
+export interface MessageLimit {
+  most: number;
+  /** the response says so, with this code; undefined: nothing does, except a capability */
+  says?: boolean;
+  /** which messages of a set are processed */
+  from: 'lowest' | 'highest';
 }
 
 /** The options of an appended or delivered message. */
@@ -72,7 +83,7 @@ export class FakeImap {
   capabilities: string;
   readonly appendLimit: number;
   script: Script = {};
-  private readonly options: FakeImapOptions;
+  readonly options: FakeImapOptions;
   private readonly server: Server;
   private created = 0;
 

@@ -1,15 +1,15 @@
 import { expect, it } from '@jest/globals';
 import { buffer } from 'node:stream/consumers';
 import { eq } from 'drizzle-orm';
-import { accounts } from '../../src/db/schema/index.ts';
-import type { SyncContext } from '../../src/mailbox/context.ts';
-import { importMail } from '../../src/mailbox/import.ts';
-import { STREAM_FROM_BYTES } from '../../src/mailbox/ingest/fetch.ts';
-import { syncMailbox } from '../../src/mailbox/sync-pass.ts';
-import { guardStorage } from '../../src/storage/guard.ts';
-import { mailText } from '../helpers/product/mail-text.ts';
-import { storedEvents } from '../helpers/product/stored-events.ts';
-import { type Engine, engineTests } from '../helpers/product/engine.ts';
+import { accounts } from '../../../src/db/schema/index.ts';
+import type { SyncContext } from '../../../src/mailbox/context.ts';
+import { importMail } from '../../../src/mailbox/import.ts';
+import { STREAM_FROM_BYTES } from '../../../src/mailbox/ingest/fetch.ts';
+import { syncMailbox } from '../../../src/mailbox/sync-pass.ts';
+import { guardStorage } from '../../../src/storage/guard.ts';
+import { mailText } from '../../helpers/product/mail-text.ts';
+import { storedEvents } from '../../helpers/product/stored-events.ts';
+import { type Engine, engineTests } from '../../helpers/product/engine.ts';
 
 const { ground, start: startOn } = engineTests();
 

@@ -1,0 +1,130 @@
+import { byUid, FETCH_TIMEOUT_MS, fetchRows } from './sets.ts';
+import { MailError } from '../mail-wire/mail-error.ts';
+import type { ImapSession } from './session.ts';
+
+/** UIDs of the selected folder. */
+export interface ListedUids {
+  /** ascending */
+  uids: number[];
+  /** there are as many as EXISTS says: a UID that is not among them is not in the folder */
+  complete: boolean;
+}
+
+/** The sequence numbers that one SEARCH covers: its response is one line, which must stay short. */
+const SEARCH_SPAN = 50_000;
+
+/**
+ * Every UID of the selected folder, by pages of sequence numbers: servers with a MESSAGELIMIT (RFC 9738) leave out the
+ * rest, some without a word. A server whose index is late, or that refuses SEARCH, is asked by FETCH.
+ * @throws MailError
+ */
+export async function listUids(session: ImapSession): Promise<ListedUids> {
+  const exists = existsIn(session);
+  const uids = new Set<number>();
+  for (const page of pagesOf(session, exists)) for (const uid of await readPage(session, page)) uids.add(uid);
+  const complete = uids.size >= Math.min(exists, existsIn(session));
+  return { uids: [...uids].sort((a, b) => a - b), complete };
+}
+
+/**
+ * Every UID of the selected folder, for what a message that is left out would change for good.
+ * @throws MailError provider_error when there are fewer than EXISTS says
+ */
+export async function listAllUids(session: ImapSession): Promise<number[]> {
+  const { uids, complete } = await listUids(session);
+  if (!complete) throw leftOutMessages();
+  return uids;
+}
+
+export function leftOutMessages(): MailError {
+  return new MailError('provider_error', 'imap', 'the IMAP server left out messages of a folder');
+}
+
+/**
+ * UIDs of messages that arrived on a day or later, in the server's time zone (SEARCH SINCE, RFC 9051 6.4.4), and those of
+ * earlier ones where the server refuses that; ascending.
+ * @throws MailError, also when the server leaves out messages of the folder
+ */
+export async function listUidsSince(session: ImapSession, since: Date): Promise<number[]> {
+  // shows how many messages one command may name
+  const all = await listAllUids(session);
+  const uids: number[] = [];
+  for (const page of pagesOf(session, existsIn(session))) {
+    const found = await search(session, page, { since });
+    if (!found) return all;
+    for (const uid of found) uids.push(uid);
+  }
+  return [...new Set(uids)].sort((a, b) => a - b);
+}
+
+/** Number of messages of the selected folder, as far as the server has said. */
+export function existsIn({ client }: ImapSession): number {
+  return (client.mailbox && client.mailbox.exists) || 0;
+}
+
+/** Sequence numbers from `first` to `last`. */
+export interface Page {
+  first: number;
+  last: number;
+}
+
+/**
+ * The messages of the selected folder in pages that one command may name, from the last to the first: an expunge in between
+ * moves later messages down, where they are at worst found a second time.
+ */
+export function* pagesOf(session: ImapSession, last: number, first = 1): Generator<Page> {
+  while (last >= first) {
+    const span = Math.min(SEARCH_SPAN, session.messageLimit);
+    const page = { first: Math.max(first, last - span + 1), last };
+    yield page;
+    last = page.first - 1;
+  }
+}
+
+const sizeOf = ({ first, last }: Page) => last - first + 1;
+
+/** The UIDs of a page. */
+async function readPage(session: ImapSession, page: Page): Promise<number[]> {
+  const found = await ask(session, page);
+  if (session.messageLimit < sizeOf(page)) return readPages(session, page);
+  if (found.length >= sizeOf(page) || sizeOf(page) === 1) return found;
+  // Messages were expunged, the index is late, or the server left out what is above its limit: then two halves have more.
+  const middle = page.first + Math.floor(sizeOf(page) / 2) - 1;
+  const halves = [
+    ...(await ask(session, { ...page, last: middle })),
+    ...(await ask(session, { ...page, first: middle + 1 })),
+  ];
+  if (halves.length <= found.length) return [...found, ...(await fetchPage(session, page))];
+  session.observeLimit(found.length || Math.ceil(sizeOf(page) / 2));
+  return readPages(session, page);
+}
+
+/** The UIDs of a page, in pages that one command may name now. */
+async function readPages(session: ImapSession, { first, last }: Page): Promise<number[]> {
+  const uids: number[] = [];
+  for (const part of pagesOf(session, last, first)) for (const uid of await readPage(session, part)) uids.push(uid);
+  return uids;
+}
+
+async function ask(session: ImapSession, page: Page): Promise<number[]> {
+  const found = await search(session, page, {});
+  if (found) return found;
+  // refused since the page is above the limit, which the session knows now, or as any SEARCH is
+  return session.messageLimit < sizeOf(page) ? [] : fetchPage(session, page);
+}
+
+/** Undefined when the server refuses. */
+async function search(session: ImapSession, page: Page, query: { since?: Date }): Promise<number[] | undefined> {
+  const isAll = page.first === 1 && page.last === existsIn(session);
+  const seq = isAll ? '1:*' : `${page.first}:${page.last}`;
+  const found = await session.run('SEARCH', () => session.client.search({ seq, ...query }, { uid: true }), {
+    deadlineMs: FETCH_TIMEOUT_MS,
+  });
+  // imapflow returns false for a refused SEARCH
+  return Array.isArray(found) ? found : undefined;
+}
+
+async function fetchPage(session: ImapSession, { first, last }: Page): Promise<number[]> {
+  const request = { set: `${first}:${last}`, query: { uid: true }, uid: false };
+  return byUid(await fetchRows(session, request, ({ uid }) => ({ uid }))).map(({ uid }) => uid);
+}

@@ -1,0 +1,96 @@
+import type { FetchMessageObject, FetchQueryObject } from 'imapflow';
+import { MailError } from '../mail-wire/mail-error.ts';
+import { refusalCode } from './response-codes.ts';
+import { type ImapSession, limitsPerMessage } from './session.ts';
+
+export const FETCH_TIMEOUT_MS = 300_000;
+
+interface FetchRequest {
+  /** UIDs, or sequence numbers with `uid: false` */
+  set: string;
+  query: FetchQueryObject;
+  uid?: boolean;
+  /** MODSEQ */
+  changedSince?: bigint;
+}
+
+/**
+ * FETCH of a set, each message mapped by `read`; undefined is omitted. A message that is reported twice counts once.
+ * Responses without a UID are omitted: they report changes of other messages in between.
+ */
+export async function fetchRows<T extends { uid: number }>(
+  session: ImapSession,
+  { set, query, ...options }: FetchRequest,
+  read: (row: FetchMessageObject) => T | undefined,
+): Promise<T[]> {
+  const { client } = session;
+  const rows = new Map<number, T>();
+  const collect = async () => {
+    for await (const row of client.fetch(set, query, { uid: true, ...options })) {
+      const value = row.uid ? read(row) : undefined;
+      if (value) rows.set(row.uid, value);
+    }
+  };
+  await session.run('FETCH', collect, limitsPerMessage(session, FETCH_TIMEOUT_MS));
+  return [...rows.values()];
+}
+
+export function byUid<T extends { uid: number }>(rows: T[]): T[] {
+  return rows.sort((a, b) => a.uid - b.uid);
+}
+
+/** Length of the longest sequence set in one command; servers refuse lines much over 8,000 bytes. */
+const MAX_SET_LENGTH = 4_000;
+
+/**
+ * Sequence sets that name all numbers, with runs folded (`1:3,7`).
+ * @param most numbers in one set
+ */
+export function* uidSets(numbers: number[], most = Infinity): Generator<string> {
+  const sorted = [...new Set(numbers)].sort((a, b) => a - b);
+  let set = '';
+  let count = 0;
+  for (let index = 0; index < sorted.length; ) {
+    let end = index;
+    while (end + 1 < sorted.length && sorted[end + 1] === (sorted[end] as number) + 1 && end + 1 - index + count < most)
+      end++;
+    const run = end === index ? `${sorted[index]}` : `${sorted[index]}:${sorted[end]}`;
+    if (set && set.length + run.length + 1 > MAX_SET_LENGTH) {
+      yield set;
+      set = '';
+      count = 0;
+    }
+    set = set ? `${set},${run}` : run;
+    count += end + 1 - index;
+    if (count >= most) {
+      yield set;
+      set = '';
+      count = 0;
+    }
+    index = end + 1;
+  }
+  if (set) yield set;
+}
+
+/**
+ * Runs a command for UIDs, in sets that one command may name. Where the server says that it has processed only some of a set
+ * (MESSAGELIMIT, RFC 9738), or refuses it for its size, the command is repeated in smaller sets: it must do no harm twice.
+ * @throws MailError
+ */
+export async function inSets(
+  session: ImapSession,
+  uids: number[],
+  work: (set: string) => Promise<void>,
+): Promise<void> {
+  const limit = session.messageLimit;
+  for (const set of uidSets(uids, limit)) {
+    try {
+      await work(set);
+    } catch (error) {
+      if (!(error instanceof MailError) || refusalCode(error) !== 'MESSAGELIMIT' || session.messageLimit >= limit)
+        throw error;
+    }
+    // the session has learned the limit
+    if (session.messageLimit < limit) return inSets(session, uids, work);
+  }
+}

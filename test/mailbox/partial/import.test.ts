@@ -1,0 +1,99 @@
+import { expect, it } from '@jest/globals';
+import { eq } from 'drizzle-orm';
+import { emails, locations } from '../../../src/db/schema/index.ts';
+import { importMail } from '../../../src/mailbox/import.ts';
+import { syncOnce } from '../../../src/mailbox/sync-pass.ts';
+import { type FakeImap, PLAIN } from '../../helpers/fakes/fake-imap.ts';
+import type { FakeSession } from '../../helpers/fakes/fake-imap-session.ts';
+import type { Command } from '../../helpers/fakes/fake-imap-wire.ts';
+import { type Engine, engineTests } from '../../helpers/product/engine.ts';
+import { waitFor } from '../../helpers/assert/wait.ts';
+import { mailText } from '../../helpers/product/mail-text.ts';
+
+/** Imports from mailboxes that change in the meantime, or are not shown completely. */
+
+const { start } = engineTests();
+
+const MESSAGES = 120;
+const CHANGED = { detail: expect.stringContaining('UIDs of a folder have changed') };
+
+const startFull = (capabilities = PLAIN) =>
+  start({ capabilities, folders: { Work: [] } }, (server) => {
+    for (const path of ['INBOX', 'Work']) {
+      for (let n = 0; n < MESSAGES; n++) server.append(path, mailText({ subject: `${path} ${n}` }));
+    }
+  });
+const importAll = ({ ctx }: Engine) =>
+  importMail(ctx, { since: new Date(0), signal: new AbortController().signal, onProgress: () => {} });
+const emailsOf = ({ ctx }: Engine) => ctx.db.select().from(emails).where(eq(emails.accountId, ctx.account.id));
+
+/** The folder gets another UIDVALIDITY and other UIDs, as after a restore. */
+function restore(server: FakeImap, path: string): void {
+  const folder = server.folder(path);
+  folder.uidValidity += 1000;
+  folder.messages.forEach((message, index) => (message.uid = 5001 + index));
+  folder.uidNext = 5001 + folder.messages.length;
+}
+
+async function expectComplete(engine: Engine): Promise<void> {
+  await syncOnce(engine.ctx, new Set(['INBOX', 'Work']));
+  await importAll(engine);
+  expect((await emailsOf(engine)).length).toBe(2 * MESSAGES);
+  const located = await engine.ctx.db.select().from(locations).where(eq(locations.accountId, engine.ctx.account.id));
+  expect(located.filter(({ emailId }) => emailId !== null)).toHaveLength(2 * MESSAGES);
+  expect(await engine.events()).toEqual([]);
+}
+
+it('a folder whose UIDVALIDITY has changed is imported once its UIDs are mapped', async () => {
+  const engine = await startFull();
+  restore(engine.server, 'INBOX');
+  await expect(importAll(engine)).rejects.toMatchObject(CHANGED);
+  expect((await emailsOf(engine)).length).toBe(MESSAGES);
+  await expectComplete(engine);
+});
+
+it('a folder whose UIDVALIDITY changes during the import is not complete before', async () => {
+  const engine = await startFull();
+  let batches = 0;
+  engine.server.script.command = ({ name, args }) => {
+    const isBodies = name === 'UID FETCH' && JSON.stringify(args).includes('BODY.PEEK[]');
+    if (isBodies && ++batches === 2) restore(engine.server, 'INBOX');
+  };
+  await expect(importAll(engine)).rejects.toMatchObject(CHANGED);
+  engine.server.script = {};
+  await expectComplete(engine);
+});
+
+it('a folder that the server refuses to open fails the import, once all others are imported', async () => {
+  const engine = await startFull();
+  engine.server.script.command = (command, session) => {
+    if (!/^(SELECT|EXAMINE)$/.test(command.name) || String(command.args[0]) !== 'INBOX') return false;
+    session.done(command, 'NO not now');
+    return true;
+  };
+  await expect(importAll(engine)).rejects.toMatchObject({ command: 'SELECT' });
+  expect((await emailsOf(engine)).length).toBe(MESSAGES);
+  engine.server.script = {};
+  await expectComplete(engine);
+});
+
+it('a message that is read by the watch before it is imported is read', async () => {
+  const engine = await startFull(`${PLAIN} ENABLE CONDSTORE`);
+  let held: { command: Command; session: FakeSession } | undefined;
+  engine.server.script.command = (command, session) => {
+    if (held || command.name !== 'UID FETCH' || !JSON.stringify(command.args).includes('BODY.PEEK[]')) return false;
+    held = { command, session };
+    return true;
+  };
+  const importing = importAll(engine);
+  await waitFor(() => held !== undefined);
+  engine.server.setFlag('INBOX', MESSAGES, '\\Seen');
+  await syncOnce({ ...engine.ctx, session: await engine.ctx.reopen() }, new Set(['INBOX']));
+  engine.server.script = {};
+  held?.session.answer(held.command);
+  await importing;
+  await syncOnce(engine.ctx, new Set());
+  const [email, ...others] = (await emailsOf(engine)).filter(({ subject }) => subject === `INBOX ${MESSAGES - 1}`);
+  expect(others).toEqual([]);
+  expect(email?.isUnread).toBe(false);
+});
