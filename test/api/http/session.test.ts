@@ -106,7 +106,7 @@ describe('a session', () => {
 
   it('ends after its time', async () => {
     const { cookie } = await signIn();
-    await api.database.pool.query('update sessions set expires_at = now()');
+    await api.database.pool.query(`update sessions set expires_at = now() - interval '1 second'`);
     expect((await withCookie('GET', '/accounts', cookie)).statusCode).toBe(401);
   });
 
