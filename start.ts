@@ -9,6 +9,7 @@ import { type DataDir, openDataDir } from './src/embedded/data-dir.ts';
 import { StartFailure } from './src/embedded/failure.ts';
 import { createReport } from './src/embedded/report.ts';
 import { createSupervisor, type Supervisor } from './src/embedded/supervise.ts';
+import { VERSION } from './src/runtime/version.ts';
 
 const report = createReport(process.stdout);
 let dataDir: DataDir | undefined;
@@ -68,7 +69,7 @@ function announce({ apiUrl, workerMetricsUrls, temporalUi, apiKey }: BroughtUp, 
   report.line(
     [
       '',
-      'The Email API is ready.',
+      `The Email API ${VERSION} is ready.`,
       '',
       ...rows.map(([name, value]) => `  ${name?.padEnd(13)}  ${value}`),
       '',

@@ -2,7 +2,7 @@ import { readdir, readFile, stat } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import pg from 'pg';
-import { projectRoot } from '../src/embedded/project-root.ts';
+import { projectRoot } from '../src/runtime/project-root.ts';
 import { type Browsing, browse, startBrowser } from '../test/helpers/product/browser.ts';
 import { fillLog } from './delivery-log.ts';
 import { type Bounds, type Figures, percentile } from './figures.ts';

@@ -2,7 +2,7 @@ import { execFileSync, spawn } from 'node:child_process';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { projectRoot } from '../src/embedded/project-root.ts';
+import { projectRoot } from '../src/runtime/project-root.ts';
 import { Api } from '../test/helpers/product/api.ts';
 import { browse, startBrowser } from '../test/helpers/product/browser.ts';
 import { freePort } from '../test/helpers/servers/free-port.ts';

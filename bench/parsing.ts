@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { projectRoot } from '../src/embedded/project-root.ts';
+import { projectRoot } from '../src/runtime/project-root.ts';
 import type { readMessage } from '../src/mime/read/read-message.ts';
 import { type Bounds, type Figures, median } from './figures.ts';
 

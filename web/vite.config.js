@@ -18,5 +18,11 @@ export default {
   oxc: { jsx: { runtime: 'automatic', importSource: 'preact' } },
   logLevel: 'warn',
   // `npm run dev` in this folder, next to an API
-  server: { proxy: { '/api': 'http://127.0.0.1:3000', '^/connect/.*/': 'http://127.0.0.1:3000' } },
+  server: {
+    proxy: {
+      '/api': 'http://127.0.0.1:3000',
+      '/health': 'http://127.0.0.1:3000',
+      '^/connect/.*/': 'http://127.0.0.1:3000',
+    },
+  },
 };

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import pg from 'pg';
 import type { Account } from '../../src/contract/account.ts';
 import type { EventType } from '../../src/contract/events.ts';
-import { projectRoot } from '../../src/embedded/project-root.ts';
+import { projectRoot } from '../../src/runtime/project-root.ts';
 import { Api, ApiFailure, type ConnectOptions } from '../../test/helpers/product/api.ts';
 import type { DovecotInfo } from '../../test/helpers/servers/dovecot.ts';
 import { freePort } from '../../test/helpers/servers/free-port.ts';

@@ -1,6 +1,15 @@
 import Type from 'typebox';
 import { Nullable } from './common.ts';
 
+/** The API process is alive. */
+export const Health = Type.Object(
+  {
+    status: Type.Literal('ok'),
+    version: Type.String({ description: 'version of the API process, such as `1.2.3`' }),
+  },
+  { $id: 'Health' },
+);
+
 /** The effective settings of the installation. */
 export const Settings = Type.Object(
   {

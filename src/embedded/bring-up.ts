@@ -5,7 +5,7 @@ import { type DataDir, newEncryptionKey } from './data-dir.ts';
 import { StartFailure } from './failure.ts';
 import { serverPart, workerPart } from './product-parts.ts';
 import { firstFreePort, tryListen } from './ports.ts';
-import { projectRoot } from './project-root.ts';
+import { projectRoot } from '../runtime/project-root.ts';
 import type { Report } from './report.ts';
 import type { Supervisor } from './supervise.ts';
 

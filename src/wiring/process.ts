@@ -2,6 +2,7 @@ import { type Config, ConfigError, type Env, loadConfig } from '../config/config
 import { answerChecks } from '../runtime/alive.ts';
 import { createLogger, type Logger } from '../runtime/logger.ts';
 import { receiveSettings } from '../runtime/settings-message.ts';
+import { VERSION } from '../runtime/version.ts';
 
 /**
  * Runs `main` with the settings of this process. A wrong setting ends the process with code 1 and one line that names it;
@@ -18,6 +19,7 @@ export async function startProcess(
     answerChecks(process);
     const config = loadConfig(env);
     logger = createLogger(config.logLevel, name);
+    logger.info({ version: VERSION }, 'process starting');
     await main(config, logger);
   } catch (err) {
     if (err instanceof ConfigError) process.stderr.write(`${err.message}\n`);

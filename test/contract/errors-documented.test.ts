@@ -2,7 +2,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { ERRORS } from '../../src/contract/errors.ts';
-import { projectRoot } from '../../src/embedded/project-root.ts';
+import { projectRoot } from '../../src/runtime/project-root.ts';
 
 /** docs/errors.md describes exactly the errors of the table in src/contract/errors.ts. */
 

@@ -5,7 +5,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it, jest } from '@jest/globals';
-import { projectRoot } from '../../src/embedded/project-root.ts';
+import { projectRoot } from '../../src/runtime/project-root.ts';
 import { run } from '../helpers/product/child.ts';
 import type { Api } from '../helpers/product/api.ts';
 import { type OwnLive, startLive } from '../helpers/product/live.ts';

@@ -4,7 +4,7 @@ import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promis
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { projectRoot } from '../../src/embedded/project-root.ts';
+import { projectRoot } from '../../src/runtime/project-root.ts';
 import { readResults, type Results } from '../helpers/runner/test-results.ts';
 
 /** Test files whose tests must count as failed, except where they are named `good…`. */

@@ -2,7 +2,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it, jest } from '@jest/globals';
-import { projectRoot } from '../../src/embedded/project-root.ts';
+import { projectRoot } from '../../src/runtime/project-root.ts';
 import { run } from '../helpers/product/child.ts';
 import { makeCertificate } from '../helpers/servers/test-ca.ts';
 

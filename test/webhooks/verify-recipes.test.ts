@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { projectRoot } from '../../src/embedded/project-root.ts';
+import { projectRoot } from '../../src/runtime/project-root.ts';
 import { signatureHeaders } from '../../src/webhooks/attempt/sign.ts';
 
 /** The verifiers of docs/recipes/webhooks.md, as they are there. */

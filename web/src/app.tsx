@@ -105,6 +105,7 @@ function Shell({ session }: { session: Session }) {
             <span class="who quiet">
               Signed in with the key <strong>{session.api_key_name}</strong>
             </span>
+            <Version />
             <ThemeSwitch />
             <button type="button" class="button small" onClick={() => void signOut()}>
               Sign out
@@ -118,6 +119,11 @@ function Shell({ session }: { session: Session }) {
       <Toasts />
     </>
   );
+}
+
+function Version() {
+  const health = useQuery({ queryKey: ['health'], queryFn: () => take(api.GET('/health')), staleTime: 60_000 });
+  return health.data && <span class="who quiet">Version {health.data.version}</span>;
 }
 
 function skip(event: Event): void {

@@ -1,6 +1,9 @@
 import type { FastifyInstance } from 'fastify';
 import type pg from 'pg';
 import { withDeadline } from '../../async.ts';
+import { Health } from '../../contract/installation.ts';
+import { VERSION } from '../../runtime/version.ts';
+import { errorResponses } from './error-responses.ts';
 
 export interface HealthDeps {
   pool: pg.Pool;
@@ -13,7 +16,24 @@ const DEADLINE_MS = 2_000;
 
 /** Serves `GET /health` (this process is alive) and `GET /ready` (Postgres and Temporal respond; else 503 names which do not). */
 export function serveHealth(app: FastifyInstance, { pool, pingTemporal }: HealthDeps): void {
-  app.get('/health', { schema: { hide: true } }, () => ({ status: 'ok' }));
+  app.get(
+    '/health',
+    {
+      schema: {
+        tags: ['Installation'],
+        operationId: 'getHealth',
+        summary: 'Get the health and version of the API process',
+        description:
+          'Needs no key, and succeeds while the process runs. `GET /ready` says whether Postgres and Temporal respond.',
+        security: [],
+        response: {
+          200: { description: 'The process is alive', content: { 'application/json': { schema: Health } } },
+          ...errorResponses('invalid_parameters', 'forbidden', 'unexpected_error', 'service_unavailable'),
+        },
+      },
+    },
+    () => ({ status: 'ok', version: VERSION }),
+  );
   app.get('/ready', { schema: { hide: true } }, async (_request, reply) => {
     const [postgres, temporal] = await Promise.all([responds(pool.query('select 1')), responds(pingTemporal())]);
     const ready = postgres && temporal;

@@ -18,6 +18,7 @@ import * as sending from '../../contract/sending.ts';
 import * as session from '../../contract/session.ts';
 import * as tracking from '../../contract/tracking.ts';
 import * as webhook from '../../contract/webhook.ts';
+import { VERSION } from '../../runtime/version.ts';
 import { isRestrictable } from './access.ts';
 import { errorResponses } from './error-responses.ts';
 import { addExamples } from '../examples.ts';
@@ -60,7 +61,7 @@ export async function describeApi(app: FastifyInstance, publicUrl: string): Prom
       openapi: '3.1.0',
       info: {
         title: 'Email Mailbox API',
-        version: '1.0.0',
+        version: VERSION,
         description:
           'Connect mailboxes over IMAP and SMTP, read and search them, and receive every change as a webhook. ' +
           'Unknown keys in bodies and queries are ignored; dates are ISO 8601 in UTC with milliseconds; every path works ' +

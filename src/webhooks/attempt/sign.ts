@@ -1,6 +1,7 @@
 import { createHmac } from 'node:crypto';
 import type { EventType } from '../../contract/events.ts';
 import { isReservedHeader } from '../../contract/webhook.ts';
+import { VERSION } from '../../runtime/version.ts';
 
 /** The data that signs a call. */
 export interface Signing {
@@ -41,7 +42,7 @@ export interface CallHeader {
   value: string;
 }
 
-const USER_AGENT: CallHeader = { name: 'User-Agent', value: 'email-mailbox-api' };
+const USER_AGENT: CallHeader = { name: 'User-Agent', value: `email-mailbox-api/${VERSION}` };
 
 /** All headers of a call except Content-Length and those of the connection; headers of the endpoint come first. */
 export function callHeaders(

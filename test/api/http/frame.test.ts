@@ -3,14 +3,17 @@ import { request } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { newId } from '../../../src/new-id.ts';
+import { expectDocumented } from '../../helpers/assert/documented.ts';
 import { shapeOf } from '../../helpers/assert/openapi.ts';
 import { type ApiUnderTest, apiUnderTest } from '../../helpers/product/api-under-test.ts';
 import { storeAccount } from '../../helpers/product/stored-account.ts';
 
 const GOLDEN = new URL('../../openapi.golden.json', import.meta.url);
+const PACKAGE = new URL('../../../package.json', import.meta.url);
 const MODULES = new URL('../../../src/contract/', import.meta.url);
 
 interface Document {
+  info: { version: string };
   servers: unknown;
   paths: Record<string, Record<string, { operationId?: string }>>;
   components: { schemas: Record<string, unknown> };
@@ -162,6 +165,15 @@ describe('outside of /api/v1', () => {
       503,
       { status: 'not_ready', postgres: 'ok', temporal: 'unreachable' },
     ]);
+  });
+
+  it('has the version of package.json in its health and its document', async () => {
+    const { version } = JSON.parse(readFileSync(PACKAGE, 'utf8')) as Document['info'];
+    const { statusCode, body } = await api.app.inject({ url: '/health' });
+    expect([statusCode, body]).toEqual([200, JSON.stringify({ status: 'ok', version })]);
+    const document = (await api.app.inject({ url: '/openapi.json' })).json<Document>();
+    expect(document.info.version).toBe(version);
+    expectDocumented(document, 'GET', '/health', statusCode, body);
   });
 
   it('serves metrics to Prometheus', async () => {

@@ -24,7 +24,7 @@ const TEXTS = new Set(['summary', 'description', 'title']);
 
 /**
  * The shape of an OpenAPI document: paths, schemas, parameters and responses, without texts and examples. The
- * description of a response is required by OpenAPI, and becomes empty.
+ * description of a response and the version are required by OpenAPI, and become empty.
  */
 export function shapeOf(value: unknown, isResponse = false): unknown {
   if (Array.isArray(value)) return value.map((item: unknown) => shapeOf(item));
@@ -33,6 +33,7 @@ export function shapeOf(value: unknown, isResponse = false): unknown {
   return Object.fromEntries(
     entries.flatMap(([key, item]) => {
       if (key === 'example') return [];
+      if (key === 'version' && typeof item === 'string') return [[key, '']];
       if (TEXTS.has(key) && typeof item === 'string') return isResponse ? [[key, '']] : [];
       return [[key, key === 'responses' ? responses(item) : shapeOf(item)]];
     }),

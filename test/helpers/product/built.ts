@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { WorkflowBundleOption } from '@temporalio/worker';
-import { projectRoot } from '../../../src/embedded/project-root.ts';
+import { projectRoot } from '../../../src/runtime/project-root.ts';
 
 /** The output of `npm run build`. `npm test` builds before it starts tests that import this. */
 

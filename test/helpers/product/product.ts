@@ -6,7 +6,7 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { MEMORY } from '../../../src/embedded/product-parts.ts';
-import { projectRoot } from '../../../src/embedded/project-root.ts';
+import { projectRoot } from '../../../src/runtime/project-root.ts';
 import { Api } from './api.ts';
 import { builtEntry } from './built.ts';
 import { freePort } from '../servers/free-port.ts';

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { isRunning, type ProcessHandle } from '../../../src/runtime/process-handle.ts';
-import { projectRoot } from '../../../src/embedded/project-root.ts';
+import { projectRoot } from '../../../src/runtime/project-root.ts';
 import { waitFor } from '../assert/wait.ts';
 
 /** A run of `npm start`, without npm. */

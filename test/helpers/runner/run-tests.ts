@@ -5,7 +5,7 @@ import { chmod, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promis
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { StartFailure } from '../../../src/embedded/failure.ts';
-import { projectRoot } from '../../../src/embedded/project-root.ts';
+import { projectRoot } from '../../../src/runtime/project-root.ts';
 import { createReport, type Report } from '../../../src/embedded/report.ts';
 import { handleOf, isRunning, type ProcessHandle } from '../../../src/runtime/process-handle.ts';
 import { createSupervisor } from '../../../src/embedded/supervise.ts';

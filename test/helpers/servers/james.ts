@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { projectRoot } from '../../../src/embedded/project-root.ts';
+import { projectRoot } from '../../../src/runtime/project-root.ts';
 import { attempt, CACHE, type OtherServer, startOther } from './other-servers.ts';
 
 const FILES = join(projectRoot(), 'test/helpers/servers/james');

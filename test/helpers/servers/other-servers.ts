@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { projectRoot } from '../../../src/embedded/project-root.ts';
+import { projectRoot } from '../../../src/runtime/project-root.ts';
 import { run, spawnServer, stopChild, waitForPort } from '../product/child.ts';
 import { freePort } from './free-port.ts';
 import { addUser, type MailLogin } from '../product/mail-user.ts';

@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 import { StartFailure } from '../../../src/embedded/failure.ts';
 import { firstFreePort } from '../../../src/embedded/ports.ts';
 import { embedPostgres } from '../../../src/embedded/postgres.ts';
-import { projectRoot } from '../../../src/embedded/project-root.ts';
+import { projectRoot } from '../../../src/runtime/project-root.ts';
 import type { Report } from '../../../src/embedded/report.ts';
 import type { Supervisor } from '../../../src/embedded/supervise.ts';
 import { embedTemporal } from '../../../src/embedded/temporal.ts';

@@ -60,6 +60,7 @@ test('is entered with an API key, which is in no cookie and no storage', async (
   await desk.fill('API key', live.api.key);
   await desk.click('Sign in', 'button');
   await desk.sees('No mailbox is connected yet');
+  await desk.sees('Version ');
   const stored = await desk.page.evaluate('document.cookie + JSON.stringify({ ...localStorage, ...sessionStorage })');
   expect(stored).not.toContain(live.api.key);
   const cookies = await desk.page.browserContext().cookies();

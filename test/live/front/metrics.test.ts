@@ -97,6 +97,15 @@ it('the deliveries of an endpoint are counted, and how long they took', async ()
   }
 });
 
+it('the first log line of each process has the version', async () => {
+  const lines = (await product.logs()).split('\n').filter((line) => line.startsWith('{'));
+  const parsed = lines.map((line) => JSON.parse(line) as { name: string; msg: string });
+  for (const name of ['api', 'worker']) {
+    const first = parsed.find((line) => line.name === name);
+    expect(first).toMatchObject({ msg: 'process starting', version: expect.stringMatching(/^\d+\.\d+\.\d+$/) });
+  }
+});
+
 describe('the id of a call', () => {
   it('is in the log lines of its activities, and in the memo of its workflow', async () => {
     await waitFor(async () => /"requestId":"connect-1".*activity finished/.test(await product.logs()), {

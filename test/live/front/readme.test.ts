@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { projectRoot } from '../../../src/embedded/project-root.ts';
+import { projectRoot } from '../../../src/runtime/project-root.ts';
 import { intentFor } from '../../helpers/product/api.ts';
 import { freePort } from '../../helpers/servers/free-port.ts';
 import { addUser, type MailUser } from '../../helpers/product/mail-user.ts';

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { simpleParser } from 'mailparser';
 import type { Account } from '../../../src/contract/account.ts';
 import type { EmailSent } from '../../../src/contract/sending.ts';
-import { projectRoot } from '../../../src/embedded/project-root.ts';
+import { projectRoot } from '../../../src/runtime/project-root.ts';
 import { type ConnectedUser, connectUser, type Live, joinLive } from '../../helpers/product/live.ts';
 import { addUser, doveadm, type MailUser } from '../../helpers/product/mail-user.ts';
 import {

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { projectRoot } from '../../../src/embedded/project-root.ts';
+import { projectRoot } from '../../../src/runtime/project-root.ts';
 import { commandOf, isRunning } from '../../../src/runtime/process-handle.ts';
 import { freePort, listenOnFreePort } from '../../helpers/servers/free-port.ts';
 import { testDatabase } from '../../helpers/servers/postgres.ts';
@@ -79,6 +79,7 @@ describe('npm start', () => {
     lasting = run;
     await run.ready(240_000);
     const output = run.output();
+    expect(output).toMatch(/^The Email API \d+\.\d+\.\d+ is ready\.$/m);
     expect(output).toContain(`${url}/api/v1`);
     expect(output).toContain(`http://127.0.0.1:${settings['TEMPORAL_UI_PORT']}`);
     expect(output).toContain(await key());

@@ -15,7 +15,7 @@ describe('headers of a call', () => {
     const headers = callHeaders([{ name: 'Authorization', value: 'Bearer abc' }], call);
     expect(headers.slice(0, 2)).toEqual([
       { name: 'Authorization', value: 'Bearer abc' },
-      { name: 'User-Agent', value: 'email-mailbox-api' },
+      { name: 'User-Agent', value: expect.stringMatching(/^email-mailbox-api\/\d+\.\d+\.\d+$/) },
     ]);
     expect(headers.map(({ name }) => name).slice(2)).toEqual([
       'Content-Type',
