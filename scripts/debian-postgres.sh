@@ -1,8 +1,8 @@
 #!/bin/sh
 # Starts Debian's Postgres for the tests, as root, and prints the setting that makes them use it. Everything else is printed to
-# standard error: `scripts/debian-postgres.sh >> "$GITHUB_ENV"`.
+# standard error: `scripts/debian-postgres.sh >> "$GITHUB_ENV"`. A first argument is another port.
 set -eu
-port=5433
+port=${1:-5433}
 {
   apt-get update -q
   DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends postgresql

@@ -40,7 +40,6 @@ const SETTINGS: Readonly<Record<string, string>> = {
   work_mem: '8MB',
   maintenance_work_mem: '64MB',
   effective_cache_size: '1GB',
-  random_page_cost: '1.1',
   synchronous_commit: 'on',
   wal_compression: 'on',
   min_wal_size: '256MB',

@@ -125,7 +125,9 @@ async function compareStore(ctx: SyncContext): Promise<{ found: Difference[]; re
     async repair() {
       for (const id of folders) await inLease(db, lease, (tx) => recountLocations(tx, id));
       await correctUnread(ctx, unread);
-      if (unlocated.length > 0) await inLease(db, lease, (tx) => missUnlocated(tx, account.id));
+      // the pass that follows may begin in this millisecond
+      const since = new Date(Date.now() - 1);
+      if (unlocated.length > 0) await inLease(db, lease, (tx) => missUnlocated(tx, account.id, since));
     },
   };
 }

@@ -2,6 +2,7 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { VERSION } from '../../src/runtime/version.ts';
 import { type ApiUnderTest, apiUnderTest } from '../helpers/product/api-under-test.ts';
 
 /** Serving of the pages of web/; test/live/front/dashboard.test.ts tests them in a browser. */
@@ -52,7 +53,7 @@ describe('the dashboard', () => {
         body: 'errors/not_found',
       });
     }
-    expect((await get('/health')).json()).toEqual({ status: 'ok' });
+    expect((await get('/health')).json()).toEqual({ status: 'ok', version: VERSION });
   });
 
   it('has precompressed files that browsers cache for a year', async () => {

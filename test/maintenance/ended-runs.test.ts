@@ -71,7 +71,6 @@ interface Subject {
   state(): Promise<string>;
 }
 
-const startDeliveries = deliveryTests();
 const logger = createLogger('silent', 'test');
 let the: Deliveries;
 let temporal: TestClient;
@@ -371,6 +370,8 @@ afterAll(async () => {
   await temporal.close();
   await the.stop();
 }, 60_000);
+// its hooks follow those above
+const startDeliveries = deliveryTests();
 
 describe('every workflow', () => {
   it('is in this table', () => {

@@ -159,9 +159,10 @@ export async function findUnlocated(db: Queryable, accountId: string): Promise<s
   return rows.map(({ id }) => id);
 }
 
-/** Has the next sync pass decide about the emails that the store has in no folder. */
-export async function missUnlocated(tx: Tx, accountId: string): Promise<void> {
-  await tx.execute(sql`update emails set missing_since = now() where ${isUnlocated(accountId)}`);
+/** Has the sync passes that begin after `since` decide about the emails that the store has in no folder. */
+export async function missUnlocated(tx: Tx, accountId: string, since: Date): Promise<void> {
+  const at = sql`${since.toISOString()}::timestamptz`;
+  await tx.execute(sql`update emails set missing_since = ${at} where ${isUnlocated(accountId)}`);
 }
 
 /** Emails that one transaction decides about, since their bodies go into events. */
