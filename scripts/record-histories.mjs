@@ -36,7 +36,7 @@ register();
 const { runTests } = await import('../test/helpers/runner/run-tests.ts');
 process.exitCode = await runTests([
   'test/workflows',
-  'test/webhooks/retry',
+  'test/webhooks/dispatch/retry-delivery',
   'test/api/commands',
   '--testPathIgnorePatterns=replay',
 ]);

@@ -2,14 +2,16 @@
 // packages, the histories of its workflows are recorded for later replay tests, the section "Unreleased" of CHANGELOG.md becomes
 // that of the version, and `.ci/run` must pass.
 // `--check v1.2.3` fails unless the packages and CHANGELOG.md have the version of a tag; `--notes v1.2.3` prints its section.
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { root } from './install.mjs';
 
 const CHANGELOG = join(root, 'CHANGELOG.md');
 const PACKAGES = ['package.json', join('web', 'package.json')];
-const UNRELEASED = '## Unreleased\n';
+const UNRELEASED = '## [Unreleased]\n';
+
+const UNDO = '`git reset --hard && git clean -d --force test`';
 
 const fail = (reason) => {
   console.error(reason);
@@ -18,10 +20,10 @@ const fail = (reason) => {
 const git = (...args) => execFileSync('git', args, { cwd: root, encoding: 'utf8' }).trim();
 const versionIn = (path) => JSON.parse(readFileSync(join(root, path), 'utf8')).version;
 
-/** The text below the heading of a version, without it. */
-function sectionOf(version) {
+/** The text below the heading of a version or of "Unreleased", without it. */
+function sectionOf(name) {
   const [, ...sections] = `\n${readFileSync(CHANGELOG, 'utf8')}`.split('\n## ');
-  const section = sections.find((one) => one.startsWith(`${version} `) || one.startsWith(`${version}\n`));
+  const section = sections.find((one) => one.startsWith(`[${name}]`));
   return section?.slice(section.indexOf('\n')).trim();
 }
 
@@ -38,12 +40,15 @@ function prepare(version) {
   if (git('status', '--porcelain') !== '') fail('The work tree has changes: commit them first');
   if (git('tag', '--list', `v${version}`) !== '') fail(`v${version} is tagged already`);
   if (!sectionOf('Unreleased')) fail('CHANGELOG.md has nothing under "Unreleased"');
-  const run = (command, ...args) => execFileSync(command, args, { cwd: root, stdio: 'inherit' });
+  const run = (command, ...args) => {
+    const { status } = spawnSync(command, args, { cwd: root, stdio: 'inherit' });
+    if (status !== 0) fail(`${command} failed. Nothing is committed; ${UNDO} restores the work tree`);
+  };
   run('npm', 'version', version, '--no-git-tag-version', '--workspaces', '--include-workspace-root');
   run(process.execPath, join('scripts', 'record-histories.mjs'));
   const day = new Date().toISOString().slice(0, 10);
   const changelog = readFileSync(CHANGELOG, 'utf8');
-  writeFileSync(CHANGELOG, changelog.replace(UNRELEASED, `${UNRELEASED}\n## ${version} (${day})\n`));
+  writeFileSync(CHANGELOG, changelog.replace(UNRELEASED, `${UNRELEASED}\n## [${version}] - ${day}\n`));
   run(join(root, '.ci', 'run'));
   git('add', '--all');
   git('commit', '--quiet', '--message', `release: ${version}`);

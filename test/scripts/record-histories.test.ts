@@ -9,7 +9,7 @@ beforeEach(() => {
   root = mkdtempSync(join(tmpdir(), 'record-histories-'));
   cpSync(join(import.meta.dirname, '..', '..', 'scripts', 'record-histories.mjs'), join(root, 'scripts', 'record.mjs'));
   writeFileSync(join(root, 'package.json'), JSON.stringify({ version: '1.2.0' }));
-  writeFileSync(join(root, 'CHANGELOG.md'), '# Changelog\n\n## Unreleased\n\n## 1.1.0\n');
+  writeFileSync(join(root, 'CHANGELOG.md'), '# Changelog\n\n## [Unreleased]\n\n## [1.1.0] - 2030-01-01\n');
   mkdirSync(join(root, 'test', 'histories', '1.2.0'), { recursive: true });
   writeFileSync(history(), '{}');
 });
@@ -25,7 +25,7 @@ it('records the histories of a version again until it is released', () => {
 });
 
 it('refuses to delete the histories of a version that has a heading in the changelog', () => {
-  writeFileSync(join(root, 'CHANGELOG.md'), '# Changelog\n\n## Unreleased\n\n## 1.2.0 (2030-01-01)\n');
+  writeFileSync(join(root, 'CHANGELOG.md'), '# Changelog\n\n## [Unreleased]\n\n## [1.2.0] - 2030-01-01\n');
   const { status, stderr } = record();
   expect({ status, stderr }).toEqual({ status: 1, stderr: expect.stringContaining('1.2.0 is released') });
   expect(existsSync(history())).toBe(true);

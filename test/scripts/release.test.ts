@@ -7,13 +7,13 @@ import { afterEach, beforeEach, expect, it } from '@jest/globals';
 const SCRIPTS = join(import.meta.dirname, '..', '..', 'scripts');
 const CHANGELOG = `# Changelog
 
-## Unreleased
+## [Unreleased]
 
 ### Added
 
 - Mailboxes of Microsoft.
 
-## 1.0.0 (2030-01-01)
+## [1.0.0] - 2030-01-01
 
 - The first one.
 `;
@@ -52,7 +52,7 @@ it('makes one commit and a tag with the version in both packages and in the chan
     expect(JSON.parse(readFileSync(join(root, path), 'utf8'))).toMatchObject({ version: '1.1.0' });
   }
   expect(git('show', 'HEAD:CHANGELOG.md')).toMatch(
-    /## Unreleased\n\n## 1\.1\.0 \(\d{4}-\d\d-\d\d\)\n\n### Added\n\n- Mailboxes of Microsoft\./,
+    /## \[Unreleased\]\n\n## \[1\.1\.0\] - \d{4}-\d\d-\d\d\n\n### Added\n\n- Mailboxes of Microsoft\./,
   );
   expect(release('--check', 'v1.1.0').status).toBe(0);
   expect(release('--notes', 'v1.1.0').stdout).toBe('### Added\n\n- Mailboxes of Microsoft.\n');
@@ -61,7 +61,8 @@ it('makes one commit and a tag with the version in both packages and in the chan
 it('tags nothing when the check fails', () => {
   rmSync(join(root, 'passes'));
   git('commit', '-qam', 'two');
-  expect(release('1.1.0').status).not.toBe(0);
+  const { status, stderr } = release('1.1.0');
+  expect({ status, stderr }).toEqual({ status: 1, stderr: expect.stringContaining('Nothing is committed') });
   expect(git('tag')).toBe('');
 });
 
