@@ -4,6 +4,7 @@ import { hostname } from 'node:os';
 import { join } from 'node:path';
 import type { Client } from '@temporalio/client';
 import proto from '@temporalio/proto';
+import { WORKFLOWS } from '../../../src/workflows/names.ts';
 
 /** The key of all tests: recorded histories can only be read with the key that encrypted them. */
 export const TEST_KEY = createHash('sha256').update('histories of the tests').digest();
@@ -60,16 +61,19 @@ const FEATURES = {
   'child-failed': 'childWorkflowExecutionFailedEventAttributes',
 } as const;
 
+const OURS = new Set<string>(Object.values(WORKFLOWS));
+
 /** Longer histories only repeat themselves. */
 const MAX_EVENTS = 200;
 
 /**
- * Saves histories of the namespace into `dir`: of each workflow type one for every set of features, named after them.
+ * Saves histories of the namespace into `dir`: of each of our workflow types one for every set of features, named after them.
  * Existing files stay unchanged.
  */
 export async function recordHistories(client: Client, dir: string): Promise<void> {
   mkdirSync(dir, { recursive: true });
   for await (const { workflowId, runId, type } of client.workflow.list()) {
+    if (!OURS.has(type)) continue;
     const history = await client.workflow.getHandle(workflowId, runId).fetchHistory();
     const events = history.events ?? [];
     if (events.length > MAX_EVENTS) continue;
