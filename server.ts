@@ -11,7 +11,7 @@ import { ensureFirstKey } from './src/db/access/api-keys.ts';
 import { createFinishedRuns, FINISHED_RUNS_CHANNEL } from './src/db/coordination/finished-runs.ts';
 import { LEASES_CHANNEL } from './src/db/coordination/lease.ts';
 import { listenTo } from './src/db/driver/listen.ts';
-import { isNotAdoptable } from './src/db/driver/adopt.ts';
+import { isUnusable } from './src/db/driver/unusable.ts';
 import { migrate, openDatabase } from './src/db/open.ts';
 import type { Logger } from './src/runtime/logger.ts';
 import type { Tracing } from './src/runtime/tracing.ts';
@@ -38,7 +38,7 @@ async function main(config: Config, logger: Logger): Promise<void> {
     logger,
     patience: DATABASE_PATIENCE,
   });
-  await retryUntilAvailable('database', logger, () => migrate(database), { over: isNotAdoptable });
+  await retryUntilAvailable('database', logger, () => migrate(database), { over: isUnusable });
   await checkKeys(config, database.db);
   const firstKey = await ensureFirstKey(database.db, config.bootstrapApiKey);
   // a key is shown here and in the response that creates one, nowhere else

@@ -7,7 +7,7 @@ import { retryUntilAvailable } from './src/async.ts';
 import type { Config } from './src/config/config.ts';
 import { announceWorker, forgetWorker } from './src/db/coordination/workers.ts';
 import { listenTo } from './src/db/driver/listen.ts';
-import { isNotAdoptable } from './src/db/driver/adopt.ts';
+import { isUnusable } from './src/db/driver/unusable.ts';
 import { migrate, openDatabase } from './src/db/open.ts';
 import { DELIVERIES_CHANNEL } from './src/db/outbox.ts';
 import { createRunningWatches } from './src/mailbox/running-watches.ts';
@@ -37,7 +37,7 @@ async function main(config: Config, logger: Logger): Promise<void> {
   const database = openDatabase(config.databaseUrl, { max: DATABASE_CONNECTIONS, logger });
   const { db } = database;
   const bundling = workflowBundle();
-  await retryUntilAvailable('database', logger, () => migrate(database), { over: isNotAdoptable });
+  await retryUntilAvailable('database', logger, () => migrate(database), { over: isUnusable });
   const temporal = await retryUntilAvailable('Temporal', logger, () => connectWorkers(config));
   const { client, connection } = temporal;
   await ensureSearchAttributes(client, logger);

@@ -9,6 +9,7 @@ import { adoptUnreleased } from './driver/adopt.ts';
 import type { Database } from './driver/client.ts';
 import { clientClass, type Patience } from './driver/pg-client.ts';
 import { transactionsOn } from './driver/transactions.ts';
+import { checkEncoding } from './driver/unusable.ts';
 import { alignPositions } from './queries/event-feed.ts';
 import * as schema from './schema/index.ts';
 
@@ -56,12 +57,14 @@ export function openDatabase(
 
 /**
  * Brings the schema up to date. Safe to call from several processes at once: one migrates, the others wait for it. Throws
- * NotAdoptable for a database of a version before 0.1.0 that is not the last of these, or was changed.
+ * UnusableDatabase for one with an encoding or LC_CTYPE that is not UTF-8, and for one of a version before 0.1.0 that is not
+ * the last of these, or was changed.
  */
 export async function migrate(database: Database): Promise<void> {
   const client = await database.pool.connect();
   try {
     await client.query('SET statement_timeout = 0');
+    await checkEncoding(client);
     await client.query('SELECT pg_advisory_lock($1)', [MIGRATION_LOCK]);
     await adoptUnreleased(client, MIGRATIONS);
     const db = drizzle({ client, schema });

@@ -92,9 +92,25 @@ export function embedTemporal(options: TemporalOptions): { address: string; part
       stopSignal: 'SIGTERM',
       stopMs: 3500,
       readyMs: 60_000,
-      // the dev server registers them last when it starts
-      isReady: () => hasSearchAttributes(address, ['default', mark]),
+      isReady: readiness(address, ['default', mark]),
       stuck: { output: INTERRUPTED, check: async () => !(await canRead(address)) },
     },
+  };
+}
+
+/** The server registers them last when it starts, which takes it less time than this. */
+const REGISTERING_MS = 5_000;
+
+/**
+ * Whether the server is ready. It registers search attributes in new namespaces only: those that an earlier version did not
+ * have are registered here.
+ */
+function readiness(address: string, namespaces: readonly string[]): () => Promise<boolean> {
+  let lackingSince = Infinity;
+  return async () => {
+    const adds = performance.now() - lackingSince > REGISTERING_MS;
+    const isComplete = await hasSearchAttributes(address, namespaces, { adds });
+    if (isComplete === false) lackingSince = Math.min(lackingSince, performance.now());
+    return isComplete === true;
   };
 }

@@ -15,13 +15,9 @@ export async function ensureSearchAttributes(client: Client, logger: Logger): Pr
   if (!operatorService) return;
   let missing: string[] = Object.values(SEARCH_ATTRIBUTES);
   try {
-    const { customAttributes } = await operatorService.listSearchAttributes({ namespace });
-    missing = missing.filter((name) => !(name in customAttributes));
+    missing = await missingIn(operatorService, namespace);
     if (missing.length === 0) return;
-    const searchAttributes = Object.fromEntries(
-      missing.map((name) => [name, INDEXED_VALUE_TYPES[searchAttributeType(name)]]),
-    );
-    await operatorService.addSearchAttributes({ namespace, searchAttributes });
+    await add(operatorService, namespace, missing);
     logger.info({ namespace, names: missing }, 'registered search attributes');
   } catch (err) {
     const lacking = missing.map((name) => `${name}=${searchAttributeType(name)}`);
@@ -29,24 +25,45 @@ export async function ensureSearchAttributes(client: Client, logger: Logger): Pr
   }
 }
 
-/** Whether a server without keys or TLS answers there, has these namespaces, and all of them in each. */
-export async function hasSearchAttributes(address: string, namespaces: readonly string[]): Promise<boolean> {
+/**
+ * Whether the namespaces of a server without keys or TLS have all search attributes; null: no server answers there, or it
+ * lacks a namespace. `adds`: registers those that a namespace lacks.
+ */
+export async function hasSearchAttributes(
+  address: string,
+  namespaces: readonly string[],
+  { adds = false }: { adds?: boolean } = {},
+): Promise<boolean | null> {
   try {
     const connection = await Connection.connect({ address, connectTimeout: 2000 });
     try {
-      for (const namespace of namespaces) {
-        const { customAttributes } = await connection.withDeadline(Date.now() + 2000, () =>
-          connection.operatorService.listSearchAttributes({ namespace }),
-        );
-        if (!Object.values(SEARCH_ATTRIBUTES).every((name) => name in customAttributes)) return false;
+      const lacking = await connection.withDeadline(Date.now() + 2000, () =>
+        Promise.all(namespaces.map((namespace) => missingIn(connection.operatorService, namespace))),
+      );
+      if (adds) {
+        for (const [index, names] of lacking.entries()) {
+          if (names.length > 0) await add(connection.operatorService, namespaces[index] as string, names);
+        }
       }
-      return true;
+      return lacking.every((names) => names.length === 0);
     } finally {
       await connection.close();
     }
   } catch {
-    return false;
+    return null;
   }
+}
+
+async function missingIn(operatorService: OperatorService, namespace: string): Promise<string[]> {
+  const { customAttributes } = await operatorService.listSearchAttributes({ namespace });
+  return Object.values(SEARCH_ATTRIBUTES).filter((name) => !(name in customAttributes));
+}
+
+async function add(operatorService: OperatorService, namespace: string, names: string[]): Promise<void> {
+  const searchAttributes = Object.fromEntries(
+    names.map((name) => [name, INDEXED_VALUE_TYPES[searchAttributeType(name)]]),
+  );
+  await operatorService.addSearchAttributes({ namespace, searchAttributes });
 }
 
 /** The used part of the operator service; not every kind of connection has it. */

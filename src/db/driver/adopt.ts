@@ -1,6 +1,7 @@
 import { type MigrationMeta, readMigrationFiles } from 'drizzle-orm/migrator';
 import type { PoolClient } from 'pg';
 import { readSchema, type SchemaLine } from './schema-lines.ts';
+import { UnusableDatabase } from './unusable.ts';
 
 /*
  * Versions before 0.1.0 had nineteen migrations, which are now one. A database that has all of them gets the record of
@@ -13,18 +14,10 @@ const LAST_BEFORE = 1_795_461_610_728;
 const LAST_COMMIT = '7646dca';
 const SHOWN_DIFFERENCES = 3;
 
-/** The database was migrated by a version before 0.1.0 and cannot be adopted; the message says what to do. */
-export class NotAdoptable extends Error {
-  override name = 'NotAdoptable';
-}
-
-/** Whether an error is NotAdoptable: further attempts throw it, too, until the operator has done what it says. */
-export const isNotAdoptable = (error: unknown): boolean => error instanceof NotAdoptable;
-
 /**
  * Adopts a database that a version before 0.1.0 has migrated; other databases are unchanged. The caller holds the lock of
  * migrations. It takes only locks of reads, so it does not wait for transactions of an earlier version that still runs.
- * Throws NotAdoptable; then the caller closes the connection, which rolls back.
+ * Throws UnusableDatabase; then the caller closes the connection, which rolls back.
  */
 export async function adoptUnreleased(client: PoolClient, migrationsFolder: string): Promise<void> {
   const [first] = readMigrationFiles({ migrationsFolder });
@@ -32,7 +25,7 @@ export async function adoptUnreleased(client: PoolClient, migrationsFolder: stri
   const last = await lastRecord(client, first);
   if (last === undefined) return;
   if (last !== LAST_BEFORE) {
-    throw new NotAdoptable(
+    throw new UnusableDatabase(
       `This database was last migrated by a version before 0.1.0, with migrations of ${new Date(last).toISOString()}. ` +
         `Start commit ${LAST_COMMIT} with it once, which brings it up to date; then start this version.`,
     );
@@ -41,7 +34,7 @@ export async function adoptUnreleased(client: PoolClient, migrationsFolder: stri
   const differences = await compare(client, first);
   if (differences.length > 0) {
     const more = differences.length - SHOWN_DIFFERENCES;
-    throw new NotAdoptable(
+    throw new UnusableDatabase(
       `This database is not as the versions before 0.1.0 made it: ${differences.slice(0, SHOWN_DIFFERENCES).join('; ')}` +
         `${more > 0 ? `; and ${more} more` : ''}. Undo these changes, then start this version again.`,
     );
