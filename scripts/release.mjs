@@ -1,6 +1,6 @@
 // `npm run release -- 1.2.3`: prepares a release as one commit and a tag, which the caller pushes. The version is set in the
-// packages, the histories of its workflows are recorded for later replay tests, the section "Unreleased" of CHANGELOG.md becomes
-// that of the version, and `.ci/run` must pass.
+// packages, the histories of its workflows are recorded for later replay tests, the picture of README.md is recorded (Debian, as
+// root), the section "Unreleased" of CHANGELOG.md becomes that of the version, and `.ci/run` must pass.
 // `--check v1.2.3` fails unless the packages and CHANGELOG.md have the version of a tag; `--notes v1.2.3` prints its section.
 import { execFileSync, spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -46,6 +46,7 @@ function prepare(version) {
   };
   run('npm', 'version', version, '--no-git-tag-version', '--workspaces', '--include-workspace-root');
   run(process.execPath, join('scripts', 'record-histories.mjs'));
+  run(process.execPath, join('scripts', 'record-picture.mjs'));
   const day = new Date().toISOString().slice(0, 10);
   const changelog = readFileSync(CHANGELOG, 'utf8');
   writeFileSync(CHANGELOG, changelog.replace(UNRELEASED, `${UNRELEASED}\n## [${version}] - ${day}\n`));

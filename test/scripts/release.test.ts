@@ -25,8 +25,9 @@ beforeEach(() => {
   write('package.json', JSON.stringify({ name: 'root', version: '1.0.0', workspaces: ['web'] }));
   write('web/package.json', JSON.stringify({ name: 'web', version: '1.0.0' }));
   write('CHANGELOG.md', CHANGELOG);
-  // both take minutes, and have their own tests
+  // they take minutes, and have their own tests
   write('scripts/record-histories.mjs', '');
+  write('scripts/record-picture.mjs', '');
   write('.ci/run', '#!/bin/sh\ntest -e passes\n', 0o755);
   write('passes', '');
   git('init', '-q');

@@ -26,6 +26,7 @@ export const OTHER_LIVE: readonly string[] = [
   'live/other-servers',
   'live/failures/outage',
   'live/front/lost-key',
+  'live/front/picture',
   'live/front/privacy',
   'live/quiet-mailbox',
   'live/failures/processes',
