@@ -85,20 +85,17 @@ async function startAll() {
   const key = (await readFile(join(data, 'bootstrap-api-key'), 'utf8')).trim();
   const api = new Api(`http://127.0.0.1:${port}`, key);
   const user = await addUser({ user: 'anna@example.test' });
+  const url = `http://127.0.0.1:${receiverPort}/`;
+  const { secret } = await api.post('/webhooks/endpoints', { url, description: 'Shop', trigger_events: ['email.new'] });
+  const receiver = spawn(process.execPath, [join(root, 'scripts/receiver.mjs'), secret, String(receiverPort)]);
+  stops.push(() => void receiver.kill());
+  const account = await api.connect(user, { name: 'Anna' });
   const box = await openMailbox(user);
   for (const [index, [from, subject, text]] of [...EARLIER].reverse().entries()) {
     const date = new Date(Date.now() - (EARLIER.length - index) * 47 * 60_000);
     await box.append('INBOX', { from, to: user.user, subject, text, date }, { date, flags: ['\\Seen'] });
   }
   await box.close();
-  const url = `http://127.0.0.1:${receiverPort}/`;
-  const { secret } = await api.post('/webhooks/endpoints', { url, description: 'Shop', trigger_events: ['email.new'] });
-  const receiver = spawn(process.execPath, [join(root, 'scripts/receiver.mjs'), secret, String(receiverPort)]);
-  stops.push(() => void receiver.kill());
-  const account = await api.connect(user, {
-    name: 'Anna',
-    config: { initial_sync_enable: true, initial_sync_days: 7 },
-  });
   await waitFor(async () => (await api.emails(account.id)).data.length === EARLIER.length, {
     timeoutMs: 60_000,
     what: 'the earlier mails',
@@ -126,7 +123,7 @@ async function receive({ started, receiver, smtpPort, user }) {
   ].join('\n');
   execFileSync('sh', ['-c', `${command} -s`]);
   const sent = Date.now();
-  await waitFor(() => output.includes('"Event"') && output.endsWith('\n'), { what: () => `the webhook: ${output}` });
+  await waitFor(() => output.includes(MAIL.subject) && output.endsWith('\n'), { what: () => `the webhook: ${output}` });
   const [listening] = output.split('\n');
   const lines = [
     '$ npm start',
