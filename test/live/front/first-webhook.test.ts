@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import type { EventEnvelope } from '../../../src/contract/events.ts';
-import { projectRoot } from '../../../src/embedded/project-root.ts';
+import { projectRoot } from '../../../src/runtime/project-root.ts';
 import { intentFor } from '../../helpers/product/api.ts';
 import { type OwnLive, startLive } from '../../helpers/product/live.ts';
 import { addUser, type MailUser } from '../../helpers/product/mail-user.ts';

@@ -4,7 +4,7 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { projectRoot } from '../../../src/embedded/project-root.ts';
+import { projectRoot } from '../../../src/runtime/project-root.ts';
 import { startBrowser } from '../../helpers/product/browser.ts';
 import { mailServers } from '../../helpers/servers/mail-servers.ts';
 
