@@ -1,22 +1,8 @@
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { DAY, HOUR, MINUTE, SECOND } from '../duration.ts';
-import {
-  apiKey,
-  cidrs,
-  ConfigError,
-  duration,
-  durations,
-  type Env,
-  integer,
-  key,
-  oneOf,
-  pem,
-  quote,
-  required,
-  text,
-  url,
-} from './setting.ts';
+import { ConfigError, type Env, valueOf } from './setting.ts';
+import { readerOf } from './settings/index.ts';
+import type { LogLevel } from './settings/operation.ts';
 
 export { ConfigError, type Env } from './setting.ts';
 
@@ -102,88 +88,82 @@ export interface Config {
   logLevel: LogLevel;
 }
 
-export const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
-export type LogLevel = (typeof LOG_LEVELS)[number];
-
-const MiB = 1024 * 1024;
-const DEFAULT_METRICS_PORT = 9464;
-const DEFAULT_RETRY_SCHEDULE = '5s,30s,5m,30m,2h,5h,10h,14h,20h,24h';
+type Read = ReturnType<typeof readerOf>;
 
 /**
  * Reads the settings. An empty value counts as absent.
  * @throws ConfigError for the first setting that is missing or wrong
  */
 export function loadConfig(env: Env): Config {
-  const dataDir = resolve(text(env, 'DATA_DIR') ?? '.data');
-  const host = text(env, 'HOST') ?? '127.0.0.1';
-  const port = integer(env, 'PORT', 3000, [0, 65_535]);
-  const bootstrapApiKey = apiKey(env, 'BOOTSTRAP_API_KEY');
-  const s3Endpoint = endpoint(env, 'S3_ENDPOINT');
-  const otlpEndpoint = endpoint(env, 'OTEL_EXPORTER_OTLP_ENDPOINT');
+  const read = readerOf(env);
+  const dataDir = resolve(read('DATA_DIR'));
+  const [host, port] = [read('HOST'), read('PORT')];
+  const bootstrapApiKey = read('BOOTSTRAP_API_KEY');
+  const s3Endpoint = read('S3_ENDPOINT');
+  const otlpEndpoint = read('OTEL_EXPORTER_OTLP_ENDPOINT');
   return {
     host,
     port,
-    publicUrl: publicUrl(env, host, port),
-    trustProxy: trustProxy(env, 'TRUST_PROXY'),
-    databaseUrl: databaseUrl(env),
-    temporal: temporal(env),
+    publicUrl: read('PUBLIC_URL') ?? urlOf(host, port),
+    trustProxy: read('TRUST_PROXY'),
+    databaseUrl: read('DATABASE_URL'),
+    temporal: temporal(read),
     dataDir,
-    storageUrl: storageUrl(env, dataDir),
-    storageEncryption: oneOf(env, 'STORAGE_ENCRYPTION', { true: 'on', false: 'off' } as const, 'off') === 'on',
+    storageUrl: read('STORAGE_URL') ?? pathToFileURL(resolve(dataDir, 'storage')).href,
+    storageEncryption: read('STORAGE_ENCRYPTION'),
     ...(s3Endpoint === undefined ? {} : { s3Endpoint }),
     ...loadEncryptionKeys(env),
     ...(bootstrapApiKey === undefined ? {} : { bootstrapApiKey }),
-    outboundAllow: cidrs(env, 'OUTBOUND_ALLOW'),
-    allowInsecureMail: oneOf(env, 'ALLOW_INSECURE_MAIL', INSECURE_MAIL, 'never'),
+    outboundAllow: read('OUTBOUND_ALLOW'),
+    allowInsecureMail: read('ALLOW_INSECURE_MAIL'),
     webhook: {
-      retryScheduleMs: durations(env, 'WEBHOOK_RETRY_SCHEDULE', DEFAULT_RETRY_SCHEDULE, [1, 30 * DAY]),
-      timeoutMs: duration(env, 'WEBHOOK_TIMEOUT', 30 * SECOND, [SECOND / 10, 5 * MINUTE]),
-      autoDisable: oneOf(env, 'WEBHOOK_AUTO_DISABLE', { true: 'on', false: 'off' } as const, 'on') === 'on',
+      retryScheduleMs: read('WEBHOOK_RETRY_SCHEDULE'),
+      timeoutMs: read('WEBHOOK_TIMEOUT'),
+      autoDisable: read('WEBHOOK_AUTO_DISABLE'),
     },
     sync: {
-      heartbeatTimeoutMs: duration(env, 'SYNC_HEARTBEAT_TIMEOUT', 2 * MINUTE, [2 * SECOND, 10 * MINUTE]),
-      pollMs: duration(env, 'SYNC_POLL_INTERVAL', 25 * SECOND, [SECOND / 10, HOUR]),
-      loginCheckMs: duration(env, 'SYNC_LOGIN_CHECK', 6 * HOUR, [0, DAY]),
-      loginsPerMinute: integer(env, 'SYNC_LOGINS_PER_MINUTE', 240, [1, 100_000]),
-      maxWatchers: integer(env, 'SYNC_MAX_MAILBOXES', 2000, [1, 100_000]),
+      heartbeatTimeoutMs: read('SYNC_HEARTBEAT_TIMEOUT'),
+      pollMs: read('SYNC_POLL_INTERVAL'),
+      loginCheckMs: read('SYNC_LOGIN_CHECK'),
+      loginsPerMinute: read('SYNC_LOGINS_PER_MINUTE'),
+      maxWatchers: read('SYNC_MAX_MAILBOXES'),
     },
     limits: {
-      wrongKeysPerMinute: integer(env, 'MAX_WRONG_KEYS_PER_MINUTE', 60, [0, 1_000_000]),
+      wrongKeysPerMinute: read('MAX_WRONG_KEYS_PER_MINUTE'),
       requestsPerMinute: {
-        key: integer(env, 'MAX_REQUESTS_PER_MINUTE_PER_KEY', 0, [0, 10_000_000]),
-        address: integer(env, 'MAX_REQUESTS_PER_MINUTE_PER_ADDRESS', 0, [0, 10_000_000]),
+        key: read('MAX_REQUESTS_PER_MINUTE_PER_KEY'),
+        address: read('MAX_REQUESTS_PER_MINUTE_PER_ADDRESS'),
       },
-      bodyBytes: integer(env, 'MAX_BODY_BYTES', 40 * MiB, [1024, 1024 * MiB]),
+      bodyBytes: read('MAX_BODY_BYTES'),
       send: {
-        attachmentBytes: integer(env, 'MAX_ATTACHMENT_BYTES', 25 * MiB, [0, 1024 * MiB]),
-        attachments: integer(env, 'MAX_ATTACHMENTS', 100, [0, 10_000]),
-        recipients: integer(env, 'MAX_RECIPIENTS', 500, [1, 100_000]),
-        subject: integer(env, 'MAX_SUBJECT_LENGTH', 998, [1, 100_000]),
+        attachmentBytes: read('MAX_ATTACHMENT_BYTES'),
+        attachments: read('MAX_ATTACHMENTS'),
+        recipients: read('MAX_RECIPIENTS'),
+        subject: read('MAX_SUBJECT_LENGTH'),
       },
     },
-    servers: integer(env, 'SERVERS', 1, [1, MAX_PROCESSES]),
-    auditRetentionMs: duration(env, 'AUDIT_RETENTION', 90 * DAY, [DAY, 3650 * DAY]),
-    ...temporalCodec(env),
-    brand: brand(env),
-    temporalUiUrl: endpoint(env, 'TEMPORAL_UI_URL') ?? endpoint(env, 'TEMPORAL_UI_ORIGIN') ?? null,
+    servers: read('SERVERS'),
+    auditRetentionMs: read('AUDIT_RETENTION'),
+    ...temporalCodec(read),
+    brand: { name: read('BRAND_NAME'), color: read('BRAND_COLOR'), logoUrl: read('BRAND_LOGO_URL') },
+    temporalUiUrl: read('TEMPORAL_UI_URL') ?? read('TEMPORAL_UI_ORIGIN') ?? null,
     ...(otlpEndpoint === undefined ? {} : { otlpEndpoint }),
-    workerMetrics: workerMetrics(env),
-    logLevel: oneOf(env, 'LOG_LEVEL', Object.fromEntries(LOG_LEVELS.map((level) => [level, level])), 'info'),
+    workerMetrics: workerMetrics(read),
+    logLevel: read('LOG_LEVEL'),
   };
 }
-
-/** The value of ENCRYPTION_KEY_PREVIOUS when that key is lost. */
-const LOST = 'lost';
 
 /** The part of `loadConfig` that reads the keys. */
 export function loadEncryptionKeys(
   env: Env,
 ): Pick<Config, 'encryptionKey' | 'encryptionKeyPrevious' | 'encryptionKeyIsLost'> {
-  const encryptionKey = key(env, 'ENCRYPTION_KEY');
-  const previous = text(env, 'ENCRYPTION_KEY_PREVIOUS');
+  const read = readerOf(env);
+  const encryptionKey = read('ENCRYPTION_KEY');
+  const previous = read('ENCRYPTION_KEY_PREVIOUS');
   if (previous === undefined) return { encryptionKey };
-  if (previous === LOST) return { encryptionKey, encryptionKeyIsLost: true };
-  return { encryptionKey, encryptionKeyPrevious: key(env, 'ENCRYPTION_KEY_PREVIOUS') };
+  return previous === 'lost'
+    ? { encryptionKey, encryptionKeyIsLost: true }
+    : { encryptionKey, encryptionKeyPrevious: previous };
 }
 
 /** Settings of `npm start` alone: the parts that it starts itself, and where. */
@@ -205,8 +185,6 @@ export interface StartConfig {
   encryptionKeyIsOurs: boolean;
 }
 
-const MAX_PROCESSES = 64;
-
 /** Placeholders for the settings that the start provides. */
 const FILLED_IN = {
   DATABASE_URL: 'postgresql://127.0.0.1/placeholder',
@@ -219,7 +197,8 @@ const FILLED_IN = {
  * @throws ConfigError for the first setting that is missing or wrong
  */
 export function loadStartConfig(env: Env): StartConfig {
-  const absent = (name: string) => text(env, name) === undefined;
+  const read = readerOf(env);
+  const absent = (name: string) => valueOf(env, name) === undefined;
   const filled = Object.entries(FILLED_IN).filter(([name]) => absent(name));
   const {
     dataDir,
@@ -233,9 +212,9 @@ export function loadStartConfig(env: Env): StartConfig {
     dataDir,
     host,
     port,
-    temporalUiPort: integer(env, 'TEMPORAL_UI_PORT', 8233, [1, 65_535]),
+    temporalUiPort: read('TEMPORAL_UI_PORT'),
     workerMetricsPort: metrics?.port ?? null,
-    workers: integer(env, 'WORKERS', 1, [1, MAX_PROCESSES]),
+    workers: read('WORKERS'),
     servers,
     embedPostgres: absent('DATABASE_URL'),
     embedTemporal: absent('TEMPORAL_ADDRESS'),
@@ -244,124 +223,50 @@ export function loadStartConfig(env: Env): StartConfig {
   };
 }
 
-const INSECURE_MAIL = {
-  false: 'never',
-  never: 'never',
-  loopback: 'loopback',
-  true: 'always',
-  always: 'always',
-} as const;
-
-function databaseUrl(env: Env): string {
-  const value = required(env, 'DATABASE_URL', 'a Postgres URL (npm start runs its own database)');
-  url('DATABASE_URL', value, ['postgres:', 'postgresql:']);
-  return value;
-}
-
-function publicUrl(env: Env, host: string, port: number): string {
-  const value = text(env, 'PUBLIC_URL');
-  if (value !== undefined) {
-    const parsed = url('PUBLIC_URL', value, ['http:', 'https:']);
-    if (parsed.search !== '' || parsed.hash !== '') throw new ConfigError('PUBLIC_URL', 'must have no query');
-    return value.replace(/\/+$/, '');
-  }
+/** The address at which this machine reaches the API. */
+function urlOf(host: string, port: number): string {
   const reachable = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host;
   return `http://${reachable.includes(':') ? `[${reachable}]` : reachable}:${port}`;
 }
 
 /** Port 0: none. */
-function workerMetrics(env: Env): Config['workerMetrics'] {
-  const port = integer(env, 'WORKER_METRICS_PORT', DEFAULT_METRICS_PORT, [0, 65_535]);
-  return port === 0 ? null : { host: text(env, 'WORKER_METRICS_HOST') ?? '127.0.0.1', port };
+function workerMetrics(read: Read): Config['workerMetrics'] {
+  const port = read('WORKER_METRICS_PORT');
+  return port === 0 ? null : { host: read('WORKER_METRICS_HOST'), port };
 }
 
-/** A single number is a count of proxies; a list is of networks. */
-function trustProxy(env: Env, name: string): Config['trustProxy'] {
-  const value = text(env, name)?.toLowerCase() ?? 'false';
-  if (value === 'false' || value === 'true') return value === 'true';
-  if (/^\d+$/.test(value)) return integer(env, name, 0, [1, 100]);
-  if (/^[\d.:a-f/, ]+$/.test(value) && value.includes('/')) return cidrs(env, name);
-  throw new ConfigError(
-    name,
-    `must be true, false, a number of proxies or a list such as 10.0.0.0/8,fd00::/8, not ${quote(value)}`,
-  );
-}
-
-function storageUrl(env: Env, dataDir: string): string {
-  const value = text(env, 'STORAGE_URL');
-  if (value === undefined) return pathToFileURL(resolve(dataDir, 'storage')).href;
-  // `file:./mail` is relative to the working directory, like DATA_DIR
-  if (/^file:(?!\/)/.test(value)) return pathToFileURL(resolve(value.slice('file:'.length))).href;
-  const parsed = url('STORAGE_URL', value, ['file:', 's3:']);
-  if (parsed.protocol === 's3:' && parsed.hostname === '') {
-    throw new ConfigError('STORAGE_URL', 'must name a bucket: s3://bucket/prefix');
-  }
-  if (parsed.protocol === 'file:' && parsed.hostname !== '') {
-    throw new ConfigError('STORAGE_URL', 'must be an absolute path: file:///path');
-  }
-  return value;
-}
-
-function endpoint(env: Env, name: string): string | undefined {
-  const value = text(env, name);
-  return value === undefined ? undefined : url(name, value, ['http:', 'https:']).href.replace(/\/+$/, '');
-}
-
-function temporal(env: Env): Config['temporal'] {
-  const address = required(env, 'TEMPORAL_ADDRESS', 'host:port of Temporal (npm start runs its own server)');
-  if (!/^[^\s/]+:\d{1,5}$/.test(address)) {
-    throw new ConfigError('TEMPORAL_ADDRESS', `must be host:port, not ${quote(address)}`);
-  }
-  const namespace = text(env, 'TEMPORAL_NAMESPACE') ?? 'default';
-  const apiKeyValue = text(env, 'TEMPORAL_API_KEY');
-  const tls = temporalTls(env, apiKeyValue !== undefined);
+function temporal(read: Read): Config['temporal'] {
+  const apiKey = read('TEMPORAL_API_KEY');
+  const tls = temporalTls(read, apiKey !== undefined);
   return {
-    address,
-    namespace,
-    ...(apiKeyValue === undefined ? {} : { apiKey: apiKeyValue }),
+    address: read('TEMPORAL_ADDRESS'),
+    namespace: read('TEMPORAL_NAMESPACE'),
+    ...(apiKey === undefined ? {} : { apiKey }),
     ...(tls === undefined ? {} : { tls }),
   };
 }
 
 /** Both settings are set, or neither. */
-function temporalCodec(env: Env): Pick<Config, 'temporalCodec'> {
-  const token = apiKey(env, 'TEMPORAL_CODEC_TOKEN');
-  const value = text(env, 'TEMPORAL_UI_ORIGIN');
-  if (token === undefined && value === undefined) return {};
+function temporalCodec(read: Read): Pick<Config, 'temporalCodec'> {
+  const [token, origin] = [read('TEMPORAL_CODEC_TOKEN'), read('TEMPORAL_UI_ORIGIN')];
+  if (token === undefined && origin === undefined) return {};
   if (token === undefined) throw new ConfigError('TEMPORAL_CODEC_TOKEN', 'is not set, which TEMPORAL_UI_ORIGIN needs');
-  if (value === undefined) throw new ConfigError('TEMPORAL_UI_ORIGIN', 'is not set, which TEMPORAL_CODEC_TOKEN needs');
-  const { origin, href } = url('TEMPORAL_UI_ORIGIN', value, ['http:', 'https:']);
-  if (href !== `${origin}/`)
-    throw new ConfigError('TEMPORAL_UI_ORIGIN', 'must have no path: https://temporal.example.com');
+  if (origin === undefined) throw new ConfigError('TEMPORAL_UI_ORIGIN', 'is not set, which TEMPORAL_CODEC_TOKEN needs');
   return { temporalCodec: { origin, token } };
 }
 
-function brand(env: Env): Config['brand'] {
-  const color = text(env, 'BRAND_COLOR') ?? null;
-  if (color !== null && !/^#[0-9a-f]{6}$/i.test(color)) {
-    throw new ConfigError('BRAND_COLOR', `must be a color such as #1a56db, not ${quote(color)}`);
-  }
-  const logo = text(env, 'BRAND_LOGO_URL');
-  return {
-    name: text(env, 'BRAND_NAME') ?? 'Email API',
-    color,
-    logoUrl: logo === undefined ? null : url('BRAND_LOGO_URL', logo, ['https:']).href,
-  };
-}
-
 /** The variables of Temporal's own tools; an API key or any TLS file turns TLS on. */
-function temporalTls(env: Env, hasApiKey: boolean): TemporalTls | undefined {
-  const serverName = text(env, 'TEMPORAL_TLS_SERVER_NAME');
-  const ca = pem(env, 'TEMPORAL_TLS_SERVER_CA_CERT_PATH');
-  const cert = pem(env, 'TEMPORAL_TLS_CLIENT_CERT_PATH');
-  const clientKey = pem(env, 'TEMPORAL_TLS_CLIENT_KEY_PATH');
+function temporalTls(read: Read, hasApiKey: boolean): TemporalTls | undefined {
+  const serverName = read('TEMPORAL_TLS_SERVER_NAME');
+  const ca = read('TEMPORAL_TLS_SERVER_CA_CERT_PATH');
+  const cert = read('TEMPORAL_TLS_CLIENT_CERT_PATH');
+  const clientKey = read('TEMPORAL_TLS_CLIENT_KEY_PATH');
   if ((cert === undefined) !== (clientKey === undefined)) {
     const missing = cert === undefined ? 'TEMPORAL_TLS_CLIENT_CERT_PATH' : 'TEMPORAL_TLS_CLIENT_KEY_PATH';
     throw new ConfigError(missing, 'is not set: a client certificate and its key go together');
   }
-  const wanted = hasApiKey || [serverName, ca, cert].some((given) => given !== undefined);
-  const on = oneOf(env, 'TEMPORAL_TLS', { true: 'on', false: 'off' } as const, wanted ? 'on' : 'off');
-  if (on === 'off') return undefined;
+  const isWanted = hasApiKey || [serverName, ca, cert].some((given) => given !== undefined);
+  if (!(read('TEMPORAL_TLS') ?? isWanted)) return undefined;
   return {
     ...(serverName === undefined ? {} : { serverName }),
     ...(ca === undefined ? {} : { ca }),

@@ -1,13 +1,24 @@
 import { readFileSync } from 'node:fs';
 import ipaddr from 'ipaddr.js';
-import { parseDuration } from '../duration.ts';
+import { DAY, HOUR, MINUTE, parseDuration, SECOND } from '../duration.ts';
 
 /*
- * Each function reads one setting from the environment by its name. It returns the value, or the default of an absent
- * one, and throws ConfigError when the value is wrong.
+ * The kinds of settings. Each function makes a setting: its row of docs/settings.md, and how its value is read from the
+ * environment.
  */
 
 export type Env = Readonly<Record<string, string | undefined>>;
+
+/** One environment variable. The texts are Markdown. */
+export interface Setting<T> {
+  meaning: string;
+  /** the values that it takes, with their unit */
+  values: string;
+  /** `''`: it has none */
+  default: string;
+  /** Returns the value, or the default when it is absent or empty. @throws ConfigError */
+  read(env: Env, name: string): T;
+}
 
 /** The least and the greatest value. */
 type Range = readonly [min: number, max: number];
@@ -23,22 +34,42 @@ export class ConfigError extends Error {
 }
 
 /** The value without spaces around it; undefined when it is absent or empty. */
-export function text(env: Env, name: string): string | undefined {
+export function valueOf(env: Env, name: string): string | undefined {
   const value = env[name]?.trim();
   return value === '' ? undefined : value;
 }
 
 /** The value. Throws when it is absent, saying that it must be `what`. */
 export function required(env: Env, name: string, what: string): string {
-  const value = text(env, name);
+  const value = valueOf(env, name);
   if (value === undefined) throw new ConfigError(name, `is not set: ${what}`);
   return value;
 }
 
-/** A whole number from `min` to `max`. */
-export function integer(env: Env, name: string, fallback: number, [min, max]: Range): number {
-  const value = text(env, name);
-  if (value === undefined) return fallback;
+/** Any text. */
+export function text(meaning: string, values: string, fallback: string): Setting<string> {
+  return { meaning, values, default: code(fallback), read: (env, name) => valueOf(env, name) ?? fallback };
+}
+
+/** Any text, without a default. `absent` says what applies then. */
+export function optionalText(meaning: string, values: string, absent = ''): Setting<string | undefined> {
+  return { meaning, values, default: absent, read: valueOf };
+}
+
+/** A whole number of `unit`. */
+export function integer(meaning: string, unit: string, fallback: number, range: Range): Setting<number> {
+  return {
+    meaning,
+    values: `${unit}, ${range.map((bound) => bound.toLocaleString('en-US')).join(' to ')}`,
+    default: code(String(fallback)),
+    read: (env, name) => wholeNumber(env, name, range) ?? fallback,
+  };
+}
+
+/** A whole number from `min` to `max`; undefined when it is absent. */
+export function wholeNumber(env: Env, name: string, [min, max]: Range): number | undefined {
+  const value = valueOf(env, name);
+  if (value === undefined) return undefined;
   const number = /^\d{1,12}$/.test(value) ? Number(value) : Number.NaN;
   if (!(number >= min && number <= max)) {
     throw new ConfigError(name, `must be a whole number from ${min} to ${max}, not ${quote(value)}`);
@@ -46,26 +77,75 @@ export function integer(env: Env, name: string, fallback: number, [min, max]: Ra
   return number;
 }
 
-/** One of the values of `values`, by its name in upper or lower case. */
-export function oneOf<T extends string>(env: Env, name: string, values: Readonly<Record<string, T>>, fallback: T): T {
-  const value = text(env, name);
-  if (value === undefined) return fallback;
-  const named = Object.hasOwn(values, value.toLowerCase()) ? values[value.toLowerCase()] : undefined;
+/** One of the values of `names`, by its name in upper or lower case; those of `shown` are documented. */
+export function oneOf<T extends string>(
+  meaning: string,
+  names: Readonly<Record<string, T>>,
+  fallback: NoInfer<T>,
+  shown: readonly string[] = Object.keys(names),
+): Setting<T> {
+  const [usual = fallback] = shown.filter((name) => names[name] === fallback);
+  return {
+    meaning,
+    values: shown.map(code).join(', '),
+    default: code(usual),
+    read: (env, name) => namedValue(env, name, names) ?? fallback,
+  };
+}
+
+function namedValue<T extends string>(env: Env, name: string, names: Readonly<Record<string, T>>): T | undefined {
+  const value = valueOf(env, name);
+  if (value === undefined) return undefined;
+  const named = Object.hasOwn(names, value.toLowerCase()) ? names[value.toLowerCase()] : undefined;
   if (named === undefined) {
-    throw new ConfigError(name, `must be one of ${Object.keys(values).join(', ')}, not ${quote(value)}`);
+    throw new ConfigError(name, `must be one of ${Object.keys(names).join(', ')}, not ${quote(value)}`);
   }
   return named;
 }
 
-/** A time from `min` to `max`, all in ms. */
-export function duration(env: Env, name: string, fallback: number, range: Range): number {
-  const value = text(env, name);
-  return value === undefined ? fallback : oneDuration(name, value, range);
+const ON_OFF = { true: 'on', false: 'off' } as const;
+
+/** `true` or `false`. */
+export function flag(meaning: string, fallback: boolean): Setting<boolean> {
+  const { values, read } = optionalFlag(meaning);
+  return { meaning, values, default: code(String(fallback)), read: (env, name) => read(env, name) ?? fallback };
 }
 
-/** A comma-separated list of times from `min` to `max` ms each. */
-export function durations(env: Env, name: string, fallback: string, range: Range): number[] {
-  return (text(env, name) ?? fallback).split(',').map((part) => oneDuration(name, part.trim(), range));
+/** `true` or `false`, without a default. `absent` says what applies then. */
+export function optionalFlag(meaning: string, absent = ''): Setting<boolean | undefined> {
+  return {
+    meaning,
+    values: '`true`, `false`',
+    default: absent,
+    read(env, name) {
+      const value = namedValue(env, name, ON_OFF);
+      return value === undefined ? undefined : value === 'on';
+    },
+  };
+}
+
+/** A time, read as ms. */
+export function duration(meaning: string, fallback: number, range: Range): Setting<number> {
+  return {
+    meaning,
+    values: `time, ${range.map(shownDuration).join(' to ')}`,
+    default: code(shownDuration(fallback)),
+    read(env, name) {
+      const value = valueOf(env, name);
+      return value === undefined ? fallback : oneDuration(name, value, range);
+    },
+  };
+}
+
+/** A comma-separated list of times, read as ms. */
+export function durations(meaning: string, fallback: string, range: Range): Setting<number[]> {
+  return {
+    meaning,
+    values: `times, comma-separated, each ${range.map(shownDuration).join(' to ')}`,
+    default: code(fallback),
+    read: (env, name) =>
+      (valueOf(env, name) ?? fallback).split(',').map((part) => oneDuration(name, part.trim(), range)),
+  };
 }
 
 function oneDuration(name: string, value: string, [min, max]: Range): number {
@@ -75,8 +155,17 @@ function oneDuration(name: string, value: string, [min, max]: Range): number {
   return ms;
 }
 
-/** 32 bytes in base64. */
-export function key(env: Env, name: string): Buffer {
+/** A time as a setting takes it, in its largest whole unit; days from the third on. */
+function shownDuration(ms: number): string {
+  if (ms === 0) return '0';
+  const [size, unit] = DURATION_UNITS.find(([size]) => ms % size === 0 && (size < DAY || ms > 2 * DAY)) ?? [1, 'ms'];
+  return `${ms / size}${unit}`;
+}
+
+const DURATION_UNITS = [[DAY, 'd'] as const, [HOUR, 'h'] as const, [MINUTE, 'm'] as const, [SECOND, 's'] as const];
+
+/** The value, which must be 32 bytes in base64. */
+export function keyOf(env: Env, name: string): Buffer {
   const value = required(env, name, '32 random bytes in base64, for example from `openssl rand -base64 32`');
   const bytes = Buffer.from(value, 'base64');
   if (!/^[A-Za-z0-9+/_-]{43}=?$/.test(value) || bytes.length !== 32) {
@@ -86,17 +175,29 @@ export function key(env: Env, name: string): Buffer {
 }
 
 /** A key of printable ASCII, for a header. */
-export function apiKey(env: Env, name: string): string | undefined {
-  const value = text(env, name);
-  if (value !== undefined && !/^[\x21-\x7e]{20,200}$/.test(value)) {
-    throw new ConfigError(name, 'must be 20 to 200 printable ASCII characters without spaces');
-  }
-  return value;
+export function apiKey(meaning: string, absent: string): Setting<string | undefined> {
+  return {
+    meaning,
+    values: '20 to 200 printable ASCII characters without spaces',
+    default: absent,
+    read(env, name) {
+      const value = valueOf(env, name);
+      if (value !== undefined && !/^[\x21-\x7e]{20,200}$/.test(value)) {
+        throw new ConfigError(name, 'must be 20 to 200 printable ASCII characters without spaces');
+      }
+      return value;
+    },
+  };
 }
 
 /** A comma-separated list of networks. */
-export function cidrs(env: Env, name: string): string[] {
-  const parts = (text(env, name) ?? '').split(',').map((part) => part.trim());
+export function cidrs(meaning: string, absent: string): Setting<string[]> {
+  return { meaning, values: 'CIDRs, comma-separated', default: absent, read: cidrsOf };
+}
+
+/** The networks of the value; none when it is absent. */
+export function cidrsOf(env: Env, name: string): string[] {
+  const parts = (valueOf(env, name) ?? '').split(',').map((part) => part.trim());
   return parts
     .filter((part) => part !== '')
     .map((part) => {
@@ -107,8 +208,21 @@ export function cidrs(env: Env, name: string): string[] {
     });
 }
 
+/** An `http:` or `https:` URL, read without a trailing slash. */
+export function endpoint(meaning: string, absent = ''): Setting<string | undefined> {
+  return {
+    meaning,
+    values: 'URL',
+    default: absent,
+    read(env, name) {
+      const value = valueOf(env, name);
+      return value === undefined ? undefined : parsedUrl(name, value, ['http:', 'https:']).href.replace(/\/+$/, '');
+    },
+  };
+}
+
 /** A URL with one of these protocols. */
-export function url(name: string, value: string, protocols: readonly string[]): URL {
+export function parsedUrl(name: string, value: string, protocols: readonly string[]): URL {
   const parsed = URL.canParse(value) ? new URL(value) : undefined;
   if (parsed === undefined || !protocols.includes(parsed.protocol)) {
     // a URL may hold a password: it is not repeated
@@ -117,18 +231,27 @@ export function url(name: string, value: string, protocols: readonly string[]): 
   return parsed;
 }
 
-/** The content of the file that the setting names. */
-export function pem(env: Env, name: string): Buffer | undefined {
-  const path = text(env, name);
-  if (path === undefined) return undefined;
-  try {
-    return readFileSync(path);
-  } catch {
-    throw new ConfigError(name, `names a file that cannot be read: ${path}`);
-  }
+/** A PEM file, read whole. */
+export function pem(meaning: string): Setting<Buffer | undefined> {
+  return {
+    meaning,
+    values: 'path of a PEM file',
+    default: '',
+    read(env, name) {
+      const path = valueOf(env, name);
+      if (path === undefined) return undefined;
+      try {
+        return readFileSync(path);
+      } catch {
+        throw new ConfigError(name, `names a file that cannot be read: ${path}`);
+      }
+    },
+  };
 }
 
 /** A value as shown to the operator, shortened. */
 export function quote(value: string): string {
   return JSON.stringify(value.length > 60 ? `${value.slice(0, 60)}…` : value);
 }
+
+const code = (value: string) => `\`${value}\``;

@@ -12,7 +12,7 @@ type Env = Readonly<Record<string, string | undefined>>;
 
 const seconds = (ms: number) => (ms % 1000 === 0 ? `${ms / 1000}s` : `${ms}ms`);
 
-/** The effective value of each setting, in the order of the README. */
+/** The effective values of settings that are no secrets. */
 const SHOWN: Readonly<Record<string, (config: Config) => string>> = {
   PUBLIC_URL: ({ publicUrl }) => publicUrl,
   HOST: ({ host }) => host,

@@ -1,0 +1,9 @@
+import { execFileSync } from 'node:child_process';
+import { join } from 'node:path';
+import { it } from '@jest/globals';
+
+const ROOT = join(import.meta.dirname, '..', '..');
+
+it('docs/settings.md has the settings of src/config as they are', () => {
+  execFileSync(process.execPath, ['scripts/docs/settings-page.mjs', '--check'], { cwd: ROOT, stdio: 'pipe' });
+});
