@@ -1,24 +1,12 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
 import { expect, it } from '@jest/globals';
+import { markdownFiles, read } from '../helpers/assert/markdown.ts';
 
 const ROOT = join(import.meta.dirname, '..', '..');
-const DECISIONS = readdirSync(join(ROOT, 'docs/decisions'));
-const PAGES = [
-  'docs/architecture.md',
-  'docs/mail-servers.md',
-  'docs/states.md',
-  ...DECISIONS.map((name) => `docs/decisions/${name}`),
-];
+const PAGES = markdownFiles(ROOT).filter((path) => /^docs\/|^AGENTS\.md$/.test(path));
 
-it.each(PAGES)('%s names and links only files that exist', (page) => {
-  const text = readFileSync(join(ROOT, page), 'utf8');
-  const named = [...text.matchAll(/`((?:src|test|docs)\/[\w./-]+)`/g)].map(([, path = '']) => path);
-  const linked = [...text.matchAll(/\]\(([^)#:]+)(?:#[^)]*)?\)/g)].map(([, path = '']) => join(dirname(page), path));
-  expect([...named, ...linked].filter((path) => !existsSync(join(ROOT, path)))).toEqual([]);
-});
-
-it('lists every decision', () => {
-  const index = readFileSync(join(ROOT, 'docs/decisions/README.md'), 'utf8');
-  expect(DECISIONS.filter((name) => name !== 'README.md' && !index.includes(`](${name})`))).toEqual([]);
+it.each(PAGES)('%s names only files that exist', (page) => {
+  const named = [...read(ROOT, page).matchAll(/`((?:src|test|docs|scripts|deploy|bench)\/[\w./-]+)`/g)];
+  expect(named.map(([, path = '']) => path).filter((path) => !existsSync(join(ROOT, path)))).toEqual([]);
 });

@@ -5,5 +5,5 @@ import { it } from '@jest/globals';
 const ROOT = join(import.meta.dirname, '..', '..');
 
 it('docs/settings.md has the settings of src/config as they are', () => {
-  execFileSync(process.execPath, ['scripts/docs/settings-page.mjs', '--check'], { cwd: ROOT, stdio: 'pipe' });
+  execFileSync(process.execPath, ['scripts/docs/pages.mjs', '--check'], { cwd: ROOT, stdio: 'pipe' });
 });

@@ -5,7 +5,7 @@ import { MAIL, WEBHOOKS } from './mail.ts';
 import { OPERATION } from './operation.ts';
 import { TEMPORAL } from './temporal.ts';
 
-/** Every setting, under the headings of docs/settings.md; scripts/docs/settings-page.mjs writes that page. */
+/** Every setting, under the headings of docs/settings.md; scripts/docs/pages.mjs writes that page. */
 export const SETTING_GROUPS = {
   'The API': API,
   'Limits of calls': LIMITS,

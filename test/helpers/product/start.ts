@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { isRunning, type ProcessHandle } from '../../../src/runtime/process-handle.ts';
 import { projectRoot } from '../../../src/runtime/project-root.ts';
 import { waitFor } from '../assert/wait.ts';
+import { builtEntry } from './built.ts';
 
 /** A run of `npm start`, without npm. */
 export interface Started {
@@ -32,7 +33,8 @@ export function start(
   script: 'scripts/start.mjs' | 'dist/start.js',
 ): Started {
   const began = Date.now();
-  const child = spawn(process.execPath, [join(projectRoot(), script)], {
+  const file = script === 'dist/start.js' ? builtEntry('start') : join(projectRoot(), script);
+  const child = spawn(process.execPath, [file], {
     cwd: projectRoot(),
     env: { PATH: process.env['PATH'], HOME: process.env['HOME'], DATA_DIR: dataDir, ...settings },
     stdio: ['ignore', 'pipe', 'pipe'],

@@ -10,6 +10,7 @@ export const OTHER_LIVE: readonly string[] = [
   'live/account',
   'live/adopted',
   'live/changes',
+  'live/front/backup',
   'live/front/connect-page',
   'live/failures/crash-writes',
   'live/failures/crash',

@@ -9,7 +9,7 @@ import { freePort } from '../../helpers/servers/free-port.ts';
 import { type Started, start, untilGone } from '../../helpers/product/start.ts';
 import { waitFor } from '../../helpers/assert/wait.ts';
 
-/** Several worker and API processes on one machine: see README "Settings", WORKERS and SERVERS. */
+/** Several worker and API processes on one machine: see docs/settings.md, WORKERS and SERVERS. */
 
 let home: string;
 let run: Started;

@@ -14,7 +14,7 @@ import { handlesIn, READY, type Started, start, untilGone } from '../../helpers/
 import { testTemporal } from '../../helpers/servers/temporal.ts';
 import { waitFor } from '../../helpers/assert/wait.ts';
 
-/** The behaviour of `npm start` in README "Start". */
+/** The behaviour of `npm start` in docs/quick-start.md "Start". */
 describe('npm start', () => {
   let home: string;
   let dataDir: string;

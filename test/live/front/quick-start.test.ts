@@ -10,7 +10,7 @@ import { addUser, type MailUser } from '../../helpers/product/mail-user.ts';
 import { mailServers } from '../../helpers/servers/mail-servers.ts';
 import { start, type Started } from '../../helpers/product/start.ts';
 
-/** The lines of the README's "First email in five minutes" do what it says, pasted one after the other. */
+/** The lines of docs/quick-start.md do what it says, pasted one after the other. */
 
 let dir: string;
 let started: Started;
@@ -20,12 +20,12 @@ let uiPort: number;
 let printed: string;
 
 beforeAll(async () => {
-  dir = await mkdtemp(join(tmpdir(), 'readme-'));
+  dir = await mkdtemp(join(tmpdir(), 'quick-start-'));
   user = await addUser();
   [port, uiPort] = [await freePort(), await freePort()];
   started = start(dir, { PORT: String(port), TEMPORAL_UI_PORT: String(uiPort) }, 'scripts/start.mjs');
   await started.ready(240_000);
-  printed = await paste(await linesOfReadme());
+  printed = await paste(await linesOfPage());
 }, 300_000);
 
 afterAll(async () => {
@@ -35,10 +35,9 @@ afterAll(async () => {
 }, 30_000);
 
 /** The lines with this run's ports, login and sent mail in the place of the reader's. */
-async function linesOfReadme(): Promise<string> {
-  const readme = await readFile(join(projectRoot(), 'README.md'), 'utf8');
-  const section = readme.split('## First email in five minutes')[1]?.split('\n## ')[0] ?? '';
-  const blocks = [...section.matchAll(/```sh\n(.*?)```/gs)].map((match) => match[1] ?? '');
+async function linesOfPage(): Promise<string> {
+  const page = await readFile(join(projectRoot(), 'docs', 'quick-start.md'), 'utf8');
+  const blocks = [...page.matchAll(/```sh\n(.*?)```/gs)].map((match) => match[1] ?? '');
   expect(blocks).toHaveLength(5);
   const receiverPort = await freePort();
   const send =
