@@ -3,7 +3,7 @@ import { chmod, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
-import { projectRoot } from '../../../src/embedded/project-root.ts';
+import { projectRoot } from '../../../src/runtime/project-root.ts';
 import { codeBlocks, read } from '../../helpers/assert/markdown.ts';
 import { waitFor } from '../../helpers/assert/wait.ts';
 import { emailOf, type Receiver, startReceiver } from '../../helpers/fakes/receiver.ts';
