@@ -46,7 +46,7 @@ function prepare(version) {
   };
   run('npm', 'version', version, '--no-git-tag-version', '--workspaces', '--include-workspace-root');
   run(process.execPath, join('scripts', 'record-histories.mjs'));
-  run(process.execPath, join('scripts', 'record-picture.mjs'));
+  run(process.execPath, join('scripts', 'docs', 'picture.mjs'));
   const day = new Date().toISOString().slice(0, 10);
   const changelog = readFileSync(CHANGELOG, 'utf8');
   writeFileSync(CHANGELOG, changelog.replace(UNRELEASED, `${UNRELEASED}\n## [${version}] - ${day}\n`));

@@ -27,7 +27,7 @@ beforeEach(() => {
   write('CHANGELOG.md', CHANGELOG);
   // they take minutes, and have their own tests
   write('scripts/record-histories.mjs', '');
-  write('scripts/record-picture.mjs', '');
+  write('scripts/docs/picture.mjs', '');
   write('.ci/run', '#!/bin/sh\ntest -e passes\n', 0o755);
   write('passes', '');
   git('init', '-q');

@@ -8,7 +8,7 @@ import { projectRoot } from '../../../src/runtime/project-root.ts';
 import { startBrowser } from '../../helpers/product/browser.ts';
 import { mailServers } from '../../helpers/servers/mail-servers.ts';
 
-/** The picture of README.md, which scripts/record-picture.mjs records for each release. */
+/** The picture of README.md, which scripts/docs/picture.mjs records for each release. */
 
 let dir: string;
 beforeAll(async () => {
@@ -21,7 +21,7 @@ afterAll(() => rm(dir, { recursive: true, force: true }));
 
 it('is recorded from the product: an animation of five frames, below 1.5 MB', async () => {
   const file = join(dir, 'picture.gif');
-  const script = join(projectRoot(), 'scripts/record-picture.mjs');
+  const script = join(projectRoot(), 'scripts/docs/picture.mjs');
   await promisify(execFile)(process.execPath, [script, file], { timeout: 240_000 });
   const [recorded, committed] = await Promise.all([file, join(projectRoot(), 'docs/images/first-mail.gif')].map(read));
   expect(recorded).toMatchObject({ header: 'GIF89a', width: 1920, height: 1080, frames: 5 });

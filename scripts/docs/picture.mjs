@@ -1,25 +1,25 @@
-// `node scripts/record-picture.mjs [FILE]`: records docs/images/first-mail.gif, the picture of README.md, from the real product:
+// `node scripts/docs/picture.mjs [FILE]`: records docs/images/first-mail.gif, the picture of README.md, from the real product:
 // a mail arrives, its event is posted, and the dashboard and the Temporal UI show both. Debian, as root; a minute.
 import { execFileSync, spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { ensureInstalled, root } from './install.mjs';
+import { ensureInstalled, root } from '../install.mjs';
 
 await ensureInstalled();
 const { register } = await import('tsx/esm/api');
 register();
-const { ensureBrowser } = await import('../test/helpers/servers/browser-package.ts');
-const { installPackages } = await import('../test/helpers/servers/mail-packages.ts');
-const { startMailServers } = await import('../test/helpers/servers/mail-servers.ts');
-const { freePort } = await import('../test/helpers/servers/free-port.ts');
-const { addUser } = await import('../test/helpers/product/mail-user.ts');
-const { openMailbox } = await import('../test/helpers/product/mailbox.ts');
-const { Api } = await import('../test/helpers/product/api.ts');
-const { start } = await import('../test/helpers/product/start.ts');
-const { browse, startBrowser } = await import('../test/helpers/product/browser.ts');
-const { waitFor } = await import('../test/helpers/assert/wait.ts');
+const { ensureBrowser } = await import('../../test/helpers/servers/browser-package.ts');
+const { installPackages } = await import('../../test/helpers/servers/mail-packages.ts');
+const { startMailServers } = await import('../../test/helpers/servers/mail-servers.ts');
+const { freePort } = await import('../../test/helpers/servers/free-port.ts');
+const { addUser } = await import('../../test/helpers/product/mail-user.ts');
+const { openMailbox } = await import('../../test/helpers/product/mailbox.ts');
+const { Api } = await import('../../test/helpers/product/api.ts');
+const { start } = await import('../../test/helpers/product/start.ts');
+const { browse, startBrowser } = await import('../../test/helpers/product/browser.ts');
+const { waitFor } = await import('../../test/helpers/assert/wait.ts');
 
 /** Debian's program that makes the frames one file. */
 const CONVERT = '/usr/bin/convert';
