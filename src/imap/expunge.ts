@@ -32,7 +32,8 @@ export async function expungeMessages(session: ImapSession, uids: number[]): Pro
  */
 async function expungeSparingly(session: ImapSession, uids: number[]): Promise<void> {
   let left = uids;
-  for (let attempt = 1; left.length > 0; attempt++) {
+  let attempt = 1;
+  while (left.length > 0) {
     if (attempt > MAX_ATTEMPTS)
       throw new MailError('provider_error', 'imap', 'the IMAP server did not delete the messages');
     if (attempt > 1) await sleep(Math.random() * 50 * attempt);
@@ -40,6 +41,8 @@ async function expungeSparingly(session: ImapSession, uids: number[]): Promise<v
     await (session.exclusive ?? ((work) => work()))(() => expungeMarked(session, marked));
     const existing = await fetchFlagSets(session, left);
     left = left.filter((uid) => existing.has(uid));
+    // a server may delete only so many at one time
+    attempt = left.length < marked.length ? 1 : attempt + 1;
   }
 }
 

@@ -1,7 +1,7 @@
 import type { FetchMessageObject, FetchQueryObject } from 'imapflow';
 import { identityOf, weakIdentityOf } from './identity.ts';
 import type { UidRange, VanishedEvent } from './imapflow-patches.ts';
-import { byUid, fetchRows, uidSets } from './sets.ts';
+import { byUid, fetchRows, inSets, unlessTooMany } from './sets.ts';
 import { existsIn, listUids } from './list-uids.ts';
 import { type ImapSession, MAX_ROWS } from './session.ts';
 
@@ -55,8 +55,10 @@ export async function fetchMeta(session: ImapSession, from: number, to = Infinit
   const range = `${from}:${to === Infinity ? '*' : to}`;
   const isWanted = ({ uid }: { uid: number }) => uid >= from && uid <= to;
   // `n:*` names the last message even if its UID is lower (RFC 9051 9)
-  const metas = (await fetchRows(session, { set: range, query: META_QUERY }, metaOf(session))).filter(isWanted);
-  if (metas.length < SMALL) return byUid(metas);
+  const fetch = () => fetchRows(session, { set: range, query: META_QUERY }, metaOf(session));
+  const rows = await unlessTooMany(session, existsIn(session), fetch);
+  const metas = (rows ?? []).filter(isWanted);
+  if (rows && metas.length < SMALL) return byUid(metas);
   const { uids } = await listUids(session);
   const seen = new Set(metas.map(({ uid }) => uid));
   const left = uids.filter((uid) => isWanted({ uid }) && !seen.has(uid));
@@ -154,17 +156,32 @@ export async function fetchChanges(session: ImapSession, since: bigint): Promise
       return flagsOf(row);
     };
     const fetch = (set: string) => fetchRows(session, { set, query: FLAGS_QUERY, changedSince: since }, read);
-    let flags = session.messageLimit < existsIn(session) ? undefined : await fetch('1:*');
-    if (flags && flags.length >= SMALL) await listUids(session);
-    // the limit may have shown just now
-    if (!flags || session.messageLimit < existsIn(session)) {
-      flags = [];
-      for (const set of await rangesOf(session)) for (const row of await fetch(set)) flags.push(row);
-    }
+    const flags = (await fetchAtOnce(session, () => fetch('1:*'))) ?? (await fetchInRanges(session, fetch));
     return { flags, vanished: session.qresync ? vanished : null, modseq };
   } finally {
     events.off('vanished', onVanished);
   }
+}
+
+/** Undefined when the response may lack changes, since the folder has more messages than one command may name. */
+async function fetchAtOnce<T>(session: ImapSession, fetch: () => Promise<T[]>): Promise<T[] | undefined> {
+  const isLimited = () => session.messageLimit < existsIn(session);
+  const rows = isLimited() ? undefined : await unlessTooMany(session, existsIn(session), fetch);
+  if (rows && rows.length >= SMALL) await listUids(session);
+  // the limit may have shown just now
+  return isLimited() ? undefined : rows;
+}
+
+async function fetchInRanges<T>(session: ImapSession, fetch: (set: string) => Promise<T[]>): Promise<T[]> {
+  const ranges = await rangesOf(session);
+  const limit = session.messageLimit;
+  const rows: T[] = [];
+  for (const set of ranges) {
+    for (const row of (await unlessTooMany(session, limit, () => fetch(set))) ?? []) rows.push(row);
+    // the session has learned the limit
+    if (session.messageLimit < limit) return fetchInRanges(session, fetch);
+  }
+  return rows;
 }
 
 /** All UIDs there can be, in ranges that hold as many messages as one command may name. */
@@ -172,7 +189,8 @@ async function rangesOf(session: ImapSession): Promise<string[]> {
   const { uids } = await listUids(session);
   const ranges: string[] = [];
   let from = 1;
-  for (let end = session.messageLimit; end < uids.length; end += session.messageLimit) {
+  // a separate range for what arrives
+  for (let end = session.messageLimit; end <= uids.length; end += session.messageLimit) {
     const to = uids[end - 1] as number;
     ranges.push(`${from}:${to}`);
     from = to + 1;
@@ -191,7 +209,8 @@ async function fetchNewest<T extends { uid: number }>(
   if (exists === 0) return [];
   const first = Math.max(1, exists - count + 1);
   const isAllowed = exists - first + 1 <= session.messageLimit;
-  const rows = isAllowed ? await fetchRows(session, { set: `${first}:*`, query, uid: false }, read) : [];
+  const fetch = () => fetchRows(session, { set: `${first}:*`, query, uid: false }, read);
+  const rows = (isAllowed ? await unlessTooMany(session, exists - first + 1, fetch) : undefined) ?? [];
   if (rows.length > exists - first) return rows;
   const seen = new Set(rows.map(({ uid }) => uid));
   const newest = (await listUids(session)).uids.slice(count === Infinity ? 0 : -count);
@@ -210,11 +229,11 @@ async function fetchEach<T extends { uid: number }>(
   const rows = new Map<number, T>();
   const fetchOnce = async (part: number[]) => {
     let largest = 0;
-    for (const set of uidSets(part, session.messageLimit)) {
+    await inSets(session, part, async (set) => {
       const found = (await fetchRows(session, { set, query }, read)).filter(({ uid }) => wanted.has(uid));
       for (const row of found) rows.set(row.uid, row);
       largest = Math.max(largest, found.length);
-    }
+    });
     return largest;
   };
   let left = uids;

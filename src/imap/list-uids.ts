@@ -1,4 +1,4 @@
-import { byUid, FETCH_TIMEOUT_MS, fetchRows } from './sets.ts';
+import { byUid, FETCH_TIMEOUT_MS, fetchRows, unlessTooMany } from './sets.ts';
 import { MailError } from '../mail-wire/mail-error.ts';
 import type { ImapSession } from './session.ts';
 
@@ -13,16 +13,27 @@ export interface ListedUids {
 /** The sequence numbers that one SEARCH covers: its response is one line, which must stay short. */
 const SEARCH_SPAN = 50_000;
 
+/** Listings of what arrived during a listing. */
+const MAX_ROUNDS = 3;
+
 /**
  * Every UID of the selected folder, by pages of sequence numbers: servers with a MESSAGELIMIT (RFC 9738) leave out the
  * rest, some without a word. A server whose index is late, or that refuses SEARCH, is asked by FETCH.
  * @throws MailError
  */
 export async function listUids(session: ImapSession): Promise<ListedUids> {
-  const exists = existsIn(session);
   const uids = new Set<number>();
-  for (const page of pagesOf(session, exists)) for (const uid of await readPage(session, page)) uids.add(uid);
-  const complete = uids.size >= Math.min(exists, existsIn(session));
+  let listed = 0;
+  for (let round = 1; round <= MAX_ROUNDS && listed < existsIn(session); round++) {
+    const last = existsIn(session);
+    for (const page of pagesOf(session, last, listed + 1)) {
+      for (const uid of await readPage(session, page)) uids.add(uid);
+    }
+    // those that arrived since then are listed too: they may have taken the places of others in a response
+    listed = last;
+  }
+  for (const uid of await listUncounted(session)) uids.add(uid);
+  const complete = uids.size >= Math.min(listed, existsIn(session));
   return { uids: [...uids].sort((a, b) => a - b), complete };
 }
 
@@ -34,6 +45,13 @@ export async function listAllUids(session: ImapSession): Promise<number[]> {
   const { uids, complete } = await listUids(session);
   if (!complete) throw leftOutMessages();
   return uids;
+}
+
+/** The last message, and those that EXISTS does not count: the pages end there where one command may not name all. */
+async function listUncounted(session: ImapSession, query: { since?: Date } = {}): Promise<number[]> {
+  const exists = existsIn(session);
+  if (exists === 0 || exists < session.messageLimit) return [];
+  return (await search(session, { first: exists, last: Infinity }, query)) ?? [];
 }
 
 export function leftOutMessages(): MailError {
@@ -54,6 +72,7 @@ export async function listUidsSince(session: ImapSession, since: Date): Promise<
     if (!found) return all;
     for (const uid of found) uids.push(uid);
   }
+  for (const uid of await listUncounted(session, { since })) uids.push(uid);
   return [...new Set(uids)].sort((a, b) => a - b);
 }
 
@@ -90,13 +109,16 @@ async function readPage(session: ImapSession, page: Page): Promise<number[]> {
   if (found.length >= sizeOf(page) || sizeOf(page) === 1) return found;
   // Messages were expunged, the index is late, or the server left out what is above its limit: then two halves have more.
   const middle = page.first + Math.floor(sizeOf(page) / 2) - 1;
-  const halves = [
-    ...(await ask(session, { ...page, last: middle })),
-    ...(await ask(session, { ...page, first: middle + 1 })),
+  const [lower, upper] = [
+    { ...page, last: middle },
+    { ...page, first: middle + 1 },
   ];
+  const halves = [...(await ask(session, lower)), ...(await ask(session, upper))];
   if (halves.length <= found.length) return [...found, ...(await fetchPage(session, page))];
   session.observeLimit(found.length || Math.ceil(sizeOf(page) / 2));
-  return readPages(session, page);
+  if (session.messageLimit < sizeOf(page)) return readPages(session, page);
+  // So low a limit is not believed (MessageLimit).
+  return [...found, ...(await readPage(session, lower)), ...(await readPage(session, upper))];
 }
 
 /** The UIDs of a page, in pages that one command may name now. */
@@ -115,8 +137,7 @@ async function ask(session: ImapSession, page: Page): Promise<number[]> {
 
 /** Undefined when the server refuses. */
 async function search(session: ImapSession, page: Page, query: { since?: Date }): Promise<number[] | undefined> {
-  const isAll = page.first === 1 && page.last === existsIn(session);
-  const seq = isAll ? '1:*' : `${page.first}:${page.last}`;
+  const seq = setOf(session, page);
   const found = await session.run('SEARCH', () => session.client.search({ seq, ...query }, { uid: true }), {
     deadlineMs: FETCH_TIMEOUT_MS,
   });
@@ -124,7 +145,14 @@ async function search(session: ImapSession, page: Page, query: { since?: Date })
   return Array.isArray(found) ? found : undefined;
 }
 
-async function fetchPage(session: ImapSession, { first, last }: Page): Promise<number[]> {
-  const request = { set: `${first}:${last}`, query: { uid: true }, uid: false };
-  return byUid(await fetchRows(session, request, ({ uid }) => ({ uid }))).map(({ uid }) => uid);
+/** The sequence numbers of a page, with messages that EXISTS does not count where one command may name them too. */
+function setOf(session: ImapSession, page: Page): string {
+  const isOpen = page.last === Infinity || (page.last === existsIn(session) && sizeOf(page) < session.messageLimit);
+  return `${page.first}:${isOpen ? '*' : page.last}`;
+}
+
+async function fetchPage(session: ImapSession, page: Page): Promise<number[]> {
+  const request = { set: setOf(session, page), query: { uid: true }, uid: false };
+  const rows = await unlessTooMany(session, sizeOf(page), () => fetchRows(session, request, ({ uid }) => ({ uid })));
+  return byUid(rows ?? []).map(({ uid }) => uid);
 }

@@ -1,9 +1,9 @@
 import { FolderMissing, MailError } from '../mail-wire/mail-error.ts';
 import { command, folderArgument, hasMove, hasUidplus, setArgument } from './command.ts';
-import { refusalCode, refusedAs, refusedAsMissing, responseCode } from './response-codes.ts';
+import { refusedAs, refusedAsMissing, responseCode } from './response-codes.ts';
 import type { Untagged } from './tokens.ts';
 import { expungeMessages } from './expunge.ts';
-import { uidSets } from './sets.ts';
+import { uidSets, unlessTooMany } from './sets.ts';
 import { uidRanges, type VanishedEvent } from './imapflow-patches.ts';
 import { findFolder } from './list.ts';
 import { type ImapSession, limitsPerMessage } from './session.ts';
@@ -59,19 +59,17 @@ async function transfer(session: ImapSession, verb: Verb, uids: number[], target
   for (let left = present; left.length > 0; ) {
     const limit = session.messageLimit;
     const [set = ''] = uidSets(left, limit);
-    const part = await transferSet(session, { verb, target }, set).catch((error: unknown) => {
-      if (refusalCode(error) === 'MESSAGELIMIT' && session.messageLimit < limit) return undefined;
-      throw error;
-    });
+    const named = numbersOf(set);
+    const part = await unlessTooMany(session, named.length, () => transferSet(session, { verb, target }, set));
     // refused for its size: smaller sets follow
     if (!part) continue;
     moved.uidValidity ??= part.uidValidity;
     for (const [from, to] of part.uids) moved.uids.set(from, to);
     // a MOVE may end at the limit (RFC 9738 3.2); a COPY does all or nothing
     const isCut = verb === 'UID MOVE' && session.messageLimit < limit;
-    const { gone, remaining } = await outcomeOf(session, { verb, part, isCut }, numbersOf(set));
+    const { gone, remaining } = await outcomeOf(session, { verb, part, isCut }, named);
     if (uidplus || !isCut) for (const uid of gone) missing.add(uid);
-    left = [...(isCut ? remaining : []), ...without(left, numbersOf(set))];
+    left = [...(isCut ? remaining : []), ...without(left, named)];
   }
   return { ...moved, missing: uids.filter((uid) => missing.has(uid)) };
 }

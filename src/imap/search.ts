@@ -1,7 +1,7 @@
 import type { FetchMessageObject } from 'imapflow';
 import { readMessageIds } from '../mime/message-ids.ts';
-import { uidSets } from './sets.ts';
-import { existsIn, pagesOf } from './list-uids.ts';
+import { inSets, unlessTooMany } from './sets.ts';
+import { existsIn, listUids, pagesOf } from './list-uids.ts';
 import { type ImapSession, limitsPerMessage } from './session.ts';
 
 const FIND_TIMEOUT_MS = 120_000;
@@ -21,13 +21,11 @@ export async function findByMessageId(session: ImapSession, messageId: string): 
   if (!wanted) return [];
   const candidates = (await search(session, wanted))?.slice(-MAX_FOUND);
   const found = new Set<number>();
-  for (const set of uidSets(candidates ?? [], session.messageLimit)) {
+  await inSets(session, candidates ?? [], async (set) => {
     for (const uid of await uidsWith(session, wanted, set, true)) found.add(uid);
-  }
-  const exists = existsIn(session);
-  if (found.size === 0 && exists > 0) {
-    const count = Math.min(candidates ? NEWEST_UNINDEXED : NEWEST, session.messageLimit);
-    for (const uid of await uidsWith(session, wanted, `${Math.max(1, exists - count + 1)}:*`, false)) found.add(uid);
+  });
+  if (found.size === 0 && existsIn(session) > 0) {
+    for (const uid of await newestWith(session, wanted, candidates ? NEWEST_UNINDEXED : NEWEST)) found.add(uid);
   }
   return [...found].sort((a, b) => a - b);
 }
@@ -44,6 +42,8 @@ async function search(session: ImapSession, messageId: string): Promise<number[]
   };
   const isLimited = () => session.messageLimit < existsIn(session);
   const found = isLimited() ? undefined : await ask();
+  // shows whether it was refused for the number of messages
+  if (!found && !isLimited()) await listUids(session);
   // the limit may have shown just now
   if (!isLimited()) return found;
   const uids = new Set<number>();
@@ -53,6 +53,13 @@ async function search(session: ImapSession, messageId: string): Promise<number[]
     for (const uid of page) uids.add(uid);
   }
   return [...uids].sort((a, b) => a - b);
+}
+
+async function newestWith(session: ImapSession, wanted: string, most: number): Promise<number[]> {
+  const count = Math.min(most, session.messageLimit, existsIn(session));
+  const set = `${existsIn(session) - count + 1}:*`;
+  const found = await unlessTooMany(session, count, () => uidsWith(session, wanted, set, false));
+  return found ?? newestWith(session, wanted, most);
 }
 
 async function uidsWith(session: ImapSession, wanted: string, set: string, byUid: boolean): Promise<number[]> {

@@ -1,5 +1,4 @@
 import type { FetchMessageObject, FetchQueryObject } from 'imapflow';
-import { MailError } from '../mail-wire/mail-error.ts';
 import { refusalCode } from './response-codes.ts';
 import { type ImapSession, limitsPerMessage } from './session.ts';
 
@@ -84,13 +83,28 @@ export async function inSets(
 ): Promise<void> {
   const limit = session.messageLimit;
   for (const set of uidSets(uids, limit)) {
-    try {
-      await work(set);
-    } catch (error) {
-      if (!(error instanceof MailError) || refusalCode(error) !== 'MESSAGELIMIT' || session.messageLimit >= limit)
-        throw error;
-    }
+    await unlessTooMany(session, Math.min(uids.length, limit), () => work(set));
     // the session has learned the limit
     if (session.messageLimit < limit) return inSets(session, uids, work);
+  }
+}
+
+/**
+ * Runs a command that names so many messages at most. Undefined when the server refuses it for their number (MESSAGELIMIT,
+ * RFC 9738): the session knows a lower limit then, a guess if the server does not state one.
+ * @throws MailError
+ */
+export async function unlessTooMany<T>(
+  session: ImapSession,
+  named: number,
+  work: () => Promise<T>,
+): Promise<T | undefined> {
+  try {
+    return await work();
+  } catch (error) {
+    if (refusalCode(error) !== 'MESSAGELIMIT') throw error;
+    if (named <= session.messageLimit) session.observeLimit(Math.floor(named / 2));
+    if (named <= session.messageLimit) throw error;
+    return undefined;
   }
 }

@@ -31,6 +31,15 @@ const SERVERS: Record<string, FakeImapOptions> = {
   'announces it': { capabilities: announced, limit: { most: LIMIT, says: true, from: 'highest' } },
   'announces it, and sends no code': { capabilities: announced, limit: { most: LIMIT, from: 'lowest' } },
   'sends the code only': { capabilities: MOVING, limit: { most: LIMIT, says: true, from: 'highest' } },
+  'refuses more': { capabilities: announced, limit: { most: LIMIT, says: true, refuses: true, from: 'highest' } },
+  'refuses more without having announced it': {
+    capabilities: MOVING,
+    limit: { most: LIMIT, says: true, refuses: true, from: 'highest' },
+  },
+  'refuses more, with a code without the limit': {
+    capabilities: MOVING,
+    limit: { most: LIMIT, says: true, code: 'MESSAGELIMIT', refuses: true, from: 'highest' },
+  },
   'sends the code only, without UIDPLUS': {
     capabilities: 'IMAP4rev1 MOVE ENABLE CONDSTORE QRESYNC',
     limit: { most: LIMIT, says: true, from: 'lowest' },
@@ -39,6 +48,18 @@ const SERVERS: Record<string, FakeImapOptions> = {
 /** These say nothing, which is noticed by what they leave out of a listing. */
 const SILENT: Record<string, FakeImapOptions> = {
   'keeps the highest silently': { capabilities: MOVING, limit: { most: LIMIT, from: 'highest' } },
+  'sends a code without the limit': {
+    capabilities: MOVING,
+    limit: { most: LIMIT, says: true, code: 'MESSAGELIMIT', from: 'highest' },
+  },
+  'sends a code with the limit 0': {
+    capabilities: `${MOVING} MESSAGELIMIT=0`,
+    limit: { most: LIMIT, says: true, code: 'MESSAGELIMIT 0', from: 'highest' },
+  },
+  'sends a code with a huge limit': {
+    capabilities: `${MOVING} MESSAGELIMIT=99999999999999999999`,
+    limit: { most: LIMIT, says: true, code: 'MESSAGELIMIT 99999999999999999999', from: 'lowest' },
+  },
   'keeps the lowest silently': { capabilities: MOVING, limit: { most: LIMIT, from: 'lowest' } },
 };
 
@@ -68,7 +89,7 @@ describe.each(Object.entries({ ...SERVERS, ...SILENT }))('a server that %s', (_,
   it('lists all UIDs', async () => {
     const { session } = await serve(options);
     expect(await listUids(session)).toEqual({ uids: UIDS, complete: true });
-    expect(session.messageLimit).toBe(LIMIT);
+    expect(session.messageLimit).toBeLessThanOrEqual(LIMIT);
   });
 
   it('lists the UIDs since a day', async () => {
@@ -153,6 +174,12 @@ describe.each(Object.entries(SERVERS))('a server that %s', (_, options) => {
   });
 });
 
+it.each(['lowest', 'highest'] as const)('a limit below 20 that nothing states is kept too (%s)', async (from) => {
+  const { server, session } = await serve({ capabilities: MOVING, limit: { most: 7, from } });
+  expect(await listUids(session)).toEqual({ uids: UIDS, complete: true });
+  expect(server.count('UID SEARCH')).toBeLessThan(200);
+});
+
 it('a message that the server never shows makes no limit', async () => {
   const { server, session } = await serve({ capabilities: PLAIN });
   server.script.answer = (text) => text.replace(' 251 ', ' ').replace(/^\* \d+ FETCH \(UID 251[ )].*\r\n/s, '');
@@ -161,4 +188,33 @@ it('a message that the server never shows makes no limit', async () => {
   expect(complete).toBe(false);
   expect(session.messageLimit).toBe(Infinity);
   await expect(listAllUids(session)).rejects.toMatchObject({ detail: expect.stringContaining('left out messages') });
+});
+
+describe('a server that announces a limit and counts one message too few', () => {
+  it.each([LIMIT, MESSAGES])('lists all of %i messages', async (limit) => {
+    const { server, session } = await serve({
+      capabilities: `${MOVING} MESSAGELIMIT=${limit}`,
+      limit: { most: limit, says: true, from: 'highest' },
+    });
+    server.script.answer = (text) => text.replace(/^\* (\d+) EXISTS/, (_, count) => `* ${Number(count) - 1} EXISTS`);
+    await selectFolder(session, 'INBOX');
+    expect((await listUids(session)).uids).toEqual(UIDS);
+    expect(await listUidsSince(session, new Date(0))).toEqual(UIDS);
+  });
+});
+
+it('a message that arrives before a listing of as many as the limit hides no other', async () => {
+  const limit = { most: MESSAGES, from: 'highest' } as const;
+  for (const capabilities of [MOVING, `${MOVING} MESSAGELIMIT=${MESSAGES}`]) {
+    const { server, session } = await serve({ capabilities, limit });
+    server.script.command = ({ name }, fake) => {
+      if (name !== 'UID SEARCH') return;
+      server.script = {};
+      server.append('INBOX', mailText({}));
+      fake.tellNews();
+    };
+    const { uids, complete } = await listUids(session);
+    if (complete) expect(uids.filter((uid) => uid <= 499)).toEqual(UIDS);
+    expect(await listUids(session)).toEqual({ uids: [...UIDS, 500], complete: true });
+  }
 });

@@ -221,6 +221,7 @@ export class FakeSession {
     const named = this.view
       .map((uid, index) => ({ message: messages.get(uid), number: index + 1, uid }))
       .filter(({ uid, number }) => inSet(String(set), byUid ? uid : number, largest));
+    if (this.refuses(command, named)) return;
     for (const { message, number } of this.within(named)) {
       if (!message || (options.includes('CHANGEDSINCE') && message.modseq <= since)) continue;
       const items = [query].flat().map((item) => itemOf(message, String(item)));
@@ -235,6 +236,7 @@ export class FakeSession {
     const [first = ''] = words;
     const isSet = /^[\d:,*]+$/.test(first);
     const named = isSet ? messages.filter((_, index) => inSet(first, index + 1, messages.length)) : messages;
+    if (this.refuses(command, named)) return;
     const found = searchMessages(this.within(named), words);
     this.send(command, `* SEARCH${found.map(({ uid }) => ` ${uid}`).join('')}\r\n`);
     this.done(command, `OK ${this.limitCode(named)}done`);
@@ -249,8 +251,16 @@ export class FakeSession {
 
   /** The response code of a command that names more messages than it processes. */
   limitCode(named: unknown[]): string {
-    const { most = Infinity, says } = this.server.options.limit ?? {};
-    return says && named.length > most ? `[MESSAGELIMIT ${most}] ` : '';
+    const { most = Infinity, says, code = `MESSAGELIMIT ${most}` } = this.server.options.limit ?? {};
+    return says && named.length > most ? `[${code}] ` : '';
+  }
+
+  /** Refuses a command that names too many messages, where the server does that. */
+  refuses(command: Command, named: unknown[]): boolean {
+    const { most = Infinity, refuses } = this.server.options.limit ?? {};
+    if (!refuses || named.length <= most) return false;
+    this.done(command, `NO ${this.limitCode(named)}not so many`);
+    return true;
   }
 }
 

@@ -21,7 +21,7 @@ export function answerWrite(session: FakeSession, command: Command): boolean {
   if (needs && !session.has(needs)) session.done(command, 'BAD unknown command');
   else if (SELECTED.has(command.name) && !session.selected) session.done(command, 'BAD nothing is selected');
   else if (SELECTED.has(command.name) && session.readOnly) session.done(command, 'NO it is open for reading only');
-  else change(session, command);
+  else if (!/^UID /.test(command.name) || !session.refuses(command, setOf(session, command))) change(session, command);
   return true;
 }
 
@@ -49,12 +49,18 @@ const HANDLERS: Record<string, Handler> = {
   UNSUBSCRIBE: { change: subscribe },
 };
 
+const setOf = ({ selected }: FakeSession, { args }: Command) => (selected ? allNamed(selected, String(args[0])) : []);
+
 /** The messages of the selected folder that a set of UIDs names, as far as one command processes them. */
 function named(session: FakeSession, set: string): [FakeFolder, FakeMessage[], code: string] {
   const folder = session.selected as FakeFolder;
-  const largest = folder.messages.at(-1)?.uid ?? 0;
-  const all = folder.messages.filter(({ uid }) => inSet(set, uid, largest));
+  const all = allNamed(folder, set);
   return [folder, session.within(all), session.limitCode(all)];
+}
+
+function allNamed(folder: FakeFolder, set: string): FakeMessage[] {
+  const largest = folder.messages.at(-1)?.uid ?? 0;
+  return folder.messages.filter(({ uid }) => inSet(set, uid, largest));
 }
 
 function store(session: FakeSession, command: Command): void {

@@ -48,6 +48,10 @@ export interface MessageLimit {
   most: number;
   /** the response says so, with this code; undefined: nothing does, except a capability */
   says?: boolean;
+  /** the code, if it is another one than that of RFC 9738 */
+  code?: string;
+  /** a command that names more is refused, instead of processed in part */
+  refuses?: true;
   /** which messages of a set are processed */
   from: 'lowest' | 'highest';
 }
