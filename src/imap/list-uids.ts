@@ -60,20 +60,20 @@ export function leftOutMessages(): MailError {
 
 /**
  * UIDs of messages that arrived on a day or later, in the server's time zone (SEARCH SINCE, RFC 9051 6.4.4), and those of
- * earlier ones where the server refuses that; ascending.
- * @throws MailError, also when the server leaves out messages of the folder
+ * earlier ones where the server refuses that. `complete` is that of the folder.
+ * @throws MailError
  */
-export async function listUidsSince(session: ImapSession, since: Date): Promise<number[]> {
+export async function listUidsSince(session: ImapSession, since: Date): Promise<ListedUids> {
   // shows how many messages one command may name
-  const all = await listAllUids(session);
+  const { uids: all, complete } = await listUids(session);
   const uids: number[] = [];
   for (const page of pagesOf(session, existsIn(session))) {
     const found = await search(session, page, { since });
-    if (!found) return all;
+    if (!found) return { uids: all, complete };
     for (const uid of found) uids.push(uid);
   }
   for (const uid of await listUncounted(session, { since })) uids.push(uid);
-  return [...new Set(uids)].sort((a, b) => a - b);
+  return { uids: [...new Set(uids)].sort((a, b) => a - b), complete };
 }
 
 /** Number of messages of the selected folder, as far as the server has said. */

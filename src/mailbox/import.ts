@@ -88,7 +88,7 @@ async function importRound(
   // SEARCH SINCE compares days in the server's time zone (RFC 9051 6.4.4): request one more day and compare
   // INTERNALDATE.
   const asked = new Date(options.since.getTime() - 24 * 3600 * 1000);
-  const listed = await listUidsSince(ctx.session, asked);
+  const { uids: listed, complete } = await listUidsSince(ctx.session, asked);
   const uids = listed.filter((uid) => uid < (folder.baselineUidNext ?? Infinity) && !read.has(uid));
   const before = read.size;
   for (let end = uids.length; end > 0 && !options.signal.aborted; end -= CHUNK) {
@@ -100,7 +100,9 @@ async function importRound(
       options,
     );
   }
-  if (uids.length > 0 && read.size === before && !options.signal.aborted) throw leftOutMessages();
+  // what is listed is imported first
+  const isUnread = uids.length > 0 ? read.size === before : !complete;
+  if (isUnread && !options.signal.aborted) throw leftOutMessages();
   return uids.length > 0;
 }
 

@@ -96,10 +96,14 @@ describe('a server that leaves out a message', () => {
     expect(await engine.events()).toEqual(['email.new']);
   });
 
-  it('fails an import, once all others are imported', async () => {
+  it.each<[string, (text: string) => string]>([
+    ['shows all but one', (text) => text.replace(' 50 ', ' ').replace(/^\* 50 FETCH .*\r\n/s, '')],
+    ['counts one too many', (text) => text.replace(`* ${MESSAGES} EXISTS`, `* ${MESSAGES + 1} EXISTS`)],
+  ])('fails an import, once all that it lists is imported (%s)', async (name, answer) => {
     const engine = await startFull({ capabilities: PLAIN });
-    engine.server.script.answer = (text) => text.replace(' 50 ', ' ').replace(/^\* 50 FETCH .*\r\n/s, '');
+    engine.server.script.answer = answer;
     const importing = importMail(engine.ctx, { since: new Date(0), signal, onProgress: () => {} });
     await expect(importing).rejects.toMatchObject({ detail: expect.stringContaining('left out messages') });
+    expect((await emailsOf(engine)).length).toBe(name === 'shows all but one' ? MESSAGES - 1 : MESSAGES);
   });
 });
