@@ -44,21 +44,16 @@ const FLAGS_QUERY: FetchQueryObject = { uid: true, flags: true };
 /** UIDs have 32 bits (RFC 3501 2.3.1.1). */
 export const MAX_UID = 4_294_967_295;
 
-/**
- * Fewer messages than any limit of a server (MESSAGELIMIT, RFC 9738): a response with as many may be incomplete, even if
- * the server does not say so.
- */
-const SMALL = 20;
-
 /** Metadata of the messages with UIDs from `from` to `to`, ascending. */
 export async function fetchMeta(session: ImapSession, from: number, to = Infinity): Promise<MessageMeta[]> {
   const range = `${from}:${to === Infinity ? '*' : to}`;
   const isWanted = ({ uid }: { uid: number }) => uid >= from && uid <= to;
   // `n:*` names the last message even if its UID is lower (RFC 9051 9)
   const fetch = () => fetchRows(session, { set: range, query: META_QUERY }, metaOf(session));
+  const { shown } = session;
   const rows = await unlessTooMany(session, existsIn(session), fetch);
   const metas = (rows ?? []).filter(isWanted);
-  if (rows && metas.length < SMALL) return byUid(metas);
+  if (rows && (metas.length < shown || metas.length >= existsIn(session))) return byUid(metas);
   const { uids } = await listUids(session);
   const seen = new Set(metas.map(({ uid }) => uid));
   const left = uids.filter((uid) => isWanted({ uid }) && !seen.has(uid));
@@ -166,8 +161,9 @@ export async function fetchChanges(session: ImapSession, since: bigint): Promise
 /** Undefined when the response may lack changes, since the folder has more messages than one command may name. */
 async function fetchAtOnce<T>(session: ImapSession, fetch: () => Promise<T[]>): Promise<T[] | undefined> {
   const isLimited = () => session.messageLimit < existsIn(session);
+  const { shown } = session;
   const rows = isLimited() ? undefined : await unlessTooMany(session, existsIn(session), fetch);
-  if (rows && rows.length >= SMALL) await listUids(session);
+  if (rows && rows.length >= shown && rows.length < existsIn(session)) await listUids(session);
   // the limit may have shown just now
   return isLimited() ? undefined : rows;
 }
@@ -236,9 +232,10 @@ async function fetchEach<T extends { uid: number }>(
     });
     return largest;
   };
+  const { shown } = session;
   let left = uids;
   let largest = await fetchOnce(uids);
-  while (left.length >= SMALL && rows.size > 0 && rows.size < wanted.size) {
+  while (largest >= shown && rows.size > 0 && rows.size < wanted.size) {
     const before = rows.size;
     left = left.filter((uid) => !rows.has(uid));
     const more = await fetchOnce(left);

@@ -6,6 +6,8 @@ const LEAST_OBSERVED = 20;
 /** Most messages that one command of a session may name (MESSAGELIMIT, RFC 9738). */
 export class MessageLimit {
   private known = Infinity;
+  /** the most messages of one response so far: one with fewer was not cut at a limit */
+  shown = LEAST_OBSERVED;
 
   /** Notes the limits that responses report. */
   follow(client: NodeJS.EventEmitter): void {
@@ -15,6 +17,11 @@ export class MessageLimit {
   /** Notes that the server left out messages after it had processed so many. */
   observe(processed: number): void {
     this.lower(Math.max(processed, LEAST_OBSERVED));
+  }
+
+  /** Notes how many messages a response had. */
+  show(count: number): void {
+    this.shown = Math.max(this.shown, count);
   }
 
   /** Infinity: no limit is known. */

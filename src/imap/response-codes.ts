@@ -19,6 +19,8 @@ interface Meaning {
   exists?: true;
   /** messages that the command names were expunged */
   expunged?: true;
+  /** the login has no right to do that (RFC 4314) */
+  forbidden?: true;
 }
 
 /** RFC 5530 unless another one is named. */
@@ -42,6 +44,7 @@ const CODES: Readonly<Record<string, Meaning>> = {
   TRYCREATE: { missing: true }, // RFC 3501 7.1
   ALREADYEXISTS: { exists: true },
   EXPUNGEISSUED: { expunged: true },
+  NOPERM: { forbidden: true },
 };
 
 /** Meanings of the texts of servers that send no response code. */

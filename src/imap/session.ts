@@ -64,6 +64,13 @@ export interface ImapSession {
   /** Notes that the server left out messages that a command named, after it had processed so many. */
   observeLimit(processed: number): void;
   /**
+   * The most messages that one response has had, 20 at least: one with fewer is complete, since servers do not have limits
+   * under 20, and do not lower them.
+   */
+  readonly shown: number;
+  /** Notes how many messages a response had. */
+  show(count: number): void;
+  /**
    * Runs one command within limits. A command that is late or gets too many responses closes the connection.
    * @throws MailError for any failure; its detail names `command`
    */
@@ -220,6 +227,10 @@ function sessionOf(connected: Connected, login: ServerLogin, options: SessionOpt
       return messageLimit.of(client);
     },
     observeLimit: (processed) => messageLimit.observe(processed),
+    get shown() {
+      return messageLimit.shown;
+    },
+    show: (count) => messageLimit.show(count),
     async run(command, work, limits = {}) {
       const { deadlineMs = COMMAND_TIMEOUT_MS, silenceMs = usualSilenceMs } = limits;
       const allowed = limits.maxResponses ?? options.maxResponses ?? unsolicited(client);

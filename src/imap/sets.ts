@@ -31,6 +31,7 @@ export async function fetchRows<T extends { uid: number }>(
     }
   };
   await session.run('FETCH', collect, limitsPerMessage(session, FETCH_TIMEOUT_MS));
+  session.show(rows.size);
   return [...rows.values()];
 }
 

@@ -1,5 +1,6 @@
 import { fetchMetaOf } from '../imap/fetch.ts';
 import { leftOutMessages, listUidsSince } from '../imap/list-uids.ts';
+import { refusedAs, refusedAsMissing } from '../imap/response-codes.ts';
 import { MailError } from '../mail-wire/mail-error.ts';
 import { PartUnavailable } from '../outage.ts';
 import type { SyncContext } from './context.ts';
@@ -51,10 +52,14 @@ async function importFolder(
   done: Imported,
 ): Promise<void> {
   const read = new Set<number>();
+  const noteRefusal = (refusal: MailError) => {
+    // Not ours to read, or deleted since: no later attempt would find more.
+    if (!refusedAs('forbidden', refusal) && !refusedAsMissing(refusal)) done.unread = refusal;
+  };
   try {
     for (let left = true; left && !options.signal.aborted; ) {
       const round = (selection: Selection) => importRound(ctx, { folder, selection, read, done }, options);
-      left = (await withSelected(ctx.session, folder.path, round, (refusal) => (done.unread = refusal))) ?? false;
+      left = (await withSelected(ctx.session, folder.path, round, noteRefusal)) ?? false;
     }
   } catch (error) {
     if (!(error instanceof MailError) || !ctx.session.client.usable) throw error;

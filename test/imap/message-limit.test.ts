@@ -218,3 +218,14 @@ it('a message that arrives before a listing of as many as the limit hides no oth
     expect(await listUids(session)).toEqual({ uids: [...UIDS, 500], complete: true });
   }
 });
+
+it('a response is not compared with a listing where a longer one came before', async () => {
+  const { server, session } = await serve({ capabilities: MOVING });
+  await fetchMeta(session, 50);
+  expect(server.count('UID SEARCH')).toBe(1);
+  await fetchMeta(session, 60);
+  await fetchMeta(session, 1);
+  await fetchChanges(session, 1n);
+  await fetchMetaOf(session, [...UIDS.slice(0, 30), 2]);
+  expect(server.count('UID SEARCH')).toBe(1);
+});

@@ -64,17 +64,29 @@ it('a folder whose UIDVALIDITY changes during the import is not complete before'
   await expectComplete(engine);
 });
 
-it('a folder that the server refuses to open fails the import, once all others are imported', async () => {
-  const engine = await startFull();
-  engine.server.script.command = (command, session) => {
+/** Refuses to open INBOX with this text. */
+function refuseInbox({ server }: Engine, text: string): void {
+  server.script.command = (command, session) => {
     if (!/^(SELECT|EXAMINE)$/.test(command.name) || String(command.args[0]) !== 'INBOX') return false;
-    session.done(command, 'NO not now');
+    session.done(command, text);
     return true;
   };
+}
+
+it('a folder that the server refuses to open fails the import, once all others are imported', async () => {
+  const engine = await startFull();
+  refuseInbox(engine, 'NO not now');
   await expect(importAll(engine)).rejects.toMatchObject({ command: 'SELECT' });
   expect((await emailsOf(engine)).length).toBe(MESSAGES);
   engine.server.script = {};
   await expectComplete(engine);
+});
+
+it.each(['NO [NOPERM] not yours', 'NO [NONEXISTENT] deleted'])('a folder that answers %s is left out', async (text) => {
+  const engine = await startFull();
+  refuseInbox(engine, text);
+  await importAll(engine);
+  expect((await emailsOf(engine)).length).toBe(MESSAGES);
 });
 
 it('a message that is read by the watch before it is imported is read', async () => {
