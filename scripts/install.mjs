@@ -6,17 +6,17 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 
 export const root = dirname(dirname(fileURLToPath(import.meta.url)));
 
-/** Runs `npm ci` when the packages are missing or differ from package-lock.json. Needs only Node. */
-export async function ensureInstalled() {
+/** Runs `npm ci` when the packages of a folder are missing or differ from its package-lock.json. Needs only Node. */
+export async function ensureInstalled(folder = root) {
   if (!isNodeSupported(process.versions.node)) {
     fail(`Node 20.19, 22.12 or 24 or later is needed; this is ${process.versions.node}.`);
   }
-  if (isInstalled()) return;
+  if (isInstalled(folder)) return;
   const install = ['ci', '--no-audit', '--no-fund'];
   await during('Installing packages', async () => {
     // npm does not refetch what is in its cache, which may be older than a required package
-    const output = await npm([...install, '--prefer-offline'], { mayFail: true });
-    if (output === undefined) await npm(install);
+    const output = await npm([...install, '--prefer-offline'], { cwd: folder, mayFail: true });
+    if (output === undefined) await npm(install, { cwd: folder });
   });
 }
 
@@ -96,11 +96,11 @@ function isNodeSupported(version) {
 }
 
 /** npm lists installed packages in its own file, without those of other platforms. */
-function isInstalled() {
-  const written = join(root, 'node_modules', '.package-lock.json');
+function isInstalled(folder) {
+  const written = join(folder, 'node_modules', '.package-lock.json');
   if (!existsSync(written)) return false;
   try {
-    const wanted = packagesOf(join(root, 'package-lock.json'));
+    const wanted = packagesOf(join(folder, 'package-lock.json'));
     const installed = packagesOf(written);
     return Object.entries(wanted).every(([path, entry]) => {
       if (path === '') return true;

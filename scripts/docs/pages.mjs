@@ -48,7 +48,7 @@ function alertsPage() {
       // the values of a firing alert
       `\`${labels.severity}\`${lasts ? ` after ${lasts}` : ''}: ${summary.replaceAll(/\{\{[^}]*\}\}/g, '…')}`,
       withLinks(description),
-      `\`\`\`promql\n${expr.trim()}\n\`\`\``,
+      `\`\`\`text\n${expr.trim()}\n\`\`\``,
     ].join('\n\n'),
   );
   return [alertsHead, ...sections].join('\n\n');

@@ -26,6 +26,7 @@ import { honourIdempotencyKeys } from './http/idempotency.ts';
 import { serveMetrics } from './http/metrics.ts';
 import type { JsonBounds } from './http/json-bounds.ts';
 import { describeApi } from './http/openapi.ts';
+import { serveDocsSite } from './docs-site.ts';
 import { servePages } from './pages.ts';
 import { serveReferencePage } from './reference-page.ts';
 import { ROUTES } from './routes/index.ts';
@@ -96,6 +97,7 @@ export async function buildApp(deps: ApiDeps): Promise<FastifyInstance> {
   await serveCodec(app, deps);
   serveConnectPage(app, deps);
   if (deps.pagesDir !== undefined) await servePages(app, { ...settings, dir: deps.pagesDir });
+  await serveDocsSite(app, { ...settings, dir: deps.docsDir });
 
   const signer = createSigner(settings.signingKeys);
   const cursors = createCursors(signer);

@@ -84,6 +84,8 @@ export interface ApiDeps {
   installation: Omit<Settings, 'object'>;
   /** folder of the built pages of web/; absent: no pages are served */
   pagesDir?: string;
+  /** folder of the built site of docs/; it may be empty or missing until that is built */
+  docsDir: string;
   /** resolves when Temporal responds, else rejects */
   pingTemporal(): Promise<void>;
   /** adds the routes below /temporal/codec, for the Temporal UI; absent: the codec is disabled */

@@ -17,7 +17,7 @@ const DASHBOARD = [
   'settings',
 ];
 
-const YEAR_MS = 365 * 24 * 60 * 60 * 1000;
+export const YEAR_MS = 365 * 24 * 60 * 60 * 1000;
 
 export interface Pages {
   /** output of `vite build`: `index.html`, `connect.html`, `assets/` */
@@ -63,7 +63,8 @@ function sendPage(reply: FastifyReply, text: string, headers: Record<string, str
   return reply.headers(headers).type('text/html; charset=utf-8').send(text);
 }
 
-function pageHeaders({ images, frames }: { images: string[]; frames: boolean }): Record<string, string> {
+/** The headers of a page that loads from this origin alone; `images`: other origins of images. */
+export function pageHeaders({ images, frames }: { images: string[]; frames: boolean }): Record<string, string> {
   return {
     'Content-Security-Policy': [
       "default-src 'none'",

@@ -2,6 +2,9 @@ import swaggerUi from '@fastify/swagger-ui';
 import type { FastifyInstance } from 'fastify';
 import { nodeSample, pythonSample } from './code-samples.ts';
 
+/** Its path. It was `/docs` before the documents were there: `/docs/json` and `/docs/yaml` remain. */
+const PATH = '/docs/reference';
+
 /** The page loads nothing from elsewhere and calls this origin only. Swagger UI sets `style` attributes. */
 const CONTENT_SECURITY_POLICY = [
   "default-src 'none'",
@@ -29,7 +32,7 @@ const SAMPLES: object = {
 };
 
 /**
- * Serves Swagger UI at `/docs`, from the installed package. Calls use the session of the dashboard, or a key that the
+ * Serves Swagger UI at `/docs/reference`, from the installed package. Calls use the session of the dashboard, or a key that the
  * reader types in; each call is shown as code for curl, Node and Python.
  */
 export async function serveReferencePage(app: FastifyInstance, publicUrl: string): Promise<void> {
@@ -42,7 +45,7 @@ export async function serveReferencePage(app: FastifyInstance, publicUrl: string
       });
     });
     await docs.register(swaggerUi, {
-      routePrefix: '/docs',
+      routePrefix: PATH,
       // the path under which a proxy serves the API
       indexPrefix: new URL(publicUrl).pathname,
       theme: { title: 'Email Mailbox API' },
@@ -56,9 +59,11 @@ export async function serveReferencePage(app: FastifyInstance, publicUrl: string
         persistAuthorization: false,
         ...SAMPLES,
       },
-      // relative to /docs/json: calls go to the origin that served the page, whatever PUBLIC_URL is
-      transformSpecification: (document) => ({ ...document, servers: [{ url: '..' }] }),
+      // relative to the document: calls go to the origin that served the page, whatever PUBLIC_URL is
+      transformSpecification: (document) => ({ ...document, servers: [{ url: '../..' }] }),
       transformSpecificationClone: false,
     });
   });
+  app.get('/docs/json', { schema: { hide: true } }, () => ({ ...app.swagger(), servers: [{ url: '..' }] }));
+  app.get('/docs/yaml', { schema: { hide: true } }, (_request, reply) => reply.redirect('reference/yaml'));
 }

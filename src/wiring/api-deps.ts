@@ -30,8 +30,9 @@ const PING_MS = 1_500;
 export interface ApiSurroundings extends Pick<Database, 'db' | 'pool'> {
   /** of the process: the settings in force are shown by the names of their variables */
   env: Env;
-  /** the built pages of web/ */
+  /** the built pages of web/, and the built site of docs/ */
   pagesDir: string;
+  docsDir: string;
   keys: CachedDataKeys;
   finished: FinishedRuns;
   client: Client;
@@ -79,6 +80,7 @@ export function apiDeps(config: Config, logger: Logger, surroundings: ApiSurroun
       data: settingsInForce(surroundings.env, config),
     },
     ...(existsSync(surroundings.pagesDir) ? { pagesDir: surroundings.pagesDir } : {}),
+    docsDir: surroundings.docsDir,
     pingTemporal: async () => {
       await client.withDeadline(Date.now() + PING_MS, () => client.workflowService.getSystemInfo({}));
     },

@@ -96,7 +96,11 @@ function Shell({ session }: { session: Session }) {
                 {name}
               </Link>
             ))}
-            <a href={`${BASE}/docs`}>
+            <a href={`${BASE}/docs/`}>
+              <Icon name="documents" />
+              Documents
+            </a>
+            <a href={`${BASE}/docs/reference`}>
               <Icon name="reference" />
               Reference
             </a>

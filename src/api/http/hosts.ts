@@ -5,7 +5,7 @@ import type { ApiSettings } from '../deps.ts';
 import { readForwardedAddresses } from './forwarded.ts';
 
 /** Routes that need no key and say something of the installation. Tracking links may have any host. */
-const KEYLESS = /^\/(health|ready|metrics|docs|openapi\.json)(\/|$)/;
+const KEYLESS = /^\/(health|ready|metrics|docs|llms\.txt|openapi\.json)(\/|$)/;
 
 /** Checks the headers that say where a request comes from and where it goes, before anything relies on them. */
 export function checkHeaders(

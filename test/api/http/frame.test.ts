@@ -190,12 +190,12 @@ describe('outside of /api/v1', () => {
   });
 
   it('shows the reference as a page that loads nothing from elsewhere', async () => {
-    const { body, headers } = await api.app.inject({ url: '/docs' });
+    const { body, headers } = await api.app.inject({ url: '/docs/reference' });
     expect(headers['content-type']).toContain('text/html');
     expect(headers['content-security-policy']).toMatch(/^default-src 'none'; script-src 'self'; /);
     expect(body).not.toMatch(/https?:/);
     const files = [...body.matchAll(/(?:src|href)="([^"]*)"/g)].map(([, file = '']) => file);
-    expect(files).toEqual(expect.arrayContaining([expect.stringMatching(/^\/docs\/static\/.*\.js$/)]));
+    expect(files).toEqual(expect.arrayContaining([expect.stringMatching(/^\/docs\/reference\/static\/.*\.js$/)]));
     for (const url of files) {
       const file = await api.app.inject({ url });
       expect([url, file.statusCode, file.headers['x-content-type-options']]).toEqual([url, 200, 'nosniff']);
@@ -203,12 +203,18 @@ describe('outside of /api/v1', () => {
   });
 
   it('makes the reference page call its own origin', async () => {
-    const { body } = await api.app.inject({ url: '/docs/static/swagger-initializer.js' });
+    const { body } = await api.app.inject({ url: '/docs/reference/static/swagger-initializer.js' });
     expect(body).toContain("resolveUrl('./json')");
     expect(body).toContain('"tryItOutEnabled":true');
-    const shown = (await api.app.inject({ url: '/docs/json' })).json<Document>();
     const document = (await api.app.inject({ url: '/openapi.json' })).json<Document>();
-    expect(shown).toEqual({ ...document, servers: [{ url: '..' }] });
+    // relative to its own address
+    for (const [url, server] of [
+      ['/docs/reference/json', '../..'],
+      ['/docs/json', '..'],
+    ] as const) {
+      const shown = (await api.app.inject({ url })).json<Document>();
+      expect(shown).toEqual({ ...document, servers: [{ url: server }] });
+    }
   });
 
   it('names every operation and every schema of the contract', async () => {

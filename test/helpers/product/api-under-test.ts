@@ -64,6 +64,7 @@ export async function apiUnderTest(
     }),
     findServers: () => Promise.resolve({ imap: null, smtp: null, hint: null, help_url: null }),
     installation: { temporal_ui_url: null, temporal_namespace: 'default', data: [] },
+    docsDir: join(dir, 'docs'),
     pingTemporal: () => Promise.resolve(),
     logger: createLogger('silent', 'test'),
     settings: {

@@ -15,6 +15,7 @@ export const OTHER_LIVE: readonly string[] = [
   'live/failures/crash-writes',
   'live/failures/crash',
   'live/front/dashboard',
+  'live/front/docs-site',
   'live/folder-operations',
   'live/folders',
   'live/gmail-like',

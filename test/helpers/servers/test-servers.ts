@@ -20,6 +20,7 @@ const ROOT = projectRoot();
 /** A test needs what it imports the helper of, itself or through others. */
 const HELPERS = {
   build: 'product/built.ts',
+  site: 'servers/docs-site.ts',
   postgres: 'servers/postgres.ts',
   temporal: 'servers/temporal.ts',
   mail: 'servers/mail-servers.ts',
@@ -55,7 +56,8 @@ export async function startTestServers(
   const mail = isNeeded('mail') ? await mailServers(dir, report) : undefined;
   try {
     await Promise.all([
-      isNeeded('build') && build(report),
+      isNeeded('build') && build(report, 'build.mjs'),
+      isNeeded('site') && build(report, join('docs', 'site.mjs')),
       isNeeded('postgres') &&
         process.env['TEST_POSTGRES_URL'] === undefined &&
         startPostgres(dir, supervisor, report).then((more) => Object.assign(env, more)),
@@ -84,9 +86,9 @@ async function startProducts(dir: string, env: Readonly<Record<string, string>>)
   return startProductHost();
 }
 
-async function build(report: Report): Promise<void> {
-  await report.during('Building', async () => {
-    await promisify(execFile)(process.execPath, [join(ROOT, 'scripts', 'build.mjs')], { cwd: ROOT }).catch(
+async function build(report: Report, script: string): Promise<void> {
+  await report.during(`Building (${script})`, async () => {
+    await promisify(execFile)(process.execPath, [join(ROOT, 'scripts', script)], { cwd: ROOT }).catch(
       (error: { stdout?: string; stderr?: string }) => {
         throw new StartFailure(`The build failed:\n${error.stdout ?? ''}${error.stderr ?? ''}`);
       },

@@ -303,7 +303,7 @@ test('is usable in the dark, on a narrow screen, and for a screen reader', async
 }, 240_000);
 
 test('links to the reference, where calls run with the session and are shown as code', async () => {
-  await desk.open('/docs#/API%20keys/getSession');
+  await desk.open('/docs/reference#/API%20keys/getSession');
   const operation = '#operations-API_keys-getSession';
   await desk.page.waitForSelector(operation);
   if ((await desk.page.$(`${operation}.is-open`)) === null) {

@@ -169,7 +169,10 @@ test('a page reads nothing that needs no key under a foreign name', async () => 
     (found) => found?.slice(1) ?? [],
   );
   const shots = [
-    ...['/health', '/ready', '/metrics', '/docs/', '/docs/json', '/openapi.json'].map((path) => ({ at: ofApi, path })),
+    ...['/health', '/ready', '/metrics', '/docs/reference', '/docs/json', '/openapi.json'].map((path) => ({
+      at: ofApi,
+      path,
+    })),
     { at: ofWorker, path: '/metrics' },
   ];
   for (const { at, path } of shots) {

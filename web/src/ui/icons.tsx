@@ -7,7 +7,8 @@ const PATHS = {
   keys: 'M14 10a4 4 0 1 0-3.9 4.9L12 17h2v2h2v2h4v-4l-6.2-6.2A4 4 0 0 0 14 10z',
   audit: 'M6 4h12v16H6zM9 8h6M9 12h6M9 16h3',
   settings: 'M4 7h10M18 7h2M4 17h2M10 17h10M14 4v6M6 14v6',
-  reference: 'M5 4h11a3 3 0 0 1 3 3v13H8a3 3 0 0 1-3-3zM9 8h6M9 12h6',
+  documents: 'M5 4h11a3 3 0 0 1 3 3v13H8a3 3 0 0 1-3-3zM9 8h6M9 12h6',
+  reference: 'm8 7-5 5 5 5m8-10 5 5-5 5M14 5l-4 14',
 } as const;
 
 export type IconName = keyof typeof PATHS;
