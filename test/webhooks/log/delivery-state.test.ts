@@ -3,7 +3,7 @@ import { sql } from 'drizzle-orm';
 import pg from 'pg';
 import { DELIVERIES_CHANNEL } from '../../../src/db/outbox.ts';
 import { unstartedRuns } from '../../../src/webhooks/dispatch/delivery-queries.ts';
-import { markStarted, skipDeliveries } from '../../../src/webhooks/log/delivery-state.ts';
+import { markStarted, recordAttemptResults, skipDeliveries } from '../../../src/webhooks/log/delivery-state.ts';
 import { type Deliveries, deliveryTests } from '../../helpers/product/deliveries.ts';
 
 const startDeliveries = deliveryTests();
@@ -39,6 +39,26 @@ describe('runs that were claimed and never started', () => {
       }
     }
     expect(found.size).toBe(expected.size);
+  });
+});
+
+describe('the result of an attempt', () => {
+  it('is stored with every field, in the attempt and in the delivery', async () => {
+    await the.happen(['email_result']);
+    const logged = async () => (await the.log()).find(({ objectId }) => objectId === 'email_result');
+    const id = (await logged())?.id ?? '';
+    const outcome = { httpStatus: 418, responseBody: 'no', error: 'refused', errorKind: 'status' } as const;
+    const at = new Date('2026-01-02T03:04:05.678Z');
+    const run = { workflowId: null, attemptedBy: 'deliver/x', runId: 'x', runs: 1 };
+    const due = { status: 'failed', nextAttemptInMs: null } as const;
+    const ofEndpoint = { deliveryId: id, endpointId: 'we_x', url: 'https://example.test/' };
+    await the.db.execute(sql`update pending_deliveries set workflow_id = 'deliver/x' where delivery_id = ${id}`);
+    await recordAttemptResults(the.db, [{ ...ofEndpoint, ...outcome, ...run, ...due, number: 1, at, durationMs: 12 }]);
+    expect(await the.attempts(id)).toEqual([{ ...outcome, deliveryId: id, number: 1, at, durationMs: 12 }]);
+    expect(await logged()).toMatchObject({
+      ...{ ...outcome, id, status: 'failed', attemptsCount: 1, lastAttemptAt: at, endpointUrl: ofEndpoint.url },
+      ...{ workflowId: 'deliver/x', runId: 'x', runs: 1 },
+    });
   });
 });
 
