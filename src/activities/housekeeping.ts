@@ -1,20 +1,11 @@
 import { Context } from '@temporalio/activity';
 import type { Db } from '../db/driver/client.ts';
-import {
-  deleteAuditRecordsBefore,
-  deleteAuthLinksBefore,
-  deleteDeliveriesBefore,
-  deleteEventsBefore,
-  deleteFinishedRunsBefore,
-  deleteIdempotencyKeysBefore,
-  deleteSessionsBefore,
-} from '../maintenance/retention.ts';
+import { retentions } from '../maintenance/retention.ts';
 import { nextSweep, saveSweep, unreferencedKeys } from '../db/coordination/stored-objects.ts';
-import { deleteUnusedTracking } from '../db/queries/tracking.ts';
 import { forgetDeadWorkers } from '../db/coordination/workers.ts';
 import type { Logger } from '../runtime/logger.ts';
-import { deleteEndedDrafts, giveUpStaleDrafts } from '../outgoing/draft-state.ts';
-import { deleteEndedSends, giveUpStaleSends } from '../outgoing/send-state.ts';
+import { giveUpStaleDrafts } from '../outgoing/draft-state.ts';
+import { giveUpStaleSends } from '../outgoing/send-state.ts';
 import type { Storage } from '../storage/storage.ts';
 import type { LostRuns } from '../webhooks/dispatch/lost-runs.ts';
 
@@ -29,48 +20,27 @@ export interface HousekeepingDeps {
 
 export type HousekeepingActivities = ReturnType<typeof createHousekeepingActivities>;
 
-const DAY_MS = 24 * 60 * 60 * 1000;
-/**
- * Stored for 30 days: deliveries, events, and sends and drafts that ended. For 24 h: responses to idempotent calls. For a
- * year: the tracking of a deleted email, whose links in other mailboxes work that long. Links to the connect page:
- * for a week after they expired, since the page then says so. Sessions: until they expire. For a week: which runs have done
- * their work, since a run that lost its worker waits until one is available again.
- */
-type Retention = readonly [days: number, deleteBefore: (db: Db, before: Date) => Promise<number>];
-const RETENTION: readonly Retention[] = [
-  [30, deleteDeliveriesBefore],
-  [30, deleteEventsBefore],
-  [1, deleteIdempotencyKeysBefore],
-  [30, deleteEndedSends],
-  [30, deleteEndedDrafts],
-  [365, deleteUnusedTracking],
-  [0, deleteSessionsBefore],
-  [7, deleteAuthLinksBefore],
-  [7, deleteFinishedRunsBefore],
-];
-const AUDIT_DAYS = 90;
 /** How long one execution of `deleteExpired` works, about. */
 const STEP_MS = 60_000;
 /** Interval between two sweeps of one account's storage; younger objects may be about to get a row. */
-const SWEEP_MS = DAY_MS;
+const SWEEP_MS = 24 * 60 * 60 * 1000;
 /** How long one execution of `deleteExpired` sweeps; the execution of the next hour continues. */
 const SWEEP_STEP_MS = 2 * 60_000;
 
 /** Activities of the `housekeeping` workflow. */
 export function createHousekeepingActivities(deps: HousekeepingDeps) {
   const { db, storage, lostRuns, logger } = deps;
-  const auditDays = deps.auditRetentionMs === undefined ? AUDIT_DAYS : deps.auditRetentionMs / DAY_MS;
   /**
    * Deletes expired rows in bounded steps; `done: false` when more are left. Gives up sends and drafts that lost their run,
    * and deletes objects in storage that no row names.
    */
   async function deleteExpired(): Promise<{ done: boolean }> {
     const until = performance.now() + STEP_MS;
-    for (const [days, deleteBefore] of [...RETENTION, [auditDays, deleteAuditRecordsBefore] as const]) {
+    for (const { ageMs, deleteBefore } of retentions(deps)) {
       for (let deleted = -1; deleted !== 0; ) {
         if (performance.now() >= until) return { done: false };
         Context.current().heartbeat();
-        deleted = await deleteBefore(db, new Date(Date.now() - days * DAY_MS));
+        deleted = await deleteBefore(db, new Date(Date.now() - ageMs));
       }
     }
     await forgetDeadWorkers(db);

@@ -1,5 +1,45 @@
 import { type SQL, sql } from 'drizzle-orm';
 import type { Db } from '../db/driver/client.ts';
+import { deleteUnusedTracking } from '../db/queries/tracking.ts';
+import { deleteEndedDrafts } from '../outgoing/draft-state.ts';
+import { deleteEndedSends } from '../outgoing/send-state.ts';
+
+/** Rows that are deleted at an age. */
+export interface Retention {
+  ageMs: number;
+  /** deletes some of those from before `before`; returns how many */
+  deleteBefore(db: Db, before: Date): Promise<number>;
+}
+
+const DAY_MS = 24 * 60 * 60 * 1000;
+const days = (count: number, deleteBefore: Retention['deleteBefore']): Retention => ({
+  ageMs: count * DAY_MS,
+  deleteBefore,
+});
+
+/**
+ * How long everything that expires is stored. `auditRetentionMs`: see Config; default: 90 days. The workflow `housekeeping`
+ * deletes what is older, every hour.
+ */
+export function retentions({ auditRetentionMs = 90 * DAY_MS }: { auditRetentionMs?: number }): readonly Retention[] {
+  return [
+    days(30, deleteDeliveriesBefore),
+    days(30, deleteEventsBefore),
+    // responses to idempotent calls
+    days(1, deleteIdempotencyKeysBefore),
+    days(30, deleteEndedSends),
+    days(30, deleteEndedDrafts),
+    // the tracking of a deleted email, whose links in other mailboxes work that long
+    days(365, deleteUnusedTracking),
+    // these have ended
+    days(0, deleteSessionsBefore),
+    // the connect page says for a week that a link has expired
+    days(7, deleteAuthLinksBefore),
+    // a run that lost its worker waits until one is available again
+    days(7, deleteFinishedRunsBefore),
+    { ageMs: auditRetentionMs, deleteBefore: deleteAuditRecordsBefore },
+  ];
+}
 
 /** Small enough for one statement to take well under a second. */
 const ROWS_PER_STATEMENT = 1_000;
@@ -41,7 +81,7 @@ export function deleteAuditRecordsBefore(db: Db, before: Date): Promise<number> 
 }
 
 /** Deletes stored responses of idempotent calls from before `before`; returns how many. */
-export async function deleteIdempotencyKeysBefore(db: Db, before: Date): Promise<number> {
+async function deleteIdempotencyKeysBefore(db: Db, before: Date): Promise<number> {
   return count(
     db,
     sql`
@@ -56,12 +96,12 @@ export async function deleteIdempotencyKeysBefore(db: Db, before: Date): Promise
 }
 
 /** Deletes sessions that ended before `before`; returns how many. */
-export function deleteSessionsBefore(db: Db, before: Date): Promise<number> {
+function deleteSessionsBefore(db: Db, before: Date): Promise<number> {
   return deleteOldest(db, before, { table: sql`sessions`, key: sql`digest`, at: sql`expires_at` });
 }
 
 /** Deletes links to the connect page that expired before `before`, used or not; returns how many. */
-export function deleteAuthLinksBefore(db: Db, before: Date): Promise<number> {
+function deleteAuthLinksBefore(db: Db, before: Date): Promise<number> {
   return deleteOldest(db, before, { table: sql`auth_links`, key: sql`id`, at: sql`expires_at` });
 }
 
